@@ -1,0 +1,63 @@
+/* catalog.h: datasets: which samples there are, where their bytes lie, what they are labelled.
+ *
+ * A catalog gives ids that are global to the daemon. Identity is (device, inode, size, mtime), symbolic links followed,
+ * so datasets that contain the same file share its id; a file that one dataset contains k times has k ids (its first
+ * occurrence shares with the first occurrence elsewhere). A dataset is immutable once opened, and reference-counted
+ * (atomic): all its functions may be called from any thread.
+ *
+ * A class-per-folder tree is read as torchvision's ImageFolder reads it: classes are the sorted names of the root's
+ * folders, a sample's label is its class's index, extensions .jpg .jpeg .png .ppm .bmp .pgm .tif .tiff .webp (any case),
+ * order: by class, then the sorted walk of its folders, then sorted file names. */
+#ifndef LARDER_CACHE_CATALOG_H
+#define LARDER_CACHE_CATALOG_H
+
+#include <stddef.h>
+
+#include "common/error.h"
+#include "common/types.h"
+
+struct catalog;
+struct dataset;
+
+/* catalog_create: checkpoint_dir (copied) is where indices are kept between runs, made when missing; NULL: keep none. */
+int catalog_create(const char *checkpoint_dir, struct catalog **out, struct error *err);
+void catalog_destroy(struct catalog *catalog); /* accepts NULL; datasets that are still referenced live on */
+
+/* catalog_open gives a reference to the dataset of a source (today: a class-per-folder tree), indexing it, or verifying
+ * its checkpoint, when it is not in memory unchanged. Blocks for as long as that takes; thread-safe; two callers of one
+ * source do the work once. LARDER_ENOENT, LARDER_EINVAL (no class folders, an empty class, no image), LARDER_EIO, LARDER_EPERM. */
+int catalog_open(struct catalog *catalog, const char *path, struct dataset **out, struct error *err);
+
+struct catalog_stats {
+    uint32_t datasets;   /* in memory */
+    uint64_t samples;    /* ids given */
+    uint64_t checkpoints_loaded;
+    uint64_t trees_walked;
+};
+void catalog_stats(struct catalog *catalog, struct catalog_stats *out);
+
+struct dataset *dataset_ref(struct dataset *dataset);
+void dataset_unref(struct dataset **dataset); /* accepts a pointer to NULL; sets it to NULL */
+
+const char *dataset_path(const struct dataset *dataset);   /* the source's absolute path */
+uint32_t dataset_count(const struct dataset *dataset);     /* samples */
+uint32_t dataset_classes(const struct dataset *dataset);
+const char *dataset_class(const struct dataset *dataset, uint32_t label); /* NULL when label ≥ classes */
+void dataset_fingerprint(const struct dataset *dataset, uint64_t out[2]); /* of keys, sizes, mtimes, labels, order */
+
+/* By index, < dataset_count (CHECKed). */
+sample_id dataset_id(const struct dataset *dataset, uint32_t index);
+int32_t dataset_label(const struct dataset *dataset, uint32_t index);
+uint64_t dataset_size(const struct dataset *dataset, uint32_t index);     /* encoded bytes, as indexed */
+const char *dataset_key(const struct dataset *dataset, uint32_t index);   /* path below the source, "n01440764/x.jpg" */
+/* dataset_index finds the index of an id; false when the dataset does not contain it. O(log n) at most. */
+bool dataset_index(const struct dataset *dataset, sample_id id, uint32_t *index);
+/* dataset_ids gives all ids in index order, dataset_count of them; borrowed, valid while the dataset is referenced. */
+const sample_id *dataset_ids(const struct dataset *dataset);
+
+/* dataset_read reads the encoded bytes of a sample into buf, which has room for dataset_size(index). Blocks on I/O; handles
+ * EINTR and short reads. LARDER_ENOENT (vanished), LARDER_EIO, LARDER_EPERM, LARDER_EFORMAT (the file changed its size
+ * since it was indexed): always with the file's name in err. */
+int dataset_read(const struct dataset *dataset, uint32_t index, void *buf, struct error *err);
+
+#endif

@@ -1,0 +1,53 @@
+#include "common/check.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+_Noreturn void check_failed(const char *file, int line, const char *expr)
+{
+    fprintf(stderr, "level=fatal msg=\"check failed\" at=%s:%d expr=\"%s\"\n", file, line, expr);
+    fflush(stderr);
+    abort();
+}
+
+static _Noreturn void out_of_memory(size_t count, size_t size)
+{
+    fprintf(stderr, "level=fatal msg=\"out of memory\" count=%zu size_bytes=%zu\n", count, size);
+    fflush(stderr);
+    abort();
+}
+
+void *xcalloc(size_t count, size_t size)
+{
+    void *ptr = calloc(count ? count : 1, size ? size : 1);
+    if (!ptr)
+        out_of_memory(count, size);
+    return ptr;
+}
+
+void *xmalloc(size_t size)
+{
+    void *ptr = malloc(size ? size : 1);
+    if (!ptr)
+        out_of_memory(1, size);
+    return ptr;
+}
+
+void *xrealloc(void *ptr, size_t count, size_t size)
+{
+    if (size && count > SIZE_MAX / size)
+        out_of_memory(count, size);
+    size_t bytes = count * size;
+    void *grown = realloc(ptr, bytes ? bytes : 1);
+    if (!grown)
+        out_of_memory(count, size);
+    return grown;
+}
+
+char *xstrdup(const char *text)
+{
+    size_t len = strlen(text) + 1;
+    return memcpy(xmalloc(len), text, len);
+}

@@ -1,0 +1,12 @@
+/* clock.h: monotonic time in nanoseconds. The engine never calls this: time comes to it inside its events. */
+#ifndef LARDER_COMMON_CLOCK_H
+#define LARDER_COMMON_CLOCK_H
+
+#include <stdint.h>
+
+#define CLOCK_NS_PER_S UINT64_C(1000000000)
+#define CLOCK_NS_PER_MS UINT64_C(1000000)
+
+uint64_t clock_now_ns(void);
+
+#endif

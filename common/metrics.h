@@ -1,0 +1,42 @@
+/* metrics.h: the one table of what Larder counts, and its text forms.
+ *
+ * common/metrics_table.h declares each metric once: name, type, unit, help, labels. A snapshot is a growing list of
+ * values for these metrics, filled by one thread; metrics_render writes Prometheus text format 0.0.4 (escaped label
+ * values, HELP and TYPE once a metric, samples of one metric together). Counters end in _total, units stand last before it
+ * (larder_job_wait_seconds_total). Labels have bounded cardinality: at most JOBS_MAX jobs and their queues. */
+#ifndef LARDER_COMMON_METRICS_H
+#define LARDER_COMMON_METRICS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum metric_type { METRIC_COUNTER, METRIC_GAUGE };
+
+#define METRIC_LABELS_MAX 4
+
+enum metric_id {
+#define METRIC(id, type, name, help, ...) METRIC_##id,
+#include "common/metrics_table.h"
+#undef METRIC
+    METRIC_COUNT
+};
+
+struct metric_info {
+    const char *name;
+    const char *help;
+    enum metric_type type;
+    const char *labels[METRIC_LABELS_MAX]; /* NULL-terminated unless full */
+};
+
+const struct metric_info *metric_info(enum metric_id id);
+
+struct metrics; /* a snapshot */
+
+int metrics_create(struct metrics **out);
+void metrics_destroy(struct metrics *metrics);
+/* metrics_put adds one value with its label values in the table's order (as many as the table names; copied). */
+void metrics_put(struct metrics *metrics, enum metric_id id, double value, const char *const *label_values);
+/* metrics_render gives a malloc'ed text the caller frees, NULL when out of memory. */
+char *metrics_render(const struct metrics *metrics, size_t *len_bytes);
+
+#endif

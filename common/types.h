@@ -1,0 +1,86 @@
+/* types.h: the few words every part shares. */
+#ifndef LARDER_COMMON_TYPES_H
+#define LARDER_COMMON_TYPES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A sample's id: global to the daemon, dense from 0, never reused while the daemon lives. */
+typedef uint32_t sample_id;
+#define SAMPLE_NONE UINT32_MAX
+
+/* Jobs live in numbered places; a set of jobs is a bit set over them. */
+#define JOBS_MAX 256
+
+struct jobset {
+    uint64_t word[JOBS_MAX / 64];
+};
+
+static inline void jobset_add(struct jobset *set, unsigned job)
+{
+    set->word[job / 64] |= UINT64_C(1) << (job % 64);
+}
+
+static inline void jobset_remove(struct jobset *set, unsigned job)
+{
+    set->word[job / 64] &= ~(UINT64_C(1) << (job % 64));
+}
+
+static inline bool jobset_has(const struct jobset *set, unsigned job)
+{
+    return set->word[job / 64] >> (job % 64) & 1;
+}
+
+static inline bool jobset_empty(const struct jobset *set)
+{
+    return (set->word[0] | set->word[1] | set->word[2] | set->word[3]) == 0;
+}
+
+static inline unsigned jobset_count(const struct jobset *set)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < JOBS_MAX / 64; i++)
+        count += (unsigned)__builtin_popcountll(set->word[i]);
+    return count;
+}
+
+static inline bool jobset_intersects(const struct jobset *a, const struct jobset *b)
+{
+    uint64_t common = 0;
+    for (unsigned i = 0; i < JOBS_MAX / 64; i++)
+        common |= a->word[i] & b->word[i];
+    return common != 0;
+}
+
+/* jobset_next gives the first member at or after `from`, or JOBS_MAX. */
+static inline unsigned jobset_next(const struct jobset *set, unsigned from)
+{
+    for (unsigned i = from / 64; i < JOBS_MAX / 64; i++) {
+        uint64_t word = set->word[i];
+        if (i == from / 64)
+            word &= ~UINT64_C(0) << (from % 64);
+        if (word)
+            return i * 64 + (unsigned)__builtin_ctzll(word);
+    }
+    return JOBS_MAX;
+}
+
+#define JOBSET_EACH(job, set) \
+    for (unsigned job = jobset_next((set), 0); job < JOBS_MAX; job = jobset_next((set), job + 1))
+
+_Static_assert(JOBS_MAX == 256, "jobset_empty knows four words");
+
+enum shuffle_mode { SHUFFLE_DEPENDENT, SHUFFLE_STRICT, SHUFFLE_NONE };
+enum bad_policy { BAD_SKIP, BAD_REPLACE, BAD_ERROR };
+enum pixel_dtype { PIXEL_UINT8, PIXEL_FLOAT16, PIXEL_FLOAT32 };
+enum pixel_layout { LAYOUT_HWC, LAYOUT_CHW };
+
+/* Shape and size of what a pipeline makes. height 0: encoded bytes of any length, not pixels. */
+struct sample_shape {
+    uint32_t height, width, channels;
+    enum pixel_dtype dtype;
+    enum pixel_layout layout;
+    uint64_t bytes;
+};
+
+#endif

@@ -1,0 +1,186 @@
+/* wire.h: the session protocol: one message a datagram on a unix SOCK_SEQPACKET socket.
+ *
+ * Little-endian, fixed layouts, bounded. The codec is pure: it turns structs into bytes and foreign bytes into structs,
+ * never trusts a length, and allocates nothing: decoded texts point into the message. A connection is one rank's queue
+ * of one job, and the connection is the lease: when it closes, all that the client held is returned.
+ *
+ *   client                                   daemon
+ *   HELLO ────────────────────────────────▶
+ *         ◀──────────────────────────────── WELCOME (+ the arena's memfd, SCM_RIGHTS)
+ *   REGISTER (job, dataset, pipeline, …) ──▶
+ *         ◀──────────────────────────────── REGISTERED, or ERROR
+ *   CLASSES_GET ──────────────────────────▶
+ *         ◀──────────────────────────────── CLASSES (a page; ask again from where it ended)
+ *   NEXT (epoch, credits) ─────────────────▶                        one credit = one more batch of that epoch
+ *         ◀──────────────────────────────── BATCH … BATCH(flags LAST)
+ *   RELEASE (batch) ───────────────────────▶                        slots back, batch acknowledged
+ *   BYE ──────────────────────────────────▶ (or just close)
+ *
+ * NEXT for a later epoch than the running one ends the running one: what was still to come of it is dropped, and batches
+ * of it that were under way must still be released. A batch with flag LAST ends its epoch; it may be empty. */
+#ifndef LARDER_COMMON_WIRE_H
+#define LARDER_COMMON_WIRE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "common/types.h"
+
+#define WIRE_MAGIC UINT32_C(0x3152444c) /* "LDR1" */
+#define WIRE_VERSION 1
+#define WIRE_HEADER_BYTES 16
+#define WIRE_REQUEST_MAX 65536   /* a client's message, header included */
+#define WIRE_REPLY_MAX 200704    /* the daemon's message: fits a default socket buffer */
+#define WIRE_BATCH_MAX 8192      /* samples in a batch */
+#define WIRE_CREDITS_MAX 64      /* batches a client may have asked for and not yet got */
+#define WIRE_NAME_MAX 128        /* bytes of a job's name */
+#define WIRE_PATH_MAX 4096       /* bytes of a dataset's name or path */
+#define WIRE_SPEC_MAX 24576      /* bytes of a pipeline or a subset, as JSON */
+#define WIRE_CLIENT_MAX 32       /* bytes of the client's own name ("python/0.1") */
+
+enum wire_type {
+    WIRE_HELLO = 1,
+    WIRE_WELCOME = 2,
+    WIRE_REGISTER = 3,
+    WIRE_REGISTERED = 4,
+    WIRE_CLASSES_GET = 5,
+    WIRE_CLASSES = 6,
+    WIRE_NEXT = 7,
+    WIRE_BATCH = 8,
+    WIRE_RELEASE = 9,
+    WIRE_ERROR = 10,
+    WIRE_BYE = 11,
+};
+
+/* A text inside a message: not NUL-terminated; borrowed from the message's buffer. Validated: no NUL byte inside. */
+struct wire_text {
+    const char *data;
+    uint32_t len_bytes;
+};
+
+struct wire_hello {
+    uint32_t pid;
+    struct wire_text client;
+};
+
+struct wire_welcome {
+    uint64_t arena_bytes;
+    uint32_t daemon_pid;
+    uint32_t batch_max;
+};
+
+enum wire_register_flags { WIRE_DROP_LAST = 1, WIRE_RELABEL = 2, WIRE_PRIVATE_AUGMENT = 4 };
+#define WIRE_REGISTER_FLAGS_ALL 7u
+
+struct wire_register {
+    uint32_t batch_size; /* 1 … WIRE_BATCH_MAX */
+    uint32_t prefetch;   /* batches requested ahead, 1 … WIRE_CREDITS_MAX */
+    uint32_t world_size; /* ranks of the job, ≥ 1 */
+    uint32_t rank;       /* this connection's, < world_size */
+    uint32_t epochs;     /* 0: until the client stops asking */
+    uint32_t shuffle;    /* enum shuffle_mode */
+    uint32_t bad_policy; /* enum bad_policy */
+    uint32_t flags;      /* enum wire_register_flags */
+    uint64_t seed;
+    struct wire_text name;     /* of the job; may be empty: the daemon makes one */
+    struct wire_text dataset;  /* a folder, or a name from the configuration */
+    struct wire_text pipeline; /* JSON */
+    struct wire_text subset;   /* JSON; empty: all of the dataset */
+};
+
+struct wire_registered {
+    uint32_t job;       /* the daemon's number for it */
+    uint32_t n_samples; /* of the view */
+    uint32_t n_batches; /* per epoch for this rank */
+    uint32_t n_classes;
+    uint32_t height, width, channels; /* of one prepared sample; 0: encoded bytes of any length */
+    uint32_t dtype;                   /* enum pixel_dtype */
+    uint32_t layout;                  /* enum pixel_layout */
+    uint32_t held_max;                /* batches the client may hold (delivered and not released) */
+    uint64_t sample_bytes;
+    uint64_t fingerprint[2]; /* of the dataset */
+    struct wire_text name;   /* the job's */
+};
+
+struct wire_classes_get {
+    uint32_t first;
+};
+
+/* Class names first … first + count - 1 of total, each u16 length + bytes, in `names`; wire_class_next walks them. */
+struct wire_classes {
+    uint32_t first, count, total;
+    struct wire_text names;
+};
+
+struct wire_next {
+    uint32_t epoch;   /* from 0 */
+    uint32_t credits; /* ≥ 1; outstanding ones never exceed WIRE_CREDITS_MAX */
+};
+
+enum wire_batch_flags { WIRE_BATCH_LAST = 1 };
+
+/* One sample of a batch, 24 bytes on the wire in this order. */
+struct wire_entry {
+    uint64_t offset; /* of the instance in the arena */
+    uint32_t len_bytes;
+    uint32_t id;    /* sample id */
+    uint32_t index; /* position in the dataset's order (as torchvision's ImageFolder numbers it) */
+    int32_t label;
+};
+#define WIRE_ENTRY_BYTES 24
+
+struct wire_batch {
+    uint64_t batch; /* to be released by this number */
+    uint32_t epoch;
+    uint32_t index; /* in the epoch, from 0 */
+    uint32_t flags;
+    uint32_t count;
+    const uint8_t *entries; /* count × WIRE_ENTRY_BYTES; wire_entry_get reads one */
+};
+
+struct wire_release {
+    uint64_t batch;
+};
+
+struct wire_error {
+    int32_t code;   /* enum larder_err */
+    uint32_t fatal; /* 1: the daemon closes the connection after this */
+    struct wire_text text;
+};
+
+struct wire_message {
+    enum wire_type type;
+    uint32_t seq; /* chosen by the asker, echoed in the answer; 0 in messages that answer nothing */
+    union {
+        struct wire_hello hello;
+        struct wire_welcome welcome;
+        struct wire_register reg;
+        struct wire_registered registered;
+        struct wire_classes_get classes_get;
+        struct wire_classes classes;
+        struct wire_next next;
+        struct wire_batch batch;
+        struct wire_release release;
+        struct wire_error error;
+    };
+};
+
+/* wire_encode writes msg into buf and gives its length. LARDER_ELIMIT when cap or a bound above does not suffice,
+ * LARDER_EINVAL when a field is out of its range. Pure; any thread. */
+int wire_encode(const struct wire_message *msg, void *buf, size_t cap, size_t *len_bytes);
+
+/* wire_decode reads one datagram. Every field is checked against its bounds and the length must fit exactly; texts and
+ * entries borrow from buf. LARDER_EVERSION for another version, LARDER_EFORMAT for anything else wrong, with a text. */
+int wire_decode(const void *buf, size_t len_bytes, struct wire_message *out, struct error *err);
+
+/* Entries of a batch: put writes entry `index` into a buffer of WIRE_ENTRY_BYTES per entry, get reads it. */
+void wire_entry_put(uint8_t *entries, uint32_t index, const struct wire_entry *entry);
+struct wire_entry wire_entry_get(const uint8_t *entries, uint32_t index);
+
+/* wire_class_next gives the name at *cursor (bytes into names; start with 0) and advances; LARDER_EEND after the last,
+ * LARDER_EFORMAT when the bytes do not hold a whole name. wire_class_put appends one: LARDER_ELIMIT when it does not fit. */
+int wire_class_next(const struct wire_text *names, uint32_t *cursor, struct wire_text *out);
+int wire_class_put(char *names, uint32_t cap, uint32_t *used, const char *name, size_t len_bytes);
+
+#endif

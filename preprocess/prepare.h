@@ -1,0 +1,42 @@
+/* prepare.h: encoded bytes in, pixels out. Pure apart from its scratch memory: the result depends on the bytes, the
+ * pipeline and the key alone. */
+#ifndef LARDER_PREPROCESS_PREPARE_H
+#define LARDER_PREPROCESS_PREPARE_H
+
+#include <stddef.h>
+
+#include "common/error.h"
+#include "preprocess/pipeline.h"
+
+/* Why a sample is bad: the `reason` label of larder_bad_samples_total. */
+enum bad_reason { BAD_NONE, BAD_UNREADABLE, BAD_NOT_AN_IMAGE, BAD_CORRUPT, BAD_TOO_LARGE, BAD_NO_MEMORY, BAD_REASONS };
+const char *bad_reason_name(enum bad_reason reason);
+
+struct prepare_limits {
+    uint64_t pixels_max;  /* of a decoded image */
+    uint32_t scans_max;   /* of a progressive JPEG */
+};
+
+/* prepare_init sets libvips up for a process (cache off, untrusted loaders blocked, concurrency 1). Once, before threads. */
+int prepare_init(struct error *err);
+void prepare_shutdown(void);
+
+/* A worker thread's scratch memory. One thread at a time; destroy in the thread that used it (it also ends libvips'
+ * per-thread state). */
+struct prepare_scratch;
+int prepare_scratch_create(const struct prepare_limits *limits, struct prepare_scratch **out);
+void prepare_scratch_destroy(struct prepare_scratch *scratch); /* accepts NULL */
+
+/* One instance to make. */
+struct prepare_output {
+    const struct pipeline *pipeline; /* borrowed */
+    uint64_t key[3];                 /* of the random suffix: (pipeline seed, sample, instance) */
+    void *dst;                       /* room for pipeline_shape().bytes */
+};
+
+/* prepare_sample decodes once and makes every output. On failure nothing can be said about dst; *reason says why and err
+ * what (without the file's name: the caller knows it). LARDER_EFORMAT, LARDER_ELIMIT, LARDER_ENOMEM. */
+int prepare_sample(struct prepare_scratch *scratch, const void *encoded, size_t len_bytes, const struct prepare_output *outputs,
+                   size_t n_outputs, enum bad_reason *reason, struct error *err);
+
+#endif

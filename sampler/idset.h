@@ -1,0 +1,33 @@
+/* idset.h: a set of sample ids: a thin owner of a CRoaring bitmap (the only file pair that knows CRoaring).
+ *
+ * Not thread-safe; an idset has one owner. Functions that make a set give ownership through `out`. */
+#ifndef LARDER_SAMPLER_IDSET_H
+#define LARDER_SAMPLER_IDSET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "common/types.h"
+
+struct idset;
+
+int idset_create(struct idset **out);                                        /* empty */
+int idset_from_sorted(const sample_id *ids, size_t count, struct idset **out); /* strictly ascending */
+int idset_from_range(sample_id first, uint64_t end, struct idset **out);       /* [first, end) */
+int idset_copy(const struct idset *set, struct idset **out);
+void idset_destroy(struct idset *set); /* accepts NULL */
+
+uint64_t idset_count(const struct idset *set);
+bool idset_contains(const struct idset *set, sample_id id);
+void idset_add(struct idset *set, sample_id id);
+void idset_remove(struct idset *set, sample_id id);
+bool idset_equal(const struct idset *a, const struct idset *b);
+uint64_t idset_intersection_count(const struct idset *a, const struct idset *b);
+/* idset_select gives the id of the given rank (0 = smallest); false when rank ≥ count. */
+bool idset_select(const struct idset *set, uint64_t rank, sample_id *out);
+/* idset_to_array writes all ids ascending; the array has room for idset_count of them. */
+void idset_to_array(const struct idset *set, sample_id *ids);
+
+#endif

@@ -1,0 +1,208 @@
+/* engine.h: the heart: a pure state machine. Events in, actions out; no I/O, no clock, no thread of its own.
+ *
+ * All shared state (jobs, queues, remaining sets, residents, leases) belongs to whoever calls engine_step, one thread. The
+ * daemon feeds it from sessions, loaders and preparers; the simulator feeds it from virtual ones. The same events at the
+ * same times give the same actions.
+ *
+ * Life of a sample for a queue:
+ *
+ *   pick ──▶ resident instance nobody in S has had ───────────────────────────────────▶ ready ─▶ batch ─▶ DELIVER ─▶ RELEASE
+ *        └─▶ instance being made ── joined ─────────────────────────────────────────────▲ │
+ *        └─▶ new instance: slot reserved ─▶ LOAD (when not in memory) ─▶ PREPARE ───────┘ └─ bad: the job's policy
+ *
+ * What is planned, being made, ready or leased is pinned and counts against the job's quota; quotas sum up to at most the
+ * arena, so that no job can take another's room. Everything else in memory is cache, and goes when room is needed, least
+ * wanted first. */
+#ifndef LARDER_SERVER_ENGINE_H
+#define LARDER_SERVER_ENGINE_H
+
+#include <stddef.h>
+
+#include "common/error.h"
+#include "common/types.h"
+#include "sampler/idset.h"
+
+#define ENGINE_NAME_MAX 128
+#define ENGINE_OUTPUTS_MAX 16    /* instances one prepare task makes */
+#define ENGINE_BATCH_MAX 8192    /* samples in a batch */
+#define ENGINE_PREFETCH_MAX 64   /* batches a queue may be ahead */
+#define ENGINE_PIPELINES_MAX 256 /* pipelines in use at once; numbers are the caller's */
+
+struct engine;
+
+struct engine_config {
+    uint64_t seed;
+    uint64_t arena_bytes;      /* budget for prepared instances: offsets in actions are below it */
+    uint64_t encoded_bytes;    /* budget for encoded samples, loads in flight included */
+    uint32_t inflight_loads;   /* LOAD samples out at once, ≥ 1 */
+    uint32_t inflight_prepares; /* PREPARE tasks out at once, ≥ 1 */
+    /* Encoded bytes of a sample of a job's dataset; called from engine_step only. */
+    uint64_t (*sample_bytes)(const void *dataset, sample_id id);
+};
+
+int engine_create(const struct engine_config *config, struct engine **out, struct error *err);
+void engine_destroy(struct engine *engine); /* accepts NULL. Encoded handles still held are the caller's to drop. */
+
+/* ── events ─────────────────────────────────────────────────────────────────────────────────────────────────────────── */
+
+struct engine_job_desc {
+    uint64_t client;        /* the caller's name for the connection; comes back in actions */
+    const char *name;       /* unique among jobs; copied */
+    const void *dataset;    /* the caller's; comes back in LOAD and goes to sample_bytes */
+    uint32_t pipeline;      /* the caller's number < ENGINE_PIPELINES_MAX: equal exactly when the pipelines are the same */
+    uint64_t slot_bytes;    /* of one prepared instance, > 0 */
+    uint32_t batch_size;    /* 1 … ENGINE_BATCH_MAX */
+    uint32_t prefetch;      /* batches prepared ahead of the client, 1 … ENGINE_PREFETCH_MAX */
+    uint32_t epochs;        /* 0: no end */
+    bool drop_last;
+    enum shuffle_mode shuffle;
+    enum bad_policy bad_policy;
+    uint64_t seed;
+    const struct idset *view;  /* borrowed for the step */
+    const sample_id *order;    /* SHUFFLE_NONE only; borrowed for the step */
+};
+
+enum engine_event_type {
+    ENGINE_TICK,     /* time passed, nothing else */
+    ENGINE_JOB_ADD,  /* answered by JOB_ADDED or JOB_REFUSED */
+    ENGINE_JOB_GONE, /* the client left, however: everything it held is returned */
+    ENGINE_NEXT,     /* the queue may send `credits` more batches of `epoch` */
+    ENGINE_RELEASE,  /* the client is through with a batch. An unknown batch is counted and ignored. */
+    ENGINE_LOADED,   /* a sample of a LOAD arrived, or failed */
+    ENGINE_PREPARED, /* a PREPARE ended, well or not */
+    ENGINE_DRAIN,    /* no new jobs from now on */
+};
+
+struct engine_event {
+    enum engine_event_type type;
+    union {
+        const struct engine_job_desc *job_add;
+        struct {
+            uint32_t job;
+        } job_gone;
+        struct {
+            uint32_t job, epoch, credits;
+        } next;
+        struct {
+            uint32_t job;
+            uint64_t batch;
+        } release;
+        struct {
+            sample_id id;
+            void *encoded; /* the caller's handle; the engine gives it back in DROP_ENCODED. NULL: failed */
+            uint64_t bytes;
+            int reason; /* enum bad_reason when failed */
+        } loaded;
+        struct {
+            uint32_t task;
+            int reason; /* 0: every output was made */
+        } prepared;
+    };
+};
+
+/* ── actions ────────────────────────────────────────────────────────────────────────────────────────────────────────── */
+
+enum engine_action_type {
+    ENGINE_JOB_ADDED,
+    ENGINE_JOB_REFUSED,
+    ENGINE_LOAD,
+    ENGINE_PREPARE,
+    ENGINE_DROP_ENCODED,
+    ENGINE_DELIVER,
+    ENGINE_JOB_ERROR, /* the job cannot go on (policy `error`): tell the client, which stays until it leaves */
+    ENGINE_JOB_ENDED, /* the job's place is free again; dataset and pipeline number are no longer used by it */
+};
+
+struct engine_output {
+    uint32_t pipeline;
+    uint64_t offset;   /* of the slot in the arena */
+    uint64_t bytes;
+    uint64_t instance; /* how many instances of this sample and pipeline were begun before: the last part of the random key */
+};
+
+struct engine_entry {
+    uint64_t offset;
+    uint64_t bytes;
+    sample_id id;
+};
+
+struct engine_action {
+    enum engine_action_type type;
+    uint64_t client; /* of the job, where one is concerned */
+    uint32_t job;
+    union {
+        struct {
+            uint32_t n_batches; /* an epoch */
+            uint32_t held_max;  /* batches the client may hold unreleased */
+            uint64_t quota_bytes;
+        } job_added;
+        struct error error; /* JOB_REFUSED, JOB_ERROR */
+        struct {
+            const void *dataset;
+            sample_id id;
+            uint64_t bytes;
+        } load;
+        struct {
+            uint32_t task;
+            sample_id id;
+            void *encoded; /* stays valid until the task's PREPARED event */
+            uint64_t encoded_bytes;
+            const void *dataset;
+            const struct engine_output *outputs; /* valid until the next step */
+            uint32_t n_outputs;
+        } prepare;
+        struct {
+            void *encoded;
+        } drop;
+        struct {
+            uint64_t batch;
+            uint32_t epoch, index;
+            bool last; /* of the epoch; such a batch may be empty */
+            uint32_t count;
+            const struct engine_entry *entries; /* valid until the next step */
+        } deliver;
+        struct {
+            const void *dataset;
+            uint32_t pipeline;
+        } job_ended;
+    };
+};
+
+/* engine_step takes one event at time now_ns (never going back) and gives the actions it leads to, in order; they are the
+ * engine's and valid until the next step. A JOB_ADD that fails is an action, not a failure: the function cannot fail. */
+size_t engine_step(struct engine *engine, uint64_t now_ns, const struct engine_event *event, const struct engine_action **actions);
+
+/* engine_check goes through all state and CHECKs every invariant: budgets, quotas, pins, want counts against the remaining
+ * sets, and that nothing is lost. Linear in what is resident: for the simulator, and for tests. */
+void engine_check(const struct engine *engine);
+
+/* ── what it knows ──────────────────────────────────────────────────────────────────────────────────────────────────── */
+
+struct engine_totals {
+    uint64_t samples_loaded, loaded_bytes;
+    uint64_t instances_prepared;
+    uint64_t samples_delivered;
+    uint64_t bad_samples[8]; /* by enum bad_reason */
+    uint64_t evicted_prepared, evicted_encoded;
+    uint64_t arena_used_bytes, arena_pinned_bytes, arena_quota_bytes;
+    uint64_t encoded_used_bytes;
+    uint32_t jobs, loads_inflight, prepares_inflight;
+    uint64_t unknown_releases;
+};
+
+struct engine_job_status {
+    char name[ENGINE_NAME_MAX];
+    uint32_t job, pipeline, batch_size, epoch, epochs;
+    bool started; /* an epoch has begun */
+    uint64_t client, view_samples, remaining, quota_bytes, held_slots;
+    uint64_t samples_delivered, batches_delivered, samples_shared, bad_samples;
+    uint32_t ready_batches, leased_batches, credits;
+    double wait_s; /* credits outstanding and nothing ready */
+    uint64_t epoch_delivered; /* samples delivered in this epoch */
+};
+
+void engine_totals(const struct engine *engine, struct engine_totals *out);
+/* engine_job_statuses fills up to max rows in order of place; returns how many jobs there are. now_ns closes open waits. */
+size_t engine_job_statuses(const struct engine *engine, uint64_t now_ns, struct engine_job_status *out, size_t max);
+
+#endif
