@@ -1,0 +1,143 @@
+/* test_sampler.c: the sampler's contract: coverage, fixed orders, taking and putting back. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/random.h"
+#include "sampler/sampler.h"
+
+static struct sampler *make(uint64_t seed)
+{
+    struct sampler *sampler;
+    assert_int_equal(sampler_create(seed, &sampler), 0);
+    return sampler;
+}
+
+static void add_range(struct sampler *sampler, unsigned job, sample_id first, sample_id end, enum shuffle_mode shuffle)
+{
+    struct idset *view;
+    struct error err;
+    assert_int_equal(idset_from_range(first, end, &view), 0);
+    struct sampler_job desc = {.shuffle = shuffle, .seed = 7, .view = view};
+    sample_id order[256];
+    if (shuffle == SHUFFLE_NONE) { /* descending, so that it is not the set's own order */
+        for (sample_id i = 0; i < end - first; i++)
+            order[i] = end - 1 - i;
+        desc.order = order;
+    }
+    assert_int_equal(sampler_add_job(sampler, job, &desc, &err), 0);
+    idset_destroy(view);
+}
+
+static sample_id draw_one(struct sampler *sampler, unsigned job)
+{
+    struct jobset need = {{0}};
+    struct pick pick;
+    jobset_add(&need, job);
+    assert_int_equal(sampler_round(sampler, &need, &pick), 1);
+    assert_true(jobset_has(&pick.jobs, job));
+    assert_int_equal(jobset_count(&pick.jobs), 1);
+    return pick.id;
+}
+
+/* Before its first epoch a job wants nothing; an epoch gives each sample once, in every mode; then nothing is left. */
+static void test_one_epoch_each_mode(void **state)
+{
+    (void)state;
+    for (int mode = SHUFFLE_DEPENDENT; mode <= SHUFFLE_NONE; mode++) {
+        struct sampler *sampler = make(3);
+        add_range(sampler, 9, 100, 230, (enum shuffle_mode)mode);
+        assert_int_equal(sampler_remaining(sampler, 9), 0);
+        for (uint32_t epoch = 0; epoch < 3; epoch++) {
+            unsigned char seen[230] = {0};
+            sampler_start_epoch(sampler, 9, epoch);
+            assert_int_equal(sampler_remaining(sampler, 9), 130);
+            for (int i = 0; i < 130; i++) {
+                sample_id id = draw_one(sampler, 9);
+                assert_in_range(id, 100, 229);
+                assert_false(seen[id]++);
+                assert_false(sampler_wants(sampler, 9, id));
+                if (mode == SHUFFLE_NONE)
+                    assert_int_equal(id, 229 - i);
+            }
+            struct jobset need = {{0}};
+            struct pick pick;
+            jobset_add(&need, 9);
+            assert_int_equal(sampler_round(sampler, &need, &pick), 0);
+        }
+        sampler_destroy(sampler);
+    }
+}
+
+/* A strict order depends on (seed, epoch) alone: the same in another sampler, with other jobs drawing, coming and going;
+ * another in the next epoch; begun anew when the epoch is. */
+static void test_strict_is_reproducible(void **state)
+{
+    (void)state;
+    sample_id order[2][100];
+    for (int run = 0; run < 2; run++) {
+        struct sampler *sampler = make(run ? 5 : 6);
+        add_range(sampler, run ? 0 : 200, 0, 100, SHUFFLE_STRICT);
+        add_range(sampler, 100, 50, 150, SHUFFLE_DEPENDENT);
+        sampler_start_epoch(sampler, run ? 0 : 200, 4);
+        sampler_start_epoch(sampler, 100, 0);
+        if (run == 1) {
+            for (int i = 0; i < 30; i++)
+                draw_one(sampler, 0);
+            sampler_start_epoch(sampler, 0, 4);
+        }
+        for (int i = 0; i < 100; i++) {
+            order[run][i] = draw_one(sampler, run ? 0 : 200);
+            if (run && i < 40)
+                draw_one(sampler, 100);
+            if (run && i == 60)
+                sampler_remove_job(sampler, 100);
+        }
+        sampler_destroy(sampler);
+    }
+    assert_memory_equal(order[0], order[1], sizeof order[0]);
+
+    struct sampler *sampler = make(5);
+    add_range(sampler, 0, 0, 100, SHUFFLE_STRICT);
+    sampler_start_epoch(sampler, 0, 5);
+    int same = 0;
+    for (int i = 0; i < 100; i++)
+        same += draw_one(sampler, 0) == order[0][i];
+    assert_in_range(same, 0, 10);
+    sampler_destroy(sampler);
+}
+
+/* A taken sample is drawn no more, for that job alone; one that was put back is. */
+static void test_take_and_put_back(void **state)
+{
+    (void)state;
+    struct sampler *sampler = make(8);
+    add_range(sampler, 1, 0, 10, SHUFFLE_DEPENDENT);
+    add_range(sampler, 2, 0, 10, SHUFFLE_DEPENDENT);
+    sampler_start_epoch(sampler, 1, 0);
+    sampler_start_epoch(sampler, 2, 0);
+    sampler_take(sampler, 1, 4);
+    assert_false(sampler_wants(sampler, 1, 4));
+    assert_true(sampler_wants(sampler, 2, 4));
+    for (int i = 0; i < 9; i++)
+        assert_int_not_equal(draw_one(sampler, 1), 4);
+    assert_int_equal(sampler_remaining(sampler, 1), 0);
+    sampler_put_back(sampler, 1, 4);
+    assert_int_equal(draw_one(sampler, 1), 4);
+    sampler_destroy(sampler);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_one_epoch_each_mode),
+        cmocka_unit_test(test_strict_is_reproducible),
+        cmocka_unit_test(test_take_and_put_back),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
