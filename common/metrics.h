@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/larder_err.h"
+
 enum metric_type { METRIC_COUNTER, METRIC_GAUGE };
 
 #define METRIC_LABELS_MAX 4

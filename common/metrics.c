@@ -1,0 +1,217 @@
+/* metrics.c: the table, and snapshots of it as Prometheus text. A snapshot belongs to one thread. */
+#include "common/metrics.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/check.h"
+
+#define METRICS_MAGIC UINT32_C(0x4d455452)
+#define NO_VALUE SIZE_MAX
+
+static const struct metric_info table[METRIC_COUNT] = {
+#define METRIC(id, type_, name_, help_, ...) \
+    [METRIC_##id] = {.name = name_, .help = help_, .type = type_, .labels = {__VA_ARGS__}},
+#include "common/metrics_table.h"
+#undef METRIC
+};
+
+struct value {
+    double number;
+    size_t labels; /* offset into texts: the label values, each NUL-terminated, in the table's order */
+    size_t next;   /* of the same metric, NO_VALUE at the end */
+};
+
+struct metrics {
+    uint32_t magic;
+    bool out_of_memory;
+    size_t first[METRIC_COUNT], last[METRIC_COUNT];
+    struct value *values;
+    size_t count, capacity;
+    char *texts;
+    size_t texts_len, texts_capacity;
+};
+
+const struct metric_info *metric_info(enum metric_id id)
+{
+    CHECK((unsigned)id < METRIC_COUNT);
+    return &table[id];
+}
+
+int metrics_create(struct metrics **out)
+{
+    struct metrics *metrics = calloc(1, sizeof *metrics);
+    if (!metrics)
+        return LARDER_ENOMEM;
+    metrics->magic = METRICS_MAGIC;
+    for (size_t id = 0; id < METRIC_COUNT; id++)
+        metrics->first[id] = metrics->last[id] = NO_VALUE;
+    *out = metrics;
+    return 0;
+}
+
+void metrics_destroy(struct metrics *metrics)
+{
+    if (!metrics)
+        return;
+    CHECK_MAGIC(metrics, METRICS_MAGIC);
+    metrics->magic = 0;
+    free(metrics->values);
+    free(metrics->texts);
+    free(metrics);
+}
+
+/* grow makes room for `more` elements behind `used`; false when out of memory. */
+static bool grow(void *array, size_t used, size_t more, size_t *capacity, size_t element_bytes)
+{
+    if (*capacity - used >= more)
+        return true;
+    size_t wanted = (used + more) * 2;
+    void **memory = array;
+    void *grown = realloc(*memory, wanted * element_bytes);
+    if (!grown)
+        return false;
+    *memory = grown;
+    *capacity = wanted;
+    return true;
+}
+
+static size_t label_count(enum metric_id id)
+{
+    size_t count = 0;
+    while (count < METRIC_LABELS_MAX && table[id].labels[count])
+        count++;
+    return count;
+}
+
+void metrics_put(struct metrics *metrics, enum metric_id id, double number, const char *const *label_values)
+{
+    CHECK_MAGIC(metrics, METRICS_MAGIC);
+    CHECK((unsigned)id < METRIC_COUNT);
+    size_t labels = label_count(id), len = 0;
+    for (size_t i = 0; i < labels; i++)
+        len += strlen(label_values[i]) + 1;
+    void *values = metrics->values, *texts = metrics->texts;
+    bool ok = grow(&values, metrics->count, 1, &metrics->capacity, sizeof *metrics->values);
+    ok = grow(&texts, metrics->texts_len, len, &metrics->texts_capacity, 1) && ok;
+    metrics->values = values;
+    metrics->texts = texts;
+    if (!ok) {
+        metrics->out_of_memory = true; /* a snapshot with holes would lie: metrics_render gives none */
+        return;
+    }
+    size_t at = metrics->count++;
+    metrics->values[at] = (struct value){.number = number, .labels = metrics->texts_len, .next = NO_VALUE};
+    for (size_t i = 0; i < labels; i++) {
+        size_t bytes = strlen(label_values[i]) + 1;
+        memcpy(metrics->texts + metrics->texts_len, label_values[i], bytes);
+        metrics->texts_len += bytes;
+    }
+    if (metrics->last[id] == NO_VALUE)
+        metrics->first[id] = at;
+    else
+        metrics->values[metrics->last[id]].next = at;
+    metrics->last[id] = at;
+}
+
+/* utf8_length gives the bytes of the well-formed UTF-8 character at text, 0 when it is none. */
+static size_t utf8_length(const unsigned char *text)
+{
+    unsigned char lead = text[0];
+    size_t len = lead < 0x80 ? 1 : lead >= 0xc2 && lead < 0xe0 ? 2 : lead >= 0xe0 && lead < 0xf0 ? 3
+               : lead >= 0xf0 && lead < 0xf5 ? 4 : 0;
+    for (size_t i = 1; i < len; i++) {
+        if ((text[i] & 0xc0) != 0x80) /* also ends at the NUL */
+            return 0;
+    }
+    bool bad = (lead == 0xe0 && text[1] < 0xa0) || (lead == 0xed && text[1] >= 0xa0) || /* overlong; surrogates */
+               (lead == 0xf0 && text[1] < 0x90) || (lead == 0xf4 && text[1] >= 0x90);
+    return bad ? 0 : len;
+}
+
+/* A job's name is a client's bytes: whatever they are, the page must stay readable for Prometheus, which wants UTF-8. */
+static void write_label(FILE *out, const char *text)
+{
+    const unsigned char *at = (const unsigned char *)text;
+    while (*at) {
+        size_t len = utf8_length(at);
+        if (*at == '\\' || *at == '"')
+            fprintf(out, "\\%c", *at);
+        else if (*at == '\n')
+            fputs("\\n", out);
+        else if (len == 0)
+            fputc('?', out);
+        else
+            fwrite(at, 1, len, out);
+        at += len ? len : 1;
+    }
+}
+
+static void write_help(FILE *out, const char *text)
+{
+    for (; *text; text++) {
+        if (*text == '\\')
+            fputs("\\\\", out);
+        else if (*text == '\n')
+            fputs("\\n", out);
+        else
+            fputc(*text, out);
+    }
+}
+
+static void write_number(FILE *out, double number)
+{
+    if (isnan(number))
+        fputs("NaN", out);
+    else if (isinf(number))
+        fputs(number > 0 ? "+Inf" : "-Inf", out);
+    else if (fabs(number) < 9007199254740992.0 && number == floor(number))
+        fprintf(out, "%.0f", number);
+    else
+        fprintf(out, "%.17g", number);
+}
+
+static void write_value(FILE *out, const struct metrics *metrics, enum metric_id id, const struct value *value)
+{
+    size_t labels = label_count(id);
+    const char *text = labels ? metrics->texts + value->labels : "";
+    fputs(table[id].name, out);
+    for (size_t i = 0; i < labels; i++) {
+        fprintf(out, "%s%s=\"", i ? "," : "{", table[id].labels[i]);
+        write_label(out, text);
+        fputc('"', out);
+        text += strlen(text) + 1;
+    }
+    fputs(labels ? "} " : " ", out);
+    write_number(out, value->number);
+    fputc('\n', out);
+}
+
+char *metrics_render(const struct metrics *metrics, size_t *len_bytes)
+{
+    CHECK_MAGIC(metrics, METRICS_MAGIC);
+    char *text = NULL;
+    size_t len = 0;
+    FILE *out = metrics->out_of_memory ? NULL : open_memstream(&text, &len);
+    if (!out)
+        return NULL;
+    for (size_t id = 0; id < METRIC_COUNT; id++) {
+        if (metrics->first[id] == NO_VALUE)
+            continue;
+        fprintf(out, "# HELP %s ", table[id].name);
+        write_help(out, table[id].help);
+        fprintf(out, "\n# TYPE %s %s\n", table[id].name, table[id].type == METRIC_COUNTER ? "counter" : "gauge");
+        for (size_t at = metrics->first[id]; at != NO_VALUE; at = metrics->values[at].next)
+            write_value(out, metrics, (enum metric_id)id, &metrics->values[at]);
+    }
+    bool failed = ferror(out);
+    if (fclose(out) != 0 || failed) {
+        free(text);
+        return NULL;
+    }
+    *len_bytes = len;
+    return text;
+}
