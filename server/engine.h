@@ -33,6 +33,7 @@ struct engine;
 struct engine_config {
     uint64_t seed;
     uint64_t arena_bytes;      /* budget for prepared instances: offsets in actions are below it */
+    uint64_t job_quota_bytes;  /* most of the arena that one job may pin; 0: all of it */
     uint64_t encoded_bytes;    /* budget for encoded samples, loads in flight included */
     uint32_t inflight_loads;   /* LOAD samples out at once, ≥ 1 */
     uint32_t inflight_prepares; /* PREPARE tasks out at once, ≥ 1 */
@@ -70,6 +71,7 @@ enum engine_event_type {
     ENGINE_RELEASE,  /* the client is through with a batch. An unknown batch is counted and ignored. */
     ENGINE_LOADED,   /* a sample of a LOAD arrived, or failed */
     ENGINE_PREPARED, /* a PREPARE ended, well or not */
+    ENGINE_PIPELINE_GONE, /* the number, which no job uses, will mean another pipeline: forget its instances */
     ENGINE_DRAIN,    /* no new jobs from now on */
 };
 
@@ -97,6 +99,9 @@ struct engine_event {
             uint32_t task;
             int reason; /* 0: every output was made */
         } prepared;
+        struct {
+            uint32_t pipeline;
+        } pipeline_gone;
     };
 };
 
@@ -117,7 +122,7 @@ struct engine_output {
     uint32_t pipeline;
     uint64_t offset;   /* of the slot in the arena */
     uint64_t bytes;
-    uint64_t instance; /* how many instances of this sample and pipeline were begun before: the last part of the random key */
+    uint64_t instance; /* how many instances of this sample were begun before: the last part of the random key */
 };
 
 struct engine_entry {
@@ -136,7 +141,11 @@ struct engine_action {
             uint32_t held_max;  /* batches the client may hold unreleased */
             uint64_t quota_bytes;
         } job_added;
-        struct error error; /* JOB_REFUSED, JOB_ERROR */
+        struct {
+            struct error error;
+            sample_id id;       /* JOB_ERROR about a bad sample: which; else SAMPLE_NONE */
+            const void *dataset;
+        } error; /* JOB_REFUSED, JOB_ERROR */
         struct {
             const void *dataset;
             sample_id id;
@@ -194,6 +203,7 @@ struct engine_job_status {
     char name[ENGINE_NAME_MAX];
     uint32_t job, pipeline, batch_size, epoch, epochs;
     bool started; /* an epoch has begun */
+    uint32_t prefetch;  /* batches ahead that the quota lets it have */
     uint64_t client, view_samples, remaining, quota_bytes, held_slots;
     uint64_t samples_delivered, batches_delivered, samples_shared, bad_samples;
     uint32_t ready_batches, leased_batches, credits;

@@ -1,0 +1,209 @@
+/* engine_check.c: what must hold between steps, and what the engine tells about itself. */
+#include <string.h>
+
+#include "server/engine_priv.h"
+
+static uint32_t entries_on(const struct engine *engine, uint32_t instance)
+{
+    uint32_t count = 0;
+    for (uint32_t index = 0; index < engine->entry_pool.size; index++)
+        count += engine->entries[index].state > ENTRY_UNPLACED && engine->entries[index].instance == instance;
+    for (uint32_t place = 0; place < engine->jobs_end; place++) {
+        const struct job *job = &engine->jobs[place];
+        for (uint32_t at = 0; at < job->n_leases; at++) {
+            for (uint32_t i = 0; i < job->leases[at].count; i++)
+                count += job->leases[at].instances[i] == instance;
+        }
+    }
+    return count;
+}
+
+static void check_instances(const struct engine *engine)
+{
+    uint64_t used = 0;
+    for (uint32_t index = 0; index < engine->instance_pool.size; index++) {
+        const struct instance *instance = &engine->instances[index];
+        if (instance->state == INSTANCE_FREE)
+            continue;
+        bool making = instance->state == INSTANCE_MAKING;
+        uint32_t owner;
+        CHECK(extent_owner(engine->extents, instance->block, &owner) && owner == index);
+        CHECK(extent_bytes(engine->extents, instance->block) >= instance->bytes);
+        CHECK(residency_pins(engine->prepared, index) == entries_on(engine, index) + making);
+        CHECK(residency_want(engine->prepared, index) == engine_count_want(engine, instance));
+        CHECK(making == (instance->task != ENGINE_NONE));
+        CHECK(making || instance->waiters == ENGINE_NONE);
+        CHECK(!making || engine->tasks[instance->task].state == TASK_RUNNING || instance->waiters != ENGINE_NONE);
+        used += extent_bytes(engine->extents, instance->block);
+    }
+    CHECK(used == extents_used_bytes(engine->extents) && used <= engine->config.arena_bytes);
+    CHECK(engine->quota_bytes <= engine->config.arena_bytes);
+}
+
+static void check_encoded(const struct engine *engine)
+{
+    uint64_t used = 0;
+    uint32_t loading = 0;
+    for (uint32_t index = 0; index < engine->encoded_pool.size; index++) {
+        const struct encoded *encoded = &engine->encoded[index];
+        if (encoded->state == ENCODED_FREE)
+            continue;
+        uint32_t tasks = 0;
+        for (uint32_t task = 0; task < engine->task_pool.size; task++)
+            tasks += engine->tasks[task].state != TASK_FREE && engine->tasks[task].encoded == index;
+        CHECK(engine->samples[encoded->id].encoded == index);
+        CHECK(residency_pins(engine->encodeds, index) == tasks + (encoded->state == ENCODED_LOADING));
+        CHECK(residency_want(engine->encodeds, index) == engine_count_encoded_want(engine, encoded->id));
+        CHECK(residency_pins(engine->encodeds, index) || residency_want(engine->encodeds, index));
+        CHECK((encoded->state == ENCODED_READY) == (encoded->handle != NULL));
+        loading += encoded->state == ENCODED_LOADING;
+        used += encoded->bytes;
+    }
+    CHECK(used == engine->encoded_used && used <= engine->config.encoded_bytes);
+    CHECK(loading == engine->loads_inflight && loading <= engine->config.inflight_loads);
+}
+
+static uint32_t list_length(const struct engine *engine, const struct task_list *list, enum task_state state, uint32_t job)
+{
+    uint32_t count = 0;
+    for (uint32_t index = list->head; index != ENGINE_NONE; index = engine->tasks[index].next) {
+        CHECK(engine->tasks[index].state == state && engine->tasks[index].job == job);
+        count++;
+    }
+    return count;
+}
+
+static void check_tasks(const struct engine *engine)
+{
+    uint32_t listed = 0, waiting = 0, running = 0;
+    for (uint32_t place = 0; place < engine->jobs_end; place++) {
+        if (engine->jobs[place].state == JOB_FREE)
+            continue;
+        listed += list_length(engine, &engine->jobs[place].to_load, TASK_TO_LOAD, place);
+        listed += list_length(engine, &engine->jobs[place].to_prepare, TASK_TO_PREPARE, place);
+    }
+    for (uint32_t index = 0; index < engine->task_pool.size; index++) {
+        const struct task *task = &engine->tasks[index];
+        waiting += task->state == TASK_TO_LOAD || task->state == TASK_TO_PREPARE;
+        running += task->state == TASK_RUNNING;
+        for (uint32_t i = 0; task->state != TASK_FREE && i < task->n_outputs; i++)
+            CHECK(engine->instances[task->outputs[i]].task == index && engine->instances[task->outputs[i]].id == task->id);
+    }
+    CHECK(listed == waiting);
+    CHECK(running == engine->prepares_inflight && running <= engine->config.inflight_prepares);
+}
+
+static void check_job(const struct engine *engine, uint32_t place)
+{
+    const struct job *job = &engine->jobs[place];
+    uint64_t leased = 0;
+    uint32_t queued = 0, prefix = 0, unplaced = 0;
+    bool all_ready = true;
+    for (uint32_t index = job->head; index != ENGINE_NONE; index = engine->entries[index].next) {
+        const struct entry *entry = &engine->entries[index];
+        CHECK(entry->job == place && entry->state != ENTRY_FREE);
+        if (all_ready && entry->state != ENTRY_READY) {
+            CHECK(job->first_waiting == index);
+            all_ready = false;
+        }
+        prefix += all_ready;
+        queued++;
+        unplaced += entry->state == ENTRY_UNPLACED;
+    }
+    for (uint32_t index = job->unplaced_head; index != ENGINE_NONE; index = engine->entries[index].link)
+        unplaced--;
+    for (uint32_t at = 0; at < job->n_leases; at++)
+        leased += job->leases[at].count;
+    CHECK(queued == job->queued && prefix == job->ready_prefix && unplaced == 0);
+    CHECK(!all_ready || job->first_waiting == ENGINE_NONE);
+    CHECK(job->held_slots == queued + leased && job->held_slots <= job->quota_slots);
+    CHECK(job->n_leases <= job->held_max);
+    CHECK(job->state == JOB_RUNNING || queued == 0);
+    /* Nothing is lost: what was planned in this epoch is queued or delivered, and the rest is still to be picked. */
+    if (job->state == JOB_RUNNING) {
+        CHECK(job->planned == queued + job->epoch_delivered);
+        CHECK(job->planned + job->lost + sampler_remaining(engine->sampler, place) == job->view_samples);
+    }
+}
+
+void engine_check(const struct engine *engine)
+{
+    CHECK_MAGIC(engine, ENGINE_MAGIC);
+    uint64_t quota = 0;
+    extents_check(engine->extents);
+    check_instances(engine);
+    check_encoded(engine);
+    check_tasks(engine);
+    for (uint32_t place = 0; place < engine->jobs_end; place++) {
+        if (engine->jobs[place].state != JOB_FREE)
+            check_job(engine, place);
+        quota += engine->jobs[place].quota_bytes;
+    }
+    CHECK(quota == engine->quota_bytes);
+}
+
+static uint64_t pinned_bytes(const struct engine *engine)
+{
+    uint64_t bytes = 0;
+    for (uint32_t index = 0; index < engine->instance_pool.size; index++) {
+        if (engine->instances[index].state != INSTANCE_FREE && residency_pins(engine->prepared, index) > 0)
+            bytes += extent_bytes(engine->extents, engine->instances[index].block);
+    }
+    return bytes;
+}
+
+void engine_totals(const struct engine *engine, struct engine_totals *out)
+{
+    CHECK_MAGIC(engine, ENGINE_MAGIC);
+    *out = engine->totals;
+    out->arena_used_bytes = extents_used_bytes(engine->extents);
+    out->arena_pinned_bytes = pinned_bytes(engine);
+    out->arena_quota_bytes = engine->quota_bytes;
+    out->encoded_used_bytes = engine->encoded_used;
+    out->loads_inflight = engine->loads_inflight;
+    out->prepares_inflight = engine->prepares_inflight;
+    for (uint32_t place = 0; place < engine->jobs_end; place++)
+        out->jobs += engine->jobs[place].state != JOB_FREE;
+}
+
+static void fill_status(const struct engine *engine, uint32_t place, uint64_t now_ns, struct engine_job_status *out)
+{
+    const struct job *job = &engine->jobs[place];
+    uint64_t wait_ns = job->wait_ns + (job->waiting ? now_ns - job->waiting_since_ns : 0);
+    *out = (struct engine_job_status){.job = place,
+                                      .pipeline = job->pipeline,
+                                      .batch_size = job->batch_size,
+                                      .epoch = job->epoch,
+                                      .epochs = job->epochs,
+                                      .started = job->began,
+                                      .prefetch = job->prefetch,
+                                      .client = job->client,
+                                      .view_samples = job->view_samples,
+                                      .remaining = sampler_remaining(engine->sampler, place),
+                                      .quota_bytes = job->quota_bytes,
+                                      .held_slots = job->held_slots,
+                                      .samples_delivered = job->samples_delivered,
+                                      .batches_delivered = job->batches_delivered,
+                                      .samples_shared = job->samples_shared,
+                                      .bad_samples = job->bad_samples,
+                                      .ready_batches = engine_ready_batches(engine, job),
+                                      .leased_batches = job->n_leases,
+                                      .credits = job->credits,
+                                      .wait_s = (double)wait_ns / 1e9,
+                                      .epoch_delivered = job->epoch_delivered};
+    memcpy(out->name, job->name, sizeof out->name);
+}
+
+size_t engine_job_statuses(const struct engine *engine, uint64_t now_ns, struct engine_job_status *out, size_t max)
+{
+    CHECK_MAGIC(engine, ENGINE_MAGIC);
+    size_t count = 0;
+    for (uint32_t place = 0; place < engine->jobs_end; place++) {
+        if (engine->jobs[place].state == JOB_FREE)
+            continue;
+        if (count < max)
+            fill_status(engine, place, now_ns, &out[count]);
+        count++;
+    }
+    return count;
+}

@@ -1,0 +1,304 @@
+/* engine_memory.c: what is in memory: instances in the arena, encoded bytes beside it, and who goes first.
+ *
+ * want(instance) = jobs of its pipeline with the sample in R_j that have not had it; want(encoded) = jobs with the sample
+ * in R_j. Both are kept up to date as samples leave remaining sets. A pinned resident is never evicted. */
+#include "server/engine_priv.h"
+
+enum { WINDOW_VICTIMS = 64 }; /* victims whose neighbourhood is tried before the whole arena is walked */
+
+static bool wants_instance(const struct engine *engine, uint32_t job, const struct instance *instance)
+{
+    return engine->jobs[job].state == JOB_RUNNING && engine->jobs[job].pipeline == instance->pipeline &&
+           !jobset_has(&instance->had, job) && sampler_wants(engine->sampler, job, instance->id);
+}
+
+static bool wants_encoded(const struct engine *engine, uint32_t job, sample_id id)
+{
+    return engine->jobs[job].state == JOB_RUNNING && sampler_wants(engine->sampler, job, id);
+}
+
+uint32_t engine_count_want(const struct engine *engine, const struct instance *instance)
+{
+    uint32_t want = 0;
+    for (uint32_t job = 0; job < engine->jobs_end; job++)
+        want += wants_instance(engine, job, instance);
+    return want;
+}
+
+uint32_t engine_count_encoded_want(const struct engine *engine, sample_id id)
+{
+    uint32_t want = 0;
+    for (uint32_t job = 0; job < engine->jobs_end; job++)
+        want += wants_encoded(engine, job, id);
+    return want;
+}
+
+/* ── prepared ── */
+
+void engine_free_instance(struct engine *engine, uint32_t index)
+{
+    struct instance *instance = &engine->instances[index];
+    CHECK(instance->waiters == ENGINE_NONE);
+    uint32_t *link = &engine->samples[instance->id].instances;
+    while (*link != index) {
+        CHECK(*link != ENGINE_NONE);
+        link = &engine->instances[*link].next;
+    }
+    *link = instance->next;
+    extent_free(engine->extents, instance->block);
+    residency_remove(engine->prepared, index);
+    engine_instance_drop(engine, index);
+}
+
+static void evict_instance(struct engine *engine, uint32_t index)
+{
+    CHECK(engine->instances[index].state == INSTANCE_READY && residency_pins(engine->prepared, index) == 0);
+    engine->totals.evicted_prepared++;
+    engine_free_instance(engine, index);
+}
+
+/* May the block go? Free ones have gone already. */
+static bool clearable(const struct engine *engine, uint32_t block, uint32_t *owner)
+{
+    *owner = ENGINE_NONE;
+    return !extent_owner(engine->extents, block, owner) || residency_pins(engine->prepared, *owner) == 0;
+}
+
+/* Collects the owners of clearable blocks from `block` on, in one direction, until `bytes` are together. */
+static uint64_t collect(struct engine *engine, uint32_t block, bool forward, uint64_t bytes, size_t *count)
+{
+    uint64_t found = 0;
+    uint32_t owner;
+    while (block != EXTENT_NONE && found < bytes && clearable(engine, block, &owner)) {
+        found += extent_bytes(engine->extents, block);
+        if (owner != ENGINE_NONE) {
+            if (*count == engine->scratch_cap) {
+                engine->scratch_cap = engine->scratch_cap ? engine->scratch_cap * 2 : 64;
+                engine->scratch = xrealloc(engine->scratch, engine->scratch_cap, sizeof *engine->scratch);
+            }
+            engine->scratch[(*count)++] = owner;
+        }
+        block = forward ? extent_next(engine->extents, block) : extent_prev(engine->extents, block);
+    }
+    return found;
+}
+
+/* Clears a window of `bytes` around a victim when its neighbours let it. */
+static bool clear_around(struct engine *engine, uint32_t victim, uint64_t bytes)
+{
+    uint32_t block = engine->instances[victim].block;
+    size_t count = 0;
+    uint64_t found = collect(engine, block, true, bytes, &count);
+    if (found < bytes)
+        found += collect(engine, extent_prev(engine->extents, block), false, bytes - found, &count);
+    if (found < bytes)
+        return false;
+    for (size_t i = 0; i < count; i++)
+        evict_instance(engine, engine->scratch[i]);
+    return true;
+}
+
+/* Clears the first window of `bytes` in the arena that can be cleared. */
+static bool clear_anywhere(struct engine *engine, uint64_t bytes)
+{
+    uint32_t block = extent_first(engine->extents);
+    while (block != EXTENT_NONE) {
+        size_t count = 0;
+        uint32_t start = block, owner;
+        uint64_t found = collect(engine, start, true, bytes, &count);
+        if (found >= bytes) {
+            for (size_t i = 0; i < count; i++)
+                evict_instance(engine, engine->scratch[i]);
+            return true;
+        }
+        while (block != EXTENT_NONE && clearable(engine, block, &owner)) /* too short: on past what stopped it */
+            block = extent_next(engine->extents, block);
+        while (block != EXTENT_NONE && !clearable(engine, block, &owner))
+            block = extent_next(engine->extents, block);
+    }
+    return false;
+}
+
+static uint32_t arena_alloc(struct engine *engine, uint64_t bytes, uint32_t owner)
+{
+    bytes = extent_round(bytes);
+    uint32_t block = extent_alloc(engine->extents, bytes, owner);
+    if (block != EXTENT_NONE)
+        return block;
+    uint32_t victim = residency_victim(engine->prepared);
+    bool cleared = false;
+    for (int tries = 0; victim != RESIDENT_NONE && !cleared && tries < WINDOW_VICTIMS; tries++) {
+        cleared = clear_around(engine, victim, bytes);
+        if (!cleared)
+            victim = residency_victim_after(engine->prepared, victim);
+    }
+    if (!cleared && !clear_anywhere(engine, bytes))
+        return EXTENT_NONE;
+    block = extent_alloc(engine->extents, bytes, owner);
+    CHECK(block != EXTENT_NONE);
+    return block;
+}
+
+uint32_t engine_begin_instance(struct engine *engine, uint32_t job, sample_id id)
+{
+    uint32_t index = engine_instance_new(engine);
+    struct instance *instance = &engine->instances[index];
+    const struct job *owner = &engine->jobs[job];
+    instance->state = INSTANCE_MAKING;
+    uint32_t block = arena_alloc(engine, owner->slot_bytes, index); /* evicts, but begins no instance: `instance` holds */
+    if (block == EXTENT_NONE) {
+        engine_instance_drop(engine, index);
+        return ENGINE_NONE;
+    }
+    struct sample_state *sample = &engine->samples[id];
+    *instance = (struct instance){.state = INSTANCE_MAKING,
+                                  .next = sample->instances,
+                                  .id = id,
+                                  .pipeline = owner->pipeline,
+                                  .block = block,
+                                  .task = ENGINE_NONE,
+                                  .waiters = ENGINE_NONE,
+                                  .bytes = owner->slot_bytes,
+                                  .ordinal = sample->begun++,
+                                  .maker = owner->client};
+    sample->instances = index;
+    residency_add(engine->prepared, index, engine_count_want(engine, instance)); /* its first pin is the making's */
+    return index;
+}
+
+void engine_unpin_instance(struct engine *engine, uint32_t index)
+{
+    residency_unpin(engine->prepared, index);
+    if (engine->instances[index].doomed && residency_pins(engine->prepared, index) == 0)
+        engine_free_instance(engine, index);
+}
+
+void engine_mark_had(struct engine *engine, uint32_t job, uint32_t index)
+{
+    struct instance *instance = &engine->instances[index];
+    if (wants_instance(engine, job, instance))
+        residency_set_want(engine->prepared, index, residency_want(engine->prepared, index) - 1);
+    jobset_add(&instance->had, job);
+}
+
+void engine_clear_had(struct engine *engine, uint32_t job, uint32_t index)
+{
+    struct instance *instance = &engine->instances[index];
+    jobset_remove(&instance->had, job);
+    if (wants_instance(engine, job, instance))
+        residency_set_want(engine->prepared, index, residency_want(engine->prepared, index) + 1);
+}
+
+void engine_forget_pipeline(struct engine *engine, uint32_t pipeline)
+{
+    for (uint32_t index = 0; index < engine->instance_pool.size; index++) {
+        struct instance *instance = &engine->instances[index];
+        if (instance->state == INSTANCE_FREE || instance->pipeline != pipeline)
+            continue;
+        if (instance->state == INSTANCE_READY) {
+            evict_instance(engine, index);
+        } else { /* its task runs for nobody: the result is not wanted under the number's new meaning */
+            CHECK(instance->waiters == ENGINE_NONE);
+            instance->doomed = true;
+        }
+    }
+}
+
+/* ── encoded ── */
+
+void engine_free_encoded(struct engine *engine, uint32_t index, bool evicted)
+{
+    struct encoded *encoded = &engine->encoded[index];
+    CHECK(encoded->tasks == ENGINE_NONE);
+    if (encoded->handle)
+        engine_act(engine, ENGINE_DROP_ENCODED)->drop.encoded = encoded->handle;
+    engine->totals.evicted_encoded += evicted;
+    engine->encoded_used -= encoded->bytes;
+    if (engine->samples[encoded->id].encoded == index) /* a failed load gives its place up before it ends */
+        engine->samples[encoded->id].encoded = ENGINE_NONE;
+    residency_remove(engine->encodeds, index);
+    engine_encoded_drop(engine, index);
+}
+
+uint32_t engine_begin_load(struct engine *engine, sample_id id, uint64_t bytes)
+{
+    while (engine->encoded_used + bytes > engine->config.encoded_bytes) {
+        uint32_t victim = residency_victim(engine->encodeds);
+        if (victim == RESIDENT_NONE)
+            return ENGINE_NONE;
+        engine_free_encoded(engine, victim, true);
+    }
+    uint32_t index = engine_encoded_new(engine);
+    engine->encoded[index] = (struct encoded){.state = ENCODED_LOADING, .id = id, .tasks = ENGINE_NONE, .bytes = bytes};
+    engine->samples[id].encoded = index;
+    engine->encoded_used += bytes;
+    residency_add(engine->encodeds, index, engine_count_encoded_want(engine, id)); /* its first pin is the load's */
+    return index;
+}
+
+/* A loaded sample that nobody wants this epoch is not kept. */
+static void encoded_settle(struct engine *engine, uint32_t index)
+{
+    if (residency_pins(engine->encodeds, index) == 0 && residency_want(engine->encodeds, index) == 0)
+        engine_free_encoded(engine, index, false);
+}
+
+void engine_unpin_encoded(struct engine *engine, uint32_t index)
+{
+    residency_unpin(engine->encodeds, index);
+    encoded_settle(engine, index);
+}
+
+/* ── wants ── */
+
+void engine_sample_left(struct engine *engine, uint32_t job, sample_id id)
+{
+    const struct sample_state *sample = &engine->samples[id];
+    for (uint32_t index = sample->instances; index != ENGINE_NONE; index = engine->instances[index].next) {
+        const struct instance *instance = &engine->instances[index];
+        if (instance->pipeline == engine->jobs[job].pipeline && !jobset_has(&instance->had, job))
+            residency_set_want(engine->prepared, index, residency_want(engine->prepared, index) - 1);
+    }
+    if (sample->encoded != ENGINE_NONE)
+        residency_set_want(engine->encodeds, sample->encoded, residency_want(engine->encodeds, sample->encoded) - 1);
+}
+
+void engine_settle_sample(struct engine *engine, sample_id id)
+{
+    if (engine->samples[id].encoded != ENGINE_NONE)
+        encoded_settle(engine, engine->samples[id].encoded);
+}
+
+void engine_withdraw_wants(struct engine *engine, uint32_t job)
+{
+    for (uint32_t index = 0; index < engine->instance_pool.size; index++) {
+        const struct instance *instance = &engine->instances[index];
+        if (instance->state != INSTANCE_FREE && wants_instance(engine, job, instance))
+            residency_set_want(engine->prepared, index, residency_want(engine->prepared, index) - 1);
+    }
+    for (uint32_t index = 0; index < engine->encoded_pool.size; index++) {
+        if (engine->encoded[index].state != ENCODED_FREE && wants_encoded(engine, job, engine->encoded[index].id))
+            residency_set_want(engine->encodeds, index, residency_want(engine->encodeds, index) - 1);
+    }
+}
+
+void engine_declare_wants(struct engine *engine, uint32_t job)
+{
+    for (uint32_t index = 0; index < engine->instance_pool.size; index++) {
+        const struct instance *instance = &engine->instances[index];
+        if (instance->state != INSTANCE_FREE && wants_instance(engine, job, instance))
+            residency_set_want(engine->prepared, index, residency_want(engine->prepared, index) + 1);
+    }
+    for (uint32_t index = 0; index < engine->encoded_pool.size; index++) {
+        if (engine->encoded[index].state != ENCODED_FREE && wants_encoded(engine, job, engine->encoded[index].id))
+            residency_set_want(engine->encodeds, index, residency_want(engine->encodeds, index) + 1);
+    }
+}
+
+void engine_settle_encoded(struct engine *engine)
+{
+    for (uint32_t index = 0; index < engine->encoded_pool.size; index++) {
+        if (engine->encoded[index].state != ENCODED_FREE)
+            encoded_settle(engine, index);
+    }
+}

@@ -1,0 +1,231 @@
+/* engine_priv.h: the engine's state, shared by the engine_*.c files only.
+ *
+ * Everything is a numbered place in a growing array, so that arrays may move; ENGINE_NONE names nothing. An entry is one
+ * sample planned for one job's queue; an instance is one prepared form in the arena; an encoded is one sample's bytes in
+ * memory; a task is one PREPARE, before, while and after its bytes are loaded. */
+#ifndef LARDER_SERVER_ENGINE_PRIV_H
+#define LARDER_SERVER_ENGINE_PRIV_H
+
+#include "cache/extent.h"
+#include "cache/residency.h"
+#include "common/check.h"
+#include "common/random.h"
+#include "sampler/sampler.h"
+#include "server/engine.h"
+
+#define ENGINE_MAGIC 0x656e6769u
+#define ENGINE_NONE UINT32_MAX
+#define ENGINE_SUBSTITUTES_MAX 16 /* bad samples in a row before policy `replace` gives up */
+#define ENGINE_REASONS 8
+
+/* A growing array of places with a list of unused ones. `used` tells which places are taken. */
+struct pool_head {
+    uint32_t size, cap, spare, taken;
+};
+
+struct sample_state {
+    uint32_t instances; /* head of its instances */
+    uint32_t encoded;
+    uint32_t begun; /* instances ever begun */
+};
+
+enum instance_state { INSTANCE_FREE, INSTANCE_MAKING, INSTANCE_READY };
+
+struct instance {
+    enum instance_state state;
+    bool doomed; /* being made for a pipeline that has gone: freed when done */
+    uint32_t next; /* of the same sample, or the next unused place */
+    sample_id id;
+    uint32_t pipeline;
+    uint32_t block; /* of the arena */
+    uint32_t task;  /* while MAKING */
+    uint32_t waiters; /* entries that wait for it */
+    uint64_t bytes;
+    uint64_t ordinal;
+    uint64_t maker; /* client of the job it was begun for */
+    struct jobset had; /* jobs that planned or got it */
+};
+
+enum encoded_state { ENCODED_FREE, ENCODED_LOADING, ENCODED_READY };
+
+struct encoded {
+    enum encoded_state state;
+    uint32_t next; /* unused place */
+    sample_id id;
+    uint32_t tasks; /* that wait for the load */
+    void *handle;
+    uint64_t bytes;
+};
+
+enum task_state { TASK_FREE, TASK_TO_LOAD, TASK_LOADING, TASK_TO_PREPARE, TASK_RUNNING };
+
+struct task {
+    enum task_state state;
+    uint32_t job;        /* whose list it is in, and whose turn it takes */
+    uint32_t prev, next; /* in the job's list, or in the load's (next only), or unused */
+    sample_id id;
+    uint32_t encoded; /* pinned by it; ENGINE_NONE before the load begins */
+    uint32_t n_outputs;
+    uint32_t outputs[ENGINE_OUTPUTS_MAX]; /* instances */
+};
+
+enum entry_state { ENTRY_FREE, ENTRY_UNPLACED, ENTRY_WAITING, ENTRY_READY };
+
+struct entry {
+    enum entry_state state;
+    uint32_t job;
+    uint32_t prev, next; /* in the queue; unused places by next */
+    uint32_t link;       /* next waiter of its instance, or next unplaced of its job */
+    uint32_t instance;
+    uint32_t substitutes; /* tried, under policy `replace` */
+    sample_id id;
+};
+
+struct lease {
+    uint64_t batch;
+    uint32_t count;
+    uint32_t *instances;
+};
+
+struct task_list {
+    uint32_t head, tail;
+    double turn; /* virtual time of the job's next turn: the lowest goes first */
+};
+
+enum job_state { JOB_FREE, JOB_IDLE, JOB_RUNNING, JOB_FAILED };
+
+struct job {
+    enum job_state state;
+    char name[ENGINE_NAME_MAX];
+    uint64_t client;
+    const void *dataset;
+    struct idset *view; /* policy `replace` only: where substitutes come from */
+    uint32_t pipeline;
+    uint64_t slot_bytes;
+    uint32_t batch_size, prefetch, epochs;
+    bool drop_last;
+    enum bad_policy bad_policy;
+    uint64_t view_samples;
+    uint64_t quota_slots, quota_bytes;
+    uint32_t held_max;
+
+    /* this epoch */
+    bool began; /* some epoch has begun */
+    uint32_t epoch, batch_index, credits;
+    uint64_t planned; /* picks that are queued or delivered */
+    uint64_t lost;    /* bad, and not replaced */
+    uint64_t epoch_delivered;
+
+    /* the queue: entries in planned order */
+    uint32_t head, tail, queued;
+    uint32_t ready_prefix;  /* entries at the head that are ready */
+    uint32_t first_waiting; /* the entry behind them */
+    uint32_t unplaced_head, unplaced_tail;
+    struct lease *leases;
+    uint32_t n_leases;
+    uint64_t held_slots; /* queued + leased */
+
+    struct task_list to_load, to_prepare;
+
+    uint64_t samples_delivered, batches_delivered, samples_shared, bad_samples;
+    uint64_t wait_ns, waiting_since_ns;
+    bool waiting;
+};
+
+struct engine {
+    uint32_t magic;
+    struct engine_config config;
+    uint64_t now_ns;
+    bool draining;
+    bool replan; /* a sample turned bad in this step: queues have room again */
+    struct sampler *sampler;
+    struct rng rng;
+    struct extents *extents;
+    struct residency *prepared, *encodeds;
+
+    struct job *jobs; /* JOBS_MAX places */
+    uint32_t jobs_end; /* places at and past it are free */
+    struct sample_state *samples;
+    uint64_t samples_cap;
+
+    struct instance *instances;
+    struct encoded *encoded;
+    struct task *tasks;
+    struct entry *entries;
+    struct pool_head instance_pool, encoded_pool, task_pool, entry_pool;
+
+    uint64_t quota_bytes; /* promised to jobs */
+    uint64_t encoded_used;
+    uint32_t loads_inflight, prepares_inflight;
+    double load_turn, prepare_turn; /* virtual time of the last turn taken */
+    uint64_t next_batch;
+    struct engine_totals totals; /* the counting fields */
+
+    struct engine_action *actions;
+    size_t n_actions, actions_cap;
+    struct engine_output *outputs; /* of this step's actions, which hold indices until the step's end */
+    size_t n_outputs, outputs_cap;
+    struct engine_entry *delivered;
+    size_t n_delivered, delivered_cap;
+    uint32_t *scratch; /* instances of a window to clear */
+    size_t scratch_cap;
+    struct pick picks[JOBS_MAX];
+};
+
+/* engine_pool.c: numbered places */
+uint32_t engine_instance_new(struct engine *engine);
+uint32_t engine_encoded_new(struct engine *engine);
+uint32_t engine_task_new(struct engine *engine);
+uint32_t engine_entry_new(struct engine *engine);
+void engine_instance_drop(struct engine *engine, uint32_t index);
+void engine_encoded_drop(struct engine *engine, uint32_t index);
+void engine_task_drop(struct engine *engine, uint32_t index);
+void engine_entry_drop(struct engine *engine, uint32_t index);
+struct engine_action *engine_act(struct engine *engine, enum engine_action_type type);
+struct engine_action *engine_act_job(struct engine *engine, enum engine_action_type type, uint32_t job);
+
+/* engine_memory.c: instances, encoded bytes, eviction */
+uint32_t engine_begin_instance(struct engine *engine, uint32_t job, sample_id id); /* ENGINE_NONE: no room now */
+void engine_free_instance(struct engine *engine, uint32_t instance);
+void engine_unpin_instance(struct engine *engine, uint32_t instance);
+uint32_t engine_begin_load(struct engine *engine, sample_id id, uint64_t bytes); /* ENGINE_NONE: no room now */
+void engine_unpin_encoded(struct engine *engine, uint32_t encoded);
+void engine_free_encoded(struct engine *engine, uint32_t encoded, bool evicted);
+void engine_sample_left(struct engine *engine, uint32_t job, sample_id id); /* id has just left R_job */
+void engine_settle_sample(struct engine *engine, sample_id id); /* once those who left it have placed what they picked */
+void engine_mark_had(struct engine *engine, uint32_t job, uint32_t instance);
+void engine_clear_had(struct engine *engine, uint32_t job, uint32_t instance);
+uint32_t engine_count_want(const struct engine *engine, const struct instance *instance);
+uint32_t engine_count_encoded_want(const struct engine *engine, sample_id id);
+/* A job's remaining set changes as a whole: withdraw its wants before, declare them after, then let go what nobody wants. */
+void engine_withdraw_wants(struct engine *engine, uint32_t job);
+void engine_declare_wants(struct engine *engine, uint32_t job);
+void engine_settle_encoded(struct engine *engine);
+void engine_forget_pipeline(struct engine *engine, uint32_t pipeline);
+
+/* engine_tasks.c: loads and prepares */
+void engine_task_begin(struct engine *engine, uint32_t job, uint32_t instance);
+void engine_task_cancel_output(struct engine *engine, uint32_t instance);
+void engine_tasks_leave(struct engine *engine, uint32_t job);
+void engine_on_loaded(struct engine *engine, const struct engine_event *event);
+void engine_on_prepared(struct engine *engine, const struct engine_event *event);
+void engine_dispatch(struct engine *engine);
+
+/* engine_plan.c: picks, queues, placing */
+void engine_plan(struct engine *engine);
+bool engine_plan_left(const struct engine *engine, const struct job *job); /* will the epoch bring more picks? */
+void engine_queue_remove(struct engine *engine, uint32_t entry);
+void engine_queue_drop_all(struct engine *engine, uint32_t job);
+void engine_entry_ready(struct engine *engine, uint32_t entry);
+void engine_entry_bad(struct engine *engine, uint32_t entry);
+
+/* engine_jobs.c: coming, going, epochs, delivery */
+void engine_on_job_add(struct engine *engine, const struct engine_job_desc *desc);
+void engine_on_job_gone(struct engine *engine, uint32_t job);
+void engine_on_next(struct engine *engine, const struct engine_event *event);
+void engine_on_release(struct engine *engine, uint32_t job, uint64_t batch);
+void engine_job_fail(struct engine *engine, uint32_t job, sample_id id, int code, const char *text);
+void engine_deliver(struct engine *engine);
+uint32_t engine_ready_batches(const struct engine *engine, const struct job *job);
+
+#endif

@@ -1,0 +1,356 @@
+/* engine_tasks.c: what loaders and preparers are asked to do, and in whose turn.
+ *
+ * A task makes up to ENGINE_OUTPUTS_MAX instances of one sample: fetch once, decode once. It waits in the list of the job
+ * it was begun for (to load, then to prepare). Few are out at a time; the next is always taken from the job whose turn is
+ * lowest (a virtual time that grows by one a task), so that a job with a long list delays another by at most what is out. */
+#include "preprocess/prepare.h"
+#include "server/engine_priv.h"
+
+_Static_assert(BAD_REASONS <= ENGINE_REASONS, "totals have a place for every reason");
+
+static void list_append(struct engine *engine, struct task_list *list, uint32_t index, double turn)
+{
+    struct task *task = &engine->tasks[index];
+    task->next = ENGINE_NONE;
+    task->prev = list->tail;
+    if (list->tail != ENGINE_NONE) {
+        engine->tasks[list->tail].next = index;
+    } else {
+        list->head = index;
+        if (list->turn < turn) /* one that had nothing to do saves no turns up */
+            list->turn = turn;
+    }
+    list->tail = index;
+}
+
+static void list_remove(struct engine *engine, struct task_list *list, uint32_t index)
+{
+    struct task *task = &engine->tasks[index];
+    if (task->prev != ENGINE_NONE)
+        engine->tasks[task->prev].next = task->next;
+    else
+        list->head = task->next;
+    if (task->next != ENGINE_NONE)
+        engine->tasks[task->next].prev = task->prev;
+    else
+        list->tail = task->prev;
+}
+
+static void to_load(struct engine *engine, uint32_t index)
+{
+    struct task *task = &engine->tasks[index];
+    task->state = TASK_TO_LOAD;
+    list_append(engine, &engine->jobs[task->job].to_load, index, engine->load_turn);
+}
+
+static void to_prepare(struct engine *engine, uint32_t index)
+{
+    struct task *task = &engine->tasks[index];
+    task->state = TASK_TO_PREPARE;
+    list_append(engine, &engine->jobs[task->job].to_prepare, index, engine->prepare_turn);
+}
+
+/* Puts a task where the sample's bytes let it go: they are there, they are on their way, or they must be asked for. */
+static void route(struct engine *engine, uint32_t index)
+{
+    struct task *task = &engine->tasks[index];
+    uint32_t encoded = engine->samples[task->id].encoded;
+    if (encoded == ENGINE_NONE) {
+        to_load(engine, index);
+        return;
+    }
+    residency_pin(engine->encodeds, encoded);
+    task->encoded = encoded;
+    if (engine->encoded[encoded].state == ENCODED_READY) {
+        to_prepare(engine, index);
+    } else {
+        task->state = TASK_LOADING;
+        task->next = engine->encoded[encoded].tasks;
+        engine->encoded[encoded].tasks = index;
+    }
+}
+
+void engine_task_begin(struct engine *engine, uint32_t job, uint32_t instance)
+{
+    struct instance *made = &engine->instances[instance];
+    for (uint32_t other = engine->samples[made->id].instances; other != ENGINE_NONE; other = engine->instances[other].next) {
+        if (other == instance || engine->instances[other].state != INSTANCE_MAKING)
+            continue;
+        struct task *task = &engine->tasks[engine->instances[other].task];
+        if (task->state != TASK_RUNNING && task->n_outputs < ENGINE_OUTPUTS_MAX) {
+            made->task = engine->instances[other].task;
+            task->outputs[task->n_outputs++] = instance;
+            return;
+        }
+    }
+    uint32_t index = engine_task_new(engine);
+    struct task *task = &engine->tasks[index];
+    *task = (struct task){.job = job, .id = made->id, .encoded = ENGINE_NONE, .n_outputs = 1, .outputs = {instance}};
+    made->task = index;
+    route(engine, index);
+}
+
+/* Takes a task that is not running out of the list it waits in. */
+static void unlist(struct engine *engine, uint32_t index)
+{
+    struct task *task = &engine->tasks[index];
+    if (task->state == TASK_TO_LOAD) {
+        list_remove(engine, &engine->jobs[task->job].to_load, index);
+    } else if (task->state == TASK_TO_PREPARE) {
+        list_remove(engine, &engine->jobs[task->job].to_prepare, index);
+    } else {
+        CHECK(task->state == TASK_LOADING);
+        uint32_t *link = &engine->encoded[task->encoded].tasks;
+        while (*link != index) {
+            CHECK(*link != ENGINE_NONE);
+            link = &engine->tasks[*link].next;
+        }
+        *link = task->next;
+    }
+}
+
+static void task_end(struct engine *engine, uint32_t index)
+{
+    uint32_t encoded = engine->tasks[index].encoded;
+    engine_task_drop(engine, index);
+    if (encoded != ENGINE_NONE)
+        engine_unpin_encoded(engine, encoded);
+}
+
+/* An instance that nobody waits for any more is not made, unless that is under way: then it becomes cache. */
+void engine_task_cancel_output(struct engine *engine, uint32_t instance)
+{
+    uint32_t index = engine->instances[instance].task;
+    struct task *task = &engine->tasks[index];
+    if (task->state == TASK_RUNNING)
+        return;
+    uint32_t at = 0;
+    while (task->outputs[at] != instance)
+        CHECK(++at < task->n_outputs);
+    task->outputs[at] = task->outputs[--task->n_outputs];
+    engine_free_instance(engine, instance);
+    if (task->n_outputs == 0) {
+        unlist(engine, index);
+        task_end(engine, index);
+    }
+}
+
+/* A job goes, and its queue is empty by now: tasks in its turn that others wait for go on in the turn of one of those. */
+void engine_tasks_leave(struct engine *engine, uint32_t job)
+{
+    for (uint32_t index = 0; index < engine->task_pool.size; index++) {
+        struct task *task = &engine->tasks[index];
+        if (task->state == TASK_FREE || task->state == TASK_RUNNING || task->job != job)
+            continue;
+        uint32_t heir = engine->entries[engine->instances[task->outputs[0]].waiters].job;
+        CHECK(heir != job);
+        if (task->state == TASK_LOADING) {
+            task->job = heir;
+            continue;
+        }
+        enum task_state state = task->state;
+        unlist(engine, index);
+        task->job = heir;
+        if (state == TASK_TO_LOAD)
+            to_load(engine, index);
+        else
+            to_prepare(engine, index);
+    }
+}
+
+/* ── results ── */
+
+static void instance_failed(struct engine *engine, uint32_t index)
+{
+    uint32_t waiter = engine->instances[index].waiters;
+    engine->instances[index].waiters = ENGINE_NONE;
+    engine_free_instance(engine, index);
+    while (waiter != ENGINE_NONE) {
+        uint32_t next = engine->entries[waiter].link;
+        engine->entries[waiter].instance = ENGINE_NONE;
+        engine_entry_bad(engine, waiter);
+        waiter = next;
+    }
+}
+
+/* The task is in no list. RUNNING keeps a job that fails over this sample from cancelling outputs under our feet. */
+static void task_failed(struct engine *engine, uint32_t index, int reason)
+{
+    struct task task = engine->tasks[index];
+    engine->tasks[index].state = TASK_RUNNING;
+    engine->totals.bad_samples[reason > 0 && reason < BAD_REASONS ? reason : BAD_CORRUPT]++;
+    for (uint32_t i = 0; i < task.n_outputs; i++)
+        instance_failed(engine, task.outputs[i]);
+    task_end(engine, index);
+}
+
+static void load_failed(struct engine *engine, uint32_t index, int reason)
+{
+    uint32_t first = engine->encoded[index].tasks;
+    engine->encoded[index].tasks = ENGINE_NONE;
+    engine->samples[engine->encoded[index].id].encoded = ENGINE_NONE; /* who asks for the sample again loads it again */
+    for (uint32_t task = first; task != ENGINE_NONE; task = engine->tasks[task].next)
+        engine->tasks[task].state = TASK_RUNNING; /* in no list, and not to be cancelled while the others fail */
+    for (uint32_t task = first, next; task != ENGINE_NONE; task = next) {
+        next = engine->tasks[task].next;
+        task_failed(engine, task, reason);
+    }
+    engine_free_encoded(engine, index, false);
+}
+
+void engine_on_loaded(struct engine *engine, const struct engine_event *event)
+{
+    sample_id id = event->loaded.id;
+    CHECK(id < engine->samples_cap && engine->samples[id].encoded != ENGINE_NONE);
+    uint32_t index = engine->samples[id].encoded;
+    struct encoded *encoded = &engine->encoded[index];
+    CHECK(encoded->state == ENCODED_LOADING && engine->loads_inflight > 0);
+    engine->loads_inflight--;
+    if (!event->loaded.encoded) {
+        load_failed(engine, index, event->loaded.reason);
+        return;
+    }
+    CHECK(event->loaded.bytes == encoded->bytes);
+    encoded->state = ENCODED_READY;
+    encoded->handle = event->loaded.encoded;
+    engine->totals.samples_loaded++;
+    engine->totals.loaded_bytes += encoded->bytes;
+    uint32_t task = encoded->tasks;
+    encoded->tasks = ENGINE_NONE;
+    while (task != ENGINE_NONE) {
+        uint32_t next = engine->tasks[task].next;
+        to_prepare(engine, task);
+        task = next;
+    }
+    engine_unpin_encoded(engine, index);
+}
+
+static void instance_made(struct engine *engine, uint32_t index)
+{
+    struct instance *instance = &engine->instances[index];
+    instance->state = INSTANCE_READY;
+    instance->task = ENGINE_NONE;
+    engine->totals.instances_prepared++;
+    uint32_t waiter = instance->waiters;
+    instance->waiters = ENGINE_NONE;
+    while (waiter != ENGINE_NONE) {
+        uint32_t next = engine->entries[waiter].link;
+        engine_entry_ready(engine, waiter);
+        waiter = next;
+    }
+    engine_unpin_instance(engine, index);
+}
+
+void engine_on_prepared(struct engine *engine, const struct engine_event *event)
+{
+    uint32_t index = event->prepared.task;
+    CHECK(index < engine->task_pool.size && engine->tasks[index].state == TASK_RUNNING && engine->prepares_inflight > 0);
+    engine->prepares_inflight--;
+    if (event->prepared.reason) {
+        task_failed(engine, index, event->prepared.reason);
+        return;
+    }
+    struct task task = engine->tasks[index];
+    for (uint32_t i = 0; i < task.n_outputs; i++)
+        instance_made(engine, task.outputs[i]);
+    task_end(engine, index);
+}
+
+/* ── dispatch ── */
+
+static uint32_t next_turn(const struct engine *engine, bool loads)
+{
+    uint32_t best = ENGINE_NONE;
+    double best_turn = 0;
+    for (uint32_t job = 0; job < engine->jobs_end; job++) {
+        const struct task_list *list = loads ? &engine->jobs[job].to_load : &engine->jobs[job].to_prepare;
+        if (engine->jobs[job].state == JOB_FREE || list->head == ENGINE_NONE)
+            continue;
+        if (best == ENGINE_NONE || list->turn < best_turn) {
+            best = job;
+            best_turn = list->turn;
+        }
+    }
+    return best;
+}
+
+static void act_prepare(struct engine *engine, uint32_t index)
+{
+    struct task *task = &engine->tasks[index];
+    if (engine->n_outputs + task->n_outputs > engine->outputs_cap) {
+        engine->outputs_cap = engine->outputs_cap * 2 + ENGINE_OUTPUTS_MAX;
+        engine->outputs = xrealloc(engine->outputs, engine->outputs_cap, sizeof *engine->outputs);
+    }
+    struct engine_action *action = engine_act_job(engine, ENGINE_PREPARE, task->job);
+    action->prepare.task = index;
+    action->prepare.id = task->id;
+    action->prepare.encoded = engine->encoded[task->encoded].handle;
+    action->prepare.encoded_bytes = engine->encoded[task->encoded].bytes;
+    action->prepare.dataset = engine->jobs[task->job].dataset;
+    action->prepare.n_outputs = task->n_outputs;
+    for (uint32_t i = 0; i < task->n_outputs; i++) {
+        const struct instance *instance = &engine->instances[task->outputs[i]];
+        engine->outputs[engine->n_outputs++] = (struct engine_output){.pipeline = instance->pipeline,
+                                                                      .offset = extent_offset(engine->extents, instance->block),
+                                                                      .bytes = instance->bytes,
+                                                                      .instance = instance->ordinal};
+    }
+}
+
+static void dispatch_prepares(struct engine *engine)
+{
+    while (engine->prepares_inflight < engine->config.inflight_prepares) {
+        uint32_t job = next_turn(engine, false);
+        if (job == ENGINE_NONE)
+            return;
+        struct task_list *list = &engine->jobs[job].to_prepare;
+        uint32_t index = list->head;
+        list_remove(engine, list, index);
+        engine->prepare_turn = list->turn++;
+        engine->tasks[index].state = TASK_RUNNING;
+        engine->prepares_inflight++;
+        act_prepare(engine, index);
+    }
+}
+
+/* Begins the load that a job's first task needs; false when there is no room for it now. */
+static bool dispatch_load(struct engine *engine, uint32_t job)
+{
+    struct task_list *list = &engine->jobs[job].to_load;
+    uint32_t index = list->head;
+    sample_id id = engine->tasks[index].id;
+    if (engine->samples[id].encoded != ENGINE_NONE) { /* another task of the sample began it */
+        list_remove(engine, list, index);
+        route(engine, index);
+        return true;
+    }
+    const void *dataset = engine->jobs[job].dataset;
+    uint64_t bytes = engine->config.sample_bytes(dataset, id);
+    if (bytes > engine->config.encoded_bytes) {
+        list_remove(engine, list, index);
+        task_failed(engine, index, BAD_TOO_LARGE);
+        return true;
+    }
+    uint32_t encoded = engine_begin_load(engine, id, bytes);
+    if (encoded == ENGINE_NONE)
+        return false;
+    list_remove(engine, list, index);
+    route(engine, index);
+    engine->load_turn = list->turn++;
+    engine->loads_inflight++;
+    struct engine_action *action = engine_act_job(engine, ENGINE_LOAD, job);
+    action->load.dataset = dataset;
+    action->load.id = id;
+    action->load.bytes = bytes;
+    return true;
+}
+
+void engine_dispatch(struct engine *engine)
+{
+    while (engine->loads_inflight < engine->config.inflight_loads) {
+        uint32_t job = next_turn(engine, true);
+        if (job == ENGINE_NONE || !dispatch_load(engine, job))
+            break;
+    }
+    dispatch_prepares(engine);
+}
