@@ -1,0 +1,130 @@
+"""Starting a daemon for this user, where none answers at the default socket.
+
+Scripts that start together queue up at a lock file; the first one starts the daemon and waits until it listens (it
+writes a byte to the descriptor of --ready-fd), the others find it there. The daemon is nobody's child and has its own
+session, so that neither a script's end nor Ctrl-C in its terminal concerns it; it leaves after a minute without a job.
+"""
+
+import fcntl
+import os
+import select
+import shutil
+import subprocess
+import sys
+
+from ._session import check_path
+from .errors import DaemonGone, IOFailure, NotPermitted
+
+IDLE_EXIT_S = 60
+READY_S = 60
+LOG_TAIL_BYTES = 4096
+LOG_MAX_BYTES = 1 << 20  # a longer one begins anew with the next daemon
+
+
+def find_daemon():
+    """larderd's path: $LARDERD, beside the package, in build/bin of the source tree the package lies in, in PATH."""
+    given = os.environ.get("LARDERD")
+    if given:
+        return os.path.abspath(given) if os.sep in given else shutil.which(given)
+    package = os.path.dirname(os.path.abspath(__file__))
+    tree = os.path.dirname(os.path.dirname(os.path.dirname(package)))
+    for candidate in (os.path.join(package, "bin", "larderd"), os.path.join(os.path.dirname(package), "larderd"),
+                      os.path.join(tree, "build", "bin", "larderd")):
+        if os.access(candidate, os.X_OK):
+            return candidate
+    return shutil.which("larderd")
+
+
+def with_daemon(path, connect):
+    """connect() — and where nobody answers, once more after starting a daemon at `path`."""
+    try:
+        return connect()
+    except DaemonGone:
+        pass
+    check_path(path)
+    with _locked(path):
+        try:
+            return connect()  # another script was faster
+        except DaemonGone:
+            _start(path)
+        return connect()
+
+
+class _locked:
+    """Holds the lock file beside the socket. It stays there: removing it would let two scripts lock two files."""
+
+    def __init__(self, path):
+        self._path = path + ".autostart"
+        self._fd = -1
+
+    def __enter__(self):
+        folder = os.path.dirname(self._path)
+        try:
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise NotPermitted(f"no daemon answers, and none can be started at the default socket: {self._path}: "
+                               f"{error.strerror}. Set XDG_RUNTIME_DIR to a folder of yours, or start larderd and set "
+                               "LARDER_SOCKET") from None
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX)
+        except BaseException:
+            os.close(self._fd)
+            raise
+
+    def __exit__(self, *_):
+        os.close(self._fd)
+
+
+def _start(path):
+    daemon = find_daemon()
+    if not daemon:
+        raise DaemonGone(f"no daemon answers at {path}, and no larderd was found to start one: set LARDERD to it, put it "
+                         "in PATH, or point LARDER_SOCKET to a running daemon")
+    log_path = path + ".log"
+    try:
+        log = os.open(log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise IOFailure(f"opening the daemon's log {log_path}: {error.strerror}") from None
+    ready, ready_far = os.pipe()
+    try:
+        if os.fstat(log).st_size > LOG_MAX_BYTES:
+            os.ftruncate(log, 0)
+        before = os.fstat(log).st_size
+        _spawn(daemon, path, log, ready_far)
+        os.close(ready_far)
+        ready_far = -1
+        _await_ready(ready, daemon, path, log_path, before)
+    finally:
+        for fd in (log, ready, ready_far):
+            if fd >= 0:
+                os.close(fd)
+
+
+def _spawn(daemon, path, log, ready_far):
+    # The shell leaves at once, so the daemon is init's child and never a zombie of this process.
+    command = ["/bin/sh", "-c", '"$@" & exit 0', "sh", daemon, "--idle-exit", str(IDLE_EXIT_S), "--socket", path,
+               "--ready-fd", str(ready_far)]
+    try:
+        subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=(ready_far,), cwd="/",
+                       start_new_session=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise DaemonGone(f"starting {daemon}: {error}") from error
+
+
+def _await_ready(ready, daemon, path, log_path, before):
+    """Waits for the byte; the pipe's end without one means that the daemon failed, and its log says why."""
+    poller = select.poll()
+    poller.register(ready, select.POLLIN)
+    if not poller.poll(READY_S * 1000):
+        raise DaemonGone(f"{daemon} was started but does not listen at {path} after {READY_S} s; see {log_path}")
+    if os.read(ready, 1):
+        return
+    raise DaemonGone(f"{daemon} did not start: {_tail(log_path, before) or 'no word why in ' + log_path}")
+
+
+def _tail(log_path, before):
+    with open(log_path, "rb") as log:
+        log.seek(0, os.SEEK_END)
+        log.seek(max(before, log.tell() - LOG_TAIL_BYTES))
+        return log.read(LOG_TAIL_BYTES).decode(sys.getfilesystemencoding(), "replace").strip()

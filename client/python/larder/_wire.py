@@ -1,0 +1,223 @@
+"""The session protocol's codec: the Python half of common/wire.c, whose layouts it repeats. Pure.
+
+A header of 16 bytes (magic, version, type, seq, length of the whole message), then the numbers and texts of the
+message's struct in its order; a text is a u32 length and its bytes. Little-endian, nothing padded, every length checked.
+"""
+
+import struct
+from typing import NamedTuple
+
+import numpy as np
+
+from .errors import FormatError, InvalidArgument, LimitReached, VersionMismatch
+
+MAGIC = 0x3152444C
+VERSION = 1
+REQUEST_MAX = 65536
+REPLY_MAX = 200704
+BATCH_MAX = 8192
+CREDITS_MAX = 64
+NAME_MAX = 128
+PATH_MAX = 4096
+SPEC_MAX = 24576
+
+HELLO, WELCOME, REGISTER, REGISTERED, CLASSES_GET, CLASSES, NEXT, BATCH, RELEASE, ERROR, BYE = range(1, 12)
+
+SHUFFLES = {"dependent": 0, "strict": 1, "none": 2, True: 0, False: 2}
+BAD_POLICIES = {"skip": 0, "replace": 1, "error": 2}
+DTYPES = ("uint8", "float16", "float32")
+LAYOUT_HWC, LAYOUT_CHW = 0, 1
+DROP_LAST = 1
+BATCH_LAST = 1
+
+_HEADER = struct.Struct("<IHHII")
+_WELCOME = struct.Struct("<QII")
+_REGISTER = struct.Struct("<8IQ")
+_REGISTERED = struct.Struct("<10I3Q")
+_THREE = struct.Struct("<III")
+_NEXT = struct.Struct("<II")
+_BATCH = struct.Struct("<QIIII")
+_RELEASE = struct.Struct("<Q")
+_ERROR = struct.Struct("<iI")
+_LENGTH = struct.Struct("<I")
+_CLASS = struct.Struct("<H")
+
+ENTRY = np.dtype([("offset", "<u8"), ("len_bytes", "<u4"), ("id", "<u4"), ("index", "<u4"), ("label", "<i4")])
+
+
+class Register(NamedTuple):
+    batch_size: int
+    prefetch: int
+    world_size: int
+    rank: int
+    epochs: int
+    shuffle: int
+    bad_policy: int
+    flags: int
+    seed: int
+    name: bytes
+    dataset: bytes
+    pipeline: bytes
+    subset: bytes
+
+
+class Welcome(NamedTuple):
+    arena_bytes: int
+    daemon_pid: int
+    batch_max: int
+
+
+class Registered(NamedTuple):
+    job: int
+    n_samples: int
+    n_batches: int
+    n_classes: int
+    height: int
+    width: int
+    channels: int
+    dtype: int
+    layout: int
+    held_max: int
+    sample_bytes: int
+    fingerprint: tuple
+    name: str
+
+
+class Classes(NamedTuple):
+    first: int
+    count: int
+    total: int
+    names: list
+
+
+class BatchMessage(NamedTuple):
+    batch: int
+    epoch: int
+    index: int
+    last: bool
+    entries: np.ndarray  # of ENTRY; borrows from the message
+
+
+class ErrorMessage(NamedTuple):
+    code: int
+    fatal: bool
+    text: str
+
+
+def _message(kind, seq, *parts):
+    body = b"".join(parts)
+    length = _HEADER.size + len(body)
+    if length > REQUEST_MAX:
+        raise LimitReached(f"the request has {length} bytes, more than the {REQUEST_MAX} a message may have")
+    return _HEADER.pack(MAGIC, VERSION, kind, seq, length) + body
+
+
+def _text(what, value, limit):
+    if len(value) > limit:
+        raise LimitReached(f"{what} has {len(value)} bytes, more than the {limit} allowed")
+    if 0 in value:
+        raise InvalidArgument(f"{what} holds a NUL byte")
+    return _LENGTH.pack(len(value)) + value
+
+
+def hello(seq, pid, client):
+    return _message(HELLO, seq, _LENGTH.pack(pid), _text("the client's name", client, 32))
+
+
+def register(seq, job):
+    return _message(REGISTER, seq, _REGISTER.pack(*job[:9]), _text("name", job.name, NAME_MAX),
+                    _text("dataset", job.dataset, PATH_MAX), _text("pipeline", job.pipeline, SPEC_MAX),
+                    _text("subset", job.subset, SPEC_MAX))
+
+
+def classes_get(seq, first):
+    return _message(CLASSES_GET, seq, _LENGTH.pack(first))
+
+
+def next_batches(epoch, credits):
+    return _message(NEXT, 0, _NEXT.pack(epoch, credits))
+
+
+def release(batch):
+    return _message(RELEASE, 0, _RELEASE.pack(batch))
+
+
+def bye():
+    return _message(BYE, 0)
+
+
+def _take_text(body, at):
+    (length,) = _LENGTH.unpack_from(body, at)
+    at += _LENGTH.size
+    if length > len(body) - at:
+        raise FormatError("a text reaches beyond its message")
+    return bytes(body[at:at + length]), at + length
+
+
+def _decode_welcome(body):
+    return Welcome(*_WELCOME.unpack_from(body)), _WELCOME.size
+
+
+def _decode_registered(body):
+    fields = _REGISTERED.unpack_from(body)
+    name, end = _take_text(body, _REGISTERED.size)
+    if fields[7] >= len(DTYPES) or fields[8] > LAYOUT_CHW:
+        raise FormatError(f"REGISTERED: dtype {fields[7]} or layout {fields[8]} is unknown")
+    return Registered(*fields[:11], fields[11:13], name.decode("utf-8", "surrogateescape")), end
+
+
+def _decode_classes(body):
+    first, count, total = _THREE.unpack_from(body)
+    packed, end = _take_text(body, _THREE.size)
+    names, at = [], 0
+    while at < len(packed):
+        (length,) = _CLASS.unpack_from(packed, at)
+        at += _CLASS.size
+        if length > len(packed) - at:
+            raise FormatError("CLASSES: a name reaches beyond the message")
+        names.append(packed[at:at + length].decode("utf-8", "surrogateescape"))
+        at += length
+    if len(names) != count or first + count > total:
+        raise FormatError(f"CLASSES: {len(names)} names where {count} of {total} from {first} on were announced")
+    return Classes(first, count, total, names), end
+
+
+def _decode_batch(body):
+    batch, epoch, index, flags, count = _BATCH.unpack_from(body)
+    end = _BATCH.size + count * ENTRY.itemsize
+    if count > BATCH_MAX or end > len(body):
+        raise FormatError(f"BATCH: {count} entries do not fit the message")
+    entries = np.frombuffer(body, ENTRY, count, _BATCH.size)
+    return BatchMessage(batch, epoch, index, bool(flags & BATCH_LAST), entries), end
+
+
+def _decode_error(body):
+    code, fatal = _ERROR.unpack_from(body)
+    text, end = _take_text(body, _ERROR.size)
+    return ErrorMessage(code, bool(fatal), text.decode("utf-8", "replace")), end
+
+
+_DECODERS = {WELCOME: _decode_welcome, REGISTERED: _decode_registered, CLASSES: _decode_classes, BATCH: _decode_batch,
+             ERROR: _decode_error}
+
+
+def decode(message):
+    """(type, seq, fields) of a message from the daemon, a bytes-like object. Raises FormatError or VersionMismatch."""
+    if len(message) < _HEADER.size:
+        raise FormatError(f"a message of {len(message)} bytes, shorter than a header")
+    magic, version, kind, seq, length = _HEADER.unpack_from(message)
+    if magic != MAGIC:
+        raise FormatError("a message that does not begin with Larder's magic number")
+    if version != VERSION:
+        raise VersionMismatch(f"the daemon speaks protocol version {version}, this package version {VERSION}: "
+                              "install the same release of Larder on both sides")
+    if length != len(message) or kind not in _DECODERS:
+        raise FormatError(f"a message of type {kind} with {len(message)} bytes where its header says {length}")
+    body = memoryview(message)[_HEADER.size:]
+    try:
+        fields, end = _DECODERS[kind](body)
+    except struct.error:
+        raise FormatError(f"a message of type {kind} with {len(body)} bytes, too few for its fields") from None
+    if end != len(body):
+        raise FormatError(f"a message of type {kind} with {len(body)} bytes where its fields take {end}")
+    return kind, seq, fields

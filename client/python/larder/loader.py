@@ -1,0 +1,393 @@
+"""The Loader: iterate over a dataset that a Larder daemon prepares.
+
+States: open lazily (a session exists while `_session` is usable), closed for good by close(). A loader that came through
+fork or pickle, or whose daemon went away, has no usable session and opens one at its next use, as a job of its own.
+One iterator is live at a time: `_current`.
+"""
+
+import os
+import time
+import warnings
+
+import numpy as np
+
+from . import _autostart, _wire, subset as subset_module, transforms
+from ._buffers import Held, Pool, arena_view, copy_slots
+from ._session import HANDSHAKE_S, Session, default_path
+from .errors import DaemonGone, EpochsOver, InvalidArgument, LarderError, LimitReached
+
+_OUTPUTS = ("auto", "torch", "numpy")
+
+
+class Batch(tuple):
+    """A zero-copy batch: (images, labels), or (images, labels, indices). The images are read-only views that hold the
+    daemon's slots until all of them are gone, or release() is called: after that they must not be looked at."""
+
+    def __new__(cls, parts, held):
+        self = super().__new__(cls, parts)
+        self._held = held
+        return self
+
+    def release(self):
+        self._held.release()
+
+
+class Loader:
+    """Batches of a dataset, prepared by the daemon: an iterable of (images, labels), one pass an epoch.
+
+    dataset: a folder with one folder a class, or a dataset's name in the daemon's configuration.
+    pipeline: a list of operators (larder.RandomResizedCrop(224), …), plain JSON accepted; [] gives encoded bytes.
+    With torch, images are uint8 (B, 3, H, W) in channels-last memory, with NumPy (B, H, W, 3); labels are int64. With an
+    empty pipeline images are a list of bytes objects. Batches are the caller's to keep and to write to.
+
+    drop_last      leave out an epoch's last batch when it is not full
+    shuffle        "dependent" (True): uniform, shared with other jobs; "strict": depends on seed and epoch alone;
+                   "none" (False): in order
+    epochs         how many there will be, if known; then the next epoch's first batches are requested ahead too
+    seed           0 … 2**64 - 1
+    prefetch       batches requested ahead, 1 … 64
+    bad_samples    "skip", "replace" or "error"
+    subset         larder.Classes("n015*") & larder.Fraction(0.1, seed=3), …
+    name           of the job, unique in the daemon; by default the daemon makes one
+    zero_copy      hand out larder.Batch objects of read-only NumPy views into the daemon's memory: one array where the
+                   slots are evenly spaced, else a list of arrays. A batch's slots are held until its views are gone
+    output         "torch", "numpy", or "auto": torch where it can be imported
+    with_ids       yield (images, labels, indices): positions in the dataset's order, as ImageFolder numbers them
+    socket         the daemon's socket; by default LARDER_SOCKET, else this user's daemon, which is started when needed
+    timeout        seconds to wait for a batch (or for the registration) before larder.Timeout; None: for ever
+    pin_memory     put torch batches into pinned memory (where there is a GPU)
+
+    Iterating again gives the next epoch, also after an early break: what was left of the old one is dropped. Not for
+    several threads at once.
+    """
+
+    def __init__(self, dataset, pipeline, batch_size=64, *, drop_last=False, shuffle="dependent", epochs=None, seed=0,
+                 prefetch=2, bad_samples="skip", subset=None, name=None, zero_copy=False, output="auto", with_ids=False,
+                 socket=None, timeout=None, pin_memory=False):
+        self._session = None
+        self._closed = False
+        self._job = _job(dataset, pipeline, batch_size, drop_last, shuffle, epochs, seed, prefetch, bad_samples, subset,
+                         name)
+        self._zero_copy = bool(zero_copy)
+        self._torch = _want_torch(output, self._zero_copy)
+        self._pin_memory = bool(pin_memory) and self._torch and _can_pin()
+        self._with_ids = bool(with_ids)
+        self._socket = None if socket is None else os.path.abspath(os.path.expanduser(os.fspath(socket)))
+        self._timeout_s = timeout
+        self._home_pid = os.getpid()
+        self._epoch = 0  # the next one to begin
+        self._reset()
+        self._open()
+
+    def _reset(self):
+        self._session = None
+        self._pool = None
+        self._current = None
+        self._counts = {"samples": 0, "batches": 0, "wait_s": 0.0}
+        self.last_ids = None      # of the batch given last: the daemon's sample ids …
+        self.last_indices = None  # … and the positions in the dataset
+
+    # ── what the dataset is ──
+
+    def __len__(self):
+        """Batches an epoch."""
+        return self._open().info.n_batches
+
+    @property
+    def dataset_size(self):
+        """Samples an epoch: of the subset, where there is one."""
+        return self._open().info.n_samples
+
+    @property
+    def classes(self):
+        return list(self._open().classes)
+
+    @property
+    def class_to_idx(self):
+        return {name: index for index, name in enumerate(self._open().classes)}
+
+    @property
+    def name(self):
+        """The job's name, as `larder status` shows it."""
+        return self._open().info.name
+
+    @property
+    def batch_size(self):
+        return self._job.batch_size
+
+    @property
+    def epoch(self):
+        """The epoch that the next iteration begins, from 0."""
+        return self._epoch
+
+    def stats(self):
+        """What this loader has given so far: samples, batches, and seconds it waited for the daemon."""
+        return dict(self._counts)
+
+    # ── life ──
+
+    def _open(self):
+        if self._session is not None and self._session.usable:
+            return self._session
+        if self._closed:
+            raise LarderError("this Loader is closed")
+        self._drop()
+        connect = self._connect
+        if self._socket is None and not os.environ.get("LARDER_SOCKET"):
+            session = _autostart.with_daemon(default_path(), connect)
+        else:
+            session = connect()
+        try:
+            job = self._job
+            if job.name and os.getpid() != self._home_pid:
+                job = job._replace(name=job.name + b"-%d" % os.getpid())
+            session.register(job, self._timeout_s)
+        except BaseException:
+            session.close()
+            raise
+        self._pool = Pool(job.batch_size * session.info.sample_bytes, job.prefetch + 1)
+        self._session = session
+        return session
+
+    def _connect(self):
+        return Session(self._socket or default_path(), HANDSHAKE_S if self._timeout_s is None else self._timeout_s)
+
+    def _drop(self):
+        """Lets go of a connection that is of no more use; the next use opens another."""
+        session, self._session = self._session, None
+        self._current = None
+        if session is not None:
+            session.close()
+
+    def close(self):
+        """Gives everything back to the daemon, views of zero-copy batches included, and ends the loader's life."""
+        self._closed = True
+        self._drop()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def __getstate__(self):
+        kept = ("_closed", "_job", "_zero_copy", "_torch", "_pin_memory", "_with_ids", "_socket", "_timeout_s",
+                "_home_pid", "_epoch")
+        return {key: self.__dict__[key] for key in kept}
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        self._reset()
+
+    # ── iterating ──
+
+    def __iter__(self):
+        session = self._open()
+        if self._job.epochs and self._epoch >= self._job.epochs:
+            raise EpochsOver(f"all {self._job.epochs} epochs of this Loader are over: give epochs= a larger number, or "
+                             "leave it out")
+        epoch = self._epoch
+        try:
+            if session.epoch != epoch:
+                session.begin(epoch)
+            session.ask(self._job.prefetch)
+        except BaseException:
+            self._drop()
+            raise
+        self._epoch = epoch + 1
+        self._current = _Epoch(self, session, epoch)
+        return self._current
+
+    def _next(self, session):
+        """The next batch of the running epoch; None when it was empty, and the epoch's last. Session errors end the session, so that no
+        later call waits for what will never come; a Timeout or Ctrl-C while waiting loses nothing."""
+        batch = None
+        while batch is None:
+            try:
+                session.ask(self._job.prefetch)
+            except BaseException:
+                self._drop()
+                raise
+            if session.outstanding <= 0:
+                raise LimitReached(f"this Loader holds {len(session.held)} zero-copy batches, as many as the daemon "
+                                   "allows it: drop the views of older ones, or release() them, before asking for more")
+            began = time.monotonic()
+            try:
+                session.wait(self._timeout_s)
+            finally:
+                self._counts["wait_s"] += time.monotonic() - began
+            try:
+                batch = session.receive()
+                parts = None if batch is None else self._deliver(session, batch)
+            except BaseException:
+                self._drop()
+                raise
+        return parts
+
+    def _deliver(self, session, batch):
+        """Turns a message into what the caller gets; None for an empty batch. The slots go back at once, or are held."""
+        entries = batch.entries
+        if batch.last:
+            self._ask_ahead(session)
+        if entries.size == 0:
+            session.release(batch.batch)
+            return None
+        labels = entries["label"].astype(np.int64)
+        self.last_ids = entries["id"].astype(np.int64)
+        self.last_indices = entries["index"].astype(np.int64)
+        if self._zero_copy:
+            held = Held(session, batch.batch)
+            images = _views(session, entries, held)
+        else:
+            images = self._copy(session, entries)
+            session.release(batch.batch)
+        self._counts["samples"] += entries.size
+        self._counts["batches"] += 1
+        indices = self.last_indices
+        if self._torch:
+            import torch
+            labels, indices = torch.from_numpy(labels), torch.from_numpy(indices.copy())
+        parts = (images, labels, indices) if self._with_ids else (images, labels)
+        return Batch(parts, held) if self._zero_copy else parts
+
+    def _ask_ahead(self, session):
+        """At an epoch's end the next one's first batches are requested, if it is certain to come."""
+        if session.epoch + 1 < self._job.epochs:
+            session.begin(session.epoch + 1)
+            session.ask(self._job.prefetch)
+
+    def _copy(self, session, entries):
+        info = session.info
+        offsets = entries["offset"].astype(np.int64)
+        if info.height == 0:
+            return [session.arena[o:o + n].tobytes() for o, n in zip(offsets.tolist(), entries["len_bytes"].tolist())]
+        shape = (entries.size, *_shape(info))
+        dtype = _wire.DTYPES[info.dtype]
+        tensor = None
+        if self._pin_memory:
+            # Torch's own allocator: it knows which copies to the GPU are still under way, a pool of ours would not.
+            import torch
+            tensor = torch.empty(shape, dtype=getattr(torch, dtype), pin_memory=True)
+            array = tensor.numpy()
+        else:
+            array = self._pool.array(shape, dtype)
+        copy_slots(session.arena, offsets, info.sample_bytes, array.reshape(-1).view(np.uint8))
+        if not self._torch:
+            return array
+        if tensor is None:
+            import torch
+            tensor = torch.from_numpy(array)
+        return tensor.permute(0, 3, 1, 2) if info.layout == _wire.LAYOUT_HWC else tensor
+
+
+class _Epoch:
+    """The iterator over one epoch. Ends for good with StopIteration, or when a newer one begins."""
+
+    def __init__(self, loader, session, epoch):
+        self._loader = loader
+        self._session = session
+        self._number = epoch
+        self._done = False
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        while not self._done:
+            self._check_live()
+            self._done = self._session.ended == self._number  # as when Ctrl-C came right after the last batch
+            parts = None if self._done else self._loader._next(self._session)
+            self._done = self._session.ended == self._number
+            if parts is not None:
+                return parts
+        raise StopIteration
+
+    def _check_live(self):
+        if self._session.pid != os.getpid():
+            raise LarderError("this iterator belongs to the process that was forked: begin one of your own with iter(loader)")
+        if self._loader._current is not self:
+            newer = self._loader._session is self._session
+            if newer:
+                raise LarderError(f"the iterator of epoch {self._number} is over: a newer one of the same Loader has begun")
+            raise DaemonGone(f"the iterator of epoch {self._number} has lost its connection to the daemon at "
+                             f"{self._session.path}: begin the next epoch with iter(loader)")
+
+
+# ── leaves ──
+
+
+def _job(dataset, pipeline, batch_size, drop_last, shuffle, epochs, seed, prefetch, bad_samples, subset, name):
+    if not 1 <= batch_size <= _wire.BATCH_MAX:
+        raise InvalidArgument(f"batch_size is {batch_size}, not 1 to {_wire.BATCH_MAX}")
+    if not 1 <= prefetch <= _wire.CREDITS_MAX:
+        raise InvalidArgument(f"prefetch is {prefetch}, not 1 to {_wire.CREDITS_MAX}")
+    if epochs is not None and not 1 <= epochs < 2**32:
+        raise InvalidArgument(f"epochs is {epochs}, not 1 or more, or None for no end")
+    if not 0 <= seed < 2**64:
+        raise InvalidArgument(f"seed is {seed}, not 0 to 2**64 - 1")
+    for what, value, known in (("shuffle", shuffle, _wire.SHUFFLES), ("bad_samples", bad_samples, _wire.BAD_POLICIES)):
+        if value not in known:
+            raise InvalidArgument(f"{what} is {value!r}, not one of {', '.join(repr(word) for word in known)}")
+    return _wire.Register(
+        batch_size=int(batch_size), prefetch=int(prefetch), world_size=1, rank=0, epochs=int(epochs or 0),
+        shuffle=_wire.SHUFFLES[shuffle], bad_policy=_wire.BAD_POLICIES[bad_samples],
+        flags=_wire.DROP_LAST if drop_last else 0, seed=int(seed), name=(name or "").encode(),
+        dataset=_dataset(dataset), pipeline=transforms.to_json(pipeline).encode(),
+        subset=subset_module.to_json(subset).encode())
+
+
+def _dataset(dataset):
+    """A folder as an absolute path, since the daemon has another working folder; a bare name that is no folder here is
+    one of the daemon's configuration."""
+    text = os.path.expanduser(os.fspath(dataset))
+    if os.sep in text or text in (os.curdir, os.pardir) or os.path.isdir(text):
+        text = os.path.abspath(text)
+    return os.fsencode(text)
+
+
+def _want_torch(output, zero_copy):
+    if output not in _OUTPUTS:
+        raise InvalidArgument(f"output is {output!r}, not one of {', '.join(repr(word) for word in _OUTPUTS)}")
+    if zero_copy:
+        if output == "torch":
+            raise InvalidArgument("zero_copy gives read-only NumPy views, which torch does not have: leave output out, or "
+                                  "leave zero_copy out")
+        return False
+    if output == "numpy":
+        return False
+    try:
+        import torch  # noqa: F401
+    except (ImportError, OSError):  # OSError: a library that torch needs is missing
+        if output == "torch":
+            raise
+        return False
+    return True
+
+
+def _can_pin():
+    import torch
+    if torch.cuda.is_available():
+        return True
+    warnings.warn("pin_memory is on but torch finds no GPU; batches are in ordinary memory", stacklevel=3)
+    return False
+
+
+def _shape(info):
+    if info.layout == _wire.LAYOUT_CHW:
+        return info.channels, info.height, info.width
+    return info.height, info.width, info.channels
+
+
+def _views(session, entries, held):
+    """One strided array where the slots are evenly spaced, else a list of arrays; all of them keep `held`."""
+    info, arena = session.info, session.arena
+    offsets = entries["offset"].astype(np.int64)
+    if info.height == 0:
+        return [arena_view(held, arena, o, (n,), np.uint8) for o, n in zip(offsets.tolist(), entries["len_bytes"].tolist())]
+    shape, dtype = _shape(info), np.dtype(_wire.DTYPES[info.dtype])
+    steps = np.diff(offsets)
+    first = int(offsets[0])
+    if entries.size == 1 or (steps[0] >= info.sample_bytes and (steps == steps[0]).all()):
+        step = int(steps[0]) if entries.size > 1 else info.sample_bytes
+        return arena_view(held, arena, first, (entries.size, *shape), dtype, (step, *np.empty(shape, dtype).strides))
+    return [arena_view(held, arena, offset, shape, dtype) for offset in offsets.tolist()]

@@ -1,0 +1,114 @@
+"""Autostart: scripts that find no daemon start one, once, and say why when it does not come up. larderd is played by a
+script that takes the same options and keeps a record of its starts."""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+from support import HERE, PACKAGE, Case, larder, main, until
+
+DAEMON = textwrap.dedent("""\
+    #!{python}
+    import os, sys, time
+    sys.path.insert(0, {here!r})
+    options = dict(zip(sys.argv[1::2], sys.argv[2::2]))
+    with open({folder!r} + "/starts", "a") as starts:
+        starts.write(f"{{os.getpid()}} {{os.getppid()}} {{os.getsid(0)}} {{sys.argv[1:]}}\\n")
+    if os.path.exists({folder!r} + "/fail"):
+        print("level=error msg='the arena is larger than memory'", file=sys.stderr, flush=True)
+        sys.exit(2)
+    import fake_daemon
+    time.sleep(0.3)  # as a daemon that has much to prepare: the others must wait for it
+    if os.path.exists(options["--socket"]):
+        os.unlink(options["--socket"])
+    daemon = fake_daemon.FakeDaemon(options["--socket"])
+    os.write(int(options["--ready-fd"]), b"1")
+    os.close(int(options["--ready-fd"]))
+    while not os.path.exists({folder!r} + "/stop"):
+        time.sleep(0.02)
+    daemon.kill()
+    """)
+
+SCRIPT = textwrap.dedent("""\
+    import sys
+    sys.path.insert(0, {package!r})
+    import larder
+    for _ in larder.Loader("/data", ["resize"], 6, output="numpy", timeout=30):
+        pass
+    print("done")
+    """)
+
+
+class Autostart(Case):
+    def setUp(self):
+        super().setUp()
+        self.addCleanup(os.environ.pop, "XDG_RUNTIME_DIR", None)
+        self.addCleanup(os.environ.pop, "LARDERD", None)
+        os.environ["XDG_RUNTIME_DIR"] = self.folder
+        os.environ["LARDERD"] = self.write("larderd", DAEMON.format(python=sys.executable, here=HERE, folder=self.folder))
+        os.chmod(os.environ["LARDERD"], 0o700)
+        self.socket = os.path.join(self.folder, "larder", "larder.sock")
+        self.addCleanup(self.stop)
+
+    def stop(self):
+        self.write("stop", "")
+        for start in self.starts():
+            until(lambda: not os.path.exists(f"/proc/{start[0]}"))
+
+    def write(self, name, content):
+        path = os.path.join(self.folder, name)
+        with open(path, "w") as file:
+            file.write(content)
+        return path
+
+    def starts(self):
+        try:
+            with open(os.path.join(self.folder, "starts")) as file:
+                return [line.split(" ", 3) for line in file]
+        except FileNotFoundError:
+            return []
+
+    def test_eight_scripts_start_one_daemon(self):
+        """Eight scripts at once all get their data, from one daemon in a session of its own that is nobody's child."""
+        script = self.write("script.py", SCRIPT.format(package=PACKAGE))
+        scripts = [subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE) for _ in range(8)]
+        for process in scripts:
+            self.assertEqual((process.communicate(timeout=60)[0], process.returncode), (b"done\n", 0))
+        self.assertEqual(len(self.starts()), 1)
+        pid, _, session, options = self.starts()[0]
+        self.assertNotEqual(int(session), os.getsid(0))
+        self.assertIn("'--idle-exit', '60', '--socket', '" + self.socket, options)
+        self.assertTrue(os.path.exists(f"/proc/{pid}"))
+
+    def test_a_stale_socket_does_not_hinder(self):
+        """A socket file that a killed daemon left leads to a new daemon."""
+        os.mkdir(os.path.dirname(self.socket))
+        import socket
+        dead = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        dead.bind(self.socket)
+        dead.close()
+        self.assertEqual(len(list(self.loader(socket=None))), 4)
+
+    def test_a_daemon_that_fails_says_why(self):
+        """Its last words are in the error, at once, and no later loader waits for the lock."""
+        self.write("fail", "")
+        for _ in range(2):
+            with self.assertRaisesRegex(larder.DaemonGone, "the arena is larger than memory"):
+                self.loader(socket=None)
+
+    def test_no_daemon_to_be_found(self):
+        """Without a larderd the error says what to set; with a folder that cannot be made, too."""
+        os.environ["LARDERD"] = "no-such-larderd"
+        with self.assertRaisesRegex(larder.DaemonGone, "set LARDERD"):
+            self.loader(socket=None)
+        os.environ["LARDERD"] = os.path.join(self.folder, "nowhere")
+        with self.assertRaisesRegex(larder.DaemonGone, "nowhere"):
+            self.loader(socket=None)
+        os.environ["XDG_RUNTIME_DIR"] = "/proc/no-folder"
+        with self.assertRaisesRegex(larder.NotPermitted, "Set XDG_RUNTIME_DIR"):
+            self.loader(socket=None)
+
+
+if __name__ == "__main__":
+    main()

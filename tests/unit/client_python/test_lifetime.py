@@ -1,0 +1,302 @@
+"""The Loader when things end: forks, pickles, Ctrl-C, closed loaders, dead and hostile daemons."""
+
+import gc
+import os
+import pickle
+import signal
+import struct
+import threading
+import time
+
+import fake_daemon as fake
+from support import Case, larder, main, until
+
+
+def in_child(work):
+    """Runs work() in a forked child; the child's exit status is 0 when it returned true."""
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            status = 0 if work() else 2
+        finally:
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+class Fork(Case):
+    def test_a_child_has_a_job_of_its_own(self):
+        """After a fork both go on: the parent in its epoch, the child with its own connection and a whole epoch."""
+        daemon = self.daemon()
+        loader = self.loader(with_ids=True, name="mine")
+        iterator = iter(loader)
+        seen = next(iterator)[2].tolist()
+
+        def child():
+            return sorted(i for _, _, indices in loader for i in indices.tolist()) == list(range(20))
+        self.assertEqual(in_child(child), 0)
+        seen += [i for _, _, indices in iterator for i in indices.tolist()]
+        self.assertEqual(sorted(seen), list(range(20)))
+        self.assertEqual(daemon.registrations[0]["name"], b"mine")
+        self.assertRegex(daemon.registrations[1]["name"], rb"^mine-\d+$")
+
+    def test_a_child_does_not_keep_the_parents_lease(self):
+        """When the parent closes, the daemon sees the connection end, though a forked child still lives."""
+        daemon = self.daemon()
+        loader = self.loader()
+        reader, writer = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            os.close(writer)
+            os.read(reader, 1)
+            os._exit(0)
+        try:
+            loader.close()
+            self.assertTrue(daemon.connections[0].over.wait(10))
+        finally:
+            os.close(writer)
+            os.close(reader)
+            os.waitpid(pid, 0)
+
+    def test_a_childs_end_is_not_the_parents_goodbye(self):
+        """A child that drops its copy of the loader, or of a zero-copy batch, tells the daemon nothing."""
+        daemon = self.daemon()
+        loader = self.loader(zero_copy=True)
+        batch = next(iter(loader))
+
+        def child():
+            nonlocal loader, batch
+            loader.close()
+            del loader, batch
+            gc.collect()
+            return True
+        self.assertEqual(in_child(child), 0)
+        self.assertNotIn("bye", daemon.log)
+        self.assertIn(1, daemon.connections[0].held)
+        self.assertEqual(len(batch[1]), 6)
+
+    def test_the_parents_iterator_is_refused_in_the_child(self):
+        """Going on with an inherited iterator is an error with a remedy, not a stolen batch."""
+        self.daemon()
+        iterator = iter(self.loader())
+        next(iterator)
+
+        def child():
+            try:
+                next(iterator)
+            except larder.LarderError as error:
+                return "iter(loader)" in str(error)
+        self.assertEqual(in_child(child), 0)
+        self.assertEqual(len(list(iterator)), 3)
+
+
+class Pickle(Case):
+    def test_a_copy_opens_its_own_job(self):
+        """A pickled loader (as multiprocessing's spawn sends it) carries its settings and registers by itself."""
+        daemon = self.daemon()
+        loader = self.loader(seed=7, with_ids=True)
+        next(iter(loader))
+        copy = pickle.loads(pickle.dumps(loader))
+        self.assertEqual(len(daemon.registrations), 1)
+        self.assertEqual(sorted(i for _, _, indices in copy for i in indices.tolist()), list(range(20)))
+        self.assertEqual(daemon.registrations[1], daemon.registrations[0])
+        self.assertEqual(loader.stats()["batches"], 1)
+
+
+class Interrupt(Case):
+    def interrupt(self, action):
+        """Runs action() and sends SIGINT to this process a moment later."""
+        timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+        timer.start()
+        with self.assertRaises(KeyboardInterrupt):
+            action()
+        timer.join()
+
+    def test_ctrl_c_while_waiting_loses_nothing(self):
+        """Ctrl-C ends the wait at once; the same iterator goes on when batches come again."""
+        daemon = self.daemon(silent_after=1)
+        iterator = iter(self.loader(with_ids=True, timeout=None))
+        seen = next(iterator)[2].tolist()
+        self.interrupt(lambda: next(iterator))
+        daemon.silent_after = None
+        daemon.connections[0].pump()
+        seen += [i for _, _, indices in iterator for i in indices.tolist()]
+        self.assertEqual(sorted(seen), list(range(20)))
+
+    def test_ctrl_c_while_registering_leaves_nothing_open(self):
+        """Ctrl-C while the daemon indexes closes the connection."""
+        daemon = self.daemon(mangle=lambda kind, data: time.sleep(0.5) or data if kind == fake.REGISTERED else data)
+        self.interrupt(self.loader)
+        self.assertTrue(daemon.connections[0].over.wait(10))
+
+    def test_ctrl_c_anywhere_leaves_the_loader_usable(self):
+        """Signals at random moments of iterating (seeded) never hang the loader or break its next epoch."""
+        self.daemon(n_samples=60)
+        loader = self.loader(with_ids=True, timeout=5)
+        for round_number in range(60):
+            timer = threading.Timer(0.0002 * round_number, os.kill, (os.getpid(), signal.SIGINT))
+            try:
+                timer.start()
+                while True:
+                    for _ in loader:
+                        pass
+            except KeyboardInterrupt:
+                timer.join()
+            seen = sorted(i for _, _, indices in loader for i in indices.tolist())
+            self.assertEqual(seen, list(range(60)))
+
+
+class Ends(Case):
+    def test_close_says_goodbye_and_is_final(self):
+        """A closed loader, or one left by `with`, gives everything back and refuses to go on."""
+        daemon = self.daemon()
+        with self.loader() as loader:
+            self.assertEqual(len(list(loader)), 4)
+        self.assertTrue(daemon.connections[0].over.wait(10))
+        self.assertIn("bye", daemon.log)
+        loader.close()
+        with self.assertRaisesRegex(larder.LarderError, "closed"):
+            iter(loader)
+
+    def test_a_dropped_loader_closes(self):
+        """Without close() the connection ends with the last reference."""
+        daemon = self.daemon()
+        self.loader()
+        gc.collect()
+        self.assertTrue(daemon.connections[0].over.wait(10))
+
+    def test_a_dead_daemon_is_named(self):
+        """When the daemon dies, also while a batch is waited for, the error names its socket and does not wait."""
+        for die_after in (0, 1, 3):
+            path = f"{self.path}{die_after}"
+            self.daemon(path, die_after=die_after)
+            iterator = iter(self.loader(socket=path))
+            with self.assertRaisesRegex(larder.DaemonGone, path):
+                list(iterator)
+            with self.assertRaisesRegex(larder.DaemonGone, path):
+                next(iterator)
+
+    def test_iterating_again_finds_the_next_daemon(self):
+        """After the daemon was replaced, the next iteration registers with the new one and is whole."""
+        daemon = self.daemon()
+        loader = self.loader(with_ids=True)
+        next(iter(loader))
+        daemon.kill()
+        with self.assertRaises(larder.DaemonGone):
+            list(loader)
+        os.rename(self.path, self.path + ".dead")
+        daemon.path += ".dead"
+        daemon.kill = lambda: None
+        self.daemon()
+        self.assertEqual(sorted(i for _, _, indices in loader for i in indices.tolist()), list(range(20)))
+
+    def test_no_daemon_at_a_given_socket(self):
+        """A socket that was named is not autostarted: the error says where nobody answers. LARDER_SOCKET counts too."""
+        with self.assertRaisesRegex(larder.DaemonGone, self.path):
+            self.loader()
+        os.environ["LARDER_SOCKET"] = self.path + "2"
+        with self.assertRaisesRegex(larder.DaemonGone, self.path + "2"):
+            self.loader(socket=None)
+
+    def test_a_socket_path_too_long(self):
+        """A path that no socket can have is refused with its length."""
+        with self.assertRaisesRegex(larder.LimitReached, "has 201 bytes"):
+            self.loader(socket="/" + 200 * "x")
+
+    def test_the_daemons_refusal_is_raised(self):
+        """An error that answers the registration arrives as the class of its code with the daemon's text."""
+        self.daemon(register_error=(-4, b"/data: no such folder"))
+        with self.assertRaisesRegex(larder.NotFound, "/data: no such folder") as caught:
+            self.loader()
+        self.assertEqual(caught.exception.code, "ENOENT")
+
+    def test_a_bad_sample_ends_the_iteration(self):
+        """With bad_samples="error" the daemon's error is raised once; the next iteration is a job anew."""
+        daemon = self.daemon(error_after=2)
+        loader = self.loader(bad_samples="error")
+        iterator = iter(loader)
+        with self.assertRaisesRegex(larder.BadSample, "x.jpg"):
+            list(iterator)
+        with self.assertRaises(larder.LarderError):
+            next(iterator)
+        daemon.error_after = None
+        self.assertEqual(len(list(loader)), 4)
+
+    def test_timeout_leaves_the_loader_usable(self):
+        """A timeout is raised in time, and the same iterator goes on afterwards."""
+        daemon = self.daemon(silent_after=1)
+        iterator = iter(self.loader(timeout=0.1))
+        next(iterator)
+        began = time.monotonic()
+        with self.assertRaisesRegex(larder.Timeout, "batch"):
+            next(iterator)
+        self.assertLess(time.monotonic() - began, 5)
+        daemon.silent_after = None
+        daemon.connections[0].pump()
+        self.assertEqual(len(list(iterator)), 3)
+
+    def test_wrong_arguments(self):
+        """What cannot be right is refused before a connection is opened."""
+        for options in ({"batch_size": 0}, {"batch_size": 8193}, {"prefetch": 65}, {"seed": -1}, {"epochs": 0},
+                        {"shuffle": "some"}, {"bad_samples": "drop"}, {"output": "jax"}):
+            with self.assertRaisesRegex(larder.InvalidArgument, next(iter(options))):
+                self.loader(**options)
+
+
+class Hostile(Case):
+    """A daemon that lies costs an error: the client checks each offset and length against the mapping."""
+
+    def refused(self, words, pipeline=("resize",), **attributes):
+        path = os.path.join(self.folder, str(len(os.listdir(self.folder))))
+        self.daemon(path, **attributes)
+        with self.assertRaisesRegex(larder.LarderError, words):
+            for _ in self.loader(socket=path, timeout=5, pipeline=pipeline):
+                pass
+
+    @staticmethod
+    def at(kind, offset, form, value):
+        """A mangle function that puts a value into messages of one type."""
+        def mangle(got, data):
+            if got != kind:
+                return data
+            changed = bytearray(data)
+            struct.pack_into(form, changed, offset, value)
+            return bytes(changed)
+        return mangle
+
+    def test_offsets_beyond_the_arena(self):
+        """No offset or length is believed: beyond the end, just beyond, and so large that adding would wrap."""
+        for offset in (1 << 20, (1 << 20) - 71, 2**64 - 1, 2**63):
+            self.refused("beyond its arena", mangle=self.at(fake.BATCH, 16 + 24, "<Q", offset))
+        self.refused("registered size", mangle=self.at(fake.BATCH, 16 + 24 + 8, "<I", 73))
+        self.refused("beyond its arena", mangle=self.at(fake.BATCH, 16 + 24 + 8, "<I", 2**31), encoded=True, pipeline=[])
+
+    def test_more_samples_than_the_batch_size(self):
+        """A batch larger than the job's would overrun the client's buffer."""
+        daemon_entries = struct.pack("<QIIIi", 0, 72, 0, 0, 0) * 7
+
+        def mangle(kind, data):
+            if kind != fake.BATCH:
+                return data
+            return fake.message(kind, 0, struct.pack("<QIIII", 1, 0, 0, 0, 7) + daemon_entries)
+        self.refused("batch of 7", mangle=mangle)
+
+    def test_shapes_that_do_not_fit(self):
+        """Height, width and bytes of a sample must agree."""
+        self.refused("does not fit its shape", mangle=self.at(fake.REGISTERED, 16 + 16, "<I", 5))
+        self.refused("does not fit its shape", mangle=self.at(fake.REGISTERED, 16 + 16, "<I", 2**31))
+
+    def test_arenas_that_could_fault(self):
+        """A memfd without seals, or smaller than promised, is not mapped: reading it could end the process."""
+        self.refused("not sealed, or smaller", seals=0)
+        self.refused("not sealed, or smaller", arena_extra=4096)
+
+    def test_garbage(self):
+        """Messages that are no messages, or of the wrong kind at this moment."""
+        self.refused("magic", mangle=lambda kind, data: b"x" * 64)
+        self.refused("shorter than a header", mangle=lambda kind, data: data[:7] if kind == fake.BATCH else data)
+        self.refused("was not asked", mangle=lambda kind, data: data[:8] + b"\xff" + data[9:] if kind == fake.REGISTERED else data)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+"""Pipelines and subsets: Python expressions become the JSON that the daemon reads."""
+
+import enum
+import json
+
+from support import Case, larder, main
+from larder import subset, transforms
+
+
+class Interpolation(enum.Enum):
+    BICUBIC = "bicubic"
+
+
+class Specs(Case):
+    def test_operators_become_json(self):
+        """Only what was given goes out, under torchvision's argument names, by position or by name."""
+        steps = [larder.RandomResizedCrop(224, (0.2, 1), interpolation=Interpolation.BICUBIC),
+                 larder.RandomHorizontalFlip(), larder.Resize([256, 128]), larder.Normalize((0.5,) * 3, std=[0.2] * 3)]
+        self.assertEqual(json.loads(transforms.to_json(steps)), [
+            {"random_resized_crop": {"size": 224, "scale": [0.2, 1], "interpolation": "bicubic"}},
+            {"random_horizontal_flip": {}}, {"resize": {"size": [256, 128]}},
+            {"normalize": {"mean": [0.5] * 3, "std": [0.2] * 3}}])
+
+    def test_plain_json_is_taken_as_it_is(self):
+        """Strings, dictionaries and JSON text stand beside operators; one step needs no list."""
+        self.assertEqual(json.loads(transforms.to_json(["grayscale", {"pad": {"padding": 2}}])),
+                         ["grayscale", {"pad": {"padding": 2}}])
+        self.assertEqual(transforms.to_json('[{"resize": {"size": 8}}]'), '[{"resize": {"size": 8}}]')
+        self.assertEqual(json.loads(transforms.to_json(larder.CenterCrop(8))), [{"center_crop": {"size": 8}}])
+        self.assertEqual(transforms.to_json([]), "[]")
+
+    def test_wrong_arguments_are_named(self):
+        """A missing, unknown or doubled argument fails where the operator is written."""
+        for call, words in ((lambda: larder.Resize(), "needs the argument 'size'"),
+                            (lambda: larder.Resize(1, sise=2), "no argument 'sise'"),
+                            (lambda: larder.CenterCrop(1, 2), "at most 1"),
+                            (lambda: larder.CenterCrop(1, size=2), "twice")):
+            with self.assertRaisesRegex(TypeError, words):
+                call()
+
+    def test_numpy_and_torch_values_become_plain(self):
+        """NumPy numbers and dtypes given by object go out as numbers and names."""
+        import numpy as np
+        step = larder.ToDtype(np.float32, scale=True)
+        self.assertEqual(step.spec, {"to_dtype": {"dtype": "float32", "scale": True}})
+        self.assertEqual(larder.Resize(np.int64(3)).spec, {"resize": {"size": 3}})
+        self.assertEqual(repr(larder.Resize(3)), "Resize(size=3)")
+        self.assertEqual(larder.Resize(3), larder.Resize(size=3))
+
+    def test_subsets_combine(self):
+        """Operators nest with Python's precedence, and chains of one operator become one list."""
+        a, b, c = larder.Classes("n015*"), larder.Fraction(0.1, seed=3), larder.Range(5, 9)
+        self.assertEqual(subset.to_json(None), "")
+        self.assertEqual((a & b & c).spec, {"intersection": [a.spec, b.spec, c.spec]})
+        self.assertEqual((a | b & c).spec, {"union": [{"classes": ["n015*"]}, {"intersection": [
+            {"fraction": 0.1, "seed": 3}, {"range": [5, 9]}]}]})
+        self.assertEqual((a - b).spec, {"difference": [a.spec, b.spec]})
+        self.assertEqual(larder.List("x.txt").spec["list"][0], "/")
+        self.assertEqual(larder.Classes(["a", "b"], "c").spec, {"classes": ["a", "b", "c"]})
+        self.assertEqual(json.loads(subset.to_json({"range": [1, 2]})), {"range": [1, 2]})
+        with self.assertRaises(TypeError):
+            a & {"range": [1, 2]}
+
+
+if __name__ == "__main__":
+    main()

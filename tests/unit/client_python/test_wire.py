@@ -1,0 +1,81 @@
+"""The Python codec: what it packs is common/wire.c's layout, and bytes from outside never do worse than a LarderError."""
+
+import random
+import struct
+
+from support import Case, larder, main
+from larder import _wire
+import fake_daemon as fake
+
+
+def samples():
+    entry = struct.pack("<QIIIi", 4096, 72, 7, 3, 1)
+    yield fake.message(fake.WELCOME, 1, struct.pack("<QII", 1 << 20, 42, 8192))
+    yield fake.message(fake.REGISTERED, 2, struct.pack("<10I3Q", 1, 20, 4, 2, 4, 6, 3, 0, 0, 4, 72, 8, 9) + fake.text(b"me"))
+    yield fake.message(fake.CLASSES, 3, struct.pack("<III", 0, 2, 2) + fake.text(b"\x03\0cat\x03\0dog"))
+    yield fake.message(fake.BATCH, 0, struct.pack("<QIIII", 1, 0, 0, 1, 2) + entry * 2)
+    yield fake.message(fake.ERROR, 4, struct.pack("<iI", -4, 1) + fake.text("kein Ordner: ü".encode()))
+
+
+class Wire(Case):
+    def test_requests_have_the_layout_of_wire_c(self):
+        """Each request equals bytes written down by hand from common/wire.c."""
+        self.assertEqual(_wire.hello(1, 258, b"py"),
+                         bytes.fromhex("4c445231 0100 0100 01000000 1a000000 02010000 02000000") + b"py")
+        self.assertEqual(_wire.next_batches(3, 2), bytes.fromhex("4c445231 0100 0700 00000000 18000000 03000000 02000000"))
+        self.assertEqual(_wire.release(5), bytes.fromhex("4c445231 0100 0900 00000000 18000000 0500000000000000"))
+        self.assertEqual(_wire.bye(), bytes.fromhex("4c445231 0100 0b00 00000000 10000000"))
+        job = _wire.Register(1, 2, 3, 0, 4, 1, 2, 1, 9, b"n", b"/d", b"[]", b"")
+        packed = _wire.register(2, job)
+        self.assertEqual(packed[16:56], struct.pack("<8IQ", 1, 2, 3, 0, 4, 1, 2, 1, 9))
+        self.assertEqual(packed[56:], b"\1\0\0\0n\2\0\0\0/d\2\0\0\0[]\0\0\0\0")
+
+    def test_replies_are_read(self):
+        """Every kind of reply comes back with the values it was packed from."""
+        welcome, registered, classes, batch, error = (_wire.decode(data)[2] for data in samples())
+        self.assertEqual(welcome, (1 << 20, 42, 8192))
+        self.assertEqual((registered.held_max, registered.sample_bytes, registered.fingerprint, registered.name),
+                         (4, 72, (8, 9), "me"))
+        self.assertEqual(classes.names, ["cat", "dog"])
+        self.assertTrue(batch.last)
+        self.assertEqual(batch.entries["label"].tolist(), [1, 1])
+        self.assertEqual((error.code, error.fatal, error.text), (-4, True, "kein Ordner: ü"))
+
+    def test_foreign_bytes_are_refused_or_read(self):
+        """Truncated, lengthened and mutated replies raise nothing but LarderError."""
+        seed = 20240501
+        rng = random.Random(seed)
+        for data in samples():
+            for cut in range(len(data)):
+                with self.assertRaises(larder.LarderError, msg=f"cut at {cut}"):
+                    _wire.decode(data[:cut])
+            with self.assertRaises(larder.FormatError):
+                _wire.decode(data + b"\0")
+            for _ in range(3000):
+                mutated = bytearray(data)
+                for _ in range(rng.randint(1, 4)):
+                    mutated[rng.randrange(len(mutated))] = rng.choice((0, 1, 127, 128, 255, rng.randrange(256)))
+                struct.pack_into("<I", mutated, 12, len(mutated))
+                try:
+                    _wire.decode(mutated)
+                except larder.LarderError:
+                    pass
+                except Exception as error:
+                    self.fail(f"seed {seed}: {bytes(mutated)!r} raised {error!r}")
+
+    def test_another_version_is_named(self):
+        """A daemon of another version is told apart from garbage."""
+        with self.assertRaisesRegex(larder.VersionMismatch, "version 9"):
+            _wire.decode(fake.message(fake.WELCOME, 1, bytes(16), version=9))
+
+    def test_texts_too_long_are_refused_here(self):
+        """What the daemon would refuse for its length fails before it is sent, with the name of the field."""
+        job = _wire.Register(1, 1, 1, 0, 0, 0, 0, 0, 0, b"", b"/d", b" " * 24577, b"")
+        with self.assertRaisesRegex(larder.LimitReached, "pipeline has 24577 bytes"):
+            _wire.register(1, job)
+        with self.assertRaisesRegex(larder.InvalidArgument, "dataset holds a NUL"):
+            _wire.register(1, job._replace(pipeline=b"", dataset=b"a\0b"))
+
+
+if __name__ == "__main__":
+    main()
