@@ -30,4 +30,15 @@ bool idset_select(const struct idset *set, uint64_t rank, sample_id *out);
 /* idset_to_array writes all ids ascending; the array has room for idset_count of them. */
 void idset_to_array(const struct idset *set, sample_id *ids);
 
+/* New sets from two; a and b stay as they are. LARDER_ENOMEM. */
+int idset_union(const struct idset *a, const struct idset *b, struct idset **out);
+int idset_intersection(const struct idset *a, const struct idset *b, struct idset **out);
+int idset_difference(const struct idset *a, const struct idset *b, struct idset **out); /* in a and not in b */
+
+/* idset_each_page calls visit for every page of 65536 ids that has some, ascending: bit i of its words is id
+ * page × 65536 + i. The words are lent for the call. LARDER_ENOMEM before the first call, or 0. */
+#define IDSET_PAGE_WORDS 1024
+typedef void idset_page_visit(void *context, uint32_t page, const uint64_t *words);
+int idset_each_page(const struct idset *set, idset_page_visit *visit, void *context);
+
 #endif

@@ -1,4 +1,4 @@
-/* sampler.c: independent uniform draws; a round's jobs share a pick where they happen to draw the same sample.
+/* sampler.c: jobs, their epochs and their orders; dependent jobs draw together (dependent_priv.h), the others alone.
  *
  * `strict` is a Fisher–Yates shuffle of the sorted view, its generator keyed by (seed, epoch) alone and run one swap a
  * draw; `none` walks the given order. Both keep the order beside the remaining set, so that sampler_wants answers alike
@@ -10,24 +10,27 @@
 
 #include "common/check.h"
 #include "common/random.h"
+#include "sampler/dependent_priv.h"
+#include "sampler/remaining_priv.h"
 
 #define SAMPLER_MAGIC UINT32_C(0x5a3b1e25)
 
-struct sampler_place {
+struct place {
     bool used;
     enum shuffle_mode shuffle;
     uint64_t seed;
-    struct idset *view;
-    struct idset *remaining;
+    struct remaining *set;
     sample_id *order; /* `strict` and `none`: order[drawn …] are still to come */
-    uint64_t n_order, drawn;
+    uint64_t drawn;
     struct rng rng; /* `strict`: of the running epoch */
 };
 
 struct sampler {
     uint32_t magic;
     struct rng rng;
-    struct sampler_place places[JOBS_MAX];
+    struct place places[JOBS_MAX];
+    unsigned n_dependent;
+    unsigned dependent[JOBS_MAX]; /* the dependent jobs, ascending by remaining count as it was at their last rounds */
 };
 
 int sampler_create(uint64_t seed, struct sampler **out)
@@ -39,17 +42,22 @@ int sampler_create(uint64_t seed, struct sampler **out)
     return 0;
 }
 
-static struct sampler_place *place_of(const struct sampler *sampler, unsigned job)
+static const struct place *place_of(const struct sampler *sampler, unsigned job)
 {
     CHECK_MAGIC(sampler, SAMPLER_MAGIC);
     CHECK(job < JOBS_MAX && sampler->places[job].used);
-    return (struct sampler_place *)&sampler->places[job];
+    return &sampler->places[job];
 }
 
-static void place_clear(struct sampler_place *place)
+static struct place *own_place_of(struct sampler *sampler, unsigned job)
 {
-    idset_destroy(place->view);
-    idset_destroy(place->remaining);
+    place_of(sampler, job);
+    return &sampler->places[job];
+}
+
+static void place_clear(struct place *place)
+{
+    remaining_destroy(place->set);
     free(place->order);
     memset(place, 0, sizeof *place);
 }
@@ -72,17 +80,18 @@ int sampler_add_job(struct sampler *sampler, unsigned job, const struct sampler_
     uint64_t count = idset_count(desc->view);
     CHECK(count > 0);
 
-    struct sampler_place place = {.used = true, .shuffle = desc->shuffle, .seed = desc->seed};
-    if (idset_copy(desc->view, &place.view) || idset_create(&place.remaining))
+    struct place place = {.used = true, .shuffle = desc->shuffle, .seed = desc->seed};
+    if (remaining_create(desc->view, &place.set))
         goto no_memory;
     if (desc->shuffle != SHUFFLE_DEPENDENT) {
         place.order = malloc(count * sizeof *place.order);
         if (place.order == NULL)
             goto no_memory;
-        place.n_order = place.drawn = count;
-        if (desc->shuffle == SHUFFLE_NONE)
-            memcpy(place.order, desc->order, count * sizeof *place.order);
     }
+    if (desc->shuffle == SHUFFLE_NONE)
+        memcpy(place.order, desc->order, count * sizeof *place.order);
+    if (desc->shuffle == SHUFFLE_DEPENDENT)
+        sampler->dependent[sampler->n_dependent++] = job;
     sampler->places[job] = place;
     return 0;
 
@@ -94,37 +103,56 @@ no_memory:
 
 void sampler_remove_job(struct sampler *sampler, unsigned job)
 {
-    place_clear(place_of(sampler, job));
+    struct place *place = own_place_of(sampler, job);
+    if (place->shuffle == SHUFFLE_DEPENDENT) {
+        unsigned at = 0;
+        while (sampler->dependent[at] != job)
+            at++;
+        sampler->n_dependent--;
+        memmove(&sampler->dependent[at], &sampler->dependent[at + 1],
+                (sampler->n_dependent - at) * sizeof *sampler->dependent);
+    }
+    place_clear(place);
 }
 
 void sampler_start_epoch(struct sampler *sampler, unsigned job, uint32_t epoch)
 {
-    struct sampler_place *place = place_of(sampler, job);
-    idset_destroy(place->remaining);
-    place->remaining = NULL;
-    CHECK(idset_copy(place->view, &place->remaining) == 0);
+    struct place *place = own_place_of(sampler, job);
+    remaining_refill(place->set);
     place->drawn = 0;
     if (place->shuffle == SHUFFLE_STRICT) {
-        idset_to_array(place->view, place->order);
+        remaining_view_ids(place->set, place->order);
         random_seed_keys(&place->rng, place->seed, epoch, 0, 0);
     }
 }
 
 bool sampler_wants(const struct sampler *sampler, unsigned job, sample_id id)
 {
-    return idset_contains(place_of(sampler, job)->remaining, id);
+    return remaining_has(place_of(sampler, job)->set, id);
 }
 
 uint64_t sampler_remaining(const struct sampler *sampler, unsigned job)
 {
-    return idset_count(place_of(sampler, job)->remaining);
+    return place_of(sampler, job)->set->count;
 }
 
-static sample_id draw_ordered(struct sampler_place *place)
+uint64_t sampler_bytes(const struct sampler *sampler)
+{
+    CHECK_MAGIC(sampler, SAMPLER_MAGIC);
+    uint64_t bytes = sizeof *sampler;
+    for (unsigned job = 0; job < JOBS_MAX; job++) {
+        const struct place *place = &sampler->places[job];
+        if (place->used)
+            bytes += remaining_bytes(place->set) + (place->order ? place->set->view_count * sizeof *place->order : 0);
+    }
+    return bytes;
+}
+
+static sample_id draw_ordered(struct place *place)
 {
     uint64_t at = place->drawn++;
     if (place->shuffle == SHUFFLE_STRICT) {
-        uint64_t other = at + random_below(&place->rng, place->n_order - at);
+        uint64_t other = at + random_below(&place->rng, place->set->view_count - at);
         sample_id id = place->order[other];
         place->order[other] = place->order[at];
         place->order[at] = id;
@@ -132,43 +160,54 @@ static sample_id draw_ordered(struct sampler_place *place)
     return place->order[at];
 }
 
-static sample_id draw_uniform(struct sampler *sampler, const struct sampler_place *place)
+/* The dependent jobs of a round that have something left, ascending by how much. Counts change by little from round to
+ * round, so the order of the last round is nearly right and an insertion sort repairs it in linear time. */
+static unsigned line_up(struct sampler *sampler, const struct jobset *need, struct contender *jobs)
 {
-    sample_id id = SAMPLE_NONE;
-    CHECK(idset_select(place->remaining, random_below(&sampler->rng, idset_count(place->remaining)), &id));
-    return id;
+    unsigned n = 0, n_seats = 0, seats[JOBS_MAX];
+    for (unsigned i = 0; i < sampler->n_dependent; i++) {
+        unsigned job = sampler->dependent[i];
+        if (!jobset_has(need, job) || sampler->places[job].set->count == 0)
+            continue;
+        struct contender contender = {.job = job, .set = sampler->places[job].set};
+        unsigned at = n++;
+        for (; at > 0 && jobs[at - 1].set->count > contender.set->count; at--)
+            jobs[at] = jobs[at - 1];
+        jobs[at] = contender;
+        seats[n_seats++] = i;
+    }
+    for (unsigned i = 0; i < n; i++)
+        sampler->dependent[seats[i]] = jobs[i].job;
+    return n;
 }
 
 size_t sampler_round(struct sampler *sampler, const struct jobset *need, struct pick *picks)
 {
     CHECK_MAGIC(sampler, SAMPLER_MAGIC);
-    size_t n_picks = 0;
+    struct contender jobs[JOBS_MAX];
+    unsigned n = line_up(sampler, need, jobs);
+    size_t n_picks = dependent_round(&sampler->rng, jobs, n, picks);
     JOBSET_EACH(job, need) {
-        struct sampler_place *place = place_of(sampler, job);
-        if (idset_count(place->remaining) == 0)
-            continue;
-        sample_id id = place->shuffle == SHUFFLE_DEPENDENT ? draw_uniform(sampler, place) : draw_ordered(place);
-        idset_remove(place->remaining, id);
-        size_t at = 0;
-        while (at < n_picks && picks[at].id != id)
-            at++;
-        if (at == n_picks)
-            picks[n_picks++] = (struct pick){.id = id};
-        jobset_add(&picks[at].jobs, job);
+        struct place *place = own_place_of(sampler, job);
+        if (place->shuffle != SHUFFLE_DEPENDENT && place->set->count > 0)
+            jobset_add(&pick_of(picks, &n_picks, draw_ordered(place))->jobs, job);
     }
+    for (size_t i = 0; i < n_picks; i++)
+        JOBSET_EACH(job, &picks[i].jobs)
+            remaining_remove(sampler->places[job].set, picks[i].id);
     return n_picks;
 }
 
 void sampler_take(struct sampler *sampler, unsigned job, sample_id id)
 {
-    struct sampler_place *place = place_of(sampler, job);
-    CHECK(place->shuffle == SHUFFLE_DEPENDENT && idset_contains(place->remaining, id));
-    idset_remove(place->remaining, id);
+    struct place *place = own_place_of(sampler, job);
+    CHECK(place->shuffle == SHUFFLE_DEPENDENT);
+    remaining_remove(place->set, id);
 }
 
 void sampler_put_back(struct sampler *sampler, unsigned job, sample_id id)
 {
-    struct sampler_place *place = place_of(sampler, job);
-    CHECK(place->shuffle == SHUFFLE_DEPENDENT && !idset_contains(place->remaining, id));
-    idset_add(place->remaining, id);
+    struct place *place = own_place_of(sampler, job);
+    CHECK(place->shuffle == SHUFFLE_DEPENDENT);
+    remaining_add(place->set, id);
 }

@@ -1,5 +1,9 @@
 /* sampler.h: which samples next, and for which jobs together. No I/O, no clock; one owner thread (the engine).
  *
+ * Dependent jobs of a round draw by JOADER's dependent sampling: uniform for each alone, common as often as the paper's
+ * conditional probabilities allow; dependent_priv.h explains and proves it. All the calls below are cheap (about 0.1 µs a
+ * job), but for those that say so.
+ *
  * The sampler holds each job's remaining set R_j. A round takes the jobs that need a pick now and answers with picks: a
  * sample and the set S of jobs it is drawn for. Each job of the round that has something left is in exactly one pick, and
  * the pick has left R_j for every j in S. For one job alone a draw is uniform over R_j (`strict`: the next of a permutation of
@@ -29,15 +33,17 @@ int sampler_create(uint64_t seed, struct sampler **out);
 void sampler_destroy(struct sampler *sampler); /* accepts NULL */
 
 /* sampler_add_job puts a job into place `job` (< JOBS_MAX, free). Its remaining set is empty until an epoch starts.
- * LARDER_ENOMEM. The paper's insertion happens at sampler_start_epoch. */
+ * LARDER_ENOMEM. Linear in the view's ids' range (bits: about 0.2 ms for two million). */
 int sampler_add_job(struct sampler *sampler, unsigned job, const struct sampler_job *desc, struct error *err);
 void sampler_remove_job(struct sampler *sampler, unsigned job);
 
-/* sampler_start_epoch puts the whole view back: R_j = view, whatever was left before. */
+/* sampler_start_epoch puts the whole view back: R_j = view, whatever was left before. Cannot fail. Copies a bit an id;
+ * `strict` writes out the sorted view as well (a millisecond per million ids). */
 void sampler_start_epoch(struct sampler *sampler, unsigned job, uint32_t epoch);
 
 bool sampler_wants(const struct sampler *sampler, unsigned job, sample_id id); /* id ∈ R_j */
 uint64_t sampler_remaining(const struct sampler *sampler, unsigned job);       /* |R_j| */
+uint64_t sampler_bytes(const struct sampler *sampler);                         /* memory it holds */
 
 /* sampler_round draws one pick for each job of `need` that has something left. picks has room for jobset_count(need).
  * Returns the number of picks. */

@@ -1,0 +1,206 @@
+/* bench_tree.c: `larder bench tree`: how long insertion, deletion and draws take, and how much memory the sampler holds. */
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/check.h"
+#include "common/clock.h"
+#include "common/random.h"
+#include "sampler/commands.h"
+#include "sampler/sampler.h"
+
+#define BENCH_UNIVERSE_MAX UINT64_C(1000000000)
+#define BENCH_ROUNDS_MAX UINT64_C(100000000)
+#define IMAGENET_SAMPLES 1281167u
+
+struct bench {
+    uint64_t datasets, min, max, universe, seed, rounds;
+    sample_id *ids; /* room for the largest set */
+    struct rng rng;
+};
+
+struct times {
+    uint64_t *ns;
+    size_t count;
+};
+
+static int by_value(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static double mean_ns(const struct times *times)
+{
+    double sum = 0;
+    for (size_t i = 0; i < times->count; i++)
+        sum += (double)times->ns[i];
+    return times->count ? sum / (double)times->count : 0;
+}
+
+/* The time that the given share of all stays at or below; sorts. */
+static double quantile_ns(struct times *times, double share)
+{
+    if (times->count == 0)
+        return 0;
+    qsort(times->ns, times->count, sizeof *times->ns, by_value);
+    return (double)times->ns[(size_t)(share * (double)(times->count - 1))];
+}
+
+/* count ids of [0, universe), each such set with the same probability (selection in one pass). */
+static struct idset *random_subset(struct bench *bench, uint64_t universe, uint64_t count)
+{
+    size_t taken = 0;
+    for (uint64_t id = 0; id < universe && taken < count; id++)
+        if (random_below(&bench->rng, universe - id) < count - taken)
+            bench->ids[taken++] = (sample_id)id;
+    struct idset *set = NULL;
+    CHECK(idset_from_sorted(bench->ids, taken, &set) == 0);
+    return set;
+}
+
+static void insert(struct sampler *sampler, unsigned job, const struct idset *view)
+{
+    struct sampler_job desc = {.shuffle = SHUFFLE_DEPENDENT, .view = view};
+    struct error err;
+    CHECK(sampler_add_job(sampler, job, &desc, &err) == 0);
+    sampler_start_epoch(sampler, job, 0);
+}
+
+static void print_times(const char *name, struct times *times)
+{
+    printf("  \"%s\": {\"count\": %zu, \"mean_ms\": %.4f, \"median_ms\": %.4f, \"max_ms\": %.4f},\n", name, times->count,
+           mean_ns(times) / 1e6, quantile_ns(times, 0.5) / 1e6, quantile_ns(times, 1) / 1e6);
+}
+
+static void bench_insertion(struct bench *bench)
+{
+    struct times insertion = {.ns = xcalloc(bench->datasets, sizeof(uint64_t)), .count = bench->datasets};
+    struct times deletion = {.ns = xcalloc(bench->datasets, sizeof(uint64_t)), .count = bench->datasets};
+    struct sampler *sampler;
+    CHECK(sampler_create(bench->seed, &sampler) == 0);
+    for (unsigned job = 0; job < bench->datasets; job++) {
+        uint64_t count = bench->min + random_below(&bench->rng, bench->max - bench->min + 1);
+        struct idset *view = random_subset(bench, bench->universe, count);
+        uint64_t start = clock_now_ns();
+        insert(sampler, job, view);
+        insertion.ns[job] = clock_now_ns() - start;
+        idset_destroy(view);
+    }
+    uint64_t bytes = sampler_bytes(sampler);
+    for (unsigned i = 0; i < bench->datasets; i++) {
+        uint64_t start = clock_now_ns();
+        sampler_remove_job(sampler, i);
+        deletion.ns[i] = clock_now_ns() - start;
+    }
+    print_times("insertion", &insertion);
+    print_times("deletion", &deletion);
+    printf("  \"memory_bytes\": %" PRIu64 ",\n", bytes);
+    sampler_destroy(sampler);
+    free(insertion.ns);
+    free(deletion.ns);
+}
+
+/* A round after another until `rounds` are through or the epoch is. */
+static void bench_draws(struct bench *bench, unsigned n_jobs, bool equal, bool last)
+{
+    struct sampler *sampler;
+    struct jobset need = {{0}};
+    struct pick picks[JOBS_MAX];
+    struct idset *all;
+    CHECK(sampler_create(bench->seed, &sampler) == 0 && idset_from_range(0, IMAGENET_SAMPLES, &all) == 0);
+    for (unsigned job = 0; job < n_jobs; job++) {
+        struct idset *view = equal ? NULL : random_subset(bench, IMAGENET_SAMPLES, IMAGENET_SAMPLES * UINT64_C(6) / 10);
+        insert(sampler, job, equal ? all : view);
+        idset_destroy(view);
+        jobset_add(&need, job);
+    }
+    struct times rounds = {.ns = xcalloc(bench->rounds, sizeof(uint64_t))};
+    uint64_t n_picks = 0, n_draws = 0, before = clock_now_ns();
+    for (size_t drawn = 1; rounds.count < bench->rounds && drawn; rounds.count++) {
+        drawn = sampler_round(sampler, &need, picks);
+        uint64_t now = clock_now_ns();
+        rounds.ns[rounds.count] = now - before;
+        before = now;
+        n_picks += drawn;
+        for (size_t i = 0; i < drawn; i++)
+            n_draws += jobset_count(&picks[i].jobs);
+    }
+    printf("    {\"jobs\": %u, \"sets\": \"%s\", \"rounds\": %zu, \"per_job_sample_ns\": %.1f, \"picks_per_draw\": %.4f, ", n_jobs,
+           equal ? "equal" : "random 60 %", rounds.count, mean_ns(&rounds) / n_jobs,
+           n_draws ? (double)n_picks / (double)n_draws : 0);
+    printf("\"round_median_us\": %.3f, \"round_p9999_us\": %.3f, \"round_max_us\": %.3f}%s\n",
+           quantile_ns(&rounds, 0.5) / 1e3, quantile_ns(&rounds, 0.9999) / 1e3, quantile_ns(&rounds, 1) / 1e3, last ? "" : ",");
+    free(rounds.ns);
+    idset_destroy(all);
+    sampler_destroy(sampler);
+}
+
+static bool parse_number(const char *text, uint64_t min, uint64_t max, uint64_t *out)
+{
+    char *end;
+    unsigned long long value = strtoull(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end != '\0' || value < min || value > max)
+        return false;
+    *out = value;
+    return true;
+}
+
+static int parse_options(int argc, char **argv, struct bench *bench)
+{
+    static const struct option options[] = {
+        {"datasets", required_argument, NULL, 'd'}, {"min", required_argument, NULL, 'a'},
+        {"max", required_argument, NULL, 'b'},      {"universe", required_argument, NULL, 'u'},
+        {"seed", required_argument, NULL, 's'},     {"rounds", required_argument, NULL, 'r'},
+        {NULL, 0, NULL, 0},
+    };
+    bool good = true;
+    optind = 1;
+    for (int c; good && (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+        switch (c) {
+        case 'd': good = parse_number(optarg, 1, JOBS_MAX, &bench->datasets); break;
+        case 'a': good = parse_number(optarg, 1, BENCH_UNIVERSE_MAX, &bench->min); break;
+        case 'b': good = parse_number(optarg, 1, BENCH_UNIVERSE_MAX, &bench->max); break;
+        case 'u': good = parse_number(optarg, 1, BENCH_UNIVERSE_MAX, &bench->universe); break;
+        case 's': good = parse_number(optarg, 0, UINT64_MAX, &bench->seed); break;
+        case 'r': good = parse_number(optarg, 1, BENCH_ROUNDS_MAX, &bench->rounds); break;
+        default: good = false;
+        }
+    }
+    if (good && optind == argc && bench->min <= bench->max && bench->max <= bench->universe)
+        return 0;
+    fprintf(stderr,
+            "usage: %s [--datasets N] [--min A] [--max B] [--universe U] [--seed S] [--rounds R]\n"
+            "N datasets (1 to %d) of A to B ids out of U, A <= B <= U; R rounds of draws for each number of jobs\n",
+            argv[0], JOBS_MAX);
+    return 2;
+}
+
+int tree_bench_main(int argc, char **argv)
+{
+    static const unsigned jobs[] = {1, 2, 4, 8, 16, 64, 128};
+    const size_t n = sizeof jobs / sizeof *jobs;
+    struct bench bench = {
+        .datasets = 128, .min = 1000000, .max = 2000000, .universe = 2000000, .seed = 1, .rounds = 20000};
+    int status = parse_options(argc, argv, &bench);
+    if (status)
+        return status;
+    random_seed(&bench.rng, bench.seed);
+    bench.ids = malloc((bench.max > IMAGENET_SAMPLES ? bench.max : IMAGENET_SAMPLES) * sizeof *bench.ids);
+    if (bench.ids == NULL) {
+        fprintf(stderr, "%s: no memory for a set of %" PRIu64 " ids: lower --max\n", argv[0], bench.max);
+        return 1;
+    }
+    printf("{\n  \"datasets\": %" PRIu64 ", \"min\": %" PRIu64 ", \"max\": %" PRIu64 ", \"universe\": %" PRIu64
+           ", \"seed\": %" PRIu64 ",\n",
+           bench.datasets, bench.min, bench.max, bench.universe, bench.seed);
+    bench_insertion(&bench);
+    printf("  \"draws\": [\n");
+    for (size_t i = 0; i < 2 * n; i++)
+        bench_draws(&bench, jobs[i % n], i < n, i == 2 * n - 1);
+    printf("  ]\n}\n");
+    free(bench.ids);
+    return 0;
+}

@@ -1,0 +1,171 @@
+/* dependent.c: the walk of dependent_priv.h. Positions are 0 … n - 1; `left_behind` is the position whose suffix
+ * intersection is P, NOWHERE while P is empty. */
+#include "sampler/dependent_priv.h"
+
+#include <string.h>
+
+#include "common/check.h"
+
+#define NOWHERE (-1)
+
+struct walk {
+    struct rng *rng;
+    const struct contender *jobs;
+    int n;
+    int left_behind;
+    int counted_from; /* suffix intersections are counted for this position and all after it; n: for none */
+    uint64_t common[JOBS_MAX]; /* |S| by position, where counted; per chunk in the sets' `common` */
+};
+
+/* The last position from `from` on whose set lacks id, or `from` - 1: then id is in the suffix intersection of `from`. */
+static int last_lacking(const struct walk *walk, int from, sample_id id)
+{
+    int at = walk->n - 1;
+    while (at >= from && remaining_has(walk->jobs[at].set, id))
+        at--;
+    return at;
+}
+
+static bool is_left_behind(const struct walk *walk, sample_id id)
+{
+    return last_lacking(walk, walk->left_behind, id) < walk->left_behind;
+}
+
+/* acc = acc ∩ words; returns whether that took anything away. */
+static bool intersect_chunk(uint64_t acc[CHUNK_WORDS], const uint64_t words[CHUNK_WORDS])
+{
+    uint64_t lost = 0;
+    for (unsigned i = 0; i < CHUNK_WORDS; i++) {
+        lost |= acc[i] & ~words[i];
+        acc[i] &= words[i];
+    }
+    return lost != 0;
+}
+
+static uint32_t count_bits(const uint64_t words[CHUNK_WORDS])
+{
+    uint32_t count = 0;
+    for (unsigned i = 0; i < CHUNK_WORDS; i++)
+        count += (uint32_t)__builtin_popcountll(words[i]);
+    return count;
+}
+
+/* Counts the suffix intersections from left_behind on: |S| in all and per chunk. */
+static void count_common(struct walk *walk)
+{
+    const struct remaining *last = walk->jobs[walk->n - 1].set;
+    int first = walk->left_behind;
+    for (int at = first; at < walk->n; at++) {
+        struct remaining *set = walk->jobs[at].set;
+        memset(set->common, 0, set->n_slots * sizeof *set->common);
+        walk->common[at] = 0;
+    }
+    for (uint32_t slot = 0; slot < last->n_slots; slot++) {
+        uint32_t count = last->counts[slot], chunk = last->chunk_of[slot];
+        uint64_t acc[CHUNK_WORDS];
+        memcpy(acc, remaining_words(last, slot), sizeof acc);
+        for (int at = walk->n - 1; count && at >= first; at--) {
+            struct remaining *set = walk->jobs[at].set;
+            uint32_t own = remaining_slot(set, chunk);
+            if (intersect_chunk(acc, remaining_words(set, own)))
+                count = count_bits(acc);
+            if (count)
+                set->common[own] = (uint16_t)count;
+            walk->common[at] += count;
+        }
+    }
+    walk->counted_from = first;
+}
+
+/* A uniform draw from Dj \ P by exact counts. */
+static sample_id draw_counted(const struct walk *walk, int j)
+{
+    const struct remaining *set = walk->jobs[j].set, *behind = walk->jobs[walk->left_behind].set;
+    uint64_t rank = random_below(walk->rng, set->count - walk->common[walk->left_behind]);
+    uint32_t slot = 0;
+    for (;; slot++) {
+        CHECK(slot < set->n_slots);
+        uint32_t here = set->counts[slot] - behind->common[remaining_slot(behind, set->chunk_of[slot])];
+        if (rank < here)
+            break;
+        rank -= here;
+    }
+    uint32_t chunk = set->chunk_of[slot];
+    uint64_t acc[CHUNK_WORDS];
+    memcpy(acc, remaining_words(set, slot), sizeof acc);
+    for (int at = walk->left_behind; at < walk->n; at++)
+        intersect_chunk(acc, remaining_words(walk->jobs[at].set, remaining_slot(walk->jobs[at].set, chunk)));
+    const uint64_t *words = remaining_words(set, slot);
+    for (unsigned i = 0; i < CHUNK_WORDS; i++)
+        acc[i] = words[i] & ~acc[i];
+    return (chunk << CHUNK_BITS) + chunk_select(acc, (uint32_t)rank);
+}
+
+/* A uniform draw from Dj' = Dj \ P. */
+static sample_id draw_outside(struct walk *walk, int j)
+{
+    const struct remaining *set = walk->jobs[j].set;
+    if (walk->left_behind == NOWHERE)
+        return remaining_draw(set, walk->rng);
+    for (int tries = 0; walk->counted_from == walk->n && tries < DEPENDENT_TRIES; tries++) {
+        sample_id id = remaining_draw(set, walk->rng);
+        if (!is_left_behind(walk, id))
+            return id;
+    }
+    if (walk->counted_from == walk->n)
+        count_common(walk);
+    return draw_counted(walk, j);
+}
+
+/* Whether job i chooses the intersection, given that job i - 1 did: true with probability |D(i-1)'| / |Di'|. */
+static bool follows(struct walk *walk, int i)
+{
+    const struct remaining *set = walk->jobs[i].set, *before = walk->jobs[i - 1].set;
+    if (before->count == set->count)
+        return true;
+    if (walk->left_behind == NOWHERE)
+        return random_below(walk->rng, set->count) < before->count;
+    for (int tries = 0; walk->counted_from == walk->n && tries < DEPENDENT_TRIES; tries++) {
+        if (random_below(walk->rng, set->count) >= before->count)
+            return false;
+        if (!is_left_behind(walk, remaining_draw(before, walk->rng)))
+            return true;
+    }
+    if (walk->counted_from == walk->n)
+        count_common(walk);
+    uint64_t behind = walk->common[walk->left_behind];
+    return random_below(walk->rng, set->count - behind) < before->count - behind;
+}
+
+struct pick *pick_of(struct pick *picks, size_t *n_picks, sample_id id)
+{
+    for (size_t at = 0; at < *n_picks; at++)
+        if (picks[at].id == id)
+            return &picks[at];
+    picks[*n_picks] = (struct pick){.id = id};
+    return &picks[(*n_picks)++];
+}
+
+size_t dependent_round(struct rng *rng, const struct contender *jobs, unsigned n, struct pick *picks)
+{
+    CHECK(n <= JOBS_MAX);
+    struct walk walk; /* `common` is written before it is read: clearing it would cost more than a draw */
+    walk.rng = rng;
+    walk.jobs = jobs;
+    walk.n = walk.counted_from = (int)n;
+    walk.left_behind = NOWHERE;
+    size_t n_picks = 0;
+    for (int j = 0; j < walk.n;) {
+        sample_id id = draw_outside(&walk, j);
+        int next = j + 1;
+        if (last_lacking(&walk, j + 1, id) == j)
+            while (next < walk.n && follows(&walk, next))
+                next++;
+        struct pick *pick = pick_of(picks, &n_picks, id);
+        for (int i = j; i < next; i++)
+            jobset_add(&pick->jobs, jobs[i].job);
+        walk.left_behind = j;
+        j = next;
+    }
+    return n_picks;
+}

@@ -1,0 +1,214 @@
+/* remaining.c: see remaining_priv.h. Invariants: counts[slot] is the number of bits of the slot, groups[g] the sum of its
+ * slots' counts, count the sum of all; the slot after the last is empty for ever; a bit is set only where the view's is. */
+#include "sampler/remaining_priv.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/check.h"
+
+#define PAGE_CHUNKS (IDSET_PAGE_WORDS / CHUNK_WORDS)
+
+_Static_assert(IDSET_PAGE_WORDS % CHUNK_WORDS == 0, "a page is whole chunks");
+
+/* First walk over the view: which chunks have ids. Second: their bits. */
+struct layout {
+    uint32_t first_page, end_page, n_slots;
+};
+
+static uint32_t count_bits(const uint64_t words[CHUNK_WORDS])
+{
+    uint32_t count = 0;
+    for (unsigned i = 0; i < CHUNK_WORDS; i++)
+        count += (uint32_t)__builtin_popcountll(words[i]);
+    return count;
+}
+
+static bool any_bit(const uint64_t words[CHUNK_WORDS])
+{
+    uint64_t any = 0;
+    for (unsigned i = 0; i < CHUNK_WORDS; i++)
+        any |= words[i];
+    return any != 0;
+}
+
+static void measure_page(void *context, uint32_t page, const uint64_t *words)
+{
+    struct layout *layout = context;
+    if (layout->n_slots == 0)
+        layout->first_page = page;
+    layout->end_page = page + 1;
+    for (unsigned i = 0; i < PAGE_CHUNKS; i++)
+        layout->n_slots += any_bit(words + i * CHUNK_WORDS);
+}
+
+static void fill_page(void *context, uint32_t page, const uint64_t *words)
+{
+    struct remaining *set = context;
+    for (unsigned i = 0; i < PAGE_CHUNKS; i++) {
+        const uint64_t *chunk = words + i * CHUNK_WORDS;
+        if (!any_bit(chunk))
+            continue;
+        uint32_t slot = set->n_slots++;
+        uint32_t number = page * PAGE_CHUNKS + i;
+        set->slot_of[number - set->first_chunk] = slot;
+        set->chunk_of[slot] = number;
+        memcpy(set->view_words + (size_t)slot * CHUNK_WORDS, chunk, CHUNK_WORDS * sizeof *chunk);
+        set->view_counts[slot] = (uint16_t)count_bits(chunk);
+        set->view_groups[slot / GROUP_SLOTS] += set->view_counts[slot];
+        set->view_count += set->view_counts[slot];
+    }
+}
+
+static int allocate(struct remaining *set, const struct layout *layout)
+{
+    size_t slots = (size_t)layout->n_slots + 1;
+    size_t bits = slots * CHUNK_WORDS * sizeof(uint64_t);
+    set->n_groups = (layout->n_slots + GROUP_SLOTS - 1) / GROUP_SLOTS;
+    set->first_chunk = layout->first_page * PAGE_CHUNKS;
+    set->n_chunks = (layout->end_page - layout->first_page) * PAGE_CHUNKS;
+    set->slot_of = malloc((set->n_chunks + 1) * sizeof *set->slot_of);
+    set->chunk_of = malloc(slots * sizeof *set->chunk_of);
+    set->words = aligned_alloc(64, bits);
+    set->view_words = aligned_alloc(64, bits);
+    set->counts = calloc(slots, sizeof *set->counts);
+    set->view_counts = calloc(slots, sizeof *set->view_counts);
+    set->common = calloc(slots, sizeof *set->common);
+    set->groups = calloc(set->n_groups + 1, sizeof *set->groups);
+    set->view_groups = calloc(set->n_groups + 1, sizeof *set->view_groups);
+    if (!set->slot_of || !set->chunk_of || !set->words || !set->view_words || !set->counts || !set->view_counts ||
+        !set->common || !set->groups || !set->view_groups)
+        return LARDER_ENOMEM;
+    for (uint32_t i = 0; i < set->n_chunks; i++)
+        set->slot_of[i] = layout->n_slots;
+    memset(set->words, 0, bits);
+    memset(set->view_words + (size_t)layout->n_slots * CHUNK_WORDS, 0, CHUNK_WORDS * sizeof *set->view_words);
+    return 0;
+}
+
+int remaining_create(const struct idset *view, struct remaining **out)
+{
+    struct layout layout = {0};
+    struct remaining *set = calloc(1, sizeof *set);
+    if (set == NULL)
+        return LARDER_ENOMEM;
+    if (idset_each_page(view, measure_page, &layout) || allocate(set, &layout) || idset_each_page(view, fill_page, set)) {
+        remaining_destroy(set);
+        return LARDER_ENOMEM;
+    }
+    CHECK(set->n_slots == layout.n_slots);
+    *out = set;
+    return 0;
+}
+
+void remaining_destroy(struct remaining *set)
+{
+    if (set == NULL)
+        return;
+    free(set->slot_of);
+    free(set->chunk_of);
+    free(set->words);
+    free(set->view_words);
+    free(set->counts);
+    free(set->view_counts);
+    free(set->common);
+    free(set->groups);
+    free(set->view_groups);
+    free(set);
+}
+
+void remaining_refill(struct remaining *set)
+{
+    memcpy(set->words, set->view_words, (size_t)set->n_slots * CHUNK_WORDS * sizeof *set->words);
+    memcpy(set->counts, set->view_counts, set->n_slots * sizeof *set->counts);
+    memcpy(set->groups, set->view_groups, set->n_groups * sizeof *set->groups);
+    set->count = set->view_count;
+}
+
+uint64_t remaining_bytes(const struct remaining *set)
+{
+    uint64_t slots = (uint64_t)set->n_slots + 1;
+    return sizeof *set + (set->n_chunks + UINT64_C(1)) * sizeof *set->slot_of +
+           slots * (2 * CHUNK_WORDS * sizeof *set->words + 3 * sizeof *set->counts + sizeof *set->chunk_of) +
+           (set->n_groups + UINT64_C(1)) * 2 * sizeof *set->groups;
+}
+
+void remaining_view_ids(const struct remaining *set, sample_id *ids)
+{
+    size_t n_ids = 0;
+    for (uint32_t slot = 0; slot < set->n_slots; slot++) {
+        const uint64_t *words = set->view_words + (size_t)slot * CHUNK_WORDS;
+        sample_id first = set->chunk_of[slot] << CHUNK_BITS;
+        for (unsigned i = 0; i < CHUNK_WORDS; i++)
+            for (uint64_t word = words[i]; word; word &= word - 1)
+                ids[n_ids++] = first + i * 64 + (unsigned)__builtin_ctzll(word);
+    }
+    CHECK(n_ids == set->view_count);
+}
+
+/* The position of the rank-th set bit: halves the word six times. */
+static unsigned word_select(uint64_t word, uint32_t rank)
+{
+    unsigned at = 0;
+    for (unsigned width = 32; width; width /= 2) {
+        uint32_t low = (uint32_t)__builtin_popcountll(word & ((UINT64_C(1) << width) - 1));
+        if (rank >= low) {
+            rank -= low;
+            word >>= width;
+            at += width;
+        }
+    }
+    return at;
+}
+
+unsigned chunk_select(const uint64_t words[CHUNK_WORDS], uint32_t rank)
+{
+    for (unsigned i = 0; i < CHUNK_WORDS; i++) {
+        uint32_t bits = (uint32_t)__builtin_popcountll(words[i]);
+        if (rank < bits)
+            return i * 64 + word_select(words[i], rank);
+        rank -= bits;
+    }
+    CHECK(!"the rank is below the chunk's count");
+}
+
+sample_id remaining_select(const struct remaining *set, uint64_t rank)
+{
+    CHECK(rank < set->count);
+    uint32_t group = 0;
+    while (rank >= set->groups[group])
+        rank -= set->groups[group++];
+    uint32_t slot = group * GROUP_SLOTS;
+    while (rank >= set->counts[slot])
+        rank -= set->counts[slot++];
+    return (set->chunk_of[slot] << CHUNK_BITS) + chunk_select(remaining_words(set, slot), (uint32_t)rank);
+}
+
+sample_id remaining_draw(const struct remaining *set, struct rng *rng)
+{
+    return remaining_select(set, random_below(rng, set->count));
+}
+
+void remaining_remove(struct remaining *set, sample_id id)
+{
+    uint32_t slot = remaining_slot(set, id >> CHUNK_BITS);
+    uint64_t *word = &set->words[(size_t)slot * CHUNK_WORDS + id / 64 % CHUNK_WORDS];
+    uint64_t bit = UINT64_C(1) << (id % 64);
+    CHECK(*word & bit);
+    *word &= ~bit;
+    set->counts[slot]--;
+    set->groups[slot / GROUP_SLOTS]--;
+    set->count--;
+}
+
+void remaining_add(struct remaining *set, sample_id id)
+{
+    uint32_t slot = remaining_slot(set, id >> CHUNK_BITS);
+    size_t at = (size_t)slot * CHUNK_WORDS + id / 64 % CHUNK_WORDS;
+    uint64_t bit = UINT64_C(1) << (id % 64);
+    CHECK((set->view_words[at] & bit) && !(set->words[at] & bit));
+    set->words[at] |= bit;
+    set->counts[slot]++;
+    set->groups[slot / GROUP_SLOTS]++;
+    set->count++;
+}
