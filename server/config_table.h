@@ -1,0 +1,54 @@
+/* config_table.h: every setting of larderd, once. Included by config.h and config.c, with SETTING defined.
+ *
+ *   SETTING(kind, field, section, key, default, unit, min, max, help)
+ *
+ * The default is written as a file would write it, and read by the same code. Kinds, and what min and max bound:
+ *   BOOL     true or false
+ *   COUNT    a whole number: its value
+ *   BYTES    a size with a unit, or a percentage of the machine's memory: the bytes
+ *   SHARE    a percentage: its value; the field holds 0 … 1
+ *   CHOICE   one word of those the unit column lists, in the order of the enum they stand for
+ *   PATH     an absolute path, or auto; none too where min is 0: its length in bytes
+ *   ADDRESS  a loopback address
+ * configs/larder.yaml is made from this table (larderd check --example); a test compares the two. */
+SETTING(PATH, socket_path, "socket", "path", "auto", "absolute path or auto", 1, CONFIG_SOCKET_PATH_MAX,
+        "Where training scripts connect. auto: $LARDER_SOCKET, else $XDG_RUNTIME_DIR/larder/larder.sock, else "
+        "/run/larder/larder.sock. The control socket is the same path with .control at its end.")
+SETTING(BYTES, arena_bytes, "memory", "arena", "25%", "size or % of memory", 1 * CONFIG_MIB, CONFIG_MEMORY_MAX,
+        "Memory for prepared samples, shared with the training scripts and reserved at the start. A percentage is "
+        "of the machine's memory or the cgroup's limit, whichever is less; the default also never takes more than "
+        "half of what is free at the start.")
+SETTING(BYTES, encoded_bytes, "memory", "encoded", "10%", "size or % of memory", 1 * CONFIG_MIB, CONFIG_MEMORY_MAX,
+        "Memory for samples as they lie on disk (encoded), loads in flight included.")
+SETTING(COUNT, workers, "threads", "workers", "0", "threads", 0, 1024,
+        "Threads that decode and augment. 0: as many as there are processor cores.")
+SETTING(COUNT, loaders, "threads", "loaders", "8", "threads", 1, 1024,
+        "Threads that read files. More help where single reads are slow (network file systems, hard disks).")
+SETTING(COUNT, jobs_max, "limits", "jobs", "64", "jobs", 1, JOBS_MAX,
+        "Jobs that may be registered at once. A further one is refused.")
+SETTING(COUNT, pixels_max, "limits", "pixels", "100000000", "pixels", 1, UINT64_C(10000000000),
+        "Most pixels of an image; a larger one counts as a bad sample.")
+SETTING(COUNT, scans_max, "limits", "scans", "100", "scans", 1, 10000,
+        "Most scans of a progressive JPEG; one with more counts as a bad sample.")
+SETTING(COUNT, idle_exit_s, "limits", "idle_exit", "0", "seconds", 0, 31536000,
+        "Stop when no client has been connected for so long. 0: never.")
+SETTING(CHOICE, log_level, "log", "level", "info", "error|warn|info|debug", 0, 3,
+        "What is written to standard error.")
+SETTING(BOOL, metrics_enabled, "metrics", "enabled", "true", "true or false", 0, 1,
+        "Serve /metrics, /-/healthy, /-/ready and /api/v1/status over HTTP.")
+SETTING(ADDRESS, metrics_address, "metrics", "address", "127.0.0.1", "loopback address", 1, 45,
+        "Address of the HTTP endpoint. Loopback only: it has no access control.")
+SETTING(COUNT, metrics_port, "metrics", "port", "9450", "port", 0, 65535,
+        "Port of the HTTP endpoint. 0: off.")
+SETTING(BOOL, control_enabled, "control", "enabled", "true", "true or false", 0, 1,
+        "Answer `larder status` and `larder cancel` on the control socket.")
+SETTING(PATH, checkpoint_dir, "catalog", "checkpoint", "auto", "absolute path, auto or none", 0, 4095,
+        "Folder that keeps dataset indices between runs. auto: $XDG_CACHE_HOME/larder, else /var/cache/larder for "
+        "root, else ~/.cache/larder. none: keep none, index again at each start.")
+SETTING(COUNT, job_prefetch, "jobs", "prefetch", "4", "batches", 1, 64,
+        "Batches prepared ahead for a job that does not say how many it wants.")
+SETTING(CHOICE, job_bad_policy, "jobs", "bad_samples", "skip", "skip|replace|error", 0, 2,
+        "What a job that does not say so gets for a sample that cannot be read or decoded: nothing (skip), "
+        "another sample (replace), or an error that stops the job.")
+SETTING(SHARE, job_quota_share, "jobs", "quota", "50%", "% of the arena", 1, 100,
+        "The most of the arena that one job may pin.")
