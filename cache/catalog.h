@@ -7,7 +7,9 @@
  *
  * A class-per-folder tree is read as torchvision's ImageFolder reads it: classes are the sorted names of the root's
  * folders, a sample's label is its class's index, extensions .jpg .jpeg .png .ppm .bmp .pgm .tif .tiff .webp (any case),
- * order: by class, then the sorted walk of its folders, then sorted file names. */
+ * order: by class, then the sorted walk of its folders, then sorted file names. An image that cannot be reached (a
+ * dangling link) keeps its place and fails when it is read. Where ImageFolder would quietly go wrong, a tree is refused: a
+ * folder that cannot be listed, and symbolic links that lead back to a folder above them. */
 #ifndef LARDER_CACHE_CATALOG_H
 #define LARDER_CACHE_CATALOG_H
 
@@ -19,13 +21,16 @@
 struct catalog;
 struct dataset;
 
-/* catalog_create: checkpoint_dir (copied) is where indices are kept between runs, made when missing; NULL: keep none. */
+/* catalog_create: checkpoint_dir (copied) is where indices are kept between runs, made when missing; NULL: keep none.
+ * A folder that cannot be made or written is logged, and indices are then not kept. */
 int catalog_create(const char *checkpoint_dir, struct catalog **out, struct error *err);
 void catalog_destroy(struct catalog *catalog); /* accepts NULL; datasets that are still referenced live on */
 
 /* catalog_open gives a reference to the dataset of a source (today: a class-per-folder tree), indexing it, or verifying
- * its checkpoint, when it is not in memory unchanged. Blocks for as long as that takes; thread-safe; two callers of one
- * source do the work once. LARDER_ENOENT, LARDER_EINVAL (no class folders, an empty class, no image), LARDER_EIO, LARDER_EPERM. */
+ * its checkpoint, when it is not in memory unchanged. Unchanged means: every folder has the modification time it had
+ * (a file replaced in place is noticed when it is read, and the source is then indexed anew at the next open). Blocks for
+ * as long as that takes; thread-safe; two callers of one source do the work once. LARDER_ENOENT, LARDER_EINVAL (not a
+ * folder, no class folders, an empty class, a loop of links), LARDER_EIO, LARDER_EPERM, LARDER_ELIMIT, LARDER_ENOMEM. */
 int catalog_open(struct catalog *catalog, const char *path, struct dataset **out, struct error *err);
 
 struct catalog_stats {
@@ -39,11 +44,12 @@ void catalog_stats(struct catalog *catalog, struct catalog_stats *out);
 struct dataset *dataset_ref(struct dataset *dataset);
 void dataset_unref(struct dataset **dataset); /* accepts a pointer to NULL; sets it to NULL */
 
-const char *dataset_path(const struct dataset *dataset);   /* the source's absolute path */
+const char *dataset_path(const struct dataset *dataset);   /* the source's absolute path, links resolved */
 uint32_t dataset_count(const struct dataset *dataset);     /* samples */
 uint32_t dataset_classes(const struct dataset *dataset);
 const char *dataset_class(const struct dataset *dataset, uint32_t label); /* NULL when label ≥ classes */
-void dataset_fingerprint(const struct dataset *dataset, uint64_t out[2]); /* of keys, sizes, mtimes, labels, order */
+/* dataset_fingerprint: of classes, keys, sizes, labels and order; not of times, so that a copy elsewhere has the same. */
+void dataset_fingerprint(const struct dataset *dataset, uint64_t out[2]);
 
 /* By index, < dataset_count (CHECKed). */
 sample_id dataset_id(const struct dataset *dataset, uint32_t index);
@@ -56,8 +62,8 @@ bool dataset_index(const struct dataset *dataset, sample_id id, uint32_t *index)
 const sample_id *dataset_ids(const struct dataset *dataset);
 
 /* dataset_read reads the encoded bytes of a sample into buf, which has room for dataset_size(index). Blocks on I/O; handles
- * EINTR and short reads. LARDER_ENOENT (vanished), LARDER_EIO, LARDER_EPERM, LARDER_EFORMAT (the file changed its size
- * since it was indexed): always with the file's name in err. */
+ * EINTR and short reads. LARDER_ENOENT (vanished), LARDER_EIO, LARDER_EPERM, LARDER_EFORMAT (not a regular file, or it
+ * changed its size or time since it was indexed): always with the file's name in err. */
 int dataset_read(const struct dataset *dataset, uint32_t index, void *buf, struct error *err);
 
 #endif

@@ -1,0 +1,352 @@
+/* catalog.c: the sources a daemon has opened, and the ids their samples have.
+ *
+ * A source is one folder, by its resolved path. While one caller indexes or verifies it (building), others who want it
+ * wait and share the outcome. lock guards the list of sources and what is in them; indexing happens outside it, and
+ * nothing is read or written under it. The ids have a lock of their own, held while one dataset's ids are given.
+ * The catalog keeps a reference to each source's newest dataset; of those that nobody else uses it keeps a few. */
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <xxhash.h>
+
+#include "cache/catalog_priv.h"
+#include "common/check.h"
+#include "common/clock.h"
+#include "common/log.h"
+
+#define CATALOG_MAGIC UINT32_C(0x43415441)
+#define IDLE_DATASETS_MAX 16
+
+struct source {
+    struct source *next;
+    char *path;
+    struct dataset *dataset; /* the newest; NULL when it is not in memory */
+    unsigned users;          /* callers inside catalog_open */
+    bool building;
+    uint64_t builds;         /* finished ones */
+    struct error outcome;    /* of the last build */
+    uint64_t last_use;
+};
+
+struct catalog {
+    uint32_t magic;
+    char *checkpoint_dir; /* NULL: keep none */
+    pthread_mutex_t lock; /* of the fields below */
+    pthread_cond_t built; /* some source's build finished */
+    struct source *sources;
+    uint64_t uses;
+    uint64_t checkpoints_loaded, trees_walked;
+    pthread_mutex_t ids_lock; /* of the fields below */
+    struct identity_table ids;
+    uint64_t identity_seed; /* so that nobody can make up a file that passes for another */
+};
+
+int catalog_create(const char *checkpoint_dir, struct catalog **out, struct error *err)
+{
+    struct catalog *catalog = calloc(1, sizeof *catalog);
+    char *dir = checkpoint_dir ? strdup(checkpoint_dir) : NULL;
+    if (!catalog || (checkpoint_dir && !dir)) {
+        free(catalog);
+        free(dir);
+        return error_set(err, LARDER_ENOMEM, "out of memory for the catalog");
+    }
+    struct error problem;
+    if (dir && checkpoint_prepare(dir, &problem)) {
+        log_warn("msg=\"catalog checkpoints are not kept: every start will index anew\" err=\"%s\"", problem.text);
+        free(dir);
+        dir = NULL;
+    }
+    catalog->magic = CATALOG_MAGIC;
+    catalog->checkpoint_dir = dir;
+    if (getrandom(&catalog->identity_seed, sizeof catalog->identity_seed, GRND_NONBLOCK) < 0)
+        catalog->identity_seed = clock_now_ns();
+    CHECK(pthread_mutex_init(&catalog->lock, NULL) == 0 && pthread_mutex_init(&catalog->ids_lock, NULL) == 0);
+    CHECK(pthread_cond_init(&catalog->built, NULL) == 0);
+    *out = catalog;
+    return 0;
+}
+
+static void source_free(struct source *source)
+{
+    dataset_unref(&source->dataset);
+    free(source->path);
+    free(source);
+}
+
+void catalog_destroy(struct catalog *catalog)
+{
+    if (!catalog)
+        return;
+    CHECK_MAGIC(catalog, CATALOG_MAGIC);
+    while (catalog->sources) {
+        struct source *source = catalog->sources;
+        CHECK(source->users == 0);
+        catalog->sources = source->next;
+        source_free(source);
+    }
+    identity_table_free(&catalog->ids);
+    pthread_cond_destroy(&catalog->built);
+    pthread_mutex_destroy(&catalog->ids_lock);
+    pthread_mutex_destroy(&catalog->lock);
+    free(catalog->checkpoint_dir);
+    catalog->magic = 0;
+    free(catalog);
+}
+
+void catalog_stats(struct catalog *catalog, struct catalog_stats *out)
+{
+    CHECK_MAGIC(catalog, CATALOG_MAGIC);
+    *out = (struct catalog_stats){0};
+    pthread_mutex_lock(&catalog->lock);
+    for (const struct source *source = catalog->sources; source; source = source->next)
+        out->datasets += source->dataset != NULL;
+    out->checkpoints_loaded = catalog->checkpoints_loaded;
+    out->trees_walked = catalog->trees_walked;
+    pthread_mutex_unlock(&catalog->lock);
+    pthread_mutex_lock(&catalog->ids_lock);
+    out->samples = catalog->ids.count;
+    pthread_mutex_unlock(&catalog->ids_lock);
+}
+
+static struct identity file_identity(const struct catalog *catalog, const struct index_sample *sample, uint64_t occurrence)
+{
+    uint64_t facts[5] = {sample->device, sample->inode, sample->size, (uint64_t)sample->mtime_ns, occurrence};
+    XXH128_hash_t hash = XXH3_128bits_withSeed(facts, sizeof facts, catalog->identity_seed);
+    return (struct identity){.low = hash.low64, .high = hash.high64};
+}
+
+/* Turns every sample into its identity, counting how often the same file came before in this dataset. */
+static int make_identities(const struct catalog *catalog, const struct index *index, struct identity *identities)
+{
+    struct identity_table firsts = {0};
+    uint32_t *seen = calloc(index->sample_count, sizeof *seen); /* by number in firsts */
+    int code = seen ? identity_table_reserve(&firsts, index->sample_count) : LARDER_ENOMEM;
+    for (size_t i = 0; !code && i < index->sample_count; i++) {
+        identities[i] = file_identity(catalog, &index->samples[i], 0);
+        uint32_t earlier = seen[identity_number(&firsts, identities[i])]++;
+        if (earlier)
+            identities[i] = file_identity(catalog, &index->samples[i], earlier);
+    }
+    identity_table_free(&firsts);
+    free(seen);
+    return code;
+}
+
+static int give_ids(struct catalog *catalog, const struct index *index, sample_id **out)
+{
+    struct identity *identities = malloc(index->sample_count * sizeof *identities);
+    sample_id *ids = malloc(index->sample_count * sizeof *ids);
+    int code = identities && ids ? make_identities(catalog, index, identities) : LARDER_ENOMEM;
+    if (!code) {
+        pthread_mutex_lock(&catalog->ids_lock);
+        code = identity_table_reserve(&catalog->ids, index->sample_count);
+        for (size_t i = 0; !code && i < index->sample_count; i++)
+            ids[i] = identity_number(&catalog->ids, identities[i]);
+        pthread_mutex_unlock(&catalog->ids_lock);
+    }
+    free(identities);
+    if (code)
+        free(ids);
+    else
+        *out = ids;
+    return code;
+}
+
+static void count(struct catalog *catalog, uint64_t *counter)
+{
+    pthread_mutex_lock(&catalog->lock);
+    ++*counter;
+    pthread_mutex_unlock(&catalog->lock);
+}
+
+static void save_checkpoint(const char *checkpoint, const struct index *index)
+{
+    struct error problem;
+    if (checkpoint && checkpoint_save(checkpoint, index, &problem))
+        log_warn("msg=\"catalog checkpoint not kept\" source=\"%s\" err=\"%s\"", index->root, problem.text);
+}
+
+/* Fills the index from the source's checkpoint when there is one that still holds. */
+static bool load_checkpoint(struct catalog *catalog, const char *checkpoint, const char *path, struct index *index)
+{
+    struct error problem;
+    int code = checkpoint ? checkpoint_load(checkpoint, path, index, &problem) : LARDER_ENOENT;
+    if (code) {
+        if (code != LARDER_ENOENT)
+            log_warn("msg=\"catalog checkpoint is rebuilt\" source=\"%s\" err=\"%s\"", path, problem.text);
+        return false;
+    }
+    bool settled;
+    if (!tree_unchanged(path, index, &settled)) {
+        log_info("msg=\"source changed: indexing it anew\" source=\"%s\"", path);
+        index_free(index);
+        return false;
+    }
+    if (settled)
+        save_checkpoint(checkpoint, index);
+    count(catalog, &catalog->checkpoints_loaded);
+    return true;
+}
+
+/* Makes the dataset of a source that is not in memory, or no longer as it is there. */
+static int build(struct catalog *catalog, const char *path, bool trust_checkpoint, struct dataset **out, struct error *err)
+{
+    uint64_t start_ns = clock_now_ns();
+    struct index index = {0};
+    sample_id *ids = NULL;
+    char *checkpoint = catalog->checkpoint_dir ? checkpoint_path(catalog->checkpoint_dir, path) : NULL;
+    bool loaded = trust_checkpoint && load_checkpoint(catalog, checkpoint, path, &index);
+    int code = loaded ? 0 : tree_index(path, &index, err);
+    if (!code && !loaded) {
+        count(catalog, &catalog->trees_walked);
+        save_checkpoint(checkpoint, &index);
+    }
+    if (!code) {
+        code = give_ids(catalog, &index, &ids);
+        if (!code)
+            code = dataset_from_index(&index, ids, checkpoint, out);
+        if (code)
+            error_set(err, code, "%s: %s", path, code == LARDER_ELIMIT ? "no sample ids are left" : "out of memory");
+    }
+    if (code) {
+        free(ids);
+    } else {
+        log_info("msg=\"dataset opened\" source=\"%s\" samples=%u classes=%u from=%s took_ms=%llu", path, (*out)->count,
+                 (unsigned)(*out)->index.class_count, loaded ? "checkpoint" : "tree",
+                 (unsigned long long)((clock_now_ns() - start_ns) / CLOCK_NS_PER_MS));
+    }
+    index_free(&index);
+    free(checkpoint);
+    return code;
+}
+
+/* The caller is the source's one builder. Gives the dataset as the source is now: the old one when that still holds. */
+static int refresh(struct catalog *catalog, const char *path, struct dataset *old, struct dataset **out, struct error *err)
+{
+    bool settled;
+    if (!old)
+        return build(catalog, path, true, out, err);
+    if (!atomic_load(&old->stale) && tree_unchanged(path, &old->index, &settled)) {
+        *out = dataset_ref(old);
+        return 0;
+    }
+    log_info("msg=\"source changed: indexing it anew\" source=\"%s\"", path);
+    return build(catalog, path, false, out, err);
+}
+
+static struct source *find_source_locked(struct catalog *catalog, const char *path)
+{
+    struct source *source = catalog->sources;
+    while (source && strcmp(source->path, path) != 0)
+        source = source->next;
+    if (!source) {
+        source = calloc(1, sizeof *source);
+        char *copy = strdup(path);
+        if (!source || !copy) {
+            free(source);
+            free(copy);
+            return NULL;
+        }
+        source->path = copy;
+        source->next = catalog->sources;
+        catalog->sources = source;
+    }
+    source->users++;
+    source->last_use = ++catalog->uses;
+    return source;
+}
+
+/* Builds, outside the lock, and publishes the outcome. */
+static void build_source_locked(struct catalog *catalog, struct source *source)
+{
+    struct dataset *old = source->dataset, *fresh = NULL;
+    struct error outcome = {0};
+    source->building = true;
+    pthread_mutex_unlock(&catalog->lock);
+    int code = refresh(catalog, source->path, old, &fresh, &outcome);
+    pthread_mutex_lock(&catalog->lock);
+    source->outcome = outcome;
+    source->outcome.code = code;
+    source->dataset = fresh; /* NULL when the source is no dataset any more */
+    source->building = false;
+    source->builds++;
+    pthread_cond_broadcast(&catalog->built);
+    dataset_unref(&old);
+}
+
+static struct source *unlink_idle_locked(struct catalog *catalog)
+{
+    unsigned idle = 0;
+    struct source **oldest = NULL;
+    for (struct source **at = &catalog->sources; *at; at = &(*at)->next) {
+        const struct source *source = *at;
+        if (source->users)
+            continue;
+        if (!source->dataset) {
+            oldest = at;
+            idle = IDLE_DATASETS_MAX + 1;
+            break;
+        }
+        /* One reference is the catalog's, and only a caller of catalog_open could take another: nobody is using it. */
+        if (atomic_load(&source->dataset->refs) == 1) {
+            idle++;
+            if (!oldest || source->last_use < (*oldest)->last_use)
+                oldest = at;
+        }
+    }
+    if (idle <= IDLE_DATASETS_MAX)
+        return NULL;
+    struct source *source = *oldest;
+    *oldest = source->next;
+    return source;
+}
+
+static int open_resolved(struct catalog *catalog, const char *path, struct dataset **out, struct error *err)
+{
+    pthread_mutex_lock(&catalog->lock);
+    struct source *source = find_source_locked(catalog, path);
+    if (!source) {
+        pthread_mutex_unlock(&catalog->lock);
+        return error_set(err, LARDER_ENOMEM, "out of memory for a dataset");
+    }
+    if (source->building) {
+        uint64_t builds = source->builds;
+        while (source->builds == builds)
+            pthread_cond_wait(&catalog->built, &catalog->lock);
+    } else {
+        build_source_locked(catalog, source);
+    }
+    int code = source->outcome.code;
+    if (code)
+        error_set(err, code, "%s", source->outcome.text);
+    else
+        *out = dataset_ref(source->dataset);
+    source->users--;
+    struct source *gone;
+    while ((gone = unlink_idle_locked(catalog))) {
+        pthread_mutex_unlock(&catalog->lock);
+        source_free(gone);
+        pthread_mutex_lock(&catalog->lock);
+    }
+    pthread_mutex_unlock(&catalog->lock);
+    return code;
+}
+
+int catalog_open(struct catalog *catalog, const char *path, struct dataset **out, struct error *err)
+{
+    CHECK_MAGIC(catalog, CATALOG_MAGIC);
+    struct shown shown;
+    struct stat st;
+    char resolved[PATH_MAX];
+    if (*path == '\0')
+        return error_set(err, LARDER_EINVAL, "the dataset's path is empty: give a folder with one folder a class");
+    if (!realpath(path, resolved) || stat(resolved, &st))
+        return error_set(err, errno_code(errno), "%s: cannot open the dataset: %s", path_shown(path, &shown), strerror(errno));
+    if (!S_ISDIR(st.st_mode))
+        return error_set(err, LARDER_EINVAL, "%s: not a folder: give a folder with one folder a class inside",
+                         path_shown(path, &shown));
+    return open_resolved(catalog, resolved, out, err);
+}

@@ -1,0 +1,382 @@
+/* catalog_checkpoint.c: an index on disk, so that a second start looks at the folders of a tree but not at its files.
+ *
+ * Little-endian: a header (CHECKPOINT_HEADER_BYTES: magic, u32 version, u32 0, u64 payload bytes, XXH3-128 of the payload),
+ * then the payload: u64 string bytes, u32 classes, folders, samples, u32 0; the strings (the root's path first); u64 a
+ * class; 48 bytes a folder; 48 bytes a sample. A checkpoint is only ever a shortcut: one that is missing, damaged, of
+ * another version or of another root is made anew. */
+#include <dirent.h>
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "cache/catalog_priv.h"
+
+#define MAGIC "LDRCATLG"
+#define VERSION 1
+#define COUNTS_BYTES 24
+#define RECORD_BYTES 48
+#define LEFTOVER_S 3600 /* a temporary file this old belongs to nobody any more */
+#define TEMPORARY ".tmp"
+#define FILE_BYTES_MAX (UINT64_C(1) << 38)
+
+static uint32_t get_u32(const uint8_t *at)
+{
+    uint32_t value;
+    memcpy(&value, at, sizeof value);
+    return le32toh(value);
+}
+
+static uint64_t get_u64(const uint8_t *at)
+{
+    uint64_t value;
+    memcpy(&value, at, sizeof value);
+    return le64toh(value);
+}
+
+static uint8_t *put_u32(uint8_t *at, uint32_t value)
+{
+    value = htole32(value);
+    memcpy(at, &value, sizeof value);
+    return at + sizeof value;
+}
+
+static uint8_t *put_u64(uint8_t *at, uint64_t value)
+{
+    value = htole64(value);
+    memcpy(at, &value, sizeof value);
+    return at + sizeof value;
+}
+
+static int damaged(struct error *err, const char *what)
+{
+    return error_set(err, LARDER_EFORMAT, "the checkpoint is damaged: %s", what);
+}
+
+/* A key must stay below the root: no "..", not absolute, not empty. */
+static bool key_is_below(const char *key)
+{
+    if (*key == '\0' || *key == '/')
+        return false;
+    for (const char *part = key; part; part = strchr(part, '/')) {
+        part += *part == '/';
+        if (part[0] == '.' && part[1] == '.' && (part[2] == '/' || part[2] == '\0'))
+            return false;
+    }
+    return true;
+}
+
+static int parse_header(const uint8_t *bytes, size_t len_bytes, struct error *err)
+{
+    if (len_bytes < CHECKPOINT_HEADER_BYTES + COUNTS_BYTES || memcmp(bytes, MAGIC, 8) != 0)
+        return damaged(err, "it does not begin as one");
+    if (get_u32(bytes + 8) != VERSION)
+        return error_set(err, LARDER_EVERSION, "the checkpoint has version %u, this program reads %d", get_u32(bytes + 8), VERSION);
+    size_t payload_bytes = len_bytes - CHECKPOINT_HEADER_BYTES;
+    if (get_u64(bytes + 16) != payload_bytes)
+        return damaged(err, "its length is not what it says");
+    XXH128_hash_t hash = XXH3_128bits(bytes + CHECKPOINT_HEADER_BYTES, payload_bytes);
+    if (hash.low64 != get_u64(bytes + 24) || hash.high64 != get_u64(bytes + 32))
+        return damaged(err, "its checksum does not match");
+    return 0;
+}
+
+static int parse_folders(const uint8_t *at, struct index *index, struct error *err)
+{
+    for (size_t i = 0; i < index->folder_count; i++, at += RECORD_BYTES) {
+        struct index_folder *folder = &index->folders[i];
+        *folder = (struct index_folder){.path = get_u64(at), .device = get_u64(at + 8), .inode = get_u64(at + 16),
+                                        .mtime_ns = (int64_t)get_u64(at + 24), .listing = get_u64(at + 32),
+                                        .flags = get_u32(at + 40)};
+        if (folder->path >= index->strings_len_bytes || folder->flags & ~FOLDER_FRESH)
+            return damaged(err, "a folder is out of its bounds");
+        const char *path = index->strings + folder->path;
+        if (strnlen(path, PATH_MAX) == PATH_MAX || (i == 0 ? *path != '\0' : !key_is_below(path)))
+            return damaged(err, "a folder lies outside the tree");
+    }
+    return 0;
+}
+
+static int parse_samples(const uint8_t *at, struct index *index, struct error *err)
+{
+    for (size_t i = 0; i < index->sample_count; i++, at += RECORD_BYTES) {
+        struct index_sample *sample = &index->samples[i];
+        *sample = (struct index_sample){.key = get_u64(at), .size = get_u64(at + 8), .mtime_ns = (int64_t)get_u64(at + 16),
+                                        .device = get_u64(at + 24), .inode = get_u64(at + 32),
+                                        .label = (int32_t)get_u32(at + 40), .flags = get_u32(at + 44)};
+        if (sample->key >= index->strings_len_bytes || get_u32(at + 40) >= index->class_count ||
+            sample->flags & ~INDEX_UNREACHABLE || sample->size > INT64_MAX)
+            return damaged(err, "a sample is out of its bounds");
+        const char *key = index->strings + sample->key;
+        if (strnlen(key, PATH_MAX) + strlen(index->root) + 2 > PATH_MAX || !key_is_below(key))
+            return damaged(err, "a sample lies outside the tree");
+    }
+    return 0;
+}
+
+static int parse_payload(const uint8_t *at, size_t len_bytes, struct index *index, struct error *err)
+{
+    uint64_t strings = get_u64(at);
+    uint64_t classes = get_u32(at + 8), folders = get_u32(at + 12), samples = get_u32(at + 16);
+    uint64_t records = classes * 8 + (folders + samples) * RECORD_BYTES; /* below 2^39: cannot wrap */
+    len_bytes -= COUNTS_BYTES;
+    if (get_u32(at + 20) != 0 || records > len_bytes || strings != len_bytes - records)
+        return damaged(err, "its counts do not fit its length");
+    if (strings == 0 || classes == 0 || folders == 0 || samples == 0 || samples > DATASET_SAMPLES_MAX)
+        return damaged(err, "it is empty");
+    at += COUNTS_BYTES;
+    if (at[0] != '/' || at[strings - 1] != '\0')
+        return damaged(err, "its texts do not begin or end as they must");
+    index->strings = malloc(strings);
+    index->classes = malloc(classes * sizeof *index->classes);
+    index->folders = malloc(folders * sizeof *index->folders);
+    index->samples = malloc(samples * sizeof *index->samples);
+    index->root = strdup((const char *)at);
+    if (!index->strings || !index->classes || !index->folders || !index->samples || !index->root)
+        return error_set(err, LARDER_ENOMEM, "out of memory");
+    memcpy(index->strings, at, strings);
+    at += strings;
+    index->strings_len_bytes = index->strings_cap_bytes = strings;
+    index->class_count = index->class_cap = classes;
+    index->folder_count = index->folder_cap = folders;
+    index->sample_count = index->sample_cap = samples;
+    for (size_t i = 0; i < classes; i++, at += 8) {
+        index->classes[i] = get_u64(at);
+        if (index->classes[i] >= strings)
+            return damaged(err, "a class is out of its bounds");
+    }
+    int code = parse_folders(at, index, err);
+    return code ? code : parse_samples(at + folders * RECORD_BYTES, index, err);
+}
+
+int checkpoint_parse(const uint8_t *bytes, size_t len_bytes, struct index *out, struct error *err)
+{
+    struct index index = {0};
+    int code = parse_header(bytes, len_bytes, err);
+    if (!code)
+        code = parse_payload(bytes + CHECKPOINT_HEADER_BYTES, len_bytes - CHECKPOINT_HEADER_BYTES, &index, err);
+    if (code)
+        index_free(&index);
+    else
+        *out = index;
+    return code;
+}
+
+static uint8_t *put_records(uint8_t *at, const struct index *index, size_t shift)
+{
+    for (size_t i = 0; i < index->class_count; i++)
+        at = put_u64(at, index->classes[i] + shift);
+    for (size_t i = 0; i < index->folder_count; i++) {
+        const struct index_folder *folder = &index->folders[i];
+        at = put_u64(at, folder->path + shift);
+        at = put_u64(at, folder->device);
+        at = put_u64(at, folder->inode);
+        at = put_u64(at, (uint64_t)folder->mtime_ns);
+        at = put_u64(at, folder->listing);
+        at = put_u64(at, folder->flags);
+    }
+    for (size_t i = 0; i < index->sample_count; i++) {
+        const struct index_sample *sample = &index->samples[i];
+        at = put_u64(at, sample->key + shift);
+        at = put_u64(at, sample->size);
+        at = put_u64(at, (uint64_t)sample->mtime_ns);
+        at = put_u64(at, sample->device);
+        at = put_u64(at, sample->inode);
+        at = put_u32(at, (uint32_t)sample->label);
+        at = put_u32(at, sample->flags);
+    }
+    return at;
+}
+
+int checkpoint_encode(const struct index *index, uint8_t **bytes, size_t *len_bytes)
+{
+    size_t root_bytes = strlen(index->root) + 1; /* goes before the index's own strings, which shifts those */
+    size_t strings = root_bytes + index->strings_len_bytes;
+    size_t payload = COUNTS_BYTES + strings + index->class_count * 8 + (index->folder_count + index->sample_count) * RECORD_BYTES;
+    uint8_t *buf = malloc(CHECKPOINT_HEADER_BYTES + payload);
+    if (!buf)
+        return LARDER_ENOMEM;
+    uint8_t *at = put_u64(buf + CHECKPOINT_HEADER_BYTES, strings);
+    at = put_u32(at, (uint32_t)index->class_count);
+    at = put_u32(at, (uint32_t)index->folder_count);
+    at = put_u32(at, (uint32_t)index->sample_count);
+    at = put_u32(at, 0);
+    memcpy(at, index->root, root_bytes);
+    memcpy(at + root_bytes, index->strings, index->strings_len_bytes);
+    put_records(at + strings, index, root_bytes);
+    XXH128_hash_t hash = XXH3_128bits(buf + CHECKPOINT_HEADER_BYTES, payload);
+    memcpy(buf, MAGIC, 8);
+    at = put_u32(buf + 8, VERSION);
+    at = put_u32(at, 0);
+    at = put_u64(at, payload);
+    at = put_u64(at, hash.low64);
+    put_u64(at, hash.high64);
+    *bytes = buf;
+    *len_bytes = CHECKPOINT_HEADER_BYTES + payload;
+    return 0;
+}
+
+char *checkpoint_path(const char *dir, const char *root)
+{
+    XXH128_hash_t hash = XXH3_128bits(root, strlen(root));
+    char *path = NULL;
+    int len = asprintf(&path, "%s/%016llx%016llx.catalog", dir, (unsigned long long)hash.high64, (unsigned long long)hash.low64);
+    return len < 0 ? NULL : path;
+}
+
+static int system_error(struct error *err, const char *path, const char *what)
+{
+    struct shown shown;
+    int number = errno;
+    return error_set(err, errno_code(number), "%s: cannot %s: %s", path_shown(path, &shown), what, strerror(number));
+}
+
+static int read_all(int fd, uint8_t *buf, size_t len_bytes)
+{
+    size_t done = 0;
+    while (done < len_bytes) {
+        ssize_t got = read(fd, buf + done, len_bytes - done);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0) {
+            errno = got ? errno : EIO;
+            return -1;
+        }
+        done += (size_t)got;
+    }
+    return 0;
+}
+
+int checkpoint_load(const char *path, const char *root, struct index *out, struct error *err)
+{
+    struct index index = {0};
+    uint8_t *bytes = NULL;
+    struct stat st;
+    int code;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return system_error(err, path, "open the checkpoint");
+    if (fstat(fd, &st))
+        code = system_error(err, path, "look at the checkpoint");
+    else if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size > FILE_BYTES_MAX)
+        code = damaged(err, "it is no file, or too large");
+    else if (!(bytes = malloc((size_t)st.st_size + 1)))
+        code = error_set(err, LARDER_ENOMEM, "out of memory for a checkpoint of %lld bytes", (long long)st.st_size);
+    else if (read_all(fd, bytes, (size_t)st.st_size))
+        code = system_error(err, path, "read the checkpoint");
+    else
+        code = checkpoint_parse(bytes, (size_t)st.st_size, &index, err);
+    if (!code && strcmp(index.root, root) != 0)
+        code = damaged(err, "it belongs to another folder");
+    if (code)
+        index_free(&index);
+    else
+        *out = index;
+    free(bytes);
+    close(fd);
+    return code;
+}
+
+static int write_all(int fd, const uint8_t *bytes, size_t len_bytes)
+{
+    size_t done = 0;
+    while (done < len_bytes) {
+        ssize_t put = write(fd, bytes + done, len_bytes - done);
+        if (put < 0 && errno != EINTR)
+            return -1;
+        done += put > 0 ? (size_t)put : 0;
+    }
+    return fsync(fd);
+}
+
+/* The rename itself is only kept through a power cut when its folder is synced too. */
+static void sync_folder(const char *file)
+{
+    char *dir = strdup(file);
+    char *slash = dir ? strrchr(dir, '/') : NULL;
+    if (slash) {
+        *slash = '\0';
+        int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (fd >= 0) {
+            fsync(fd); /* when it fails, a power cut may cost the shortcut, nothing else */
+            close(fd);
+        }
+    }
+    free(dir);
+}
+
+int checkpoint_save(const char *path, const struct index *index, struct error *err)
+{
+    uint8_t *bytes = NULL;
+    size_t len_bytes = 0;
+    char *name = NULL;
+    int fd = -1;
+    int code = checkpoint_encode(index, &bytes, &len_bytes);
+    if (code || asprintf(&name, "%s.XXXXXX" TEMPORARY, path) < 0) {
+        name = NULL;
+        code = error_set(err, LARDER_ENOMEM, "out of memory");
+        goto out;
+    }
+    fd = mkostemps(name, (int)strlen(TEMPORARY), O_CLOEXEC);
+    if (fd < 0) {
+        code = system_error(err, name, "make the checkpoint");
+        goto out;
+    }
+    if (write_all(fd, bytes, len_bytes))
+        code = system_error(err, name, "write the checkpoint");
+    else if (rename(name, path))
+        code = system_error(err, name, "rename the checkpoint");
+    if (code)
+        unlink(name);
+    else
+        sync_folder(path);
+out:
+    if (fd >= 0)
+        close(fd);
+    free(name);
+    free(bytes);
+    return code;
+}
+
+static void remove_leftovers(const char *dir_path)
+{
+    DIR *dir = opendir(dir_path);
+    const struct dirent *entry;
+    struct stat st;
+    while (dir && (entry = readdir(dir))) {
+        size_t len = strlen(entry->d_name), suffix = strlen(TEMPORARY);
+        if (len <= suffix || strcmp(entry->d_name + len - suffix, TEMPORARY) != 0 || !strstr(entry->d_name, ".catalog."))
+            continue;
+        if (fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && time(NULL) - st.st_mtime > LEFTOVER_S)
+            unlinkat(dirfd(dir), entry->d_name, 0);
+    }
+    if (dir)
+        closedir(dir);
+}
+
+int checkpoint_prepare(const char *dir, struct error *err)
+{
+    char *path = strdup(dir);
+    if (!path)
+        return error_set(err, LARDER_ENOMEM, "out of memory");
+    for (char *slash = strchr(path + (*path == '/'), '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        mkdir(path, 0755); /* a parent that is missing in the end shows below */
+        *slash = '/';
+    }
+    int code = 0;
+    mkdir(path, 0700);
+    if (access(path, R_OK | W_OK | X_OK))
+        code = system_error(err, path, "use the checkpoint folder");
+    else
+        remove_leftovers(path);
+    free(path);
+    return code;
+}

@@ -1,0 +1,151 @@
+/* catalog_priv.h: what the catalog's files share.
+ *
+ * A source is read into a struct index (by walking it, or from its checkpoint), the catalog gives its samples ids, and
+ * the index becomes a struct dataset. An index belongs to one thread; a dataset is immutable but for what says so. */
+#ifndef LARDER_CACHE_CATALOG_PRIV_H
+#define LARDER_CACHE_CATALOG_PRIV_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cache/catalog.h"
+
+#define DATASET_SAMPLES_MAX INT32_MAX /* samples of one dataset */
+
+/* One sample, as found. key is an offset into the index's strings. */
+struct index_sample {
+    uint64_t key;
+    uint64_t size;
+    int64_t mtime_ns;
+    uint64_t device, inode;
+    int32_t label;
+    uint32_t flags;
+};
+
+/* The file could not be reached when it was indexed; reading it will say why. Its identity is made from its path. */
+#define INDEX_UNREACHABLE 1u
+
+/* One folder of the tree, with what tells whether it has changed. */
+struct index_folder {
+    uint64_t path; /* offset of the path below the root; "" for the root */
+    uint64_t device, inode;
+    int64_t mtime_ns;
+    uint64_t listing; /* hash of its entries' names, types and inodes, in any order */
+    uint32_t flags;
+};
+
+/* The folder was modified so shortly before it was listed that a later change may have left the same time behind:
+ * its time proves nothing, so its listing is compared instead. */
+#define FOLDER_FRESH 1u
+
+struct index {
+    char *root;    /* absolute path */
+    char *strings; /* NUL-terminated texts, one after the other */
+    size_t strings_len_bytes, strings_cap_bytes;
+    uint64_t *classes; /* offsets of their names, in label order */
+    size_t class_count, class_cap;
+    struct index_folder *folders; /* the root first */
+    size_t folder_count, folder_cap;
+    struct index_sample *samples;
+    size_t sample_count, sample_cap;
+};
+
+/* catalog_index.c */
+
+void index_free(struct index *index); /* frees what it holds, not itself; a zeroed index is empty */
+/* index_text appends "a" or, with b, "a/b", and gives its offset. LARDER_ENOMEM. */
+int index_text(struct index *index, const char *a, const char *b, uint64_t *offset);
+/* array_grow makes room for one more element: LARDER_ENOMEM, or LARDER_ELIMIT past count_max. */
+int array_grow(void **array, size_t count, size_t *cap, size_t element_bytes, size_t count_max);
+/* index_fingerprint: see dataset_fingerprint. LARDER_ENOMEM. */
+int index_fingerprint(const struct index *index, uint64_t out[2]);
+
+/* text_compare orders names as Python orders the texts that os.listdir gives: by code point, where a byte that is not
+ * part of valid UTF-8 counts as U+DC00 + byte. For valid UTF-8 that is the order of the bytes. */
+int text_compare(const char *a, const char *b);
+
+/* A path as messages show it: control characters and what is no UTF-8 replaced, the front cut off when it is long. */
+struct shown {
+    char text[224];
+};
+const char *path_shown(const char *path, struct shown *buf);
+
+int errno_code(int number); /* the larder_err that fits an errno */
+
+/* catalog_tree.c */
+
+/* tree_index walks a class-per-folder tree (root: absolute, copied) into an empty index. */
+int tree_index(const char *root, struct index *out, struct error *err);
+/* tree_unchanged says whether every folder still is as it was recorded, and no unreachable file has become reachable.
+ * Clears FOLDER_FRESH where the folder's time has come to prove something; *settled then says that any was cleared. */
+bool tree_unchanged(const char *root, struct index *index, bool *settled);
+
+/* catalog_checkpoint.c */
+
+/* checkpoint_parse reads a checkpoint's bytes into an empty index; every offset and count is checked against its bounds.
+ * LARDER_EVERSION, LARDER_EFORMAT, LARDER_ENOMEM. Pure. */
+int checkpoint_parse(const uint8_t *bytes, size_t len_bytes, struct index *out, struct error *err);
+/* checkpoint_encode gives a malloc'ed checkpoint the caller frees. */
+int checkpoint_encode(const struct index *index, uint8_t **bytes, size_t *len_bytes);
+/* checkpoint_path gives the malloc'ed name of a root's checkpoint in dir; NULL when out of memory. */
+char *checkpoint_path(const char *dir, const char *root);
+/* checkpoint_load: LARDER_ENOENT when there is none, else as checkpoint_parse; LARDER_EFORMAT when it is another root's. */
+int checkpoint_load(const char *path, const char *root, struct index *out, struct error *err);
+/* checkpoint_save writes under a temporary name, syncs, renames. */
+int checkpoint_save(const char *path, const struct index *index, struct error *err);
+/* checkpoint_prepare makes dir and its parents, and removes what an interrupted save left behind. */
+int checkpoint_prepare(const char *dir, struct error *err);
+
+#define CHECKPOINT_HEADER_BYTES 40 /* magic, version, 0, payload bytes, XXH3-128 of the payload (low, high) */
+
+/* catalog_identity.c: a table that numbers 128-bit identities from 0. Not thread-safe. */
+
+struct identity {
+    uint64_t low, high;
+};
+
+struct identity_table {
+    struct identity *identities; /* by number */
+    size_t count, cap;
+    uint32_t *places; /* open addressing, a power of two of them: number + 1, or 0 */
+    size_t place_count;
+};
+
+void identity_table_free(struct identity_table *table);
+/* identity_table_reserve makes room for `more` further identities, so that as many identity_number calls cannot fail. */
+int identity_table_reserve(struct identity_table *table, size_t more);
+/* identity_number gives the number of an identity, a new one when it is new. */
+uint32_t identity_number(struct identity_table *table, struct identity identity);
+
+/* catalog_dataset.c */
+
+struct dataset_sample {
+    uint64_t key;
+    uint64_t size;
+    int64_t mtime_ns;
+    int32_t label;
+    uint32_t flags;
+};
+
+#define DATASET_MAGIC UINT32_C(0x44415441)
+
+struct dataset {
+    uint32_t magic;
+    atomic_uint refs;   /* with dataset_ref / dataset_unref of any thread */
+    atomic_bool stale;  /* a read met a changed file: set by dataset_read, seen by catalog_open */
+    uint32_t count;
+    struct index index; /* without its samples; folders change only inside tree_unchanged, by the source's one builder */
+    struct dataset_sample *samples;
+    sample_id *ids;
+    uint32_t *by_id; /* indices in ascending order of their ids; NULL when the ids ascend by themselves */
+    uint64_t fingerprint[2];
+    char *checkpoint; /* its name; NULL: none. Removed when a read meets a changed file */
+};
+
+/* dataset_from_index takes the index (empty afterwards) on success. `ids` has one id per sample; taken on success. The
+ * checkpoint's name (may be NULL) is copied. LARDER_ENOMEM. */
+int dataset_from_index(struct index *index, sample_id *ids, const char *checkpoint, struct dataset **out);
+
+#endif

@@ -1,0 +1,463 @@
+/* catalog_tree.c: reads a class-per-folder tree, and tells later whether it has changed.
+ *
+ * The order is ImageFolder's: classes sorted; within a class every folder below it, sorted by whole path as os.walk's
+ * results are (so "a-b" stands before "a/c"); within a folder the file names, sorted. Folders are taken from a list, not
+ * by recursion, and opened one at a time; files are looked at in the order the folder lists them, which suits the disk.
+ * A file needs one stat (its identity); entries that are plainly no image need none. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "cache/catalog_priv.h"
+
+#define FOLDERS_MAX (1u << 24)
+#define DEPTH_MAX 256
+/* File systems stamp with a clock as coarse as 2 s (FAT); what is younger when it is listed may still be changing. */
+#define FRESH_NS INT64_C(2000000000)
+#define EXTENSIONS ".jpg .jpeg .png .ppm .bmp .pgm .tif .tiff .webp"
+
+struct node { /* a folder of the class being walked */
+    size_t folder; /* in index->folders */
+    size_t parent; /* in nodes; itself for the class folder */
+    size_t first_file, file_count;
+    uint64_t path; /* in index->strings */
+    unsigned depth;
+};
+
+struct found { /* an image file of the class being walked */
+    uint64_t name; /* in walk->names */
+    uint64_t size, device, inode;
+    int64_t mtime_ns;
+    uint32_t flags;
+};
+
+struct walk {
+    struct index *index;
+    int root_fd;
+    struct error *err;
+    size_t current; /* the node being listed */
+    struct node *nodes;
+    size_t node_count, node_cap;
+    struct found *files;
+    size_t file_count, file_cap;
+    struct index names; /* only its strings */
+    char empty[256];    /* classes without an image, as the error names them */
+    size_t empty_count;
+};
+
+static int64_t time_ns(struct timespec time)
+{
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+/* ASCII only, whatever the locale: no other letter's lower case is one of these. */
+static bool has_image_extension(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    size_t len = dot ? strlen(dot) : 0;
+    for (const char *known = EXTENSIONS; len && *known; known += strspn(known, " ")) {
+        size_t known_len = strcspn(known, " "), same = 0;
+        while (same < len && same < known_len && (dot[same] >= 'A' && dot[same] <= 'Z' ? dot[same] + 32 : dot[same]) == known[same])
+            same++;
+        if (same == len && same == known_len)
+            return true;
+        known += known_len;
+    }
+    return false;
+}
+
+/* What list_folder hands each entry to. dir_fd is the folder's; non-zero ends the listing with that code. */
+typedef int entry_fn(void *context, int dir_fd, const char *name, unsigned char type);
+
+/* Lists a folder (takes fd) and hashes what it lists. fn may be NULL. Negative: fn's code; positive: the errno of reading. */
+static int list_folder(int fd, entry_fn *fn, void *context, uint64_t *listing)
+{
+    DIR *dir = fdopendir(fd);
+    if (!dir) {
+        int number = errno;
+        close(fd);
+        return number;
+    }
+    uint64_t sum = 0;
+    int code = 0;
+    for (;;) {
+        errno = 0;
+        const struct dirent *entry = readdir(dir);
+        if (!entry) {
+            code = errno;
+            break;
+        }
+        const char *name = entry->d_name;
+        if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+            continue;
+        sum += XXH3_64bits_withSeed(name, strlen(name), (uint64_t)entry->d_ino ^ (uint64_t)entry->d_type << 56);
+        if (fn && (code = fn(context, dirfd(dir), name, entry->d_type)))
+            break;
+    }
+    closedir(dir);
+    if (!code)
+        *listing = sum;
+    return code;
+}
+
+/* Opens a folder below the root and records its identity and time, before anything in it is read: whatever changes
+ * afterwards shows. The fd, or -1 with errno. */
+static int open_folder(int root_fd, const char *path, struct index_folder *folder)
+{
+    int fd = openat(root_fd, *path ? path : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    struct timespec now;
+    struct stat st;
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (fstat(fd, &st)) {
+        int saved = errno;
+        close(fd);
+        errno = saved;
+        return -1;
+    }
+    folder->device = st.st_dev;
+    folder->inode = st.st_ino;
+    folder->mtime_ns = time_ns(st.st_mtim);
+    folder->flags = folder->mtime_ns > time_ns(now) - FRESH_NS ? FOLDER_FRESH : 0;
+    return fd;
+}
+
+static int folder_error(const struct walk *walk, const char *path, int number)
+{
+    struct shown root, below;
+    return error_set(walk->err, errno_code(number), "%s: cannot list the folder '%s': %s", path_shown(walk->index->root, &root),
+                     path_shown(path, &below), strerror(number));
+}
+
+static int limit_error(const struct walk *walk, int code)
+{
+    struct shown root;
+    return error_set(walk->err, code, "%s: %s", path_shown(walk->index->root, &root),
+                     code == LARDER_ELIMIT ? "more folders or images than one dataset may have" : "out of memory while indexing");
+}
+
+/* Whether an entry is a folder, links followed; an entry that cannot be looked at is none. *st holds its stat if *looked. */
+static bool is_folder(int dir_fd, const char *name, unsigned char type, struct stat *st, bool *looked)
+{
+    *looked = false;
+    if (type != DT_LNK && type != DT_UNKNOWN)
+        return type == DT_DIR;
+    *looked = fstatat(dir_fd, name, st, 0) == 0;
+    return *looked && S_ISDIR(st->st_mode);
+}
+
+static int root_entry(void *context, int dir_fd, const char *name, unsigned char type)
+{
+    struct walk *walk = context;
+    struct index *index = walk->index;
+    struct stat st;
+    bool looked;
+    if (!is_folder(dir_fd, name, type, &st, &looked)) {
+        /* ImageFolder stops here too: a class that cannot be told from a file would shift every label after it. */
+        if (!looked && (type == DT_LNK || type == DT_UNKNOWN) && fstatat(dir_fd, name, &st, 0) && errno != ENOENT)
+            return folder_error(walk, name, errno);
+        return 0;
+    }
+    int code = array_grow((void **)&index->classes, index->class_count, &index->class_cap, sizeof *index->classes, FOLDERS_MAX);
+    if (!code)
+        code = index_text(index, name, NULL, &index->classes[index->class_count]);
+    if (code)
+        return limit_error(walk, code);
+    index->class_count++;
+    return 0;
+}
+
+static int add_node(struct walk *walk, uint64_t path, size_t parent, unsigned depth)
+{
+    if (depth > DEPTH_MAX) {
+        struct shown root, below;
+        return error_set(walk->err, LARDER_ELIMIT, "%s: folders more than %d levels deep at '%s'",
+                         path_shown(walk->index->root, &root), DEPTH_MAX, path_shown(walk->index->strings + path, &below));
+    }
+    int code = array_grow((void **)&walk->nodes, walk->node_count, &walk->node_cap, sizeof *walk->nodes, FOLDERS_MAX);
+    if (code)
+        return limit_error(walk, code);
+    walk->nodes[walk->node_count++] = (struct node){.path = path, .parent = parent, .depth = depth};
+    return 0;
+}
+
+static int class_entry(void *context, int dir_fd, const char *name, unsigned char type)
+{
+    struct walk *walk = context;
+    struct stat st;
+    bool looked;
+    if (is_folder(dir_fd, name, type, &st, &looked)) {
+        char above[PATH_MAX];
+        uint64_t path;
+        const struct node *node = &walk->nodes[walk->current];
+        unsigned depth = node->depth + 1;
+        strcpy(above, walk->index->strings + node->path); /* it was opened by this name, so it fits */
+        if (index_text(walk->index, above, name, &path))
+            return limit_error(walk, LARDER_ENOMEM);
+        return add_node(walk, path, walk->current, depth);
+    }
+    if (!has_image_extension(name))
+        return 0;
+    if (!looked)
+        looked = fstatat(dir_fd, name, &st, 0) == 0;
+    int code = array_grow((void **)&walk->files, walk->file_count, &walk->file_cap, sizeof *walk->files, DATASET_SAMPLES_MAX);
+    uint64_t offset;
+    if (!code)
+        code = index_text(&walk->names, name, NULL, &offset);
+    if (code)
+        return limit_error(walk, code);
+    struct found *file = &walk->files[walk->file_count++];
+    *file = (struct found){.name = offset, .flags = INDEX_UNREACHABLE};
+    if (looked) {
+        bool regular = S_ISREG(st.st_mode);
+        *file = (struct found){.name = offset, .size = regular ? (uint64_t)st.st_size : 0, .device = st.st_dev,
+                               .inode = st.st_ino, .mtime_ns = time_ns(st.st_mtim)};
+    }
+    return 0;
+}
+
+/* Symbolic links that lead back to a folder above would be walked for ever. */
+static int check_loop(const struct walk *walk, const struct node *node, const struct index_folder *folder)
+{
+    const struct index *index = walk->index;
+    size_t above = 0; /* the root */
+    for (const struct node *at = node;;) {
+        bool top = at == &walk->nodes[at->parent];
+        above = top ? 0 : walk->nodes[at->parent].folder;
+        if (index->folders[above].device == folder->device && index->folders[above].inode == folder->inode)
+            break;
+        if (top)
+            return 0;
+        at = &walk->nodes[at->parent];
+    }
+    struct shown root, here;
+    const char *target = index->strings + index->folders[above].path;
+    return error_set(walk->err, LARDER_EINVAL, "%s: a loop of symbolic links: '%s' leads back to %.150s, remove the link",
+                     path_shown(index->root, &root), path_shown(index->strings + node->path, &here),
+                     *target ? target : "the dataset's own folder");
+}
+
+static int add_folder(struct walk *walk, struct index_folder folder)
+{
+    struct index *index = walk->index;
+    int code = array_grow((void **)&index->folders, index->folder_count, &index->folder_cap, sizeof folder, FOLDERS_MAX);
+    if (code)
+        return limit_error(walk, code);
+    index->folders[index->folder_count++] = folder;
+    return 0;
+}
+
+static int list_node(struct walk *walk, size_t number)
+{
+    struct index_folder folder = {.path = walk->nodes[number].path};
+    char path[PATH_MAX];
+    const char *stored = walk->index->strings + folder.path;
+    if (strlen(stored) >= sizeof path)
+        return folder_error(walk, stored, ENAMETOOLONG);
+    strcpy(path, stored); /* listing appends to the strings, which may move them */
+    int fd = open_folder(walk->root_fd, path, &folder);
+    if (fd < 0)
+        return folder_error(walk, path, errno);
+    int code = check_loop(walk, &walk->nodes[number], &folder);
+    if (code) {
+        close(fd);
+        return code;
+    }
+    walk->current = number;
+    walk->nodes[number].first_file = walk->file_count;
+    code = list_folder(fd, class_entry, walk, &folder.listing);
+    if (code)
+        return code > 0 ? folder_error(walk, path, code) : code;
+    walk->nodes[number].file_count = walk->file_count - walk->nodes[number].first_file;
+    walk->nodes[number].folder = walk->index->folder_count;
+    return add_folder(walk, folder);
+}
+
+static int compare_nodes(const void *a, const void *b, void *context)
+{
+    const char *strings = context;
+    return text_compare(strings + ((const struct node *)a)->path, strings + ((const struct node *)b)->path);
+}
+
+static int compare_files(const void *a, const void *b, void *context)
+{
+    const char *names = context;
+    return text_compare(names + ((const struct found *)a)->name, names + ((const struct found *)b)->name);
+}
+
+static int compare_classes(const void *a, const void *b, void *context)
+{
+    const char *strings = context;
+    return text_compare(strings + *(const uint64_t *)a, strings + *(const uint64_t *)b);
+}
+
+static int add_sample(struct walk *walk, const char *folder, const struct found *file, int32_t label)
+{
+    struct index *index = walk->index;
+    const char *name = walk->names.strings + file->name;
+    if (strlen(index->root) + strlen(folder) + strlen(name) + 3 > PATH_MAX)
+        return folder_error(walk, folder, ENAMETOOLONG);
+    int code = array_grow((void **)&index->samples, index->sample_count, &index->sample_cap, sizeof *index->samples,
+                          DATASET_SAMPLES_MAX);
+    uint64_t key = 0;
+    if (!code)
+        code = index_text(index, folder, name, &key);
+    if (code)
+        return limit_error(walk, code);
+    struct index_sample sample = {.key = key, .size = file->size, .mtime_ns = file->mtime_ns, .device = file->device,
+                                  .inode = file->inode, .label = label, .flags = file->flags};
+    if (file->flags & INDEX_UNREACHABLE) { /* no identity to share: its own path is what it is known by */
+        const char *path = index->strings + key;
+        sample.device = UINT64_MAX;
+        sample.inode = XXH3_64bits_withSeed(path, strlen(path), XXH3_64bits(index->root, strlen(index->root)));
+    }
+    index->samples[index->sample_count++] = sample;
+    return 0;
+}
+
+/* Puts the class's files, found folder by folder, into the dataset's order. */
+static int add_class_samples(struct walk *walk, int32_t label)
+{
+    qsort_r(walk->nodes, walk->node_count, sizeof *walk->nodes, compare_nodes, walk->index->strings);
+    for (size_t i = 0; i < walk->node_count; i++) {
+        const struct node *node = &walk->nodes[i];
+        struct found *files = walk->files + node->first_file;
+        char folder[PATH_MAX];
+        strcpy(folder, walk->index->strings + node->path); /* list_node saw that it fits */
+        if (node->file_count)
+            qsort_r(files, node->file_count, sizeof *files, compare_files, walk->names.strings);
+        for (size_t j = 0; j < node->file_count; j++) {
+            int code = add_sample(walk, folder, &files[j], label);
+            if (code)
+                return code;
+        }
+    }
+    return 0;
+}
+
+static int walk_class(struct walk *walk, int32_t label)
+{
+    walk->node_count = walk->file_count = walk->names.strings_len_bytes = 0;
+    int code = add_node(walk, walk->index->classes[label], 0, 1);
+    for (size_t i = 0; !code && i < walk->node_count; i++)
+        code = list_node(walk, i);
+    if (code)
+        return code;
+    if (walk->file_count == 0) {
+        struct shown name;
+        size_t len = strlen(walk->empty);
+        path_shown(walk->index->strings + walk->index->classes[label], &name);
+        if (len + strlen(name.text) + 3 < sizeof walk->empty) {
+            strcat(walk->empty, len ? ", " : "");
+            strcat(walk->empty, name.text);
+        }
+        walk->empty_count++;
+    }
+    return add_class_samples(walk, label);
+}
+
+static int walk_root(struct walk *walk)
+{
+    struct index *index = walk->index;
+    struct index_folder folder = {0};
+    int code = index_text(index, "", NULL, &folder.path);
+    if (code)
+        return limit_error(walk, code);
+    int fd = open_folder(walk->root_fd, "", &folder);
+    if (fd < 0)
+        return folder_error(walk, "", errno);
+    code = list_folder(fd, root_entry, walk, &folder.listing);
+    if (code)
+        return code > 0 ? folder_error(walk, "", code) : code;
+    struct shown root;
+    if (index->class_count == 0)
+        return error_set(walk->err, LARDER_EINVAL,
+                         "%s: no class folders: expected one folder a class with its images inside, as CLASS/IMAGE.jpg",
+                         path_shown(index->root, &root));
+    qsort_r(index->classes, index->class_count, sizeof *index->classes, compare_classes, index->strings);
+    code = add_folder(walk, folder);
+    for (size_t label = 0; !code && label < index->class_count; label++)
+        code = walk_class(walk, (int32_t)label);
+    if (code)
+        return code;
+    if (index->sample_count == 0)
+        return error_set(walk->err, LARDER_EINVAL, "%s: no image in any of its %zu class folders (extensions: " EXTENSIONS ")",
+                         path_shown(index->root, &root), index->class_count);
+    if (walk->empty_count)
+        return error_set(walk->err, LARDER_EINVAL,
+                         "%.120s: no image for %zu of %zu classes: %s; remove the empty folders (extensions: " EXTENSIONS ")",
+                         path_shown(index->root, &root), walk->empty_count, index->class_count, walk->empty);
+    return 0;
+}
+
+int tree_index(const char *root, struct index *out, struct error *err)
+{
+    struct shown shown;
+    struct index index = {.root = strdup(root)};
+    struct walk walk = {.index = &index, .err = err, .root_fd = -1};
+    if (!index.root)
+        return error_set(err, LARDER_ENOMEM, "out of memory");
+    int code;
+    walk.root_fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (walk.root_fd < 0)
+        code = error_set(err, errno == ENOTDIR ? LARDER_EINVAL : errno_code(errno), "%s: cannot open the folder: %s",
+                         path_shown(root, &shown), strerror(errno));
+    else
+        code = walk_root(&walk);
+    if (walk.root_fd >= 0)
+        close(walk.root_fd);
+    free(walk.nodes);
+    free(walk.files);
+    index_free(&walk.names);
+    if (code)
+        index_free(&index);
+    else
+        *out = index;
+    return code;
+}
+
+static bool folder_unchanged(int root_fd, const char *path, struct index_folder *folder, bool *settled)
+{
+    struct stat st;
+    if (!(folder->flags & FOLDER_FRESH)) {
+        return fstatat(root_fd, *path ? path : ".", &st, 0) == 0 && st.st_dev == folder->device &&
+               st.st_ino == folder->inode && time_ns(st.st_mtim) == folder->mtime_ns;
+    }
+    struct index_folder now = {0};
+    int fd = open_folder(root_fd, path, &now);
+    if (fd < 0)
+        return false;
+    if (list_folder(fd, NULL, NULL, &now.listing) || now.device != folder->device || now.inode != folder->inode ||
+        now.mtime_ns != folder->mtime_ns || now.listing != folder->listing)
+        return false;
+    folder->flags = now.flags;
+    *settled |= !(now.flags & FOLDER_FRESH);
+    return true;
+}
+
+bool tree_unchanged(const char *root, struct index *index, bool *settled)
+{
+    *settled = false;
+    int root_fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (root_fd < 0)
+        return false;
+    bool unchanged = true;
+    for (size_t i = 0; unchanged && i < index->folder_count; i++)
+        unchanged = folder_unchanged(root_fd, index->strings + index->folders[i].path, &index->folders[i], settled);
+    for (size_t i = 0; unchanged && i < index->sample_count; i++) {
+        struct stat st;
+        const struct index_sample *sample = &index->samples[i];
+        if (sample->flags & INDEX_UNREACHABLE)
+            unchanged = fstatat(root_fd, index->strings + sample->key, &st, 0) != 0;
+    }
+    close(root_fd);
+    return unchanged;
+}

@@ -1,0 +1,104 @@
+/* fuzz_checkpoint.c: proves that no bytes make checkpoint_parse read outside them or give an index with an offset, label
+ * or path out of its bounds, and that an index it gives encodes to a checkpoint that parses to the same. */
+#include <endian.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "cache/catalog_priv.h"
+#include "common/check.h"
+#include "tests/fuzz/fuzz.h"
+
+/* Mutations of the payload would all die at the checksum: make it fit, as whoever forges a file would. */
+static void seal(uint8_t *bytes, size_t size)
+{
+    if (size < CHECKPOINT_HEADER_BYTES)
+        return;
+    size_t payload = size - CHECKPOINT_HEADER_BYTES;
+    XXH128_hash_t hash = XXH3_128bits(bytes + CHECKPOINT_HEADER_BYTES, payload);
+    uint64_t words[3] = {htole64(payload), htole64(hash.low64), htole64(hash.high64)};
+    memcpy(bytes + 16, words, sizeof words);
+}
+
+size_t fuzz_seed(size_t number, uint8_t *buf, size_t cap)
+{
+    if (number >= 3)
+        return 0;
+    struct index index = {.root = xstrdup("/data/set")};
+    struct index_folder folder = {.device = 1, .inode = 2, .mtime_ns = 3};
+    CHECK(index_text(&index, "", NULL, &folder.path) == 0);
+    size_t classes = number + 1, per_class = number * 3 + 1;
+    index.classes = xcalloc(classes, sizeof *index.classes);
+    index.folders = xcalloc(classes + 1, sizeof *index.folders);
+    index.samples = xcalloc(classes * per_class, sizeof *index.samples);
+    index.folders[index.folder_count++] = folder;
+    for (size_t i = 0; i < classes; i++) {
+        char name[2] = {(char)('a' + i), 0};
+        CHECK(index_text(&index, name, NULL, &index.classes[index.class_count++]) == 0);
+        folder.path = index.classes[i];
+        folder.flags = i & 1;
+        index.folders[index.folder_count++] = folder;
+        for (size_t j = 0; j < per_class; j++) {
+            struct index_sample sample = {.size = 100, .mtime_ns = 5, .inode = j, .label = (int32_t)i, .flags = j & 1};
+            CHECK(index_text(&index, name, "x.jpg", &sample.key) == 0);
+            index.samples[index.sample_count++] = sample;
+        }
+    }
+    uint8_t *bytes;
+    size_t len;
+    CHECK(checkpoint_encode(&index, &bytes, &len) == 0 && len <= cap);
+    memcpy(buf, bytes, len);
+    free(bytes);
+    index_free(&index);
+    return len;
+}
+
+static void check_index(const struct index *index)
+{
+    size_t root_len = strlen(index->root);
+    CHECK(index->root[0] == '/' && index->sample_count && index->class_count && index->folder_count);
+    for (size_t i = 0; i < index->class_count; i++)
+        CHECK(index->classes[i] + strlen(index->strings + index->classes[i]) < index->strings_len_bytes);
+    for (size_t i = 0; i < index->folder_count; i++)
+        CHECK(strlen(index->strings + index->folders[i].path) < PATH_MAX);
+    for (size_t i = 0; i < index->sample_count; i++) {
+        const char *key = index->strings + index->samples[i].key;
+        CHECK(key[0] && key[0] != '/' && strncmp(key, "../", 3) != 0 && !strstr(key, "/../"));
+        CHECK(root_len + strlen(key) + 2 <= PATH_MAX);
+        CHECK((size_t)index->samples[i].label < index->class_count);
+    }
+}
+
+static void parse(const uint8_t *data, size_t size)
+{
+    struct index index = {0}, again = {0};
+    struct error err = {0};
+    int code = checkpoint_parse(data, size, &index, &err);
+    if (code) {
+        CHECK((code == LARDER_EFORMAT || code == LARDER_EVERSION) && err.code == code && err.text[0] && !index.strings);
+        return;
+    }
+    check_index(&index);
+    uint8_t *bytes;
+    size_t len;
+    CHECK(checkpoint_encode(&index, &bytes, &len) == 0 && checkpoint_parse(bytes, len, &again, NULL) == 0);
+    CHECK(again.sample_count == index.sample_count && again.folder_count == index.folder_count);
+    for (size_t i = 0; i < index.sample_count; i++)
+        CHECK(strcmp(index.strings + index.samples[i].key, again.strings + again.samples[i].key) == 0);
+    free(bytes);
+    index_free(&index);
+    index_free(&again);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    parse(data, size);
+    uint8_t *sealed = xmalloc(size);
+    if (size)
+        memcpy(sealed, data, size);
+    seal(sealed, size);
+    parse(sealed, size);
+    free(sealed);
+    return 0;
+}
