@@ -1,0 +1,321 @@
+/* The engine by hand: small scenes whose every action is known. Random ones are the simulator's. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/check.h"
+#include "preprocess/prepare.h"
+#include "server/engine.h"
+
+enum { SLOT = 1000, ENCODED = 100, IDS_MAX = 1024 };
+
+/* A played world: loads and prepares come back at once, unless the sample is in `bad`. */
+struct scene {
+    struct engine *engine;
+    uint64_t now;
+    uint32_t job;            /* of the last JOB_ADDED */
+    uint32_t held_max;
+    int refused;             /* code of the last JOB_REFUSED, or 0 */
+    int failed;              /* code of the last JOB_ERROR */
+    bool hold;               /* keep tasks back */
+    bool bad[IDS_MAX];
+    uint32_t loads, prepares, drops;
+    uint32_t got[JOBS_MAX][IDS_MAX];
+    uint64_t last_batch[JOBS_MAX];
+    uint32_t batches[JOBS_MAX], last_count[JOBS_MAX];
+    bool last[JOBS_MAX];
+    bool release;            /* give batches back at once */
+};
+
+static uint64_t sample_bytes(const void *dataset, sample_id id)
+{
+    (void)dataset;
+    return ENCODED + id % 7;
+}
+
+static void step(struct scene *scene, struct engine_event event);
+
+static void react(struct scene *scene, const struct engine_action *action)
+{
+    switch (action->type) {
+    case ENGINE_JOB_ADDED:
+        scene->job = action->job;
+        scene->held_max = action->job_added.held_max;
+        break;
+    case ENGINE_JOB_REFUSED:
+        scene->refused = action->error.error.code;
+        break;
+    case ENGINE_JOB_ERROR:
+        scene->failed = action->error.error.code;
+        break;
+    case ENGINE_LOAD:
+        scene->loads++;
+        if (!scene->hold)
+            step(scene, (struct engine_event){.type = ENGINE_LOADED,
+                                              .loaded = {.id = action->load.id, .encoded = xmalloc(1), .bytes = action->load.bytes}});
+        break;
+    case ENGINE_PREPARE:
+        scene->prepares += action->prepare.n_outputs;
+        step(scene, (struct engine_event){.type = ENGINE_PREPARED,
+                                          .prepared = {action->prepare.task, scene->bad[action->prepare.id] ? BAD_CORRUPT : 0}});
+        break;
+    case ENGINE_DROP_ENCODED:
+        scene->drops++;
+        free(action->drop.encoded);
+        break;
+    case ENGINE_DELIVER:
+        scene->batches[action->job]++;
+        if (action->deliver.last) { /* reactions nest: batches may be seen out of order */
+            assert_false(scene->last[action->job]);
+            scene->last[action->job] = true;
+            scene->last_count[action->job] = action->deliver.count;
+        }
+        scene->last_batch[action->job] = action->deliver.batch;
+        for (uint32_t i = 0; i < action->deliver.count; i++)
+            scene->got[action->job][action->deliver.entries[i].id]++;
+        if (scene->release)
+            step(scene, (struct engine_event){.type = ENGINE_RELEASE, .release = {action->job, action->deliver.batch}});
+        break;
+    case ENGINE_JOB_ENDED:
+        break;
+    }
+}
+
+static void step(struct scene *scene, struct engine_event event)
+{
+    const struct engine_action *actions;
+    size_t count = engine_step(scene->engine, ++scene->now, &event, &actions);
+    /* The actions are the engine's until its next step, which reactions take: copy them, and what they point to. */
+    struct engine_action *copy = xcalloc(count, sizeof *copy);
+    struct engine_entry **entries = xcalloc(count, sizeof *entries);
+    memcpy(copy, actions, count * sizeof *copy);
+    for (size_t i = 0; i < count; i++) {
+        if (copy[i].type != ENGINE_DELIVER)
+            continue;
+        entries[i] = xcalloc(copy[i].deliver.count, sizeof **entries);
+        memcpy(entries[i], copy[i].deliver.entries, copy[i].deliver.count * sizeof **entries);
+        copy[i].deliver.entries = entries[i];
+    }
+    engine_check(scene->engine);
+    for (size_t i = 0; i < count; i++) {
+        react(scene, &copy[i]);
+        free(entries[i]);
+    }
+    free(entries);
+    free(copy);
+}
+
+static struct scene *scene_new(uint64_t arena_slots)
+{
+    struct scene *scene = xcalloc(1, sizeof *scene);
+    struct engine_config config = {.seed = 1,
+                                   .arena_bytes = arena_slots * 1024,
+                                   .encoded_bytes = 100000,
+                                   .inflight_loads = 8,
+                                   .inflight_prepares = 4,
+                                   .sample_bytes = sample_bytes};
+    assert_int_equal(engine_create(&config, &scene->engine, NULL), 0);
+    scene->release = true;
+    return scene;
+}
+
+static void scene_free(struct scene *scene)
+{
+    engine_destroy(scene->engine);
+    free(scene);
+}
+
+static struct engine_job_desc job_desc(const char *name, const struct idset *view)
+{
+    return (struct engine_job_desc){
+        .client = (uint64_t)(unsigned char)name[0], .name = name, .slot_bytes = SLOT, .batch_size = 8, .prefetch = 2, .view = view};
+}
+
+static void add(struct scene *scene, const struct engine_job_desc *desc)
+{
+    scene->refused = 0;
+    step(scene, (struct engine_event){.type = ENGINE_JOB_ADD, .job_add = desc});
+}
+
+static void next(struct scene *scene, uint32_t job, uint32_t epoch, uint32_t credits)
+{
+    step(scene, (struct engine_event){.type = ENGINE_NEXT, .next = {job, epoch, credits}});
+}
+
+/* Three jobs of one pipeline on one dataset get every sample once, and each sample is prepared once for all three. */
+static void test_three_jobs_share_every_sample(void **state)
+{
+    (void)state;
+    struct scene *scene = scene_new(600);
+    struct idset *view;
+    assert_int_equal(idset_from_range(0, 100, &view), 0);
+    const char *names[] = {"a", "b", "c"};
+    uint32_t jobs[3];
+    for (int i = 0; i < 3; i++) {
+        struct engine_job_desc desc = job_desc(names[i], view);
+        add(scene, &desc);
+        jobs[i] = scene->job;
+    }
+    for (int batch = 0; batch < 13; batch++) {
+        for (int i = 0; i < 3; i++)
+            next(scene, jobs[i], 0, 1);
+    }
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(scene->batches[jobs[i]], 13);
+        assert_int_equal(scene->last_count[jobs[i]], 4); /* 100 = 12 · 8 + 4 */
+        assert_true(scene->last[jobs[i]]);
+        for (uint32_t id = 0; id < 100; id++)
+            assert_int_equal(scene->got[jobs[i]][id], 1);
+    }
+    assert_int_equal(scene->prepares, 100);
+    struct engine_totals totals;
+    engine_totals(scene->engine, &totals);
+    assert_int_equal(totals.arena_pinned_bytes, 0);
+    assert_int_equal(totals.encoded_used_bytes, 0); /* nobody wants them: not kept */
+    assert_int_equal(totals.samples_delivered, 300);
+    idset_destroy(view);
+    scene_free(scene);
+}
+
+/* A client that keeps its batches gets held_max of them and no more; what it keeps is pinned, and back when it leaves. */
+static void test_a_client_that_keeps_batches_stops_at_its_quota(void **state)
+{
+    (void)state;
+    struct scene *scene = scene_new(600);
+    struct idset *view;
+    assert_int_equal(idset_from_range(0, 100, &view), 0);
+    struct engine_job_desc desc = job_desc("a", view);
+    add(scene, &desc);
+    scene->release = false;
+    next(scene, scene->job, 0, 10);
+    assert_int_equal(scene->held_max, 3);
+    assert_int_equal(scene->batches[scene->job], 3);
+    struct engine_totals totals;
+    engine_totals(scene->engine, &totals);
+    assert_int_equal(totals.arena_pinned_bytes, 4 * 8 * 1024); /* three held, one ready behind them */
+    step(scene, (struct engine_event){.type = ENGINE_RELEASE, .release = {scene->job, scene->last_batch[scene->job]}});
+    assert_int_equal(scene->batches[scene->job], 4);
+    step(scene, (struct engine_event){.type = ENGINE_RELEASE, .release = {scene->job, 999}});
+    engine_totals(scene->engine, &totals);
+    assert_int_equal(totals.unknown_releases, 1);
+    step(scene, (struct engine_event){.type = ENGINE_JOB_GONE, .job_gone = {scene->job}});
+    engine_totals(scene->engine, &totals);
+    assert_int_equal(totals.arena_pinned_bytes, 0);
+    assert_int_equal(totals.jobs, 0);
+    idset_destroy(view);
+    scene_free(scene);
+}
+
+/* A bad sample costs one sample under `skip`, nothing in number under `replace`, and the job under `error`. */
+static void test_bad_samples_follow_the_policy(void **state)
+{
+    (void)state;
+    struct scene *scene = scene_new(600);
+    struct idset *view;
+    assert_int_equal(idset_from_range(0, 20, &view), 0);
+    scene->bad[3] = scene->bad[11] = true;
+    const enum bad_policy policies[] = {BAD_SKIP, BAD_REPLACE, BAD_ERROR};
+    const char *names[] = {"s", "r", "e"};
+    uint32_t jobs[3];
+    for (int i = 0; i < 3; i++) {
+        struct engine_job_desc desc = job_desc(names[i], view);
+        desc.bad_policy = policies[i];
+        add(scene, &desc);
+        jobs[i] = scene->job;
+        next(scene, jobs[i], 0, 10);
+    }
+    uint32_t total[3] = {0};
+    for (int i = 0; i < 3; i++) {
+        for (uint32_t id = 0; id < 20; id++)
+            total[i] += scene->got[jobs[i]][id];
+        assert_int_equal(scene->got[jobs[i]][3] + scene->got[jobs[i]][11], 0);
+    }
+    assert_int_equal(total[0], 18);
+    assert_int_equal(scene->batches[jobs[0]], 3);
+    assert_int_equal(total[1], 20);
+    assert_true(scene->last[jobs[0]] && scene->last[jobs[1]]);
+    assert_int_equal(scene->failed, LARDER_ESAMPLE);
+    idset_destroy(view);
+    scene_free(scene);
+}
+
+/* What cannot be served is refused, each with its own code. */
+static void test_refusals(void **state)
+{
+    (void)state;
+    struct scene *scene = scene_new(64);
+    struct idset *view, *empty;
+    assert_int_equal(idset_from_range(0, 500, &view), 0);
+    assert_int_equal(idset_create(&empty), 0);
+    struct engine_job_desc desc = job_desc("a", view);
+    desc.batch_size = 65; /* the arena has 64 slots */
+    add(scene, &desc);
+    assert_int_equal(scene->refused, LARDER_EQUOTA);
+    desc.batch_size = 33; /* two batches do not fit */
+    add(scene, &desc);
+    assert_int_equal(scene->refused, LARDER_EQUOTA);
+    desc.batch_size = 0;
+    add(scene, &desc);
+    assert_int_equal(scene->refused, LARDER_EINVAL);
+    desc = job_desc("a", empty);
+    add(scene, &desc);
+    assert_int_equal(scene->refused, LARDER_EINVAL);
+    desc = job_desc("a", view);
+    desc.batch_size = 32; /* just fits, with no batch ahead */
+    add(scene, &desc);
+    assert_int_equal(scene->refused, 0);
+    assert_int_equal(scene->held_max, 1);
+    add(scene, &desc);
+    assert_int_equal(scene->refused, LARDER_EBUSY);
+    desc.name = "b";
+    add(scene, &desc);
+    assert_int_equal(scene->refused, LARDER_EQUOTA); /* all is promised */
+    step(scene, (struct engine_event){.type = ENGINE_DRAIN});
+    add(scene, &desc);
+    assert_int_equal(scene->refused, LARDER_EGONE);
+    idset_destroy(view);
+    idset_destroy(empty);
+    scene_free(scene);
+}
+
+/* Breaking an epoch off drops what is left of it; the next one brings the whole view again. */
+static void test_a_broken_off_epoch_is_dropped(void **state)
+{
+    (void)state;
+    struct scene *scene = scene_new(600);
+    struct idset *view;
+    assert_int_equal(idset_from_range(0, 100, &view), 0);
+    struct engine_job_desc desc = job_desc("a", view);
+    desc.drop_last = true;
+    add(scene, &desc);
+    next(scene, scene->job, 0, 3);
+    memset(scene->got, 0, sizeof scene->got);
+    scene->batches[scene->job] = 0;
+    next(scene, scene->job, 1, 30);
+    next(scene, scene->job, 0, 30); /* an old one: ignored */
+    uint32_t total = 0;
+    for (uint32_t id = 0; id < 100; id++) {
+        assert_true(scene->got[scene->job][id] <= 1);
+        total += scene->got[scene->job][id];
+    }
+    assert_int_equal(total, 96); /* drop_last */
+    assert_int_equal(scene->batches[scene->job], 12);
+    assert_true(scene->last[scene->job]);
+    idset_destroy(view);
+    scene_free(scene);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_three_jobs_share_every_sample), cmocka_unit_test(test_a_client_that_keeps_batches_stops_at_its_quota),
+        cmocka_unit_test(test_bad_samples_follow_the_policy), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_a_broken_off_epoch_is_dropped),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
