@@ -273,8 +273,10 @@ static void add_pick(struct engine *engine, uint32_t job_index, sample_id id)
 /* Rounds go on until no queue has room, or nothing is left to pick. */
 void engine_plan(struct engine *engine)
 {
-    for (uint32_t job = 0; job < engine->jobs_end; job++)
-        place_unplaced(engine, &engine->jobs[job]);
+    for (uint32_t job = 0; job < engine->jobs_end; job++) {
+        if (engine->jobs[job].state == JOB_RUNNING) /* the lists of a free place mean nothing */
+            place_unplaced(engine, &engine->jobs[job]);
+    }
     for (;;) {
         struct jobset need = {{0}};
         for (uint32_t job = 0; job < engine->jobs_end; job++) {
