@@ -5,6 +5,11 @@
 #ifndef LARDER_ERR_H
 #define LARDER_ERR_H
 
+/* The C library hides everything that is not marked so. */
+#ifndef LARDER_API
+#define LARDER_API __attribute__((visibility("default")))
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -28,7 +33,7 @@ enum larder_err {
 };
 
 /* larder_err_name gives "EINVAL" and so on; "E?" for an unknown code. Never NULL, never freed. */
-const char *larder_err_name(int code);
+LARDER_API const char *larder_err_name(int code);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,181 @@
+/* larder.h: the C library of Larder. A training program opens a loader for its dataset and pipeline; the daemon (larderd)
+ * prepares the samples, shared with other programs that want them, and the library hands them out batch by batch.
+ *
+ *     struct larder_options options;
+ *     struct larder_loader *loader;
+ *     struct larder_batch *batch;
+ *
+ *     larder_options_init(&options);
+ *     options.dataset = "/data/imagenet/train";
+ *     options.pipeline = "[{\"random_resized_crop\": {\"size\": 224}}, \"random_horizontal_flip\"]";
+ *     if (larder_open(&options, &loader) != 0)
+ *         … larder_last_error(NULL) …
+ *     for (uint32_t epoch = 0; epoch < 90; epoch++) {
+ *         larder_start_epoch(loader, epoch);
+ *         while ((rc = larder_next(loader, -1, &batch)) == 0) {
+ *             larder_batch_copy(batch, images, sizeof images);
+ *             larder_batch_release(&batch);
+ *             … train …
+ *         }
+ *         if (rc != LARDER_EEND)
+ *             … larder_last_error(loader) …
+ *     }
+ *     larder_close(&loader);
+ *
+ * Functions return 0 or a negative enum larder_err; a text that says what to do comes with it (larder_last_error).
+ * Results go through out-pointers, which stay untouched on failure. The library never ends the process, raises no
+ * SIGPIPE, goes on after EINTR, and starts no thread.
+ *
+ * Threads: a loader and its batches belong to one thread at a time. Different loaders are independent.
+ *
+ * Fork: a child cannot use the loaders its parent opened: every call says LARDER_EPERM, and the child's copy of the
+ * connection is closed at fork, so that the parent's batches go back when the parent ends. larder_close frees the child's
+ * copy. A program started by exec inherits nothing. */
+#ifndef LARDER_LARDER_H
+#define LARDER_LARDER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "larder_err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum larder_shuffle {
+    LARDER_SHUFFLE_DEPENDENT = 0, /* uniform draws, shared with other jobs where possible */
+    LARDER_SHUFFLE_STRICT = 1,    /* a permutation that depends on seed and epoch alone */
+    LARDER_SHUFFLE_NONE = 2       /* in the dataset's order */
+};
+
+/* What happens with a sample that cannot be read or prepared. */
+enum larder_bad {
+    LARDER_BAD_SKIP = 0,    /* left out: its batch is smaller */
+    LARDER_BAD_REPLACE = 1, /* another sample takes its place */
+    LARDER_BAD_ERROR = 2    /* larder_next says LARDER_ESAMPLE */
+};
+
+enum larder_dtype { LARDER_UINT8 = 0, LARDER_FLOAT16 = 1, LARDER_FLOAT32 = 2 };
+enum larder_layout { LARDER_HWC = 0, LARDER_CHW = 1 };
+
+/* Filled by larder_options_init, then changed by the program. Texts are borrowed until larder_open returns. */
+struct larder_options {
+    size_t size_bytes;        /* set by larder_options_init: tells which fields the program was compiled with */
+    const char *socket;       /* the daemon's; NULL: $LARDER_SOCKET, $XDG_RUNTIME_DIR/larder/larder.sock, or
+                                 /run/larder/larder.sock, the first that is set */
+    const char *dataset;      /* a folder, or a name from the daemon's configuration. What holds a '/' is a folder; a
+                                 relative one is taken from the current folder. Must be set. */
+    const char *pipeline;     /* JSON list of operators; NULL: none, encoded bytes as they are stored */
+    const char *subset;       /* JSON; NULL: all of the dataset */
+    const char *job;          /* the job's name; NULL: the daemon makes one. Ranks of one job give the same. */
+    uint64_t seed;            /* default 0 */
+    int64_t open_timeout_ms;  /* larder_open gives up after this; default 300,000 (a new dataset is indexed first);
+                                 negative: never */
+    uint32_t batch_size;      /* default 32; up to 8,192 */
+    uint32_t prefetch;        /* batches asked for ahead, 1 … 64; default 2 */
+    uint32_t epochs;          /* 0 (default): until the program stops */
+    uint32_t rank;            /* default 0 */
+    uint32_t world_size;      /* default 1 */
+    uint32_t shuffle;         /* enum larder_shuffle */
+    uint32_t bad;             /* enum larder_bad */
+    uint32_t drop_last;       /* not 0: a last batch that is not full is left out */
+    uint32_t relabel;         /* not 0: labels are numbered anew from 0 over the classes of the subset */
+    uint32_t private_augment; /* not 0: no augmented sample is shared with other jobs */
+};
+
+struct larder_info {
+    uint32_t n_samples; /* of the dataset or its subset */
+    uint32_t n_batches; /* an epoch, for this rank */
+    uint32_t n_classes;
+    uint32_t held_max;                /* batches that may be held unreleased at a time */
+    uint32_t height, width, channels; /* of a prepared sample; 0: encoded bytes of any length */
+    uint32_t dtype;                   /* enum larder_dtype */
+    uint32_t layout;                  /* enum larder_layout */
+    uint32_t reserved;
+    uint64_t sample_bytes;   /* of a prepared sample; the longest there can be, for encoded bytes */
+    uint64_t fingerprint[2]; /* of the dataset: equal exactly when content and order are */
+    const char *job;         /* the job's name; valid until larder_close */
+};
+
+/* One sample of a batch, in the read-only mapping of the daemon's memory. Its layout is part of the ABI and stays. */
+struct larder_sample {
+    const void *data; /* valid until the batch is released, or the connection is lost (see larder_batch_release) */
+    size_t len_bytes;
+    uint32_t id;    /* the same for the same content, whatever the dataset, while the daemon lives */
+    uint32_t index; /* position in the dataset's order, as torchvision's ImageFolder numbers it */
+    int32_t label;
+};
+
+struct larder_loader; /* one connection: one rank's queue of one job */
+struct larder_batch;  /* a lease on one batch's samples; belongs to its loader */
+
+/* larder_options_init_sized is what larder_options_init calls; programs call that. */
+LARDER_API void larder_options_init_sized(struct larder_options *options, size_t size_bytes);
+
+/* larder_options_init sets every option to its default. */
+static inline void larder_options_init(struct larder_options *options)
+{
+    larder_options_init_sized(options, sizeof *options);
+}
+
+/* larder_open connects to the daemon and registers the job. Blocks up to open_timeout_ms. The caller owns *out. On failure
+ * larder_last_error(NULL) has the text, the daemon's own where it refused. LARDER_EGONE: no daemon answers;
+ * LARDER_ENOENT: no such dataset; LARDER_EQUOTA: the batch does not fit what the daemon can give; LARDER_EINVAL,
+ * LARDER_ELIMIT: an option is wrong; LARDER_EPERM, LARDER_EBUSY, LARDER_EVERSION, LARDER_ETIMEOUT. */
+LARDER_API int larder_open(const struct larder_options *options, struct larder_loader **out);
+
+/* larder_close ends the job's part of this rank and frees loader and all its batches; sets *loader to NULL. Accepts NULL. */
+LARDER_API void larder_close(struct larder_loader **loader);
+
+/* larder_last_error gives the text of the last failed call on this loader; with NULL, of the last failed larder_open in this
+ * thread. Never NULL; valid until the next call on the loader (in the thread). */
+LARDER_API const char *larder_last_error(const struct larder_loader *loader);
+
+/* larder_info_sized is what larder_info_get calls; programs call that. */
+LARDER_API int larder_info_sized(const struct larder_loader *loader, struct larder_info *out, size_t size_bytes);
+
+/* larder_info_get tells what the daemon said about job and dataset. */
+static inline int larder_info_get(const struct larder_loader *loader, struct larder_info *out)
+{
+    return larder_info_sized(loader, out, sizeof *out);
+}
+
+/* larder_class_name gives a class's name by its label; NULL when there is none. Valid until larder_close. */
+LARDER_API const char *larder_class_name(const struct larder_loader *loader, int32_t label);
+
+/* larder_start_epoch begins an epoch (from 0, only forward) and asks for its first batches. What was still to come of the
+ * epoch before is dropped; batches of it in the program's hands stay valid until released. Does not wait for samples.
+ * LARDER_EEND when options.epochs are over. */
+LARDER_API int larder_start_epoch(struct larder_loader *loader, uint32_t epoch);
+
+/* larder_next waits up to timeout_ms (negative: for ever; 0: not at all) for the epoch's next batch. LARDER_EEND: the epoch is
+ * over. LARDER_ETIMEOUT: none yet; ask again. LARDER_EQUOTA: held_max batches are held, release one first. Any other
+ * failure is for good: close the loader. */
+LARDER_API int larder_next(struct larder_loader *loader, int64_t timeout_ms, struct larder_batch **out);
+
+/* larder_fd gives a descriptor that poll finds readable when larder_next has something to read; then call larder_next with
+ * timeout 0 until it says LARDER_ETIMEOUT. The loader keeps owning it; -1 after a failure that is for good. */
+LARDER_API int larder_fd(const struct larder_loader *loader);
+
+LARDER_API uint32_t larder_batch_count(const struct larder_batch *batch); /* samples in it; ≥ 1 */
+LARDER_API uint32_t larder_batch_epoch(const struct larder_batch *batch);
+LARDER_API uint32_t larder_batch_index(const struct larder_batch *batch); /* in the epoch, from 0 */
+LARDER_API size_t larder_batch_bytes(const struct larder_batch *batch);   /* what larder_batch_copy writes */
+
+/* larder_batch_sample gives sample `position` (< larder_batch_count) without copying it. */
+LARDER_API int larder_batch_sample(const struct larder_batch *batch, uint32_t position, struct larder_sample *out);
+
+/* larder_batch_copy writes all samples one behind the other to dst. LARDER_ELIMIT when cap_bytes does not suffice. Another
+ * failure, LARDER_EGONE mostly, says that the connection was lost: what is in dst must not be used then. */
+LARDER_API int larder_batch_copy(const struct larder_batch *batch, void *dst, size_t cap_bytes);
+
+/* larder_batch_release gives the batch back to the daemon and frees it; sets *batch to NULL whatever it returns. Accepts
+ * NULL. Whoever read samples in place looks at the result: a failure, LARDER_EGONE mostly, says that the connection was lost
+ * meanwhile, and the daemon may have put other samples there. */
+LARDER_API int larder_batch_release(struct larder_batch **batch);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,78 @@
+/* loader_priv.h: a loader's state, for the files of this folder.
+ *
+ * Life: opening (open.c) → idle → streaming an epoch ⇄ ended (stream.c) → closed. `broken` is set by the first failure that
+ * is for good: the connection is closed then, and every later call gives the same code and text.
+ *
+ * Credits: `outstanding` batches of the running epoch are asked for and not yet here, `stale` may still come from epochs
+ * before, `held` are in the program's hands. outstanding ≤ prefetch and outstanding + held ≤ held_max; what the daemon
+ * sends beyond that is refused, so that it cannot make the client grow. */
+#ifndef LARDER_CLIENT_LOADER_PRIV_H
+#define LARDER_CLIENT_LOADER_PRIV_H
+
+#include <larder/larder.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "client/connection_priv.h"
+
+#define LOADER_MAGIC UINT32_C(0x4c44524c)
+#define BATCH_MAGIC UINT32_C(0x4c445242)
+#define SEND_TIMEOUT_MS 10000 /* for a daemon that does not read */
+
+struct larder_batch {
+    uint32_t magic;
+    struct larder_loader *loader;
+    struct larder_batch *previous, *next;
+    uint64_t number; /* the daemon's */
+    uint32_t epoch, index, count;
+    size_t bytes; /* of all samples together */
+    struct wire_entry entries[];
+};
+
+struct larder_loader {
+    uint32_t magic;
+    pid_t pid;
+    int broken;
+    struct connection connection;
+    struct error error;
+    const uint8_t *arena;
+    uint64_t arena_bytes;
+    struct wire_registered job; /* job.name is in job_name */
+    char job_name[WIRE_NAME_MAX + 1];
+    uint32_t batch_size, prefetch, epochs;
+    uint32_t seq;
+    char *class_texts;   /* NUL-terminated names one behind the other */
+    size_t *class_start; /* n_classes offsets into class_texts */
+    bool started, ended;
+    uint32_t epoch, outstanding, held;
+    uint64_t stale;
+    struct larder_batch *batches; /* the held ones */
+};
+
+/* loader_enter is how every call begins: 0 when the loader is usable; else the code, its text set where there is a loader. */
+int loader_enter(struct larder_loader *loader);
+
+/* loader_break makes the failure in loader->error final and closes the connection. Gives its code. */
+int loader_break(struct larder_loader *loader);
+
+/* loader_lost is for a connection that the daemon closed: its last ERROR, where it sent one, becomes the failure. */
+int loader_lost(struct larder_loader *loader);
+
+/* loader_daemon_error takes an ERROR message's code and text over into err. Gives the code. */
+int loader_daemon_error(const struct wire_error *message, struct error *err);
+
+/* loader_release gives a batch back by its number. */
+int loader_release(struct larder_loader *loader, uint64_t number);
+
+/* loader_ask asks for as many batches as there is room for. 0 also when there is none. */
+int loader_ask(struct larder_loader *loader, uint64_t deadline_ns);
+
+/* loader_destroy frees everything, however far larder_open came. */
+void loader_destroy(struct larder_loader *loader);
+
+/* arena.c: maps the descriptor that came with WELCOME, and closes it. */
+int arena_map(struct larder_loader *loader, int fd, uint64_t arena_bytes, struct error *err);
+/* arena_check says whether a batch's entry lies in the arena and is what the job's samples are. */
+int arena_check(const struct larder_loader *loader, const struct wire_entry *entry, struct error *err);
+
+#endif

@@ -1,0 +1,254 @@
+#include "fake_daemon.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define ENTRY_STRIDE 16u
+
+void fake_init(struct fake_daemon *daemon)
+{
+    memset(daemon, 0, sizeof *daemon);
+    daemon->held_max = 4;
+    daemon->arena_claim_bytes = FAKE_ARENA_BYTES;
+    daemon->fd = daemon->listener = daemon->arena_fd = -1;
+}
+
+static void make_arena(struct fake_daemon *daemon)
+{
+    daemon->arena_fd = memfd_create("fake-arena", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    CHECK(daemon->arena_fd >= 0 && ftruncate(daemon->arena_fd, FAKE_ARENA_BYTES) == 0);
+    daemon->arena = mmap(NULL, FAKE_ARENA_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, daemon->arena_fd, 0);
+    CHECK(daemon->arena != MAP_FAILED);
+    for (uint32_t i = 0; i < FAKE_ARENA_BYTES; i++)
+        daemon->arena[i] = (uint8_t)(i / ENTRY_STRIDE);
+    int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL;
+    CHECK(daemon->unsealed || fcntl(daemon->arena_fd, F_ADD_SEALS, seals) == 0);
+}
+
+void fake_send_bytes(struct fake_daemon *daemon, const void *bytes, size_t len, int passed_fd, unsigned n_fds)
+{
+    union {
+        char bytes[CMSG_SPACE(8 * sizeof(int))];
+        struct cmsghdr align;
+    } control = {0};
+    struct iovec part = {.iov_base = (void *)(uintptr_t)bytes, .iov_len = len};
+    struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1};
+    if (passed_fd >= 0) {
+        header.msg_control = &control;
+        header.msg_controllen = CMSG_SPACE(n_fds * sizeof(int));
+        struct cmsghdr *at = CMSG_FIRSTHDR(&header);
+        at->cmsg_level = SOL_SOCKET;
+        at->cmsg_type = SCM_RIGHTS;
+        at->cmsg_len = CMSG_LEN(n_fds * sizeof(int));
+        for (unsigned i = 0; i < n_fds; i++)
+            memcpy(CMSG_DATA(at) + i * sizeof(int), &passed_fd, sizeof(int));
+    }
+    ssize_t sent = sendmsg(daemon->fd, &header, MSG_NOSIGNAL);
+    (void)sent; /* a client that has closed is part of some tests */
+}
+
+void fake_send(struct fake_daemon *daemon, const struct wire_message *msg, int passed_fd)
+{
+    size_t len = 0;
+    CHECK(wire_encode(msg, daemon->out, sizeof daemon->out, &len) == 0);
+    fake_send_bytes(daemon, daemon->out, len, passed_fd, 1);
+}
+
+static void note(struct fake_daemon *daemon, const struct wire_message *msg)
+{
+    if (msg->type == WIRE_RELEASE) {
+        CHECK(daemon->n_released < 256);
+        daemon->released[daemon->n_released++] = msg->release.batch;
+    } else if (msg->type == WIRE_NEXT) {
+        if (msg->next.epoch != daemon->epoch)
+            daemon->credits = 0;
+        daemon->epoch = msg->next.epoch;
+        daemon->credits += msg->next.credits;
+        daemon->ended = false;
+    } else if (msg->type == WIRE_BYE) {
+        daemon->bye = true;
+    }
+}
+
+bool fake_receive(struct fake_daemon *daemon, struct wire_message *out)
+{
+    ssize_t got = recv(daemon->fd, daemon->in, sizeof daemon->in, 0);
+    if (got <= 0)
+        return false;
+    struct error err;
+    int rc = wire_decode(daemon->in, (size_t)got, out, &err);
+    if (rc)
+        fprintf(stderr, "the client sent: %s\n", err.text);
+    CHECK(rc == 0);
+    note(daemon, out);
+    return true;
+}
+
+static struct wire_text text(const char *value)
+{
+    return (struct wire_text){.data = value, .len_bytes = (uint32_t)strlen(value)};
+}
+
+void fake_error(struct fake_daemon *daemon, uint32_t seq, int code, bool fatal, const char *why)
+{
+    struct wire_message msg = {.type = WIRE_ERROR, .seq = seq};
+    msg.error = (struct wire_error){.code = code, .fatal = fatal, .text = text(why)};
+    fake_send(daemon, &msg, -1);
+}
+
+void fake_batch(struct fake_daemon *daemon, uint64_t number, uint32_t epoch, uint32_t index, uint32_t first_id,
+                uint32_t count, bool last)
+{
+    uint8_t entries[64 * WIRE_ENTRY_BYTES];
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t id = first_id + i;
+        wire_entry_put(entries, i, &(struct wire_entry){.offset = (uint64_t)id * ENTRY_STRIDE, .id = id, .index = id + 1000,
+                                                        .len_bytes = FAKE_SAMPLE_BYTES, .label = (int32_t)(id % 5)});
+    }
+    struct wire_message msg = {.type = WIRE_BATCH};
+    msg.batch = (struct wire_batch){.batch = number, .epoch = epoch, .index = index, .count = count, .entries = entries,
+                                    .flags = last ? WIRE_BATCH_LAST : 0};
+    fake_send(daemon, &msg, -1);
+}
+
+bool fake_wait_credits(struct fake_daemon *daemon, uint32_t epoch, uint32_t credits)
+{
+    struct wire_message msg;
+    while (daemon->epoch != epoch || daemon->credits < credits) {
+        if (!fake_receive(daemon, &msg))
+            return false;
+    }
+    daemon->credits -= credits;
+    return true;
+}
+
+bool fake_wait_released(struct fake_daemon *daemon, uint32_t count)
+{
+    struct wire_message msg;
+    while (daemon->n_released < count) {
+        if (!fake_receive(daemon, &msg))
+            return false;
+    }
+    return true;
+}
+
+void fake_until_closed(struct fake_daemon *daemon)
+{
+    struct wire_message msg;
+    while (fake_receive(daemon, &msg))
+        ;
+}
+
+void fake_serve(struct fake_daemon *daemon, uint32_t n_batches)
+{
+    struct wire_message msg;
+    uint32_t index = 0, epoch = UINT32_MAX;
+    uint64_t sent = 0;
+    while (fake_receive(daemon, &msg)) {
+        if (daemon->epoch != epoch && daemon->credits)
+            index = 0, epoch = daemon->epoch;
+        while (daemon->credits && index < n_batches && sent - daemon->n_released < daemon->held_max) {
+            fake_batch(daemon, ++sent, epoch, index, index * FAKE_BATCH_SIZE, FAKE_BATCH_SIZE, index + 1 == n_batches);
+            index++;
+            daemon->credits--;
+        }
+    }
+}
+
+/* ── the conversation up to REGISTERED ──────────────────────────────────────────────────────────────────────────────── */
+
+static void keep(char *to, size_t cap, const struct wire_text *value)
+{
+    CHECK(value->len_bytes < cap);
+    memcpy(to, value->data, value->len_bytes);
+    to[value->len_bytes] = 0;
+}
+
+/* Class names go out in pages of two, so that the client has to ask again. */
+static void send_classes(struct fake_daemon *daemon, const struct wire_message *msg)
+{
+    char names[64], name[16];
+    uint32_t used = 0, first = msg->classes_get.first, count = 0;
+    for (; count < 2 && first + count < FAKE_CLASSES; count++) {
+        int len = snprintf(name, sizeof name, "class %u", first + count);
+        CHECK(wire_class_put(names, sizeof names, &used, name, (size_t)len) == 0);
+    }
+    struct wire_message answer = {.type = WIRE_CLASSES, .seq = msg->seq};
+    answer.classes = (struct wire_classes){.first = first, .count = count, .total = FAKE_CLASSES,
+                                           .names = {.data = names, .len_bytes = used}};
+    fake_send(daemon, &answer, -1);
+}
+
+static bool greet(struct fake_daemon *daemon)
+{
+    struct wire_message msg;
+    if (!fake_receive(daemon, &msg))
+        return false;
+    CHECK(msg.type == WIRE_HELLO && msg.hello.pid == (uint32_t)getpid());
+    keep(daemon->client, sizeof daemon->client, &msg.hello.client);
+    struct wire_message answer = {.type = WIRE_WELCOME, .seq = msg.seq};
+    answer.welcome = (struct wire_welcome){.arena_bytes = daemon->arena_claim_bytes, .daemon_pid = 1, .batch_max = 64};
+    fake_send(daemon, &answer, daemon->arena_fd);
+    if (!fake_receive(daemon, &msg))
+        return false;
+    CHECK(msg.type == WIRE_REGISTER);
+    daemon->reg = msg.reg;
+    keep(daemon->dataset, sizeof daemon->dataset, &msg.reg.dataset);
+    keep(daemon->pipeline, sizeof daemon->pipeline, &msg.reg.pipeline);
+    answer = (struct wire_message){.type = WIRE_REGISTERED, .seq = msg.seq};
+    answer.registered = (struct wire_registered){
+        .job = 3, .n_samples = 100, .n_batches = 25, .n_classes = FAKE_CLASSES, .height = 2, .width = 2, .channels = 3,
+        .held_max = daemon->held_max, .sample_bytes = FAKE_SAMPLE_BYTES, .fingerprint = {7, 8}, .name = text("job-3")};
+    fake_send(daemon, &answer, -1);
+    for (uint32_t page = 0; page < (FAKE_CLASSES + 1) / 2; page++) {
+        if (!fake_receive(daemon, &msg))
+            return false;
+        CHECK(msg.type == WIRE_CLASSES_GET);
+        send_classes(daemon, &msg);
+    }
+    return true;
+}
+
+static void *run(void *arg)
+{
+    struct fake_daemon *daemon = arg;
+    daemon->fd = accept4(daemon->listener, NULL, NULL, SOCK_CLOEXEC);
+    if (daemon->fd < 0)
+        return NULL;
+    daemon->connections++;
+    if ((daemon->opening_only || greet(daemon)) && daemon->script)
+        daemon->script(daemon);
+    close(daemon->fd);
+    return NULL;
+}
+
+void fake_start(struct fake_daemon *daemon, fake_script *script)
+{
+    daemon->script = script;
+    make_arena(daemon);
+    strcpy(daemon->folder, "/tmp/larder-fake-XXXXXX");
+    CHECK(mkdtemp(daemon->folder));
+    snprintf(daemon->path, sizeof daemon->path, "%s/larder.sock", daemon->folder);
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    memcpy(address.sun_path, daemon->path, sizeof address.sun_path);
+    daemon->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    CHECK(bind(daemon->listener, (struct sockaddr *)&address, sizeof address) == 0 && listen(daemon->listener, 8) == 0);
+    CHECK(pthread_create(&daemon->thread, NULL, run, daemon) == 0);
+}
+
+void fake_stop(struct fake_daemon *daemon)
+{
+    shutdown(daemon->listener, SHUT_RDWR); /* wakes an accept that nobody came to */
+    pthread_join(daemon->thread, NULL);
+    close(daemon->listener);
+    close(daemon->arena_fd);
+    munmap(daemon->arena, FAKE_ARENA_BYTES);
+    unlink(daemon->path);
+    rmdir(daemon->folder);
+}

@@ -1,0 +1,61 @@
+/* fake_daemon.h: the daemon's side of the protocol for the client library's tests. It runs in a thread of its own: a default
+ * conversation up to REGISTERED and the class names, then the test's script, which says what the daemon does, well or ill. */
+#ifndef LARDER_TESTS_FAKE_DAEMON_H
+#define LARDER_TESTS_FAKE_DAEMON_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "common/check.h"
+#include "common/socket_path.h"
+#include "common/wire.h"
+
+#define FAKE_ARENA_BYTES 65536u
+#define FAKE_SAMPLE_BYTES 12u /* 2 × 2 × 3, uint8 */
+#define FAKE_BATCH_SIZE 4u
+#define FAKE_CLASSES 5u
+
+struct fake_daemon;
+
+/* A script runs in the daemon's thread once the job is registered; the connection closes when it returns. */
+typedef void fake_script(struct fake_daemon *daemon);
+
+struct fake_daemon {
+    char folder[64], path[SOCKET_PATH_MAX];
+    int listener, fd, arena_fd;
+    uint8_t *arena; /* sample with id n: FAKE_SAMPLE_BYTES bytes of value n at n × 16 */
+    pthread_t thread;
+    bool opening_only; /* the script takes over right after accept */
+    bool unsealed;     /* the arena lacks its seals */
+    uint32_t held_max, arena_claim_bytes;
+    fake_script *script;
+    /* what it has seen; read them after fake_stop */
+    struct wire_register reg;
+    char dataset[WIRE_PATH_MAX + 1], pipeline[256], client[WIRE_CLIENT_MAX + 1];
+    uint64_t released[256];
+    uint32_t n_released, credits, epoch, connections;
+    bool bye, ended;
+    uint8_t in[WIRE_REPLY_MAX], out[WIRE_REPLY_MAX];
+};
+
+/* fake_start listens on a socket of its own and serves one connection with `script` (NULL: none). Fields that shape the
+ * conversation are set before. */
+void fake_start(struct fake_daemon *daemon, fake_script *script);
+void fake_init(struct fake_daemon *daemon);
+void fake_stop(struct fake_daemon *daemon); /* waits for the script's end, and cleans up */
+
+/* for scripts */
+bool fake_receive(struct fake_daemon *daemon, struct wire_message *out); /* false: the client closed */
+void fake_send(struct fake_daemon *daemon, const struct wire_message *msg, int passed_fd);
+void fake_send_bytes(struct fake_daemon *daemon, const void *bytes, size_t len, int passed_fd, unsigned n_fds);
+void fake_batch(struct fake_daemon *daemon, uint64_t number, uint32_t epoch, uint32_t index, uint32_t first_id,
+                uint32_t count, bool last);
+void fake_error(struct fake_daemon *daemon, uint32_t seq, int code, bool fatal, const char *text);
+/* fake_wait_credits takes messages until `credits` batches of `epoch` are asked for, or the client closes (false). */
+bool fake_wait_credits(struct fake_daemon *daemon, uint32_t epoch, uint32_t credits);
+bool fake_wait_released(struct fake_daemon *daemon, uint32_t count);
+void fake_until_closed(struct fake_daemon *daemon);
+/* fake_serve sends epochs of n_batches full batches within what is asked for and held, until the client closes. */
+void fake_serve(struct fake_daemon *daemon, uint32_t n_batches);
+
+#endif

@@ -1,0 +1,274 @@
+/* test_stream.c: epochs and batches with a daemon that behaves. */
+#include <larder/larder.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+
+#include <cmocka.h>
+
+#include "fake_daemon.h"
+
+#define EPOCH_BATCHES 25u
+
+static struct fake_daemon fake;
+static struct larder_loader *loader;
+
+static void open_with(uint32_t held_max, uint32_t prefetch, uint32_t epochs, fake_script *script)
+{
+    struct larder_options options;
+    fake_init(&fake);
+    fake.held_max = held_max;
+    fake_start(&fake, script);
+    larder_options_init(&options);
+    options.socket = fake.path;
+    options.dataset = "set";
+    options.batch_size = FAKE_BATCH_SIZE;
+    options.prefetch = prefetch;
+    options.epochs = epochs;
+    assert_int_equal(larder_open(&options, &loader), 0);
+}
+
+static void close_both(void)
+{
+    larder_close(&loader);
+    fake_stop(&fake);
+}
+
+static void serve(struct fake_daemon *daemon)
+{
+    fake_serve(daemon, EPOCH_BATCHES);
+}
+
+static void assert_batch(const struct larder_batch *batch, uint32_t epoch, uint32_t index)
+{
+    uint8_t copy[FAKE_BATCH_SIZE * FAKE_SAMPLE_BYTES + 1] = {0};
+    assert_int_equal(larder_batch_epoch(batch), epoch);
+    assert_int_equal(larder_batch_index(batch), index);
+    assert_int_equal(larder_batch_count(batch), FAKE_BATCH_SIZE);
+    assert_int_equal(larder_batch_bytes(batch), sizeof copy - 1);
+    copy[sizeof copy - 1] = 0xa5;
+    assert_int_equal(larder_batch_copy(batch, copy, sizeof copy - 1), 0);
+    assert_int_equal(copy[sizeof copy - 1], 0xa5);
+    for (uint32_t i = 0; i < FAKE_BATCH_SIZE; i++) {
+        struct larder_sample sample;
+        uint32_t id = index * FAKE_BATCH_SIZE + i;
+        assert_int_equal(larder_batch_sample(batch, i, &sample), 0);
+        assert_int_equal(sample.id, id);
+        assert_int_equal(sample.index, id + 1000);
+        assert_int_equal(sample.label, id % 5);
+        assert_int_equal(sample.len_bytes, FAKE_SAMPLE_BYTES);
+        for (uint32_t b = 0; b < FAKE_SAMPLE_BYTES; b++) {
+            assert_int_equal(((const uint8_t *)sample.data)[b], id);
+            assert_int_equal(copy[i * FAKE_SAMPLE_BYTES + b], id);
+        }
+    }
+}
+
+/* Several epochs give every batch once and in order, LARDER_EEND after each, and after the last epoch the job's end; every
+ * batch is released; whatever prefetch and held_max are. */
+static void streams_epochs(void **state)
+{
+    (void)state;
+    static const uint32_t shapes[][2] = {{1, 1}, {1, 64}, {2, 1}, {4, 2}, {64, 64}};
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+        struct larder_batch *batch = NULL;
+        open_with(shapes[s][0], shapes[s][1], 2, serve);
+        for (uint32_t epoch = 0; epoch < 2; epoch++) {
+            assert_int_equal(larder_start_epoch(loader, epoch), 0);
+            for (uint32_t index = 0; index < EPOCH_BATCHES; index++) {
+                assert_int_equal(larder_next(loader, 5000, &batch), 0);
+                assert_batch(batch, epoch, index);
+                assert_int_equal(larder_batch_release(&batch), 0);
+                assert_null(batch);
+            }
+            assert_int_equal(larder_next(loader, 5000, &batch), LARDER_EEND);
+            assert_int_equal(larder_next(loader, 5000, &batch), LARDER_EEND);
+        }
+        assert_int_equal(larder_start_epoch(loader, 2), LARDER_EEND);
+        close_both();
+        assert_int_equal(fake.n_released, 2 * EPOCH_BATCHES);
+    }
+}
+
+/* Leaving an epoch early and starting the next: what still arrives of the first is given back unseen, and a batch kept from
+ * it stays readable. */
+static void breaks_early(void **state)
+{
+    (void)state;
+    struct larder_batch *kept = NULL, *batch = NULL;
+    open_with(4, 3, 0, serve);
+    assert_int_equal(larder_start_epoch(loader, 0), 0);
+    assert_int_equal(larder_next(loader, 5000, &kept), 0);
+    assert_int_equal(larder_start_epoch(loader, 1), 0);
+    for (uint32_t index = 0; index < EPOCH_BATCHES; index++) {
+        assert_int_equal(larder_next(loader, 5000, &batch), 0);
+        assert_batch(batch, 1, index);
+        assert_int_equal(larder_batch_release(&batch), 0);
+    }
+    assert_int_equal(larder_next(loader, 5000, &batch), LARDER_EEND);
+    assert_batch(kept, 0, 0);
+    assert_int_equal(larder_batch_release(&kept), 0);
+    /* epochs go forward only, and may be skipped */
+    assert_int_equal(larder_start_epoch(loader, 1), LARDER_EINVAL);
+    assert_non_null(strstr(larder_last_error(loader), "forward"));
+    assert_int_equal(larder_start_epoch(loader, 7), 0);
+    assert_int_equal(larder_next(loader, 5000, &batch), 0);
+    assert_batch(batch, 7, 0);
+    close_both(); /* with a batch in hand: larder_close frees it */
+}
+
+/* Holding all one may and asking for more is refused at once, and goes on after a release. */
+static void limits_held(void **state)
+{
+    (void)state;
+    struct larder_batch *held[3], *batch = NULL;
+    open_with(3, 2, 0, serve);
+    assert_int_equal(larder_start_epoch(loader, 0), 0);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_int_equal(larder_next(loader, 5000, &held[i]), 0);
+    assert_int_equal(larder_next(loader, -1, &batch), LARDER_EQUOTA);
+    assert_non_null(strstr(larder_last_error(loader), "3 batches are held"));
+    assert_non_null(strstr(larder_last_error(loader), "larder_batch_release"));
+    assert_null(batch);
+    assert_int_equal(larder_batch_release(&held[1]), 0);
+    assert_int_equal(larder_next(loader, 5000, &batch), 0);
+    assert_batch(batch, 0, 3);
+    assert_batch(held[0], 0, 0);
+    assert_batch(held[2], 0, 2);
+    assert_int_equal(larder_batch_release(&batch), 0);
+    assert_int_equal(larder_batch_release(&held[0]), 0);
+    assert_int_equal(larder_batch_release(&held[2]), 0);
+    close_both();
+}
+
+static void serve_odd_ends(struct fake_daemon *daemon)
+{
+    if (!fake_wait_credits(daemon, 0, 2))
+        return;
+    fake_batch(daemon, 11, 0, 0, 0, 2, false);
+    fake_batch(daemon, 12, 0, 1, 0, 0, true); /* an empty last batch */
+    if (fake_wait_credits(daemon, 1, 2)) {
+        fake_batch(daemon, 13, 1, 0, 0, 0, false); /* all its samples were bad */
+        fake_batch(daemon, 14, 1, 1, 4, 1, true);  /* not full */
+    }
+    fake_until_closed(daemon);
+}
+
+/* An empty batch is never handed out and is given back; a short last one is handed out. */
+static void skips_empty(void **state)
+{
+    (void)state;
+    struct larder_batch *batch = NULL;
+    open_with(4, 2, 0, serve_odd_ends);
+    assert_int_equal(larder_start_epoch(loader, 0), 0);
+    assert_int_equal(larder_next(loader, 5000, &batch), 0);
+    assert_int_equal(larder_batch_count(batch), 2);
+    assert_int_equal(larder_batch_release(&batch), 0);
+    assert_int_equal(larder_next(loader, 5000, &batch), LARDER_EEND);
+    assert_int_equal(larder_start_epoch(loader, 1), 0);
+    assert_int_equal(larder_next(loader, 5000, &batch), 0);
+    assert_int_equal(larder_batch_count(batch), 1);
+    assert_int_equal(larder_batch_release(&batch), 0);
+    assert_int_equal(larder_next(loader, 5000, &batch), LARDER_EEND);
+    close_both();
+    const uint64_t released[] = {11, 12, 13, 14};
+    assert_int_equal(fake.n_released, 4);
+    assert_memory_equal(fake.released, released, sizeof released);
+}
+
+static void serve_when_released(struct fake_daemon *daemon)
+{
+    if (!fake_wait_credits(daemon, 0, 2))
+        return;
+    fake_batch(daemon, 1, 0, 0, 0, 4, false);
+    if (fake_wait_released(daemon, 1))
+        fake_batch(daemon, 2, 0, 1, 4, 4, true);
+    fake_until_closed(daemon);
+}
+
+/* A time-out is not a failure: asking again gets the batch. larder_fd becomes readable with it. */
+static void times_out(void **state)
+{
+    (void)state;
+    struct larder_batch *first = NULL, *batch = NULL;
+    open_with(4, 2, 0, serve_when_released);
+    assert_int_equal(larder_next(loader, 0, &batch), LARDER_EINVAL); /* no epoch yet */
+    assert_int_equal(larder_start_epoch(loader, 0), 0);
+    assert_int_equal(larder_next(loader, 5000, &first), 0);
+    assert_int_equal(larder_next(loader, 0, &batch), LARDER_ETIMEOUT);
+    assert_int_equal(larder_next(loader, 20, &batch), LARDER_ETIMEOUT);
+    struct pollfd readable = {.fd = larder_fd(loader), .events = POLLIN};
+    assert_int_equal(poll(&readable, 1, 0), 0);
+    assert_int_equal(larder_batch_release(&first), 0);
+    assert_int_equal(poll(&readable, 1, 5000), 1);
+    assert_int_equal(larder_next(loader, 0, &batch), 0);
+    assert_batch(batch, 0, 1);
+    assert_int_equal(larder_batch_release(&batch), 0);
+    close_both();
+}
+
+static void on_alarm(int number)
+{
+    (void)number;
+}
+
+/* Signals that interrupt the wait do not end it before its time. */
+static void goes_on_after_signals(void **state)
+{
+    (void)state;
+    struct larder_batch *first = NULL, *batch = NULL;
+    struct sigaction action = {.sa_handler = on_alarm};
+    sigaction(SIGALRM, &action, NULL);
+    open_with(4, 2, 0, serve_when_released);
+    assert_int_equal(larder_start_epoch(loader, 0), 0);
+    assert_int_equal(larder_next(loader, 5000, &first), 0);
+    struct itimerval every = {.it_interval = {.tv_usec = 2000}, .it_value = {.tv_usec = 2000}}, never = {0};
+    setitimer(ITIMER_REAL, &every, NULL);
+    assert_int_equal(larder_next(loader, 100, &batch), LARDER_ETIMEOUT);
+    assert_int_equal(larder_batch_release(&first), 0);
+    assert_int_equal(larder_next(loader, 5000, &batch), 0);
+    setitimer(ITIMER_REAL, &never, NULL);
+    close_both();
+}
+
+/* A buffer too small, a position beyond the batch, and NULL where something must be are refused and change nothing. */
+static void refuses_misuse(void **state)
+{
+    (void)state;
+    struct larder_batch *batch = NULL;
+    struct larder_sample sample = {.id = 77};
+    uint8_t small[FAKE_BATCH_SIZE * FAKE_SAMPLE_BYTES - 1];
+    open_with(4, 2, 0, serve);
+    assert_int_equal(larder_start_epoch(loader, 0), 0);
+    assert_int_equal(larder_next(loader, 5000, NULL), LARDER_EINVAL);
+    assert_int_equal(larder_next(loader, 5000, &batch), 0);
+    assert_int_equal(larder_batch_copy(batch, small, sizeof small), LARDER_ELIMIT);
+    assert_non_null(strstr(larder_last_error(loader), "47"));
+    assert_int_equal(larder_batch_copy(batch, NULL, 4096), LARDER_EINVAL);
+    assert_int_equal(larder_batch_sample(batch, FAKE_BATCH_SIZE, &sample), LARDER_EINVAL);
+    assert_int_equal(larder_batch_sample(batch, 0, NULL), LARDER_EINVAL);
+    assert_int_equal(sample.id, 77);
+    assert_int_equal(larder_batch_copy(NULL, small, sizeof small), LARDER_EINVAL);
+    assert_int_equal(larder_batch_count(NULL), 0);
+    assert_int_equal(larder_batch_release(NULL), 0);
+    assert_int_equal(larder_batch_release(&batch), 0);
+    assert_int_equal(larder_batch_release(&batch), 0);
+    assert_int_equal(larder_next(NULL, 0, &batch), LARDER_EINVAL);
+    assert_int_equal(larder_start_epoch(NULL, 0), LARDER_EINVAL);
+    assert_int_equal(larder_fd(NULL), -1);
+    close_both();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(streams_epochs), cmocka_unit_test(breaks_early),          cmocka_unit_test(limits_held),
+        cmocka_unit_test(skips_empty),    cmocka_unit_test(times_out),             cmocka_unit_test(goes_on_after_signals),
+        cmocka_unit_test(refuses_misuse),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
