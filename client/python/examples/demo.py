@@ -1,0 +1,268 @@
+#!/usr/bin/env python3
+"""./run demo: one larderd on a private socket feeds three training scripts at once, and the figures afterwards.
+
+Everything lives in one temporary folder, and every process in a session of its own that ends with this program, by Ctrl-C
+as well. Progress is drawn on a terminal; elsewhere there are plain lines.
+"""
+
+import argparse
+import json
+import os
+import selectors
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SCRIPTS = 3
+EPOCHS = 2
+BATCH_SIZE = 64
+IMAGES = 600
+GRACE_S = 5
+READY_S = 60
+
+CONFIG = """\
+memory:
+  arena: 512MiB
+  encoded: 256MiB
+catalog:
+  checkpoint: none
+metrics:
+  enabled: false
+"""
+
+
+class Failed(Exception):
+    """The demo cannot go on; the text says why."""
+
+
+class Screen:
+    """A line that is drawn over on a terminal, and plain lines above it; elsewhere only the plain lines."""
+
+    def __init__(self):
+        self.live = sys.stdout.isatty()
+        self._drawn = False
+
+    def line(self, text=""):
+        print(("\r\033[K" if self._drawn else "") + text, flush=True)
+        self._drawn = False
+
+    def progress(self, text):
+        if self.live:
+            width = shutil.get_terminal_size().columns - 1
+            print("\r\033[K" + text[:width], end="", flush=True)
+            self._drawn = True
+
+    def clear(self):
+        if self._drawn:
+            print("\r\033[K", end="", flush=True)
+            self._drawn = False
+
+
+class Processes:
+    """What this program has started. None outlives stop()."""
+
+    def __init__(self):
+        self._started = []
+
+    def start(self, command, **options):
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True, **options)
+        self._started.append(process)
+        return process
+
+    def stop(self):
+        """The scripts first, in reverse order of starting, and the daemon after them."""
+        for process in reversed(self._started):
+            end(process)
+        self._started.clear()
+
+
+def end(process):
+    """Asks a process to end, and ends it when it does not."""
+    if process.poll() is None:
+        process.terminate()
+    try:
+        process.wait(GRACE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    if process.stdout:
+        process.stdout.close()
+
+
+def bar(share, width=12):
+    full = round(min(1, share) * width)
+    return "█" * full + "░" * (width - full)
+
+
+def make_images(bin_folder, folder, processes, screen):
+    screen.line(f"Making {IMAGES} photo-like JPEGs …")
+    log = folder + ".log"
+    with open(log, "wb") as errors:
+        maker = processes.start([os.path.join(bin_folder, "larder_make_images"), folder, str(IMAGES)], stderr=errors)
+    while maker.poll() is None:
+        made = sum(len(files) for _, _, files in os.walk(folder))
+        screen.progress(f"{bar(made / IMAGES, 30)} {made} of {IMAGES}")
+        time.sleep(0.1)
+    screen.clear()
+    if maker.returncode:
+        raise Failed("making images failed: " + read(log))
+
+
+def read(path):
+    with open(path, errors="replace") as file:
+        return file.read().strip()
+
+
+def start_daemon(bin_folder, scratch, processes):
+    """larderd on a socket in the scratch folder, ready to serve."""
+    config, log, socket = (os.path.join(scratch, name) for name in ("larder.yaml", "larderd.log", "socket"))
+    with open(config, "w") as file:
+        file.write(CONFIG)
+    ready, ready_far = os.pipe()
+    try:
+        with open(log, "wb") as errors:
+            daemon = processes.start([os.path.join(bin_folder, "larderd"), "--config", config, "--socket", socket, "--ready-fd",
+                                      str(ready_far)], stdout=errors, stderr=errors, pass_fds=(ready_far,))
+        os.close(ready_far)
+        ready_far = -1
+        with selectors.DefaultSelector() as selector:
+            selector.register(ready, selectors.EVENT_READ)
+            if not selector.select(READY_S) or not os.read(ready, 1):
+                raise Failed("larderd did not start: " + read(log))
+    finally:
+        os.close(ready)
+        if ready_far >= 0:
+            os.close(ready_far)
+    return daemon, socket, log
+
+
+class Script:
+    """One training script: its process, how far it is, and what it reported."""
+
+    def __init__(self, number, folder, socket, scratch, processes):
+        self.name = f"script-{number}"
+        self.report = os.path.join(scratch, self.name + ".json")
+        self._errors = os.path.join(scratch, self.name + ".log")
+        self._batches = 0
+        self.share = 0.0
+        self._rest = b""
+        command = [sys.executable, os.path.join(HERE, "demo_train.py"), folder, "--epochs", str(EPOCHS), "--batch-size",
+                   str(BATCH_SIZE), "--name", self.name, "--report", self.report, "--progress"]
+        with open(self._errors, "wb") as errors:
+            self.process = processes.start(command, stdout=subprocess.PIPE, stderr=errors,
+                                           env=dict(os.environ, LARDER_SOCKET=socket, OMP_NUM_THREADS="1",
+                                                    OPENBLAS_NUM_THREADS="1"))
+
+    def read(self, screen):
+        """Takes what the script has printed; False at its end."""
+        data = os.read(self.process.stdout.fileno(), 65536)
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            self._take(line.decode(), screen)
+        return bool(data)
+
+    def _take(self, line, screen):
+        words = line.split()
+        if words[:2] == ["@", "of"]:
+            self._batches = max(1, int(words[2]))
+        elif words[:1] == ["@"]:
+            self.share = (int(words[1]) + int(words[2]) / self._batches) / EPOCHS
+        else:
+            screen.line(f"{self.name}: {line}")
+
+    def figures(self):
+        if self.process.wait():
+            raise Failed(f"{self.name} failed: {read(self._errors) or 'status %d' % self.process.returncode}")
+        with open(self.report) as file:
+            return json.load(file)
+
+
+def follow(scripts, screen):
+    """Shows what the scripts print until the last one ends."""
+    with selectors.DefaultSelector() as selector:
+        for script in scripts:
+            selector.register(script.process.stdout, selectors.EVENT_READ, script)
+        while selector.get_map():
+            for key, _ in selector.select():
+                if not key.data.read(screen):
+                    selector.unregister(key.fileobj)
+            screen.progress("   ".join(f"{s.name} {bar(s.share)} {s.share:4.0%}" for s in scripts))
+    screen.clear()
+
+
+def daemon_status(bin_folder, socket):
+    result = subprocess.run([os.path.join(bin_folder, "larder"), "status", "--json", "--socket", socket],
+                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=30)
+    if result.returncode:
+        raise Failed("larder status failed: " + result.stderr.decode(errors="replace").strip())
+    return json.loads(result.stdout)
+
+
+def table(scripts, figures, samples, screen):
+    screen.line()
+    screen.line(f"{'':10} {'samples':>9} {'images/s':>9} {'waiting':>9}")
+    for script, row in zip(scripts, figures):
+        screen.line(f"{script.name:10} {row['samples']:9,} {row['samples'] / row['seconds']:9,.0f} {row['wait_s']:7.2f} s")
+    prepared, delivered = samples["prepared"], samples["delivered"]
+    ratio = f"{prepared / delivered:.3f}" if delivered else "–"
+    screen.line()
+    screen.line(f"larderd    prepared {prepared:,}, delivered {delivered:,}: {ratio} prepared for each one delivered")
+
+
+def show(options, scratch, processes, screen):
+    folder = options.folder and os.path.abspath(options.folder)
+    if not folder:
+        folder = os.path.join(scratch, "images")
+        make_images(options.bin, folder, processes, screen)
+    daemon, socket, log = start_daemon(options.bin, scratch, processes)
+    screen.line(f"One larderd (pid {daemon.pid}), {SCRIPTS} training scripts, {EPOCHS} epochs each, batches of {BATCH_SIZE}")
+    scripts = [Script(number + 1, folder, socket, scratch, processes) for number in range(SCRIPTS)]
+    follow(scripts, screen)
+    if daemon.poll() is not None:
+        raise Failed("larderd ended: " + read(log)[-2000:])
+    figures = [script.figures() for script in scripts]
+    samples = daemon_status(options.bin, socket)["samples"]
+    processes.stop()
+    if daemon.returncode:
+        raise Failed(f"larderd ended with status {daemon.returncode}: {read(log)[-2000:]}")
+    table(scripts, figures, samples, screen)
+
+
+def interrupt(_number, _frame):
+    raise KeyboardInterrupt
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("folder", nargs="?", help="a folder with one folder a class; without it images are made")
+    parser.add_argument("--bin", default=os.path.join(HERE, "..", "..", "..", "build", "bin"), help="where larderd is")
+    options = parser.parse_args()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, interrupt)
+    screen, processes = Screen(), Processes()
+    scratch = tempfile.mkdtemp(prefix="larder-demo-")
+    status = 0
+    try:
+        show(options, scratch, processes, screen)
+    except Failed as error:
+        screen.clear()
+        print(f"demo: {error}", file=sys.stderr)
+        status = 1
+    except KeyboardInterrupt:
+        screen.clear()
+        print("demo: interrupted", file=sys.stderr)
+        status = 130
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)  # a second Ctrl-C must not leave half of it behind
+        processes.stop()
+        shutil.rmtree(scratch, ignore_errors=True)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
