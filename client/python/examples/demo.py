@@ -23,6 +23,7 @@ BATCH_SIZE = 64
 IMAGES = 600
 GRACE_S = 5
 READY_S = 60
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 CONFIG = """\
 memory:
@@ -63,14 +64,30 @@ class Screen:
 
 
 class Processes:
-    """What this program has started. None outlives stop()."""
+    """What this program has started. None outlives stop(): a signal that comes while one is being started waits until it
+    is known."""
 
     def __init__(self):
         self._started = []
+        self._starting = False
+        self._interrupted = False
+        for number in SIGNALS:
+            signal.signal(number, self._interrupt)
+
+    def _interrupt(self, _number, _frame):
+        self._interrupted = True
+        if not self._starting:
+            raise KeyboardInterrupt
 
     def start(self, command, **options):
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True, **options)
-        self._started.append(process)
+        self._starting = True
+        try:
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True, **options)
+            self._started.append(process)
+        finally:
+            self._starting = False
+        if self._interrupted:
+            raise KeyboardInterrupt
         return process
 
     def stop(self):
@@ -232,17 +249,11 @@ def show(options, scratch, processes, screen):
     table(scripts, figures, samples, screen)
 
 
-def interrupt(_number, _frame):
-    raise KeyboardInterrupt
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("folder", nargs="?", help="a folder with one folder a class; without it images are made")
     parser.add_argument("--bin", default=os.path.join(HERE, "..", "..", "..", "build", "bin"), help="where larderd is")
     options = parser.parse_args()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, interrupt)
     screen, processes = Screen(), Processes()
     scratch = tempfile.mkdtemp(prefix="larder-demo-")
     status = 0
@@ -257,7 +268,7 @@ def main():
         print("demo: interrupted", file=sys.stderr)
         status = 130
     finally:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in SIGNALS:
             signal.signal(number, signal.SIG_IGN)  # a second Ctrl-C must not leave half of it behind
         processes.stop()
         shutil.rmtree(scratch, ignore_errors=True)

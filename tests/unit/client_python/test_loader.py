@@ -1,17 +1,11 @@
 """The Loader against a fake daemon: what it yields, when an epoch ends, what it asks for and gives back."""
 
 import gc
-import unittest
 
 import fake_daemon as fake
 from support import Case, larder, main, until
 
 import numpy as np
-
-try:
-    import torch
-except ImportError:
-    torch = None
 
 
 class Epochs(Case):
@@ -156,38 +150,6 @@ class Epochs(Case):
         names = [b"class-%d" % i for i in range(7)] + [b"\xff\xfe"]
         self.daemon(classes=names, page=3)
         self.assertEqual([name.encode("utf-8", "surrogateescape") for name in self.loader().classes], names)
-
-
-@unittest.skipUnless(torch, "torch is not installed")
-class Torch(Case):
-    def test_tensors_are_channels_last(self):
-        """torch gets (B, 3, H, W) in channels-last memory and int64 labels, without a second copy."""
-        self.daemon()
-        for images, labels, indices in self.loader(output="auto", with_ids=True):
-            self.assertEqual((images.dtype, tuple(images.shape[1:])), (torch.uint8, (3, 4, 6)))
-            self.assertTrue(images.is_contiguous(memory_format=torch.channels_last))
-            self.assertEqual((labels.dtype, indices.dtype), (torch.int64, torch.int64))
-            self.check_pixels(images.permute(0, 2, 3, 1).numpy(), indices)
-
-    def test_tensors_keep_their_memory(self):
-        """A tensor kept while many others come and go keeps its values."""
-        self.daemon()
-        loader = self.loader(output="torch")
-        kept = next(iter(loader))[0][1:]
-        expected = kept.clone()
-        for _ in range(3):
-            for images, _ in loader:
-                images.zero_()
-        self.assertTrue(torch.equal(kept, expected))
-
-    def test_pinning_without_a_gpu_warns(self):
-        """pin_memory does not fail on a machine without a GPU."""
-        if torch.cuda.is_available():
-            self.skipTest("there is a GPU")
-        self.daemon()
-        with self.assertWarnsRegex(UserWarning, "pin_memory"):
-            loader = self.loader(output="torch", pin_memory=True)
-        self.assertEqual(len(list(loader)), 4)
 
 
 class ZeroCopy(Case):
