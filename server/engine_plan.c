@@ -261,7 +261,6 @@ static bool needs_pick(const struct engine *engine, const struct job *job)
 static void add_pick(struct engine *engine, uint32_t job_index, sample_id id)
 {
     struct job *job = &engine->jobs[job_index];
-    engine_sample_left(engine, job_index, id);
     uint32_t index = engine_entry_new(engine);
     engine->entries[index] = (struct entry){.state = ENTRY_WAITING, .job = job_index, .instance = ENGINE_NONE, .id = id};
     queue_append(engine, index);
@@ -289,6 +288,8 @@ void engine_plan(struct engine *engine)
         CHECK(count > 0);
         for (size_t i = 0; i < count; i++) {
             struct pick pick = engine->picks[i];
+            JOBSET_EACH(job, &pick.jobs) /* all first: an instance begun for one of them is not wanted by the others */
+                engine_sample_left(engine, job, pick.id);
             JOBSET_EACH(job, &pick.jobs)
                 add_pick(engine, job, pick.id);
             engine_settle_sample(engine, pick.id);
