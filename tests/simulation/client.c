@@ -1,0 +1,263 @@
+/* client.c: a training script as the engine sees it: it asks ahead, trains, gives back late and out of order; and it stops,
+ * breaks off, asks for nonsense or is gone. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/check.h"
+#include "common/clock.h"
+#include "tests/simulation/world_priv.h"
+
+#define CREDITS_MAX 64 /* what a session lets through in one NEXT */
+
+static uint64_t number_of(const struct world *world, const struct client *client)
+{
+    return (uint64_t)(client - world->clients);
+}
+
+static void parcels_add(struct parcels *parcels, struct parcel parcel)
+{
+    if (parcels->count == parcels->cap) {
+        parcels->cap = parcels->cap ? parcels->cap * 2 : 8;
+        parcels->items = xrealloc(parcels->items, parcels->cap, sizeof *parcels->items);
+    }
+    parcels->items[parcels->count++] = parcel;
+}
+
+static struct parcel parcels_take(struct parcels *parcels, uint32_t at)
+{
+    struct parcel parcel = parcels->items[at];
+    parcels->count--;
+    memmove(&parcels->items[at], &parcels->items[at + 1], (parcels->count - at) * sizeof *parcels->items);
+    return parcel;
+}
+
+static void send_next(struct world *world, struct client *client, uint32_t epoch, uint32_t credits)
+{
+    world_step(world, &(struct engine_event){.type = ENGINE_NEXT, .next = {.job = client->job, .epoch = epoch, .credits = credits}}, NULL);
+}
+
+static void send_release(struct world *world, struct client *client, uint64_t batch)
+{
+    client->released = batch;
+    world_step(world, &(struct engine_event){.type = ENGINE_RELEASE, .release = {.job = client->job, .batch = batch}}, NULL);
+}
+
+static void leave(struct world *world, struct client *client)
+{
+    if (client->state == CLIENT_TRAINING)
+        world_step(world, &(struct engine_event){.type = ENGINE_JOB_GONE, .job_gone = {.job = client->job}}, NULL);
+    client->state = CLIENT_DONE;
+}
+
+/* ── joining ── */
+
+/* The number by which the engine knows the pipeline; else the lowest that no job uses, taken from what it meant before. */
+static uint32_t pipeline_number(struct world *world, uint32_t pipeline)
+{
+    uint32_t idle = ENGINE_PIPELINES_MAX;
+    for (uint32_t number = ENGINE_PIPELINES_MAX; number-- > 0;) {
+        if (world->number_pipeline[number] == pipeline + 1)
+            return number;
+        if (world->number_users[number] == 0)
+            idle = number;
+    }
+    CHECK(idle < ENGINE_PIPELINES_MAX);
+    if (world->number_pipeline[idle])
+        world_step(world, &(struct engine_event){.type = ENGINE_PIPELINE_GONE, .pipeline_gone = {.pipeline = idle}}, NULL);
+    world->number_pipeline[idle] = pipeline + 1;
+    return idle;
+}
+
+static void join(struct world *world, struct client *client)
+{
+    client->state = CLIENT_JOINING;
+    client->tries++;
+    struct engine_job_desc desc;
+    struct idset *view;
+    uint32_t number = pipeline_number(world, client->plan->pipeline);
+    scenario_desc(world->scenario, client->plan, number, number_of(world, client), &desc, &view);
+    world_step(world, &(struct engine_event){.type = ENGINE_JOB_ADD, .job_add = &desc}, client->plan);
+    idset_destroy(view);
+}
+
+void client_action(struct world *world, const struct engine_action *action)
+{
+    struct client *client = &world->clients[action->client];
+    uint64_t transit_ns = latency_draw(&world->scenario->transit, &world->rng, action->client);
+    switch (action->type) {
+    case ENGINE_JOB_ADDED:
+        world->number_users[pipeline_number(world, client->plan->pipeline)]++;
+        client->state = CLIENT_TRAINING;
+        client->job = action->job;
+        client->held_max = action->job_added.held_max;
+        world_alarm(world, transit_ns, ALARM_ADMITTED, action->client, 0, 0);
+        break;
+    case ENGINE_JOB_REFUSED:
+        client->state = CLIENT_DONE;
+        if (client->tries <= client->plan->retries) {
+            client->state = CLIENT_JOINING;
+            world_alarm(world, random_below(&world->rng, CLOCK_NS_PER_S), ALARM_JOIN, action->client, 0, 0);
+        }
+        break;
+    case ENGINE_JOB_ENDED:
+        world->number_users[action->job_ended.pipeline]--;
+        break;
+    case ENGINE_JOB_ERROR:
+        world_alarm(world, transit_ns, ALARM_FAILED, action->client, 0, 0);
+        break;
+    default:
+        CHECK(action->type == ENGINE_DELIVER);
+        world_alarm(world, transit_ns, ALARM_ARRIVED, action->client, action->deliver.batch,
+                    (uint64_t)action->deliver.epoch * 2 + action->deliver.last);
+    }
+}
+
+/* ── training ── */
+
+static void release_one(struct world *world, struct client *client)
+{
+    uint32_t at = 0;
+    if (client->plan->release_order == RELEASE_NEWEST)
+        at = client->kept.count - 1;
+    else if (client->plan->release_order == RELEASE_ANY)
+        at = (uint32_t)random_below(&world->rng, client->kept.count);
+    send_release(world, client, parcels_take(&client->kept, at).batch);
+}
+
+static void release_surplus(struct world *world, struct client *client)
+{
+    uint32_t keep = client->plan->hold < client->held_max ? client->plan->hold : client->held_max - 1;
+    while (client->kept.count > keep)
+        release_one(world, client);
+}
+
+static void mischief(struct world *world, struct client *client)
+{
+    const struct client *other = &world->clients[random_below(&world->rng, world->scenario->n_clients)];
+    switch (random_below(&world->rng, 6)) {
+    case 0:
+        if (client->epoch > 0)
+            send_next(world, client, (uint32_t)random_below(&world->rng, client->epoch), 1);
+        break;
+    case 1:
+        send_next(world, client, client->epoch, CREDITS_MAX);
+        break;
+    case 2:
+        if (client->plan->epochs > 0)
+            send_next(world, client, client->plan->epochs + (uint32_t)random_below(&world->rng, 3), CREDITS_MAX);
+        break;
+    case 3:
+        send_release(world, client, client->released); /* once more */
+        break;
+    case 4:
+        send_release(world, client, UINT64_MAX - random_below(&world->rng, 3));
+        break;
+    default:
+        if (other != client && other->kept.count > 0)
+            send_release(world, client, other->kept.items[0].batch);
+    }
+}
+
+static void next_epoch(struct world *world, struct client *client)
+{
+    if (++client->epochs_run == client->plan->run_epochs) {
+        if (random_below(&world->rng, 2)) /* or it goes with batches in its hands */
+            while (client->kept.count > 0)
+                release_one(world, client);
+        leave(world, client);
+        return;
+    }
+    bool skip_one = client->plan->epochs == 0 && random_below(&world->rng, 8) == 0;
+    client->epoch += 1 + skip_one;
+    client->asked = false;
+}
+
+static void go_on(struct world *world, struct client *client);
+
+static void end_training(struct world *world, struct client *client)
+{
+    struct parcel parcel = parcels_take(&client->inbox, 0);
+    const struct client_plan *plan = client->plan;
+    client->training = client->trained = false;
+    parcels_add(&client->kept, parcel);
+    if (random_below(&world->rng, 100) < plan->mischief_percent)
+        mischief(world, client);
+    bool current = parcel.epoch == client->epoch;
+    if (current && (parcel.last || random_below(&world->rng, 100) < plan->break_percent))
+        next_epoch(world, client);
+    else if (current)
+        send_next(world, client, client->epoch, 1);
+    if (client->state == CLIENT_TRAINING)
+        go_on(world, client);
+}
+
+/* Does what there is to do now: ask for the epoch's first batches, throw away what belongs to an epoch given up, train. */
+static void go_on(struct world *world, struct client *client)
+{
+    release_surplus(world, client);
+    if (client->admitted && !client->asked) {
+        client->asked = true;
+        send_next(world, client, client->epoch, client->plan->ask);
+    }
+    while (!client->training && client->inbox.count > 0 && client->inbox.items[0].epoch < client->epoch)
+        send_release(world, client, parcels_take(&client->inbox, 0).batch);
+    if (client->training || client->inbox.count == 0)
+        return;
+    client->training = true;
+    uint64_t number = number_of(world, client);
+    world_alarm(world, latency_draw(&client->plan->train, &world->rng, number), ALARM_TRAINED, number, 0, 0);
+}
+
+void client_resume(struct world *world, struct client *client)
+{
+    client->stopped = false;
+    if (client->state != CLIENT_TRAINING)
+        return;
+    if (client->trained)
+        end_training(world, client);
+    else
+        go_on(world, client);
+}
+
+static void stop(struct world *world, struct client *client)
+{
+    client->stopped = true;
+    if (client->plan->stop_for_ns != SCENARIO_NEVER)
+        world_alarm(world, client->plan->stop_for_ns, ALARM_RESUME, number_of(world, client), 0, 0);
+}
+
+void client_alarm(struct world *world, const struct alarm *alarm)
+{
+    struct client *client = &world->clients[alarm->a];
+    if (client->state == CLIENT_DONE)
+        return;
+    switch (alarm->kind) {
+    case ALARM_JOIN:
+        join(world, client);
+        break;
+    case ALARM_ADMITTED:
+        client->admitted = true;
+        if (!client->stopped)
+            go_on(world, client);
+        break;
+    case ALARM_ARRIVED:
+        parcels_add(&client->inbox, (struct parcel){.batch = alarm->b, .epoch = (uint32_t)(alarm->c / 2), .last = alarm->c & 1});
+        if (!client->stopped)
+            go_on(world, client);
+        break;
+    case ALARM_TRAINED:
+        client->trained = true;
+        if (!client->stopped)
+            end_training(world, client);
+        break;
+    case ALARM_STOP:
+        stop(world, client);
+        break;
+    case ALARM_RESUME:
+        client_resume(world, client);
+        break;
+    default:
+        CHECK(alarm->kind == ALARM_VANISH || alarm->kind == ALARM_FAILED);
+        leave(world, client);
+    }
+}

@@ -1,0 +1,241 @@
+/* model.c: the model's front: events and actions to their books, and what the engine says of itself against them. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/check.h"
+#include "tests/simulation/model_priv.h"
+
+const char *rule_name(enum rule rule)
+{
+    static const char *const names[RULES] = {"none",     "exactly-once", "batch", "order", "credit", "held",   "slot", "bytes",
+                                             "instance", "encoded",      "task",  "job",   "bad",    "status", "stuck"};
+    return names[rule];
+}
+
+struct model *model_create(struct scenario *scenario)
+{
+    struct model *model = xcalloc(1, sizeof *model);
+    model->scenario = scenario;
+    model->compare_totals = true;
+    model->failed_step = xcalloc(scenario->n_samples, sizeof *model->failed_step);
+    model_memory_create(model);
+    for (uint32_t i = 0; i < scenario->n_datasets; i++)
+        scenario->datasets[i].users = scenario->datasets[i].dead_calls = 0;
+    return model;
+}
+
+void model_destroy(struct model *model)
+{
+    for (unsigned place = 0; place < JOBS_MAX; place++)
+        if (model->jobs[place])
+            model_job_free(model->jobs[place]);
+    model_memory_destroy(model);
+    table_free(&model->batches);
+    free(model->failed_step);
+    free(model);
+}
+
+enum rule model_broken(const struct model *model, const char **text)
+{
+    *text = model->text;
+    return model->broken;
+}
+
+void model_break(struct model *model, enum rule rule, const char *fmt, ...)
+{
+    if (model->broken != RULE_NONE)
+        return; /* the first one tells most */
+    model->broken = rule;
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(model->text, sizeof model->text, fmt, args);
+    va_end(args);
+}
+
+void model_compare_totals(struct model *model, bool compare)
+{
+    model->compare_totals = compare;
+}
+
+void model_event(struct model *model, const struct engine_event *event, const struct client_plan *plan)
+{
+    model->step++;
+    model->beyond_end = event->type == ENGINE_NEXT && model->jobs[event->next.job]->plan->epochs &&
+                        event->next.epoch >= model->jobs[event->next.job]->plan->epochs;
+    switch (event->type) {
+    case ENGINE_JOB_ADD:
+        model->adding = plan;
+        model->adding_number = event->job_add->pipeline;
+        model->adding_client = event->job_add->client;
+        model->scenario->datasets[plan->dataset].users++; /* until it is refused, or has ended */
+        break;
+    case ENGINE_JOB_GONE:
+        model_on_gone(model, event->job_gone.job);
+        break;
+    case ENGINE_NEXT:
+        model_on_next(model, event);
+        break;
+    case ENGINE_RELEASE:
+        model_on_release(model, event);
+        break;
+    case ENGINE_LOADED:
+        model_on_loaded(model, event);
+        break;
+    case ENGINE_PREPARED:
+        model_on_prepared(model, event);
+        break;
+    case ENGINE_DRAIN:
+        model->draining = true;
+        break;
+    case ENGINE_PIPELINE_GONE:
+        CHECK(model->number_users[event->pipeline_gone.pipeline] == 0);
+        model->number_meaning[event->pipeline_gone.pipeline] = 0;
+        break;
+    case ENGINE_TICK:
+        break;
+    }
+}
+
+void model_action(struct model *model, const struct engine_action *action)
+{
+    switch (action->type) {
+    case ENGINE_JOB_ADDED:
+    case ENGINE_JOB_REFUSED:
+        model_on_answer(model, action);
+        break;
+    case ENGINE_LOAD:
+        model_on_load(model, action);
+        break;
+    case ENGINE_PREPARE:
+        model_on_prepare(model, action);
+        break;
+    case ENGINE_DROP_ENCODED:
+        model_on_drop(model, action);
+        break;
+    case ENGINE_DELIVER:
+        model_on_deliver(model, action);
+        break;
+    case ENGINE_JOB_ERROR:
+        model_on_error(model, action);
+        break;
+    case ENGINE_JOB_ENDED:
+        model_on_ended(model, action);
+        break;
+    default:
+        model_break(model, RULE_TASK, "action of unknown type %d", (int)action->type);
+    }
+}
+
+static void expect(struct model *model, const char *what, uint64_t engine_says, uint64_t books_say)
+{
+    if (engine_says != books_say)
+        model_break(model, RULE_STATUS, "%s: the engine says %llu, the books %llu", what, (unsigned long long)engine_says,
+                    (unsigned long long)books_say);
+}
+
+static void compare_totals(struct model *model, const struct engine *engine)
+{
+    struct engine_totals totals;
+    engine_totals(engine, &totals);
+    uint64_t quota = 0;
+    for (unsigned place = 0; place < JOBS_MAX; place++)
+        quota += model->jobs[place] ? model->jobs[place]->quota_bytes : 0;
+    const struct engine_config *config = &model->scenario->config;
+    if (quota > config->arena_bytes)
+        model_break(model, RULE_JOB, "quotas of %llu bytes promised, the arena has %llu", (unsigned long long)quota,
+                    (unsigned long long)config->arena_bytes);
+    expect(model, "jobs", totals.jobs, model->n_jobs);
+    expect(model, "arena_quota_bytes", totals.arena_quota_bytes, quota);
+    expect(model, "loads_inflight", totals.loads_inflight, model->n_loading);
+    expect(model, "prepares_inflight", totals.prepares_inflight, model->n_tasks);
+    expect(model, "encoded_used_bytes", totals.encoded_used_bytes, model->encoded_bytes);
+    expect(model, "samples_loaded", totals.samples_loaded, model->loaded);
+    expect(model, "loaded_bytes", totals.loaded_bytes, model->loaded_bytes);
+    expect(model, "instances_prepared", totals.instances_prepared, model->prepared);
+    expect(model, "samples_delivered", totals.samples_delivered, model->delivered);
+    expect(model, "unknown_releases", totals.unknown_releases, model->unknown_releases);
+    if (totals.arena_used_bytes > config->arena_bytes || totals.arena_pinned_bytes > totals.arena_used_bytes)
+        model_break(model, RULE_STATUS, "%llu bytes of the arena pinned, %llu used, %llu there",
+                    (unsigned long long)totals.arena_pinned_bytes, (unsigned long long)totals.arena_used_bytes,
+                    (unsigned long long)config->arena_bytes);
+}
+
+static void compare_status(struct model *model, const struct engine_job_status *status, uint64_t now_ns)
+{
+    const struct job_book *job = status->job < JOBS_MAX ? model->jobs[status->job] : NULL;
+    if (job == NULL) {
+        model_break(model, RULE_STATUS, "status of job %u, which does not exist", status->job);
+        return;
+    }
+    const struct client_plan *plan = job->plan;
+    uint64_t slots_held = 0;
+    for (uint32_t i = 0; i < job->n_held; i++)
+        slots_held += job->held[i].count;
+    expect(model, "status.client", status->client, job->client);
+    expect(model, "status.view_samples", status->view_samples, plan->n_view);
+    expect(model, "status.quota_bytes", status->quota_bytes, job->quota_bytes);
+    expect(model, "status.samples_delivered", status->samples_delivered, job->delivered);
+    expect(model, "status.batches_delivered", status->batches_delivered, job->batches);
+    expect(model, "status.leased_batches", status->leased_batches, job->n_held);
+    expect(model, "status.started", status->started, job->started);
+    if (job->started && !job->failed) {
+        expect(model, "status.epoch", status->epoch, job->epoch);
+        expect(model, "status.epoch_delivered", status->epoch_delivered, job->book.delivered);
+        if (status->credits > job->credits)
+            expect(model, "status.credits", status->credits, job->credits);
+        if (job->book.last && !plan->drop_last)
+            expect(model, "status.remaining", status->remaining, 0);
+    }
+    if (strcmp(status->name, plan->name) != 0 || status->batch_size != plan->batch_size || status->epochs != plan->epochs)
+        model_break(model, RULE_STATUS, "status of job %u is another job's", status->job);
+    if (status->remaining > plan->n_view || status->held_slots < slots_held ||
+        status->held_slots * model->scenario->slot_bytes[plan->pipeline] > status->quota_bytes)
+        model_break(model, RULE_STATUS, "job %u: %llu of %u samples remaining, %llu slots held, %llu of them by the client, quota %llu bytes",
+                    status->job, (unsigned long long)status->remaining, plan->n_view, (unsigned long long)status->held_slots,
+                    (unsigned long long)slots_held, (unsigned long long)status->quota_bytes);
+    if (!(status->wait_s >= 0 && status->wait_s <= (double)now_ns * 1e-9 + 1e-6))
+        model_break(model, RULE_STATUS, "job %u has waited %g s at %g s", status->job, status->wait_s, (double)now_ns * 1e-9);
+    /* A whole epoch's bad samples are known from what is missing; a substitute that failed too is counted beside it. */
+    bool exact = plan->bad_policy == BAD_SKIP && !plan->drop_last && job->abandoned == 0 && (job->book.last || !job->started);
+    if (status->bad_samples < job->missing || (exact && status->bad_samples != job->missing))
+        expect(model, "status.bad_samples", status->bad_samples, job->missing);
+}
+
+static void compare_statuses(struct model *model, const struct engine *engine, uint64_t now_ns)
+{
+    static struct engine_job_status rows[JOBS_MAX];
+    size_t count = engine_job_statuses(engine, now_ns, rows, JOBS_MAX);
+    expect(model, "statuses", count, model->n_jobs);
+    for (size_t i = 0; i < count && model->broken == RULE_NONE; i++)
+        compare_status(model, &rows[i], now_ns);
+}
+
+void model_settle(struct model *model, const struct engine *engine, uint64_t now_ns, bool statuses)
+{
+    if (model->adding)
+        model_break(model, RULE_JOB, "JOB_ADD of '%s' was not answered", model->adding->name);
+    for (uint32_t i = 0; i < model->scenario->n_datasets; i++)
+        if (model->scenario->datasets[i].dead_calls)
+            model_break(model, RULE_JOB, "dataset %u was asked for a sample's size when no job used it any more", i);
+    if (!model->compare_totals)
+        return;
+    compare_totals(model, engine);
+    if (statuses)
+        compare_statuses(model, engine, now_ns);
+}
+
+void model_finish(struct model *model, const struct engine *engine)
+{
+    for (unsigned place = 0; place < JOBS_MAX; place++)
+        if (model->jobs[place])
+            model_break(model, RULE_JOB, "job %u ('%s') never ended", place, model->jobs[place]->plan->name);
+    if (model->n_tasks || model->n_loading)
+        model_break(model, RULE_TASK, "%u loads and %u prepares are still out", model->n_loading, model->n_tasks);
+    struct engine_totals totals;
+    engine_totals(engine, &totals);
+    if (model->compare_totals && (totals.arena_pinned_bytes || totals.arena_quota_bytes))
+        model_break(model, RULE_STATUS, "nobody is left, but %llu bytes are pinned and %llu promised",
+                    (unsigned long long)totals.arena_pinned_bytes, (unsigned long long)totals.arena_quota_bytes);
+}

@@ -1,0 +1,65 @@
+/* model.h: what must be so, in the simulator's own plain books: who holds which batch, what lies where in the arena, which
+ * encoded bytes are in memory, what each job has had. It knows nothing of the engine's insides: it sees the events that go
+ * in and the actions that come out, and says which rule the first wrong one breaks. */
+#ifndef LARDER_SIMULATION_MODEL_H
+#define LARDER_SIMULATION_MODEL_H
+
+#include "server/engine.h"
+#include "tests/simulation/scenario.h"
+
+struct model;
+
+/* The rules, as a violation names them. */
+enum rule {
+    RULE_NONE,
+    RULE_EXACTLY_ONCE, /* every sample of the view once an epoch, but for bad ones */
+    RULE_BATCH,        /* sizes, numbers and order of batches, LAST */
+    RULE_ORDER,        /* `strict` and `none` */
+    RULE_CREDIT,       /* no more batches than asked for, none of another epoch */
+    RULE_HELD,         /* no more batches out than held_max, no more bytes than the quota */
+    RULE_SLOT,         /* ranges of the arena: inside, never two owners */
+    RULE_BYTES,        /* what is delivered lies where the entry says, until it is released */
+    RULE_INSTANCE,     /* no instance twice to one job, none made twice */
+    RULE_ENCODED,      /* budget and life of encoded bytes */
+    RULE_TASK,         /* LOAD and PREPARE: limits, and that they make sense */
+    RULE_JOB,          /* registration, errors, the end of jobs */
+    RULE_BAD,          /* bad samples and policies */
+    RULE_STATUS,       /* what the engine says about itself */
+    RULE_STUCK,        /* no progress although somebody waits */
+    RULES
+};
+const char *rule_name(enum rule rule);
+
+/* The scenario is borrowed; of it only the counts in its datasets change. */
+struct model *model_create(struct scenario *scenario);
+void model_destroy(struct model *model);
+
+/* model_broken: the first rule that was broken, with a text that the model owns. */
+enum rule model_broken(const struct model *model, const char **text);
+void model_break(struct model *model, enum rule rule, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/* model_make_handle gives what LOADED hands in: the model's, freed with it. */
+void *model_make_handle(struct model *model, sample_id id);
+
+/* Before a step: what happens. `plan` with JOB_ADD only. */
+void model_event(struct model *model, const struct engine_event *event, const struct client_plan *plan);
+/* For each action of the step, in order. */
+void model_action(struct model *model, const struct engine_action *action);
+/* After a step: the actions were complete, and totals agree; `statuses`: those of all jobs agree as well (slower). */
+void model_settle(struct model *model, const struct engine *engine, uint64_t now_ns, bool statuses);
+/* At the very end, all clients gone and nothing under way: nothing may be left. */
+void model_finish(struct model *model, const struct engine *engine);
+
+/* model_compare_totals(false): leave the engine's own figures alone, so that a sabotage is found by the rule it breaks. */
+void model_compare_totals(struct model *model, bool compare);
+/* What sabotage looks for. */
+/* model_steady_plan: the plan of a running job whose client neither vanishes nor breaks an epoch off; NULL for others. */
+const struct client_plan *model_steady_plan(const struct model *model, uint32_t job);
+/* model_held_slot finds a slot that a client holds; false when there is none. */
+bool model_held_slot(const struct model *model, uint64_t *offset);
+/* model_other_held finds a batch that the job's client holds beside this one. */
+bool model_other_held(const struct model *model, uint32_t job, uint64_t batch, uint64_t *other);
+/* model_busy_handle finds the encoded bytes of a running PREPARE, or NULL. */
+void *model_busy_handle(const struct model *model);
+
+#endif

@@ -1,0 +1,215 @@
+/* model_epochs.c: what a job asks for, gets and gives back. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/check.h"
+#include "tests/simulation/model_priv.h"
+#include "tests/simulation/solo.h"
+
+static void begin_epoch(struct model *model, struct job_book *job, uint32_t epoch)
+{
+    if (job->started && !job->book.last)
+        job->abandoned++;
+    uint64_t begun_step = job->book.begun_step;
+    if (job->started && !job->book.last)
+        begun_step = model->step;
+    job->started = true;
+    job->epoch = epoch;
+    job->credits = 0;
+    memset(job->book.times, 0, model->scenario->n_samples * sizeof *job->book.times);
+    job->book = (struct epoch_book){.begun_step = begun_step, .times = job->book.times};
+    free(job->strict_order);
+    job->strict_order = NULL;
+    if (job->plan->shuffle == SHUFFLE_NONE)
+        job->book.order = job->plan->order;
+    else if (job->plan->shuffle == SHUFFLE_STRICT)
+        job->book.order = job->strict_order = solo_order(model->scenario, job->plan, epoch);
+}
+
+void model_on_next(struct model *model, const struct engine_event *event)
+{
+    struct job_book *job = model->jobs[event->next.job];
+    uint32_t epoch = event->next.epoch;
+    if (job->failed || (job->plan->epochs && epoch >= job->plan->epochs))
+        return;
+    if (!job->started || epoch > job->epoch)
+        begin_epoch(model, job, epoch);
+    if (epoch == job->epoch && !job->book.last)
+        job->credits += event->next.credits;
+}
+
+static void let_go(struct model *model, struct job_book *job, struct held_batch *held)
+{
+    for (uint32_t i = 0; i < held->count; i++) {
+        struct made *made = held->made[i];
+        if (made->state != MADE_DONE || model_made_at(model, made->offset, made->bytes) != made)
+            model_break(model, RULE_BYTES, "at its RELEASE the slot of sample %u holds something else", made->id);
+        made->held--;
+        job->held_bytes -= made->bytes;
+    }
+    free(held->made);
+    *held = job->held[--job->n_held];
+}
+
+void model_on_release(struct model *model, const struct engine_event *event)
+{
+    struct job_book *job = model->jobs[event->release.job];
+    for (uint32_t i = 0; i < job->n_held; i++) {
+        if (job->held[i].batch == event->release.batch) {
+            let_go(model, job, &job->held[i]);
+            return;
+        }
+    }
+    model->unknown_releases++;
+}
+
+/* ── delivery ── */
+
+static bool check_batch(struct model *model, const struct job_book *job, const struct engine_action *action)
+{
+    const struct client_plan *plan = job->plan;
+    uint32_t count = action->deliver.count;
+    uint64_t *seen = table_at(&model->batches, (uint64_t)job->serial << 40 | action->deliver.batch);
+    if ((*seen)++)
+        model_break(model, RULE_BATCH, "job %u gets batch %llu twice", action->job, (unsigned long long)action->deliver.batch);
+    if (action->deliver.epoch != job->epoch || job->credits == 0 || job->book.last)
+        model_break(model, RULE_CREDIT, "job %u gets a batch of epoch %u; it is in epoch %u%s with %llu credits", action->job,
+                    action->deliver.epoch, job->epoch, job->book.last ? ", which is over," : "", (unsigned long long)job->credits);
+    if (job->n_held >= job->held_max)
+        model_break(model, RULE_HELD, "job %u gets a batch while it holds %u of at most %u", action->job, job->n_held, job->held_max);
+    if (action->deliver.index != job->book.batches)
+        model_break(model, RULE_BATCH, "job %u gets batch %u of epoch %u, due is %u", action->job, action->deliver.index, job->epoch,
+                    job->book.batches);
+    if (job->book.batches >= (job->n_batches ? job->n_batches : 1))
+        model_break(model, RULE_BATCH, "job %u gets more than the %u batches of an epoch", action->job, job->n_batches);
+    bool short_allowed = action->deliver.last && (!plan->drop_last || count == 0);
+    if (count > plan->batch_size || (count < plan->batch_size && !short_allowed))
+        model_break(model, RULE_BATCH, "job %u gets %u samples in a batch%s of %u", action->job, count,
+                    action->deliver.last ? ", the last," : "", plan->batch_size);
+    return model->broken == RULE_NONE;
+}
+
+/* Moves through the order that is due to `id`; what is passed over must be bad. */
+static void check_order(struct model *model, struct job_book *job, uint32_t place, sample_id id)
+{
+    struct epoch_book *book = &job->book;
+    if (book->order == NULL || book->order_over)
+        return;
+    while (book->due < job->plan->n_view && book->order[book->due] != id) {
+        if (!model_excused(model, job, book->order[book->due])) {
+            model_break(model, RULE_ORDER, "job %u gets sample %u of epoch %u, due is %u", place, id, job->epoch, book->order[book->due]);
+            return;
+        }
+        book->order_over |= job->plan->bad_policy == BAD_REPLACE;
+        if (book->order_over)
+            return;
+        book->due++;
+    }
+    book->due++;
+}
+
+static void check_sample(struct model *model, struct job_book *job, uint32_t place, sample_id id)
+{
+    if (id >= model->scenario->n_samples || !job->in_view[id]) {
+        model_break(model, RULE_EXACTLY_ONCE, "job %u gets sample %u, which is not in its view", place, id);
+        return;
+    }
+    check_order(model, job, place, id);
+    job->book.delivered++;
+    if (job->book.times[id]++ == 0) {
+        job->book.distinct++;
+        return;
+    }
+    uint32_t again = job->book.delivered - job->book.distinct, excused = 0;
+    if (job->plan->bad_policy == BAD_REPLACE) /* a substitute takes the place of one that failed */
+        for (uint32_t i = 0; i < job->plan->n_view; i++)
+            excused += model_excused(model, job, job->plan->view[i]);
+    if (again > excused)
+        model_break(model, RULE_EXACTLY_ONCE, "job %u gets sample %u again in epoch %u", place, id, job->epoch);
+}
+
+static struct made *check_entry(struct model *model, struct job_book *job, uint32_t place, const struct engine_entry *entry)
+{
+    struct made *made = model_made_at(model, entry->offset, entry->bytes);
+    if (made == NULL || made->state != MADE_DONE || made->id != entry->id || made->pipeline != job->plan->pipeline) {
+        model_break(model, RULE_BYTES, "job %u gets sample %u from %llu+%llu, where there is %s", place, entry->id,
+                    (unsigned long long)entry->offset, (unsigned long long)entry->bytes,
+                    made == NULL                ? "nothing"
+                    : made->state != MADE_DONE  ? "one being prepared"
+                    : made->id != entry->id     ? "another sample"
+                                                : "what another pipeline made");
+        return NULL;
+    }
+    uint64_t *had = table_at(&model->had, (uint64_t)job->serial << 32 | made->serial);
+    if ((*had)++)
+        model_break(model, RULE_INSTANCE, "job %u gets instance %llu of sample %u twice", place, (unsigned long long)made->instance, made->id);
+    check_sample(model, job, place, entry->id);
+    return made;
+}
+
+/* What must have come when LAST has come. */
+static void check_epoch(struct model *model, struct job_book *job, uint32_t place)
+{
+    const struct client_plan *plan = job->plan;
+    const struct epoch_book *book = &job->book;
+    uint32_t missing = 0, excused = 0;
+    for (uint32_t i = 0; i < plan->n_view; i++) {
+        if (book->times[plan->view[i]])
+            continue;
+        missing++;
+        excused += model_excused(model, job, plan->view[i]);
+    }
+    uint32_t due = plan->n_view;
+    if (plan->bad_policy == BAD_SKIP)
+        due -= excused;
+    if (plan->drop_last) /* bad ones among those that were dropped may never have been tried */
+        due -= due % plan->batch_size;
+    bool enough = plan->drop_last && plan->bad_policy == BAD_SKIP
+                      ? book->delivered % plan->batch_size == 0 && book->delivered >= due && book->delivered <= plan->n_view
+                      : book->delivered == due;
+    if (!enough)
+        model_break(model, RULE_EXACTLY_ONCE, "job %u got %u samples in epoch %u, %u of %u are missing, %u of them bad", place,
+                    book->delivered, job->epoch, missing, plan->n_view, excused);
+    if (plan->bad_policy == BAD_ERROR && missing && !plan->drop_last)
+        model_break(model, RULE_BAD, "job %u ended epoch %u without %u samples, which its policy forbids", place, job->epoch, missing);
+    if (missing == 0 && book->batches != job->n_batches && job->n_batches)
+        model_break(model, RULE_BATCH, "job %u got %u batches in epoch %u, not %u", place, book->batches, job->epoch, job->n_batches);
+    if (!plan->drop_last)
+        job->missing += missing;
+}
+
+void model_on_deliver(struct model *model, const struct engine_action *action)
+{
+    struct job_book *job = action->job < JOBS_MAX ? model->jobs[action->job] : NULL;
+    if (job == NULL || job->gone || job->failed || !job->started || action->client != job->client) {
+        model_break(model, RULE_JOB, "a batch for job %u, which is not running", action->job);
+        return;
+    }
+    if (!check_batch(model, job, action))
+        return;
+    struct held_batch held = {.batch = action->deliver.batch, .made = calloc(action->deliver.count + 1, sizeof *held.made)};
+    for (uint32_t i = 0; i < action->deliver.count; i++) {
+        struct made *made = check_entry(model, job, action->job, &action->deliver.entries[i]);
+        if (made == NULL)
+            break;
+        made->held++;
+        job->held_bytes += made->bytes;
+        held.made[held.count++] = made;
+    }
+    if (job->held_bytes > job->quota_bytes)
+        model_break(model, RULE_HELD, "job %u holds %llu bytes, its quota is %llu", action->job, (unsigned long long)job->held_bytes,
+                    (unsigned long long)job->quota_bytes);
+    job->held = xrealloc(job->held, job->n_held + 1, sizeof *job->held);
+    job->held[job->n_held++] = held;
+    job->delivered += action->deliver.count;
+    job->batches++;
+    model->delivered += action->deliver.count;
+    job->book.batches++;
+    job->credits--;
+    if (!action->deliver.last)
+        return;
+    job->book.last = true;
+    job->credits = 0;
+    check_epoch(model, job, action->job);
+    job->book.begun_step = model->step;
+}

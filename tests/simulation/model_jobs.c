@@ -1,0 +1,198 @@
+/* model_jobs.c: jobs come, fail and go. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cache/extent.h"
+#include "tests/simulation/model_priv.h"
+
+void model_job_free(struct job_book *job)
+{
+    for (uint32_t i = 0; i < job->n_held; i++)
+        free(job->held[i].made);
+    free(job->held);
+    free(job->book.times);
+    free(job->strict_order);
+    free(job->in_view);
+    free(job);
+}
+
+static bool name_taken(const struct model *model, const char *name)
+{
+    for (unsigned place = 0; place < JOBS_MAX; place++)
+        if (model->jobs[place] && strcmp(model->jobs[place]->plan->name, name) == 0)
+            return true;
+    return false;
+}
+
+static uint64_t promised(const struct model *model)
+{
+    uint64_t sum = 0;
+    for (unsigned place = 0; place < JOBS_MAX; place++)
+        sum += model->jobs[place] ? model->jobs[place]->quota_bytes : 0;
+    return sum;
+}
+
+static void check_refusal(struct model *model, const struct client_plan *plan, const struct error *error)
+{
+    /* At the least two batches must fit: one being made, one at the client. */
+    const struct engine_config *config = &model->scenario->config;
+    uint64_t batch = plan->batch_size < plan->n_view ? plan->batch_size : plan->n_view;
+    uint64_t least = 2 * batch * extent_round(model->scenario->slot_bytes[plan->pipeline]);
+    uint64_t room = config->arena_bytes / EXTENT_ALIGN * EXTENT_ALIGN - promised(model);
+    bool full = least > room || (config->job_quota_bytes && least > config->job_quota_bytes);
+    bool right = model->draining || (error->code == LARDER_EBUSY && name_taken(model, plan->name)) ||
+                 (error->code == LARDER_EINVAL && (plan->invalid || plan->n_view == 0)) ||
+                 (error->code == LARDER_EQUOTA && full) || (error->code == LARDER_ELIMIT && model->n_jobs == JOBS_MAX);
+    if (!right)
+        model_break(model, RULE_JOB, "job '%s' was refused without reason: %s: %s", plan->name, larder_err_name(error->code), error->text);
+    if (error->code == 0 || error->text[0] == '\0')
+        model_break(model, RULE_JOB, "the refusal of job '%s' says nothing", plan->name);
+}
+
+static void check_addition(struct model *model, const struct client_plan *plan, const struct engine_action *action)
+{
+    if (plan->invalid || model->draining || name_taken(model, plan->name))
+        model_break(model, RULE_JOB, "job '%s' should have been refused", plan->name);
+    uint32_t whole = plan->n_view / plan->batch_size, rest = plan->n_view % plan->batch_size;
+    uint32_t n_batches = whole + (rest && !plan->drop_last);
+    if (action->job_added.n_batches != n_batches)
+        model_break(model, RULE_BATCH, "job '%s' has %u batches an epoch, the engine says %u", plan->name, n_batches,
+                    action->job_added.n_batches);
+    if (action->job_added.held_max == 0)
+        model_break(model, RULE_JOB, "job '%s' may hold no batch", plan->name);
+    const struct engine_config *config = &model->scenario->config;
+    uint64_t most = config->job_quota_bytes && config->job_quota_bytes < plan->quota_bytes ? config->job_quota_bytes : plan->quota_bytes;
+    if (action->job_added.quota_bytes > most)
+        model_break(model, RULE_JOB, "job '%s' got a quota of %llu bytes, it may have %llu", plan->name,
+                    (unsigned long long)action->job_added.quota_bytes, (unsigned long long)most);
+}
+
+static void book_job(struct model *model, const struct client_plan *plan, const struct engine_action *action)
+{
+    const struct scenario *sc = model->scenario;
+    struct job_book *job = calloc(1, sizeof *job);
+    *job = (struct job_book){
+        .serial = model->job_serials++,
+        .plan = plan,
+        .client = action->client,
+        .n_batches = action->job_added.n_batches,
+        .held_max = action->job_added.held_max,
+        .quota_bytes = action->job_added.quota_bytes,
+        .book = {.begun_step = model->step, .times = calloc(sc->n_samples, sizeof *job->book.times)},
+        .in_view = calloc(sc->n_samples, sizeof *job->in_view),
+    };
+    for (uint32_t i = 0; i < plan->n_view; i++)
+        job->in_view[plan->view[i]] = true;
+    model->jobs[action->job] = job;
+    model->n_jobs++;
+    uint32_t number = model->adding_number;
+    model->number_users[number]++;
+    if (model->number_meaning[number] == 0) {
+        model->number_pipeline[number] = plan->pipeline;
+        model->number_meaning[number] = ++model->meanings;
+    }
+}
+
+void model_on_answer(struct model *model, const struct engine_action *action)
+{
+    const struct client_plan *plan = model->adding;
+    model->adding = NULL;
+    if (plan == NULL || action->client != model->adding_client) {
+        model_break(model, RULE_JOB, "a registration of client %llu is answered that was not asked for", (unsigned long long)action->client);
+        return;
+    }
+    if (action->type == ENGINE_JOB_REFUSED) {
+        check_refusal(model, plan, &action->error.error);
+        model->scenario->datasets[plan->dataset].users--;
+        return;
+    }
+    if (action->job >= JOBS_MAX || model->jobs[action->job]) {
+        model_break(model, RULE_JOB, "job '%s' is put into place %u, which is not free", plan->name, action->job);
+        return;
+    }
+    check_addition(model, plan, action);
+    book_job(model, plan, action);
+}
+
+void model_on_gone(struct model *model, uint32_t place)
+{
+    struct job_book *job = model->jobs[place];
+    job->gone = true;
+    for (uint32_t i = 0; i < job->n_held; i++) {
+        for (uint32_t k = 0; k < job->held[i].count; k++)
+            job->held[i].made[k]->held--;
+        free(job->held[i].made);
+    }
+    job->n_held = 0;
+}
+
+void model_on_ended(struct model *model, const struct engine_action *action)
+{
+    struct job_book *job = action->job < JOBS_MAX ? model->jobs[action->job] : NULL;
+    if (job == NULL || !job->gone || action->client != job->client) {
+        model_break(model, RULE_JOB, "job %u ends %s", action->job, job ? "while its client is there" : "that does not exist");
+        return;
+    }
+    uint32_t number = action->job_ended.pipeline;
+    if (number >= ENGINE_PIPELINES_MAX || model->number_users[number] == 0 || model->number_pipeline[number] != job->plan->pipeline ||
+        action->job_ended.dataset != &model->scenario->datasets[job->plan->dataset]) {
+        model_break(model, RULE_JOB, "job %u ends with another job's dataset or pipeline", action->job);
+        return;
+    }
+    model->number_users[number]--;
+    model->scenario->datasets[job->plan->dataset].users--;
+    model->jobs[action->job] = NULL;
+    model->n_jobs--;
+    model_job_free(job);
+}
+
+bool model_excused(const struct model *model, const struct job_book *job, sample_id id)
+{
+    const struct scenario *sc = model->scenario;
+    return model->failed_step[id] >= job->book.begun_step || sc->samples[id].bytes > sc->config.encoded_bytes;
+}
+
+/* Policy `error` fails with the first bad sample; `replace` only when so many are bad that no substitute is found. */
+void model_on_error(struct model *model, const struct engine_action *action)
+{
+    struct job_book *job = action->job < JOBS_MAX ? model->jobs[action->job] : NULL;
+    if (job == NULL || job->gone || job->failed || action->client != job->client) {
+        model_break(model, RULE_JOB, "JOB_ERROR for job %u, which %s", action->job, job && job->failed ? "has failed" : "is not running");
+        return;
+    }
+    const struct error *error = &action->error.error;
+    if (error->code == 0 || error->text[0] == '\0')
+        model_break(model, RULE_BAD, "the error of job %u says nothing", action->job);
+    if (model->beyond_end && error->code == LARDER_EINVAL)
+        return;
+    job->failed = true;
+    uint32_t excused = 0;
+    for (uint32_t i = 0; i < job->plan->n_view; i++)
+        excused += model_excused(model, job, job->plan->view[i]);
+    bool right = (job->plan->bad_policy == BAD_ERROR && excused) || (job->plan->bad_policy == BAD_REPLACE && excused >= (job->plan->n_view + 2) / 3);
+    if (!right)
+        model_break(model, RULE_BAD, "job %u failed, but only %u of its %u samples are bad: %s", action->job, excused, job->plan->n_view,
+                    error->text);
+    if (action->error.id >= model->scenario->n_samples || !model_excused(model, job, action->error.id))
+        model_break(model, RULE_BAD, "job %u failed over sample %u, which is not bad", action->job, action->error.id);
+}
+
+const struct client_plan *model_steady_plan(const struct model *model, uint32_t place)
+{
+    const struct job_book *job = place < JOBS_MAX ? model->jobs[place] : NULL;
+    bool steady = job && !job->gone && !job->failed && job->plan->vanish_ns == SCENARIO_NEVER && job->plan->break_percent == 0 &&
+                  job->plan->mischief_percent == 0;
+    return steady ? job->plan : NULL;
+}
+
+bool model_other_held(const struct model *model, uint32_t place, uint64_t batch, uint64_t *other)
+{
+    const struct job_book *job = model->jobs[place];
+    for (uint32_t i = 0; job && i < job->n_held; i++) {
+        if (job->held[i].batch != batch && job->held[i].count) {
+            *other = job->held[i].batch;
+            return true;
+        }
+    }
+    return false;
+}

@@ -1,0 +1,282 @@
+/* model_memory.c: the arena as a list of tagged ranges, and the encoded bytes as a list of handles. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/check.h"
+#include "tests/simulation/model_priv.h"
+
+void model_memory_create(struct model *model)
+{
+    const struct scenario *sc = model->scenario;
+    model->loading = xcalloc(sc->n_samples, sizeof *model->loading);
+    model->ready = xcalloc(sc->n_samples, sizeof *model->ready);
+    model->tasks = xcalloc(sc->config.inflight_prepares + 1, sizeof *model->tasks);
+}
+
+void model_memory_destroy(struct model *model)
+{
+    for (size_t i = 0; i < model->n_made; i++)
+        free(model->all_made[i]);
+    for (size_t i = 0; i < model->n_handles; i++)
+        free(model->handles[i]);
+    free(model->all_made);
+    free(model->arena);
+    free(model->handles);
+    free(model->loading);
+    free(model->ready);
+    free(model->tasks);
+    table_free(&model->instances);
+    table_free(&model->had);
+}
+
+/* ── the arena ── */
+
+/* The first range that ends behind `offset`. */
+static size_t arena_find(const struct model *model, uint64_t offset)
+{
+    size_t low = 0, high = model->n_arena;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (model->arena[middle]->offset + model->arena[middle]->bytes > offset)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+struct made *model_made_at(const struct model *model, uint64_t offset, uint64_t bytes)
+{
+    size_t at = arena_find(model, offset);
+    if (at == model->n_arena || model->arena[at]->offset != offset || model->arena[at]->bytes != bytes)
+        return NULL;
+    return model->arena[at];
+}
+
+static void arena_remove(struct model *model, size_t first, size_t end)
+{
+    for (size_t i = first; i < end; i++)
+        model->arena[i]->state = MADE_OVER;
+    memmove(&model->arena[first], &model->arena[end], (model->n_arena - end) * sizeof *model->arena);
+    model->n_arena -= end - first;
+}
+
+/* Writes a tag over whatever lay in its range, all of which must have been nobody's. */
+static void arena_write(struct model *model, struct made *made)
+{
+    size_t first = arena_find(model, made->offset), end = first;
+    for (; end < model->n_arena && model->arena[end]->offset < made->offset + made->bytes; end++) {
+        const struct made *old = model->arena[end];
+        if (old->state == MADE_RUNNING || old->held)
+            model_break(model, RULE_SLOT, "slot %llu+%llu of sample %u is written over that of sample %u, which is %s",
+                        (unsigned long long)made->offset, (unsigned long long)made->bytes, made->id, old->id,
+                        old->held ? "held by a client" : "being prepared");
+    }
+    arena_remove(model, first, end);
+    if (model->n_arena == model->cap_arena) {
+        model->cap_arena = model->cap_arena ? model->cap_arena * 2 : 64;
+        model->arena = xrealloc(model->arena, model->cap_arena, sizeof *model->arena);
+    }
+    memmove(&model->arena[first + 1], &model->arena[first], (model->n_arena - first) * sizeof *model->arena);
+    model->arena[first] = made;
+    model->n_arena++;
+}
+
+static struct made *made_new(struct model *model)
+{
+    if (model->n_made == model->cap_made) {
+        model->cap_made = model->cap_made ? model->cap_made * 2 : 64;
+        model->all_made = xrealloc(model->all_made, model->cap_made, sizeof *model->all_made);
+    }
+    struct made *made = xcalloc(1, sizeof *made);
+    made->serial = model->n_made;
+    model->all_made[model->n_made++] = made;
+    return made;
+}
+
+/* ── encoded bytes ── */
+
+void *model_make_handle(struct model *model, sample_id id)
+{
+    if (model->n_handles == model->cap_handles) {
+        model->cap_handles = model->cap_handles ? model->cap_handles * 2 : 64;
+        model->handles = xrealloc(model->handles, model->cap_handles, sizeof *model->handles);
+    }
+    struct handle *handle = xcalloc(1, sizeof *handle);
+    *handle = (struct handle){.id = id, .bytes = model->scenario->samples[id].bytes};
+    model->handles[model->n_handles++] = handle;
+    return handle;
+}
+
+void model_on_loaded(struct model *model, const struct engine_event *event)
+{
+    sample_id id = event->loaded.id;
+    CHECK(model->loading[id]);
+    model->loading[id] = false;
+    model->n_loading--;
+    if (event->loaded.encoded == NULL) {
+        model->encoded_bytes -= model->scenario->samples[id].bytes;
+        model->failed_step[id] = model->step;
+        return;
+    }
+    model->ready[id] = event->loaded.encoded;
+    model->loaded++;
+    model->loaded_bytes += event->loaded.bytes;
+}
+
+static bool dataset_fits(struct model *model, const void *dataset, sample_id id, const char *what)
+{
+    struct scenario *sc = model->scenario;
+    uint32_t index = 0;
+    while (index < sc->n_datasets && &sc->datasets[index] != dataset)
+        index++;
+    if (index == sc->n_datasets || id >= sc->n_samples || !sc->datasets[index].member[id]) {
+        model_break(model, RULE_TASK, "%s of sample %u from a dataset that does not contain it", what, id);
+        return false;
+    }
+    if (sc->datasets[index].users == 0)
+        model_break(model, RULE_JOB, "%s of sample %u from dataset %u, which no job uses any more", what, id, index);
+    return true;
+}
+
+void model_on_load(struct model *model, const struct engine_action *action)
+{
+    sample_id id = action->load.id;
+    const struct engine_config *config = &model->scenario->config;
+    if (!dataset_fits(model, action->load.dataset, id, "LOAD"))
+        return;
+    if (model->loading[id] || model->ready[id])
+        model_break(model, RULE_TASK, "LOAD of sample %u, which is %s", id, model->loading[id] ? "being loaded" : "in memory");
+    if (action->load.bytes != model->scenario->samples[id].bytes)
+        model_break(model, RULE_ENCODED, "LOAD of sample %u says %llu bytes, it has %llu", id, (unsigned long long)action->load.bytes,
+                    (unsigned long long)model->scenario->samples[id].bytes);
+    model->loading[id] = true;
+    model->n_loading++;
+    model->encoded_bytes += model->scenario->samples[id].bytes;
+    if (model->n_loading > config->inflight_loads)
+        model_break(model, RULE_TASK, "%u loads out, %u allowed", model->n_loading, config->inflight_loads);
+    if (model->encoded_bytes > config->encoded_bytes)
+        model_break(model, RULE_ENCODED, "%llu encoded bytes with the load of sample %u, the budget is %llu",
+                    (unsigned long long)model->encoded_bytes, id, (unsigned long long)config->encoded_bytes);
+}
+
+void model_on_drop(struct model *model, const struct engine_action *action)
+{
+    struct handle *handle = action->drop.encoded;
+    if (handle == NULL || handle->dropped || model->ready[handle->id] != handle) {
+        model_break(model, RULE_ENCODED, "DROP_ENCODED of bytes that are not there (sample %u)", handle ? handle->id : SAMPLE_NONE);
+        return;
+    }
+    if (handle->running)
+        model_break(model, RULE_ENCODED, "DROP_ENCODED of sample %u while a PREPARE reads it", handle->id);
+    handle->dropped = true;
+    model->ready[handle->id] = NULL;
+    model->encoded_bytes -= handle->bytes;
+}
+
+/* ── prepares ── */
+
+/* Tags one output; NULL when it makes no sense. */
+static struct made *output_made(struct model *model, sample_id id, const struct engine_output *output)
+{
+    const struct scenario *sc = model->scenario;
+    if (output->pipeline >= ENGINE_PIPELINES_MAX || model->number_users[output->pipeline] == 0) {
+        model_break(model, RULE_JOB, "PREPARE of sample %u for pipeline %u, which no job uses", id, output->pipeline);
+        return NULL;
+    }
+    uint32_t pipeline = model->number_pipeline[output->pipeline];
+    if (output->bytes != sc->slot_bytes[pipeline])
+        model_break(model, RULE_SLOT, "slot of %llu bytes for an instance of %llu", (unsigned long long)output->bytes,
+                    (unsigned long long)sc->slot_bytes[pipeline]);
+    if (output->bytes > sc->config.arena_bytes || output->offset > sc->config.arena_bytes - output->bytes) {
+        model_break(model, RULE_SLOT, "slot %llu+%llu is outside the arena of %llu bytes", (unsigned long long)output->offset,
+                    (unsigned long long)output->bytes, (unsigned long long)sc->config.arena_bytes);
+        return NULL;
+    }
+    /* 16 bits of the number's meaning, 16 of the sample, 32 of the instance */
+    uint64_t key = (uint64_t)model->number_meaning[output->pipeline] << 48 | (uint64_t)id << 32 | (uint32_t)output->instance;
+    uint64_t *begun = table_at(&model->instances, key);
+    if (*begun || output->instance > UINT32_MAX)
+        model_break(model, RULE_INSTANCE, "instance %llu of sample %u and pipeline %u is made again",
+                    (unsigned long long)output->instance, id, output->pipeline);
+    *begun = 1;
+    struct made *made = made_new(model);
+    made->id = id;
+    made->pipeline = pipeline;
+    made->instance = output->instance;
+    made->offset = output->offset;
+    made->bytes = output->bytes;
+    made->state = MADE_RUNNING;
+    arena_write(model, made);
+    return made;
+}
+
+void model_on_prepare(struct model *model, const struct engine_action *action)
+{
+    sample_id id = action->prepare.id;
+    if (!dataset_fits(model, action->prepare.dataset, id, "PREPARE"))
+        return;
+    struct handle *handle = model->ready[id];
+    if (handle == NULL || action->prepare.encoded != handle || action->prepare.encoded_bytes != handle->bytes) {
+        model_break(model, RULE_ENCODED, "PREPARE of sample %u with bytes that are not its own", id);
+        return;
+    }
+    for (uint32_t i = 0; i < model->n_tasks; i++)
+        if (model->tasks[i].task == action->prepare.task)
+            model_break(model, RULE_TASK, "PREPARE task %u runs already", action->prepare.task);
+    if (model->n_tasks >= model->scenario->config.inflight_prepares || action->prepare.n_outputs == 0 ||
+        action->prepare.n_outputs > ENGINE_OUTPUTS_MAX) {
+        model_break(model, RULE_TASK, "PREPARE of %u outputs while %u run, %u allowed", action->prepare.n_outputs, model->n_tasks,
+                    model->scenario->config.inflight_prepares);
+        return;
+    }
+    struct running_task *task = &model->tasks[model->n_tasks++];
+    *task = (struct running_task){.task = action->prepare.task, .handle = handle};
+    handle->running++;
+    for (uint32_t i = 0; i < action->prepare.n_outputs; i++) {
+        struct made *made = output_made(model, id, &action->prepare.outputs[i]);
+        if (made)
+            task->outputs[task->n_outputs++] = made;
+    }
+}
+
+void model_on_prepared(struct model *model, const struct engine_event *event)
+{
+    uint32_t at = 0;
+    while (at < model->n_tasks && model->tasks[at].task != event->prepared.task)
+        at++;
+    CHECK(at < model->n_tasks);
+    struct running_task *task = &model->tasks[at];
+    task->handle->running--;
+    if (event->prepared.reason)
+        model->failed_step[task->handle->id] = model->step;
+    for (uint32_t i = 0; i < task->n_outputs; i++) {
+        struct made *made = task->outputs[i];
+        if (made->state != MADE_RUNNING)
+            continue; /* written over: reported when it happened */
+        size_t place = arena_find(model, made->offset);
+        CHECK(model->arena[place] == made);
+        made->state = MADE_DONE;
+        if (event->prepared.reason)
+            arena_remove(model, place, place + 1);
+        else
+            model->prepared++;
+    }
+    *task = model->tasks[--model->n_tasks];
+}
+
+void *model_busy_handle(const struct model *model)
+{
+    return model->n_tasks ? model->tasks[0].handle : NULL;
+}
+
+bool model_held_slot(const struct model *model, uint64_t *offset)
+{
+    for (size_t i = 0; i < model->n_arena; i++) {
+        if (model->arena[i]->held) {
+            *offset = model->arena[i]->offset;
+            return true;
+        }
+    }
+    return false;
+}

@@ -1,0 +1,136 @@
+/* model_priv.h: the books; for model*.c only. */
+#ifndef LARDER_SIMULATION_MODEL_PRIV_H
+#define LARDER_SIMULATION_MODEL_PRIV_H
+
+#include "tests/simulation/model.h"
+#include "tests/simulation/table.h"
+
+/* One prepared form of a sample: the ownership tag of its range of the arena. */
+struct made {
+    uint64_t serial; /* tells it from every other */
+    sample_id id;
+    uint32_t pipeline; /* what was computed, not the number */
+    uint64_t instance;
+    uint64_t offset, bytes;
+    enum { MADE_RUNNING, MADE_DONE, MADE_OVER } state; /* OVER: its range is somebody else's, or it failed */
+    uint32_t held;                                     /* batches that clients hold and that contain it */
+};
+
+/* Encoded bytes: what a handle points to. */
+struct handle {
+    sample_id id;
+    uint64_t bytes;
+    bool dropped;
+    uint32_t running; /* PREPAREs that read it */
+};
+
+struct running_task {
+    uint32_t task;
+    struct handle *handle;
+    struct made *outputs[ENGINE_OUTPUTS_MAX];
+    uint32_t n_outputs;
+};
+
+struct held_batch {
+    uint64_t batch;
+    uint32_t count;
+    struct made **made;
+};
+
+/* A job's epoch. */
+struct epoch_book {
+    uint64_t begun_step; /* failures since then may excuse a missing sample */
+    uint32_t delivered, distinct, batches;
+    uint16_t *times;        /* by sample id: deliveries */
+    const sample_id *order; /* `strict` and `none`: what is due */
+    uint32_t due;           /* position in it */
+    bool order_over;        /* a substitute came: the order says nothing any more */
+    bool last;
+};
+
+struct job_book {
+    uint32_t serial; /* tells it from other jobs in the same place */
+    const struct client_plan *plan;
+    uint64_t client;
+    bool gone, failed;
+    uint32_t n_batches, held_max;
+    uint64_t quota_bytes;
+    bool started;
+    uint32_t epoch;
+    uint64_t credits;
+    struct epoch_book book;
+    sample_id *strict_order; /* what book.order points to, for `strict` */
+    bool *in_view;           /* by sample id */
+    struct held_batch *held;
+    uint32_t n_held;
+    uint64_t held_bytes;
+    uint64_t delivered, batches, missing; /* over all epochs; missing: of whole epochs */
+    uint32_t abandoned;                   /* epochs given up */
+};
+
+struct model {
+    struct scenario *scenario;
+    enum rule broken;
+    char text[512];
+    bool compare_totals;
+    uint64_t step;
+    uint64_t *failed_step; /* by sample id: when it last failed; 0: never */
+
+    struct job_book *jobs[JOBS_MAX]; /* by place */
+    uint32_t n_jobs, job_serials;
+    const struct client_plan *adding; /* JOB_ADD that is not answered yet */
+    uint32_t adding_number;
+    uint64_t adding_client;
+    bool draining;
+    /* A pipeline number means the same until PIPELINE_GONE. */
+    uint32_t number_pipeline[ENGINE_PIPELINES_MAX], number_users[ENGINE_PIPELINES_MAX];
+    uint32_t number_meaning[ENGINE_PIPELINES_MAX]; /* tells its meanings apart; 0: none */
+    uint32_t meanings;
+    bool beyond_end; /* the event is a NEXT for an epoch the job does not have: answered by an error, and all goes on */
+
+    struct made **arena; /* RUNNING and DONE, by offset, none overlapping */
+    size_t n_arena, cap_arena;
+    struct made **all_made; /* to be freed in the end */
+    size_t n_made, cap_made;
+    struct table instances; /* (number's meaning, sample, instance) that were begun */
+    struct table had;       /* (job serial, made serial) */
+    struct table batches;   /* (job serial, batch) */
+
+    struct handle **handles; /* the caller's, by order of arrival: to be freed in the end */
+    size_t n_handles, cap_handles;
+    bool *loading;         /* by sample id */
+    struct handle **ready; /* by sample id: in memory, or NULL */
+    uint64_t encoded_bytes; /* loads under way, and handles in memory */
+    uint32_t n_loading;
+    struct running_task *tasks;
+    uint32_t n_tasks;
+
+    uint64_t loaded, loaded_bytes, prepared, delivered, unknown_releases;
+};
+
+/* model_memory.c: the arena, encoded bytes, loads and prepares */
+void model_memory_create(struct model *model);
+void model_memory_destroy(struct model *model);
+void model_on_loaded(struct model *model, const struct engine_event *event);
+void model_on_prepared(struct model *model, const struct engine_event *event);
+void model_on_load(struct model *model, const struct engine_action *action);
+void model_on_prepare(struct model *model, const struct engine_action *action);
+void model_on_drop(struct model *model, const struct engine_action *action);
+/* The tag at exactly this range, or NULL. */
+struct made *model_made_at(const struct model *model, uint64_t offset, uint64_t bytes);
+
+/* model_jobs.c: coming and going */
+void model_on_answer(struct model *model, const struct engine_action *action);
+void model_on_gone(struct model *model, uint32_t job);
+void model_on_ended(struct model *model, const struct engine_action *action);
+void model_on_error(struct model *model, const struct engine_action *action);
+void model_job_free(struct job_book *job);
+/* Is the sample's failure, now or before, a reason for the job to go without it? */
+bool model_excused(const struct model *model, const struct job_book *job, sample_id id);
+
+/* model_epochs.c: what is delivered */
+void model_on_next(struct model *model, const struct engine_event *event);
+void model_on_release(struct model *model, const struct engine_event *event);
+void model_on_deliver(struct model *model, const struct engine_action *action);
+
+#endif

@@ -1,0 +1,259 @@
+/* sabotage.c: each kind is a small change of one event or action; which opportunity it takes is drawn from the seed. */
+#include "tests/simulation/sabotage.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/check.h"
+#include "tests/simulation/table.h"
+
+#define KEY_SABOTAGE UINT64_C(0x5ab07a6e)
+#define OPPORTUNITIES 12 /* of the first so many one is taken */
+
+static const struct {
+    const char *name;
+    enum rule rule, other;
+    bool figures;
+} kinds[SABOTAGE_COUNT] = {
+    [SABOTAGE_NONE] = {"none", RULE_NONE, RULE_NONE, true},
+#define KIND(id, name, rule, other, figures) [SABOTAGE_##id] = {name, rule, other, figures},
+    SABOTAGE_KINDS(KIND)
+#undef KIND
+};
+
+struct sabotage {
+    enum sabotage_kind kind;
+    const struct model *model;
+    uint64_t arena_bytes;
+    uint32_t wait; /* opportunities that are let pass */
+    bool done;
+    struct table prepared; /* (pipeline number, sample) → an instance that was made, plus one */
+    struct engine_entry entries[ENGINE_BATCH_MAX];
+    struct engine_output outputs[ENGINE_OUTPUTS_MAX];
+};
+
+const char *sabotage_name(enum sabotage_kind kind)
+{
+    return kinds[kind].name;
+}
+
+enum sabotage_kind sabotage_find(const char *name)
+{
+    int kind = SABOTAGE_COUNT - 1;
+    while (kind > 0 && strcmp(kinds[kind].name, name) != 0)
+        kind--;
+    return (enum sabotage_kind)kind;
+}
+
+bool sabotage_expects(enum sabotage_kind kind, enum rule rule)
+{
+    return rule != RULE_NONE && (rule == kinds[kind].rule || rule == kinds[kind].other);
+}
+
+struct sabotage *sabotage_create(enum sabotage_kind kind, const struct scenario *scenario, struct model *model)
+{
+    struct sabotage *sabotage = xcalloc(1, sizeof *sabotage);
+    struct rng rng;
+    random_seed_keys(&rng, KEY_SABOTAGE, scenario->seed, kind, 0);
+    sabotage->kind = kind;
+    sabotage->model = model;
+    sabotage->arena_bytes = scenario->config.arena_bytes;
+    sabotage->wait = (uint32_t)random_below(&rng, OPPORTUNITIES);
+    model_compare_totals(model, kinds[kind].figures);
+    return sabotage;
+}
+
+void sabotage_destroy(struct sabotage *sabotage)
+{
+    if (sabotage == NULL)
+        return;
+    table_free(&sabotage->prepared);
+    free(sabotage);
+}
+
+bool sabotage_done(const struct sabotage *sabotage)
+{
+    return sabotage && sabotage->done;
+}
+
+/* An opportunity: true when it is the one to take. */
+static bool take(struct sabotage *sabotage)
+{
+    if (sabotage->wait > 0) {
+        sabotage->wait--;
+        return false;
+    }
+    sabotage->done = true;
+    return true;
+}
+
+bool sabotage_event(struct sabotage *sabotage, struct engine_event *event)
+{
+    if (sabotage->done)
+        return true;
+    const struct client_plan *plan;
+    uint64_t other;
+    switch (sabotage->kind) {
+    case SABOTAGE_LOSE_NEXT:
+        return event->type != ENGINE_NEXT || model_steady_plan(sabotage->model, event->next.job) == NULL || !take(sabotage);
+    case SABOTAGE_LOSE_RELEASE:
+        return event->type != ENGINE_RELEASE || model_steady_plan(sabotage->model, event->release.job) == NULL || !take(sabotage);
+    case SABOTAGE_WRONG_RELEASE:
+        if (event->type == ENGINE_RELEASE && model_steady_plan(sabotage->model, event->release.job) &&
+            model_other_held(sabotage->model, event->release.job, event->release.batch, &other) && take(sabotage))
+            event->release.batch = other;
+        return true;
+    case SABOTAGE_EXTRA_CREDIT:
+        plan = event->type == ENGINE_NEXT ? model_steady_plan(sabotage->model, event->next.job) : NULL;
+        if (plan && plan->ask == 1 && plan->prefetch > 1 && plan->n_view > 4 * plan->batch_size && take(sabotage))
+            event->next.credits++;
+        return true;
+    default:
+        return true;
+    }
+}
+
+/* ── actions ── */
+
+static bool may_lose(const struct sabotage *sabotage, const struct engine_action *action)
+{
+    switch (sabotage->kind) {
+    case SABOTAGE_LOSE_BATCH:
+        return action->type == ENGINE_DELIVER && !action->deliver.last && model_steady_plan(sabotage->model, action->job);
+    case SABOTAGE_LOSE_LOAD:
+        return action->type == ENGINE_LOAD && model_steady_plan(sabotage->model, action->job);
+    case SABOTAGE_LOSE_PREPARE:
+        return action->type == ENGINE_PREPARE && model_steady_plan(sabotage->model, action->job);
+    case SABOTAGE_LOSE_DROP:
+        return action->type == ENGINE_DROP_ENCODED;
+    case SABOTAGE_LOSE_ENDED:
+        return action->type == ENGINE_JOB_ENDED;
+    case SABOTAGE_LOSE_ANSWER:
+        return action->type == ENGINE_JOB_ADDED || action->type == ENGINE_JOB_REFUSED;
+    default:
+        return false;
+    }
+}
+
+/* Gives the second action that follows the first, when the kind adds one. */
+static bool may_add(const struct sabotage *sabotage, const struct engine_action *action, struct engine_action *added)
+{
+    *added = *action;
+    const struct client_plan *plan = model_steady_plan(sabotage->model, action->job);
+    switch (sabotage->kind) {
+    case SABOTAGE_DELIVER_TWICE:
+        return action->type == ENGINE_DELIVER;
+    case SABOTAGE_LOAD_TWICE:
+        return action->type == ENGINE_LOAD;
+    case SABOTAGE_DROP_TWICE:
+        return action->type == ENGINE_DROP_ENCODED;
+    case SABOTAGE_DROP_BUSY:
+        *added = (struct engine_action){.type = ENGINE_DROP_ENCODED, .drop.encoded = model_busy_handle(sabotage->model)};
+        return added->drop.encoded != NULL;
+    case SABOTAGE_FALSE_ERROR:
+        *added = (struct engine_action){.type = ENGINE_JOB_ERROR, .client = action->client, .job = action->job};
+        added->error.id = SAMPLE_NONE;
+        error_set(&added->error.error, LARDER_ESAMPLE, "sabotage");
+        return action->type == ENGINE_DELIVER && plan && plan->bad_policy == BAD_SKIP;
+    default:
+        return false;
+    }
+}
+
+/* Changes a DELIVER whose entries are ours by now. */
+static bool may_change_deliver(struct sabotage *sabotage, const struct client_plan *plan, struct engine_action *action)
+{
+    struct engine_entry *entry = sabotage->entries, first = entry[0];
+    uint32_t count = action->deliver.count;
+    bool last = action->deliver.last;
+    bool two = count >= 2 && entry[0].id != entry[1].id;
+    switch (sabotage->kind) {
+    case SABOTAGE_DROP_ENTRY:
+        action->deliver.count--;
+        return count > 0 && !last;
+    case SABOTAGE_FORGET_SAMPLE:
+        action->deliver.count--;
+        return count > 0 && last && !plan->drop_last;
+    case SABOTAGE_DOUBLE_ENTRY:
+        entry[1] = first;
+        return two;
+    case SABOTAGE_WRONG_ID:
+        entry[0].id++;
+        return count > 0;
+    case SABOTAGE_SWAP_SLOTS:
+        entry[0].offset = entry[1].offset;
+        entry[1].offset = first.offset;
+        return two;
+    case SABOTAGE_SWAP_ORDER:
+        entry[0] = entry[1];
+        entry[1] = first;
+        return two && plan->shuffle != SHUFFLE_DEPENDENT && plan->bad_policy == BAD_ERROR;
+    case SABOTAGE_LOSE_LAST:
+        action->deliver.last = false;
+        return count > 0 && last;
+    case SABOTAGE_EARLY_LAST:
+        action->deliver.last = true;
+        return count > 0 && !last && plan->bad_policy == BAD_ERROR;
+    default:
+        return false;
+    }
+}
+
+/* Changes a PREPARE whose outputs are ours by now. */
+static bool may_change_prepare(struct sabotage *sabotage, const struct engine_action *action)
+{
+    struct engine_output *output = sabotage->outputs;
+    uint64_t *made = table_at(&sabotage->prepared, (uint64_t)output->pipeline << 32 | action->prepare.id);
+    uint64_t before = *made;
+    *made = output->instance + 1;
+    switch (sabotage->kind) {
+    case SABOTAGE_ALIAS_SLOT:
+        return model_held_slot(sabotage->model, &output->offset);
+    case SABOTAGE_OUTSIDE_ARENA:
+        output->offset = sabotage->arena_bytes - output->bytes + 1;
+        return true;
+    case SABOTAGE_SAME_INSTANCE:
+        output->instance = before - 1;
+        return before > 0;
+    default:
+        return false;
+    }
+}
+
+/* Makes `changed` the action with our own copy of its list, changed; false where this kind finds nothing to change. */
+static bool may_change(struct sabotage *sabotage, const struct engine_action *action, struct engine_action *changed)
+{
+    const struct client_plan *plan = model_steady_plan(sabotage->model, action->job);
+    *changed = *action;
+    if (action->type == ENGINE_DELIVER && plan) {
+        memcpy(sabotage->entries, action->deliver.entries, action->deliver.count * sizeof *sabotage->entries);
+        changed->deliver.entries = sabotage->entries;
+        return may_change_deliver(sabotage, plan, changed);
+    }
+    if (action->type == ENGINE_PREPARE && action->prepare.n_outputs <= ENGINE_OUTPUTS_MAX) {
+        memcpy(sabotage->outputs, action->prepare.outputs, action->prepare.n_outputs * sizeof *sabotage->outputs);
+        changed->prepare.outputs = sabotage->outputs;
+        return may_change_prepare(sabotage, changed);
+    }
+    if (action->type == ENGINE_JOB_ADDED && sabotage->kind == SABOTAGE_SMALL_HELD) {
+        changed->job_added.held_max = 1;
+        return action->job_added.held_max > 1 && action->job_added.n_batches > 2;
+    }
+    if (action->type == ENGINE_JOB_ENDED) /* the number may mean another pipeline from now on */
+        table_free(&sabotage->prepared);
+    return false;
+}
+
+size_t sabotage_action(struct sabotage *sabotage, const struct engine_action *action, struct engine_action *out)
+{
+    out[0] = *action;
+    if (sabotage->done)
+        return 1;
+    if (may_lose(sabotage, action))
+        return take(sabotage) ? 0 : 1;
+    if (may_add(sabotage, action, &out[1]))
+        return take(sabotage) ? 2 : 1;
+    if (!may_change(sabotage, action, &out[0]) || !take(sabotage))
+        out[0] = *action;
+    return 1;
+}

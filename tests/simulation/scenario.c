@@ -1,0 +1,285 @@
+/* scenario.c: draws a scenario from its seed. Most are small, so that many run; a few are large, crowded or starved. */
+#include "tests/simulation/scenario.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cache/extent.h"
+#include "common/check.h"
+#include "common/clock.h"
+#include "tests/simulation/solo.h"
+
+#define KEY_SCENARIO UINT64_C(0x5ce7a210)
+#define SLOW_LANE_EVERY 17
+#define SLOW_LANE_FACTOR 60
+#define HEAVY_FACTOR_MAX 300.0
+
+static uint64_t between(struct rng *rng, uint64_t low, uint64_t high)
+{
+    return low + random_below(rng, high - low + 1);
+}
+
+static bool chance(struct rng *rng, unsigned percent)
+{
+    return random_below(rng, 100) < percent;
+}
+
+uint64_t latency_draw(const struct latency *latency, struct rng *rng, uint64_t lane)
+{
+    double u = random_unit(rng);
+    switch (latency->kind) {
+    case LATENCY_CONSTANT:
+        return latency->mean_ns;
+    case LATENCY_UNIFORM:
+        return (uint64_t)(2 * u * (double)latency->mean_ns);
+    case LATENCY_HEAVY: {
+        double factor = 0.3 / (1.0 - u) / (1.0 - u); /* Pareto with exponent 1/2: no mean of its own, so it is cut */
+        return (uint64_t)((factor < HEAVY_FACTOR_MAX ? factor : HEAVY_FACTOR_MAX) * (double)latency->mean_ns);
+    }
+    case LATENCY_ONE_SLOW:
+        return latency->mean_ns * (lane % SLOW_LANE_EVERY == 0 ? SLOW_LANE_FACTOR : 1);
+    default:
+        return 0;
+    }
+}
+
+static struct latency draw_latency(struct rng *rng, uint64_t mean_max_ns)
+{
+    return (struct latency){.kind = (enum latency_kind)random_below(rng, LATENCY_KINDS), .mean_ns = between(rng, 1, mean_max_ns)};
+}
+
+static void draw_samples(struct scenario *sc, struct rng *rng, bool crowded)
+{
+    uint64_t size = random_below(rng, 100);
+    sc->n_samples = (uint32_t)(crowded     ? between(rng, 1, 20)
+                               : size < 50 ? between(rng, 1, 40)
+                               : size < 86 ? between(rng, 20, 250)
+                               : size < 98 ? between(rng, 250, 1000)
+                                           : between(rng, 1000, 3000));
+    sc->samples = xcalloc(sc->n_samples, sizeof *sc->samples);
+    uint64_t bytes_max = chance(rng, 10) ? 1 : between(rng, 100, 200000);
+    uint64_t faulty = chance(rng, 70) ? 0 : chance(rng, 10) ? 1000 : between(rng, 1, 200);
+    for (uint32_t i = 0; i < sc->n_samples; i++) {
+        struct scenario_sample *sample = &sc->samples[i];
+        sample->bytes = chance(rng, 1) ? 0 : chance(rng, 3) ? bytes_max : between(rng, 1, bytes_max);
+        if (random_below(rng, 1000) < faulty)
+            sample->fault = chance(rng, 50) ? FAULT_LOAD : FAULT_PREPARE;
+    }
+    sc->load_faults = chance(rng, 85) ? 0 : (uint32_t)between(rng, 1, 80);
+    sc->prepare_faults = chance(rng, 85) ? 0 : (uint32_t)between(rng, 1, 80);
+}
+
+static void shuffle(struct rng *rng, sample_id *ids, uint32_t count)
+{
+    for (uint32_t i = count; i > 1; i--) {
+        uint32_t j = (uint32_t)random_below(rng, i);
+        sample_id swap = ids[i - 1];
+        ids[i - 1] = ids[j];
+        ids[j] = swap;
+    }
+}
+
+static void draw_dataset(struct scenario *sc, struct scenario_dataset *dataset, struct rng *rng)
+{
+    unsigned percent = chance(rng, 40) ? 100 : (unsigned)between(rng, 1, 99);
+    *dataset = (struct scenario_dataset){.scenario = sc, .ids = xcalloc(sc->n_samples, sizeof *dataset->ids)};
+    dataset->member = xcalloc(sc->n_samples, sizeof *dataset->member);
+    for (sample_id id = 0; id < sc->n_samples; id++) {
+        if (!chance(rng, percent) && (dataset->n_ids || id + 1 < sc->n_samples))
+            continue;
+        dataset->member[id] = true;
+        dataset->ids[dataset->n_ids++] = id;
+    }
+    shuffle(rng, dataset->ids, dataset->n_ids);
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+    sample_id x = *(const sample_id *)a, y = *(const sample_id *)b;
+    return (x > y) - (x < y);
+}
+
+static void draw_view(const struct scenario_dataset *dataset, struct client_plan *plan, struct rng *rng)
+{
+    plan->order = xcalloc(dataset->n_ids, sizeof *plan->order);
+    plan->view = xcalloc(dataset->n_ids, sizeof *plan->view);
+    unsigned percent = chance(rng, 50) ? 100 : chance(rng, 4) ? 0 : (unsigned)between(rng, 1, 99);
+    uint32_t end = chance(rng, 20) ? (uint32_t)between(rng, 1, dataset->n_ids) : dataset->n_ids;
+    for (uint32_t i = 0; i < end; i++)
+        if (chance(rng, percent))
+            plan->order[plan->n_view++] = dataset->ids[i];
+    memcpy(plan->view, plan->order, plan->n_view * sizeof *plan->view);
+    qsort(plan->view, plan->n_view, sizeof *plan->view, compare_ids);
+}
+
+static void draw_job(const struct scenario *sc, struct client_plan *plan, uint32_t index, struct rng *rng, bool crowded)
+{
+    snprintf(plan->name, sizeof plan->name, "job%u", chance(rng, 8) ? 0 : index);
+    plan->dataset = (uint32_t)random_below(rng, sc->n_datasets);
+    plan->pipeline = (uint32_t)random_below(rng, sc->n_pipelines);
+    draw_view(&sc->datasets[plan->dataset], plan, rng);
+    plan->batch_size = (uint32_t)(crowded || chance(rng, 50) ? between(rng, 1, 8) : between(rng, 1, chance(rng, 80) ? 40 : 300));
+    plan->prefetch = (uint32_t)(crowded ? 1 : between(rng, 1, 8));
+    plan->drop_last = chance(rng, 25);
+    plan->shuffle = chance(rng, 60) ? SHUFFLE_DEPENDENT : chance(rng, 50) ? SHUFFLE_STRICT : SHUFFLE_NONE;
+    plan->bad_policy = chance(rng, 50) ? BAD_SKIP : chance(rng, 70) ? BAD_REPLACE : BAD_ERROR;
+    plan->seed = random_u64(rng);
+    plan->run_epochs = (uint32_t)(crowded ? 1 : between(rng, 1, 3));
+    plan->epochs = chance(rng, 60) ? plan->run_epochs : chance(rng, 50) ? 0 : plan->run_epochs + 2;
+    if (!chance(rng, 1))
+        return;
+    plan->invalid = true;
+    switch (random_below(rng, 4)) {
+    case 0:
+        plan->batch_size = 0;
+        break;
+    case 1:
+        plan->batch_size = ENGINE_BATCH_MAX + 1;
+        break;
+    case 2:
+        plan->prefetch = 0;
+        break;
+    default:
+        plan->prefetch = ENGINE_PREFETCH_MAX + 1;
+    }
+}
+
+static void draw_behaviour(struct client_plan *plan, struct rng *rng, uint64_t join_spread_ns, bool calm)
+{
+    plan->ask = (uint32_t)between(rng, 1, chance(rng, 50) ? 2 : 10);
+    plan->hold = (uint32_t)(chance(rng, 50) ? 0 : between(rng, 1, 8));
+    plan->release_order = (enum release_order)random_below(rng, 3);
+    plan->train = draw_latency(rng, chance(rng, 30) ? CLOCK_NS_PER_MS / 10 : 30 * CLOCK_NS_PER_MS);
+    plan->join_ns = chance(rng, 40) ? 0 : random_below(rng, join_spread_ns);
+    plan->vanish_ns = plan->stop_ns = SCENARIO_NEVER;
+    plan->stop_for_ns = 0;
+    plan->retries = (uint32_t)between(rng, 0, 6);
+    if (calm)
+        return;
+    uint64_t life_ns = plan->train.mean_ns * plan->run_epochs * (plan->n_view / (plan->batch_size ? plan->batch_size : 1) + 2);
+    if (chance(rng, 20))
+        plan->vanish_ns = plan->join_ns + random_below(rng, life_ns + 1);
+    if (chance(rng, 25)) {
+        plan->stop_ns = plan->join_ns + random_below(rng, life_ns + 1);
+        plan->stop_for_ns = chance(rng, 60) ? SCENARIO_NEVER : random_below(rng, 10 * CLOCK_NS_PER_S);
+    }
+    plan->break_percent = chance(rng, 80) ? 0 : (uint32_t)between(rng, 1, 40);
+    plan->mischief_percent = chance(rng, 75) ? 0 : (uint32_t)between(rng, 1, 60);
+}
+
+static void draw_arena(struct scenario *sc, struct rng *rng, bool crowded)
+{
+    uint64_t largest = 1, sum = 0;
+    for (uint32_t i = 0; i < sc->n_clients; i++) {
+        struct client_plan *plan = &sc->clients[i];
+        plan->quota_bytes = solo_quota(sc, plan);
+        largest = plan->quota_bytes > largest ? plan->quota_bytes : largest;
+        sum += plan->quota_bytes;
+    }
+    largest = largest > EXTENT_ALIGN ? largest : EXTENT_ALIGN;
+    sum = sum > largest ? sum : largest;
+    uint64_t kind = crowded ? 50 : random_below(rng, 100);
+    sc->config.arena_bytes = kind < 15   ? largest
+                             : kind < 22 ? between(rng, EXTENT_ALIGN, largest)
+                             : kind < 45 ? between(rng, largest, sum)
+                             : kind < 70 ? sum
+                                         : sum * between(rng, 2, 20);
+    sc->config.job_quota_bytes = chance(rng, 85) ? 0 : between(rng, 1, largest);
+}
+
+static void draw_budgets(struct scenario *sc, struct rng *rng)
+{
+    uint64_t largest = 1, sum = 1;
+    for (uint32_t i = 0; i < sc->n_samples; i++) {
+        largest = sc->samples[i].bytes > largest ? sc->samples[i].bytes : largest;
+        sum += sc->samples[i].bytes;
+    }
+    uint64_t kind = random_below(rng, 100);
+    sc->config.encoded_bytes = kind < 20   ? largest
+                               : kind < 30 ? between(rng, 1, largest)
+                               : kind < 60 ? largest * between(rng, 1, 10) + random_below(rng, largest)
+                                           : sum * 2;
+    sc->config.inflight_loads = (uint32_t)between(rng, 1, 16);
+    sc->config.inflight_prepares = (uint32_t)between(rng, 1, 16);
+    sc->config.seed = random_u64(rng);
+}
+
+static void draw_parts(struct scenario *sc, struct rng *rng, bool crowded)
+{
+    static const uint64_t slot_sizes[] = {1, 3, 64, 100, 3072, 4096, 12345, 150528, 602112, 3 << 20};
+    draw_samples(sc, rng, crowded);
+    sc->n_datasets = (uint32_t)between(rng, 1, 4);
+    sc->datasets = xcalloc(sc->n_datasets, sizeof *sc->datasets);
+    for (uint32_t i = 0; i < sc->n_datasets; i++)
+        draw_dataset(sc, &sc->datasets[i], rng);
+    sc->n_pipelines = (uint32_t)(chance(rng, 50) ? 1 : between(rng, 2, 5));
+    sc->slot_bytes = xcalloc(sc->n_pipelines, sizeof *sc->slot_bytes);
+    for (uint32_t i = 0; i < sc->n_pipelines; i++)
+        sc->slot_bytes[i] = slot_sizes[random_below(rng, sizeof slot_sizes / sizeof slot_sizes[0])];
+    sc->load = draw_latency(rng, 3 * CLOCK_NS_PER_MS);
+    sc->prepare = draw_latency(rng, 3 * CLOCK_NS_PER_MS);
+    sc->transit = draw_latency(rng, CLOCK_NS_PER_MS / 5);
+    sc->tick_ns = chance(rng, 70) ? 0 : between(rng, CLOCK_NS_PER_MS, 100 * CLOCK_NS_PER_MS);
+}
+
+struct scenario *scenario_create(uint64_t seed)
+{
+    struct rng rng;
+    random_seed_keys(&rng, KEY_SCENARIO, seed, 0, 0);
+    struct scenario *sc = xcalloc(1, sizeof *sc);
+    sc->seed = seed;
+    bool crowded = random_below(&rng, 400) == 0;
+    bool calm = chance(&rng, 30);
+    draw_parts(sc, &rng, crowded);
+    sc->n_clients = (uint32_t)(crowded ? between(&rng, JOBS_MAX, JOBS_MAX + 40) : chance(&rng, 90) ? between(&rng, 1, 5) : between(&rng, 5, 12));
+    sc->clients = xcalloc(sc->n_clients, sizeof *sc->clients);
+    uint64_t join_spread_ns = between(&rng, 1, chance(&rng, 50) ? 20 * CLOCK_NS_PER_MS : 2 * CLOCK_NS_PER_S);
+    for (uint32_t i = 0; i < sc->n_clients; i++) {
+        draw_job(sc, &sc->clients[i], i, &rng, crowded);
+        draw_behaviour(&sc->clients[i], &rng, crowded ? 1 : join_spread_ns, calm);
+    }
+    sc->drain_ns = chance(&rng, 94) ? SCENARIO_NEVER : random_below(&rng, join_spread_ns);
+    draw_budgets(sc, &rng);
+    draw_arena(sc, &rng, crowded);
+    return sc;
+}
+
+void scenario_destroy(struct scenario *sc)
+{
+    for (uint32_t i = 0; i < sc->n_clients; i++) {
+        free(sc->clients[i].order);
+        free(sc->clients[i].view);
+    }
+    for (uint32_t i = 0; i < sc->n_datasets; i++) {
+        free(sc->datasets[i].ids);
+        free(sc->datasets[i].member);
+    }
+    free(sc->clients);
+    free(sc->datasets);
+    free(sc->slot_bytes);
+    free(sc->samples);
+    free(sc);
+}
+
+void scenario_desc(const struct scenario *sc, const struct client_plan *plan, uint32_t pipeline_number, uint64_t client,
+                   struct engine_job_desc *desc, struct idset **view)
+{
+    CHECK(idset_from_sorted(plan->view, plan->n_view, view) == 0);
+    *desc = (struct engine_job_desc){
+        .client = client,
+        .name = plan->name,
+        .dataset = &sc->datasets[plan->dataset],
+        .pipeline = pipeline_number,
+        .slot_bytes = sc->slot_bytes[plan->pipeline],
+        .batch_size = plan->batch_size,
+        .prefetch = plan->prefetch,
+        .epochs = plan->epochs,
+        .drop_last = plan->drop_last,
+        .shuffle = plan->shuffle,
+        .bad_policy = plan->bad_policy,
+        .seed = plan->seed,
+        .view = *view,
+        .order = plan->shuffle == SHUFFLE_NONE ? plan->order : NULL,
+    };
+}

@@ -1,0 +1,89 @@
+/* scenario.h: what one seed stands for: samples, datasets, pipelines, budgets, delays, and what each client will do.
+ *
+ * Plain data, fixed before the engine exists and unchanged afterwards, made from the seed alone. */
+#ifndef LARDER_SIMULATION_SCENARIO_H
+#define LARDER_SIMULATION_SCENARIO_H
+
+#include "common/random.h"
+#include "common/types.h"
+#include "server/engine.h"
+
+#define SCENARIO_NEVER UINT64_MAX
+
+enum latency_kind { LATENCY_NONE, LATENCY_CONSTANT, LATENCY_UNIFORM, LATENCY_HEAVY, LATENCY_ONE_SLOW, LATENCY_KINDS };
+
+struct latency {
+    enum latency_kind kind;
+    uint64_t mean_ns;
+};
+
+enum fault { FAULT_NONE, FAULT_LOAD, FAULT_PREPARE };
+
+struct scenario_sample {
+    uint64_t bytes;   /* encoded */
+    enum fault fault; /* always fails like this */
+};
+
+struct scenario_dataset {
+    const struct scenario *scenario;
+    sample_id *ids; /* in the dataset's order */
+    uint32_t n_ids;
+    bool *member;   /* by sample id */
+    uint32_t users;      /* living jobs: the model's count */
+    uint32_t dead_calls; /* of sample_bytes while there were none: the world's count */
+};
+
+enum release_order { RELEASE_OLDEST, RELEASE_NEWEST, RELEASE_ANY };
+
+struct client_plan {
+    char name[24];
+    uint32_t dataset;
+    uint32_t pipeline; /* what is computed; the number the engine knows it by is given at registration */
+    sample_id *view;   /* ascending */
+    uint32_t n_view;
+    sample_id *order; /* the view in the dataset's order */
+    uint32_t batch_size, prefetch, epochs;
+    bool drop_last;
+    enum shuffle_mode shuffle;
+    enum bad_policy bad_policy;
+    uint64_t seed;
+    uint64_t quota_bytes; /* what it asks for where there is plenty */
+    bool invalid;         /* a field is out of its range: must be refused */
+
+    uint32_t run_epochs; /* how many it trains before it leaves */
+    uint32_t ask;        /* credits it keeps outstanding */
+    uint32_t hold;       /* batches it keeps after training on them, at most held_max - 1 */
+    enum release_order release_order;
+    struct latency train;
+    uint64_t join_ns, vanish_ns, stop_ns;
+    uint64_t stop_for_ns; /* SCENARIO_NEVER: until all others have finished */
+    uint32_t break_percent;    /* of batches after which it gives up the epoch */
+    uint32_t mischief_percent; /* of batches after which it asks for something wrong */
+    uint32_t retries;          /* after a refusal */
+};
+
+struct scenario {
+    uint64_t seed;
+    struct scenario_sample *samples;
+    uint32_t n_samples;
+    struct scenario_dataset *datasets;
+    uint32_t n_datasets;
+    uint64_t *slot_bytes; /* by pipeline */
+    uint32_t n_pipelines;
+    struct client_plan *clients;
+    uint32_t n_clients;
+    struct engine_config config; /* but for sample_bytes, which is the world's */
+    struct latency load, prepare, transit;
+    uint32_t load_faults, prepare_faults; /* transient ones, per thousand */
+    uint64_t tick_ns;                     /* 0: no ticks */
+    uint64_t drain_ns;
+};
+
+struct scenario *scenario_create(uint64_t seed);
+void scenario_destroy(struct scenario *scenario);
+/* scenario_desc fills what JOB_ADD says of a plan; *view is made and the caller's to destroy, NULL for an empty view's. */
+void scenario_desc(const struct scenario *scenario, const struct client_plan *plan, uint32_t pipeline_number, uint64_t client,
+                   struct engine_job_desc *desc, struct idset **view);
+uint64_t latency_draw(const struct latency *latency, struct rng *rng, uint64_t lane);
+
+#endif

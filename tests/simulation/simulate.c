@@ -1,0 +1,173 @@
+/* simulate.c: runs seeds, and tells of a failing one how to see it again.
+ *
+ *   simulate --seeds 1 5000            check the rules that never bend in these scenarios
+ *   simulate --seed 17 --verbose       one scenario, every event and action
+ *   simulate --seeds 1 100 --twice     the same seed gives the same events and actions
+ *   simulate --seeds 1 500 --sabotage KIND   the model finds each wrong deed of the kind (`--sabotage list` lists them)
+ *   simulate --regressions             seeds that found something once
+ *   … --check-every K                  engine_check after every K-th step, whatever it costs */
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "tests/simulation/regressions.h"
+#include "tests/simulation/world.h"
+
+#define FAILURES_SHOWN 10
+
+struct options {
+    uint64_t first, last;
+    bool twice, regressions;
+    struct world_options world;
+};
+
+struct tally {
+    uint64_t runs, failures, steps, sabotaged, found;
+    uint64_t delivered, prepared, loaded, bad;
+};
+
+/* What a crash is told with: nothing but write() is safe then. */
+static char replay[160];
+
+static void on_abort(int signal_number)
+{
+    (void)signal_number;
+    ssize_t ignored = write(STDERR_FILENO, replay, strlen(replay));
+    (void)ignored;
+    signal(SIGABRT, SIG_DFL);
+    raise(SIGABRT);
+}
+
+static void tell_failure(struct tally *tally, uint64_t seed, enum sabotage_kind sabotage, const char *rule, const char *text)
+{
+    if (tally->failures++ < FAILURES_SHOWN)
+        printf("seed %" PRIu64 ": %s: %s\n  replay: simulate --seed %" PRIu64 " --verbose --check-every 1%s%s\n", seed, rule, text, seed,
+               sabotage ? " --sabotage " : "", sabotage ? sabotage_name(sabotage) : "");
+}
+
+static void run_seed(uint64_t seed, const struct options *options, struct tally *tally)
+{
+    enum sabotage_kind sabotage = options->world.sabotage;
+    snprintf(replay, sizeof replay, "seed %" PRIu64 ": the engine stopped itself\n  replay: simulate --seed %" PRIu64 " --verbose --check-every 1%s%s\n",
+             seed, seed, sabotage ? " --sabotage " : "", sabotage ? sabotage_name(sabotage) : "");
+    struct scenario *scenario = scenario_create(seed);
+    struct world_result result, again;
+    world_run(scenario, &options->world, &result);
+    tally->runs++;
+    tally->steps += result.steps;
+    tally->delivered += result.totals.samples_delivered;
+    tally->prepared += result.totals.instances_prepared;
+    tally->loaded += result.totals.samples_loaded;
+    for (size_t i = 0; i < sizeof result.totals.bad_samples / sizeof result.totals.bad_samples[0]; i++)
+        tally->bad += result.totals.bad_samples[i];
+    tally->sabotaged += result.sabotaged;
+    if (result.sabotaged && sabotage_expects(sabotage, result.broken))
+        tally->found++;
+    else if (result.sabotaged)
+        tell_failure(tally, seed, sabotage, rule_name(result.broken), result.broken ? result.text : "the wrong deed was not found");
+    else if (result.broken)
+        tell_failure(tally, seed, sabotage, rule_name(result.broken), result.text);
+    if (options->twice && !result.broken) {
+        world_run(scenario, &options->world, &again);
+        if (again.hash != result.hash || again.steps != result.steps)
+            tell_failure(tally, seed, sabotage, "deterministic", "a second run gave other events and actions");
+    }
+    scenario_destroy(scenario);
+}
+
+static void run_seeds(const struct options *options, struct tally *tally)
+{
+    if (options->regressions) {
+        for (size_t i = 0; i < sizeof regressions / sizeof regressions[0]; i++) {
+            printf("regression '%s', seed %" PRIu64 "\n", regressions[i].what, regressions[i].seed);
+            run_seed(regressions[i].seed, options, tally);
+        }
+        return;
+    }
+    for (uint64_t seed = options->first; seed <= options->last && tally->failures < FAILURES_SHOWN; seed++)
+        run_seed(seed, options, tally);
+}
+
+/* Runs one kind of sabotage, or none; true when all was as it should be. */
+static bool run(const struct options *options)
+{
+    struct tally tally = {0};
+    uint64_t started_ns = clock_now_ns();
+    run_seeds(options, &tally);
+    double seconds = (double)(clock_now_ns() - started_ns) * 1e-9;
+    enum sabotage_kind sabotage = options->world.sabotage;
+    if (sabotage) {
+        printf("%-15s %4" PRIu64 " wrong deeds in %" PRIu64 " seeds, %" PRIu64 " found\n", sabotage_name(sabotage), tally.sabotaged, tally.runs,
+               tally.found);
+        if (tally.sabotaged == 0)
+            printf("%s: no seed gave an opportunity: run more\n", sabotage_name(sabotage));
+        return tally.failures == 0 && tally.sabotaged > 0;
+    }
+    printf("%" PRIu64 " seeds, %" PRIu64 " failures, %.1f s: %" PRIu64 " steps, %" PRIu64 " samples delivered, %" PRIu64 " prepared, %" PRIu64
+           " loaded, %" PRIu64 " bad\n",
+           tally.runs, tally.failures, seconds, tally.steps, tally.delivered, tally.prepared, tally.loaded, tally.bad);
+    return tally.failures == 0;
+}
+
+static bool parse_number(const char *text, uint64_t *out)
+{
+    char *end = NULL;
+    if (text == NULL || *text < '0' || *text > '9')
+        return false;
+    *out = strtoull(text, &end, 10);
+    return *end == '\0';
+}
+
+static bool parse_sabotage(const char *name, struct options *options)
+{
+    if (name && strcmp(name, "list") == 0) {
+        for (int kind = 1; kind < SABOTAGE_COUNT; kind++)
+            puts(sabotage_name((enum sabotage_kind)kind));
+        exit(0);
+    }
+    options->world.sabotage = name ? sabotage_find(name) : SABOTAGE_NONE;
+    return options->world.sabotage != SABOTAGE_NONE;
+}
+
+static bool parse(int argc, char **argv, struct options *options)
+{
+    (void)argc;
+    uint64_t number;
+    for (char **arg = argv + 1; *arg; arg++) {
+        if (strcmp(*arg, "--verbose") == 0) {
+            options->world.verbose = true;
+        } else if (strcmp(*arg, "--twice") == 0) {
+            options->twice = true;
+        } else if (strcmp(*arg, "--regressions") == 0) {
+            options->regressions = true;
+        } else if (strcmp(*arg, "--seed") == 0 && parse_number(arg[1], &number)) {
+            options->first = options->last = number;
+            arg++;
+        } else if (strcmp(*arg, "--seeds") == 0 && parse_number(arg[1], &options->first) && parse_number(arg[2], &options->last)) {
+            arg += 2;
+        } else if (strcmp(*arg, "--check-every") == 0 && parse_number(arg[1], &number) && number > 0 && number <= UINT32_MAX) {
+            options->world.check_every = (uint32_t)number;
+            arg++;
+        } else if (strcmp(*arg, "--sabotage") == 0 && parse_sabotage(arg[1], options)) {
+            arg++;
+        } else {
+            fprintf(stderr, "simulate: '%s' is not understood, or what belongs to it: see the top of simulate.c\n", *arg);
+            return false;
+        }
+    }
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    struct options options = {.first = 1, .last = 200};
+    if (!parse(argc, argv, &options))
+        return 2;
+    signal(SIGABRT, on_abort);
+    setvbuf(stdout, NULL, _IOLBF, 0); /* what was said before a crash is what one needs */
+    return run(&options) ? 0 : 1;
+}

@@ -1,0 +1,133 @@
+/* solo.c: the smallest world an engine can live in: every action is answered at once, in order. */
+#include "tests/simulation/solo.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/check.h"
+
+#define SOLO_SLOT_BYTES 64
+#define SOLO_BATCH 16
+#define SOLO_ARENA_BYTES (UINT64_C(1) << 20)
+#define SOLO_INFLIGHT 8
+#define SOLO_EVENTS_MAX 256 /* answers that wait: loads, prepares, a NEXT and a RELEASE */
+
+static uint64_t sample_bytes(const void *dataset, sample_id id)
+{
+    return ((const struct scenario_dataset *)dataset)->scenario->samples[id].bytes;
+}
+
+static struct engine *start(uint64_t arena_bytes)
+{
+    struct engine_config config = {
+        .seed = 1,
+        .arena_bytes = arena_bytes,
+        .encoded_bytes = UINT64_C(1) << 40,
+        .inflight_loads = SOLO_INFLIGHT,
+        .inflight_prepares = SOLO_INFLIGHT,
+        .sample_bytes = sample_bytes,
+    };
+    struct engine *engine;
+    struct error err;
+    CHECK(engine_create(&config, &engine, &err) == 0);
+    return engine;
+}
+
+/* add gives JOB_ADDED's or JOB_REFUSED's action: the engine's, valid until the next step. */
+static const struct engine_action *add(struct engine *engine, const struct engine_job_desc *desc)
+{
+    struct engine_event event = {.type = ENGINE_JOB_ADD, .job_add = desc};
+    const struct engine_action *actions;
+    size_t count = engine_step(engine, 0, &event, &actions);
+    for (size_t i = 0; i < count; i++)
+        if (actions[i].type == ENGINE_JOB_ADDED || actions[i].type == ENGINE_JOB_REFUSED)
+            return &actions[i];
+    CHECK(!"JOB_ADD must be answered");
+    return NULL;
+}
+
+uint64_t solo_quota(const struct scenario *sc, const struct client_plan *plan)
+{
+    struct engine_job_desc desc;
+    struct idset *view;
+    scenario_desc(sc, plan, 0, 0, &desc, &view);
+    uint64_t slots = ((uint64_t)plan->prefetch + 4) * 4 * (plan->batch_size + 1);
+    struct engine *engine = start(slots * (desc.slot_bytes + 4096));
+    const struct engine_action *answer = add(engine, &desc);
+    uint64_t quota = answer->type == ENGINE_JOB_ADDED ? answer->job_added.quota_bytes : 0;
+    engine_destroy(engine);
+    idset_destroy(view);
+    return quota;
+}
+
+struct solo {
+    struct engine *engine;
+    uint32_t job;
+    struct engine_event events[SOLO_EVENTS_MAX];
+    size_t first, end; /* counts: places are these modulo SOLO_EVENTS_MAX */
+    sample_id *order;
+    uint32_t n_order, n_view;
+    bool over;
+};
+
+static void later(struct solo *solo, struct engine_event event)
+{
+    CHECK(solo->end - solo->first < SOLO_EVENTS_MAX);
+    solo->events[solo->end++ % SOLO_EVENTS_MAX] = event;
+}
+
+static void answer(struct solo *solo, const struct engine_action *action, uint32_t epoch)
+{
+    static char encoded; /* nobody looks into it */
+    switch (action->type) {
+    case ENGINE_LOAD:
+        later(solo, (struct engine_event){
+                        .type = ENGINE_LOADED,
+                        .loaded = {.id = action->load.id, .encoded = &encoded, .bytes = action->load.bytes},
+                    });
+        break;
+    case ENGINE_PREPARE:
+        later(solo, (struct engine_event){.type = ENGINE_PREPARED, .prepared = {.task = action->prepare.task}});
+        break;
+    case ENGINE_DELIVER:
+        CHECK(solo->n_order + action->deliver.count <= solo->n_view);
+        for (uint32_t i = 0; i < action->deliver.count; i++)
+            solo->order[solo->n_order++] = action->deliver.entries[i].id;
+        solo->over = action->deliver.last;
+        later(solo, (struct engine_event){.type = ENGINE_RELEASE, .release = {.job = solo->job, .batch = action->deliver.batch}});
+        later(solo, (struct engine_event){.type = ENGINE_NEXT, .next = {.job = solo->job, .epoch = epoch, .credits = 1}});
+        break;
+    default:
+        break;
+    }
+}
+
+sample_id *solo_order(const struct scenario *sc, const struct client_plan *plan, uint32_t epoch)
+{
+    struct engine_job_desc desc;
+    struct idset *view;
+    struct solo solo = {.engine = start(SOLO_ARENA_BYTES), .n_view = plan->n_view};
+    solo.order = xcalloc(plan->n_view, sizeof *solo.order);
+    scenario_desc(sc, plan, 0, 0, &desc, &view);
+    desc.slot_bytes = SOLO_SLOT_BYTES;
+    desc.batch_size = SOLO_BATCH;
+    desc.prefetch = 1;
+    desc.epochs = 0;
+    desc.drop_last = false;
+    const struct engine_action *added = add(solo.engine, &desc);
+    CHECK(added->type == ENGINE_JOB_ADDED);
+    solo.job = added->job;
+    later(&solo, (struct engine_event){.type = ENGINE_NEXT, .next = {.job = solo.job, .epoch = epoch, .credits = 1}});
+    while (!solo.over) {
+        CHECK(solo.first < solo.end);
+        struct engine_event event = solo.events[solo.first++ % SOLO_EVENTS_MAX];
+        const struct engine_action *actions;
+        size_t count = engine_step(solo.engine, 0, &event, &actions);
+        for (size_t i = 0; i < count && !solo.over; i++)
+            answer(&solo, &actions[i], epoch);
+    }
+    CHECK(solo.n_order == plan->n_view);
+    engine_destroy(solo.engine);
+    idset_destroy(view);
+    return solo.order;
+}

@@ -1,0 +1,386 @@
+/* world.c: the heap of what is to happen, and the loop that takes the engine through it. */
+#include "tests/simulation/world.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/check.h"
+#include "preprocess/prepare.h"
+#include "tests/simulation/world_priv.h"
+
+#define KEY_WORLD UINT64_C(0x3027d)
+#define CHECK_CREDIT_PER_STEP 600 /* of samples gone through by engine_check */
+#define STEPS_FIRST 20000
+#define STEPS_PER_SAMPLE 40 /* a run that takes more is going round in circles */
+
+/* ── the heap ── */
+
+static bool earlier(const struct alarm *a, const struct alarm *b)
+{
+    return a->at_ns != b->at_ns ? a->at_ns < b->at_ns : a->serial < b->serial;
+}
+
+void world_alarm(struct world *world, uint64_t after_ns, enum alarm_kind kind, uint64_t a, uint64_t b, uint64_t c)
+{
+    if (world->n_heap == world->cap_heap) {
+        world->cap_heap = world->cap_heap ? world->cap_heap * 2 : 64;
+        world->heap = xrealloc(world->heap, world->cap_heap, sizeof *world->heap);
+    }
+    struct alarm alarm = {.at_ns = world->now_ns + after_ns, .serial = world->serials++, .kind = kind, .a = a, .b = b, .c = c};
+    size_t at = world->n_heap++;
+    for (; at > 0 && earlier(&alarm, &world->heap[(at - 1) / 2]); at = (at - 1) / 2)
+        world->heap[at] = world->heap[(at - 1) / 2];
+    world->heap[at] = alarm;
+}
+
+static struct alarm heap_pop(struct world *world)
+{
+    struct alarm first = world->heap[0], last = world->heap[--world->n_heap];
+    size_t at = 0;
+    for (;;) {
+        size_t child = at * 2 + 1;
+        if (child >= world->n_heap)
+            break;
+        if (child + 1 < world->n_heap && earlier(&world->heap[child + 1], &world->heap[child]))
+            child++;
+        if (!earlier(&world->heap[child], &last))
+            break;
+        world->heap[at] = world->heap[child];
+        at = child;
+    }
+    world->heap[at] = last;
+    return first;
+}
+
+/* ── what is seen ── */
+
+void world_say(const struct world *world, const char *fmt, ...)
+{
+    if (!world->options.verbose)
+        return;
+    printf("%12.6f ", (double)world->now_ns * 1e-9);
+    va_list args;
+    va_start(args, fmt);
+    vprintf(fmt, args);
+    va_end(args);
+    putchar('\n');
+}
+
+static void note(struct world *world, uint64_t value)
+{
+    world->hash = random_mix64(world->hash ^ value);
+}
+
+static void see_event(struct world *world, const struct engine_event *event)
+{
+    note(world, event->type);
+    note(world, world->now_ns);
+    switch (event->type) {
+    case ENGINE_JOB_ADD:
+        world_say(world, "> JOB_ADD '%s' pipeline %u batch %u prefetch %u epochs %u shuffle %d policy %d%s", event->job_add->name,
+                  event->job_add->pipeline, event->job_add->batch_size, event->job_add->prefetch, event->job_add->epochs,
+                  event->job_add->shuffle, event->job_add->bad_policy, event->job_add->drop_last ? " drop_last" : "");
+        break;
+    case ENGINE_JOB_GONE:
+        world_say(world, "> JOB_GONE job %u", event->job_gone.job);
+        break;
+    case ENGINE_NEXT:
+        world_say(world, "> NEXT job %u epoch %u credits %u", event->next.job, event->next.epoch, event->next.credits);
+        break;
+    case ENGINE_RELEASE:
+        world_say(world, "> RELEASE job %u batch %llu", event->release.job, (unsigned long long)event->release.batch);
+        break;
+    case ENGINE_LOADED:
+        world_say(world, "> LOADED sample %u%s", event->loaded.id, event->loaded.encoded ? "" : " failed");
+        break;
+    case ENGINE_PREPARED:
+        world_say(world, "> PREPARED task %u%s", event->prepared.task, event->prepared.reason ? " failed" : "");
+        break;
+    case ENGINE_PIPELINE_GONE:
+        world_say(world, "> PIPELINE_GONE number %u", event->pipeline_gone.pipeline);
+        break;
+    default:
+        world_say(world, event->type == ENGINE_DRAIN ? "> DRAIN" : "> TICK");
+    }
+}
+
+static void see_prepare(struct world *world, const struct engine_action *action)
+{
+    note(world, action->prepare.id);
+    note(world, action->prepare.task);
+    world_say(world, "  < PREPARE task %u sample %u", action->prepare.task, action->prepare.id);
+    for (uint32_t i = 0; i < action->prepare.n_outputs; i++) {
+        const struct engine_output *output = &action->prepare.outputs[i];
+        note(world, output->offset);
+        note(world, output->instance);
+        world_say(world, "      pipeline %u instance %llu at %llu+%llu", output->pipeline, (unsigned long long)output->instance,
+                  (unsigned long long)output->offset, (unsigned long long)output->bytes);
+    }
+}
+
+static void see_deliver(struct world *world, const struct engine_action *action)
+{
+    note(world, action->deliver.batch);
+    note(world, action->deliver.last);
+    world_say(world, "  < DELIVER job %u batch %llu: epoch %u index %u, %u samples%s", action->job, (unsigned long long)action->deliver.batch,
+              action->deliver.epoch, action->deliver.index, action->deliver.count, action->deliver.last ? ", LAST" : "");
+    for (uint32_t i = 0; i < action->deliver.count; i++) {
+        const struct engine_entry *entry = &action->deliver.entries[i];
+        note(world, entry->id);
+        note(world, entry->offset);
+        world_say(world, "      sample %u at %llu+%llu", entry->id, (unsigned long long)entry->offset, (unsigned long long)entry->bytes);
+    }
+}
+
+static void see_action(struct world *world, const struct engine_action *action)
+{
+    note(world, action->type);
+    note(world, action->job);
+    switch (action->type) {
+    case ENGINE_JOB_ADDED:
+        world_say(world, "  < JOB_ADDED job %u: %u batches, held_max %u, quota %llu", action->job, action->job_added.n_batches,
+                  action->job_added.held_max, (unsigned long long)action->job_added.quota_bytes);
+        break;
+    case ENGINE_JOB_REFUSED:
+    case ENGINE_JOB_ERROR:
+        world_say(world, "  < %s: %s: %s", action->type == ENGINE_JOB_ERROR ? "JOB_ERROR" : "JOB_REFUSED",
+                  larder_err_name(action->error.error.code), action->error.error.text);
+        break;
+    case ENGINE_LOAD:
+        note(world, action->load.id);
+        world_say(world, "  < LOAD sample %u, %llu bytes", action->load.id, (unsigned long long)action->load.bytes);
+        break;
+    case ENGINE_PREPARE:
+        see_prepare(world, action);
+        break;
+    case ENGINE_DELIVER:
+        see_deliver(world, action);
+        break;
+    default:
+        world_say(world, action->type == ENGINE_DROP_ENCODED ? "  < DROP_ENCODED" : "  < JOB_ENDED job %u", action->job);
+    }
+}
+
+/* ── a step ── */
+
+static bool broken(const struct world *world)
+{
+    const char *text;
+    return model_broken(world->model, &text) != RULE_NONE;
+}
+
+static void act(struct world *world, const struct engine_action *action)
+{
+    const struct scenario *sc = world->scenario;
+    see_action(world, action);
+    model_action(world->model, action);
+    if (broken(world))
+        return;
+    switch (action->type) {
+    case ENGINE_LOAD:
+        world_alarm(world, latency_draw(&sc->load, &world->rng, action->load.id), ALARM_LOADED, action->load.id, 0, 0);
+        break;
+    case ENGINE_PREPARE:
+        world_alarm(world, latency_draw(&sc->prepare, &world->rng, action->prepare.id), ALARM_PREPARED, action->prepare.task,
+                    action->prepare.id, 0);
+        break;
+    case ENGINE_DROP_ENCODED:
+        break;
+    default:
+        client_action(world, action);
+    }
+}
+
+/* engine_check goes through all views and residents: in large scenarios it is called as often as its cost allows. */
+static bool check_is_due(struct world *world)
+{
+    if (world->options.check_every)
+        return world->steps % world->options.check_every == 0;
+    uint64_t cost = (uint64_t)world->scenario->n_samples * (world->scenario->n_clients + 1);
+    world->check_credit += CHECK_CREDIT_PER_STEP;
+    if (world->check_credit < cost)
+        return false;
+    world->check_credit = 0;
+    return true;
+}
+
+void world_step(struct world *world, const struct engine_event *event, const struct client_plan *plan)
+{
+    if (broken(world))
+        return;
+    world->steps++;
+    see_event(world, event);
+    model_event(world->model, event, plan);
+    struct engine_event told = *event;
+    if (world->sabotage && !sabotage_event(world->sabotage, &told))
+        return;
+    const struct engine_action *actions;
+    size_t count = engine_step(world->engine, world->now_ns, &told, &actions);
+    for (size_t i = 0; i < count && !broken(world); i++) {
+        struct engine_action out[SABOTAGE_ACTIONS_MAX] = {actions[i]};
+        size_t n_out = world->sabotage ? sabotage_action(world->sabotage, &actions[i], out) : 1;
+        for (size_t k = 0; k < n_out && !broken(world); k++)
+            act(world, &out[k]);
+    }
+    if (broken(world))
+        return;
+    bool thorough = check_is_due(world);
+    if (thorough)
+        engine_check(world->engine);
+    model_settle(world->model, world->engine, world->now_ns, thorough);
+}
+
+/* ── what happens ── */
+
+static uint64_t sample_bytes(const void *dataset, sample_id id)
+{
+    struct scenario_dataset *asked = (struct scenario_dataset *)dataset; /* the engine hands back what it was handed */
+    asked->dead_calls += asked->users == 0;
+    return asked->scenario->samples[id].bytes;
+}
+
+static bool fails(struct world *world, sample_id id, enum fault fault, uint32_t per_thousand)
+{
+    bool passing = random_below(&world->rng, 1000) < per_thousand;
+    return passing || world->scenario->samples[id].fault == fault;
+}
+
+static void loaded(struct world *world, sample_id id)
+{
+    struct engine_event event = {.type = ENGINE_LOADED, .loaded = {.id = id, .bytes = world->scenario->samples[id].bytes}};
+    if (fails(world, id, FAULT_LOAD, world->scenario->load_faults))
+        event.loaded.reason = BAD_UNREADABLE;
+    else
+        event.loaded.encoded = model_make_handle(world->model, id);
+    world_step(world, &event, NULL);
+}
+
+static void prepared(struct world *world, uint32_t task, sample_id id)
+{
+    struct engine_event event = {.type = ENGINE_PREPARED, .prepared = {.task = task}};
+    if (fails(world, id, FAULT_PREPARE, world->scenario->prepare_faults))
+        event.prepared.reason = 1 + (int)random_below(&world->rng, BAD_REASONS - 1);
+    world_step(world, &event, NULL);
+}
+
+static void happen(struct world *world, const struct alarm *alarm)
+{
+    switch (alarm->kind) {
+    case ALARM_LOADED:
+        loaded(world, (sample_id)alarm->a);
+        break;
+    case ALARM_PREPARED:
+        prepared(world, (uint32_t)alarm->a, (sample_id)alarm->b);
+        break;
+    case ALARM_TICK:
+        world_step(world, &(struct engine_event){.type = ENGINE_TICK}, NULL);
+        if (world->n_heap > 0) /* ticks alone are no sign of life */
+            world_alarm(world, world->scenario->tick_ns, ALARM_TICK, 0, 0, 0);
+        break;
+    case ALARM_DRAIN:
+        world_step(world, &(struct engine_event){.type = ENGINE_DRAIN}, NULL);
+        break;
+    default:
+        client_alarm(world, alarm);
+    }
+}
+
+/* Nothing is under way. Whoever waits now waits for ever, unless it is stopped: those go on, one at a time. */
+static bool revive(struct world *world)
+{
+    struct client *stopped = NULL;
+    for (uint32_t i = 0; i < world->scenario->n_clients; i++) {
+        struct client *client = &world->clients[i];
+        if (client->state == CLIENT_DONE)
+            continue;
+        if (!client->stopped)
+            model_break(world->model, RULE_STUCK, "nothing is under way, but job %u ('%s') waits in epoch %u", client->job,
+                        client->plan->name, client->epoch);
+        else if (!stopped)
+            stopped = client;
+    }
+    if (!stopped || broken(world))
+        return false;
+    world_say(world, "all others have finished: '%s' goes on", stopped->plan->name);
+    client_resume(world, stopped);
+    return true;
+}
+
+static void begin(struct world *world)
+{
+    const struct scenario *sc = world->scenario;
+    for (uint32_t i = 0; i < sc->n_clients; i++) {
+        const struct client_plan *plan = &sc->clients[i];
+        world->clients[i].plan = plan;
+        world_alarm(world, plan->join_ns, ALARM_JOIN, i, 0, 0);
+        if (plan->vanish_ns != SCENARIO_NEVER)
+            world_alarm(world, plan->vanish_ns, ALARM_VANISH, i, 0, 0);
+        if (plan->stop_ns != SCENARIO_NEVER)
+            world_alarm(world, plan->stop_ns, ALARM_STOP, i, 0, 0);
+    }
+    if (sc->tick_ns)
+        world_alarm(world, sc->tick_ns, ALARM_TICK, 0, 0, 0);
+    if (sc->drain_ns != SCENARIO_NEVER)
+        world_alarm(world, sc->drain_ns, ALARM_DRAIN, 0, 0, 0);
+}
+
+static uint64_t steps_limit(const struct scenario *sc)
+{
+    uint64_t samples = 0;
+    for (uint32_t i = 0; i < sc->n_clients; i++)
+        samples += (uint64_t)sc->clients[i].n_view * (sc->clients[i].run_epochs + 1);
+    return STEPS_FIRST + STEPS_PER_SAMPLE * samples;
+}
+
+static void live(struct world *world)
+{
+    uint64_t limit = steps_limit(world->scenario), ticks = 0;
+    do {
+        while (world->n_heap > 0 && !broken(world)) {
+            struct alarm alarm = heap_pop(world);
+            world->now_ns = alarm.at_ns;
+            ticks += alarm.kind == ALARM_TICK;
+            happen(world, &alarm);
+            if (world->steps - ticks > limit)
+                model_break(world->model, RULE_STUCK, "no end after %llu steps", (unsigned long long)world->steps);
+        }
+    } while (!broken(world) && revive(world));
+    if (!broken(world))
+        engine_check(world->engine);
+    if (!broken(world))
+        model_finish(world->model, world->engine);
+}
+
+void world_run(struct scenario *scenario, const struct world_options *options, struct world_result *result)
+{
+    struct world world = {.scenario = scenario, .options = *options};
+    struct engine_config config = scenario->config;
+    struct error err;
+    config.sample_bytes = sample_bytes;
+    random_seed_keys(&world.rng, KEY_WORLD, scenario->seed, 0, 0);
+    world.model = model_create(scenario);
+    if (options->sabotage != SABOTAGE_NONE)
+        world.sabotage = sabotage_create(options->sabotage, scenario, world.model);
+    world.clients = xcalloc(scenario->n_clients, sizeof *world.clients);
+    CHECK(engine_create(&config, &world.engine, &err) == 0);
+    begin(&world);
+    live(&world);
+
+    const char *text;
+    *result = (struct world_result){.hash = world.hash, .steps = world.steps, .virtual_ns = world.now_ns};
+    result->broken = model_broken(world.model, &text);
+    snprintf(result->text, sizeof result->text, "%s", text);
+    result->sabotaged = sabotage_done(world.sabotage);
+    engine_totals(world.engine, &result->totals);
+    engine_destroy(world.engine);
+    model_destroy(world.model);
+    sabotage_destroy(world.sabotage);
+    for (uint32_t i = 0; i < scenario->n_clients; i++) {
+        free(world.clients[i].inbox.items);
+        free(world.clients[i].kept.items);
+    }
+    free(world.clients);
+    free(world.heap);
+}

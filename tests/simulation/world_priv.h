@@ -1,0 +1,83 @@
+/* world_priv.h: shared by world.c (the heap, the engine, what loads and prepares) and client.c (how clients behave). */
+#ifndef LARDER_SIMULATION_WORLD_PRIV_H
+#define LARDER_SIMULATION_WORLD_PRIV_H
+
+#include "tests/simulation/world.h"
+
+enum alarm_kind {
+    ALARM_LOADED,   /* a: sample */
+    ALARM_PREPARED, /* a: task, b: sample */
+    ALARM_TICK,
+    ALARM_DRAIN,
+    ALARM_JOIN, /* a: client, of this and all that follow */
+    ALARM_ADMITTED,
+    ALARM_ARRIVED, /* b: batch, c: twice the epoch, plus one for the last */
+    ALARM_TRAINED,
+    ALARM_STOP,
+    ALARM_RESUME,
+    ALARM_VANISH,
+    ALARM_FAILED, /* the client hears that its job cannot go on */
+};
+
+struct alarm {
+    uint64_t at_ns, serial;
+    enum alarm_kind kind;
+    uint64_t a, b, c;
+};
+
+/* A batch at a client. */
+struct parcel {
+    uint64_t batch;
+    uint32_t epoch;
+    bool last;
+};
+
+struct parcels {
+    struct parcel *items;
+    uint32_t count, cap;
+};
+
+enum client_state { CLIENT_AWAY, CLIENT_JOINING, CLIENT_TRAINING, CLIENT_DONE };
+
+struct client {
+    const struct client_plan *plan;
+    enum client_state state;
+    bool stopped;
+    uint32_t job, held_max, tries;
+    bool admitted;  /* and has heard of it */
+    uint32_t epoch; /* the one it is in */
+    uint32_t epochs_run;
+    bool asked;                       /* for batches of this epoch */
+    bool training;                    /* on inbox[0] */
+    bool trained;                     /* while stopped: its training is over */
+    struct parcels inbox, kept;       /* to be trained on; trained on and not yet released */
+    uint64_t released;                /* the last batch it gave back, for giving it back again */
+};
+
+struct world {
+    struct scenario *scenario;
+    struct world_options options;
+    struct engine *engine;
+    struct model *model;
+    struct sabotage *sabotage;
+    struct rng rng;
+    uint64_t now_ns, steps, hash, serials;
+    uint64_t check_credit;
+    struct alarm *heap;
+    size_t n_heap, cap_heap;
+    struct client *clients;
+    uint32_t number_pipeline[ENGINE_PIPELINES_MAX]; /* what the number means, plus one; 0: nothing yet */
+    uint32_t number_users[ENGINE_PIPELINES_MAX];    /* jobs of it */
+};
+
+/* world.c */
+void world_alarm(struct world *world, uint64_t after_ns, enum alarm_kind kind, uint64_t a, uint64_t b, uint64_t c);
+void world_step(struct world *world, const struct engine_event *event, const struct client_plan *plan);
+void world_say(const struct world *world, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* client.c. An alarm for a client, or an action that concerns it. */
+void client_alarm(struct world *world, const struct alarm *alarm);
+void client_action(struct world *world, const struct engine_action *action);
+void client_resume(struct world *world, struct client *client);
+
+#endif
