@@ -1,26 +1,31 @@
 /* engine_check.c: what must hold between steps, and what the engine tells about itself. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "server/engine_priv.h"
 
-static uint32_t entries_on(const struct engine *engine, uint32_t instance)
+/* Counts, for each instance, the entries and the leased samples that pin it. The caller frees. */
+static uint32_t *count_users(const struct engine *engine)
 {
-    uint32_t count = 0;
-    for (uint32_t index = 0; index < engine->entry_pool.size; index++)
-        count += engine->entries[index].state > ENTRY_UNPLACED && engine->entries[index].instance == instance;
+    uint32_t *users = xcalloc(engine->instance_pool.size, sizeof *users);
+    for (uint32_t index = 0; index < engine->entry_pool.size; index++) {
+        if (engine->entries[index].state > ENTRY_UNPLACED)
+            users[engine->entries[index].instance]++;
+    }
     for (uint32_t place = 0; place < engine->jobs_end; place++) {
         const struct job *job = &engine->jobs[place];
         for (uint32_t at = 0; at < job->n_leases; at++) {
             for (uint32_t i = 0; i < job->leases[at].count; i++)
-                count += job->leases[at].instances[i] == instance;
+                users[job->leases[at].instances[i]]++;
         }
     }
-    return count;
+    return users;
 }
 
 static void check_instances(const struct engine *engine)
 {
     uint64_t used = 0;
+    uint32_t *users = count_users(engine);
     for (uint32_t index = 0; index < engine->instance_pool.size; index++) {
         const struct instance *instance = &engine->instances[index];
         if (instance->state == INSTANCE_FREE)
@@ -29,13 +34,14 @@ static void check_instances(const struct engine *engine)
         uint32_t owner;
         CHECK(extent_owner(engine->extents, instance->block, &owner) && owner == index);
         CHECK(extent_bytes(engine->extents, instance->block) >= instance->bytes);
-        CHECK(residency_pins(engine->prepared, index) == entries_on(engine, index) + making);
+        CHECK(residency_pins(engine->prepared, index) == users[index] + making);
         CHECK(residency_want(engine->prepared, index) == engine_count_want(engine, instance));
         CHECK(making == (instance->task != ENGINE_NONE));
         CHECK(making || instance->waiters == ENGINE_NONE);
         CHECK(!making || engine->tasks[instance->task].state == TASK_RUNNING || instance->waiters != ENGINE_NONE);
         used += extent_bytes(engine->extents, instance->block);
     }
+    free(users);
     CHECK(used == extents_used_bytes(engine->extents) && used <= engine->config.arena_bytes);
     CHECK(engine->quota_bytes <= engine->config.arena_bytes);
 }
@@ -44,21 +50,24 @@ static void check_encoded(const struct engine *engine)
 {
     uint64_t used = 0;
     uint32_t loading = 0;
+    uint32_t *tasks = xcalloc(engine->encoded_pool.size, sizeof *tasks);
+    for (uint32_t task = 0; task < engine->task_pool.size; task++) {
+        if (engine->tasks[task].state != TASK_FREE && engine->tasks[task].encoded != ENGINE_NONE)
+            tasks[engine->tasks[task].encoded]++;
+    }
     for (uint32_t index = 0; index < engine->encoded_pool.size; index++) {
         const struct encoded *encoded = &engine->encoded[index];
         if (encoded->state == ENCODED_FREE)
             continue;
-        uint32_t tasks = 0;
-        for (uint32_t task = 0; task < engine->task_pool.size; task++)
-            tasks += engine->tasks[task].state != TASK_FREE && engine->tasks[task].encoded == index;
         CHECK(engine->samples[encoded->id].encoded == index);
-        CHECK(residency_pins(engine->encodeds, index) == tasks + (encoded->state == ENCODED_LOADING));
+        CHECK(residency_pins(engine->encodeds, index) == tasks[index] + (encoded->state == ENCODED_LOADING));
         CHECK(residency_want(engine->encodeds, index) == engine_count_encoded_want(engine, encoded->id));
         CHECK(residency_pins(engine->encodeds, index) || residency_want(engine->encodeds, index));
         CHECK((encoded->state == ENCODED_READY) == (encoded->handle != NULL));
         loading += encoded->state == ENCODED_LOADING;
         used += encoded->bytes;
     }
+    free(tasks);
     CHECK(used == engine->encoded_used && used <= engine->config.encoded_bytes);
     CHECK(loading == engine->loads_inflight && loading <= engine->config.inflight_loads);
 }
