@@ -5,8 +5,6 @@
  * class; 48 bytes a folder; 48 bytes a sample. A checkpoint is only ever a shortcut: one that is missing, damaged, of
  * another version or of another root is made anew. */
 #include <dirent.h>
-#include <endian.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -18,42 +16,14 @@
 #include <xxhash.h>
 
 #include "cache/catalog_priv.h"
+#include "cache/little_endian.h"
 
 #define MAGIC "LDRCATLG"
 #define VERSION 1
 #define COUNTS_BYTES 24
 #define RECORD_BYTES 48
 #define LEFTOVER_S 3600 /* a temporary file this old belongs to nobody any more */
-#define TEMPORARY ".tmp"
 #define FILE_BYTES_MAX (UINT64_C(1) << 38)
-
-static uint32_t get_u32(const uint8_t *at)
-{
-    uint32_t value;
-    memcpy(&value, at, sizeof value);
-    return le32toh(value);
-}
-
-static uint64_t get_u64(const uint8_t *at)
-{
-    uint64_t value;
-    memcpy(&value, at, sizeof value);
-    return le64toh(value);
-}
-
-static uint8_t *put_u32(uint8_t *at, uint32_t value)
-{
-    value = htole32(value);
-    memcpy(at, &value, sizeof value);
-    return at + sizeof value;
-}
-
-static uint8_t *put_u64(uint8_t *at, uint64_t value)
-{
-    value = htole64(value);
-    memcpy(at, &value, sizeof value);
-    return at + sizeof value;
-}
 
 static int damaged(struct error *err, const char *what)
 {
@@ -231,48 +201,14 @@ char *checkpoint_path(const char *dir, const char *root)
     return len < 0 ? NULL : path;
 }
 
-static int system_error(struct error *err, const char *path, const char *what)
-{
-    struct shown shown;
-    int number = errno;
-    return error_set(err, errno_code(number), "%s: cannot %s: %s", path_shown(path, &shown), what, strerror(number));
-}
-
-static int read_all(int fd, uint8_t *buf, size_t len_bytes)
-{
-    size_t done = 0;
-    while (done < len_bytes) {
-        ssize_t got = read(fd, buf + done, len_bytes - done);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0) {
-            errno = got ? errno : EIO;
-            return -1;
-        }
-        done += (size_t)got;
-    }
-    return 0;
-}
-
 int checkpoint_load(const char *path, const char *root, struct index *out, struct error *err)
 {
     struct index index = {0};
     uint8_t *bytes = NULL;
-    struct stat st;
-    int code;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        return system_error(err, path, "open the checkpoint");
-    if (fstat(fd, &st))
-        code = system_error(err, path, "look at the checkpoint");
-    else if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size > FILE_BYTES_MAX)
-        code = damaged(err, "it is no file, or too large");
-    else if (!(bytes = malloc((size_t)st.st_size + 1)))
-        code = error_set(err, LARDER_ENOMEM, "out of memory for a checkpoint of %lld bytes", (long long)st.st_size);
-    else if (read_all(fd, bytes, (size_t)st.st_size))
-        code = system_error(err, path, "read the checkpoint");
-    else
-        code = checkpoint_parse(bytes, (size_t)st.st_size, &index, err);
+    size_t len_bytes;
+    int code = file_load(path, FILE_BYTES_MAX, &bytes, &len_bytes, err);
+    if (!code)
+        code = checkpoint_parse(bytes, len_bytes, &index, err);
     if (!code && strcmp(index.root, root) != 0)
         code = damaged(err, "it belongs to another folder");
     if (code)
@@ -280,67 +216,17 @@ int checkpoint_load(const char *path, const char *root, struct index *out, struc
     else
         *out = index;
     free(bytes);
-    close(fd);
     return code;
-}
-
-static int write_all(int fd, const uint8_t *bytes, size_t len_bytes)
-{
-    size_t done = 0;
-    while (done < len_bytes) {
-        ssize_t put = write(fd, bytes + done, len_bytes - done);
-        if (put < 0 && errno != EINTR)
-            return -1;
-        done += put > 0 ? (size_t)put : 0;
-    }
-    return fsync(fd);
-}
-
-/* The rename itself is only kept through a power cut when its folder is synced too. */
-static void sync_folder(const char *file)
-{
-    char *dir = strdup(file);
-    char *slash = dir ? strrchr(dir, '/') : NULL;
-    if (slash) {
-        *slash = '\0';
-        int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (fd >= 0) {
-            fsync(fd); /* when it fails, a power cut may cost the shortcut, nothing else */
-            close(fd);
-        }
-    }
-    free(dir);
 }
 
 int checkpoint_save(const char *path, const struct index *index, struct error *err)
 {
     uint8_t *bytes = NULL;
     size_t len_bytes = 0;
-    char *name = NULL;
-    int fd = -1;
     int code = checkpoint_encode(index, &bytes, &len_bytes);
-    if (code || asprintf(&name, "%s.XXXXXX" TEMPORARY, path) < 0) {
-        name = NULL;
-        code = error_set(err, LARDER_ENOMEM, "out of memory");
-        goto out;
-    }
-    fd = mkostemps(name, (int)strlen(TEMPORARY), O_CLOEXEC);
-    if (fd < 0) {
-        code = system_error(err, name, "make the checkpoint");
-        goto out;
-    }
-    if (write_all(fd, bytes, len_bytes))
-        code = system_error(err, name, "write the checkpoint");
-    else if (rename(name, path))
-        code = system_error(err, name, "rename the checkpoint");
     if (code)
-        unlink(name);
-    else
-        sync_folder(path);
-out:
-    if (fd >= 0)
-        close(fd);
-    free(name);
+        return error_set(err, code, "out of memory for the checkpoint");
+    code = file_replace(path, 0600, bytes, len_bytes, err);
     free(bytes);
     return code;
 }
@@ -351,8 +237,8 @@ static void remove_leftovers(const char *dir_path)
     const struct dirent *entry;
     struct stat st;
     while (dir && (entry = readdir(dir))) {
-        size_t len = strlen(entry->d_name), suffix = strlen(TEMPORARY);
-        if (len <= suffix || strcmp(entry->d_name + len - suffix, TEMPORARY) != 0 || !strstr(entry->d_name, ".catalog."))
+        size_t len = strlen(entry->d_name), suffix = strlen(FILE_TEMPORARY);
+        if (len <= suffix || strcmp(entry->d_name + len - suffix, FILE_TEMPORARY) != 0 || !strstr(entry->d_name, ".catalog."))
             continue;
         if (fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && time(NULL) - st.st_mtime > LEFTOVER_S)
             unlinkat(dirfd(dir), entry->d_name, 0);
@@ -374,7 +260,7 @@ int checkpoint_prepare(const char *dir, struct error *err)
     int code = 0;
     mkdir(path, 0700);
     if (access(path, R_OK | W_OK | X_OK))
-        code = system_error(err, path, "use the checkpoint folder");
+        code = file_error(err, path, "use the checkpoint folder");
     else
         remove_leftovers(path);
     free(path);

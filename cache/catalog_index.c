@@ -1,6 +1,5 @@
-/* catalog_index.c: the index under construction, the order of names, and how paths and errno reach messages. */
+/* catalog_index.c: the index under construction, the order of names, and how paths look in messages. */
 #include <endian.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
@@ -153,24 +152,4 @@ const char *path_shown(const char *path, struct shown *buf)
     }
     buf->text[used] = '\0';
     return buf->text;
-}
-
-int errno_code(int number)
-{
-    switch (number) {
-    case ENOENT:
-    case ENOTDIR:
-        return LARDER_ENOENT;
-    case EACCES:
-    case EPERM:
-        return LARDER_EPERM;
-    case ENOMEM:
-        return LARDER_ENOMEM;
-    case ENAMETOOLONG:
-    case EMFILE:
-    case ENFILE:
-        return LARDER_ELIMIT;
-    default:
-        return LARDER_EIO;
-    }
 }

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "cache/catalog.h"
+#include "cache/file.h"
 
 #define DATASET_SAMPLES_MAX INT32_MAX /* samples of one dataset */
 
@@ -65,14 +66,6 @@ int index_fingerprint(const struct index *index, uint64_t out[2]);
 /* text_compare orders names as Python orders the texts that os.listdir gives: by code point, where a byte that is not
  * part of valid UTF-8 counts as U+DC00 + byte. For valid UTF-8 that is the order of the bytes. */
 int text_compare(const char *a, const char *b);
-
-/* A path as messages show it: control characters and what is no UTF-8 replaced, the front cut off when it is long. */
-struct shown {
-    char text[224];
-};
-const char *path_shown(const char *path, struct shown *buf);
-
-int errno_code(int number); /* the larder_err that fits an errno */
 
 /* catalog_tree.c */
 

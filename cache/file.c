@@ -1,0 +1,140 @@
+/* file.c: see file.h. Any thread; everything blocks. */
+#include "cache/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int errno_code(int number)
+{
+    switch (number) {
+    case ENOENT:
+    case ENOTDIR:
+        return LARDER_ENOENT;
+    case EACCES:
+    case EPERM:
+        return LARDER_EPERM;
+    case ENOMEM:
+        return LARDER_ENOMEM;
+    case ENAMETOOLONG:
+    case EMFILE:
+    case ENFILE:
+        return LARDER_ELIMIT;
+    default:
+        return LARDER_EIO;
+    }
+}
+
+int file_error(struct error *err, const char *path, const char *what)
+{
+    struct shown shown;
+    int number = errno;
+    return error_set(err, errno_code(number), "%s: cannot %s: %s", path_shown(path, &shown), what,
+                     number ? strerror(number) : "it ends too early");
+}
+
+int file_read_at(int fd, void *buf, size_t len_bytes, uint64_t offset)
+{
+    for (size_t done = 0; done < len_bytes;) {
+        ssize_t got = pread(fd, (char *)buf + done, len_bytes - done, (off_t)(offset + done));
+        if (got > 0) {
+            done += (size_t)got;
+        } else if (got == 0) {
+            errno = 0;
+            return -1;
+        } else if (errno != EINTR) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+int file_write_at(int fd, const void *bytes, size_t len_bytes, uint64_t offset)
+{
+    for (size_t done = 0; done < len_bytes;) {
+        ssize_t put = pwrite(fd, (const char *)bytes + done, len_bytes - done, (off_t)(offset + done));
+        if (put < 0 && errno != EINTR)
+            return -1;
+        done += put > 0 ? (size_t)put : 0;
+    }
+    return 0;
+}
+
+int file_load(const char *path, uint64_t max_bytes, uint8_t **bytes, size_t *len_bytes, struct error *err)
+{
+    struct shown shown;
+    struct stat st;
+    uint8_t *buf = NULL;
+    int code = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return file_error(err, path, "open it");
+    if (fstat(fd, &st))
+        code = file_error(err, path, "look at it");
+    else if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size > max_bytes)
+        code = error_set(err, LARDER_EFORMAT, "%s: not a regular file, or too large", path_shown(path, &shown));
+    else if (!(buf = malloc((size_t)st.st_size + 1)))
+        code = error_set(err, LARDER_ENOMEM, "%s: out of memory for %lld bytes", path_shown(path, &shown), (long long)st.st_size);
+    else if (file_read_at(fd, buf, (size_t)st.st_size, 0))
+        code = file_error(err, path, "read it");
+    close(fd);
+    if (code) {
+        free(buf);
+        return code;
+    }
+    *bytes = buf;
+    *len_bytes = (size_t)st.st_size;
+    return 0;
+}
+
+int folder_sync(const char *folder)
+{
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    int rc = fsync(fd), number = errno;
+    close(fd);
+    errno = number;
+    return rc;
+}
+
+static int sync_parent(const char *path)
+{
+    char *folder = strdup(path);
+    char *slash = folder ? strrchr(folder, '/') : NULL;
+    if (slash)
+        *slash = '\0';
+    int rc = folder ? folder_sync(slash ? slash == folder ? "/" : folder : ".") : -1;
+    free(folder);
+    return rc;
+}
+
+int file_replace(const char *path, unsigned mode, const void *bytes, size_t len_bytes, struct error *err)
+{
+    static atomic_uint names; /* so that two threads of one process do not meet; other processes have another pid */
+    char *name = NULL;
+    if (asprintf(&name, "%s.%ld-%u" FILE_TEMPORARY, path, (long)getpid(), atomic_fetch_add(&names, 1)) < 0)
+        return error_set(err, LARDER_ENOMEM, "out of memory");
+    int code = 0;
+    int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
+    if (fd < 0) {
+        code = file_error(err, name, "make it");
+    } else {
+        if (file_write_at(fd, bytes, len_bytes, 0) || fsync(fd))
+            code = file_error(err, name, "write it");
+        else if (rename(name, path))
+            code = file_error(err, name, "rename it");
+        else if (sync_parent(path))
+            code = file_error(err, path, "sync its folder");
+        close(fd);
+        if (code)
+            unlink(name);
+    }
+    free(name);
+    return code;
+}

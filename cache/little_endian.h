@@ -1,0 +1,37 @@
+/* little_endian.h: numbers in the files of this folder. put gives the place behind what it wrote. */
+#ifndef LARDER_CACHE_LITTLE_ENDIAN_H
+#define LARDER_CACHE_LITTLE_ENDIAN_H
+
+#include <endian.h>
+#include <stdint.h>
+#include <string.h>
+
+static inline uint32_t get_u32(const uint8_t *at)
+{
+    uint32_t value;
+    memcpy(&value, at, sizeof value);
+    return le32toh(value);
+}
+
+static inline uint64_t get_u64(const uint8_t *at)
+{
+    uint64_t value;
+    memcpy(&value, at, sizeof value);
+    return le64toh(value);
+}
+
+static inline uint8_t *put_u32(uint8_t *at, uint32_t value)
+{
+    value = htole32(value);
+    memcpy(at, &value, sizeof value);
+    return at + sizeof value;
+}
+
+static inline uint8_t *put_u64(uint8_t *at, uint64_t value)
+{
+    value = htole64(value);
+    memcpy(at, &value, sizeof value);
+    return at + sizeof value;
+}
+
+#endif
