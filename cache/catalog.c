@@ -19,6 +19,8 @@
 
 #define CATALOG_MAGIC UINT32_C(0x43415441)
 #define IDLE_DATASETS_MAX 16
+#define CHUNK_SIZE_DEFAULT 64
+#define CHUNK_SEED_DEFAULT 1
 
 struct source {
     struct source *next;
@@ -39,6 +41,8 @@ struct catalog {
     struct source *sources;
     uint64_t uses;
     uint64_t checkpoints_loaded, trees_walked;
+    uint32_t chunk_size;
+    uint64_t chunk_seed;
     pthread_mutex_t ids_lock; /* of the fields below */
     struct identity_table ids;
     uint64_t identity_seed; /* so that nobody can make up a file that passes for another */
@@ -61,6 +65,8 @@ int catalog_create(const char *checkpoint_dir, struct catalog **out, struct erro
     }
     catalog->magic = CATALOG_MAGIC;
     catalog->checkpoint_dir = dir;
+    catalog->chunk_size = CHUNK_SIZE_DEFAULT;
+    catalog->chunk_seed = CHUNK_SEED_DEFAULT;
     if (getrandom(&catalog->identity_seed, sizeof catalog->identity_seed, GRND_NONBLOCK) < 0)
         catalog->identity_seed = clock_now_ns();
     CHECK(pthread_mutex_init(&catalog->lock, NULL) == 0 && pthread_mutex_init(&catalog->ids_lock, NULL) == 0);
@@ -94,6 +100,16 @@ void catalog_destroy(struct catalog *catalog)
     free(catalog->checkpoint_dir);
     catalog->magic = 0;
     free(catalog);
+}
+
+void catalog_set_chunking(struct catalog *catalog, uint32_t samples, uint64_t seed)
+{
+    CHECK_MAGIC(catalog, CATALOG_MAGIC);
+    CHECK(samples >= 1 && samples <= CHUNK_SAMPLES_MAX);
+    pthread_mutex_lock(&catalog->lock);
+    catalog->chunk_size = samples;
+    catalog->chunk_seed = seed;
+    pthread_mutex_unlock(&catalog->lock);
 }
 
 void catalog_stats(struct catalog *catalog, struct catalog_stats *out)
@@ -191,35 +207,51 @@ static bool load_checkpoint(struct catalog *catalog, const char *checkpoint, con
     return true;
 }
 
+static int chunk_tree(struct catalog *catalog, const struct index *index, struct chunking *out)
+{
+    pthread_mutex_lock(&catalog->lock);
+    uint32_t size = catalog->chunk_size;
+    uint64_t seed = catalog->chunk_seed;
+    pthread_mutex_unlock(&catalog->lock);
+    return chunking_shuffle((uint32_t)index->sample_count, size, seed, out);
+}
+
+/* Reads the source's samples: from the checkpoint, or from the tree. */
+static int index_source(struct catalog *catalog, const char *path, bool trust_checkpoint, struct dataset_parts *parts,
+                        struct error *err)
+{
+    parts->checkpoint = catalog->checkpoint_dir ? checkpoint_path(catalog->checkpoint_dir, path) : NULL;
+    if (trust_checkpoint && load_checkpoint(catalog, parts->checkpoint, path, &parts->index))
+        return 0;
+    int code = tree_index(path, &parts->index, err);
+    if (!code) {
+        count(catalog, &catalog->trees_walked);
+        save_checkpoint(parts->checkpoint, &parts->index);
+    }
+    return code;
+}
+
 /* Makes the dataset of a source that is not in memory, or no longer as it is there. */
 static int build(struct catalog *catalog, const char *path, bool trust_checkpoint, struct dataset **out, struct error *err)
 {
     uint64_t start_ns = clock_now_ns();
-    struct index index = {0};
-    sample_id *ids = NULL;
-    char *checkpoint = catalog->checkpoint_dir ? checkpoint_path(catalog->checkpoint_dir, path) : NULL;
-    bool loaded = trust_checkpoint && load_checkpoint(catalog, checkpoint, path, &index);
-    int code = loaded ? 0 : tree_index(path, &index, err);
-    if (!code && !loaded) {
-        count(catalog, &catalog->trees_walked);
-        save_checkpoint(checkpoint, &index);
-    }
+    struct dataset_parts parts = {0};
+    struct shown shown;
+    int code = index_source(catalog, path, trust_checkpoint, &parts, err);
     if (!code) {
-        code = give_ids(catalog, &index, &ids);
+        code = give_ids(catalog, &parts.index, &parts.ids);
         if (!code)
-            code = dataset_from_index(&index, ids, checkpoint, out);
+            code = chunk_tree(catalog, &parts.index, &parts.chunking);
+        if (!code)
+            code = dataset_from_parts(&parts, out);
         if (code)
-            error_set(err, code, "%s: %s", path, code == LARDER_ELIMIT ? "no sample ids are left" : "out of memory");
+            error_set(err, code, "%s: %s", path_shown(path, &shown),
+                      code == LARDER_ELIMIT ? "no sample ids are left" : "out of memory");
     }
-    if (code) {
-        free(ids);
-    } else {
-        log_info("msg=\"dataset opened\" source=\"%s\" samples=%u classes=%u from=%s took_ms=%llu", path, (*out)->count,
-                 (unsigned)(*out)->index.class_count, loaded ? "checkpoint" : "tree",
-                 (unsigned long long)((clock_now_ns() - start_ns) / CLOCK_NS_PER_MS));
-    }
-    index_free(&index);
-    free(checkpoint);
+    dataset_parts_free(&parts);
+    if (!code)
+        log_info("msg=\"dataset opened\" source=\"%s\" samples=%u classes=%u took_ms=%llu", path, (*out)->count,
+                 (unsigned)(*out)->index.class_count, (unsigned long long)((clock_now_ns() - start_ns) / CLOCK_NS_PER_MS));
     return code;
 }
 

@@ -26,6 +26,11 @@ struct dataset;
 int catalog_create(const char *checkpoint_dir, struct catalog **out, struct error *err);
 void catalog_destroy(struct catalog *catalog); /* accepts NULL; datasets that are still referenced live on */
 
+/* catalog_set_chunking says how the trees that are opened from now on fall into logical chunks: `samples` a chunk
+ * (1 … CHUNK_SAMPLES_MAX, CHECKed), shuffled with the seed. Without it: 64, seed 1. */
+#define CHUNK_SAMPLES_MAX 4096
+void catalog_set_chunking(struct catalog *catalog, uint32_t samples, uint64_t seed);
+
 /* catalog_open gives a reference to the dataset of a source (today: a class-per-folder tree), indexing it, or verifying
  * its checkpoint, when it is not in memory unchanged. Unchanged means: every folder has the modification time it had
  * (a file replaced in place is noticed when it is read, and the source is then indexed anew at the next open). Blocks for
@@ -61,9 +66,28 @@ bool dataset_index(const struct dataset *dataset, sample_id id, uint32_t *index)
 /* dataset_ids gives all ids in index order, dataset_count of them; borrowed, valid while the dataset is referenced. */
 const sample_id *dataset_ids(const struct dataset *dataset);
 
+/* Chunks: samples that are stored together, or in a plain tree at least read together. Each has dataset_chunk_size samples,
+ * the last one perhaps fewer; a sample's slot is its position in its chunk. Chunk numbers and indices are CHECKed. */
+uint32_t dataset_chunk_size(const struct dataset *dataset);
+uint32_t dataset_chunk_count(const struct dataset *dataset);
+uint32_t dataset_chunk_of(const struct dataset *dataset, uint32_t index, uint32_t *slot); /* slot may be NULL */
+/* dataset_chunk_members gives a chunk's samples (indices) in slot order; borrowed, valid while the dataset is referenced. */
+const uint32_t *dataset_chunk_members(const struct dataset *dataset, uint32_t chunk, uint32_t *count);
+
 /* dataset_read reads the encoded bytes of a sample into buf, which has room for dataset_size(index). Blocks on I/O; handles
  * EINTR and short reads. LARDER_ENOENT (vanished), LARDER_EIO, LARDER_EPERM, LARDER_EFORMAT (not a regular file, or it
  * changed its size or time since it was indexed): always with the file's name in err. */
 int dataset_read(const struct dataset *dataset, uint32_t index, void *buf, struct error *err);
+
+/* One sample among several to be read: index and buf are the caller's, the outcome comes back in err (code 0: read). */
+struct sample_read {
+    uint32_t index;
+    void *buf; /* room for dataset_size(index) */
+    struct error err;
+};
+
+/* dataset_read_many reads samples as dataset_read does, each with its own outcome, and gives how many failed. count ≤
+ * CHUNK_SAMPLES_MAX. In a plain tree a few files are under way at once. */
+uint32_t dataset_read_many(const struct dataset *dataset, struct sample_read *reads, uint32_t count);
 
 #endif

@@ -1,15 +1,10 @@
-/* catalog_dataset.c: a dataset once it is opened: its samples by index and by id, and reading their files. */
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <stdio.h>
+/* catalog_dataset.c: a dataset once it is opened: its samples by index, by id and by chunk. */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "cache/catalog_priv.h"
 #include "common/check.h"
+#include "common/random.h"
 
 static int compare_ids(const void *a, const void *b, void *context)
 {
@@ -50,6 +45,14 @@ static void keep_unreachable(struct index *index)
     index->sample_count = index->sample_cap = kept;
 }
 
+void dataset_parts_free(struct dataset_parts *parts)
+{
+    index_free(&parts->index);
+    free(parts->ids);
+    free(parts->checkpoint);
+    chunking_free(&parts->chunking);
+}
+
 static void dataset_free(struct dataset *dataset)
 {
     index_free(&dataset->index);
@@ -57,13 +60,24 @@ static void dataset_free(struct dataset *dataset)
     free(dataset->ids);
     free(dataset->by_id);
     free(dataset->checkpoint);
+    chunking_free(&dataset->chunking);
     dataset->magic = 0;
     free(dataset);
 }
 
-int dataset_from_index(struct index *index, sample_id *ids, const char *checkpoint, struct dataset **out)
+static void shrink_strings(struct index *index)
 {
-    CHECK(index->sample_count && index->sample_count <= DATASET_SAMPLES_MAX);
+    char *strings = realloc(index->strings, index->strings_len_bytes);
+    if (strings) {
+        index->strings = strings;
+        index->strings_cap_bytes = index->strings_len_bytes;
+    }
+}
+
+int dataset_from_parts(struct dataset_parts *parts, struct dataset **out)
+{
+    struct index *index = &parts->index;
+    CHECK(index->sample_count && index->sample_count <= DATASET_SAMPLES_MAX && parts->chunking.members);
     struct dataset *dataset = calloc(1, sizeof *dataset);
     if (!dataset)
         return LARDER_ENOMEM;
@@ -72,9 +86,7 @@ int dataset_from_index(struct index *index, sample_id *ids, const char *checkpoi
     atomic_init(&dataset->stale, false);
     dataset->count = (uint32_t)index->sample_count;
     dataset->samples = malloc(index->sample_count * sizeof *dataset->samples);
-    dataset->checkpoint = checkpoint ? strdup(checkpoint) : NULL;
-    if (!dataset->samples || (checkpoint && !dataset->checkpoint) || order_by_id(dataset, ids) ||
-        index_fingerprint(index, dataset->fingerprint)) {
+    if (!dataset->samples || order_by_id(dataset, parts->ids) || index_fingerprint(index, dataset->fingerprint)) {
         dataset_free(dataset);
         return LARDER_ENOMEM;
     }
@@ -84,14 +96,12 @@ int dataset_from_index(struct index *index, sample_id *ids, const char *checkpoi
                                                       .label = from->label, .flags = from->flags};
     }
     keep_unreachable(index);
-    char *strings = realloc(index->strings, index->strings_len_bytes);
-    if (strings) {
-        index->strings = strings;
-        index->strings_cap_bytes = index->strings_len_bytes;
-    }
-    dataset->index = *index;
-    dataset->ids = ids;
-    *index = (struct index){0};
+    shrink_strings(index);
+    dataset->index = parts->index;
+    dataset->ids = parts->ids;
+    dataset->checkpoint = parts->checkpoint;
+    dataset->chunking = parts->chunking;
+    *parts = (struct dataset_parts){0};
     *out = dataset;
     return 0;
 }
@@ -198,77 +208,63 @@ const sample_id *dataset_ids(const struct dataset *dataset)
     return dataset->ids;
 }
 
-/* A file was changed in place, which its folder's time does not show: the next open must not trust what was recorded,
- * nor may the next start. */
-static void mark_stale(const struct dataset *dataset)
+int chunking_shuffle(uint32_t count, uint32_t chunk_size, uint64_t seed, struct chunking *out)
 {
-    atomic_bool *stale = (atomic_bool *)&dataset->stale; /* the one part of a const dataset that changes */
-    if (!atomic_exchange(stale, true) && dataset->checkpoint)
-        unlink(dataset->checkpoint);
-}
-
-static int read_failed(const char *path, int number, struct error *err)
-{
-    struct shown shown;
-    return error_set(err, errno_code(number), "%s: cannot read: %s", path_shown(path, &shown), strerror(number));
-}
-
-static int changed(const struct dataset *dataset, const char *path, const char *how, struct error *err)
-{
-    struct shown shown;
-    mark_stale(dataset);
-    return error_set(err, LARDER_EFORMAT, "%s: changed since it was indexed: %s; open the dataset again",
-                     path_shown(path, &shown), how);
-}
-
-static int check_unchanged(const struct dataset *dataset, const struct dataset_sample *sample, const char *path, int fd,
-                           struct error *err)
-{
-    struct stat st;
-    if (fstat(fd, &st))
-        return read_failed(path, errno, err);
-    if (sample->flags & INDEX_UNREACHABLE)
-        return changed(dataset, path, "it could not be reached then", err);
-    if (!S_ISREG(st.st_mode)) {
-        struct shown shown;
-        return error_set(err, LARDER_EFORMAT, "%s: not a regular file", path_shown(path, &shown));
+    CHECK(chunk_size >= 1 && chunk_size <= CHUNK_SAMPLES_MAX);
+    struct chunking chunking = {.chunk_size = chunk_size, .members = malloc(count * sizeof *chunking.members),
+                                .positions = malloc(count * sizeof *chunking.positions)};
+    if (!chunking.members || !chunking.positions) {
+        chunking_free(&chunking);
+        return LARDER_ENOMEM;
     }
-    if ((uint64_t)st.st_size != sample->size) {
-        char how[96];
-        snprintf(how, sizeof how, "%lld bytes, was %llu", (long long)st.st_size, (unsigned long long)sample->size);
-        return changed(dataset, path, how, err);
+    struct rng rng;
+    random_seed(&rng, seed);
+    for (uint32_t i = 0; i < count; i++)
+        chunking.members[i] = i;
+    for (uint32_t i = count; i-- > 1;) {
+        uint32_t other = (uint32_t)random_below(&rng, (uint64_t)i + 1), moved = chunking.members[i];
+        chunking.members[i] = chunking.members[other];
+        chunking.members[other] = moved;
     }
-    if ((int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec != sample->mtime_ns)
-        return changed(dataset, path, "it has another modification time", err);
+    for (uint32_t i = 0; i < count; i++)
+        chunking.positions[chunking.members[i]] = i;
+    *out = chunking;
     return 0;
 }
 
-int dataset_read(const struct dataset *dataset, uint32_t index, void *buf, struct error *err)
+void chunking_free(struct chunking *chunking)
 {
-    const struct dataset_sample *sample = sample_at(dataset, index);
-    char path[PATH_MAX];
-    int len = snprintf(path, sizeof path, "%s/%s", dataset->index.root, dataset->index.strings + sample->key);
-    CHECK(len > 0 && len < (int)sizeof path);
-    int fd;
-    do {
-        fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK); /* never waits for a pipe's other end */
-    } while (fd < 0 && errno == EINTR);
-    if (fd < 0) {
-        int number = errno;
-        if ((number == ENOENT || number == ENOTDIR) && !(sample->flags & INDEX_UNREACHABLE))
-            mark_stale(dataset);
-        return read_failed(path, number, err);
-    }
-    int code = check_unchanged(dataset, sample, path, fd, err);
-    for (uint64_t done = 0; !code && done < sample->size;) {
-        ssize_t got = pread(fd, (char *)buf + done, sample->size - done, (off_t)done);
-        if (got > 0)
-            done += (uint64_t)got;
-        else if (got == 0)
-            code = changed(dataset, path, "it became shorter while it was read", err);
-        else if (errno != EINTR)
-            code = read_failed(path, errno, err);
-    }
-    close(fd);
-    return code;
+    free(chunking->members);
+    free(chunking->positions);
+    *chunking = (struct chunking){0};
+}
+
+uint32_t dataset_chunk_size(const struct dataset *dataset)
+{
+    CHECK_MAGIC(dataset, DATASET_MAGIC);
+    return dataset->chunking.chunk_size;
+}
+
+uint32_t dataset_chunk_count(const struct dataset *dataset)
+{
+    CHECK_MAGIC(dataset, DATASET_MAGIC);
+    uint32_t size = dataset->chunking.chunk_size;
+    return dataset->count / size + (dataset->count % size != 0);
+}
+
+uint32_t dataset_chunk_of(const struct dataset *dataset, uint32_t index, uint32_t *slot)
+{
+    sample_at(dataset, index);
+    uint32_t position = dataset->chunking.positions[index], size = dataset->chunking.chunk_size;
+    if (slot)
+        *slot = position % size;
+    return position / size;
+}
+
+const uint32_t *dataset_chunk_members(const struct dataset *dataset, uint32_t chunk, uint32_t *count)
+{
+    CHECK(chunk < dataset_chunk_count(dataset));
+    uint32_t size = dataset->chunking.chunk_size, first = chunk * size;
+    *count = dataset->count - first < size ? dataset->count - first : size;
+    return dataset->chunking.members + first;
 }

@@ -124,21 +124,40 @@ struct dataset_sample {
 
 #define DATASET_MAGIC UINT32_C(0x44415441)
 
+/* Which sample lies where: position p is slot p % chunk_size of chunk p / chunk_size. Both arrays have an entry a sample. */
+struct chunking {
+    uint32_t chunk_size;
+    uint32_t *members;   /* index, by position */
+    uint32_t *positions; /* position, by index */
+};
+
 struct dataset {
     uint32_t magic;
     atomic_uint refs;   /* with dataset_ref / dataset_unref of any thread */
     atomic_bool stale;  /* a read met a changed file: set by dataset_read, seen by catalog_open */
     uint32_t count;
-    struct index index; /* without its samples; folders change only inside tree_unchanged, by the source's one builder */
+    struct index index; /* samples: only the unreachable ones; folders change only inside tree_unchanged, by the one builder */
     struct dataset_sample *samples;
     sample_id *ids;
     uint32_t *by_id; /* indices in ascending order of their ids; NULL when the ids ascend by themselves */
     uint64_t fingerprint[2];
     char *checkpoint; /* its name; NULL: none. Removed when a read meets a changed file */
+    struct chunking chunking;
 };
 
-/* dataset_from_index takes the index (empty afterwards) on success. `ids` has one id per sample; taken on success. The
- * checkpoint's name (may be NULL) is copied. LARDER_ENOMEM. */
-int dataset_from_index(struct index *index, sample_id *ids, const char *checkpoint, struct dataset **out);
+struct dataset_parts {
+    struct index index;
+    sample_id *ids;   /* one a sample */
+    char *checkpoint; /* may be NULL */
+    struct chunking chunking;
+};
+
+void dataset_parts_free(struct dataset_parts *parts); /* frees what they hold */
+/* dataset_from_parts takes all the parts on success. LARDER_ENOMEM. */
+int dataset_from_parts(struct dataset_parts *parts, struct dataset **out);
+
+/* chunking_shuffle makes chunks of `count` samples by a seeded shuffle (Fisher and Yates's). LARDER_ENOMEM. */
+int chunking_shuffle(uint32_t count, uint32_t chunk_size, uint64_t seed, struct chunking *out);
+void chunking_free(struct chunking *chunking);
 
 #endif

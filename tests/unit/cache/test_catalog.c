@@ -339,6 +339,82 @@ static void test_idle_bounded(void **state)
     assert_int_equal(stats.samples, 40);
 }
 
+/* Chunks part the samples: each is in one place, full but for the last, and the shuffle depends on its seed alone. */
+static void test_chunks(void **state)
+{
+    (void)state;
+    struct dataset *datasets[3];
+    const uint64_t seeds[3] = {7, 7, 8};
+    char name[8];
+    for (int i = 0; i < 3; i++) {
+        for (int j = 0; j < 23; j++)
+            tree_file("x", "%s/t%d/c%d/%d.jpg", root, i, j % 2, j);
+        catalog_set_chunking(catalog, 5, seeds[i]);
+        snprintf(name, sizeof name, "t%d", i);
+        datasets[i] = open_below(name);
+        assert_int_equal(dataset_chunk_size(datasets[i]), 5);
+        assert_int_equal(dataset_chunk_count(datasets[i]), 5);
+    }
+    unsigned seen[23] = {0}, same = 0, different = 0, in_order = 0, last = 0;
+    for (uint32_t chunk = 0; chunk < 5; chunk++) {
+        uint32_t count[3], slot;
+        const uint32_t *members[3];
+        for (int i = 0; i < 3; i++)
+            members[i] = dataset_chunk_members(datasets[i], chunk, &count[i]);
+        assert_int_equal(count[0], chunk < 4 ? 5 : 3);
+        for (uint32_t i = 0; i < count[0]; i++) {
+            uint32_t index = members[0][i];
+            assert_in_range(index, 0, 22);
+            seen[index]++;
+            assert_int_equal(dataset_chunk_of(datasets[0], index, &slot), chunk);
+            assert_int_equal(slot, i);
+            assert_int_equal(dataset_chunk_of(datasets[0], index, NULL), chunk);
+            same += index == members[1][i];
+            different += index != members[2][i];
+            in_order += index == last + 1;
+            last = index;
+        }
+    }
+    for (int i = 0; i < 23; i++)
+        assert_int_equal(seen[i], 1);
+    assert_int_equal(same, 23);
+    assert_true(different > 12);
+    assert_true(in_order < 8);
+    for (int i = 0; i < 3; i++)
+        dataset_unref(&datasets[i]);
+}
+
+/* Many samples at once: each has its own outcome, in whatever order they were asked for, and the others' bytes are right. */
+static void test_read_many(void **state)
+{
+    (void)state;
+    char content[32], name[TREE_NAME_MAX + 64];
+    struct sample_read reads[100];
+    char bytes[100][32];
+    for (int i = 0; i < 100; i++) {
+        snprintf(content, sizeof content, "sample number %02d", i);
+        tree_file(content, "%s/t/c/%02d.jpg", root, i);
+    }
+    struct dataset *dataset = open_below("t");
+    snprintf(name, sizeof name, "%s/t/c/40.jpg", root);
+    assert_int_equal(unlink(name), 0);
+    tree_file("short", "%s/t/c/50.jpg", root);
+    for (uint32_t i = 0; i < 100; i++)
+        reads[i] = (struct sample_read){.index = 99 - i, .buf = bytes[i]};
+    assert_int_equal(dataset_read_many(dataset, reads, 100), 2);
+    for (uint32_t i = 0; i < 100; i++) {
+        int expected = reads[i].index == 40 ? LARDER_ENOENT : reads[i].index == 50 ? LARDER_EFORMAT : 0;
+        assert_int_equal(reads[i].err.code, expected);
+        snprintf(content, sizeof content, "sample number %02u", reads[i].index);
+        if (expected)
+            assert_non_null(strstr(reads[i].err.text, dataset_key(dataset, reads[i].index)));
+        else
+            assert_memory_equal(bytes[i], content, strlen(content));
+    }
+    assert_int_equal(dataset_read_many(dataset, reads, 0), 0);
+    dataset_unref(&dataset);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -348,6 +424,7 @@ int main(void)
         TEST(test_order),         TEST(test_names),           TEST(test_shared_ids),  TEST(test_one_file_many_times),
         TEST(test_refusals),      TEST(test_no_permission),   TEST(test_read_failures), TEST(test_link_comes_alive),
         TEST(test_fingerprint),   TEST(test_outlives_catalog), TEST(test_idle_bounded),
+        TEST(test_chunks),        TEST(test_read_many),
     };
     return cmocka_run_group_tests_name("catalog", tests, NULL, NULL);
 }

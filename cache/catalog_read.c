@@ -1,0 +1,135 @@
+/* catalog_read.c: the bytes of a tree's samples. Any thread; nothing here changes a dataset but its stale mark. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cache/catalog_priv.h"
+#include "common/check.h"
+
+#define FILES_UNDER_WAY 8
+
+/* A file was changed in place, which its folder's time does not show: the next open must not trust what was recorded,
+ * nor may the next start. */
+static void mark_stale(const struct dataset *dataset)
+{
+    atomic_bool *stale = (atomic_bool *)&dataset->stale; /* the one part of a const dataset that changes */
+    if (!atomic_exchange(stale, true) && dataset->checkpoint)
+        unlink(dataset->checkpoint);
+}
+
+static int read_failed(const char *path, int number, struct error *err)
+{
+    errno = number;
+    return file_error(err, path, "read it");
+}
+
+static int changed(const struct dataset *dataset, const char *path, const char *how, struct error *err)
+{
+    struct shown shown;
+    mark_stale(dataset);
+    return error_set(err, LARDER_EFORMAT, "%s: changed since it was indexed: %s; open the dataset again",
+                     path_shown(path, &shown), how);
+}
+
+static int check_unchanged(const struct dataset *dataset, const struct dataset_sample *sample, const char *path, int fd,
+                           struct error *err)
+{
+    struct stat st;
+    if (fstat(fd, &st))
+        return read_failed(path, errno, err);
+    if (sample->flags & INDEX_UNREACHABLE)
+        return changed(dataset, path, "it could not be reached then", err);
+    if (!S_ISREG(st.st_mode)) {
+        struct shown shown;
+        return error_set(err, LARDER_EFORMAT, "%s: not a regular file", path_shown(path, &shown));
+    }
+    if ((uint64_t)st.st_size != sample->size) {
+        char how[96];
+        snprintf(how, sizeof how, "%lld bytes, was %llu", (long long)st.st_size, (unsigned long long)sample->size);
+        return changed(dataset, path, how, err);
+    }
+    if ((int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec != sample->mtime_ns)
+        return changed(dataset, path, "it has another modification time", err);
+    return 0;
+}
+
+static void sample_path(const struct dataset *dataset, uint32_t index, char path[PATH_MAX])
+{
+    CHECK_MAGIC(dataset, DATASET_MAGIC);
+    CHECK(index < dataset->count);
+    const char *key = dataset->index.strings + dataset->samples[index].key;
+    int len = snprintf(path, PATH_MAX, "%s/%s", dataset->index.root, key);
+    CHECK(len > 0 && len < PATH_MAX);
+}
+
+/* Opens a sample's file as long as it is what was indexed: *fd, which the caller closes, or an error. */
+static int sample_open(const struct dataset *dataset, uint32_t index, int *fd, struct error *err)
+{
+    char path[PATH_MAX];
+    sample_path(dataset, index, path);
+    const struct dataset_sample *sample = &dataset->samples[index];
+    int opened;
+    do {
+        opened = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK); /* never waits for a pipe's other end */
+    } while (opened < 0 && errno == EINTR);
+    if (opened < 0) {
+        int number = errno;
+        if ((number == ENOENT || number == ENOTDIR) && !(sample->flags & INDEX_UNREACHABLE))
+            mark_stale(dataset);
+        return read_failed(path, number, err);
+    }
+    int code = check_unchanged(dataset, sample, path, opened, err);
+    if (code)
+        close(opened);
+    else
+        *fd = opened;
+    return code;
+}
+
+static int sample_fetch(const struct dataset *dataset, uint32_t index, int fd, void *buf, struct error *err)
+{
+    char path[PATH_MAX];
+    if (file_read_at(fd, buf, dataset->samples[index].size, 0) == 0)
+        return 0;
+    int number = errno;
+    sample_path(dataset, index, path);
+    return number ? read_failed(path, number, err) : changed(dataset, path, "it became shorter while it was read", err);
+}
+
+int dataset_read(const struct dataset *dataset, uint32_t index, void *buf, struct error *err)
+{
+    int fd;
+    int code = sample_open(dataset, index, &fd, err);
+    if (!code) {
+        code = sample_fetch(dataset, index, fd, buf, err);
+        close(fd);
+    }
+    return code;
+}
+
+/* Opens some files ahead of the one being read and tells the system that they will be wanted, so that the disk has several
+ * requests to choose from. */
+uint32_t dataset_read_many(const struct dataset *dataset, struct sample_read *reads, uint32_t count)
+{
+    CHECK(count <= CHUNK_SAMPLES_MAX);
+    int fds[FILES_UNDER_WAY];
+    uint32_t failed = 0;
+    for (uint32_t next = 0, done = 0; done < count; done++) {
+        for (; next < count && next < done + FILES_UNDER_WAY; next++) {
+            struct sample_read *ahead = &reads[next];
+            ahead->err.code = 0;
+            if (sample_open(dataset, ahead->index, &fds[next % FILES_UNDER_WAY], &ahead->err) == 0)
+                posix_fadvise(fds[next % FILES_UNDER_WAY], 0, 0, POSIX_FADV_WILLNEED);
+        }
+        struct sample_read *read = &reads[done];
+        if (read->err.code == 0) {
+            sample_fetch(dataset, read->index, fds[done % FILES_UNDER_WAY], read->buf, &read->err);
+            close(fds[done % FILES_UNDER_WAY]);
+        }
+        failed += read->err.code != 0;
+    }
+    return failed;
+}

@@ -1,0 +1,98 @@
+/* test_read_faults.c: proves that interrupted and short reads are gone on with, and that a disk error or a file that
+ * shrinks under the read costs the one sample it belongs to. The system calls are replaced at link time (--wrap). */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "cache/catalog.h"
+#include "common/log.h"
+#include "tests/unit/cache/faults.h"
+#include "tests/unit/cache/tree_maker.h"
+
+static char root[TREE_NAME_MAX];
+static struct catalog *catalog;
+static struct dataset *dataset;
+
+static int set_up(void **state)
+{
+    (void)state;
+    char content[32], path[TREE_NAME_MAX + 8];
+    tree_new(root);
+    for (int i = 0; i < 20; i++) {
+        snprintf(content, sizeof content, "the bytes of sample %02d", i);
+        tree_file(content, "%s/t/c/%02d.jpg", root, i);
+    }
+    snprintf(path, sizeof path, "%s/t", root);
+    return catalog_create(NULL, &catalog, NULL) || catalog_open(catalog, path, &dataset, NULL);
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    faults = (struct faults){0};
+    dataset_unref(&dataset);
+    catalog_destroy(catalog);
+    tree_remove(root);
+    return 0;
+}
+
+static void read_all(uint32_t bad_index, int bad_code)
+{
+    char expected[32], bytes[20][32];
+    struct sample_read reads[20];
+    for (uint32_t i = 0; i < 20; i++)
+        reads[i] = (struct sample_read){.index = i, .buf = bytes[i]};
+    assert_int_equal(dataset_read_many(dataset, reads, 20), bad_code != 0);
+    for (uint32_t i = 0; i < 20; i++) {
+        snprintf(expected, sizeof expected, "the bytes of sample %02u", i);
+        if (i == bad_index) {
+            assert_int_equal(reads[i].err.code, bad_code);
+            assert_non_null(strstr(reads[i].err.text, dataset_key(dataset, i)));
+        } else {
+            assert_int_equal(reads[i].err.code, 0);
+            assert_memory_equal(bytes[i], expected, strlen(expected));
+        }
+    }
+}
+
+/* One byte a call, and every second call interrupted: all bytes arrive. */
+static void test_short_and_interrupted(void **state)
+{
+    (void)state;
+    faults = (struct faults){.most_bytes = 1, .interrupt_every = 2};
+    read_all(SAMPLE_NONE, 0);
+    assert_true(faults.calls > 20 * 22 * 2 - 2);
+}
+
+/* A disk error in the middle of one file fails that sample with its name. */
+static void test_disk_error(void **state)
+{
+    (void)state;
+    faults = (struct faults){.most_bytes = 11, .fail_inode = fault_inode("%s/t/c/07.jpg", root), .fail_offset = 11, .fail_errno = EIO};
+    read_all(7, LARDER_EIO);
+}
+
+/* A file that ends early although its size was right when it was opened fails that sample. */
+static void test_shrinks_while_read(void **state)
+{
+    (void)state;
+    faults = (struct faults){.fail_inode = fault_inode("%s/t/c/19.jpg", root), .fail_offset = 4};
+    read_all(19, LARDER_EFORMAT);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    log_set_level(LOG_WARN);
+    const struct CMUnitTest tests[] = {TEST(test_short_and_interrupted), TEST(test_disk_error), TEST(test_shrinks_while_read)};
+    return cmocka_run_group_tests_name("read_faults", tests, NULL, NULL);
+}
