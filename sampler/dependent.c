@@ -31,25 +31,6 @@ static bool is_left_behind(const struct walk *walk, sample_id id)
     return last_lacking(walk, walk->left_behind, id) < walk->left_behind;
 }
 
-/* acc = acc ∩ words; returns whether that took anything away. */
-static bool intersect_chunk(uint64_t acc[CHUNK_WORDS], const uint64_t words[CHUNK_WORDS])
-{
-    uint64_t lost = 0;
-    for (unsigned i = 0; i < CHUNK_WORDS; i++) {
-        lost |= acc[i] & ~words[i];
-        acc[i] &= words[i];
-    }
-    return lost != 0;
-}
-
-static uint32_t count_bits(const uint64_t words[CHUNK_WORDS])
-{
-    uint32_t count = 0;
-    for (unsigned i = 0; i < CHUNK_WORDS; i++)
-        count += (uint32_t)__builtin_popcountll(words[i]);
-    return count;
-}
-
 /* Counts the suffix intersections from left_behind on: |S| in all and per chunk. */
 static void count_common(struct walk *walk)
 {
@@ -57,18 +38,17 @@ static void count_common(struct walk *walk)
     int first = walk->left_behind;
     for (int at = first; at < walk->n; at++) {
         struct remaining *set = walk->jobs[at].set;
-        memset(set->common, 0, set->n_slots * sizeof *set->common);
+        memset(set->common, 0, set->n_slots * sizeof *set->common); /* the empty slot's stays 0 */
         walk->common[at] = 0;
     }
     for (uint32_t slot = 0; slot < last->n_slots; slot++) {
         uint32_t count = last->counts[slot], chunk = last->chunk_of[slot];
         uint64_t acc[CHUNK_WORDS];
-        memcpy(acc, remaining_words(last, slot), sizeof acc);
+        memset(acc, 0xff, sizeof acc);
         for (int at = walk->n - 1; count && at >= first; at--) {
             struct remaining *set = walk->jobs[at].set;
             uint32_t own = remaining_slot(set, chunk);
-            if (intersect_chunk(acc, remaining_words(set, own)))
-                count = count_bits(acc);
+            count = chunk_intersect(acc, remaining_words(set, own));
             if (count)
                 set->common[own] = (uint16_t)count;
             walk->common[at] += count;
@@ -94,7 +74,7 @@ static sample_id draw_counted(const struct walk *walk, int j)
     uint64_t acc[CHUNK_WORDS];
     memcpy(acc, remaining_words(set, slot), sizeof acc);
     for (int at = walk->left_behind; at < walk->n; at++)
-        intersect_chunk(acc, remaining_words(walk->jobs[at].set, remaining_slot(walk->jobs[at].set, chunk)));
+        chunk_intersect(acc, remaining_words(walk->jobs[at].set, remaining_slot(walk->jobs[at].set, chunk)));
     const uint64_t *words = remaining_words(set, slot);
     for (unsigned i = 0; i < CHUNK_WORDS; i++)
         acc[i] = words[i] & ~acc[i];

@@ -16,22 +16,6 @@ struct layout {
     uint32_t first_page, end_page, n_slots;
 };
 
-static uint32_t count_bits(const uint64_t words[CHUNK_WORDS])
-{
-    uint32_t count = 0;
-    for (unsigned i = 0; i < CHUNK_WORDS; i++)
-        count += (uint32_t)__builtin_popcountll(words[i]);
-    return count;
-}
-
-static bool any_bit(const uint64_t words[CHUNK_WORDS])
-{
-    uint64_t any = 0;
-    for (unsigned i = 0; i < CHUNK_WORDS; i++)
-        any |= words[i];
-    return any != 0;
-}
-
 static void measure_page(void *context, uint32_t page, const uint64_t *words)
 {
     struct layout *layout = context;
@@ -39,7 +23,7 @@ static void measure_page(void *context, uint32_t page, const uint64_t *words)
         layout->first_page = page;
     layout->end_page = page + 1;
     for (unsigned i = 0; i < PAGE_CHUNKS; i++)
-        layout->n_slots += any_bit(words + i * CHUNK_WORDS);
+        layout->n_slots += !chunk_empty(words + i * CHUNK_WORDS);
 }
 
 static void fill_page(void *context, uint32_t page, const uint64_t *words)
@@ -47,14 +31,14 @@ static void fill_page(void *context, uint32_t page, const uint64_t *words)
     struct remaining *set = context;
     for (unsigned i = 0; i < PAGE_CHUNKS; i++) {
         const uint64_t *chunk = words + i * CHUNK_WORDS;
-        if (!any_bit(chunk))
+        if (chunk_empty(chunk))
             continue;
         uint32_t slot = set->n_slots++;
         uint32_t number = page * PAGE_CHUNKS + i;
         set->slot_of[number - set->first_chunk] = slot;
         set->chunk_of[slot] = number;
         memcpy(set->view_words + (size_t)slot * CHUNK_WORDS, chunk, CHUNK_WORDS * sizeof *chunk);
-        set->view_counts[slot] = (uint16_t)count_bits(chunk);
+        set->view_counts[slot] = (uint16_t)chunk_count(chunk);
         set->view_groups[slot / GROUP_SLOTS] += set->view_counts[slot];
         set->view_count += set->view_counts[slot];
     }
@@ -144,32 +128,6 @@ void remaining_view_ids(const struct remaining *set, sample_id *ids)
                 ids[n_ids++] = first + i * 64 + (unsigned)__builtin_ctzll(word);
     }
     CHECK(n_ids == set->view_count);
-}
-
-/* The position of the rank-th set bit: halves the word six times. */
-static unsigned word_select(uint64_t word, uint32_t rank)
-{
-    unsigned at = 0;
-    for (unsigned width = 32; width; width /= 2) {
-        uint32_t low = (uint32_t)__builtin_popcountll(word & ((UINT64_C(1) << width) - 1));
-        if (rank >= low) {
-            rank -= low;
-            word >>= width;
-            at += width;
-        }
-    }
-    return at;
-}
-
-unsigned chunk_select(const uint64_t words[CHUNK_WORDS], uint32_t rank)
-{
-    for (unsigned i = 0; i < CHUNK_WORDS; i++) {
-        uint32_t bits = (uint32_t)__builtin_popcountll(words[i]);
-        if (rank < bits)
-            return i * 64 + word_select(words[i], rank);
-        rank -= bits;
-    }
-    CHECK(!"the rank is below the chunk's count");
 }
 
 sample_id remaining_select(const struct remaining *set, uint64_t rank)

@@ -15,10 +15,9 @@
 
 #include "common/random.h"
 #include "common/types.h"
+#include "sampler/chunk_priv.h"
 #include "sampler/idset.h"
 
-#define CHUNK_BITS 12
-#define CHUNK_WORDS 64
 #define GROUP_SLOTS 64
 
 struct remaining {
@@ -70,8 +69,5 @@ static inline bool remaining_has(const struct remaining *set, sample_id id)
     const uint64_t *words = remaining_words(set, remaining_slot(set, id >> CHUNK_BITS));
     return words[id / 64 % CHUNK_WORDS] >> (id % 64) & 1;
 }
-
-/* chunk_select gives the position, below 4096, of the rank-th set bit; rank is below the number of bits. */
-unsigned chunk_select(const uint64_t words[CHUNK_WORDS], uint32_t rank);
 
 #endif
