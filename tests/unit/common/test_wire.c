@@ -1,0 +1,403 @@
+/* test_wire.c: the codec at every bound: what fits goes through unchanged, what does not is refused on both sides. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/wire.h"
+
+#define MESSAGES_MAX 64
+
+static char long_text[WIRE_SPEC_MAX + 2]; /* all 'x' */
+static uint8_t entries[(WIRE_BATCH_MAX + 1) * WIRE_ENTRY_BYTES];
+static char class_names[WIRE_REPLY_MAX];
+static uint32_t class_names_len, class_names_count;
+
+static struct wire_message messages[MESSAGES_MAX];
+static size_t n_messages;
+
+static struct wire_text text_of(uint32_t len_bytes)
+{
+    return (struct wire_text){.data = long_text, .len_bytes = len_bytes};
+}
+
+static void add(struct wire_message msg)
+{
+    assert_true(n_messages < MESSAGES_MAX);
+    msg.seq = (uint32_t)n_messages * 0x01010101u;
+    messages[n_messages++] = msg;
+}
+
+static void add_requests(void)
+{
+    add((struct wire_message){.type = WIRE_HELLO});
+    add((struct wire_message){.type = WIRE_HELLO, .hello = {.pid = UINT32_MAX, .client = text_of(WIRE_CLIENT_MAX)}});
+    add((struct wire_message){.type = WIRE_REGISTER, .reg = {.batch_size = 1, .prefetch = 1, .world_size = 1}});
+    add((struct wire_message){.type = WIRE_REGISTER,
+                              .reg = {.batch_size = WIRE_BATCH_MAX, .prefetch = WIRE_CREDITS_MAX, .world_size = UINT32_MAX,
+                                      .rank = UINT32_MAX - 1, .epochs = UINT32_MAX, .shuffle = SHUFFLE_NONE,
+                                      .bad_policy = BAD_ERROR, .flags = WIRE_REGISTER_FLAGS_ALL, .seed = UINT64_MAX,
+                                      .name = text_of(WIRE_NAME_MAX), .dataset = text_of(WIRE_PATH_MAX),
+                                      .pipeline = text_of(WIRE_SPEC_MAX), .subset = text_of(WIRE_SPEC_MAX)}});
+    add((struct wire_message){.type = WIRE_REGISTER,
+                              .reg = {.batch_size = 64, .prefetch = 2, .world_size = 2, .rank = 1, .name = text_of(3),
+                                      .dataset = text_of(9), .pipeline = text_of(20), .subset = text_of(1)}});
+    add((struct wire_message){.type = WIRE_CLASSES_GET, .classes_get = {.first = UINT32_MAX}});
+    add((struct wire_message){.type = WIRE_NEXT, .next = {.epoch = 0, .credits = 1}});
+    add((struct wire_message){.type = WIRE_NEXT, .next = {.epoch = UINT32_MAX, .credits = WIRE_CREDITS_MAX}});
+    add((struct wire_message){.type = WIRE_RELEASE, .release = {.batch = UINT64_MAX}});
+    add((struct wire_message){.type = WIRE_BYE});
+}
+
+static void add_replies(void)
+{
+    add((struct wire_message){.type = WIRE_WELCOME, .welcome = {.batch_max = 1}});
+    add((struct wire_message){.type = WIRE_WELCOME,
+                              .welcome = {.arena_bytes = UINT64_MAX, .daemon_pid = UINT32_MAX, .batch_max = WIRE_BATCH_MAX}});
+    add((struct wire_message){.type = WIRE_REGISTERED});
+    add((struct wire_message){.type = WIRE_REGISTERED,
+                              .registered = {.job = 1, .n_samples = 2, .n_batches = 3, .n_classes = 4, .height = 5, .width = 6,
+                                             .channels = 7, .dtype = PIXEL_FLOAT32, .layout = LAYOUT_CHW, .held_max = 8,
+                                             .sample_bytes = UINT64_MAX, .fingerprint = {UINT64_MAX, 1},
+                                             .name = text_of(WIRE_NAME_MAX)}});
+    add((struct wire_message){.type = WIRE_CLASSES});
+    add((struct wire_message){.type = WIRE_CLASSES, .classes = {.first = 5, .total = 5}});
+    add((struct wire_message){.type = WIRE_CLASSES,
+                              .classes = {.first = 7, .count = class_names_count, .total = 7 + class_names_count,
+                                          .names = {.data = class_names, .len_bytes = class_names_len}}});
+    add((struct wire_message){.type = WIRE_BATCH, .batch = {.flags = WIRE_BATCH_LAST}});
+    add((struct wire_message){.type = WIRE_BATCH, .batch = {.batch = 5, .count = 2, .entries = entries}});
+    add((struct wire_message){.type = WIRE_BATCH,
+                              .batch = {.batch = UINT64_MAX, .epoch = UINT32_MAX, .index = UINT32_MAX,
+                                        .count = WIRE_BATCH_MAX, .entries = entries}});
+    add((struct wire_message){.type = WIRE_ERROR, .error = {.code = LARDER_EINVAL}});
+    add((struct wire_message){.type = WIRE_ERROR,
+                              .error = {.code = LARDER_EEND, .fatal = 1, .text = text_of(ERROR_TEXT_MAX)}});
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    memset(long_text, 'x', sizeof long_text);
+    for (uint32_t i = 0; i < WIRE_BATCH_MAX; i++)
+        wire_entry_put(entries, i, &(struct wire_entry){.offset = UINT64_MAX - i, .len_bytes = i, .id = ~i, .index = 3 * i,
+                                                        .label = -(int32_t)i});
+    while (wire_class_put(class_names, sizeof class_names - 64, &class_names_len, long_text, class_names_count % 300) == 0)
+        class_names_count++;
+    add_requests();
+    add_replies();
+    return 0;
+}
+
+static bool same_text(const struct wire_text *a, const struct wire_text *b)
+{
+    return a->len_bytes == b->len_bytes && (a->len_bytes == 0 || memcmp(a->data, b->data, a->len_bytes) == 0);
+}
+
+#define SAME(member) (memcmp(&a->member, &b->member, sizeof a->member) == 0)
+
+/* same_fields compares field by field, so that a layout that swaps two fields both ways would not pass. */
+static bool same_fields(const struct wire_message *a, const struct wire_message *b)
+{
+    if (a->type != b->type || a->seq != b->seq)
+        return false;
+    switch (a->type) {
+    case WIRE_HELLO: return SAME(hello.pid) && same_text(&a->hello.client, &b->hello.client);
+    case WIRE_WELCOME: return SAME(welcome.arena_bytes) && SAME(welcome.daemon_pid) && SAME(welcome.batch_max);
+    case WIRE_REGISTER:
+        return SAME(reg.batch_size) && SAME(reg.prefetch) && SAME(reg.world_size) && SAME(reg.rank) && SAME(reg.epochs) &&
+               SAME(reg.shuffle) && SAME(reg.bad_policy) && SAME(reg.flags) && SAME(reg.seed) &&
+               same_text(&a->reg.name, &b->reg.name) && same_text(&a->reg.dataset, &b->reg.dataset) &&
+               same_text(&a->reg.pipeline, &b->reg.pipeline) && same_text(&a->reg.subset, &b->reg.subset);
+    case WIRE_REGISTERED:
+        return memcmp(&a->registered, &b->registered, offsetof(struct wire_registered, name)) == 0 &&
+               same_text(&a->registered.name, &b->registered.name);
+    case WIRE_CLASSES_GET: return SAME(classes_get.first);
+    case WIRE_CLASSES:
+        return SAME(classes.first) && SAME(classes.count) && SAME(classes.total) &&
+               same_text(&a->classes.names, &b->classes.names);
+    case WIRE_NEXT: return SAME(next.epoch) && SAME(next.credits);
+    case WIRE_BATCH:
+        return SAME(batch.batch) && SAME(batch.epoch) && SAME(batch.index) && SAME(batch.flags) && SAME(batch.count) &&
+               (a->batch.count == 0 ||
+                memcmp(a->batch.entries, b->batch.entries, (size_t)a->batch.count * WIRE_ENTRY_BYTES) == 0);
+    case WIRE_RELEASE: return SAME(release.batch);
+    case WIRE_ERROR: return SAME(error.code) && SAME(error.fatal) && same_text(&a->error.text, &b->error.text);
+    case WIRE_BYE: return true;
+    }
+    return false;
+}
+
+/* encoded gives message `index` on the heap in exactly its length, so that a sanitizer sees reading beyond it. */
+static uint8_t *encoded(size_t index, size_t *len)
+{
+    static uint8_t buf[WIRE_REPLY_MAX];
+    int rc = wire_encode(&messages[index], buf, sizeof buf, len);
+    if (rc)
+        fail_msg("message %zu of type %d: %s", index, messages[index].type, larder_err_name(rc));
+    return memcpy(malloc(*len), buf, *len);
+}
+
+/* Every message, at its smallest and at its largest, comes out of the codec as it went in. */
+static void goes_round(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < n_messages; i++) {
+        size_t len;
+        struct wire_message out;
+        struct error err;
+        uint8_t *bytes = encoded(i, &len);
+        if (wire_decode(bytes, len, &out, &err) != 0)
+            fail_msg("message %zu: %s", i, err.text);
+        if (!same_fields(&messages[i], &out))
+            fail_msg("message %zu of type %d changed on the way", i, out.type);
+        free(bytes);
+    }
+}
+
+/* The bytes themselves are as wire.c says: other implementations (the Python package) rely on them. */
+static void has_known_bytes(void **state)
+{
+    (void)state;
+    static const uint8_t hello[] = {'L', 'D', 'R', '1', 1, 0, 1, 0, 4, 3, 2, 1, 30, 0, 0, 0,
+                                    0x78, 0x56, 0x34, 0x12, 6, 0, 0, 0, 'c', '/', '0', '.', '1', '!'};
+    static const uint8_t batch[] = {'L', 'D', 'R', '1', 1, 0, 8, 0, 0, 0, 0, 0, 64, 0, 0, 0,
+                                    8, 7, 6, 5, 4, 3, 2, 1, 9, 0, 0, 0, 10, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0,
+                                    0, 0x10, 0, 0, 1, 0, 0, 0, 0, 0x4c, 2, 0, 11, 0, 0, 0, 12, 0, 0, 0, 0xff, 0xff, 0xff, 0xff};
+    uint8_t buf[128];
+    size_t len;
+    struct wire_message msg = {.type = WIRE_HELLO, .seq = 0x01020304, .hello = {.pid = 0x12345678}};
+    msg.hello.client = (struct wire_text){.data = "c/0.1!", .len_bytes = 6};
+    assert_int_equal(wire_encode(&msg, buf, sizeof buf, &len), 0);
+    assert_int_equal(len, sizeof hello);
+    assert_memory_equal(buf, hello, len);
+
+    uint8_t entry[WIRE_ENTRY_BYTES];
+    wire_entry_put(entry, 0, &(struct wire_entry){.offset = 0x100001000, .len_bytes = 150528, .id = 11, .index = 12, .label = -1});
+    msg = (struct wire_message){.type = WIRE_BATCH};
+    msg.batch = (struct wire_batch){.batch = 0x0102030405060708, .epoch = 9, .index = 10, .flags = 1, .count = 1, .entries = entry};
+    assert_int_equal(wire_encode(&msg, buf, sizeof buf, &len), 0);
+    assert_int_equal(len, sizeof batch);
+    assert_memory_equal(buf, batch, len);
+    struct wire_entry got = wire_entry_get(buf + 40, 0);
+    assert_true(got.offset == 0x100001000 && got.len_bytes == 150528 && got.id == 11 && got.index == 12 && got.label == -1);
+}
+
+/* Cut anywhere, or with a byte too many, a message is refused, with a text, and nothing is written to out. */
+static void refuses_other_lengths(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < n_messages; i++) {
+        size_t len, step;
+        uint8_t *bytes = encoded(i, &len);
+        step = len > 4096 ? 61 : 1;
+        for (size_t cut = 0; cut < len; cut += step) {
+            struct error err = {0};
+            struct wire_message out = {.seq = 77};
+            uint8_t *part = memcpy(malloc(cut ? cut : 1), bytes, cut);
+            assert_int_equal(wire_decode(part, cut, &out, &err), LARDER_EFORMAT);
+            if (cut >= WIRE_HEADER_BYTES) { /* also where the header agrees with the cut */
+                for (unsigned b = 0; b < 4; b++)
+                    part[12 + b] = (uint8_t)(cut >> (8 * b));
+                assert_int_equal(wire_decode(part, cut, &out, &err), LARDER_EFORMAT);
+            }
+            assert_true(err.code == LARDER_EFORMAT && err.text[0]);
+            assert_int_equal(out.seq, 77);
+            free(part);
+        }
+        uint8_t *longer = memcpy(malloc(len + 1), bytes, len);
+        struct wire_message out;
+        longer[len] = 0;
+        assert_int_equal(wire_decode(longer, len + 1, &out, NULL), LARDER_EFORMAT);
+        for (unsigned b = 0; b < 4; b++)
+            longer[12 + b] = (uint8_t)((len + 1) >> (8 * b));
+        assert_int_equal(wire_decode(longer, len + 1, &out, NULL), LARDER_EFORMAT);
+        free(longer);
+        free(bytes);
+    }
+}
+
+/* With any one byte changed to any value a message is refused, or it is another valid message that encodes to just these
+ * bytes. */
+static void survives_any_byte(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < n_messages; i++) {
+        size_t len, again_len;
+        uint8_t *bytes = encoded(i, &len);
+        uint8_t *again = malloc(len);
+        for (size_t at = 0; at < len && at < 512; at++) {
+            uint8_t was = bytes[at];
+            for (unsigned value = 0; value < 256; value += len > 4096 ? 51 : 1) {
+                struct wire_message out;
+                bytes[at] = (uint8_t)value;
+                int rc = wire_decode(bytes, len, &out, NULL);
+                if (rc == 0) {
+                    assert_int_equal(wire_encode(&out, again, len, &again_len), 0);
+                    assert_int_equal(again_len, len);
+                    assert_memory_equal(again, bytes, len);
+                } else {
+                    assert_true(rc == LARDER_EFORMAT || rc == LARDER_EVERSION);
+                }
+            }
+            bytes[at] = was;
+        }
+        free(again);
+        free(bytes);
+    }
+}
+
+static void assert_not_sent(const struct wire_message *msg, int code)
+{
+    static uint8_t buf[WIRE_REPLY_MAX];
+    size_t len = 77;
+    int rc = wire_encode(msg, buf, sizeof buf, &len);
+    if (rc != code)
+        fail_msg("type %d: %s, not %s", msg->type, larder_err_name(rc), larder_err_name(code));
+    assert_int_equal(len, 77);
+}
+
+/* One beyond each bound is refused when encoding: EINVAL for numbers, ELIMIT for what is too long. */
+static void refuses_to_send_beyond_bounds(void **state)
+{
+    (void)state;
+    const struct wire_message good = {.type = WIRE_REGISTER, .reg = {.batch_size = 1, .prefetch = 1, .world_size = 1}};
+    struct wire_message msg;
+
+#define BEYOND(field, value, code) \
+    msg = good; \
+    msg.reg.field = value; \
+    assert_not_sent(&msg, code)
+    BEYOND(batch_size, 0, LARDER_EINVAL);
+    BEYOND(batch_size, WIRE_BATCH_MAX + 1, LARDER_EINVAL);
+    BEYOND(prefetch, 0, LARDER_EINVAL);
+    BEYOND(prefetch, WIRE_CREDITS_MAX + 1, LARDER_EINVAL);
+    BEYOND(world_size, 0, LARDER_EINVAL);
+    BEYOND(rank, 1, LARDER_EINVAL);
+    BEYOND(shuffle, SHUFFLE_NONE + 1, LARDER_EINVAL);
+    BEYOND(bad_policy, BAD_ERROR + 1, LARDER_EINVAL);
+    BEYOND(flags, WIRE_REGISTER_FLAGS_ALL + 1, LARDER_EINVAL);
+    BEYOND(name, text_of(WIRE_NAME_MAX + 1), LARDER_ELIMIT);
+    BEYOND(dataset, text_of(WIRE_PATH_MAX + 1), LARDER_ELIMIT);
+    BEYOND(pipeline, text_of(WIRE_SPEC_MAX + 1), LARDER_ELIMIT);
+    BEYOND(subset, text_of(WIRE_SPEC_MAX + 1), LARDER_ELIMIT);
+    BEYOND(name, ((struct wire_text){.data = "a\0b", .len_bytes = 3}), LARDER_EINVAL);
+    BEYOND(name, ((struct wire_text){.data = NULL, .len_bytes = 3}), LARDER_EINVAL);
+
+    const struct wire_message others[] = {
+        {.type = WIRE_HELLO, .hello = {.client = text_of(WIRE_CLIENT_MAX + 1)}},
+        {.type = WIRE_BATCH, .batch = {.count = WIRE_BATCH_MAX + 1, .entries = entries}},
+        {.type = WIRE_ERROR, .error = {.code = LARDER_EIO, .text = text_of(ERROR_TEXT_MAX + 1)}},
+    };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        assert_not_sent(&others[i], LARDER_ELIMIT);
+    const struct wire_message wrong[] = {
+        {.type = 0},
+        {.type = WIRE_BYE + 1},
+        {.type = WIRE_WELCOME},
+        {.type = WIRE_WELCOME, .welcome = {.batch_max = WIRE_BATCH_MAX + 1}},
+        {.type = WIRE_REGISTERED, .registered = {.dtype = PIXEL_FLOAT32 + 1}},
+        {.type = WIRE_REGISTERED, .registered = {.layout = LAYOUT_CHW + 1}},
+        {.type = WIRE_CLASSES, .classes = {.first = 1}},
+        {.type = WIRE_CLASSES, .classes = {.first = UINT32_MAX, .count = 2, .total = 2}},
+        {.type = WIRE_CLASSES, .classes = {.count = 2, .total = 2, .names = {.data = "\1\0a", .len_bytes = 3}}},
+        {.type = WIRE_CLASSES, .classes = {.count = 1, .total = 2, .names = {.data = "\2\0a", .len_bytes = 3}}},
+        {.type = WIRE_NEXT},
+        {.type = WIRE_NEXT, .next = {.credits = WIRE_CREDITS_MAX + 1}},
+        {.type = WIRE_BATCH, .batch = {.flags = 2}},
+        {.type = WIRE_ERROR},
+        {.type = WIRE_ERROR, .error = {.code = 1}},
+        {.type = WIRE_ERROR, .error = {.code = LARDER_EEND - 1}},
+        {.type = WIRE_ERROR, .error = {.code = LARDER_EIO, .fatal = 2}},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_not_sent(&wrong[i], LARDER_EINVAL);
+}
+
+/* A buffer that is one byte short is refused, and a byte behind one that just suffices stays untouched. */
+static void keeps_to_its_buffer(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < n_messages; i++) {
+        size_t len, got = 0;
+        uint8_t *bytes = encoded(i, &len);
+        uint8_t *buf = malloc(len + 1);
+        buf[len] = 0xa5;
+        assert_int_equal(wire_encode(&messages[i], buf, len, &got), 0);
+        assert_int_equal(got, len);
+        assert_int_equal(buf[len], 0xa5);
+        assert_int_equal(wire_encode(&messages[i], buf, len - 1, &got), LARDER_ELIMIT);
+        assert_int_equal(wire_encode(&messages[i], NULL, 0, &got), LARDER_ELIMIT);
+        free(buf);
+        free(bytes);
+    }
+}
+
+/* Another magic, version or type is told apart in the text: version first, because nothing behind it can be relied on. */
+static void tells_versions_apart(void **state)
+{
+    (void)state;
+    uint8_t bye[WIRE_HEADER_BYTES] = {'L', 'D', 'R', '1', 1, 0, 11, 0, 0, 0, 0, 0, 16, 0, 0, 0};
+    struct wire_message out;
+    struct error err;
+    assert_int_equal(wire_decode(bye, sizeof bye, &out, &err), 0);
+    bye[4] = 2;
+    bye[6] = 200;
+    assert_int_equal(wire_decode(bye, sizeof bye, &out, &err), LARDER_EVERSION);
+    assert_non_null(strstr(err.text, "version 2"));
+    bye[4] = 1;
+    assert_int_equal(wire_decode(bye, sizeof bye, &out, &err), LARDER_EFORMAT);
+    assert_non_null(strstr(err.text, "200"));
+    bye[0] = 'l';
+    assert_int_equal(wire_decode(bye, sizeof bye, &out, &err), LARDER_EFORMAT);
+    assert_non_null(strstr(err.text, "magic"));
+}
+
+/* Class names: the walk gives what was put, ends with LARDER_EEND, and stops at a name that is cut or holds a NUL. */
+static void walks_classes(void **state)
+{
+    (void)state;
+    char buf[16];
+    uint32_t used = 0, cursor = 0;
+    struct wire_text name;
+    assert_int_equal(wire_class_put(buf, sizeof buf, &used, "cat", 3), 0);
+    assert_int_equal(wire_class_put(buf, sizeof buf, &used, "", 0), 0);
+    assert_int_equal(wire_class_put(buf, sizeof buf, &used, "12345678", 8), LARDER_ELIMIT);
+    assert_int_equal(wire_class_put(buf, sizeof buf, &used, "1234567", 7), 0);
+    assert_int_equal(used, sizeof buf);
+    assert_int_equal(wire_class_put(buf, sizeof buf, &used, "", 0), LARDER_ELIMIT);
+    struct wire_text names = {.data = buf, .len_bytes = used};
+    assert_int_equal(wire_class_next(&names, &cursor, &name), 0);
+    assert_true(name.len_bytes == 3 && memcmp(name.data, "cat", 3) == 0);
+    assert_int_equal(wire_class_next(&names, &cursor, &name), 0);
+    assert_int_equal(name.len_bytes, 0);
+    assert_int_equal(wire_class_next(&names, &cursor, &name), 0);
+    assert_true(name.len_bytes == 7 && memcmp(name.data, "1234567", 7) == 0);
+    assert_int_equal(wire_class_next(&names, &cursor, &name), LARDER_EEND);
+    names.len_bytes--;
+    cursor = 7;
+    assert_int_equal(wire_class_next(&names, &cursor, &name), LARDER_EFORMAT);
+    cursor = used + 5;
+    assert_int_equal(wire_class_next(&names, &cursor, &name), LARDER_EFORMAT);
+    used = 0;
+    assert_int_equal(wire_class_put(buf, sizeof buf, &used, "a\0b", 3), LARDER_EINVAL);
+    assert_int_equal(wire_class_put(class_names, UINT32_MAX, &used, long_text, UINT16_MAX + 1), LARDER_ELIMIT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(goes_round),
+        cmocka_unit_test(has_known_bytes),
+        cmocka_unit_test(refuses_other_lengths),
+        cmocka_unit_test(survives_any_byte),
+        cmocka_unit_test(refuses_to_send_beyond_bounds),
+        cmocka_unit_test(keeps_to_its_buffer),
+        cmocka_unit_test(tells_versions_apart),
+        cmocka_unit_test(walks_classes),
+    };
+    return cmocka_run_group_tests(tests, set_up, NULL);
+}
