@@ -1,9 +1,8 @@
 /* catalog_checkpoint.c: an index on disk, so that a second start looks at the folders of a tree but not at its files.
  *
- * Little-endian: a header (CHECKPOINT_HEADER_BYTES: magic, u32 version, u32 0, u64 payload bytes, XXH3-128 of the payload),
- * then the payload: u64 string bytes, u32 classes, folders, samples, u32 0; the strings (the root's path first); u64 a
- * class; 48 bytes a folder; 48 bytes a sample. A checkpoint is only ever a shortcut: one that is missing, damaged, of
- * another version or of another root is made anew. */
+ * Little-endian and sealed (sealed.h); the payload: u64 string bytes, u32 classes, folders, samples, u32 0; the strings (the
+ * root's path first); u64 a class; 48 bytes a folder; 48 bytes a sample. A checkpoint is only ever a shortcut: one that is
+ * missing, damaged, of another version or of another root is made anew. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -17,45 +16,18 @@
 
 #include "cache/catalog_priv.h"
 #include "cache/little_endian.h"
+#include "cache/sealed.h"
 
-#define MAGIC "LDRCATLG"
-#define VERSION 1
 #define COUNTS_BYTES 24
 #define RECORD_BYTES 48
 #define LEFTOVER_S 3600 /* a temporary file this old belongs to nobody any more */
 #define FILE_BYTES_MAX (UINT64_C(1) << 38)
 
+static const struct seal seal = {.magic = "LDRCATLG", .version = 1, .what = "the checkpoint"};
+
 static int damaged(struct error *err, const char *what)
 {
     return error_set(err, LARDER_EFORMAT, "the checkpoint is damaged: %s", what);
-}
-
-/* A key must stay below the root: no "..", not absolute, not empty. */
-static bool key_is_below(const char *key)
-{
-    if (*key == '\0' || *key == '/')
-        return false;
-    for (const char *part = key; part; part = strchr(part, '/')) {
-        part += *part == '/';
-        if (part[0] == '.' && part[1] == '.' && (part[2] == '/' || part[2] == '\0'))
-            return false;
-    }
-    return true;
-}
-
-static int parse_header(const uint8_t *bytes, size_t len_bytes, struct error *err)
-{
-    if (len_bytes < CHECKPOINT_HEADER_BYTES + COUNTS_BYTES || memcmp(bytes, MAGIC, 8) != 0)
-        return damaged(err, "it does not begin as one");
-    if (get_u32(bytes + 8) != VERSION)
-        return error_set(err, LARDER_EVERSION, "the checkpoint has version %u, this program reads %d", get_u32(bytes + 8), VERSION);
-    size_t payload_bytes = len_bytes - CHECKPOINT_HEADER_BYTES;
-    if (get_u64(bytes + 16) != payload_bytes)
-        return damaged(err, "its length is not what it says");
-    XXH128_hash_t hash = XXH3_128bits(bytes + CHECKPOINT_HEADER_BYTES, payload_bytes);
-    if (hash.low64 != get_u64(bytes + 24) || hash.high64 != get_u64(bytes + 32))
-        return damaged(err, "its checksum does not match");
-    return 0;
 }
 
 static int parse_folders(const uint8_t *at, struct index *index, struct error *err)
@@ -93,6 +65,8 @@ static int parse_samples(const uint8_t *at, struct index *index, struct error *e
 
 static int parse_payload(const uint8_t *at, size_t len_bytes, struct index *index, struct error *err)
 {
+    if (len_bytes < COUNTS_BYTES)
+        return damaged(err, "it is empty");
     uint64_t strings = get_u64(at);
     uint64_t classes = get_u32(at + 8), folders = get_u32(at + 12), samples = get_u32(at + 16);
     uint64_t records = classes * 8 + (folders + samples) * RECORD_BYTES; /* below 2^39: cannot wrap */
@@ -129,9 +103,11 @@ static int parse_payload(const uint8_t *at, size_t len_bytes, struct index *inde
 int checkpoint_parse(const uint8_t *bytes, size_t len_bytes, struct index *out, struct error *err)
 {
     struct index index = {0};
-    int code = parse_header(bytes, len_bytes, err);
+    const uint8_t *payload;
+    size_t payload_bytes;
+    int code = sealed_open(&seal, bytes, len_bytes, &payload, &payload_bytes, err);
     if (!code)
-        code = parse_payload(bytes + CHECKPOINT_HEADER_BYTES, len_bytes - CHECKPOINT_HEADER_BYTES, &index, err);
+        code = parse_payload(payload, payload_bytes, &index, err);
     if (code)
         index_free(&index);
     else
@@ -170,10 +146,10 @@ int checkpoint_encode(const struct index *index, uint8_t **bytes, size_t *len_by
     size_t root_bytes = strlen(index->root) + 1; /* goes before the index's own strings, which shifts those */
     size_t strings = root_bytes + index->strings_len_bytes;
     size_t payload = COUNTS_BYTES + strings + index->class_count * 8 + (index->folder_count + index->sample_count) * RECORD_BYTES;
-    uint8_t *buf = malloc(CHECKPOINT_HEADER_BYTES + payload);
+    uint8_t *buf = malloc(SEALED_HEADER_BYTES + payload);
     if (!buf)
         return LARDER_ENOMEM;
-    uint8_t *at = put_u64(buf + CHECKPOINT_HEADER_BYTES, strings);
+    uint8_t *at = put_u64(buf + SEALED_HEADER_BYTES, strings);
     at = put_u32(at, (uint32_t)index->class_count);
     at = put_u32(at, (uint32_t)index->folder_count);
     at = put_u32(at, (uint32_t)index->sample_count);
@@ -181,15 +157,9 @@ int checkpoint_encode(const struct index *index, uint8_t **bytes, size_t *len_by
     memcpy(at, index->root, root_bytes);
     memcpy(at + root_bytes, index->strings, index->strings_len_bytes);
     put_records(at + strings, index, root_bytes);
-    XXH128_hash_t hash = XXH3_128bits(buf + CHECKPOINT_HEADER_BYTES, payload);
-    memcpy(buf, MAGIC, 8);
-    at = put_u32(buf + 8, VERSION);
-    at = put_u32(at, 0);
-    at = put_u64(at, payload);
-    at = put_u64(at, hash.low64);
-    put_u64(at, hash.high64);
+    sealed_close(&seal, buf, SEALED_HEADER_BYTES + payload);
     *bytes = buf;
-    *len_bytes = CHECKPOINT_HEADER_BYTES + payload;
+    *len_bytes = SEALED_HEADER_BYTES + payload;
     return 0;
 }
 

@@ -153,3 +153,15 @@ const char *path_shown(const char *path, struct shown *buf)
     buf->text[used] = '\0';
     return buf->text;
 }
+
+bool key_is_below(const char *key)
+{
+    if (*key == '\0' || *key == '/')
+        return false;
+    for (const char *part = key; part; part = strchr(part, '/')) {
+        part += *part == '/';
+        if (part[0] == '.' && part[1] == '.' && (part[2] == '/' || part[2] == '\0'))
+            return false;
+    }
+    return true;
+}

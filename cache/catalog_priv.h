@@ -66,6 +66,8 @@ int index_fingerprint(const struct index *index, uint64_t out[2]);
 /* text_compare orders names as Python orders the texts that os.listdir gives: by code point, where a byte that is not
  * part of valid UTF-8 counts as U+DC00 + byte. For valid UTF-8 that is the order of the bytes. */
 int text_compare(const char *a, const char *b);
+/* key_is_below: a key from a file stays below its root: no "..", not absolute, not empty. */
+bool key_is_below(const char *key);
 
 /* catalog_tree.c */
 
@@ -90,8 +92,6 @@ int checkpoint_load(const char *path, const char *root, struct index *out, struc
 int checkpoint_save(const char *path, const struct index *index, struct error *err);
 /* checkpoint_prepare makes dir and its parents, and removes what an interrupted save left behind. */
 int checkpoint_prepare(const char *dir, struct error *err);
-
-#define CHECKPOINT_HEADER_BYTES 40 /* magic, version, 0, payload bytes, XXH3-128 of the payload (low, high) */
 
 /* catalog_identity.c: a table that numbers 128-bit identities from 0. Not thread-safe. */
 

@@ -7,16 +7,17 @@
 #include <xxhash.h>
 
 #include "cache/catalog_priv.h"
+#include "cache/sealed.h"
 #include "common/check.h"
 #include "tests/fuzz/fuzz.h"
 
 /* Mutations of the payload would all die at the checksum: make it fit, as whoever forges a file would. */
 static void seal(uint8_t *bytes, size_t size)
 {
-    if (size < CHECKPOINT_HEADER_BYTES)
+    if (size < SEALED_HEADER_BYTES)
         return;
-    size_t payload = size - CHECKPOINT_HEADER_BYTES;
-    XXH128_hash_t hash = XXH3_128bits(bytes + CHECKPOINT_HEADER_BYTES, payload);
+    size_t payload = size - SEALED_HEADER_BYTES;
+    XXH128_hash_t hash = XXH3_128bits(bytes + SEALED_HEADER_BYTES, payload);
     uint64_t words[3] = {htole64(payload), htole64(hash.low64), htole64(hash.high64)};
     memcpy(bytes + 16, words, sizeof words);
 }

@@ -287,7 +287,7 @@ static void test_damaged(void **state)
         bytes[flips[i]] ^= 4;
         write_bytes(file, bytes, len);
         bytes[flips[i]] ^= 4;
-        assert_int_equal(served_by_checkpoint(30), flips[i] == 12); /* a reserved word */
+        assert_false(served_by_checkpoint(30));
     }
     const size_t lengths[] = {0, 1, 39, 63, 64, len / 2, len - 1};
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
