@@ -1,8 +1,8 @@
 /* make_images.c: a class-per-folder tree of photo-like JPEGs, for the demo and the system tests.
  *
- * A photograph's cost to a decoder is in its size and detail, and a classifier needs something to learn: so each image is
- * a mix of smooth shapes, texture and fine grain of several scales in colours that lie around its class's own. The same
- * arguments give the same pixels. One thread. */
+ * A photograph's cost to a decoder is in its size and detail, and a classifier needs something to learn: so each image
+ * is a mix of smooth shapes, texture and fine grain of several scales in colours that lie around its class's own. The
+ * same arguments give the same pixels. One thread. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ struct plan {
     uint64_t seed;
 };
 
-/* Noise that repeats seamlessly: octaves of random grids, smoothly interpolated, each half as strong as the one before. */
+/* Noise that repeats seamlessly: octaves of random grids, smoothly interpolated, each half as strong as the last. */
 static void field_fill(float *field, struct rng *rng)
 {
     static float grid[FIELD_SIDE * FIELD_SIDE];
@@ -111,7 +111,8 @@ static int image_write(const struct plan *plan, const float *fields, unsigned nu
     random_seed_keys(&rng, plan->seed, number, 0, 0);
     image_fill(pixels, plan, fields, label, &rng);
     size_t bytes = (size_t)plan->width * plan->height * 3;
-    VipsImage *image = vips_image_new_from_memory(pixels, bytes, (int)plan->width, (int)plan->height, 3, VIPS_FORMAT_UCHAR);
+    int width = (int)plan->width, height = (int)plan->height;
+    VipsImage *image = vips_image_new_from_memory(pixels, bytes, width, height, 3, VIPS_FORMAT_UCHAR);
     int failed = !image || vips_jpegsave(image, path, "Q", 90, NULL);
     if (failed)
         fprintf(stderr, "larder_make_images: %s: %s\n", path, vips_error_buffer());
@@ -164,12 +165,13 @@ int main(int argc, char **argv)
     unsigned seed = 1;
     if (argc < 2 || argc > 7) {
         fprintf(stderr, "usage: larder_make_images FOLDER [COUNT [CLASSES [WIDTH [HEIGHT [SEED]]]]]\n"
-                        "Makes COUNT (600) JPEGs of WIDTH x HEIGHT (500 x 375) in CLASSES (10) folders below FOLDER.\n");
+                        "Makes COUNT (600) JPEGs of WIDTH (500) x HEIGHT (375) in CLASSES (10) folders.\n");
         return 2;
     }
-    if (number_argument(argv, argc, 2, 600, 10000000, &plan.count) || number_argument(argv, argc, 3, 10, 100, &plan.classes) ||
-        number_argument(argv, argc, 4, 500, 20000, &plan.width) || number_argument(argv, argc, 5, 375, 20000, &plan.height) ||
-        number_argument(argv, argc, 6, 1, UINT32_MAX, &seed))
+    if (number_argument(argv, argc, 2, 600, 10000000, &plan.count) ||
+        number_argument(argv, argc, 3, 10, 100, &plan.classes) ||
+        number_argument(argv, argc, 4, 500, 20000, &plan.width) ||
+        number_argument(argv, argc, 5, 375, 20000, &plan.height) || number_argument(argv, argc, 6, 1, UINT32_MAX, &seed))
         return 2;
     plan.seed = seed;
     if (VIPS_INIT(argv[0])) {

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """./run demo: one larderd on a private socket feeds three training scripts at once, and the figures afterwards.
 
-Everything lives in one temporary folder, and every process in a session of its own that ends with this program, by Ctrl-C
-as well. Progress is drawn on a terminal; elsewhere there are plain lines.
+Everything lives in one temporary folder, and every process in a session of its own that ends with this program, by
+Ctrl-C as well. Progress is drawn on a terminal; elsewhere there are plain lines.
 """
 
 import argparse
@@ -64,8 +64,8 @@ class Screen:
 
 
 class Processes:
-    """What this program has started. None outlives stop(): a signal that comes while one is being started waits until it
-    is known."""
+    """What this program has started. None outlives stop(): a signal that comes while one is being started waits until
+    it is known."""
 
     def __init__(self):
         self._started = []
@@ -142,8 +142,9 @@ def start_daemon(bin_folder, scratch, processes):
     ready, ready_far = os.pipe()
     try:
         with open(log, "wb") as errors:
-            daemon = processes.start([os.path.join(bin_folder, "larderd"), "--config", config, "--socket", socket, "--ready-fd",
-                                      str(ready_far)], stdout=errors, stderr=errors, pass_fds=(ready_far,))
+            command = [os.path.join(bin_folder, "larderd"), "--config", config, "--socket", socket]
+            command += ["--ready-fd", str(ready_far)]
+            daemon = processes.start(command, stdout=errors, stderr=errors, pass_fds=(ready_far,))
         os.close(ready_far)
         ready_far = -1
         with selectors.DefaultSelector() as selector:
@@ -223,7 +224,8 @@ def table(scripts, figures, samples, screen):
     screen.line()
     screen.line(f"{'':10} {'samples':>9} {'images/s':>9} {'waiting':>9}")
     for script, row in zip(scripts, figures):
-        screen.line(f"{script.name:10} {row['samples']:9,} {row['samples'] / row['seconds']:9,.0f} {row['wait_s']:7.2f} s")
+        rate = row["samples"] / row["seconds"]
+        screen.line(f"{script.name:10} {row['samples']:9,} {rate:9,.0f} {row['wait_s']:7.2f} s")
     prepared, delivered = samples["prepared"], samples["delivered"]
     ratio = f"{prepared / delivered:.3f}" if delivered else "–"
     screen.line()
@@ -236,7 +238,7 @@ def show(options, scratch, processes, screen):
         folder = os.path.join(scratch, "images")
         make_images(options.bin, folder, processes, screen)
     daemon, socket, log = start_daemon(options.bin, scratch, processes)
-    screen.line(f"One larderd (pid {daemon.pid}), {SCRIPTS} training scripts, {EPOCHS} epochs each, batches of {BATCH_SIZE}")
+    screen.line(f"One larderd (pid {daemon.pid}), {SCRIPTS} training scripts, {EPOCHS} epochs, batches of {BATCH_SIZE}")
     scripts = [Script(number + 1, folder, socket, scratch, processes) for number in range(SCRIPTS)]
     follow(scripts, screen)
     if daemon.poll() is not None:

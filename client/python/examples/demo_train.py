@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Trains a softmax regression on small averages of a Larder dataset's images, in NumPy: a training script at its smallest.
+"""Trains a softmax regression on small averages of a Larder dataset's images, in NumPy: a small training script.
 
     demo_train.py FOLDER --epochs 2
 
-Prints the mean loss of each epoch. With --report it also writes what it received and how long it waited, as JSON, and with
---progress a line "@ epoch batches" a batch, both for ./run demo, which runs three of these at once.
+Prints the mean loss of each epoch. With --report it also writes what it received and how long it waited, as JSON, and
+with --progress a line "@ epoch batches" a batch, both for ./run demo, which runs three of these at once.
 """
 
 import argparse

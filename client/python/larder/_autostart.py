@@ -79,8 +79,8 @@ class _locked:
 def _start(path):
     daemon = find_daemon()
     if not daemon:
-        raise DaemonGone(f"no daemon answers at {path}, and no larderd was found to start one: set LARDERD to it, put it "
-                         "in PATH, or point LARDER_SOCKET to a running daemon")
+        raise DaemonGone(f"no daemon answers at {path}, and no larderd was found to start one: set LARDERD to it, put "
+                         "it in PATH, or point LARDER_SOCKET to a running daemon")
     log_path = path + ".log"
     try:
         log = os.open(log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)

@@ -2,9 +2,9 @@
 into the daemon's arena that give their slots back then.
 
 Both hang an owner below the arrays that are handed out (`ndarray.base`), which every view, slice and tensor made from
-them keeps alive; the owner's finaliser knows that the last one has gone. A fresh buffer for each batch would be simpler,
-but the kernel zeroes every page of it first: a batch of 256 images of 224 x 224 took 15 ms with fresh buffers and 9 ms
-with these.
+them keeps alive; the owner's finaliser knows that the last one has gone. A fresh buffer for each batch would be
+simpler, but the kernel zeroes every page of it first: a batch of 256 images of 224 x 224 took 15 ms with fresh buffers
+and 9 ms with these.
 """
 
 import numpy as np

@@ -57,7 +57,7 @@ def check_path(path):
 
 
 class Session:
-    """A registered connection. `info` is the daemon's answer to the registration, `classes` the dataset's class names."""
+    """A connection. `info` is the daemon's answer to the registration, `classes` the dataset's class names."""
 
     def __init__(self, path, timeout_s=HANDSHAKE_S):
         """Connects and takes the arena over. Raises DaemonGone where nobody listens."""
@@ -131,7 +131,7 @@ class Session:
         try:
             mapping = mmap.mmap(fd, arena_bytes, mmap.MAP_SHARED, mmap.PROT_READ)
         except (OSError, ValueError, OverflowError) as error:
-            raise IOFailure(f"mapping the arena of {arena_bytes} bytes of the daemon at {self.path}: {error}") from error
+            raise IOFailure(f"mapping {arena_bytes} bytes of arena of the daemon at {self.path}: {error}") from error
         self.arena = np.frombuffer(mapping, np.uint8)
 
     def register(self, job, timeout_s=None):
@@ -151,8 +151,8 @@ class Session:
         info = self.info
         pixels = info.height * info.width * info.channels * np.dtype(_wire.DTYPES[info.dtype]).itemsize
         if info.height and (info.sample_bytes != pixels or not 0 < pixels <= self.arena.size):
-            raise FormatError(f"the daemon at {self.path} says that a sample has {info.sample_bytes} bytes, which does not "
-                              f"fit its shape of {info.height} x {info.width} x {info.channels} or the arena")
+            raise FormatError(f"the daemon at {self.path} says that a sample has {info.sample_bytes} bytes, which does "
+                              f"not fit its shape of {info.height} x {info.width} x {info.channels} or the arena")
         if info.held_max < 1:
             raise FormatError(f"the daemon at {self.path} allows this job no batch at all")
 
@@ -199,8 +199,8 @@ class Session:
         if batch.entries.size == 0:
             return
         if batch.entries.size > self._batch_size:
-            raise FormatError(f"the daemon at {self.path} sent a batch of {batch.entries.size} where {self._batch_size} is "
-                              "the job's batch size")
+            raise FormatError(f"the daemon at {self.path} sent a batch of {batch.entries.size} where "
+                              f"{self._batch_size} is the job's batch size")
         if self.info.height and not (length == self.info.sample_bytes).all():
             raise FormatError(f"the daemon at {self.path} sent a batch whose samples are not of the registered size")
         room = self.arena.size - int(length.max())
@@ -208,8 +208,8 @@ class Session:
             raise FormatError(f"the daemon at {self.path} sent a batch that reaches beyond its arena")
 
     def release(self, batch):
-        """Gives a batch's slots back; any thread. Never waits, and never fails: where the daemon is gone there is nothing
-        left to give back."""
+        """Gives a batch's slots back; any thread. Never waits, and never fails: where the daemon is gone there is
+        nothing left to give back."""
         self.held.discard(batch)
         sock = self._sock
         if sock is None or self.pid != os.getpid():
@@ -228,7 +228,7 @@ class Session:
         return self._seq
 
     def _gone(self):
-        return DaemonGone(f"the daemon at {self.path} has gone away; its log says why. Start it again, then iterate again")
+        return DaemonGone(f"the daemon at {self.path} has gone away; its log says why. Start it and iterate again")
 
     def _send(self, message):
         if self._sock is None:

@@ -1,7 +1,7 @@
 """The session protocol's codec: the Python half of common/wire.c, whose layouts it repeats. Pure.
 
 A header of 16 bytes (magic, version, type, seq, length of the whole message), then the numbers and texts of the
-message's struct in its order; a text is a u32 length and its bytes. Little-endian, nothing padded, every length checked.
+message's struct in its order; a text is a u32 length and its bytes. Little-endian, nothing padded, all lengths checked.
 """
 
 import struct

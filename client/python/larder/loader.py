@@ -1,7 +1,8 @@
 """The Loader: iterate over a dataset that a Larder daemon prepares.
 
-States: open lazily (a session exists while `_session` is usable), closed for good by close(). A loader that came through
-fork or pickle, or whose daemon went away, has no usable session and opens one at its next use, as a job of its own.
+States: open lazily (a session exists while `_session` is usable), closed for good by close(). A loader that came
+through fork or pickle, or whose daemon went away, has no usable session and opens one at its next use, as a job of its
+own.
 One iterator is live at a time: `_current`.
 """
 
@@ -37,8 +38,8 @@ class Loader:
 
     dataset: a folder with one folder a class, or a dataset's name in the daemon's configuration.
     pipeline: a list of operators (larder.RandomResizedCrop(224), …), plain JSON accepted; [] gives encoded bytes.
-    With torch, images are uint8 (B, 3, H, W) in channels-last memory, with NumPy (B, H, W, 3); labels are int64. With an
-    empty pipeline images are a list of bytes objects. Batches are the caller's to keep and to write to.
+    With torch, images are uint8 (B, 3, H, W) in channels-last memory, with NumPy (B, H, W, 3); labels are int64. With
+    an empty pipeline images are a list of bytes objects. Batches are the caller's to keep and to write to.
 
     drop_last      leave out an epoch's last batch when it is not full
     shuffle        "dependent" (True): uniform, shared with other jobs; "strict": depends on seed and epoch alone;
@@ -199,8 +200,8 @@ class Loader:
         return self._current
 
     def _next(self, session):
-        """The next batch of the running epoch; None when it was empty, and the epoch's last. Session errors end the session, so that no
-        later call waits for what will never come; a Timeout or Ctrl-C while waiting loses nothing."""
+        """The next batch of the running epoch; None when it was empty, and the epoch's last. Errors end the session, so
+        that no later call waits for what will never come; a Timeout or Ctrl-C while waiting loses nothing."""
         batch = None
         while batch is None:
             try:
@@ -225,7 +226,7 @@ class Loader:
         return parts
 
     def _deliver(self, session, batch):
-        """Turns a message into what the caller gets; None for an empty batch. The slots go back at once, or are held."""
+        """Turns a message into what the caller gets; None when it is empty. Its slots go back at once, or are held."""
         entries = batch.entries
         if batch.last:
             self._ask_ahead(session)
@@ -304,11 +305,11 @@ class _Epoch:
 
     def _check_live(self):
         if self._session.pid != os.getpid():
-            raise LarderError("this iterator belongs to the process that was forked: begin one of your own with iter(loader)")
+            raise LarderError("this iterator belongs to the process that was forked: begin another with iter(loader)")
         if self._loader._current is not self:
             newer = self._loader._session is self._session
             if newer:
-                raise LarderError(f"the iterator of epoch {self._number} is over: a newer one of the same Loader has begun")
+                raise LarderError(f"the iterator of epoch {self._number} is over: a newer one of its Loader has begun")
             raise DaemonGone(f"the iterator of epoch {self._number} has lost its connection to the daemon at "
                              f"{self._session.path}: begin the next epoch with iter(loader)")
 
@@ -350,8 +351,8 @@ def _want_torch(output, zero_copy):
         raise InvalidArgument(f"output is {output!r}, not one of {', '.join(repr(word) for word in _OUTPUTS)}")
     if zero_copy:
         if output == "torch":
-            raise InvalidArgument("zero_copy gives read-only NumPy views, which torch does not have: leave output out, or "
-                                  "leave zero_copy out")
+            raise InvalidArgument("zero_copy gives read-only NumPy views, which torch does not have: leave output out, "
+                                  "or leave zero_copy out")
         return False
     if output == "numpy":
         return False
@@ -383,7 +384,8 @@ def _views(session, entries, held):
     info, arena = session.info, session.arena
     offsets = entries["offset"].astype(np.int64)
     if info.height == 0:
-        return [arena_view(held, arena, o, (n,), np.uint8) for o, n in zip(offsets.tolist(), entries["len_bytes"].tolist())]
+        lengths = entries["len_bytes"].tolist()
+        return [arena_view(held, arena, offset, (n,), np.uint8) for offset, n in zip(offsets.tolist(), lengths)]
     shape, dtype = _shape(info), np.dtype(_wire.DTYPES[info.dtype])
     steps = np.diff(offsets)
     first = int(offsets[0])

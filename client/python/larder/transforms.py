@@ -107,7 +107,7 @@ __all__ = ["Operator", *_TABLE]
 
 
 def to_json(pipeline):
-    """The text that goes to the daemon: of a list of operators and plain JSON, of one of them, or JSON text of a list."""
+    """The text that goes to the daemon: of a list of operators and plain JSON, of one of them, or of JSON text."""
     if isinstance(pipeline, str) and pipeline.lstrip().startswith("["):
         return pipeline
     if pipeline is None:

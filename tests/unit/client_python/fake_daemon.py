@@ -152,7 +152,8 @@ class Connection(threading.Thread):
     def handle(self, kind, seq, body):
         daemon = self.daemon_
         if kind == HELLO:
-            self.send(WELCOME, seq, struct.pack("<QII", daemon.arena_bytes + daemon.arena_extra, os.getpid(), 8192), [self.fd])
+            promised = daemon.arena_bytes + daemon.arena_extra
+            self.send(WELCOME, seq, struct.pack("<QII", promised, os.getpid(), 8192), [self.fd])
         elif kind == REGISTER:
             self.register(seq, body)
         elif kind == CLASSES_GET:
@@ -187,7 +188,8 @@ class Connection(threading.Thread):
         n_batches = daemon.n_samples // size if self.job["flags"] & 1 else -(-daemon.n_samples // size)
         self.send(REGISTERED, seq, struct.pack(
             "<10I3Q", 5, daemon.n_samples, n_batches, len(daemon.classes), height, width, channels, daemon.dtype,
-            daemon.layout, daemon.held_max, daemon.sample_bytes * daemon.itemsize, 11, 12) + text(self.job["name"] or b"job-5"))
+            daemon.layout, daemon.held_max, daemon.sample_bytes * daemon.itemsize, 11, 12)
+            + text(self.job["name"] or b"job-5"))
 
     def on_next(self, epoch, credits):
         daemon = self.daemon_

@@ -46,7 +46,8 @@ class Autostart(Case):
         self.addCleanup(os.environ.pop, "XDG_RUNTIME_DIR", None)
         self.addCleanup(os.environ.pop, "LARDERD", None)
         os.environ["XDG_RUNTIME_DIR"] = self.folder
-        os.environ["LARDERD"] = self.write("larderd", DAEMON.format(python=sys.executable, here=HERE, folder=self.folder))
+        player = DAEMON.format(python=sys.executable, here=HERE, folder=self.folder)
+        os.environ["LARDERD"] = self.write("larderd", player)
         os.chmod(os.environ["LARDERD"], 0o700)
         self.socket = os.path.join(self.folder, "larder", "larder.sock")
         self.addCleanup(self.stop)

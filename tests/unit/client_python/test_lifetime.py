@@ -269,7 +269,8 @@ class Hostile(Case):
         for offset in (1 << 20, (1 << 20) - 71, 2**64 - 1, 2**63):
             self.refused("beyond its arena", mangle=self.at(fake.BATCH, 16 + 24, "<Q", offset))
         self.refused("registered size", mangle=self.at(fake.BATCH, 16 + 24 + 8, "<I", 73))
-        self.refused("beyond its arena", mangle=self.at(fake.BATCH, 16 + 24 + 8, "<I", 2**31), encoded=True, pipeline=[])
+        long = self.at(fake.BATCH, 16 + 24 + 8, "<I", 2**31)
+        self.refused("beyond its arena", mangle=long, encoded=True, pipeline=[])
 
     def test_more_samples_than_the_batch_size(self):
         """A batch larger than the job's would overrun the client's buffer."""
@@ -295,7 +296,7 @@ class Hostile(Case):
         """Messages that are no messages, or of the wrong kind at this moment."""
         self.refused("magic", mangle=lambda kind, data: b"x" * 64)
         self.refused("shorter than a header", mangle=lambda kind, data: data[:7] if kind == fake.BATCH else data)
-        self.refused("was not asked", mangle=lambda kind, data: data[:8] + b"\xff" + data[9:] if kind == fake.REGISTERED else data)
+        self.refused("was not asked", mangle=self.at(fake.REGISTERED, 8, "<I", 255))
 
 
 if __name__ == "__main__":

@@ -102,7 +102,7 @@ class Epochs(Case):
             next(newer)
 
     def test_known_epochs_are_asked_ahead_and_end(self):
-        """With epochs given, the next one's first batches are requested at the end of the one before; then it is over."""
+        """With epochs given, the next one's first batches are requested at an epoch's end; then it is over."""
         daemon = self.daemon()
         loader = self.loader(epochs=2, with_ids=True)
         self.assertEqual(len(list(loader)), 4)

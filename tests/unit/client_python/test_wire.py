@@ -1,4 +1,4 @@
-"""The Python codec: what it packs is common/wire.c's layout, and bytes from outside never do worse than a LarderError."""
+"""The Python codec: what it packs is common/wire.c's layout, and foreign bytes never do worse than a LarderError."""
 
 import random
 import struct
@@ -11,7 +11,8 @@ import fake_daemon as fake
 def samples():
     entry = struct.pack("<QIIIi", 4096, 72, 7, 3, 1)
     yield fake.message(fake.WELCOME, 1, struct.pack("<QII", 1 << 20, 42, 8192))
-    yield fake.message(fake.REGISTERED, 2, struct.pack("<10I3Q", 1, 20, 4, 2, 4, 6, 3, 0, 0, 4, 72, 8, 9) + fake.text(b"me"))
+    registered = struct.pack("<10I3Q", 1, 20, 4, 2, 4, 6, 3, 0, 0, 4, 72, 8, 9)
+    yield fake.message(fake.REGISTERED, 2, registered + fake.text(b"me"))
     yield fake.message(fake.CLASSES, 3, struct.pack("<III", 0, 2, 2) + fake.text(b"\x03\0cat\x03\0dog"))
     yield fake.message(fake.BATCH, 0, struct.pack("<QIIII", 1, 0, 0, 1, 2) + entry * 2)
     yield fake.message(fake.ERROR, 4, struct.pack("<iI", -4, 1) + fake.text("kein Ordner: ü".encode()))
@@ -22,7 +23,8 @@ class Wire(Case):
         """Each request equals bytes written down by hand from common/wire.c."""
         self.assertEqual(_wire.hello(1, 258, b"py"),
                          bytes.fromhex("4c445231 0100 0100 01000000 1a000000 02010000 02000000") + b"py")
-        self.assertEqual(_wire.next_batches(3, 2), bytes.fromhex("4c445231 0100 0700 00000000 18000000 03000000 02000000"))
+        self.assertEqual(_wire.next_batches(3, 2),
+                         bytes.fromhex("4c445231 0100 0700 00000000 18000000 03000000 02000000"))
         self.assertEqual(_wire.release(5), bytes.fromhex("4c445231 0100 0900 00000000 18000000 0500000000000000"))
         self.assertEqual(_wire.bye(), bytes.fromhex("4c445231 0100 0b00 00000000 10000000"))
         job = _wire.Register(1, 2, 3, 0, 4, 1, 2, 1, 9, b"n", b"/d", b"[]", b"")
