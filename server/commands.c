@@ -1,0 +1,39 @@
+#include "server/commands.h"
+
+#include <string.h>
+
+#include "sampler/commands.h"
+#include "server/config.h"
+
+struct command {
+    const char *name, *second; /* second: the word after `bench`, else NULL */
+    int (*run)(int argc, char **argv);
+    const char *usage, *help;
+};
+
+static const struct command commands[] = {
+    {"check", NULL, config_check_main, "check FILE", "check a configuration"},
+    {"bench", "tree", tree_bench_main, "bench tree", "time the sampler on large datasets"},
+};
+enum { COMMANDS = sizeof commands / sizeof *commands };
+
+void commands_list(FILE *out)
+{
+    for (int i = 0; i < COMMANDS; i++)
+        fprintf(out, "  %-20s %s\n", commands[i].usage, commands[i].help);
+}
+
+bool commands_run(int argc, char **argv, int *status)
+{
+    for (int i = 0; i < COMMANDS; i++) {
+        const struct command *command = &commands[i];
+        if (strcmp(argv[0], command->name) != 0)
+            continue;
+        if (command->second && (argc < 2 || strcmp(argv[1], command->second) != 0))
+            continue;
+        int skip = command->second != NULL;
+        *status = command->run(argc - skip, argv + skip);
+        return true;
+    }
+    return false;
+}

@@ -1,0 +1,312 @@
+#include "server/daemon.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cache/arena.h"
+#include "cache/catalog.h"
+#include "common/check.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/random.h"
+#include "preprocess/prepare.h"
+#include "preprocess/version.h"
+#include "server/control.h"
+#include "server/driver.h"
+#include "server/http.h"
+#include "server/registrar.h"
+#include "server/session.h"
+#include "server/status.h"
+#include "server/worker.h"
+
+/* Tasks out at once: each thread's own, and one more each, so that none waits for the engine. */
+enum { TASKS_PER_THREAD = 2 };
+
+struct daemon {
+    const struct config *config;
+    struct session *session;
+    struct arena *arena;
+    struct catalog *catalog;
+    struct queue *inbox;
+    struct driver *driver;
+    struct workers *workers;
+    struct registrar *registrar;
+    struct control *control;
+    struct http *http;
+    double start_time_s;
+    uint64_t start_ns;
+    _Atomic uint64_t last_client_ns; /* when a client was last seen; sessions' thread and main */
+};
+
+static uint64_t sample_bytes(const void *dataset, sample_id id)
+{
+    uint32_t index;
+    CHECK(dataset_index(dataset, id, &index));
+    return dataset_size(dataset, index);
+}
+
+/* ── what sessions bring, in their thread ── */
+
+static void post(struct daemon *daemon, const struct inbox_message *message)
+{
+    CHECK(queue_push(daemon->inbox, message) == 0); /* the inbox outlives the sessions */
+}
+
+static char *copy_text(struct wire_text text)
+{
+    char *copy = xmalloc((size_t)text.len_bytes + 1);
+    memcpy(copy, text.data, text.len_bytes);
+    copy[text.len_bytes] = '\0';
+    return copy;
+}
+
+static void on_register(void *ctx, uint64_t client, uint32_t seq, const struct session_peer *peer, const struct wire_register *wire)
+{
+    struct daemon *daemon = ctx;
+    struct registration *reg = xcalloc(1, sizeof *reg);
+    *reg = (struct registration){.client = client,
+                                 .seq = seq,
+                                 .pid = (uint32_t)peer->pid,
+                                 .client_name = xstrdup(peer->client),
+                                 .name = copy_text(wire->name),
+                                 .source = copy_text(wire->dataset),
+                                 .pipeline_json = copy_text(wire->pipeline),
+                                 .subset_json = copy_text(wire->subset),
+                                 .batch_size = wire->batch_size,
+                                 .prefetch = wire->prefetch,
+                                 .epochs = wire->epochs,
+                                 .world_size = wire->world_size,
+                                 .flags = wire->flags,
+                                 .shuffle = (enum shuffle_mode)wire->shuffle,
+                                 .bad_policy = (enum bad_policy)wire->bad_policy,
+                                 .seed = wire->seed};
+    post(daemon, &(struct inbox_message){.type = INBOX_COMING, .client = client});
+    if (registrar_submit(daemon->registrar, reg)) {
+        reg->code = error_set(&reg->err, LARDER_ELIMIT, "too many jobs are being registered at this moment: try again");
+        post(daemon, &(struct inbox_message){.type = INBOX_REGISTERED, .registration = reg});
+    }
+}
+
+static void on_classes(void *ctx, uint64_t client, uint32_t seq, uint32_t first)
+{
+    post(ctx, &(struct inbox_message){.type = INBOX_CLASSES, .classes = {client, seq, first}});
+}
+
+static void on_next(void *ctx, uint64_t client, uint32_t epoch, uint32_t credits)
+{
+    post(ctx, &(struct inbox_message){.type = INBOX_NEXT, .next = {client, epoch, credits}});
+}
+
+static void on_release(void *ctx, uint64_t client, uint64_t batch)
+{
+    post(ctx, &(struct inbox_message){.type = INBOX_RELEASE, .release = {client, batch}});
+}
+
+static void on_gone(void *ctx, uint64_t client)
+{
+    struct daemon *daemon = ctx;
+    atomic_store(&daemon->last_client_ns, clock_now_ns());
+    post(daemon, &(struct inbox_message){.type = INBOX_GONE, .client = client});
+}
+
+/* ── what it tells about itself, in the control's and HTTP's threads ── */
+
+static void snapshot(struct daemon *daemon, struct daemon_status *status)
+{
+    struct session_counts sessions;
+    struct pool_counts pool;
+    struct catalog_stats catalog;
+    memset(status, 0, sizeof *status);
+    driver_status(daemon->driver, status);
+    session_counts(daemon->session, &sessions);
+    workers_counts(daemon->workers, &pool);
+    catalog_stats(daemon->catalog, &catalog);
+    status->version = LARDER_VERSION;
+    status->libvips = prepare_library_version();
+    status->socket = daemon->config->socket_path;
+    status->start_time_s = daemon->start_time_s;
+    status->uptime_s = (double)(clock_now_ns() - daemon->start_ns) / 1e9;
+    status->roles[0] = (struct status_role){"load", pool.busy[POOL_LOAD]};
+    status->roles[1] = (struct status_role){"prepare", pool.busy[POOL_PREPARE]};
+    status->roles[2] = (struct status_role){"idle", pool.idle};
+    status->n_roles = 3;
+    status->sessions = sessions.connections;
+    status->datasets = catalog.datasets;
+    status->arena_budget_bytes = arena_bytes(daemon->arena);
+    status->encoded_budget_bytes = daemon->config->encoded_bytes;
+    for (int reason = BAD_NONE + 1; reason < BAD_REASONS && reason < STATUS_REASONS_MAX; reason++)
+        status->bad_reasons[reason] = bad_reason_name((enum bad_reason)reason);
+    status_read_process(status);
+}
+
+static char *status_json(void *ctx)
+{
+    struct daemon_status status;
+    snapshot(ctx, &status);
+    char *text = status_to_json(&status);
+    status_clear(&status);
+    return text;
+}
+
+static char *metrics_text(void *ctx, size_t *len_bytes)
+{
+    struct daemon_status status;
+    snapshot(ctx, &status);
+    char *text = status_to_metrics(&status, len_bytes);
+    status_clear(&status);
+    return text;
+}
+
+static int cancel(void *ctx, const char *job, struct error *err)
+{
+    struct daemon *daemon = ctx;
+    return driver_cancel(daemon->driver, job, err);
+}
+
+static bool ready(void *ctx)
+{
+    (void)ctx; /* the endpoint is up only while sessions are */
+    return true;
+}
+
+/* ── life ── */
+
+static int start_engine(struct daemon *daemon, struct error *err)
+{
+    const struct config *config = daemon->config;
+    uint32_t workers = (uint32_t)config->workers, loaders = (uint32_t)config->loaders;
+    struct driver_config driver = {
+        .engine = {.seed = random_mix64(clock_now_ns()),
+                   .arena_bytes = arena_bytes(daemon->arena),
+                   .job_quota_bytes = (uint64_t)((double)arena_bytes(daemon->arena) * config->job_quota_share),
+                   .encoded_bytes = config->encoded_bytes,
+                   .inflight_loads = (workers + loaders) * TASKS_PER_THREAD,
+                   .inflight_prepares = workers * TASKS_PER_THREAD,
+                   .sample_bytes = sample_bytes},
+        .jobs_max = (uint32_t)config->jobs_max,
+        .inbox = daemon->inbox};
+    int code = driver_create(&driver, &daemon->driver, err);
+    if (code)
+        return code;
+    struct worker_config worker = {.workers = workers,
+                                   .loaders = loaders,
+                                   .inflight_loads = driver.engine.inflight_loads,
+                                   .inflight_prepares = driver.engine.inflight_prepares,
+                                   .limits = {.pixels_max = config->pixels_max, .scans_max = (uint32_t)config->scans_max},
+                                   .arena = daemon->arena,
+                                   .inbox = daemon->inbox};
+    code = workers_create(&worker, &daemon->workers, err);
+    if (!code)
+        code = registrar_create(daemon->catalog, config, daemon->inbox, &daemon->registrar, err);
+    if (!code)
+        code = driver_start(daemon->driver, daemon->session, daemon->workers, err);
+    return code;
+}
+
+/* An endpoint on the default port that another daemon has already is no reason not to start; one that was asked for is. */
+static int start_http(struct daemon *daemon, struct error *err)
+{
+    const struct config *config = daemon->config;
+    if (!config->metrics_enabled || config->metrics_port == 0)
+        return 0;
+    struct http_handlers handlers = {.metrics_text = metrics_text, .status_json = status_json, .ready = ready, .ctx = daemon};
+    int code = http_start(config->metrics_address, (uint16_t)config->metrics_port, &handlers, &daemon->http, err);
+    if (code == LARDER_EBUSY && config->source[SETTING_metrics_port] == CONFIG_FROM_DEFAULT) {
+        log_warn("msg=\"no metrics endpoint: set metrics.port\" err=\"%s\"", err->text);
+        return 0;
+    }
+    return code;
+}
+
+static int start_edges(struct daemon *daemon, struct error *err)
+{
+    const struct config *config = daemon->config;
+    struct session_config session = {.connections_max = (uint32_t)config->jobs_max * 2 + 16,
+                                     .arena_fd = arena_fd(daemon->arena),
+                                     .arena_bytes = arena_bytes(daemon->arena),
+                                     .handlers = {.ctx = daemon,
+                                                  .on_register = on_register,
+                                                  .on_classes = on_classes,
+                                                  .on_next = on_next,
+                                                  .on_release = on_release,
+                                                  .on_gone = on_gone}};
+    int code = session_start(daemon->session, &session, err);
+    if (!code && config->control_enabled) {
+        char path[CONFIG_SOCKET_PATH_MAX + sizeof ".control"];
+        snprintf(path, sizeof path, "%s.control", config->socket_path);
+        struct control_handlers handlers = {.status_json = status_json, .cancel = cancel, .ctx = daemon};
+        code = control_start(path, &handlers, &daemon->control, err);
+    }
+    return code ? code : start_http(daemon, err);
+}
+
+int daemon_start(const struct config *config, struct daemon **out, struct error *err)
+{
+    struct daemon *daemon = xcalloc(1, sizeof *daemon);
+    daemon->config = config;
+    daemon->start_ns = clock_now_ns();
+    daemon->start_time_s = (double)time(NULL);
+    atomic_init(&daemon->last_client_ns, daemon->start_ns);
+    int code = session_listen(config->socket_path, &daemon->session, err); /* first: it decides who is the daemon */
+    if (!code)
+        code = arena_create(config->arena_bytes, &daemon->arena, err);
+    if (!code)
+        code = catalog_create(*config->checkpoint_dir ? config->checkpoint_dir : NULL, &daemon->catalog, err);
+    if (!code && queue_create(INBOX_MESSAGES, sizeof(struct inbox_message), &daemon->inbox))
+        code = error_set(err, LARDER_ENOMEM, "no memory for the engine's inbox");
+    if (!code)
+        code = start_engine(daemon, err);
+    if (!code)
+        code = start_edges(daemon, err);
+    if (code) {
+        daemon_stop(daemon);
+        return code;
+    }
+    log_info("msg=\"listening\" version=" LARDER_VERSION " socket=\"%s\" arena_mib=%llu encoded_mib=%llu workers=%llu loaders=%llu",
+             config->socket_path, (unsigned long long)(arena_bytes(daemon->arena) >> 20),
+             (unsigned long long)(config->encoded_bytes >> 20), (unsigned long long)config->workers,
+             (unsigned long long)config->loaders);
+    if (daemon->http)
+        log_info("msg=\"serving metrics\" address=%s port=%u", config->metrics_address, http_port(daemon->http));
+    *out = daemon;
+    return 0;
+}
+
+double daemon_idle_s(struct daemon *daemon)
+{
+    struct session_counts counts;
+    session_counts(daemon->session, &counts);
+    uint64_t now = clock_now_ns();
+    if (counts.connections > 0)
+        atomic_store(&daemon->last_client_ns, now);
+    uint64_t last = atomic_load(&daemon->last_client_ns);
+    return now > last ? (double)(now - last) / 1e9 : 0;
+}
+
+/* Whoever asks stops first, then whoever is asked: with all clients gone and all tasks reported, the engine holds nothing. */
+void daemon_stop(struct daemon *daemon)
+{
+    if (!daemon)
+        return;
+    http_stop(daemon->http);
+    control_stop(daemon->control);
+    if (daemon->session)
+        session_stop(daemon->session);
+    if (daemon->registrar)
+        registrar_stop(daemon->registrar);
+    if (daemon->workers)
+        workers_stop(daemon->workers);
+    if (daemon->driver)
+        driver_stop(daemon->driver);
+    registrar_destroy(daemon->registrar);
+    workers_destroy(daemon->workers);
+    driver_destroy(daemon->driver);
+    queue_destroy(daemon->inbox);
+    catalog_destroy(daemon->catalog);
+    session_destroy(daemon->session);
+    arena_destroy(daemon->arena);
+    free(daemon);
+}

@@ -1,0 +1,39 @@
+/* driver.h: the engine's thread: takes messages from the inbox, steps the engine, carries its actions out.
+ *
+ * It owns the engine, the table of jobs (which client, dataset, labels) and the table of pipelines. It waits for nothing
+ * but its inbox: sessions and workers take what it gives without blocking. */
+#ifndef LARDER_SERVER_DRIVER_H
+#define LARDER_SERVER_DRIVER_H
+
+#include "cache/arena.h"
+#include "common/queue.h"
+#include "server/engine.h"
+#include "server/inbox.h"
+#include "server/session.h"
+#include "server/status.h"
+#include "server/worker.h"
+
+struct driver;
+
+struct driver_config {
+    struct engine_config engine;
+    uint32_t jobs_max;
+    struct queue *inbox;
+};
+
+int driver_create(const struct driver_config *config, struct driver **out, struct error *err);
+/* driver_start begins the thread; session and workers must outlive it. */
+int driver_start(struct driver *driver, struct session *session, struct workers *workers, struct error *err);
+/* driver_stop ends the thread after what is in the inbox; all clients are gone and the workers stopped before. */
+void driver_stop(struct driver *driver);
+void driver_destroy(struct driver *driver); /* accepts NULL */
+
+/* Other threads may ask these; they wait for the answer, and not after driver_stop.
+ *
+ * driver_status fills what the engine's thread knows: draining, totals, jobs. */
+void driver_status(struct driver *driver, struct daemon_status *status);
+/* driver_cancel ends a job: its client gets an error and is disconnected. LARDER_ENOENT when there is no such job: which
+ * is right too when the same request was carried out before. */
+int driver_cancel(struct driver *driver, const char *name, struct error *err);
+
+#endif

@@ -1,0 +1,168 @@
+/* driver_actions.c: what the engine asks for, done: tasks to the workers, messages to the clients. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/check.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "server/driver_priv.h"
+
+static void job_added(struct driver *driver, const struct engine_action *action)
+{
+    struct registration *reg = driver->adding;
+    struct driver_job *job = &driver->jobs[action->job];
+    CHECK(reg && !job->reg);
+    driver->adding = NULL;
+    job->reg = reg;
+    for (job->pipeline = 0; driver->pipelines[job->pipeline].pipeline == NULL ||
+                            strcmp(pipeline_canonical(driver->pipelines[job->pipeline].pipeline), pipeline_canonical(reg->pipeline));)
+        job->pipeline++;
+    driver->pipelines[job->pipeline].jobs++;
+
+    struct sample_shape shape = pipeline_shape(reg->pipeline);
+    struct wire_message message = {.type = WIRE_REGISTERED,
+                                   .seq = reg->seq,
+                                   .registered = {.job = action->job,
+                                                  .n_samples = (uint32_t)idset_count(reg->view),
+                                                  .n_batches = action->job_added.n_batches,
+                                                  .n_classes = reg->classes ? reg->n_classes : dataset_classes(reg->dataset),
+                                                  .height = shape.height,
+                                                  .width = shape.width,
+                                                  .channels = shape.channels,
+                                                  .dtype = shape.dtype,
+                                                  .layout = shape.layout,
+                                                  .held_max = action->job_added.held_max,
+                                                  .sample_bytes = shape.bytes,
+                                                  .name = {reg->name, (uint32_t)strlen(reg->name)}}};
+    dataset_fingerprint(reg->dataset, message.registered.fingerprint);
+    session_send(driver->session, reg->client, &message);
+    log_info("msg=\"job registered\" job=\"%s\" dataset=\"%s\" samples=%u batch_size=%u quota_mib=%llu pipeline=\"%s\"", reg->name,
+             dataset_path(reg->dataset), message.registered.n_samples, reg->batch_size,
+             (unsigned long long)(action->job_added.quota_bytes >> 20), pipeline_canonical(reg->pipeline));
+    if (action->job_added.held_max < reg->prefetch + 1)
+        log_warn("msg=\"look-ahead shortened: the arena has no room for more\" job=\"%s\" asked_batches=%u batches=%u", reg->name,
+                 reg->prefetch, action->job_added.held_max - 1);
+    idset_destroy(reg->view); /* the engine has its own, and order too */
+    reg->view = NULL;
+    free(reg->order);
+    reg->order = NULL;
+}
+
+static void job_refused(struct driver *driver, const struct engine_action *action)
+{
+    const struct registration *reg = driver->adding;
+    CHECK(reg);
+    log_warn("msg=\"job refused\" job=\"%s\" code=%s err=\"%s\"", reg->name, larder_err_name(action->error.error.code),
+             action->error.error.text);
+    session_send_error(driver->session, reg->client, reg->seq, action->error.error.code, true, action->error.error.text);
+}
+
+static void job_error(struct driver *driver, const struct engine_action *action)
+{
+    struct error err = action->error.error;
+    uint32_t index;
+    if (action->error.id != SAMPLE_NONE && dataset_index(action->error.dataset, action->error.id, &index))
+        error_prefix(&err, err.code, "%s/%s", dataset_path(action->error.dataset), dataset_key(action->error.dataset, index));
+    log_warn("msg=\"job failed\" job=\"%s\" code=%s err=\"%s\"", driver->jobs[action->job].reg->name, larder_err_name(err.code), err.text);
+    session_send_error(driver->session, action->client, 0, err.code, false, err.text);
+}
+
+static void job_ended(struct driver *driver, const struct engine_action *action)
+{
+    struct driver_job *job = &driver->jobs[action->job];
+    log_info("msg=\"job ended\" job=\"%s\"", job->reg->name);
+    driver->pipelines[job->pipeline].jobs--;
+    registration_destroy(job->reg);
+    job->reg = NULL;
+}
+
+static void load(struct driver *driver, const struct engine_action *action)
+{
+    struct worker_load task = {
+        .dataset = dataset_ref((struct dataset *)action->load.dataset), .id = action->load.id, .bytes = action->load.bytes};
+    workers_load(driver->workers, &task);
+}
+
+static void prepare(struct driver *driver, const struct engine_action *action)
+{
+    struct worker_prepare task = {.task = action->prepare.task,
+                                  .dataset = dataset_ref((struct dataset *)action->prepare.dataset),
+                                  .id = action->prepare.id,
+                                  .encoded = action->prepare.encoded,
+                                  .bytes = action->prepare.encoded_bytes,
+                                  .n_outputs = action->prepare.n_outputs};
+    for (uint32_t i = 0; i < task.n_outputs; i++) {
+        const struct engine_output *output = &action->prepare.outputs[i];
+        const struct driver_pipeline *row = &driver->pipelines[output->pipeline];
+        task.outputs[i] = (struct worker_output){.pipeline = pipeline_ref(row->pipeline),
+                                                 .seed = row->seed,
+                                                 .offset = output->offset,
+                                                 .instance = output->instance};
+    }
+    workers_prepare(driver->workers, &task);
+}
+
+static void deliver(struct driver *driver, const struct engine_action *action)
+{
+    const struct registration *reg = driver->jobs[action->job].reg;
+    size_t bytes = (size_t)action->deliver.count * WIRE_ENTRY_BYTES;
+    if (bytes > driver->entries_cap) {
+        driver->entries = xrealloc(driver->entries, bytes, 1);
+        driver->entries_cap = bytes;
+    }
+    for (uint32_t i = 0; i < action->deliver.count; i++) {
+        const struct engine_entry *from = &action->deliver.entries[i];
+        struct wire_entry entry = {.offset = from->offset, .len_bytes = (uint32_t)from->bytes, .id = from->id};
+        CHECK(dataset_index(reg->dataset, from->id, &entry.index));
+        entry.label = dataset_label(reg->dataset, entry.index);
+        if (reg->dense_label)
+            entry.label = reg->dense_label[entry.label];
+        wire_entry_put(driver->entries, i, &entry);
+    }
+    struct wire_message message = {.type = WIRE_BATCH,
+                                   .batch = {.batch = action->deliver.batch,
+                                             .epoch = action->deliver.epoch,
+                                             .index = action->deliver.index,
+                                             .flags = action->deliver.last ? WIRE_BATCH_LAST : 0,
+                                             .count = action->deliver.count,
+                                             .entries = driver->entries}};
+    session_send(driver->session, action->client, &message);
+}
+
+static void carry_out(struct driver *driver, const struct engine_action *action)
+{
+    switch (action->type) {
+    case ENGINE_JOB_ADDED:
+        job_added(driver, action);
+        break;
+    case ENGINE_JOB_REFUSED:
+        job_refused(driver, action);
+        break;
+    case ENGINE_LOAD:
+        load(driver, action);
+        break;
+    case ENGINE_PREPARE:
+        prepare(driver, action);
+        break;
+    case ENGINE_DROP_ENCODED:
+        free(action->drop.encoded);
+        break;
+    case ENGINE_DELIVER:
+        deliver(driver, action);
+        break;
+    case ENGINE_JOB_ERROR:
+        job_error(driver, action);
+        break;
+    case ENGINE_JOB_ENDED:
+        job_ended(driver, action);
+        break;
+    }
+}
+
+void driver_step(struct driver *driver, const struct engine_event *event)
+{
+    const struct engine_action *actions;
+    size_t count = engine_step(driver->engine, clock_now_ns(), event, &actions);
+    for (size_t i = 0; i < count; i++)
+        carry_out(driver, &actions[i]);
+}

@@ -1,0 +1,49 @@
+/* driver_priv.h: the engine thread's state: driver.c takes messages in, driver_actions.c carries actions out. */
+#ifndef LARDER_SERVER_DRIVER_PRIV_H
+#define LARDER_SERVER_DRIVER_PRIV_H
+
+#include <pthread.h>
+
+#include "server/driver.h"
+
+struct driver_job {
+    struct registration *reg; /* NULL: the place is free */
+    uint32_t pipeline;        /* number */
+};
+
+struct driver_pipeline {
+    struct pipeline *pipeline; /* NULL: the number is unused */
+    uint64_t seed;             /* first part of its random keys */
+    uint32_t jobs;             /* that use it */
+};
+
+struct driver_coming {
+    uint64_t client;
+    bool gone;
+};
+
+struct driver {
+    struct driver_config config;
+    struct engine *engine;
+    struct session *session;
+    struct workers *workers;
+    pthread_t thread;
+    bool running, draining;
+
+    struct driver_job jobs[JOBS_MAX]; /* by the engine's place */
+    struct driver_pipeline pipelines[ENGINE_PIPELINES_MAX];
+    struct driver_coming *coming;
+    size_t n_coming, coming_cap;
+    struct registration *adding; /* while JOB_ADD is stepped */
+    uint64_t named;              /* jobs that got a name from us */
+
+    uint8_t *entries; /* of the batch being sent */
+    size_t entries_cap;
+    char names[WIRE_REPLY_MAX - 4096]; /* of a page of classes */
+};
+
+struct driver_job *driver_find_job(struct driver *driver, uint64_t client);
+/* driver_step steps the engine and carries out what it asks for. */
+void driver_step(struct driver *driver, const struct engine_event *event);
+
+#endif

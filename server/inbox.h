@@ -1,0 +1,90 @@
+/* inbox.h: what the other threads tell the engine's thread: one bounded queue of small messages.
+ *
+ * Pushing waits while the queue is full; that cannot deadlock, because the engine's thread waits for nobody but the queue.
+ * Pointers in a message change hands with it. */
+#ifndef LARDER_SERVER_INBOX_H
+#define LARDER_SERVER_INBOX_H
+
+#include "cache/catalog.h"
+#include "common/queue.h"
+#include "common/wire.h"
+#include "preprocess/pipeline.h"
+#include "sampler/idset.h"
+#include "server/engine.h"
+
+#define INBOX_MESSAGES 16384
+
+/* A registration, on its way from the session through the registrar to the engine's thread. */
+struct registration {
+    uint64_t client;
+    uint32_t seq; /* of the client's message */
+    uint32_t pid;
+    char *client_name;
+    char *name, *source, *pipeline_json, *subset_json;
+    uint32_t batch_size, prefetch, epochs, world_size, flags;
+    enum shuffle_mode shuffle;
+    enum bad_policy bad_policy;
+    uint64_t seed;
+    /* what the registrar finds out */
+    int code; /* not 0: refused, for the reason in err */
+    struct error err;
+    struct dataset *dataset;
+    struct pipeline *pipeline;
+    struct idset *view;
+    sample_id *order;     /* SHUFFLE_NONE: the view's ids in dataset order */
+    int32_t *dense_label; /* WIRE_RELABEL: by label, -1 where the view has none; else NULL */
+    uint32_t *classes;    /* the labels behind the dense ones, ascending; NULL without relabelling */
+    uint32_t n_classes;
+};
+
+/* registration_destroy accepts NULL. */
+void registration_destroy(struct registration *registration);
+
+struct driver_question; /* driver.c */
+
+enum inbox_type {
+    INBOX_COMING,     /* a client asked to be registered; the registrar is at it */
+    INBOX_REGISTERED, /* the registrar's result */
+    INBOX_GONE,
+    INBOX_NEXT,
+    INBOX_RELEASE,
+    INBOX_CLASSES,
+    INBOX_LOADED,
+    INBOX_PREPARED,
+    INBOX_STATUS,
+    INBOX_CANCEL,
+    INBOX_DRAIN,
+    INBOX_STOP,
+};
+
+struct inbox_message {
+    enum inbox_type type;
+    union {
+        uint64_t client; /* COMING, GONE */
+        struct registration *registration;
+        struct {
+            uint64_t client;
+            uint32_t epoch, credits;
+        } next;
+        struct {
+            uint64_t client, batch;
+        } release;
+        struct {
+            uint64_t client;
+            uint32_t seq, first;
+        } classes;
+        struct {
+            sample_id id;
+            void *encoded;
+            uint64_t bytes;
+            int reason;
+        } loaded;
+        struct {
+            uint32_t task;
+            int reason;
+        } prepared;
+        struct driver_question *question; /* STATUS, CANCEL */
+    };
+};
+
+#endif

@@ -1,0 +1,193 @@
+/* main.c: larderd: the command line, signals, and the daemon's life. */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <malloc.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "common/log.h"
+#include "preprocess/prepare.h"
+#include "server/commands.h"
+#include "server/config.h"
+#include "server/daemon.h"
+
+enum exit_code { EXIT_FINE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_BUSY = 3 };
+
+/* Image loads by many threads fragment glibc's arenas: few of them bound what that costs. */
+enum { MALLOC_ARENAS = 4 };
+
+struct options {
+    const char *config, *socket, *idle_exit;
+    int ready_fd;
+};
+
+static void usage(FILE *out)
+{
+    fputs("larderd: prepares training data once for many training jobs\n"
+          "\n"
+          "usage: larderd [--config FILE] [--socket PATH] [--idle-exit SECONDS] [--ready-fd N]\n"
+          "       larderd COMMAND …\n"
+          "\n"
+          "  --config FILE        settings (YAML); without it, defaults\n"
+          "  --socket PATH        socket.path\n"
+          "  --idle-exit SECONDS  limits.idle_exit: stop when no client has been connected for so long\n"
+          "  --ready-fd N         write one byte to descriptor N when clients can connect; close it either way\n"
+          "  --version, --help\n"
+          "\n"
+          "It stays in the foreground and logs to standard error; SIGTERM or SIGINT stop it.\n"
+          "\n"
+          "commands (the `larder` tool passes them on):\n",
+          out);
+    commands_list(out);
+    fputs("\nexit status: 0 stopped or done, 1 failed, 2 wrong usage or configuration, 3 another daemon has the socket\n", out);
+}
+
+/* Gives -1 to go on, or the exit status. */
+static int parse(int argc, char **argv, struct options *options)
+{
+    static const struct option known[] = {{"config", required_argument, NULL, 'c'},    {"socket", required_argument, NULL, 's'},
+                                          {"idle-exit", required_argument, NULL, 'i'}, {"ready-fd", required_argument, NULL, 'r'},
+                                          {"version", no_argument, NULL, 'v'},         {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
+    int option;
+    char *end;
+    while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {
+        switch (option) {
+        case 'c':
+            options->config = optarg;
+            break;
+        case 's':
+            options->socket = optarg;
+            break;
+        case 'i':
+            options->idle_exit = optarg;
+            break;
+        case 'r':
+            options->ready_fd = (int)strtol(optarg, &end, 10);
+            if (*end || end == optarg || fcntl(options->ready_fd, F_SETFD, FD_CLOEXEC) < 0) {
+                fprintf(stderr, "larderd: --ready-fd %s is not an open descriptor\n", optarg);
+                return EXIT_USAGE;
+            }
+            break;
+        case 'v':
+            puts("larderd " LARDER_VERSION);
+            return EXIT_FINE;
+        case 'h':
+            usage(stdout);
+            return EXIT_FINE;
+        default:
+            fputs("larderd: see larderd --help\n", stderr);
+            return EXIT_USAGE;
+        }
+    }
+    if (optind < argc) {
+        fprintf(stderr, "larderd: what is \"%s\"? See larderd --help\n", argv[optind]);
+        return EXIT_USAGE;
+    }
+    return -1;
+}
+
+static int configure(const struct options *options, struct config **out, struct error *err)
+{
+    struct config *config = NULL;
+    int code = config_load(options->config, &config, err);
+    if (!code && options->socket)
+        code = config_set(config, "socket.path", options->socket, err);
+    if (!code && options->idle_exit)
+        code = config_set(config, "limits.idle_exit", options->idle_exit, err);
+    if (!code)
+        code = config_check_pipelines(config, err);
+    if (code) {
+        config_destroy(config);
+        return code;
+    }
+    *out = config;
+    return 0;
+}
+
+/* Waits for SIGTERM or SIGINT, or until nobody has been connected for idle_exit_s. */
+static void wait_for_the_end(struct daemon *daemon, int signals, uint64_t idle_exit_s)
+{
+    for (;;) {
+        int timeout_ms = -1;
+        if (idle_exit_s) {
+            double left = (double)idle_exit_s - daemon_idle_s(daemon);
+            if (left <= 0) {
+                log_info("msg=\"no client for a while, stopping\" idle_exit_s=%llu", (unsigned long long)idle_exit_s);
+                return;
+            }
+            timeout_ms = left > 3600 ? 3600000 : (int)(left * 1000) + 1;
+        }
+        struct pollfd fd = {.fd = signals, .events = POLLIN};
+        if (poll(&fd, 1, timeout_ms) > 0) {
+            struct signalfd_siginfo info = {0};
+            if (read(signals, &info, sizeof info) == (ssize_t)sizeof info) {
+                log_info("msg=\"stopping\" signal=%s", info.ssi_signo == SIGINT ? "SIGINT" : "SIGTERM");
+                return;
+            }
+        }
+    }
+}
+
+static void tell_ready(int fd)
+{
+    ssize_t written = write(fd, "\n", 1);
+    (void)written; /* whoever started us has stopped waiting */
+    close(fd);
+}
+
+static int serve(const struct options *options)
+{
+    struct error err;
+    struct config *config = NULL;
+    struct daemon *daemon = NULL;
+    sigset_t stop;
+    sigemptyset(&stop);
+    sigaddset(&stop, SIGTERM);
+    sigaddset(&stop, SIGINT);
+    sigprocmask(SIG_BLOCK, &stop, NULL); /* before any thread starts */
+    signal(SIGPIPE, SIG_IGN);
+    mallopt(M_ARENA_MAX, MALLOC_ARENAS);
+
+    if (configure(options, &config, &err)) {
+        log_error("msg=\"cannot start\" err=\"%s\"", err.text);
+        return EXIT_USAGE;
+    }
+    log_set_level((enum log_level)config->log_level);
+    int status = EXIT_FAILED, signals = signalfd(-1, &stop, SFD_CLOEXEC);
+    int code = signals < 0 ? error_set(&err, LARDER_EIO, "signalfd: %s", strerror(errno)) : prepare_init(&err);
+    if (!code)
+        code = daemon_start(config, &daemon, &err);
+    if (code) {
+        log_error("msg=\"cannot start\" err=\"%s\"", err.text);
+        status = code == LARDER_EBUSY ? EXIT_BUSY : EXIT_FAILED;
+    } else {
+        if (options->ready_fd >= 0)
+            tell_ready(options->ready_fd);
+        wait_for_the_end(daemon, signals, config->idle_exit_s);
+        daemon_stop(daemon);
+        log_info("msg=\"stopped\"");
+        status = EXIT_FINE;
+    }
+    if (signals >= 0)
+        close(signals);
+    prepare_shutdown();
+    config_destroy(config);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    int status;
+    if (argc > 1 && argv[1][0] != '-' && commands_run(argc - 1, argv + 1, &status))
+        return status;
+    struct options options = {.ready_fd = -1};
+    status = parse(argc, argv, &options);
+    return status >= 0 ? status : serve(&options);
+}

@@ -1,0 +1,22 @@
+/* registrar.h: turns a client's request into something the engine can take: opens the dataset (which may mean indexing a
+ * million files), parses the pipeline, evaluates the subset. A few threads of its own, so that neither the engine nor the
+ * sessions wait, nor one job for another job's indexing. Results go to the inbox as INBOX_REGISTERED, whatever they are. */
+#ifndef LARDER_SERVER_REGISTRAR_H
+#define LARDER_SERVER_REGISTRAR_H
+
+#include "cache/catalog.h"
+#include "common/queue.h"
+#include "server/config.h"
+#include "server/inbox.h"
+
+struct registrar;
+
+int registrar_create(struct catalog *catalog, const struct config *config, struct queue *inbox, struct registrar **out,
+                     struct error *err);
+/* registrar_submit takes the registration over. LARDER_ELIMIT when too many wait (it stays the caller's then). */
+int registrar_submit(struct registrar *registrar, struct registration *registration);
+/* registrar_stop ends the threads after what they are at; what still waits comes out as refused. */
+void registrar_stop(struct registrar *registrar);
+void registrar_destroy(struct registrar *registrar); /* accepts NULL */
+
+#endif

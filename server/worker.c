@@ -1,0 +1,184 @@
+#include "server/worker.h"
+
+#include <stdlib.h>
+
+#include "common/check.h"
+#include "common/log.h"
+#include "server/inbox.h"
+
+enum { BAD_LOGS_PER_S = 10 };
+
+struct workers {
+    struct worker_config config;
+    struct pool *pool;
+};
+
+/* A thread's own. */
+struct local {
+    struct prepare_scratch *scratch;
+    struct log_limiter bad_log;
+};
+
+static int local_create(void *ctx, void **out, struct error *err)
+{
+    struct workers *workers = ctx;
+    struct local *local = xcalloc(1, sizeof *local);
+    int code = prepare_scratch_create(&workers->config.limits, &local->scratch);
+    if (code) {
+        free(local);
+        return error_set(err, code, "a worker thread got no scratch memory");
+    }
+    *out = local;
+    return 0;
+}
+
+static void local_destroy(void *ctx, void *opaque)
+{
+    (void)ctx;
+    struct local *local = opaque;
+    prepare_scratch_destroy(local->scratch);
+    free(local);
+}
+
+static void tell(struct workers *workers, const struct inbox_message *message)
+{
+    CHECK(queue_push(workers->config.inbox, message) == 0); /* the inbox outlives the workers */
+}
+
+static void log_bad(struct local *local, const struct dataset *dataset, sample_id id, enum bad_reason reason, const char *text)
+{
+    uint32_t held_back, index = 0;
+    if (!log_limit(&local->bad_log, BAD_LOGS_PER_S, &held_back))
+        return;
+    const char *key = dataset_index(dataset, id, &index) ? dataset_key(dataset, index) : "?";
+    log_warn("msg=\"bad sample\" file=\"%s/%s\" reason=%s held_back=%u err=\"%s\"", dataset_path(dataset), key,
+             bad_reason_name(reason), held_back, text);
+}
+
+static void tell_loaded(struct workers *workers, sample_id id, void *encoded, uint64_t bytes, enum bad_reason reason)
+{
+    struct inbox_message message = {.type = INBOX_LOADED,
+                                    .loaded = {.id = id, .encoded = encoded, .bytes = bytes, .reason = (int)reason}};
+    tell(workers, &message);
+}
+
+static void run_load(struct workers *workers, struct local *local, struct worker_load *task)
+{
+    struct error err;
+    uint32_t index;
+    CHECK(dataset_index(task->dataset, task->id, &index));
+    void *encoded = malloc(task->bytes ? task->bytes : 1);
+    enum bad_reason reason = encoded ? BAD_NONE : BAD_NO_MEMORY;
+    if (!encoded) {
+        error_set(&err, LARDER_ENOMEM, "no memory for %llu encoded bytes", (unsigned long long)task->bytes);
+    } else if (dataset_read(task->dataset, index, encoded, &err)) {
+        reason = BAD_UNREADABLE;
+        free(encoded);
+        encoded = NULL;
+    }
+    if (reason)
+        log_bad(local, task->dataset, task->id, reason, err.text);
+    tell_loaded(workers, task->id, encoded, task->bytes, reason);
+    dataset_unref(&task->dataset);
+}
+
+static void prepare_end(struct workers *workers, struct worker_prepare *task, enum bad_reason reason)
+{
+    struct inbox_message message = {.type = INBOX_PREPARED, .prepared = {.task = task->task, .reason = (int)reason}};
+    tell(workers, &message);
+    for (uint32_t i = 0; i < task->n_outputs; i++)
+        pipeline_unref(&task->outputs[i].pipeline);
+    dataset_unref(&task->dataset);
+}
+
+static void run_prepare(struct workers *workers, struct local *local, struct worker_prepare *task)
+{
+    struct prepare_output outputs[ENGINE_OUTPUTS_MAX];
+    for (uint32_t i = 0; i < task->n_outputs; i++) {
+        const struct worker_output *output = &task->outputs[i];
+        outputs[i] = (struct prepare_output){.pipeline = output->pipeline,
+                                             .key = {output->seed, task->id, output->instance},
+                                             .dst = (char *)arena_base(workers->config.arena) + output->offset};
+    }
+    struct error err;
+    enum bad_reason reason = BAD_NONE;
+    if (prepare_sample(local->scratch, task->encoded, task->bytes, outputs, task->n_outputs, &reason, &err)) {
+        reason = reason ? reason : BAD_CORRUPT;
+        log_bad(local, task->dataset, task->id, reason, err.text);
+    }
+    prepare_end(workers, task, reason);
+}
+
+static void run(void *ctx, void *local, enum pool_kind kind, void *task)
+{
+    if (kind == POOL_LOAD)
+        run_load(ctx, local, task);
+    else
+        run_prepare(ctx, local, task);
+}
+
+static void discard(void *ctx, enum pool_kind kind, void *task)
+{
+    if (kind == POOL_LOAD) {
+        struct worker_load *load = task;
+        tell_loaded(ctx, load->id, NULL, load->bytes, BAD_UNREADABLE);
+        dataset_unref(&load->dataset);
+    } else {
+        prepare_end(ctx, task, BAD_CORRUPT);
+    }
+}
+
+int workers_create(const struct worker_config *config, struct workers **out, struct error *err)
+{
+    struct workers *workers = xcalloc(1, sizeof *workers);
+    workers->config = *config;
+    struct pool_config pool = {.workers = config->workers,
+                               .loaders = 0,
+                               .extra_loaders = config->loaders,
+                               .kind = {[POOL_LOAD] = {config->inflight_loads, sizeof(struct worker_load)},
+                                        [POOL_PREPARE] = {config->inflight_prepares, sizeof(struct worker_prepare)}},
+                               .ctx = workers,
+                               .local_create = local_create,
+                               .local_destroy = local_destroy,
+                               .run = run,
+                               .discard = discard};
+    int code = pool_create(&pool, &workers->pool, err);
+    if (code) {
+        free(workers);
+        return code;
+    }
+    *out = workers;
+    return 0;
+}
+
+void workers_load(struct workers *workers, const struct worker_load *task)
+{
+    struct worker_load copy = *task;
+    if (pool_submit(workers->pool, POOL_LOAD, &copy))
+        discard(workers, POOL_LOAD, &copy);
+}
+
+void workers_prepare(struct workers *workers, const struct worker_prepare *task)
+{
+    struct worker_prepare copy = *task;
+    if (pool_submit(workers->pool, POOL_PREPARE, &copy))
+        discard(workers, POOL_PREPARE, &copy);
+}
+
+void workers_counts(struct workers *workers, struct pool_counts *out)
+{
+    pool_counts(workers->pool, out);
+}
+
+void workers_stop(struct workers *workers)
+{
+    pool_stop(workers->pool);
+}
+
+void workers_destroy(struct workers *workers)
+{
+    if (!workers)
+        return;
+    pool_destroy(workers->pool);
+    free(workers);
+}

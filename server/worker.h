@@ -1,0 +1,53 @@
+/* worker.h: what the pool's threads do: read a sample's bytes, or prepare instances of it. */
+#ifndef LARDER_SERVER_WORKER_H
+#define LARDER_SERVER_WORKER_H
+
+#include "cache/arena.h"
+#include "cache/catalog.h"
+#include "common/queue.h"
+#include "preprocess/prepare.h"
+#include "server/engine.h"
+#include "server/pool.h"
+
+struct worker_load {
+    struct dataset *dataset; /* a reference of the task's own */
+    sample_id id;
+    uint64_t bytes;
+};
+
+struct worker_output {
+    struct pipeline *pipeline; /* a reference of the task's own */
+    uint64_t seed;
+    uint64_t offset, instance;
+};
+
+struct worker_prepare {
+    uint32_t task;
+    struct dataset *dataset; /* a reference of the task's own */
+    sample_id id;
+    const void *encoded;
+    uint64_t bytes;
+    uint32_t n_outputs;
+    struct worker_output outputs[ENGINE_OUTPUTS_MAX];
+};
+
+struct worker_config {
+    uint32_t workers, loaders;
+    uint32_t inflight_loads, inflight_prepares; /* the engine's limits */
+    struct prepare_limits limits;
+    struct arena *arena;
+    struct queue *inbox; /* where results go */
+};
+
+struct workers;
+
+int workers_create(const struct worker_config *config, struct workers **out, struct error *err);
+/* workers_load and workers_prepare take the task's references over. They never block. */
+void workers_load(struct workers *workers, const struct worker_load *task);
+void workers_prepare(struct workers *workers, const struct worker_prepare *task);
+void workers_counts(struct workers *workers, struct pool_counts *out);
+/* workers_stop ends the threads; every task not run is reported to the inbox as failed. */
+void workers_stop(struct workers *workers);
+void workers_destroy(struct workers *workers); /* accepts NULL */
+
+#endif
