@@ -107,7 +107,7 @@ static void fix_pointers(struct engine *engine)
             action->prepare.outputs = engine->outputs + outputs;
             outputs += action->prepare.n_outputs;
         } else if (action->type == ENGINE_DELIVER) {
-            action->deliver.entries = engine->delivered + delivered;
+            action->deliver.entries = action->deliver.count ? engine->delivered + delivered : NULL;
             delivered += action->deliver.count;
         }
     }
