@@ -5,6 +5,8 @@
 #include "cache/extent.h"
 #include "tests/simulation/model_priv.h"
 
+#define SHARE_HOPELESS 0.35 /* of bad samples, from which on a dozen and more substitutes in a row may be bad as well */
+
 void model_job_free(struct job_book *job)
 {
     for (uint32_t i = 0; i < job->n_held; i++)
@@ -152,6 +154,18 @@ bool model_excused(const struct model *model, const struct job_book *job, sample
     return model->failed_step[id] >= job->book.begun_step || sc->samples[id].bytes > sc->config.encoded_bytes;
 }
 
+/* The share of a view's samples that fail, passing faults included. */
+static double bad_share(const struct model *model, const struct client_plan *plan)
+{
+    const struct scenario *sc = model->scenario;
+    uint32_t bad = 0;
+    for (uint32_t i = 0; i < plan->n_view; i++) {
+        const struct scenario_sample *sample = &sc->samples[plan->view[i]];
+        bad += sample->fault != FAULT_NONE || sample->bytes > sc->config.encoded_bytes;
+    }
+    return (double)bad / plan->n_view + (double)(sc->load_faults + sc->prepare_faults) / 1000;
+}
+
 /* Policy `error` fails with the first bad sample; `replace` only when so many are bad that no substitute is found. */
 void model_on_error(struct model *model, const struct engine_action *action)
 {
@@ -166,13 +180,9 @@ void model_on_error(struct model *model, const struct engine_action *action)
     if (model->beyond_end && error->code == LARDER_EINVAL)
         return;
     job->failed = true;
-    uint32_t excused = 0;
-    for (uint32_t i = 0; i < job->plan->n_view; i++)
-        excused += model_excused(model, job, job->plan->view[i]);
-    bool right = (job->plan->bad_policy == BAD_ERROR && excused) || (job->plan->bad_policy == BAD_REPLACE && excused >= (job->plan->n_view + 2) / 3);
-    if (!right)
-        model_break(model, RULE_BAD, "job %u failed, but only %u of its %u samples are bad: %s", action->job, excused, job->plan->n_view,
-                    error->text);
+    bool hopeless = job->plan->bad_policy == BAD_REPLACE && bad_share(model, job->plan) >= SHARE_HOPELESS;
+    if (job->plan->bad_policy != BAD_ERROR && !hopeless)
+        model_break(model, RULE_BAD, "job %u failed, which its policy forbids: %s", action->job, error->text);
     if (action->error.id >= model->scenario->n_samples || !model_excused(model, job, action->error.id))
         model_break(model, RULE_BAD, "job %u failed over sample %u, which is not bad", action->job, action->error.id);
 }

@@ -5,9 +5,13 @@
 #include "common/check.h"
 #include "tests/simulation/model_priv.h"
 
+#define ARENA_FIRST 64 /* ranges */
+
 void model_memory_create(struct model *model)
 {
     const struct scenario *sc = model->scenario;
+    model->cap_arena = ARENA_FIRST;
+    model->arena = xcalloc(model->cap_arena, sizeof *model->arena);
     model->loading = xcalloc(sc->n_samples, sizeof *model->loading);
     model->ready = xcalloc(sc->n_samples, sizeof *model->ready);
     model->tasks = xcalloc(sc->config.inflight_prepares + 1, sizeof *model->tasks);
@@ -74,7 +78,7 @@ static void arena_write(struct model *model, struct made *made)
     }
     arena_remove(model, first, end);
     if (model->n_arena == model->cap_arena) {
-        model->cap_arena = model->cap_arena ? model->cap_arena * 2 : 64;
+        model->cap_arena *= 2;
         model->arena = xrealloc(model->arena, model->cap_arena, sizeof *model->arena);
     }
     memmove(&model->arena[first + 1], &model->arena[first], (model->n_arena - first) * sizeof *model->arena);

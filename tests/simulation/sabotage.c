@@ -13,10 +13,10 @@
 static const struct {
     const char *name;
     enum rule rule, other;
-    bool figures;
+    unsigned flags;
 } kinds[SABOTAGE_COUNT] = {
-    [SABOTAGE_NONE] = {"none", RULE_NONE, RULE_NONE, true},
-#define KIND(id, name, rule, other, figures) [SABOTAGE_##id] = {name, rule, other, figures},
+    [SABOTAGE_NONE] = {"none", RULE_NONE, RULE_NONE, 0},
+#define KIND(id, name, rule, other, flags) [SABOTAGE_##id] = {name, rule, other, flags},
     SABOTAGE_KINDS(KIND)
 #undef KIND
 };
@@ -50,6 +50,11 @@ bool sabotage_expects(enum sabotage_kind kind, enum rule rule)
     return rule != RULE_NONE && (rule == kinds[kind].rule || rule == kinds[kind].other);
 }
 
+bool sabotage_found_enough(enum sabotage_kind kind, uint64_t done, uint64_t found)
+{
+    return done > 0 && (kinds[kind].flags & SABOTAGE_OFTEN ? found * 2 >= done : found == done);
+}
+
 struct sabotage *sabotage_create(enum sabotage_kind kind, const struct scenario *scenario, struct model *model)
 {
     struct sabotage *sabotage = xcalloc(1, sizeof *sabotage);
@@ -59,7 +64,7 @@ struct sabotage *sabotage_create(enum sabotage_kind kind, const struct scenario 
     sabotage->model = model;
     sabotage->arena_bytes = scenario->config.arena_bytes;
     sabotage->wait = (uint32_t)random_below(&rng, OPPORTUNITIES);
-    model_compare_totals(model, kinds[kind].figures);
+    model_compare_totals(model, kinds[kind].flags & SABOTAGE_FIGURES);
     return sabotage;
 }
 
@@ -74,6 +79,13 @@ void sabotage_destroy(struct sabotage *sabotage)
 bool sabotage_done(const struct sabotage *sabotage)
 {
     return sabotage && sabotage->done;
+}
+
+/* A job whose every batch counts: its client goes through all epochs, no bad sample ends them, and no sample is left over. */
+static const struct client_plan *sure_plan(const struct sabotage *sabotage, uint32_t job)
+{
+    const struct client_plan *plan = model_steady_plan(sabotage->model, job);
+    return plan && plan->bad_policy == BAD_SKIP && !plan->drop_last ? plan : NULL;
 }
 
 /* An opportunity: true when it is the one to take. */
@@ -95,7 +107,8 @@ bool sabotage_event(struct sabotage *sabotage, struct engine_event *event)
     uint64_t other;
     switch (sabotage->kind) {
     case SABOTAGE_LOSE_NEXT:
-        return event->type != ENGINE_NEXT || model_steady_plan(sabotage->model, event->next.job) == NULL || !take(sabotage);
+        plan = event->type == ENGINE_NEXT ? sure_plan(sabotage, event->next.job) : NULL;
+        return plan == NULL || plan->ask != 1 || !take(sabotage);
     case SABOTAGE_LOSE_RELEASE:
         return event->type != ENGINE_RELEASE || model_steady_plan(sabotage->model, event->release.job) == NULL || !take(sabotage);
     case SABOTAGE_WRONG_RELEASE:
@@ -121,9 +134,9 @@ static bool may_lose(const struct sabotage *sabotage, const struct engine_action
     case SABOTAGE_LOSE_BATCH:
         return action->type == ENGINE_DELIVER && !action->deliver.last && model_steady_plan(sabotage->model, action->job);
     case SABOTAGE_LOSE_LOAD:
-        return action->type == ENGINE_LOAD && model_steady_plan(sabotage->model, action->job);
+        return action->type == ENGINE_LOAD && sure_plan(sabotage, action->job);
     case SABOTAGE_LOSE_PREPARE:
-        return action->type == ENGINE_PREPARE && model_steady_plan(sabotage->model, action->job);
+        return action->type == ENGINE_PREPARE && sure_plan(sabotage, action->job);
     case SABOTAGE_LOSE_DROP:
         return action->type == ENGINE_DROP_ENCODED;
     case SABOTAGE_LOSE_ENDED:
@@ -225,7 +238,7 @@ static bool may_change(struct sabotage *sabotage, const struct engine_action *ac
 {
     const struct client_plan *plan = model_steady_plan(sabotage->model, action->job);
     *changed = *action;
-    if (action->type == ENGINE_DELIVER && plan) {
+    if (action->type == ENGINE_DELIVER && plan && action->deliver.count > 0) {
         memcpy(sabotage->entries, action->deliver.entries, action->deliver.count * sizeof *sabotage->entries);
         changed->deliver.entries = sabotage->entries;
         return may_change_deliver(sabotage, plan, changed);
@@ -237,7 +250,7 @@ static bool may_change(struct sabotage *sabotage, const struct engine_action *ac
     }
     if (action->type == ENGINE_JOB_ADDED && sabotage->kind == SABOTAGE_SMALL_HELD) {
         changed->job_added.held_max = 1;
-        return action->job_added.held_max > 1 && action->job_added.n_batches > 2;
+        return action->job_added.held_max > 1 && action->job_added.n_batches > 4;
     }
     if (action->type == ENGINE_JOB_ENDED) /* the number may mean another pipeline from now on */
         table_free(&sabotage->prepared);

@@ -26,7 +26,7 @@ struct options {
 };
 
 struct tally {
-    uint64_t runs, failures, steps, sabotaged, found;
+    uint64_t runs, failures, steps, sabotaged, found, missed;
     uint64_t delivered, prepared, loaded, bad;
 };
 
@@ -67,8 +67,8 @@ static void run_seed(uint64_t seed, const struct options *options, struct tally 
     tally->sabotaged += result.sabotaged;
     if (result.sabotaged && sabotage_expects(sabotage, result.broken))
         tally->found++;
-    else if (result.sabotaged)
-        tell_failure(tally, seed, sabotage, rule_name(result.broken), result.broken ? result.text : "the wrong deed was not found");
+    else if (result.sabotaged && result.broken == RULE_NONE)
+        tally->missed = seed;
     else if (result.broken)
         tell_failure(tally, seed, sabotage, rule_name(result.broken), result.text);
     if (options->twice && !result.broken) {
@@ -103,9 +103,10 @@ static bool run(const struct options *options)
     if (sabotage) {
         printf("%-15s %4" PRIu64 " wrong deeds in %" PRIu64 " seeds, %" PRIu64 " found\n", sabotage_name(sabotage), tally.sabotaged, tally.runs,
                tally.found);
-        if (tally.sabotaged == 0)
-            printf("%s: no seed gave an opportunity: run more\n", sabotage_name(sabotage));
-        return tally.failures == 0 && tally.sabotaged > 0;
+        bool enough = sabotage_found_enough(sabotage, tally.sabotaged, tally.found);
+        if (!enough && tally.missed)
+            printf("  one that was not: simulate --seed %" PRIu64 " --verbose --sabotage %s\n", tally.missed, sabotage_name(sabotage));
+        return tally.failures == 0 && enough;
     }
     printf("%" PRIu64 " seeds, %" PRIu64 " failures, %.1f s: %" PRIu64 " steps, %" PRIu64 " samples delivered, %" PRIu64 " prepared, %" PRIu64
            " loaded, %" PRIu64 " bad\n",

@@ -214,10 +214,10 @@ void world_step(struct world *world, const struct engine_event *event, const str
     see_event(world, event);
     model_event(world->model, event, plan);
     struct engine_event told = *event;
-    if (world->sabotage && !sabotage_event(world->sabotage, &told))
-        return;
     const struct engine_action *actions;
-    size_t count = engine_step(world->engine, world->now_ns, &told, &actions);
+    size_t count = 0;
+    if (!world->sabotage || sabotage_event(world->sabotage, &told))
+        count = engine_step(world->engine, world->now_ns, &told, &actions);
     for (size_t i = 0; i < count && !broken(world); i++) {
         struct engine_action out[SABOTAGE_ACTIONS_MAX] = {actions[i]};
         size_t n_out = world->sabotage ? sabotage_action(world->sabotage, &actions[i], out) : 1;
@@ -229,7 +229,7 @@ void world_step(struct world *world, const struct engine_event *event, const str
     bool thorough = check_is_due(world);
     if (thorough)
         engine_check(world->engine);
-    model_settle(world->model, world->engine, world->now_ns, thorough);
+    model_settle(world->model, world->engine, world->now_ns, thorough || world->sabotage);
 }
 
 /* ── what happens ── */
