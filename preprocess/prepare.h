@@ -4,17 +4,19 @@
 #define LARDER_PREPROCESS_PREPARE_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "common/error.h"
 #include "preprocess/pipeline.h"
 
 /* Why a sample is bad: the `reason` label of larder_bad_samples_total. */
-enum bad_reason { BAD_NONE, BAD_UNREADABLE, BAD_NOT_AN_IMAGE, BAD_CORRUPT, BAD_TOO_LARGE, BAD_NO_MEMORY, BAD_REASONS };
+enum bad_reason { BAD_NONE, BAD_UNREADABLE, BAD_NOT_AN_IMAGE, BAD_CORRUPT, BAD_TOO_LARGE, BAD_NO_MEMORY, BAD_TOO_SMALL, BAD_REASONS };
 const char *bad_reason_name(enum bad_reason reason);
 
 struct prepare_limits {
     uint64_t pixels_max;  /* of a decoded image */
     uint32_t scans_max;   /* of a progressive JPEG */
+    uint64_t memory_max;  /* bytes of scratch for one image; 0: what pixels_max needs at worst */
 };
 
 /* prepare_init sets libvips up for a process (cache off, untrusted loaders blocked, concurrency 1). Once, before threads. */
@@ -27,11 +29,13 @@ struct prepare_scratch;
 int prepare_scratch_create(const struct prepare_limits *limits, struct prepare_scratch **out);
 void prepare_scratch_destroy(struct prepare_scratch *scratch); /* accepts NULL */
 
+#define PREPARE_OUTPUTS_MAX 64 /* of one sample at once */
+
 /* One instance to make. */
 struct prepare_output {
     const struct pipeline *pipeline; /* borrowed */
     uint64_t key[3];                 /* of the random suffix: (pipeline seed, sample, instance) */
-    void *dst;                       /* room for pipeline_shape().bytes */
+    void *dst;                       /* room for pipeline_shape().bytes; for the empty pipeline, for the encoded bytes */
 };
 
 /* prepare_sample decodes once and makes every output. On failure nothing can be said about dst; *reason says why and err

@@ -1,0 +1,66 @@
+/* args.h: an operator's arguments: declared in a table, read from JSON into a struct, written back in one spelling.
+ *
+ * Each operator has a struct for its arguments and a table that says, per argument, name, type, place in the struct,
+ * default and bounds. Reading refuses what the table does not know; writing gives the normal form that pipelines are
+ * compared by, so values are stored as what they mean: 0.4 for a jitter is stored, and written, as [0.6, 1.4]. */
+#ifndef LARDER_PREPROCESS_ARGS_H
+#define LARDER_PREPROCESS_ARGS_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+
+enum arg_type {
+    ARG_NUMBER,  /* double, within min … max */
+    ARG_INTEGER, /* int32_t, within min … max */
+    ARG_BOOL,    /* bool */
+    ARG_CHOICE,  /* int32_t: index into choices */
+    ARG_SQUARE,  /* struct arg_size: n means n × n; or [h, w] */
+    ARG_EDGE,    /* struct arg_size: n (width 0) means the shorter edge; or [h, w] */
+    ARG_RANGE,   /* struct arg_range: [low, high], low ≤ high, both within min … max */
+    ARG_SPREAD,  /* struct arg_range: d means [-d, d]; or [low, high] */
+    ARG_JITTER,  /* struct arg_range: d means [max(0, 1 - d), 1 + d]; or [low, high] */
+    ARG_POINT,   /* struct arg_range, given; default null: none */
+    ARG_COLOR,   /* struct arg_color: number or list of 1 or 3, within min … max; default null: zeros */
+    ARG_PADDING, /* struct arg_padding: n, [x, y] or [left, top, right, bottom]; default null: none */
+    ARG_NOISE,   /* struct arg_color, or the word "random" */
+    ARG_KERNEL,  /* struct arg_size: odd n, or [x, y] both odd */
+};
+
+struct arg_size {
+    uint32_t height, width;
+};
+
+struct arg_range {
+    double low, high;
+    bool given;
+};
+
+struct arg_color {
+    double value[3];
+    bool random; /* ARG_NOISE */
+};
+
+struct arg_padding {
+    uint32_t left, top, right, bottom;
+};
+
+struct arg {
+    const char *name;
+    enum arg_type type;
+    size_t offset;       /* in the operator's struct */
+    const char *initial; /* JSON; NULL: must be given */
+    double min, max;
+    const char *const *choices; /* NULL-terminated */
+};
+
+/* args_read fills `values` from a JSON object (NULL: every default; a null stands for its argument's default). table ends with a NULL name. Errors name the argument
+ * and what it must be, not the operator. */
+int args_read(const struct arg *table, const json_t *object, void *values, struct error *err);
+/* args_write gives the normal form: an object with every argument in table order; the caller drops the reference. */
+json_t *args_write(const struct arg *table, const void *values);
+
+#endif

@@ -1,0 +1,38 @@
+/* decode.h: from encoded bytes to the pixels of a rectangle of the image.
+ *
+ *   decode_open    recognises the format, reads the header, applies the limits
+ *   decode_region  once: decodes the rectangle (or nothing more than rows above it that the format forces)
+ *   decode_close   always, also after a failure
+ *
+ * JPEG goes through libjpeg-turbo, everything else through libvips. Output is 8-bit RGB: greyscale is spread over the
+ * channels, palettes are looked up, of 16 bits the upper 8 are kept, CMYK is converted as Pillow does, alpha is dropped
+ * without compositing, orientation in EXIF is not applied: what torchvision's ImageFolder gives. One thread. */
+#ifndef LARDER_PREPROCESS_DECODE_H
+#define LARDER_PREPROCESS_DECODE_H
+
+#include "common/error.h"
+#include "preprocess/image.h"
+#include "preprocess/prepare.h"
+#include "preprocess/scratch.h"
+
+struct decoder;
+
+/* What a decoder tells about one image. */
+struct decode_fault {
+    enum bad_reason reason;
+    struct error error;
+};
+
+int decode_fail(struct decode_fault *fault, enum bad_reason reason, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+int decoder_create(const struct prepare_limits *limits, struct decoder **out);
+void decoder_destroy(struct decoder *decoder); /* accepts NULL */
+
+/* `bytes` are borrowed until decode_close. */
+int decode_open(struct decoder *decoder, const void *bytes, size_t len_bytes, uint32_t *width, uint32_t *height,
+                struct decode_fault *fault);
+/* decode_region gives the rectangle's pixels, in scratch memory; rows may be longer than the rectangle is wide. */
+int decode_region(struct decoder *decoder, struct rect rect, struct scratch *scratch, struct image *out, struct decode_fault *fault);
+void decode_close(struct decoder *decoder);
+
+#endif

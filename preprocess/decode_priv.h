@@ -1,0 +1,28 @@
+/* decode_priv.h: what the decoders share. */
+#ifndef LARDER_PREPROCESS_DECODE_PRIV_H
+#define LARDER_PREPROCESS_DECODE_PRIV_H
+
+#include "preprocess/decode.h"
+
+/* Pillow's CMYK to RGB. inverted: as Adobe writes it, 0 is full ink. */
+void decode_cmyk(const uint8_t *in, size_t step, bool inverted, uint8_t *out, uint32_t width);
+
+/* decode_limits refuses a size the limits do not allow. */
+int decode_limits(const struct prepare_limits *limits, uint64_t width, uint64_t height, struct decode_fault *fault);
+
+struct jpeg_reader;
+int jpeg_reader_create(const struct prepare_limits *limits, struct jpeg_reader **out);
+void jpeg_reader_destroy(struct jpeg_reader *reader);
+int jpeg_reader_open(struct jpeg_reader *reader, const uint8_t *bytes, size_t len_bytes, uint32_t *width, uint32_t *height,
+                     struct decode_fault *fault);
+int jpeg_reader_region(struct jpeg_reader *reader, struct rect rect, struct scratch *scratch, struct image *out,
+                       struct decode_fault *fault);
+void jpeg_reader_close(struct jpeg_reader *reader);
+
+/* `*handle` is libvips' image, dropped by vips_reader_close. */
+int vips_reader_open(const struct prepare_limits *limits, const void *bytes, size_t len_bytes, void **handle, uint32_t *width,
+                     uint32_t *height, struct decode_fault *fault);
+int vips_reader_region(void *handle, struct rect rect, struct scratch *scratch, struct image *out, struct decode_fault *fault);
+void vips_reader_close(void **handle);
+
+#endif

@@ -1,0 +1,29 @@
+/* image.h: pixels and rectangles as the parts of preprocess/ pass them on. */
+#ifndef LARDER_PREPROCESS_IMAGE_H
+#define LARDER_PREPROCESS_IMAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Vector code reads, never writes, up to this many bytes past the last pixel of an image in scratch memory. */
+#define IMAGE_SLACK_BYTES 64
+#define IMAGE_CHANNELS 3
+
+struct rect {
+    uint32_t x, y, width, height;
+};
+
+/* Interleaved RGB, 8 bits a channel. Says nothing about who owns the bytes: scratch memory, or an output's destination. */
+struct image {
+    uint8_t *data;
+    size_t stride; /* bytes from row to row */
+    uint32_t width, height;
+};
+
+static inline uint8_t *image_row(const struct image *image, uint32_t y)
+{
+    return image->data + image->stride * y;
+}
+
+#endif

@@ -1,0 +1,352 @@
+/* prepare.c: the order of things for one sample: header, plans, decode what they need, then each output.
+ *
+ * Outputs whose pipelines begin with the same operators, none of them random, share the work: outputs are followed through
+ * their pipelines together for as long as they agree, and each goes on alone from where they part. */
+#include "preprocess/prepare.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <vips/vips.h>
+
+#include "common/check.h"
+#include "preprocess/decode.h"
+#include "preprocess/pipeline_priv.h"
+#include "preprocess/pixels.h"
+#include "preprocess/resample.h"
+#include "preprocess/scratch.h"
+
+#define SCRATCH_MAGIC UINT32_C(0x73637274)
+/* Worst case of scratch for an image of pixels_max pixels: decoded, as wide coefficients of a progressive JPEG, and the
+ * steps of its pipelines. */
+#define MEMORY_PER_PIXEL 24
+#define MEMORY_AT_LEAST ((uint64_t)256 << 20)
+
+struct prepare_scratch {
+    uint32_t magic;
+    struct scratch memory;
+    struct decoder *decoder;
+};
+
+/* The pixels that operators work on at some point: a rectangle, beginning at (x, y), of an image of width × height. */
+struct pixels {
+    struct image image;
+    uint32_t x, y, width, height;
+    bool own; /* may be changed */
+};
+
+struct run {
+    struct scratch *memory;
+    const struct prepare_output *outputs;
+    size_t n_outputs;
+    struct op_plan *plans[PREPARE_OUTPUTS_MAX]; /* per output, one per operator */
+};
+
+const char *bad_reason_name(enum bad_reason reason)
+{
+    static const char *const names[BAD_REASONS] = {"none", "unreadable", "not_an_image", "corrupt", "too_large", "no_memory", "too_small"};
+    return reason < BAD_REASONS ? names[reason] : "unknown";
+}
+
+/* A damaged file is reported as a bad sample, by name; libvips' own lines would say it again, without one. */
+static void drop_log(const char *domain, GLogLevelFlags level, const char *text, void *data)
+{
+    (void)domain, (void)level, (void)text, (void)data;
+}
+
+int prepare_init(struct error *err)
+{
+    if (VIPS_INIT("larder"))
+        return error_set(err, LARDER_EIO, "libvips cannot be initialised: %s", vips_error_buffer());
+    vips_cache_set_max(0);
+    vips_concurrency_set(1);
+    vips_block_untrusted_set(TRUE);
+    g_log_set_handler("VIPS", G_LOG_LEVEL_WARNING | G_LOG_LEVEL_MESSAGE | G_LOG_LEVEL_INFO | G_LOG_LEVEL_DEBUG, drop_log, NULL);
+    resample_select();
+    return 0;
+}
+
+void prepare_shutdown(void)
+{
+    vips_shutdown();
+}
+
+int prepare_scratch_create(const struct prepare_limits *limits, struct prepare_scratch **out)
+{
+    struct prepare_scratch *scratch = xcalloc(1, sizeof *scratch);
+    scratch->magic = SCRATCH_MAGIC;
+    uint64_t max = limits->memory_max;
+    if (max == 0)
+        max = limits->pixels_max < UINT64_MAX / MEMORY_PER_PIXEL ? limits->pixels_max * MEMORY_PER_PIXEL : UINT64_MAX;
+    if (limits->memory_max == 0 && max < MEMORY_AT_LEAST)
+        max = MEMORY_AT_LEAST;
+    scratch_init(&scratch->memory, max < SIZE_MAX / 2 ? (size_t)max : SIZE_MAX / 2);
+    int rc = decoder_create(limits, &scratch->decoder);
+    if (rc)
+        free(scratch);
+    else
+        *out = scratch;
+    return rc;
+}
+
+void prepare_scratch_destroy(struct prepare_scratch *scratch)
+{
+    if (!scratch)
+        return;
+    CHECK_MAGIC(scratch, SCRATCH_MAGIC);
+    decoder_destroy(scratch->decoder);
+    scratch_free(&scratch->memory);
+    scratch->magic = 0;
+    free(scratch);
+    vips_thread_shutdown();
+}
+
+/* ── plans ──────────────────────────────────────────────────────────────────────────────────────────────────────────── */
+
+static const struct pipeline_op *op_at(const struct run *run, size_t output, uint32_t op)
+{
+    return &run->outputs[output].pipeline->ops[op];
+}
+
+static uint32_t n_ops(const struct run *run, size_t output)
+{
+    return run->outputs[output].pipeline->n_ops;
+}
+
+/* Draws everything random of one output, given the size of the image. Each operator has its own stream of numbers. */
+static int plan_output(struct run *run, size_t output, uint32_t width, uint32_t height, struct error *err)
+{
+    const uint64_t *key = run->outputs[output].key;
+    struct op_plan *plans = run->plans[output];
+    for (uint32_t i = 0; i < n_ops(run, output); i++) {
+        const struct pipeline_op *op = op_at(run, output, i);
+        plans[i] = (struct op_plan){.in_width = width, .in_height = height, .out_width = width, .out_height = height};
+        if (op->kind->plan) {
+            struct rng rng;
+            random_seed_keys(&rng, key[0], key[1], key[2], i);
+            int rc = op->kind->plan(op->values, &rng, &plans[i], err);
+            if (rc)
+                return error_prefix(err, rc, "pipeline[%u] %s", i, op->kind->name);
+        }
+        if (!plans[i].skip) {
+            width = plans[i].out_width;
+            height = plans[i].out_height;
+        }
+    }
+    return 0;
+}
+
+static int plan_all(struct run *run, uint32_t width, uint32_t height, struct decode_fault *fault)
+{
+    for (size_t i = 0; i < run->n_outputs; i++) {
+        run->plans[i] = scratch_take(run->memory, n_ops(run, i) * sizeof *run->plans[i]);
+        if (!run->plans[i])
+            return decode_fail(fault, BAD_NO_MEMORY, "out of memory");
+        int rc = plan_output(run, i, width, height, &fault->error);
+        if (rc) {
+            fault->reason = BAD_TOO_SMALL;
+            return rc;
+        }
+    }
+    return 0;
+}
+
+/* ── operators, one after the other ─────────────────────────────────────────────────────────────────────────────────── */
+
+/* Joins operators from `op` on, up to `end`, into one geometry; gives the first that is not part of it. */
+static uint32_t gather(const struct run *run, size_t output, uint32_t op, uint32_t end, struct geometry *geometry)
+{
+    for (; op < end; op++) {
+        const struct pipeline_op *item = op_at(run, output, op);
+        const struct op_plan *plan = &run->plans[output][op];
+        if (!plan->skip && !(item->kind->join && item->kind->join(item->values, plan, geometry)))
+            break;
+    }
+    return op;
+}
+
+/* Whether the output's last image can be made where it belongs: nothing from `op` on needs another one. */
+static bool ends_here(const struct run *run, size_t output, uint32_t op)
+{
+    for (; op < n_ops(run, output); op++) {
+        if (!run->plans[output][op].skip && !(op_at(run, output, op)->kind->flags & OP_IN_PLACE))
+            return false;
+    }
+    return true;
+}
+
+/* Memory for an image that operators before `op` made: the output's own if it is the last one. */
+static int make_room(struct run *run, size_t output, uint32_t op, bool last, uint32_t width, uint32_t height, struct pixels *out)
+{
+    *out = (struct pixels){.width = width, .height = height, .own = true};
+    if (last && ends_here(run, output, op)) {
+        out->image = (struct image){run->outputs[output].dst, (size_t)width * IMAGE_CHANNELS, width, height};
+        return 0;
+    }
+    return scratch_image(run->memory, width, height, &out->image);
+}
+
+static bool is_whole(const struct pixels *pixels)
+{
+    return pixels->image.width == pixels->width && pixels->image.height == pixels->height;
+}
+
+/* Runs operators [op, end) of an output on its pixels. last: the result goes to the output's destination. */
+static int walk(struct run *run, size_t output, uint32_t op, uint32_t end, bool last, struct pixels *pixels)
+{
+    while (op < end || (last && pixels->image.data != run->outputs[output].dst)) {
+        struct geometry geometry;
+        geometry_start(&geometry, pixels->width, pixels->height);
+        uint32_t next = gather(run, output, op, end, &geometry);
+        const struct pipeline_op *item = next < end ? op_at(run, output, next) : NULL;
+        bool in_place = item && item->kind->flags & OP_IN_PLACE;
+        bool settle = last && !item && pixels->image.data != run->outputs[output].dst;
+        if (!geometry_is_idle(&geometry, pixels->width, pixels->height) || !is_whole(pixels) || settle || (in_place && !pixels->own)) {
+            struct pixels made;
+            if (make_room(run, output, next, last, geometry.window.width, geometry.window.height, &made) ||
+                resample(&geometry, &pixels->image, pixels->x, pixels->y, &made.image, run->memory))
+                return LARDER_ENOMEM;
+            *pixels = made;
+        }
+        op = next;
+        if (!item)
+            continue;
+        const struct op_plan *plan = &run->plans[output][op];
+        CHECK(item->kind->apply);
+        struct pixels made = *pixels;
+        if (!in_place && make_room(run, output, op + 1, last, plan->out_width, plan->out_height, &made))
+            return LARDER_ENOMEM;
+        if (item->kind->apply(item->values, plan, &pixels->image, &made.image, run->memory))
+            return LARDER_ENOMEM;
+        *pixels = made;
+        op++;
+    }
+    return 0;
+}
+
+/* ── outputs that go together ───────────────────────────────────────────────────────────────────────────────────────── */
+
+static bool deterministic(const struct pipeline_op *op)
+{
+    return !(op->kind->flags & OP_RANDOM);
+}
+
+static bool same_step(const struct run *run, size_t a, size_t b, uint32_t op)
+{
+    return op < n_ops(run, a) && op < n_ops(run, b) && deterministic(op_at(run, a, op)) &&
+           strcmp(op_at(run, a, op)->canonical, op_at(run, b, op)->canonical) == 0;
+}
+
+/* Of the outputs in `members`, those that take the same steps as the first from `op` on; *end: how far together. */
+static uint64_t companions(const struct run *run, uint64_t members, uint32_t op, uint32_t *end)
+{
+    size_t first = (size_t)__builtin_ctzll(members);
+    uint64_t together = 0;
+    for (uint64_t left = members; left; left &= left - 1) {
+        size_t other = (size_t)__builtin_ctzll(left);
+        if (other == first || same_step(run, first, other, op))
+            together |= UINT64_C(1) << other;
+    }
+    *end = n_ops(run, first);
+    if (!(together & (together - 1)))
+        return together;
+    uint32_t steps = op;
+    for (bool all = true; all;) {
+        steps++;
+        for (uint64_t left = together; left; left &= left - 1)
+            all = all && same_step(run, first, (size_t)__builtin_ctzll(left), steps);
+    }
+    *end = steps;
+    return together;
+}
+
+static int run_outputs(struct run *run, uint64_t members, uint32_t op, const struct pixels *pixels)
+{
+    while (members) {
+        uint32_t end;
+        uint64_t together = companions(run, members, op, &end);
+        size_t first = (size_t)__builtin_ctzll(together);
+        struct pixels mine = *pixels;
+        mine.own = false;
+        bool alone = !(together & (together - 1));
+        int rc = walk(run, first, op, end, alone, &mine);
+        if (rc == 0 && !alone)
+            rc = run_outputs(run, together, end, &mine);
+        if (rc)
+            return rc;
+        members &= ~together;
+    }
+    return 0;
+}
+
+static struct rect united(struct rect a, struct rect b)
+{
+    if (a.width == 0)
+        return b;
+    uint32_t x = a.x < b.x ? a.x : b.x, y = a.y < b.y ? a.y : b.y;
+    uint32_t right = a.x + a.width > b.x + b.width ? a.x + a.width : b.x + b.width;
+    uint32_t bottom = a.y + a.height > b.y + b.height ? a.y + a.height : b.y + b.height;
+    return (struct rect){x, y, right - x, bottom - y};
+}
+
+/* The rectangle of the image that any output looks at. */
+static struct rect wanted(const struct run *run, uint64_t members, uint32_t width, uint32_t height)
+{
+    struct rect all = {0};
+    while (members) {
+        uint32_t end;
+        uint64_t together = companions(run, members, 0, &end);
+        struct geometry geometry;
+        geometry_start(&geometry, width, height);
+        gather(run, (size_t)__builtin_ctzll(together), 0, end, &geometry);
+        all = united(all, resample_needs(&geometry));
+        members &= ~together;
+    }
+    return all;
+}
+
+/* ── a sample ───────────────────────────────────────────────────────────────────────────────────────────────────────── */
+
+static int make_outputs(struct prepare_scratch *scratch, struct run *run, uint32_t width, uint32_t height, uint64_t members,
+                        struct decode_fault *fault)
+{
+    int rc = plan_all(run, width, height, fault);
+    if (rc)
+        return rc;
+    struct rect rect = wanted(run, members, width, height);
+    struct pixels pixels = {.x = rect.x, .y = rect.y, .width = width, .height = height};
+    rc = decode_region(scratch->decoder, rect, &scratch->memory, &pixels.image, fault);
+    if (rc == 0 && run_outputs(run, members, 0, &pixels))
+        rc = decode_fail(fault, BAD_NO_MEMORY, "the pipeline takes more memory than allowed for one image");
+    return rc;
+}
+
+int prepare_sample(struct prepare_scratch *scratch, const void *encoded, size_t len_bytes, const struct prepare_output *outputs,
+                   size_t n_outputs, enum bad_reason *reason, struct error *err)
+{
+    CHECK_MAGIC(scratch, SCRATCH_MAGIC);
+    CHECK(n_outputs <= PREPARE_OUTPUTS_MAX);
+    struct run run = {.memory = &scratch->memory, .outputs = outputs, .n_outputs = n_outputs};
+    uint64_t members = 0;
+    for (size_t i = 0; i < n_outputs; i++) {
+        if (outputs[i].pipeline->n_ops)
+            members |= UINT64_C(1) << i;
+        else
+            memcpy(outputs[i].dst, encoded, len_bytes);
+    }
+    if (!members)
+        return 0;
+    struct decode_fault fault = {0};
+    uint32_t width, height;
+    int rc = decode_open(scratch->decoder, encoded, len_bytes, &width, &height, &fault);
+    if (rc == 0)
+        rc = make_outputs(scratch, &run, width, height, members, &fault);
+    decode_close(scratch->decoder);
+    scratch_reset(&scratch->memory);
+    if (rc) {
+        *reason = fault.reason;
+        error_set(err, rc, "%s", fault.error.text);
+    }
+    return rc;
+}

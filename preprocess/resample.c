@@ -1,0 +1,251 @@
+#include "preprocess/resample.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "common/check.h"
+#include "common/larder_err.h"
+#include "preprocess/resample_priv.h"
+
+static const struct resample_kernel *kernel = &resample_portable;
+static enum resample_simd selected = RESAMPLE_PORTABLE;
+
+/* ── filters, as Pillow's Resample.c has them ───────────────────────────────────────────────────────────────────────── */
+
+static double box_filter(double x)
+{
+    return x > -0.5 && x <= 0.5 ? 1.0 : 0.0;
+}
+
+static double bilinear_filter(double x)
+{
+    x = fabs(x);
+    return x < 1.0 ? 1.0 - x : 0.0;
+}
+
+static double hamming_filter(double x)
+{
+    x = fabs(x);
+    if (x == 0.0)
+        return 1.0;
+    if (x >= 1.0)
+        return 0.0;
+    x *= M_PI;
+    return sin(x) / x * (0.54f + 0.46f * cos(x));
+}
+
+static double bicubic_filter(double x)
+{
+    const double a = -0.5;
+    x = fabs(x);
+    if (x < 1.0)
+        return ((a + 2.0) * x - (a + 3.0)) * x * x + 1;
+    if (x < 2.0)
+        return (((x - 5) * x + 8) * x - 4) * a;
+    return 0.0;
+}
+
+static double sinc(double x)
+{
+    if (x == 0.0)
+        return 1.0;
+    x *= M_PI;
+    return sin(x) / x;
+}
+
+static double lanczos_filter(double x)
+{
+    return -3.0 <= x && x < 3.0 ? sinc(x) * sinc(x / 3) : 0.0;
+}
+
+static const struct {
+    double (*weight)(double x);
+    double support;
+} filters[] = {
+    [FILTER_BILINEAR] = {bilinear_filter, 1.0}, [FILTER_BICUBIC] = {bicubic_filter, 2.0}, [FILTER_BOX] = {box_filter, 0.5},
+    [FILTER_HAMMING] = {hamming_filter, 1.0},   [FILTER_LANCZOS] = {lanczos_filter, 3.0},
+};
+
+/* ── one side of a resize ───────────────────────────────────────────────────────────────────────────────────────────── */
+
+struct side {
+    uint32_t in, full;     /* pixels before and after */
+    uint32_t from, count;  /* the window */
+    enum filter filter;
+    bool antialias, mirror;
+};
+
+struct span {
+    uint32_t first, count;
+};
+
+static double side_scale(const struct side *side)
+{
+    return (double)side->in / side->full;
+}
+
+static double side_widening(const struct side *side)
+{
+    double scale = side_scale(side);
+    return side->antialias && scale > 1.0 ? scale : 1.0;
+}
+
+/* The source pixels under the filter for output `at`. */
+static struct span side_span(const struct side *side, uint32_t at)
+{
+    double center = (at + 0.5) * side_scale(side);
+    if (side->filter == FILTER_NEAREST) {
+        uint32_t pixel = (uint32_t)center;
+        return (struct span){pixel < side->in ? pixel : side->in - 1, 1};
+    }
+    double support = filters[side->filter].support * side_widening(side);
+    double low = center - support + 0.5, high = center + support + 0.5;
+    uint32_t first = low < 0 ? 0 : (uint32_t)low;
+    uint32_t end = high > side->in ? side->in : (uint32_t)high;
+    return (struct span){first, end - first};
+}
+
+static void side_weights(const struct side *side, uint32_t at, struct span span, double *real, int32_t *weights)
+{
+    double center = (at + 0.5) * side_scale(side), inverse = 1.0 / side_widening(side), sum = 0;
+    for (uint32_t i = 0; i < span.count; i++) {
+        real[i] = side->filter == FILTER_NEAREST ? 1.0 : filters[side->filter].weight((i + span.first - center + 0.5) * inverse);
+        sum += real[i];
+    }
+    for (uint32_t i = 0; i < span.count; i++) {
+        double weight = sum != 0.0 ? real[i] / sum : real[i];
+        weights[i] = (int32_t)((weight < 0 ? -0.5 : 0.5) + weight * (1 << RESAMPLE_BITS));
+    }
+}
+
+static struct side side_x(const struct geometry *g)
+{
+    return (struct side){g->box.width, g->full_width, g->window.x, g->window.width, g->filter, g->antialias, g->mirror_x};
+}
+
+static struct side side_y(const struct geometry *g)
+{
+    return (struct side){g->box.height, g->full_height, g->window.y, g->window.height, g->filter, g->antialias, g->mirror_y};
+}
+
+/* Spans move to the right with their output, so the first and the last one bound all. */
+static struct span side_needs(const struct side *side)
+{
+    struct span first = side_span(side, side->from), last = side_span(side, side->from + side->count - 1);
+    return (struct span){first.first, last.first + last.count - first.first};
+}
+
+/* Weights for the window, as the kernel wants them. */
+static int axis_make(const struct side *side, struct scratch *scratch, struct resample_axis *axis)
+{
+    uint32_t base = side_needs(side).first;
+    uint32_t taps_max = (uint32_t)ceil((side->filter == FILTER_NEAREST ? 1 : filters[side->filter].support * side_widening(side))) * 2 + 1;
+    uint32_t groups = (taps_max + RESAMPLE_GROUP - 1) / RESAMPLE_GROUP;
+    size_t taps = (size_t)groups * RESAMPLE_GROUP;
+    double *real = scratch_take(scratch, taps * sizeof *real);
+    *axis = (struct resample_axis){
+        .count = side->count,
+        .groups = groups,
+        .first = scratch_take(scratch, side->count * sizeof *axis->first),
+        .weights = scratch_take(scratch, side->count * taps * sizeof *axis->weights),
+    };
+    if (!real || !axis->first || !axis->weights)
+        return LARDER_ENOMEM;
+    memset(axis->weights, 0, side->count * taps * sizeof *axis->weights);
+    for (uint32_t i = 0; i < side->count; i++) {
+        uint32_t at = side->from + (side->mirror ? side->count - 1 - i : i);
+        struct span span = side_span(side, at);
+        CHECK(span.count <= taps);
+        side_weights(side, at, span, real, axis->weights + i * taps);
+        axis->first[i] = (int32_t)(span.first - base);
+    }
+    if (kernel->pack) {
+        axis->packed = scratch_take(scratch, side->count * (size_t)groups * kernel->packed_bytes);
+        if (!axis->packed)
+            return LARDER_ENOMEM;
+        kernel->pack(axis->weights, side->count * (size_t)groups, axis->packed);
+    }
+    return 0;
+}
+
+/* ── the whole ──────────────────────────────────────────────────────────────────────────────────────────────────────── */
+
+struct rect resample_needs(const struct geometry *geometry)
+{
+    if (!geometry->resized)
+        return geometry->box;
+    struct side x = side_x(geometry), y = side_y(geometry);
+    struct span columns = side_needs(&x), rows = side_needs(&y);
+    return (struct rect){geometry->box.x + columns.first, geometry->box.y + rows.first, columns.count, rows.count};
+}
+
+static void mirror_row(const uint8_t *from, uint8_t *to, uint32_t width)
+{
+    const uint8_t *in = from + (size_t)width * IMAGE_CHANNELS;
+    for (uint32_t x = 0; x < width; x++, to += IMAGE_CHANNELS) {
+        in -= IMAGE_CHANNELS;
+        memcpy(to, in, IMAGE_CHANNELS);
+    }
+}
+
+static void copy(const struct geometry *geometry, const uint8_t *from, size_t stride, const struct image *out)
+{
+    for (uint32_t y = 0; y < out->height; y++) {
+        const uint8_t *row = from + stride * (geometry->mirror_y ? out->height - 1 - y : y);
+        if (geometry->mirror_x)
+            mirror_row(row, image_row(out, y), out->width);
+        else
+            memcpy(image_row(out, y), row, (size_t)out->width * IMAGE_CHANNELS);
+    }
+}
+
+int resample(const struct geometry *geometry, const struct image *source, uint32_t x, uint32_t y, const struct image *out,
+             struct scratch *scratch)
+{
+    struct rect needs = resample_needs(geometry);
+    CHECK(needs.x >= x && needs.x - x + needs.width <= source->width);
+    CHECK(needs.y >= y && needs.y - y + needs.height <= source->height);
+    CHECK(out->width == geometry->window.width && out->height == geometry->window.height);
+    const uint8_t *from = image_row(source, needs.y - y) + (size_t)(needs.x - x) * IMAGE_CHANNELS;
+    if (!geometry->resized) {
+        copy(geometry, from, source->stride, out);
+        return 0;
+    }
+    struct side along_x = side_x(geometry), along_y = side_y(geometry);
+    struct resample_axis columns, rows;
+    struct image middle;
+    if (axis_make(&along_x, scratch, &columns) || axis_make(&along_y, scratch, &rows))
+        return LARDER_ENOMEM;
+    uint32_t padded = (needs.height + RESAMPLE_ROWS - 1) / RESAMPLE_ROWS * RESAMPLE_ROWS;
+    if (scratch_image(scratch, out->width + 2, padded + rows.groups * RESAMPLE_GROUP, &middle))
+        return LARDER_ENOMEM;
+    kernel->horizontal(&columns, from, source->stride, needs.height, middle.data, middle.stride);
+    for (uint32_t i = 0; i < out->height; i++)
+        kernel->vertical(&rows, i, middle.data, middle.stride, out->width * IMAGE_CHANNELS, image_row(out, i));
+    return 0;
+}
+
+/* ── which version ──────────────────────────────────────────────────────────────────────────────────────────────────── */
+
+bool resample_use(enum resample_simd simd)
+{
+    if (simd != RESAMPLE_PORTABLE)
+        return false;
+    selected = simd;
+    kernel = &resample_portable;
+    return true;
+}
+
+void resample_select(void)
+{
+    for (int simd = RESAMPLE_SIMDS - 1; simd >= 0; simd--) {
+        if (resample_use((enum resample_simd)simd))
+            return;
+    }
+}
+
+const char *resample_simd_name(void)
+{
+    static const char *const names[RESAMPLE_SIMDS] = {"portable", "avx2", "avx512", "avx512-vnni"};
+    return names[selected];
+}

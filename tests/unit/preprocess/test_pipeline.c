@@ -1,0 +1,154 @@
+/* test_pipeline: parsing, normal form and shapes of pipelines. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "preprocess/pipeline.h"
+
+static struct pipeline *parse(const char *json)
+{
+    struct pipeline *pipeline = NULL;
+    struct error err = {0};
+    int rc = pipeline_parse(json, strlen(json), &pipeline, &err);
+    if (rc)
+        fail_msg("%s: %s", json, err.text);
+    return pipeline;
+}
+
+/* Proves: pipelines that mean the same have the same normal form, and others do not. */
+static void test_canonical(void **state)
+{
+    (void)state;
+    static const char *const same[][2] = {
+        {"[{\"random_resized_crop\": {\"size\": 224}}]",
+         "[ {\"random_resized_crop\": {\"ratio\": [0.75, 1.3333333333333333], \"size\": [224, 224.0], \"scale\": [0.08, 1], \"antialias\": null}} ]"},
+        {"[{\"center_crop\": {\"size\": 8}}, \"random_horizontal_flip\"]",
+         "[{\"center_crop\": {\"size\": [8, 8]}}, {\"random_horizontal_flip\": {\"p\": 5e-1}}]"},
+    };
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
+        struct pipeline *a = parse(same[i][0]), *b = parse(same[i][1]);
+        assert_string_equal(pipeline_canonical(a), pipeline_canonical(b));
+        pipeline_unref(&a);
+        pipeline_unref(&b);
+        assert_null(a);
+    }
+    struct pipeline *a = parse("[{\"center_crop\": {\"size\": 8}}]"), *b = parse("[{\"center_crop\": {\"size\": [8, 9]}}]");
+    assert_string_not_equal(pipeline_canonical(a), pipeline_canonical(b));
+    pipeline_unref(&a);
+    pipeline_unref(&b);
+}
+
+/* Proves: a normal form parses to itself. */
+static void test_canonical_is_stable(void **state)
+{
+    (void)state;
+    struct pipeline *a = parse("[{\"resize\": {\"size\": 256}}, {\"center_crop\": {\"size\": 224}}, \"random_vertical_flip\"]");
+    struct pipeline *b = parse(pipeline_canonical(a));
+    assert_string_equal(pipeline_canonical(a), pipeline_canonical(b));
+    pipeline_unref(&a);
+    pipeline_unref(&b);
+}
+
+/* Proves: the shape is that of what the last operator makes, and 0 for encoded bytes. */
+static void test_shape(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *json;
+        uint32_t height, width;
+    } cases[] = {
+        {"[]", 0, 0},
+        {"[{\"random_resized_crop\": {\"size\": [100, 200]}}]", 100, 200},
+        {"[{\"resize\": {\"size\": 256}}, {\"center_crop\": {\"size\": 224}}]", 224, 224},
+        {"[{\"resize\": {\"size\": [30, 60]}}, {\"resize\": {\"size\": 15}}]", 15, 30},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct pipeline *pipeline = parse(cases[i].json);
+        struct sample_shape shape = pipeline_shape(pipeline);
+        assert_int_equal(shape.height, cases[i].height);
+        assert_int_equal(shape.width, cases[i].width);
+        assert_int_equal(shape.bytes, (uint64_t)cases[i].height * cases[i].width * 3);
+        assert_int_equal(shape.dtype, PIXEL_UINT8);
+        assert_int_equal(shape.layout, LAYOUT_HWC);
+        struct pipeline *other = pipeline_ref(pipeline);
+        pipeline_unref(&pipeline);
+        assert_non_null(pipeline_canonical(other));
+        pipeline_unref(&other);
+    }
+}
+
+/* Proves: what is wrong is refused with its position and what to do, and leaves the out-pointer alone. */
+static void test_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *json, *text;
+    } cases[] = {
+        {"", "pipeline: not JSON"},
+        {"[{\"resize\": {\"size\": 5}}", "pipeline: not JSON"},
+        {"{}", "pipeline: must be a list"},
+        {"3", "pipeline: must be a list"},
+        {"[7]", "pipeline[0]: an operator is a name"},
+        {"[{}]", "pipeline[0]: an operator is a name"},
+        {"[{\"a\": {}, \"b\": {}}]", "pipeline[0]: an operator is a name"},
+        {"[\"sharpen_me\"]", "pipeline[0]: 'sharpen_me' is no operator: use one of"},
+        {"[\"resize\"]", "pipeline[0] resize: size is missing"},
+        {"[{\"resize\": 224}]", "pipeline[0] resize: its arguments must be an object"},
+        {"[{\"resize\": {\"size\": 224}}]", "different sizes: end it with a crop"},
+        {"[{\"resize\": {\"size\": 0}}]", "size must be an integer or [height, width] from 1 to 8192, not 0"},
+        {"[{\"resize\": {\"size\": 2.5}}]", "size must be"},
+        {"[{\"resize\": {\"size\": [1,2,3]}}]", "size must be"},
+        {"[{\"resize\": {\"size\": \"big\"}}]", "not \"big\""},
+        {"[{\"resize\": {\"size\": 99999}}]", "from 1 to 8192"},
+        {"[{\"resize\": {\"size\": 5, \"interpolation\": \"cubic\"}}]", "\"bicubic\""},
+        {"[{\"resize\": {\"size\": 5, \"antialias\": 1}}]", "antialias must be true or false, not 1"},
+        {"[{\"resize\": {\"size\": 5, \"max_size\": 4}}]", "max_size must be above size"},
+        {"[{\"resize\": {\"size\": [5, 5], \"max_size\": 4}}]", "max_size goes with a single size"},
+        {"[{\"resize\": {\"size\": 5, \"fast\": 4}}]", "no argument 'fast'; its arguments are: size, interpolation"},
+        {"[{\"resize\": {\"size\": 5, \"size\": 4}}]", "not JSON"},
+        {"[{\"center_crop\": {\"size\": 5}}, {\"random_horizontal_flip\": {\"p\": 1.5}}]",
+         "pipeline[1] random_horizontal_flip: p must be a number from 0 to 1, not 1.5"},
+        {"[{\"random_resized_crop\": {\"size\": 5, \"scale\": [1, 0.5]}}]", "low ≤ high"},
+        {"[{\"random_resized_crop\": {\"size\": 5, \"scale\": 0.5}}]", "scale must be [low, high]"},
+        {"[{\"random_resized_crop\": {\"size\": 5, \"ratio\": [0, 1]}}]", "ratio must be"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct pipeline *pipeline = NULL;
+        struct error err = {0};
+        assert_int_equal(pipeline_parse(cases[i].json, strlen(cases[i].json), &pipeline, &err), LARDER_EINVAL);
+        assert_null(pipeline);
+        if (!strstr(err.text, cases[i].text))
+            fail_msg("%s: '%s' lacks '%s'", cases[i].json, err.text, cases[i].text);
+    }
+}
+
+/* Proves: more operators than allowed, and nesting without end, are refused and not followed. */
+static void test_bounded(void **state)
+{
+    (void)state;
+    static char text[1 << 16];
+    struct pipeline *pipeline = NULL;
+    struct error err;
+    size_t len = (size_t)snprintf(text, sizeof text, "[\"random_horizontal_flip\"");
+    for (int i = 0; i < PIPELINE_OPS_MAX; i++)
+        len += (size_t)snprintf(text + len, sizeof text - len, ",\"random_horizontal_flip\"");
+    len += (size_t)snprintf(text + len, sizeof text - len, "]");
+    assert_int_equal(pipeline_parse(text, len, &pipeline, &err), LARDER_EINVAL);
+    assert_non_null(strstr(err.text, "at most 64 operators"));
+    memset(text, '[', sizeof text);
+    assert_int_equal(pipeline_parse(text, sizeof text, &pipeline, &err), LARDER_EINVAL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_canonical), cmocka_unit_test(test_canonical_is_stable), cmocka_unit_test(test_shape),
+        cmocka_unit_test(test_refused),   cmocka_unit_test(test_bounded),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
