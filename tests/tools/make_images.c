@@ -2,19 +2,22 @@
  *
  * A photograph's cost to a decoder is in its size and detail, and a classifier needs something to learn: so each image
  * is a mix of smooth shapes, texture and fine grain of several scales in colours that lie around its class's own. The
- * same arguments give the same pixels. One thread. */
+ * same arguments give the same pixels. One thread a core; each image's random numbers depend on its number alone. */
 #include <errno.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <vips/vips.h>
 
 #include "common/random.h"
 
 #define FIELD_SIDE 1024 /* of the noise fields that images are cut from; a power of two */
 #define FIELDS 4
+#define THREADS_MAX 16
 #define PI 3.14159265358979323846
 
 struct plan {
@@ -121,13 +124,57 @@ static int image_write(const struct plan *plan, const float *fields, unsigned nu
     return failed ? -1 : 0;
 }
 
+/* Every step-th image, by a thread of its own with its own pixels. */
+struct share {
+    const struct plan *plan;
+    const float *fields; /* shared, read only */
+    unsigned first, step;
+    int failed;
+    pthread_t thread;
+};
+
+static void *share_make(void *arg)
+{
+    struct share *share = arg;
+    const struct plan *plan = share->plan;
+    uint8_t *pixels = malloc((size_t)plan->width * plan->height * 3);
+    share->failed = !pixels;
+    if (!pixels)
+        fprintf(stderr, "larder_make_images: no memory\n");
+    for (unsigned number = share->first; !share->failed && number < plan->count; number += share->step)
+        share->failed = image_write(plan, share->fields, number, pixels);
+    free(pixels);
+    vips_thread_shutdown();
+    return NULL;
+}
+
+static int make_images(const struct plan *plan, const float *fields)
+{
+    struct share shares[THREADS_MAX];
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    unsigned count = cores < 1 ? 1 : cores > THREADS_MAX ? THREADS_MAX : (unsigned)cores, started = 0;
+    int failed = 0;
+    for (; started < count && !failed; started++) {
+        shares[started] = (struct share){.plan = plan, .fields = fields, .first = started, .step = count};
+        failed = pthread_create(&shares[started].thread, NULL, share_make, &shares[started]);
+        if (failed) {
+            fprintf(stderr, "larder_make_images: starting a thread: %s\n", strerror(failed));
+            break;
+        }
+    }
+    for (unsigned i = 0; i < started; i++) {
+        pthread_join(shares[i].thread, NULL);
+        failed |= shares[i].failed;
+    }
+    return failed ? -1 : 0;
+}
+
 static int make_all(const struct plan *plan)
 {
     size_t field_floats = (size_t)FIELD_SIDE * FIELD_SIDE;
     float *fields = malloc(FIELDS * field_floats * sizeof(float));
-    uint8_t *pixels = malloc((size_t)plan->width * plan->height * 3);
-    int failed = !fields || !pixels || make_folder(plan->folder);
-    if (!fields || !pixels)
+    int failed = !fields || make_folder(plan->folder);
+    if (!fields)
         fprintf(stderr, "larder_make_images: no memory\n");
     for (unsigned label = 0; !failed && label < plan->classes; label++) {
         char path[4096];
@@ -140,9 +187,8 @@ static int make_all(const struct plan *plan)
         for (unsigned i = 0; i < FIELDS; i++)
             field_fill(fields + i * field_floats, &rng);
     }
-    for (unsigned number = 0; !failed && number < plan->count; number++)
-        failed = image_write(plan, fields, number, pixels);
-    free(pixels);
+    if (!failed)
+        failed = make_images(plan, fields);
     free(fields);
     return failed ? -1 : 0;
 }

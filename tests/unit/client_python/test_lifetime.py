@@ -9,7 +9,7 @@ import threading
 import time
 
 import fake_daemon as fake
-from support import Case, larder, main, until
+from support import Case, larder, main
 
 
 def in_child(work):

@@ -1,0 +1,39 @@
+"""A training script for the system tests: iterates as its one argument, JSON, says, and prints what it got.
+
+dataset, pipeline, batch_size, epochs and all other arguments of larder.Loader; besides: step_s, how long a training
+step takes; hold, how many zero-copy batches to hold on to; start_after, a file to wait for before the first epoch.
+"""
+
+import json
+import os
+import sys
+import time
+
+import larder
+
+
+def main():
+    options = json.loads(sys.argv[1])
+    step_s, hold, start_after = (options.pop(key, None) for key in ("step_s", "hold", "start_after"))
+    epochs = options["epochs"]
+    kept = []
+    try:
+        loader = larder.Loader(output="numpy", with_ids=True, zero_copy=bool(hold), **options)
+        while start_after and not os.path.exists(start_after):
+            time.sleep(0.001)
+        for epoch in range(epochs):
+            for batch in loader:
+                print(json.dumps({"time": time.monotonic(), "epoch": epoch, "indices": batch[2].tolist()}), flush=True)
+                if hold:
+                    kept = [*kept, batch][-hold:]
+                del batch
+                time.sleep(step_s or 0)
+    except larder.LarderError as error:
+        print(json.dumps({"error": type(error).__name__, "text": str(error), "time": time.monotonic()}), flush=True)
+        return 1
+    print(json.dumps({"stats": loader.stats()}), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

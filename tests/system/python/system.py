@@ -1,0 +1,226 @@
+"""What the system tests share: the real daemon on a private socket and folder, real scripts, real images."""
+
+import atexit
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SOURCE = os.path.normpath(os.path.join(HERE, "..", "..", ".."))
+PACKAGE = os.path.join(SOURCE, "client", "python")
+BIN = os.environ.get("LARDER_BIN", os.path.join(SOURCE, "build", "bin"))
+sys.path.insert(0, PACKAGE)
+
+
+def skip(why):
+    print("skipped:", why)
+    sys.exit(77)
+
+
+try:
+    import numpy  # noqa: F401
+except ImportError:
+    skip("this Python has no NumPy")
+for program in ("larderd", "larder", "larder_make_images"):
+    if not os.access(os.path.join(BIN, program), os.X_OK):
+        skip(f"{program} is not in {BIN}")
+
+import larder  # noqa: E402
+
+# Under a sanitizer everything takes several times as long.
+PATIENCE = float(os.environ.get("LARDER_TEST_PATIENCE", "1"))
+PIPELINE = [{"resize": {"size": [64, 64]}}, "random_horizontal_flip"]
+
+
+def until(what, limit_s):
+    """Waits until what() is true; false when that does not happen in time."""
+    deadline = time.monotonic() + limit_s * PATIENCE
+    while not what():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def make_tree(folder, count, classes=10, width=96, height=72, seed=1):
+    arguments = [str(number) for number in (count, classes, width, height, seed)]
+    subprocess.run([os.path.join(BIN, "larder_make_images"), folder, *arguments], check=True)
+    return folder
+
+
+def tree(count, **shape):
+    """A tree that the tests of one file share and do not change."""
+    key = (count, *shape.items())
+    if key not in _trees:
+        if not _trees:
+            _trees[None] = tempfile.mkdtemp(prefix="larder-trees-")
+            atexit.register(shutil.rmtree, _trees[None])
+        _trees[key] = make_tree(os.path.join(_trees[None], str(len(_trees))), count, **shape)
+    return _trees[key]
+
+
+_trees = {}
+
+
+def files_of(folder):
+    """All files of a tree in ImageFolder's order."""
+    return [os.path.join(folder, label, name) for label in sorted(os.listdir(folder))
+            for name in sorted(os.listdir(os.path.join(folder, label)))]
+
+
+class Daemon:
+    """larderd with a configuration of its own; what it logs goes to a file."""
+
+    def __init__(self, folder, config="", options=(), expect_ready=True):
+        self.socket = os.path.join(folder, "s")
+        self.log_path = os.path.join(folder, "log")
+        path = os.path.join(folder, "larder.yaml")
+        with open(path, "w") as file:
+            file.write(config or CONFIG)
+        ready, ready_far = os.pipe()
+        with open(self.log_path, "ab") as log:
+            self.process = subprocess.Popen(
+                [os.path.join(BIN, "larderd"), "--config", path, "--socket", self.socket, "--ready-fd", str(ready_far),
+                 *options],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=(ready_far,))
+        os.close(ready_far)
+        came, _, _ = select.select([ready], [], [], 30 * PATIENCE)
+        self.ready = bool(came and os.read(ready, 1))
+        os.close(ready)
+        if expect_ready and not self.ready:
+            self.stop()
+            raise AssertionError("larderd did not start: " + self.log())
+
+    def log(self):
+        with open(self.log_path, errors="replace") as file:
+            return file.read()
+
+    def status(self):
+        result = subprocess.run([os.path.join(BIN, "larder"), "status", "--json", "--socket", self.socket],
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=30 * PATIENCE)
+        if result.returncode:
+            raise AssertionError("larder status: " + result.stderr.decode())
+        return json.loads(result.stdout)
+
+    def jobs(self):
+        return {job["name"]: job for job in self.status()["jobs"]}
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self):
+        """SIGTERM; gives the exit status."""
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(20 * PATIENCE)
+            except subprocess.TimeoutExpired:
+                self.kill()
+                raise AssertionError("larderd did not stop: " + self.log()) from None
+        return self.process.returncode
+
+
+CONFIG = """\
+memory:
+  arena: 128MiB
+  encoded: 64MiB
+catalog:
+  checkpoint: none
+metrics:
+  enabled: false
+"""
+
+
+class Script:
+    """A training script in a process of its own, script.py, and what it got: (time, indices) of each batch."""
+
+    def __init__(self, socket, **options):
+        environment = dict(os.environ, PYTHONPATH=PACKAGE)
+        environment.pop("LARDER_SOCKET", None)
+        if socket:
+            environment["LARDER_SOCKET"] = socket
+        self.process = subprocess.Popen([sys.executable, "-B", os.path.join(HERE, "script.py"), json.dumps(options)],
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+        self.batches, self.end, self.errors = [], None, ""
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._error_reader = threading.Thread(target=self._read_errors, daemon=True)
+        self._reader.start()
+        self._error_reader.start()
+
+    def _read(self):
+        for line in self.process.stdout:
+            message = json.loads(line)
+            if "indices" in message:
+                self.batches.append((message["time"], message["epoch"], message["indices"]))
+            else:
+                self.end = message
+
+    def _read_errors(self):
+        self.errors = self.process.stderr.read()
+
+    def wait(self, limit_s=60):
+        """The exit status, after all output was read."""
+        self.process.wait(limit_s * PATIENCE)
+        self._reader.join()
+        self._error_reader.join()
+        return self.process.returncode
+
+    def kill(self, number=signal.SIGKILL):
+        self.process.send_signal(number)
+
+    def epochs(self):
+        """The sorted indices of each epoch."""
+        seen = {}
+        for _, epoch, indices in self.batches:
+            seen.setdefault(epoch, []).extend(indices)
+        return [sorted(seen[epoch]) for epoch in sorted(seen)]
+
+    def close(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.wait()
+        self.process.stdout.close()
+        self.process.stderr.close()
+
+
+class Case(unittest.TestCase):
+    """A private folder; daemons and scripts that end with the test."""
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="larder-")
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        os.environ.pop("LARDER_SOCKET", None)
+
+    def daemon(self, config="", options=(), **more):
+        daemon = Daemon(self.folder, config, options, **more)
+        self.addCleanup(daemon.stop)
+        return daemon
+
+    def script(self, daemon, **options):
+        script = Script(daemon.socket if daemon else None, **options)
+        self.addCleanup(script.close)
+        return script
+
+    def loader(self, daemon, dataset, batch_size=16, pipeline=PIPELINE, **options):
+        options = {"output": "numpy", "timeout": 30 * PATIENCE, "with_ids": True, "socket": daemon.socket, **options}
+        loader = larder.Loader(dataset, pipeline, batch_size, **options)
+        self.addCleanup(loader.close)
+        return loader
+
+    def whole(self, loader, count):
+        """One epoch of the loader holds each of `count` samples once."""
+        seen = sorted(index for batch in loader for index in batch[-1].tolist())
+        self.assertEqual(seen, list(range(count)))
+
+
+def main():
+    unittest.main(verbosity=2)

@@ -1,0 +1,101 @@
+"""larderd's own life: starting, refusing to start, stopping; with the documented exit status and a helpful text."""
+
+import os
+import subprocess
+import time
+
+from system import BIN, CONFIG, PATIENCE, Case, larder, main, tree, until
+
+USAGE, BUSY = 2, 3
+
+
+class Life(Case):
+    def refused(self, status, words, config="", options=()):
+        """larderd ends at once, with this status and these words in its log."""
+        began = time.monotonic()
+        daemon = self.daemon(config, options, expect_ready=False)
+        self.assertFalse(daemon.ready)
+        self.assertEqual(daemon.process.wait(20 * PATIENCE), status, daemon.log())
+        self.assertLess(time.monotonic() - began, 5 * PATIENCE)
+        for word in words:
+            self.assertIn(word, daemon.log())
+
+    def test_sigterm_stops_cleanly(self):
+        """SIGTERM with a client in the middle: exit status 0, both sockets gone, the client told."""
+        daemon = self.daemon()
+        iterator = iter(self.loader(daemon, tree(60), batch_size=8))
+        next(iterator)
+        self.assertEqual(daemon.stop(), 0, daemon.log())
+        self.assertFalse(os.path.exists(daemon.socket))
+        self.assertFalse(os.path.exists(daemon.socket + ".control"))
+        with self.assertRaises(larder.DaemonGone):
+            for _ in range(100):
+                next(iterator)
+
+    def test_a_second_instance_is_refused(self):
+        """On a live daemon's socket another one ends with status 3, and the first one goes on."""
+        daemon = self.daemon()
+        self.refused(BUSY, [daemon.socket])
+        self.whole(self.loader(daemon, tree(60)), 60)
+
+    def test_an_arena_larger_than_memory(self):
+        """An arena that memory cannot hold is refused at the start, and not met later as a crash."""
+        self.refused(USAGE, ["larder.yaml:2:10", "memory.arena"], CONFIG.replace("128MiB", "64TiB"))
+
+    def test_a_socket_path_too_long(self):
+        """A path that no socket can have: status 2, with the limit."""
+        self.refused(USAGE, ["socket.path", "at most"], options=("--socket", "/tmp/" + "x" * 120))
+
+    def test_a_wrong_configuration(self):
+        """An unknown key is refused with file, line and column."""
+        self.refused(USAGE, ["larder.yaml:2:3", "arenas"], "memory:\n  arenas: 1GiB\n")
+
+    def test_idle_exit(self):
+        """--idle-exit counts from the last client's end, not from the start."""
+        daemon = self.daemon(options=("--idle-exit", "1"))
+        loader = self.loader(daemon, tree(60))
+        time.sleep(1.5)
+        self.whole(loader, 60)
+        self.assertIsNone(daemon.process.poll())
+        loader.close()
+        closed = time.monotonic()
+        self.assertTrue(until(lambda: daemon.process.poll() is not None, 10))
+        self.assertGreater(time.monotonic() - closed, 0.9)
+        self.assertEqual(daemon.process.returncode, 0, daemon.log())
+
+
+class Refusals(Case):
+    def test_jobs_that_cannot_run(self):
+        """What a job asks in vain is an error at once, of the right class, that names the thing; the daemon goes on."""
+        daemon = self.daemon()
+        for error, words, arguments in (
+                (larder.NotFound, "/no/such/folder", {"dataset": "/no/such/folder"}),
+                (larder.InvalidArgument, "sharpen", {"pipeline": ["sharpen"]}),
+                (larder.InvalidArgument, "pipeline", {"pipeline": "[{]"}),
+                (larder.QuotaExceeded, "batch", {"batch_size": 8192, "pipeline": [{"resize": {"size": [512, 512]}}]})):
+            began = time.monotonic()
+            with self.assertRaisesRegex(error, words):
+                self.loader(daemon, **{"dataset": tree(60), **arguments})
+            self.assertLess(time.monotonic() - began, 2 * PATIENCE)
+        self.whole(self.loader(daemon, tree(60)), 60)
+
+    def test_a_name_that_is_taken(self):
+        """Two jobs of one name: the second is refused, and may come when the first has gone."""
+        daemon = self.daemon()
+        first = self.loader(daemon, tree(60), name="same")
+        with self.assertRaisesRegex(larder.Busy, "same"):
+            self.loader(daemon, tree(60), name="same")
+        first.close()
+        self.assertTrue(until(lambda: not daemon.jobs(), 5))
+        self.whole(self.loader(daemon, tree(60), name="same"), 60)
+
+    def test_status_without_a_daemon(self):
+        """larder status says which socket it tried, and fails."""
+        result = subprocess.run([os.path.join(BIN, "larder"), "status", "--socket", os.path.join(self.folder, "none")],
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=30)
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn(os.path.join(self.folder, "none"), result.stderr.decode())
+
+
+if __name__ == "__main__":
+    main()

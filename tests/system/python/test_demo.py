@@ -1,0 +1,96 @@
+"""./run demo: three scripts train, the figures are right, and Ctrl-C at any moment leaves nothing behind."""
+
+import os
+import pty
+import random
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+
+from system import BIN, PATIENCE, SOURCE, Case, main, tree, until
+
+DEMO = os.path.join(SOURCE, "client", "python", "examples", "demo.py")
+COUNT = 200
+
+
+class Demo(Case):
+    def command(self, *arguments):
+        return [sys.executable, "-B", DEMO, "--bin", BIN, *arguments]
+
+    def environment(self):
+        return dict(os.environ, TMPDIR=self.folder)
+
+    def left_behind(self):
+        """Files of the demo, and processes that name one of its files."""
+        files = [os.path.join(self.folder, name) for name in os.listdir(self.folder)]
+        processes = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/cmdline", "rb") as file:
+                    if self.folder.encode() in file.read():
+                        processes.append(pid)
+            except OSError:
+                pass
+        return files + processes
+
+    def test_three_scripts_train(self):
+        """The plain output has a falling loss for each script and a table whose figures agree with the daemon's."""
+        done = subprocess.run(self.command(tree(COUNT, width=200, height=150)), stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True, timeout=120 * PATIENCE, env=self.environment())
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+        self.assertNotIn("\r", done.stdout)
+        for number in (1, 2, 3):
+            losses = [float(loss) for loss in re.findall(rf"script-{number}: epoch \d of 2: loss ([\d.]+)", done.stdout)]
+            self.assertEqual(len(losses), 2)
+            self.assertLess(losses[1], losses[0])
+            self.assertRegex(done.stdout, rf"script-{number} +{2 * COUNT} +[\d,]+ +[\d.]+ s")
+        prepared, delivered, ratio = re.search(r"prepared ([\d,]+), delivered ([\d,]+): ([\d.]+) ", done.stdout).groups()
+        self.assertEqual(int(delivered.replace(",", "")), 6 * COUNT)
+        self.assertGreaterEqual(int(prepared.replace(",", "")), 2 * COUNT)
+        self.assertAlmostEqual(float(ratio), int(prepared.replace(",", "")) / (6 * COUNT), places=2)
+        self.assertEqual(self.left_behind(), [])
+
+    def test_ctrl_c_leaves_nothing(self):
+        """Ctrl-C in the demo's terminal at seeded moments: it ends with status 130, and no process or file stays."""
+        seed = int(os.environ.get("LARDER_TEST_SEED", "1"))
+        print(f"LARDER_TEST_SEED={seed}", flush=True)
+        moments = random.Random(seed)
+        for limit_s in (0.3, 0.6, 1.0, 1.6, 2.5):
+            wait_s = moments.uniform(0.15, limit_s)
+            status, output = self.interrupted(wait_s)
+            self.assertEqual(status, 130, f"after {wait_s:.3f} s: {output}")
+            self.assertTrue(until(lambda: not self.left_behind(), 2), f"after {wait_s:.3f} s: {self.left_behind()}")
+
+    def interrupted(self, wait_s):
+        """Runs the demo on a terminal, types Ctrl-C once it has begun and wait_s have passed: (status, output)."""
+        pid, terminal = pty.fork()
+        if pid == 0:
+            command = self.command()
+            os.execve(command[0], command, self.environment())
+        output, typed, deadline = b"", False, time.monotonic() + 60 * PATIENCE
+        begun = None
+        try:
+            while time.monotonic() < deadline:
+                ready, _, _ = select.select([terminal], [], [], 0.01)
+                if ready:
+                    try:
+                        output += os.read(terminal, 65536)
+                    except OSError:  # the terminal's other side has closed
+                        break
+                begun = begun or (time.monotonic() if b"Making" in output else None)
+                if begun and not typed and time.monotonic() > begun + wait_s * PATIENCE:
+                    os.write(terminal, b"\x03")
+                    typed = True
+        finally:
+            os.close(terminal)
+            if time.monotonic() > deadline:
+                os.kill(pid, signal.SIGKILL)
+            status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        return status, output.decode(errors="replace")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""Processes that die: a killed script costs the others nothing, a killed daemon is named, and nothing stale stays."""
+
+import os
+import time
+
+from system import PATIENCE, Case, main, tree, until
+
+COUNT = 600
+PIPELINE = [{"resize": {"size": [64, 64]}}]
+
+
+def longest_gap(script, begin, end):
+    times = [begin] + [when for when, _, _ in script.batches if begin < when < end] + [end]
+    return max(later - earlier for earlier, later in zip(times, times[1:]))
+
+
+class Faults(Case):
+    def test_a_killed_script(self):
+        """kill -9 of one script of three, while it holds batches: the others go on without a pause and get all of their
+        samples, and what it held is free within a second."""
+        daemon = self.daemon()
+        others = [self.script(daemon, dataset=tree(COUNT), pipeline=PIPELINE, batch_size=16, epochs=3, step_s=0.02,
+                              name=f"other-{number}") for number in range(2)]
+        victim = self.script(daemon, dataset=tree(COUNT), pipeline=PIPELINE, batch_size=16, epochs=3, step_s=0.02,
+                             hold=2, name="victim")
+        self.assertTrue(until(lambda: all(len(script.batches) > 12 for script in (victim, *others)), 30), victim.errors)
+        before = daemon.status()
+        self.assertIn("victim", [job["name"] for job in before["jobs"]])
+        victim.kill()
+        killed = time.monotonic()
+        self.assertTrue(until(lambda: "victim" not in daemon.jobs(), 1), "the victim's job is still there")
+        after = daemon.status()
+        self.assertLess(time.monotonic() - killed, 1 * PATIENCE)
+        self.assertLess(after["memory"]["arena"]["quota_bytes"], before["memory"]["arena"]["quota_bytes"])
+        for script in others:
+            self.assertEqual(script.wait(), 0, script.errors or script.end)
+            self.assertEqual(script.epochs(), [list(range(COUNT))] * 3)
+            self.assertLess(longest_gap(script, killed - 0.1, killed + 0.5), 0.4 * PATIENCE)
+        self.assertEqual(daemon.status()["jobs"], [])
+        self.assertEqual(daemon.status()["memory"]["arena"]["pinned_bytes"], 0)
+
+    def test_a_stopped_script_does_not_stop_the_others(self):
+        """A script that hangs (SIGSTOP) holds its own quota and nobody else's progress."""
+        import signal
+        daemon = self.daemon()
+        options = {"dataset": tree(COUNT), "pipeline": PIPELINE, "batch_size": 16, "epochs": 2, "step_s": 0.01}
+        sleeper = self.script(daemon, name="sleeper", **options)
+        other = self.script(daemon, name="other", **options)
+        self.assertTrue(until(lambda: len(sleeper.batches) > 3, 30), sleeper.errors)
+        sleeper.kill(signal.SIGSTOP)
+        self.assertEqual(other.wait(), 0, other.errors or other.end)
+        self.assertEqual(other.epochs(), [list(range(COUNT))] * 2)
+        sleeper.kill(signal.SIGCONT)
+        self.assertEqual(sleeper.wait(), 0, sleeper.errors or sleeper.end)
+        self.assertEqual(sleeper.epochs(), [list(range(COUNT))] * 2)
+
+    def test_a_killed_daemon(self):
+        """kill -9 of the daemon: scripts end at once with an error that names its socket, and the next daemon starts on
+        the same socket and serves."""
+        daemon = self.daemon()
+        scripts = [self.script(daemon, dataset=tree(COUNT), pipeline=PIPELINE, batch_size=16, epochs=9, step_s=0.01)
+                   for _ in range(2)]
+        self.assertTrue(until(lambda: all(script.batches for script in scripts), 30))
+        daemon.kill()
+        killed = time.monotonic()
+        for script in scripts:
+            self.assertEqual(script.wait(20), 1)
+            self.assertEqual(script.end["error"], "DaemonGone")
+            self.assertIn(daemon.socket, script.end["text"])
+            self.assertLess(script.end["time"] - killed, 2 * PATIENCE)
+        self.assertTrue(os.path.exists(daemon.socket))
+        self.whole(self.loader(self.daemon(), tree(COUNT)), COUNT)
+
+    def test_a_loader_finds_the_next_daemon(self):
+        """After a daemon was replaced, iterating again works with the same Loader."""
+        daemon = self.daemon()
+        loader = self.loader(daemon, tree(COUNT))
+        next(iter(loader))
+        daemon.kill()
+        with self.assertRaises(Exception):
+            list(loader)
+        self.daemon()
+        self.whole(loader, COUNT)
+
+    def test_ctrl_c(self):
+        """SIGINT ends a script at once, and its job goes."""
+        import signal
+        daemon = self.daemon()
+        script = self.script(daemon, dataset=tree(COUNT), pipeline=PIPELINE, batch_size=16, epochs=99)
+        self.assertTrue(until(lambda: script.batches, 30), script.errors)
+        script.kill(signal.SIGINT)
+        self.assertNotEqual(script.wait(10), 0)
+        self.assertIn("KeyboardInterrupt", script.errors)
+        self.assertTrue(until(lambda: daemon.status()["jobs"] == [], 2))
+
+
+if __name__ == "__main__":
+    main()
