@@ -89,6 +89,12 @@ void idset_add(struct idset *set, sample_id id)
     roaring_bitmap_add(set->bitmap, id);
 }
 
+void idset_add_many(struct idset *set, const sample_id *ids, size_t count)
+{
+    CHECK_MAGIC(set, IDSET_MAGIC);
+    roaring_bitmap_add_many(set->bitmap, count, ids);
+}
+
 void idset_remove(struct idset *set, sample_id id)
 {
     CHECK_MAGIC(set, IDSET_MAGIC);

@@ -1,0 +1,37 @@
+/* view_priv.h: a parsed view: a tree of expressions. */
+#ifndef LARDER_SAMPLER_VIEW_PRIV_H
+#define LARDER_SAMPLER_VIEW_PRIV_H
+
+#include <stdbool.h>
+
+#include "sampler/view.h"
+
+enum view_op { VIEW_CLASSES, VIEW_RANGE, VIEW_FRACTION, VIEW_LIST, VIEW_UNION, VIEW_INTERSECTION, VIEW_DIFFERENCE };
+
+struct view_node {
+    enum view_op op;
+    char *canonical;
+    char **patterns; /* VIEW_CLASSES */
+    size_t n_patterns;
+    uint32_t first, end; /* VIEW_RANGE */
+    double fraction;     /* VIEW_FRACTION */
+    uint64_t seed;
+    char *path; /* VIEW_LIST */
+    struct view_node **parts;
+    size_t n_parts;
+};
+
+struct view {
+    uint32_t magic;
+    struct view_node *root;
+};
+
+/* glob_match: does the whole name match the pattern? As fnmatch without flags, in time |pattern| × |name| at most. An
+ * unclosed [ stands for itself. */
+bool glob_match(const char *pattern, const char *name);
+
+/* view_list_select writes the indices that a list file names, ascending and each once, into indices (room for
+ * source->count) and gives their number. */
+int view_list_select(const char *path, const struct view_source *source, uint32_t *indices, uint32_t *count, struct error *err);
+
+#endif
