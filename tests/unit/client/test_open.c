@@ -245,6 +245,20 @@ static void hands_errors_through(void **state)
     }
 }
 
+/* Whether a daemon that refuses a peer closes before or after the client has sent its greeting, its text gets through. */
+static void hands_early_errors_through(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 300; i++) {
+        fake_init(&fake);
+        fake.opening_only = true;
+        fake_start(&fake, refuse_peer);
+        struct larder_options options = options_for_fake();
+        assert_refused(&options, LARDER_EPERM, "users of group x only");
+        fake_stop(&fake);
+    }
+}
+
 /* A batch larger than the daemon allows is refused by the library. */
 static void refuses_large_batch(void **state)
 {
@@ -262,7 +276,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(opens),           cmocka_unit_test(resolves_names),  cmocka_unit_test(refuses_options),
         cmocka_unit_test(grows),           cmocka_unit_test(refuses_sockets), cmocka_unit_test(hands_errors_through),
-        cmocka_unit_test(refuses_large_batch),
+        cmocka_unit_test(refuses_large_batch), cmocka_unit_test(hands_early_errors_through),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

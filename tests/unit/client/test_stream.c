@@ -145,6 +145,29 @@ static void limits_held(void **state)
     close_both();
 }
 
+static bool readable_within(int timeout_ms)
+{
+    struct pollfd readable = {.fd = larder_fd(loader), .events = POLLIN};
+    return poll(&readable, 1, timeout_ms) == 1;
+}
+
+/* The next batch is asked for while the program works on this one: when one is handed out, and when a release makes room. */
+static void asks_ahead(void **state)
+{
+    (void)state;
+    struct larder_batch *first = NULL, *second = NULL;
+    open_with(2, 1, 0, serve);
+    assert_int_equal(larder_start_epoch(loader, 0), 0);
+    assert_int_equal(larder_next(loader, 5000, &first), 0);
+    assert_true(readable_within(5000));
+    assert_int_equal(larder_next(loader, 5000, &second), 0);
+    assert_false(readable_within(30));
+    assert_int_equal(larder_batch_release(&first), 0);
+    assert_true(readable_within(5000));
+    assert_int_equal(larder_batch_release(&second), 0);
+    close_both();
+}
+
 static void serve_odd_ends(struct fake_daemon *daemon)
 {
     if (!fake_wait_credits(daemon, 0, 2))
@@ -201,10 +224,9 @@ static void times_out(void **state)
     assert_int_equal(larder_next(loader, 5000, &first), 0);
     assert_int_equal(larder_next(loader, 0, &batch), LARDER_ETIMEOUT);
     assert_int_equal(larder_next(loader, 20, &batch), LARDER_ETIMEOUT);
-    struct pollfd readable = {.fd = larder_fd(loader), .events = POLLIN};
-    assert_int_equal(poll(&readable, 1, 0), 0);
+    assert_false(readable_within(0));
     assert_int_equal(larder_batch_release(&first), 0);
-    assert_int_equal(poll(&readable, 1, 5000), 1);
+    assert_true(readable_within(5000));
     assert_int_equal(larder_next(loader, 0, &batch), 0);
     assert_batch(batch, 0, 1);
     assert_int_equal(larder_batch_release(&batch), 0);
@@ -268,7 +290,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(streams_epochs), cmocka_unit_test(breaks_early),          cmocka_unit_test(limits_held),
         cmocka_unit_test(skips_empty),    cmocka_unit_test(times_out),             cmocka_unit_test(goes_on_after_signals),
-        cmocka_unit_test(refuses_misuse),
+        cmocka_unit_test(refuses_misuse), cmocka_unit_test(asks_ahead),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
