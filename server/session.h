@@ -21,6 +21,7 @@
 #define SESSION_CONNECTIONS_MAX 32768u
 #define SESSION_HELD_MAX (2 * WIRE_CREDITS_MAX)      /* batches a connection may hold unreleased */
 #define SESSION_REQUESTS_MAX 2048u                   /* of one connection in SESSION_WINDOW_MS; the rest waits in its socket */
+#define SESSION_ABANDON_COST 512u                    /* requests that leaving an epoch before its end counts for */
 #define SESSION_WINDOW_MS 100
 #define SESSION_OUTBOX_HIGH_BYTES (UINT64_C(1) << 20) /* unsent: above, the connection's requests wait in its socket */
 #define SESSION_OUTBOX_MAX_BYTES (UINT64_C(16) << 20) /* unsent: above, the connection is closed */

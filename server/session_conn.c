@@ -98,6 +98,8 @@ static int next_locked(struct conn *conn, const struct wire_next *next, struct e
     if (conn->epoch_begun && next->epoch < conn->epoch)
         return error_set(why, LARDER_EINVAL, "NEXT asks for epoch %u, and %u has begun", next->epoch, conn->epoch);
     if (!conn->epoch_begun || next->epoch > conn->epoch) {
+        if (conn->epoch_begun && !conn->epoch_over) /* the engine has to begin one, which is work in proportion to the dataset */
+            conn->window_requests += SESSION_ABANDON_COST;
         conn->epoch_begun = true;
         conn->epoch_over = false;
         conn->epoch = next->epoch;

@@ -83,12 +83,14 @@ static void on_classes(void *ctx, uint64_t client, uint32_t seq, uint32_t first)
 {
     struct owner *owner = ctx;
     char names[64];
-    uint32_t used = 0;
-    wire_class_put(names, sizeof names, &used, "cat", 3);
-    wire_class_put(names, sizeof names, &used, "dog", 3);
+    uint32_t used = 0, count_of = 0;
+    for (uint32_t i = first; i < 2; i++, count_of++)
+        wire_class_put(names, sizeof names, &used, i ? "dog" : "cat", 3);
     struct wire_message msg = {
-        .type = WIRE_CLASSES, .seq = seq, .classes = {.first = first, .count = 2, .total = 2, .names = {names, used}}};
-    if (client != owner->silent)
+        .type = WIRE_CLASSES, .seq = seq, .classes = {.first = first, .count = count_of, .total = 2, .names = {names, used}}};
+    if (first > 2)
+        session_send_error(owner->session, client, seq, LARDER_EINVAL, false, "no such class");
+    else if (client != owner->silent)
         session_send(owner->session, client, &msg);
     count(owner, &owner->counts.classes, 1);
 }

@@ -1,0 +1,250 @@
+/* Who is the daemon of a socket path: the lock, killed daemons' leavings, wrong paths, other users. */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/log.h"
+#include "session_fixture.h"
+
+struct place {
+    char folder[64], path[128], lock[160];
+};
+
+static struct place make_place(void)
+{
+    struct place place = {.folder = "/tmp/larder-listen-XXXXXX"};
+    assert_non_null(mkdtemp(place.folder));
+    snprintf(place.path, sizeof place.path, "%s/sub/s.sock", place.folder);
+    snprintf(place.lock, sizeof place.lock, "%s.lock", place.path);
+    return place;
+}
+
+static void remove_place(const struct place *place)
+{
+    char folder[80];
+    snprintf(folder, sizeof folder, "%s/sub", place->folder);
+    rmdir(folder);
+    assert_int_equal(rmdir(place->folder), 0);
+}
+
+/* fork_daemon starts a process that listens at a path, and returns when it does. */
+static pid_t fork_daemon(const char *path)
+{
+    int ready[2];
+    assert_int_equal(pipe(ready), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        struct session *session;
+        char done = session_listen(path, &session, NULL) == 0;
+        ssize_t written = write(ready[1], &done, 1);
+        (void)written;
+        for (;;)
+            pause();
+    }
+    char done = 0;
+    assert_int_equal(read(ready[0], &done, 1), 1);
+    assert_int_equal(done, 1);
+    close(ready[0]);
+    close(ready[1]);
+    return child;
+}
+
+static void kill_daemon(pid_t child)
+{
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
+/* The folder is made for this user alone, and so is the socket; both files are gone after a clean end. */
+static void test_modes(void **state)
+{
+    (void)state;
+    struct place place = make_place();
+    struct session *session = NULL;
+    struct stat st;
+    mode_t before = umask(0);
+    assert_int_equal(session_listen(place.path, &session, NULL), 0);
+    umask(before);
+    assert_int_equal(stat(place.path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0600);
+    assert_true(S_ISSOCK(st.st_mode));
+    char folder[80];
+    snprintf(folder, sizeof folder, "%s/sub", place.folder);
+    assert_int_equal(stat(folder, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0700);
+    session_destroy(session);
+    assert_int_equal(access(place.path, F_OK), -1);
+    assert_int_equal(access(place.lock, F_OK), -1);
+    remove_place(&place);
+}
+
+/* A second instance is refused with the first one's pid, also when somebody removed the lock file; a killed daemon's socket
+ * and lock keep nobody from starting. */
+static void test_one_daemon(void **state)
+{
+    (void)state;
+    struct place place = make_place();
+    struct session *session = NULL;
+    struct error err = {0};
+    char pid[32];
+    pid_t first = fork_daemon(place.path);
+    snprintf(pid, sizeof pid, "pid %ld", (long)first);
+    assert_int_equal(session_listen(place.path, &session, &err), LARDER_EBUSY);
+    assert_non_null(strstr(err.text, pid));
+    assert_non_null(strstr(err.text, place.path));
+    assert_int_equal(unlink(place.lock), 0);
+    assert_int_equal(session_listen(place.path, &session, &err), LARDER_EBUSY);
+    assert_non_null(strstr(err.text, pid));
+    assert_int_equal(access(place.path, F_OK), 0); /* and the first one's socket is still there */
+
+    kill_daemon(first);
+    pid_t second = fork_daemon(place.path);
+    kill_daemon(second);
+    assert_int_equal(access(place.path, F_OK), 0);
+    assert_int_equal(access(place.lock, F_OK), 0);
+    assert_int_equal(session_listen(place.path, &session, &err), 0);
+    assert_int_equal(session_listen(place.path, &(struct session *){NULL}, &err), LARDER_EBUSY); /* in one process too */
+    session_destroy(session);
+    remove_place(&place);
+}
+
+/* Of many daemons that start at one moment at a killed one's socket, exactly one gets it. */
+static void test_race(void **state)
+{
+    (void)state;
+    enum { RACERS = 12, ROUNDS = 10 };
+    struct place place = make_place();
+    for (int round = 0; round < ROUNDS; round++) {
+        kill_daemon(fork_daemon(place.path));
+        int go[2], won = 0;
+        pid_t racers[RACERS];
+        assert_int_equal(pipe(go), 0);
+        for (int i = 0; i < RACERS; i++) {
+            racers[i] = fork();
+            if (racers[i] == 0) {
+                char c;
+                struct session *session;
+                close(go[1]);
+                ssize_t got = read(go[0], &c, 1); /* the end of the pipe is the start */
+                int rc = got == 0 ? session_listen(place.path, &session, NULL) : LARDER_EIO;
+                pause_ms(200);
+                _exit(rc == 0 ? 0 : rc == LARDER_EBUSY ? 1 : 2);
+            }
+        }
+        close(go[0]);
+        close(go[1]);
+        for (int i = 0; i < RACERS; i++) {
+            int status;
+            assert_int_equal(waitpid(racers[i], &status, 0), racers[i]);
+            assert_true(WIFEXITED(status) && WEXITSTATUS(status) != 2);
+            won += WEXITSTATUS(status) == 0;
+        }
+        assert_int_equal(won, 1);
+    }
+    unlink(place.path);
+    unlink(place.lock);
+    remove_place(&place);
+}
+
+/* Paths that cannot be: too long, something else in the way, no folder to make the folder in. Each says what to do, and
+ * touches nothing. */
+static void test_wrong_paths(void **state)
+{
+    (void)state;
+    struct place place = make_place();
+    struct session *session = NULL;
+    struct error err = {0};
+    char path[300];
+    snprintf(path, sizeof path, "%s/%0200d", place.folder, 0);
+    assert_int_equal(session_listen(path, &session, &err), LARDER_ELIMIT);
+    assert_non_null(strstr(err.text, "107"));
+    snprintf(path, sizeof path, "%s/missing/sub/s.sock", place.folder);
+    assert_int_equal(session_listen(path, &session, &err), LARDER_ENOENT);
+    assert_non_null(strstr(err.text, "missing/sub"));
+    assert_int_equal(session_listen("", &session, &err), LARDER_EINVAL);
+
+    snprintf(path, sizeof path, "%s/file", place.folder);
+    int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    assert_int_equal(write(fd, "x", 1), 1);
+    close(fd);
+    assert_int_equal(session_listen(path, &session, &err), LARDER_EINVAL);
+    assert_non_null(strstr(err.text, "not a socket"));
+    assert_int_equal(unlink(path), 0);
+    assert_null(session);
+    remove_place(&place);
+}
+
+/* A client that connects before the sessions start waits, and is served then; one destroyed unstarted leaves nothing. */
+static void test_listen_then_start(void **state)
+{
+    (void)state;
+    struct place place = make_place();
+    struct session *session = NULL;
+    assert_int_equal(session_listen(place.path, &session, NULL), 0);
+    int fd = client_connect(place.path);
+    struct wire_message hello = {.type = WIRE_HELLO}, msg;
+    assert_true(client_send(fd, &hello));
+    struct session_config config = {.connections_max = 1, .arena_fd = STDERR_FILENO};
+    assert_int_equal(session_start(session, &config, NULL), 0);
+    assert_int_equal(client_receive(fd, &msg, NULL), 1);
+    assert_int_equal(msg.type, WIRE_WELCOME);
+    close(fd);
+    session_destroy(session);
+    remove_place(&place);
+}
+
+/* Another user's process gets a permission error, even where file modes would let it connect. */
+static void test_other_user(void **state)
+{
+    (void)state;
+    if (geteuid() != 0) {
+        print_message("not root: cannot become another user\n");
+        skip();
+    }
+    struct owner *owner = owner_start(4);
+    assert_int_equal(chmod(owner->folder, 0755), 0);
+    assert_int_equal(chmod(owner->path, 0666), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        if (setgid(65534) != 0 || setuid(65534) != 0)
+            _exit(2);
+        int fd = client_connect(owner->path);
+        struct wire_message msg = {.type = WIRE_HELLO};
+        client_send(fd, &msg);
+        bool refused = client_receive(fd, &msg, NULL) == 1 && msg.type == WIRE_ERROR && msg.error.code == LARDER_EPERM &&
+                       msg.error.fatal == 1 && client_receive(fd, &msg, NULL) == 0;
+        _exit(refused ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    struct session_counts counts;
+    session_counts(owner->session, &counts);
+    assert_int_equal(counts.refused, 1);
+    assert_int_equal(counts.connections, 0);
+    owner_stop(owner);
+}
+
+int main(void)
+{
+    log_set_level(LOG_ERROR);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_modes),             cmocka_unit_test(test_one_daemon),
+        cmocka_unit_test(test_race),              cmocka_unit_test(test_wrong_paths),
+        cmocka_unit_test(test_listen_then_start), cmocka_unit_test(test_other_user),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
