@@ -1,4 +1,5 @@
-/* connection.c: see connection_priv.h. The socket never blocks by itself: waiting is poll's, up to the caller's deadline. */
+/* connection.c: see connection_priv.h. The socket never blocks by itself: waiting is poll's, up to the caller's
+ * deadline. */
 #include "client/connection_priv.h"
 
 #include <errno.h>
@@ -53,13 +54,14 @@ static int wait_for(int fd, short events, uint64_t deadline_ns)
 static int connect_error(const char *path, int number, struct error *err)
 {
     if (number == ENOENT || number == ECONNREFUSED || number == ENOTDIR)
-        return error_set(err, LARDER_EGONE, "no daemon answers at %s (%s): start larderd, or set LARDER_SOCKET to the socket "
-                         "of one that runs", path, strerror(number));
+        return error_set(err, LARDER_EGONE, "no daemon answers at %s (%s): start larderd, or set LARDER_SOCKET to the "
+                         "socket of one that runs", path, strerror(number));
     if (number == EACCES || number == EPERM)
-        return error_set(err, LARDER_EPERM, "this user may not connect to the daemon's socket %s: ask its owner, or start a "
-                         "daemon of your own", path);
+        return error_set(err, LARDER_EPERM, "this user may not connect to the daemon's socket %s: ask its owner, or "
+                         "start a daemon of your own", path);
     if (number == EAGAIN)
-        return error_set(err, LARDER_ETIMEOUT, "the daemon at %s does not accept connections: it is busy or stopped", path);
+        return error_set(err, LARDER_ETIMEOUT, "the daemon at %s does not accept connections: it is busy or stopped",
+                         path);
     return error_set(err, LARDER_EIO, "connecting to %s failed: %s", path, strerror(number));
 }
 
@@ -113,11 +115,12 @@ void connection_close(struct connection *connection)
 
 static int gone(const struct connection *connection, struct error *err)
 {
-    return error_set(err, LARDER_EGONE, "the daemon at %s has gone away or closed this connection: its log says why; start it "
-                     "again if need be, and open a new loader", connection->path);
+    return error_set(err, LARDER_EGONE, "the daemon at %s has gone away or closed this connection: its log says why; "
+                     "start it again if need be, and open a new loader", connection->path);
 }
 
-int connection_send(struct connection *connection, const struct wire_message *msg, uint64_t deadline_ns, struct error *err)
+int connection_send(struct connection *connection, const struct wire_message *msg, uint64_t deadline_ns,
+                    struct error *err)
 {
     size_t len = 0;
     int rc = wire_encode(msg, connection->out, WIRE_REQUEST_MAX, &len);
@@ -131,7 +134,8 @@ int connection_send(struct connection *connection, const struct wire_message *ms
         if (errno == EAGAIN || errno == ENOBUFS) {
             rc = wait_for(connection->fd, POLLOUT, deadline_ns);
             if (rc == LARDER_ETIMEOUT)
-                return error_set(err, rc, "the daemon at %s does not take requests: it is busy or stopped", connection->path);
+                return error_set(err, rc, "the daemon at %s does not take requests: it is busy or stopped",
+                                 connection->path);
         } else if (errno != EINTR) {
             rc = LARDER_EIO;
         }
@@ -197,7 +201,8 @@ int connection_receive(struct connection *connection, struct wire_message *out, 
         struct cmsghdr align;
     } control;
     struct iovec part = {.iov_base = connection->in, .iov_len = WIRE_REPLY_MAX};
-    struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+    struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control,
+                            .msg_controllen = sizeof control};
     size_t len = 0;
     int rc = receive_raw(connection, &header, deadline_ns, &len, err);
     if (rc)

@@ -30,8 +30,10 @@ int connection_open(struct connection *connection, const char *path, uint64_t de
 /* connection_close accepts a closed one. */
 void connection_close(struct connection *connection);
 
-/* connection_send sends one message. LARDER_ETIMEOUT when the daemon does not take it in time (nothing was sent then). */
-int connection_send(struct connection *connection, const struct wire_message *msg, uint64_t deadline_ns, struct error *err);
+/* connection_send sends one message. LARDER_ETIMEOUT when the daemon does not take it in time (nothing was sent
+ * then). */
+int connection_send(struct connection *connection, const struct wire_message *msg, uint64_t deadline_ns,
+                    struct error *err);
 
 /* connection_receive waits for one message. A descriptor that comes with it goes to *passed_fd (-1 when none came; the
  * caller closes it); where passed_fd is NULL none may come: LARDER_EFORMAT. LARDER_EGONE when the daemon is gone. */

@@ -1,7 +1,8 @@
-/* fork.c: a child must not keep its parent's connection open: the connection is the lease, and the daemon would hold the
- * parent's batches for as long as any child lives. So every connection is on a list, and its descriptor is closed in the
- * child at fork. The mutex guards the list and is held across the fork, so that the child sees it whole; sockets are made
- * and closed under it, so that no fork in another thread comes between the descriptor and its place on the list. */
+/* fork.c: a child must not keep its parent's connection open: the connection is the lease, and the daemon would hold
+ * the parent's batches for as long as any child lives. So every connection is on a list, and its descriptor is closed
+ * in the child at fork. The mutex guards the list and is held across the fork, so that the child sees it whole; sockets
+ * are made and closed under it, so that no fork in another thread comes between the descriptor and its place on the
+ * list. */
 #include <pthread.h>
 #include <sys/socket.h>
 #include <unistd.h>

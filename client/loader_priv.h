@@ -1,11 +1,11 @@
 /* loader_priv.h: a loader's state, for the files of this folder.
  *
- * Life: opening (open.c) → idle → streaming an epoch ⇄ ended (stream.c) → closed. `broken` is set by the first failure that
- * is for good: the connection is closed then, and every later call gives the same code and text.
+ * Life: opening (open.c) → idle → streaming an epoch ⇄ ended (stream.c) → closed. `broken` is set by the first failure
+ * that is for good: the connection is closed then, and every later call gives the same code and text.
  *
- * Credits: `outstanding` batches of the running epoch are asked for and not yet here, `stale` may still come from epochs
- * before, `held` are in the program's hands. outstanding ≤ prefetch and outstanding + held ≤ held_max; what the daemon
- * sends beyond that is refused, so that it cannot make the client grow. */
+ * Credits: `outstanding` batches of the running epoch are asked for and not yet here, `stale` may still come from
+ * epochs before, `held` are in the program's hands. outstanding ≤ prefetch and outstanding + held ≤ held_max; what the
+ * daemon sends beyond that is refused, so that it cannot make the client grow. */
 #ifndef LARDER_CLIENT_LOADER_PRIV_H
 #define LARDER_CLIENT_LOADER_PRIV_H
 
@@ -49,7 +49,8 @@ struct larder_loader {
     struct larder_batch *batches; /* the held ones */
 };
 
-/* loader_enter is how every call begins: 0 when the loader is usable; else the code, its text set where there is a loader. */
+/* loader_enter is how every call begins: 0 when the loader is usable; else the code, its text set where there is a
+ * loader. */
 int loader_enter(struct larder_loader *loader);
 
 /* loader_break makes the failure in loader->error final and closes the connection. Gives its code. */

@@ -1,5 +1,6 @@
-/* open.c: from options to a registered job: connect, HELLO, WELCOME with the arena, REGISTER, REGISTERED, the class names.
- * Class names are fetched here so that later on only batches and errors arrive, and nothing has to be kept aside. */
+/* open.c: from options to a registered job: connect, HELLO, WELCOME with the arena, REGISTER, REGISTERED, the class
+ * names. Class names are fetched here so that later on only batches and errors arrive, and nothing has to be kept
+ * aside. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,8 +14,9 @@
 #define CLASS_TEXTS_MAX ((size_t)1 << 28)
 #define OPEN_TIMEOUT_MS 300000
 
-#define OPTIONS_BYTES_MIN (offsetof(struct larder_options, private_augment) + sizeof(uint32_t)) /* of the first release */
-_Static_assert(sizeof(struct larder_options) == OPTIONS_BYTES_MIN, "padding at the end would hide a later field from size_bytes");
+/* The size of the first release's struct. */
+#define OPTIONS_BYTES_MIN (offsetof(struct larder_options, private_augment) + sizeof(uint32_t))
+_Static_assert(sizeof(struct larder_options) == OPTIONS_BYTES_MIN, "padding would hide a later field from size_bytes");
 
 static _Thread_local struct error open_error;
 
@@ -33,7 +35,8 @@ void larder_options_init_sized(struct larder_options *options, size_t size_bytes
     options->size_bytes = size_bytes;
 }
 
-/* read_options takes over what the program's version of the struct holds; a newer program's extra options must be unset. */
+/* read_options takes over what the program's version of the struct holds; a newer program's extra options must be
+ * unset. */
 static int read_options(const struct larder_options *given, struct larder_options *out, struct error *err)
 {
     if (!given)
@@ -43,8 +46,8 @@ static int read_options(const struct larder_options *given, struct larder_option
     const unsigned char *bytes = (const unsigned char *)given;
     for (size_t i = sizeof *out; i < given->size_bytes; i++) {
         if (bytes[i])
-            return error_set(err, LARDER_EVERSION, "the program sets options that this liblarder (%s) does not know: install "
-                             "the one it was built with", LARDER_VERSION);
+            return error_set(err, LARDER_EVERSION, "the program sets options that this liblarder (%s) does not know: "
+                             "install the one it was built with", LARDER_VERSION);
     }
     larder_options_init_sized(out, sizeof *out);
     memcpy(out, given, given->size_bytes < sizeof *out ? given->size_bytes : sizeof *out);
@@ -70,7 +73,8 @@ static int check_options(const struct larder_options *o, struct error *err)
 {
     int rc;
     if (!o->dataset || !*o->dataset)
-        return error_set(err, LARDER_EINVAL, "no dataset is named: set options.dataset to a folder or a configured name");
+        return error_set(err, LARDER_EINVAL, "no dataset is named: set options.dataset to a folder or a configured "
+                         "name");
     if ((rc = check_number("batch_size", o->batch_size, 1, WIRE_BATCH_MAX, err)) ||
         (rc = check_number("prefetch", o->prefetch, 1, WIRE_CREDITS_MAX, err)) ||
         (rc = check_number("world_size", o->world_size, 1, UINT32_MAX, err)) ||
@@ -94,7 +98,8 @@ static int dataset_path(const char *dataset, char *out, size_t size, struct erro
                          strerror(errno));
     int len = snprintf(out, size, "%s%s%s", here, *here ? "/" : "", dataset);
     if (len < 0 || (size_t)len >= size)
-        return error_set(err, LARDER_ELIMIT, "the dataset's path has more than %zu bytes with the current folder", size - 1);
+        return error_set(err, LARDER_ELIMIT, "the dataset's path has more than %zu bytes with the current folder",
+                         size - 1);
     return 0;
 }
 
@@ -103,7 +108,7 @@ static struct wire_text text_of(const char *value)
     return (struct wire_text){.data = value, .len_bytes = value ? (uint32_t)strlen(value) : 0};
 }
 
-/* ── the exchange ───────────────────────────────────────────────────────────────────────────────────────────────────── */
+/* ── the exchange ────────────────────────────────────────────────────────────────────────────────────────────────── */
 
 /* request sends msg and waits for the answer of type `wanted`, or the ERROR that refuses it. */
 static int request(struct larder_loader *loader, struct wire_message *msg, enum wire_type wanted, uint64_t deadline_ns,
@@ -140,8 +145,8 @@ static int say_hello(struct larder_loader *loader, uint64_t deadline_ns)
         return rc;
     rc = arena_map(loader, fd, answer.welcome.arena_bytes, &loader->error);
     if (rc == 0 && loader->batch_size > answer.welcome.batch_max)
-        rc = error_set(&loader->error, LARDER_ELIMIT, "batch_size is %u, and the daemon at %s allows %u", loader->batch_size,
-                       loader->connection.path, answer.welcome.batch_max);
+        rc = error_set(&loader->error, LARDER_ELIMIT, "batch_size is %u, and the daemon at %s allows %u",
+                       loader->batch_size, loader->connection.path, answer.welcome.batch_max);
     return rc;
 }
 
@@ -156,9 +161,10 @@ static int check_registered(const struct larder_loader *loader, const struct wir
                pixels == job->sample_bytes && pixels <= UINT32_MAX;
     }
     if (!fits || job->held_max == 0 || job->n_classes > CLASSES_MAX)
-        return error_set(err, LARDER_EFORMAT, "the daemon at %s described a job that cannot be: %u×%u×%u of type %u in %llu "
-                         "bytes, %u batches to hold, %u classes", loader->connection.path, job->height, job->width,
-                         job->channels, job->dtype, (unsigned long long)job->sample_bytes, job->held_max, job->n_classes);
+        return error_set(err, LARDER_EFORMAT, "the daemon at %s described a job that cannot be: %u×%u×%u of type %u in "
+                         "%llu bytes, %u batches to hold, %u classes", loader->connection.path, job->height, job->width,
+                         job->channels, job->dtype, (unsigned long long)job->sample_bytes, job->held_max,
+                         job->n_classes);
     return 0;
 }
 
@@ -193,8 +199,8 @@ static int take_classes(struct larder_loader *loader, const struct wire_classes 
 {
     size_t wanted = *used + page->names.len_bytes; /* two bytes of length each make room for the NUL */
     if (page->first != *have || page->count == 0 || page->total != loader->job.n_classes || wanted > CLASS_TEXTS_MAX)
-        return error_set(&loader->error, LARDER_EFORMAT, "the daemon at %s sent class names that do not continue after %u of %u",
-                         loader->connection.path, *have, loader->job.n_classes);
+        return error_set(&loader->error, LARDER_EFORMAT, "the daemon at %s sent class names that do not continue after "
+                         "%u of %u", loader->connection.path, *have, loader->job.n_classes);
     char *texts = realloc(loader->class_texts, wanted);
     if (!texts)
         return error_set(&loader->error, LARDER_ENOMEM, "no memory for %u class names", page->total);

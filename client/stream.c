@@ -1,5 +1,5 @@
-/* stream.c: epochs and batches. The only messages that arrive are BATCH and ERROR, and they are read when the program asks
- * for a batch: what waits in between waits in the socket, so that larder_fd tells the truth. */
+/* stream.c: epochs and batches. The only messages that arrive are BATCH and ERROR, and they are read when the program
+ * asks for a batch: what waits in between waits in the socket, so that larder_fd tells the truth. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -52,8 +52,8 @@ int larder_start_epoch(struct larder_loader *loader, uint32_t epoch)
     if (rc)
         return rc;
     if (loader->started && epoch <= loader->epoch)
-        return error_set(&loader->error, LARDER_EINVAL, "epoch %u cannot be started after epoch %u: epochs only go forward",
-                         epoch, loader->epoch);
+        return error_set(&loader->error, LARDER_EINVAL, "epoch %u cannot be started after epoch %u: epochs only go "
+                         "forward", epoch, loader->epoch);
     if (loader->epochs && epoch >= loader->epochs)
         return error_set(&loader->error, LARDER_EEND, "the job's %u epochs are over", loader->epochs);
     loader->stale += loader->outstanding;
@@ -64,13 +64,13 @@ int larder_start_epoch(struct larder_loader *loader, uint32_t epoch)
     return ask_ahead(loader);
 }
 
-/* ── one batch ──────────────────────────────────────────────────────────────────────────────────────────────────────── */
+/* ── one batch ───────────────────────────────────────────────────────────────────────────────────────────────────── */
 
 static int make_batch(struct larder_loader *loader, const struct wire_batch *msg, struct larder_batch **out)
 {
     if (msg->count > loader->batch_size)
-        return error_set(&loader->error, LARDER_EFORMAT, "the daemon at %s sent a batch of %u samples where %u were asked for",
-                         loader->connection.path, msg->count, loader->batch_size);
+        return error_set(&loader->error, LARDER_EFORMAT, "the daemon at %s sent a batch of %u samples where %u were "
+                         "asked for", loader->connection.path, msg->count, loader->batch_size);
     struct larder_batch *batch = malloc(sizeof *batch + msg->count * sizeof *batch->entries);
     if (!batch)
         return error_set(&loader->error, LARDER_ENOMEM, "no memory for a batch of %u samples", msg->count);
@@ -112,8 +112,8 @@ static void let_go(struct larder_batch *batch)
     free(batch);
 }
 
-/* take_batch looks at what arrived: a late batch of an earlier epoch, or an empty one, goes straight back and *out stays
- * NULL. The daemon answers in order, so nothing of an earlier epoch comes after the first batch of this one. */
+/* take_batch looks at what arrived: a late batch of an earlier epoch, or an empty one, goes straight back and *out
+ * stays NULL. The daemon answers in order, so nothing of an earlier epoch comes after the first batch of this one. */
 static int take_batch(struct larder_loader *loader, const struct wire_batch *msg, struct larder_batch **out)
 {
     bool late = msg->epoch < loader->epoch;
@@ -186,7 +186,7 @@ int larder_next(struct larder_loader *loader, int64_t timeout_ms, struct larder_
     return 0;
 }
 
-/* ── what the program does with a batch ─────────────────────────────────────────────────────────────────────────────── */
+/* ── what the program does with a batch ──────────────────────────────────────────────────────────────────────────── */
 
 static bool valid(const struct larder_batch *batch)
 {
@@ -238,7 +238,8 @@ int larder_batch_copy(const struct larder_batch *batch, void *dst, size_t cap_by
     if (rc)
         return rc;
     if (batch->bytes > cap_bytes)
-        return error_set(&loader->error, LARDER_ELIMIT, "a batch of %zu bytes does not fit in %zu", batch->bytes, cap_bytes);
+        return error_set(&loader->error, LARDER_ELIMIT, "a batch of %zu bytes does not fit in %zu", batch->bytes,
+                         cap_bytes);
     uint8_t *at = dst;
     for (uint32_t i = 0; i < batch->count; i++) {
         memcpy(at, loader->arena + batch->entries[i].offset, batch->entries[i].len_bytes);

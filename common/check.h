@@ -1,6 +1,6 @@
-/* check.h: CHECK states what must hold in the daemon's own code. It is never compiled out: a daemon whose state is wrong
- * stops at once rather than deliver wrong bytes. Not for the environment (use struct error), not for a peer's bytes
- * (validate), and not in the client library, which never aborts its host. */
+/* check.h: CHECK states what must hold in the daemon's own code. It is never compiled out: a daemon whose state is
+ * wrong stops at once rather than deliver wrong bytes. Not for the environment (use struct error), not for a peer's
+ * bytes (validate), and not in the client library, which never aborts its host. */
 #ifndef LARDER_COMMON_CHECK_H
 #define LARDER_COMMON_CHECK_H
 
@@ -13,8 +13,8 @@ _Noreturn void check_failed(const char *file, int line, const char *expr);
 /* Heap structs begin with a magic that entry points check. */
 #define CHECK_MAGIC(ptr, value) CHECK((ptr) != NULL && (ptr)->magic == (value))
 
-/* xmalloc and friends: for the daemon's small bounded bookkeeping, where a failure leaves nothing to go on with: they log
- * the size and stop the process. Large or input-sized memory uses malloc and reports LARDER_ENOMEM. */
+/* xmalloc and friends: for the daemon's small bounded bookkeeping, where a failure leaves nothing to go on with: they
+ * log the size and stop the process. Large or input-sized memory uses malloc and reports LARDER_ENOMEM. */
 void *xmalloc(size_t size);
 void *xcalloc(size_t count, size_t size);
 void *xrealloc(void *ptr, size_t count, size_t size);

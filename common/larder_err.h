@@ -1,7 +1,8 @@
 /* larder_err.h: the error codes of Larder, shared by the daemon, the C library and the wire.
  *
  * Functions return 0 or one of these; a text that names the thing concerned and says what to do comes with it
- * (struct error inside, larder_last_error() in the C library). The numbers are part of the wire format: never renumber. */
+ * (struct error inside, larder_last_error() in the C library). The numbers are part of the wire format: never
+ * renumber. */
 #ifndef LARDER_ERR_H
 #define LARDER_ERR_H
 

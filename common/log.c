@@ -40,7 +40,8 @@ void log_line(enum log_level level, const char *fmt, ...)
     clock_gettime(CLOCK_REALTIME, &now);
     gmtime_r(&now.tv_sec, &parts);
     size_t len = strftime(line, sizeof line, "time=%Y-%m-%dT%H:%M:%S", &parts);
-    len += (size_t)snprintf(line + len, sizeof line - len, ".%03ldZ level=%s ", now.tv_nsec / 1000000, level_names[level]);
+    len += (size_t)snprintf(line + len, sizeof line - len, ".%03ldZ level=%s ", now.tv_nsec / 1000000,
+                            level_names[level]);
     va_list args;
     va_start(args, fmt);
     int wanted = vsnprintf(line + len, sizeof line - len - 1, fmt, args);

@@ -132,7 +132,8 @@ static size_t utf8_length(const unsigned char *text)
     return bad ? 0 : len;
 }
 
-/* A job's name is a client's bytes: whatever they are, the page must stay readable for Prometheus, which wants UTF-8. */
+/* A job's name is a client's bytes: whatever they are, the page must stay readable for Prometheus, which wants
+ * UTF-8. */
 static void write_label(FILE *out, const char *text)
 {
     const unsigned char *at = (const unsigned char *)text;

@@ -1,5 +1,6 @@
-/* queue.c: a ring under one mutex. Waits use the monotonic clock. The eventfd is written when the ring goes from empty to
- * not empty and drained when it goes back, both under the mutex: it never blocks (EFD_NONBLOCK) and must not lag behind. */
+/* queue.c: a ring under one mutex. Waits use the monotonic clock. The eventfd is written when the ring goes from empty
+ * to not empty and drained when it goes back, both under the mutex: it never blocks (EFD_NONBLOCK) and must not lag
+ * behind. */
 #include "common/queue.h"
 
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* queue.h: a bounded FIFO of fixed-size elements between threads.
  *
  * One mutex, two conditions; elements are copied in and out. Optionally an eventfd becomes readable while the queue is
- * not empty or closed, for a consumer that sits in epoll. Bounded: push waits while full, try_push says LARDER_ELIMIT. After
- * queue_close pushes give LARDER_EGONE, and pops drain what is left before they do. */
+ * not empty or closed, for a consumer that sits in epoll. Bounded: push waits while full, try_push says LARDER_ELIMIT.
+ * After queue_close pushes give LARDER_EGONE, and pops drain what is left before they do. */
 #ifndef LARDER_COMMON_QUEUE_H
 #define LARDER_COMMON_QUEUE_H
 

@@ -1,4 +1,5 @@
-/* socket_path.h: where the daemon listens when nobody says otherwise. Daemon, C library and command line tool agree by it. */
+/* socket_path.h: where the daemon listens when nobody says otherwise. Daemon, C library and command line tool agree by
+ * it. */
 #ifndef LARDER_COMMON_SOCKET_PATH_H
 #define LARDER_COMMON_SOCKET_PATH_H
 

@@ -80,7 +80,7 @@ static void text(struct codec *codec, struct wire_text *value)
     value->data = (const char *)bytes(codec, value->data, value->len_bytes);
 }
 
-/* ── layouts ────────────────────────────────────────────────────────────────────────────────────────────────────────── */
+/* ── layouts ─────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
 static void each_hello(struct codec *codec, struct wire_hello *m)
 {
@@ -180,7 +180,7 @@ static void each_field(struct codec *codec, struct wire_message *msg)
     }
 }
 
-/* ── ranges, the same for what is sent and what arrives ─────────────────────────────────────────────────────────────── */
+/* ── ranges, the same for what is sent and what arrives ──────────────────────────────────────────────────────────── */
 
 static int check_number(struct error *err, const char *field, uint64_t value, uint64_t min, uint64_t max)
 {
@@ -283,7 +283,7 @@ static size_t message_max(enum wire_type type)
     return request ? WIRE_REQUEST_MAX : WIRE_REPLY_MAX;
 }
 
-/* ── messages ───────────────────────────────────────────────────────────────────────────────────────────────────────── */
+/* ── messages ────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
 static uint32_t each_header(struct codec *codec, uint32_t magic, uint16_t *version, struct wire_message *msg)
 {
@@ -331,13 +331,14 @@ int wire_decode(const void *buf, size_t len_bytes, struct wire_message *out, str
     uint16_t version = 0;
     uint32_t length = each_header(&codec, 0, &version, &msg);
     if (version != WIRE_VERSION)
-        return error_set(err, LARDER_EVERSION, "the peer speaks protocol version %u, this side version %d: install the same "
-                         "release of Larder on both sides", version, WIRE_VERSION);
+        return error_set(err, LARDER_EVERSION, "the peer speaks protocol version %u, this side version %d: install the "
+                         "same release of Larder on both sides", version, WIRE_VERSION);
     if (msg.type < WIRE_HELLO || msg.type > WIRE_BYE)
         return error_set(err, LARDER_EFORMAT, "a message of unknown type %d", (int)msg.type);
     const char *name = type_names[msg.type];
     if (length != len_bytes || len_bytes > message_max(msg.type))
-        return error_set(err, LARDER_EFORMAT, "%s: %zu bytes arrived where the header says %u", name, len_bytes, length);
+        return error_set(err, LARDER_EFORMAT, "%s: %zu bytes arrived where the header says %u", name, len_bytes,
+                         length);
     each_field(&codec, &msg);
     if (codec.failed || codec.pos != len_bytes)
         return error_set(err, LARDER_EFORMAT, "%s: %zu bytes do not fit its fields", name, len_bytes);
@@ -348,7 +349,7 @@ int wire_decode(const void *buf, size_t len_bytes, struct wire_message *out, str
     return 0;
 }
 
-/* ── parts of messages ──────────────────────────────────────────────────────────────────────────────────────────────── */
+/* ── parts of messages ───────────────────────────────────────────────────────────────────────────────────────────── */
 
 void wire_entry_put(uint8_t *entries, uint32_t index, const struct wire_entry *entry)
 {

@@ -16,8 +16,8 @@
  *   RELEASE (batch) ───────────────────────▶                        slots back, batch acknowledged
  *   BYE ──────────────────────────────────▶ (or just close)
  *
- * NEXT for a later epoch than the running one ends the running one: what was still to come of it is dropped, and batches
- * of it that were under way must still be released. A batch with flag LAST ends its epoch; it may be empty. */
+ * NEXT for a later epoch than the running one ends the running one: what was still to come of it is dropped, and
+ * batches of it that were under way must still be released. A batch with flag LAST ends its epoch; it may be empty. */
 #ifndef LARDER_COMMON_WIRE_H
 #define LARDER_COMMON_WIRE_H
 
@@ -179,7 +179,8 @@ void wire_entry_put(uint8_t *entries, uint32_t index, const struct wire_entry *e
 struct wire_entry wire_entry_get(const uint8_t *entries, uint32_t index);
 
 /* wire_class_next gives the name at *cursor (bytes into names; start with 0) and advances; LARDER_EEND after the last,
- * LARDER_EFORMAT when the bytes do not hold a whole name. wire_class_put appends one: LARDER_ELIMIT when it does not fit. */
+ * LARDER_EFORMAT when the bytes do not hold a whole name. wire_class_put appends one: LARDER_ELIMIT when it does not
+ * fit. */
 int wire_class_next(const struct wire_text *names, uint32_t *cursor, struct wire_text *out);
 int wire_class_put(char *names, uint32_t cap, uint32_t *used, const char *name, size_t len_bytes);
 

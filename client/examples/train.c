@@ -1,5 +1,5 @@
-/* train.c: how a training program in C uses Larder. It reads every batch into one buffer, as if to hand it to a GPU, and
- * prints images a second. */
+/* train.c: how a training program in C uses Larder. It reads every batch into one buffer, as if to hand it to a GPU,
+ * and prints images a second. */
 #include <larder/larder.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,8 +9,8 @@
 static const char usage[] =
     "usage: train DATASET [--socket PATH] [--batch-size N] [--size N] [--epochs N]\n"
     "\n"
-    "Reads DATASET (a folder with a folder of images per class, or a name from the daemon's configuration) through the\n"
-    "Larder daemon, randomly cropped and flipped, and prints images a second.\n"
+    "Reads DATASET (a folder with a folder of images per class, or a name from the daemon's configuration) through\n"
+    "the Larder daemon, randomly cropped and flipped, and prints images a second.\n"
     "\n"
     "  --socket PATH    the daemon's socket (default: $LARDER_SOCKET, then the usual places)\n"
     "  --batch-size N   samples in a batch (default 64)\n"
@@ -84,7 +84,8 @@ static int train(struct larder_loader *loader, const struct arguments *arguments
         fprintf(stderr, "train: no memory for a batch of %zu bytes\n", images_bytes);
         return 1;
     }
-    printf("job %s: %u samples, %u classes, %u batches an epoch\n", info.job, info.n_samples, info.n_classes, info.n_batches);
+    printf("job %s: %u samples, %u classes, %u batches an epoch\n", info.job, info.n_samples, info.n_classes,
+           info.n_batches);
     for (unsigned epoch = 0; epoch < arguments->epochs && rc == 0; epoch++)
         rc = train_epoch(loader, epoch, images, images_bytes);
     if (rc)

@@ -1,5 +1,6 @@
-/* larder.h: the C library of Larder. A training program opens a loader for its dataset and pipeline; the daemon (larderd)
- * prepares the samples, shared with other programs that want them, and the library hands them out batch by batch.
+/* larder.h: the C library of Larder. A training program opens a loader for its dataset and pipeline; the daemon
+ * (larderd) prepares the samples, shared with other programs that want them, and the library hands them out batch by
+ * batch.
  *
  *     struct larder_options options;
  *     struct larder_loader *loader;
@@ -29,8 +30,8 @@
  * Threads: a loader and its batches belong to one thread at a time. Different loaders are independent.
  *
  * Fork: a child cannot use the loaders its parent opened: every call says LARDER_EPERM, and the child's copy of the
- * connection is closed at fork, so that the parent's batches go back when the parent ends. larder_close frees the child's
- * copy. A program started by exec inherits nothing. */
+ * connection is closed at fork, so that the parent's batches go back when the parent ends. larder_close frees the
+ * child's copy. A program started by exec inherits nothing. */
 #ifndef LARDER_LARDER_H
 #define LARDER_LARDER_H
 
@@ -119,17 +120,18 @@ static inline void larder_options_init(struct larder_options *options)
     larder_options_init_sized(options, sizeof *options);
 }
 
-/* larder_open connects to the daemon and registers the job. Blocks up to open_timeout_ms. The caller owns *out. On failure
- * larder_last_error(NULL) has the text, the daemon's own where it refused. LARDER_EGONE: no daemon answers;
+/* larder_open connects to the daemon and registers the job. Blocks up to open_timeout_ms. The caller owns *out. On
+ * failure larder_last_error(NULL) has the text, the daemon's own where it refused. LARDER_EGONE: no daemon answers;
  * LARDER_ENOENT: no such dataset; LARDER_EQUOTA: the batch does not fit what the daemon can give; LARDER_EINVAL,
  * LARDER_ELIMIT: an option is wrong; LARDER_EPERM, LARDER_EBUSY, LARDER_EVERSION, LARDER_ETIMEOUT. */
 LARDER_API int larder_open(const struct larder_options *options, struct larder_loader **out);
 
-/* larder_close ends the job's part of this rank and frees loader and all its batches; sets *loader to NULL. Accepts NULL. */
+/* larder_close ends the job's part of this rank and frees loader and all its batches; sets *loader to NULL. Accepts
+ * NULL. */
 LARDER_API void larder_close(struct larder_loader **loader);
 
-/* larder_last_error gives the text of the last failed call on this loader; with NULL, of the last failed larder_open in this
- * thread. Never NULL; valid until the next call on the loader (in the thread). */
+/* larder_last_error gives the text of the last failed call on this loader; with NULL, of the last failed larder_open in
+ * this thread. Never NULL; valid until the next call on the loader (in the thread). */
 LARDER_API const char *larder_last_error(const struct larder_loader *loader);
 
 /* larder_info_sized is what larder_info_get calls; programs call that. */
@@ -144,18 +146,18 @@ static inline int larder_info_get(const struct larder_loader *loader, struct lar
 /* larder_class_name gives a class's name by its label; NULL when there is none. Valid until larder_close. */
 LARDER_API const char *larder_class_name(const struct larder_loader *loader, int32_t label);
 
-/* larder_start_epoch begins an epoch (from 0, only forward) and asks for its first batches. What was still to come of the
- * epoch before is dropped; batches of it in the program's hands stay valid until released. Does not wait for samples.
- * LARDER_EEND when options.epochs are over. */
+/* larder_start_epoch begins an epoch (from 0, only forward) and asks for its first batches. What was still to come of
+ * the epoch before is dropped; batches of it in the program's hands stay valid until released. Does not wait for
+ * samples. LARDER_EEND when options.epochs are over. */
 LARDER_API int larder_start_epoch(struct larder_loader *loader, uint32_t epoch);
 
-/* larder_next waits up to timeout_ms (negative: for ever; 0: not at all) for the epoch's next batch. LARDER_EEND: the epoch is
- * over. LARDER_ETIMEOUT: none yet; ask again. LARDER_EQUOTA: held_max batches are held, release one first. Any other
- * failure is for good: close the loader. */
+/* larder_next waits up to timeout_ms (negative: for ever; 0: not at all) for the epoch's next batch. LARDER_EEND: the
+ * epoch is over. LARDER_ETIMEOUT: none yet; ask again. LARDER_EQUOTA: held_max batches are held, release one first. Any
+ * other failure is for good: close the loader. */
 LARDER_API int larder_next(struct larder_loader *loader, int64_t timeout_ms, struct larder_batch **out);
 
-/* larder_fd gives a descriptor that poll finds readable when larder_next has something to read; then call larder_next with
- * timeout 0 until it says LARDER_ETIMEOUT. The loader keeps owning it; -1 after a failure that is for good. */
+/* larder_fd gives a descriptor that poll finds readable when larder_next has something to read; then call larder_next
+ * with timeout 0 until it says LARDER_ETIMEOUT. The loader keeps owning it; -1 after a failure that is for good. */
 LARDER_API int larder_fd(const struct larder_loader *loader);
 
 LARDER_API uint32_t larder_batch_count(const struct larder_batch *batch); /* samples in it; ≥ 1 */
@@ -166,13 +168,13 @@ LARDER_API size_t larder_batch_bytes(const struct larder_batch *batch);   /* wha
 /* larder_batch_sample gives sample `position` (< larder_batch_count) without copying it. */
 LARDER_API int larder_batch_sample(const struct larder_batch *batch, uint32_t position, struct larder_sample *out);
 
-/* larder_batch_copy writes all samples one behind the other to dst. LARDER_ELIMIT when cap_bytes does not suffice. Another
- * failure, LARDER_EGONE mostly, says that the connection was lost: what is in dst must not be used then. */
+/* larder_batch_copy writes all samples one behind the other to dst. LARDER_ELIMIT when cap_bytes does not suffice.
+ * Another failure, LARDER_EGONE mostly, says that the connection was lost: what is in dst must not be used then. */
 LARDER_API int larder_batch_copy(const struct larder_batch *batch, void *dst, size_t cap_bytes);
 
-/* larder_batch_release gives the batch back to the daemon and frees it; sets *batch to NULL whatever it returns. Accepts
- * NULL. Whoever read samples in place looks at the result: a failure, LARDER_EGONE mostly, says that the connection was lost
- * meanwhile, and the daemon may have put other samples there. */
+/* larder_batch_release gives the batch back to the daemon and frees it; sets *batch to NULL whatever it returns.
+ * Accepts NULL. Whoever read samples in place looks at the result: a failure, LARDER_EGONE mostly, says that the
+ * connection was lost meanwhile, and the daemon may have put other samples there. */
 LARDER_API int larder_batch_release(struct larder_batch **batch);
 
 #ifdef __cplusplus

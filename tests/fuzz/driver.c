@@ -119,7 +119,8 @@ static int feed_file(const char *path)
 
 static int run_all(struct plan *plan, const char *program)
 {
-    _Atomic uint64_t *position = mmap(NULL, sizeof *position, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    int shared = MAP_SHARED | MAP_ANONYMOUS;
+    _Atomic uint64_t *position = mmap(NULL, sizeof *position, PROT_READ | PROT_WRITE, shared, -1, 0);
     CHECK(position != MAP_FAILED);
     uint64_t first = plan->has_only ? plan->only : 0;
     uint64_t end = plan->has_only ? plan->only + 1 : plan->n_seeds + plan->runs;
@@ -144,7 +145,8 @@ static int run_all(struct plan *plan, const char *program)
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
         return 0;
     uint64_t at = atomic_load(position);
-    fprintf(stderr, "failed (%s %d) at input %" PRIu64 "; repeat with: %s --seed %" PRIu64 " --max-len %zu --only %" PRIu64 "\n",
+    fprintf(stderr, "failed (%s %d) at input %" PRIu64 "; repeat with: %s --seed %" PRIu64 " --max-len %zu --only "
+            "%" PRIu64 "\n",
             WIFSIGNALED(status) ? "signal" : "exit", WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status), at,
             program, plan->seed, plan->max_len, at);
     return 1;

@@ -11,7 +11,8 @@
  * is a CHECK. Returns 0. data is exactly size bytes on the heap, so that a sanitizer sees every step beyond. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* fuzz_seed writes valid input number `index` into buf (cap bytes) and gives its length; 0 when there is no such one. */
+/* fuzz_seed writes valid input number `index` into buf (cap bytes) and gives its length; 0 when there is no such
+ * one. */
 size_t fuzz_seed(size_t index, uint8_t *buf, size_t cap);
 
 /* fuzz_mutate changes data (len of cap bytes) in one to eight small ways and gives the new length. `other` is a second

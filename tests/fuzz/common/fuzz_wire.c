@@ -1,5 +1,5 @@
-/* fuzz_wire.c: proves that no datagram makes wire_decode read outside it or accept a field out of its bounds, and that a
- * decoded message encodes to a datagram that decodes to the same message. */
+/* fuzz_wire.c: proves that no datagram makes wire_decode read outside it or accept a field out of its bounds, and that
+ * a decoded message encodes to a datagram that decodes to the same message. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,16 +23,19 @@ size_t fuzz_seed(size_t index, uint8_t *buf, size_t cap)
         {.type = WIRE_HELLO, .seq = 1, .hello = {.pid = 77, .client = text("c/0.1")}},
         {.type = WIRE_WELCOME, .seq = 1, .welcome = {.arena_bytes = 1 << 30, .daemon_pid = 5, .batch_max = 8192}},
         {.type = WIRE_REGISTER, .seq = 2,
-         .reg = {.batch_size = 64, .prefetch = 2, .world_size = 2, .rank = 1, .flags = 5, .seed = 9, .name = text("job"),
-                 .dataset = text("/data/set"), .pipeline = text("[{\"op\":\"resize\"}]"), .subset = text("{}")}},
+         .reg = {.batch_size = 64, .prefetch = 2, .world_size = 2, .rank = 1, .flags = 5, .seed = 9,
+                 .name = text("job"), .dataset = text("/data/set"), .pipeline = text("[\"hflip\"]"),
+                 .subset = text("{}")}},
         {.type = WIRE_REGISTERED, .seq = 2,
          .registered = {.job = 1, .n_samples = 500, .n_batches = 8, .n_classes = 10, .height = 224, .width = 224,
-                        .channels = 3, .held_max = 4, .sample_bytes = 150528, .fingerprint = {1, 2}, .name = text("job")}},
+                        .channels = 3, .held_max = 4, .sample_bytes = 150528, .fingerprint = {1, 2},
+                        .name = text("job")}},
         {.type = WIRE_CLASSES_GET, .seq = 3, .classes_get = {.first = 0}},
         {.type = WIRE_CLASSES, .seq = 3,
          .classes = {.count = 3, .total = 3, .names = {.data = class_names, .len_bytes = sizeof class_names - 1}}},
         {.type = WIRE_NEXT, .next = {.epoch = 1, .credits = 2}},
-        {.type = WIRE_BATCH, .batch = {.batch = 42, .epoch = 1, .index = 3, .flags = 1, .count = 3, .entries = entries}},
+        {.type = WIRE_BATCH, .batch = {.batch = 42, .epoch = 1, .index = 3, .flags = 1, .count = 3,
+                                       .entries = entries}},
         {.type = WIRE_RELEASE, .release = {.batch = 42}},
         {.type = WIRE_ERROR, .seq = 2, .error = {.code = LARDER_ENOENT, .fatal = 1, .text = text("no such dataset")}},
         {.type = WIRE_BYE},

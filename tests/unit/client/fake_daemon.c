@@ -108,8 +108,9 @@ void fake_batch(struct fake_daemon *daemon, uint64_t number, uint32_t epoch, uin
     uint8_t entries[64 * WIRE_ENTRY_BYTES];
     for (uint32_t i = 0; i < count; i++) {
         uint32_t id = first_id + i;
-        wire_entry_put(entries, i, &(struct wire_entry){.offset = (uint64_t)id * ENTRY_STRIDE, .id = id, .index = id + 1000,
-                                                        .len_bytes = FAKE_SAMPLE_BYTES, .label = (int32_t)(id % 5)});
+        wire_entry_put(entries, i, &(struct wire_entry){.offset = (uint64_t)id * ENTRY_STRIDE, .id = id,
+                                                        .index = id + 1000, .len_bytes = FAKE_SAMPLE_BYTES,
+                                                        .label = (int32_t)(id % 5)});
     }
     struct wire_message msg = {.type = WIRE_BATCH};
     msg.batch = (struct wire_batch){.batch = number, .epoch = epoch, .index = index, .count = count, .entries = entries,
@@ -161,7 +162,7 @@ void fake_serve(struct fake_daemon *daemon, uint32_t n_batches)
     }
 }
 
-/* ── the conversation up to REGISTERED ──────────────────────────────────────────────────────────────────────────────── */
+/* ── the conversation up to REGISTERED ───────────────────────────────────────────────────────────────────────────── */
 
 static void keep(char *to, size_t cap, const struct wire_text *value)
 {

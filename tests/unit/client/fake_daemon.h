@@ -1,5 +1,6 @@
-/* fake_daemon.h: the daemon's side of the protocol for the client library's tests. It runs in a thread of its own: a default
- * conversation up to REGISTERED and the class names, then the test's script, which says what the daemon does, well or ill. */
+/* fake_daemon.h: the daemon's side of the protocol for the client library's tests. It runs in a thread of its own: a
+ * default conversation up to REGISTERED and the class names, then the test's script, which says what the daemon does,
+ * well or ill. */
 #ifndef LARDER_TESTS_FAKE_DAEMON_H
 #define LARDER_TESTS_FAKE_DAEMON_H
 

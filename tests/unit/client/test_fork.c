@@ -43,7 +43,8 @@ static int child_result(struct larder_batch *held)
         return 2;
     if (larder_start_epoch(loader, 1) != LARDER_EPERM)
         return 3;
-    if (larder_batch_copy(held, copy, sizeof copy) != LARDER_EPERM || larder_batch_sample(held, 0, &sample) != LARDER_EPERM)
+    if (larder_batch_copy(held, copy, sizeof copy) != LARDER_EPERM ||
+        larder_batch_sample(held, 0, &sample) != LARDER_EPERM)
         return 4;
     if (larder_batch_release(&held) != LARDER_EPERM || held)
         return 5;

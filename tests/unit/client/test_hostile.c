@@ -1,5 +1,5 @@
-/* test_hostile.c: daemons that lie, break the protocol or vanish. The library answers with a code and a text that names the
- * socket, reads nothing outside the arena, and stays failed. */
+/* test_hostile.c: daemons that lie, break the protocol or vanish. The library answers with a code and a text that names
+ * the socket, reads nothing outside the arena, and stays failed. */
 #include <dirent.h>
 #include <larder/larder.h>
 #include <setjmp.h>
@@ -42,7 +42,7 @@ static void assert_text(const char *text, const char *part)
         fail_msg("'%s' is not in '%s'", part, text);
 }
 
-/* ── while opening ──────────────────────────────────────────────────────────────────────────────────────────────────── */
+/* ── while opening ───────────────────────────────────────────────────────────────────────────────────────────────── */
 
 static void answer_hello(struct fake_daemon *daemon, int fd, unsigned n_fds, uint64_t arena_bytes)
 {
@@ -135,7 +135,8 @@ static void answer_register(struct fake_daemon *daemon, const struct wire_regist
 
 static void wrong_size(struct fake_daemon *daemon)
 {
-    answer_register(daemon, &(struct wire_registered){.height = 2, .width = 2, .channels = 3, .sample_bytes = 13, .held_max = 1});
+    answer_register(daemon, &(struct wire_registered){.height = 2, .width = 2, .channels = 3, .sample_bytes = 13,
+                                                      .held_max = 1});
 }
 
 static void size_overflows(struct fake_daemon *daemon)
@@ -169,8 +170,8 @@ static void classes_do_not_move(struct fake_daemon *daemon)
     }
 }
 
-/* Whatever a daemon does while a loader is opened, larder_open fails with the right code, names the socket, and leaves no
- * descriptor behind. */
+/* Whatever a daemon does while a loader is opened, larder_open fails with the right code, names the socket, and leaves
+ * no descriptor behind. */
 static void refuses_hostile_opening(void **state)
 {
     (void)state;
@@ -207,7 +208,7 @@ static void refuses_hostile_opening(void **state)
     }
 }
 
-/* ── while streaming ────────────────────────────────────────────────────────────────────────────────────────────────── */
+/* ── while streaming ─────────────────────────────────────────────────────────────────────────────────────────────── */
 
 static void send_entry(struct fake_daemon *daemon, const struct wire_entry *entry, uint32_t epoch)
 {
@@ -282,8 +283,8 @@ static void just_close(struct fake_daemon *daemon)
     (void)daemon;
 }
 
-/* Whatever a daemon sends instead of a proper batch, larder_next fails with the right code and goes on failing so; nothing
- * outside the arena is touched; the connection is closed, so that the daemon gets its memory back. */
+/* Whatever a daemon sends instead of a proper batch, larder_next fails with the right code and goes on failing so;
+ * nothing outside the arena is touched; the connection is closed, so that the daemon gets its memory back. */
 static void refuses_hostile_batches(void **state)
 {
     (void)state;
@@ -345,7 +346,8 @@ static void late_without_end(struct fake_daemon *daemon)
     fake_until_closed(daemon);
 }
 
-/* A daemon cannot make the client grow: batches beyond what was asked for are refused, also those of an earlier epoch. */
+/* A daemon cannot make the client grow: batches beyond what was asked for are refused, also those of an earlier
+ * epoch. */
 static void refuses_flood(void **state)
 {
     (void)state;
@@ -386,8 +388,8 @@ static void two_and_vanish(struct fake_daemon *daemon)
     fake_wait_released(daemon, 1);
 }
 
-/* After the daemon has gone, bytes of a held batch are no longer vouched for: copying and releasing say so, and so does the
- * next call, each with the socket's name. */
+/* After the daemon has gone, bytes of a held batch are no longer vouched for: copying and releasing say so, and so does
+ * the next call, each with the socket's name. */
 static void notices_vanished_daemon(void **state)
 {
     (void)state;
@@ -414,7 +416,7 @@ static void notices_vanished_daemon(void **state)
     larder_close(&loader);
 }
 
-/* ── anything ───────────────────────────────────────────────────────────────────────────────────────────────────────── */
+/* ── anything ────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
 static uint64_t seed;
 
@@ -444,8 +446,8 @@ static bool is_final(int rc)
     return rc == LARDER_EFORMAT || rc == LARDER_EVERSION || rc == LARDER_EGONE;
 }
 
-/* Random changes to batches never take the library outside the arena (reading there would crash), hang it, or give a code
- * that a hostile daemon does not deserve. */
+/* Random changes to batches never take the library outside the arena (reading there would crash), hang it, or give a
+ * code that a hostile daemon does not deserve. */
 static void survives_mutated_batches(void **state)
 {
     (void)state;

@@ -168,7 +168,8 @@ static void grows(void **state)
     assert_int_equal(larder_info_sized(NULL, &info, sizeof info), LARDER_EINVAL);
 }
 
-/* A path no socket can have, a socket nobody made, one nobody listens on, and one that lets nobody in: each by its path. */
+/* A path no socket can have, a socket nobody made, one nobody listens on, and one that lets nobody in: each by its
+ * path. */
 static void refuses_sockets(void **state)
 {
     (void)state;
@@ -219,8 +220,8 @@ static void say_nothing(struct fake_daemon *daemon)
     fake_until_closed(daemon);
 }
 
-/* A daemon that refuses gives its own text and code, even when it closes before it was asked; a silent one times out; one
- * that hangs up is named. */
+/* A daemon that refuses gives its own text and code, even when it closes before it was asked; a silent one times out;
+ * one that hangs up is named. */
 static void hands_errors_through(void **state)
 {
     (void)state;
@@ -245,7 +246,8 @@ static void hands_errors_through(void **state)
     }
 }
 
-/* Whether a daemon that refuses a peer closes before or after the client has sent its greeting, its text gets through. */
+/* Whether a daemon that refuses a peer closes before or after the client has sent its greeting, its text gets
+ * through. */
 static void hands_early_errors_through(void **state)
 {
     (void)state;

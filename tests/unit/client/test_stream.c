@@ -68,8 +68,8 @@ static void assert_batch(const struct larder_batch *batch, uint32_t epoch, uint3
     }
 }
 
-/* Several epochs give every batch once and in order, LARDER_EEND after each, and after the last epoch the job's end; every
- * batch is released; whatever prefetch and held_max are. */
+/* Several epochs give every batch once and in order, LARDER_EEND after each, and after the last epoch the job's end;
+ * every batch is released; whatever prefetch and held_max are. */
 static void streams_epochs(void **state)
 {
     (void)state;
@@ -94,8 +94,8 @@ static void streams_epochs(void **state)
     }
 }
 
-/* Leaving an epoch early and starting the next: what still arrives of the first is given back unseen, and a batch kept from
- * it stays readable. */
+/* Leaving an epoch early and starting the next: what still arrives of the first is given back unseen, and a batch kept
+ * from it stays readable. */
 static void breaks_early(void **state)
 {
     (void)state;
@@ -151,7 +151,8 @@ static bool readable_within(int timeout_ms)
     return poll(&readable, 1, timeout_ms) == 1;
 }
 
-/* The next batch is asked for while the program works on this one: when one is handed out, and when a release makes room. */
+/* The next batch is asked for while the program works on this one: when one is handed out, and when a release makes
+ * room. */
 static void asks_ahead(void **state)
 {
     (void)state;
@@ -288,9 +289,14 @@ static void refuses_misuse(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(streams_epochs), cmocka_unit_test(breaks_early),          cmocka_unit_test(limits_held),
-        cmocka_unit_test(skips_empty),    cmocka_unit_test(times_out),             cmocka_unit_test(goes_on_after_signals),
-        cmocka_unit_test(refuses_misuse), cmocka_unit_test(asks_ahead),
+        cmocka_unit_test(streams_epochs),
+        cmocka_unit_test(breaks_early),
+        cmocka_unit_test(limits_held),
+        cmocka_unit_test(skips_empty),
+        cmocka_unit_test(times_out),
+        cmocka_unit_test(goes_on_after_signals),
+        cmocka_unit_test(refuses_misuse),
+        cmocka_unit_test(asks_ahead),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,7 +15,7 @@
 #include "common/socket_path.h"
 #include "common/types.h"
 
-/* ── random ─────────────────────────────────────────────────────────────────────────────────────────────────────────── */
+/* ── random ──────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
 /* The generators are the published ones: outputs of the reference implementations of xoshiro256** and splitmix64. */
 static void random_is_the_published(void **state)
@@ -47,8 +47,8 @@ static void random_follows_keys(void **state)
     }
 }
 
-/* random_below is uniform: chi-square over small bounds (99.9 % quantile for 2, 6 and 99 degrees), never reaches its bound,
- * and has no modulo bias where it would be largest (a third of 2^64 would come twice as often). */
+/* random_below is uniform: chi-square over small bounds (99.9 % quantile for 2, 6 and 99 degrees), never reaches its
+ * bound, and has no modulo bias where it would be largest (a third of 2^64 would come twice as often). */
 static void random_below_is_uniform(void **state)
 {
     (void)state;
@@ -96,7 +96,7 @@ static void random_unit_is_uniform(void **state)
     assert_true(squares / DRAWS > 0.330 && squares / DRAWS < 0.337);
 }
 
-/* ── error ──────────────────────────────────────────────────────────────────────────────────────────────────────────── */
+/* ── error ───────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
 /* Codes have names; unknown ones have one too. */
 static void error_names(void **state)
@@ -109,8 +109,8 @@ static void error_names(void **state)
     assert_string_equal(larder_err_name(1), "E?");
 }
 
-/* An error carries its code and text; a prefix goes before it; both work without a place for it, and what is too long is
- * cut, not written beyond. */
+/* An error carries its code and text; a prefix goes before it; both work without a place for it, and what is too long
+ * is cut, not written beyond. */
 static void error_carries_text(void **state)
 {
     (void)state;
@@ -136,7 +136,7 @@ static void error_carries_text(void **state)
     assert_int_equal(held.guard, 'g');
 }
 
-/* ── log ────────────────────────────────────────────────────────────────────────────────────────────────────────────── */
+/* ── log ─────────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
 static FILE *captured;
 static int stderr_was;
@@ -160,7 +160,8 @@ static size_t capture_end(char *text, size_t cap)
     return len;
 }
 
-/* A line says when and how grave, ends once, and what came from outside cannot begin a second one; levels are obeyed. */
+/* A line says when and how grave, ends once, and what came from outside cannot begin a second one; levels are
+ * obeyed. */
 static void log_writes_lines(void **state)
 {
     (void)state;
@@ -215,7 +216,7 @@ static void log_limits(void **state)
     assert_int_equal(held_back, 7);
 }
 
-/* ── types, socket paths ────────────────────────────────────────────────────────────────────────────────────────────── */
+/* ── types, socket paths ─────────────────────────────────────────────────────────────────────────────────────────── */
 
 /* A job set holds what was added, at every word's edges, and walks it in order. */
 static void jobset_holds(void **state)
@@ -244,8 +245,8 @@ static void jobset_holds(void **state)
     assert_true(jobset_empty(&set));
 }
 
-/* The socket's path follows LARDER_SOCKET, then XDG_RUNTIME_DIR, then /run; one that no socket can have is refused with a
- * text, and so is a control socket's that the suffix makes too long. */
+/* The socket's path follows LARDER_SOCKET, then XDG_RUNTIME_DIR, then /run; one that no socket can have is refused with
+ * a text, and so is a control socket's that the suffix makes too long. */
 static void socket_path_follows_order(void **state)
 {
     (void)state;

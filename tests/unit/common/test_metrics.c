@@ -37,7 +37,8 @@ static void assert_rendered(const char *wanted)
     free(text);
 }
 
-/* Each metric is named as Prometheus wants it: our prefix, counters and only they end in _total, a help text, names once. */
+/* Each metric is named as Prometheus wants it: our prefix, counters and only they end in _total, a help text, names
+ * once. */
 static void has_sound_table(void **state)
 {
     (void)state;
@@ -64,13 +65,15 @@ static void groups_values(void **state)
     assert_rendered("# HELP larder_jobs Registered jobs.\n"
                     "# TYPE larder_jobs gauge\n"
                     "larder_jobs 2\n"
-                    "# HELP larder_job_wait_seconds_total Time a queue's client had asked for a batch and none was ready.\n"
+                    "# HELP larder_job_wait_seconds_total Time a queue's client had asked for a batch and none was "
+                    "ready.\n"
                     "# TYPE larder_job_wait_seconds_total counter\n"
                     "larder_job_wait_seconds_total{job=\"b\",rank=\"0\"} 0.25\n"
                     "larder_job_wait_seconds_total{job=\"a\",rank=\"1\"} 1.0000000000000001e+300\n");
 }
 
-/* A job's name may hold anything: quotes, backslashes and line breaks are escaped, and what is not UTF-8 is replaced. */
+/* A job's name may hold anything: quotes, backslashes and line breaks are escaped, and what is not UTF-8 is
+ * replaced. */
 static void escapes_labels(void **state)
 {
     (void)state;
@@ -94,7 +97,8 @@ static void escapes_labels(void **state)
     assert_rendered(wanted);
 }
 
-/* Whole numbers are written as such up to 2^53, others so that they read back the same, and those that are none by name. */
+/* Whole numbers are written as such up to 2^53, others so that they read back the same, and those that are none by
+ * name. */
 static void writes_numbers(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* test_queue.c: the queue between threads: nothing lost, nothing twice, each producer's order kept, and waits that end. */
+/* test_queue.c: the queue between threads: nothing lost, nothing twice, each producer's order kept, and waits that
+ * end. */
 #include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -112,8 +113,8 @@ static void run_threads(size_t capacity, bool use_eventfd)
     free(seen);
 }
 
-/* Several producers and consumers over a small, a middling and a large ring: every item arrives once, and each consumer sees
- * each producer's items in order; the close reaches all consumers. */
+/* Several producers and consumers over a small, a middling and a large ring: every item arrives once, and each consumer
+ * sees each producer's items in order; the close reaches all consumers. */
 static void carries_all(void **state)
 {
     (void)state;
@@ -136,7 +137,8 @@ static bool is_readable(int fd)
     return poll(&readable, 1, 0) == 1;
 }
 
-/* The eventfd is readable exactly while the queue holds something, and for good after the close; also when it is made late. */
+/* The eventfd is readable exactly while the queue holds something, and for good after the close; also when it is made
+ * late. */
 static void eventfd_tells_the_truth(void **state)
 {
     (void)state;
@@ -162,7 +164,8 @@ static void eventfd_tells_the_truth(void **state)
     queue_destroy(queue);
 }
 
-/* A full queue refuses try_push; a closed one refuses pushes, and pops give what is left, in order, before LARDER_EGONE. */
+/* A full queue refuses try_push; a closed one refuses pushes, and pops give what is left, in order, before
+ * LARDER_EGONE. */
 static void fills_and_closes(void **state)
 {
     (void)state;
@@ -251,8 +254,12 @@ static void close_wakes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(carries_all),      cmocka_unit_test(wakes_by_eventfd), cmocka_unit_test(eventfd_tells_the_truth),
-        cmocka_unit_test(fills_and_closes), cmocka_unit_test(times_out),        cmocka_unit_test(close_wakes),
+        cmocka_unit_test(carries_all),
+        cmocka_unit_test(wakes_by_eventfd),
+        cmocka_unit_test(eventfd_tells_the_truth),
+        cmocka_unit_test(fills_and_closes),
+        cmocka_unit_test(times_out),
+        cmocka_unit_test(close_wakes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,7 +37,8 @@ static void add_requests(void)
     add((struct wire_message){.type = WIRE_HELLO, .hello = {.pid = UINT32_MAX, .client = text_of(WIRE_CLIENT_MAX)}});
     add((struct wire_message){.type = WIRE_REGISTER, .reg = {.batch_size = 1, .prefetch = 1, .world_size = 1}});
     add((struct wire_message){.type = WIRE_REGISTER,
-                              .reg = {.batch_size = WIRE_BATCH_MAX, .prefetch = WIRE_CREDITS_MAX, .world_size = UINT32_MAX,
+                              .reg = {.batch_size = WIRE_BATCH_MAX, .prefetch = WIRE_CREDITS_MAX,
+                                      .world_size = UINT32_MAX,
                                       .rank = UINT32_MAX - 1, .epochs = UINT32_MAX, .shuffle = SHUFFLE_NONE,
                                       .bad_policy = BAD_ERROR, .flags = WIRE_REGISTER_FLAGS_ALL, .seed = UINT64_MAX,
                                       .name = text_of(WIRE_NAME_MAX), .dataset = text_of(WIRE_PATH_MAX),
@@ -56,12 +57,13 @@ static void add_replies(void)
 {
     add((struct wire_message){.type = WIRE_WELCOME, .welcome = {.batch_max = 1}});
     add((struct wire_message){.type = WIRE_WELCOME,
-                              .welcome = {.arena_bytes = UINT64_MAX, .daemon_pid = UINT32_MAX, .batch_max = WIRE_BATCH_MAX}});
+                              .welcome = {.arena_bytes = UINT64_MAX, .daemon_pid = UINT32_MAX,
+                                          .batch_max = WIRE_BATCH_MAX}});
     add((struct wire_message){.type = WIRE_REGISTERED});
     add((struct wire_message){.type = WIRE_REGISTERED,
-                              .registered = {.job = 1, .n_samples = 2, .n_batches = 3, .n_classes = 4, .height = 5, .width = 6,
-                                             .channels = 7, .dtype = PIXEL_FLOAT32, .layout = LAYOUT_CHW, .held_max = 8,
-                                             .sample_bytes = UINT64_MAX, .fingerprint = {UINT64_MAX, 1},
+                              .registered = {.job = 1, .n_samples = 2, .n_batches = 3, .n_classes = 4, .height = 5,
+                                             .width = 6, .channels = 7, .dtype = PIXEL_FLOAT32, .layout = LAYOUT_CHW,
+                                             .held_max = 8, .sample_bytes = UINT64_MAX, .fingerprint = {UINT64_MAX, 1},
                                              .name = text_of(WIRE_NAME_MAX)}});
     add((struct wire_message){.type = WIRE_CLASSES});
     add((struct wire_message){.type = WIRE_CLASSES, .classes = {.first = 5, .total = 5}});
@@ -83,9 +85,10 @@ static int set_up(void **state)
     (void)state;
     memset(long_text, 'x', sizeof long_text);
     for (uint32_t i = 0; i < WIRE_BATCH_MAX; i++)
-        wire_entry_put(entries, i, &(struct wire_entry){.offset = UINT64_MAX - i, .len_bytes = i, .id = ~i, .index = 3 * i,
-                                                        .label = -(int32_t)i});
-    while (wire_class_put(class_names, sizeof class_names - 64, &class_names_len, long_text, class_names_count % 300) == 0)
+        wire_entry_put(entries, i, &(struct wire_entry){.offset = UINT64_MAX - i, .len_bytes = i, .id = ~i,
+                                                        .index = 3 * i, .label = -(int32_t)i});
+    while (wire_class_put(class_names, sizeof class_names - 64, &class_names_len, long_text,
+                          class_names_count % 300) == 0)
         class_names_count++;
     add_requests();
     add_replies();
@@ -108,8 +111,8 @@ static bool same_fields(const struct wire_message *a, const struct wire_message 
     case WIRE_HELLO: return SAME(hello.pid) && same_text(&a->hello.client, &b->hello.client);
     case WIRE_WELCOME: return SAME(welcome.arena_bytes) && SAME(welcome.daemon_pid) && SAME(welcome.batch_max);
     case WIRE_REGISTER:
-        return SAME(reg.batch_size) && SAME(reg.prefetch) && SAME(reg.world_size) && SAME(reg.rank) && SAME(reg.epochs) &&
-               SAME(reg.shuffle) && SAME(reg.bad_policy) && SAME(reg.flags) && SAME(reg.seed) &&
+        return SAME(reg.batch_size) && SAME(reg.prefetch) && SAME(reg.world_size) && SAME(reg.rank) &&
+               SAME(reg.epochs) && SAME(reg.shuffle) && SAME(reg.bad_policy) && SAME(reg.flags) && SAME(reg.seed) &&
                same_text(&a->reg.name, &b->reg.name) && same_text(&a->reg.dataset, &b->reg.dataset) &&
                same_text(&a->reg.pipeline, &b->reg.pipeline) && same_text(&a->reg.subset, &b->reg.subset);
     case WIRE_REGISTERED:
@@ -166,7 +169,8 @@ static void has_known_bytes(void **state)
                                     0x78, 0x56, 0x34, 0x12, 6, 0, 0, 0, 'c', '/', '0', '.', '1', '!'};
     static const uint8_t batch[] = {'L', 'D', 'R', '1', 1, 0, 8, 0, 0, 0, 0, 0, 64, 0, 0, 0,
                                     8, 7, 6, 5, 4, 3, 2, 1, 9, 0, 0, 0, 10, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0,
-                                    0, 0x10, 0, 0, 1, 0, 0, 0, 0, 0x4c, 2, 0, 11, 0, 0, 0, 12, 0, 0, 0, 0xff, 0xff, 0xff, 0xff};
+                                    0, 0x10, 0, 0, 1, 0, 0, 0, 0, 0x4c, 2, 0, 11, 0, 0, 0, 12, 0, 0, 0,
+                                    0xff, 0xff, 0xff, 0xff};
     uint8_t buf[128];
     size_t len;
     struct wire_message msg = {.type = WIRE_HELLO, .seq = 0x01020304, .hello = {.pid = 0x12345678}};
@@ -176,14 +180,17 @@ static void has_known_bytes(void **state)
     assert_memory_equal(buf, hello, len);
 
     uint8_t entry[WIRE_ENTRY_BYTES];
-    wire_entry_put(entry, 0, &(struct wire_entry){.offset = 0x100001000, .len_bytes = 150528, .id = 11, .index = 12, .label = -1});
+    wire_entry_put(entry, 0, &(struct wire_entry){.offset = 0x100001000, .len_bytes = 150528, .id = 11, .index = 12,
+                                                  .label = -1});
     msg = (struct wire_message){.type = WIRE_BATCH};
-    msg.batch = (struct wire_batch){.batch = 0x0102030405060708, .epoch = 9, .index = 10, .flags = 1, .count = 1, .entries = entry};
+    msg.batch = (struct wire_batch){.batch = 0x0102030405060708, .epoch = 9, .index = 10, .flags = 1, .count = 1,
+                                    .entries = entry};
     assert_int_equal(wire_encode(&msg, buf, sizeof buf, &len), 0);
     assert_int_equal(len, sizeof batch);
     assert_memory_equal(buf, batch, len);
     struct wire_entry got = wire_entry_get(buf + 40, 0);
-    assert_true(got.offset == 0x100001000 && got.len_bytes == 150528 && got.id == 11 && got.index == 12 && got.label == -1);
+    assert_true(got.offset == 0x100001000 && got.len_bytes == 150528 && got.id == 11 && got.index == 12 &&
+                got.label == -1);
 }
 
 /* Cut anywhere, or with a byte too many, a message is refused, with a text, and nothing is written to out. */
@@ -220,8 +227,8 @@ static void refuses_other_lengths(void **state)
     }
 }
 
-/* With any one byte changed to any value a message is refused, or it is another valid message that encodes to just these
- * bytes. */
+/* With any one byte changed to any value a message is refused, or it is another valid message that encodes to just
+ * these bytes. */
 static void survives_any_byte(void **state)
 {
     (void)state;
@@ -336,7 +343,8 @@ static void keeps_to_its_buffer(void **state)
     }
 }
 
-/* Another magic, version or type is told apart in the text: version first, because nothing behind it can be relied on. */
+/* Another magic, version or type is told apart in the text: version first, because nothing behind it can be relied
+ * on. */
 static void tells_versions_apart(void **state)
 {
     (void)state;
