@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "sampler/commands.h"
+#include "server/bench_sharing.h"
 #include "server/config.h"
 
 struct command {
@@ -13,6 +14,7 @@ struct command {
 
 static const struct command commands[] = {
     {"check", NULL, config_check_main, "check FILE", "check a configuration"},
+    {"bench", "sharing", sharing_bench_main, "bench sharing FILE", "run a sharing scenario in virtual time"},
     {"bench", "tree", tree_bench_main, "bench tree", "time the sampler on large datasets"},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };

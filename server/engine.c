@@ -45,6 +45,7 @@ void engine_destroy(struct engine *engine)
         idset_destroy(job->view);
     }
     engine->magic = 0;
+    engine_chunks_destroy(engine);
     sampler_destroy(engine->sampler);
     extents_destroy(engine->extents);
     residency_destroy(engine->prepared);
@@ -114,13 +115,15 @@ static void fix_pointers(struct engine *engine)
     CHECK(outputs == engine->n_outputs && delivered == engine->n_delivered);
 }
 
-size_t engine_step(struct engine *engine, uint64_t now_ns, const struct engine_event *event, const struct engine_action **actions)
+size_t engine_step_all(struct engine *engine, uint64_t now_ns, const struct engine_event *events, size_t count,
+                       const struct engine_action **actions)
 {
     CHECK_MAGIC(engine, ENGINE_MAGIC);
     CHECK(now_ns >= engine->now_ns);
     engine->now_ns = now_ns;
     engine->n_actions = engine->n_outputs = engine->n_delivered = 0;
-    handle(engine, event);
+    for (size_t i = 0; i < count; i++)
+        handle(engine, &events[i]);
     do { /* a sample that turns out too large while it is dispatched leaves room for another pick */
         engine->replan = false;
         engine_plan(engine);
@@ -130,4 +133,9 @@ size_t engine_step(struct engine *engine, uint64_t now_ns, const struct engine_e
     fix_pointers(engine);
     *actions = engine->actions;
     return engine->n_actions;
+}
+
+size_t engine_step(struct engine *engine, uint64_t now_ns, const struct engine_event *event, const struct engine_action **actions)
+{
+    return engine_step_all(engine, now_ns, event, 1, actions);
 }

@@ -28,6 +28,8 @@
 #define ENGINE_PREFETCH_MAX 64   /* batches a queue may be ahead */
 #define ENGINE_PIPELINES_MAX 256 /* pipelines in use at once; numbers are the caller's */
 
+#define ENGINE_NOT_THERE UINT64_MAX
+
 struct engine;
 
 struct engine_config {
@@ -37,7 +39,9 @@ struct engine_config {
     uint64_t encoded_bytes;    /* budget for encoded samples, loads in flight included */
     uint32_t inflight_loads;   /* LOAD samples out at once, ≥ 1 */
     uint32_t inflight_prepares; /* PREPARE tasks out at once, ≥ 1 */
-    /* Encoded bytes of a sample of a job's dataset; called from engine_step only. */
+    uint32_t redirect_width;   /* w: neighbouring slots of a fiber; 0: no redirection */
+    uint32_t redirect_group;   /* n: chunks that share one place in memory; 0: from the budgets */
+    /* Encoded bytes of a sample of a job's dataset, ENGINE_NOT_THERE when it is not in it; called from engine_step only. */
     uint64_t (*sample_bytes)(const void *dataset, sample_id id);
 };
 
@@ -45,6 +49,11 @@ int engine_create(const struct engine_config *config, struct engine **out, struc
 void engine_destroy(struct engine *engine); /* accepts NULL. Encoded handles still held are the caller's to drop. */
 
 /* ── events ─────────────────────────────────────────────────────────────────────────────────────────────────────────── */
+
+/* Where a sample is stored: a chunk's number is the caller's, global; a slot is below chunk_samples. */
+struct engine_place {
+    uint32_t chunk, slot;
+};
 
 struct engine_job_desc {
     uint64_t client;        /* the caller's name for the connection; comes back in actions */
@@ -61,6 +70,11 @@ struct engine_job_desc {
     uint64_t seed;
     const struct idset *view;  /* borrowed for the step */
     const sample_id *order;    /* SHUFFLE_NONE only; borrowed for the step */
+    /* The dataset's chunks are numbered chunk_base … chunk_base + chunk_count - 1, each of up to chunk_samples samples.
+     * places, by the view's ids ascending, borrowed for the step; NULL: not in chunks, so never redirected. What is once
+     * known of a chunk or a sample stays: another dataset that has the sample too does not move it. */
+    const struct engine_place *places;
+    uint32_t chunk_base, chunk_count, chunk_samples;
 };
 
 enum engine_event_type {
@@ -150,6 +164,7 @@ struct engine_action {
             const void *dataset;
             sample_id id;
             uint64_t bytes;
+            uint64_t read; /* LOADs in a row with one number lie in one chunk: one read brings them */
         } load;
         struct {
             uint32_t task;
@@ -180,6 +195,10 @@ struct engine_action {
 /* engine_step takes one event at time now_ns (never going back) and gives the actions it leads to, in order; they are the
  * engine's and valid until the next step. A JOB_ADD that fails is an action, not a failure: the function cannot fail. */
 size_t engine_step(struct engine *engine, uint64_t now_ns, const struct engine_event *event, const struct engine_action **actions);
+/* engine_step_all takes several events that happened by now_ns as one step: all of them, then one round of planning. Queues
+ * that got room together pick together, which is what lets them share. */
+size_t engine_step_all(struct engine *engine, uint64_t now_ns, const struct engine_event *events, size_t count,
+                       const struct engine_action **actions);
 
 /* engine_check goes through all state and CHECKs every invariant: budgets, quotas, pins, want counts against the remaining
  * sets, and that nothing is lost. Linear in what is resident: for the simulator, and for tests. */
@@ -188,7 +207,8 @@ void engine_check(const struct engine *engine);
 /* ── what it knows ──────────────────────────────────────────────────────────────────────────────────────────────────── */
 
 struct engine_totals {
-    uint64_t samples_loaded, loaded_bytes;
+    uint64_t samples_loaded, loaded_bytes, reads;
+    uint64_t redirected_prepared, redirected_encoded; /* picks served by another sample of their fiber */
     uint64_t instances_prepared;
     uint64_t samples_delivered;
     uint64_t bad_samples[8]; /* by enum bad_reason */
@@ -212,6 +232,8 @@ struct engine_job_status {
 };
 
 void engine_totals(const struct engine *engine, struct engine_totals *out);
+/* engine_counts: the same without arena_pinned_bytes, which takes a walk over all instances. */
+void engine_counts(const struct engine *engine, struct engine_totals *out);
 /* engine_job_statuses fills up to max rows in order of place; returns how many jobs there are. now_ns closes open waits. */
 size_t engine_job_statuses(const struct engine *engine, uint64_t now_ns, struct engine_job_status *out, size_t max);
 

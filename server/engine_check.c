@@ -163,10 +163,15 @@ static uint64_t pinned_bytes(const struct engine *engine)
 
 void engine_totals(const struct engine *engine, struct engine_totals *out)
 {
+    engine_counts(engine, out);
+    out->arena_pinned_bytes = pinned_bytes(engine);
+}
+
+void engine_counts(const struct engine *engine, struct engine_totals *out)
+{
     CHECK_MAGIC(engine, ENGINE_MAGIC);
     *out = engine->totals;
     out->arena_used_bytes = extents_used_bytes(engine->extents);
-    out->arena_pinned_bytes = pinned_bytes(engine);
     out->arena_quota_bytes = engine->quota_bytes;
     out->encoded_used_bytes = engine->encoded_used;
     out->loads_inflight = engine->loads_inflight;

@@ -88,7 +88,8 @@ static void make_room_for_ids(struct engine *engine, const struct idset *view)
         cap *= 2;
     engine->samples = xrealloc(engine->samples, cap, sizeof *engine->samples);
     for (uint64_t id = engine->samples_cap; id < cap; id++)
-        engine->samples[id] = (struct sample_state){.instances = ENGINE_NONE, .encoded = ENGINE_NONE};
+        engine->samples[id] = (struct sample_state){
+            .instances = ENGINE_NONE, .encoded = ENGINE_NONE, .chunk = ENGINE_NONE, .fiber = ENGINE_NONE};
     engine->samples_cap = cap;
 }
 
@@ -106,6 +107,7 @@ static void job_begin(struct engine *engine, uint32_t place, const struct engine
                         .epochs = desc->epochs,
                         .drop_last = desc->drop_last,
                         .bad_policy = desc->bad_policy,
+                        .redirected = engine->config.redirect_width > 0 && desc->shuffle == SHUFFLE_DEPENDENT && desc->places,
                         .view_samples = idset_count(desc->view),
                         .quota_slots = batch_slots * batches,
                         .quota_bytes = batch_slots * batches * extent_round(desc->slot_bytes),
@@ -161,6 +163,7 @@ void engine_on_job_add(struct engine *engine, const struct engine_job_desc *desc
         return;
     }
     make_room_for_ids(engine, desc->view);
+    engine_place_samples(engine, desc);
     job_begin(engine, place, desc, batch_slots, batches);
     struct job *job = &engine->jobs[place];
     job->view = view;

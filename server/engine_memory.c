@@ -45,6 +45,7 @@ void engine_free_instance(struct engine *engine, uint32_t index)
         link = &engine->instances[*link].next;
     }
     *link = instance->next;
+    engine_fiber_remove_instance(engine, index);
     extent_free(engine->extents, instance->block);
     residency_remove(engine->prepared, index);
     engine_instance_drop(engine, index);
@@ -162,6 +163,7 @@ uint32_t engine_begin_instance(struct engine *engine, uint32_t job, sample_id id
                                   .ordinal = sample->begun++,
                                   .maker = owner->client};
     sample->instances = index;
+    engine_fiber_add_instance(engine, index);
     residency_add(engine->prepared, index, engine_count_want(engine, instance)); /* its first pin is the making's */
     return index;
 }
@@ -213,6 +215,7 @@ void engine_free_encoded(struct engine *engine, uint32_t index, bool evicted)
     if (encoded->handle)
         engine_act(engine, ENGINE_DROP_ENCODED)->drop.encoded = encoded->handle;
     engine->totals.evicted_encoded += evicted;
+    engine_fiber_remove_encoded(engine, index);
     engine->encoded_used -= encoded->bytes;
     if (engine->samples[encoded->id].encoded == index) /* a failed load gives its place up before it ends */
         engine->samples[encoded->id].encoded = ENGINE_NONE;
@@ -231,6 +234,7 @@ uint32_t engine_begin_load(struct engine *engine, sample_id id, uint64_t bytes)
     uint32_t index = engine_encoded_new(engine);
     engine->encoded[index] = (struct encoded){.state = ENCODED_LOADING, .id = id, .tasks = ENGINE_NONE, .bytes = bytes};
     engine->samples[id].encoded = index;
+    engine_fiber_add_encoded(engine, index);
     engine->encoded_used += bytes;
     residency_add(engine->encodeds, index, engine_count_encoded_want(engine, id)); /* its first pin is the load's */
     return index;
@@ -251,16 +255,26 @@ void engine_unpin_encoded(struct engine *engine, uint32_t index)
 
 /* ── wants ── */
 
-void engine_sample_left(struct engine *engine, uint32_t job, sample_id id)
+static void shift_wants(struct engine *engine, uint32_t job, sample_id id, int by)
 {
     const struct sample_state *sample = &engine->samples[id];
     for (uint32_t index = sample->instances; index != ENGINE_NONE; index = engine->instances[index].next) {
         const struct instance *instance = &engine->instances[index];
         if (instance->pipeline == engine->jobs[job].pipeline && !jobset_has(&instance->had, job))
-            residency_set_want(engine->prepared, index, residency_want(engine->prepared, index) - 1);
+            residency_set_want(engine->prepared, index, residency_want(engine->prepared, index) + (uint32_t)by);
     }
     if (sample->encoded != ENGINE_NONE)
-        residency_set_want(engine->encodeds, sample->encoded, residency_want(engine->encodeds, sample->encoded) - 1);
+        residency_set_want(engine->encodeds, sample->encoded, residency_want(engine->encodeds, sample->encoded) + (uint32_t)by);
+}
+
+void engine_sample_left(struct engine *engine, uint32_t job, sample_id id)
+{
+    shift_wants(engine, job, id, -1);
+}
+
+void engine_sample_back(struct engine *engine, uint32_t job, sample_id id)
+{
+    shift_wants(engine, job, id, 1);
 }
 
 void engine_settle_sample(struct engine *engine, sample_id id)

@@ -181,13 +181,40 @@ static bool place(struct engine *engine, uint32_t index)
     return true;
 }
 
+/* With slots of several sizes free space can be in pieces, so that a job does not get all that its quota promises. It goes
+ * on with less: its first entry without a place takes that of its last one that is ready and nobody else's. */
+static bool take_from_behind(struct engine *engine, struct job *job)
+{
+    uint32_t first = job->head, at = job->tail;
+    while (engine->entries[first].state != ENTRY_UNPLACED)
+        first = engine->entries[first].next;
+    while (at != first && (engine->entries[at].state != ENTRY_READY || residency_pins(engine->prepared, engine->entries[at].instance) > 1))
+        at = engine->entries[at].prev;
+    if (at == first)
+        return false;
+    uint32_t instance = engine->entries[at].instance;
+    engine_clear_had(engine, engine->entries[at].job, instance);
+    engine_unpin_instance(engine, instance);
+    engine_free_instance(engine, instance);
+    engine->totals.evicted_prepared++;
+    unplaced_append(engine, job, at);
+    unplaced_remove(engine, job, first);
+    bool placed = place(engine, first);
+    if (!placed)
+        unplaced_append(engine, job, first);
+    return placed;
+}
+
 static void place_unplaced(struct engine *engine, struct job *job)
 {
     while (job->unplaced_head != ENGINE_NONE) {
         uint32_t index = job->unplaced_head;
         uint32_t next = engine->entries[index].link;
-        if (!place(engine, index))
-            return;
+        if (!place(engine, index)) {
+            if (!take_from_behind(engine, job))
+                return;
+            continue;
+        }
         job->unplaced_head = next;
         if (next == ENGINE_NONE)
             job->unplaced_tail = ENGINE_NONE;
@@ -269,6 +296,17 @@ static void add_pick(struct engine *engine, uint32_t job_index, sample_id id)
         unplaced_append(engine, job, index);
 }
 
+static void take_pick(struct engine *engine, const struct pick *pick)
+{
+    sample_id target[JOBS_MAX];
+    engine_redirect(engine, pick, target);
+    JOBSET_EACH(job, &pick->jobs)
+        add_pick(engine, job, target[job]);
+    engine_settle_sample(engine, pick->id);
+    JOBSET_EACH(job, &pick->jobs)
+        engine_settle_sample(engine, target[job]);
+}
+
 /* Rounds go on until no queue has room, or nothing is left to pick. */
 void engine_plan(struct engine *engine)
 {
@@ -286,13 +324,11 @@ void engine_plan(struct engine *engine)
             return;
         size_t count = sampler_round(engine->sampler, &need, engine->picks);
         CHECK(count > 0);
-        for (size_t i = 0; i < count; i++) {
-            struct pick pick = engine->picks[i];
-            JOBSET_EACH(job, &pick.jobs) /* all first: an instance begun for one of them is not wanted by the others */
-                engine_sample_left(engine, job, pick.id);
-            JOBSET_EACH(job, &pick.jobs)
-                add_pick(engine, job, pick.id);
-            engine_settle_sample(engine, pick.id);
+        for (size_t i = 0; i < count; i++) { /* all have left already: what is begun for one counts no want of the others */
+            JOBSET_EACH(job, &engine->picks[i].jobs)
+                engine_sample_left(engine, job, engine->picks[i].id);
         }
+        for (size_t i = 0; i < count; i++)
+            take_pick(engine, &engine->picks[i]);
     }
 }

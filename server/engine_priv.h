@@ -27,6 +27,26 @@ struct sample_state {
     uint32_t instances; /* head of its instances */
     uint32_t encoded;
     uint32_t begun; /* instances ever begun */
+    uint32_t chunk, fiber;   /* ENGINE_NONE: in none */
+    uint32_t pending;        /* tasks of it that wait for their load to begin */
+};
+
+struct chunk {
+    sample_id *members; /* by slot; SAMPLE_NONE: not seen in any view yet */
+    uint32_t group;
+    uint32_t pending; /* tasks of its samples that wait for their load to begin */
+};
+
+/* n chunks that share one place in memory, and the fibers across them. */
+struct group {
+    uint32_t first_chunk, n_chunks, chunk_samples;
+    uint32_t first_fiber;
+};
+
+/* What of a fiber is in memory. */
+struct fiber {
+    uint32_t instances, encoded; /* heads */
+    uint32_t n_encoded;
 };
 
 enum instance_state { INSTANCE_FREE, INSTANCE_MAKING, INSTANCE_READY };
@@ -40,6 +60,7 @@ struct instance {
     uint32_t block; /* of the arena */
     uint32_t task;  /* while MAKING */
     uint32_t waiters; /* entries that wait for it */
+    uint32_t fiber_prev, fiber_next;
     uint64_t bytes;
     uint64_t ordinal;
     uint64_t maker; /* client of the job it was begun for */
@@ -53,6 +74,7 @@ struct encoded {
     uint32_t next; /* unused place */
     sample_id id;
     uint32_t tasks; /* that wait for the load */
+    uint32_t fiber_prev, fiber_next;
     void *handle;
     uint64_t bytes;
 };
@@ -105,6 +127,7 @@ struct job {
     uint32_t batch_size, prefetch, epochs;
     bool drop_last;
     enum bad_policy bad_policy;
+    bool redirected; /* shuffle `dependent`, in chunks */
     uint64_t view_samples;
     uint64_t quota_slots, quota_bytes;
     uint32_t held_max;
@@ -154,6 +177,11 @@ struct engine {
     struct entry *entries;
     struct pool_head instance_pool, encoded_pool, task_pool, entry_pool;
 
+    struct chunk *chunks;
+    struct group *groups;
+    struct fiber *fibers;
+    uint32_t n_chunks, n_groups, n_fibers;
+
     uint64_t quota_bytes; /* promised to jobs */
     uint64_t encoded_used;
     uint32_t loads_inflight, prepares_inflight;
@@ -192,6 +220,7 @@ uint32_t engine_begin_load(struct engine *engine, sample_id id, uint64_t bytes);
 void engine_unpin_encoded(struct engine *engine, uint32_t encoded);
 void engine_free_encoded(struct engine *engine, uint32_t encoded, bool evicted);
 void engine_sample_left(struct engine *engine, uint32_t job, sample_id id); /* id has just left R_job */
+void engine_sample_back(struct engine *engine, uint32_t job, sample_id id); /* id has just come back into R_job */
 void engine_settle_sample(struct engine *engine, sample_id id); /* once those who left it have placed what they picked */
 void engine_mark_had(struct engine *engine, uint32_t job, uint32_t instance);
 void engine_clear_had(struct engine *engine, uint32_t job, uint32_t instance);
@@ -202,6 +231,17 @@ void engine_withdraw_wants(struct engine *engine, uint32_t job);
 void engine_declare_wants(struct engine *engine, uint32_t job);
 void engine_settle_encoded(struct engine *engine);
 void engine_forget_pipeline(struct engine *engine, uint32_t pipeline);
+
+/* engine_chunks.c: where samples are stored, and what of a fiber is in memory */
+void engine_place_samples(struct engine *engine, const struct engine_job_desc *desc);
+void engine_fiber_add_instance(struct engine *engine, uint32_t instance);
+void engine_fiber_remove_instance(struct engine *engine, uint32_t instance);
+void engine_fiber_add_encoded(struct engine *engine, uint32_t encoded);
+void engine_fiber_remove_encoded(struct engine *engine, uint32_t encoded);
+void engine_chunks_destroy(struct engine *engine);
+
+/* engine_redirect.c: which samples a pick's jobs get */
+void engine_redirect(struct engine *engine, const struct pick *pick, sample_id target[JOBS_MAX]);
 
 /* engine_tasks.c: loads and prepares */
 void engine_task_begin(struct engine *engine, uint32_t job, uint32_t instance);

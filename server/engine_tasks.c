@@ -41,6 +41,18 @@ static void to_load(struct engine *engine, uint32_t index)
     struct task *task = &engine->tasks[index];
     task->state = TASK_TO_LOAD;
     list_append(engine, &engine->jobs[task->job].to_load, index, engine->load_turn);
+    engine->samples[task->id].pending++;
+    if (engine->samples[task->id].chunk != ENGINE_NONE)
+        engine->chunks[engine->samples[task->id].chunk].pending++;
+}
+
+static void remove_to_load(struct engine *engine, uint32_t index)
+{
+    struct task *task = &engine->tasks[index];
+    list_remove(engine, &engine->jobs[task->job].to_load, index);
+    engine->samples[task->id].pending--;
+    if (engine->samples[task->id].chunk != ENGINE_NONE)
+        engine->chunks[engine->samples[task->id].chunk].pending--;
 }
 
 static void to_prepare(struct engine *engine, uint32_t index)
@@ -95,7 +107,7 @@ static void unlist(struct engine *engine, uint32_t index)
 {
     struct task *task = &engine->tasks[index];
     if (task->state == TASK_TO_LOAD) {
-        list_remove(engine, &engine->jobs[task->job].to_load, index);
+        remove_to_load(engine, index);
     } else if (task->state == TASK_TO_PREPARE) {
         list_remove(engine, &engine->jobs[task->job].to_prepare, index);
     } else {
@@ -313,35 +325,67 @@ static void dispatch_prepares(struct engine *engine)
     }
 }
 
+static void act_load(struct engine *engine, uint32_t job, sample_id id, uint64_t bytes)
+{
+    engine->loads_inflight++;
+    struct engine_action *action = engine_act_job(engine, ENGINE_LOAD, job);
+    action->load.dataset = engine->jobs[job].dataset;
+    action->load.id = id;
+    action->load.bytes = bytes;
+    action->load.read = engine->totals.reads;
+}
+
+/* The rest of the chunk comes with it: what a task waits for, then what some job wants and its fiber has room for. Nothing
+ * is evicted for these. */
+static void load_chunk_mates(struct engine *engine, uint32_t job, uint32_t chunk_index)
+{
+    const struct chunk *chunk = &engine->chunks[chunk_index];
+    uint32_t samples = engine->groups[chunk->group].chunk_samples;
+    for (int wanted = 0; wanted <= 1; wanted++) {
+        for (uint32_t slot = 0; slot < samples && engine->loads_inflight < engine->config.inflight_loads; slot++) {
+            sample_id id = chunk->members[slot];
+            if (id == SAMPLE_NONE || engine->samples[id].encoded != ENGINE_NONE)
+                continue;
+            if (wanted ? engine->fibers[engine->samples[id].fiber].n_encoded >= engine->config.redirect_width ||
+                             engine_count_encoded_want(engine, id) == 0
+                       : engine->samples[id].pending == 0)
+                continue;
+            uint64_t bytes = engine->config.sample_bytes(engine->jobs[job].dataset, id);
+            if (bytes > engine->config.encoded_bytes - engine->encoded_used) /* ENGINE_NOT_THERE too */
+                continue;
+            engine_begin_load(engine, id, bytes);
+            act_load(engine, job, id, bytes);
+        }
+    }
+}
+
 /* Begins the load that a job's first task needs; false when there is no room for it now. */
 static bool dispatch_load(struct engine *engine, uint32_t job)
 {
     struct task_list *list = &engine->jobs[job].to_load;
     uint32_t index = list->head;
     sample_id id = engine->tasks[index].id;
-    if (engine->samples[id].encoded != ENGINE_NONE) { /* another task of the sample began it */
-        list_remove(engine, list, index);
+    if (engine->samples[id].encoded != ENGINE_NONE) { /* another task of the sample, or its chunk's load, began it */
+        remove_to_load(engine, index);
         route(engine, index);
         return true;
     }
-    const void *dataset = engine->jobs[job].dataset;
-    uint64_t bytes = engine->config.sample_bytes(dataset, id);
+    uint64_t bytes = engine->config.sample_bytes(engine->jobs[job].dataset, id);
+    CHECK(bytes != ENGINE_NOT_THERE);
     if (bytes > engine->config.encoded_bytes) {
-        list_remove(engine, list, index);
+        remove_to_load(engine, index);
         task_failed(engine, index, BAD_TOO_LARGE);
         return true;
     }
-    uint32_t encoded = engine_begin_load(engine, id, bytes);
-    if (encoded == ENGINE_NONE)
+    if (engine_begin_load(engine, id, bytes) == ENGINE_NONE)
         return false;
-    list_remove(engine, list, index);
+    remove_to_load(engine, index);
     route(engine, index);
     engine->load_turn = list->turn++;
-    engine->loads_inflight++;
-    struct engine_action *action = engine_act_job(engine, ENGINE_LOAD, job);
-    action->load.dataset = dataset;
-    action->load.id = id;
-    action->load.bytes = bytes;
+    engine->totals.reads++;
+    act_load(engine, job, id, bytes);
+    if (engine->jobs[job].redirected && engine->samples[id].chunk != ENGINE_NONE)
+        load_chunk_mates(engine, job, engine->samples[id].chunk);
     return true;
 }
 

@@ -1,0 +1,146 @@
+/* engine_redirect.c: which samples a pick's jobs get (Brand and Redox: redirection, carried over to many jobs).
+ *
+ * A pick e is drawn for the jobs in S. Any sample e' of e's fiber that is in R_j may be given to j instead of e: then e',
+ * not e, leaves R_j, and the fiber is asked for as often as it has samples left. */
+#include "server/engine_priv.h"
+
+/* In R_j, or the pick itself, which has left it just now. */
+static bool eligible(const struct engine *engine, uint32_t job, sample_id pick, sample_id id)
+{
+    return id == pick || sampler_wants(engine->sampler, job, id);
+}
+
+static bool eligible_for_all(const struct engine *engine, const struct jobset *jobs, sample_id pick, sample_id id)
+{
+    JOBSET_EACH(job, jobs)
+        if (!eligible(engine, job, pick, id))
+            return false;
+    return true;
+}
+
+/* The instance of the fiber that job may get and fewest others still want: the first to be evicted. */
+static uint32_t find_prepared(const struct engine *engine, uint32_t job, sample_id pick)
+{
+    uint32_t best = ENGINE_NONE, best_want = 0;
+    for (uint32_t index = engine->fibers[engine->samples[pick].fiber].instances; index != ENGINE_NONE;
+         index = engine->instances[index].fiber_next) {
+        const struct instance *instance = &engine->instances[index];
+        if (instance->pipeline != engine->jobs[job].pipeline || instance->doomed || jobset_has(&instance->had, job) ||
+            !eligible(engine, job, pick, instance->id))
+            continue;
+        uint32_t want = residency_want(engine->prepared, index) + (instance->state == INSTANCE_MAKING ? JOBS_MAX : 0);
+        if (best == ENGINE_NONE || want < best_want) {
+            best = index;
+            best_want = want;
+        }
+    }
+    return best;
+}
+
+/* The sample of the fiber whose bytes are in memory (or on their way) and that all the jobs may get. */
+static sample_id find_encoded(const struct engine *engine, const struct jobset *jobs, sample_id pick)
+{
+    sample_id best = SAMPLE_NONE;
+    uint32_t best_want = 0;
+    for (uint32_t index = engine->fibers[engine->samples[pick].fiber].encoded; index != ENGINE_NONE;
+         index = engine->encoded[index].fiber_next) {
+        const struct encoded *encoded = &engine->encoded[index];
+        if (!eligible_for_all(engine, jobs, pick, encoded->id))
+            continue;
+        uint32_t want = residency_want(engine->encodeds, index) + (encoded->state == ENCODED_LOADING ? JOBS_MAX : 0);
+        if (best == SAMPLE_NONE || want < best_want) {
+            best = encoded->id;
+            best_want = want;
+        }
+    }
+    return best;
+}
+
+/* What a chunk's load would bring: the wants of its samples that memory does not hold. */
+static uint64_t chunk_fill(const struct engine *engine, const struct chunk *chunk, uint32_t samples)
+{
+    uint64_t fill = 0;
+    for (uint32_t slot = 0; slot < samples; slot++) {
+        sample_id id = chunk->members[slot];
+        if (id != SAMPLE_NONE && engine->samples[id].encoded == ENGINE_NONE)
+            fill += engine_count_encoded_want(engine, id);
+    }
+    return fill;
+}
+
+/* A sample of the chunk, in the fiber, that all the jobs may get; which of several, by chance. */
+static sample_id member_for(struct engine *engine, const struct chunk *chunk, const struct jobset *jobs, sample_id pick, uint32_t first,
+                            uint32_t end)
+{
+    sample_id found = SAMPLE_NONE;
+    uint64_t seen = 0;
+    for (uint32_t slot = first; slot < end; slot++) {
+        sample_id id = chunk->members[slot];
+        if (id != SAMPLE_NONE && eligible_for_all(engine, jobs, pick, id) && random_below(&engine->rng, ++seen) == 0)
+            found = id;
+    }
+    return found;
+}
+
+/* The sample to load: from the chunk of the group that brings most, one that is asked for already before all others. */
+static sample_id find_load(struct engine *engine, const struct jobset *jobs, sample_id pick)
+{
+    const struct sample_state *sample = &engine->samples[pick];
+    const struct group *group = &engine->groups[engine->chunks[sample->chunk].group];
+    uint32_t first = (sample->fiber - group->first_fiber) * engine->config.redirect_width;
+    uint32_t end = first + engine->config.redirect_width;
+    end = end < group->chunk_samples ? end : group->chunk_samples;
+    sample_id best = pick;
+    uint64_t best_fill = 0, ties = 0;
+    for (uint32_t i = 0; i < group->n_chunks; i++) {
+        const struct chunk *chunk = &engine->chunks[group->first_chunk + i];
+        sample_id id = member_for(engine, chunk, jobs, pick, first, end);
+        if (id == SAMPLE_NONE)
+            continue;
+        uint64_t fill = chunk_fill(engine, chunk, group->chunk_samples) + 1 + (chunk->pending ? UINT64_C(1) << 40 : 0);
+        ties = fill > best_fill ? 1 : ties + (fill == best_fill);
+        if (fill > best_fill || (fill == best_fill && random_below(&engine->rng, ties) == 0)) {
+            best = id;
+            best_fill = fill;
+        }
+    }
+    return best;
+}
+
+static void give(struct engine *engine, uint32_t job, sample_id pick, sample_id id, sample_id target[JOBS_MAX])
+{
+    target[job] = id;
+    if (id == pick)
+        return;
+    sampler_put_back(engine->sampler, job, pick);
+    engine_sample_back(engine, job, pick);
+    sampler_take(engine->sampler, job, id);
+    engine_sample_left(engine, job, id);
+}
+
+/* Each job that finds an instance it may get takes it; the others share one new instance. */
+void engine_redirect(struct engine *engine, const struct pick *pick, sample_id target[JOBS_MAX])
+{
+    struct jobset rest = {{0}};
+    bool in_fiber = engine->samples[pick->id].fiber != ENGINE_NONE;
+    JOBSET_EACH(job, &pick->jobs) {
+        target[job] = pick->id;
+        if (!in_fiber || !engine->jobs[job].redirected)
+            continue;
+        uint32_t instance = find_prepared(engine, job, pick->id);
+        if (instance == ENGINE_NONE) {
+            jobset_add(&rest, job);
+            continue;
+        }
+        engine->totals.redirected_prepared += engine->instances[instance].id != pick->id;
+        give(engine, job, pick->id, engine->instances[instance].id, target);
+    }
+    if (jobset_empty(&rest))
+        return;
+    sample_id id = find_encoded(engine, &rest, pick->id);
+    if (id == SAMPLE_NONE)
+        id = find_load(engine, &rest, pick->id);
+    engine->totals.redirected_encoded += id != pick->id;
+    JOBSET_EACH(job, &rest)
+        give(engine, job, pick->id, id, target);
+}
