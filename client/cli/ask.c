@@ -1,0 +1,151 @@
+/* ask.c: one question at a time to the daemon, over nng REQ/REP. The requests and answers are server/control.h's. */
+#include <nng/nng.h>
+#include <nng/protocol/reqrep0/req.h>
+#include <nng/supplemental/util/platform.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/cli/cli.h"
+#include "common/socket_path.h"
+
+#if NNG_MAJOR_VERSION != 1
+#error "Larder is written for nng 1: version 2 changed these interfaces"
+#endif
+
+#define ANSWER_MAX_BYTES (16u << 20)
+#define TIMEOUT_MS 10000
+#define RETRIES 3
+#define RETRY_MS 50
+
+struct cli_peer {
+    nng_socket socket;
+    char path[SOCKET_PATH_MAX]; /* of the control socket */
+};
+
+static int fail_nng(const struct cli_peer *peer, int rv, struct error *err)
+{
+    switch (rv) {
+    case NNG_ECONNREFUSED:
+    case NNG_ENOENT:
+    case NNG_ECLOSED:
+    case NNG_ECONNRESET:
+    case NNG_ECONNSHUT:
+        return error_set(err, LARDER_EGONE,
+                         "no daemon answers at %s: start one with larderd, or name its socket with "
+                         "--socket or LARDER_SOCKET",
+                         peer->path);
+    case NNG_EPERM:
+        return error_set(err, LARDER_EPERM, "may not connect to %s: only the daemon's own user may", peer->path);
+    case NNG_ETIMEDOUT:
+        return error_set(err, LARDER_ETIMEOUT,
+                         "the daemon at %s has not answered within %d s: it is overloaded or hangs; "
+                         "its log says more",
+                         peer->path, TIMEOUT_MS / 1000);
+    default:
+        return error_set(err, LARDER_EIO, "asking the daemon at %s failed: %s", peer->path, nng_strerror(rv));
+    }
+}
+
+static int set_limits(nng_socket socket)
+{
+    int rv = nng_socket_set_size(socket, NNG_OPT_RECVMAXSZ, ANSWER_MAX_BYTES);
+    if (rv == 0)
+        rv = nng_socket_set_ms(socket, NNG_OPT_RECVTIMEO, TIMEOUT_MS);
+    return rv ? rv : nng_socket_set_ms(socket, NNG_OPT_SENDTIMEO, TIMEOUT_MS);
+}
+
+/* dial connects. A connection that ends before it is one is tried again: the daemon may just be listening anew. */
+static int dial(struct cli_peer *peer)
+{
+    char url[SOCKET_PATH_MAX + 8];
+    snprintf(url, sizeof url, "ipc://%s", peer->path);
+    int rv = nng_dial(peer->socket, url, NULL, 0);
+    for (int i = 0; i < RETRIES && (rv == NNG_ECONNSHUT || rv == NNG_ECONNRESET || rv == NNG_ECLOSED); i++) {
+        nng_msleep(RETRY_MS);
+        rv = nng_dial(peer->socket, url, NULL, 0);
+    }
+    return rv;
+}
+
+int cli_connect(const char *path, struct cli_peer **out, struct error *err)
+{
+    char session[SOCKET_PATH_MAX];
+    struct cli_peer *peer = calloc(1, sizeof *peer);
+    int rc = 0;
+    if (!peer)
+        return error_set(err, LARDER_ENOMEM, "out of memory");
+    if (!path)
+        rc = socket_path_default(session, sizeof session, err);
+    if (rc == 0)
+        rc = socket_path_control(path ? path : session, peer->path, sizeof peer->path, err);
+    if (rc == 0) {
+        int rv = nng_req0_open(&peer->socket);
+        if (rv == 0 && (rv = set_limits(peer->socket)) == 0)
+            rv = dial(peer);
+        rc = rv ? fail_nng(peer, rv, err) : 0;
+    }
+    if (rc) {
+        cli_disconnect(peer);
+        return rc;
+    }
+    *out = peer;
+    return 0;
+}
+
+void cli_disconnect(struct cli_peer *peer)
+{
+    if (!peer)
+        return;
+    nng_close(peer->socket); /* of a socket that was never opened: refused, without harm */
+    free(peer);
+}
+
+const char *cli_peer_path(const struct cli_peer *peer)
+{
+    return peer->path;
+}
+
+static int code_of(const char *name)
+{
+    for (int code = LARDER_EINVAL; code >= LARDER_EEND; code--) {
+        if (name && strcmp(larder_err_name(code), name) == 0)
+            return code;
+    }
+    return LARDER_EIO;
+}
+
+/* take_answer checks what came back: it may be anything. */
+static int take_answer(const struct cli_peer *peer, const void *bytes, size_t len, json_t **out, struct error *err)
+{
+    json_t *answer = json_loadb(bytes, len, 0, NULL);
+    const json_t *ok = json_object_get(answer, "ok"), *failure = json_object_get(answer, "error");
+    const char *text = json_string_value(json_object_get(failure, "text"));
+    int rc = 0;
+    if (json_is_false(ok) && text)
+        rc = error_set(err, code_of(json_string_value(json_object_get(failure, "code"))), "%s", text);
+    else if (!json_is_true(ok))
+        rc = error_set(err, LARDER_EFORMAT, "what listens at %s does not answer as larderd does", peer->path);
+    if (rc)
+        json_decref(answer);
+    else
+        *out = answer;
+    return rc;
+}
+
+int cli_ask(struct cli_peer *peer, const json_t *request, json_t **answer, struct error *err)
+{
+    char *text = json_dumps(request, JSON_COMPACT);
+    void *bytes = NULL;
+    size_t len = 0;
+    if (!text)
+        return error_set(err, LARDER_EINVAL, "the request cannot be written as JSON (is a name not UTF-8?)");
+    int rv = nng_send(peer->socket, text, strlen(text), 0);
+    free(text);
+    if (rv == 0)
+        rv = nng_recv(peer->socket, &bytes, &len, NNG_FLAG_ALLOC);
+    if (rv)
+        return fail_nng(peer, rv, err);
+    int rc = take_answer(peer, bytes, len, answer, err);
+    nng_free(bytes, len);
+    return rc;
+}

@@ -1,0 +1,45 @@
+/* cli.h: the parts of the `larder` command.
+ *
+ * It either asks the running daemon over its control socket (ask.c: nng), or becomes larderd (exec.c), never both:
+ * nng's threads do not survive a fork or an exec. One thread of our own. */
+#ifndef LARDER_CLIENT_CLI_H
+#define LARDER_CLIENT_CLI_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "common/error.h"
+
+/* Exit statuses; `larder --help` lists them. */
+enum cli_exit { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_NO_DAEMON = 3 };
+
+/* cli_exec becomes `larderd ARGV…` (the larderd beside this program, else the one in PATH). Comes back, with an exit
+ * status, only when that failed. */
+int cli_exec(char **argv);
+
+struct cli_peer; /* the daemon, connected */
+
+/* cli_connect connects to the daemon whose session socket is at path; NULL: where it listens by default. LARDER_EGONE:
+ * no daemon answers there. */
+int cli_connect(const char *path, struct cli_peer **out, struct error *err);
+void cli_disconnect(struct cli_peer *peer); /* accepts NULL */
+/* cli_ask sends a request (borrowed) and gives the answer, which the caller decrefs. An answer that is a failure comes
+ * as that error. LARDER_ETIMEOUT: none within 10 seconds. */
+int cli_ask(struct cli_peer *peer, const json_t *request, json_t **answer, struct error *err);
+const char *cli_peer_path(const struct cli_peer *peer); /* the control socket's */
+
+/* cli_fail prints an error and gives the exit status for it. */
+int cli_fail(const struct error *err);
+
+struct cli_status_options {
+    const char *socket; /* NULL: the default */
+    bool json, watch;
+    unsigned interval_ms;
+};
+int cli_status(const struct cli_status_options *options);
+
+/* cli_status_print writes a daemon's status as a table. before: an earlier one, for rates, or NULL. Pure. */
+void cli_status_print(const json_t *status, const json_t *before, FILE *out);
+
+#endif

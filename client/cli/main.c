@@ -1,0 +1,143 @@
+/* main.c: `larder`: what an operator types. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "client/cli/cli.h"
+#include "common/clock.h"
+
+static const char help[] =
+    "larder: look at and steer larderd, which prepares training data once for many training jobs\n"
+    "\n"
+    "  larder status [--json] [--watch] [--interval SECONDS]   jobs, queues, progress, rates, memory, sharing\n"
+    "  larder ping                                             whether the daemon answers, and how fast\n"
+    "  larder cancel JOB                                       end a job; its client gets an error\n"
+    "  larder check FILE                                       check a configuration file\n"
+    "  larder pack|verify|prepare|bench …                      what larderd can do without running as a daemon\n"
+    "  larder --version, larder --help\n"
+    "\n"
+    "status, ping and cancel ask the daemon at --socket PATH, else $LARDER_SOCKET, else "
+    "$XDG_RUNTIME_DIR/larder/larder.sock,\n"
+    "else /run/larder/larder.sock. Rates in `status` are over the last half second; with --watch over the interval (1 "
+    "s).\n"
+    "WAITING is the part of the time in which a script had asked for a batch and none was ready; SHARED the part of "
+    "its samples\n"
+    "that were prepared for another job. `status --json --watch` writes one line a time.\n"
+    "\n"
+    "exit status: 0 done; 1 failed; 2 usage; 3 no daemon answers\n";
+
+int cli_fail(const struct error *err)
+{
+    fprintf(stderr, "larder: %s\n", err->text);
+    return err->code == LARDER_EGONE ? CLI_NO_DAEMON : CLI_FAILED;
+}
+
+static int usage(const char *text, const char *what)
+{
+    fprintf(stderr, "larder: %s%s%s; `larder --help` shows what is possible\n", text, what ? ": " : "",
+            what ? what : "");
+    return CLI_USAGE;
+}
+
+static int ping(const char *socket)
+{
+    struct cli_peer *peer = NULL;
+    struct error err;
+    json_t *request = json_pack("{s:i,s:s}", "v", 1, "op", "ping"), *answer = NULL;
+    int rc = cli_connect(socket, &peer, &err);
+    uint64_t began_ns = clock_now_ns();
+    if (rc == 0)
+        rc = cli_ask(peer, request, &answer, &err);
+    if (rc == 0) {
+        const char *version = json_string_value(json_object_get(answer, "version"));
+        printf("larderd %s, pid %lld, answered at %s within %.1f ms\n", version ? version : "?",
+               (long long)json_integer_value(json_object_get(answer, "pid")), cli_peer_path(peer),
+               (double)(clock_now_ns() - began_ns) / (double)CLOCK_NS_PER_MS);
+    }
+    cli_disconnect(peer);
+    json_decref(request);
+    json_decref(answer);
+    return rc ? cli_fail(&err) : CLI_OK;
+}
+
+static int cancel(const char *socket, const char *job)
+{
+    struct cli_peer *peer = NULL;
+    struct error err;
+    uint64_t random[2];
+    char id[40];
+    if (getrandom(random, sizeof random, 0) != sizeof random)
+        random[0] = random[1] = clock_now_ns();
+    snprintf(id, sizeof id, "%016llx%016llx", (unsigned long long)random[0], (unsigned long long)random[1]);
+    json_t *request = json_pack("{s:i,s:s,s:s,s:s}", "v", 1, "op", "cancel", "job", job, "id", id), *answer = NULL;
+    int rc = request ? cli_connect(socket, &peer, &err) : error_set(&err, LARDER_EINVAL, "the job's name is not UTF-8");
+    if (rc == 0)
+        rc = cli_ask(peer, request, &answer, &err);
+    if (rc == 0)
+        printf("cancelled %s\n", job);
+    cli_disconnect(peer);
+    json_decref(request);
+    json_decref(answer);
+    return rc ? cli_fail(&err) : CLI_OK;
+}
+
+static bool parse_interval(const char *text, unsigned *out_ms)
+{
+    char *end;
+    double seconds = strtod(text, &end);
+    if (*end || !(seconds >= 0.1 && seconds <= 3600))
+        return false;
+    *out_ms = (unsigned)(seconds * 1000);
+    return true;
+}
+
+/* ask parses what follows `larder status`, `ping` or `cancel`. */
+static int ask(const char *command, char **argv)
+{
+    struct cli_status_options options = {.interval_ms = 1000};
+    const char *job = NULL;
+    bool for_status = strcmp(command, "status") == 0, for_cancel = strcmp(command, "cancel") == 0;
+    for (; *argv; argv++) {
+        if (strcmp(*argv, "--socket") == 0 && argv[1])
+            options.socket = *++argv;
+        else if (strcmp(*argv, "--socket") == 0)
+            return usage("--socket needs a path", NULL);
+        else if (for_status && strcmp(*argv, "--json") == 0)
+            options.json = true;
+        else if (for_status && strcmp(*argv, "--watch") == 0)
+            options.watch = true;
+        else if (for_status && strcmp(*argv, "--interval") == 0 && argv[1] &&
+                 parse_interval(argv[1], &options.interval_ms))
+            argv++;
+        else if (for_status && strcmp(*argv, "--interval") == 0)
+            return usage("--interval needs seconds, from 0.1 to 3600", NULL);
+        else if (for_cancel && !job && (*argv)[0] != '-')
+            job = *argv;
+        else
+            return usage("not understood", *argv);
+    }
+    if (for_cancel)
+        return job ? cancel(options.socket, job) : usage("cancel needs a job's name", NULL);
+    return for_status ? cli_status(&options) : ping(options.socket);
+}
+
+int main(int argc, char **argv)
+{
+    static const char *const asked[] = {"status", "ping", "cancel"};
+    static const char *const run[] = {"check", "bench", "pack", "verify", "prepare"};
+    if (argc < 2)
+        return usage("no command", NULL);
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0)
+        return fputs(help, stdout) < 0 || fflush(stdout) ? CLI_FAILED : CLI_OK;
+    if (strcmp(argv[1], "--version") == 0)
+        return printf("larder %s\n", LARDER_VERSION) < 0 || fflush(stdout) ? CLI_FAILED : CLI_OK;
+    for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
+        if (strcmp(argv[1], asked[i]) == 0)
+            return ask(argv[1], argv + 2);
+    }
+    for (size_t i = 0; i < sizeof run / sizeof *run; i++) {
+        if (strcmp(argv[1], run[i]) == 0)
+            return cli_exec(argv);
+    }
+    return usage("no such command", argv[1]);
+}

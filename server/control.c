@@ -1,0 +1,243 @@
+/* control.c: the control socket. One thread receives, has the answer made, and sends it; nng's own threads do the I/O,
+ * so a peer that does not read its answer holds up nobody.
+ *
+ * nng before 1.6 has a fault (its issue 1518): a peer that connects and closes at once ends the listener for good, and
+ * all later ones wait in vain. A killed `larder status` can do that. So the thread looks every PROBE_INTERVAL_MS
+ * whether a new connection gets through, and listens anew when it does not; clients that waited connect again by
+ * themselves. nng loses three descriptors each time, which is why there is an end to it: RESTARTS_MAX. */
+#include "server/control.h"
+
+#include <errno.h>
+#include <nng/nng.h>
+#include <nng/protocol/reqrep0/rep.h>
+#include <nng/protocol/reqrep0/req.h>
+#include <nng/supplemental/util/platform.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "common/check.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/socket_path.h"
+#include "server/control_priv.h"
+
+#if NNG_MAJOR_VERSION != 1
+#error "Larder is written for nng 1: version 2 changed these interfaces"
+#endif
+
+#define CONTROL_MAGIC UINT32_C(0x4c544343)
+#define URL_BYTES (SOCKET_PATH_MAX + 8)
+#define PROBE_INTERVAL_MS 2000
+#define PROBE_WAIT_MS 1000
+#define PROBE_STEP_MS 5
+#define RESTARTS_MAX 100
+
+struct control {
+    uint32_t magic;
+    nng_socket socket;
+    nng_listener listener; /* the thread's, once that runs */
+    unsigned restarts;     /* of the listener */
+    char path[SOCKET_PATH_MAX];
+    pthread_t thread;
+    struct control_handlers handlers;
+    struct control_memory memory; /* the thread's */
+    /* Counted by on_pipe, which nng calls from several threads; arrivals is read by gets_through. */
+    atomic_uint connections, arrivals;
+};
+
+/* on_pipe keeps the number of connections bounded: each costs a descriptor. */
+static void on_pipe(nng_pipe pipe, nng_pipe_ev event, void *arg)
+{
+    struct control *control = arg;
+    if (event == NNG_PIPE_EV_REM_POST) {
+        atomic_fetch_sub(&control->connections, 1);
+        return;
+    }
+    atomic_fetch_add(&control->arrivals, 1);
+    if (atomic_fetch_add(&control->connections, 1) >= CONTROL_CONNECTIONS_MAX)
+        nng_pipe_close(pipe);
+}
+
+static void answer(struct control *control, nng_msg *msg)
+{
+    char *text = control_answer(&control->handlers, &control->memory, nng_msg_body(msg), nng_msg_len(msg));
+    nng_msg_clear(msg); /* the header, which says where the answer goes, stays */
+    bool ready = text && nng_msg_append(msg, text, strlen(text)) == 0;
+    free(text);
+    if (!ready || nng_sendmsg(control->socket, msg, 0) != 0)
+        nng_msg_free(msg);
+}
+
+static int fail_nng(int rv, const char *path, struct error *err)
+{
+    switch (rv) {
+    case NNG_EADDRINUSE:
+        return error_set(err, LARDER_EBUSY,
+                         "another process answers on the control socket %s: stop it, or give this "
+                         "daemon another socket.path",
+                         path);
+    case NNG_EPERM:
+        return error_set(err, LARDER_EPERM,
+                         "may not make the control socket %s: run as a user who may write to its "
+                         "folder, or give another socket.path",
+                         path);
+    case NNG_ENOENT:
+        return error_set(err, LARDER_ENOENT, "cannot make the control socket %s: its folder does not exist", path);
+    case NNG_ENOMEM:
+        return error_set(err, LARDER_ENOMEM, "out of memory while making the control socket %s", path);
+    default:
+        return error_set(err, LARDER_EIO, "cannot make the control socket %s: %s", path, nng_strerror(rv));
+    }
+}
+
+/* set_up does what is done once, before the first listen_at. */
+static int set_up(struct control *control)
+{
+    int rv = nng_socket_set_size(control->socket, NNG_OPT_RECVMAXSZ, CONTROL_REQUEST_MAX_BYTES);
+    if (rv == 0)
+        rv = nng_socket_set_ms(control->socket, NNG_OPT_RECVTIMEO, PROBE_INTERVAL_MS);
+    if (rv == 0)
+        rv = nng_pipe_notify(control->socket, NNG_PIPE_EV_ADD_PRE, on_pipe, control);
+    return rv ? rv : nng_pipe_notify(control->socket, NNG_PIPE_EV_REM_POST, on_pipe, control);
+}
+
+static int listen_at(struct control *control, struct error *err)
+{
+    char url[URL_BYTES];
+    snprintf(url, sizeof url, "ipc://%s", control->path);
+    int rv = nng_listener_create(&control->listener, control->socket, url);
+    if (rv)
+        return fail_nng(rv, control->path, err);
+    rv = nng_listener_set_int(control->listener, NNG_OPT_IPC_PERMISSIONS, 0600);
+    if (rv == 0)
+        rv = nng_listener_start(control->listener, 0);
+    if (rv)
+        nng_listener_close(control->listener);
+    return rv ? fail_nng(rv, control->path, err) : 0;
+}
+
+/* gets_through says whether a new connection arrives at the socket, by making one, as far as an SP peer's greeting. A
+ * connection that cannot even be tried proves nothing. */
+static bool gets_through(struct control *control)
+{
+    static const unsigned char greeting[8] = {0, 'S', 'P', 0, NNG_REQ0_SELF >> 8, NNG_REQ0_SELF & 0xff, 0, 0};
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    unsigned before = atomic_load(&control->arrivals);
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", control->path);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return true;
+    if (connect(fd, (struct sockaddr *)&address, sizeof address) != 0) {
+        bool full = errno == EAGAIN; /* the backlog: nobody accepts */
+        close(fd);
+        return !full;
+    }
+    bool arrived = false;
+    (void)!send(fd, greeting, sizeof greeting, MSG_NOSIGNAL); /* 8 bytes fit; a peer that is gone shows below */
+    for (int waited_ms = 0; waited_ms < PROBE_WAIT_MS && !arrived; waited_ms += PROBE_STEP_MS) {
+        if (waited_ms)
+            nng_msleep(PROBE_STEP_MS);
+        arrived = atomic_load(&control->arrivals) != before;
+    }
+    close(fd);
+    return arrived;
+}
+
+static void probe(struct control *control)
+{
+    struct error err;
+    if (control->restarts > RESTARTS_MAX || gets_through(control))
+        return;
+    if (control->restarts++ == RESTARTS_MAX) {
+        log_error(
+            "msg=\"control socket given up, ended too often by peers that close at once: restart larderd to have it "
+            "again\" socket=\"%s\"",
+            control->path);
+        return;
+    }
+    log_warn("msg=\"control socket does not answer: listening anew\" socket=\"%s\"", control->path);
+    nng_listener_close(control->listener);
+    if (listen_at(control, &err) != 0)
+        log_error("msg=\"control socket lost\" err=\"%s\"", err.text);
+}
+
+static void *run(void *arg)
+{
+    struct control *control = arg;
+    struct log_limiter limiter = {0};
+    uint64_t probed_ns = clock_now_ns();
+    for (;;) {
+        nng_msg *msg = NULL;
+        uint32_t held_back;
+        int rv = nng_recvmsg(control->socket, &msg, 0);
+        if (rv == NNG_ECLOSED)
+            return NULL;
+        if (rv == 0)
+            answer(control, msg);
+        else if (rv != NNG_ETIMEDOUT && log_limit(&limiter, 1, &held_back))
+            log_warn("msg=\"control request not received\" err=\"%s\" held_back=%u", nng_strerror(rv), held_back);
+        if (clock_now_ns() - probed_ns >= PROBE_INTERVAL_MS * CLOCK_NS_PER_MS) {
+            probe(control);
+            probed_ns = clock_now_ns();
+        }
+    }
+}
+
+/* start_thread starts it with all signals blocked: they are the main thread's. */
+static int start_thread(struct control *control, struct error *err)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int rc = pthread_create(&control->thread, NULL, run, control);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return rc ? error_set(err, LARDER_ENOMEM, "cannot start the control thread: %s", strerror(rc)) : 0;
+}
+
+int control_start(const char *path, const struct control_handlers *handlers, struct control **out, struct error *err)
+{
+    int rc = socket_path_check(path, err);
+    if (rc)
+        return rc;
+    struct control *control = calloc(1, sizeof *control);
+    if (!control)
+        return error_set(err, LARDER_ENOMEM, "out of memory while making the control socket %s", path);
+    control->magic = CONTROL_MAGIC;
+    control->handlers = *handlers;
+    memcpy(control->path, path, strlen(path) + 1); /* fits: checked */
+    int rv = nng_rep0_open(&control->socket);
+    if (rv) {
+        free(control);
+        return fail_nng(rv, path, err);
+    }
+    rv = set_up(control);
+    rc = rv ? fail_nng(rv, path, err) : listen_at(control, err);
+    if (rc == 0)
+        rc = start_thread(control, err);
+    if (rc) {
+        nng_close(control->socket);
+        free(control);
+        return rc;
+    }
+    *out = control;
+    return 0;
+}
+
+void control_stop(struct control *control)
+{
+    if (!control)
+        return;
+    CHECK_MAGIC(control, CONTROL_MAGIC);
+    nng_close(control->socket); /* ends run's nng_recvmsg */
+    pthread_join(control->thread, NULL);
+    control_memory_clear(&control->memory);
+    control->magic = 0;
+    free(control);
+}

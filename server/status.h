@@ -1,0 +1,79 @@
+/* status.h: what the daemon says about itself: one snapshot, shown as JSON (`larder status --json`, /api/v1/status) and
+ * as Prometheus metrics (/metrics).
+ *
+ * The JSON, whose keys stay (new ones may come; counters count from the daemon's start; sizes are bytes):
+ *
+ *   v         1
+ *   daemon    version, pid, state ("running", "draining"), socket, uptime_s, start_time_s (Unix time), time_s
+ *             (monotonic: two snapshots give a rate), rss_bytes, cpu_s, sessions, datasets, threads {role: count}
+ *   samples   loaded, loaded_bytes, prepared, delivered, prepared_per_delivered (null before the first),
+ *             bad {reason: count}
+ *   memory    arena {budget_bytes, used_bytes, pinned_bytes, quota_bytes}, encoded {budget_bytes, used_bytes},
+ *             evicted {prepared, encoded}
+ *   engine    loads_inflight, prepares_inflight, unknown_releases
+ *   jobs[]    name, job, pid, client, dataset, pipeline, batch_size, prefetch, epoch (from 0), epochs (0: no end),
+ *             started, view_samples, remaining, epoch_delivered, delivered, batches, shared, bad_samples, held_slots,
+ *             quota_bytes, queues[] {rank, ready_batches, leased_batches, credits, wait_s}
+ *
+ * pid, client, dataset and pipeline are null where the daemon does not know them. */
+#ifndef LARDER_SERVER_STATUS_H
+#define LARDER_SERVER_STATUS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "server/engine.h"
+
+#define STATUS_ROLES_MAX 8
+#define STATUS_REASONS_MAX 8
+
+struct status_job {
+    struct engine_job_status engine;
+    uint32_t rank;
+    uint32_t pid; /* of the client; 0: not known */
+    /* Malloc'ed, the status's own, each may be NULL: */
+    char *client;   /* what the client calls itself, "python/0.1" */
+    char *dataset;  /* its source */
+    char *pipeline; /* its normal form */
+};
+
+struct status_role {
+    const char *name; /* "load", "prepare", …: static */
+    uint32_t count;
+};
+
+/* One snapshot. Filled by one thread, then read by another: no pointer into anything that changes. */
+struct daemon_status {
+    const char *version, *libvips, *socket; /* live as long as the daemon; libvips may be NULL */
+    bool draining;
+    uint32_t pid;
+    double start_time_s; /* Unix time */
+    double time_s;       /* monotonic, now */
+    double uptime_s;
+    uint64_t rss_bytes;
+    double cpu_s;
+    struct status_role roles[STATUS_ROLES_MAX];
+    uint32_t n_roles;
+    uint32_t sessions, datasets;
+    uint64_t arena_budget_bytes, encoded_budget_bytes;
+    struct engine_totals totals;
+    const char *bad_reasons[STATUS_REASONS_MAX]; /* names for totals.bad_samples; NULL: no such reason. Static. */
+    struct status_job *jobs;                     /* malloc'ed, the status's own */
+    size_t n_jobs;
+};
+
+/* status_clear frees what the status owns and zeroes it. */
+void status_clear(struct daemon_status *status);
+
+/* status_read_process fills pid, rss_bytes and cpu_s for this process, and time_s; from /proc/self and getrusage. What
+ * cannot be read stays 0. */
+void status_read_process(struct daemon_status *status);
+
+/* status_to_json and status_to_metrics give a malloc'ed text, NULL when out of memory. Texts that are not UTF-8 (job
+ * names are a client's bytes) come out with '?' for each wrong byte. Pure; any thread. */
+char *status_to_json(const struct daemon_status *status);
+char *status_to_metrics(const struct daemon_status *status, size_t *len_bytes);
+
+#endif

@@ -1,0 +1,82 @@
+/* status_metrics.c: a snapshot as Prometheus text, through the one table of metrics (common/metrics_table.h). */
+#include <stdio.h>
+
+#include "common/metrics.h"
+#include "server/status.h"
+
+#define NUMBER_BYTES 24
+
+static void put(struct metrics *metrics, enum metric_id id, double value)
+{
+    metrics_put(metrics, id, value, NULL);
+}
+
+static void put_labelled(struct metrics *metrics, enum metric_id id, double value, const char *label)
+{
+    metrics_put(metrics, id, value, &label);
+}
+
+static void put_process(struct metrics *metrics, const struct daemon_status *status)
+{
+    const char *build[] = {status->version, status->libvips ? status->libvips : "unknown", __VERSION__};
+    metrics_put(metrics, METRIC_BUILD_INFO, 1, build);
+    put(metrics, METRIC_START_TIME, status->start_time_s);
+    put(metrics, METRIC_CPU, status->cpu_s);
+    put(metrics, METRIC_RESIDENT, (double)status->rss_bytes);
+    for (uint32_t i = 0; i < status->n_roles; i++)
+        put_labelled(metrics, METRIC_THREADS, status->roles[i].count, status->roles[i].name);
+    put(metrics, METRIC_SESSIONS, status->sessions);
+    put(metrics, METRIC_JOBS, (double)status->n_jobs);
+    put(metrics, METRIC_DATASETS, status->datasets);
+}
+
+static void put_totals(struct metrics *metrics, const struct daemon_status *status)
+{
+    const struct engine_totals *totals = &status->totals;
+    put(metrics, METRIC_SAMPLES_LOADED, (double)totals->samples_loaded);
+    put(metrics, METRIC_LOADED_BYTES, (double)totals->loaded_bytes);
+    put(metrics, METRIC_SAMPLES_PREPARED, (double)totals->instances_prepared);
+    put(metrics, METRIC_SAMPLES_DELIVERED, (double)totals->samples_delivered);
+    for (size_t i = 0; i < STATUS_REASONS_MAX; i++) {
+        if (status->bad_reasons[i])
+            put_labelled(metrics, METRIC_BAD_SAMPLES, (double)totals->bad_samples[i], status->bad_reasons[i]);
+    }
+    put(metrics, METRIC_ARENA_BUDGET, (double)status->arena_budget_bytes);
+    put(metrics, METRIC_ARENA_USED, (double)totals->arena_used_bytes);
+    put(metrics, METRIC_ARENA_PINNED, (double)totals->arena_pinned_bytes);
+    put(metrics, METRIC_ENCODED_BUDGET, (double)status->encoded_budget_bytes);
+    put(metrics, METRIC_ENCODED_USED, (double)totals->encoded_used_bytes);
+    put_labelled(metrics, METRIC_EVICTIONS, (double)totals->evicted_prepared, "prepared");
+    put_labelled(metrics, METRIC_EVICTIONS, (double)totals->evicted_encoded, "encoded");
+}
+
+static void put_job(struct metrics *metrics, const struct status_job *job)
+{
+    const struct engine_job_status *engine = &job->engine;
+    char rank[NUMBER_BYTES];
+    snprintf(rank, sizeof rank, "%u", job->rank);
+    const char *labels[] = {engine->name, rank}; /* a metric with the job alone takes the first */
+    metrics_put(metrics, METRIC_JOB_DELIVERED, (double)engine->samples_delivered, labels);
+    metrics_put(metrics, METRIC_JOB_BATCHES, (double)engine->batches_delivered, labels);
+    metrics_put(metrics, METRIC_JOB_SHARED, (double)engine->samples_shared, labels);
+    metrics_put(metrics, METRIC_JOB_WAIT, engine->wait_s, labels);
+    metrics_put(metrics, METRIC_JOB_DEPTH, engine->ready_batches, labels);
+    metrics_put(metrics, METRIC_JOB_HELD, (double)engine->held_slots, labels);
+    metrics_put(metrics, METRIC_JOB_EPOCH, engine->epoch, labels);
+    metrics_put(metrics, METRIC_JOB_REMAINING, (double)engine->remaining, labels);
+    metrics_put(metrics, METRIC_JOB_BAD, (double)engine->bad_samples, labels);
+}
+
+char *status_to_metrics(const struct daemon_status *status, size_t *len_bytes)
+{
+    struct metrics *metrics = NULL;
+    if (metrics_create(&metrics) != 0)
+        return NULL;
+    put_process(metrics, status);
+    put_totals(metrics, status);
+    for (size_t i = 0; i < status->n_jobs; i++)
+        put_job(metrics, &status->jobs[i]);
+    char *text = metrics_render(metrics, len_bytes);
+    metrics_destroy(metrics);
+    return text;
+}

@@ -1,0 +1,69 @@
+#include "tests/unit/server/sample_status.h"
+
+#include <string.h>
+
+#include "common/check.h"
+
+void sample_status_fill(struct daemon_status *status)
+{
+    *status = (struct daemon_status){
+        .version = "9.8.7",
+        .libvips = "8.14.1",
+        .socket = "/run/larder/larder.sock",
+        .pid = 4711,
+        .start_time_s = 1700000000,
+        .time_s = 5000.5,
+        .uptime_s = 3725,
+        .rss_bytes = UINT64_C(3) << 30,
+        .cpu_s = 100.25,
+        .roles = {{.name = "load", .count = 8}, {.name = "prepare", .count = 4}},
+        .n_roles = 2,
+        .sessions = 3,
+        .datasets = 1,
+        .arena_budget_bytes = UINT64_C(4) << 30,
+        .encoded_budget_bytes = UINT64_C(1) << 30,
+        .totals = {.samples_loaded = 1500,
+                   .loaded_bytes = 150000000,
+                   .instances_prepared = 1400,
+                   .samples_delivered = 2800,
+                   .bad_samples = {0, 2, 0, 1},
+                   .evicted_prepared = 7,
+                   .evicted_encoded = 9,
+                   .arena_used_bytes = UINT64_C(1) << 30,
+                   .arena_pinned_bytes = UINT64_C(1) << 29,
+                   .arena_quota_bytes = UINT64_C(2) << 30,
+                   .encoded_used_bytes = UINT64_C(1) << 28,
+                   .jobs = 2,
+                   .loads_inflight = 5,
+                   .prepares_inflight = 4},
+        .bad_reasons = {NULL, "unreadable", "not_an_image", "corrupt"},
+        .n_jobs = 2,
+    };
+    status->jobs = xcalloc(2, sizeof *status->jobs);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct status_job *job = &status->jobs[i];
+        job->engine = (struct engine_job_status){.job = i,
+                                                 .batch_size = 64,
+                                                 .prefetch = 4,
+                                                 .epoch = 1,
+                                                 .epochs = i ? 0 : 90,
+                                                 .started = true,
+                                                 .view_samples = 1000,
+                                                 .remaining = 600,
+                                                 .quota_bytes = UINT64_C(1) << 30,
+                                                 .held_slots = 256,
+                                                 .samples_delivered = 1400,
+                                                 .batches_delivered = 22,
+                                                 .samples_shared = 700,
+                                                 .ready_batches = 3,
+                                                 .leased_batches = 1,
+                                                 .credits = 2,
+                                                 .wait_s = 1.5,
+                                                 .epoch_delivered = 400};
+        strcpy(job->engine.name, i ? "quote\"back\\slash" : "train-a");
+        job->dataset = xstrdup("/data/imagenet/train");
+    }
+    status->jobs[0].pid = 815;
+    status->jobs[0].client = xstrdup("python/0.1");
+    status->jobs[0].pipeline = xstrdup("[{\"random_resized_crop\":{\"size\":224}}]");
+}
