@@ -1,0 +1,279 @@
+/* test_client.c: the C library with the real daemon: usage: system_client LARDERD MAKE_IMAGES
+ * The daemon runs on a private socket and folder with a small set of images made for the test. */
+#include <errno.h>
+#include <ftw.h>
+#include <larder/larder.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define SAMPLES 90u
+#define CLASSES 3u
+#define BATCH_SIZE 8u
+#define BATCHES ((SAMPLES + BATCH_SIZE - 1) / BATCH_SIZE)
+#define SIDE 48u
+#define SAMPLE_BYTES (SIDE * SIDE * 3u)
+#define NEXT_TIMEOUT_MS 60000 /* a sanitizer's build on a busy machine */
+
+static const char *larderd, *make_images;
+static char folder[64], dataset[96], socket_path[96], config[96];
+static pid_t daemon_pid;
+
+static pid_t spawn(const char *const *arguments)
+{
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        execv(arguments[0], (char *const *)(uintptr_t)arguments);
+        fprintf(stderr, "%s: %s\n", arguments[0], strerror(errno));
+        _exit(127);
+    }
+    return child;
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    strcpy(folder, "/tmp/larder-system-client-XXXXXX");
+    assert_non_null(mkdtemp(folder));
+    snprintf(dataset, sizeof dataset, "%s/images", folder);
+    snprintf(socket_path, sizeof socket_path, "%s/larder.sock", folder);
+    snprintf(config, sizeof config, "%s/larder.yaml", folder);
+    FILE *file = fopen(config, "w");
+    assert_non_null(file);
+    fprintf(file, "memory:\n  arena: 32MiB\n  encoded: 16MiB\n"
+                  "metrics:\n  port: 0\ncatalog:\n  checkpoint: %s\n", folder);
+    assert_int_equal(fclose(file), 0);
+    char count[16], classes[16];
+    snprintf(count, sizeof count, "%u", SAMPLES);
+    snprintf(classes, sizeof classes, "%u", CLASSES);
+    const char *arguments[] = {make_images, dataset, count, classes, "80", "60", NULL};
+    int status;
+    pid_t child = spawn(arguments);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    return 0;
+}
+
+static int remove_one(const char *path, const struct stat *info, int type, struct FTW *at)
+{
+    (void)info;
+    (void)type;
+    (void)at;
+    return remove(path);
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    return nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static int start_daemon(void **state)
+{
+    (void)state;
+    int ends[2];
+    char ready[16], byte;
+    assert_int_equal(pipe(ends), 0);
+    snprintf(ready, sizeof ready, "%d", ends[1]);
+    const char *arguments[] = {larderd, "--config", config, "--socket", socket_path, "--ready-fd", ready, NULL};
+    daemon_pid = spawn(arguments);
+    close(ends[1]);
+    ssize_t got = read(ends[0], &byte, 1); /* ends with the daemon, should it not get ready */
+    close(ends[0]);
+    assert_int_equal(got, 1);
+    return 0;
+}
+
+static int stop_daemon(void **state)
+{
+    (void)state;
+    int status = 0;
+    if (daemon_pid) {
+        kill(daemon_pid, SIGTERM);
+        assert_int_equal(waitpid(daemon_pid, &status, 0), daemon_pid);
+    }
+    daemon_pid = 0;
+    return status;
+}
+
+static struct larder_loader *open_loader(uint32_t prefetch, uint32_t shuffle)
+{
+    struct larder_loader *loader = NULL;
+    struct larder_options options;
+    larder_options_init(&options);
+    options.socket = socket_path;
+    options.dataset = dataset;
+    options.pipeline = "[{\"resize\": {\"size\": [48, 48]}}]";
+    options.batch_size = BATCH_SIZE;
+    options.prefetch = prefetch;
+    options.shuffle = shuffle;
+    if (larder_open(&options, &loader) != 0)
+        fail_msg("%s", larder_last_error(NULL));
+    return loader;
+}
+
+/* count_batch marks the batch's samples as seen, and checks each against its label and its copy. */
+static void count_batch(struct larder_loader *loader, struct larder_batch *batch, uint8_t *seen)
+{
+    static uint8_t copy[BATCH_SIZE * SAMPLE_BYTES];
+    assert_int_equal(larder_batch_copy(batch, copy, sizeof copy), 0);
+    for (uint32_t i = 0; i < larder_batch_count(batch); i++) {
+        struct larder_sample sample;
+        assert_int_equal(larder_batch_sample(batch, i, &sample), 0);
+        assert_true(sample.index < SAMPLES);
+        assert_int_equal(sample.len_bytes, SAMPLE_BYTES);
+        assert_memory_equal(sample.data, copy + i * SAMPLE_BYTES, SAMPLE_BYTES);
+        assert_non_null(larder_class_name(loader, sample.label));
+        seen[sample.index]++;
+    }
+}
+
+static int next(struct larder_loader *loader, struct larder_batch **out)
+{
+    int rc = larder_next(loader, NEXT_TIMEOUT_MS, out);
+    if (rc && rc != LARDER_EEND && rc != LARDER_EQUOTA)
+        fail_msg("%s", larder_last_error(loader));
+    return rc;
+}
+
+static void finish_epoch(struct larder_loader *loader, uint8_t *seen)
+{
+    struct larder_batch *batch = NULL;
+    while (next(loader, &batch) == 0) {
+        count_batch(loader, batch, seen);
+        assert_int_equal(larder_batch_release(&batch), 0);
+    }
+    for (uint32_t i = 0; i < SAMPLES; i++)
+        assert_int_equal(seen[i], 1);
+}
+
+/* Every sample comes once an epoch, with every shuffle, also after an epoch that was left early and one in which as
+ * much was held as is allowed. */
+static void each_sample_once(void **state)
+{
+    (void)state;
+    for (uint32_t shuffle = LARDER_SHUFFLE_DEPENDENT; shuffle <= LARDER_SHUFFLE_NONE; shuffle++) {
+        struct larder_loader *loader = open_loader(3, shuffle);
+        struct larder_info info;
+        assert_int_equal(larder_info_get(loader, &info), 0);
+        assert_int_equal(info.n_samples, SAMPLES);
+        assert_int_equal(info.n_batches, BATCHES);
+        assert_int_equal(info.n_classes, CLASSES);
+        assert_int_equal(info.sample_bytes, SAMPLE_BYTES);
+        for (uint32_t epoch = 0; epoch < 6; epoch++) {
+            uint8_t seen[SAMPLES] = {0};
+            struct larder_batch *held[BATCHES];
+            uint32_t n_held = 0;
+            assert_int_equal(larder_start_epoch(loader, epoch), 0);
+            while (epoch % 3 == 1 && next(loader, &held[n_held]) == 0)
+                count_batch(loader, held[n_held++], seen);
+            if (epoch % 3 == 1)
+                assert_int_equal(n_held, info.held_max < BATCHES ? info.held_max : BATCHES);
+            while (n_held)
+                assert_int_equal(larder_batch_release(&held[--n_held]), 0);
+            if (epoch % 3 == 2) {
+                struct larder_batch *batch = NULL;
+                assert_int_equal(next(loader, &batch), 0);
+                assert_int_equal(larder_batch_release(&batch), 0); /* and leave the epoch */
+            } else {
+                finish_epoch(loader, seen);
+            }
+        }
+        larder_close(&loader);
+    }
+}
+
+/* Without shuffling samples come in the dataset's order: class by class. */
+static void keeps_order(void **state)
+{
+    (void)state;
+    struct larder_loader *loader = open_loader(2, LARDER_SHUFFLE_NONE);
+    struct larder_batch *batch = NULL;
+    uint32_t position = 0;
+    assert_int_equal(larder_start_epoch(loader, 0), 0);
+    while (next(loader, &batch) == 0) {
+        for (uint32_t i = 0; i < larder_batch_count(batch); i++, position++) {
+            struct larder_sample sample;
+            assert_int_equal(larder_batch_sample(batch, i, &sample), 0);
+            assert_int_equal(sample.index, position);
+            assert_int_equal(sample.label, position / (SAMPLES / CLASSES));
+        }
+        assert_int_equal(larder_batch_release(&batch), 0);
+    }
+    assert_int_equal(position, SAMPLES);
+    larder_close(&loader);
+}
+
+/* The daemon's refusals reach the program as the daemon wrote them. */
+static void hands_refusals_through(void **state)
+{
+    (void)state;
+    struct larder_loader *loader = NULL;
+    struct larder_options options;
+    larder_options_init(&options);
+    options.socket = socket_path;
+    options.dataset = "/nonexistent/images";
+    assert_int_equal(larder_open(&options, &loader), LARDER_ENOENT);
+    assert_non_null(strstr(larder_last_error(NULL), "/nonexistent/images"));
+    options.dataset = dataset;
+    options.pipeline = "[\"sharpen\"]";
+    assert_int_equal(larder_open(&options, &loader), LARDER_EINVAL);
+    assert_non_null(strstr(larder_last_error(NULL), "sharpen"));
+    assert_null(loader);
+}
+
+/* A daemon that was killed gives LARDER_EGONE with the socket's name, and the next one on the socket serves a new
+ * loader. */
+static void survives_kill(void **state)
+{
+    (void)state;
+    struct larder_loader *loader = open_loader(2, LARDER_SHUFFLE_DEPENDENT);
+    struct larder_batch *held = NULL, *batch = NULL;
+    static uint8_t copy[BATCH_SIZE * SAMPLE_BYTES];
+    assert_int_equal(larder_start_epoch(loader, 0), 0);
+    assert_int_equal(next(loader, &held), 0);
+    kill(daemon_pid, SIGKILL);
+    assert_int_equal(waitpid(daemon_pid, NULL, 0), daemon_pid);
+    daemon_pid = 0;
+    assert_int_equal(larder_batch_copy(held, copy, sizeof copy), LARDER_EGONE);
+    assert_int_equal(larder_next(loader, -1, &batch), LARDER_EGONE);
+    assert_non_null(strstr(larder_last_error(loader), socket_path));
+    assert_int_equal(larder_batch_release(&held), LARDER_EGONE);
+    larder_close(&loader);
+
+    start_daemon(state);
+    uint8_t seen[SAMPLES] = {0};
+    loader = open_loader(2, LARDER_SHUFFLE_DEPENDENT);
+    assert_int_equal(larder_start_epoch(loader, 0), 0);
+    finish_epoch(loader, seen);
+    larder_close(&loader);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 3) {
+        fprintf(stderr, "usage: %s LARDERD MAKE_IMAGES\n", argv[0]);
+        return 2;
+    }
+    larderd = argv[1];
+    make_images = argv[2];
+    if (access(larderd, X_OK) != 0 || access(make_images, X_OK) != 0) {
+        printf("%s or %s was not built: skipped\n", larderd, make_images);
+        return 77;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(each_sample_once, start_daemon, stop_daemon),
+        cmocka_unit_test_setup_teardown(keeps_order, start_daemon, stop_daemon),
+        cmocka_unit_test_setup_teardown(hands_refusals_through, start_daemon, stop_daemon),
+        cmocka_unit_test_setup_teardown(survives_kill, start_daemon, stop_daemon),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
