@@ -8,6 +8,7 @@
 #define SUB_BITS 3 /* each power of two is divided into 8 lists */
 #define SUBS (1u << SUB_BITS)
 #define CLASSES 64
+#define GOOD_FIT_TRIES 32 /* pieces of a list looked at before a longer one is cut instead */
 
 struct block {
     uint64_t offset, bytes;
@@ -91,14 +92,13 @@ static void list_remove(struct extents *extents, uint32_t index)
     }
 }
 
-/* The first piece in the piece's own list that is long enough: pieces there may be shorter than asked for. Bounded. */
-static uint32_t fit_in_list(const struct extents *extents, uint64_t bytes)
+/* The first piece in the piece's own list that is long enough, among the first `tries`: pieces there may be shorter. */
+static uint32_t fit_in_list(const struct extents *extents, uint64_t bytes, uint32_t tries)
 {
-    enum { TRIES = 32 };
     unsigned class, sub;
     list_of(bytes / EXTENT_ALIGN, &class, &sub);
     uint32_t index = extents->lists[class][sub];
-    for (int tries = 0; index != EXTENT_NONE && tries < TRIES; tries++) {
+    for (; index != EXTENT_NONE && tries > 0; tries--) {
         if (extents->blocks[index].bytes >= bytes)
             return index;
         index = extents->blocks[index].free_next;
@@ -160,9 +160,11 @@ uint32_t extent_alloc(struct extents *extents, uint64_t bytes, uint32_t owner)
     if (bytes > extents->bytes)
         return EXTENT_NONE;
     bytes = extent_round(bytes);
-    uint32_t index = fit_in_list(extents, bytes);
+    uint32_t index = fit_in_list(extents, bytes, GOOD_FIT_TRIES);
     if (index == EXTENT_NONE)
         index = fit_above(extents, bytes);
+    if (index == EXTENT_NONE) /* the last place where one can be: who clears a window relies on its being found */
+        index = fit_in_list(extents, bytes, UINT32_MAX);
     if (index == EXTENT_NONE)
         return EXTENT_NONE;
     list_remove(extents, index);

@@ -1,8 +1,8 @@
 /* extent.h: who has which bytes of the arena: an allocator whose records lie outside the memory it divides.
  *
- * Two-level segregated free lists (a good fit in constant time), neighbours merged at once. Offsets and sizes are
- * multiples of EXTENT_ALIGN. Blocks are named by small numbers; each used block carries its owner's number, so that a
- * caller can walk neighbours and clear a window when free space is in pieces. One owner thread. */
+ * Two-level segregated free lists (a good fit, in constant time unless only its own list can hold one), neighbours merged
+ * at once. Offsets and sizes are multiples of EXTENT_ALIGN. Blocks are named by small numbers; each used block carries its
+ * owner's number, so that a caller can walk neighbours and clear a window when free space is in pieces. One owner thread. */
 #ifndef LARDER_CACHE_EXTENT_H
 #define LARDER_CACHE_EXTENT_H
 

@@ -88,6 +88,30 @@ static void test_equal_blocks_fill_it_and_merge(void **state)
     assert_int_equal(extents_create(EXTENT_ALIGN - 1, &extents), LARDER_EINVAL);
 }
 
+/* The only piece that is long enough is found behind any number of slightly shorter ones of the same list. */
+static void test_fit_behind_shorter_ones(void **state)
+{
+    (void)state;
+    enum { SHORTER = 100, BYTES = 1000 * EXTENT_ALIGN };
+    struct extents *extents;
+    uint32_t shorter[SHORTER];
+    assert_int_equal(extents_create(BYTES + EXTENT_ALIGN + (uint64_t)SHORTER * BYTES, &extents), 0);
+    uint32_t longest = extent_alloc(extents, BYTES, 1);
+    extent_alloc(extents, EXTENT_ALIGN, 2); /* keeps the pieces apart */
+    for (int i = 0; i < SHORTER; i++) {
+        shorter[i] = extent_alloc(extents, BYTES - EXTENT_ALIGN, 3);
+        extent_alloc(extents, EXTENT_ALIGN, 4);
+    }
+    extent_free(extents, longest);
+    for (int i = 0; i < SHORTER; i++)
+        extent_free(extents, shorter[i]);
+    uint32_t found = extent_alloc(extents, BYTES, 5);
+    assert_int_not_equal(found, EXTENT_NONE);
+    assert_int_equal(extent_offset(extents, found), 0);
+    extents_check(extents);
+    extents_destroy(extents);
+}
+
 /* The victim is always an unpinned resident of the lowest want, the least recently touched of those first. */
 static void test_victim_is_least_wanted_unpinned(void **state)
 {
@@ -162,6 +186,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_blocks_never_overlap),
         cmocka_unit_test(test_equal_blocks_fill_it_and_merge),
+        cmocka_unit_test(test_fit_behind_shorter_ones),
         cmocka_unit_test(test_victim_is_least_wanted_unpinned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
