@@ -9,7 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tests/unit/server/program.h"
 #include "tests/unit/server/sample_status.h"
 
 static const char expected_json[] =
@@ -96,26 +95,6 @@ static void test_metrics(void **state)
     status_clear(&status);
 }
 
-/* Prometheus' own checker has nothing to say about the metrics of a daemon with two jobs. */
-static void test_promtool(void **state)
-{
-    (void)state;
-    char *argv[] = {"promtool", "check", "metrics", NULL}, output[8192];
-    struct daemon_status status;
-    size_t len = 0;
-    if (access("/usr/bin/promtool", X_OK) != 0 && system("command -v promtool >/dev/null 2>&1") != 0) {
-        print_message("promtool (Debian: prometheus) is not installed\n");
-        skip();
-    }
-    sample_status_fill(&status);
-    char *text = status_to_metrics(&status, &len);
-    int rc = program_run(argv, text, output, sizeof output);
-    assert_string_equal(output, "");
-    assert_int_equal(rc, 0);
-    free(text);
-    status_clear(&status);
-}
-
 /* What is read about this process is plausible: it uses memory, and time passes. */
 static void test_process(void **state)
 {
@@ -134,8 +113,10 @@ static void test_process(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_json),     cmocka_unit_test(test_json_odd), cmocka_unit_test(test_metrics),
-        cmocka_unit_test(test_promtool), cmocka_unit_test(test_process),
+        cmocka_unit_test(test_json),
+        cmocka_unit_test(test_json_odd),
+        cmocka_unit_test(test_metrics),
+        cmocka_unit_test(test_process),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

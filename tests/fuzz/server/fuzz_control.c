@@ -1,0 +1,55 @@
+/* Whatever bytes come to the control socket, there is an answer: a JSON object that says ok or has an error's text. */
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/check.h"
+#include "server/control_priv.h"
+#include "tests/fuzz/fuzz.h"
+
+static const char *const seeds[] = {
+    "{\"v\":1,\"op\":\"ping\"}",
+    "{\"v\":1,\"op\":\"status\"}",
+    "{\"v\":1,\"op\":\"jobs\"}",
+    "{\"v\":1,\"op\":\"cancel\",\"job\":\"a\",\"id\":\"0123456789abcdef\"}",
+    "{\"v\":1,\"op\":\"cancel\",\"job\":\"caf\xc3\xa9 \\u0000 \\ud83d\\ude00\",\"id\":\"x\"}",
+};
+
+size_t fuzz_seed(size_t index, uint8_t *buf, size_t cap)
+{
+    if (index >= sizeof seeds / sizeof *seeds)
+        return 0;
+    size_t len = strlen(seeds[index]);
+    CHECK(len <= cap);
+    memcpy(buf, seeds[index], len);
+    return len;
+}
+
+static char *status_json(void *ctx)
+{
+    (void)ctx;
+    return strdup("{\"v\":1,\"jobs\":[{\"name\":\"a\"}]}");
+}
+
+static int cancel(void *ctx, const char *job, struct error *err)
+{
+    (void)ctx;
+    return strcmp(job, "a") == 0 ? 0 : error_set(err, LARDER_ENOENT, "no job is called '%s'", job);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const struct control_handlers handlers = {.status_json = status_json, .cancel = cancel};
+    struct control_memory memory = {0};
+    for (int repeated = 0; repeated < 2; repeated++) {
+        char *text = control_answer(&handlers, &memory, data, size);
+        json_t *answer = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+        const json_t *ok = json_object_get(answer, "ok");
+        CHECK(json_is_true(ok) ||
+              (json_is_false(ok) && json_is_string(json_object_get(json_object_get(answer, "error"), "text"))));
+        json_decref(answer);
+        free(text);
+    }
+    control_memory_clear(&memory);
+    return 0;
+}
