@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <xxhash.h>
 
-#include "cache/catalog_priv.h"
+#include "cache/store_priv.h"
 #include "common/check.h"
 #include "common/clock.h"
 #include "common/log.h"
@@ -216,8 +216,8 @@ static int chunk_tree(struct catalog *catalog, const struct index *index, struct
     return chunking_shuffle((uint32_t)index->sample_count, size, seed, out);
 }
 
-/* Reads the source's samples: from the checkpoint, or from the tree. */
-static int index_source(struct catalog *catalog, const char *path, bool trust_checkpoint, struct dataset_parts *parts,
+/* Reads a tree's samples: from its checkpoint, or from the tree. */
+static int index_tree(struct catalog *catalog, const char *path, bool trust_checkpoint, struct dataset_parts *parts,
                         struct error *err)
 {
     parts->checkpoint = catalog->checkpoint_dir ? checkpoint_path(catalog->checkpoint_dir, path) : NULL;
@@ -231,6 +231,16 @@ static int index_source(struct catalog *catalog, const char *path, bool trust_ch
     return code;
 }
 
+static int index_source(struct catalog *catalog, const char *path, bool trust_checkpoint, struct dataset_parts *parts,
+                        struct error *err)
+{
+    bool is_store;
+    int code = store_is(path, &is_store, err);
+    if (code)
+        return code;
+    return is_store ? store_load(path, parts, err) : index_tree(catalog, path, trust_checkpoint, parts, err);
+}
+
 /* Makes the dataset of a source that is not in memory, or no longer as it is there. */
 static int build(struct catalog *catalog, const char *path, bool trust_checkpoint, struct dataset **out, struct error *err)
 {
@@ -240,7 +250,7 @@ static int build(struct catalog *catalog, const char *path, bool trust_checkpoin
     int code = index_source(catalog, path, trust_checkpoint, &parts, err);
     if (!code) {
         code = give_ids(catalog, &parts.index, &parts.ids);
-        if (!code)
+        if (!code && !parts.store)
             code = chunk_tree(catalog, &parts.index, &parts.chunking);
         if (!code)
             code = dataset_from_parts(&parts, out);
@@ -255,13 +265,20 @@ static int build(struct catalog *catalog, const char *path, bool trust_checkpoin
     return code;
 }
 
+static bool source_unchanged(const char *path, struct dataset *dataset)
+{
+    bool settled;
+    if (dataset->store)
+        return store_unchanged(path, dataset->store);
+    return !atomic_load(&dataset->stale) && tree_unchanged(path, &dataset->index, &settled);
+}
+
 /* The caller is the source's one builder. Gives the dataset as the source is now: the old one when that still holds. */
 static int refresh(struct catalog *catalog, const char *path, struct dataset *old, struct dataset **out, struct error *err)
 {
-    bool settled;
     if (!old)
         return build(catalog, path, true, out, err);
-    if (!atomic_load(&old->stale) && tree_unchanged(path, &old->index, &settled)) {
+    if (source_unchanged(path, old)) {
         *out = dataset_ref(old);
         return 0;
     }

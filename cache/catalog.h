@@ -1,8 +1,8 @@
 /* catalog.h: datasets: which samples there are, where their bytes lie, what they are labelled.
  *
- * A catalog gives ids that are global to the daemon. Identity is (device, inode, size, mtime), symbolic links followed,
- * so datasets that contain the same file share its id; a file that one dataset contains k times has k ids (its first
- * occurrence shares with the first occurrence elsewhere). A dataset is immutable once opened, and reference-counted
+ * A catalog gives ids that are global to the daemon. Identity is (device, inode, size, mtime), symbolic links followed, or
+ * in a packed store the content's hash, so datasets that contain the same file share its id; a file that one dataset
+ * contains k times has k ids (its first occurrence shares with the first occurrence elsewhere). A dataset is immutable once opened, and reference-counted
  * (atomic): all its functions may be called from any thread.
  *
  * A class-per-folder tree is read as torchvision's ImageFolder reads it: classes are the sorted names of the root's
@@ -31,8 +31,8 @@ void catalog_destroy(struct catalog *catalog); /* accepts NULL; datasets that ar
 #define CHUNK_SAMPLES_MAX 4096
 void catalog_set_chunking(struct catalog *catalog, uint32_t samples, uint64_t seed);
 
-/* catalog_open gives a reference to the dataset of a source (today: a class-per-folder tree), indexing it, or verifying
- * its checkpoint, when it is not in memory unchanged. Unchanged means: every folder has the modification time it had
+/* catalog_open gives a reference to the dataset of a source (a class-per-folder tree, or a store.h folder), indexing it, or
+ * verifying its checkpoint, when it is not in memory unchanged. Unchanged means: every folder has the modification time it had
  * (a file replaced in place is noticed when it is read, and the source is then indexed anew at the next open). Blocks for
  * as long as that takes; thread-safe; two callers of one source do the work once. LARDER_ENOENT, LARDER_EINVAL (not a
  * folder, no class folders, an empty class, a loop of links), LARDER_EIO, LARDER_EPERM, LARDER_ELIMIT, LARDER_ENOMEM. */
@@ -75,8 +75,8 @@ uint32_t dataset_chunk_of(const struct dataset *dataset, uint32_t index, uint32_
 const uint32_t *dataset_chunk_members(const struct dataset *dataset, uint32_t chunk, uint32_t *count);
 
 /* dataset_read reads the encoded bytes of a sample into buf, which has room for dataset_size(index). Blocks on I/O; handles
- * EINTR and short reads. LARDER_ENOENT (vanished), LARDER_EIO, LARDER_EPERM, LARDER_EFORMAT (not a regular file, or it
- * changed its size or time since it was indexed): always with the file's name in err. */
+ * EINTR and short reads. LARDER_ENOENT (vanished), LARDER_EIO, LARDER_EPERM, LARDER_EFORMAT (not a regular file, it
+ * changed its size or time since it was indexed, or a store's bytes are damaged): always with the file's name in err. */
 int dataset_read(const struct dataset *dataset, uint32_t index, void *buf, struct error *err);
 
 /* One sample among several to be read: index and buf are the caller's, the outcome comes back in err (code 0: read). */
@@ -87,7 +87,7 @@ struct sample_read {
 };
 
 /* dataset_read_many reads samples as dataset_read does, each with its own outcome, and gives how many failed. count ≤
- * CHUNK_SAMPLES_MAX. In a plain tree a few files are under way at once. */
+ * CHUNK_SAMPLES_MAX. From a store a chunk's samples come with one read; in a plain tree a few files are under way at once. */
 uint32_t dataset_read_many(const struct dataset *dataset, struct sample_read *reads, uint32_t count);
 
 #endif

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cache/catalog_priv.h"
+#include "cache/store_priv.h"
 #include "common/check.h"
 #include "common/random.h"
 
@@ -51,6 +51,9 @@ void dataset_parts_free(struct dataset_parts *parts)
     free(parts->ids);
     free(parts->checkpoint);
     chunking_free(&parts->chunking);
+    if (parts->store)
+        store_free(parts->store);
+    free(parts->store);
 }
 
 static void dataset_free(struct dataset *dataset)
@@ -61,6 +64,9 @@ static void dataset_free(struct dataset *dataset)
     free(dataset->by_id);
     free(dataset->checkpoint);
     chunking_free(&dataset->chunking);
+    if (dataset->store)
+        store_free(dataset->store);
+    free(dataset->store);
     dataset->magic = 0;
     free(dataset);
 }
@@ -101,6 +107,7 @@ int dataset_from_parts(struct dataset_parts *parts, struct dataset **out)
     dataset->ids = parts->ids;
     dataset->checkpoint = parts->checkpoint;
     dataset->chunking = parts->chunking;
+    dataset->store = parts->store;
     *parts = (struct dataset_parts){0};
     *out = dataset;
     return 0;

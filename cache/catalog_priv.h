@@ -15,7 +15,7 @@
 
 #define DATASET_SAMPLES_MAX INT32_MAX /* samples of one dataset */
 
-/* One sample, as found. key is an offset into the index's strings. */
+/* One sample, as found. key is an offset into the index's strings. Device, inode, size and time are its identity. */
 struct index_sample {
     uint64_t key;
     uint64_t size;
@@ -122,6 +122,8 @@ struct dataset_sample {
     uint32_t flags;
 };
 
+struct store; /* store_priv.h */
+
 #define DATASET_MAGIC UINT32_C(0x44415441)
 
 /* Which sample lies where: position p is slot p % chunk_size of chunk p / chunk_size. Both arrays have an entry a sample. */
@@ -143,6 +145,7 @@ struct dataset {
     uint64_t fingerprint[2];
     char *checkpoint; /* its name; NULL: none. Removed when a read meets a changed file */
     struct chunking chunking;
+    struct store *store; /* NULL: a plain tree */
 };
 
 struct dataset_parts {
@@ -150,6 +153,7 @@ struct dataset_parts {
     sample_id *ids;   /* one a sample */
     char *checkpoint; /* may be NULL */
     struct chunking chunking;
+    struct store *store; /* may be NULL */
 };
 
 void dataset_parts_free(struct dataset_parts *parts); /* frees what they hold */

@@ -1,4 +1,4 @@
-/* catalog_read.c: the bytes of a tree's samples. Any thread; nothing here changes a dataset but its stale mark. */
+/* catalog_read.c: the bytes of samples; a tree's here, a store's in store_read.c. Any thread; nothing here changes a dataset but its stale mark. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cache/catalog_priv.h"
+#include "cache/store_priv.h"
 #include "common/check.h"
 
 #define FILES_UNDER_WAY 8
@@ -58,7 +58,6 @@ static int check_unchanged(const struct dataset *dataset, const struct dataset_s
 
 static void sample_path(const struct dataset *dataset, uint32_t index, char path[PATH_MAX])
 {
-    CHECK_MAGIC(dataset, DATASET_MAGIC);
     CHECK(index < dataset->count);
     const char *key = dataset->index.strings + dataset->samples[index].key;
     int len = snprintf(path, PATH_MAX, "%s/%s", dataset->index.root, key);
@@ -102,6 +101,10 @@ static int sample_fetch(const struct dataset *dataset, uint32_t index, int fd, v
 int dataset_read(const struct dataset *dataset, uint32_t index, void *buf, struct error *err)
 {
     int fd;
+    CHECK_MAGIC(dataset, DATASET_MAGIC);
+    CHECK(index < dataset->count);
+    if (dataset->store)
+        return store_read(dataset, index, buf, err);
     int code = sample_open(dataset, index, &fd, err);
     if (!code) {
         code = sample_fetch(dataset, index, fd, buf, err);
@@ -114,7 +117,10 @@ int dataset_read(const struct dataset *dataset, uint32_t index, void *buf, struc
  * requests to choose from. */
 uint32_t dataset_read_many(const struct dataset *dataset, struct sample_read *reads, uint32_t count)
 {
+    CHECK_MAGIC(dataset, DATASET_MAGIC);
     CHECK(count <= CHUNK_SAMPLES_MAX);
+    if (dataset->store)
+        return store_read_many(dataset, reads, count);
     int fds[FILES_UNDER_WAY];
     uint32_t failed = 0;
     for (uint32_t next = 0, done = 0; done < count; done++) {

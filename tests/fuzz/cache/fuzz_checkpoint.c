@@ -50,6 +50,8 @@ size_t fuzz_seed(size_t number, uint8_t *buf, size_t cap)
     size_t len;
     CHECK(checkpoint_encode(&index, &bytes, &len) == 0 && len <= cap);
     memcpy(buf, bytes, len);
+    index_free(&index);
+    CHECK(checkpoint_parse(bytes, len, &index, NULL) == 0); /* a seed must be valid */
     free(bytes);
     index_free(&index);
     return len;

@@ -12,14 +12,14 @@
 
 #include <cmocka.h>
 
-#include "cache/catalog.h"
+#include "cache/store.h"
 #include "common/log.h"
 #include "tests/unit/cache/faults.h"
 #include "tests/unit/cache/tree_maker.h"
 
 static char root[TREE_NAME_MAX];
 static struct catalog *catalog;
-static struct dataset *dataset;
+static struct dataset *dataset; /* the tree, or a store of it */
 
 static int set_up(void **state)
 {
@@ -32,6 +32,21 @@ static int set_up(void **state)
     }
     snprintf(path, sizeof path, "%s/t", root);
     return catalog_create(NULL, &catalog, NULL) || catalog_open(catalog, path, &dataset, NULL);
+}
+
+/* The same samples, packed into one segment: the layout is the order of the chunks' members from byte 4096 on. */
+static int set_up_store(void **state)
+{
+    struct store_options options;
+    char path[TREE_NAME_MAX + 8];
+    if (set_up(state))
+        return -1;
+    store_options_default(&options);
+    snprintf(path, sizeof path, "%s/s", root);
+    if (store_pack(dataset, path, &options, NULL, NULL, NULL))
+        return -1;
+    dataset_unref(&dataset);
+    return catalog_open(catalog, path, &dataset, NULL);
 }
 
 static int tear_down(void **state)
@@ -88,11 +103,37 @@ static void test_shrinks_while_read(void **state)
     read_all(19, LARDER_EFORMAT);
 }
 
+/* The same of a store, where one request brings all the samples. */
+static void test_store_short_and_interrupted(void **state)
+{
+    (void)state;
+    faults = (struct faults){.most_bytes = 5, .interrupt_every = 3};
+    read_all(SAMPLE_NONE, 0);
+    assert_true(faults.calls > 20 * 22 / 5);
+}
+
+/* A bad block fails the sample that lies on it; the others are read one by one. */
+static void test_store_disk_error(void **state)
+{
+    (void)state;
+    uint32_t count;
+    const uint32_t *members = dataset_chunk_members(dataset, 0, &count);
+    faults = (struct faults){.fail_inode = fault_inode("%s/s/segment-00000.larder", root), .fail_offset = 4096 + 22 * 5 + 7,
+                             .fail_len = 3, .fail_errno = EIO};
+    read_all(members[5], LARDER_EIO);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
 {
     log_set_level(LOG_WARN);
-    const struct CMUnitTest tests[] = {TEST(test_short_and_interrupted), TEST(test_disk_error), TEST(test_shrinks_while_read)};
+    const struct CMUnitTest tests[] = {
+        TEST(test_short_and_interrupted),
+        TEST(test_disk_error),
+        TEST(test_shrinks_while_read),
+        cmocka_unit_test_setup_teardown(test_store_short_and_interrupted, set_up_store, tear_down),
+        cmocka_unit_test_setup_teardown(test_store_disk_error, set_up_store, tear_down),
+    };
     return cmocka_run_group_tests_name("read_faults", tests, NULL, NULL);
 }
