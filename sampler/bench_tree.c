@@ -1,9 +1,10 @@
-/* bench_tree.c: `larder bench tree`: how long insertion, deletion and draws take, and how much memory the sampler holds. */
+/* bench_tree.c: `larder bench tree`: how long insertion, deletion and draws take, and how much memory the sampler
+ * holds. */
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
+#include <sys/resource.h>
 
 #include "common/check.h"
 #include "common/clock.h"
@@ -14,6 +15,7 @@
 #define BENCH_UNIVERSE_MAX UINT64_C(1000000000)
 #define BENCH_ROUNDS_MAX UINT64_C(100000000)
 #define IMAGENET_SAMPLES 1281167u
+#define SLOW_ROUND_NS 50000
 
 struct bench {
     uint64_t datasets, min, max, universe, seed, rounds;
@@ -71,8 +73,8 @@ static void insert(struct sampler *sampler, unsigned job, const struct idset *vi
 
 static void print_times(const char *name, struct times *times)
 {
-    printf("  \"%s\": {\"count\": %zu, \"mean_ms\": %.4f, \"median_ms\": %.4f, \"max_ms\": %.4f},\n", name, times->count,
-           mean_ns(times) / 1e6, quantile_ns(times, 0.5) / 1e6, quantile_ns(times, 1) / 1e6);
+    printf("  \"%s\": {\"count\": %zu, \"mean_ms\": %.4f, \"median_ms\": %.4f, \"max_ms\": %.4f},\n", name,
+           times->count, mean_ns(times) / 1e6, quantile_ns(times, 0.5) / 1e6, quantile_ns(times, 1) / 1e6);
 }
 
 static void bench_insertion(struct bench *bench)
@@ -103,7 +105,18 @@ static void bench_insertion(struct bench *bench)
     free(deletion.ns);
 }
 
-/* A round after another until `rounds` are through or the epoch is. */
+/* Whether this thread lost its processor since the last call. */
+static bool was_interrupted(long *switches)
+{
+    struct rusage usage;
+    CHECK(getrusage(RUSAGE_THREAD, &usage) == 0);
+    bool interrupted = usage.ru_nivcsw != *switches;
+    *switches = usage.ru_nivcsw;
+    return interrupted;
+}
+
+/* A round after another until `rounds` are through or the epoch is. A slow one during which another process had the
+ * processor says nothing about the sampler: it is counted as interrupted and its time is left out. */
 static void bench_draws(struct bench *bench, unsigned n_jobs, bool equal, bool last)
 {
     struct sampler *sampler;
@@ -118,21 +131,28 @@ static void bench_draws(struct bench *bench, unsigned n_jobs, bool equal, bool l
         jobset_add(&need, job);
     }
     struct times rounds = {.ns = xcalloc(bench->rounds, sizeof(uint64_t))};
-    uint64_t n_picks = 0, n_draws = 0, before = clock_now_ns();
-    for (size_t drawn = 1; rounds.count < bench->rounds && drawn; rounds.count++) {
+    uint64_t n_picks = 0, n_draws = 0, interrupted = 0;
+    long switches = 0;
+    was_interrupted(&switches);
+    for (size_t drawn = 1; rounds.count + interrupted < bench->rounds && drawn;) {
+        uint64_t before = clock_now_ns();
         drawn = sampler_round(sampler, &need, picks);
-        uint64_t now = clock_now_ns();
-        rounds.ns[rounds.count] = now - before;
-        before = now;
+        uint64_t took = clock_now_ns() - before;
+        if (took > SLOW_ROUND_NS && was_interrupted(&switches))
+            interrupted++;
+        else
+            rounds.ns[rounds.count++] = took;
         n_picks += drawn;
         for (size_t i = 0; i < drawn; i++)
             n_draws += jobset_count(&picks[i].jobs);
     }
-    printf("    {\"jobs\": %u, \"sets\": \"%s\", \"rounds\": %zu, \"per_job_sample_ns\": %.1f, \"picks_per_draw\": %.4f, ", n_jobs,
-           equal ? "equal" : "random 60 %", rounds.count, mean_ns(&rounds) / n_jobs,
+    printf("    {\"jobs\": %u, \"sets\": \"%s\", \"rounds\": %zu, \"interrupted\": %" PRIu64 ", ", n_jobs,
+           equal ? "equal" : "random 60 %", rounds.count, interrupted);
+    printf("\"per_job_sample_ns\": %.1f, \"picks_per_draw\": %.4f, ", mean_ns(&rounds) / n_jobs,
            n_draws ? (double)n_picks / (double)n_draws : 0);
     printf("\"round_median_us\": %.3f, \"round_p9999_us\": %.3f, \"round_max_us\": %.3f}%s\n",
-           quantile_ns(&rounds, 0.5) / 1e3, quantile_ns(&rounds, 0.9999) / 1e3, quantile_ns(&rounds, 1) / 1e3, last ? "" : ",");
+           quantile_ns(&rounds, 0.5) / 1e3, quantile_ns(&rounds, 0.9999) / 1e3, quantile_ns(&rounds, 1) / 1e3,
+           last ? "" : ",");
     free(rounds.ns);
     idset_destroy(all);
     sampler_destroy(sampler);

@@ -25,11 +25,12 @@ bool chunk_empty(const uint64_t words[CHUNK_WORDS])
 }
 
 #ifdef __x86_64__
-/* Bits are counted by a table of 16 nibbles; bytes are summed before they can overflow (8 a vector, 16 vectors: 128). */
+/* Bits are counted by a table of 16 nibbles; bytes are summed before they can overflow (8 a vector, 16 vectors: 128).
+ * */
 __attribute__((target("avx2"))) static uint32_t intersect_avx2(uint64_t *restrict acc, const uint64_t *restrict words)
 {
-    const __m256i table = _mm256_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4, 0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3,
-                                           2, 3, 3, 4);
+    const __m256i table = _mm256_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4, /* once for each half */
+                                           0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4);
     const __m256i nibble = _mm256_set1_epi8(15);
     __m256i sums = _mm256_setzero_si256();
     for (unsigned i = 0; i < CHUNK_WORDS; i += 4) {

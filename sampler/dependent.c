@@ -17,7 +17,8 @@ struct walk {
     uint64_t common[JOBS_MAX]; /* |S| by position, where counted; per chunk in the sets' `common` */
 };
 
-/* The last position from `from` on whose set lacks id, or `from` - 1: then id is in the suffix intersection of `from`. */
+/* The last position from `from` on whose set lacks id, or `from` - 1: then id is in the suffix intersection of `from`.
+ * */
 static int last_lacking(const struct walk *walk, int from, sample_id id)
 {
     int at = walk->n - 1;

@@ -1,8 +1,8 @@
 /* idset.c: sample id sets over CRoaring.
  *
  * Bitmaps are never made copy-on-write, so a copy shares nothing with its source. CRoaring (0.2) reports a failed
- * allocation when it makes a bitmap, and not reliably while it grows one; a set that is too large for memory is therefore
- * refused where sets are made. */
+ * allocation when it makes a bitmap, and not reliably while it grows one; a set that is too large for memory is
+ * therefore refused where sets are made. */
 #include "sampler/idset.h"
 
 #include <roaring/roaring.h>
@@ -148,10 +148,10 @@ int idset_difference(const struct idset *a, const struct idset *b, struct idset 
     return wrap(roaring_bitmap_andnot(a->bitmap, b->bitmap), out);
 }
 
-/* ── pages ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
- * CRoaring gives ids one by one or in arrays, a nanosecond or more each. Its portable form holds dense pages as the words
- * that are wanted here, is specified, and is made by memcpy, so the pages are read from that. It is read as trusted: it was
- * made two lines earlier. */
+/* ── pages ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+ * CRoaring gives ids one by one or in arrays, a nanosecond or more each. Its portable form holds dense pages as the
+ * words that are wanted here, is specified, and is made by memcpy, so the pages are read from that. It is read as
+ * trusted: it was made two lines earlier. */
 
 #define PORTABLE_COOKIE_RUNS 12347u
 #define PORTABLE_COOKIE_PLAIN 12346u

@@ -42,12 +42,13 @@ int idset_difference(const struct idset *a, const struct idset *b, struct idset 
 typedef void idset_page_visit(void *context, uint32_t page, const uint64_t *words);
 int idset_each_page(const struct idset *set, idset_page_visit *visit, void *context);
 
-/* The serial form: what is kept on disk or sent. Little-endian: a header (magic, version, numbers of pages and of ids), a page
- * after another (ids, runs or words, whichever is shortest), an XXH3 checksum. A set has exactly one serial form.
+/* The serial form: what is kept on disk or sent. Little-endian: a header (magic, version, numbers of pages and of ids),
+ * a page after another (ids, runs or words, whichever is shortest), an XXH3 checksum. A set has exactly one serial
+ * form.
  *
  * idset_write gives it in new memory (free). LARDER_ENOMEM.
- * idset_read takes foreign bytes: every length, order and count is checked, and the whole must be the one form of what it
- * holds. LARDER_EFORMAT with what is wrong and where, LARDER_EVERSION, LARDER_ENOMEM. */
+ * idset_read takes foreign bytes: every length, order and count is checked, and the whole must be the one form of what
+ * it holds. LARDER_EFORMAT with what is wrong and where, LARDER_EVERSION, LARDER_ENOMEM. */
 int idset_write(const struct idset *set, uint8_t **bytes, size_t *len_bytes);
 int idset_read(const uint8_t *bytes, size_t len_bytes, struct idset **out, struct error *err);
 

@@ -8,8 +8,8 @@
  *       the shortest kind, the lower number where two are as short
  *   end u64 XXH3 of all before
  *
- * The reader expands a page into words, writes these again, and compares: so nothing but the form that the writer makes gets
- * through, whatever lies it would tell. */
+ * The reader expands a page into words, writes these again, and compares: so nothing but the form that the writer makes
+ * gets through, whatever lies it would tell. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +42,7 @@ static uint64_t get(const uint8_t *at, unsigned bytes)
     return value;
 }
 
-/* ── pages ────────────────────────────────────────────────────────────────────────────────────────────────────────────── */
+/* ── pages ───────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
 static uint32_t count_ids(const uint64_t *words)
 {
@@ -114,8 +114,8 @@ static uint8_t *put_page(uint8_t *at, uint32_t page, const uint64_t *words)
     return at;
 }
 
-/* Expands the page at `at`, of at most `left` bytes, and gives how long it is; 0 when it does not fit or leaves the page. What
- * else may be wrong with it shows when it is written again. */
+/* Expands the page at `at`, of at most `left` bytes, and gives how long it is; 0 when it does not fit or leaves the
+ * page. What else may be wrong with it shows when it is written again. */
 static size_t get_page(const uint8_t *at, size_t left, uint64_t *words)
 {
     if (left < PAGE_HEADER_BYTES)
@@ -145,7 +145,7 @@ static size_t get_page(const uint8_t *at, size_t left, uint64_t *words)
     return PAGE_HEADER_BYTES + (size_t)body;
 }
 
-/* ── sets ─────────────────────────────────────────────────────────────────────────────────────────────────────────────── */
+/* ── sets ────────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
 struct writer {
     uint8_t *bytes, *at;

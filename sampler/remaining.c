@@ -1,5 +1,6 @@
-/* remaining.c: see remaining_priv.h. Invariants: counts[slot] is the number of bits of the slot, groups[g] the sum of its
- * slots' counts, count the sum of all; the slot after the last is empty for ever; a bit is set only where the view's is. */
+/* remaining.c: see remaining_priv.h. Invariants: counts[slot] is the number of bits of the slot, groups[g] the sum of
+ * its slots' counts, count the sum of all; the slot after the last is empty for ever; a bit is set only where the
+ * view's is. */
 #include "sampler/remaining_priv.h"
 
 #include <stdlib.h>
@@ -76,7 +77,8 @@ int remaining_create(const struct idset *view, struct remaining **out)
     struct remaining *set = calloc(1, sizeof *set);
     if (set == NULL)
         return LARDER_ENOMEM;
-    if (idset_each_page(view, measure_page, &layout) || allocate(set, &layout) || idset_each_page(view, fill_page, set)) {
+    if (idset_each_page(view, measure_page, &layout) || allocate(set, &layout) ||
+        idset_each_page(view, fill_page, set)) {
         remaining_destroy(set);
         return LARDER_ENOMEM;
     }

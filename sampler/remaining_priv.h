@@ -1,9 +1,9 @@
 /* remaining_priv.h: a job's view and what is left of it, made for uniform draws.
  *
  * Chunks of 4096 ids, a bit an id, for those chunks only in which the view has an id; a directory finds a chunk's slot.
- * Counts per slot and per group of 64 slots give the id of any rank in one short scan each, at any density, so a draw is
- * exactly uniform: rank first, then the id that has it. A roaring bitmap does the same with a binary search and a memmove
- * per removal; here a removal is a bit and two counters, and putting the view back is a memcpy of a bit per id.
+ * Counts per slot and per group of 64 slots give the id of any rank in one short scan each, at any density, so a draw
+ * is exactly uniform: rank first, then the id that has it. A roaring bitmap does the same with a binary search and a
+ * memmove per removal; here a removal is a bit and two counters, and putting the view back is a memcpy of a bit per id.
  *
  * One owner thread. Nothing here allocates after remaining_create. */
 #ifndef LARDER_SAMPLER_REMAINING_PRIV_H

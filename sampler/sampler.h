@@ -1,13 +1,13 @@
 /* sampler.h: which samples next, and for which jobs together. No I/O, no clock; one owner thread (the engine).
  *
  * Dependent jobs of a round draw by JOADER's dependent sampling: uniform for each alone, common as often as the paper's
- * conditional probabilities allow; dependent_priv.h explains and proves it. All the calls below are cheap (about 0.1 µs a
- * job), but for those that say so.
+ * conditional probabilities allow; dependent_priv.h explains and proves it. All the calls below are cheap (about 0.1 µs
+ * a job), but for those that say so.
  *
  * The sampler holds each job's remaining set R_j. A round takes the jobs that need a pick now and answers with picks: a
- * sample and the set S of jobs it is drawn for. Each job of the round that has something left is in exactly one pick, and
- * the pick has left R_j for every j in S. For one job alone a draw is uniform over R_j (`strict`: the next of a permutation of
- * (seed, epoch); `none`: the next in the view's given order). */
+ * sample and the set S of jobs it is drawn for. Each job of the round that has something left is in exactly one pick,
+ * and the pick has left R_j for every j in S. For one job alone a draw is uniform over R_j (`strict`: the next of a
+ * permutation of (seed, epoch); `none`: the next in the view's given order). */
 #ifndef LARDER_SAMPLER_SAMPLER_H
 #define LARDER_SAMPLER_SAMPLER_H
 
@@ -26,7 +26,8 @@ struct sampler_job {
     enum shuffle_mode shuffle;
     uint64_t seed;             /* `strict` only */
     const struct idset *view;  /* borrowed for the call: the sampler keeps its own copy; not empty */
-    const sample_id *order;    /* `none` only: the view's ids in delivery order, idset_count(view) of them; borrowed for the call */
+    const sample_id *order;    /* `none` only: the view's ids in delivery order, idset_count(view) of them; borrowed
+                                  for the call */
 };
 
 int sampler_create(uint64_t seed, struct sampler **out);
@@ -50,8 +51,8 @@ uint64_t sampler_bytes(const struct sampler *sampler);                         /
 size_t sampler_round(struct sampler *sampler, const struct jobset *need, struct pick *picks);
 
 /* sampler_take removes id, which must be in R_j, for one job: what redirection and joining a prepared instance use.
- * sampler_put_back undoes a pick for one job: id, which must not be in R_j, is in it again. Both are refused (CHECK) for
- * `strict` and `none`, whose order is fixed. */
+ * sampler_put_back undoes a pick for one job: id, which must not be in R_j, is in it again. Both are refused (CHECK)
+ * for `strict` and `none`, whose order is fixed. */
 void sampler_take(struct sampler *sampler, unsigned job, sample_id id);
 void sampler_put_back(struct sampler *sampler, unsigned job, sample_id id);
 

@@ -2,10 +2,10 @@
  *
  * Written as JSON, one object an expression:
  *
- *   {"classes": ["n015*", "n01622779"]}    samples of the classes with these names, or names that match: * ? [a-z] [!a] \x
+ *   {"classes": ["n015*", "n01622779"]}    the classes of these names, or that match: * ? [a-z] [!a] and \ to escape
  *   {"range": [first, end]}                first ≤ index < end, in the dataset's order
- *   {"fraction": 0.1, "seed": 3}           round(0.1 × n) of the dataset's n samples; which, depends on seed (default 0) and
- *                                          index alone, and a smaller fraction of a seed is part of a larger one
+ *   {"fraction": 0.1, "seed": 3}           round(0.1 × n) of the dataset's n samples; which ones depends on seed (0 when
+ *                                          left out) and index alone; a smaller fraction is part of a larger one
  *   {"list": "/absolute/path"}             the samples that a text file names, one a line: key, path or index
  *   {"union": [e, …]}  {"intersection": [e, …]}  {"difference": [e, less, …]}
  *
@@ -33,8 +33,8 @@ struct view;
 int view_parse(const char *json, size_t len_bytes, struct view **out, struct error *err);
 void view_destroy(struct view *view); /* accepts NULL */
 
-/* view_canonical gives the normal form: one spelling, commutative parts sorted. Two views with equal ones select the same
- * samples of a dataset (while a list file stays as it is). Borrowed, lives with the view. */
+/* view_canonical gives the normal form: one spelling, commutative parts sorted. Two views with equal ones select the
+ * same samples of a dataset (while a list file stays as it is). Borrowed, lives with the view. */
 const char *view_canonical(const struct view *view);
 
 /* A dataset as far as views look at it; functions are called with an index < count, or a label < n_classes. */
@@ -54,12 +54,12 @@ struct view_result {
     uint32_t *indices;       /* ascending */
     sample_id *order;        /* their ids, in the same order: what `shuffle: none` delivers */
     struct idset *ids;       /* the same ids as a set */
-    uint64_t fingerprint[2]; /* of the indices: with the dataset's own fingerprint it says exactly what the job trains on */
+    uint64_t fingerprint[2]; /* of the indices: with the dataset's own fingerprint it says what the job trains on */
 };
 
-/* view_eval selects. NULL for view: all of the dataset. Reads list files: may block on the disk. LARDER_EINVAL (a pattern that
- * matches no class, a range beyond the end, a line that names no sample, nothing selected), LARDER_ENOENT, LARDER_EPERM, LARDER_EIO,
- * LARDER_ELIMIT (a list), LARDER_ENOMEM. The result is the caller's: view_result_clear. */
+/* view_eval selects. NULL for view: all of the dataset. Reads list files: may block on the disk. LARDER_EINVAL (a
+ * pattern that matches no class, a range beyond the end, a line that names no sample, nothing selected), LARDER_ENOENT,
+ * LARDER_EPERM, LARDER_EIO, LARDER_ELIMIT (a list), LARDER_ENOMEM. The result is the caller's: view_result_clear. */
 int view_eval(const struct view *view, const struct view_source *source, struct view_result *out, struct error *err);
 void view_result_clear(struct view_result *result); /* frees what it holds and zeroes it */
 

@@ -1,4 +1,5 @@
-/* view_eval.c: expressions to sets. Sets are sets of indices until the end: indices are dense and ordered, ids are not. */
+/* view_eval.c: expressions to sets. Sets are sets of indices until the end: indices are dense and ordered, ids are not.
+ * */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,8 +56,8 @@ static int eval_classes(const struct eval *eval, const struct view_node *node, s
 static int eval_range(const struct eval *eval, const struct view_node *node, struct idset **out)
 {
     if (node->end > eval->source->count)
-        return error_set(eval->err, LARDER_EINVAL, "subset: range: [%u, %u] ends beyond the dataset's %u samples", node->first,
-                         node->end, eval->source->count);
+        return error_set(eval->err, LARDER_EINVAL, "subset: range: [%u, %u] ends beyond the dataset's %u samples",
+                         node->first, node->end, eval->source->count);
     return idset_from_range(node->first, node->end, out) ? no_memory(eval) : 0;
 }
 
@@ -181,7 +182,8 @@ static int collect(const struct eval *eval, const struct idset *set, struct view
 {
     struct view_result result = {.count = (uint32_t)idset_count(set)};
     if (result.count == 0)
-        return error_set(eval->err, LARDER_EINVAL, "subset: selects none of the dataset's %u samples", eval->source->count);
+        return error_set(eval->err, LARDER_EINVAL, "subset: selects none of the dataset's %u samples",
+                         eval->source->count);
     int rc = 0;
     result.indices = malloc(result.count * sizeof *result.indices);
     result.order = malloc(result.count * sizeof *result.order);

@@ -1,5 +1,6 @@
-/* view_glob.c: shell patterns. The C library's fnmatch can take time exponential in the number of stars, and patterns come from
- * clients; here a later star takes over from an earlier one, which loses nothing, so that there is one thing to go back to. */
+/* view_glob.c: shell patterns. The C library's fnmatch can take time exponential in the number of stars, and patterns
+ * come from clients; here a later star takes over from an earlier one, which loses nothing, so that there is one thing
+ * to go back to. */
 #include <string.h>
 
 #include "sampler/view_priv.h"

@@ -1,6 +1,6 @@
 /* view_list.c: list files. A line is a sample's key, its path, or its index; empty lines are skipped, a carriage return
- * before the line's end is not part of it. What a line says is never repeated in an error: the file is whatever the client named,
- * and the daemon may be allowed to read more than the client is. */
+ * before the line's end is not part of it. What a line says is never repeated in an error: the file is whatever the
+ * client named, and the daemon may be allowed to read more than the client is. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -117,7 +117,8 @@ static int allocate(struct list *list, const char *path, struct error *err)
 }
 
 /* Indices are marked at once, keys are put into the table. */
-static int scan(struct list *list, const char *path, const struct view_source *source, uint8_t *marks, struct error *err)
+static int scan(struct list *list, const char *path, const struct view_source *source, uint8_t *marks,
+                struct error *err)
 {
     uint32_t number = 0;
     for (size_t at = 0; at < list->size;) {
@@ -160,13 +161,14 @@ static int match_keys(const struct list *list, const char *path, const struct vi
     for (uint32_t i = 0; i < list->n_lines; i++)
         if (!list->lines[i].found)
             return error_set(err, LARDER_EINVAL,
-                             "list %s:%u: names no sample of the dataset: give keys such as class/file.jpg, paths below the "
-                             "dataset's folder, or indices, one a line",
+                             "list %s:%u: names no sample of the dataset: give keys such as class/file.jpg, paths "
+                             "below the dataset's folder, or indices, one a line",
                              path, list->lines[i].number);
     return 0;
 }
 
-int view_list_select(const char *path, const struct view_source *source, uint32_t *indices, uint32_t *count, struct error *err)
+int view_list_select(const char *path, const struct view_source *source, uint32_t *indices, uint32_t *count,
+                     struct error *err)
 {
     struct list list = {0};
     uint32_t n = 0;

@@ -71,7 +71,7 @@ static int by_canonical(const void *a, const void *b)
     return strcmp(x->canonical, y->canonical);
 }
 
-/* ── one form each ────────────────────────────────────────────────────────────────────────────────────────────────────── */
+/* ── one form each ───────────────────────────────────────────────────────────────────────────────────────────────── */
 
 static int parse_classes(struct parse *parse, const struct where *where, const json_t *value, struct view_node *node)
 {
@@ -147,7 +147,7 @@ static int parse_parts(struct parse *parse, const struct where *where, const jso
     return 0;
 }
 
-/* ── the normal form ──────────────────────────────────────────────────────────────────────────────────────────────────── */
+/* ── the normal form ─────────────────────────────────────────────────────────────────────────────────────────────── */
 
 /* Takes a text or a number; gives its JSON. */
 static char *dumped(json_t *value)
@@ -253,7 +253,7 @@ static void normalise(struct view_node *node)
     }
 }
 
-/* ── nodes ────────────────────────────────────────────────────────────────────────────────────────────────────────────── */
+/* ── nodes ───────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
 static int parse_body(struct parse *parse, const struct where *where, const json_t *json, struct view_node *node)
 {
@@ -265,8 +265,8 @@ static int parse_body(struct parse *parse, const struct where *where, const json
     const json_t *seed = json_object_get(json, "seed");
     size_t known = 1 + (node->op == VIEW_FRACTION && seed);
     if (value == NULL || json_object_size(json) != known)
-        return refuse(parse, where, "must have exactly one of classes, range, fraction (with seed), list, union, intersection, "
-                                    "difference");
+        return refuse(parse, where, "must have exactly one of classes, range, fraction (with seed), list, union, "
+                                    "intersection, difference");
     struct where at = {.outer = where, .word = op_words[node->op], .depth = where ? where->depth + 1 : 1};
     if (at.depth > VIEW_DEPTH_MAX)
         return refuse(parse, where, "is too deep: 32 expressions inside each other at most");
@@ -299,8 +299,8 @@ static int parse_node(struct parse *parse, const struct where *where, const json
 int view_parse(const char *json, size_t len_bytes, struct view **out, struct error *err)
 {
     if (len_bytes > VIEW_TEXT_MAX)
-        return error_set(err, LARDER_EINVAL, "subset: %zu bytes, %d at most: put long lists into a list file", len_bytes,
-                         VIEW_TEXT_MAX);
+        return error_set(err, LARDER_EINVAL, "subset: %zu bytes, %d at most: put long lists into a list file",
+                         len_bytes, VIEW_TEXT_MAX);
     json_error_t where;
     json_t *parsed = json_loadb(json, len_bytes, JSON_REJECT_DUPLICATES, &where);
     if (parsed == NULL)

@@ -32,6 +32,7 @@ bool glob_match(const char *pattern, const char *name);
 
 /* view_list_select writes the indices that a list file names, ascending and each once, into indices (room for
  * source->count) and gives their number. */
-int view_list_select(const char *path, const struct view_source *source, uint32_t *indices, uint32_t *count, struct error *err);
+int view_list_select(const char *path, const struct view_source *source, uint32_t *indices, uint32_t *count,
+                     struct error *err);
 
 #endif

@@ -1,5 +1,5 @@
-/* fuzz_view.c: proves that no text makes view_parse or view_eval crash, and that the normal form of what is accepted is the
- * normal form of itself and selects the same samples. */
+/* fuzz_view.c: proves that no text makes view_parse or view_eval crash, and that the normal form of what is accepted is
+ * the normal form of itself and selects the same samples. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,14 +56,15 @@ static const char *class_of(const void *dataset, uint32_t label)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const struct view_source source = {
-        .path = "/data", .count = 66, .n_classes = 6, .id = id_of, .label = label_of, .key = key_of, .class_name = class_of};
+        .path = "/data", .count = 66, .n_classes = 6,
+        .id = id_of, .label = label_of, .key = key_of, .class_name = class_of};
     struct view *view, *again;
     struct error err = {0};
     if (view_parse((const char *)data, size, &view, &err)) {
         CHECK(err.code == LARDER_EINVAL && err.text[0]);
         return 0;
     }
-    /* A list file would be the host's: parsing is all that is tried. Escapes cannot hide the word from its normal form. */
+    /* A list file would be the host's: parsing is all that is tried. In the normal form no escapes hide the word. */
     struct view_result result = {0};
     if (strstr(view_canonical(view), "\"list\":") == NULL && view_eval(view, &source, &result, &err) == 0) {
         CHECK(result.count > 0 && idset_count(result.ids) == result.count);

@@ -193,7 +193,8 @@ static void test_damage_is_refused(void **state)
     free(bytes);
 }
 
-/* A liar who knows how the checksum is made gets nothing through: no wrong count, no wrong length, no other spelling. */
+/* A liar who knows how the checksum is made gets nothing through: no wrong count, no wrong length, no other spelling.
+ * */
 static void test_lies_are_refused(void **state)
 {
     (void)state;

@@ -74,8 +74,8 @@ static void test_one_epoch_each_mode(void **state)
     }
 }
 
-/* A strict order depends on (seed, epoch) alone: the same in another sampler, with other jobs drawing, coming and going;
- * another in the next epoch; begun anew when the epoch is. */
+/* A strict order depends on (seed, epoch) alone: the same in another sampler, with other jobs drawing, coming and
+ * going; another in the next epoch; begun anew when the epoch is. */
 static void test_strict_is_reproducible(void **state)
 {
     (void)state;

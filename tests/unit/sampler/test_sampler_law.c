@@ -8,7 +8,7 @@ struct range {
     sample_id first, end;
 };
 
-/* ── uniform first draws ──────────────────────────────────────────────────────────────────────────────────────────────── */
+/* ── uniform first draws ─────────────────────────────────────────────────────────────────────────────────────────── */
 
 typedef sample_id draw_fn(void *context, struct rng *rng);
 
@@ -97,7 +97,7 @@ static void test_first_draw_is_uniform(void **state)
     }
 }
 
-/* ── the joint law ────────────────────────────────────────────────────────────────────────────────────────────────────── */
+/* ── the joint law ───────────────────────────────────────────────────────────────────────────────────────────────── */
 
 #define SMALL 5 /* ids of the small universe */
 
@@ -239,7 +239,7 @@ static void test_joint_law_is_the_papers(void **state)
     }
 }
 
-/* ── sharing ──────────────────────────────────────────────────────────────────────────────────────────────────────────── */
+/* ── sharing ─────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
 /* Two jobs' draws are common with probability |I| / max(|D1|, |D2|). */
 static void test_share_of_two(void **state)
@@ -290,13 +290,13 @@ static void test_equal_sets_share_all(void **state)
     sampler_destroy(sampler);
 }
 
-/* ── orders over many epochs ──────────────────────────────────────────────────────────────────────────────────────────── */
+/* ── orders over many epochs ─────────────────────────────────────────────────────────────────────────────────────── */
 
 #define WATCHED 24
 
 struct orders {
     uint32_t position[WATCHED][WATCHED]; /* sample, position */
-    uint32_t pairs[WATCHED * WATCHED];   /* sample, next sample: at one place an epoch, so that counts are independent */
+    uint32_t pairs[WATCHED * WATCHED];   /* sample, next sample: one place an epoch, so that counts are independent */
 };
 
 static void note_order(struct orders *orders, const sample_id *order, uint32_t epoch)
@@ -323,8 +323,8 @@ static void check_orders(const struct orders *orders)
     assert_true(uniform_z(pairs, n_pairs) < CHI_Z);
 }
 
-/* Over many epochs a sample is as often at one position as at another, and followed as often by one as by another, for a
- * job whose neighbours cross it, run at other speeds, join and leave. */
+/* Over many epochs a sample is as often at one position as at another, and followed as often by one as by another, for
+ * a job whose neighbours cross it, run at other speeds, join and leave. */
 static void test_orders_are_uniform(void **state)
 {
     (void)state;

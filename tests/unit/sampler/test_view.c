@@ -42,7 +42,8 @@ static const char *class_of(const void *dataset, uint32_t label)
 }
 
 static const struct view_source source = {
-    .path = "/data/set", .count = SAMPLES, .n_classes = 10, .id = id_of, .label = label_of, .key = key_of, .class_name = class_of};
+    .path = "/data/set", .count = SAMPLES, .n_classes = 10,
+    .id = id_of, .label = label_of, .key = key_of, .class_name = class_of};
 
 static struct view *parse(const char *json)
 {
@@ -83,7 +84,8 @@ static uint32_t count_selected(const char *json)
     return count;
 }
 
-/* Each leaf selects what it says: whole classes by name or pattern, half-open ranges, exact fractions; no view selects all. */
+/* Each leaf selects what it says: whole classes by name or pattern, half-open ranges, exact fractions; no view selects
+ * all. */
 static void test_leaves(void **state)
 {
     (void)state;
@@ -101,7 +103,8 @@ static void test_leaves(void **state)
     assert_int_equal(count_selected("{\"fraction\": 0.0005}"), 1);
 }
 
-/* A fraction depends on seed and index alone: again the same, another with another seed, and a smaller one inside a larger. */
+/* A fraction depends on seed and index alone: again the same, another with another seed, and a smaller one inside a
+ * larger. */
 static void test_fraction(void **state)
 {
     (void)state;
@@ -137,7 +140,8 @@ static void test_fraction_is_uniform(void **state)
 static void test_combinations(void **state)
 {
     (void)state;
-    const char *a = "{\"classes\": [\"n01*\"]}", *b = "{\"fraction\": 0.5, \"seed\": 1}", *c = "{\"range\": [250, 777]}";
+    const char *a = "{\"classes\": [\"n01*\"]}", *b = "{\"fraction\": 0.5, \"seed\": 1}";
+    const char *c = "{\"range\": [250, 777]}";
     bool in_a[SAMPLES], in_b[SAMPLES], in_c[SAMPLES], got[SAMPLES];
     char json[512];
     select_flags(a, in_a);
@@ -189,7 +193,8 @@ static void test_refusals(void **state)
         {"{\"list\": \"\"}", "subset.list"},
         {"{\"union\": []}", "subset.union: must be a list of expressions"},
         {"{\"difference\": [{\"range\": [0, 1]}]}", "subset.difference: must be a list of two"},
-        {"{\"union\": [{\"range\": [0, 1]}, {\"intersection\": [7]}]}", "subset.union[1].intersection[0]: must be an object"},
+        {"{\"union\": [{\"range\": [0, 1]}, {\"intersection\": [7]}]}",
+         "subset.union[1].intersection[0]: must be an object"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct view *view = NULL;
@@ -243,7 +248,8 @@ static void test_bounds(void **state)
 static void test_canonical(void **state)
 {
     (void)state;
-    struct view *a = parse("{\"union\": [{\"classes\": [\"b\", \"a\", \"b\"]}, {\"fraction\": 5e-1}, {\"range\": [1,  2]}]}");
+    struct view *a = parse("{\"union\": [{\"classes\": [\"b\", \"a\", \"b\"]}, {\"fraction\": 5e-1}, "
+                           "{\"range\": [1,  2]}]}");
     struct view *b = parse(" {\"union\":[{\"range\":[1,2]},{\"seed\":0,\"fraction\":0.5},{\"classes\":[\"a\",\"b\"]},"
                            "{\"classes\":[\"\\u0062\",\"a\"]}]}");
     struct view *c = parse("{\"difference\": [{\"range\": [1, 2]}, {\"range\": [0, 1]}]}");
@@ -302,7 +308,8 @@ static void test_list(void **state)
 {
     (void)state;
     bool flags[SAMPLES];
-    struct list_file file = write_list("cat/img 0.jpg\r\n\n3\n/data/set/dog/img 99.jpg\n./cat/img 1.jpg\ncat/img 0.jpg\n999");
+    struct list_file file = write_list("cat/img 0.jpg\r\n\n3\n/data/set/dog/img 99.jpg\n"
+                                       "./cat/img 1.jpg\ncat/img 0.jpg\n999");
     select_flags(file.json, flags);
     unsigned count = 0;
     for (unsigned i = 0; i < SAMPLES; i++)
@@ -339,14 +346,15 @@ static void test_list_refusals(void **state)
     }
 }
 
-/* Patterns match as the C library's fnmatch does, on random patterns and names of the characters that matter; a bracket that
- * is not closed, which POSIX leaves open, stands for itself. */
+/* Patterns match as the C library's fnmatch does, on random patterns and names of the characters that matter; a bracket
+ * that is not closed, which POSIX leaves open, stands for itself. */
 static void test_glob_is_fnmatch(void **state)
 {
     (void)state;
     struct rng rng;
     random_seed(&rng, test_seed(31));
-    static const char *const pieces[] = {"a", "b", "c", "*", "*", "?", "[ab]", "[!ab]", "[a-c]", "[]a]", "[a-]", "[!]-]",
+    static const char *const pieces[] = {"a", "b", "c", "*", "*", "?", "[ab]", "[!ab]", "[a-c]", "[]a]", "[a-]",
+                                         "[!]-]",
                                          "\\*", "\\[", "[\\]a]", "[^a-b]", "]", "-", "!"};
     static const char in_names[] = "aabbc-]![*";
     unsigned matches = 0;
@@ -383,10 +391,18 @@ static void test_glob_is_quick(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_leaves),        cmocka_unit_test(test_fraction),      cmocka_unit_test(test_fraction_is_uniform),
-        cmocka_unit_test(test_combinations),  cmocka_unit_test(test_refusals),      cmocka_unit_test(test_bounds),
-        cmocka_unit_test(test_canonical),     cmocka_unit_test(test_eval_refusals), cmocka_unit_test(test_list),
-        cmocka_unit_test(test_list_refusals), cmocka_unit_test(test_glob_is_fnmatch), cmocka_unit_test(test_glob_is_quick),
+        cmocka_unit_test(test_leaves),
+        cmocka_unit_test(test_fraction),
+        cmocka_unit_test(test_fraction_is_uniform),
+        cmocka_unit_test(test_combinations),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_canonical),
+        cmocka_unit_test(test_eval_refusals),
+        cmocka_unit_test(test_list),
+        cmocka_unit_test(test_list_refusals),
+        cmocka_unit_test(test_glob_is_fnmatch),
+        cmocka_unit_test(test_glob_is_quick),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
