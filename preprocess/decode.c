@@ -17,6 +17,7 @@ struct decoder {
     struct jpeg_reader *jpeg;
     void *vips;
     enum source source;
+    struct scratch *scratch; /* of the image at hand; borrowed */
 };
 
 int decode_fail(struct decode_fault *fault, enum bad_reason reason, const char *fmt, ...)
@@ -82,27 +83,28 @@ void decoder_destroy(struct decoder *decoder)
     free(decoder);
 }
 
-int decode_open(struct decoder *decoder, const void *bytes, size_t len_bytes, uint32_t *width, uint32_t *height,
+int decode_open(struct decoder *decoder, const void *bytes, size_t len_bytes, struct scratch *scratch, struct rect *whole,
                 struct decode_fault *fault)
 {
     static const uint8_t jpeg_start[] = {0xff, 0xd8, 0xff};
     CHECK(decoder->source == SOURCE_NONE);
+    decoder->scratch = scratch;
     if (len_bytes == 0)
         return decode_fail(fault, BAD_NOT_AN_IMAGE, "it is empty");
     if (len_bytes >= sizeof jpeg_start && memcmp(bytes, jpeg_start, sizeof jpeg_start) == 0) {
         decoder->source = SOURCE_JPEG;
-        return jpeg_reader_open(decoder->jpeg, bytes, len_bytes, width, height, fault);
+        return jpeg_reader_open(decoder->jpeg, bytes, len_bytes, scratch, whole, fault);
     }
     decoder->source = SOURCE_VIPS;
-    return vips_reader_open(&decoder->limits, bytes, len_bytes, &decoder->vips, width, height, fault);
+    return vips_reader_open(&decoder->limits, bytes, len_bytes, &decoder->vips, whole, fault);
 }
 
-int decode_region(struct decoder *decoder, struct rect rect, struct scratch *scratch, struct image *out, struct decode_fault *fault)
+int decode_region(struct decoder *decoder, struct rect rect, struct image *out, struct decode_fault *fault)
 {
     CHECK(decoder->source != SOURCE_NONE);
     if (decoder->source == SOURCE_JPEG)
-        return jpeg_reader_region(decoder->jpeg, rect, scratch, out, fault);
-    return vips_reader_region(decoder->vips, rect, scratch, out, fault);
+        return jpeg_reader_region(decoder->jpeg, rect, out, fault);
+    return vips_reader_region(decoder->vips, rect, decoder->scratch, out, fault);
 }
 
 void decode_close(struct decoder *decoder)

@@ -28,11 +28,11 @@ int decode_fail(struct decode_fault *fault, enum bad_reason reason, const char *
 int decoder_create(const struct prepare_limits *limits, struct decoder **out);
 void decoder_destroy(struct decoder *decoder); /* accepts NULL */
 
-/* `bytes` are borrowed until decode_close. */
-int decode_open(struct decoder *decoder, const void *bytes, size_t len_bytes, uint32_t *width, uint32_t *height,
+/* `bytes` are borrowed, and `scratch` is used, until decode_close. *whole: the image's size. */
+int decode_open(struct decoder *decoder, const void *bytes, size_t len_bytes, struct scratch *scratch, struct rect *whole,
                 struct decode_fault *fault);
 /* decode_region gives the rectangle's pixels, in scratch memory; rows may be longer than the rectangle is wide. */
-int decode_region(struct decoder *decoder, struct rect rect, struct scratch *scratch, struct image *out, struct decode_fault *fault);
+int decode_region(struct decoder *decoder, struct rect rect, struct image *out, struct decode_fault *fault);
 void decode_close(struct decoder *decoder);
 
 #endif

@@ -17,6 +17,7 @@
 
 #include "common/check.h"
 #include "preprocess/decode_priv.h"
+#include "preprocess/jpeg_memory.h"
 
 #define ROWS_AT_ONCE 16
 
@@ -24,21 +25,19 @@ struct jpeg_reader {
     struct jpeg_decompress_struct cinfo;
     struct jpeg_error_mgr errors;
     struct jpeg_progress_mgr progress;
+    struct jpeg_memory memory;
     struct prepare_limits limits;
     jmp_buf back;
     struct decode_fault *fault; /* of the call in progress */
     const uint8_t *bytes;
     size_t len_bytes;
-    struct rect rect; /* of the region call in progress, as its body and its caller share it */
-    struct image image;
-    struct scratch *scratch;
+    struct rect rect;   /* asked for */
+    struct image image; /* and what was made of it */
 };
 
 static enum bad_reason reason_of(int code)
 {
     switch (code) {
-    case JERR_OUT_OF_MEMORY:
-        return BAD_NO_MEMORY;
     case JERR_NO_SOI:
     case JERR_NO_IMAGE:
         return BAD_NOT_AN_IMAGE;
@@ -59,7 +58,10 @@ static void error_exit(j_common_ptr cinfo)
     struct jpeg_reader *reader = cinfo->client_data;
     char text[JMSG_LENGTH_MAX];
     cinfo->err->format_message(cinfo, text);
-    decode_fail(reader->fault, reason_of(cinfo->err->msg_code), "JPEG: %s", text);
+    if (cinfo->err->msg_code == JERR_OUT_OF_MEMORY)
+        decode_fail(reader->fault, BAD_NO_MEMORY, "JPEG: decoding takes more memory than is allowed for one image");
+    else
+        decode_fail(reader->fault, reason_of(cinfo->err->msg_code), "JPEG: %s", text);
     jump_back(reader);
 }
 
@@ -104,15 +106,21 @@ static bool guarded(struct jpeg_reader *reader, struct decode_fault *fault, void
     return true;
 }
 
+/* The data source is libjpeg's own, made once, while memory still comes from malloc. */
 static void create_body(struct jpeg_reader *reader)
 {
+    static const uint8_t nothing[1];
     jpeg_create_decompress(&reader->cinfo);
+    jpeg_mem_src(&reader->cinfo, nothing, sizeof nothing);
 }
 
 int jpeg_reader_create(const struct prepare_limits *limits, struct jpeg_reader **out)
 {
-    struct jpeg_reader *reader = xcalloc(1, sizeof *reader);
+    struct jpeg_reader *reader = aligned_alloc(SCRATCH_ALIGN, sizeof *reader);
     struct decode_fault fault;
+    if (!reader)
+        return LARDER_ENOMEM;
+    memset(reader, 0, sizeof *reader);
     reader->limits = *limits;
     reader->cinfo.err = jpeg_std_error(&reader->errors);
     reader->errors.error_exit = error_exit;
@@ -121,9 +129,11 @@ int jpeg_reader_create(const struct prepare_limits *limits, struct jpeg_reader *
     reader->progress.progress_monitor = watch_scans;
     reader->cinfo.client_data = reader;
     if (!guarded(reader, &fault, create_body)) {
+        jpeg_destroy_decompress(&reader->cinfo);
         free(reader);
         return LARDER_ENOMEM;
     }
+    jpeg_memory_install(&reader->memory, &reader->cinfo);
     reader->cinfo.progress = &reader->progress;
     *out = reader;
     return 0;
@@ -133,22 +143,14 @@ void jpeg_reader_destroy(struct jpeg_reader *reader)
 {
     if (!reader)
         return;
+    jpeg_memory_remove(&reader->memory, &reader->cinfo);
     jpeg_destroy_decompress(&reader->cinfo);
     free(reader);
-}
-
-static void forget_tables(struct jpeg_decompress_struct *cinfo)
-{
-    for (int i = 0; i < NUM_QUANT_TBLS; i++)
-        cinfo->quant_tbl_ptrs[i] = NULL;
-    for (int i = 0; i < NUM_HUFF_TBLS; i++)
-        cinfo->dc_huff_tbl_ptrs[i] = cinfo->ac_huff_tbl_ptrs[i] = NULL;
 }
 
 static void open_body(struct jpeg_reader *reader)
 {
     struct jpeg_decompress_struct *cinfo = &reader->cinfo;
-    forget_tables(cinfo);
     jpeg_mem_src(cinfo, reader->bytes, reader->len_bytes);
     jpeg_read_header(cinfo, TRUE);
 }
@@ -164,10 +166,11 @@ static bool has_end(const uint8_t *from, size_t len_bytes)
     return false;
 }
 
-int jpeg_reader_open(struct jpeg_reader *reader, const uint8_t *bytes, size_t len_bytes, uint32_t *width, uint32_t *height,
+int jpeg_reader_open(struct jpeg_reader *reader, const uint8_t *bytes, size_t len_bytes, struct scratch *scratch, struct rect *whole,
                      struct decode_fault *fault)
 {
     struct jpeg_decompress_struct *cinfo = &reader->cinfo;
+    jpeg_memory_begin(&reader->memory, cinfo, scratch);
     reader->bytes = bytes;
     reader->len_bytes = len_bytes;
     if (!guarded(reader, fault, open_body))
@@ -179,8 +182,7 @@ int jpeg_reader_open(struct jpeg_reader *reader, const uint8_t *bytes, size_t le
         return decode_fail(fault, BAD_CORRUPT, "JPEG: %d components", cinfo->num_components);
     if (!has_end(cinfo->src->next_input_byte, cinfo->src->bytes_in_buffer))
         return decode_fail(fault, BAD_CORRUPT, "JPEG: truncated, the end-of-image marker is missing");
-    *width = cinfo->image_width;
-    *height = cinfo->image_height;
+    *whole = (struct rect){.width = cinfo->image_width, .height = cinfo->image_height};
     return 0;
 }
 
@@ -192,16 +194,6 @@ static uint32_t margin(const struct jpeg_decompress_struct *cinfo)
             return (uint32_t)cinfo->max_h_samp_factor;
     }
     return 0;
-}
-
-static void *take(struct jpeg_reader *reader, size_t bytes)
-{
-    void *memory = scratch_take(reader->scratch, bytes);
-    if (!memory) {
-        decode_fail(reader->fault, BAD_NO_MEMORY, "JPEG: decoding takes more memory than allowed");
-        jump_back(reader);
-    }
-    return memory;
 }
 
 /* Reads the rows of the rectangle, each output_width pixels of `channels`, to where row_of says. */
@@ -220,7 +212,7 @@ static void read_rows(struct jpeg_reader *reader, uint8_t *data, size_t stride)
 static void read_cmyk_rows(struct jpeg_reader *reader, uint32_t skip)
 {
     struct jpeg_decompress_struct *cinfo = &reader->cinfo;
-    uint8_t *row = take(reader, (size_t)cinfo->output_width * 4 + IMAGE_SLACK_BYTES);
+    uint8_t *row = cinfo->mem->alloc_large((j_common_ptr)cinfo, JPOOL_IMAGE, (size_t)cinfo->output_width * 4 + IMAGE_SLACK_BYTES);
     for (uint32_t y = 0; y < reader->rect.height; y++) {
         jpeg_read_scanlines(cinfo, &row, 1);
         decode_cmyk(row + (size_t)skip * 4, 4, cinfo->saw_Adobe_marker, image_row(&reader->image, y), reader->rect.width);
@@ -246,10 +238,8 @@ static void region_body(struct jpeg_reader *reader)
 
     uint32_t skip = rect.x - left;
     bool cmyk = cinfo->out_color_space == JCS_CMYK;
-    if (scratch_image(reader->scratch, cmyk ? rect.width : cinfo->output_width, rect.height, &reader->image)) {
-        decode_fail(reader->fault, BAD_NO_MEMORY, "JPEG: decoding takes more memory than allowed");
-        jump_back(reader);
-    }
+    if (scratch_image(reader->memory.scratch, cmyk ? rect.width : cinfo->output_width, rect.height, &reader->image))
+        ERREXIT1(cinfo, JERR_OUT_OF_MEMORY, 0);
     if (cmyk) {
         read_cmyk_rows(reader, skip);
         return;
@@ -259,11 +249,9 @@ static void region_body(struct jpeg_reader *reader)
     reader->image.width = rect.width;
 }
 
-int jpeg_reader_region(struct jpeg_reader *reader, struct rect rect, struct scratch *scratch, struct image *out,
-                       struct decode_fault *fault)
+int jpeg_reader_region(struct jpeg_reader *reader, struct rect rect, struct image *out, struct decode_fault *fault)
 {
     reader->rect = rect;
-    reader->scratch = scratch;
     if (!guarded(reader, fault, region_body))
         return fault->error.code;
     *out = reader->image;

@@ -48,8 +48,8 @@ static VipsImage *to_integers(VipsImage *image)
     return cast;
 }
 
-int vips_reader_open(const struct prepare_limits *limits, const void *bytes, size_t len_bytes, void **handle, uint32_t *width,
-                     uint32_t *height, struct decode_fault *fault)
+int vips_reader_open(const struct prepare_limits *limits, const void *bytes, size_t len_bytes, void **handle, struct rect *whole,
+                     struct decode_fault *fault)
 {
     const char *loader = vips_foreign_find_load_buffer(bytes, len_bytes);
     if (!loader || !known_loader(loader)) {
@@ -68,8 +68,7 @@ int vips_reader_open(const struct prepare_limits *limits, const void *bytes, siz
     image = to_integers(image);
     if (!image)
         return vips_fault(fault, BAD_CORRUPT);
-    *width = (uint32_t)vips_image_get_width(image);
-    *height = (uint32_t)vips_image_get_height(image);
+    *whole = (struct rect){.width = (uint32_t)vips_image_get_width(image), .height = (uint32_t)vips_image_get_height(image)};
     *handle = image;
     return 0;
 }

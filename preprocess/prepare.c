@@ -316,7 +316,7 @@ static int make_outputs(struct prepare_scratch *scratch, struct run *run, uint32
         return rc;
     struct rect rect = wanted(run, members, width, height);
     struct pixels pixels = {.x = rect.x, .y = rect.y, .width = width, .height = height};
-    rc = decode_region(scratch->decoder, rect, &scratch->memory, &pixels.image, fault);
+    rc = decode_region(scratch->decoder, rect, &pixels.image, fault);
     if (rc == 0 && run_outputs(run, members, 0, &pixels))
         rc = decode_fail(fault, BAD_NO_MEMORY, "the pipeline takes more memory than allowed for one image");
     return rc;
@@ -338,10 +338,10 @@ int prepare_sample(struct prepare_scratch *scratch, const void *encoded, size_t 
     if (!members)
         return 0;
     struct decode_fault fault = {0};
-    uint32_t width, height;
-    int rc = decode_open(scratch->decoder, encoded, len_bytes, &width, &height, &fault);
+    struct rect whole;
+    int rc = decode_open(scratch->decoder, encoded, len_bytes, &scratch->memory, &whole, &fault);
     if (rc == 0)
-        rc = make_outputs(scratch, &run, width, height, members, &fault);
+        rc = make_outputs(scratch, &run, whole.width, whole.height, members, &fault);
     decode_close(scratch->decoder);
     scratch_reset(&scratch->memory);
     if (rc) {

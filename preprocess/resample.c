@@ -135,35 +135,53 @@ static struct span side_needs(const struct side *side)
     return (struct span){first.first, last.first + last.count - first.first};
 }
 
+static uint32_t padded(uint32_t count, uint32_t to)
+{
+    return (count + to - 1) / to * to;
+}
+
+static uint32_t widest_span(const struct side *side)
+{
+    uint32_t most = 1;
+    for (uint32_t i = 0; i < side->count; i++) {
+        uint32_t count = side_span(side, side->from + i).count;
+        most = count > most ? count : most;
+    }
+    return most;
+}
+
 /* Weights for the window, as the kernel wants them. */
 static int axis_make(const struct side *side, struct scratch *scratch, struct resample_axis *axis)
 {
-    uint32_t base = side_needs(side).first;
-    uint32_t taps_max = (uint32_t)ceil((side->filter == FILTER_NEAREST ? 1 : filters[side->filter].support * side_widening(side))) * 2 + 1;
-    uint32_t groups = (taps_max + RESAMPLE_GROUP - 1) / RESAMPLE_GROUP;
-    size_t taps = (size_t)groups * RESAMPLE_GROUP;
+    struct span needs = side_needs(side);
+    uint32_t base = needs.first, outputs = padded(side->count, RESAMPLE_COLUMNS);
+    size_t taps = padded(widest_span(side), RESAMPLE_GROUP), groups = taps / RESAMPLE_GROUP;
     double *real = scratch_take(scratch, taps * sizeof *real);
     *axis = (struct resample_axis){
         .count = side->count,
-        .groups = groups,
-        .first = scratch_take(scratch, side->count * sizeof *axis->first),
-        .weights = scratch_take(scratch, side->count * taps * sizeof *axis->weights),
+        .groups = (uint32_t)groups,
+        .first = scratch_take(scratch, outputs * sizeof *axis->first),
+        .weights = scratch_take(scratch, outputs * taps * sizeof *axis->weights),
     };
     if (!real || !axis->first || !axis->weights)
         return LARDER_ENOMEM;
-    memset(axis->weights, 0, side->count * taps * sizeof *axis->weights);
+    memset(axis->first, 0, outputs * sizeof *axis->first);
+    memset(axis->weights, 0, outputs * taps * sizeof *axis->weights);
     for (uint32_t i = 0; i < side->count; i++) {
         uint32_t at = side->from + (side->mirror ? side->count - 1 - i : i);
         struct span span = side_span(side, at);
-        CHECK(span.count <= taps);
-        side_weights(side, at, span, real, axis->weights + i * taps);
-        axis->first[i] = (int32_t)(span.first - base);
+        /* Whole groups are read: near the end the span begins earlier, behind weights of zero, so as not to pass it. */
+        uint32_t first = span.first - base, shift = first + taps > needs.count ? (uint32_t)(first + taps - needs.count) : 0;
+        shift = shift < first ? shift : first;
+        shift = shift < taps - span.count ? shift : (uint32_t)(taps - span.count);
+        side_weights(side, at, span, real, axis->weights + i * taps + shift);
+        axis->first[i] = (int32_t)(first - shift);
     }
     if (kernel->pack) {
-        axis->packed = scratch_take(scratch, side->count * (size_t)groups * kernel->packed_bytes);
+        axis->packed = scratch_take(scratch, outputs * groups * kernel->packed_bytes);
         if (!axis->packed)
             return LARDER_ENOMEM;
-        kernel->pack(axis->weights, side->count * (size_t)groups, axis->packed);
+        kernel->pack(axis->weights, outputs * groups, axis->packed);
     }
     return 0;
 }
@@ -216,8 +234,8 @@ int resample(const struct geometry *geometry, const struct image *source, uint32
     struct image middle;
     if (axis_make(&along_x, scratch, &columns) || axis_make(&along_y, scratch, &rows))
         return LARDER_ENOMEM;
-    uint32_t padded = (needs.height + RESAMPLE_ROWS - 1) / RESAMPLE_ROWS * RESAMPLE_ROWS;
-    if (scratch_image(scratch, out->width + 2, padded + rows.groups * RESAMPLE_GROUP, &middle))
+    uint32_t middle_rows = padded(needs.height, RESAMPLE_ROWS) + RESAMPLE_GROUP;
+    if (scratch_image(scratch, padded(out->width, RESAMPLE_COLUMNS) + 2, middle_rows, &middle))
         return LARDER_ENOMEM;
     kernel->horizontal(&columns, from, source->stride, needs.height, middle.data, middle.stride);
     for (uint32_t i = 0; i < out->height; i++)
@@ -227,12 +245,25 @@ int resample(const struct geometry *geometry, const struct image *source, uint32
 
 /* ── which version ──────────────────────────────────────────────────────────────────────────────────────────────────── */
 
+static const struct resample_kernel *available(enum resample_simd simd)
+{
+#if defined(__x86_64__)
+    if (simd == RESAMPLE_AVX512 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni"))
+        return &resample_avx512;
+    if (simd == RESAMPLE_AVX2 && __builtin_cpu_supports("avx2"))
+        return &resample_avx2;
+#endif
+    return simd == RESAMPLE_PORTABLE ? &resample_portable : NULL;
+}
+
 bool resample_use(enum resample_simd simd)
 {
-    if (simd != RESAMPLE_PORTABLE)
+    const struct resample_kernel *wanted = available(simd);
+    if (!wanted)
         return false;
     selected = simd;
-    kernel = &resample_portable;
+    kernel = wanted;
     return true;
 }
 
@@ -246,6 +277,6 @@ void resample_select(void)
 
 const char *resample_simd_name(void)
 {
-    static const char *const names[RESAMPLE_SIMDS] = {"portable", "avx2", "avx512", "avx512-vnni"};
+    static const char *const names[RESAMPLE_SIMDS] = {"portable", "avx2", "avx512"};
     return names[selected];
 }

@@ -18,7 +18,7 @@ struct rect resample_needs(const struct geometry *geometry);
 int resample(const struct geometry *geometry, const struct image *source, uint32_t x, uint32_t y, const struct image *out,
              struct scratch *scratch);
 
-enum resample_simd { RESAMPLE_PORTABLE, RESAMPLE_AVX2, RESAMPLE_AVX512, RESAMPLE_VNNI, RESAMPLE_SIMDS };
+enum resample_simd { RESAMPLE_PORTABLE, RESAMPLE_AVX2, RESAMPLE_AVX512, RESAMPLE_SIMDS };
 /* resample_select chooses the fastest version this processor runs; before threads. */
 void resample_select(void);
 /* resample_use chooses one by name, for tests and measurements; false when the processor lacks it. */

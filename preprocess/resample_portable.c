@@ -11,7 +11,7 @@ static void horizontal(const struct resample_axis *axis, const uint8_t *source, 
         for (uint32_t x = 0; x < axis->count; x++, weights += taps, to += IMAGE_CHANNELS) {
             const uint8_t *from = source + (size_t)axis->first[x] * IMAGE_CHANNELS;
             int32_t r = RESAMPLE_ROUND, g = RESAMPLE_ROUND, b = RESAMPLE_ROUND;
-            for (uint32_t t = 0; t < taps && weights[t]; t++, from += IMAGE_CHANNELS) {
+            for (uint32_t t = 0; t < taps; t++, from += IMAGE_CHANNELS) {
                 r += from[0] * weights[t];
                 g += from[1] * weights[t];
                 b += from[2] * weights[t];
@@ -35,8 +35,6 @@ static void vertical(const struct resample_axis *axis, uint32_t index, const uin
         for (uint32_t i = 0; i < count; i++)
             sums[i] = RESAMPLE_ROUND;
         for (uint32_t t = 0; t < taps; t++) {
-            if (weights[t] == 0)
-                continue;
             const uint8_t *from = top + stride * t + done;
             for (uint32_t i = 0; i < count; i++)
                 sums[i] += from[i] * weights[t];

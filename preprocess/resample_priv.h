@@ -11,30 +11,32 @@
 #define RESAMPLE_ROUND (1 << (RESAMPLE_BITS - 1))
 /* Weights come in groups of this many, the last one filled up with zeros. */
 #define RESAMPLE_GROUP 4
-/* Rows the horizontal pass makes at once: its output has room for a multiple of this. */
+/* The horizontal pass makes this many rows, and this many pixels of a row, at once: axes and output have room for
+ * multiples of them. */
 #define RESAMPLE_ROWS 4
+#define RESAMPLE_COLUMNS 4
 
 /* Weights along one side, for the outputs of a window. */
 struct resample_axis {
-    uint32_t count;  /* outputs */
-    uint32_t groups; /* of weights per output, the same for all */
-    int32_t *first;  /* per output: the first source pixel, counted from the first that is needed */
-    int32_t *weights; /* count × groups × RESAMPLE_GROUP */
-    void *packed;    /* the same weights as a vector version wants them */
+    uint32_t count;   /* outputs; the arrays go on, with weights of zero, to a multiple of RESAMPLE_COLUMNS */
+    uint32_t groups;  /* of weights per output, the same for all */
+    int32_t *first;   /* per output: the first source pixel, counted from the first that is needed */
+    int32_t *weights; /* per output: groups × RESAMPLE_GROUP */
+    void *packed;     /* the same weights as a vector version wants them */
 };
 
 struct resample_kernel {
     /* Bytes of `packed` for a group of weights, and the packing; NULL when the plain weights do. */
     size_t packed_bytes;
     void (*pack)(const int32_t *weights, size_t groups, void *packed);
-    /* Makes `rows` rows of axis->count RGB pixels. May write RESAMPLE_ROWS - 1 further rows and 4 bytes past a row's end. */
+    /* Makes `rows` rows of axis->count RGB pixels, and may write up to whole multiples, and 4 bytes past a row's end. */
     void (*horizontal)(const struct resample_axis *axis, const uint8_t *source, size_t stride, uint32_t rows, uint8_t *out,
                        size_t out_stride);
     /* Makes row `index` of `bytes` bytes, exactly, from the rows of source. */
     void (*vertical)(const struct resample_axis *axis, uint32_t index, const uint8_t *source, size_t stride, uint32_t bytes, uint8_t *out);
 };
 
-extern const struct resample_kernel resample_portable;
+extern const struct resample_kernel resample_portable, resample_avx2, resample_avx512;
 
 static inline uint8_t resample_clip(int32_t sum)
 {

@@ -1,0 +1,172 @@
+/* test_resample: the vector versions against the portable one, and both against sums written out here. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/check.h"
+#include "common/random.h"
+#include "preprocess/resample.h"
+
+static uint64_t seed = 20240607;
+
+static struct image random_image(struct scratch *scratch, struct rng *rng, uint32_t width, uint32_t height)
+{
+    struct image image;
+    CHECK(scratch_image(scratch, width, height, &image) == 0);
+    bool extremes = random_below(rng, 4) == 0; /* sums at their limits */
+    for (uint32_t y = 0; y < height; y++) {
+        for (size_t i = 0; i < image.stride; i++)
+            image_row(&image, y)[i] = extremes ? (uint8_t)(0 - (random_u64(rng) & 1)) : (uint8_t)random_u64(rng);
+    }
+    return image;
+}
+
+static uint32_t up_to(struct rng *rng, uint32_t max)
+{
+    return 1 + (uint32_t)random_below(rng, max);
+}
+
+/* A geometry of random crop, size, window and flips: mostly small, sometimes steep. */
+static struct geometry random_geometry(struct rng *rng, uint32_t width, uint32_t height)
+{
+    struct geometry geometry;
+    geometry_start(&geometry, width, height);
+    struct rect box = {.width = up_to(rng, width), .height = up_to(rng, height)};
+    box.x = (uint32_t)random_below(rng, width - box.width + 1);
+    box.y = (uint32_t)random_below(rng, height - box.height + 1);
+    geometry_crop(&geometry, box);
+    uint32_t full_width = up_to(rng, 90), full_height = up_to(rng, 90);
+    CHECK(geometry_resize(&geometry, full_width, full_height, (enum filter)random_below(rng, FILTER_LANCZOS + 1), random_below(rng, 8) != 0));
+    struct rect window = {.width = up_to(rng, full_width), .height = up_to(rng, full_height)};
+    window.x = (uint32_t)random_below(rng, full_width - window.width + 1);
+    window.y = (uint32_t)random_below(rng, full_height - window.height + 1);
+    geometry_crop(&geometry, window);
+    geometry.mirror_x = random_u64(rng) & 1;
+    geometry.mirror_y = random_u64(rng) & 1;
+    return geometry;
+}
+
+static uint8_t *run(const struct geometry *geometry, const struct image *source)
+{
+    struct scratch scratch;
+    scratch_init(&scratch, 64 << 20);
+    size_t row = (size_t)geometry->window.width * IMAGE_CHANNELS;
+    uint8_t *pixels = xmalloc(row * geometry->window.height + 1);
+    pixels[row * geometry->window.height] = 0xa5; /* nothing is written past the end */
+    struct image out = {pixels, row, geometry->window.width, geometry->window.height};
+    CHECK(resample(geometry, source, 0, 0, &out, &scratch) == 0);
+    CHECK(pixels[row * geometry->window.height] == 0xa5);
+    scratch_free(&scratch);
+    return pixels;
+}
+
+/* Proves: every vector version this processor runs gives the portable version's bytes, for any geometry and filter. */
+static void test_versions_agree(void **state)
+{
+    (void)state;
+    struct rng rng;
+    random_seed(&rng, seed);
+    for (int i = 0; i < 1500; i++) {
+        struct scratch scratch;
+        scratch_init(&scratch, 64 << 20);
+        uint32_t width = up_to(&rng, i % 50 ? 150 : 3000), height = up_to(&rng, i % 50 == 1 ? 3000 : 150);
+        struct image source = random_image(&scratch, &rng, width, height);
+        struct geometry geometry = random_geometry(&rng, width, height);
+        assert_true(resample_use(RESAMPLE_PORTABLE));
+        uint8_t *expected = run(&geometry, &source);
+        for (int simd = RESAMPLE_AVX2; simd < RESAMPLE_SIMDS; simd++) {
+            if (!resample_use((enum resample_simd)simd))
+                continue;
+            uint8_t *got = run(&geometry, &source);
+            if (memcmp(expected, got, (size_t)geometry.window.width * geometry.window.height * IMAGE_CHANNELS) != 0)
+                fail_msg("seed %llu, case %d: %s differs from portable", (unsigned long long)seed, i, resample_simd_name());
+            free(got);
+        }
+        free(expected);
+        scratch_free(&scratch);
+    }
+    resample_select();
+    print_message("chosen here: %s\n", resample_simd_name());
+}
+
+/* Proves: bilinear resizing is the triangle filter, widened by the ratio, cut and renormalised at the borders, within
+ * the two roundings to 8 bits. */
+static void test_triangle(void **state)
+{
+    (void)state;
+    enum { IN = 50, OUT = 17 };
+    struct scratch scratch;
+    struct rng rng;
+    scratch_init(&scratch, 1 << 24);
+    random_seed(&rng, seed);
+    struct image source = random_image(&scratch, &rng, IN, IN);
+    struct geometry geometry;
+    geometry_start(&geometry, IN, IN);
+    assert_true(geometry_resize(&geometry, OUT, OUT, FILTER_BILINEAR, true));
+    uint8_t *got = run(&geometry, &source);
+    double scale = (double)IN / OUT;
+    for (int y = 0; y < OUT; y++) {
+        for (int x = 0; x < OUT; x++) {
+            double sum = 0, weights = 0, cx = (x + 0.5) * scale, cy = (y + 0.5) * scale;
+            for (int v = 0; v < IN; v++) {
+                for (int u = 0; u < IN; u++) {
+                    double w = fmax(0, 1 - fabs(u + 0.5 - cx) / scale) * fmax(0, 1 - fabs(v + 0.5 - cy) / scale);
+                    sum += w * image_row(&source, (uint32_t)v)[u * 3];
+                    weights += w;
+                }
+            }
+            assert_true(fabs(sum / weights - got[(y * OUT + x) * 3]) <= 1.01);
+        }
+    }
+    free(got);
+    scratch_free(&scratch);
+}
+
+/* Proves: what resample_needs leaves out has no influence, and what it names suffices. */
+static void test_needs(void **state)
+{
+    (void)state;
+    struct rng rng;
+    random_seed(&rng, seed + 1);
+    for (int i = 0; i < 300; i++) {
+        struct scratch scratch;
+        scratch_init(&scratch, 64 << 20);
+        uint32_t width = up_to(&rng, 200), height = up_to(&rng, 200);
+        struct image source = random_image(&scratch, &rng, width, height);
+        struct geometry geometry = random_geometry(&rng, width, height);
+        struct rect needs = resample_needs(&geometry);
+        uint8_t *whole = run(&geometry, &source);
+        struct image part;
+        CHECK(scratch_image(&scratch, needs.width, needs.height, &part) == 0);
+        for (uint32_t y = 0; y < needs.height; y++)
+            memcpy(image_row(&part, y), image_row(&source, needs.y + y) + (size_t)needs.x * 3, (size_t)needs.width * 3);
+        size_t row = (size_t)geometry.window.width * 3;
+        struct image out = {xmalloc(row * geometry.window.height), row, geometry.window.width, geometry.window.height};
+        CHECK(resample(&geometry, &part, needs.x, needs.y, &out, &scratch) == 0);
+        assert_memory_equal(whole, out.data, row * geometry.window.height);
+        free(out.data);
+        free(whole);
+        scratch_free(&scratch);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1)
+        seed = strtoull(argv[1], NULL, 0);
+    resample_select();
+    printf("seed %llu\n", (unsigned long long)seed);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_versions_agree),
+        cmocka_unit_test(test_triangle),
+        cmocka_unit_test(test_needs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
