@@ -1,8 +1,6 @@
-/* test_store.c: proves that a packed store is the same dataset as its source, that packing goes on after an interruption
- * and touches nothing that is not its own, and that verifying names every kind of damage. */
-#include <dirent.h>
+/* test_store.c: proves that a packed store is the same dataset as its source, and that packing goes on after an interruption
+ * and touches nothing that is not its own. */
 #include <fcntl.h>
-#include <limits.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -16,94 +14,9 @@
 
 #include <cmocka.h>
 
-#include "cache/store.h"
 #include "common/log.h"
 #include "common/random.h"
-#include "tests/unit/cache/tree_maker.h"
-
-#define PATH_BYTES (TREE_NAME_MAX + 300)
-#define SAMPLES 400
-#define SEED 11
-
-static char root[TREE_NAME_MAX];
-static struct catalog *catalog;
-static struct dataset *source;
-
-static void path_below(char path[PATH_BYTES], const char *name)
-{
-    snprintf(path, PATH_BYTES, "%s/%s", root, name);
-}
-
-static struct dataset *open_below(const char *name)
-{
-    char path[PATH_BYTES];
-    struct error err;
-    struct dataset *dataset;
-    path_below(path, name);
-    if (catalog_open(catalog, path, &dataset, &err))
-        fail_msg("%s", err.text);
-    return dataset;
-}
-
-/* Four hundred samples of 0 to 4,000 bytes in five classes; every hundredth has the content of the one before. */
-static void make_source(void)
-{
-    char content[4001];
-    struct rng rng;
-    random_seed(&rng, SEED);
-    for (int i = 0; i < SAMPLES; i++) {
-        size_t len = (size_t)random_below(&rng, sizeof content);
-        for (size_t j = 0; i % 100 != 1 && j < len; j++)
-            content[j] = (char)(' ' + random_below(&rng, 90));
-        if (i % 100 != 1)
-            content[len] = '\0';
-        tree_file(content, "%s/t/class%d/%04d.jpg", root, i % 5, i);
-    }
-    tree_age(root);
-}
-
-static int set_up(void **state)
-{
-    (void)state;
-    char path[PATH_BYTES];
-    tree_new(root);
-    make_source();
-    path_below(path, "t");
-    return catalog_create(NULL, &catalog, NULL) || catalog_open(catalog, path, &source, NULL);
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    dataset_unref(&source);
-    catalog_destroy(catalog);
-    tree_remove(root);
-    return 0;
-}
-
-static struct store_options small_options(void)
-{
-    struct store_options options;
-    store_options_default(&options);
-    options.chunk_size = 16;
-    options.segment_bytes = STORE_SEGMENT_MIN;
-    options.threads = 3;
-    return options;
-}
-
-static int pack(const char *name, const struct store_options *options, store_progress_fn *progress, void *context, struct error *err)
-{
-    char path[PATH_BYTES];
-    path_below(path, name);
-    return store_pack(source, path, options, progress, context, err);
-}
-
-static void pack_well(const char *name, const struct store_options *options)
-{
-    struct error err;
-    if (pack(name, options, NULL, NULL, &err))
-        fail_msg("%s", err.text);
-}
+#include "tests/unit/cache/store_fixture.h"
 
 static void assert_same_samples(const struct dataset *a, const struct dataset *b)
 {
@@ -193,7 +106,7 @@ static void test_read_many(void **state)
     pack_well("s", &options);
     struct dataset *store = open_below("s");
     struct rng rng;
-    random_seed(&rng, SEED);
+    random_seed(&rng, FIXTURE_SEED);
     for (int round = 0; round < 200; round++) {
         uint32_t count = 0, members_count;
         if (round % 10 == 0) { /* any samples of the whole store */
@@ -215,45 +128,6 @@ static void test_read_many(void **state)
         }
     }
     dataset_unref(&store);
-}
-
-static unsigned list_folder(const char *name, char names[64][NAME_MAX + 1])
-{
-    char path[PATH_BYTES];
-    unsigned count = 0;
-    path_below(path, name);
-    DIR *dir = opendir(path);
-    assert_non_null(dir);
-    for (const struct dirent *entry; (entry = readdir(dir));) {
-        if (entry->d_name[0] != '.' && count < 64)
-            strcpy(names[count++], entry->d_name);
-    }
-    closedir(dir);
-    return count;
-}
-
-static size_t load(const char *folder, const char *name, char **bytes)
-{
-    char path[PATH_BYTES + NAME_MAX];
-    snprintf(path, sizeof path, "%s/%s/%s", root, folder, name);
-    FILE *in = fopen(path, "rb");
-    assert_non_null(in);
-    *bytes = malloc(1 << 20);
-    assert_non_null(*bytes);
-    size_t len = fread(*bytes, 1, 1 << 20, in);
-    assert_in_range(len, 1, (1 << 20) - 1);
-    fclose(in);
-    return len;
-}
-
-static void save(const char *folder, const char *name, const char *bytes, size_t len)
-{
-    char path[PATH_BYTES + NAME_MAX];
-    snprintf(path, sizeof path, "%s/%s/%s", root, folder, name);
-    FILE *out = fopen(path, "wb");
-    assert_non_null(out);
-    assert_int_equal(fwrite(bytes, 1, len, out), len);
-    assert_int_equal(fclose(out), 0);
 }
 
 /* Two stores are the same to the byte. */
@@ -292,22 +166,6 @@ static void test_threads_do_not_show(void **state)
     assert_in_range(same, 0, 4);
     dataset_unref(&one);
     dataset_unref(&other);
-}
-
-struct watch {
-    struct store_progress last;
-    unsigned calls;
-    uint64_t stop_after; /* samples; 0: never */
-};
-
-static bool watch_progress(void *context, const struct store_progress *progress)
-{
-    struct watch *watch = context;
-    assert_true(progress->samples_done >= watch->last.samples_done && progress->samples_done <= progress->samples_total);
-    assert_true(progress->bytes_done >= watch->last.bytes_done && progress->bytes_done <= progress->bytes_total);
-    watch->last = *progress;
-    watch->calls++;
-    return !watch->stop_after || progress->samples_done < watch->stop_after;
 }
 
 /* A file that cannot be read ends the pack with its name; once it is back, the same call goes on, and the store is the same
@@ -470,158 +328,6 @@ static void test_skip_unreadable(void **state)
     dataset_unref(&store);
 }
 
-/* ── verifying ── */
-
-struct found {
-    unsigned count;
-    char file[64], what[600];
-};
-
-static void note_problem(void *context, const char *file, const char *what)
-{
-    struct found *found = context;
-    found->count++;
-    snprintf(found->file, sizeof found->file, "%s", file);
-    snprintf(found->what, sizeof found->what, "%s", what);
-}
-
-static struct found verify(const char *name, int expected)
-{
-    char path[PATH_BYTES];
-    struct found found = {0};
-    struct error err;
-    path_below(path, name);
-    assert_int_equal(store_verify(path, NULL, note_problem, &found, &err), expected);
-    return found;
-}
-
-/* One flipped bit anywhere, in any file, is found and its file named; so is each missing, shortened or grown file. */
-static void test_verify_flips(void **state)
-{
-    (void)state;
-    static char names[64][NAME_MAX + 1];
-    struct store_options options = small_options();
-    pack_well("s", &options);
-    assert_int_equal(verify("s", 0).count, 0);
-    unsigned count = list_folder("s", names);
-    struct rng rng;
-    random_seed(&rng, SEED);
-    for (unsigned i = 0; i < count; i++) {
-        char *bytes;
-        size_t len = load("s", names[i], &bytes);
-        for (int j = 0; j < 24; j++) {
-            size_t at = j < 10 ? (size_t)j * 5 : j < 14 ? len - 1 - (size_t)(j - 10) * 20 : (size_t)random_below(&rng, len);
-            char flip = (char)(1 << random_below(&rng, 8));
-            bytes[at] ^= flip;
-            save("s", names[i], bytes, len);
-            bytes[at] ^= flip;
-            char path[PATH_BYTES];
-            struct found found = {0};
-            path_below(path, "s");
-            if (store_verify(path, NULL, note_problem, &found, NULL) == 0)
-                fail_msg("a flip at %zu of %s was not found", at, names[i]);
-            if (found.count) /* an index of another version is an error of its own */
-                assert_string_equal(found.file, names[i]);
-        }
-        save("s", names[i], bytes, len - 1);
-        assert_string_equal(verify("s", LARDER_EFORMAT).file, names[i]);
-        save("s", names[i], bytes, 7);
-        assert_string_equal(verify("s", LARDER_EFORMAT).file, names[i]);
-        bytes[len] = 0;
-        save("s", names[i], bytes, len + 1);
-        assert_string_equal(verify("s", LARDER_EFORMAT).file, names[i]);
-        save("s", names[i], bytes, len);
-        free(bytes);
-    }
-    assert_int_equal(verify("s", 0).count, 0);
-}
-
-/* A missing segment, one of another store, two that changed places, and a file that has no business there are named. */
-static void test_verify_foreign(void **state)
-{
-    (void)state;
-    struct store_options options = small_options();
-    char *bytes, *other;
-    pack_well("s", &options);
-    options.seed++;
-    pack_well("o", &options);
-    size_t len = load("s", "segment-00003.larder", &bytes);
-    size_t other_len = load("o", "segment-00003.larder", &other);
-    save("s", "segment-00003.larder", other, other_len);
-    struct found found = verify("s", LARDER_EFORMAT);
-    assert_string_equal(found.file, "segment-00003.larder");
-    free(other);
-    other_len = load("s", "segment-00004.larder", &other);
-    save("s", "segment-00003.larder", other, other_len);
-    assert_string_equal(verify("s", LARDER_EFORMAT).file, "segment-00003.larder");
-    save("s", "segment-00003.larder", bytes, len);
-    save("s", "segment-99999.larder", bytes, len);
-    found = verify("s", LARDER_EFORMAT);
-    assert_string_equal(found.file, "segment-99999.larder");
-    assert_string_equal(found.what, "does not belong to this store");
-    char path[PATH_BYTES];
-    path_below(path, "s/segment-99999.larder");
-    assert_int_equal(unlink(path), 0);
-    assert_int_equal(verify("s", 0).count, 0);
-    path_below(path, "s/segment-00003.larder");
-    assert_int_equal(unlink(path), 0);
-    found = verify("s", LARDER_EFORMAT);
-    assert_int_equal(found.count, 1);
-    assert_string_equal(found.file, "segment-00003.larder");
-    free(bytes);
-    free(other);
-}
-
-/* Damage costs the samples it lies on: they fail with the file's name, the others come. A replaced index is noticed. */
-static void test_read_damaged(void **state)
-{
-    (void)state;
-    static char bytes[16][4008];
-    struct sample_read reads[16];
-    struct store_options options = small_options();
-    char *segment;
-    uint32_t count, bad = 0;
-    pack_well("s", &options);
-    struct dataset *store = open_below("s");
-    const uint32_t *members = dataset_chunk_members(store, 0, &count);
-    size_t len = load("s", "segment-00000.larder", &segment);
-    uint64_t offset = 4096;
-    while (dataset_size(store, members[bad]) < 100)
-        offset += dataset_size(store, members[bad++]);
-    segment[offset + 50] ^= 1;
-    save("s", "segment-00000.larder", segment, len);
-    for (uint32_t i = 0; i < count; i++)
-        reads[i] = (struct sample_read){.index = members[i], .buf = bytes[i]};
-    assert_int_equal(dataset_read_many(store, reads, count), 1);
-    for (uint32_t i = 0; i < count; i++)
-        assert_int_equal(reads[i].err.code, i == bad ? LARDER_EFORMAT : 0);
-    assert_non_null(strstr(reads[bad].err.text, "segment-00000.larder"));
-    assert_non_null(strstr(reads[bad].err.text, dataset_key(store, members[bad])));
-    save("s", "segment-00000.larder", segment, (size_t)offset + 60);
-    assert_int_equal(dataset_read_many(store, reads, count), count - bad);
-    char path[PATH_BYTES];
-    path_below(path, "s/segment-00000.larder");
-    assert_int_equal(unlink(path), 0);
-    assert_int_equal(dataset_read_many(store, reads, count), count);
-    for (uint32_t i = 0; i < count; i++)
-        assert_int_equal(reads[i].err.code, LARDER_ENOENT);
-    free(segment);
-    struct dataset *same = open_below("s");
-    assert_ptr_equal(store, same);
-    size_t index_len = load("s", "index.larder", &segment);
-    path_below(path, "s/index.larder");
-    assert_int_equal(unlink(path), 0);
-    save("s", "other", "x", 1);
-    save("s", "index.larder", segment, index_len);
-    free(segment);
-    struct dataset *fresh = open_below("s");
-    assert_ptr_not_equal(store, fresh);
-    assert_memory_equal(dataset_ids(store), dataset_ids(fresh), SAMPLES * sizeof(sample_id));
-    dataset_unref(&store);
-    dataset_unref(&same);
-    dataset_unref(&fresh);
-}
-
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -630,7 +336,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_same_dataset), TEST(test_identity), TEST(test_read_many),     TEST(test_threads_do_not_show),
         TEST(test_resume),       TEST(test_killed),   TEST(test_stop),          TEST(test_refusals),
-        TEST(test_skip_unreadable), TEST(test_verify_flips), TEST(test_verify_foreign), TEST(test_read_damaged),
+        TEST(test_skip_unreadable),
     };
     return cmocka_run_group_tests_name("store", tests, NULL, NULL);
 }
