@@ -118,29 +118,42 @@ static void give(struct engine *engine, uint32_t job, sample_id pick, sample_id 
     engine_sample_left(engine, job, id);
 }
 
-/* Each job that finds an instance it may get takes it; the others share one new instance. */
+/* The jobs of a pick that may be redirected, and what each would get of what is prepared. True: all of them would. */
+static bool find_residents(const struct engine *engine, const struct pick *pick, struct jobset *jobs, uint32_t found[JOBS_MAX])
+{
+    bool all = true;
+    JOBSET_EACH(job, &pick->jobs) {
+        if (!engine->jobs[job].redirected)
+            continue;
+        jobset_add(jobs, job);
+        found[job] = find_prepared(engine, job, pick->id);
+        all = all && found[job] != ENGINE_NONE;
+    }
+    return all;
+}
+
+/* A pick is split only when that costs no preparation: when each of its jobs finds an instance it may get, each gets its
+ * own. When one of them needs a new instance, all get that one: it is made anyway, and what the others would have taken
+ * stays for later (0.409 preparations a sample in the scenario of four speeds, against 0.430 when each takes what it finds). */
 void engine_redirect(struct engine *engine, const struct pick *pick, sample_id target[JOBS_MAX])
 {
-    struct jobset rest = {{0}};
-    bool in_fiber = engine->samples[pick->id].fiber != ENGINE_NONE;
-    JOBSET_EACH(job, &pick->jobs) {
+    struct jobset jobs = {{0}};
+    uint32_t found[JOBS_MAX];
+    JOBSET_EACH(job, &pick->jobs)
         target[job] = pick->id;
-        if (!in_fiber || !engine->jobs[job].redirected)
-            continue;
-        uint32_t instance = find_prepared(engine, job, pick->id);
-        if (instance == ENGINE_NONE) {
-            jobset_add(&rest, job);
-            continue;
-        }
-        engine->totals.redirected_prepared += engine->instances[instance].id != pick->id;
-        give(engine, job, pick->id, engine->instances[instance].id, target);
-    }
-    if (jobset_empty(&rest))
+    if (engine->samples[pick->id].fiber == ENGINE_NONE)
         return;
-    sample_id id = find_encoded(engine, &rest, pick->id);
+    if (find_residents(engine, pick, &jobs, found)) {
+        JOBSET_EACH(job, &jobs) {
+            engine->totals.redirected_prepared += engine->instances[found[job]].id != pick->id;
+            give(engine, job, pick->id, engine->instances[found[job]].id, target);
+        }
+        return;
+    }
+    sample_id id = find_encoded(engine, &jobs, pick->id);
     if (id == SAMPLE_NONE)
-        id = find_load(engine, &rest, pick->id);
+        id = find_load(engine, &jobs, pick->id);
     engine->totals.redirected_encoded += id != pick->id;
-    JOBSET_EACH(job, &rest)
+    JOBSET_EACH(job, &jobs)
         give(engine, job, pick->id, id, target);
 }
