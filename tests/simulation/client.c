@@ -33,19 +33,19 @@ static struct parcel parcels_take(struct parcels *parcels, uint32_t at)
 
 static void send_next(struct world *world, struct client *client, uint32_t epoch, uint32_t credits)
 {
-    world_step(world, &(struct engine_event){.type = ENGINE_NEXT, .next = {.job = client->job, .epoch = epoch, .credits = credits}}, NULL);
+    world_event(world, &(struct engine_event){.type = ENGINE_NEXT, .next = {.job = client->job, .epoch = epoch, .credits = credits}}, NULL);
 }
 
 static void send_release(struct world *world, struct client *client, uint64_t batch)
 {
     client->released = batch;
-    world_step(world, &(struct engine_event){.type = ENGINE_RELEASE, .release = {.job = client->job, .batch = batch}}, NULL);
+    world_event(world, &(struct engine_event){.type = ENGINE_RELEASE, .release = {.job = client->job, .batch = batch}}, NULL);
 }
 
 static void leave(struct world *world, struct client *client)
 {
     if (client->state == CLIENT_TRAINING)
-        world_step(world, &(struct engine_event){.type = ENGINE_JOB_GONE, .job_gone = {.job = client->job}}, NULL);
+        world_event(world, &(struct engine_event){.type = ENGINE_JOB_GONE, .job_gone = {.job = client->job}}, NULL);
     client->state = CLIENT_DONE;
 }
 
@@ -63,7 +63,7 @@ static uint32_t pipeline_number(struct world *world, uint32_t pipeline)
     }
     CHECK(idle < ENGINE_PIPELINES_MAX);
     if (world->number_pipeline[idle])
-        world_step(world, &(struct engine_event){.type = ENGINE_PIPELINE_GONE, .pipeline_gone = {.pipeline = idle}}, NULL);
+        world_event(world, &(struct engine_event){.type = ENGINE_PIPELINE_GONE, .pipeline_gone = {.pipeline = idle}}, NULL);
     world->number_pipeline[idle] = pipeline + 1;
     return idle;
 }
@@ -72,12 +72,13 @@ static void join(struct world *world, struct client *client)
 {
     client->state = CLIENT_JOINING;
     client->tries++;
-    struct engine_job_desc desc;
-    struct idset *view;
+    struct scenario_job job;
     uint32_t number = pipeline_number(world, client->plan->pipeline);
-    scenario_desc(world->scenario, client->plan, number, number_of(world, client), &desc, &view);
-    world_step(world, &(struct engine_event){.type = ENGINE_JOB_ADD, .job_add = &desc}, client->plan);
-    idset_destroy(view);
+    scenario_job_make(world->scenario, client->plan, number, number_of(world, client), &job);
+    world_flush(world);
+    world_event(world, &(struct engine_event){.type = ENGINE_JOB_ADD, .job_add = &job.desc}, client->plan);
+    world_flush(world); /* the description is lent for the step */
+    scenario_job_free(&job);
 }
 
 void client_action(struct world *world, const struct engine_action *action)

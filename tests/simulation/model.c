@@ -62,8 +62,6 @@ void model_compare_totals(struct model *model, bool compare)
 void model_event(struct model *model, const struct engine_event *event, const struct client_plan *plan)
 {
     model->step++;
-    model->beyond_end = event->type == ENGINE_NEXT && model->jobs[event->next.job]->plan->epochs &&
-                        event->next.epoch >= model->jobs[event->next.job]->plan->epochs;
     switch (event->type) {
     case ENGINE_JOB_ADD:
         model->adding = plan;
@@ -135,10 +133,13 @@ static void expect(struct model *model, const char *what, uint64_t engine_says, 
                     (unsigned long long)books_say);
 }
 
-static void compare_totals(struct model *model, const struct engine *engine)
+static void compare_totals(struct model *model, const struct engine *engine, bool pinned)
 {
     struct engine_totals totals;
-    engine_totals(engine, &totals);
+    if (pinned)
+        engine_totals(engine, &totals);
+    else
+        engine_counts(engine, &totals);
     uint64_t quota = 0;
     for (unsigned place = 0; place < JOBS_MAX; place++)
         quota += model->jobs[place] ? model->jobs[place]->quota_bytes : 0;
@@ -156,6 +157,7 @@ static void compare_totals(struct model *model, const struct engine *engine)
     expect(model, "instances_prepared", totals.instances_prepared, model->prepared);
     expect(model, "samples_delivered", totals.samples_delivered, model->delivered);
     expect(model, "unknown_releases", totals.unknown_releases, model->unknown_releases);
+    expect(model, "reads", totals.reads, model->n_reads);
     if (totals.arena_used_bytes > config->arena_bytes || totals.arena_pinned_bytes > totals.arena_used_bytes)
         model_break(model, RULE_STATUS, "%llu bytes of the arena pinned, %llu used, %llu there",
                     (unsigned long long)totals.arena_pinned_bytes, (unsigned long long)totals.arena_used_bytes,
@@ -221,7 +223,7 @@ void model_settle(struct model *model, const struct engine *engine, uint64_t now
             model_break(model, RULE_JOB, "dataset %u was asked for a sample's size when no job used it any more", i);
     if (!model->compare_totals)
         return;
-    compare_totals(model, engine);
+    compare_totals(model, engine, statuses);
     if (statuses)
         compare_statuses(model, engine, now_ns);
 }

@@ -30,8 +30,12 @@ void model_on_next(struct model *model, const struct engine_event *event)
 {
     struct job_book *job = model->jobs[event->next.job];
     uint32_t epoch = event->next.epoch;
-    if (job->failed || (job->plan->epochs && epoch >= job->plan->epochs))
+    if (job->failed)
         return;
+    if (job->plan->epochs && epoch >= job->plan->epochs) {
+        job->beyond_end++;
+        return;
+    }
     if (!job->started || epoch > job->epoch)
         begin_epoch(model, job, epoch);
     if (epoch == job->epoch && !job->book.last)

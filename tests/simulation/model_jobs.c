@@ -170,15 +170,18 @@ static double bad_share(const struct model *model, const struct client_plan *pla
 void model_on_error(struct model *model, const struct engine_action *action)
 {
     struct job_book *job = action->job < JOBS_MAX ? model->jobs[action->job] : NULL;
-    if (job == NULL || job->gone || job->failed || action->client != job->client) {
+    /* One that goes in this very step may have failed before, in the same step. */
+    if (job == NULL || job->failed || action->client != job->client) {
         model_break(model, RULE_JOB, "JOB_ERROR for job %u, which %s", action->job, job && job->failed ? "has failed" : "is not running");
         return;
     }
     const struct error *error = &action->error.error;
     if (error->code == 0 || error->text[0] == '\0')
         model_break(model, RULE_BAD, "the error of job %u says nothing", action->job);
-    if (model->beyond_end && error->code == LARDER_EINVAL)
+    if (job->beyond_end && error->code == LARDER_EINVAL) {
+        job->beyond_end--;
         return;
+    }
     job->failed = true;
     bool hopeless = job->plan->bad_policy == BAD_REPLACE && bad_share(model, job->plan) >= SHARE_HOPELESS;
     if (job->plan->bad_policy != BAD_ERROR && !hopeless)

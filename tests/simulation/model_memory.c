@@ -134,7 +134,7 @@ static bool dataset_fits(struct model *model, const void *dataset, sample_id id,
     uint32_t index = 0;
     while (index < sc->n_datasets && &sc->datasets[index] != dataset)
         index++;
-    if (index == sc->n_datasets || id >= sc->n_samples || !sc->datasets[index].member[id]) {
+    if (index == sc->n_datasets || id >= sc->n_samples || sc->datasets[index].position[id] == SCENARIO_NOT_THERE) {
         model_break(model, RULE_TASK, "%s of sample %u from a dataset that does not contain it", what, id);
         return false;
     }
@@ -143,12 +143,43 @@ static bool dataset_fits(struct model *model, const void *dataset, sample_id id,
     return true;
 }
 
+static bool chunk_in(const struct scenario *sc, uint32_t dataset, sample_id id, uint32_t *chunk)
+{
+    const struct scenario_dataset *in = &sc->datasets[dataset];
+    *chunk = in->chunk_base + in->position[id] / sc->chunk_samples;
+    return in->in_chunks && in->position[id] != SCENARIO_NOT_THERE;
+}
+
+/* LOADs in a row that have a read's number in common must lie in one chunk. A sample of several datasets is in several
+ * chunks, and the engine goes by the one it heard of first: any will do that has them all. */
+static void check_read(struct model *model, const struct engine_action *action)
+{
+    const struct scenario *sc = model->scenario;
+    if (model->n_reads == 0 || action->load.read != model->read || model->read_step != model->step) {
+        model->n_reads++;
+        model->read = action->load.read;
+        model->read_step = model->step;
+        model->read_first = action->load.id;
+        model->read_from = action->load.dataset;
+        model->read_datasets = UINT32_MAX;
+        return;
+    }
+    for (uint32_t i = 0; i < sc->n_datasets; i++) {
+        uint32_t first, this;
+        if (!chunk_in(sc, i, model->read_first, &first) || !chunk_in(sc, i, action->load.id, &this) || first != this)
+            model->read_datasets &= ~(UINT32_C(1) << i);
+    }
+    if ((model->read_datasets & ((UINT32_C(1) << sc->n_datasets) - 1)) == 0 || action->load.dataset != model->read_from)
+        model_break(model, RULE_TASK, "LOAD of sample %u in a read of another chunk", action->load.id);
+}
+
 void model_on_load(struct model *model, const struct engine_action *action)
 {
     sample_id id = action->load.id;
     const struct engine_config *config = &model->scenario->config;
     if (!dataset_fits(model, action->load.dataset, id, "LOAD"))
         return;
+    check_read(model, action);
     if (model->loading[id] || model->ready[id])
         model_break(model, RULE_TASK, "LOAD of sample %u, which is %s", id, model->loading[id] ? "being loaded" : "in memory");
     if (action->load.bytes != model->scenario->samples[id].bytes)

@@ -53,6 +53,7 @@ struct job_book {
     const struct client_plan *plan;
     uint64_t client;
     bool gone, failed;
+    uint32_t beyond_end; /* NEXTs for epochs it does not have: each is answered by an error, and all goes on */
     uint32_t n_batches, held_max;
     uint64_t quota_bytes;
     bool started;
@@ -86,7 +87,6 @@ struct model {
     uint32_t number_pipeline[ENGINE_PIPELINES_MAX], number_users[ENGINE_PIPELINES_MAX];
     uint32_t number_meaning[ENGINE_PIPELINES_MAX]; /* tells its meanings apart; 0: none */
     uint32_t meanings;
-    bool beyond_end; /* the event is a NEXT for an epoch the job does not have: answered by an error, and all goes on */
 
     struct made **arena; /* RUNNING and DONE, by offset, none overlapping */
     size_t n_arena, cap_arena;
@@ -104,6 +104,11 @@ struct model {
     uint32_t n_loading;
     struct running_task *tasks;
     uint32_t n_tasks;
+
+    uint64_t n_reads, read, read_step; /* the read that the last LOAD was part of */
+    sample_id read_first;
+    const void *read_from;
+    uint32_t read_datasets; /* bits: those that have all its samples in one chunk */
 
     uint64_t loaded, loaded_bytes, prepared, delivered, unknown_releases;
 };

@@ -12,13 +12,15 @@
 
 static const struct {
     const char *name;
-    enum rule rule, other;
+    unsigned rules; /* bits */
     unsigned flags;
 } kinds[SABOTAGE_COUNT] = {
-    [SABOTAGE_NONE] = {"none", RULE_NONE, RULE_NONE, 0},
-#define KIND(id, name, rule, other, flags) [SABOTAGE_##id] = {name, rule, other, flags},
-    SABOTAGE_KINDS(KIND)
+    [SABOTAGE_NONE] = {"none", 0, 0},
+#define RULE_BIT(rule) (1u << RULE_##rule)
+#define KIND(id, name, rules, flags) [SABOTAGE_##id] = {name, rules, flags},
+    SABOTAGE_KINDS(KIND, RULE_BIT)
 #undef KIND
+#undef RULE_BIT
 };
 
 struct sabotage {
@@ -47,7 +49,7 @@ enum sabotage_kind sabotage_find(const char *name)
 
 bool sabotage_expects(enum sabotage_kind kind, enum rule rule)
 {
-    return rule != RULE_NONE && (rule == kinds[kind].rule || rule == kinds[kind].other);
+    return kinds[kind].rules >> rule & 1;
 }
 
 bool sabotage_found_enough(enum sabotage_kind kind, uint64_t done, uint64_t found)
@@ -132,7 +134,7 @@ static bool may_lose(const struct sabotage *sabotage, const struct engine_action
 {
     switch (sabotage->kind) {
     case SABOTAGE_LOSE_BATCH:
-        return action->type == ENGINE_DELIVER && !action->deliver.last && model_steady_plan(sabotage->model, action->job);
+        return action->type == ENGINE_DELIVER && !action->deliver.last && sure_plan(sabotage, action->job);
     case SABOTAGE_LOSE_LOAD:
         return action->type == ENGINE_LOAD && sure_plan(sabotage, action->job);
     case SABOTAGE_LOSE_PREPARE:

@@ -12,40 +12,40 @@ enum sabotage_flags {
     SABOTAGE_OFTEN = 2,   /* goes unseen where nothing came of it: to be found in half of the cases at the least */
 };
 
-/* KIND(id, name, the rule that must be found broken, another that may be instead, flags) */
-#define SABOTAGE_KINDS(KIND)                                                              \
-    KIND(DROP_ENTRY, "drop-entry", RULE_BATCH, RULE_NONE, 0)                              \
-    KIND(FORGET_SAMPLE, "forget-sample", RULE_EXACTLY_ONCE, RULE_NONE, 0)                 \
-    KIND(DOUBLE_ENTRY, "double-entry", RULE_INSTANCE, RULE_NONE, 0)                       \
-    KIND(WRONG_ID, "wrong-id", RULE_BYTES, RULE_NONE, 0)                                  \
-    KIND(SWAP_SLOTS, "swap-slots", RULE_BYTES, RULE_NONE, 0)                              \
-    KIND(SWAP_ORDER, "swap-order", RULE_ORDER, RULE_NONE, 0)                              \
-    KIND(DELIVER_TWICE, "deliver-twice", RULE_BATCH, RULE_NONE, 0)                        \
-    KIND(LOSE_BATCH, "lose-batch", RULE_BATCH, RULE_STUCK, 0)                             \
-    KIND(LOSE_LAST, "lose-last", RULE_STUCK, RULE_BATCH, 0)                               \
-    KIND(EARLY_LAST, "early-last", RULE_EXACTLY_ONCE, RULE_NONE, 0)                       \
-    KIND(EXTRA_CREDIT, "extra-credit", RULE_CREDIT, RULE_NONE, SABOTAGE_OFTEN)            \
-    KIND(SMALL_HELD, "small-held", RULE_HELD, RULE_NONE, SABOTAGE_OFTEN)                  \
-    KIND(ALIAS_SLOT, "alias-slot", RULE_SLOT, RULE_NONE, 0)                               \
-    KIND(OUTSIDE_ARENA, "outside-arena", RULE_SLOT, RULE_NONE, 0)                         \
-    KIND(SAME_INSTANCE, "same-instance", RULE_INSTANCE, RULE_NONE, 0)                     \
-    KIND(WRONG_RELEASE, "wrong-release", RULE_STATUS, RULE_SLOT, SABOTAGE_FIGURES | SABOTAGE_OFTEN)\
-    KIND(LOSE_RELEASE, "lose-release", RULE_STATUS, RULE_NONE, SABOTAGE_FIGURES)          \
-    KIND(LOSE_NEXT, "lose-next", RULE_STUCK, RULE_NONE, 0)                                \
-    KIND(LOSE_LOAD, "lose-load", RULE_STUCK, RULE_NONE, 0)                                \
-    KIND(LOAD_TWICE, "load-twice", RULE_TASK, RULE_NONE, 0)                               \
-    KIND(LOSE_PREPARE, "lose-prepare", RULE_STUCK, RULE_NONE, 0)                          \
-    KIND(DROP_TWICE, "drop-twice", RULE_ENCODED, RULE_NONE, 0)                            \
-    KIND(DROP_BUSY, "drop-busy", RULE_ENCODED, RULE_NONE, 0)                              \
-    KIND(LOSE_DROP, "lose-drop", RULE_STATUS, RULE_ENCODED, SABOTAGE_FIGURES)             \
-    KIND(LOSE_ENDED, "lose-ended", RULE_JOB, RULE_NONE, 0)                                \
-    KIND(LOSE_ANSWER, "lose-answer", RULE_JOB, RULE_NONE, 0)                              \
-    KIND(FALSE_ERROR, "false-error", RULE_BAD, RULE_NONE, 0)
+/* KIND(id, name, the rules of which one must be found broken, flags) */
+#define SABOTAGE_KINDS(KIND, R)                                                                  \
+    KIND(DROP_ENTRY, "drop-entry", R(BATCH), 0)                                                  \
+    KIND(FORGET_SAMPLE, "forget-sample", R(EXACTLY_ONCE), 0)                                     \
+    KIND(DOUBLE_ENTRY, "double-entry", R(INSTANCE), 0)                                           \
+    KIND(WRONG_ID, "wrong-id", R(BYTES), 0)                                                      \
+    KIND(SWAP_SLOTS, "swap-slots", R(BYTES), 0)                                                  \
+    KIND(SWAP_ORDER, "swap-order", R(ORDER), 0)                                                  \
+    KIND(DELIVER_TWICE, "deliver-twice", R(BATCH), 0)                                            \
+    KIND(LOSE_BATCH, "lose-batch", R(BATCH) | R(STUCK), 0)                                       \
+    KIND(LOSE_LAST, "lose-last", R(STUCK) | R(BATCH), 0)                                         \
+    KIND(EARLY_LAST, "early-last", R(EXACTLY_ONCE), 0)                                           \
+    KIND(EXTRA_CREDIT, "extra-credit", R(CREDIT), SABOTAGE_OFTEN)                                \
+    KIND(SMALL_HELD, "small-held", R(HELD), SABOTAGE_OFTEN)                                      \
+    KIND(ALIAS_SLOT, "alias-slot", R(SLOT), 0)                                                   \
+    KIND(OUTSIDE_ARENA, "outside-arena", R(SLOT), 0)                                             \
+    KIND(SAME_INSTANCE, "same-instance", R(INSTANCE), 0)                                         \
+    KIND(WRONG_RELEASE, "wrong-release", R(STATUS) | R(SLOT), SABOTAGE_FIGURES | SABOTAGE_OFTEN) \
+    KIND(LOSE_RELEASE, "lose-release", R(STATUS), SABOTAGE_FIGURES | SABOTAGE_OFTEN)             \
+    KIND(LOSE_NEXT, "lose-next", R(STUCK), 0)                                                    \
+    KIND(LOSE_LOAD, "lose-load", R(STUCK), 0)                                                    \
+    KIND(LOAD_TWICE, "load-twice", R(TASK), 0)                                                   \
+    KIND(LOSE_PREPARE, "lose-prepare", R(STUCK), 0)                                              \
+    KIND(DROP_TWICE, "drop-twice", R(ENCODED), 0)                                                \
+    KIND(DROP_BUSY, "drop-busy", R(ENCODED), 0)                                                  \
+    KIND(LOSE_DROP, "lose-drop", R(STATUS) | R(ENCODED) | R(TASK), SABOTAGE_FIGURES)             \
+    KIND(LOSE_ENDED, "lose-ended", R(JOB), 0)                                                    \
+    KIND(LOSE_ANSWER, "lose-answer", R(JOB), 0)                                                  \
+    KIND(FALSE_ERROR, "false-error", R(BAD), 0)
 
 enum sabotage_kind {
     SABOTAGE_NONE,
 #define KIND(id, ...) SABOTAGE_##id,
-    SABOTAGE_KINDS(KIND)
+    SABOTAGE_KINDS(KIND, )
 #undef KIND
         SABOTAGE_COUNT
 };

@@ -15,6 +15,12 @@
 #define SLOW_LANE_FACTOR 60
 #define HEAVY_FACTOR_MAX 300.0
 
+enum mood {
+    MOOD_PLAIN,
+    MOOD_CROWDED, /* more jobs than there are places for */
+    MOOD_PIECES,  /* slots of many sizes in an arena that is all promised, and clients that stop: free space in pieces */
+};
+
 static uint64_t between(struct rng *rng, uint64_t low, uint64_t high)
 {
     return low + random_below(rng, high - low + 1);
@@ -49,10 +55,10 @@ static struct latency draw_latency(struct rng *rng, uint64_t mean_max_ns)
     return (struct latency){.kind = (enum latency_kind)random_below(rng, LATENCY_KINDS), .mean_ns = between(rng, 1, mean_max_ns)};
 }
 
-static void draw_samples(struct scenario *sc, struct rng *rng, bool crowded)
+static void draw_samples(struct scenario *sc, struct rng *rng, enum mood mood)
 {
     uint64_t size = random_below(rng, 100);
-    sc->n_samples = (uint32_t)(crowded     ? between(rng, 1, 20)
+    sc->n_samples = (uint32_t)(mood == MOOD_CROWDED ? between(rng, 1, 20)
                                : size < 50 ? between(rng, 1, 40)
                                : size < 86 ? between(rng, 20, 250)
                                : size < 98 ? between(rng, 250, 1000)
@@ -84,14 +90,39 @@ static void draw_dataset(struct scenario *sc, struct scenario_dataset *dataset, 
 {
     unsigned percent = chance(rng, 40) ? 100 : (unsigned)between(rng, 1, 99);
     *dataset = (struct scenario_dataset){.scenario = sc, .ids = xcalloc(sc->n_samples, sizeof *dataset->ids)};
-    dataset->member = xcalloc(sc->n_samples, sizeof *dataset->member);
+    dataset->position = xcalloc(sc->n_samples, sizeof *dataset->position);
     for (sample_id id = 0; id < sc->n_samples; id++) {
         if (!chance(rng, percent) && (dataset->n_ids || id + 1 < sc->n_samples))
             continue;
-        dataset->member[id] = true;
         dataset->ids[dataset->n_ids++] = id;
     }
     shuffle(rng, dataset->ids, dataset->n_ids);
+    for (sample_id id = 0; id < sc->n_samples; id++)
+        dataset->position[id] = SCENARIO_NOT_THERE;
+    for (uint32_t i = 0; i < dataset->n_ids; i++)
+        dataset->position[dataset->ids[i]] = i;
+}
+
+/* How datasets lie in chunks, and how picks are redirected among these. */
+static void draw_chunks(struct scenario *sc, struct rng *rng)
+{
+    static const uint32_t sizes[] = {1, 2, 4, 8, 16, 64};
+    sc->chunk_samples = sizes[random_below(rng, sizeof sizes / sizeof sizes[0])];
+    uint32_t base = 0;
+    for (uint32_t i = 0; i < sc->n_datasets; i++) {
+        struct scenario_dataset *dataset = &sc->datasets[i];
+        dataset->in_chunks = chance(rng, 85);
+        dataset->chunk_base = base;
+        dataset->chunk_count = (dataset->n_ids + sc->chunk_samples - 1) / sc->chunk_samples;
+        base += dataset->chunk_count;
+    }
+    uint64_t kind = random_below(rng, 100);
+    sc->config.redirect_width = kind < 35   ? 0
+                                : kind < 50 ? 1
+                                : kind < 65 ? sc->chunk_samples
+                                            : (uint32_t)between(rng, 1, sc->chunk_samples);
+    sc->config.redirect_group = (uint32_t)(chance(rng, 40) ? 0 : between(rng, 1, chance(rng, 50) ? 4 : 64));
+    sc->gather = (uint32_t)(chance(rng, 50) ? 1 : between(rng, 2, SCENARIO_GATHER_MAX));
 }
 
 static int compare_ids(const void *a, const void *b)
@@ -113,19 +144,19 @@ static void draw_view(const struct scenario_dataset *dataset, struct client_plan
     qsort(plan->view, plan->n_view, sizeof *plan->view, compare_ids);
 }
 
-static void draw_job(const struct scenario *sc, struct client_plan *plan, uint32_t index, struct rng *rng, bool crowded)
+static void draw_job(const struct scenario *sc, struct client_plan *plan, uint32_t index, struct rng *rng, enum mood mood)
 {
     snprintf(plan->name, sizeof plan->name, "job%u", chance(rng, 8) ? 0 : index);
     plan->dataset = (uint32_t)random_below(rng, sc->n_datasets);
     plan->pipeline = (uint32_t)random_below(rng, sc->n_pipelines);
     draw_view(&sc->datasets[plan->dataset], plan, rng);
-    plan->batch_size = (uint32_t)(crowded || chance(rng, 50) ? between(rng, 1, 8) : between(rng, 1, chance(rng, 80) ? 40 : 300));
-    plan->prefetch = (uint32_t)(crowded ? 1 : between(rng, 1, 8));
+    plan->batch_size = (uint32_t)(mood == MOOD_CROWDED || chance(rng, 50) ? between(rng, 1, 8) : between(rng, 1, chance(rng, 80) ? 40 : 300));
+    plan->prefetch = (uint32_t)(mood == MOOD_CROWDED ? 1 : between(rng, 1, 8));
     plan->drop_last = chance(rng, 25);
     plan->shuffle = chance(rng, 60) ? SHUFFLE_DEPENDENT : chance(rng, 50) ? SHUFFLE_STRICT : SHUFFLE_NONE;
     plan->bad_policy = chance(rng, 50) ? BAD_SKIP : chance(rng, 70) ? BAD_REPLACE : BAD_ERROR;
     plan->seed = random_u64(rng);
-    plan->run_epochs = (uint32_t)(crowded ? 1 : between(rng, 1, 3));
+    plan->run_epochs = (uint32_t)(mood == MOOD_CROWDED ? 1 : between(rng, 1, 3));
     plan->epochs = chance(rng, 60) ? plan->run_epochs : chance(rng, 50) ? 0 : plan->run_epochs + 2;
     if (!chance(rng, 1))
         return;
@@ -168,7 +199,7 @@ static void draw_behaviour(struct client_plan *plan, struct rng *rng, uint64_t j
     plan->mischief_percent = chance(rng, 75) ? 0 : (uint32_t)between(rng, 1, 60);
 }
 
-static void draw_arena(struct scenario *sc, struct rng *rng, bool crowded)
+static void draw_arena(struct scenario *sc, struct rng *rng, enum mood mood)
 {
     uint64_t largest = 1, sum = 0;
     for (uint32_t i = 0; i < sc->n_clients; i++) {
@@ -179,13 +210,14 @@ static void draw_arena(struct scenario *sc, struct rng *rng, bool crowded)
     }
     largest = largest > EXTENT_ALIGN ? largest : EXTENT_ALIGN;
     sum = sum > largest ? sum : largest;
-    uint64_t kind = crowded ? 50 : random_below(rng, 100);
-    sc->config.arena_bytes = kind < 15   ? largest
+    uint64_t kind = mood == MOOD_CROWDED ? 50 : random_below(rng, 100);
+    sc->config.arena_bytes = mood == MOOD_PIECES ? between(rng, sum / 4 + EXTENT_ALIGN, sum)
+                             : kind < 15 ? largest
                              : kind < 22 ? between(rng, EXTENT_ALIGN, largest)
                              : kind < 45 ? between(rng, largest, sum)
                              : kind < 70 ? sum
                                          : sum * between(rng, 2, 20);
-    sc->config.job_quota_bytes = chance(rng, 85) ? 0 : between(rng, 1, largest);
+    sc->config.job_quota_bytes = mood == MOOD_PIECES || chance(rng, 85) ? 0 : between(rng, 1, largest);
 }
 
 static void draw_budgets(struct scenario *sc, struct rng *rng)
@@ -205,18 +237,19 @@ static void draw_budgets(struct scenario *sc, struct rng *rng)
     sc->config.seed = random_u64(rng);
 }
 
-static void draw_parts(struct scenario *sc, struct rng *rng, bool crowded)
+static void draw_parts(struct scenario *sc, struct rng *rng, enum mood mood)
 {
     static const uint64_t slot_sizes[] = {1, 3, 64, 100, 3072, 4096, 12345, 150528, 602112, 3 << 20};
-    draw_samples(sc, rng, crowded);
+    draw_samples(sc, rng, mood);
     sc->n_datasets = (uint32_t)between(rng, 1, 4);
     sc->datasets = xcalloc(sc->n_datasets, sizeof *sc->datasets);
     for (uint32_t i = 0; i < sc->n_datasets; i++)
         draw_dataset(sc, &sc->datasets[i], rng);
-    sc->n_pipelines = (uint32_t)(chance(rng, 50) ? 1 : between(rng, 2, 5));
+    sc->n_pipelines = (uint32_t)(mood != MOOD_PIECES && chance(rng, 50) ? 1 : between(rng, 2, 5));
     sc->slot_bytes = xcalloc(sc->n_pipelines, sizeof *sc->slot_bytes);
     for (uint32_t i = 0; i < sc->n_pipelines; i++)
-        sc->slot_bytes[i] = slot_sizes[random_below(rng, sizeof slot_sizes / sizeof slot_sizes[0])];
+        sc->slot_bytes[i] = mood == MOOD_PIECES ? EXTENT_ALIGN * between(rng, 1, chance(rng, 50) ? 8 : 60)
+                                                : slot_sizes[random_below(rng, sizeof slot_sizes / sizeof slot_sizes[0])];
     sc->load = draw_latency(rng, 3 * CLOCK_NS_PER_MS);
     sc->prepare = draw_latency(rng, 3 * CLOCK_NS_PER_MS);
     sc->transit = draw_latency(rng, CLOCK_NS_PER_MS / 5);
@@ -229,19 +262,21 @@ struct scenario *scenario_create(uint64_t seed)
     random_seed_keys(&rng, KEY_SCENARIO, seed, 0, 0);
     struct scenario *sc = xcalloc(1, sizeof *sc);
     sc->seed = seed;
-    bool crowded = random_below(&rng, 400) == 0;
+    uint64_t drawn = random_below(&rng, 400);
+    enum mood mood = drawn == 0 ? MOOD_CROWDED : drawn <= 20 ? MOOD_PIECES : MOOD_PLAIN;
     bool calm = chance(&rng, 30);
-    draw_parts(sc, &rng, crowded);
-    sc->n_clients = (uint32_t)(crowded ? between(&rng, JOBS_MAX, JOBS_MAX + 40) : chance(&rng, 90) ? between(&rng, 1, 5) : between(&rng, 5, 12));
+    draw_parts(sc, &rng, mood);
+    sc->n_clients = (uint32_t)(mood == MOOD_CROWDED ? between(&rng, JOBS_MAX, JOBS_MAX + 40) : chance(&rng, 90) ? between(&rng, 1, 5) : between(&rng, 5, 12));
     sc->clients = xcalloc(sc->n_clients, sizeof *sc->clients);
     uint64_t join_spread_ns = between(&rng, 1, chance(&rng, 50) ? 20 * CLOCK_NS_PER_MS : 2 * CLOCK_NS_PER_S);
     for (uint32_t i = 0; i < sc->n_clients; i++) {
-        draw_job(sc, &sc->clients[i], i, &rng, crowded);
-        draw_behaviour(&sc->clients[i], &rng, crowded ? 1 : join_spread_ns, calm);
+        draw_job(sc, &sc->clients[i], i, &rng, mood);
+        draw_behaviour(&sc->clients[i], &rng, mood == MOOD_CROWDED ? 1 : join_spread_ns, calm && mood != MOOD_PIECES);
     }
     sc->drain_ns = chance(&rng, 94) ? SCENARIO_NEVER : random_below(&rng, join_spread_ns);
     draw_budgets(sc, &rng);
-    draw_arena(sc, &rng, crowded);
+    draw_chunks(sc, &rng);
+    draw_arena(sc, &rng, mood);
     return sc;
 }
 
@@ -253,7 +288,7 @@ void scenario_destroy(struct scenario *sc)
     }
     for (uint32_t i = 0; i < sc->n_datasets; i++) {
         free(sc->datasets[i].ids);
-        free(sc->datasets[i].member);
+        free(sc->datasets[i].position);
     }
     free(sc->clients);
     free(sc->datasets);
@@ -262,14 +297,27 @@ void scenario_destroy(struct scenario *sc)
     free(sc);
 }
 
-void scenario_desc(const struct scenario *sc, const struct client_plan *plan, uint32_t pipeline_number, uint64_t client,
-                   struct engine_job_desc *desc, struct idset **view)
+uint64_t scenario_bytes(const struct scenario_dataset *dataset, sample_id id)
 {
-    CHECK(idset_from_sorted(plan->view, plan->n_view, view) == 0);
-    *desc = (struct engine_job_desc){
+    bool there = id < dataset->scenario->n_samples && dataset->position[id] != SCENARIO_NOT_THERE;
+    return there ? dataset->scenario->samples[id].bytes : ENGINE_NOT_THERE;
+}
+
+void scenario_job_make(const struct scenario *sc, const struct client_plan *plan, uint32_t pipeline_number, uint64_t client,
+                       struct scenario_job *job)
+{
+    const struct scenario_dataset *dataset = &sc->datasets[plan->dataset];
+    *job = (struct scenario_job){.places = xcalloc(plan->n_view, sizeof *job->places)};
+    CHECK(idset_from_sorted(plan->view, plan->n_view, &job->view) == 0);
+    for (uint32_t i = 0; i < plan->n_view; i++) {
+        uint32_t position = dataset->position[plan->view[i]];
+        job->places[i] = (struct engine_place){.chunk = dataset->chunk_base + position / sc->chunk_samples,
+                                               .slot = position % sc->chunk_samples};
+    }
+    job->desc = (struct engine_job_desc){
         .client = client,
         .name = plan->name,
-        .dataset = &sc->datasets[plan->dataset],
+        .dataset = dataset,
         .pipeline = pipeline_number,
         .slot_bytes = sc->slot_bytes[plan->pipeline],
         .batch_size = plan->batch_size,
@@ -279,7 +327,19 @@ void scenario_desc(const struct scenario *sc, const struct client_plan *plan, ui
         .shuffle = plan->shuffle,
         .bad_policy = plan->bad_policy,
         .seed = plan->seed,
-        .view = *view,
+        .view = job->view,
         .order = plan->shuffle == SHUFFLE_NONE ? plan->order : NULL,
     };
+    if (!dataset->in_chunks)
+        return;
+    job->desc.places = job->places;
+    job->desc.chunk_base = dataset->chunk_base;
+    job->desc.chunk_count = dataset->chunk_count;
+    job->desc.chunk_samples = sc->chunk_samples;
+}
+
+void scenario_job_free(struct scenario_job *job)
+{
+    idset_destroy(job->view);
+    free(job->places);
 }

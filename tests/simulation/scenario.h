@@ -9,6 +9,8 @@
 #include "server/engine.h"
 
 #define SCENARIO_NEVER UINT64_MAX
+#define SCENARIO_NOT_THERE UINT32_MAX
+#define SCENARIO_GATHER_MAX 32
 
 enum latency_kind { LATENCY_NONE, LATENCY_CONSTANT, LATENCY_UNIFORM, LATENCY_HEAVY, LATENCY_ONE_SLOW, LATENCY_KINDS };
 
@@ -28,8 +30,10 @@ struct scenario_dataset {
     const struct scenario *scenario;
     sample_id *ids; /* in the dataset's order */
     uint32_t n_ids;
-    bool *member;   /* by sample id */
-    uint32_t users;      /* living jobs: the model's count */
+    uint32_t *position; /* by sample id: its place in ids, or SCENARIO_NOT_THERE */
+    bool in_chunks;     /* its ids, in order, fill the chunks chunk_base … */
+    uint32_t chunk_base, chunk_count;
+    uint32_t users;     /* living jobs: the model's count */
     uint32_t dead_calls; /* of sample_bytes while there were none: the world's count */
 };
 
@@ -68,6 +72,7 @@ struct scenario {
     uint32_t n_samples;
     struct scenario_dataset *datasets;
     uint32_t n_datasets;
+    uint32_t chunk_samples;
     uint64_t *slot_bytes; /* by pipeline */
     uint32_t n_pipelines;
     struct client_plan *clients;
@@ -77,13 +82,22 @@ struct scenario {
     uint32_t load_faults, prepare_faults; /* transient ones, per thousand */
     uint64_t tick_ns;                     /* 0: no ticks */
     uint64_t drain_ns;
+    uint32_t gather; /* events of one moment that make one step */
 };
 
 struct scenario *scenario_create(uint64_t seed);
 void scenario_destroy(struct scenario *scenario);
-/* scenario_desc fills what JOB_ADD says of a plan; *view is made and the caller's to destroy, NULL for an empty view's. */
-void scenario_desc(const struct scenario *scenario, const struct client_plan *plan, uint32_t pipeline_number, uint64_t client,
-                   struct engine_job_desc *desc, struct idset **view);
+/* What JOB_ADD says of a plan, and what it borrows. */
+struct scenario_job {
+    struct engine_job_desc desc;
+    struct idset *view;
+    struct engine_place *places;
+};
+void scenario_job_make(const struct scenario *scenario, const struct client_plan *plan, uint32_t pipeline_number, uint64_t client,
+                       struct scenario_job *job);
+void scenario_job_free(struct scenario_job *job);
+/* scenario_bytes is what engine_config.sample_bytes shall say. */
+uint64_t scenario_bytes(const struct scenario_dataset *dataset, sample_id id);
 uint64_t latency_draw(const struct latency *latency, struct rng *rng, uint64_t lane);
 
 #endif

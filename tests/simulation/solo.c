@@ -14,7 +14,7 @@
 
 static uint64_t sample_bytes(const void *dataset, sample_id id)
 {
-    return ((const struct scenario_dataset *)dataset)->scenario->samples[id].bytes;
+    return scenario_bytes(dataset, id);
 }
 
 static struct engine *start(uint64_t arena_bytes)
@@ -48,15 +48,14 @@ static const struct engine_action *add(struct engine *engine, const struct engin
 
 uint64_t solo_quota(const struct scenario *sc, const struct client_plan *plan)
 {
-    struct engine_job_desc desc;
-    struct idset *view;
-    scenario_desc(sc, plan, 0, 0, &desc, &view);
+    struct scenario_job job;
+    scenario_job_make(sc, plan, 0, 0, &job);
     uint64_t slots = ((uint64_t)plan->prefetch + 4) * 4 * (plan->batch_size + 1);
-    struct engine *engine = start(slots * (desc.slot_bytes + 4096));
-    const struct engine_action *answer = add(engine, &desc);
+    struct engine *engine = start(slots * (job.desc.slot_bytes + 4096));
+    const struct engine_action *answer = add(engine, &job.desc);
     uint64_t quota = answer->type == ENGINE_JOB_ADDED ? answer->job_added.quota_bytes : 0;
     engine_destroy(engine);
-    idset_destroy(view);
+    scenario_job_free(&job);
     return quota;
 }
 
@@ -104,17 +103,16 @@ static void answer(struct solo *solo, const struct engine_action *action, uint32
 
 sample_id *solo_order(const struct scenario *sc, const struct client_plan *plan, uint32_t epoch)
 {
-    struct engine_job_desc desc;
-    struct idset *view;
+    struct scenario_job job;
     struct solo solo = {.engine = start(SOLO_ARENA_BYTES), .n_view = plan->n_view};
     solo.order = xcalloc(plan->n_view, sizeof *solo.order);
-    scenario_desc(sc, plan, 0, 0, &desc, &view);
-    desc.slot_bytes = SOLO_SLOT_BYTES;
-    desc.batch_size = SOLO_BATCH;
-    desc.prefetch = 1;
-    desc.epochs = 0;
-    desc.drop_last = false;
-    const struct engine_action *added = add(solo.engine, &desc);
+    scenario_job_make(sc, plan, 0, 0, &job);
+    job.desc.slot_bytes = SOLO_SLOT_BYTES;
+    job.desc.batch_size = SOLO_BATCH;
+    job.desc.prefetch = 1;
+    job.desc.epochs = 0;
+    job.desc.drop_last = false;
+    const struct engine_action *added = add(solo.engine, &job.desc);
     CHECK(added->type == ENGINE_JOB_ADDED);
     solo.job = added->job;
     later(&solo, (struct engine_event){.type = ENGINE_NEXT, .next = {.job = solo.job, .epoch = epoch, .credits = 1}});
@@ -128,6 +126,6 @@ sample_id *solo_order(const struct scenario *sc, const struct client_plan *plan,
     }
     CHECK(solo.n_order == plan->n_view);
     engine_destroy(solo.engine);
-    idset_destroy(view);
+    scenario_job_free(&job);
     return solo.order;
 }

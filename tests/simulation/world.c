@@ -150,7 +150,8 @@ static void see_action(struct world *world, const struct engine_action *action)
         break;
     case ENGINE_LOAD:
         note(world, action->load.id);
-        world_say(world, "  < LOAD sample %u, %llu bytes", action->load.id, (unsigned long long)action->load.bytes);
+        world_say(world, "  < LOAD sample %u, %llu bytes, read %llu", action->load.id, (unsigned long long)action->load.bytes,
+                  (unsigned long long)action->load.read);
         break;
     case ENGINE_PREPARE:
         see_prepare(world, action);
@@ -180,7 +181,10 @@ static void act(struct world *world, const struct engine_action *action)
         return;
     switch (action->type) {
     case ENGINE_LOAD:
-        world_alarm(world, latency_draw(&sc->load, &world->rng, action->load.id), ALARM_LOADED, action->load.id, 0, 0);
+        if (action->load.read != world->read || world->now_ns == 0)
+            world->read_ns = latency_draw(&sc->load, &world->rng, action->load.id);
+        world->read = action->load.read;
+        world_alarm(world, world->read_ns, ALARM_LOADED, action->load.id, 0, 0);
         break;
     case ENGINE_PREPARE:
         world_alarm(world, latency_draw(&sc->prepare, &world->rng, action->prepare.id), ALARM_PREPARED, action->prepare.task,
@@ -206,18 +210,18 @@ static bool check_is_due(struct world *world)
     return true;
 }
 
-void world_step(struct world *world, const struct engine_event *event, const struct client_plan *plan)
+void world_flush(struct world *world)
 {
-    if (broken(world))
-        return;
-    world->steps++;
-    see_event(world, event);
-    model_event(world->model, event, plan);
-    struct engine_event told = *event;
     const struct engine_action *actions;
     size_t count = 0;
-    if (!world->sabotage || sabotage_event(world->sabotage, &told))
-        count = engine_step(world->engine, world->now_ns, &told, &actions);
+    if (world->n_events == 0 || broken(world))
+        return;
+    world->steps++;
+    if (world->n_events == 1)
+        count = engine_step(world->engine, world->now_ns, world->events, &actions);
+    else
+        count = engine_step_all(world->engine, world->now_ns, world->events, world->n_events, &actions);
+    world->n_events = 0;
     for (size_t i = 0; i < count && !broken(world); i++) {
         struct engine_action out[SABOTAGE_ACTIONS_MAX] = {actions[i]};
         size_t n_out = world->sabotage ? sabotage_action(world->sabotage, &actions[i], out) : 1;
@@ -232,13 +236,26 @@ void world_step(struct world *world, const struct engine_event *event, const str
     model_settle(world->model, world->engine, world->now_ns, thorough || world->sabotage);
 }
 
+void world_event(struct world *world, const struct engine_event *event, const struct client_plan *plan)
+{
+    if (broken(world))
+        return;
+    see_event(world, event);
+    model_event(world->model, event, plan);
+    struct engine_event told = *event;
+    if (!world->sabotage || sabotage_event(world->sabotage, &told))
+        world->events[world->n_events++] = told;
+    if (world->n_events >= world->scenario->gather)
+        world_flush(world);
+}
+
 /* ── what happens ── */
 
 static uint64_t sample_bytes(const void *dataset, sample_id id)
 {
     struct scenario_dataset *asked = (struct scenario_dataset *)dataset; /* the engine hands back what it was handed */
     asked->dead_calls += asked->users == 0;
-    return asked->scenario->samples[id].bytes;
+    return scenario_bytes(asked, id);
 }
 
 static bool fails(struct world *world, sample_id id, enum fault fault, uint32_t per_thousand)
@@ -254,7 +271,7 @@ static void loaded(struct world *world, sample_id id)
         event.loaded.reason = BAD_UNREADABLE;
     else
         event.loaded.encoded = model_make_handle(world->model, id);
-    world_step(world, &event, NULL);
+    world_event(world, &event, NULL);
 }
 
 static void prepared(struct world *world, uint32_t task, sample_id id)
@@ -262,7 +279,7 @@ static void prepared(struct world *world, uint32_t task, sample_id id)
     struct engine_event event = {.type = ENGINE_PREPARED, .prepared = {.task = task}};
     if (fails(world, id, FAULT_PREPARE, world->scenario->prepare_faults))
         event.prepared.reason = 1 + (int)random_below(&world->rng, BAD_REASONS - 1);
-    world_step(world, &event, NULL);
+    world_event(world, &event, NULL);
 }
 
 static void happen(struct world *world, const struct alarm *alarm)
@@ -275,12 +292,12 @@ static void happen(struct world *world, const struct alarm *alarm)
         prepared(world, (uint32_t)alarm->a, (sample_id)alarm->b);
         break;
     case ALARM_TICK:
-        world_step(world, &(struct engine_event){.type = ENGINE_TICK}, NULL);
+        world_event(world, &(struct engine_event){.type = ENGINE_TICK}, NULL);
         if (world->n_heap > 0) /* ticks alone are no sign of life */
             world_alarm(world, world->scenario->tick_ns, ALARM_TICK, 0, 0, 0);
         break;
     case ALARM_DRAIN:
-        world_step(world, &(struct engine_event){.type = ENGINE_DRAIN}, NULL);
+        world_event(world, &(struct engine_event){.type = ENGINE_DRAIN}, NULL);
         break;
     default:
         client_alarm(world, alarm);
@@ -336,15 +353,19 @@ static uint64_t steps_limit(const struct scenario *sc)
 
 static void live(struct world *world)
 {
-    uint64_t limit = steps_limit(world->scenario), ticks = 0;
+    uint64_t limit = steps_limit(world->scenario), happened = 0;
     do {
-        while (world->n_heap > 0 && !broken(world)) {
+        while ((world->n_heap > 0 || world->n_events > 0) && !broken(world)) {
+            if (world->n_heap == 0 || world->heap[0].at_ns > world->now_ns)
+                world_flush(world); /* the moment is over */
+            if (world->n_heap == 0)
+                continue;
             struct alarm alarm = heap_pop(world);
             world->now_ns = alarm.at_ns;
-            ticks += alarm.kind == ALARM_TICK;
+            happened += alarm.kind != ALARM_TICK;
             happen(world, &alarm);
-            if (world->steps - ticks > limit)
-                model_break(world->model, RULE_STUCK, "no end after %llu steps", (unsigned long long)world->steps);
+            if (happened > limit)
+                model_break(world->model, RULE_STUCK, "no end after %llu alarms", (unsigned long long)happened);
         }
     } while (!broken(world) && revive(world));
     if (!broken(world))

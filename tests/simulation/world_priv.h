@@ -63,6 +63,9 @@ struct world {
     struct rng rng;
     uint64_t now_ns, steps, hash, serials;
     uint64_t check_credit;
+    struct engine_event events[SCENARIO_GATHER_MAX]; /* of the step that is being gathered */
+    uint32_t n_events;
+    uint64_t read, read_ns; /* the LOADs of one read arrive together */
     struct alarm *heap;
     size_t n_heap, cap_heap;
     struct client *clients;
@@ -72,7 +75,9 @@ struct world {
 
 /* world.c */
 void world_alarm(struct world *world, uint64_t after_ns, enum alarm_kind kind, uint64_t a, uint64_t b, uint64_t c);
-void world_step(struct world *world, const struct engine_event *event, const struct client_plan *plan);
+/* world_event hands an event to the engine: in a step with others of the same moment, or by the next world_flush. */
+void world_event(struct world *world, const struct engine_event *event, const struct client_plan *plan);
+void world_flush(struct world *world);
 void world_say(const struct world *world, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* client.c. An alarm for a client, or an action that concerns it. */
