@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -44,7 +45,8 @@ static int check_free(uint64_t wanted, uint64_t total, struct error *err)
     /* What was already reserved would be given back, so it is available to a smaller arena. */
     uint64_t room = available + (total - wanted);
     uint64_t most = room > HEADROOM_BYTES ? room - HEADROOM_BYTES : 0;
-    const char *what = left.cgroup_bytes < left.machine_bytes ? "the cgroup's memory limit leaves" : "the machine has available";
+    bool limited = left.cgroup_bytes < left.machine_bytes;
+    const char *what = limited ? "the cgroup's memory limit leaves" : "the machine has available";
     return error_set(err, LARDER_ENOMEM,
                      "an arena of %" PRIu64 " MiB does not fit: %s %" PRIu64 " MiB, and %" PRIu64
                      " MiB stay free for the daemon itself; set memory.arena to %" PRIu64 " MiB or less",
@@ -66,7 +68,8 @@ static int reserve(int fd, uint64_t bytes, struct error *err)
                              " MiB of it (%s); set memory.arena to less than that",
                              mib(bytes), mib(done), strerror(errno));
         } else if (errno != EINTR) {
-            return error_set(err, LARDER_EIO, "reserving an arena of %" PRIu64 " MiB: fallocate: %s", mib(bytes), strerror(errno));
+            return error_set(err, LARDER_EIO, "reserving an arena of %" PRIu64 " MiB: fallocate: %s", mib(bytes),
+                             strerror(errno));
         }
     }
     return 0;
@@ -79,7 +82,8 @@ static int seal(int fd, struct error *err)
         return 0;
     if (errno == EINVAL)
         return error_set(err, LARDER_EIO,
-                         "this kernel cannot seal shared memory against writing (F_SEAL_FUTURE_WRITE): Linux 5.1 or newer is needed");
+                         "this kernel cannot seal shared memory against writing (F_SEAL_FUTURE_WRITE): Linux 5.1 or "
+                         "newer is needed");
     return error_set(err, LARDER_EIO, "sealing the arena: %s", strerror(errno));
 }
 
@@ -87,7 +91,8 @@ static int open_memfd(uint64_t bytes, int *out, struct error *err)
 {
     int fd = memfd_create("larder-arena", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0)
-        return error_set(err, errno == ENOMEM ? LARDER_ENOMEM : LARDER_EIO, "making the arena: memfd_create: %s", strerror(errno));
+        return error_set(err, errno == ENOMEM ? LARDER_ENOMEM : LARDER_EIO, "making the arena: memfd_create: %s",
+                         strerror(errno));
     int rc = reserve(fd, bytes, err);
     if (rc) {
         close(fd);
@@ -101,7 +106,8 @@ int arena_create(uint64_t bytes, struct arena **out, struct error *err)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     if (bytes == 0 || bytes > (UINT64_C(1) << 46))
-        return error_set(err, LARDER_EINVAL, "an arena of %" PRIu64 " bytes: memory.arena must be 1 byte to 64 TiB", bytes);
+        return error_set(err, LARDER_EINVAL, "an arena of %" PRIu64 " bytes: memory.arena must be 1 byte to 64 TiB",
+                         bytes);
     bytes = (bytes + page - 1) / page * page;
     int fd = -1;
     int rc = open_memfd(bytes, &fd, err);
@@ -110,11 +116,13 @@ int arena_create(uint64_t bytes, struct arena **out, struct error *err)
     void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (base == MAP_FAILED) {
         rc = error_set(err, errno == ENOMEM ? LARDER_ENOMEM : LARDER_EIO,
-                       "mapping an arena of %" PRIu64 " MiB: %s; lower memory.arena, or raise the address space limit (ulimit -v)",
+                       "mapping an arena of %" PRIu64 " MiB: %s; lower memory.arena, or raise the address space limit "
+                       "(ulimit -v)",
                        mib(bytes), strerror(errno));
         goto out;
     }
-    /* Both are wishes: the pages are reserved already, so huge ones only come where the kernel may collapse them later. */
+    /* Both are wishes: the pages are reserved already, so huge ones only come where the kernel may collapse them
+     * later. */
     (void)madvise(base, bytes, MADV_HUGEPAGE);
     (void)madvise(base, bytes, MADV_DONTDUMP);
     rc = seal(fd, err);

@@ -21,7 +21,8 @@ struct cgroup_files {
 };
 
 static const struct cgroup_files cgroup_v1 = {
-    "/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", {"total_inactive_file", "total_active_file"}};
+    "/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
+    {"total_inactive_file", "total_active_file"}};
 static const struct cgroup_files cgroup_v2 = {
     "/sys/fs/cgroup", "memory.max", "memory.current", {"inactive_file", "active_file"}};
 
@@ -137,7 +138,8 @@ int memory_free_read(const char *root, struct memory_free *out, struct error *er
     uint64_t kib;
     if (snprintf(path, sizeof path, "%s/proc/meminfo", root) >= (int)sizeof path || !read_text(path, text) ||
         !line_number(text, "MemAvailable", &kib))
-        return error_set(err, LARDER_EIO, "%s/proc/meminfo does not say how much memory is available: is /proc mounted?", root);
+        return error_set(err, LARDER_EIO,
+                         "%s/proc/meminfo does not say how much memory is available: is /proc mounted?", root);
     *out = (struct memory_free){.machine_bytes = kib * 1024, .cgroup_bytes = cgroups_left(root)};
     return 0;
 }

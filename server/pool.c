@@ -1,9 +1,9 @@
 /* pool.c: one mutex, a condition for each thread, a ring of tasks for each kind.
  *
- * A thread is busy, idle (waits on its condition), or called (was idle, was signalled for a task of one kind, and has not
- * got the mutex yet). Invariant, whenever the mutex is free: where more tasks of a kind wait than threads are called for
- * it, no thread that may do that kind is idle. A called thread may find its task taken by one that just became free; it
- * then goes back to idle. */
+ * A thread is busy, idle (waits on its condition), or called (was idle, was signalled for a task of one kind, and
+ * has not got the mutex yet). Invariant, whenever the mutex is free: where more tasks of a kind wait than threads
+ * are called for it, no thread that may do that kind is idle. A called thread may find its task taken by one that
+ * just became free; it then goes back to idle. */
 #include "server/pool.h"
 
 #include <pthread.h>
@@ -52,7 +52,7 @@ struct pool {
     bool stopping;
 };
 
-/* ── rings ──────────────────────────────────────────────────────────────────────────────────────────────────────────── */
+/* ── rings ───────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
 static void ring_put_locked(struct pool *pool, enum pool_kind kind, const void *task)
 {
@@ -67,12 +67,13 @@ static void ring_take_locked(struct pool *pool, enum pool_kind kind, void *task)
 {
     struct ring *ring = &pool->ring[kind];
     CHECK(ring->length > 0);
-    memcpy(task, ring->tasks + (size_t)ring->head * pool->config.kind[kind].task_bytes, pool->config.kind[kind].task_bytes);
+    memcpy(task, ring->tasks + (size_t)ring->head * pool->config.kind[kind].task_bytes,
+           pool->config.kind[kind].task_bytes);
     ring->head = (ring->head + 1) % pool->config.kind[kind].capacity;
     ring->length--;
 }
 
-/* ── who does what ──────────────────────────────────────────────────────────────────────────────────────────────────── */
+/* ── who does what ───────────────────────────────────────────────────────────────────────────────────────────────── */
 
 /* rank says how well a worker suits a kind: 0 best, -1 not at all. */
 static int rank_locked(const struct pool *pool, const struct worker *worker, enum pool_kind kind)
@@ -135,7 +136,7 @@ static void wait_locked(struct pool *pool, struct worker *worker)
     worker->phase = WORKER_BUSY;
 }
 
-/* ── threads ────────────────────────────────────────────────────────────────────────────────────────────────────────── */
+/* ── threads ─────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
 static void work(struct pool *pool, struct worker *worker, void *local, void *task)
 {
@@ -192,7 +193,8 @@ static int check_config(const struct pool_config *config, struct error *err)
 {
     uint64_t threads = (uint64_t)config->workers + config->extra_loaders;
     if (config->workers == 0 || threads > POOL_THREADS_MAX || config->loaders > config->workers)
-        return error_set(err, LARDER_EINVAL, "a pool of %u workers, %u of them loaders, and %u extra loaders: 1 to %d threads in all",
+        return error_set(err, LARDER_EINVAL,
+                         "a pool of %u workers, %u of them loaders, and %u extra loaders: 1 to %d threads in all",
                          config->workers, config->loaders, config->extra_loaders, POOL_THREADS_MAX);
     for (int kind = 0; kind < POOL_KINDS; kind++)
         CHECK(config->kind[kind].capacity > 0 && config->kind[kind].task_bytes > 0);
@@ -206,7 +208,8 @@ static int start_threads(struct pool *pool, struct error *err)
     while (pool->n_joinable < pool->n_threads && !failed) {
         struct worker *worker = &pool->workers[pool->n_joinable];
         char name[32];
-        snprintf(name, sizeof name, "larder-%s%u", worker->index < pool->config.workers ? "work" : "load", worker->index);
+        snprintf(name, sizeof name, "larder-%s%u", worker->index < pool->config.workers ? "work" : "load",
+                 worker->index);
         failed = thread_start(&worker->thread, name, worker_main, worker);
         pool->n_joinable += !failed;
     }
@@ -216,7 +219,9 @@ static int start_threads(struct pool *pool, struct error *err)
     struct error start_error = pool->start_error;
     pthread_mutex_unlock(&pool->lock);
     if (failed)
-        return error_set(err, LARDER_ELIMIT, "only %u of %u worker threads could be started (%s): lower threads.workers, or raise ulimit -u",
+        return error_set(err, LARDER_ELIMIT,
+                         "only %u of %u worker threads could be started (%s): lower threads.workers, or raise "
+                         "ulimit -u",
                          pool->n_joinable, pool->n_threads, strerror(failed));
     if (start_error.code && err)
         *err = start_error;

@@ -1,11 +1,11 @@
 /* pool.h: the worker threads: a fixed number, two kinds of tasks, and who does which kind first.
  *
- * Two bounded FIFOs, one a kind. A worker takes the oldest task of its first kind, or of the other when there is none, so
- * that no worker idles while there is work. Extra loaders, which only wait for storage, take load tasks and nothing else:
- * they do not count against the cores. A submitted task wakes at most one thread.
+ * Two bounded FIFOs, one a kind. A worker takes the oldest task of its first kind, or of the other when there is none,
+ * so that no worker idles while there is work. Extra loaders, which only wait for storage, take load tasks and nothing
+ * else: they do not count against the cores. A submitted task wakes at most one thread.
  *
- * Tasks are copied in and out. All functions may be called from any thread, callbacks included, apart from create, stop and
- * destroy, which belong to one owner outside the pool. */
+ * Tasks are copied in and out. All functions may be called from any thread, callbacks included, apart from create,
+ * stop and destroy, which belong to one owner outside the pool. */
 #ifndef LARDER_SERVER_POOL_H
 #define LARDER_SERVER_POOL_H
 
@@ -41,8 +41,8 @@ struct pool_config {
     void (*discard)(void *ctx, enum pool_kind kind, void *task);
 };
 
-/* pool_create starts the threads and waits until each has its state. LARDER_EINVAL, LARDER_ENOMEM, LARDER_ELIMIT (no more
- * threads), or what local_create gave; nothing is left running then. */
+/* pool_create starts the threads and waits until each has its state. LARDER_EINVAL, LARDER_ENOMEM, LARDER_ELIMIT (no
+ * more threads), or what local_create gave; nothing is left running then. */
 int pool_create(const struct pool_config *config, struct pool **out, struct error *err);
 
 /* pool_submit never blocks. More tasks than the capacity waiting is a bug of the submitter (CHECK). After pool_stop has

@@ -24,7 +24,7 @@
 
 _Static_assert(SESSION_CONNECTIONS_MAX + SESSION_REFUSALS_MAX <= PLACES_MAX, "a place fits 16 bits");
 
-/* ── what epoll is asked ────────────────────────────────────────────────────────────────────────────────────────────── */
+/* ── what epoll is asked ─────────────────────────────────────────────────────────────────────────────────────────── */
 
 static void sweep_at(struct session *session, uint64_t when_ns)
 {
@@ -53,7 +53,7 @@ static void update_interest(struct session *session, struct conn *conn)
     conn->interest = events;
 }
 
-/* ── the end of a connection ────────────────────────────────────────────────────────────────────────────────────────── */
+/* ── the end of a connection ─────────────────────────────────────────────────────────────────────────────────────── */
 
 static void close_conn(struct session *session, struct conn *conn)
 {
@@ -84,7 +84,8 @@ static void advance(struct session *session, struct conn *conn)
     bool killed = conn->killed, closing = conn->phase == CONN_CLOSING;
     pthread_mutex_unlock(&session->lock);
     if (killed) {
-        log_warn("msg=\"closed a client that does not read what it asked for\" pid=%d client=\"%s\"", conn->peer.pid, conn->peer.client);
+        log_warn("msg=\"closed a client that does not read what it asked for\" pid=%d client=\"%s\"", conn->peer.pid,
+                 conn->peer.client);
         close_conn(session, conn);
         return;
     }
@@ -108,7 +109,7 @@ static void advance(struct session *session, struct conn *conn)
     update_interest(session, conn);
 }
 
-/* ── the beginning of one ───────────────────────────────────────────────────────────────────────────────────────────── */
+/* ── the beginning of one ────────────────────────────────────────────────────────────────────────────────────────── */
 
 static struct conn *add_conn(struct session *session, int fd)
 {
@@ -144,7 +145,8 @@ static void refuse(struct session *session, struct conn *conn, const struct erro
 {
     uint32_t held_back;
     if (log_limit(&session->limiter, SESSION_LOG_PER_S, &held_back))
-        log_warn("msg=\"a client was refused\" pid=%d uid=%u held_back=%u err=\"%s\"", conn->peer.pid, conn->peer.uid, held_back, why->text);
+        log_warn("msg=\"a client was refused\" pid=%d uid=%u held_back=%u err=\"%s\"", conn->peer.pid, conn->peer.uid,
+                 held_back, why->text);
     pthread_mutex_lock(&session->lock);
     session->counts.refused++;
     session->counts.connections -= !conn->refused;
@@ -172,11 +174,13 @@ static void admit(struct session *session, int fd)
     conn->peer.uid = cred.uid;
     struct error why;
     if (!known || (cred.uid != geteuid() && cred.uid != 0)) {
-        error_set(&why, LARDER_EPERM, "the daemon at %s serves user %u only, and this is user %u: start a daemon of your own",
+        error_set(&why, LARDER_EPERM,
+                  "the daemon at %s serves user %u only, and this is user %u: start a daemon of your own",
                   session->path, geteuid(), cred.uid);
         refuse(session, conn, &why);
     } else if (conn->refused) {
-        error_set(&why, LARDER_ELIMIT, "the daemon at %s has its %u clients: close one first", session->path, session->config.connections_max);
+        error_set(&why, LARDER_ELIMIT, "the daemon at %s has its %u clients: close one first", session->path,
+                  session->config.connections_max);
         refuse(session, conn, &why);
     } else {
         log_debug("msg=\"client connected\" pid=%d uid=%u", cred.pid, cred.uid);
@@ -187,7 +191,8 @@ static void pause_accepting(struct session *session)
 {
     uint32_t held_back;
     if (log_limit(&session->limiter, SESSION_LOG_PER_S, &held_back))
-        log_warn("msg=\"no client can be accepted now: raise the limit on open files (ulimit -n)\" held_back=%u err=\"%s\"", held_back, strerror(errno));
+        log_warn("msg=\"no client can be accepted now: raise the limit on open files (ulimit -n)\" held_back=%u "
+                 "err=\"%s\"", held_back, strerror(errno));
     watch(session, EPOLL_CTL_MOD, session->listen_fd, 0, ID_LISTEN);
     session->accept_resume_ns = clock_now_ns() + ACCEPT_PAUSE_MS * CLOCK_NS_PER_MS;
     sweep_at(session, session->accept_resume_ns);
@@ -211,7 +216,7 @@ static void accept_some(struct session *session)
     }
 }
 
-/* ── the loop ───────────────────────────────────────────────────────────────────────────────────────────────────────── */
+/* ── the loop ────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
 static void serve_dirty(struct session *session)
 {
@@ -325,7 +330,7 @@ static void *session_main(void *arg)
     }
 }
 
-/* ── life ───────────────────────────────────────────────────────────────────────────────────────────────────────────── */
+/* ── life ────────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
 int session_listen(const char *path, struct session **out, struct error *err)
 {
@@ -349,7 +354,8 @@ static int open_descriptors(struct session *session, struct error *err)
 {
     session->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     session->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (session->epoll_fd >= 0 && session->wake_fd >= 0 && watch(session, EPOLL_CTL_ADD, session->listen_fd, EPOLLIN, ID_LISTEN) == 0 &&
+    if (session->epoll_fd >= 0 && session->wake_fd >= 0 &&
+        watch(session, EPOLL_CTL_ADD, session->listen_fd, EPOLLIN, ID_LISTEN) == 0 &&
         watch(session, EPOLL_CTL_ADD, session->wake_fd, EPOLLIN, ID_WAKE) == 0)
         return 0;
     return error_set(err, LARDER_EIO, "starting the sessions at %s: %s", session->path, strerror(errno));
@@ -372,7 +378,8 @@ int session_start(struct session *session, const struct session_config *config, 
         session->free_places[i] = session->n_places - 1 - i;
     int failed = thread_start(&session->thread, "larder-session", session_main, session);
     if (failed)
-        return error_set(err, LARDER_ELIMIT, "the sessions' thread could not be started (%s): raise ulimit -u", strerror(failed));
+        return error_set(err, LARDER_ELIMIT, "the sessions' thread could not be started (%s): raise ulimit -u",
+                         strerror(failed));
     session->started = true;
     return 0;
 }

@@ -1,14 +1,15 @@
 /* session.h: the clients' connections: who may connect, what a lawful request is, and what is still to be sent.
  *
- * One thread, on epoll, owns the listening socket and every connection. It checks requests against the protocol's state of
- * their connection, and hands lawful ones to the owner through callbacks in its own thread; answers come from any thread.
+ * One thread, on epoll, owns the listening socket and every connection. It checks requests against the protocol's state
+ * of their connection, and hands lawful ones to the owner through callbacks in its own thread; answers come from any
+ * thread.
  *
  *   connect ─▶ HELLO ─▶ WELCOME ─▶ REGISTER ─▶ on_register … REGISTERED ─▶ on_classes, on_next, on_release ─▶ on_gone
- *       └─ another user's, or one too many: ERROR            └─ the client closes, or breaks the protocol: ERROR ─▶ on_gone
+ *       └─ another user's, or one too many: ERROR            └─ the client leaves, or breaks the protocol (ERROR) ─▶ ┘
  *
- * What no client can do, whatever it sends: make the owner see an unlawful request (a second REGISTER, credits beyond
- * WIRE_CREDITS_MAX, a batch released that it does not hold, an earlier epoch), make memory grow (bounds below), hold up
- * another client, or keep anything after its socket is closed. */
+ * What no client can do, whatever it sends: make the owner see an unlawful request (a second REGISTER, credits
+ * beyond WIRE_CREDITS_MAX, a batch released that it does not hold, an earlier epoch), make memory grow (bounds
+ * below), hold up another client, or keep anything after its socket is closed. */
 #ifndef LARDER_SERVER_SESSION_H
 #define LARDER_SERVER_SESSION_H
 
@@ -20,7 +21,7 @@
 
 #define SESSION_CONNECTIONS_MAX 32768u
 #define SESSION_HELD_MAX (2 * WIRE_CREDITS_MAX)      /* batches a connection may hold unreleased */
-#define SESSION_REQUESTS_MAX 2048u                   /* of one connection in SESSION_WINDOW_MS; the rest waits in its socket */
+#define SESSION_REQUESTS_MAX 2048u                   /* of one connection in SESSION_WINDOW_MS; the rest waits */
 #define SESSION_ABANDON_COST 512u                    /* requests that leaving an epoch before its end counts for */
 #define SESSION_WINDOW_MS 100
 #define SESSION_OUTBOX_HIGH_BYTES (UINT64_C(1) << 20) /* unsent: above, the connection's requests wait in its socket */
@@ -42,11 +43,14 @@ struct session_peer {
  * client, and is what bounds them all together. Texts in reg are borrowed for the call. */
 struct session_handlers {
     void *ctx;
-    /* Once a connection at most. To be answered by REGISTERED, or by a fatal error: until then the client may only leave. */
-    void (*on_register)(void *ctx, uint64_t client, uint32_t seq, const struct session_peer *peer, const struct wire_register *reg);
-    void (*on_classes)(void *ctx, uint64_t client, uint32_t seq, uint32_t first); /* one at a time; answered by CLASSES or an error */
-    /* At most WIRE_CREDITS_MAX credits outstanding; epochs never go back. A NEXT that arrives after its epoch's LAST batch
-     * was sent does nothing and is not handed on. */
+    /* Once a connection at most. To be answered by REGISTERED, or by a fatal error: until then the client may only
+     * leave. */
+    void (*on_register)(void *ctx, uint64_t client, uint32_t seq, const struct session_peer *peer,
+                        const struct wire_register *reg);
+    /* One at a time; answered by CLASSES or an error. */
+    void (*on_classes)(void *ctx, uint64_t client, uint32_t seq, uint32_t first);
+    /* At most WIRE_CREDITS_MAX credits outstanding; epochs never go back. A NEXT that arrives after its epoch's LAST
+     * batch was sent does nothing and is not handed on. */
     void (*on_next)(void *ctx, uint64_t client, uint32_t epoch, uint32_t credits);
     void (*on_release)(void *ctx, uint64_t client, uint64_t batch); /* a batch that was sent and not yet released */
     /* Exactly once for each on_register, and nothing after it: what the client held is free. */
@@ -54,10 +58,10 @@ struct session_handlers {
 };
 
 /* session_listen makes this process the daemon of a socket path: takes the lock PATH.lock, which it holds until
- * session_destroy, makes the folder (0700) if it is missing, replaces the socket of a daemon that was killed, and listens
- * (mode 0600). Clients that connect wait until session_start. LARDER_EBUSY (another daemon: the text has its pid),
- * LARDER_ELIMIT (path too long, or no socket buffer for the largest message), LARDER_EINVAL (something else is in the
- * socket's place), LARDER_EPERM, LARDER_ENOENT (the folder's own folder is missing), LARDER_EIO. */
+ * session_destroy, makes the folder (0700) if it is missing, replaces the socket of a daemon that was killed, and
+ * listens (mode 0600). Clients that connect wait until session_start. LARDER_EBUSY (another daemon: the text has its
+ * pid), LARDER_ELIMIT (path too long, or no socket buffer for the largest message), LARDER_EINVAL (something else is
+ * in the socket's place), LARDER_EPERM, LARDER_ENOENT (the folder's own folder is missing), LARDER_EIO. */
 int session_listen(const char *path, struct session **out, struct error *err);
 
 struct session_config {
@@ -70,21 +74,21 @@ struct session_config {
 /* session_start begins the thread. LARDER_ELIMIT, LARDER_EIO. */
 int session_start(struct session *session, const struct session_config *config, struct error *err);
 
-/* session_stop accepts no more, removes the socket, tells every client that the daemon is stopping, sends what it can and
- * waits for them to leave, all within SESSION_STOP_MS; then closes. on_gone comes for all: the owner must go on taking
- * callbacks until this returns. Harmless when the thread was not started, or has ended. */
+/* session_stop accepts no more, removes the socket, tells every client that the daemon is stopping, sends what it
+ * can and waits for them to leave, all within SESSION_STOP_MS; then closes. on_gone comes for all: the owner must go
+ * on taking callbacks until this returns. Harmless when the thread was not started, or has ended. */
 void session_stop(struct session *session);
 /* session_destroy accepts NULL; stops first; gives the lock up. Nobody may call session_send any more. */
 void session_destroy(struct session *session);
 
-/* session_send sends a message, encoded and copied before it returns, in the order of the calls. Never blocks; any thread,
- * callbacks included. Only REGISTERED, CLASSES, BATCH and ERROR are the owner's to send. LARDER_EGONE: the connection
- * is gone or going, nothing was sent, on_gone comes or came. LARDER_ELIMIT: its outbox ran over, or it would hold more than
- * SESSION_HELD_MAX batches, and it is being closed. A message that cannot be encoded gives wire_encode's code, and the
- * client, which waits for it, a fatal error. */
+/* session_send sends a message, encoded and copied before it returns, in the order of the calls. Never blocks; any
+ * thread, callbacks included. Only REGISTERED, CLASSES, BATCH and ERROR are the owner's to send. LARDER_EGONE: the
+ * connection is gone or going, nothing was sent, on_gone comes or came. LARDER_ELIMIT: its outbox ran over, or it
+ * would hold more than SESSION_HELD_MAX batches, and it is being closed. A message that cannot be encoded gives
+ * wire_encode's code, and the client, which waits for it, a fatal error. */
 int session_send(struct session *session, uint64_t client, const struct wire_message *msg);
-/* session_send_error: the same for an error; too long a text is cut. fatal: the connection is closed once the client has
- * read it and left, or after SESSION_LINGER_MS; its leases last until then. */
+/* session_send_error: the same for an error; too long a text is cut. fatal: the connection is closed once the client
+ * has read it and left, or after SESSION_LINGER_MS; its leases last until then. */
 int session_send_error(struct session *session, uint64_t client, uint32_t seq, int code, bool fatal, const char *text);
 
 struct session_counts {

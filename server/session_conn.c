@@ -1,7 +1,7 @@
 /* session_conn.c: one connection's requests: read within bounds, held against the protocol, handed on.
  *
- * The session's thread. A request that breaks a rule costs the connection: its client gets a fatal error that says which
- * rule, and what it sends after that is read and thrown away until it leaves. */
+ * The session's thread. A request that breaks a rule costs the connection: its client gets a fatal error that says
+ * which rule, and what it sends after that is read and thrown away until it leaves. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 
 #define READS_AT_ONCE 16 /* of one connection, before the others have their turn */
 
-/* ── answers ────────────────────────────────────────────────────────────────────────────────────────────────────────── */
+/* ── answers ─────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
 static void protocol_error(struct session *session, struct conn *conn, uint32_t seq, const struct error *why)
 {
@@ -48,7 +48,7 @@ static bool move(struct session *session, struct conn *conn, enum conn_phase fro
     return moved;
 }
 
-/* ── requests ───────────────────────────────────────────────────────────────────────────────────────────────────────── */
+/* ── requests ────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
 /* The name goes into logs and status: no quotes, nothing unprintable. */
 static void keep_name(struct session_peer *peer, const struct wire_text *name)
@@ -98,7 +98,7 @@ static int next_locked(struct conn *conn, const struct wire_next *next, struct e
     if (conn->epoch_begun && next->epoch < conn->epoch)
         return error_set(why, LARDER_EINVAL, "NEXT asks for epoch %u, and %u has begun", next->epoch, conn->epoch);
     if (!conn->epoch_begun || next->epoch > conn->epoch) {
-        if (conn->epoch_begun && !conn->epoch_over) /* the engine has to begin one, which is work in proportion to the dataset */
+        if (conn->epoch_begun && !conn->epoch_over) /* beginning one is work in proportion to the dataset */
             conn->window_requests += SESSION_ABANDON_COST;
         conn->epoch_begun = true;
         conn->epoch_over = false;
@@ -108,8 +108,9 @@ static int next_locked(struct conn *conn, const struct wire_next *next, struct e
     if (conn->epoch_over)
         return 1;
     if (next->credits > WIRE_CREDITS_MAX - conn->credits)
-        return error_set(why, LARDER_EINVAL, "NEXT asks for %u batches with %u still to come, and %d may be asked for at once", next->credits,
-                         conn->credits, WIRE_CREDITS_MAX);
+        return error_set(why, LARDER_EINVAL,
+                         "NEXT asks for %u batches with %u still to come, and %d may be asked for at once",
+                         next->credits, conn->credits, WIRE_CREDITS_MAX);
     conn->credits += next->credits;
     return 0;
 }
@@ -122,7 +123,8 @@ static int release_locked(struct conn *conn, uint64_t batch, struct error *why)
             return 0;
         }
     }
-    return error_set(why, LARDER_EINVAL, "RELEASE of batch %llu, which this client does not hold", (unsigned long long)batch);
+    return error_set(why, LARDER_EINVAL, "RELEASE of batch %llu, which this client does not hold",
+                     (unsigned long long)batch);
 }
 
 static void hand_on(struct session *session, const struct conn *conn, const struct wire_message *msg)
@@ -141,7 +143,8 @@ static void take_of_registered(struct session *session, struct conn *conn, const
     struct error why;
     if (msg->type == WIRE_NEXT && conn->epochs > 0 && msg->next.epoch >= conn->epochs) {
         char text[96];
-        snprintf(text, sizeof text, "NEXT asks for epoch %u of a job that was registered for %u", msg->next.epoch, conn->epochs);
+        snprintf(text, sizeof text, "NEXT asks for epoch %u of a job that was registered for %u", msg->next.epoch,
+                 conn->epochs);
         session_send_error(session, conn->id, msg->seq, LARDER_EEND, false, text);
         return;
     }
@@ -187,7 +190,7 @@ static void take(struct session *session, struct conn *conn, const struct wire_m
     }
 }
 
-/* ── reading ────────────────────────────────────────────────────────────────────────────────────────────────────────── */
+/* ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
 /* receive gives the length of a datagram, 0 when there is none now, -1 when none will come (an empty one says so too).
  * There is no room for descriptors: the kernel closes those that a client sends along. */
@@ -224,7 +227,8 @@ static void read_one(struct session *session, struct conn *conn, size_t len_byte
 static bool says_bye(const struct session *session, size_t len_bytes)
 {
     struct wire_message msg;
-    return len_bytes == WIRE_HEADER_BYTES && wire_decode(session->buffer, len_bytes, &msg, NULL) == 0 && msg.type == WIRE_BYE;
+    return len_bytes == WIRE_HEADER_BYTES && wire_decode(session->buffer, len_bytes, &msg, NULL) == 0 &&
+           msg.type == WIRE_BYE;
 }
 
 /* may_read opens a new window of the request count when the old one is over; false until then when it is used up. */

@@ -1,8 +1,8 @@
 /* session_listen.c: where the socket lies, and who may have it.
  *
- * The lock file decides, not the socket: a daemon that was killed leaves its socket behind, but the kernel drops its lock. The
- * lock file itself is removed when the daemon ends, while it is locked; whoever locks it checks that it is still the file
- * of that name, so that two daemons cannot hold two files called the same. */
+ * The lock file decides, not the socket: a daemon that was killed leaves its socket behind, but the kernel drops its
+ * lock. The lock file itself is removed when the daemon ends, while it is locked; whoever locks it checks that it is
+ * still the file of that name, so that two daemons cannot hold two files called the same. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -23,7 +23,8 @@
 
 static int system_error(struct error *err, const char *what, const char *path)
 {
-    int code = errno == EACCES || errno == EPERM || errno == EROFS ? LARDER_EPERM : errno == ENOENT ? LARDER_ENOENT : LARDER_EIO;
+    bool refused = errno == EACCES || errno == EPERM || errno == EROFS;
+    int code = refused ? LARDER_EPERM : errno == ENOENT ? LARDER_ENOENT : LARDER_EIO;
     return error_set(err, code, "%s %.300s: %s", what, path, strerror(errno));
 }
 
@@ -37,7 +38,8 @@ static int make_folder(const char *path, struct error *err)
     if (mkdir(folder, 0700) == 0 || errno == EEXIST)
         return 0;
     if (errno == ENOENT)
-        return error_set(err, LARDER_ENOENT, "the socket's folder %s cannot be made because the one above it is missing: make it, "
+        return error_set(err, LARDER_ENOENT,
+                         "the socket's folder %s cannot be made because the one above it is missing: make it, "
                          "or choose another socket path", folder);
     return system_error(err, "making the socket's folder", folder);
 }
@@ -45,9 +47,11 @@ static int make_folder(const char *path, struct error *err)
 static int busy(struct error *err, const char *path, long pid)
 {
     if (pid > 0)
-        return error_set(err, LARDER_EBUSY, "another daemon (pid %ld) serves %s: use that one, stop it, or choose another socket path",
+        return error_set(err, LARDER_EBUSY,
+                         "another daemon (pid %ld) serves %s: use that one, stop it, or choose another socket path",
                          pid, path);
-    return error_set(err, LARDER_EBUSY, "another daemon serves %s: use that one, stop it, or choose another socket path", path);
+    return error_set(err, LARDER_EBUSY,
+                     "another daemon serves %s: use that one, stop it, or choose another socket path", path);
 }
 
 static long locked_by(int fd)
@@ -67,8 +71,10 @@ static int try_lock(struct session *session, struct error *err)
     int rc = 0;
     struct stat ours, named;
     if (flock(fd, LOCK_EX | LOCK_NB) != 0)
-        rc = errno == EWOULDBLOCK ? busy(err, session->path, locked_by(fd)) : system_error(err, "locking", session->lock_path);
-    else if (fstat(fd, &ours) != 0 || stat(session->lock_path, &named) != 0 || ours.st_ino != named.st_ino || ours.st_dev != named.st_dev)
+        rc = errno == EWOULDBLOCK ? busy(err, session->path, locked_by(fd))
+                                  : system_error(err, "locking", session->lock_path);
+    else if (fstat(fd, &ours) != 0 || stat(session->lock_path, &named) != 0 || ours.st_ino != named.st_ino ||
+             ours.st_dev != named.st_dev)
         rc = 1;
     if (rc) {
         close(fd);
@@ -77,7 +83,8 @@ static int try_lock(struct session *session, struct error *err)
     char pid[32];
     int len = snprintf(pid, sizeof pid, "%ld\n", (long)getpid());
     if (ftruncate(fd, 0) != 0 || pwrite(fd, pid, (size_t)len, 0) != len)
-        log_warn("msg=\"the lock file does not show the pid\" file=\"%s\" err=\"%s\"", session->lock_path, strerror(errno));
+        log_warn("msg=\"the lock file does not show the pid\" file=\"%s\" err=\"%s\"", session->lock_path,
+                 strerror(errno));
     session->lock_fd = fd;
     return 0;
 }
@@ -92,14 +99,16 @@ static int take_lock(struct session *session, struct error *err)
     return error_set(err, LARDER_EBUSY, "the lock file %s is removed again and again by somebody", session->lock_path);
 }
 
-/* With the lock held a socket in our place is a killed daemon's, unless somebody removed the lock file of one that lives. */
+/* With the lock held a socket in our place is a killed daemon's, unless somebody removed the lock file of one that
+ * lives. */
 static int clear_place(const struct sockaddr_un *address, struct error *err)
 {
     struct stat st;
     if (lstat(address->sun_path, &st) != 0)
         return errno == ENOENT ? 0 : system_error(err, "looking at", address->sun_path);
     if (!S_ISSOCK(st.st_mode))
-        return error_set(err, LARDER_EINVAL, "%s is not a socket and is in the way: remove it, or choose another socket path",
+        return error_set(err, LARDER_EINVAL,
+                         "%s is not a socket and is in the way: remove it, or choose another socket path",
                          address->sun_path);
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
@@ -118,8 +127,8 @@ static int clear_place(const struct sockaddr_un *address, struct error *err)
     return 0;
 }
 
-/* The largest message must fit the socket's send buffer, or it could never be sent. The limit is the same for all sockets,
- * so it is tried on this one. */
+/* The largest message must fit the socket's send buffer, or it could never be sent. The limit is the same for all
+ * sockets, so it is tried on this one. */
 static int check_buffer(int fd, struct error *err)
 {
     int wanted = WIRE_REPLY_MAX + 4096, got = 0;
@@ -127,7 +136,8 @@ static int check_buffer(int fd, struct error *err)
     setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &wanted, sizeof wanted);
     if (getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &got, &len) == 0 && got >= wanted)
         return 0;
-    return error_set(err, LARDER_ELIMIT, "a socket's send buffer holds %d bytes, less than a message of %d: raise net.core.wmem_max", got,
+    return error_set(err, LARDER_ELIMIT,
+                     "a socket's send buffer holds %d bytes, less than a message of %d: raise net.core.wmem_max", got,
                      WIRE_REPLY_MAX);
 }
 

@@ -1,8 +1,8 @@
 /* session_out.c: what is still to be sent to a connection.
  *
- * Any thread encodes a message into memory of its own and appends it; only the session's thread takes messages off, so the
- * first one stays where it is while that thread sends it without the lock. Appending also moves the protocol's state
- * along (credits, held batches, phase), so that it is there before the client can possibly answer. */
+ * Any thread encodes a message into memory of its own and appends it; only the session's thread takes messages off,
+ * so the first one stays where it is while that thread sends it without the lock. Appending also moves the
+ * protocol's state along (credits, held batches, phase), so that it is there before the client can possibly answer. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 #define FIXED_BYTES_MAX (WIRE_HEADER_BYTES + 128) /* of any message, texts and entries apart */
 #define SENDS_AT_ONCE 64                          /* of one connection, before the others have their turn */
 
-/* ── encoding ───────────────────────────────────────────────────────────────────────────────────────────────────────── */
+/* ── encoding ────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
 static size_t variable_bytes(const struct wire_message *msg)
 {
@@ -59,7 +59,7 @@ static struct wire_message error_message(uint32_t seq, int code, bool fatal, con
         .type = WIRE_ERROR, .seq = seq, .error = {.code = code, .fatal = fatal, .text = {text, (uint32_t)len}}};
 }
 
-/* ── state ──────────────────────────────────────────────────────────────────────────────────────────────────────────── */
+/* ── state ───────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
 struct conn *conn_find_locked(struct session *session, uint64_t id)
 {
@@ -127,7 +127,8 @@ static int kill_locked(struct session *session, struct conn *conn)
 }
 
 /* post_locked takes the message over when it gives 0. */
-static int post_locked(struct session *session, struct conn *conn, const struct wire_message *msg, struct out_message *message)
+static int post_locked(struct session *session, struct conn *conn, const struct wire_message *msg,
+                       struct out_message *message)
 {
     if (!conn || conn->phase == CONN_CLOSING || conn->killed)
         return LARDER_EGONE;
@@ -146,7 +147,7 @@ static int post_locked(struct session *session, struct conn *conn, const struct 
     return 0;
 }
 
-/* ── any thread ─────────────────────────────────────────────────────────────────────────────────────────────────────── */
+/* ── any thread ──────────────────────────────────────────────────────────────────────────────────────────────────── */
 
 void session_wake(struct session *session)
 {
@@ -181,7 +182,8 @@ int session_send_error(struct session *session, uint64_t client, uint32_t seq, i
 int session_send(struct session *session, uint64_t client, const struct wire_message *msg)
 {
     CHECK_MAGIC(session, SESSION_MAGIC);
-    CHECK(msg->type == WIRE_REGISTERED || msg->type == WIRE_CLASSES || msg->type == WIRE_BATCH || msg->type == WIRE_ERROR);
+    CHECK(msg->type == WIRE_REGISTERED || msg->type == WIRE_CLASSES || msg->type == WIRE_BATCH ||
+          msg->type == WIRE_ERROR);
     struct out_message *message;
     int rc = encode(msg, &message);
     if (!rc)
@@ -191,7 +193,7 @@ int session_send(struct session *session, uint64_t client, const struct wire_mes
     return rc;
 }
 
-/* ── the session's thread ───────────────────────────────────────────────────────────────────────────────────────────── */
+/* ── the session's thread ────────────────────────────────────────────────────────────────────────────────────────── */
 
 void conn_post(struct session *session, struct conn *conn, const struct wire_message *msg)
 {
@@ -274,7 +276,8 @@ bool conn_flush(struct session *session, struct conn *conn)
                 return true;
             }
             if (errno != EPIPE && errno != ECONNRESET)
-                log_warn("msg=\"sending to a client failed\" pid=%d client=\"%s\" err=\"%s\"", conn->peer.pid, conn->peer.client, strerror(errno));
+                log_warn("msg=\"sending to a client failed\" pid=%d client=\"%s\" err=\"%s\"", conn->peer.pid,
+                         conn->peer.client, strerror(errno));
             return false;
         }
         pthread_mutex_lock(&session->lock);

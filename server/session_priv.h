@@ -5,9 +5,9 @@
  *   session_conn.c    one connection: reading, and the protocol's rules
  *   session_out.c     one connection: what is still to be sent
  *
- * The session's thread owns the descriptors and everything not under the lock. The lock covers what session_send touches: a
- * connection's phase, credits, held batches and outbox, and the table that finds it. No I/O and no callback happens with
- * the lock held. */
+ * The session's thread owns the descriptors and everything not under the lock. The lock covers what session_send
+ * touches: a connection's phase, credits, held batches and outbox, and the table that finds it. No I/O and no
+ * callback happens with the lock held. */
 #ifndef LARDER_SERVER_SESSION_PRIV_H
 #define LARDER_SERVER_SESSION_PRIV_H
 
@@ -102,16 +102,16 @@ struct session {
 };
 
 /* session_listen.c */
-int session_listen_open(struct session *session, struct error *err); /* path is set; fills lock_path, lock_fd, listen_fd */
+int session_listen_open(struct session *session, struct error *err); /* with path set, all the rest of that */
 void session_listen_close(struct session *session);                  /* stops listening and removes the socket */
 void session_lock_release(struct session *session);
 
-/* session_conn.c; the session's thread. conn_read reads a turn's worth of requests, or all there is when the peer is gone;
- * false when the connection is over and is to be closed. */
+/* session_conn.c; the session's thread. conn_read reads a turn's worth of requests, or all there is when the peer is
+ * gone; false when the connection is over and is to be closed. */
 bool conn_read(struct session *session, struct conn *conn, bool peer_gone);
 
-/* session_out.c. These three are the session's thread's: conn_fail posts a fatal error, conn_flush sends until the socket
- * is full or it was a turn's worth, and gives false when the client is gone. */
+/* session_out.c. These three are the session's thread's: conn_fail posts a fatal error, conn_flush sends until the
+ * socket is full or it was a turn's worth, and gives false when the client is gone. */
 void conn_post(struct session *session, struct conn *conn, const struct wire_message *msg);
 void conn_fail(struct session *session, struct conn *conn, uint32_t seq, const struct error *why);
 bool conn_flush(struct session *session, struct conn *conn);

@@ -27,7 +27,8 @@ static struct arena *make_arena(uint64_t bytes)
     return arena;
 }
 
-/* The pages are taken at creation, the size is rounded up to pages, and a client's mapping shows what the daemon writes. */
+/* The pages are taken at creation, the size is rounded up to pages, and a client's mapping shows what the daemon
+ * writes. */
 static void test_reserved_and_shared(void **state)
 {
     (void)state;
@@ -71,8 +72,8 @@ static void attack(int fd, const char *kept)
     munmap(map, 4096);
 }
 
-/* Neither through the descriptor that a client is handed, nor through one it reopens from /proc, can anything be changed,
- * while the daemon goes on writing. */
+/* Neither through the descriptor that a client is handed, nor through one it reopens from /proc, can anything be
+ * changed, while the daemon goes on writing. */
 static void test_client_cannot_write(void **state)
 {
     (void)state;

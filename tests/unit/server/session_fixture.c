@@ -22,7 +22,7 @@
 #define WAIT_MS 5000
 #define ARENA_BYTES 4096
 
-/* ── the owner ──────────────────────────────────────────────────────────────────────────────────────────────────────── */
+/* ── the owner ───────────────────────────────────────────────────────────────────────────────────────────────────── */
 
 static void send_batch(struct owner *owner, uint64_t client, uint32_t epoch)
 {
@@ -62,7 +62,8 @@ static bool is_named(const struct wire_text *name, const char *text)
     return name->len_bytes == strlen(text) && memcmp(name->data, text, name->len_bytes) == 0;
 }
 
-static void on_register(void *ctx, uint64_t client, uint32_t seq, const struct session_peer *peer, const struct wire_register *reg)
+static void on_register(void *ctx, uint64_t client, uint32_t seq, const struct session_peer *peer,
+                        const struct wire_register *reg)
 {
     struct owner *owner = ctx;
     pthread_mutex_lock(&owner->lock);
@@ -71,7 +72,8 @@ static void on_register(void *ctx, uint64_t client, uint32_t seq, const struct s
     if (is_named(&reg->name, "silent"))
         owner->silent = client;
     pthread_mutex_unlock(&owner->lock);
-    struct wire_message msg = {.type = WIRE_REGISTERED, .seq = seq, .registered = {.job = 3, .n_samples = 10, .name = reg->name}};
+    struct wire_message msg = {
+        .type = WIRE_REGISTERED, .seq = seq, .registered = {.job = 3, .n_samples = 10, .name = reg->name}};
     if (is_named(&reg->name, "refuse"))
         session_send_error(owner->session, client, seq, LARDER_ENOENT, true, "no such folder");
     else if (!is_named(&reg->name, "quiet"))
@@ -86,8 +88,9 @@ static void on_classes(void *ctx, uint64_t client, uint32_t seq, uint32_t first)
     uint32_t used = 0, count_of = 0;
     for (uint32_t i = first; i < 2; i++, count_of++)
         wire_class_put(names, sizeof names, &used, i ? "dog" : "cat", 3);
-    struct wire_message msg = {
-        .type = WIRE_CLASSES, .seq = seq, .classes = {.first = first, .count = count_of, .total = 2, .names = {names, used}}};
+    struct wire_message msg = {.type = WIRE_CLASSES,
+                               .seq = seq,
+                               .classes = {.first = first, .count = count_of, .total = 2, .names = {names, used}}};
     if (first > 2)
         session_send_error(owner->session, client, seq, LARDER_EINVAL, false, "no such class");
     else if (client != owner->silent)
@@ -180,7 +183,7 @@ bool owner_wait(struct owner *owner, size_t offset, uint64_t value)
     return reached;
 }
 
-/* ── clients ────────────────────────────────────────────────────────────────────────────────────────────────────────── */
+/* ── clients ─────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
 int client_connect(const char *path)
 {
@@ -220,7 +223,8 @@ int client_receive(int fd, struct wire_message *out, int *passed_fd)
     } control;
     for (int resets = 0;;) {
         struct iovec part = {.iov_base = buffer, .iov_len = sizeof buffer};
-        struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control.bytes};
+        struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control,
+                                .msg_controllen = sizeof control.bytes};
         struct pollfd ready = {.fd = fd, .events = POLLIN};
         CHECK(poll(&ready, 1, WAIT_MS) == 1);
         ssize_t got = recvmsg(fd, &header, MSG_CMSG_CLOEXEC);
@@ -242,7 +246,8 @@ int client_receive(int fd, struct wire_message *out, int *passed_fd)
 
 bool client_hello(int fd)
 {
-    struct wire_message msg = {.type = WIRE_HELLO, .seq = 1, .hello = {.pid = (uint32_t)getpid(), .client = {"test/1", 6}}};
+    struct wire_message msg = {
+        .type = WIRE_HELLO, .seq = 1, .hello = {.pid = (uint32_t)getpid(), .client = {"test/1", 6}}};
     return client_send(fd, &msg) && client_receive(fd, &msg, NULL) == 1 && msg.type == WIRE_WELCOME;
 }
 
@@ -263,7 +268,8 @@ bool client_register(int fd, const char *name)
 bool client_open(int fd, const char *name)
 {
     struct wire_message msg;
-    return client_hello(fd) && client_register(fd, name) && client_receive(fd, &msg, NULL) == 1 && msg.type == WIRE_REGISTERED;
+    return client_hello(fd) && client_register(fd, name) && client_receive(fd, &msg, NULL) == 1 &&
+           msg.type == WIRE_REGISTERED;
 }
 
 bool client_next(int fd, uint32_t epoch, uint32_t credits)
@@ -295,7 +301,7 @@ const char *client_expect_error(int fd, int code, bool fatal)
     return text;
 }
 
-/* ── more ───────────────────────────────────────────────────────────────────────────────────────────────────────────── */
+/* ── more ────────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
 int count_descriptors(void)
 {

@@ -17,8 +17,9 @@ struct owner_counts {
     uint64_t registers, classes, nexts, credits, releases, gones;
 };
 
-/* Answers REGISTER with REGISTERED, CLASSES_GET with two names, NEXT with a batch of `samples` for each credit; a job named
- * "refuse" gets a fatal error, one named "quiet" no answer at all, and one named "silent" no batches and no names. */
+/* Answers REGISTER with REGISTERED, CLASSES_GET with two names, NEXT with a batch of `samples` for each credit; a
+ * job named "refuse" gets a fatal error, one named "quiet" no answer at all, and one named "silent" no batches and
+ * no names. */
 struct owner {
     struct session *session;
     char folder[64], path[96];
@@ -39,7 +40,8 @@ struct owner {
 struct owner *owner_start(uint32_t connections_max);
 void owner_stop(struct owner *owner); /* CHECKs that every registered client was reported gone once */
 struct owner_counts owner_counts_now(struct owner *owner);
-/* owner_wait waits until the counter at `offset` of struct owner_counts is at least `value`; false after five seconds. */
+/* owner_wait waits until the counter at `offset` of struct owner_counts is at least `value`; false after five
+ * seconds. */
 bool owner_wait(struct owner *owner, size_t offset, uint64_t value);
 #define OWNER_WAIT(owner, field, value) assert_true(owner_wait((owner), offsetof(struct owner_counts, field), (value)))
 

@@ -210,8 +210,8 @@ static void test_first_kind_first(void **state)
     free(fixture);
 }
 
-/* All workers take on either kind when that is all there is; extra loaders help with loads and never prepare. The counts
- * say what runs and what waits. */
+/* All workers take on either kind when that is all there is; extra loaders help with loads and never prepare. The
+ * counts say what runs and what waits. */
 static void test_nobody_idles(void **state)
 {
     (void)state;
@@ -238,8 +238,9 @@ static void test_nobody_idles(void **state)
     free(fixture);
 }
 
-/* No wake-up is lost: a round of tasks that each wait until all of them run ends only if every thread that may help comes,
- * whatever the order of kinds and roles: three of any kind for the three workers, or four loads. A lost one hangs the test. */
+/* No wake-up is lost: a round of tasks that each wait until all of them run ends only if every thread that may help
+ * comes, whatever the order of kinds and roles: three of any kind for the three workers, or four loads. A lost one
+ * hangs the test. */
 static void test_no_lost_wake(void **state)
 {
     (void)state;

@@ -12,8 +12,9 @@
 #include "common/clock.h"
 #include "session_fixture.h"
 
-/* A whole conversation: the arena's descriptor comes with WELCOME, the owner learns who the peer is by the kernel's word,
- * answers carry the asker's number, batches come with their entries, and a batch released just before leaving still counts. */
+/* A whole conversation: the arena's descriptor comes with WELCOME, the owner learns who the peer is by the kernel's
+ * word, answers carry the asker's number, batches come with their entries, and a batch released just before leaving
+ * still counts. */
 static void test_conversation(void **state)
 {
     (void)state;
@@ -69,8 +70,8 @@ static void test_conversation(void **state)
     owner_stop(owner);
 }
 
-/* A later epoch's NEXT takes the place of the credits before it; one for an epoch whose LAST batch was sent does nothing;
- * one beyond the epochs registered for gets an error, and the connection goes on. */
+/* A later epoch's NEXT takes the place of the credits before it; one for an epoch whose LAST batch was sent does
+ * nothing; one beyond the epochs registered for gets an error, and the connection goes on. */
 static void test_epochs(void **state)
 {
     (void)state;
@@ -110,18 +111,21 @@ struct crime {
     struct wire_message messages[3];
 };
 
-/* Each breach of the protocol ends that connection with a fatal error that says so, the owner sees nothing unlawful, and
- * is told of the end exactly when it was told of the beginning. */
+/* Each breach of the protocol ends that connection with a fatal error that says so, the owner sees nothing unlawful,
+ * and is told of the end exactly when it was told of the beginning. */
 static void test_protocol_errors(void **state)
 {
     (void)state;
     static const struct wire_text client = {"x", 1};
-    const struct wire_message hello = {.type = WIRE_HELLO, .hello = {.client = client}}, next_early = {.type = WIRE_NEXT, .next = {0, 1}},
-                              welcome = {.type = WIRE_WELCOME, .welcome = {.batch_max = 1}},
-                              reg = {.type = WIRE_REGISTER, .reg = {.batch_size = 1, .prefetch = 1, .world_size = 1}},
-                              classes = {.type = WIRE_CLASSES_GET},
-                              next_all = {.type = WIRE_NEXT, .next = {3, WIRE_CREDITS_MAX}}, next_one = {.type = WIRE_NEXT, .next = {3, 1}},
-                              next_back = {.type = WIRE_NEXT, .next = {2, 1}}, release = {.type = WIRE_RELEASE, .release = {12345}};
+    const struct wire_message hello = {.type = WIRE_HELLO, .hello = {.client = client}};
+    const struct wire_message welcome = {.type = WIRE_WELCOME, .welcome = {.batch_max = 1}};
+    const struct wire_message reg = {.type = WIRE_REGISTER, .reg = {.batch_size = 1, .prefetch = 1, .world_size = 1}};
+    const struct wire_message classes = {.type = WIRE_CLASSES_GET};
+    const struct wire_message next_early = {.type = WIRE_NEXT, .next = {0, 1}};
+    const struct wire_message next_all = {.type = WIRE_NEXT, .next = {3, WIRE_CREDITS_MAX}};
+    const struct wire_message next_one = {.type = WIRE_NEXT, .next = {3, 1}};
+    const struct wire_message next_back = {.type = WIRE_NEXT, .next = {2, 1}};
+    const struct wire_message release = {.type = WIRE_RELEASE, .release = {12345}};
     const struct crime crimes[] = {
         {"NEXT before HELLO", NULL, 1, {next_early}},
         {"REGISTER before HELLO", NULL, 1, {reg}},
@@ -237,7 +241,8 @@ static void *run_stream(void *arg)
     bool well = client_open(fd, "stream") && client_next(fd, 0, 4);
     for (uint32_t i = 0; i < stream->batches && well; i++) {
         struct wire_message msg;
-        well = client_receive(fd, &msg, NULL) == 1 && msg.type == WIRE_BATCH && client_release(fd, msg.batch.batch) && client_next(fd, 0, 1);
+        well = client_receive(fd, &msg, NULL) == 1 && msg.type == WIRE_BATCH && client_release(fd, msg.batch.batch) &&
+               client_next(fd, 0, 1);
     }
     close(fd);
     stream->ended_well = well;

@@ -18,21 +18,23 @@
 #include "common/random.h"
 #include "session_fixture.h"
 
-/* ── noise ──────────────────────────────────────────────────────────────────────────────────────────────────────────── */
+/* ── noise ───────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
 static size_t noise(struct rng *rng, uint8_t *buffer)
 {
     const struct wire_text text = {"train", 5};
     struct wire_message msg = {.seq = (uint32_t)random_u64(rng)};
     size_t len = 0;
+    uint32_t epoch = (uint32_t)random_below(rng, 3), credits = 1 + (uint32_t)random_below(rng, 64);
     switch (random_below(rng, 9)) {
     case 0: msg = (struct wire_message){.type = WIRE_HELLO, .hello = {.client = text}}; break;
     case 1:
-        msg = (struct wire_message){.type = WIRE_REGISTER, .reg = {.batch_size = 3, .prefetch = 2, .world_size = 1, .name = text}};
+        msg = (struct wire_message){.type = WIRE_REGISTER,
+                                    .reg = {.batch_size = 3, .prefetch = 2, .world_size = 1, .name = text}};
         break;
-    case 2: msg = (struct wire_message){.type = WIRE_NEXT, .next = {(uint32_t)random_below(rng, 3), 1 + (uint32_t)random_below(rng, 64)}}; break;
+    case 2: msg = (struct wire_message){.type = WIRE_NEXT, .next = {epoch, credits}}; break;
     case 3: msg = (struct wire_message){.type = WIRE_RELEASE, .release = {random_below(rng, 400)}}; break;
-    case 4: msg = (struct wire_message){.type = WIRE_CLASSES_GET, .classes_get = {(uint32_t)random_below(rng, 3)}}; break;
+    case 4: msg = (struct wire_message){.type = WIRE_CLASSES_GET, .classes_get = {epoch}}; break;
     case 5: msg = (struct wire_message){.type = WIRE_BYE}; break;
     case 6: msg = (struct wire_message){.type = WIRE_ERROR, .error = {LARDER_EIO, 1, text}}; break;
     default: break;
@@ -60,9 +62,12 @@ static void send_descriptors(int fd, const void *data, size_t len_bytes)
     } control;
     memset(&control, 0, sizeof control);
     struct iovec part = {.iov_base = (void *)(uintptr_t)data, .iov_len = len_bytes};
-    struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control.bytes};
+    struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control,
+                            .msg_controllen = sizeof control.bytes};
     struct cmsghdr *at = CMSG_FIRSTHDR(&header);
-    *at = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(FLOOD * sizeof(int))};
+    at->cmsg_level = SOL_SOCKET;
+    at->cmsg_type = SCM_RIGHTS;
+    at->cmsg_len = CMSG_LEN(FLOOD * sizeof(int));
     for (int i = 0; i < FLOOD; i++)
         memcpy(CMSG_DATA(at) + i * (int)sizeof fd, &fd, sizeof fd);
     ssize_t sent = sendmsg(fd, &header, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -132,10 +137,10 @@ static void test_noise(void **state)
     owner_stop(owner);
 }
 
-/* ── clients that do not read ───────────────────────────────────────────────────────────────────────────────────────── */
+/* ── clients that do not read ────────────────────────────────────────────────────────────────────────────────────── */
 
-/* A client that never reads is closed when its outbox is full, having taken no more than that and what the socket holds;
- * another client's batches come all the while. */
+/* A client that never reads is closed when its outbox is full, having taken no more than that and what the socket
+ * holds; another client's batches come all the while. */
 static void test_never_reads(void **state)
 {
     (void)state;
@@ -149,7 +154,8 @@ static void test_never_reads(void **state)
     uint64_t sent = 0;
     struct session_counts counts;
     for (; rc == 0; sent++) {
-        struct wire_message big = {.type = WIRE_BATCH, .batch = {.batch = sent, .count = WIRE_BATCH_MAX, .entries = entries}}, msg;
+        struct wire_message msg, big = {.type = WIRE_BATCH,
+                                        .batch = {.batch = sent, .count = WIRE_BATCH_MAX, .entries = entries}};
         rc = session_send(owner->session, client, &big);
         assert_true(client_next(other, 0, 1));
         assert_int_equal(client_receive(other, &msg, NULL), 1);
@@ -199,8 +205,8 @@ static void stream(int fd, uint32_t batches)
     }
 }
 
-/* A client that asks questions without end and reads no answer: its requests stay in its own socket, the daemon's memory
- * does not grow, another client is served. */
+/* A client that asks questions without end and reads no answer: its requests stay in its own socket, the daemon's
+ * memory does not grow, another client is served. */
 static void test_asks_and_never_reads(void **state)
 {
     (void)state;
@@ -230,8 +236,8 @@ static void test_asks_and_never_reads(void **state)
     owner_stop(owner);
 }
 
-/* Leaving epoch after epoch costs the client nothing and the engine much: it reaches the owner at no more than the stated
- * rate, whatever the client sends, and another client is served meanwhile. */
+/* Leaving epoch after epoch costs the client nothing and the engine much: it reaches the owner at no more than the
+ * stated rate, whatever the client sends, and another client is served meanwhile. */
 static void test_flood_is_slowed(void **state)
 {
     (void)state;
@@ -254,9 +260,10 @@ static void test_flood_is_slowed(void **state)
         pause_ms(1);
     }
     struct owner_counts counts = owner_counts_now(owner);
-    uint64_t windows = (now - begin) / (SESSION_WINDOW_MS * CLOCK_NS_PER_MS) + 2, flooded = counts.nexts - counts.releases;
-    print_message("flood: %llu sent, %llu reached the owner; another client's slowest batch took %llu us\n", (unsigned long long)sent,
-                  (unsigned long long)flooded, (unsigned long long)slowest / 1000);
+    uint64_t windows = (now - begin) / (SESSION_WINDOW_MS * CLOCK_NS_PER_MS) + 2;
+    uint64_t flooded = counts.nexts - counts.releases;
+    print_message("flood: %llu sent, %llu reached the owner; another client's slowest batch took %llu us\n",
+                  (unsigned long long)sent, (unsigned long long)flooded, (unsigned long long)slowest / 1000);
     assert_true(flooded <= windows * (SESSION_REQUESTS_MAX / SESSION_ABANDON_COST + 1) + 2);
     assert_true(flooded >= windows);
     close(flood);
@@ -264,7 +271,7 @@ static void test_flood_is_slowed(void **state)
     owner_stop(owner);
 }
 
-/* ── clients that stop, or die ──────────────────────────────────────────────────────────────────────────────────────── */
+/* ── clients that stop, or die ───────────────────────────────────────────────────────────────────────────────────── */
 
 /* fork_client starts a process that opens a connection, asks for as much as it may, and then waits for its end. */
 static pid_t fork_client(const char *path)
@@ -307,7 +314,7 @@ static void test_stopped_and_killed(void **state)
     owner_stop(owner);
 }
 
-/* ── out of descriptors ─────────────────────────────────────────────────────────────────────────────────────────────── */
+/* ── out of descriptors ──────────────────────────────────────────────────────────────────────────────────────────── */
 
 static uint64_t cpu_ns(void)
 {
@@ -316,8 +323,8 @@ static uint64_t cpu_ns(void)
     return (uint64_t)now.tv_sec * CLOCK_NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
-/* With no descriptor left to accept a client, the daemon waits without spinning, serves those it has, and lets the new one
- * in when there is one again. */
+/* With no descriptor left to accept a client, the daemon waits without spinning, serves those it has, and lets the
+ * new one in when there is one again. */
 static void test_out_of_descriptors(void **state)
 {
     (void)state;

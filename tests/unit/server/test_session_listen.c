@@ -90,8 +90,8 @@ static void test_modes(void **state)
     remove_place(&place);
 }
 
-/* A second instance is refused with the first one's pid, also when somebody removed the lock file; a killed daemon's socket
- * and lock keep nobody from starting. */
+/* A second instance is refused with the first one's pid, also when somebody removed the lock file; a killed daemon's
+ * socket and lock keep nobody from starting. */
 static void test_one_daemon(void **state)
 {
     (void)state;
@@ -115,7 +115,8 @@ static void test_one_daemon(void **state)
     assert_int_equal(access(place.path, F_OK), 0);
     assert_int_equal(access(place.lock, F_OK), 0);
     assert_int_equal(session_listen(place.path, &session, &err), 0);
-    assert_int_equal(session_listen(place.path, &(struct session *){NULL}, &err), LARDER_EBUSY); /* in one process too */
+    struct session *twin = NULL;
+    assert_int_equal(session_listen(place.path, &twin, &err), LARDER_EBUSY); /* in one process too */
     session_destroy(session);
     remove_place(&place);
 }
@@ -186,7 +187,8 @@ static void test_wrong_paths(void **state)
     remove_place(&place);
 }
 
-/* A client that connects before the sessions start waits, and is served then; one destroyed unstarted leaves nothing. */
+/* A client that connects before the sessions start waits, and is served then; one destroyed unstarted leaves
+ * nothing. */
 static void test_listen_then_start(void **state)
 {
     (void)state;
@@ -223,7 +225,8 @@ static void test_other_user(void **state)
         int fd = client_connect(owner->path);
         struct wire_message msg = {.type = WIRE_HELLO};
         client_send(fd, &msg);
-        bool refused = client_receive(fd, &msg, NULL) == 1 && msg.type == WIRE_ERROR && msg.error.code == LARDER_EPERM &&
+        bool refused = client_receive(fd, &msg, NULL) == 1 && msg.type == WIRE_ERROR &&
+                       msg.error.code == LARDER_EPERM &&
                        msg.error.fatal == 1 && client_receive(fd, &msg, NULL) == 0;
         _exit(refused ? 0 : 1);
     }
