@@ -11,6 +11,7 @@
 #include <vips/vips.h>
 
 #include "common/check.h"
+#include "common/clock.h"
 #include "preprocess/decode.h"
 #include "preprocess/pipeline_priv.h"
 #include "preprocess/pixels.h"
@@ -27,6 +28,8 @@ struct prepare_scratch {
     uint32_t magic;
     struct scratch memory;
     struct decoder *decoder;
+    struct prepare_counts counts;
+    struct prepare_times *times; /* NULL: not asked for */
 };
 
 /* The pixels that operators work on at some point: a rectangle, beginning at (x, y), of an image of width × height. */
@@ -102,6 +105,18 @@ void prepare_scratch_destroy(struct prepare_scratch *scratch)
     vips_thread_shutdown();
 }
 
+struct prepare_counts prepare_scratch_counts(const struct prepare_scratch *scratch)
+{
+    CHECK_MAGIC(scratch, SCRATCH_MAGIC);
+    return scratch->counts;
+}
+
+void prepare_scratch_time(struct prepare_scratch *scratch, struct prepare_times *times)
+{
+    CHECK_MAGIC(scratch, SCRATCH_MAGIC);
+    scratch->times = times;
+}
+
 /* ── plans ──────────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
 static const struct pipeline_op *op_at(const struct run *run, size_t output, uint32_t op)
@@ -114,36 +129,14 @@ static uint32_t n_ops(const struct run *run, size_t output)
     return run->outputs[output].pipeline->n_ops;
 }
 
-/* Draws everything random of one output, given the size of the image. Each operator has its own stream of numbers. */
-static int plan_output(struct run *run, size_t output, uint32_t width, uint32_t height, struct error *err)
-{
-    const uint64_t *key = run->outputs[output].key;
-    struct op_plan *plans = run->plans[output];
-    for (uint32_t i = 0; i < n_ops(run, output); i++) {
-        const struct pipeline_op *op = op_at(run, output, i);
-        plans[i] = (struct op_plan){.in_width = width, .in_height = height, .out_width = width, .out_height = height};
-        if (op->kind->plan) {
-            struct rng rng;
-            random_seed_keys(&rng, key[0], key[1], key[2], i);
-            int rc = op->kind->plan(op->values, &rng, &plans[i], err);
-            if (rc)
-                return error_prefix(err, rc, "pipeline[%u] %s", i, op->kind->name);
-        }
-        if (!plans[i].skip) {
-            width = plans[i].out_width;
-            height = plans[i].out_height;
-        }
-    }
-    return 0;
-}
-
 static int plan_all(struct run *run, uint32_t width, uint32_t height, struct decode_fault *fault)
 {
     for (size_t i = 0; i < run->n_outputs; i++) {
         run->plans[i] = scratch_take(run->memory, n_ops(run, i) * sizeof *run->plans[i]);
         if (!run->plans[i])
             return decode_fail(fault, BAD_NO_MEMORY, "out of memory");
-        int rc = plan_output(run, i, width, height, &fault->error);
+        const struct prepare_output *output = &run->outputs[i];
+        int rc = pipeline_plan(output->pipeline, output->key, width, height, run->plans[i], &fault->error);
         if (rc) {
             fault->reason = BAD_TOO_SMALL;
             return rc;
@@ -154,16 +147,9 @@ static int plan_all(struct run *run, uint32_t width, uint32_t height, struct dec
 
 /* ── operators, one after the other ─────────────────────────────────────────────────────────────────────────────────── */
 
-/* Joins operators from `op` on, up to `end`, into one geometry; gives the first that is not part of it. */
 static uint32_t gather(const struct run *run, size_t output, uint32_t op, uint32_t end, struct geometry *geometry)
 {
-    for (; op < end; op++) {
-        const struct pipeline_op *item = op_at(run, output, op);
-        const struct op_plan *plan = &run->plans[output][op];
-        if (!plan->skip && !(item->kind->join && item->kind->join(item->values, plan, geometry)))
-            break;
-    }
-    return op;
+    return pipeline_gather(run->outputs[output].pipeline, run->plans[output], op, end, geometry);
 }
 
 /* Whether the output's last image can be made where it belongs: nothing from `op` on needs another one. */
@@ -308,17 +294,34 @@ static struct rect wanted(const struct run *run, uint64_t members, uint32_t widt
 
 /* ── a sample ───────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
+/* lap adds the time since *from to a stage, and begins the next one. */
+static void lap(uint64_t *stage, uint64_t *from)
+{
+    uint64_t now = clock_now_ns();
+    *stage += now - *from;
+    *from = now;
+}
+
 static int make_outputs(struct prepare_scratch *scratch, struct run *run, uint32_t width, uint32_t height, uint64_t members,
                         struct decode_fault *fault)
 {
+    struct prepare_times *times = scratch->times;
+    uint64_t clock = times ? clock_now_ns() : 0;
     int rc = plan_all(run, width, height, fault);
     if (rc)
         return rc;
     struct rect rect = wanted(run, members, width, height);
     struct pixels pixels = {.x = rect.x, .y = rect.y, .width = width, .height = height};
+    if (times)
+        lap(&times->plan_ns, &clock);
     rc = decode_region(scratch->decoder, rect, &pixels.image, fault);
+    scratch->counts.decodes++;
+    if (times)
+        lap(&times->decode_ns, &clock);
     if (rc == 0 && run_outputs(run, members, 0, &pixels))
         rc = decode_fail(fault, BAD_NO_MEMORY, "the pipeline takes more memory than allowed for one image");
+    if (times)
+        lap(&times->transform_ns, &clock);
     return rc;
 }
 
@@ -335,15 +338,21 @@ int prepare_sample(struct prepare_scratch *scratch, const void *encoded, size_t 
         else
             memcpy(outputs[i].dst, encoded, len_bytes);
     }
-    if (!members)
+    if (!members) {
+        scratch->counts.outputs += n_outputs;
         return 0;
+    }
     struct decode_fault fault = {0};
     struct rect whole;
+    uint64_t clock = scratch->times ? clock_now_ns() : 0;
     int rc = decode_open(scratch->decoder, encoded, len_bytes, &scratch->memory, &whole, &fault);
+    if (scratch->times)
+        lap(&scratch->times->open_ns, &clock);
     if (rc == 0)
         rc = make_outputs(scratch, &run, whole.width, whole.height, members, &fault);
     decode_close(scratch->decoder);
     scratch_reset(&scratch->memory);
+    scratch->counts.outputs += rc ? 0 : n_outputs;
     if (rc) {
         *reason = fault.reason;
         error_set(err, rc, "%s", fault.error.text);

@@ -29,6 +29,18 @@ struct prepare_scratch;
 int prepare_scratch_create(const struct prepare_limits *limits, struct prepare_scratch **out);
 void prepare_scratch_destroy(struct prepare_scratch *scratch); /* accepts NULL */
 
+/* What a scratch was used for since it was made. One decode can make many outputs. */
+struct prepare_counts {
+    uint64_t decodes, outputs;
+};
+struct prepare_counts prepare_scratch_counts(const struct prepare_scratch *scratch);
+
+/* prepare_scratch_time has the time spent added to *times (borrowed) from now on; NULL stops it. */
+struct prepare_times {
+    uint64_t open_ns, plan_ns, decode_ns, transform_ns;
+};
+void prepare_scratch_time(struct prepare_scratch *scratch, struct prepare_times *times);
+
 #define PREPARE_OUTPUTS_MAX 64 /* of one sample at once */
 
 /* One instance to make. */

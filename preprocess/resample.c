@@ -58,47 +58,55 @@ static double lanczos_filter(double x)
     return -3.0 <= x && x < 3.0 ? sinc(x) * sinc(x / 3) : 0.0;
 }
 
-static const struct {
-    double (*weight)(double x);
-    double support;
-} filters[] = {
-    [FILTER_BILINEAR] = {bilinear_filter, 1.0}, [FILTER_BICUBIC] = {bicubic_filter, 2.0}, [FILTER_BOX] = {box_filter, 0.5},
-    [FILTER_HAMMING] = {hamming_filter, 1.0},   [FILTER_LANCZOS] = {lanczos_filter, 3.0},
+/* Half the width of the filters, in source pixels where nothing shrinks. */
+static const double supports[] = {
+    [FILTER_NEAREST] = 0.5, [FILTER_BILINEAR] = 1.0, [FILTER_BICUBIC] = 2.0,
+    [FILTER_BOX] = 0.5,     [FILTER_HAMMING] = 1.0,  [FILTER_LANCZOS] = 3.0,
 };
+
+static inline double filter_weight(enum filter filter, double x)
+{
+    switch (filter) {
+    case FILTER_NEAREST:
+        return 1.0;
+    case FILTER_BILINEAR:
+        return bilinear_filter(x);
+    case FILTER_BICUBIC:
+        return bicubic_filter(x);
+    case FILTER_BOX:
+        return box_filter(x);
+    case FILTER_HAMMING:
+        return hamming_filter(x);
+    case FILTER_LANCZOS:
+        return lanczos_filter(x);
+    }
+    CHECK(!"every filter has its case");
+}
 
 /* ── one side of a resize ───────────────────────────────────────────────────────────────────────────────────────────── */
 
 struct side {
-    uint32_t in, full;     /* pixels before and after */
-    uint32_t from, count;  /* the window */
+    uint32_t in, full;    /* pixels before and after */
+    uint32_t from, count; /* the window */
     enum filter filter;
-    bool antialias, mirror;
+    bool mirror;
+    double scale;    /* source pixels per output pixel */
+    double widening; /* of the filter */
 };
 
 struct span {
     uint32_t first, count;
 };
 
-static double side_scale(const struct side *side)
-{
-    return (double)side->in / side->full;
-}
-
-static double side_widening(const struct side *side)
-{
-    double scale = side_scale(side);
-    return side->antialias && scale > 1.0 ? scale : 1.0;
-}
-
 /* The source pixels under the filter for output `at`. */
 static struct span side_span(const struct side *side, uint32_t at)
 {
-    double center = (at + 0.5) * side_scale(side);
+    double center = (at + 0.5) * side->scale;
     if (side->filter == FILTER_NEAREST) {
         uint32_t pixel = (uint32_t)center;
         return (struct span){pixel < side->in ? pixel : side->in - 1, 1};
     }
-    double support = filters[side->filter].support * side_widening(side);
+    double support = supports[side->filter] * side->widening;
     double low = center - support + 0.5, high = center + support + 0.5;
     uint32_t first = low < 0 ? 0 : (uint32_t)low;
     uint32_t end = high > side->in ? side->in : (uint32_t)high;
@@ -107,9 +115,9 @@ static struct span side_span(const struct side *side, uint32_t at)
 
 static void side_weights(const struct side *side, uint32_t at, struct span span, double *real, int32_t *weights)
 {
-    double center = (at + 0.5) * side_scale(side), inverse = 1.0 / side_widening(side), sum = 0;
+    double center = (at + 0.5) * side->scale, inverse = 1.0 / side->widening, sum = 0;
     for (uint32_t i = 0; i < span.count; i++) {
-        real[i] = side->filter == FILTER_NEAREST ? 1.0 : filters[side->filter].weight((i + span.first - center + 0.5) * inverse);
+        real[i] = filter_weight(side->filter, (i + span.first - center + 0.5) * inverse);
         sum += real[i];
     }
     for (uint32_t i = 0; i < span.count; i++) {
@@ -118,14 +126,30 @@ static void side_weights(const struct side *side, uint32_t at, struct span span,
     }
 }
 
-static struct side side_x(const struct geometry *g)
+static struct side make_side(const struct geometry *geometry, uint32_t in, uint32_t full)
 {
-    return (struct side){g->box.width, g->full_width, g->window.x, g->window.width, g->filter, g->antialias, g->mirror_x};
+    struct side side = {.in = in, .full = full, .filter = geometry->filter, .scale = (double)in / full, .widening = 1.0};
+    if (geometry->antialias && side.scale > 1.0)
+        side.widening = side.scale;
+    return side;
 }
 
-static struct side side_y(const struct geometry *g)
+static struct side side_x(const struct geometry *geometry)
 {
-    return (struct side){g->box.height, g->full_height, g->window.y, g->window.height, g->filter, g->antialias, g->mirror_y};
+    struct side side = make_side(geometry, geometry->box.width, geometry->full_width);
+    side.from = geometry->window.x;
+    side.count = geometry->window.width;
+    side.mirror = geometry->mirror_x;
+    return side;
+}
+
+static struct side side_y(const struct geometry *geometry)
+{
+    struct side side = make_side(geometry, geometry->box.height, geometry->full_height);
+    side.from = geometry->window.y;
+    side.count = geometry->window.height;
+    side.mirror = geometry->mirror_y;
+    return side;
 }
 
 /* Spans move to the right with their output, so the first and the last one bound all. */

@@ -1,0 +1,314 @@
+/* command_bench.c: larder bench prepare. Ours and the reference take turns image by image, so that what disturbs the
+ * machine disturbs both; a pass goes over all images once, and medians are over passes. */
+#include <getopt.h>
+#include <jansson.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/check.h"
+#include "common/clock.h"
+#include "preprocess/command_files.h"
+#include "preprocess/commands.h"
+#include "preprocess/decode.h"
+#include "preprocess/pipeline_priv.h"
+#include "preprocess/prepare.h"
+#include "preprocess/reference.h"
+#include "preprocess/resample.h"
+
+#define DEFAULT_PIPELINE "[{\"random_resized_crop\": {\"size\": 224}}, \"random_horizontal_flip\"]"
+#define IMAGES_MAX_BYTES ((uint64_t)4 << 30)
+#define PASSES_MAX 10000
+#define THREADS_MAX 64
+
+static const struct prepare_limits limits = {.pixels_max = 200000000, .scans_max = 100};
+
+struct bench {
+    struct command_files files;
+    struct pipeline *pipeline;
+    struct rect *sizes; /* of each image; width 0: does not decode */
+    double seconds;
+    int threads;
+};
+
+struct pass {
+    uint64_t ours_ns, reference_ns;
+};
+
+struct result {
+    struct pass *passes;
+    size_t n_passes;
+    uint64_t images, reference_images;
+    struct prepare_times times;
+};
+
+static void get_sizes(struct bench *bench)
+{
+    struct decoder *decoder;
+    struct scratch scratch;
+    CHECK(decoder_create(&limits, &decoder) == 0);
+    scratch_init(&scratch, (size_t)1 << 30);
+    bench->sizes = xcalloc(bench->files.count, sizeof *bench->sizes);
+    for (size_t i = 0; i < bench->files.count; i++) {
+        struct decode_fault fault;
+        const struct command_file *file = &bench->files.items[i];
+        if (decode_open(decoder, file->data, file->len_bytes, &scratch, &bench->sizes[i], &fault))
+            fprintf(stderr, "%s: %s: left out\n", file->path, fault.error.text);
+        decode_close(decoder);
+        scratch_reset(&scratch);
+    }
+    scratch_free(&scratch);
+    decoder_destroy(decoder);
+}
+
+/* The rectangle that an instance of an image is made from. */
+static bool source_rect(const struct bench *bench, size_t image, const uint64_t key[3], struct rect *out)
+{
+    struct op_plan plans[PIPELINE_OPS_MAX];
+    struct geometry geometry;
+    struct rect size = bench->sizes[image];
+    if (pipeline_plan(bench->pipeline, key, size.width, size.height, plans, NULL))
+        return false;
+    geometry_start(&geometry, size.width, size.height);
+    pipeline_gather(bench->pipeline, plans, 0, bench->pipeline->n_ops, &geometry);
+    *out = resample_needs(&geometry);
+    return true;
+}
+
+struct turn {
+    struct prepare_scratch *scratch;
+    uint8_t *dst, *buffer;
+    size_t capacity;
+};
+
+static bool ours(const struct bench *bench, size_t image, struct turn *turn, uint64_t instance, uint64_t *ns)
+{
+    struct prepare_output output = {.pipeline = bench->pipeline, .key = {1, image, instance}, .dst = turn->dst};
+    enum bad_reason reason;
+    const struct command_file *file = &bench->files.items[image];
+    uint64_t from = clock_now_ns();
+    int rc = prepare_sample(turn->scratch, file->data, file->len_bytes, &output, 1, &reason, NULL);
+    *ns += clock_now_ns() - from;
+    return rc == 0;
+}
+
+static bool reference(const struct bench *bench, size_t image, struct turn *turn, uint64_t instance, uint64_t *ns)
+{
+    const struct command_file *file = &bench->files.items[image];
+    struct rect rect;
+    if (!source_rect(bench, image, (uint64_t[3]){1, image, instance}, &rect))
+        return false;
+    uint64_t from = clock_now_ns();
+    bool ok = reference_decode(file->data, file->len_bytes, rect, &turn->buffer, &turn->capacity);
+    *ns += clock_now_ns() - from;
+    return ok;
+}
+
+static void one_pass(const struct bench *bench, struct turn *turn, struct result *result)
+{
+    struct pass *pass = &result->passes[result->n_passes];
+    *pass = (struct pass){0};
+    result->images = result->reference_images = 0;
+    for (size_t i = 0; i < bench->files.count; i++) {
+        if (bench->sizes[i].width == 0)
+            continue;
+        uint64_t instance = result->n_passes;
+        bool first = (i + instance) & 1;
+        if (first)
+            result->reference_images += reference(bench, i, turn, instance, &pass->reference_ns);
+        result->images += ours(bench, i, turn, instance, &pass->ours_ns);
+        if (!first)
+            result->reference_images += reference(bench, i, turn, instance, &pass->reference_ns);
+    }
+    result->n_passes++;
+}
+
+static size_t dst_bytes(const struct bench *bench)
+{
+    size_t most = pipeline_shape(bench->pipeline).bytes;
+    for (size_t i = 0; i < bench->files.count; i++)
+        most = bench->files.items[i].len_bytes > most ? bench->files.items[i].len_bytes : most;
+    return most;
+}
+
+static void run_alone(const struct bench *bench, struct result *result)
+{
+    struct turn turn = {.dst = xmalloc(dst_bytes(bench))};
+    CHECK(prepare_scratch_create(&limits, &turn.scratch) == 0);
+    result->passes = xcalloc(PASSES_MAX, sizeof *result->passes);
+    one_pass(bench, &turn, result); /* warms up */
+    result->n_passes = 0;
+    prepare_scratch_time(turn.scratch, &result->times);
+    uint64_t until = clock_now_ns() + (uint64_t)(bench->seconds * 1e9);
+    do
+        one_pass(bench, &turn, result);
+    while (clock_now_ns() < until && result->n_passes < PASSES_MAX);
+    prepare_scratch_destroy(turn.scratch);
+    free(turn.dst);
+    free(turn.buffer);
+}
+
+struct worker {
+    const struct bench *bench;
+    pthread_t thread;
+    uint64_t until_ns, images;
+};
+
+static void *work(void *argument)
+{
+    struct worker *worker = argument;
+    const struct bench *bench = worker->bench;
+    struct turn turn = {.dst = xmalloc(dst_bytes(bench))};
+    CHECK(prepare_scratch_create(&limits, &turn.scratch) == 0);
+    uint64_t ns = 0;
+    for (uint64_t instance = 0; clock_now_ns() < worker->until_ns; instance++) {
+        for (size_t i = 0; i < bench->files.count && clock_now_ns() < worker->until_ns; i++)
+            worker->images += bench->sizes[i].width && ours(bench, i, &turn, instance, &ns);
+    }
+    prepare_scratch_destroy(turn.scratch);
+    free(turn.dst);
+    return NULL;
+}
+
+/* The rate of `threads` threads together, nothing beside them. */
+static double run_together(const struct bench *bench, int threads, double seconds)
+{
+    struct worker workers[THREADS_MAX];
+    uint64_t from = clock_now_ns(), until = from + (uint64_t)(seconds * 1e9), images = 0;
+    for (int i = 0; i < threads; i++) {
+        workers[i] = (struct worker){.bench = bench, .until_ns = until};
+        CHECK(pthread_create(&workers[i].thread, NULL, work, &workers[i]) == 0);
+    }
+    for (int i = 0; i < threads; i++) {
+        pthread_join(workers[i].thread, NULL);
+        images += workers[i].images;
+    }
+    return (double)images / ((double)(clock_now_ns() - from) / 1e9);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median_ns(const struct result *result, double (*value)(const struct pass *))
+{
+    double *values = xcalloc(result->n_passes, sizeof *values);
+    for (size_t i = 0; i < result->n_passes; i++)
+        values[i] = value(&result->passes[i]);
+    qsort(values, result->n_passes, sizeof *values, by_value);
+    double median = values[result->n_passes / 2];
+    free(values);
+    return median;
+}
+
+static double ours_ns(const struct pass *pass)
+{
+    return (double)pass->ours_ns;
+}
+
+static double reference_ns(const struct pass *pass)
+{
+    return (double)pass->reference_ns;
+}
+
+static double ratio(const struct pass *pass)
+{
+    return (double)pass->reference_ns / (double)pass->ours_ns;
+}
+
+static json_t *rounded(double value)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%.4g", value);
+    return json_real(strtod(text, NULL));
+}
+
+static json_t *stage(const struct result *result, uint64_t ns)
+{
+    return rounded((double)ns / 1e3 / ((double)result->images * (double)result->n_passes));
+}
+
+static json_t *report(const struct bench *bench, const struct result *result)
+{
+    json_t *json = json_pack("{s:s, s:s, s:I, s:I, s:o}", "pipeline", pipeline_canonical(bench->pipeline), "simd", resample_simd_name(),
+                             "images", (json_int_t)result->images, "passes", (json_int_t)result->n_passes, "prepare_per_s",
+                             rounded((double)result->images * 1e9 / median_ns(result, ours_ns)));
+    if (result->reference_images == result->images) {
+        json_object_set_new(json, "regional_decode_per_s", rounded((double)result->images * 1e9 / median_ns(result, reference_ns)));
+        json_object_set_new(json, "ratio", rounded(median_ns(result, ratio)));
+    }
+    const struct prepare_times *times = &result->times;
+    json_object_set_new(json, "stages_us",
+                        json_pack("{s:o, s:o, s:o, s:o}", "open", stage(result, times->open_ns), "plan", stage(result, times->plan_ns),
+                                  "decode", stage(result, times->decode_ns), "transform", stage(result, times->transform_ns)));
+    return json;
+}
+
+static int run_bench(struct bench *bench)
+{
+    struct result result = {0};
+    get_sizes(bench);
+    run_alone(bench, &result);
+    if (result.images == 0) {
+        fputs("none of the images can be prepared\n", stderr);
+        free(result.passes);
+        return 1;
+    }
+    json_t *json = report(bench, &result);
+    if (bench->threads > 1) {
+        double one = run_together(bench, 1, bench->seconds / 2), all = run_together(bench, bench->threads, bench->seconds / 2);
+        json_object_set_new(json, "threads", json_pack("{s:i, s:o, s:o, s:o}", "count", bench->threads, "one_per_s", rounded(one),
+                                                       "all_per_s", rounded(all), "speedup", rounded(all / one)));
+    }
+    json_dumpf(json, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
+    putchar('\n');
+    json_decref(json);
+    free(result.passes);
+    return 0;
+}
+
+static int usage(void)
+{
+    fputs("usage: larder bench prepare DIR [--pipeline SPEC] [--seconds S] [--threads N]\n", stderr);
+    return 2;
+}
+
+int prepare_bench_main(int argc, char **argv)
+{
+    static const struct option options[] = {{"pipeline", required_argument, NULL, 'p'},
+                                            {"seconds", required_argument, NULL, 's'},
+                                            {"threads", required_argument, NULL, 't'},
+                                            {0}};
+    const char *spec = DEFAULT_PIPELINE;
+    struct bench bench = {.seconds = 10, .threads = 1};
+    optind = 1;
+    for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+        if (option == 'p')
+            spec = optarg;
+        else if (option == 's')
+            bench.seconds = atof(optarg);
+        else if (option == 't')
+            bench.threads = atoi(optarg);
+        else
+            return usage();
+    }
+    if (optind != argc - 1 || !(bench.seconds > 0 && bench.seconds < 86400) || bench.threads < 1 || bench.threads > THREADS_MAX)
+        return usage();
+    struct error err = {0};
+    int rc = prepare_init(&err);
+    if (rc == 0)
+        rc = pipeline_parse(spec, strlen(spec), &bench.pipeline, &err);
+    if (rc == 0)
+        rc = command_files_read(argv[optind], IMAGES_MAX_BYTES, &bench.files, &err);
+    if (rc)
+        fprintf(stderr, "%s\n", err.text);
+    else
+        rc = run_bench(&bench);
+    command_files_free(&bench.files);
+    pipeline_unref(&bench.pipeline);
+    free(bench.sizes);
+    return rc ? 1 : 0;
+}

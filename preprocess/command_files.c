@@ -1,0 +1,87 @@
+#include "preprocess/command_files.h"
+
+#include <errno.h>
+#include <fts.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+#include "common/check.h"
+
+int command_file_read(const char *path, struct command_file *out, struct error *err)
+{
+    FILE *file = fopen(path, "rb");
+    struct stat st;
+    if (!file || fstat(fileno(file), &st) || !S_ISREG(st.st_mode)) {
+        int rc = error_set(err, LARDER_EIO, "%s: %s", path, file ? "not a file" : strerror(errno));
+        if (file)
+            fclose(file);
+        return rc;
+    }
+    struct command_file read = {.len_bytes = (size_t)st.st_size};
+    read.data = malloc(read.len_bytes + 1);
+    int rc = 0;
+    if (!read.data || fread(read.data, 1, read.len_bytes, file) != read.len_bytes) {
+        rc = error_set(err, LARDER_EIO, "%s cannot be read", path);
+        free(read.data);
+    } else {
+        read.path = xstrdup(path);
+        *out = read;
+    }
+    fclose(file);
+    return rc;
+}
+
+static bool is_image(const char *name)
+{
+    static const char *const extensions[] = {".jpg", ".jpeg", ".png", ".webp", ".tif", ".tiff", ".gif", ".bmp", ".ppm", ".pgm"};
+    const char *dot = strrchr(name, '.');
+    for (size_t i = 0; dot && i < sizeof extensions / sizeof *extensions; i++) {
+        if (strcasecmp(dot, extensions[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+static int by_name(const FTSENT **a, const FTSENT **b)
+{
+    return strcmp((*a)->fts_name, (*b)->fts_name);
+}
+
+int command_files_read(const char *folder, uint64_t max_bytes, struct command_files *out, struct error *err)
+{
+    struct command_files files = {0};
+    char *const roots[] = {(char *)folder, NULL};
+    FTS *tree = fts_open(roots, FTS_LOGICAL | FTS_NOCHDIR, by_name);
+    int rc = tree ? 0 : error_set(err, LARDER_EIO, "%s: %s", folder, strerror(errno));
+    for (FTSENT *entry; rc == 0 && files.bytes < max_bytes && (entry = fts_read(tree));) {
+        if (entry->fts_info != FTS_F || !is_image(entry->fts_name))
+            continue;
+        files.items = xrealloc(files.items, files.count + 1, sizeof *files.items);
+        rc = command_file_read(entry->fts_path, &files.items[files.count], err);
+        if (rc == 0)
+            files.bytes += files.items[files.count++].len_bytes;
+    }
+    if (tree)
+        fts_close(tree);
+    if (rc == 0 && files.count == 0)
+        rc = error_set(err, LARDER_ENOENT, "%s: no image files there", folder);
+    if (rc)
+        command_files_free(&files);
+    else
+        *out = files;
+    return rc;
+}
+
+void command_files_free(struct command_files *files)
+{
+    for (size_t i = 0; i < files->count; i++) {
+        free(files->items[i].path);
+        free(files->items[i].data);
+    }
+    free(files->items);
+    *files = (struct command_files){0};
+}

@@ -1,0 +1,27 @@
+/* command_files.h: images in memory, for the commands. */
+#ifndef LARDER_PREPROCESS_COMMAND_FILES_H
+#define LARDER_PREPROCESS_COMMAND_FILES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+
+struct command_file {
+    char *path;
+    uint8_t *data;
+    size_t len_bytes;
+};
+
+struct command_files {
+    struct command_file *items;
+    size_t count;
+    uint64_t bytes;
+};
+
+int command_file_read(const char *path, struct command_file *out, struct error *err);
+/* command_files_read reads the image files (by extension) below a folder, in order of path, up to max_bytes. */
+int command_files_read(const char *folder, uint64_t max_bytes, struct command_files *out, struct error *err);
+void command_files_free(struct command_files *files);
+
+#endif

@@ -1,0 +1,128 @@
+/* command_prepare.c: larder prepare: shows what a job would get. */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <vips/vips.h>
+
+#include "common/check.h"
+#include "preprocess/command_files.h"
+#include "preprocess/commands.h"
+#include "preprocess/prepare.h"
+
+#define DEFAULT_PIPELINE "[{\"random_resized_crop\": {\"size\": 224}}, \"random_horizontal_flip\"]"
+#define GRID_MAX 1024
+
+static const struct prepare_limits limits = {.pixels_max = 200000000, .scans_max = 100};
+
+struct sheet {
+    const char *file, *spec, *out;
+    uint64_t seed;
+    int draws;
+};
+
+static int usage(void)
+{
+    fputs("usage: larder prepare FILE [--pipeline SPEC] --out PNG [--seed N] [--grid N]\n", stderr);
+    return 2;
+}
+
+static int save(const struct sheet *sheet, uint8_t *pixels, uint32_t width, uint32_t height, struct error *err)
+{
+    VipsImage *image = vips_image_new_from_memory(pixels, (size_t)width * height * 3, (int)width, (int)height, 3, VIPS_FORMAT_UCHAR);
+    if (image)
+        image->Type = VIPS_INTERPRETATION_sRGB;
+    int failed = !image || vips_pngsave(image, sheet->out, NULL);
+    if (image)
+        g_object_unref(image);
+    return failed ? error_set(err, LARDER_EIO, "%s cannot be written: %s", sheet->out, vips_error_buffer()) : 0;
+}
+
+/* Makes the draws and lays them out in rows, as many as there are columns or one fewer. */
+static int draw(const struct sheet *sheet, const struct pipeline *pipeline, const struct command_file *file, struct prepare_scratch *scratch,
+                struct error *err)
+{
+    struct sample_shape shape = pipeline_shape(pipeline);
+    uint32_t columns = 1;
+    while (columns * columns < (uint32_t)sheet->draws)
+        columns++;
+    uint32_t rows = ((uint32_t)sheet->draws + columns - 1) / columns;
+    size_t row_bytes = (size_t)shape.width * 3, sheet_row = row_bytes * columns;
+    uint8_t *one = malloc(shape.bytes), *all = calloc((size_t)rows * shape.height, sheet_row);
+    int rc = one && all ? 0 : error_set(err, LARDER_ENOMEM, "out of memory");
+    for (uint32_t i = 0; rc == 0 && i < (uint32_t)sheet->draws; i++) {
+        struct prepare_output output = {.pipeline = pipeline, .key = {sheet->seed, 0, i}, .dst = one};
+        enum bad_reason reason;
+        rc = prepare_sample(scratch, file->data, file->len_bytes, &output, 1, &reason, err);
+        if (rc)
+            rc = error_prefix(err, rc, "%s: %s", sheet->file, bad_reason_name(reason));
+        for (uint32_t y = 0; rc == 0 && y < shape.height; y++)
+            memcpy(all + (i / columns * shape.height + y) * sheet_row + i % columns * row_bytes, one + y * row_bytes, row_bytes);
+    }
+    if (rc == 0)
+        rc = save(sheet, all, shape.width * columns, shape.height * rows, err);
+    free(one);
+    free(all);
+    return rc;
+}
+
+static int make(const struct sheet *sheet, struct error *err)
+{
+    struct pipeline *pipeline = NULL;
+    struct command_file file = {0};
+    struct prepare_scratch *scratch = NULL;
+    int rc = prepare_init(err);
+    if (rc == 0)
+        rc = pipeline_parse(sheet->spec, strlen(sheet->spec), &pipeline, err);
+    if (rc)
+        goto out;
+    struct sample_shape shape = pipeline_shape(pipeline);
+    if (shape.height == 0 || shape.dtype != PIXEL_UINT8 || shape.layout != LAYOUT_HWC || shape.channels != 3) {
+        rc = error_set(err, LARDER_EINVAL, "only a pipeline that makes uint8 RGB pixels can be looked at: leave out to_dtype, normalize, "
+                                           "layout and grayscale's single channel");
+        goto out;
+    }
+    rc = command_file_read(sheet->file, &file, err);
+    if (rc == 0 && prepare_scratch_create(&limits, &scratch))
+        rc = error_set(err, LARDER_ENOMEM, "out of memory");
+    if (rc == 0)
+        rc = draw(sheet, pipeline, &file, scratch, err);
+out:
+    prepare_scratch_destroy(scratch);
+    free(file.path);
+    free(file.data);
+    pipeline_unref(&pipeline);
+    return rc;
+}
+
+int prepare_main(int argc, char **argv)
+{
+    static const struct option options[] = {{"pipeline", required_argument, NULL, 'p'},
+                                            {"out", required_argument, NULL, 'o'},
+                                            {"seed", required_argument, NULL, 's'},
+                                            {"grid", required_argument, NULL, 'g'},
+                                            {0}};
+    struct sheet sheet = {.spec = DEFAULT_PIPELINE, .draws = 1};
+    optind = 1;
+    for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+        if (option == 'p')
+            sheet.spec = optarg;
+        else if (option == 'o')
+            sheet.out = optarg;
+        else if (option == 's')
+            sheet.seed = strtoull(optarg, NULL, 0);
+        else if (option == 'g')
+            sheet.draws = atoi(optarg);
+        else
+            return usage();
+    }
+    if (optind != argc - 1 || !sheet.out || sheet.draws < 1 || sheet.draws > GRID_MAX)
+        return usage();
+    sheet.file = argv[optind];
+    struct error err = {0};
+    int rc = make(&sheet, &err);
+    if (rc)
+        fprintf(stderr, "%s\n", err.text);
+    return rc ? 1 : 0;
+}

@@ -1,0 +1,34 @@
+/* plan.c: what is decided about an instance before anything is decoded. */
+#include "preprocess/pipeline_priv.h"
+
+int pipeline_plan(const struct pipeline *pipeline, const uint64_t key[3], uint32_t width, uint32_t height, struct op_plan *plans,
+                  struct error *err)
+{
+    for (uint32_t i = 0; i < pipeline->n_ops; i++) {
+        const struct pipeline_op *op = &pipeline->ops[i];
+        plans[i] = (struct op_plan){.in_width = width, .in_height = height, .out_width = width, .out_height = height};
+        if (op->kind->plan) {
+            struct rng rng;
+            random_seed_keys(&rng, key[0], key[1], key[2], i);
+            int rc = op->kind->plan(op->values, &rng, &plans[i], err);
+            if (rc)
+                return error_prefix(err, rc, "pipeline[%u] %s", i, op->kind->name);
+        }
+        if (!plans[i].skip) {
+            width = plans[i].out_width;
+            height = plans[i].out_height;
+        }
+    }
+    return 0;
+}
+
+uint32_t pipeline_gather(const struct pipeline *pipeline, const struct op_plan *plans, uint32_t op, uint32_t end,
+                         struct geometry *geometry)
+{
+    for (; op < end; op++) {
+        const struct pipeline_op *item = &pipeline->ops[op];
+        if (!plans[op].skip && !(item->kind->join && item->kind->join(item->values, &plans[op], geometry)))
+            break;
+    }
+    return op;
+}
