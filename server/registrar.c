@@ -7,6 +7,7 @@
 
 #include "common/check.h"
 #include "common/log.h"
+#include "sampler/view.h"
 #include "server/thread.h"
 
 enum { THREADS = 4, WAITING_MAX = 1024 };
@@ -38,40 +39,53 @@ void registration_destroy(struct registration *registration)
     free(registration);
 }
 
-static int compare_ids(const void *a, const void *b)
+/* What a view asks of a dataset. */
+static sample_id source_id(const void *dataset, uint32_t index)
 {
-    sample_id x = *(const sample_id *)a, y = *(const sample_id *)b;
-    return (x > y) - (x < y);
+    return dataset_id(dataset, index);
 }
 
-/* The view of a whole dataset. */
-static int view_all(struct registration *reg, struct error *err)
+static int32_t source_label(const void *dataset, uint32_t index)
 {
-    uint32_t count = dataset_count(reg->dataset);
-    sample_id *sorted = malloc(count * sizeof *sorted);
-    if (!sorted)
-        return error_set(err, LARDER_ENOMEM, "no memory for a view of %u samples", count);
-    memcpy(sorted, dataset_ids(reg->dataset), count * sizeof *sorted);
-    qsort(sorted, count, sizeof *sorted, compare_ids);
-    int code = idset_from_sorted(sorted, count, &reg->view);
-    free(sorted);
-    return code ? error_set(err, code, "no memory for a view of %u samples", count) : 0;
+    return dataset_label(dataset, index);
 }
 
-/* The view's ids in the dataset's order: what SHUFFLE_NONE delivers. */
-static int view_order(struct registration *reg, struct error *err)
+static const char *source_key(const void *dataset, uint32_t index)
 {
-    const sample_id *ids = dataset_ids(reg->dataset);
-    uint32_t count = dataset_count(reg->dataset);
-    uint64_t size = idset_count(reg->view), n = 0;
-    reg->order = malloc(size * sizeof *reg->order);
-    if (!reg->order)
-        return error_set(err, LARDER_ENOMEM, "no memory for an order of %llu samples", (unsigned long long)size);
-    for (uint32_t index = 0; index < count; index++) {
-        if (idset_contains(reg->view, ids[index]))
-            reg->order[n++] = ids[index];
+    return dataset_key(dataset, index);
+}
+
+static const char *source_class(const void *dataset, uint32_t label)
+{
+    return dataset_class(dataset, label);
+}
+
+/* The part of the dataset that the job trains on: reg->view, and its order where that is what SHUFFLE_NONE delivers. */
+static int select_view(struct registration *reg, struct error *err)
+{
+    struct view *view = NULL;
+    struct view_result result;
+    struct view_source source = {.dataset = reg->dataset,
+                                 .path = dataset_path(reg->dataset),
+                                 .count = dataset_count(reg->dataset),
+                                 .n_classes = dataset_classes(reg->dataset),
+                                 .id = source_id,
+                                 .label = source_label,
+                                 .key = source_key,
+                                 .class_name = source_class};
+    int code = *reg->subset_json ? view_parse(reg->subset_json, strlen(reg->subset_json), &view, err) : 0;
+    if (!code)
+        code = view_eval(view, &source, &result, err);
+    view_destroy(view);
+    if (code)
+        return code;
+    reg->view = result.ids;
+    result.ids = NULL;
+    if (reg->shuffle == SHUFFLE_NONE) {
+        reg->order = result.order;
+        result.order = NULL;
     }
-    CHECK(n == size);
+    view_result_clear(&result);
     return 0;
 }
 
@@ -92,9 +106,7 @@ static int resolve(struct registrar *registrar, struct registration *reg, struct
     if (!code)
         code = catalog_open(registrar->catalog, path, &reg->dataset, err);
     if (!code)
-        code = view_all(reg, err);
-    if (!code && reg->shuffle == SHUFFLE_NONE)
-        code = view_order(reg, err);
+        code = select_view(reg, err);
     return code;
 }
 

@@ -37,7 +37,8 @@ class Loader:
     """Batches of a dataset, prepared by the daemon: an iterable of (images, labels), one pass an epoch.
 
     dataset: a folder with one folder a class, or a dataset's name in the daemon's configuration.
-    pipeline: a list of operators (larder.RandomResizedCrop(224), …), plain JSON accepted.
+    pipeline: a list of operators (larder.RandomResizedCrop(224), …), plain JSON accepted. None: what the daemon's
+    configuration says for the dataset.
     With torch, images are uint8 (B, 3, H, W) in channels-last memory, with NumPy (B, H, W, 3); labels are int64. Where
     samples are encoded bytes and no pixels, images are a list of bytes objects. Batches are the caller's to keep and to
     write to.

@@ -107,11 +107,12 @@ __all__ = ["Operator", *_TABLE]
 
 
 def to_json(pipeline):
-    """The text that goes to the daemon: of a list of operators and plain JSON, of one of them, or of JSON text."""
+    """The text that goes to the daemon: of a list of operators and plain JSON, of one of them, or of JSON text; "" for
+    None."""
+    if pipeline is None:
+        return ""
     if isinstance(pipeline, str) and pipeline.lstrip().startswith("["):
         return pipeline
-    if pipeline is None:
-        pipeline = []
     if isinstance(pipeline, (Operator, str, dict)):
         pipeline = [pipeline]
     return json.dumps([step.spec if isinstance(step, Operator) else step for step in pipeline])

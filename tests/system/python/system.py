@@ -31,7 +31,7 @@ except ImportError:
     skip("this Python has no NumPy")
 for program in ("larderd", "larder", "larder_make_images"):
     if not os.access(os.path.join(BIN, program), os.X_OK):
-        skip(f"{program} is not in {BIN}")
+        sys.exit(f"{program} is not in {BIN}: build it, or set LARDER_BIN to where it is")
 
 import larder  # noqa: E402
 

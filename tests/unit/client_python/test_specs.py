@@ -27,7 +27,7 @@ class Specs(Case):
                          ["grayscale", {"pad": {"padding": 2}}])
         self.assertEqual(transforms.to_json('[{"resize": {"size": 8}}]'), '[{"resize": {"size": 8}}]')
         self.assertEqual(json.loads(transforms.to_json(larder.CenterCrop(8))), [{"center_crop": {"size": 8}}])
-        self.assertEqual(transforms.to_json([]), "[]")
+        self.assertEqual((transforms.to_json([]), transforms.to_json(None)), ("[]", ""))
 
     def test_wrong_arguments_are_named(self):
         """A missing, unknown or doubled argument fails where the operator is written."""
