@@ -341,7 +341,7 @@ static int run(const struct sharing_scenario *scenario)
     struct engine_config config = {.seed = scenario->seed,
                                    .arena_bytes = slots * SLOT_BYTES,
                                    .encoded_bytes = encoded ? encoded : least,
-                                   .inflight_loads = 4,
+                                   .inflight_loads = scenario->chunk * 4,
                                    .inflight_prepares = 64,
                                    .redirect_width = scenario->redirect ? scenario->width : 0,
                                    .sample_bytes = sample_bytes};

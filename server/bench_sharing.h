@@ -10,10 +10,11 @@
 
 #include "common/error.h"
 #include "common/types.h"
+#include "server/engine.h"
 
 #define SHARING_JOBS_MAX 64
 #define SHARING_SAMPLES_MAX 20000000u
-#define SHARING_WIDTH_DEFAULT 8
+#define SHARING_WIDTH_DEFAULT ENGINE_REDIRECT_WIDTH_DEFAULT
 
 enum sharing_view { SHARING_ALL, SHARING_FRACTION, SHARING_RANGE };
 

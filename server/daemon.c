@@ -22,8 +22,8 @@
 #include "server/status.h"
 #include "server/worker.h"
 
-/* Tasks out at once: each thread's own, and one more each, so that none waits for the engine. */
-enum { TASKS_PER_THREAD = 2 };
+/* Tasks out at once: each thread's own, and one more each, so that none waits for the engine. A load task is a chunk. */
+enum { TASKS_PER_THREAD = 2, CHUNK_SAMPLES = 64 };
 
 struct daemon {
     const struct config *config;
@@ -44,8 +44,7 @@ struct daemon {
 static uint64_t sample_bytes(const void *dataset, sample_id id)
 {
     uint32_t index;
-    CHECK(dataset_index(dataset, id, &index));
-    return dataset_size(dataset, index);
+    return dataset_index(dataset, id, &index) ? dataset_size(dataset, index) : ENGINE_NOT_THERE;
 }
 
 /* ── what sessions bring, in their thread ── */
@@ -183,7 +182,8 @@ static int start_engine(struct daemon *daemon, struct error *err)
                    .arena_bytes = arena_bytes(daemon->arena),
                    .job_quota_bytes = (uint64_t)((double)arena_bytes(daemon->arena) * config->job_quota_share),
                    .encoded_bytes = config->encoded_bytes,
-                   .inflight_loads = (workers + loaders) * TASKS_PER_THREAD,
+                   .inflight_loads = (workers + loaders) * TASKS_PER_THREAD * CHUNK_SAMPLES,
+                   .redirect_width = ENGINE_REDIRECT_WIDTH_DEFAULT,
                    .inflight_prepares = workers * TASKS_PER_THREAD,
                    .sample_bytes = sample_bytes},
         .jobs_max = (uint32_t)config->jobs_max,

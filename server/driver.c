@@ -171,6 +171,10 @@ static void on_classes(struct driver *driver, uint64_t client, uint32_t seq, uin
         return;
     const struct registration *reg = job->reg;
     uint32_t total = reg->classes ? reg->n_classes : dataset_classes(reg->dataset);
+    if (first > total) {
+        session_send_error(driver->session, client, seq, LARDER_EINVAL, false, "there are not that many classes");
+        return;
+    }
     struct wire_message message = {.type = WIRE_CLASSES, .seq = seq, .classes = {.first = first, .total = total}};
     uint32_t used = 0;
     for (uint32_t label = first; label < total; label++) {

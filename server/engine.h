@@ -30,6 +30,11 @@
 
 #define ENGINE_NOT_THERE UINT64_MAX
 
+/* Measured with one job and encoded memory for 25, 10 and 4 % of its dataset: a chunk is loaded 2.0, 2.1 and 2.4 times an
+ * epoch, and keeps 0.68, 0.69 and 0.72 of a full shuffle's spread. Narrower fibers spread more and load more often (w = 1:
+ * 8, 9.5 and 10.8 loads), wider ones the reverse. */
+#define ENGINE_REDIRECT_WIDTH_DEFAULT 12
+
 struct engine;
 
 struct engine_config {

@@ -11,7 +11,7 @@
 #include "server/engine_priv.h"
 
 enum {
-    GROUP_MIN = 8,   /* fibers of fewer samples find too little that another job has had prepared */
+    GROUP_MIN = 6,   /* fibers of fewer samples find too little that another job has had prepared */
     GROUP_MAX = 256,
     MEAN_OF = 256    /* samples whose sizes tell how many the encoded budget holds */
 };
@@ -33,8 +33,8 @@ static uint32_t group_size(const struct engine *engine, const struct engine_job_
         sum += engine->config.sample_bytes(desc->dataset, id);
     }
     uint64_t total = (uint64_t)desc->chunk_count * desc->chunk_samples;
-    uint64_t encoded = engine->config.encoded_bytes / (sum / n + 1) + 1;
-    uint64_t size = (total + encoded - 1) / encoded;
+    uint64_t encoded = engine->config.encoded_bytes / ((sum + n - 1) / n + !sum);
+    uint64_t size = encoded ? (total + encoded - 1) / encoded : GROUP_MAX; /* a budget below the mean sample holds none */
     return size < GROUP_MIN ? GROUP_MIN : size > GROUP_MAX ? GROUP_MAX : (uint32_t)size;
 }
 

@@ -325,6 +325,20 @@ static void dispatch_prepares(struct engine *engine)
     }
 }
 
+/* The load of a sample has begun: its tasks wait for that, not for a load of their own. */
+static void route_pending(struct engine *engine, sample_id id)
+{
+    for (uint32_t index = engine->samples[id].instances; index != ENGINE_NONE; index = engine->instances[index].next) {
+        if (engine->instances[index].state != INSTANCE_MAKING)
+            continue;
+        uint32_t task = engine->instances[index].task;
+        if (engine->tasks[task].state == TASK_TO_LOAD) {
+            remove_to_load(engine, task);
+            route(engine, task);
+        }
+    }
+}
+
 static void act_load(struct engine *engine, uint32_t job, sample_id id, uint64_t bytes)
 {
     engine->loads_inflight++;
@@ -355,6 +369,7 @@ static void load_chunk_mates(struct engine *engine, uint32_t job, uint32_t chunk
                 continue;
             engine_begin_load(engine, id, bytes);
             act_load(engine, job, id, bytes);
+            route_pending(engine, id);
         }
     }
 }
@@ -365,11 +380,7 @@ static bool dispatch_load(struct engine *engine, uint32_t job)
     struct task_list *list = &engine->jobs[job].to_load;
     uint32_t index = list->head;
     sample_id id = engine->tasks[index].id;
-    if (engine->samples[id].encoded != ENGINE_NONE) { /* another task of the sample, or its chunk's load, began it */
-        remove_to_load(engine, index);
-        route(engine, index);
-        return true;
-    }
+    CHECK(engine->samples[id].encoded == ENGINE_NONE); /* else the task would not wait here */
     uint64_t bytes = engine->config.sample_bytes(engine->jobs[job].dataset, id);
     CHECK(bytes != ENGINE_NOT_THERE);
     if (bytes > engine->config.encoded_bytes) {
@@ -379,11 +390,10 @@ static bool dispatch_load(struct engine *engine, uint32_t job)
     }
     if (engine_begin_load(engine, id, bytes) == ENGINE_NONE)
         return false;
-    remove_to_load(engine, index);
-    route(engine, index);
     engine->load_turn = list->turn++;
     engine->totals.reads++;
     act_load(engine, job, id, bytes);
+    route_pending(engine, id);
     if (engine->jobs[job].redirected && engine->samples[id].chunk != ENGINE_NONE)
         load_chunk_mates(engine, job, engine->samples[id].chunk);
     return true;
