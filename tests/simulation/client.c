@@ -1,5 +1,5 @@
-/* client.c: a training script as the engine sees it: it asks ahead, trains, gives back late and out of order; and it stops,
- * breaks off, asks for nonsense or is gone. */
+/* client.c: a training script as the engine sees it: it asks ahead, trains, gives back late and out of order; and it
+ * stops, breaks off, asks for nonsense or is gone. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,13 +33,17 @@ static struct parcel parcels_take(struct parcels *parcels, uint32_t at)
 
 static void send_next(struct world *world, struct client *client, uint32_t epoch, uint32_t credits)
 {
-    world_event(world, &(struct engine_event){.type = ENGINE_NEXT, .next = {.job = client->job, .epoch = epoch, .credits = credits}}, NULL);
+    world_event(
+        world,
+        &(struct engine_event){.type = ENGINE_NEXT, .next = {.job = client->job, .epoch = epoch, .credits = credits}},
+        NULL);
 }
 
 static void send_release(struct world *world, struct client *client, uint64_t batch)
 {
     client->released = batch;
-    world_event(world, &(struct engine_event){.type = ENGINE_RELEASE, .release = {.job = client->job, .batch = batch}}, NULL);
+    world_event(world, &(struct engine_event){.type = ENGINE_RELEASE, .release = {.job = client->job, .batch = batch}},
+                NULL);
 }
 
 static void leave(struct world *world, struct client *client)
@@ -51,7 +55,7 @@ static void leave(struct world *world, struct client *client)
 
 /* ── joining ── */
 
-/* The number by which the engine knows the pipeline; else the lowest that no job uses, taken from what it meant before. */
+/* The number by which the engine knows the pipeline; else the lowest unused one, taken from what it meant before. */
 static uint32_t pipeline_number(struct world *world, uint32_t pipeline)
 {
     uint32_t idle = ENGINE_PIPELINES_MAX;
@@ -63,7 +67,8 @@ static uint32_t pipeline_number(struct world *world, uint32_t pipeline)
     }
     CHECK(idle < ENGINE_PIPELINES_MAX);
     if (world->number_pipeline[idle])
-        world_event(world, &(struct engine_event){.type = ENGINE_PIPELINE_GONE, .pipeline_gone = {.pipeline = idle}}, NULL);
+        world_event(world, &(struct engine_event){.type = ENGINE_PIPELINE_GONE, .pipeline_gone = {.pipeline = idle}},
+                    NULL);
     world->number_pipeline[idle] = pipeline + 1;
     return idle;
 }
@@ -192,7 +197,7 @@ static void end_training(struct world *world, struct client *client)
         go_on(world, client);
 }
 
-/* Does what there is to do now: ask for the epoch's first batches, throw away what belongs to an epoch given up, train. */
+/* Does what there is to do now: ask for the epoch's first batches, throw away those of an epoch given up, train. */
 static void go_on(struct world *world, struct client *client)
 {
     release_surplus(world, client);
@@ -242,7 +247,8 @@ void client_alarm(struct world *world, const struct alarm *alarm)
             go_on(world, client);
         break;
     case ALARM_ARRIVED:
-        parcels_add(&client->inbox, (struct parcel){.batch = alarm->b, .epoch = (uint32_t)(alarm->c / 2), .last = alarm->c & 1});
+        parcels_add(&client->inbox,
+                    (struct parcel){.batch = alarm->b, .epoch = (uint32_t)(alarm->c / 2), .last = alarm->c & 1});
         if (!client->stopped)
             go_on(world, client);
         break;

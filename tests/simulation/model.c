@@ -9,8 +9,9 @@
 
 const char *rule_name(enum rule rule)
 {
-    static const char *const names[RULES] = {"none",     "exactly-once", "batch", "order", "credit", "held",   "slot", "bytes",
-                                             "instance", "encoded",      "task",  "job",   "bad",    "status", "stuck"};
+    static const char *const names[RULES] = {"none", "exactly-once", "batch", "order",    "credit",
+                                             "held", "slot",         "bytes", "instance", "encoded",
+                                             "task", "job",          "bad",   "status",   "stuck"};
     return names[rule];
 }
 
@@ -129,8 +130,8 @@ void model_action(struct model *model, const struct engine_action *action)
 static void expect(struct model *model, const char *what, uint64_t engine_says, uint64_t books_say)
 {
     if (engine_says != books_say)
-        model_break(model, RULE_STATUS, "%s: the engine says %llu, the books %llu", what, (unsigned long long)engine_says,
-                    (unsigned long long)books_say);
+        model_break(model, RULE_STATUS, "%s: the engine says %llu, the books %llu", what,
+                    (unsigned long long)engine_says, (unsigned long long)books_say);
 }
 
 static void compare_totals(struct model *model, const struct engine *engine, bool pinned)
@@ -190,17 +191,22 @@ static void compare_status(struct model *model, const struct engine_job_status *
         if (job->book.last && !plan->drop_last)
             expect(model, "status.remaining", status->remaining, 0);
     }
-    if (strcmp(status->name, plan->name) != 0 || status->batch_size != plan->batch_size || status->epochs != plan->epochs)
+    if (strcmp(status->name, plan->name) != 0 || status->batch_size != plan->batch_size ||
+        status->epochs != plan->epochs)
         model_break(model, RULE_STATUS, "status of job %u is another job's", status->job);
     if (status->remaining > plan->n_view || status->held_slots < slots_held ||
         status->held_slots * model->scenario->slot_bytes[plan->pipeline] > status->quota_bytes)
-        model_break(model, RULE_STATUS, "job %u: %llu of %u samples remaining, %llu slots held, %llu of them by the client, quota %llu bytes",
-                    status->job, (unsigned long long)status->remaining, plan->n_view, (unsigned long long)status->held_slots,
-                    (unsigned long long)slots_held, (unsigned long long)status->quota_bytes);
+        model_break(
+            model, RULE_STATUS,
+            "job %u: %llu of %u samples remaining, %llu slots held, %llu of them by the client, quota %llu bytes",
+            status->job, (unsigned long long)status->remaining, plan->n_view, (unsigned long long)status->held_slots,
+            (unsigned long long)slots_held, (unsigned long long)status->quota_bytes);
     if (!(status->wait_s >= 0 && status->wait_s <= (double)now_ns * 1e-9 + 1e-6))
-        model_break(model, RULE_STATUS, "job %u has waited %g s at %g s", status->job, status->wait_s, (double)now_ns * 1e-9);
+        model_break(model, RULE_STATUS, "job %u has waited %g s at %g s", status->job, status->wait_s,
+                    (double)now_ns * 1e-9);
     /* A whole epoch's bad samples are known from what is missing; a substitute that failed too is counted beside it. */
-    bool exact = plan->bad_policy == BAD_SKIP && !plan->drop_last && job->abandoned == 0 && (job->book.last || !job->started);
+    bool exact =
+        plan->bad_policy == BAD_SKIP && !plan->drop_last && job->abandoned == 0 && (job->book.last || !job->started);
     if (status->bad_samples < job->missing || (exact && status->bad_samples != job->missing))
         expect(model, "status.bad_samples", status->bad_samples, job->missing);
 }

@@ -1,6 +1,6 @@
-/* model.h: what must be so, in the simulator's own plain books: who holds which batch, what lies where in the arena, which
- * encoded bytes are in memory, what each job has had. It knows nothing of the engine's insides: it sees the events that go
- * in and the actions that come out, and says which rule the first wrong one breaks. */
+/* model.h: what must be so, in the simulator's own plain books: who holds which batch, what lies where in the arena,
+ * which encoded bytes are in memory, what each job has had. It knows nothing of the engine's insides: it sees the events
+ * that go in and the actions that come out, and says which rule the first wrong one breaks. */
 #ifndef LARDER_SIMULATION_MODEL_H
 #define LARDER_SIMULATION_MODEL_H
 
@@ -50,10 +50,10 @@ void model_settle(struct model *model, const struct engine *engine, uint64_t now
 /* At the very end, all clients gone and nothing under way: nothing may be left. */
 void model_finish(struct model *model, const struct engine *engine);
 
-/* model_compare_totals(false): leave the engine's own figures alone, so that a sabotage is found by the rule it breaks. */
+/* model_compare_totals(false) leaves the engine's own figures alone: a sabotage is found by the rule it breaks. */
 void model_compare_totals(struct model *model, bool compare);
 /* What sabotage looks for. */
-/* model_steady_plan: the plan of a running job whose client neither vanishes nor breaks an epoch off; NULL for others. */
+/* model_steady_plan: the plan of a running job whose client neither vanishes nor breaks off; NULL for others. */
 const struct client_plan *model_steady_plan(const struct model *model, uint32_t job);
 /* model_held_slot finds a slot that a client holds; false when there is none. */
 bool model_held_slot(const struct model *model, uint64_t *offset);

@@ -75,15 +75,18 @@ static bool check_batch(struct model *model, const struct job_book *job, const s
     uint32_t count = action->deliver.count;
     uint64_t *seen = table_at(&model->batches, (uint64_t)job->serial << 40 | action->deliver.batch);
     if ((*seen)++)
-        model_break(model, RULE_BATCH, "job %u gets batch %llu twice", action->job, (unsigned long long)action->deliver.batch);
+        model_break(model, RULE_BATCH, "job %u gets batch %llu twice", action->job,
+                    (unsigned long long)action->deliver.batch);
     if (action->deliver.epoch != job->epoch || job->credits == 0 || job->book.last)
-        model_break(model, RULE_CREDIT, "job %u gets a batch of epoch %u; it is in epoch %u%s with %llu credits", action->job,
-                    action->deliver.epoch, job->epoch, job->book.last ? ", which is over," : "", (unsigned long long)job->credits);
+        model_break(model, RULE_CREDIT, "job %u gets a batch of epoch %u; it is in epoch %u%s with %llu credits",
+                    action->job, action->deliver.epoch, job->epoch, job->book.last ? ", which is over," : "",
+                    (unsigned long long)job->credits);
     if (job->n_held >= job->held_max)
-        model_break(model, RULE_HELD, "job %u gets a batch while it holds %u of at most %u", action->job, job->n_held, job->held_max);
+        model_break(model, RULE_HELD, "job %u gets a batch while it holds %u of at most %u", action->job, job->n_held,
+                    job->held_max);
     if (action->deliver.index != job->book.batches)
-        model_break(model, RULE_BATCH, "job %u gets batch %u of epoch %u, due is %u", action->job, action->deliver.index, job->epoch,
-                    job->book.batches);
+        model_break(model, RULE_BATCH, "job %u gets batch %u of epoch %u, due is %u", action->job,
+                    action->deliver.index, job->epoch, job->book.batches);
     if (job->book.batches >= (job->n_batches ? job->n_batches : 1))
         model_break(model, RULE_BATCH, "job %u gets more than the %u batches of an epoch", action->job, job->n_batches);
     bool short_allowed = action->deliver.last && (!plan->drop_last || count == 0);
@@ -101,7 +104,8 @@ static void check_order(struct model *model, struct job_book *job, uint32_t plac
         return;
     while (book->due < job->plan->n_view && book->order[book->due] != id) {
         if (!model_excused(model, job, book->order[book->due])) {
-            model_break(model, RULE_ORDER, "job %u gets sample %u of epoch %u, due is %u", place, id, job->epoch, book->order[book->due]);
+            model_break(model, RULE_ORDER, "job %u gets sample %u of epoch %u, due is %u", place, id, job->epoch,
+                        book->order[book->due]);
             return;
         }
         book->order_over |= job->plan->bad_policy == BAD_REPLACE;
@@ -132,21 +136,23 @@ static void check_sample(struct model *model, struct job_book *job, uint32_t pla
         model_break(model, RULE_EXACTLY_ONCE, "job %u gets sample %u again in epoch %u", place, id, job->epoch);
 }
 
-static struct made *check_entry(struct model *model, struct job_book *job, uint32_t place, const struct engine_entry *entry)
+static struct made *check_entry(struct model *model, struct job_book *job, uint32_t place,
+                                const struct engine_entry *entry)
 {
     struct made *made = model_made_at(model, entry->offset, entry->bytes);
     if (made == NULL || made->state != MADE_DONE || made->id != entry->id || made->pipeline != job->plan->pipeline) {
         model_break(model, RULE_BYTES, "job %u gets sample %u from %llu+%llu, where there is %s", place, entry->id,
                     (unsigned long long)entry->offset, (unsigned long long)entry->bytes,
-                    made == NULL                ? "nothing"
-                    : made->state != MADE_DONE  ? "one being prepared"
-                    : made->id != entry->id     ? "another sample"
-                                                : "what another pipeline made");
+                    made == NULL               ? "nothing"
+                    : made->state != MADE_DONE ? "one being prepared"
+                    : made->id != entry->id    ? "another sample"
+                                               : "what another pipeline made");
         return NULL;
     }
     uint64_t *had = table_at(&model->had, (uint64_t)job->serial << 32 | made->serial);
     if ((*had)++)
-        model_break(model, RULE_INSTANCE, "job %u gets instance %llu of sample %u twice", place, (unsigned long long)made->instance, made->id);
+        model_break(model, RULE_INSTANCE, "job %u gets instance %llu of sample %u twice", place,
+                    (unsigned long long)made->instance, made->id);
     check_sample(model, job, place, entry->id);
     return made;
 }
@@ -168,16 +174,19 @@ static void check_epoch(struct model *model, struct job_book *job, uint32_t plac
         due -= excused;
     if (plan->drop_last) /* bad ones among those that were dropped may never have been tried */
         due -= due % plan->batch_size;
-    bool enough = plan->drop_last && plan->bad_policy == BAD_SKIP
-                      ? book->delivered % plan->batch_size == 0 && book->delivered >= due && book->delivered <= plan->n_view
-                      : book->delivered == due;
+    bool enough =
+        plan->drop_last && plan->bad_policy == BAD_SKIP
+            ? book->delivered % plan->batch_size == 0 && book->delivered >= due && book->delivered <= plan->n_view
+            : book->delivered == due;
     if (!enough)
-        model_break(model, RULE_EXACTLY_ONCE, "job %u got %u samples in epoch %u, %u of %u are missing, %u of them bad", place,
-                    book->delivered, job->epoch, missing, plan->n_view, excused);
+        model_break(model, RULE_EXACTLY_ONCE, "job %u got %u samples in epoch %u, %u of %u are missing, %u of them bad",
+                    place, book->delivered, job->epoch, missing, plan->n_view, excused);
     if (plan->bad_policy == BAD_ERROR && missing && !plan->drop_last)
-        model_break(model, RULE_BAD, "job %u ended epoch %u without %u samples, which its policy forbids", place, job->epoch, missing);
+        model_break(model, RULE_BAD, "job %u ended epoch %u without %u samples, which its policy forbids", place,
+                    job->epoch, missing);
     if (missing == 0 && book->batches != job->n_batches && job->n_batches)
-        model_break(model, RULE_BATCH, "job %u got %u batches in epoch %u, not %u", place, book->batches, job->epoch, job->n_batches);
+        model_break(model, RULE_BATCH, "job %u got %u batches in epoch %u, not %u", place, book->batches, job->epoch,
+                    job->n_batches);
     if (!plan->drop_last)
         job->missing += missing;
 }
@@ -191,7 +200,8 @@ void model_on_deliver(struct model *model, const struct engine_action *action)
     }
     if (!check_batch(model, job, action))
         return;
-    struct held_batch held = {.batch = action->deliver.batch, .made = calloc(action->deliver.count + 1, sizeof *held.made)};
+    struct held_batch held = {.batch = action->deliver.batch,
+                              .made = calloc(action->deliver.count + 1, sizeof *held.made)};
     for (uint32_t i = 0; i < action->deliver.count; i++) {
         struct made *made = check_entry(model, job, action->job, &action->deliver.entries[i]);
         if (made == NULL)
@@ -201,8 +211,8 @@ void model_on_deliver(struct model *model, const struct engine_action *action)
         held.made[held.count++] = made;
     }
     if (job->held_bytes > job->quota_bytes)
-        model_break(model, RULE_HELD, "job %u holds %llu bytes, its quota is %llu", action->job, (unsigned long long)job->held_bytes,
-                    (unsigned long long)job->quota_bytes);
+        model_break(model, RULE_HELD, "job %u holds %llu bytes, its quota is %llu", action->job,
+                    (unsigned long long)job->held_bytes, (unsigned long long)job->quota_bytes);
     job->held = xrealloc(job->held, job->n_held + 1, sizeof *job->held);
     job->held[job->n_held++] = held;
     job->delivered += action->deliver.count;

@@ -5,7 +5,7 @@
 #include "cache/extent.h"
 #include "tests/simulation/model_priv.h"
 
-#define SHARE_HOPELESS 0.35 /* of bad samples, from which on a dozen and more substitutes in a row may be bad as well */
+#define SHARE_HOPELESS 0.35 /* of bad samples: from there on sixteen substitutes in a row may be bad as well */
 
 void model_job_free(struct job_book *job)
 {
@@ -46,7 +46,8 @@ static void check_refusal(struct model *model, const struct client_plan *plan, c
                  (error->code == LARDER_EINVAL && (plan->invalid || plan->n_view == 0)) ||
                  (error->code == LARDER_EQUOTA && full) || (error->code == LARDER_ELIMIT && model->n_jobs == JOBS_MAX);
     if (!right)
-        model_break(model, RULE_JOB, "job '%s' was refused without reason: %s: %s", plan->name, larder_err_name(error->code), error->text);
+        model_break(model, RULE_JOB, "job '%s' was refused without reason: %s: %s", plan->name,
+                    larder_err_name(error->code), error->text);
     if (error->code == 0 || error->text[0] == '\0')
         model_break(model, RULE_JOB, "the refusal of job '%s' says nothing", plan->name);
 }
@@ -63,7 +64,8 @@ static void check_addition(struct model *model, const struct client_plan *plan, 
     if (action->job_added.held_max == 0)
         model_break(model, RULE_JOB, "job '%s' may hold no batch", plan->name);
     const struct engine_config *config = &model->scenario->config;
-    uint64_t most = config->job_quota_bytes && config->job_quota_bytes < plan->quota_bytes ? config->job_quota_bytes : plan->quota_bytes;
+    uint64_t most = config->job_quota_bytes && config->job_quota_bytes < plan->quota_bytes ? config->job_quota_bytes
+                                                                                           : plan->quota_bytes;
     if (action->job_added.quota_bytes > most)
         model_break(model, RULE_JOB, "job '%s' got a quota of %llu bytes, it may have %llu", plan->name,
                     (unsigned long long)action->job_added.quota_bytes, (unsigned long long)most);
@@ -100,7 +102,8 @@ void model_on_answer(struct model *model, const struct engine_action *action)
     const struct client_plan *plan = model->adding;
     model->adding = NULL;
     if (plan == NULL || action->client != model->adding_client) {
-        model_break(model, RULE_JOB, "a registration of client %llu is answered that was not asked for", (unsigned long long)action->client);
+        model_break(model, RULE_JOB, "a registration of client %llu is answered that was not asked for",
+                    (unsigned long long)action->client);
         return;
     }
     if (action->type == ENGINE_JOB_REFUSED) {
@@ -132,11 +135,13 @@ void model_on_ended(struct model *model, const struct engine_action *action)
 {
     struct job_book *job = action->job < JOBS_MAX ? model->jobs[action->job] : NULL;
     if (job == NULL || !job->gone || action->client != job->client) {
-        model_break(model, RULE_JOB, "job %u ends %s", action->job, job ? "while its client is there" : "that does not exist");
+        model_break(model, RULE_JOB, "job %u ends %s", action->job,
+                    job ? "while its client is there" : "that does not exist");
         return;
     }
     uint32_t number = action->job_ended.pipeline;
-    if (number >= ENGINE_PIPELINES_MAX || model->number_users[number] == 0 || model->number_pipeline[number] != job->plan->pipeline ||
+    if (number >= ENGINE_PIPELINES_MAX || model->number_users[number] == 0 ||
+        model->number_pipeline[number] != job->plan->pipeline ||
         action->job_ended.dataset != &model->scenario->datasets[job->plan->dataset]) {
         model_break(model, RULE_JOB, "job %u ends with another job's dataset or pipeline", action->job);
         return;
@@ -172,7 +177,8 @@ void model_on_error(struct model *model, const struct engine_action *action)
     struct job_book *job = action->job < JOBS_MAX ? model->jobs[action->job] : NULL;
     /* One that goes in this very step may have failed before, in the same step. */
     if (job == NULL || job->failed || action->client != job->client) {
-        model_break(model, RULE_JOB, "JOB_ERROR for job %u, which %s", action->job, job && job->failed ? "has failed" : "is not running");
+        model_break(model, RULE_JOB, "JOB_ERROR for job %u, which %s", action->job,
+                    job && job->failed ? "has failed" : "is not running");
         return;
     }
     const struct error *error = &action->error.error;
@@ -193,8 +199,8 @@ void model_on_error(struct model *model, const struct engine_action *action)
 const struct client_plan *model_steady_plan(const struct model *model, uint32_t place)
 {
     const struct job_book *job = place < JOBS_MAX ? model->jobs[place] : NULL;
-    bool steady = job && !job->gone && !job->failed && job->plan->vanish_ns == SCENARIO_NEVER && job->plan->break_percent == 0 &&
-                  job->plan->mischief_percent == 0;
+    bool steady = job && !job->gone && !job->failed && job->plan->vanish_ns == SCENARIO_NEVER &&
+                  job->plan->break_percent == 0 && job->plan->mischief_percent == 0;
     return steady ? job->plan : NULL;
 }
 

@@ -181,10 +181,11 @@ void model_on_load(struct model *model, const struct engine_action *action)
         return;
     check_read(model, action);
     if (model->loading[id] || model->ready[id])
-        model_break(model, RULE_TASK, "LOAD of sample %u, which is %s", id, model->loading[id] ? "being loaded" : "in memory");
+        model_break(model, RULE_TASK, "LOAD of sample %u, which is %s", id,
+                    model->loading[id] ? "being loaded" : "in memory");
     if (action->load.bytes != model->scenario->samples[id].bytes)
-        model_break(model, RULE_ENCODED, "LOAD of sample %u says %llu bytes, it has %llu", id, (unsigned long long)action->load.bytes,
-                    (unsigned long long)model->scenario->samples[id].bytes);
+        model_break(model, RULE_ENCODED, "LOAD of sample %u says %llu bytes, it has %llu", id,
+                    (unsigned long long)action->load.bytes, (unsigned long long)model->scenario->samples[id].bytes);
     model->loading[id] = true;
     model->n_loading++;
     model->encoded_bytes += model->scenario->samples[id].bytes;
@@ -199,7 +200,8 @@ void model_on_drop(struct model *model, const struct engine_action *action)
 {
     struct handle *handle = action->drop.encoded;
     if (handle == NULL || handle->dropped || model->ready[handle->id] != handle) {
-        model_break(model, RULE_ENCODED, "DROP_ENCODED of bytes that are not there (sample %u)", handle ? handle->id : SAMPLE_NONE);
+        model_break(model, RULE_ENCODED, "DROP_ENCODED of bytes that are not there (sample %u)",
+                    handle ? handle->id : SAMPLE_NONE);
         return;
     }
     if (handle->running)
@@ -224,12 +226,14 @@ static struct made *output_made(struct model *model, sample_id id, const struct 
         model_break(model, RULE_SLOT, "slot of %llu bytes for an instance of %llu", (unsigned long long)output->bytes,
                     (unsigned long long)sc->slot_bytes[pipeline]);
     if (output->bytes > sc->config.arena_bytes || output->offset > sc->config.arena_bytes - output->bytes) {
-        model_break(model, RULE_SLOT, "slot %llu+%llu is outside the arena of %llu bytes", (unsigned long long)output->offset,
-                    (unsigned long long)output->bytes, (unsigned long long)sc->config.arena_bytes);
+        model_break(model, RULE_SLOT, "slot %llu+%llu is outside the arena of %llu bytes",
+                    (unsigned long long)output->offset, (unsigned long long)output->bytes,
+                    (unsigned long long)sc->config.arena_bytes);
         return NULL;
     }
     /* 16 bits of the number's meaning, 16 of the sample, 32 of the instance */
-    uint64_t key = (uint64_t)model->number_meaning[output->pipeline] << 48 | (uint64_t)id << 32 | (uint32_t)output->instance;
+    uint64_t key =
+        (uint64_t)model->number_meaning[output->pipeline] << 48 | (uint64_t)id << 32 | (uint32_t)output->instance;
     uint64_t *begun = table_at(&model->instances, key);
     if (*begun || output->instance > UINT32_MAX)
         model_break(model, RULE_INSTANCE, "instance %llu of sample %u and pipeline %u is made again",
@@ -261,8 +265,8 @@ void model_on_prepare(struct model *model, const struct engine_action *action)
             model_break(model, RULE_TASK, "PREPARE task %u runs already", action->prepare.task);
     if (model->n_tasks >= model->scenario->config.inflight_prepares || action->prepare.n_outputs == 0 ||
         action->prepare.n_outputs > ENGINE_OUTPUTS_MAX) {
-        model_break(model, RULE_TASK, "PREPARE of %u outputs while %u run, %u allowed", action->prepare.n_outputs, model->n_tasks,
-                    model->scenario->config.inflight_prepares);
+        model_break(model, RULE_TASK, "PREPARE of %u outputs while %u run, %u allowed", action->prepare.n_outputs,
+                    model->n_tasks, model->scenario->config.inflight_prepares);
         return;
     }
     struct running_task *task = &model->tasks[model->n_tasks++];

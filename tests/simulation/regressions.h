@@ -1,5 +1,5 @@
-/* regressions.h: seeds that found something once. Whoever changes how scenarios are drawn replaces them, or drops them where
- * a test of its own shows the same. */
+/* regressions.h: seeds that found something once. Whoever changes how scenarios are drawn replaces them, or drops them
+ * where a test of its own shows the same. */
 #ifndef LARDER_SIMULATION_REGRESSIONS_H
 #define LARDER_SIMULATION_REGRESSIONS_H
 

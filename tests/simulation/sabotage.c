@@ -83,7 +83,8 @@ bool sabotage_done(const struct sabotage *sabotage)
     return sabotage && sabotage->done;
 }
 
-/* A job whose every batch counts: its client goes through all epochs, no bad sample ends them, and no sample is left over. */
+/* A job whose every batch counts: its client goes through all epochs, no bad sample ends them, and no sample is left
+ * over. */
 static const struct client_plan *sure_plan(const struct sabotage *sabotage, uint32_t job)
 {
     const struct client_plan *plan = model_steady_plan(sabotage->model, job);
@@ -112,7 +113,8 @@ bool sabotage_event(struct sabotage *sabotage, struct engine_event *event)
         plan = event->type == ENGINE_NEXT ? sure_plan(sabotage, event->next.job) : NULL;
         return plan == NULL || plan->ask != 1 || !take(sabotage);
     case SABOTAGE_LOSE_RELEASE:
-        return event->type != ENGINE_RELEASE || model_steady_plan(sabotage->model, event->release.job) == NULL || !take(sabotage);
+        return event->type != ENGINE_RELEASE || model_steady_plan(sabotage->model, event->release.job) == NULL ||
+               !take(sabotage);
     case SABOTAGE_WRONG_RELEASE:
         if (event->type == ENGINE_RELEASE && model_steady_plan(sabotage->model, event->release.job) &&
             model_other_held(sabotage->model, event->release.job, event->release.batch, &other) && take(sabotage))
@@ -163,7 +165,8 @@ static bool may_add(const struct sabotage *sabotage, const struct engine_action 
     case SABOTAGE_DROP_TWICE:
         return action->type == ENGINE_DROP_ENCODED;
     case SABOTAGE_DROP_BUSY:
-        *added = (struct engine_action){.type = ENGINE_DROP_ENCODED, .drop.encoded = model_busy_handle(sabotage->model)};
+        *added =
+            (struct engine_action){.type = ENGINE_DROP_ENCODED, .drop.encoded = model_busy_handle(sabotage->model)};
         return added->drop.encoded != NULL;
     case SABOTAGE_FALSE_ERROR:
         *added = (struct engine_action){.type = ENGINE_JOB_ERROR, .client = action->client, .job = action->job};

@@ -1,6 +1,6 @@
 /* sabotage.h: wrong deeds between the engine and the model, to show that the model sees them.
  *
- * One deed a run, at a random opportunity: an action is changed, doubled or lost, or an event is kept from the engine. */
+ * One deed a run, at a random opportunity: an action is changed, doubled or lost, or an event is kept back. */
 #ifndef LARDER_SIMULATION_SABOTAGE_H
 #define LARDER_SIMULATION_SABOTAGE_H
 
@@ -8,7 +8,7 @@
 #include "tests/simulation/scenario.h"
 
 enum sabotage_flags {
-    SABOTAGE_FIGURES = 1, /* the engine's own figures are compared, which would find most other kinds before their rule does */
+    SABOTAGE_FIGURES = 1, /* its own figures are compared, which would find most kinds before their rule does */
     SABOTAGE_OFTEN = 2,   /* goes unseen where nothing came of it: to be found in half of the cases at the least */
 };
 

@@ -18,7 +18,7 @@
 enum mood {
     MOOD_PLAIN,
     MOOD_CROWDED, /* more jobs than there are places for */
-    MOOD_PIECES,  /* slots of many sizes in an arena that is all promised, and clients that stop: free space in pieces */
+    MOOD_PIECES, /* slots of many sizes in an arena that is all promised, and clients that stop: free space in pieces */
 };
 
 static uint64_t between(struct rng *rng, uint64_t low, uint64_t high)
@@ -52,17 +52,18 @@ uint64_t latency_draw(const struct latency *latency, struct rng *rng, uint64_t l
 
 static struct latency draw_latency(struct rng *rng, uint64_t mean_max_ns)
 {
-    return (struct latency){.kind = (enum latency_kind)random_below(rng, LATENCY_KINDS), .mean_ns = between(rng, 1, mean_max_ns)};
+    return (struct latency){.kind = (enum latency_kind)random_below(rng, LATENCY_KINDS),
+                            .mean_ns = between(rng, 1, mean_max_ns)};
 }
 
 static void draw_samples(struct scenario *sc, struct rng *rng, enum mood mood)
 {
     uint64_t size = random_below(rng, 100);
     sc->n_samples = (uint32_t)(mood == MOOD_CROWDED ? between(rng, 1, 20)
-                               : size < 50 ? between(rng, 1, 40)
-                               : size < 86 ? between(rng, 20, 250)
-                               : size < 98 ? between(rng, 250, 1000)
-                                           : between(rng, 1000, 3000));
+                               : size < 50          ? between(rng, 1, 40)
+                               : size < 86          ? between(rng, 20, 250)
+                               : size < 98          ? between(rng, 250, 1000)
+                                                    : between(rng, 1000, 3000));
     sc->samples = xcalloc(sc->n_samples, sizeof *sc->samples);
     uint64_t bytes_max = chance(rng, 10) ? 1 : between(rng, 100, 200000);
     uint64_t faulty = chance(rng, 70) ? 0 : chance(rng, 10) ? 1000 : between(rng, 1, 200);
@@ -144,13 +145,16 @@ static void draw_view(const struct scenario_dataset *dataset, struct client_plan
     qsort(plan->view, plan->n_view, sizeof *plan->view, compare_ids);
 }
 
-static void draw_job(const struct scenario *sc, struct client_plan *plan, uint32_t index, struct rng *rng, enum mood mood)
+static void draw_job(const struct scenario *sc, struct client_plan *plan, uint32_t index, struct rng *rng,
+                     enum mood mood)
 {
     snprintf(plan->name, sizeof plan->name, "job%u", chance(rng, 8) ? 0 : index);
     plan->dataset = (uint32_t)random_below(rng, sc->n_datasets);
     plan->pipeline = (uint32_t)random_below(rng, sc->n_pipelines);
     draw_view(&sc->datasets[plan->dataset], plan, rng);
-    plan->batch_size = (uint32_t)(mood == MOOD_CROWDED || chance(rng, 50) ? between(rng, 1, 8) : between(rng, 1, chance(rng, 80) ? 40 : 300));
+    plan->batch_size =
+        (uint32_t)(mood == MOOD_CROWDED || chance(rng, 50) ? between(rng, 1, 8)
+                                                           : between(rng, 1, chance(rng, 80) ? 40 : 300));
     plan->prefetch = (uint32_t)(mood == MOOD_CROWDED ? 1 : between(rng, 1, 8));
     plan->drop_last = chance(rng, 25);
     plan->shuffle = chance(rng, 60) ? SHUFFLE_DEPENDENT : chance(rng, 50) ? SHUFFLE_STRICT : SHUFFLE_NONE;
@@ -188,7 +192,8 @@ static void draw_behaviour(struct client_plan *plan, struct rng *rng, uint64_t j
     plan->retries = (uint32_t)between(rng, 0, 6);
     if (calm)
         return;
-    uint64_t life_ns = plan->train.mean_ns * plan->run_epochs * (plan->n_view / (plan->batch_size ? plan->batch_size : 1) + 2);
+    uint64_t life_ns =
+        plan->train.mean_ns * plan->run_epochs * (plan->n_view / (plan->batch_size ? plan->batch_size : 1) + 2);
     if (chance(rng, 20))
         plan->vanish_ns = plan->join_ns + random_below(rng, life_ns + 1);
     if (chance(rng, 25)) {
@@ -212,11 +217,11 @@ static void draw_arena(struct scenario *sc, struct rng *rng, enum mood mood)
     sum = sum > largest ? sum : largest;
     uint64_t kind = mood == MOOD_CROWDED ? 50 : random_below(rng, 100);
     sc->config.arena_bytes = mood == MOOD_PIECES ? between(rng, sum / 4 + EXTENT_ALIGN, sum)
-                             : kind < 15 ? largest
-                             : kind < 22 ? between(rng, EXTENT_ALIGN, largest)
-                             : kind < 45 ? between(rng, largest, sum)
-                             : kind < 70 ? sum
-                                         : sum * between(rng, 2, 20);
+                             : kind < 15         ? largest
+                             : kind < 22         ? between(rng, EXTENT_ALIGN, largest)
+                             : kind < 45         ? between(rng, largest, sum)
+                             : kind < 70         ? sum
+                                                 : sum * between(rng, 2, 20);
     sc->config.job_quota_bytes = mood == MOOD_PIECES || chance(rng, 85) ? 0 : between(rng, 1, largest);
 }
 
@@ -248,8 +253,9 @@ static void draw_parts(struct scenario *sc, struct rng *rng, enum mood mood)
     sc->n_pipelines = (uint32_t)(mood != MOOD_PIECES && chance(rng, 50) ? 1 : between(rng, 2, 5));
     sc->slot_bytes = xcalloc(sc->n_pipelines, sizeof *sc->slot_bytes);
     for (uint32_t i = 0; i < sc->n_pipelines; i++)
-        sc->slot_bytes[i] = mood == MOOD_PIECES ? EXTENT_ALIGN * between(rng, 1, chance(rng, 50) ? 8 : 60)
-                                                : slot_sizes[random_below(rng, sizeof slot_sizes / sizeof slot_sizes[0])];
+        sc->slot_bytes[i] = mood == MOOD_PIECES
+                                ? EXTENT_ALIGN * between(rng, 1, chance(rng, 50) ? 8 : 60)
+                                : slot_sizes[random_below(rng, sizeof slot_sizes / sizeof slot_sizes[0])];
     sc->load = draw_latency(rng, 3 * CLOCK_NS_PER_MS);
     sc->prepare = draw_latency(rng, 3 * CLOCK_NS_PER_MS);
     sc->transit = draw_latency(rng, CLOCK_NS_PER_MS / 5);
@@ -266,7 +272,9 @@ struct scenario *scenario_create(uint64_t seed)
     enum mood mood = drawn == 0 ? MOOD_CROWDED : drawn <= 20 ? MOOD_PIECES : MOOD_PLAIN;
     bool calm = chance(&rng, 30);
     draw_parts(sc, &rng, mood);
-    sc->n_clients = (uint32_t)(mood == MOOD_CROWDED ? between(&rng, JOBS_MAX, JOBS_MAX + 40) : chance(&rng, 90) ? between(&rng, 1, 5) : between(&rng, 5, 12));
+    sc->n_clients = (uint32_t)(mood == MOOD_CROWDED ? between(&rng, JOBS_MAX, JOBS_MAX + 40)
+                               : chance(&rng, 90)   ? between(&rng, 1, 5)
+                                                    : between(&rng, 5, 12));
     sc->clients = xcalloc(sc->n_clients, sizeof *sc->clients);
     uint64_t join_spread_ns = between(&rng, 1, chance(&rng, 50) ? 20 * CLOCK_NS_PER_MS : 2 * CLOCK_NS_PER_S);
     for (uint32_t i = 0; i < sc->n_clients; i++) {
@@ -303,8 +311,8 @@ uint64_t scenario_bytes(const struct scenario_dataset *dataset, sample_id id)
     return there ? dataset->scenario->samples[id].bytes : ENGINE_NOT_THERE;
 }
 
-void scenario_job_make(const struct scenario *sc, const struct client_plan *plan, uint32_t pipeline_number, uint64_t client,
-                       struct scenario_job *job)
+void scenario_job_make(const struct scenario *sc, const struct client_plan *plan, uint32_t pipeline_number,
+                       uint64_t client, struct scenario_job *job)
 {
     const struct scenario_dataset *dataset = &sc->datasets[plan->dataset];
     *job = (struct scenario_job){.places = xcalloc(plan->n_view, sizeof *job->places)};

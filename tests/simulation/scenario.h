@@ -93,8 +93,8 @@ struct scenario_job {
     struct idset *view;
     struct engine_place *places;
 };
-void scenario_job_make(const struct scenario *scenario, const struct client_plan *plan, uint32_t pipeline_number, uint64_t client,
-                       struct scenario_job *job);
+void scenario_job_make(const struct scenario *scenario, const struct client_plan *plan, uint32_t pipeline_number,
+                       uint64_t client, struct scenario_job *job);
 void scenario_job_free(struct scenario_job *job);
 /* scenario_bytes is what engine_config.sample_bytes shall say. */
 uint64_t scenario_bytes(const struct scenario_dataset *dataset, sample_id id);

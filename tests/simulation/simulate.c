@@ -33,26 +33,28 @@ struct tally {
 /* What a crash is told with: nothing but write() is safe then. */
 static char replay[160];
 
-static void on_abort(int signal_number)
+static void on_crash(int signal_number)
 {
-    (void)signal_number;
     ssize_t ignored = write(STDERR_FILENO, replay, strlen(replay));
     (void)ignored;
-    signal(SIGABRT, SIG_DFL);
-    raise(SIGABRT);
+    signal(signal_number, SIG_DFL);
+    raise(signal_number);
 }
 
-static void tell_failure(struct tally *tally, uint64_t seed, enum sabotage_kind sabotage, const char *rule, const char *text)
+static void tell_failure(struct tally *tally, uint64_t seed, enum sabotage_kind sabotage, const char *rule,
+                         const char *text)
 {
     if (tally->failures++ < FAILURES_SHOWN)
-        printf("seed %" PRIu64 ": %s: %s\n  replay: simulate --seed %" PRIu64 " --verbose --check-every 1%s%s\n", seed, rule, text, seed,
-               sabotage ? " --sabotage " : "", sabotage ? sabotage_name(sabotage) : "");
+        printf("seed %" PRIu64 ": %s: %s\n  replay: simulate --seed %" PRIu64 " --verbose --check-every 1%s%s\n", seed,
+               rule, text, seed, sabotage ? " --sabotage " : "", sabotage ? sabotage_name(sabotage) : "");
 }
 
 static void run_seed(uint64_t seed, const struct options *options, struct tally *tally)
 {
     enum sabotage_kind sabotage = options->world.sabotage;
-    snprintf(replay, sizeof replay, "seed %" PRIu64 ": the engine stopped itself\n  replay: simulate --seed %" PRIu64 " --verbose --check-every 1%s%s\n",
+    snprintf(replay, sizeof replay,
+             "seed %" PRIu64 ": the engine crashed\n  replay: simulate --seed %" PRIu64
+             " --verbose --check-every 1%s%s\n",
              seed, seed, sabotage ? " --sabotage " : "", sabotage ? sabotage_name(sabotage) : "");
     struct scenario *scenario = scenario_create(seed);
     struct world_result result, again;
@@ -101,15 +103,16 @@ static bool run(const struct options *options)
     double seconds = (double)(clock_now_ns() - started_ns) * 1e-9;
     enum sabotage_kind sabotage = options->world.sabotage;
     if (sabotage) {
-        printf("%-15s %4" PRIu64 " wrong deeds in %" PRIu64 " seeds, %" PRIu64 " found\n", sabotage_name(sabotage), tally.sabotaged, tally.runs,
-               tally.found);
+        printf("%-15s %4" PRIu64 " wrong deeds in %" PRIu64 " seeds, %" PRIu64 " found\n", sabotage_name(sabotage),
+               tally.sabotaged, tally.runs, tally.found);
         bool enough = sabotage_found_enough(sabotage, tally.sabotaged, tally.found);
         if (!enough && tally.missed)
-            printf("  one that was not: simulate --seed %" PRIu64 " --verbose --sabotage %s\n", tally.missed, sabotage_name(sabotage));
+            printf("  one that was not: simulate --seed %" PRIu64 " --verbose --sabotage %s\n", tally.missed,
+                   sabotage_name(sabotage));
         return tally.failures == 0 && enough;
     }
-    printf("%" PRIu64 " seeds, %" PRIu64 " failures, %.1f s: %" PRIu64 " steps, %" PRIu64 " samples delivered, %" PRIu64 " prepared, %" PRIu64
-           " loaded, %" PRIu64 " bad\n",
+    printf("%" PRIu64 " seeds, %" PRIu64 " failures, %.1f s: %" PRIu64 " steps, %" PRIu64 " samples delivered, %" PRIu64
+           " prepared, %" PRIu64 " loaded, %" PRIu64 " bad\n",
            tally.runs, tally.failures, seconds, tally.steps, tally.delivered, tally.prepared, tally.loaded, tally.bad);
     return tally.failures == 0;
 }
@@ -148,15 +151,18 @@ static bool parse(int argc, char **argv, struct options *options)
         } else if (strcmp(*arg, "--seed") == 0 && parse_number(arg[1], &number)) {
             options->first = options->last = number;
             arg++;
-        } else if (strcmp(*arg, "--seeds") == 0 && parse_number(arg[1], &options->first) && parse_number(arg[2], &options->last)) {
+        } else if (strcmp(*arg, "--seeds") == 0 && parse_number(arg[1], &options->first) &&
+                   parse_number(arg[2], &options->last)) {
             arg += 2;
-        } else if (strcmp(*arg, "--check-every") == 0 && parse_number(arg[1], &number) && number > 0 && number <= UINT32_MAX) {
+        } else if (strcmp(*arg, "--check-every") == 0 && parse_number(arg[1], &number) && number > 0 &&
+                   number <= UINT32_MAX) {
             options->world.check_every = (uint32_t)number;
             arg++;
         } else if (strcmp(*arg, "--sabotage") == 0 && parse_sabotage(arg[1], options)) {
             arg++;
         } else {
-            fprintf(stderr, "simulate: '%s' is not understood, or what belongs to it: see the top of simulate.c\n", *arg);
+            fprintf(stderr, "simulate: '%s' is not understood, or what belongs to it: see the top of simulate.c\n",
+                    *arg);
             return false;
         }
     }
@@ -168,7 +174,9 @@ int main(int argc, char **argv)
     struct options options = {.first = 1, .last = 200};
     if (!parse(argc, argv, &options))
         return 2;
-    signal(SIGABRT, on_abort);
+    signal(SIGABRT, on_crash);
+    signal(SIGFPE, on_crash);
+    signal(SIGSEGV, on_crash);
     setvbuf(stdout, NULL, _IOLBF, 0); /* what was said before a crash is what one needs */
     return run(&options) ? 0 : 1;
 }

@@ -93,8 +93,10 @@ static void answer(struct solo *solo, const struct engine_action *action, uint32
         for (uint32_t i = 0; i < action->deliver.count; i++)
             solo->order[solo->n_order++] = action->deliver.entries[i].id;
         solo->over = action->deliver.last;
-        later(solo, (struct engine_event){.type = ENGINE_RELEASE, .release = {.job = solo->job, .batch = action->deliver.batch}});
-        later(solo, (struct engine_event){.type = ENGINE_NEXT, .next = {.job = solo->job, .epoch = epoch, .credits = 1}});
+        later(solo, (struct engine_event){.type = ENGINE_RELEASE,
+                                          .release = {.job = solo->job, .batch = action->deliver.batch}});
+        later(solo,
+              (struct engine_event){.type = ENGINE_NEXT, .next = {.job = solo->job, .epoch = epoch, .credits = 1}});
         break;
     default:
         break;

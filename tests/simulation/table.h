@@ -1,4 +1,4 @@
-/* table.h: a hash table from 64-bit keys to 64-bit values, for the simulator's books. One owner. UINT64_MAX is no key. */
+/* table.h: a hash table from 64-bit keys to 64-bit values, for the simulator's books. UINT64_MAX is no key. */
 #ifndef LARDER_SIMULATION_TABLE_H
 #define LARDER_SIMULATION_TABLE_H
 

@@ -28,7 +28,8 @@ void world_alarm(struct world *world, uint64_t after_ns, enum alarm_kind kind, u
         world->cap_heap = world->cap_heap ? world->cap_heap * 2 : 64;
         world->heap = xrealloc(world->heap, world->cap_heap, sizeof *world->heap);
     }
-    struct alarm alarm = {.at_ns = world->now_ns + after_ns, .serial = world->serials++, .kind = kind, .a = a, .b = b, .c = c};
+    struct alarm alarm = {
+        .at_ns = world->now_ns + after_ns, .serial = world->serials++, .kind = kind, .a = a, .b = b, .c = c};
     size_t at = world->n_heap++;
     for (; at > 0 && earlier(&alarm, &world->heap[(at - 1) / 2]); at = (at - 1) / 2)
         world->heap[at] = world->heap[(at - 1) / 2];
@@ -79,9 +80,10 @@ static void see_event(struct world *world, const struct engine_event *event)
     note(world, world->now_ns);
     switch (event->type) {
     case ENGINE_JOB_ADD:
-        world_say(world, "> JOB_ADD '%s' pipeline %u batch %u prefetch %u epochs %u shuffle %d policy %d%s", event->job_add->name,
-                  event->job_add->pipeline, event->job_add->batch_size, event->job_add->prefetch, event->job_add->epochs,
-                  event->job_add->shuffle, event->job_add->bad_policy, event->job_add->drop_last ? " drop_last" : "");
+        world_say(world, "> JOB_ADD '%s' pipeline %u batch %u prefetch %u epochs %u shuffle %d policy %d%s",
+                  event->job_add->name, event->job_add->pipeline, event->job_add->batch_size, event->job_add->prefetch,
+                  event->job_add->epochs, event->job_add->shuffle, event->job_add->bad_policy,
+                  event->job_add->drop_last ? " drop_last" : "");
         break;
     case ENGINE_JOB_GONE:
         world_say(world, "> JOB_GONE job %u", event->job_gone.job);
@@ -115,8 +117,9 @@ static void see_prepare(struct world *world, const struct engine_action *action)
         const struct engine_output *output = &action->prepare.outputs[i];
         note(world, output->offset);
         note(world, output->instance);
-        world_say(world, "      pipeline %u instance %llu at %llu+%llu", output->pipeline, (unsigned long long)output->instance,
-                  (unsigned long long)output->offset, (unsigned long long)output->bytes);
+        world_say(world, "      pipeline %u instance %llu at %llu+%llu", output->pipeline,
+                  (unsigned long long)output->instance, (unsigned long long)output->offset,
+                  (unsigned long long)output->bytes);
     }
 }
 
@@ -124,13 +127,15 @@ static void see_deliver(struct world *world, const struct engine_action *action)
 {
     note(world, action->deliver.batch);
     note(world, action->deliver.last);
-    world_say(world, "  < DELIVER job %u batch %llu: epoch %u index %u, %u samples%s", action->job, (unsigned long long)action->deliver.batch,
-              action->deliver.epoch, action->deliver.index, action->deliver.count, action->deliver.last ? ", LAST" : "");
+    world_say(world, "  < DELIVER job %u batch %llu: epoch %u index %u, %u samples%s", action->job,
+              (unsigned long long)action->deliver.batch, action->deliver.epoch, action->deliver.index,
+              action->deliver.count, action->deliver.last ? ", LAST" : "");
     for (uint32_t i = 0; i < action->deliver.count; i++) {
         const struct engine_entry *entry = &action->deliver.entries[i];
         note(world, entry->id);
         note(world, entry->offset);
-        world_say(world, "      sample %u at %llu+%llu", entry->id, (unsigned long long)entry->offset, (unsigned long long)entry->bytes);
+        world_say(world, "      sample %u at %llu+%llu", entry->id, (unsigned long long)entry->offset,
+                  (unsigned long long)entry->bytes);
     }
 }
 
@@ -140,8 +145,9 @@ static void see_action(struct world *world, const struct engine_action *action)
     note(world, action->job);
     switch (action->type) {
     case ENGINE_JOB_ADDED:
-        world_say(world, "  < JOB_ADDED job %u: %u batches, held_max %u, quota %llu", action->job, action->job_added.n_batches,
-                  action->job_added.held_max, (unsigned long long)action->job_added.quota_bytes);
+        world_say(world, "  < JOB_ADDED job %u: %u batches, held_max %u, quota %llu", action->job,
+                  action->job_added.n_batches, action->job_added.held_max,
+                  (unsigned long long)action->job_added.quota_bytes);
         break;
     case ENGINE_JOB_REFUSED:
     case ENGINE_JOB_ERROR:
@@ -150,8 +156,8 @@ static void see_action(struct world *world, const struct engine_action *action)
         break;
     case ENGINE_LOAD:
         note(world, action->load.id);
-        world_say(world, "  < LOAD sample %u, %llu bytes, read %llu", action->load.id, (unsigned long long)action->load.bytes,
-                  (unsigned long long)action->load.read);
+        world_say(world, "  < LOAD sample %u, %llu bytes, read %llu", action->load.id,
+                  (unsigned long long)action->load.bytes, (unsigned long long)action->load.read);
         break;
     case ENGINE_PREPARE:
         see_prepare(world, action);
@@ -160,7 +166,8 @@ static void see_action(struct world *world, const struct engine_action *action)
         see_deliver(world, action);
         break;
     default:
-        world_say(world, action->type == ENGINE_DROP_ENCODED ? "  < DROP_ENCODED" : "  < JOB_ENDED job %u", action->job);
+        world_say(world, action->type == ENGINE_DROP_ENCODED ? "  < DROP_ENCODED" : "  < JOB_ENDED job %u",
+                  action->job);
     }
 }
 
@@ -187,8 +194,8 @@ static void act(struct world *world, const struct engine_action *action)
         world_alarm(world, world->read_ns, ALARM_LOADED, action->load.id, 0, 0);
         break;
     case ENGINE_PREPARE:
-        world_alarm(world, latency_draw(&sc->prepare, &world->rng, action->prepare.id), ALARM_PREPARED, action->prepare.task,
-                    action->prepare.id, 0);
+        world_alarm(world, latency_draw(&sc->prepare, &world->rng, action->prepare.id), ALARM_PREPARED,
+                    action->prepare.task, action->prepare.id, 0);
         break;
     case ENGINE_DROP_ENCODED:
         break;
@@ -266,7 +273,8 @@ static bool fails(struct world *world, sample_id id, enum fault fault, uint32_t 
 
 static void loaded(struct world *world, sample_id id)
 {
-    struct engine_event event = {.type = ENGINE_LOADED, .loaded = {.id = id, .bytes = world->scenario->samples[id].bytes}};
+    struct engine_event event = {.type = ENGINE_LOADED,
+                                 .loaded = {.id = id, .bytes = world->scenario->samples[id].bytes}};
     if (fails(world, id, FAULT_LOAD, world->scenario->load_faults))
         event.loaded.reason = BAD_UNREADABLE;
     else
@@ -313,8 +321,8 @@ static bool revive(struct world *world)
         if (client->state == CLIENT_DONE)
             continue;
         if (!client->stopped)
-            model_break(world->model, RULE_STUCK, "nothing is under way, but job %u ('%s') waits in epoch %u", client->job,
-                        client->plan->name, client->epoch);
+            model_break(world->model, RULE_STUCK, "nothing is under way, but job %u ('%s') waits in epoch %u",
+                        client->job, client->plan->name, client->epoch);
         else if (!stopped)
             stopped = client;
     }
