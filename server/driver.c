@@ -40,7 +40,7 @@ static uint32_t pipeline_number(struct driver *driver, struct pipeline *pipeline
     uint32_t number = unused;
     if (number == ENGINE_PIPELINES_MAX && idle != ENGINE_PIPELINES_MAX) { /* one that no job uses gives its number up */
         struct engine_event event = {.type = ENGINE_PIPELINE_GONE, .pipeline_gone = {.pipeline = idle}};
-        driver_step(driver, &event);
+        driver_step(driver, &event, 1);
         pipeline_unref(&driver->pipelines[idle].pipeline);
         number = idle;
     }
@@ -104,6 +104,58 @@ static void name_job(struct driver *driver, struct registration *reg)
     reg->name = xstrdup(name);
 }
 
+/* The number of a dataset's first chunk: datasets get ranges of numbers of their own, the same when they come again. A copy
+ * of a dataset has other ids, and so another range. */
+static uint32_t chunk_base(struct driver *driver, const struct dataset *dataset)
+{
+    struct driver_source source = {
+        .first_id = dataset_id(dataset, 0), .count = dataset_count(dataset), .chunks = dataset_chunk_count(dataset)};
+    dataset_fingerprint(dataset, source.fingerprint);
+    for (size_t i = 0; i < driver->n_sources; i++) {
+        const struct driver_source *known = &driver->sources[i];
+        if (known->first_id == source.first_id && known->count == source.count && known->chunks == source.chunks &&
+            memcmp(known->fingerprint, source.fingerprint, sizeof source.fingerprint) == 0)
+            return known->base;
+    }
+    source.base = driver->next_chunk;
+    driver->next_chunk += source.chunks;
+    driver->sources = xrealloc(driver->sources, driver->n_sources + 1, sizeof *driver->sources);
+    driver->sources[driver->n_sources++] = source;
+    return source.base;
+}
+
+/* Gives the job to the engine, which takes reg over when it accepts it. */
+static void add_job(struct driver *driver, struct registration *reg, uint32_t pipeline)
+{
+    uint32_t base = chunk_base(driver, reg->dataset);
+    for (uint32_t i = 0; i < reg->view.count; i++)
+        reg->places[i].chunk += base;
+    struct engine_job_desc desc = {.client = reg->client,
+                                   .name = reg->name,
+                                   .dataset = reg->dataset,
+                                   .pipeline = pipeline,
+                                   .slot_bytes = pipeline_shape(reg->pipeline).bytes,
+                                   .batch_size = reg->batch_size,
+                                   .prefetch = reg->prefetch,
+                                   .epochs = reg->epochs,
+                                   .drop_last = reg->flags & WIRE_DROP_LAST,
+                                   .shuffle = reg->shuffle,
+                                   .bad_policy = reg->bad_policy,
+                                   .seed = reg->seed,
+                                   .view = reg->view.ids,
+                                   .order = reg->view.order,
+                                   .places = reg->places,
+                                   .chunk_base = base,
+                                   .chunk_count = dataset_chunk_count(reg->dataset),
+                                   .chunk_samples = dataset_chunk_size(reg->dataset)};
+    struct engine_event event = {.type = ENGINE_JOB_ADD, .job_add = &desc};
+    driver->adding = reg;
+    driver->adding_pipeline = pipeline;
+    driver_step(driver, &event, 1);
+    registration_destroy(driver->adding); /* NULL when the job was added */
+    driver->adding = NULL;
+}
+
 static void on_registered(struct driver *driver, struct registration *reg)
 {
     struct driver_coming *coming = find_coming(driver, reg->client);
@@ -111,6 +163,7 @@ static void on_registered(struct driver *driver, struct registration *reg)
     bool gone = coming->gone;
     *coming = driver->coming[--driver->n_coming];
     name_job(driver, reg);
+    uint32_t pipeline = ENGINE_PIPELINES_MAX;
     if (gone) {
         log_info("msg=\"client left before its job was ready\" job=\"%s\" dataset=\"%s\"", reg->name, reg->source);
     } else if (reg->code) {
@@ -120,32 +173,11 @@ static void on_registered(struct driver *driver, struct registration *reg)
         snprintf(text, sizeof text, "%u jobs are running already, which is limits.jobs: stop one, or raise the limit",
                  driver->config.jobs_max);
         refuse(driver, reg, LARDER_ELIMIT, text);
+    } else if ((pipeline = pipeline_number(driver, reg->pipeline)) == ENGINE_PIPELINES_MAX) {
+        refuse(driver, reg, LARDER_ELIMIT, "too many different pipelines are in use: stop a job first");
     } else {
-        uint32_t number = pipeline_number(driver, reg->pipeline);
-        if (number == ENGINE_PIPELINES_MAX) {
-            refuse(driver, reg, LARDER_ELIMIT, "too many different pipelines are in use: stop a job first");
-        } else {
-            struct sample_shape shape = pipeline_shape(reg->pipeline);
-            struct engine_job_desc desc = {.client = reg->client,
-                                           .name = reg->name,
-                                           .dataset = reg->dataset,
-                                           .pipeline = number,
-                                           .slot_bytes = shape.bytes,
-                                           .batch_size = reg->batch_size,
-                                           .prefetch = reg->prefetch,
-                                           .epochs = reg->epochs,
-                                           .drop_last = reg->flags & WIRE_DROP_LAST,
-                                           .shuffle = reg->shuffle,
-                                           .bad_policy = reg->bad_policy,
-                                           .seed = reg->seed,
-                                           .view = reg->view,
-                                           .order = reg->order};
-            struct engine_event event = {.type = ENGINE_JOB_ADD, .job_add = &desc};
-            driver->adding = reg;
-            driver_step(driver, &event); /* takes reg over when the job is added */
-            reg = driver->adding;
-            driver->adding = NULL;
-        }
+        add_job(driver, reg, pipeline);
+        return;
     }
     registration_destroy(reg);
 }
@@ -160,7 +192,7 @@ static void on_gone(struct driver *driver, uint64_t client)
     struct driver_job *job = driver_find_job(driver, client);
     if (job) {
         struct engine_event event = {.type = ENGINE_JOB_GONE, .job_gone = {.job = (uint32_t)(job - driver->jobs)}};
-        driver_step(driver, &event);
+        driver_step(driver, &event, 1);
     }
 }
 
@@ -213,7 +245,6 @@ static void on_status(struct driver *driver, struct driver_question *question)
     engine_totals(driver->engine, &status->totals);
     status->n_jobs = engine_job_statuses(driver->engine, clock_now_ns(), rows, JOBS_MAX);
     status->jobs = xcalloc(status->n_jobs, sizeof *status->jobs);
-    status->draining = driver->draining;
     for (size_t i = 0; i < status->n_jobs; i++) {
         const struct registration *reg = driver->jobs[rows[i].job].reg;
         status->jobs[i] = (struct status_job){.engine = rows[i],
@@ -240,33 +271,41 @@ static void on_cancel(struct driver *driver, struct driver_question *question)
     answer(question, reg ? 0 : LARDER_ENOENT);
 }
 
-static void on_simple(struct driver *driver, const struct inbox_message *message)
+/* What is the engine's own: the event it is, false when it concerns nobody any more. */
+static bool as_event(struct driver *driver, const struct inbox_message *message, struct engine_event *event)
 {
-    struct engine_event event = {.type = ENGINE_DRAIN};
-    driver->draining |= message->type == INBOX_DRAIN;
-    struct driver_job *job = NULL;
-    if (message->type == INBOX_NEXT || message->type == INBOX_RELEASE) {
-        job = driver_find_job(driver, message->type == INBOX_NEXT ? message->next.client : message->release.client);
-        if (!job)
-            return; /* refused, or on its way out */
+    const struct driver_job *job = NULL;
+    switch (message->type) {
+    case INBOX_NEXT:
+        job = driver_find_job(driver, message->next.client);
+        if (job)
+            *event = (struct engine_event){
+                .type = ENGINE_NEXT, .next = {(uint32_t)(job - driver->jobs), message->next.epoch, message->next.credits}};
+        return job != NULL;
+    case INBOX_RELEASE:
+        job = driver_find_job(driver, message->release.client);
+        if (job)
+            *event = (struct engine_event){.type = ENGINE_RELEASE,
+                                           .release = {(uint32_t)(job - driver->jobs), message->release.batch}};
+        return job != NULL;
+    case INBOX_LOADED:
+        *event = (struct engine_event){
+            .type = ENGINE_LOADED,
+            .loaded = {message->loaded.id, message->loaded.encoded, message->loaded.bytes, message->loaded.reason}};
+        return true;
+    default:
+        CHECK(message->type == INBOX_PREPARED);
+        *event = (struct engine_event){.type = ENGINE_PREPARED, .prepared = {message->prepared.task, message->prepared.reason}};
+        return true;
     }
-    uint32_t place = job ? (uint32_t)(job - driver->jobs) : 0;
-    if (message->type == INBOX_NEXT) {
-        event = (struct engine_event){.type = ENGINE_NEXT, .next = {place, message->next.epoch, message->next.credits}};
-    } else if (message->type == INBOX_RELEASE) {
-        event = (struct engine_event){.type = ENGINE_RELEASE, .release = {place, message->release.batch}};
-    } else if (message->type == INBOX_LOADED) {
-        event.type = ENGINE_LOADED;
-        event.loaded.id = message->loaded.id;
-        event.loaded.encoded = message->loaded.encoded;
-        event.loaded.bytes = message->loaded.bytes;
-        event.loaded.reason = message->loaded.reason;
-    } else if (message->type == INBOX_PREPARED) {
-        event = (struct engine_event){.type = ENGINE_PREPARED, .prepared = {message->prepared.task, message->prepared.reason}};
-    }
-    driver_step(driver, &event);
 }
 
+static bool is_event(enum inbox_type type)
+{
+    return type == INBOX_NEXT || type == INBOX_RELEASE || type == INBOX_LOADED || type == INBOX_PREPARED;
+}
+
+/* Everything else. False: it is the last message. */
 static bool take(struct driver *driver, const struct inbox_message *message)
 {
     switch (message->type) {
@@ -288,28 +327,33 @@ static bool take(struct driver *driver, const struct inbox_message *message)
     case INBOX_CANCEL:
         on_cancel(driver, message->question);
         break;
-    case INBOX_STOP:
+    default:
         return false;
-    case INBOX_NEXT:
-    case INBOX_RELEASE:
-    case INBOX_LOADED:
-    case INBOX_PREPARED:
-    case INBOX_DRAIN:
-        on_simple(driver, message);
-        break;
     }
     return true;
 }
 
+/* Messages that came together are one step of the engine as far as they are its own: queues that got room together pick
+ * together. */
 static void *run(void *arg)
 {
     struct driver *driver = arg;
     struct inbox_message messages[MESSAGES_AT_ONCE];
-    size_t count;
+    struct engine_event events[MESSAGES_AT_ONCE];
+    size_t count, n_events = 0;
     bool going = true;
     while (going && queue_pop_many(driver->config.inbox, messages, MESSAGES_AT_ONCE, &count, -1) == 0) {
-        for (size_t i = 0; i < count; i++)
+        for (size_t i = 0; i < count; i++) {
+            if (is_event(messages[i].type)) {
+                n_events += as_event(driver, &messages[i], &events[n_events]);
+                continue;
+            }
+            driver_step(driver, events, n_events); /* what came before comes first */
+            n_events = 0;
             going = take(driver, &messages[i]) && going;
+        }
+        driver_step(driver, events, n_events);
+        n_events = 0;
     }
     return NULL;
 }
@@ -360,6 +404,7 @@ void driver_destroy(struct driver *driver)
     for (uint32_t place = 0; place < JOBS_MAX; place++)
         registration_destroy(driver->jobs[place].reg);
     free(driver->coming);
+    free(driver->sources);
     free(driver->entries);
     free(driver);
 }

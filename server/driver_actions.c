@@ -14,16 +14,14 @@ static void job_added(struct driver *driver, const struct engine_action *action)
     CHECK(reg && !job->reg);
     driver->adding = NULL;
     job->reg = reg;
-    for (job->pipeline = 0; driver->pipelines[job->pipeline].pipeline == NULL ||
-                            strcmp(pipeline_canonical(driver->pipelines[job->pipeline].pipeline), pipeline_canonical(reg->pipeline));)
-        job->pipeline++;
+    job->pipeline = driver->adding_pipeline;
     driver->pipelines[job->pipeline].jobs++;
 
     struct sample_shape shape = pipeline_shape(reg->pipeline);
     struct wire_message message = {.type = WIRE_REGISTERED,
                                    .seq = reg->seq,
                                    .registered = {.job = action->job,
-                                                  .n_samples = (uint32_t)idset_count(reg->view),
+                                                  .n_samples = reg->view.count,
                                                   .n_batches = action->job_added.n_batches,
                                                   .n_classes = reg->classes ? reg->n_classes : dataset_classes(reg->dataset),
                                                   .height = shape.height,
@@ -42,10 +40,9 @@ static void job_added(struct driver *driver, const struct engine_action *action)
     if (action->job_added.held_max < reg->prefetch + 1)
         log_warn("msg=\"look-ahead shortened: the arena has no room for more\" job=\"%s\" asked_batches=%u batches=%u", reg->name,
                  reg->prefetch, action->job_added.held_max - 1);
-    idset_destroy(reg->view); /* the engine has its own, and order too */
-    reg->view = NULL;
-    free(reg->order);
-    reg->order = NULL;
+    view_result_clear(&reg->view); /* the engine has what it needs of both */
+    free(reg->places);
+    reg->places = NULL;
 }
 
 static void job_refused(struct driver *driver, const struct engine_action *action)
@@ -76,11 +73,19 @@ static void job_ended(struct driver *driver, const struct engine_action *action)
     job->reg = NULL;
 }
 
-static void load(struct driver *driver, const struct engine_action *action)
+/* A run of LOADs with one number is one task. Gives how many actions it took. */
+static size_t load(struct driver *driver, const struct engine_action *actions, size_t count)
 {
-    struct worker_load task = {
-        .dataset = dataset_ref((struct dataset *)action->load.dataset), .id = action->load.id, .bytes = action->load.bytes};
+    size_t n = 1;
+    while (n < count && actions[n].type == ENGINE_LOAD && actions[n].load.read == actions[0].load.read)
+        n++;
+    struct worker_load task = {.dataset = dataset_ref((struct dataset *)actions[0].load.dataset),
+                               .samples = xcalloc(n, sizeof *task.samples),
+                               .count = (uint32_t)n};
+    for (size_t i = 0; i < n; i++)
+        task.samples[i] = (struct worker_sample){.id = actions[i].load.id, .bytes = actions[i].load.bytes};
     workers_load(driver->workers, &task);
+    return n;
 }
 
 static void prepare(struct driver *driver, const struct engine_action *action)
@@ -138,8 +143,7 @@ static void carry_out(struct driver *driver, const struct engine_action *action)
     case ENGINE_JOB_REFUSED:
         job_refused(driver, action);
         break;
-    case ENGINE_LOAD:
-        load(driver, action);
+    case ENGINE_LOAD: /* taken together, see driver_step */
         break;
     case ENGINE_PREPARE:
         prepare(driver, action);
@@ -159,10 +163,16 @@ static void carry_out(struct driver *driver, const struct engine_action *action)
     }
 }
 
-void driver_step(struct driver *driver, const struct engine_event *event)
+void driver_step(struct driver *driver, const struct engine_event *events, size_t count)
 {
     const struct engine_action *actions;
-    size_t count = engine_step(driver->engine, clock_now_ns(), event, &actions);
-    for (size_t i = 0; i < count; i++)
-        carry_out(driver, &actions[i]);
+    size_t n = count ? engine_step_all(driver->engine, clock_now_ns(), events, count, &actions) : 0;
+    for (size_t i = 0; i < n;) {
+        if (actions[i].type == ENGINE_LOAD) {
+            i += load(driver, &actions[i], n - i);
+        } else {
+            carry_out(driver, &actions[i]);
+            i++;
+        }
+    }
 }

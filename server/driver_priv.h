@@ -22,19 +22,30 @@ struct driver_coming {
     bool gone;
 };
 
+/* A dataset whose chunks have numbers. */
+struct driver_source {
+    uint64_t fingerprint[2];
+    sample_id first_id;
+    uint32_t count, chunks, base;
+};
+
 struct driver {
     struct driver_config config;
     struct engine *engine;
     struct session *session;
     struct workers *workers;
     pthread_t thread;
-    bool running, draining;
+    bool running;
 
     struct driver_job jobs[JOBS_MAX]; /* by the engine's place */
     struct driver_pipeline pipelines[ENGINE_PIPELINES_MAX];
     struct driver_coming *coming;
     size_t n_coming, coming_cap;
+    struct driver_source *sources; /* bounded by the datasets ever opened */
+    size_t n_sources;
+    uint32_t next_chunk;
     struct registration *adding; /* while JOB_ADD is stepped */
+    uint32_t adding_pipeline;
     uint64_t named;              /* jobs that got a name from us */
 
     uint8_t *entries; /* of the batch being sent */
@@ -43,7 +54,7 @@ struct driver {
 };
 
 struct driver_job *driver_find_job(struct driver *driver, uint64_t client);
-/* driver_step steps the engine and carries out what it asks for. */
-void driver_step(struct driver *driver, const struct engine_event *event);
+/* driver_step steps the engine and carries out what it asks for; no events, no step. */
+void driver_step(struct driver *driver, const struct engine_event *events, size_t count);
 
 #endif

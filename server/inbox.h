@@ -9,7 +9,7 @@
 #include "common/queue.h"
 #include "common/wire.h"
 #include "preprocess/pipeline.h"
-#include "sampler/idset.h"
+#include "sampler/view.h"
 #include "server/engine.h"
 
 #define INBOX_MESSAGES 16384
@@ -30,8 +30,8 @@ struct registration {
     struct error err;
     struct dataset *dataset;
     struct pipeline *pipeline;
-    struct idset *view;
-    sample_id *order;     /* SHUFFLE_NONE: the view's ids in dataset order */
+    struct view_result view;     /* ids, and their order in the dataset */
+    struct engine_place *places; /* by ascending id, chunk numbers the dataset's own */
     int32_t *dense_label; /* WIRE_RELABEL: by label, -1 where the view has none; else NULL */
     uint32_t *classes;    /* the labels behind the dense ones, ascending; NULL without relabelling */
     uint32_t n_classes;
@@ -53,7 +53,6 @@ enum inbox_type {
     INBOX_PREPARED,
     INBOX_STATUS,
     INBOX_CANCEL,
-    INBOX_DRAIN,
     INBOX_STOP,
 };
 

@@ -32,8 +32,8 @@ void registration_destroy(struct registration *registration)
     free(registration->subset_json);
     dataset_unref(&registration->dataset);
     pipeline_unref(&registration->pipeline);
-    idset_destroy(registration->view);
-    free(registration->order);
+    view_result_clear(&registration->view);
+    free(registration->places);
     free(registration->dense_label);
     free(registration->classes);
     free(registration);
@@ -60,11 +60,10 @@ static const char *source_class(const void *dataset, uint32_t label)
     return dataset_class(dataset, label);
 }
 
-/* The part of the dataset that the job trains on: reg->view, and its order where that is what SHUFFLE_NONE delivers. */
+/* The part of the dataset that the job trains on. */
 static int select_view(struct registration *reg, struct error *err)
 {
     struct view *view = NULL;
-    struct view_result result;
     struct view_source source = {.dataset = reg->dataset,
                                  .path = dataset_path(reg->dataset),
                                  .count = dataset_count(reg->dataset),
@@ -75,17 +74,61 @@ static int select_view(struct registration *reg, struct error *err)
                                  .class_name = source_class};
     int code = *reg->subset_json ? view_parse(reg->subset_json, strlen(reg->subset_json), &view, err) : 0;
     if (!code)
-        code = view_eval(view, &source, &result, err);
+        code = view_eval(view, &source, &reg->view, err);
     view_destroy(view);
-    if (code)
-        return code;
-    reg->view = result.ids;
-    result.ids = NULL;
-    if (reg->shuffle == SHUFFLE_NONE) {
-        reg->order = result.order;
-        result.order = NULL;
+    return code;
+}
+
+/* WIRE_RELABEL: the view's classes get the numbers 0, 1, 2 … in their order. */
+static void make_dense_labels(struct registration *reg)
+{
+    uint32_t classes = dataset_classes(reg->dataset);
+    reg->dense_label = xcalloc(classes, sizeof *reg->dense_label);
+    reg->classes = xcalloc(classes, sizeof *reg->classes);
+    for (uint32_t label = 0; label < classes; label++)
+        reg->dense_label[label] = -1;
+    for (uint32_t i = 0; i < reg->view.count; i++)
+        reg->dense_label[dataset_label(reg->dataset, reg->view.indices[i])] = 0;
+    for (uint32_t label = 0; label < classes; label++) {
+        if (reg->dense_label[label] == 0) {
+            reg->dense_label[label] = (int32_t)reg->n_classes;
+            reg->classes[reg->n_classes++] = label;
+        }
     }
-    view_result_clear(&result);
+}
+
+struct placed {
+    sample_id id;
+    struct engine_place place;
+};
+
+static int compare_placed(const void *a, const void *b)
+{
+    sample_id x = ((const struct placed *)a)->id, y = ((const struct placed *)b)->id;
+    return (x > y) - (x < y);
+}
+
+/* Where the view's samples are stored, by ascending id. */
+static int find_places(struct registration *reg, struct error *err)
+{
+    uint32_t count = reg->view.count;
+    struct placed *placed = malloc(count * sizeof *placed);
+    reg->places = malloc(count * sizeof *reg->places);
+    if (!placed || !reg->places) {
+        free(placed);
+        return error_set(err, LARDER_ENOMEM, "no memory for the places of %u samples", count);
+    }
+    bool ascending = true;
+    for (uint32_t i = 0; i < count; i++) {
+        placed[i].id = reg->view.order[i];
+        placed[i].place.chunk = dataset_chunk_of(reg->dataset, reg->view.indices[i], &placed[i].place.slot);
+        ascending = ascending && (i == 0 || placed[i - 1].id < placed[i].id);
+    }
+    if (!ascending)
+        qsort(placed, count, sizeof *placed, compare_placed);
+    for (uint32_t i = 0; i < count; i++)
+        reg->places[i] = placed[i].place;
+    free(placed);
     return 0;
 }
 
@@ -107,6 +150,10 @@ static int resolve(struct registrar *registrar, struct registration *reg, struct
         code = catalog_open(registrar->catalog, path, &reg->dataset, err);
     if (!code)
         code = select_view(reg, err);
+    if (!code)
+        code = find_places(reg, err);
+    if (!code && reg->flags & WIRE_RELABEL)
+        make_dense_labels(reg);
     return code;
 }
 

@@ -55,31 +55,50 @@ static void log_bad(struct local *local, const struct dataset *dataset, sample_i
              bad_reason_name(reason), held_back, text);
 }
 
-static void tell_loaded(struct workers *workers, sample_id id, void *encoded, uint64_t bytes, enum bad_reason reason)
+static void tell_loaded(struct workers *workers, const struct worker_sample *sample, void *encoded, enum bad_reason reason)
 {
-    struct inbox_message message = {.type = INBOX_LOADED,
-                                    .loaded = {.id = id, .encoded = encoded, .bytes = bytes, .reason = (int)reason}};
+    struct inbox_message message = {
+        .type = INBOX_LOADED,
+        .loaded = {.id = sample->id, .encoded = encoded, .bytes = sample->bytes, .reason = (int)reason}};
     tell(workers, &message);
+}
+
+static void load_end(struct worker_load *task)
+{
+    free(task->samples);
+    dataset_unref(&task->dataset);
 }
 
 static void run_load(struct workers *workers, struct local *local, struct worker_load *task)
 {
-    struct error err;
-    uint32_t index;
-    CHECK(dataset_index(task->dataset, task->id, &index));
-    void *encoded = malloc(task->bytes ? task->bytes : 1);
-    enum bad_reason reason = encoded ? BAD_NONE : BAD_NO_MEMORY;
-    if (!encoded) {
-        error_set(&err, LARDER_ENOMEM, "no memory for %llu encoded bytes", (unsigned long long)task->bytes);
-    } else if (dataset_read(task->dataset, index, encoded, &err)) {
-        reason = BAD_UNREADABLE;
-        free(encoded);
-        encoded = NULL;
+    struct sample_read *reads = xcalloc(task->count, sizeof *reads);
+    uint32_t *slot = xcalloc(task->count, sizeof *slot); /* which sample a read is for */
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < task->count; i++) {
+        const struct worker_sample *sample = &task->samples[i];
+        CHECK(dataset_index(task->dataset, sample->id, &reads[n].index));
+        reads[n].buf = malloc(sample->bytes ? sample->bytes : 1);
+        slot[n] = i;
+        if (reads[n].buf) {
+            n++;
+        } else {
+            log_bad(local, task->dataset, sample->id, BAD_NO_MEMORY, "no memory for its encoded bytes");
+            tell_loaded(workers, sample, NULL, BAD_NO_MEMORY);
+        }
     }
-    if (reason)
-        log_bad(local, task->dataset, task->id, reason, err.text);
-    tell_loaded(workers, task->id, encoded, task->bytes, reason);
-    dataset_unref(&task->dataset);
+    dataset_read_many(task->dataset, reads, n);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct worker_sample *sample = &task->samples[slot[i]];
+        if (reads[i].err.code) {
+            log_bad(local, task->dataset, sample->id, BAD_UNREADABLE, reads[i].err.text);
+            free(reads[i].buf);
+            reads[i].buf = NULL;
+        }
+        tell_loaded(workers, sample, reads[i].buf, reads[i].err.code ? BAD_UNREADABLE : BAD_NONE);
+    }
+    free(reads);
+    free(slot);
+    load_end(task);
 }
 
 static void prepare_end(struct workers *workers, struct worker_prepare *task, enum bad_reason reason)
@@ -121,8 +140,9 @@ static void discard(void *ctx, enum pool_kind kind, void *task)
 {
     if (kind == POOL_LOAD) {
         struct worker_load *load = task;
-        tell_loaded(ctx, load->id, NULL, load->bytes, BAD_UNREADABLE);
-        dataset_unref(&load->dataset);
+        for (uint32_t i = 0; i < load->count; i++)
+            tell_loaded(ctx, &load->samples[i], NULL, BAD_UNREADABLE);
+        load_end(load);
     } else {
         prepare_end(ctx, task, BAD_CORRUPT);
     }

@@ -9,10 +9,16 @@
 #include "server/engine.h"
 #include "server/pool.h"
 
-struct worker_load {
-    struct dataset *dataset; /* a reference of the task's own */
+struct worker_sample {
     sample_id id;
     uint64_t bytes;
+};
+
+/* Samples of one chunk. */
+struct worker_load {
+    struct dataset *dataset; /* a reference of the task's own */
+    struct worker_sample *samples; /* malloc'ed, the task's own; at most CHUNK_SAMPLES_MAX */
+    uint32_t count;
 };
 
 struct worker_output {
