@@ -136,9 +136,12 @@ int pack_prepare(const struct dataset *dataset, const char *dest, const uint64_t
 {
     struct shown shown;
     *finished = false;
-    if (mkdir(dest, 0755) && errno != EEXIST)
+    bool made = mkdir(dest, 0755) == 0;
+    if (!made && errno != EEXIST)
         return file_error(err, dest, "make the store's folder");
     int code = check_place(dataset, dest, err);
+    if (code && made)
+        rmdir(dest); /* in the source it would be an empty class */
     if (code)
         return code;
     int fd = open(dest, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -273,6 +273,7 @@ int store_verify(const char *path, store_progress_fn *progress, store_problem_fn
     if (code)
         return error_set(err, code, "%s: out of memory, or its path is too long", path_shown(path, &shown));
     if (verify.problems)
-        return error_set(err, LARDER_EFORMAT, "%s: %llu problems", path_shown(path, &shown), (unsigned long long)verify.problems);
+        return error_set(err, LARDER_EFORMAT, "%s: %llu problem%s", path_shown(path, &shown), (unsigned long long)verify.problems,
+                         verify.problems == 1 ? "" : "s");
     return 0;
 }

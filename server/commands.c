@@ -5,6 +5,7 @@
 #include "sampler/commands.h"
 #include "server/bench_sharing.h"
 #include "server/config.h"
+#include "server/store_commands.h"
 
 struct command {
     const char *name, *second; /* second: the word after `bench`, else NULL */
@@ -14,6 +15,8 @@ struct command {
 
 static const struct command commands[] = {
     {"check", NULL, config_check_main, "check FILE", "check a configuration"},
+    {"pack", NULL, pack_main, "pack SOURCE DEST", "pack a dataset into a chunk store"},
+    {"verify", NULL, verify_main, "verify STORE", "check every byte of a chunk store"},
     {"bench", "sharing", sharing_bench_main, "bench sharing FILE", "run a sharing scenario in virtual time"},
     {"bench", "tree", tree_bench_main, "bench tree", "time the sampler on large datasets"},
 };
