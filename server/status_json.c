@@ -62,6 +62,7 @@ static json_t *samples_json(const struct daemon_status *status, bool *failed)
     uint64_t delivered = totals->samples_delivered;
     put(samples, "loaded", count(totals->samples_loaded), failed);
     put(samples, "loaded_bytes", count(totals->loaded_bytes), failed);
+    put(samples, "reads", count(totals->reads), failed);
     put(samples, "prepared", count(totals->instances_prepared), failed);
     put(samples, "delivered", count(delivered), failed);
     put(samples, "prepared_per_delivered",

@@ -34,6 +34,7 @@ static void put_totals(struct metrics *metrics, const struct daemon_status *stat
 {
     const struct engine_totals *totals = &status->totals;
     put(metrics, METRIC_SAMPLES_LOADED, (double)totals->samples_loaded);
+    put(metrics, METRIC_READS, (double)totals->reads);
     put(metrics, METRIC_LOADED_BYTES, (double)totals->loaded_bytes);
     put(metrics, METRIC_SAMPLES_PREPARED, (double)totals->instances_prepared);
     put(metrics, METRIC_SAMPLES_DELIVERED, (double)totals->samples_delivered);

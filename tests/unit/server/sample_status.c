@@ -24,6 +24,7 @@ void sample_status_fill(struct daemon_status *status)
         .encoded_budget_bytes = UINT64_C(1) << 30,
         .totals = {.samples_loaded = 1500,
                    .loaded_bytes = 150000000,
+                   .reads = 30,
                    .instances_prepared = 1400,
                    .samples_delivered = 2800,
                    .bad_samples = {0, 2, 0, 1},
