@@ -33,6 +33,9 @@ struct view;
 int view_parse(const char *json, size_t len_bytes, struct view **out, struct error *err);
 void view_destroy(struct view *view); /* accepts NULL */
 
+/* view_intersect gives what both select; takes both. Either may be NULL: all of the dataset. */
+struct view *view_intersect(struct view *a, struct view *b);
+
 /* view_canonical gives the normal form: one spelling, commutative parts sorted. Two views with equal ones select the
  * same samples of a dataset (while a list file stays as it is). Borrowed, lives with the view. */
 const char *view_canonical(const struct view *view);

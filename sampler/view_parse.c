@@ -84,7 +84,8 @@ static int parse_classes(struct parse *parse, const struct where *where, const j
         struct where at = {.outer = where, .index = i};
         size_t len = json_string_length(item);
         if (!json_is_string(item) || len == 0 || len > VIEW_PATTERN_MAX || strlen(json_string_value(item)) != len)
-            return refuse(parse, &at, "must be a class name or pattern of 1 to 255 bytes");
+            return refuse(parse, &at, "must be a text, in quotes where it is a number: a class name or pattern of "
+                                      "1 to 255 bytes");
         node->patterns[node->n_patterns++] = xstrdup(json_string_value(item));
     }
     return 0;
@@ -326,6 +327,22 @@ void view_destroy(struct view *view)
     node_free(view->root);
     view->magic = 0;
     free(view);
+}
+
+struct view *view_intersect(struct view *a, struct view *b)
+{
+    if (a == NULL || b == NULL)
+        return a ? a : b;
+    struct view_node *both = xcalloc(1, sizeof *both);
+    both->op = VIEW_INTERSECTION;
+    both->parts = xcalloc(2, sizeof *both->parts);
+    both->parts[both->n_parts++] = a->root;
+    both->parts[both->n_parts++] = b->root;
+    normalise(both);
+    a->root = both;
+    b->root = NULL;
+    view_destroy(b);
+    return a;
 }
 
 const char *view_canonical(const struct view *view)

@@ -216,6 +216,7 @@ void config_destroy(struct config *config)
         free(config->datasets[i].path);
         free(config->datasets[i].pipeline);
         free(config->datasets[i].pipeline_at);
+        free(config->datasets[i].subset);
     }
     free(config->datasets);
     free(config->file);
@@ -296,6 +297,8 @@ void config_dump(const struct config *config, FILE *out)
         fprintf(out, "  %s:\n    path: ", dataset->name);
         config_text_print(dataset->path, out);
         fprintf(out, dataset->pipeline ? "\n    pipeline: %s\n" : "\n", dataset->pipeline);
+        if (dataset->subset)
+            fprintf(out, "    subset: %s\n", dataset->subset);
     }
 }
 
@@ -351,13 +354,14 @@ void config_example(FILE *out)
         if (i + 1 == CONFIG_SETTINGS || strcmp(config_rows[i + 1].section, row->section) != 0)
             fputc('\n', out);
     }
-    fputs("# Datasets that clients may name instead of giving the folder, each with a pipeline for those that name "
-          "none.\n"
+    fputs("# Datasets that clients may name instead of giving the folder, each with a pipeline for those that name none,\n"
+          "# and perhaps narrowed to a subset: what a client asks for is then of that.\n"
           "datasets:\n"
           "  # imagenet-train:\n"
           "  #   path: /data/imagenet/train\n"
           "  #   pipeline:\n"
           "  #     - random_resized_crop: {size: 224}\n"
-          "  #     - random_horizontal_flip\n",
+          "  #     - random_horizontal_flip\n"
+          "  #   subset: {classes: [\"n015*\"]}\n",
           out);
 }

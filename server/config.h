@@ -43,6 +43,7 @@ struct config_dataset {
     char *pipeline;                  /* JSON, as pipeline_parse reads it; NULL: none given */
     struct config_mark *pipeline_at; /* of each operator */
     uint32_t n_pipeline_at;
+    char *subset; /* JSON, as view_parse reads it, and parsed once: the part that jobs get; NULL: all */
     struct config_mark at;
 };
 

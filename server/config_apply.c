@@ -9,7 +9,7 @@
 #define DATASET_NAME_MAX 128
 #define KEY_MAX 256
 
-static const char dataset_keys[][12] = {"path", "pipeline"};
+static const char dataset_keys[][12] = {"path", "pipeline", "subset"};
 
 /* distance counts the edits (Levenshtein) between two short words; too long ones are far apart. */
 static size_t distance(const char *a, const char *b)
@@ -175,7 +175,7 @@ static int unknown_dataset_key(const struct config *config, const char *prefix, 
     if (suggestion.best)
         return config_fail(err, LARDER_EINVAL, config->file, key->at, path, "no such setting: did you mean %s?",
                            suggestion.best);
-    return fail_at(config, key, path, "no such setting: a dataset has path and pipeline", err);
+    return fail_at(config, key, path, "no such setting: a dataset has path, pipeline and subset", err);
 }
 
 static int dataset_path(const struct config *config, const char *key, const struct doc_node *value, char **out,
@@ -213,6 +213,8 @@ static int apply_dataset(struct config *config, const struct doc_node *key, cons
             rc = dataset_path(config, path, to, &dataset->path, err);
         else if (strcmp(item->text, "pipeline") == 0)
             rc = config_pipeline_json(config->file, to, path, dataset, err);
+        else if (strcmp(item->text, "subset") == 0)
+            rc = config_subset_json(config->file, to, path, dataset, err);
         else
             rc = unknown_dataset_key(config, prefix, item, err);
         if (rc)

@@ -92,6 +92,9 @@ int config_apply(struct config *config, const struct doc_node *root, const struc
 /* config_pipeline_json turns a sequence of operators into JSON and remembers where each stands. */
 int config_pipeline_json(const char *file, const struct doc_node *node, const char *key, struct config_dataset *dataset,
                          struct error *err);
+/* config_subset_json turns an expression of sampler/view.h into JSON, and refuses one that cannot be. */
+int config_subset_json(const char *file, const struct doc_node *node, const char *key, struct config_dataset *dataset,
+                       struct error *err);
 /* config_parse is config_load for a text and a given machine: for tests and the fuzzer. text NULL: defaults alone. */
 int config_parse(const char *file, const char *text, size_t len_bytes, const struct config_machine *machine,
                  struct config **out, struct error *err);

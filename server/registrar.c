@@ -60,10 +60,15 @@ static const char *source_class(const void *dataset, uint32_t label)
     return dataset_class(dataset, label);
 }
 
-/* The part of the dataset that the job trains on. */
-static int select_view(struct registration *reg, struct error *err)
+static int parse_view(const char *json, struct view **out, struct error *err)
 {
-    struct view *view = NULL;
+    return json && *json ? view_parse(json, strlen(json), out, err) : 0;
+}
+
+/* The part of the dataset that the job trains on: what it asks for, of what the configuration leaves of the dataset. */
+static int select_view(struct registration *reg, const struct config_dataset *named, struct error *err)
+{
+    struct view *view = NULL, *configured = NULL;
     struct view_source source = {.dataset = reg->dataset,
                                  .path = dataset_path(reg->dataset),
                                  .count = dataset_count(reg->dataset),
@@ -72,10 +77,20 @@ static int select_view(struct registration *reg, struct error *err)
                                  .label = source_label,
                                  .key = source_key,
                                  .class_name = source_class};
-    int code = *reg->subset_json ? view_parse(reg->subset_json, strlen(reg->subset_json), &view, err) : 0;
+    const char *narrowed_to = named ? named->subset : NULL;
+    int code = parse_view(reg->subset_json, &view, err);
     if (!code)
+        code = parse_view(narrowed_to, &configured, err);
+    if (!code) {
+        view = view_intersect(view, configured);
+        configured = NULL;
         code = view_eval(view, &source, &reg->view, err);
+        if (code && narrowed_to)
+            code = error_prefix(err, code, "dataset %s, which the configuration narrows to %.200s", named->name,
+                                narrowed_to);
+    }
     view_destroy(view);
+    view_destroy(configured);
     return code;
 }
 
@@ -149,7 +164,7 @@ static int resolve(struct registrar *registrar, struct registration *reg, struct
     if (!code)
         code = catalog_open(registrar->catalog, path, &reg->dataset, err);
     if (!code)
-        code = select_view(reg, err);
+        code = select_view(reg, named, err);
     if (!code)
         code = find_places(reg, err);
     if (!code && reg->flags & WIRE_RELABEL)

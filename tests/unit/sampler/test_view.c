@@ -177,7 +177,7 @@ static void test_refusals(void **state)
         {"{\"classes\": [\"a\"], \"classes\": [\"b\"]}", "duplicate"},
         {"{\"classes\": \"a\"}", "subset.classes: must be a list"},
         {"{\"classes\": []}", "subset.classes: must be a list"},
-        {"{\"classes\": [\"a\", 3]}", "subset.classes[1]: must be a class name"},
+        {"{\"classes\": [\"a\", 3]}", "subset.classes[1]: must be a text, in quotes where it is a number: a class name"},
         {"{\"classes\": [\"\"]}", "subset.classes[0]"},
         {"{\"range\": [1]}", "subset.range: must be two"},
         {"{\"range\": [0, 1.5]}", "subset.range: must be two"},
@@ -262,6 +262,26 @@ static void test_canonical(void **state)
     view_destroy(b);
     view_destroy(c);
     view_destroy(d);
+}
+
+/* Two views become what both select, with the normal form of their intersection; without one it is the other. */
+static void test_intersect(void **state)
+{
+    (void)state;
+    struct view *both = view_intersect(parse("{\"range\": [150, 250]}"), parse("{\"classes\": [\"n01491361\"]}"));
+    struct view *written = parse("{\"intersection\": [{\"classes\": [\"n01491361\"]}, {\"range\": [150, 250]}]}");
+    struct view_result result;
+    struct error err;
+    assert_string_equal(view_canonical(both), view_canonical(written));
+    assert_int_equal(view_eval(both, &source, &result, &err), 0);
+    assert_int_equal(result.count, 50);
+    assert_int_equal(result.indices[0], 150);
+    view_result_clear(&result);
+    assert_ptr_equal(view_intersect(NULL, both), both);
+    assert_ptr_equal(view_intersect(both, NULL), both);
+    assert_null(view_intersect(NULL, NULL));
+    view_destroy(both);
+    view_destroy(written);
 }
 
 static void expect_eval_error(const char *json, int code, const char *says)
@@ -398,6 +418,7 @@ int main(void)
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_bounds),
         cmocka_unit_test(test_canonical),
+        cmocka_unit_test(test_intersect),
         cmocka_unit_test(test_eval_refusals),
         cmocka_unit_test(test_list),
         cmocka_unit_test(test_list_refusals),

@@ -134,7 +134,12 @@ static const char everything[] = "# a comment\n"
                                  "      - random_horizontal_flip\n"
                                  "      - normalize: {mean: 1e-1, exact: true, nothing: ~}\n"
                                  "  dogs:\n"
-                                 "    path: '/data/my dogs'\n";
+                                 "    path: '/data/my dogs'\n"
+                                 "    subset:\n"
+                                 "      difference:\n"
+                                 "        - classes: [\"n015*\", \"7\"]\n"
+                                 "        - fraction: 0.5\n"
+                                 "          seed: 3\n";
 
 static void assert_everything(const struct config *config)
 {
@@ -166,7 +171,10 @@ static void assert_everything(const struct config *config)
                         "{\"normalize\":{\"mean\":0.10000000000000001,\"exact\":true,\"nothing\":null}}]");
     assert_int_equal(cats->n_pipeline_at, 3);
     assert_string_equal(config_dataset_find(config, "dogs")->path, "/data/my dogs");
+    assert_null(cats->subset);
     assert_null(config_dataset_find(config, "dogs")->pipeline);
+    assert_string_equal(config_dataset_find(config, "dogs")->subset,
+                        "{\"difference\":[{\"classes\":[\"n015*\",\"7\"]},{\"fraction\":0.5,\"seed\":3}]}");
     assert_null(config_dataset_find(config, "birds"));
 }
 
@@ -338,13 +346,25 @@ static const struct {
     {"datasets:\n  a: {path: /d, pipelin: []}\n",
      "f.yaml:2:17: datasets.a.pipelin: no such setting: did you mean pipeline?"},
     {"datasets:\n  a: {path: /d, size: 3}\n",
-     "f.yaml:2:17: datasets.a.size: no such setting: a dataset has path and pipeline"},
+     "f.yaml:2:17: datasets.a.size: no such setting: a dataset has path, pipeline and subset"},
     {"datasets:\n  a: {path: /d, pipeline: resize}\n",
      "f.yaml:2:27: datasets.a.pipeline: is a list of operators: write `- resize: {size: 256}` and the like below it"},
     {"datasets:\n  a: {path: /d, pipeline: [{x: 1e999}]}\n",
      "f.yaml:2:32: datasets.a.pipeline: not a number: write one such as 0.5, or put a text into quotes"},
     {"datasets:\n  a: {path: /d, pipeline: [{x: 99999999999999999999}]}\n",
      "f.yaml:2:32: datasets.a.pipeline: not a number that fits: write a smaller one, or put a text into quotes"},
+    {"datasets:\n  a: {path: /d, subset: [x]}\n",
+     "f.yaml:2:25: datasets.a.subset: must be an object such as {\"classes\": [\"cat\"]}"},
+    {"datasets:\n  a: {path: /d, subset: {clases: [x]}}\n",
+     "f.yaml:2:25: datasets.a.subset: must have exactly one of classes, range, fraction (with seed), list, union, "
+     "intersection, difference"},
+    {"datasets:\n  a:\n    path: /d\n    subset:\n      union:\n        - range: [0, 9]\n        - classes: [a, 7]\n",
+     "f.yaml:7:24: datasets.a.subset.union[1].classes[1]: must be a text, in quotes where it is a number: a class name "
+     "or pattern of 1 to 255 bytes"},
+    {"datasets:\n  a: {path: /d, subset: {fraction: 0.5, seed: -1}}\n",
+     "f.yaml:2:47: datasets.a.subset.seed: must be a whole number, 0 or more"},
+    {"datasets:\n  a: {path: /d, subset: {range: [0, 1e999]}}\n",
+     "f.yaml:2:37: datasets.a.subset: not a number: write one such as 0.5, or put a text into quotes"},
 };
 
 /* Each thing that Larder does not know, or would have to guess, is refused with its place, its key and what to do. */

@@ -1,8 +1,9 @@
-/* config_pipeline.c: a pipeline in YAML to the JSON that pipeline_parse reads (preprocess/pipeline.h).
+/* config_json.c: what a dataset's pipeline and subset are in YAML, as the JSON that pipeline_parse (preprocess/pipeline.h)
+ * and view_parse (sampler/view.h) read.
  *
  * Plain texts become what YAML's core schema says (null, truth values, numbers), quoted ones stay texts. What the
  * operators mean is the pipeline parser's business; the operators' places are kept, so that its errors can be shown
- * with a line. */
+ * with a line. A subset is parsed here, while the document is still there to find the place of an error. */
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
@@ -10,6 +11,7 @@
 #include <string.h>
 
 #include "common/check.h"
+#include "sampler/view.h"
 #include "server/config_priv.h"
 
 #define NUMBER_MAX_BYTES 64
@@ -115,6 +117,18 @@ static int convert(const struct converter *converter, const struct doc_node *nod
     }
 }
 
+/* write_json gives the JSON text of a node; takes json. */
+static int write_json(json_t *json, char **out, struct error *err)
+{
+    char *text = json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(17));
+    json_decref(json);
+    if (!text)
+        return error_set(err, LARDER_ENOMEM, "out of memory while reading the configuration");
+    *out = xstrdup(text);
+    free(text);
+    return 0;
+}
+
 int config_pipeline_json(const char *file, const struct doc_node *node, const char *key, struct config_dataset *dataset,
                          struct error *err)
 {
@@ -123,18 +137,67 @@ int config_pipeline_json(const char *file, const struct doc_node *node, const ch
         return refuse(&converter, node, "is a list of operators: write `- resize: {size: 256}` and the like below it");
     json_t *json = NULL;
     int rc = convert_sequence(&converter, node, &json);
+    if (rc == 0)
+        rc = write_json(json, &dataset->pipeline, err);
     if (rc)
         return rc;
-    char *text = json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(17));
-    json_decref(json);
-    if (!text)
-        return error_set(err, LARDER_ENOMEM, "out of memory while reading the configuration");
-    dataset->pipeline = xstrdup(text);
-    free(text);
     dataset->pipeline_at = xcalloc(node->n_children + 1, sizeof *dataset->pipeline_at);
     dataset->n_pipeline_at = node->n_children;
     for (uint32_t i = 0; i < node->n_children; i++)
         dataset->pipeline_at[i] = node->children[i]->at;
     dataset->pipeline_at[node->n_children] = node->at;
     return 0;
+}
+
+static const struct doc_node *value_of(const struct doc_node *node, const char *key, size_t len)
+{
+    for (uint32_t i = 0; node->kind == DOC_MAPPING && i < node->n_children; i += 2) {
+        if (strlen(node->children[i]->text) == len && memcmp(node->children[i]->text, key, len) == 0)
+            return node->children[i + 1];
+    }
+    return NULL;
+}
+
+/* subset_place goes as far as it can along the place that a message of view_parse begins with:
+ * "subset.union[1].range: …". */
+static struct config_mark subset_place(const struct doc_node *node, const char *text)
+{
+    for (const char *at = text + strcspn(text, ".[:"); *at == '.' || *at == '[';) {
+        const struct doc_node *inner = NULL;
+        char *end;
+        if (*at == '.') {
+            size_t len = strcspn(at + 1, ".[:");
+            inner = value_of(node, at + 1, len);
+            at += 1 + len;
+        } else {
+            unsigned long index = strtoul(at + 1, &end, 10);
+            if (node->kind == DOC_SEQUENCE && index < node->n_children)
+                inner = node->children[index];
+            at = end + (*end == ']');
+        }
+        if (!inner)
+            break;
+        node = inner;
+    }
+    return node->at;
+}
+
+int config_subset_json(const char *file, const struct doc_node *node, const char *key, struct config_dataset *dataset,
+                       struct error *err)
+{
+    struct converter converter = {.file = file, .key = key, .err = err};
+    struct view *view = NULL;
+    struct error why;
+    json_t *json = NULL;
+    int rc = convert(&converter, node, &json);
+    if (rc == 0)
+        rc = write_json(json, &dataset->subset, err);
+    if (rc)
+        return rc;
+    rc = view_parse(dataset->subset, strlen(dataset->subset), &view, &why);
+    view_destroy(view);
+    if (rc == 0)
+        return 0;
+    const char *behind = why.text + strcspn(why.text, ".[:"); /* the message begins with "subset", as the key ends */
+    return config_fail(err, rc, file, subset_place(node, why.text), "", "%s%s", key, behind);
 }
