@@ -50,7 +50,8 @@ class Loader:
     seed           0 … 2**64 - 1
     prefetch       batches requested ahead, 1 … 64
     bad_samples    "skip", "replace" or "error"
-    subset         larder.Classes("n015*") & larder.Fraction(0.1, seed=3), …
+    subset         larder.Classes("n015*") & larder.Fraction(0.1, seed=3), …; docs/views.md has them all
+    relabel        number labels anew, 0, 1, 2 … over the classes that the subset has; classes has their names
     name           of the job, unique in the daemon; by default the daemon makes one
     zero_copy      hand out larder.Batch objects of read-only NumPy views into the daemon's memory: one array where the
                    slots are evenly spaced, else a list of arrays. A batch's slots are held until its views are gone
@@ -65,12 +66,12 @@ class Loader:
     """
 
     def __init__(self, dataset, pipeline, batch_size=64, *, drop_last=False, shuffle="dependent", epochs=None, seed=0,
-                 prefetch=2, bad_samples="skip", subset=None, name=None, zero_copy=False, output="auto", with_ids=False,
-                 socket=None, timeout=None, pin_memory=False):
+                 prefetch=2, bad_samples="skip", subset=None, relabel=False, name=None, zero_copy=False, output="auto",
+                 with_ids=False, socket=None, timeout=None, pin_memory=False):
         self._session = None
         self._closed = False
         self._job = _job(dataset, pipeline, batch_size, drop_last, shuffle, epochs, seed, prefetch, bad_samples, subset,
-                         name)
+                         relabel, name)
         self._zero_copy = bool(zero_copy)
         self._torch = _want_torch(output, self._zero_copy)
         self._pin_memory = bool(pin_memory) and self._torch and _can_pin()
@@ -319,7 +320,8 @@ class _Epoch:
 # ── leaves ──
 
 
-def _job(dataset, pipeline, batch_size, drop_last, shuffle, epochs, seed, prefetch, bad_samples, subset, name):
+def _job(dataset, pipeline, batch_size, drop_last, shuffle, epochs, seed, prefetch, bad_samples, subset, relabel,
+         name):
     if not 1 <= batch_size <= _wire.BATCH_MAX:
         raise InvalidArgument(f"batch_size is {batch_size}, not 1 to {_wire.BATCH_MAX}")
     if not 1 <= prefetch <= _wire.CREDITS_MAX:
@@ -331,12 +333,12 @@ def _job(dataset, pipeline, batch_size, drop_last, shuffle, epochs, seed, prefet
     for what, value, known in (("shuffle", shuffle, _wire.SHUFFLES), ("bad_samples", bad_samples, _wire.BAD_POLICIES)):
         if value not in known:
             raise InvalidArgument(f"{what} is {value!r}, not one of {', '.join(repr(word) for word in known)}")
+    flags = (_wire.DROP_LAST if drop_last else 0) | (_wire.RELABEL if relabel else 0)
     return _wire.Register(
         batch_size=int(batch_size), prefetch=int(prefetch), world_size=1, rank=0, epochs=int(epochs or 0),
         shuffle=_wire.SHUFFLES[shuffle], bad_policy=_wire.BAD_POLICIES[bad_samples],
-        flags=_wire.DROP_LAST if drop_last else 0, seed=int(seed), name=(name or "").encode(),
-        dataset=_dataset(dataset), pipeline=transforms.to_json(pipeline).encode(),
-        subset=subset_module.to_json(subset).encode())
+        flags=flags, seed=int(seed), name=(name or "").encode(), dataset=_dataset(dataset),
+        pipeline=transforms.to_json(pipeline).encode(), subset=subset_module.to_json(subset).encode())
 
 
 def _dataset(dataset):

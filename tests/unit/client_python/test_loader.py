@@ -59,11 +59,11 @@ class Epochs(Case):
         """The job's settings reach the daemon, and drop_last leaves the short batch out."""
         daemon = self.daemon()
         loader = self.loader(drop_last=True, shuffle="strict", bad_samples="replace", seed=2**64 - 1, epochs=3,
-                             prefetch=3, name="my job", subset=larder.Range(0, 5))
+                             prefetch=3, name="my job", subset=larder.Range(0, 5), relabel=True)
         self.assertEqual([len(labels) for _, labels in loader], [6, 6, 6])
         job = daemon.registrations[0]
         self.assertEqual((job["flags"], job["shuffle"], job["bad_policy"], job["seed"], job["epochs"], job["prefetch"]),
-                         (1, 1, 1, 2**64 - 1, 3, 3))
+                         (3, 1, 1, 2**64 - 1, 3, 3))
         self.assertEqual((job["name"], job["dataset"], job["pipeline"], job["subset"]),
                          (b"my job", b"/data", b'["resize"]', b'{"range": [0, 5]}'))
         self.assertEqual(loader.name, "my job")
