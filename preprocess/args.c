@@ -94,12 +94,16 @@ static int read_range(const struct arg *arg, const json_t *value, struct arg_ran
         *out = (struct arg_range){-list[0], list[0], true};
         return 0;
     }
+    if (number && count == 1 && arg->type == ARG_SPAN) {
+        *out = (struct arg_range){list[0], list[0], true};
+        return 0;
+    }
     if (number && count == 1 && list[0] >= 0 && arg->type == ARG_JITTER) {
         *out = (struct arg_range){fmax(0, 1 - list[0]), 1 + list[0], true};
         return 0;
     }
     if (number || count != 2 || (arg->type != ARG_POINT && list[0] > list[1])) {
-        bool may_be_number = arg->type == ARG_SPREAD || arg->type == ARG_JITTER;
+        bool may_be_number = arg->type == ARG_SPREAD || arg->type == ARG_JITTER || arg->type == ARG_SPAN;
         return want_within(arg, value,
                            arg->type == ARG_POINT ? "[x, y] or null"
                            : may_be_number        ? "a number of 0 or more, or [low, high] with low ≤ high,"
@@ -142,16 +146,30 @@ static int read_padding(const struct arg *arg, const json_t *value, struct arg_p
     return 0;
 }
 
+static int32_t find_choice(const struct arg *arg, const char *name, size_t len)
+{
+    for (int32_t i = 0; arg->choices[i]; i++) {
+        const char *choice = arg->choices[i], *equal = strchr(choice, '=');
+        if (strlen(choice) == len && strncmp(choice, name, len) == 0)
+            return i;
+        if (equal && (size_t)(equal - choice) == len && strncmp(choice, name, len) == 0)
+            return find_choice(arg, equal + 1, strlen(equal + 1));
+    }
+    return -1;
+}
+
 static int read_choice(const struct arg *arg, const json_t *value, int32_t *out, struct error *err)
 {
+    const char *name = json_string_value(value);
+    int32_t found = name && !strchr(name, '=') ? find_choice(arg, name, strlen(name)) : -1;
+    if (found >= 0) {
+        *out = found;
+        return 0;
+    }
     char list[256] = "one of";
     for (int32_t i = 0; arg->choices[i]; i++) {
-        if (json_is_string(value) && strcmp(json_string_value(value), arg->choices[i]) == 0) {
-            *out = i;
-            return 0;
-        }
         size_t len = strlen(list);
-        snprintf(list + len, sizeof list - len, "%s \"%s\"", i ? "," : "", arg->choices[i]);
+        snprintf(list + len, sizeof list - len, "%s \"%.*s\"", i ? "," : "", (int)strcspn(arg->choices[i], "="), arg->choices[i]);
     }
     return want(arg, value, list, err);
 }
@@ -164,6 +182,7 @@ static int read_one(const struct arg *arg, const json_t *value, void *place, str
     case ARG_INTEGER:
         return get_whole(arg, value, place) ? 0 : want_within(arg, value, "an integer", err);
     case ARG_BOOL:
+    case ARG_IGNORED:
         if (!json_is_boolean(value))
             return want(arg, value, "true or false", err);
         *(bool *)place = json_is_true(value);
@@ -175,6 +194,7 @@ static int read_one(const struct arg *arg, const json_t *value, void *place, str
     case ARG_KERNEL:
         return read_size(arg, value, place, err);
     case ARG_RANGE:
+    case ARG_SPAN:
     case ARG_SPREAD:
     case ARG_JITTER:
     case ARG_POINT:
@@ -247,6 +267,7 @@ static json_t *write_one(const struct arg *arg, const void *place)
     case ARG_INTEGER:
         return json_integer(*(const int32_t *)place);
     case ARG_BOOL:
+    case ARG_IGNORED:
         return json_boolean(*(const bool *)place);
     case ARG_CHOICE:
         return json_string(arg->choices[*(const int32_t *)place]);
@@ -258,6 +279,7 @@ static json_t *write_one(const struct arg *arg, const void *place)
     case ARG_KERNEL:
         return json_pack("[i, i]", (int)size->width, (int)size->height);
     case ARG_RANGE:
+    case ARG_SPAN:
     case ARG_SPREAD:
     case ARG_JITTER:
     case ARG_POINT:
@@ -277,6 +299,8 @@ json_t *args_write(const struct arg *table, const void *values)
 {
     json_t *object = json_object();
     for (const struct arg *arg = table; arg->name && object; arg++) {
+        if (arg->type == ARG_IGNORED)
+            continue;
         if (json_object_set_new(object, arg->name, write_one(arg, (const char *)values + arg->offset)) != 0) {
             json_decref(object);
             return NULL;

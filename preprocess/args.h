@@ -17,10 +17,12 @@ enum arg_type {
     ARG_NUMBER,  /* double, within min … max */
     ARG_INTEGER, /* int32_t, within min … max */
     ARG_BOOL,    /* bool */
-    ARG_CHOICE,  /* int32_t: index into choices */
+    ARG_CHOICE,  /* int32_t: index into choices; "a=b" among them says that a is another word for b */
     ARG_SQUARE,  /* struct arg_size: n means n × n; or [h, w] */
     ARG_EDGE,    /* struct arg_size: n (width 0) means the shorter edge; or [h, w] */
+    ARG_IGNORED, /* bool: accepted for torchvision's sake, means nothing here, not in the normal form */
     ARG_RANGE,   /* struct arg_range: [low, high], low ≤ high, both within min … max */
+    ARG_SPAN,    /* struct arg_range: n means [n, n]; or [low, high] */
     ARG_SPREAD,  /* struct arg_range: d means [-d, d]; or [low, high] */
     ARG_JITTER,  /* struct arg_range: d means [max(0, 1 - d), 1 + d]; or [low, high] */
     ARG_POINT,   /* struct arg_range, given; default null: none */

@@ -4,7 +4,7 @@
 
 #include "common/check.h"
 
-const char *const filter_names[] = {"nearest", "bilinear", "bicubic", "box", "hamming", "lanczos", NULL};
+const char *const filter_names[] = {"nearest", "bilinear", "bicubic", "box", "hamming", "lanczos", "nearest-exact=nearest", NULL};
 
 void geometry_start(struct geometry *geometry, uint32_t width, uint32_t height)
 {

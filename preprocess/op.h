@@ -45,6 +45,7 @@ struct op_plan {
 enum op_flags {
     OP_RANDOM = 1,   /* the plan draws random numbers */
     OP_IN_PLACE = 2, /* apply changes `in`; out is not used */
+    OP_FLOAT = 4,    /* may also stand after to_dtype has made the pixels floating point: level and change then count */
 };
 
 struct op_kind {
@@ -60,8 +61,13 @@ struct op_kind {
     int (*plan)(const void *values, struct rng *rng, struct op_plan *plan, struct error *err);
     /* Optional: false when the operator, so planned, cannot be part of this geometry. */
     bool (*join)(const void *values, const struct op_plan *plan, struct geometry *geometry);
-    /* LARDER_ENOMEM only. `out` has memory for the planned size. NULL where join never refuses a fresh geometry. */
+    /* LARDER_ENOMEM only. `out` has memory for the planned size. NULL where join never refuses a fresh geometry, and where
+     * 8-bit pixels stay as they are. */
     int (*apply)(const void *values, const struct op_plan *plan, const struct image *in, struct image *out, struct scratch *scratch);
+    /* For floating point pixels, optional: what becomes of one pixel, whatever its place. from: what it was before. */
+    void (*level)(const void *values, enum pixel_dtype from, float pixel[IMAGE_CHANNELS]);
+    /* For floating point pixels, optional: changes all of them, in_width × in_height, channels last. Before level. */
+    void (*change)(const void *values, const struct op_plan *plan, float *pixels);
 };
 
 /* op_chance draws whether something of probability p happens, as torchvision's `rand < p`. */

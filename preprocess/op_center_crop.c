@@ -51,12 +51,23 @@ static bool join(const void *values, const struct op_plan *p, struct geometry *g
     return true;
 }
 
+static int32_t *indices(int32_t from, uint32_t in, uint32_t out, struct scratch *scratch)
+{
+    int32_t *list = scratch_take(scratch, out * sizeof *list);
+    for (uint32_t i = 0; list && i < out; i++)
+        list[i] = (int32_t)pixels_pad_index((int64_t)from + i, in, PAD_CONSTANT);
+    return list;
+}
+
 static int apply(const void *values, const struct op_plan *p, const struct image *in, struct image *out, struct scratch *scratch)
 {
     (void)values;
-    (void)scratch;
     static const uint8_t black[IMAGE_CHANNELS];
-    pixels_place(in, -p->choice[0], -p->choice[1], black, out);
+    const int32_t *columns = indices(p->choice[0], in->width, out->width, scratch);
+    const int32_t *rows = indices(p->choice[1], in->height, out->height, scratch);
+    if (!columns || !rows)
+        return LARDER_ENOMEM;
+    pixels_gather(in, columns, rows, black, out);
     return 0;
 }
 

@@ -69,9 +69,13 @@ static int flow_shape(struct pipeline *pipeline, struct error *err)
     struct op_shape shape = {.channels = IMAGE_CHANNELS};
     for (uint32_t i = 0; i < pipeline->n_ops; i++) {
         const struct pipeline_op *op = &pipeline->ops[i];
+        if (shape.dtype != PIXEL_UINT8 && !(op->kind->flags & OP_FLOAT))
+            return error_set(err, LARDER_EINVAL, "pipeline[%u] %s: it works on 8-bit pixels: put it before to_dtype", i, op->kind->name);
         int rc = op->kind->shape ? op->kind->shape(op->values, &shape, err) : 0;
         if (rc)
             return error_prefix(err, rc, "pipeline[%u] %s", i, op->kind->name);
+        if (shape.dtype == PIXEL_UINT8)
+            pipeline->n_pixel_ops = i + 1;
     }
     if (pipeline->n_ops == 0)
         return 0; /* encoded bytes as they are */
@@ -87,6 +91,7 @@ static int flow_shape(struct pipeline *pipeline, struct error *err)
         .layout = shape.layout,
         .bytes = (uint64_t)shape.height * shape.width * shape.channels * dtype_bytes[shape.dtype],
     };
+    pipeline->plain = shape.dtype == PIXEL_UINT8 && shape.layout == LAYOUT_HWC && shape.channels == IMAGE_CHANNELS;
     if (pipeline->shape.bytes > UINT32_MAX)
         return error_set(err, LARDER_EINVAL, "a sample of %u × %u × %u takes over 4 GiB: make it smaller", shape.height, shape.width,
                          shape.channels);

@@ -21,6 +21,8 @@ struct pipeline {
     struct sample_shape shape;
     char *canonical;
     uint32_t n_ops;
+    uint32_t n_pixel_ops; /* that work on 8-bit pixels; from there on finish does the work */
+    bool plain;           /* 8-bit RGB, channels last: the last operator can write to the destination */
     struct pipeline_op ops[];
 };
 

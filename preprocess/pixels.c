@@ -2,36 +2,53 @@
 
 #include <string.h>
 
+const char *const pad_mode_names[] = {"constant", "edge", "reflect", "symmetric", NULL};
+
 void pixels_copy(const struct image *in, struct image *out)
 {
     for (uint32_t y = 0; y < out->height; y++)
         memcpy(image_row(out, y), image_row(in, y), (size_t)out->width * IMAGE_CHANNELS);
 }
 
-static void fill_row(uint8_t *row, uint32_t from, uint32_t to, const uint8_t fill[IMAGE_CHANNELS])
+void pixels_color(const struct arg_color *color, uint8_t out[IMAGE_CHANNELS])
 {
-    for (uint32_t x = from; x < to; x++)
-        memcpy(row + (size_t)x * IMAGE_CHANNELS, fill, IMAGE_CHANNELS);
+    for (int c = 0; c < IMAGE_CHANNELS; c++)
+        out[c] = (uint8_t)color->value[c];
 }
 
-static uint32_t clamp(int64_t value, uint32_t max)
+static int64_t remainder_of(int64_t value, int64_t period)
 {
-    return value < 0 ? 0 : value > max ? max : (uint32_t)value;
+    int64_t rest = value % period;
+    return rest < 0 ? rest + period : rest;
 }
 
-void pixels_place(const struct image *in, int32_t x, int32_t y, const uint8_t fill[IMAGE_CHANNELS], struct image *out)
+int64_t pixels_pad_index(int64_t at, uint32_t count, enum pad_mode mode)
 {
-    uint32_t left = clamp(x, out->width), right = clamp((int64_t)x + in->width, out->width);
-    uint32_t top = clamp(y, out->height), bottom = clamp((int64_t)y + in->height, out->height);
-    for (uint32_t row = 0; row < out->height; row++) {
-        uint8_t *to = image_row(out, row);
-        if (row < top || row >= bottom || left >= right) {
-            fill_row(to, 0, out->width, fill);
-            continue;
-        }
-        const uint8_t *from = image_row(in, (uint32_t)((int64_t)row - y)) + (size_t)((int64_t)left - x) * IMAGE_CHANNELS;
-        fill_row(to, 0, left, fill);
-        memcpy(to + (size_t)left * IMAGE_CHANNELS, from, (size_t)(right - left) * IMAGE_CHANNELS);
-        fill_row(to, right, out->width, fill);
+    int64_t last = (int64_t)count - 1;
+    if (at >= 0 && at <= last)
+        return at;
+    switch (mode) {
+    case PAD_CONSTANT:
+        return PIXELS_OUTSIDE;
+    case PAD_EDGE:
+        return at < 0 ? 0 : last;
+    case PAD_REFLECT:
+        at = last ? remainder_of(at, 2 * last) : 0;
+        return at <= last ? at : 2 * last - at;
+    case PAD_SYMMETRIC:
+        at = remainder_of(at, 2 * (int64_t)count);
+        return at <= last ? at : 2 * last + 1 - at;
+    }
+    return PIXELS_OUTSIDE;
+}
+
+void pixels_gather(const struct image *in, const int32_t *columns, const int32_t *rows, const uint8_t fill[IMAGE_CHANNELS],
+                   struct image *out)
+{
+    for (uint32_t y = 0; y < out->height; y++) {
+        uint8_t *to = image_row(out, y);
+        const uint8_t *from = rows[y] == PIXELS_OUTSIDE ? NULL : image_row(in, (uint32_t)rows[y]);
+        for (uint32_t x = 0; x < out->width; x++, to += IMAGE_CHANNELS)
+            memcpy(to, !from || columns[x] == PIXELS_OUTSIDE ? fill : from + (size_t)columns[x] * IMAGE_CHANNELS, IMAGE_CHANNELS);
     }
 }

@@ -14,6 +14,8 @@ int pipeline_plan(const struct pipeline *pipeline, const uint64_t key[3], uint32
             if (rc)
                 return error_prefix(err, rc, "pipeline[%u] %s", i, op->kind->name);
         }
+        if (i < pipeline->n_pixel_ops && !op->kind->join && !op->kind->apply)
+            plans[i].skip = true; /* says something about the result, does nothing on the way */
         if (!plans[i].skip) {
             width = plans[i].out_width;
             height = plans[i].out_height;

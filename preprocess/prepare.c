@@ -13,6 +13,7 @@
 #include "common/check.h"
 #include "common/clock.h"
 #include "preprocess/decode.h"
+#include "preprocess/finish.h"
 #include "preprocess/pipeline_priv.h"
 #include "preprocess/pixels.h"
 #include "preprocess/resample.h"
@@ -126,13 +127,13 @@ static const struct pipeline_op *op_at(const struct run *run, size_t output, uin
 
 static uint32_t n_ops(const struct run *run, size_t output)
 {
-    return run->outputs[output].pipeline->n_ops;
+    return run->outputs[output].pipeline->n_pixel_ops;
 }
 
 static int plan_all(struct run *run, uint32_t width, uint32_t height, struct decode_fault *fault)
 {
     for (size_t i = 0; i < run->n_outputs; i++) {
-        run->plans[i] = scratch_take(run->memory, n_ops(run, i) * sizeof *run->plans[i]);
+        run->plans[i] = scratch_take(run->memory, run->outputs[i].pipeline->n_ops * sizeof *run->plans[i]);
         if (!run->plans[i])
             return decode_fail(fault, BAD_NO_MEMORY, "out of memory");
         const struct prepare_output *output = &run->outputs[i];
@@ -155,6 +156,8 @@ static uint32_t gather(const struct run *run, size_t output, uint32_t op, uint32
 /* Whether the output's last image can be made where it belongs: nothing from `op` on needs another one. */
 static bool ends_here(const struct run *run, size_t output, uint32_t op)
 {
+    if (!run->outputs[output].pipeline->plain)
+        return false;
     for (; op < n_ops(run, output); op++) {
         if (!run->plans[output][op].skip && !(op_at(run, output, op)->kind->flags & OP_IN_PLACE))
             return false;
@@ -178,16 +181,17 @@ static bool is_whole(const struct pixels *pixels)
     return pixels->image.width == pixels->width && pixels->image.height == pixels->height;
 }
 
-/* Runs operators [op, end) of an output on its pixels. last: the result goes to the output's destination. */
+/* Runs operators [op, end) of an output on its pixels. last: they are the last ones, and the result, whole, is the output's. */
 static int walk(struct run *run, size_t output, uint32_t op, uint32_t end, bool last, struct pixels *pixels)
 {
-    while (op < end || (last && pixels->image.data != run->outputs[output].dst)) {
+    bool settled = !last;
+    while (op < end || !settled) {
         struct geometry geometry;
         geometry_start(&geometry, pixels->width, pixels->height);
         uint32_t next = gather(run, output, op, end, &geometry);
         const struct pipeline_op *item = next < end ? op_at(run, output, next) : NULL;
         bool in_place = item && item->kind->flags & OP_IN_PLACE;
-        bool settle = last && !item && pixels->image.data != run->outputs[output].dst;
+        bool settle = last && !item && run->outputs[output].pipeline->plain && pixels->image.data != run->outputs[output].dst;
         if (!geometry_is_idle(&geometry, pixels->width, pixels->height) || !is_whole(pixels) || settle || (in_place && !pixels->own)) {
             struct pixels made;
             if (make_room(run, output, next, last, geometry.window.width, geometry.window.height, &made) ||
@@ -196,6 +200,7 @@ static int walk(struct run *run, size_t output, uint32_t op, uint32_t end, bool 
             *pixels = made;
         }
         op = next;
+        settled = settled || !item;
         if (!item)
             continue;
         const struct op_plan *plan = &run->plans[output][op];
@@ -256,7 +261,10 @@ static int run_outputs(struct run *run, uint64_t members, uint32_t op, const str
         struct pixels mine = *pixels;
         mine.own = false;
         bool alone = !(together & (together - 1));
+        const struct prepare_output *output = &run->outputs[first];
         int rc = walk(run, first, op, end, alone, &mine);
+        if (rc == 0 && alone && !output->pipeline->plain)
+            rc = finish(output->pipeline, run->plans[first], &mine.image, output->dst, run->memory);
         if (rc == 0 && !alone)
             rc = run_outputs(run, together, end, &mine);
         if (rc)

@@ -1,0 +1,105 @@
+#include "preprocess/augment.h"
+
+#include <math.h>
+
+#include "common/larder_err.h"
+#include "preprocess/affine.h"
+#include "preprocess/color.h"
+#include "preprocess/pixels.h"
+
+/* torch.linspace in single precision: from either end to the middle. */
+static double linspace(double from, double to, int32_t at, int32_t count)
+{
+    if (count < 2)
+        return (float)from;
+    float step = ((float)to - (float)from) / (float)(count - 1);
+    return at < count / 2 ? (float)from + step * (float)at : (float)to - step * (float)(count - 1 - at);
+}
+
+double augment_magnitude(const struct augment_space *space, enum augment_change change, int32_t bin, int32_t bins)
+{
+    if (change == AUGMENT_POSTERIZE)
+        return 8 - rint((double)bin / ((bins - 1) / space->posterize_bits));
+    if (change == AUGMENT_SOLARIZE)
+        return linspace(255.0, 0.0, bin, bins);
+    return space->most[change] == 0 ? 0 : linspace(0, space->most[change], bin, bins);
+}
+
+bool augment_signed(enum augment_change change)
+{
+    return change >= AUGMENT_SHEAR_X && change <= AUGMENT_SHARPNESS;
+}
+
+/* Through an affine map, back into the same memory. */
+static int through(const struct affine *affine, enum filter filter, const uint8_t fill[IMAGE_CHANNELS], const struct image *image,
+                   struct scratch *scratch)
+{
+    struct image made, back = *image;
+    if (scratch_image(scratch, image->width, image->height, &made))
+        return LARDER_ENOMEM;
+    affine_apply(affine, filter, fill, image, &made);
+    pixels_copy(&made, &back);
+    return 0;
+}
+
+static struct affine map_of(enum augment_change change, double magnitude, const struct image *image)
+{
+    uint32_t width = image->width, height = image->height;
+    switch (change) {
+    case AUGMENT_SHEAR_X:
+        return affine_shear(magnitude, 0);
+    case AUGMENT_SHEAR_Y:
+        return affine_shear(0, magnitude);
+    case AUGMENT_TRANSLATE_X:
+        return affine_move((int32_t)magnitude, 0);
+    case AUGMENT_TRANSLATE_Y:
+        return affine_move(0, (int32_t)magnitude);
+    default: {
+        double angle = magnitude < 0 ? magnitude + 360.0 : magnitude;
+        return affine_rotation(angle, width / 2.0, height / 2.0, false, &width, &height);
+    }
+    }
+}
+
+int augment_apply(enum augment_change change, double magnitude, enum filter filter, const uint8_t fill[IMAGE_CHANNELS],
+                  const struct image *image, struct scratch *scratch)
+{
+    struct affine affine;
+    switch (change) {
+    case AUGMENT_ROTATE:
+        if (magnitude == 0)
+            return 0;
+        /* fall through */
+    case AUGMENT_SHEAR_X:
+    case AUGMENT_SHEAR_Y:
+    case AUGMENT_TRANSLATE_X:
+    case AUGMENT_TRANSLATE_Y:
+        affine = map_of(change, magnitude, image);
+        return through(&affine, filter, fill, image, scratch);
+    case AUGMENT_BRIGHTNESS:
+        color_brightness(image, 1.0 + magnitude);
+        return 0;
+    case AUGMENT_COLOR:
+        color_saturation(image, 1.0 + magnitude);
+        return 0;
+    case AUGMENT_CONTRAST:
+        color_contrast(image, 1.0 + magnitude);
+        return 0;
+    case AUGMENT_SHARPNESS:
+        return color_sharpness(image, 1.0 + magnitude, scratch);
+    case AUGMENT_POSTERIZE:
+        color_posterize(image, (int)magnitude);
+        return 0;
+    case AUGMENT_SOLARIZE:
+        color_solarize(image, magnitude);
+        return 0;
+    case AUGMENT_AUTOCONTRAST:
+        color_autocontrast(image);
+        return 0;
+    case AUGMENT_EQUALIZE:
+        color_equalize(image);
+        return 0;
+    default:
+        return 0;
+    }
+}

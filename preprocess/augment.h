@@ -1,0 +1,43 @@
+/* augment.h: the fourteen changes that trivial_augment_wide and rand_augment choose from, as torchvision's autoaugment.py
+ * has them. */
+#ifndef LARDER_PREPROCESS_AUGMENT_H
+#define LARDER_PREPROCESS_AUGMENT_H
+
+#include "common/random.h"
+#include "preprocess/geometry.h"
+#include "preprocess/image.h"
+#include "preprocess/scratch.h"
+
+enum augment_change {
+    AUGMENT_IDENTITY,
+    AUGMENT_SHEAR_X,
+    AUGMENT_SHEAR_Y,
+    AUGMENT_TRANSLATE_X,
+    AUGMENT_TRANSLATE_Y,
+    AUGMENT_ROTATE,
+    AUGMENT_BRIGHTNESS,
+    AUGMENT_COLOR,
+    AUGMENT_CONTRAST,
+    AUGMENT_SHARPNESS,
+    AUGMENT_POSTERIZE,
+    AUGMENT_SOLARIZE,
+    AUGMENT_AUTOCONTRAST,
+    AUGMENT_EQUALIZE,
+    AUGMENT_CHANGES
+};
+
+/* How strong a change is at most, and how it is posterised. */
+struct augment_space {
+    double most[AUGMENT_CHANGES]; /* at the highest bin; 0: the change has no strength */
+    double posterize_bits;        /* taken away at the highest bin */
+};
+
+/* augment_magnitude gives a change's strength at `bin` of `bins`, before its sign; augment_signed whether it has one. */
+double augment_magnitude(const struct augment_space *space, enum augment_change change, int32_t bin, int32_t bins);
+bool augment_signed(enum augment_change change);
+
+/* augment_apply changes the image. LARDER_ENOMEM only. */
+int augment_apply(enum augment_change change, double magnitude, enum filter filter, const uint8_t fill[IMAGE_CHANNELS],
+                  const struct image *image, struct scratch *scratch);
+
+#endif

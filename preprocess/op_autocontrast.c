@@ -1,0 +1,35 @@
+/* autocontrast: stretches each channel's levels over all of 0 to 255, by chance: torchvision's RandomAutocontrast. */
+#include "preprocess/color.h"
+#include "preprocess/op.h"
+
+struct values {
+    double p;
+};
+
+static const struct arg args[] = {
+    {.name = "p", .type = ARG_NUMBER, .offset = offsetof(struct values, p), .initial = "0.5", .min = 0, .max = 1},
+    {0},
+};
+
+static int plan(const void *values, struct rng *rng, struct op_plan *p, struct error *err)
+{
+    (void)err;
+    p->skip = !op_chance(rng, ((const struct values *)values)->p);
+    return 0;
+}
+
+static int apply(const void *values, const struct op_plan *p, const struct image *in, struct image *out, struct scratch *scratch)
+{
+    (void)values, (void)p, (void)out, (void)scratch;
+    color_autocontrast(in);
+    return 0;
+}
+
+const struct op_kind op_autocontrast = {
+    .name = "autocontrast",
+    .flags = OP_RANDOM | OP_IN_PLACE,
+    .args = args,
+    .values_bytes = sizeof(struct values),
+    .plan = plan,
+    .apply = apply,
+};
