@@ -6,6 +6,7 @@ step takes; hold, how many zero-copy batches to hold on to; start_after, a file 
 
 import json
 import os
+import signal
 import sys
 import time
 
@@ -13,6 +14,7 @@ import larder
 
 
 def main():
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background processes ignore it
     options = json.loads(sys.argv[1])
     step_s, hold, start_after = (options.pop(key, None) for key in ("step_s", "hold", "start_after"))
     epochs = options["epochs"]

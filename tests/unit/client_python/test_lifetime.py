@@ -104,6 +104,12 @@ class Pickle(Case):
 
 
 class Interrupt(Case):
+    def setUp(self):
+        super().setUp()
+        # Started in the background of a shell, a process ignores SIGINT.
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        self.addCleanup(signal.signal, signal.SIGINT, before)
+
     def interrupt(self, action):
         """Runs action() and sends SIGINT to this process a moment later."""
         timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
