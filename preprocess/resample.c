@@ -92,20 +92,33 @@ struct side {
     bool mirror;
     double scale;    /* source pixels per output pixel */
     double widening; /* of the filter */
+    uint32_t reached; /* FILTER_NEAREST: the output last asked for, and where it looks */
+    double position;
 };
 
 struct span {
     uint32_t first, count;
 };
 
-/* The source pixels under the filter for output `at`. */
-static struct span side_span(const struct side *side, uint32_t at)
+/* Pillow steps from output to output, with the rounding errors that adds up to; so do we. Fast while `at` grows. */
+static struct span nearest_span(struct side *side, uint32_t at)
 {
-    double center = (at + 0.5) * side->scale;
-    if (side->filter == FILTER_NEAREST) {
-        uint32_t pixel = (uint32_t)center;
-        return (struct span){pixel < side->in ? pixel : side->in - 1, 1};
+    if (at < side->reached || side->position == 0) {
+        side->reached = 0;
+        side->position = side->scale * 0.5;
     }
+    for (; side->reached < at; side->reached++)
+        side->position += side->scale;
+    uint32_t pixel = (uint32_t)side->position;
+    return (struct span){pixel < side->in ? pixel : side->in - 1, 1};
+}
+
+/* The source pixels under the filter for output `at`. */
+static struct span side_span(struct side *side, uint32_t at)
+{
+    if (side->filter == FILTER_NEAREST)
+        return nearest_span(side, at);
+    double center = (at + 0.5) * side->scale;
     double support = supports[side->filter] * side->widening;
     double low = center - support + 0.5, high = center + support + 0.5;
     uint32_t first = low < 0 ? 0 : (uint32_t)low;
@@ -153,7 +166,7 @@ static struct side side_y(const struct geometry *geometry)
 }
 
 /* Spans move to the right with their output, so the first and the last one bound all. */
-static struct span side_needs(const struct side *side)
+static struct span side_needs(struct side *side)
 {
     struct span first = side_span(side, side->from), last = side_span(side, side->from + side->count - 1);
     return (struct span){first.first, last.first + last.count - first.first};
@@ -164,7 +177,7 @@ static uint32_t padded(uint32_t count, uint32_t to)
     return (count + to - 1) / to * to;
 }
 
-static uint32_t widest_span(const struct side *side)
+static uint32_t widest_span(struct side *side)
 {
     uint32_t most = 1;
     for (uint32_t i = 0; i < side->count; i++) {
@@ -175,7 +188,7 @@ static uint32_t widest_span(const struct side *side)
 }
 
 /* Weights for the window, as the kernel wants them. */
-static int axis_make(const struct side *side, struct scratch *scratch, struct resample_axis *axis)
+static int axis_make(struct side *side, struct scratch *scratch, struct resample_axis *axis)
 {
     struct span needs = side_needs(side);
     uint32_t base = needs.first, outputs = padded(side->count, RESAMPLE_COLUMNS);
@@ -192,14 +205,14 @@ static int axis_make(const struct side *side, struct scratch *scratch, struct re
     memset(axis->first, 0, outputs * sizeof *axis->first);
     memset(axis->weights, 0, outputs * taps * sizeof *axis->weights);
     for (uint32_t i = 0; i < side->count; i++) {
-        uint32_t at = side->from + (side->mirror ? side->count - 1 - i : i);
+        uint32_t at = side->from + i, to = side->mirror ? side->count - 1 - i : i;
         struct span span = side_span(side, at);
         /* Whole groups are read: near the end the span begins earlier, behind weights of zero, so as not to pass it. */
         uint32_t first = span.first - base, shift = first + taps > needs.count ? (uint32_t)(first + taps - needs.count) : 0;
         shift = shift < first ? shift : first;
         shift = shift < taps - span.count ? shift : (uint32_t)(taps - span.count);
-        side_weights(side, at, span, real, axis->weights + i * taps + shift);
-        axis->first[i] = (int32_t)(first - shift);
+        side_weights(side, at, span, real, axis->weights + to * taps + shift);
+        axis->first[to] = (int32_t)(first - shift);
     }
     if (kernel->pack) {
         axis->packed = scratch_take(scratch, outputs * groups * kernel->packed_bytes);

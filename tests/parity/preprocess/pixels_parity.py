@@ -1,0 +1,382 @@
+"""Proves, pixel by pixel, that preprocess/ makes what Pillow and torchvision make, with the same parameters on both sides.
+
+usage: pixels_parity.py LIBRARY [--table]     (--table prints the differences as Markdown, for docs/preprocess.md)
+
+Pictures are made here, in every form an image file comes in; photographs too when LARDER_TEST_IMAGES names a folder.
+What each operator draws is asked from the library (its plan) and given to torchvision's functional form."""
+
+import io
+import os
+import pathlib
+import sys
+
+SKIPPED = 77
+try:
+    import numpy as np
+    import PIL.Image
+    import torch
+    import torchvision
+    import torchvision.transforms as T
+    import torchvision.transforms.functional as F
+    from torchvision.transforms.autoaugment import _apply_op
+except ImportError as reason:
+    print(f"skipped: {reason}; install python3-torchvision")
+    sys.exit(SKIPPED)
+
+from probe import Bad, Probe
+
+MODES = {name: F.InterpolationMode(name) for name in ("nearest", "bilinear", "bicubic", "box", "hamming", "lanczos")}
+CHANGES = ["Identity", "ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate", "Brightness", "Color", "Contrast", "Sharpness",
+           "Posterize", "Solarize", "AutoContrast", "Equalize"]
+torch.manual_seed(1)
+
+
+class Table:
+    """The differences by subject: how many cases, greatest and mean difference, and what is allowed."""
+
+    def __init__(self):
+        self.rows, self.failures = {}, []
+
+    def compare(self, subject, allowed, ours, theirs, case):
+        ours, theirs = np.asarray(ours, np.float64), np.asarray(theirs, np.float64)
+        if ours.shape != theirs.shape:
+            self.failures.append(f"{subject}: {case}: shape {ours.shape} and not {theirs.shape}")
+            return
+        difference = np.abs(ours - theirs)
+        row = self.rows.setdefault(subject, [0, 0.0, 0.0, 0, allowed])
+        row[0] += 1
+        row[1] = max(row[1], float(difference.max()))
+        row[2] += float(difference.sum())
+        row[3] += difference.size
+        if difference.max() > allowed:
+            self.failures.append(f"{subject}: {case}: differs by {difference.max():g}, allowed are {allowed:g}")
+
+    def show(self, markdown):
+        if markdown:
+            print("| subject | cases | greatest difference | mean difference | allowed |\n|---|---|---|---|---|")
+        for subject, (cases, most, total, count, allowed) in self.rows.items():
+            row = (subject, cases, f"{most:g}", f"{total / max(count, 1):.3g}", f"{allowed:g}")
+            print("| {} | {} | {} | {} | {} |".format(*row) if markdown else "{:<44} {:>6} cases  max {:<10} mean {:<10} allowed {}".format(*row))
+
+
+def picture(width, height, seed):
+    """Smooth in parts and busy in others."""
+    rng = np.random.default_rng(seed)
+    y, x = np.mgrid[0:height, 0:width]
+    wave = 127.5 + 100 * np.sin(0.05 * x[..., None] + np.arange(3)) * np.cos(0.04 * y[..., None] + 0.7 * np.arange(3))
+    busy = ((x // 16) ^ (y // 24)) & 1
+    noise = np.where(busy[..., None], rng.integers(-60, 60, (height, width, 3)), rng.integers(-2, 3, (height, width, 3)))
+    return PIL.Image.fromarray(np.clip(wave + noise, 0, 255).astype(np.uint8))
+
+
+def encode(image, kind, **options):
+    out = io.BytesIO()
+    image.save(out, kind, **options)
+    return out.getvalue()
+
+
+def pillow(data):
+    return PIL.Image.open(io.BytesIO(data)).convert("RGB")
+
+
+def whole(width, height):
+    return [{"center_crop": {"size": [height, width]}}]
+
+
+def odd_files():
+    """(name, bytes) of every form of image file that Pillow writes and reads."""
+    for index, (width, height) in enumerate([(1, 1), (1, 300), (300, 1), (17, 31), (160, 120), (255, 257), (640, 427)]):
+        rgb = picture(width, height, index)
+        for sampling in (0, 1, 2):
+            yield f"jpeg {width}x{height} sampling {sampling}", encode(rgb, "JPEG", quality=88, subsampling=sampling)
+            yield f"progressive {width}x{height} sampling {sampling}", encode(rgb, "JPEG", quality=80, subsampling=sampling, progressive=True)
+        yield f"grey jpeg {width}x{height}", encode(rgb.convert("L"), "JPEG")
+        yield f"cmyk jpeg {width}x{height}", encode(rgb.convert("CMYK"), "JPEG")
+        alpha = rgb.copy()
+        alpha.putalpha(rgb.convert("L"))
+        yield f"png {width}x{height}", encode(rgb, "PNG")
+        yield f"png alpha {width}x{height}", encode(alpha, "PNG")
+        yield f"png grey {width}x{height}", encode(rgb.convert("L"), "PNG")
+        yield f"png grey alpha {width}x{height}", encode(alpha.convert("LA"), "PNG")
+        yield f"png palette {width}x{height}", encode(rgb.quantize(200), "PNG")
+        yield f"png 4 colours {width}x{height}", encode(rgb.quantize(4), "PNG")
+        yield f"png bits {width}x{height}", encode(rgb.convert("1"), "PNG")
+        yield f"webp {width}x{height}", encode(rgb, "WEBP", quality=80)
+        yield f"webp lossless alpha {width}x{height}", encode(alpha, "WEBP", lossless=True, exact=True)
+        yield f"tiff {width}x{height}", encode(rgb, "TIFF")
+        yield f"tiff lzw {width}x{height}", encode(rgb, "TIFF", compression="tiff_lzw")
+        yield f"tiff cmyk {width}x{height}", encode(rgb.convert("CMYK"), "TIFF")
+        yield f"tiff palette {width}x{height}", encode(rgb.quantize(100), "TIFF")
+        yield f"gif {width}x{height}", encode(rgb.quantize(64), "GIF")
+    exif = PIL.Image.Exif()
+    exif[0x0112] = 6
+    yield "jpeg, turned by EXIF", encode(picture(90, 60, 9), "JPEG", exif=exif)
+
+
+def photographs():
+    folder = os.environ.get("LARDER_TEST_IMAGES")
+    files = sorted(p for p in pathlib.Path(folder).rglob("*") if p.suffix.lower() in (".jpg", ".jpeg", ".png")) if folder else []
+    return [(str(path), path.read_bytes()) for path in files]
+
+
+def decode(probe, table, files):
+    """Proves: decoding whole files gives Pillow's pixels."""
+    for name, data in files:
+        image = pillow(data)
+        subject = "full decode, JPEG" if data[:2] == b"\xff\xd8" else "full decode, " + name.split()[0]
+        table.compare(subject, 0, probe.prepare(whole(*image.size), data), image, name)
+
+
+def crops(probe, table, files):
+    """Proves: decoding a part gives the part of the whole: odd offsets, borders, all samplings."""
+    for number, (name, data) in enumerate(files):
+        image = pillow(data)
+        for draw in range(4):
+            size = [max(1, image.height * (draw + 1) // 5 - draw), max(1, image.width * (4 - draw) // 5 - 1)]
+            pipeline, key = [{"random_crop": {"size": size}}, "random_horizontal_flip", "random_vertical_flip"], (1, number, draw)
+            plan = probe.plan(pipeline, key, *image.size)
+            theirs = F.crop(image, plan.y, plan.x, plan.height, plan.width)
+            theirs = theirs if probe.plan(pipeline, key, *image.size, op=1).skip else F.hflip(theirs)
+            theirs = theirs if probe.plan(pipeline, key, *image.size, op=2).skip else F.vflip(theirs)
+            table.compare("regional decode, crop and flips", 0, probe.prepare(pipeline, data, key), theirs, name)
+
+
+def resizes(probe, table, files):
+    """Proves: resized crops and resizes equal Pillow's, for every filter and every vector version."""
+    for number, (name, data) in enumerate(files):
+        image = pillow(data)
+        for draw, (mode, interpolation) in enumerate(MODES.items()):
+            size = [(224, 224), (97, 131), (7, 5)][(number + draw) % 3]
+            pipeline = [{"random_resized_crop": {"size": size, "interpolation": mode, "scale": [0.02, 1]}}]
+            plan = probe.plan(pipeline, (2, number, draw), *image.size)
+            theirs = F.resized_crop(image, plan.y, plan.x, plan.height, plan.width, size, interpolation)
+            table.compare(f"random_resized_crop, {mode}", 0, probe.prepare(pipeline, data, (2, number, draw)),
+                          theirs, f"{name} {plan.x},{plan.y} {plan.width}x{plan.height}")
+        if max(image.size) / min(image.size) > 50:
+            continue
+        pipeline = [{"resize": {"size": 256}}, {"center_crop": {"size": 224}}]
+        theirs = F.center_crop(F.resize(image, 256), 224)
+        table.compare("resize and center_crop", 0, probe.prepare(pipeline, data), theirs, name)
+        pipeline = [{"resize": {"size": 30, "max_size": 50}}, {"center_crop": {"size": [40, 60]}}]
+        theirs = F.center_crop(F.resize(image, 30, max_size=50), [40, 60])
+        table.compare("resize with max_size, center_crop that pads", 0, probe.prepare(pipeline, data), theirs, name)
+
+
+def versions(probe, table, files):
+    """Proves: the same, in each vector version this processor runs."""
+    for simd in range(3):
+        name = probe.simd(simd)
+        if not name:
+            continue
+        for number, (file, data) in enumerate(files):
+            image = pillow(data)
+            pipeline = [{"random_resized_crop": {"size": [61, 83]}}]
+            plan = probe.plan(pipeline, (3, number, 0), *image.size)
+            theirs = F.resized_crop(image, plan.y, plan.x, plan.height, plan.width, [61, 83])
+            table.compare(f"random_resized_crop, {name}", 0, probe.prepare(pipeline, data, (3, number, 0)), theirs, file)
+
+
+def applied(probe, image, data, step, key, function):
+    """Ours and theirs for one operator at the end of a whole image; function takes the image and what was drawn."""
+    pipeline = whole(*image.size) + [step]
+    plan = probe.plan(pipeline, key, *image.size, op=1)
+    return probe.prepare(pipeline, data, key), image if plan.skip else function(image, plan)
+
+
+def jitter(image, plan):
+    functions = [F.adjust_brightness, F.adjust_contrast, F.adjust_saturation, F.adjust_hue]
+    for part in plan.choice[:4]:
+        image = functions[part](image, plan.real[part])
+    return image
+
+
+def colours(probe, table, files):
+    """Proves: colour operators equal torchvision's on Pillow images."""
+    p = {"p": 0.9}
+    steps = [
+        ("color_jitter, all parts", {"color_jitter": {"brightness": 0.8, "contrast": 0.8, "saturation": 0.8, "hue": 0.5}}, jitter),
+        ("color_jitter, hue", {"color_jitter": {"hue": [-0.5, 0.5]}}, lambda i, d: F.adjust_hue(i, d.real[3])),
+        ("color_jitter, brightness", {"color_jitter": {"brightness": [0, 3]}}, lambda i, d: F.adjust_brightness(i, d.real[0])),
+        ("color_jitter, contrast", {"color_jitter": {"contrast": [0, 3]}}, lambda i, d: F.adjust_contrast(i, d.real[1])),
+        ("color_jitter, saturation", {"color_jitter": {"saturation": [0, 3]}}, lambda i, d: F.adjust_saturation(i, d.real[2])),
+        ("grayscale", {"grayscale": {"num_output_channels": 3}}, lambda i, d: F.to_grayscale(i, 3)),
+        ("random_grayscale", {"random_grayscale": p}, lambda i, d: F.to_grayscale(i, 3)),
+        ("random_solarize", {"random_solarize": {"threshold": 100.5, **p}}, lambda i, d: F.solarize(i, 100.5)),
+        ("random_posterize", {"random_posterize": {"bits": 3, **p}}, lambda i, d: F.posterize(i, 3)),
+        ("random_equalize", {"random_equalize": p}, lambda i, d: F.equalize(i)),
+        ("autocontrast", {"autocontrast": p}, lambda i, d: F.autocontrast(i)),
+    ]
+    for number, (name, data) in enumerate(files):
+        image = pillow(data)
+        for subject, step, function in steps:
+            for draw in range(2):
+                table.compare(subject, 2, *applied(probe, image, data, step, (4, number, draw), function), name)
+
+
+def augments(probe, table, files):
+    """Proves: the automatic augmentations apply torchvision's changes at torchvision's strengths."""
+    for number, (name, data) in enumerate(files):
+        image = pillow(data)
+        for draw in range(24):
+            mode = ["nearest", "bilinear"][draw % 2]
+
+            def trivial(picture, plan):
+                return _apply_op(picture, CHANGES[plan.choice[0]], plan.real[0], MODES[mode], [9, 8, 7])
+
+            def rand(picture, plan):
+                for i in range(3):
+                    picture = _apply_op(picture, CHANGES[plan.choice[i]], plan.real[i], MODES[mode], [9, 8, 7])
+                return picture
+
+            arguments = {"interpolation": mode, "fill": [9, 8, 7]}
+            table.compare("trivial_augment_wide", 2,
+                          *applied(probe, image, data, {"trivial_augment_wide": arguments}, (5, number, draw), trivial), name)
+            table.compare("rand_augment", 2,
+                          *applied(probe, image, data, {"rand_augment": {"num_ops": 3, "magnitude": draw, **arguments}}, (5, number, draw), rand), name)
+
+
+def strengths(probe, table):
+    """Proves: the strengths drawn by the automatic augmentations are those of torchvision's tables."""
+    wide = T.TrivialAugmentWide()._augmentation_space(31)
+    rand = T.RandAugment()._augmentation_space(31, (200, 300))
+    for draw in range(600):
+        for space, step, subject in ((wide, "trivial_augment_wide", "trivial_augment_wide, strengths"),
+                                     (rand, {"rand_augment": {"num_ops": 1, "magnitude": draw % 31}}, "rand_augment, strengths")):
+            plan = probe.plan([{"center_crop": {"size": [200, 300]}}, step], (6, draw, 0), 300, 200, op=1)
+            magnitudes, signed = space[CHANGES[plan.choice[0]]]
+            wanted = magnitudes.double().reshape(-1).numpy()
+            wanted = wanted if subject[0] == "t" or magnitudes.ndim == 0 else wanted[draw % 31:draw % 31 + 1]
+            given = abs(plan.real[0]) if signed else plan.real[0]
+            table.compare(subject, 1e-5, [given], [wanted[np.argmin(np.abs(wanted - given))]], CHANGES[plan.choice[0]])
+
+
+def geometry(probe, table, files):
+    """Proves: rotations, blurs and borders equal torchvision's."""
+    for number, (name, data) in enumerate(files):
+        image = pillow(data)
+        for draw, mode in enumerate(["nearest", "bilinear", "bicubic"]):
+            for center in (None, [3, 5.5]):
+                step = {"random_rotation": {"degrees": 180, "interpolation": mode, "fill": [1, 2, 3], "center": center}}
+                table.compare(f"random_rotation, {mode}", 2, *applied(
+                    probe, image, data, step, (7, number, draw),
+                    lambda i, d, mode=mode, center=center: F.rotate(i, d.real[6], MODES[mode], center=center, fill=[1, 2, 3])), name)
+            for angle in (33, 90, 180, 270):
+                pipeline = whole(*image.size) + [{"random_rotation": {"degrees": [angle, angle], "interpolation": mode, "expand": True}}]
+                theirs = F.rotate(image, angle, MODES[mode], expand=True)
+                pipeline += whole(*theirs.size)
+                table.compare("random_rotation, expanded", 2, probe.prepare(pipeline, data), theirs, f"{name} {angle}")
+        for kernel in (3, [5, 9], 23):
+            largest = max(kernel) if isinstance(kernel, list) else kernel
+            if largest // 2 >= min(image.size):
+                continue
+            step = {"gaussian_blur": {"kernel_size": kernel, "sigma": [0.1, 5]}}
+            table.compare("gaussian_blur", 1, *applied(probe, image, data, step, (7, number, largest),
+                                                       lambda i, d, k=kernel: F.gaussian_blur(i, k, [d.real[0]] * 2)), name)
+        for mode in ("constant", "edge", "reflect", "symmetric"):
+            padding = [3, 4, 200, 6] if min(image.size) > 250 else [2, 0, 1, 3]
+            if min(image.size) < 8:
+                continue
+            step = {"pad": {"padding": padding, "fill": [7, 8, 9], "padding_mode": mode}}
+            table.compare(f"pad, {mode}", 0, *applied(probe, image, data, step, (7, 0, 0),
+                                                      lambda i, d, m=mode, p=padding: F.pad(i, p, (7, 8, 9), m)), name)
+            size = [image.height + 5, max(1, image.width - 9)]
+            step = {"random_crop": {"size": size, "padding": [1, 2], "pad_if_needed": True, "fill": [7, 8, 9], "padding_mode": mode}}
+
+            def padded(picture, plan, mode=mode, size=size):
+                picture = F.pad(picture, (1, 2), (7, 8, 9), mode)
+                picture = F.pad(picture, (0, max(0, size[0] - picture.height)), (7, 8, 9), mode)
+                return F.crop(picture, plan.y, plan.x, plan.height, plan.width)
+
+            table.compare("random_crop with padding", 0, *applied(probe, image, data, step, (7, number, 1), padded), name)
+
+
+def tensors(probe, table, files):
+    """Proves: floating point, normalisation, erasing and layout equal torchvision's on tensors."""
+    mean, std = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
+    for number, (name, data) in enumerate(files):
+        image = pillow(data)
+        base = whole(*image.size)
+        scaled = {"to_dtype": {"dtype": "float32", "scale": True}}
+        chw, normalize = {"layout": {"layout": "CHW"}}, {"normalize": {"mean": mean, "std": std}}
+        theirs = F.normalize(F.to_tensor(image), mean, std)
+        table.compare("to_dtype, scaled", 1e-7, probe.prepare(base + [scaled, chw], data), F.to_tensor(image), name)
+        table.compare("normalize", 1e-6, probe.prepare(base + [scaled, normalize, chw], data), theirs, name)
+        table.compare("normalize, HWC", 1e-6, probe.prepare(base + [scaled, normalize], data), theirs.permute(1, 2, 0), name)
+        half = probe.prepare(base + [{"to_dtype": {"dtype": "float16", "scale": True}}, normalize, chw], data)
+        table.compare("normalize, float16 (of float32, rounded)", 0, half, theirs.half(), name)
+        table.compare("to_dtype, not scaled", 0, probe.prepare(base + [{"to_dtype": {"dtype": "float32"}}], data), image, name)
+        table.compare("layout, uint8", 0, probe.prepare(base + [chw], data), F.pil_to_tensor(image), name)
+        grey = probe.prepare(base + [{"grayscale": {}}, chw], data)
+        table.compare("grayscale, one channel", 2, grey, F.pil_to_tensor(F.to_grayscale(image, 1)), name)
+        erasing = {"random_erasing": {"p": 1, "value": [0.5, 0.25, 2]}}
+        pipeline = base + [scaled, erasing, normalize, chw]
+        plan = probe.plan(pipeline, (8, number, 0), *image.size, op=2)
+        erased = F.to_tensor(image)
+        if not plan.skip:
+            erased = F.erase(erased, plan.y, plan.x, plan.height, plan.width, torch.tensor([0.5, 0.25, 2])[:, None, None])
+        table.compare("random_erasing, normalize", 1e-6, probe.prepare(pipeline, data, (8, number, 0)), F.normalize(erased, mean, std), name)
+
+
+def noise(probe, table):
+    """Proves: random_erasing's noise is standard normal, and inside the rectangle alone."""
+    data = encode(picture(200, 160, 3), "PNG")
+    pipeline = whole(200, 160) + [{"to_dtype": {"dtype": "float32", "scale": True}},
+                                  {"random_erasing": {"p": 1, "value": "random", "scale": [0.3, 0.33]}}, {"layout": {"layout": "CHW"}}]
+    plan = probe.plan(pipeline, (9, 1, 1), 200, 160, op=2)
+    ours, plain = probe.prepare(pipeline, data, (9, 1, 1)), np.array(F.to_tensor(pillow(data)))
+    inside = ours[:, plan.y:plan.y + plan.height, plan.x:plan.x + plan.width].copy()
+    table.compare("random_erasing, moments of its noise", 0.03, [inside.mean(), inside.std()], [0, 1], "noise")
+    ours[:, plan.y:plan.y + plan.height, plan.x:plan.x + plan.width] = 0
+    plain[:, plan.y:plan.y + plan.height, plan.x:plan.x + plan.width] = 0
+    table.compare("random_erasing, outside of it", 0, ours, plain, "noise")
+
+
+def refusals(probe, failures):
+    """Proves: what Pillow cannot read, the library refuses, and the other way round."""
+    good = encode(picture(120, 90, 4), "JPEG")
+    for name, data in [("cut in half", good[:len(good) // 2]), ("without its end", good[:-2]), ("bytes after its end", good + b"x" * 300),
+                       ("nothing", b""), ("text", b"no image at all"), ("cut png", encode(picture(50, 50, 1), "PNG")[:400])]:
+        try:
+            pillow(data).load()
+            theirs = True
+        except Exception:
+            theirs = False
+        try:
+            probe.prepare(whole(120, 90), data)
+            ours = True
+        except Bad:
+            ours = False
+        if ours != theirs:
+            failures.append(f"{name}: Pillow {'reads' if theirs else 'refuses'} it, the library does not")
+
+
+def main():
+    probe, table = Probe(sys.argv[1]), Table()
+    odd = list(odd_files())
+    real = photographs()
+    if not real:
+        print("LARDER_TEST_IMAGES is not set: photographs are not compared")
+    sample = real[::25]
+    jpegs = [file for file in odd if file[1][:2] == b"\xff\xd8" and "cmyk" not in file[0]]
+    some = [file for file in odd if file[0].split()[-1] in ("160x120", "255x257", "17x31")][::4]
+    decode(probe, table, odd + real)
+    crops(probe, table, odd + real[::3])
+    resizes(probe, table, odd + real[::5])
+    versions(probe, table, jpegs[::3] + sample)
+    colours(probe, table, some + sample)
+    augments(probe, table, some[:4] + sample[:4])
+    strengths(probe, table)
+    geometry(probe, table, some[:6] + sample[:4])
+    tensors(probe, table, some[:6] + sample[:6])
+    noise(probe, table)
+    refusals(probe, table.failures)
+    print(f"torchvision {torchvision.__version__}, Pillow {PIL.__version__}, torch {torch.__version__}")
+    table.show("--table" in sys.argv)
+    for line in table.failures[:40]:
+        print("FAILED", line)
+    print(f"{len(table.failures)} failures")
+    return 1 if table.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

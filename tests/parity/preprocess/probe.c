@@ -1,0 +1,99 @@
+/* probe.c: preprocess/ for Python's ctypes. One thread. Functions give 0, or a negative larder_err and its text. */
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "preprocess/pipeline_priv.h"
+#include "preprocess/prepare.h"
+#include "preprocess/resample.h"
+
+#define PUBLIC __attribute__((visibility("default")))
+
+static struct prepare_scratch *scratch;
+
+struct probe_plan {
+    int32_t skip, in_width, in_height, out_width, out_height;
+    int32_t x, y, width, height;
+    int32_t choice[PLAN_CHOICES];
+    double real[PLAN_REALS];
+};
+
+PUBLIC int probe_init(uint64_t pixels_max);
+PUBLIC const char *probe_simd(int simd);
+PUBLIC int probe_shape(const char *json, uint64_t shape[6], char *text);
+PUBLIC int probe_prepare(const char *json, const void *bytes, size_t len_bytes, const uint64_t key[3], void *dst, int *reason, char *text);
+PUBLIC int probe_plan(const char *json, const uint64_t key[3], uint32_t width, uint32_t height, uint32_t op, struct probe_plan *out, char *text);
+
+static int parse(const char *json, struct pipeline **out, char *text)
+{
+    struct error err = {0};
+    int rc = pipeline_parse(json, strlen(json), out, &err);
+    if (rc)
+        snprintf(text, ERROR_TEXT_MAX, "%s", err.text);
+    return rc;
+}
+
+int probe_init(uint64_t pixels_max)
+{
+    struct prepare_limits limits = {.pixels_max = pixels_max, .scans_max = 100};
+    struct error err;
+    int rc = prepare_init(&err);
+    return rc ? rc : prepare_scratch_create(&limits, &scratch);
+}
+
+const char *probe_simd(int simd)
+{
+    if (simd >= 0 && !resample_use((enum resample_simd)simd))
+        return NULL;
+    return resample_simd_name();
+}
+
+int probe_shape(const char *json, uint64_t shape[6], char *text)
+{
+    struct pipeline *pipeline = NULL;
+    int rc = parse(json, &pipeline, text);
+    if (rc)
+        return rc;
+    struct sample_shape s = pipeline_shape(pipeline);
+    const uint64_t values[6] = {s.height, s.width, s.channels, s.dtype, s.layout, s.bytes};
+    memcpy(shape, values, sizeof values);
+    pipeline_unref(&pipeline);
+    return 0;
+}
+
+int probe_prepare(const char *json, const void *bytes, size_t len_bytes, const uint64_t key[3], void *dst, int *reason, char *text)
+{
+    struct pipeline *pipeline = NULL;
+    int rc = parse(json, &pipeline, text);
+    if (rc)
+        return rc;
+    struct prepare_output output = {.pipeline = pipeline, .key = {key[0], key[1], key[2]}, .dst = dst};
+    enum bad_reason why = BAD_NONE;
+    struct error err = {0};
+    rc = prepare_sample(scratch, bytes, len_bytes, &output, 1, &why, &err);
+    *reason = why;
+    snprintf(text, ERROR_TEXT_MAX, "%s", err.text);
+    pipeline_unref(&pipeline);
+    return rc;
+}
+
+int probe_plan(const char *json, const uint64_t key[3], uint32_t width, uint32_t height, uint32_t op, struct probe_plan *out, char *text)
+{
+    struct pipeline *pipeline = NULL;
+    struct op_plan plans[PIPELINE_OPS_MAX];
+    struct error err = {0};
+    int rc = parse(json, &pipeline, text);
+    if (rc)
+        return rc;
+    rc = pipeline_plan(pipeline, key, width, height, plans, &err);
+    if (rc == 0) {
+        const struct op_plan *p = &plans[op];
+        *out = (struct probe_plan){p->skip, (int32_t)p->in_width, (int32_t)p->in_height, (int32_t)p->out_width, (int32_t)p->out_height,
+                                   (int32_t)p->rect.x, (int32_t)p->rect.y, (int32_t)p->rect.width, (int32_t)p->rect.height, {0}, {0}};
+        memcpy(out->choice, p->choice, sizeof out->choice);
+        memcpy(out->real, p->real, sizeof out->real);
+    }
+    snprintf(text, ERROR_TEXT_MAX, "%s", err.text);
+    pipeline_unref(&pipeline);
+    return rc;
+}
