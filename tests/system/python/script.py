@@ -1,7 +1,8 @@
 """A training script for the system tests: iterates as its one argument, JSON, says, and prints what it got.
 
 dataset, pipeline, batch_size, epochs and all other arguments of larder.Loader; besides: step_s, how long a training
-step takes; hold, how many zero-copy batches to hold on to; start_after, a file to wait for before the first epoch.
+step takes; hold, how many zero-copy batches to hold on to; start_after, a file to wait for before the first epoch;
+pause, [number, file]: after so many batches wait for the file.
 """
 
 import json
@@ -13,16 +14,21 @@ import time
 import larder
 
 
+def wait_for(path):
+    while not os.path.exists(path):
+        time.sleep(0.001)
+
+
 def main():
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background processes ignore it
     options = json.loads(sys.argv[1])
-    step_s, hold, start_after = (options.pop(key, None) for key in ("step_s", "hold", "start_after"))
+    step_s, hold, start_after, pause = (options.pop(key, None) for key in ("step_s", "hold", "start_after", "pause"))
     epochs = options["epochs"]
     kept = []
     try:
         loader = larder.Loader(output="numpy", with_ids=True, zero_copy=bool(hold), **options)
-        while start_after and not os.path.exists(start_after):
-            time.sleep(0.001)
+        if start_after:
+            wait_for(start_after)
         for epoch in range(epochs):
             for batch in loader:
                 print(json.dumps({"time": time.monotonic(), "epoch": epoch, "indices": batch[2].tolist()}), flush=True)
@@ -30,6 +36,8 @@ def main():
                     kept = [*kept, batch][-hold:]
                 del batch
                 time.sleep(step_s or 0)
+                if pause and loader.stats()["batches"] == pause[0]:
+                    wait_for(pause[1])
     except larder.LarderError as error:
         print(json.dumps({"error": type(error).__name__, "text": str(error), "time": time.monotonic()}), flush=True)
         return 1
