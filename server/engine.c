@@ -38,11 +38,8 @@ void engine_destroy(struct engine *engine)
         return;
     CHECK_MAGIC(engine, ENGINE_MAGIC);
     for (uint32_t place = 0; place < engine->jobs_end; place++) {
-        struct job *job = &engine->jobs[place];
-        for (uint32_t i = 0; i < job->n_leases; i++)
-            free(job->leases[i].instances);
-        free(job->leases);
-        idset_destroy(job->view);
+        if (engine->jobs[place].state != JOB_FREE)
+            engine_job_free(&engine->jobs[place]);
     }
     engine->magic = 0;
     engine_chunks_destroy(engine);
@@ -73,7 +70,7 @@ static void handle(struct engine *engine, const struct engine_event *event)
         break;
     case ENGINE_JOB_GONE:
         CHECK(event->job_gone.job < JOBS_MAX);
-        engine_on_job_gone(engine, event->job_gone.job);
+        engine_on_job_gone(engine, event->job_gone.job, event->rank);
         break;
     case ENGINE_NEXT:
         CHECK(event->next.job < JOBS_MAX);
@@ -81,7 +78,7 @@ static void handle(struct engine *engine, const struct engine_event *event)
         break;
     case ENGINE_RELEASE:
         CHECK(event->release.job < JOBS_MAX);
-        engine_on_release(engine, event->release.job, event->release.batch);
+        engine_on_release(engine, event);
         break;
     case ENGINE_LOADED:
         engine_on_loaded(engine, event);
@@ -124,12 +121,14 @@ size_t engine_step_all(struct engine *engine, uint64_t now_ns, const struct engi
     engine->n_actions = engine->n_outputs = engine->n_delivered = 0;
     for (size_t i = 0; i < count; i++)
         handle(engine, &events[i]);
-    do { /* a sample that turns out too large while it is dispatched leaves room for another pick */
+    engine_watch_ranks(engine);
+    do { /* a sample that turns out too large while it is dispatched leaves room for another pick; so does an epoch's end */
         engine->replan = false;
         engine_plan(engine);
         engine_dispatch(engine);
+        if (!engine->replan)
+            engine_deliver(engine);
     } while (engine->replan);
-    engine_deliver(engine);
     fix_pointers(engine);
     *actions = engine->actions;
     return engine->n_actions;

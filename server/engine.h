@@ -12,7 +12,28 @@
  *
  * What is planned, being made, ready or leased is pinned and counts against the job's quota; quotas sum up to at most the
  * arena, so that no job can take another's room. Everything else in memory is cache, and goes when room is needed, least
- * wanted first. */
+ * wanted first.
+ *
+ * Ranks. A job of world_size W has W queues, each with a W-th of its quota. The first rank that registers makes the job,
+ * the others attach to it by name, each from a client of its own; the job ends when the last one has gone.
+ *
+ * - An epoch gives every rank the same number of samples, and so of batches: N / W of the view's N, rounded down under
+ *   drop_last and up otherwise, where the few that are then missing are repeats of samples of the view, as torch's
+ *   DistributedSampler has them. Nothing else comes twice. With W > 1 a bad sample that is skipped leaves no hole either:
+ *   its rank gets another of the epoch or, when there is none, a repeat.
+ * - `dependent`: a pick goes to the rank whose queue is emptiest, up to its share, so that nobody waits for a slow rank
+ *   and a slow rank's share stays its own. `strict` and `none`: the order's sample i is rank i mod W's, as with
+ *   DistributedSampler; rank and order do not depend on who is fast.
+ * - An epoch begins with the first rank that asks for it and is over when every rank has had its share, or has left it by
+ *   asking for a later one. Who asks for a later epoch before that waits for the others. All ranks must leave an epoch
+ *   early or none: what one leaves behind is nobody else's, and the next epoch begins only when the rest is through too.
+ * - A rank that goes away is missed, not replaced: what it was given and did not release is put back, and with the rest of
+ *   its share is kept for who comes under its number. While it is needed (its share is open, or somebody waits for the next
+ *   epoch) and away for rank_timeout_ns, the job fails, and every other rank gets an error that names it.
+ *
+ * A batch takes what is ready first: it is made of the first batch_size samples that are ready among the first
+ * 2 × batch_size planned, so that one slow sample delays itself and not the batch; a sample is overtaken by such that
+ * were planned up to 2 × batch_size behind it. `ordered` jobs, and `strict` and `none` always, keep the planned order. */
 #ifndef LARDER_SERVER_ENGINE_H
 #define LARDER_SERVER_ENGINE_H
 
@@ -27,6 +48,7 @@
 #define ENGINE_BATCH_MAX 8192    /* samples in a batch */
 #define ENGINE_PREFETCH_MAX 64   /* batches a queue may be ahead */
 #define ENGINE_PIPELINES_MAX 256 /* pipelines in use at once; numbers are the caller's */
+#define ENGINE_RANKS_MAX 256     /* ranks of a job */
 
 #define ENGINE_NOT_THERE UINT64_MAX
 
@@ -46,6 +68,7 @@ struct engine_config {
     uint32_t inflight_prepares; /* PREPARE tasks out at once, ≥ 1 */
     uint32_t redirect_width;   /* w: neighbouring slots of a fiber; 0: no redirection */
     uint32_t redirect_group;   /* n: chunks that share one place in memory; 0: from the budgets */
+    uint64_t rank_timeout_ns;  /* how long a job's other ranks wait for one that is away; 0: for ever */
     /* Encoded bytes of a sample of a job's dataset, ENGINE_NOT_THERE when it is not in it; called from engine_step only. */
     uint64_t (*sample_bytes)(const void *dataset, sample_id id);
 };
@@ -80,13 +103,17 @@ struct engine_job_desc {
      * known of a chunk or a sample stays: another dataset that has the sample too does not move it. */
     const struct engine_place *places;
     uint32_t chunk_base, chunk_count, chunk_samples;
+    /* Ranks of one job give the same name and world_size, and everything above but `client` must be the same too (the
+     * view, not its address; dataset, order and places are the first rank's). */
+    uint32_t rank, world_size; /* world_size 0 is 1 */
+    bool ordered;              /* batches in planned order */
 };
 
 enum engine_event_type {
-    ENGINE_TICK,     /* time passed, nothing else */
-    ENGINE_JOB_ADD,  /* answered by JOB_ADDED or JOB_REFUSED */
-    ENGINE_JOB_GONE, /* the client left, however: everything it held is returned */
-    ENGINE_NEXT,     /* the queue may send `credits` more batches of `epoch` */
+    ENGINE_TICK,     /* time passed, nothing else: what finds out that a rank has been away for too long */
+    ENGINE_JOB_ADD,  /* a rank registers; answered by JOB_ADDED or JOB_REFUSED */
+    ENGINE_JOB_GONE, /* the rank's client left, however: everything it held is returned */
+    ENGINE_NEXT,     /* the rank's queue may send `credits` more batches of `epoch` */
     ENGINE_RELEASE,  /* the client is through with a batch. An unknown batch is counted and ignored. */
     ENGINE_LOADED,   /* a sample of a LOAD arrived, or failed */
     ENGINE_PREPARED, /* a PREPARE ended, well or not */
@@ -96,6 +123,7 @@ enum engine_event_type {
 
 struct engine_event {
     enum engine_event_type type;
+    uint32_t rank; /* JOB_GONE, NEXT, RELEASE: whose */
     union {
         const struct engine_job_desc *job_add;
         struct {
@@ -133,7 +161,8 @@ enum engine_action_type {
     ENGINE_PREPARE,
     ENGINE_DROP_ENCODED,
     ENGINE_DELIVER,
-    ENGINE_JOB_ERROR, /* the job cannot go on (policy `error`): tell the client, which stays until it leaves */
+    ENGINE_JOB_ERROR, /* the rank cannot go on: tell its client, which stays until it leaves. When the job as a whole has
+                         failed (policy `error`, a rank missing) one comes for each rank that is there. */
     ENGINE_JOB_ENDED, /* the job's place is free again; dataset and pipeline number are no longer used by it */
 };
 
@@ -152,13 +181,15 @@ struct engine_entry {
 
 struct engine_action {
     enum engine_action_type type;
-    uint64_t client; /* of the job, where one is concerned */
-    uint32_t job;
+    uint64_t client; /* of the rank, where one is concerned */
+    uint32_t job, rank;
     union {
         struct {
-            uint32_t n_batches; /* an epoch */
+            uint32_t n_batches; /* an epoch, for each rank */
             uint32_t held_max;  /* batches the client may hold unreleased */
-            uint64_t quota_bytes;
+            uint64_t quota_bytes; /* of the whole job */
+            bool attached;      /* to a job that was there: JOB_ADD's dataset, order and places are not kept */
+            uint32_t epoch;     /* the first that the rank can ask for: 0 in a new job */
         } job_added;
         struct {
             struct error error;
@@ -231,9 +262,20 @@ struct engine_job_status {
     uint32_t prefetch;  /* batches ahead that the quota lets it have */
     uint64_t client, view_samples, remaining, quota_bytes, held_slots;
     uint64_t samples_delivered, batches_delivered, samples_shared, bad_samples;
-    uint32_t ready_batches, leased_batches, credits;
+    uint32_t ready_batches, leased_batches, credits; /* all ranks together, as the rest */
     double wait_s; /* credits outstanding and nothing ready */
     uint64_t epoch_delivered; /* samples delivered in this epoch */
+    uint32_t world_size, attached; /* ranks that are there now */
+};
+
+/* One rank's queue. */
+struct engine_queue_status {
+    uint32_t rank;
+    bool attached;
+    bool done; /* has had its share of the epoch, or left it */
+    uint64_t client, held_slots, samples_delivered, batches_delivered, epoch_delivered;
+    uint32_t ready_batches, leased_batches, credits;
+    double wait_s;
 };
 
 void engine_totals(const struct engine *engine, struct engine_totals *out);
@@ -241,5 +283,8 @@ void engine_totals(const struct engine *engine, struct engine_totals *out);
 void engine_counts(const struct engine *engine, struct engine_totals *out);
 /* engine_job_statuses fills up to max rows in order of place; returns how many jobs there are. now_ns closes open waits. */
 size_t engine_job_statuses(const struct engine *engine, uint64_t now_ns, struct engine_job_status *out, size_t max);
+/* engine_queue_statuses fills up to max rows of a job that is there, by rank; returns its world size. */
+size_t engine_queue_statuses(const struct engine *engine, uint32_t job, uint64_t now_ns, struct engine_queue_status *out,
+                             size_t max);
 
 #endif

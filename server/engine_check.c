@@ -4,6 +4,14 @@
 
 #include "server/engine_priv.h"
 
+static void count_leased(const struct job_queue *queue, uint32_t *users)
+{
+    for (uint32_t at = 0; at < queue->n_leases; at++) {
+        for (uint32_t i = 0; i < queue->leases[at].count; i++)
+            users[queue->leases[at].instances[i]]++;
+    }
+}
+
 /* Counts, for each instance, the entries and the leased samples that pin it. The caller frees. */
 static uint32_t *count_users(const struct engine *engine)
 {
@@ -13,11 +21,8 @@ static uint32_t *count_users(const struct engine *engine)
             users[engine->entries[index].instance]++;
     }
     for (uint32_t place = 0; place < engine->jobs_end; place++) {
-        const struct job *job = &engine->jobs[place];
-        for (uint32_t at = 0; at < job->n_leases; at++) {
-            for (uint32_t i = 0; i < job->leases[at].count; i++)
-                users[job->leases[at].instances[i]]++;
-        }
+        for (uint32_t rank = 0; rank < engine->jobs[place].world_size; rank++)
+            count_leased(&engine->jobs[place].queues[rank], users);
     }
     return users;
 }
@@ -102,37 +107,49 @@ static void check_tasks(const struct engine *engine)
     CHECK(running == engine->prepares_inflight && running <= engine->config.inflight_prepares);
 }
 
+static void check_queue(const struct engine *engine, uint32_t place, uint32_t rank)
+{
+    const struct job *job = &engine->jobs[place];
+    const struct job_queue *queue = &job->queues[rank];
+    uint64_t leased = 0;
+    uint32_t queued = 0, ready = 0, unplaced = 0;
+    for (uint32_t index = queue->head; index != ENGINE_NONE; index = engine->entries[index].next) {
+        const struct entry *entry = &engine->entries[index];
+        CHECK(entry->job == place && entry->rank == rank && entry->state != ENTRY_FREE);
+        queued++;
+        ready += entry->state == ENTRY_READY;
+        unplaced += entry->state == ENTRY_UNPLACED;
+    }
+    for (uint32_t index = queue->unplaced_head; index != ENGINE_NONE; index = engine->entries[index].link)
+        unplaced--;
+    for (uint32_t at = 0; at < queue->n_leases; at++)
+        leased += queue->leases[at].count;
+    CHECK(queued == queue->queued && ready == queue->ready && unplaced == 0);
+    CHECK(queue->held_slots == queued + leased && queue->held_slots <= job->quota_slots);
+    CHECK(queue->n_leases <= job->held_max);
+    CHECK((job->state == JOB_RUNNING && !queue->done) || (queued == 0 && engine_reserve_count(&queue->reserve) == 0));
+    CHECK(queue->attached || (queue->held_slots == 0 && queue->credits == 0 && !queue->waits));
+    CHECK(job->state != JOB_RUNNING || queue->planned == queued + queue->delivered);
+    CHECK(job->world_size == 1 || job->state != JOB_RUNNING || queue->planned <= engine_rank_share(job));
+}
+
+/* Nothing is lost: what was planned in this epoch is queued or delivered, and the rest is kept for a rank or still to be
+ * picked; but for what ranks left behind. */
 static void check_job(const struct engine *engine, uint32_t place)
 {
     const struct job *job = &engine->jobs[place];
-    uint64_t leased = 0;
-    uint32_t queued = 0, prefix = 0, unplaced = 0;
-    bool all_ready = true;
-    for (uint32_t index = job->head; index != ENGINE_NONE; index = engine->entries[index].next) {
-        const struct entry *entry = &engine->entries[index];
-        CHECK(entry->job == place && entry->state != ENTRY_FREE);
-        if (all_ready && entry->state != ENTRY_READY) {
-            CHECK(job->first_waiting == index);
-            all_ready = false;
-        }
-        prefix += all_ready;
-        queued++;
-        unplaced += entry->state == ENTRY_UNPLACED;
+    uint64_t planned = 0, reserved = 0;
+    uint32_t attached = 0;
+    for (uint32_t rank = 0; rank < job->world_size; rank++) {
+        check_queue(engine, place, rank);
+        planned += job->queues[rank].planned;
+        reserved += engine_reserve_count(&job->queues[rank].reserve);
+        attached += job->queues[rank].attached;
     }
-    for (uint32_t index = job->unplaced_head; index != ENGINE_NONE; index = engine->entries[index].link)
-        unplaced--;
-    for (uint32_t at = 0; at < job->n_leases; at++)
-        leased += job->leases[at].count;
-    CHECK(queued == job->queued && prefix == job->ready_prefix && unplaced == 0);
-    CHECK(!all_ready || job->first_waiting == ENGINE_NONE);
-    CHECK(job->held_slots == queued + leased && job->held_slots <= job->quota_slots);
-    CHECK(job->n_leases <= job->held_max);
-    CHECK(job->state == JOB_RUNNING || queued == 0);
-    /* Nothing is lost: what was planned in this epoch is queued or delivered, and the rest is still to be picked. */
-    if (job->state == JOB_RUNNING) {
-        CHECK(job->planned == queued + job->epoch_delivered);
-        CHECK(job->planned + job->lost + sampler_remaining(engine->sampler, place) == job->view_samples);
-    }
+    CHECK(attached == job->attached && attached > 0);
+    if (job->state == JOB_RUNNING)
+        CHECK(planned + reserved + job->lost + job->left + sampler_remaining(engine->sampler, place) ==
+              job->view_samples + job->repeats);
 }
 
 void engine_check(const struct engine *engine)
@@ -180,10 +197,28 @@ void engine_counts(const struct engine *engine, struct engine_totals *out)
         out->jobs += engine->jobs[place].state != JOB_FREE;
 }
 
+static void fill_queue(const struct engine *engine, const struct job *job, uint32_t rank, uint64_t now_ns,
+                       struct engine_queue_status *out)
+{
+    const struct job_queue *queue = &job->queues[rank];
+    uint64_t wait_ns = queue->wait_ns + (queue->waiting ? now_ns - queue->waiting_since_ns : 0);
+    *out = (struct engine_queue_status){.rank = rank,
+                                        .attached = queue->attached,
+                                        .done = queue->done,
+                                        .client = queue->client,
+                                        .held_slots = queue->held_slots,
+                                        .samples_delivered = queue->samples_delivered,
+                                        .batches_delivered = queue->batches_delivered,
+                                        .epoch_delivered = queue->delivered,
+                                        .ready_batches = engine_ready_batches(engine, job, queue),
+                                        .leased_batches = queue->n_leases,
+                                        .credits = queue->credits,
+                                        .wait_s = (double)wait_ns / 1e9};
+}
+
 static void fill_status(const struct engine *engine, uint32_t place, uint64_t now_ns, struct engine_job_status *out)
 {
     const struct job *job = &engine->jobs[place];
-    uint64_t wait_ns = job->wait_ns + (job->waiting ? now_ns - job->waiting_since_ns : 0);
     *out = (struct engine_job_status){.job = place,
                                       .pipeline = job->pipeline,
                                       .batch_size = job->batch_size,
@@ -195,17 +230,35 @@ static void fill_status(const struct engine *engine, uint32_t place, uint64_t no
                                       .view_samples = job->view_samples,
                                       .remaining = sampler_remaining(engine->sampler, place),
                                       .quota_bytes = job->quota_bytes,
-                                      .held_slots = job->held_slots,
-                                      .samples_delivered = job->samples_delivered,
-                                      .batches_delivered = job->batches_delivered,
                                       .samples_shared = job->samples_shared,
                                       .bad_samples = job->bad_samples,
-                                      .ready_batches = engine_ready_batches(engine, job),
-                                      .leased_batches = job->n_leases,
-                                      .credits = job->credits,
-                                      .wait_s = (double)wait_ns / 1e9,
-                                      .epoch_delivered = job->epoch_delivered};
+                                      .world_size = job->world_size,
+                                      .attached = job->attached};
+    for (uint32_t rank = 0; rank < job->world_size; rank++) {
+        struct engine_queue_status queue;
+        fill_queue(engine, job, rank, now_ns, &queue);
+        out->held_slots += queue.held_slots;
+        out->samples_delivered += queue.samples_delivered;
+        out->batches_delivered += queue.batches_delivered;
+        out->epoch_delivered += queue.epoch_delivered;
+        out->ready_batches += queue.ready_batches;
+        out->leased_batches += queue.leased_batches;
+        out->credits += queue.credits;
+        out->wait_s += queue.wait_s;
+        out->remaining += engine_reserve_count(&job->queues[rank].reserve);
+    }
     memcpy(out->name, job->name, sizeof out->name);
+}
+
+size_t engine_queue_statuses(const struct engine *engine, uint32_t place, uint64_t now_ns, struct engine_queue_status *out,
+                             size_t max)
+{
+    CHECK_MAGIC(engine, ENGINE_MAGIC);
+    const struct job *job = &engine->jobs[place];
+    CHECK(job->state != JOB_FREE);
+    for (uint32_t rank = 0; rank < job->world_size && rank < max; rank++)
+        fill_queue(engine, job, rank, now_ns, &out[rank]);
+    return job->world_size;
 }
 
 size_t engine_job_statuses(const struct engine *engine, uint64_t now_ns, struct engine_job_status *out, size_t max)

@@ -1,140 +1,5 @@
-/* engine_plan.c: picks become entries of queues, and entries get instances.
- *
- * A queue is a list of entries in planned order. A batch is nothing but its first batch_size entries once they are ready,
- * so that a bad sample leaves no hole: the list closes up. `ready_prefix` counts the ready entries at the head. */
+/* engine_plan.c: picks are dealt to the ranks' queues, and entries get instances. */
 #include "server/engine_priv.h"
-
-/* ── the queue ── */
-
-static void prefix_advance(struct engine *engine, struct job *job)
-{
-    while (job->first_waiting != ENGINE_NONE && engine->entries[job->first_waiting].state == ENTRY_READY) {
-        job->ready_prefix++;
-        job->first_waiting = engine->entries[job->first_waiting].next;
-    }
-}
-
-static void queue_append(struct engine *engine, uint32_t index)
-{
-    struct entry *entry = &engine->entries[index];
-    struct job *job = &engine->jobs[entry->job];
-    entry->prev = job->tail;
-    entry->next = ENGINE_NONE;
-    if (job->tail != ENGINE_NONE)
-        engine->entries[job->tail].next = index;
-    else
-        job->head = index;
-    job->tail = index;
-    if (job->first_waiting == ENGINE_NONE)
-        job->first_waiting = index;
-    job->queued++;
-    job->held_slots++;
-}
-
-static void unplaced_append(struct engine *engine, struct job *job, uint32_t index)
-{
-    engine->entries[index].state = ENTRY_UNPLACED;
-    engine->entries[index].link = ENGINE_NONE;
-    if (job->unplaced_tail != ENGINE_NONE)
-        engine->entries[job->unplaced_tail].link = index;
-    else
-        job->unplaced_head = index;
-    job->unplaced_tail = index;
-}
-
-static void unplaced_remove(struct engine *engine, struct job *job, uint32_t index)
-{
-    uint32_t prev = ENGINE_NONE, at = job->unplaced_head;
-    while (at != index) {
-        CHECK(at != ENGINE_NONE);
-        prev = at;
-        at = engine->entries[at].link;
-    }
-    uint32_t next = engine->entries[index].link;
-    if (prev != ENGINE_NONE)
-        engine->entries[prev].link = next;
-    else
-        job->unplaced_head = next;
-    if (next == ENGINE_NONE)
-        job->unplaced_tail = prev;
-}
-
-static void waiter_remove(struct engine *engine, uint32_t index)
-{
-    uint32_t *link = &engine->instances[engine->entries[index].instance].waiters;
-    while (*link != index) {
-        CHECK(*link != ENGINE_NONE);
-        link = &engine->entries[*link].link;
-    }
-    *link = engine->entries[index].link;
-}
-
-/* Takes the entry out of its queue; what it holds of an instance stays with the caller. */
-void engine_queue_remove(struct engine *engine, uint32_t index)
-{
-    struct entry *entry = &engine->entries[index];
-    struct job *job = &engine->jobs[entry->job];
-    if (job->first_waiting == index)
-        job->first_waiting = entry->next;
-    else if (entry->state == ENTRY_READY && job->ready_prefix > 0) /* ready entries leave from the head only */
-        job->ready_prefix--;
-    if (entry->prev != ENGINE_NONE)
-        engine->entries[entry->prev].next = entry->next;
-    else
-        job->head = entry->next;
-    if (entry->next != ENGINE_NONE)
-        engine->entries[entry->next].prev = entry->prev;
-    else
-        job->tail = entry->prev;
-    job->queued--;
-    job->held_slots--;
-    engine_entry_drop(engine, index);
-    prefix_advance(engine, job);
-}
-
-/* Gives back what an undelivered entry holds: its job has not had the instance after all. */
-static void entry_abandon(struct engine *engine, uint32_t index)
-{
-    struct entry *entry = &engine->entries[index];
-    uint32_t instance = entry->instance;
-    if (entry->state == ENTRY_UNPLACED) {
-        unplaced_remove(engine, &engine->jobs[entry->job], index);
-        return;
-    }
-    engine_clear_had(engine, entry->job, instance);
-    bool orphan = false;
-    if (entry->state == ENTRY_WAITING) {
-        waiter_remove(engine, index);
-        orphan = engine->instances[instance].waiters == ENGINE_NONE;
-    }
-    engine_unpin_instance(engine, instance);
-    if (orphan)
-        engine_task_cancel_output(engine, instance);
-}
-
-void engine_queue_drop_all(struct engine *engine, uint32_t job_index)
-{
-    struct job *job = &engine->jobs[job_index];
-    job->ready_prefix = 0;
-    job->first_waiting = ENGINE_NONE;
-    for (uint32_t index = job->head, next; index != ENGINE_NONE; index = next) {
-        next = engine->entries[index].next;
-        entry_abandon(engine, index);
-        job->held_slots--;
-        engine_entry_drop(engine, index);
-    }
-    job->head = job->tail = ENGINE_NONE;
-    job->queued = 0;
-    CHECK(job->unplaced_head == ENGINE_NONE && job->unplaced_tail == ENGINE_NONE);
-}
-
-void engine_entry_ready(struct engine *engine, uint32_t index)
-{
-    struct entry *entry = &engine->entries[index];
-    entry->state = ENTRY_READY;
-    if (engine->jobs[entry->job].first_waiting == index)
-        prefix_advance(engine, &engine->jobs[entry->job]);
-}
 
 /* ── placing ── */
 
@@ -183,9 +48,9 @@ static bool place(struct engine *engine, uint32_t index)
 
 /* With slots of several sizes free space can be in pieces, so that a job does not get all that its quota promises. It goes
  * on with less: its first entry without a place takes that of its last one that is ready and nobody else's. */
-static bool take_from_behind(struct engine *engine, struct job *job)
+static bool take_from_behind(struct engine *engine, struct job_queue *queue)
 {
-    uint32_t first = job->head, at = job->tail;
+    uint32_t first = queue->head, at = queue->tail;
     while (engine->entries[first].state != ENTRY_UNPLACED)
         first = engine->entries[first].next;
     while (at != first && (engine->entries[at].state != ENTRY_READY || residency_pins(engine->prepared, engine->entries[at].instance) > 1))
@@ -197,27 +62,28 @@ static bool take_from_behind(struct engine *engine, struct job *job)
     engine_unpin_instance(engine, instance);
     engine_free_instance(engine, instance);
     engine->totals.evicted_prepared++;
-    unplaced_append(engine, job, at);
-    unplaced_remove(engine, job, first);
+    queue->ready--;
+    engine_unplaced_append(engine, queue, at);
+    engine_unplaced_remove(engine, queue, first);
     bool placed = place(engine, first);
     if (!placed)
-        unplaced_append(engine, job, first);
+        engine_unplaced_append(engine, queue, first);
     return placed;
 }
 
-static void place_unplaced(struct engine *engine, struct job *job)
+static void place_unplaced(struct engine *engine, struct job_queue *queue)
 {
-    while (job->unplaced_head != ENGINE_NONE) {
-        uint32_t index = job->unplaced_head;
+    while (queue->unplaced_head != ENGINE_NONE) {
+        uint32_t index = queue->unplaced_head;
         uint32_t next = engine->entries[index].link;
         if (!place(engine, index)) {
-            if (!take_from_behind(engine, job))
+            if (!take_from_behind(engine, queue))
                 return;
             continue;
         }
-        job->unplaced_head = next;
+        queue->unplaced_head = next;
         if (next == ENGINE_NONE)
-            job->unplaced_tail = ENGINE_NONE;
+            queue->unplaced_tail = ENGINE_NONE;
     }
 }
 
@@ -227,7 +93,7 @@ static void place_unplaced(struct engine *engine, struct job *job)
 static void fail_job(struct engine *engine, uint32_t index, const char *text)
 {
     struct entry *entry = &engine->entries[index];
-    unplaced_append(engine, &engine->jobs[entry->job], index);
+    engine_unplaced_append(engine, engine_queue_of(engine, entry), index);
     engine_job_fail(engine, entry->job, entry->id, LARDER_ESAMPLE, text);
 }
 
@@ -240,14 +106,19 @@ static void substitute(struct engine *engine, uint32_t index)
         return;
     }
     CHECK(idset_select(job->view, random_below(&engine->rng, job->view_samples), &entry->id));
-    unplaced_append(engine, job, index); /* placed by the planning that follows */
+    engine_unplaced_append(engine, engine_queue_of(engine, entry), index); /* placed by the planning that follows */
 }
 
 static void skip(struct engine *engine, uint32_t index)
 {
-    struct job *job = &engine->jobs[engine->entries[index].job];
-    job->planned--;
-    job->lost++;
+    struct entry *entry = &engine->entries[index];
+    struct job_queue *queue = engine_queue_of(engine, entry);
+    if (entry->repeat && queue->repeats_lost++ == ENGINE_SUBSTITUTES_MAX) {
+        fail_job(engine, index, "this sample and all others that were to fill a rank's share up are bad: check the dataset");
+        return;
+    }
+    queue->planned--;
+    engine->jobs[entry->job].lost++;
     engine_queue_remove(engine, index);
 }
 
@@ -265,35 +136,108 @@ void engine_entry_bad(struct engine *engine, uint32_t index)
         fail_job(engine, index, "bad sample, and the job's policy is `error`");
 }
 
+/* ── shares ── */
+
+/* Whole batches only under drop_last. One rank alone has the view less what bad samples cost; several have equal shares
+ * whatever happens, because they train in step. */
+uint64_t engine_rank_share(const struct job *job)
+{
+    uint64_t share = job->view_samples - job->lost;
+    if (job->world_size > 1)
+        share = (job->view_samples + (job->drop_last ? 0 : job->world_size - 1)) / job->world_size;
+    return job->drop_last ? share / job->batch_size * job->batch_size : share;
+}
+
+bool engine_plan_left(const struct engine *engine, const struct job *job, const struct job_queue *queue)
+{
+    return !queue->done && queue->planned < engine_rank_share(job) &&
+           (job->world_size > 1 || sampler_remaining(engine->sampler, (unsigned)(job - engine->jobs)) > 0);
+}
+
+static bool has_room(const struct engine *engine, const struct job *job, const struct job_queue *queue)
+{
+    return queue->attached && queue->held_slots < job->quota_slots && queue->unplaced_head == ENGINE_NONE &&
+           engine_plan_left(engine, job, queue);
+}
+
+/* Which sample fills a rank's share up. In a fixed order those that DistributedSampler takes: the order's first ones again,
+ * dealt on in turn. (A view that lost so many that these do not suffice goes on by ascending id.) */
+static sample_id choose_repeat(struct engine *engine, const struct job *job, const struct job_queue *queue)
+{
+    sample_id id;
+    uint64_t rank = (uint64_t)(queue - job->queues), world = job->world_size, samples = job->view_samples;
+    uint64_t position = ((rank + world - samples % world) % world + queue->repeats * world) % samples;
+    if (job->shuffle == SHUFFLE_DEPENDENT)
+        position = random_below(&engine->rng, samples);
+    else if (position < world)
+        return job->first[position];
+    CHECK(idset_select(job->view, position, &id));
+    return id;
+}
+
 /* ── rounds ── */
 
-/* Picks the epoch can have in all: whole batches only under drop_last, less what bad samples cost. */
-static uint64_t epoch_picks(const struct job *job)
-{
-    uint64_t picks = job->view_samples - job->lost;
-    return job->drop_last ? picks / job->batch_size * job->batch_size : picks;
-}
-
-bool engine_plan_left(const struct engine *engine, const struct job *job)
-{
-    return sampler_remaining(engine->sampler, (unsigned)(job - engine->jobs)) > 0 && job->planned < epoch_picks(job);
-}
-
-static bool needs_pick(const struct engine *engine, const struct job *job)
-{
-    return job->state == JOB_RUNNING && job->held_slots < job->quota_slots && job->unplaced_head == ENGINE_NONE &&
-           engine_plan_left(engine, job);
-}
-
-static void add_pick(struct engine *engine, uint32_t job_index, sample_id id)
+static void plan_entry(struct engine *engine, uint32_t job_index, struct job_queue *queue, sample_id id, bool repeat)
 {
     struct job *job = &engine->jobs[job_index];
     uint32_t index = engine_entry_new(engine);
-    engine->entries[index] = (struct entry){.state = ENTRY_WAITING, .job = job_index, .instance = ENGINE_NONE, .id = id};
-    queue_append(engine, index);
-    job->planned++;
+    engine->entries[index] = (struct entry){.state = ENTRY_WAITING,
+                                            .job = job_index,
+                                            .rank = (uint32_t)(queue - job->queues),
+                                            .instance = ENGINE_NONE,
+                                            .id = id,
+                                            .repeat = repeat};
+    engine_queue_append(engine, index);
+    queue->planned++;
     if (!place(engine, index))
-        unplaced_append(engine, job, index);
+        engine_unplaced_append(engine, queue, index);
+}
+
+/* What needs no draw: a rank's own samples, and repeats when nothing is left to draw. */
+static void plan_reserved(struct engine *engine, uint32_t job_index)
+{
+    struct job *job = &engine->jobs[job_index];
+    for (uint32_t rank = 0; rank < job->world_size; rank++) {
+        struct job_queue *queue = &job->queues[rank];
+        while (has_room(engine, job, queue)) {
+            if (engine_reserve_count(&queue->reserve)) {
+                plan_entry(engine, job_index, queue, queue->reserve.ids[queue->reserve.at++], false);
+            } else if (sampler_remaining(engine->sampler, job_index) == 0) {
+                plan_entry(engine, job_index, queue, choose_repeat(engine, job, queue), true);
+                queue->repeats++;
+                job->repeats++;
+            } else {
+                break;
+            }
+        }
+    }
+}
+
+/* The emptiest of the queues that have room: the pick is its. NULL when none has. */
+static struct job_queue *neediest(const struct engine *engine, const struct job *job)
+{
+    struct job_queue *best = NULL;
+    for (uint32_t rank = 0; rank < job->world_size; rank++) {
+        struct job_queue *queue = &job->queues[rank];
+        if (has_room(engine, job, queue) && (!best || queue->held_slots < best->held_slots))
+            best = queue;
+    }
+    return best;
+}
+
+static void deal(struct engine *engine, uint32_t job_index, sample_id id)
+{
+    struct job *job = &engine->jobs[job_index];
+    uint64_t position = job->drawn++;
+    if (job->world_size == 1 || job->shuffle == SHUFFLE_DEPENDENT) {
+        struct job_queue *queue = job->world_size == 1 ? &job->queues[0] : neediest(engine, job);
+        CHECK(queue); /* else there was no draw for the job */
+        plan_entry(engine, job_index, queue, id, false);
+        return;
+    }
+    if (position < job->world_size)
+        job->first[position] = id;
+    engine_reserve_add(&job->queues[position % job->world_size].reserve, id);
 }
 
 static void take_pick(struct engine *engine, const struct pick *pick)
@@ -301,25 +245,33 @@ static void take_pick(struct engine *engine, const struct pick *pick)
     sample_id target[JOBS_MAX];
     engine_redirect(engine, pick, target);
     JOBSET_EACH(job, &pick->jobs)
-        add_pick(engine, job, target[job]);
+        deal(engine, job, target[job]);
     engine_settle_sample(engine, pick->id);
     JOBSET_EACH(job, &pick->jobs)
         engine_settle_sample(engine, target[job]);
+}
+
+static void find_need(struct engine *engine, struct jobset *need)
+{
+    for (uint32_t job = 0; job < engine->jobs_end; job++) {
+        if (engine->jobs[job].state != JOB_RUNNING)
+            continue;
+        plan_reserved(engine, job);
+        if (sampler_remaining(engine->sampler, job) > 0 && neediest(engine, &engine->jobs[job]))
+            jobset_add(need, job);
+    }
 }
 
 /* Rounds go on until no queue has room, or nothing is left to pick. */
 void engine_plan(struct engine *engine)
 {
     for (uint32_t job = 0; job < engine->jobs_end; job++) {
-        if (engine->jobs[job].state == JOB_RUNNING) /* the lists of a free place mean nothing */
-            place_unplaced(engine, &engine->jobs[job]);
+        for (uint32_t rank = 0; engine->jobs[job].state == JOB_RUNNING && rank < engine->jobs[job].world_size; rank++)
+            place_unplaced(engine, &engine->jobs[job].queues[rank]);
     }
     for (;;) {
         struct jobset need = {{0}};
-        for (uint32_t job = 0; job < engine->jobs_end; job++) {
-            if (needs_pick(engine, &engine->jobs[job]))
-                jobset_add(&need, job);
-        }
+        find_need(engine, &need);
         if (jobset_empty(&need))
             return;
         size_t count = sampler_round(engine->sampler, &need, engine->picks);

@@ -95,18 +95,60 @@ enum entry_state { ENTRY_FREE, ENTRY_UNPLACED, ENTRY_WAITING, ENTRY_READY };
 
 struct entry {
     enum entry_state state;
-    uint32_t job;
+    uint32_t job, rank;
     uint32_t prev, next; /* in the queue; unused places by next */
-    uint32_t link;       /* next waiter of its instance, or next unplaced of its job */
+    uint32_t link;       /* next waiter of its instance, or next unplaced of its queue */
     uint32_t instance;
     uint32_t substitutes; /* tried, under policy `replace` */
     sample_id id;
+    bool repeat; /* fills a rank's share up */
 };
 
 struct lease {
     uint64_t batch;
-    uint32_t count;
+    uint32_t epoch, count;
     uint32_t *instances;
+};
+
+/* Samples that have left R_j and are a queue's own, before there is room for them: its part of a fixed order, and what a
+ * rank that went away had not released. Ids at … end - 1 of an array. Bounded by the rank's share. */
+struct reserve {
+    sample_id *ids;
+    uint64_t at, end, cap;
+};
+
+/* A rank's queue. */
+struct job_queue {
+    bool attached, came; /* its client is there; was there some time */
+    uint64_t client;
+    bool missed; /* away, and needed since then */
+    uint64_t missed_since_ns;
+
+    /* this epoch */
+    bool done;   /* LAST was delivered, or the rank asked for a later epoch */
+    bool returned; /* came back after it was done: an empty LAST answers when it asks for the epoch again */
+    uint32_t batch_index, credits;
+    uint64_t planned;   /* samples that are queued or delivered */
+    uint64_t delivered; /* of these */
+    uint64_t repeats;   /* drawn to fill the share up */
+    uint32_t repeats_lost; /* bad ones in a row */
+    struct reserve reserve;
+
+    /* a later one, which begins when every rank is done */
+    bool waits;
+    uint32_t wanted_epoch, wanted_credits;
+
+    /* entries in planned order */
+    uint32_t head, tail, queued;
+    uint32_t ready; /* of these */
+    uint32_t unplaced_head, unplaced_tail;
+    struct lease *leases;
+    uint32_t n_leases;
+    uint64_t held_slots; /* queued + leased */
+
+    uint64_t samples_delivered, batches_delivered;
+    uint64_t wait_ns, waiting_since_ns;
+    bool waiting;
 };
 
 struct task_list {
@@ -119,40 +161,38 @@ enum job_state { JOB_FREE, JOB_IDLE, JOB_RUNNING, JOB_FAILED };
 struct job {
     enum job_state state;
     char name[ENGINE_NAME_MAX];
-    uint64_t client;
+    uint64_t client; /* of the rank that made it: names the job as an instance's maker */
     const void *dataset;
-    struct idset *view; /* policy `replace` only: where substitutes come from */
+    struct idset *view; /* policy `replace` and several ranks only: where substitutes and repeats come from */
+    uint32_t world_size, attached; /* ranks; those that are there */
+    enum shuffle_mode shuffle;
+    uint64_t seed;
+    bool ordered; /* batches keep the planned order */
     uint32_t pipeline;
     uint64_t slot_bytes;
-    uint32_t batch_size, prefetch, epochs;
+    uint32_t batch_size, epochs;
+    uint32_t prefetch, prefetch_asked; /* what the quota lets it have; what it wanted */
     bool drop_last;
     enum bad_policy bad_policy;
     bool redirected; /* shuffle `dependent`, in chunks */
     uint64_t view_samples;
-    uint64_t quota_slots, quota_bytes;
+    uint64_t quota_slots; /* of each queue */
+    uint64_t quota_bytes; /* of all together */
     uint32_t held_max;
 
     /* this epoch */
     bool began; /* some epoch has begun */
-    uint32_t epoch, batch_index, credits;
-    uint64_t planned; /* picks that are queued or delivered */
+    uint32_t epoch;
+    uint64_t drawn;   /* picks: the position in a fixed order */
     uint64_t lost;    /* bad, and not replaced */
-    uint64_t epoch_delivered;
+    uint64_t left;    /* left behind by ranks that went on */
+    uint64_t repeats; /* of all queues */
+    sample_id *first; /* with several ranks and a fixed order: its first world_size samples, for repeats */
 
-    /* the queue: entries in planned order */
-    uint32_t head, tail, queued;
-    uint32_t ready_prefix;  /* entries at the head that are ready */
-    uint32_t first_waiting; /* the entry behind them */
-    uint32_t unplaced_head, unplaced_tail;
-    struct lease *leases;
-    uint32_t n_leases;
-    uint64_t held_slots; /* queued + leased */
-
+    struct job_queue *queues; /* world_size */
     struct task_list to_load, to_prepare;
 
-    uint64_t samples_delivered, batches_delivered, samples_shared, bad_samples;
-    uint64_t wait_ns, waiting_since_ns;
-    bool waiting;
+    uint64_t samples_shared, bad_samples;
 };
 
 struct engine {
@@ -160,7 +200,7 @@ struct engine {
     struct engine_config config;
     uint64_t now_ns;
     bool draining;
-    bool replan; /* a sample turned bad in this step: queues have room again */
+    bool replan; /* since the planning of this step queues got room again: a sample turned bad, an epoch began */
     struct sampler *sampler;
     struct rng rng;
     struct extents *extents;
@@ -251,21 +291,43 @@ void engine_on_loaded(struct engine *engine, const struct engine_event *event);
 void engine_on_prepared(struct engine *engine, const struct engine_event *event);
 void engine_dispatch(struct engine *engine);
 
-/* engine_plan.c: picks, queues, placing */
-void engine_plan(struct engine *engine);
-bool engine_plan_left(const struct engine *engine, const struct job *job); /* will the epoch bring more picks? */
-void engine_queue_remove(struct engine *engine, uint32_t entry);
-void engine_queue_drop_all(struct engine *engine, uint32_t job);
+/* engine_queues.c: a rank's queue */
+static inline struct job_queue *engine_queue_of(const struct engine *engine, const struct entry *entry)
+{
+    return &engine->jobs[entry->job].queues[entry->rank];
+}
+
+void engine_queue_append(struct engine *engine, uint32_t entry);
+void engine_queue_remove(struct engine *engine, uint32_t entry); /* what it holds of an instance stays with the caller */
+void engine_queue_drop_all(struct engine *engine, struct job_queue *queue);
+void engine_queue_put_back(struct engine *engine, uint32_t job, struct job_queue *queue); /* its client has gone */
+void engine_unplaced_append(struct engine *engine, struct job_queue *queue, uint32_t entry);
+void engine_unplaced_remove(struct engine *engine, struct job_queue *queue, uint32_t entry);
 void engine_entry_ready(struct engine *engine, uint32_t entry);
+void engine_lease_end(struct engine *engine, struct job_queue *queue, uint32_t at);
+void engine_reserve_add(struct reserve *reserve, sample_id id);
+static inline uint64_t engine_reserve_count(const struct reserve *reserve)
+{
+    return reserve->end - reserve->at;
+}
+
+/* engine_plan.c: picks, placing */
+void engine_plan(struct engine *engine);
+uint64_t engine_rank_share(const struct job *job); /* samples that the epoch has for each rank */
+bool engine_plan_left(const struct engine *engine, const struct job *job, const struct job_queue *queue); /* will more be planned? */
 void engine_entry_bad(struct engine *engine, uint32_t entry);
 
-/* engine_jobs.c: coming, going, epochs, delivery */
-void engine_on_job_add(struct engine *engine, const struct engine_job_desc *desc);
-void engine_on_job_gone(struct engine *engine, uint32_t job);
+/* engine_epochs.c: epochs, delivery */
 void engine_on_next(struct engine *engine, const struct engine_event *event);
-void engine_on_release(struct engine *engine, uint32_t job, uint64_t batch);
+void engine_on_release(struct engine *engine, const struct engine_event *event);
 void engine_job_fail(struct engine *engine, uint32_t job, sample_id id, int code, const char *text);
 void engine_deliver(struct engine *engine);
-uint32_t engine_ready_batches(const struct engine *engine, const struct job *job);
+void engine_watch_ranks(struct engine *engine); /* fails the jobs that have waited too long for a rank */
+uint32_t engine_ready_batches(const struct engine *engine, const struct job *job, const struct job_queue *queue);
+
+/* engine_jobs.c: coming, going */
+void engine_on_job_add(struct engine *engine, const struct engine_job_desc *desc);
+void engine_on_job_gone(struct engine *engine, uint32_t job, uint32_t rank);
+void engine_job_free(struct job *job); /* its own memory */
 
 #endif

@@ -1,0 +1,205 @@
+/* engine_queues.c: a rank's queue: entries in planned order, the batches its client holds, and the samples that are kept for
+ * it. A batch is nothing but entries that are ready, so that a bad sample leaves no hole: the list closes up. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/engine_priv.h"
+
+/* ── entries ── */
+
+void engine_queue_append(struct engine *engine, uint32_t index)
+{
+    struct entry *entry = &engine->entries[index];
+    struct job_queue *queue = engine_queue_of(engine, entry);
+    entry->prev = queue->tail;
+    entry->next = ENGINE_NONE;
+    if (queue->tail != ENGINE_NONE)
+        engine->entries[queue->tail].next = index;
+    else
+        queue->head = index;
+    queue->tail = index;
+    queue->queued++;
+    queue->held_slots++;
+}
+
+void engine_unplaced_append(struct engine *engine, struct job_queue *queue, uint32_t index)
+{
+    engine->entries[index].state = ENTRY_UNPLACED;
+    engine->entries[index].link = ENGINE_NONE;
+    if (queue->unplaced_tail != ENGINE_NONE)
+        engine->entries[queue->unplaced_tail].link = index;
+    else
+        queue->unplaced_head = index;
+    queue->unplaced_tail = index;
+}
+
+void engine_unplaced_remove(struct engine *engine, struct job_queue *queue, uint32_t index)
+{
+    uint32_t prev = ENGINE_NONE, at = queue->unplaced_head;
+    while (at != index) {
+        CHECK(at != ENGINE_NONE);
+        prev = at;
+        at = engine->entries[at].link;
+    }
+    uint32_t next = engine->entries[index].link;
+    if (prev != ENGINE_NONE)
+        engine->entries[prev].link = next;
+    else
+        queue->unplaced_head = next;
+    if (next == ENGINE_NONE)
+        queue->unplaced_tail = prev;
+}
+
+static void waiter_remove(struct engine *engine, uint32_t index)
+{
+    uint32_t *link = &engine->instances[engine->entries[index].instance].waiters;
+    while (*link != index) {
+        CHECK(*link != ENGINE_NONE);
+        link = &engine->entries[*link].link;
+    }
+    *link = engine->entries[index].link;
+}
+
+void engine_queue_remove(struct engine *engine, uint32_t index)
+{
+    struct entry *entry = &engine->entries[index];
+    struct job_queue *queue = engine_queue_of(engine, entry);
+    if (entry->prev != ENGINE_NONE)
+        engine->entries[entry->prev].next = entry->next;
+    else
+        queue->head = entry->next;
+    if (entry->next != ENGINE_NONE)
+        engine->entries[entry->next].prev = entry->prev;
+    else
+        queue->tail = entry->prev;
+    queue->ready -= entry->state == ENTRY_READY;
+    queue->queued--;
+    queue->held_slots--;
+    engine_entry_drop(engine, index);
+}
+
+/* Gives back what an undelivered entry holds: its job has not had the instance after all. */
+static void entry_abandon(struct engine *engine, struct job_queue *queue, uint32_t index)
+{
+    struct entry *entry = &engine->entries[index];
+    uint32_t instance = entry->instance;
+    if (entry->state == ENTRY_UNPLACED) {
+        engine_unplaced_remove(engine, queue, index);
+        return;
+    }
+    engine_clear_had(engine, entry->job, instance);
+    bool orphan = false;
+    if (entry->state == ENTRY_WAITING) {
+        waiter_remove(engine, index);
+        orphan = engine->instances[instance].waiters == ENGINE_NONE;
+    }
+    engine_unpin_instance(engine, instance);
+    if (orphan)
+        engine_task_cancel_output(engine, instance);
+}
+
+void engine_queue_drop_all(struct engine *engine, struct job_queue *queue)
+{
+    for (uint32_t index = queue->head, next; index != ENGINE_NONE; index = next) {
+        next = engine->entries[index].next;
+        entry_abandon(engine, queue, index);
+        queue->held_slots--;
+        engine_entry_drop(engine, index);
+    }
+    queue->head = queue->tail = ENGINE_NONE;
+    queue->queued = queue->ready = 0;
+    CHECK(queue->unplaced_head == ENGINE_NONE && queue->unplaced_tail == ENGINE_NONE);
+}
+
+void engine_entry_ready(struct engine *engine, uint32_t index)
+{
+    struct entry *entry = &engine->entries[index];
+    struct job_queue *queue = engine_queue_of(engine, entry);
+    entry->state = ENTRY_READY;
+    queue->ready++;
+    if (entry->repeat)
+        queue->repeats_lost = 0;
+}
+
+/* ── leases ── */
+
+void engine_lease_end(struct engine *engine, struct job_queue *queue, uint32_t at)
+{
+    struct lease *lease = &queue->leases[at];
+    for (uint32_t i = 0; i < lease->count; i++)
+        engine_unpin_instance(engine, lease->instances[i]);
+    queue->held_slots -= lease->count;
+    free(lease->instances);
+    *lease = queue->leases[--queue->n_leases];
+}
+
+/* ── the reserve ── */
+
+void engine_reserve_add(struct reserve *reserve, sample_id id)
+{
+    if (reserve->end == reserve->cap && reserve->at >= reserve->cap / 2) {
+        uint64_t count = engine_reserve_count(reserve);
+        if (count)
+            memmove(reserve->ids, reserve->ids + reserve->at, count * sizeof *reserve->ids);
+        reserve->at = 0;
+        reserve->end = count;
+    }
+    if (reserve->end == reserve->cap) {
+        reserve->cap = reserve->cap ? reserve->cap * 2 : 64;
+        reserve->ids = xrealloc(reserve->ids, reserve->cap, sizeof *reserve->ids);
+    }
+    reserve->ids[reserve->end++] = id;
+}
+
+/* The batch that was delivered first of those from `least` on; n_leases when there is none. */
+static uint32_t oldest_lease(const struct job_queue *queue, uint64_t least)
+{
+    uint32_t best = queue->n_leases;
+    for (uint32_t at = 0; at < queue->n_leases; at++) {
+        if (queue->leases[at].batch >= least && (best == queue->n_leases || queue->leases[at].batch < queue->leases[best].batch))
+            best = at;
+    }
+    return best;
+}
+
+/* The samples of a batch that was not released go back, and the instances count as not had. */
+static void lease_put_back(struct engine *engine, uint32_t job, struct job_queue *queue, const struct lease *lease, struct reserve *back)
+{
+    for (uint32_t i = 0; i < lease->count; i++) {
+        engine_reserve_add(back, engine->instances[lease->instances[i]].id);
+        engine_clear_had(engine, job, lease->instances[i]);
+    }
+    queue->planned -= lease->count;
+    queue->delivered -= lease->count;
+    queue->batch_index--;
+    if (lease->count > 0)
+        queue->done = false;
+}
+
+/* First what was delivered and not released, then what was planned, then what was kept already. Batches of epochs that are
+ * over are lost with who held them. */
+void engine_queue_put_back(struct engine *engine, uint32_t job_index, struct job_queue *queue)
+{
+    const struct job *job = &engine->jobs[job_index];
+    struct reserve back = {0};
+    bool left = queue->done && queue->waits; /* what remained of the epoch is given up already */
+    for (uint64_t batch = 0; job->state == JOB_RUNNING && !left;) {
+        uint32_t at = oldest_lease(queue, batch);
+        if (at == queue->n_leases)
+            break;
+        batch = queue->leases[at].batch + 1;
+        if (queue->leases[at].epoch == job->epoch)
+            lease_put_back(engine, job_index, queue, &queue->leases[at], &back);
+    }
+    for (uint32_t index = queue->head; index != ENGINE_NONE; index = engine->entries[index].next)
+        engine_reserve_add(&back, engine->entries[index].id);
+    queue->planned -= queue->queued;
+    engine_queue_drop_all(engine, queue);
+    while (queue->n_leases)
+        engine_lease_end(engine, queue, queue->n_leases - 1);
+    CHECK(queue->held_slots == 0);
+    for (uint64_t at = queue->reserve.at; at < queue->reserve.end; at++)
+        engine_reserve_add(&back, queue->reserve.ids[at]);
+    free(queue->reserve.ids);
+    queue->reserve = back;
+}
