@@ -1,0 +1,196 @@
+"""`larder pack` and `larder verify`: what they make, find, say and return."""
+
+import os
+import pty
+import random
+import re
+import select
+import shutil
+import subprocess
+
+from stores import LARDER, change, command, contents, pack
+from system import Case, files_of, main, make_tree, tree
+
+COUNT = 300
+SEED = int(os.environ.get("LARDER_TEST_SEED", "1"))
+
+
+class Commands(Case):
+    def store(self, *options):
+        return pack(tree(COUNT), os.path.join(self.folder, "store"), *options)
+
+    def problems(self, store):
+        """The lines of a verification that must find something."""
+        result = command("verify", store)
+        self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
+        return result.stdout.splitlines()
+
+    def test_pack_and_verify(self):
+        """A packed tree verifies, says how much it is, and is the same bytes again with other threads."""
+        result = command("pack", tree(COUNT), os.path.join(self.folder, "a"), "--chunk-size", 32, "--threads", 1)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertIn(f"{COUNT} samples in 10 chunks of 32", result.stdout)
+        again = pack(tree(COUNT), os.path.join(self.folder, "b"), "--chunk-size", 32, "--threads", 3)
+        self.assertEqual(contents(os.path.join(self.folder, "a")), contents(again))
+        result = command("verify", again)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertIn(f"{COUNT} samples", result.stdout)
+
+    def test_seed_and_chunk_size_change_the_store(self):
+        """Another seed or chunk size is another store, and neither goes over one that is there."""
+        first = contents(self.store())
+        for option in ("--seed", "--chunk-size"):
+            self.assertNotEqual(first, contents(pack(tree(COUNT), os.path.join(self.folder, option[2:]), option, 17)))
+            result = command("pack", tree(COUNT), os.path.join(self.folder, "store"), option, 17)
+            self.assertEqual(result.returncode, 1)
+            self.assertIn("already holds a store", result.stderr)
+        self.assertEqual(first, contents(os.path.join(self.folder, "store")))
+
+    def test_a_finished_store_is_left_alone(self):
+        """Packing once more does nothing and says so."""
+        times = {name: os.stat(os.path.join(self.store(), name)).st_mtime_ns for name in os.listdir(self.store())}
+        result = command("pack", tree(COUNT), os.path.join(self.folder, "store"))
+        self.assertEqual(result.returncode, 0)
+        self.assertIn("nothing to do", result.stdout)
+        self.assertEqual(times, {name: os.stat(os.path.join(self.store(), name)).st_mtime_ns for name in times})
+
+    def test_any_flipped_bit_is_named(self):
+        """A bit flipped anywhere in a segment or the index is found, and the file named."""
+        print(f"LARDER_TEST_SEED={SEED}", flush=True)
+        draw, store = random.Random(SEED), self.store()
+        for name in sorted(os.listdir(store)):
+            path = os.path.join(store, name)
+            for _ in range(12):
+                offset, flip = draw.randrange(os.path.getsize(path)), 1 << draw.randrange(8)
+                with self.subTest(file=name, offset=offset, flip=flip):
+                    change(path, offset, flip)
+                    found = self.problems(store)
+                    self.assertEqual({line.split(":")[0] for line in found}, {name}, found)
+                    change(path, offset, flip)
+        self.assertEqual(command("verify", store).returncode, 0)
+
+    def test_a_damaged_sample_is_named(self):
+        """A flipped bit in an image names the image by its key, and no other."""
+        with open(files_of(tree(COUNT))[5], "rb") as file:
+            image = file.read()
+        store = self.store()
+        name, at = next((name, data.find(image)) for name, data in contents(store).items() if image in data)
+        change(os.path.join(store, name), at + 100, 0x10)
+        key = os.path.relpath(files_of(tree(COUNT))[5], tree(COUNT))
+        self.assertEqual([line.split(" (")[0] for line in self.problems(store)], [f"{name}: sample {key} is damaged"])
+
+    def test_truncated_missing_and_foreign_files_are_named(self):
+        """A segment cut short, one that is gone, and a file that is none of the store's are each named."""
+        store = pack(tree(COUNT, width=200, height=150), os.path.join(self.folder, "store"), "--segment-mib", 1)
+        segments = sorted(name for name in os.listdir(store) if name.startswith("segment"))
+        self.assertGreaterEqual(len(segments), 2)
+        for name, extra in (("notes.txt", b"mine"), ("segment-00099.larder", b"")):
+            with open(os.path.join(store, name), "wb") as file:
+                file.write(extra)
+        path = os.path.join(store, segments[0])
+        os.truncate(path, os.path.getsize(path) - 1000)
+        os.unlink(os.path.join(store, segments[1]))
+        found = "\n".join(self.problems(store))
+        for expected in (f"{segments[0]}: truncated", f"{segments[1]}: cannot open it", "notes.txt: does not belong",
+                         "segment-00099.larder: does not belong"):
+            self.assertIn(expected, found)
+
+    def test_a_segment_of_another_store_is_named(self):
+        """A segment of the same name and size from another store is not taken for this store's."""
+        store, other = self.store(), pack(tree(COUNT), os.path.join(self.folder, "other"), "--seed", 2)
+        shutil.copy(os.path.join(other, "segment-00000.larder"), store)
+        self.assertRegex("\n".join(self.problems(store)), "segment-00000.larder: .*another")
+
+    def test_unreadable_samples(self):
+        """A file that cannot be read stops a pack, by name; with --skip-unreadable the others are packed, and it keeps
+        its place in the order."""
+        folder = make_tree(os.path.join(self.folder, "tree"), 60)
+        os.unlink(files_of(folder)[7])
+        os.symlink("/nowhere/at/all", os.path.join(folder, "class_00", "00999.jpg"))
+        dest = os.path.join(self.folder, "store")
+        result = command("pack", folder, dest)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("00999.jpg", result.stderr)
+        result = command("pack", folder, dest, "--skip-unreadable")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("1 could not be read", result.stdout)
+        self.assertIn("00999.jpg", result.stderr)
+        self.assertEqual(command("verify", dest).returncode, 0)
+
+    def test_wrong_use(self):
+        """Wrong usage is exit status 2 and says what is possible; what cannot be packed is 1, and leaves nothing behind."""
+        for arguments in (("pack",), ("pack", "a"), ("pack", "a", "b", "c"), ("pack", "a", "b", "--chunk-size", "0"),
+                          ("pack", "a", "b", "--seed", "-1"), ("pack", "a", "b", "--threads", "999"),
+                          ("pack", "a", "b", "--nonsense"), ("verify",), ("verify", "a", "b"), ("verify", "a", "--nonsense")):
+            result = command(*arguments, cwd=self.folder)
+            self.assertEqual((result.returncode, result.stdout), (2, ""), arguments)
+            self.assertRegex(result.stderr, "usage: larder|larder pack: |larder verify: ")
+        inside = os.path.join(tree(COUNT), "store")
+        full = os.path.join(self.folder, "full")
+        os.mkdir(full)
+        with open(os.path.join(full, "mine"), "w") as file:
+            file.write("mine")
+        for arguments, text in ((("pack", "/no/such/folder", os.path.join(self.folder, "x")), "/no/such/folder"),
+                                (("pack", tree(COUNT), inside), "lies in the source"),
+                                (("pack", tree(COUNT), full), "not empty"),
+                                (("pack", tree(COUNT), "/proc/store"), "/proc/store"),
+                                (("verify", "/no/such/store"), "/no/such/store"),
+                                (("verify", tree(COUNT)), "no finished store")):
+            result = command(*arguments)
+            self.assertEqual((result.returncode, result.stdout), (1, ""), arguments)
+            self.assertIn(text, result.stderr)
+        self.assertFalse(os.path.exists(inside))
+        self.assertEqual(os.listdir(full), ["mine"])
+        for name in ("pack", "verify"):
+            result = command(name, "--help")
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            self.assertIn(f"usage: larder {name}", result.stdout)
+
+    def test_a_store_of_a_store(self):
+        """A store is a source like a folder: packing it again gives the bytes that its tree would give."""
+        again = pack(self.store(), os.path.join(self.folder, "again"), "--seed", 9)
+        direct = pack(tree(COUNT), os.path.join(self.folder, "direct"), "--seed", 9)
+        self.assertEqual([len(data) for _, data in sorted(contents(again).items())],
+                         [len(data) for _, data in sorted(contents(direct).items())])
+        self.assertEqual(command("verify", again).returncode, 0)
+
+
+class Terminal(Case):
+    def run_on_terminal(self, *arguments):
+        ours, theirs = pty.openpty()
+        process = subprocess.Popen([LARDER, *arguments], stdin=theirs, stdout=subprocess.PIPE, stderr=theirs)
+        os.close(theirs)
+        text = b""
+        while True:
+            try:
+                select.select([ours], [], [])
+                part = os.read(ours, 4096)
+            except OSError: # the other end is closed
+                break
+            if not part:
+                break
+            text += part
+        os.close(ours)
+        output = process.stdout.read().decode()
+        process.stdout.close()
+        return process.wait(), text.decode(), output
+
+    def test_a_bar(self):
+        """On a terminal there is a bar, which is gone at the end; no line of it is wider than the terminal."""
+        store = os.path.join(self.folder, "store")
+        for arguments in (("pack", tree(COUNT), store), ("verify", store)):
+            status, text, output = self.run_on_terminal(*arguments)
+            self.assertEqual(status, 0, text)
+            self.assertRegex(text, r"100 % \[#+\] 300 of 300 samples")
+            self.assertTrue(text.endswith("\r\033[K"))
+            self.assertLess(max(len(re.sub(r"\033\[K", "", line)) for line in re.split("[\r\n]", text)), 80)
+            self.assertIn("300 samples", output)
+
+    def test_quiet(self):
+        """--quiet shows no progress."""
+        status, text, _ = self.run_on_terminal("pack", tree(COUNT), os.path.join(self.folder, "store"), "--quiet")
+        self.assertEqual((status, text), (0, ""))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+"""A pack that is killed or stopped goes on where it stood, and its store is the one that an undisturbed pack makes."""
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+
+from stores import LARDER, command, contents, pack
+from system import PATIENCE, Case, main, tree
+
+COUNT = 1500
+OPTIONS = ("--segment-mib", "1", "--threads", "1")
+
+
+def source():
+    return tree(COUNT, width=200, height=150)
+
+
+def segments(folder):
+    """Finished segments; none before the folder is there."""
+    try:
+        return sorted(name for name in os.listdir(folder) if name.startswith("segment") and name.endswith(".larder"))
+    except FileNotFoundError:
+        return []
+
+
+class Interrupted(Case):
+    def setUp(self):
+        super().setUp()
+        self.dest = os.path.join(self.folder, "store")
+
+    def start(self):
+        process = subprocess.Popen([LARDER, "pack", source(), self.dest, *OPTIONS], stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.kill)
+        return process
+
+    def wait_for(self, finished):
+        """Until there are so many segments, without a pause: the whole pack takes a few tens of milliseconds."""
+        deadline = time.monotonic() + 30 * PATIENCE
+        while len(segments(self.dest)) < finished:
+            self.assertLess(time.monotonic(), deadline)
+
+    def stop_after(self, process, finished, number):
+        """Sends the signal once there are so many segments; gives status, output, errors."""
+        self.wait_for(finished)
+        process.send_signal(number)
+        output, errors = process.communicate(timeout=30 * PATIENCE)
+        return process.returncode, output, errors
+
+    def undisturbed(self):
+        return contents(pack(source(), os.path.join(self.folder, "undisturbed"), "--segment-mib", "1", "--threads", "3"))
+
+    def test_kill_9_and_again(self):
+        """Killed three times, each time after a few more segments: what is there is no store yet, verify says so, each
+        run keeps the finished segments, and in the end all bytes are those of an undisturbed pack."""
+        expected, kept = self.undisturbed(), {}
+        for finished in (2, 5, 8):
+            status, _, errors = self.stop_after(self.start(), finished, signal.SIGKILL)
+            self.assertEqual(status, -signal.SIGKILL, errors)
+            self.assertNotIn("index.larder", os.listdir(self.dest))
+            self.assertGreaterEqual(len(segments(self.dest)), finished)
+            for name, inode in kept.items():
+                self.assertEqual(os.stat(os.path.join(self.dest, name)).st_ino, inode, "was packed again")
+            kept = {name: os.stat(os.path.join(self.dest, name)).st_ino for name in segments(self.dest)}
+            result = command("verify", self.dest)
+            self.assertEqual(result.returncode, 1)
+            self.assertIn("run it again", result.stderr)
+        result = command("pack", source(), self.dest, *OPTIONS)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("going on where an earlier run stopped", result.stderr)
+        self.assertIn("of them from an earlier run", result.stdout)
+        self.assertEqual(contents(self.dest), expected)
+        self.assertEqual(command("verify", self.dest).returncode, 0)
+
+    def test_ctrl_c_and_again(self):
+        """SIGINT and SIGTERM end a pack with status 130 and a sentence that says how to go on, which then works."""
+        expected = self.undisturbed()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with self.subTest(signal=number):
+                status, output, errors = self.stop_after(self.start(), 2, number)
+                self.assertEqual((status, output), (130, ""), errors)
+                self.assertIn("The same command goes on after the segments that are finished", errors)
+                kept = {name: os.stat(os.path.join(self.dest, name)).st_ino for name in segments(self.dest)}
+                self.assertGreaterEqual(len(kept), 2)
+                pack(source(), self.dest, *OPTIONS)
+                self.assertEqual({name: os.stat(os.path.join(self.dest, name)).st_ino for name in kept}, kept)
+                self.assertEqual(contents(self.dest), expected)
+                shutil.rmtree(self.dest)
+
+    def test_other_options_do_not_mix_in(self):
+        """What one pack left unfinished, a pack with another seed does not go on with."""
+        self.stop_after(self.start(), 2, signal.SIGKILL)
+        before = contents(self.dest)
+        result = command("pack", source(), self.dest, *OPTIONS, "--seed", 2)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("unfinished pack", result.stderr)
+        self.assertEqual(contents(self.dest), before)
+
+    def test_two_at_once(self):
+        """A second pack into the same folder is refused while the first runs, and does it no harm."""
+        process = self.start()
+        self.wait_for(2)
+        process.send_signal(signal.SIGSTOP)
+        result = command("pack", source(), self.dest, *OPTIONS)
+        process.send_signal(signal.SIGCONT)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("another pack is writing there", result.stderr)
+        _, errors = process.communicate(timeout=60 * PATIENCE)
+        self.assertEqual(process.returncode, 0, errors)
+        self.assertEqual(contents(self.dest), self.undisturbed())
+
+    def test_a_full_disk(self):
+        """A pack that may not write more says so with the file's name, and goes on when it may."""
+        limited = ["bash", "-c", 'ulimit -f 512; trap "" XFSZ; exec "$@"', "_"]
+        result = subprocess.run([*limited, LARDER, "pack", source(), self.dest, *OPTIONS], stdin=subprocess.DEVNULL,
+                                capture_output=True, text=True, timeout=60 * PATIENCE)
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertRegex(result.stderr, "larder pack: .*segment-00000.larder.tmp")
+        pack(source(), self.dest, *OPTIONS)
+        self.assertEqual(contents(self.dest), self.undisturbed())
+
+
+if __name__ == "__main__":
+    main()
