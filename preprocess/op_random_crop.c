@@ -19,9 +19,9 @@ static const struct arg args[] = {
     {0},
 };
 
-static int too_small(uint32_t width, uint32_t height, const struct values *v, struct error *err)
+static int too_small(uint32_t width, uint32_t height, const struct values *v, int code, struct error *err)
 {
-    return error_set(err, LARDER_ELIMIT, "an image of %u × %u pixels is smaller than the crop of %u × %u: set pad_if_needed, or resize first",
+    return error_set(err, code, "an image of %u × %u pixels is smaller than the crop of %u × %u: set pad_if_needed, or resize first",
                      width, height, v->size.width, v->size.height);
 }
 
@@ -29,10 +29,8 @@ static int shape(const void *values, struct op_shape *shape, struct error *err)
 {
     const struct values *v = values;
     uint32_t width = shape->width + v->padding.left + v->padding.right, height = shape->height + v->padding.top + v->padding.bottom;
-    if (!v->pad_if_needed && ((shape->width && width < v->size.width) || (shape->height && height < v->size.height))) {
-        too_small(width, height, v, err);
-        return LARDER_EINVAL;
-    }
+    if (!v->pad_if_needed && ((shape->width && width < v->size.width) || (shape->height && height < v->size.height)))
+        return too_small(width, height, v, LARDER_EINVAL, err);
     shape->width = v->size.width;
     shape->height = v->size.height;
     return 0;
@@ -51,7 +49,7 @@ static int plan(const void *values, struct rng *rng, struct op_plan *p, struct e
     width += 2 * missing(v, width, v->size.width);
     height += 2 * missing(v, height, v->size.height);
     if (width < v->size.width || height < v->size.height)
-        return too_small(width, height, v, err);
+        return too_small(width, height, v, LARDER_ELIMIT, err);
     p->out_width = v->size.width;
     p->out_height = v->size.height;
     p->rect = (struct rect){.width = p->out_width, .height = p->out_height};
