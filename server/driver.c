@@ -8,6 +8,7 @@
 #include "common/check.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/random.h"
 #include "server/driver_priv.h"
 #include "server/thread.h"
 
@@ -104,17 +105,30 @@ static void name_job(struct driver *driver, struct registration *reg)
     reg->name = xstrdup(name);
 }
 
+/* Tells apart how the same samples fall into chunks: the same datasets in stores of other seeds or chunk sizes. */
+static uint64_t chunk_layout(const struct dataset *dataset)
+{
+    uint32_t count;
+    const uint32_t *members = dataset_chunk_members(dataset, 0, &count);
+    uint64_t layout = random_mix64(dataset_chunk_size(dataset));
+    for (uint32_t i = 0; i < count; i++)
+        layout = random_mix64(layout ^ members[i]);
+    return layout;
+}
+
 /* The number of a dataset's first chunk: datasets get ranges of numbers of their own, the same when they come again. A copy
  * of a dataset has other ids, and so another range. */
 static uint32_t chunk_base(struct driver *driver, const struct dataset *dataset)
 {
-    struct driver_source source = {
-        .first_id = dataset_id(dataset, 0), .count = dataset_count(dataset), .chunks = dataset_chunk_count(dataset)};
+    struct driver_source source = {.layout = chunk_layout(dataset),
+                                   .first_id = dataset_id(dataset, 0),
+                                   .count = dataset_count(dataset),
+                                   .chunks = dataset_chunk_count(dataset)};
     dataset_fingerprint(dataset, source.fingerprint);
     for (size_t i = 0; i < driver->n_sources; i++) {
         const struct driver_source *known = &driver->sources[i];
         if (known->first_id == source.first_id && known->count == source.count && known->chunks == source.chunks &&
-            memcmp(known->fingerprint, source.fingerprint, sizeof source.fingerprint) == 0)
+            known->layout == source.layout && memcmp(known->fingerprint, source.fingerprint, sizeof source.fingerprint) == 0)
             return known->base;
     }
     source.base = driver->next_chunk;

@@ -24,7 +24,7 @@ struct driver_coming {
 
 /* A dataset whose chunks have numbers. */
 struct driver_source {
-    uint64_t fingerprint[2];
+    uint64_t fingerprint[2], layout;
     sample_id first_id;
     uint32_t count, chunks, base;
 };
