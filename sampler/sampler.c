@@ -21,6 +21,7 @@ struct place {
     uint64_t seed;
     struct remaining *set;
     sample_id *order; /* `strict` and `none`: order[drawn …] are still to come */
+    sample_id *base;  /* `strict`: what its epochs permute; NULL: the view's ids ascending */
     uint64_t drawn;
     struct rng rng; /* `strict`: of the running epoch */
 };
@@ -59,6 +60,7 @@ static void place_clear(struct place *place)
 {
     remaining_destroy(place->set);
     free(place->order);
+    free(place->base);
     memset(place, 0, sizeof *place);
 }
 
@@ -90,6 +92,12 @@ int sampler_add_job(struct sampler *sampler, unsigned job, const struct sampler_
     }
     if (desc->shuffle == SHUFFLE_NONE)
         memcpy(place.order, desc->order, count * sizeof *place.order);
+    if (desc->shuffle == SHUFFLE_STRICT && desc->order) {
+        place.base = malloc(count * sizeof *place.base);
+        if (place.base == NULL)
+            goto no_memory;
+        memcpy(place.base, desc->order, count * sizeof *place.base);
+    }
     if (desc->shuffle == SHUFFLE_DEPENDENT)
         sampler->dependent[sampler->n_dependent++] = job;
     sampler->places[job] = place;
@@ -121,7 +129,10 @@ void sampler_start_epoch(struct sampler *sampler, unsigned job, uint32_t epoch)
     remaining_refill(place->set);
     place->drawn = 0;
     if (place->shuffle == SHUFFLE_STRICT) {
-        remaining_view_ids(place->set, place->order);
+        if (place->base)
+            memcpy(place->order, place->base, place->set->view_count * sizeof *place->order);
+        else
+            remaining_view_ids(place->set, place->order);
         random_seed_keys(&place->rng, place->seed, epoch, 0, 0);
     }
 }

@@ -26,8 +26,10 @@ struct sampler_job {
     enum shuffle_mode shuffle;
     uint64_t seed;             /* `strict` only */
     const struct idset *view;  /* borrowed for the call: the sampler keeps its own copy; not empty */
-    const sample_id *order;    /* `none` only: the view's ids in delivery order, idset_count(view) of them; borrowed
-                                  for the call */
+    /* The view's ids in the dataset's order, idset_count(view) of them: what `none` delivers and `strict` permutes, so that
+     * neither depends on how ids were given. `strict` without one permutes the ids ascending. Borrowed for
+     * the call. */
+    const sample_id *order;
 };
 
 int sampler_create(uint64_t seed, struct sampler **out);

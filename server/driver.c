@@ -138,6 +138,17 @@ static uint32_t chunk_base(struct driver *driver, const struct dataset *dataset)
     return source.base;
 }
 
+/* Whose augmentations the job may share: 0, everybody's. A strict job's depend on its seed, its dataset and the epoch alone. */
+static uint64_t variant_of(const struct registration *reg)
+{
+    uint64_t fingerprint[2];
+    if (reg->shuffle == SHUFFLE_STRICT) {
+        dataset_fingerprint(reg->dataset, fingerprint);
+        return random_mix64(random_mix64(reg->seed + 1) ^ fingerprint[0] ^ random_mix64(fingerprint[1])) | 1;
+    }
+    return reg->flags & WIRE_PRIVATE_AUGMENT ? random_mix64(text_hash(reg->name) ^ random_mix64(reg->seed)) | 1 : 0;
+}
+
 /* Gives the job to the engine, which takes reg over when it accepts it. */
 static void add_job(struct driver *driver, struct registration *reg, uint32_t pipeline)
 {
@@ -156,6 +167,7 @@ static void add_job(struct driver *driver, struct registration *reg, uint32_t pi
                                    .shuffle = reg->shuffle,
                                    .bad_policy = reg->bad_policy,
                                    .seed = reg->seed,
+                                   .variant = variant_of(reg),
                                    .view = reg->view.ids,
                                    .order = reg->view.order,
                                    .places = reg->places,

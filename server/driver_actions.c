@@ -88,6 +88,19 @@ static size_t load(struct driver *driver, const struct engine_action *actions, s
     return n;
 }
 
+/* What an instance's random draws depend on. One that belongs to a job (a variant) goes by the sample's index in its dataset,
+ * which is the same in another daemon; a sample's id is not. */
+static struct worker_output worker_output(struct driver *driver, const struct engine_output *output, sample_id id)
+{
+    const struct driver_pipeline *row = &driver->pipelines[output->pipeline];
+    uint32_t index = id;
+    if (output->variant)
+        CHECK(dataset_index(output->dataset, id, &index));
+    return (struct worker_output){.pipeline = pipeline_ref(row->pipeline),
+                                  .key = {row->seed ^ output->variant, index, output->instance},
+                                  .offset = output->offset};
+}
+
 static void prepare(struct driver *driver, const struct engine_action *action)
 {
     struct worker_prepare task = {.task = action->prepare.task,
@@ -96,14 +109,8 @@ static void prepare(struct driver *driver, const struct engine_action *action)
                                   .encoded = action->prepare.encoded,
                                   .bytes = action->prepare.encoded_bytes,
                                   .n_outputs = action->prepare.n_outputs};
-    for (uint32_t i = 0; i < task.n_outputs; i++) {
-        const struct engine_output *output = &action->prepare.outputs[i];
-        const struct driver_pipeline *row = &driver->pipelines[output->pipeline];
-        task.outputs[i] = (struct worker_output){.pipeline = pipeline_ref(row->pipeline),
-                                                 .seed = row->seed,
-                                                 .offset = output->offset,
-                                                 .instance = output->instance};
-    }
+    for (uint32_t i = 0; i < task.n_outputs; i++)
+        task.outputs[i] = worker_output(driver, &action->prepare.outputs[i], action->prepare.id);
     workers_prepare(driver->workers, &task);
 }
 

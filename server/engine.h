@@ -97,7 +97,10 @@ struct engine_job_desc {
     enum bad_policy bad_policy;
     uint64_t seed;
     const struct idset *view;  /* borrowed for the step */
-    const sample_id *order;    /* SHUFFLE_NONE only; borrowed for the step */
+    const sample_id *order;    /* the view's ids as sampler_job.order wants them; borrowed for the step */
+    /* Whose instances it may be given. 0: any of its pipeline. Else only those of jobs with the same number: one of its own
+     * keeps its augmentation private; under SHUFFLE_STRICT the epoch counts too, and the instance depends on nothing else. */
+    uint64_t variant;
     /* The dataset's chunks are numbered chunk_base … chunk_base + chunk_count - 1, each of up to chunk_samples samples.
      * places, by the view's ids ascending, borrowed for the step; NULL: not in chunks, so never redirected. What is once
      * known of a chunk or a sample stays: another dataset that has the sample too does not move it. */
@@ -170,7 +173,10 @@ struct engine_output {
     uint32_t pipeline;
     uint64_t offset;   /* of the slot in the arena */
     uint64_t bytes;
-    uint64_t instance; /* how many instances of this sample were begun before: the last part of the random key */
+    /* The last parts of the random key: the variant (under SHUFFLE_STRICT of job and epoch), and how many instances of this
+     * sample were begun before, 0 under SHUFFLE_STRICT. */
+    uint64_t variant, instance;
+    const void *dataset; /* of a job that waits for it */
 };
 
 struct engine_entry {

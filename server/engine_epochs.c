@@ -34,6 +34,8 @@ static void epoch_start(struct engine *engine, uint32_t place, uint32_t epoch)
 {
     struct job *job = &engine->jobs[place];
     sampler_start_epoch(engine->sampler, place, epoch);
+    if (job->shuffle == SHUFFLE_STRICT && job->variant_seed)
+        job->variant = random_mix64(job->variant_seed + epoch) | 1;
     job->state = JOB_RUNNING;
     job->began = true;
     job->epoch = epoch;

@@ -140,6 +140,8 @@ static void job_begin(struct engine *engine, uint32_t place, const struct engine
                         .seed = desc->seed,
                         .ordered = desc->ordered || desc->shuffle != SHUFFLE_DEPENDENT,
                         .pipeline = desc->pipeline,
+                        .variant_seed = desc->variant,
+                        .variant = desc->variant,
                         .slot_bytes = desc->slot_bytes,
                         .batch_size = desc->batch_size,
                         .prefetch = batches - 2,

@@ -8,8 +8,8 @@ enum { WINDOW_VICTIMS = 64 }; /* victims whose neighbourhood is tried before the
 
 static bool wants_instance(const struct engine *engine, uint32_t job, const struct instance *instance)
 {
-    return engine->jobs[job].state == JOB_RUNNING && engine->jobs[job].pipeline == instance->pipeline &&
-           !jobset_has(&instance->had, job) && sampler_wants(engine->sampler, job, instance->id);
+    return engine->jobs[job].state == JOB_RUNNING && engine_suits(engine, job, instance) &&
+           sampler_wants(engine->sampler, job, instance->id);
 }
 
 static bool wants_encoded(const struct engine *engine, uint32_t job, sample_id id)
@@ -160,7 +160,8 @@ uint32_t engine_begin_instance(struct engine *engine, uint32_t job, sample_id id
                                   .task = ENGINE_NONE,
                                   .waiters = ENGINE_NONE,
                                   .bytes = owner->slot_bytes,
-                                  .ordinal = sample->begun++,
+                                  .ordinal = owner->shuffle == SHUFFLE_STRICT && owner->variant ? 0 : sample->begun++,
+                                  .variant = owner->variant,
                                   .maker = owner->client};
     sample->instances = index;
     engine_fiber_add_instance(engine, index);
@@ -260,7 +261,7 @@ static void shift_wants(struct engine *engine, uint32_t job, sample_id id, int b
     const struct sample_state *sample = &engine->samples[id];
     for (uint32_t index = sample->instances; index != ENGINE_NONE; index = engine->instances[index].next) {
         const struct instance *instance = &engine->instances[index];
-        if (instance->pipeline == engine->jobs[job].pipeline && !jobset_has(&instance->had, job))
+        if (engine_suits(engine, job, instance))
             residency_set_want(engine->prepared, index, residency_want(engine->prepared, index) + (uint32_t)by);
     }
     if (sample->encoded != ENGINE_NONE)

@@ -9,7 +9,7 @@ static uint32_t find_instance(const struct engine *engine, uint32_t job, sample_
     uint32_t making = ENGINE_NONE;
     for (uint32_t index = engine->samples[id].instances; index != ENGINE_NONE; index = engine->instances[index].next) {
         const struct instance *instance = &engine->instances[index];
-        if (instance->pipeline != engine->jobs[job].pipeline || instance->doomed || jobset_has(&instance->had, job))
+        if (instance->doomed || !engine_suits(engine, job, instance))
             continue;
         if (instance->state == INSTANCE_READY)
             return index;

@@ -63,6 +63,7 @@ struct instance {
     uint32_t fiber_prev, fiber_next;
     uint64_t bytes;
     uint64_t ordinal;
+    uint64_t variant;
     uint64_t maker; /* client of the job it was begun for */
     struct jobset had; /* jobs that planned or got it */
 };
@@ -175,6 +176,7 @@ struct job {
     bool drop_last;
     enum bad_policy bad_policy;
     bool redirected; /* shuffle `dependent`, in chunks */
+    uint64_t variant_seed, variant; /* as described, and of this epoch */
     uint64_t view_samples;
     uint64_t quota_slots; /* of each queue */
     uint64_t quota_bytes; /* of all together */
@@ -329,5 +331,12 @@ uint32_t engine_ready_batches(const struct engine *engine, const struct job *job
 void engine_on_job_add(struct engine *engine, const struct engine_job_desc *desc);
 void engine_on_job_gone(struct engine *engine, uint32_t job, uint32_t rank);
 void engine_job_free(struct job *job); /* its own memory */
+
+/* May the job be given the instance, as far as pipeline, variant and what it had go? */
+static inline bool engine_suits(const struct engine *engine, uint32_t job, const struct instance *instance)
+{
+    return instance->pipeline == engine->jobs[job].pipeline && instance->variant == engine->jobs[job].variant &&
+           !jobset_has(&instance->had, job);
+}
 
 #endif

@@ -25,8 +25,7 @@ static uint32_t find_prepared(const struct engine *engine, uint32_t job, sample_
     for (uint32_t index = engine->fibers[engine->samples[pick].fiber].instances; index != ENGINE_NONE;
          index = engine->instances[index].fiber_next) {
         const struct instance *instance = &engine->instances[index];
-        if (instance->pipeline != engine->jobs[job].pipeline || instance->doomed || jobset_has(&instance->had, job) ||
-            !eligible(engine, job, pick, instance->id))
+        if (instance->doomed || !engine_suits(engine, job, instance) || !eligible(engine, job, pick, instance->id))
             continue;
         uint32_t want = residency_want(engine->prepared, index) + (instance->state == INSTANCE_MAKING ? JOBS_MAX : 0);
         if (best == ENGINE_NONE || want < best_want) {

@@ -302,10 +302,13 @@ static void act_prepare(struct engine *engine, uint32_t index)
     action->prepare.n_outputs = task->n_outputs;
     for (uint32_t i = 0; i < task->n_outputs; i++) {
         const struct instance *instance = &engine->instances[task->outputs[i]];
+        const struct entry *waiter = &engine->entries[instance->waiters];
         engine->outputs[engine->n_outputs++] = (struct engine_output){.pipeline = instance->pipeline,
                                                                       .offset = extent_offset(engine->extents, instance->block),
                                                                       .bytes = instance->bytes,
-                                                                      .instance = instance->ordinal};
+                                                                      .variant = instance->variant,
+                                                                      .instance = instance->ordinal,
+                                                                      .dataset = engine->jobs[waiter->job].dataset};
     }
 }
 

@@ -116,7 +116,7 @@ static void run_prepare(struct workers *workers, struct local *local, struct wor
     for (uint32_t i = 0; i < task->n_outputs; i++) {
         const struct worker_output *output = &task->outputs[i];
         outputs[i] = (struct prepare_output){.pipeline = output->pipeline,
-                                             .key = {output->seed, task->id, output->instance},
+                                             .key = {output->key[0], output->key[1], output->key[2]},
                                              .dst = (char *)arena_base(workers->config.arena) + output->offset};
     }
     struct error err;

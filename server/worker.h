@@ -23,8 +23,8 @@ struct worker_load {
 
 struct worker_output {
     struct pipeline *pipeline; /* a reference of the task's own */
-    uint64_t seed;
-    uint64_t offset, instance;
+    uint64_t key[3]; /* of its random draws */
+    uint64_t offset;
 };
 
 struct worker_prepare {
