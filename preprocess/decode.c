@@ -10,14 +10,16 @@
 /* A side's length whatever the limits: strides and offsets stay far from their ends. */
 #define SIDE_MAX ((uint64_t)1 << 20)
 
-enum source { SOURCE_NONE, SOURCE_JPEG, SOURCE_VIPS };
+enum source { SOURCE_NONE, SOURCE_JPEG, SOURCE_WEBP, SOURCE_VIPS };
 
 struct decoder {
     struct prepare_limits limits;
     struct jpeg_reader *jpeg;
     void *vips;
     enum source source;
-    struct scratch *scratch; /* of the image at hand; borrowed */
+    const uint8_t *bytes; /* of the image at hand; borrowed, as is scratch */
+    size_t len_bytes;
+    struct scratch *scratch;
 };
 
 int decode_fail(struct decode_fault *fault, enum bad_reason reason, const char *fmt, ...)
@@ -88,12 +90,18 @@ int decode_open(struct decoder *decoder, const void *bytes, size_t len_bytes, st
 {
     static const uint8_t jpeg_start[] = {0xff, 0xd8, 0xff};
     CHECK(decoder->source == SOURCE_NONE);
+    decoder->bytes = bytes;
+    decoder->len_bytes = len_bytes;
     decoder->scratch = scratch;
     if (len_bytes == 0)
         return decode_fail(fault, BAD_NOT_AN_IMAGE, "it is empty");
     if (len_bytes >= sizeof jpeg_start && memcmp(bytes, jpeg_start, sizeof jpeg_start) == 0) {
         decoder->source = SOURCE_JPEG;
         return jpeg_reader_open(decoder->jpeg, bytes, len_bytes, scratch, whole, fault);
+    }
+    if (webp_is_still(bytes, len_bytes)) {
+        decoder->source = SOURCE_WEBP;
+        return webp_open(&decoder->limits, bytes, len_bytes, whole, fault);
     }
     decoder->source = SOURCE_VIPS;
     return vips_reader_open(&decoder->limits, bytes, len_bytes, &decoder->vips, whole, fault);
@@ -104,6 +112,8 @@ int decode_region(struct decoder *decoder, struct rect rect, struct image *out, 
     CHECK(decoder->source != SOURCE_NONE);
     if (decoder->source == SOURCE_JPEG)
         return jpeg_reader_region(decoder->jpeg, rect, out, fault);
+    if (decoder->source == SOURCE_WEBP)
+        return webp_region(decoder->bytes, decoder->len_bytes, rect, decoder->scratch, out, fault);
     return vips_reader_region(decoder->vips, rect, decoder->scratch, out, fault);
 }
 

@@ -18,6 +18,12 @@ int jpeg_reader_open(struct jpeg_reader *reader, const uint8_t *bytes, size_t le
 int jpeg_reader_region(struct jpeg_reader *reader, struct rect rect, struct image *out, struct decode_fault *fault);
 void jpeg_reader_close(struct jpeg_reader *reader);
 
+/* Still WebP images. They keep nothing between the calls. */
+bool webp_is_still(const uint8_t *bytes, size_t len_bytes);
+int webp_open(const struct prepare_limits *limits, const uint8_t *bytes, size_t len_bytes, struct rect *whole, struct decode_fault *fault);
+int webp_region(const uint8_t *bytes, size_t len_bytes, struct rect rect, struct scratch *scratch, struct image *out,
+                struct decode_fault *fault);
+
 /* `*handle` is libvips' image, dropped by vips_reader_close. */
 int vips_reader_open(const struct prepare_limits *limits, const void *bytes, size_t len_bytes, void **handle, struct rect *whole,
                      struct decode_fault *fault);

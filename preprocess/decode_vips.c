@@ -1,4 +1,4 @@
-/* decode_vips.c: every format but JPEG, through libvips, pulled strip by strip in the calling thread.
+/* decode_vips.c: every format but JPEG and still WebP, through libvips, pulled strip by strip in the calling thread.
  *
  * Only loaders that are named here and that libvips trusts are used. Pulling a region (and not a whole image) makes libvips
  * start no threads. */

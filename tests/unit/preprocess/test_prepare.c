@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -157,7 +159,7 @@ static void test_cmyk(void **state)
 }
 
 /* What a regional decode and the fused geometry give equals what the same pipeline makes of the whole, decoded image. */
-static void check_regional(const struct encoded *jpeg, const char *name)
+static void compare_regional(const struct encoded *image, const uint8_t *pixels, uint32_t width, uint32_t height, const char *name)
 {
     static const char *const pipelines[] = {
         "[{\"random_resized_crop\": {\"size\": 64}}, \"random_horizontal_flip\"]",
@@ -167,12 +169,10 @@ static void check_regional(const struct encoded *jpeg, const char *name)
         "[{\"center_crop\": {\"size\": [7, 1]}}]",
         "[{\"center_crop\": {\"size\": 2000}}, {\"resize\": {\"size\": 50}}]",
     };
-    uint32_t width, height;
-    uint8_t *pixels = decode_plain(jpeg, &width, &height);
     struct encoded png = encode_vips(pixels, width, height, 3, 8, ".png[compression=0]");
     for (size_t i = 0; i < sizeof pipelines / sizeof *pipelines; i++) {
         for (uint64_t instance = 0; instance < 12; instance++) {
-            struct made a = prepare(jpeg, pipelines[i], instance), b = prepare(&png, pipelines[i], instance);
+            struct made a = prepare(image, pipelines[i], instance), b = prepare(&png, pipelines[i], instance);
             if (a.rc || b.rc)
                 fail_msg("%s: %s %s", name, a.err.text, b.err.text);
             if (memcmp(a.pixels, b.pixels, a.bytes) != 0)
@@ -181,8 +181,15 @@ static void check_regional(const struct encoded *jpeg, const char *name)
             free(b.pixels);
         }
     }
-    free(pixels);
     encoded_free(&png);
+}
+
+static void check_regional(const struct encoded *jpeg, const char *name)
+{
+    uint32_t width, height;
+    uint8_t *pixels = decode_plain(jpeg, &width, &height);
+    compare_regional(jpeg, pixels, width, height, name);
+    free(pixels);
 }
 
 /* Proves: decoding only what a crop needs changes no pixel, for every kind of chroma sampling, odd sizes included. */
@@ -205,6 +212,25 @@ static void test_regional(void **state)
             encoded_free(&jpeg);
             free(pixels);
         }
+    }
+}
+
+/* Proves: the same for WebP, lossy (whose chroma is halved too) and lossless. */
+static void test_regional_webp(void **state)
+{
+    (void)state;
+    static const uint32_t sizes[][2] = {{160, 120}, {97, 131}, {1, 1}, {2, 37}};
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+        uint8_t *pixels = picture(sizes[s][0], sizes[s][1], 3, s);
+        for (int lossless = 0; lossless < 2; lossless++) {
+            struct encoded webp = encode_vips(pixels, sizes[s][0], sizes[s][1], 3, 8, lossless ? ".webp[lossless]" : ".webp[Q=70]");
+            struct made whole = prepare(&webp, center_crop(sizes[s][0], sizes[s][1]), 0);
+            assert_int_equal(whole.rc, 0);
+            compare_regional(&webp, whole.pixels, sizes[s][0], sizes[s][1], "webp");
+            free(whole.pixels);
+            encoded_free(&webp);
+        }
+        free(pixels);
     }
 }
 
@@ -338,25 +364,47 @@ static unsigned threads(void)
     return count;
 }
 
-/* Proves: decoding starts no threads, whatever the format. */
+/* An image that a child process made, so that this process has no threads of libvips' from writing it. */
+static struct encoded from_child(const char *suffix)
+{
+    int ends[2];
+    CHECK(pipe(ends) == 0);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        uint8_t *rgb = picture(320, 240, 3, 5);
+        struct encoded encoded = encode_vips(rgb, 320, 240, 3, 8, suffix);
+        for (size_t done = 0; done < encoded.len_bytes;) {
+            ssize_t n = write(ends[1], encoded.data + done, encoded.len_bytes - done);
+            CHECK(n > 0);
+            done += (size_t)n;
+        }
+        _exit(0);
+    }
+    close(ends[1]);
+    struct encoded encoded = {xmalloc(1 << 20), 0};
+    for (ssize_t n; (n = read(ends[0], encoded.data + encoded.len_bytes, (1 << 20) - encoded.len_bytes)) > 0;)
+        encoded.len_bytes += (size_t)n;
+    close(ends[0]);
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    return encoded;
+}
+
+/* Proves: decoding starts no threads, whatever the format. Runs first, before anything in this process writes an image. */
 static void test_no_threads(void **state)
 {
     (void)state;
-    const uint32_t w = 640, h = 480;
-    uint8_t *rgb = picture(w, h, 3, 5);
-    static const char *const suffixes[] = {".png", ".png[interlace]", ".webp", ".tif", ".tif[tile]", ".gif"};
-    struct encoded encoded[sizeof suffixes / sizeof *suffixes];
-    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
-        encoded[i] = encode_vips(rgb, w, h, 3, 8, suffixes[i]);
+    static const char *const suffixes[] = {".png", ".png[interlace]", ".webp", ".webp[lossless]", ".tif", ".tif[tile]", ".gif"};
     unsigned before = threads();
     for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
-        struct made made = prepare(&encoded[i], "[{\"random_resized_crop\": {\"size\": 224}}]", 1);
+        struct encoded encoded = from_child(suffixes[i]);
+        struct made made = prepare(&encoded, "[{\"random_resized_crop\": {\"size\": 224}}]", 1);
         assert_int_equal(made.rc, 0);
         assert_int_equal(threads(), before);
         free(made.pixels);
-        encoded_free(&encoded[i]);
+        encoded_free(&encoded);
     }
-    free(rgb);
 }
 
 static struct encoded read_file(const char *path)
@@ -405,11 +453,13 @@ int main(void)
     CHECK(prepare_init(&err) == 0);
     CHECK(prepare_scratch_create(&limits, &scratch) == 0);
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_no_threads),
         cmocka_unit_test(test_lossless_forms), cmocka_unit_test(test_palette),
         cmocka_unit_test(test_jpeg_forms),     cmocka_unit_test(test_cmyk),
-        cmocka_unit_test(test_regional),       cmocka_unit_test(test_tiny),
+        cmocka_unit_test(test_regional),       cmocka_unit_test(test_regional_webp),
+        cmocka_unit_test(test_tiny),
         cmocka_unit_test(test_outputs_are_independent), cmocka_unit_test(test_bad),
-        cmocka_unit_test(test_too_large),      cmocka_unit_test(test_no_threads),
+        cmocka_unit_test(test_too_large),
         cmocka_unit_test(test_real_images),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
