@@ -199,12 +199,12 @@ static int walk(struct run *run, size_t output, uint32_t op, uint32_t end, bool 
                 return LARDER_ENOMEM;
             *pixels = made;
         }
+        CHECK(!item || item->kind->apply || next > op);
         op = next;
         settled = settled || !item;
-        if (!item)
+        if (!item || !item->kind->apply) /* what can only join did not go with those before it, and begins a geometry */
             continue;
         const struct op_plan *plan = &run->plans[output][op];
-        CHECK(item->kind->apply);
         struct pixels made = *pixels;
         if (!in_place && make_room(run, output, op + 1, last, plan->out_width, plan->out_height, &made))
             return LARDER_ENOMEM;
