@@ -1,0 +1,90 @@
+"""The HTTP endpoint while jobs run: what Prometheus reads is well formed and agrees with `larder status`."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import urllib.error
+import urllib.request
+
+from system import PIPELINE, Case, main, skip, tree, until
+
+COUNT = 120
+CONFIG = """\
+memory:
+  arena: 64MiB
+  encoded: 32MiB
+catalog:
+  checkpoint: none
+metrics:
+  port: %d
+"""
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def value(text, name, **labels):
+    """The value of one sample of a metric in Prometheus' text format."""
+    wanted = name + ("{" + ",".join(f'{key}="{label}"' for key, label in labels.items()) + "}" if labels else "")
+    for line in text.splitlines():
+        if line.startswith(wanted + " "):
+            return float(line.rsplit(" ", 1)[1])
+    raise AssertionError(f"{wanted} is not in\n{text}")
+
+
+class Endpoint(Case):
+    def setUp(self):
+        super().setUp()
+        self.port = free_port()
+        self.server = self.daemon(CONFIG % self.port)
+
+    def get(self, path):
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=20) as answer:
+            return answer.read().decode()
+
+    def run_two_jobs(self):
+        """Two scripts in the middle of an epoch, held there."""
+        folder = tree(COUNT)
+        scripts = [self.script(self.server, dataset=folder, pipeline=PIPELINE, batch_size=10, epochs=3, name=name,
+                               pause=[4, os.path.join(self.folder, "never")])
+                   for name in ("one", "two \"quoted\\")]
+        self.assertTrue(until(lambda: all(len(script.batches) == 4 for script in scripts), 60),
+                        [script.errors for script in scripts])
+        return scripts
+
+    def test_metrics_with_jobs_running(self):
+        """promtool accepts the text while two jobs run, and its counters are those of the status."""
+        self.run_two_jobs()
+        text = self.get("/metrics")
+        self.assertEqual(value(text, "larder_jobs"), 2)
+        delivered = value(text, "larder_job_samples_delivered_total", job="one")
+        self.assertGreaterEqual(delivered, 40)
+        self.assertEqual(delivered % 10, 0)
+        status = json.loads(self.get("/api/v1/status"))
+        self.assertEqual({job["name"] for job in status["jobs"]}, {"one", 'two "quoted\\'})
+        self.assertGreaterEqual(status["samples"]["delivered"], delivered)
+        promtool = shutil.which("promtool")
+        if not promtool:
+            skip("promtool (Debian's package prometheus) is not installed")
+        check = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, text=True, timeout=60)
+        self.assertEqual((check.returncode, check.stderr + check.stdout), (0, ""))
+
+    def test_health(self):
+        """Health and readiness answer 200; an unknown path 404, also one with escapes that end in the middle."""
+        self.get("/-/healthy")
+        self.get("/-/ready")
+        for path in ("/nothing", "/%", "/metrics%2", "/-/ready/%%"):
+            with self.assertRaises(urllib.error.HTTPError) as caught:
+                self.get(path)
+            self.assertEqual(caught.exception.code, 404)
+            caught.exception.close()
+        self.assertEqual(self.server.stop(), 0)
+
+
+if __name__ == "__main__":
+    main()
