@@ -1,4 +1,4 @@
-/* test_sampler_law.c: the distribution of draws: uniform for each job, common as the paper says. Built twice: with the
+/* test_sampler_law.c: the distribution of a round: uniform for each job, common as the paper says. Built twice: with the
  * sampler as it is, and with one that always counts intersections (DEPENDENT_TRIES 0), so that both ways are judged. */
 #include "tests/unit/sampler/helpers.h"
 
@@ -290,100 +290,6 @@ static void test_equal_sets_share_all(void **state)
     sampler_destroy(sampler);
 }
 
-/* ── orders over many epochs ─────────────────────────────────────────────────────────────────────────────────────── */
-
-#define WATCHED 24
-
-struct orders {
-    uint32_t position[WATCHED][WATCHED]; /* sample, position */
-    uint32_t pairs[WATCHED * WATCHED];   /* sample, next sample: one place an epoch, so that counts are independent */
-};
-
-static void note_order(struct orders *orders, const sample_id *order, uint32_t epoch)
-{
-    unsigned at = epoch % (WATCHED - 1);
-    for (unsigned i = 0; i < WATCHED; i++)
-        orders->position[order[i]][i]++;
-    orders->pairs[order[at] * WATCHED + order[at + 1]]++;
-}
-
-static void check_orders(const struct orders *orders)
-{
-    uint32_t pairs[WATCHED * (WATCHED - 1)];
-    size_t n_pairs = 0;
-    for (unsigned i = 0; i < WATCHED; i++) {
-        assert_true(uniform_z(orders->position[i], WATCHED) < CHI_Z);
-        for (unsigned j = 0; j < WATCHED; j++) {
-            if (i != j)
-                pairs[n_pairs++] = orders->pairs[i * WATCHED + j];
-            else
-                assert_int_equal(orders->pairs[i * WATCHED + j], 0);
-        }
-    }
-    assert_true(uniform_z(pairs, n_pairs) < CHI_Z);
-}
-
-/* Over many epochs a sample is as often at one position as at another, and followed as often by one as by another, for
- * a job whose neighbours cross it, run at other speeds, join and leave. */
-static void test_orders_are_uniform(void **state)
-{
-    (void)state;
-    uint64_t seed = test_seed(15);
-    struct rng rng;
-    random_seed(&rng, seed);
-    struct orders orders = {0};
-    struct sampler *sampler = make_sampler(seed);
-    start_range(sampler, 0, 0, WATCHED);
-    start_range(sampler, 1, WATCHED / 2, 3 * WATCHED / 2); /* half the speed */
-    start_range(sampler, 2, 0, WATCHED);                   /* whenever the dice say so */
-    bool joined = false;
-    uint32_t others_epoch = 0;
-    for (uint32_t epoch = 0; epoch < 20000; epoch++) {
-        sample_id order[WATCHED], ids[JOBS];
-        sampler_start_epoch(sampler, 0, epoch);
-        for (unsigned i = 0; i < WATCHED; i++) {
-            uint64_t dice = random_u64(&rng);
-            struct jobset need = {{1 | (i % 2 ? 2u : 0) | (dice & 1 ? 4u : 0) | (joined && (dice & 6) ? 8u : 0)}};
-            if ((dice >> 8) % 64 == 0) {
-                joined ? sampler_remove_job(sampler, 3) : start_range(sampler, 3, 0, WATCHED - 1);
-                joined = !joined;
-                jobset_remove(&need, 3);
-            }
-            round_of(sampler, &need, ids, JOBS);
-            order[i] = ids[0];
-            for (unsigned job = 1; job < 3 + (unsigned)joined; job++)
-                if (sampler_remaining(sampler, job) == 0)
-                    sampler_start_epoch(sampler, job, ++others_epoch);
-        }
-        assert_int_equal(sampler_remaining(sampler, 0), 0);
-        note_order(&orders, order, epoch);
-    }
-    check_orders(&orders);
-    sampler_destroy(sampler);
-}
-
-/* Strict orders are uniform over epochs as well. */
-static void test_strict_orders_are_uniform(void **state)
-{
-    (void)state;
-    struct orders orders = {0};
-    struct sampler *sampler = make_sampler(test_seed(16));
-    struct idset *view;
-    assert_int_equal(idset_from_range(0, WATCHED, &view), 0);
-    add_view(sampler, 0, view, SHUFFLE_STRICT);
-    struct jobset need = jobs_below(1);
-    for (uint32_t epoch = 0; epoch < 20000; epoch++) {
-        sample_id order[WATCHED];
-        sampler_start_epoch(sampler, 0, epoch);
-        for (unsigned i = 0; i < WATCHED; i++)
-            round_of(sampler, &need, &order[i], 1);
-        note_order(&orders, order, epoch);
-    }
-    check_orders(&orders);
-    idset_destroy(view);
-    sampler_destroy(sampler);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -392,8 +298,6 @@ int main(void)
         cmocka_unit_test(test_joint_law_is_the_papers),
         cmocka_unit_test(test_share_of_two),
         cmocka_unit_test(test_equal_sets_share_all),
-        cmocka_unit_test(test_orders_are_uniform),
-        cmocka_unit_test(test_strict_orders_are_uniform),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
