@@ -7,6 +7,7 @@
 #include "common/check.h"
 
 #define NOWHERE (-1)
+#define BLOCK_SLOTS 16
 
 struct walk {
     struct rng *rng;
@@ -32,6 +33,31 @@ static bool is_left_behind(const struct walk *walk, sample_id id)
     return last_lacking(walk, walk->left_behind, id) < walk->left_behind;
 }
 
+/* The part of count_common in BLOCK_SLOTS chunks of the last set. Set after set, so that each one's words are read in a
+ * row: chunk after chunk takes twice as long with many sets. */
+static void count_block(struct walk *walk, const struct remaining *last, uint32_t slot)
+{
+    uint64_t acc[BLOCK_SLOTS][CHUNK_WORDS];
+    uint32_t left[BLOCK_SLOTS], n_left = last->n_slots - slot < BLOCK_SLOTS ? last->n_slots - slot : BLOCK_SLOTS;
+    for (uint32_t i = 0; i < n_left; i++)
+        left[i] = i;
+    memset(acc, 0xff, n_left * sizeof *acc);
+    for (int at = walk->n - 1; n_left && at >= walk->left_behind; at--) {
+        struct remaining *set = walk->jobs[at].set;
+        uint32_t n = n_left;
+        n_left = 0;
+        for (uint32_t i = 0; i < n; i++) {
+            uint32_t own = remaining_slot(set, last->chunk_of[slot + left[i]]);
+            uint32_t count = chunk_intersect(acc[left[i]], remaining_words(set, own));
+            if (count == 0)
+                continue;
+            set->common[own] = (uint16_t)count;
+            walk->common[at] += count;
+            left[n_left++] = left[i];
+        }
+    }
+}
+
 /* Counts the suffix intersections from left_behind on: |S| in all and per chunk. */
 static void count_common(struct walk *walk)
 {
@@ -42,19 +68,8 @@ static void count_common(struct walk *walk)
         memset(set->common, 0, set->n_slots * sizeof *set->common); /* the empty slot's stays 0 */
         walk->common[at] = 0;
     }
-    for (uint32_t slot = 0; slot < last->n_slots; slot++) {
-        uint32_t count = last->counts[slot], chunk = last->chunk_of[slot];
-        uint64_t acc[CHUNK_WORDS];
-        memset(acc, 0xff, sizeof acc);
-        for (int at = walk->n - 1; count && at >= first; at--) {
-            struct remaining *set = walk->jobs[at].set;
-            uint32_t own = remaining_slot(set, chunk);
-            count = chunk_intersect(acc, remaining_words(set, own));
-            if (count)
-                set->common[own] = (uint16_t)count;
-            walk->common[at] += count;
-        }
-    }
+    for (uint32_t slot = 0; slot < last->n_slots; slot += BLOCK_SLOTS)
+        count_block(walk, last, slot);
     walk->counted_from = first;
 }
 
