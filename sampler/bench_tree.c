@@ -16,6 +16,12 @@
 #define BENCH_ROUNDS_MAX UINT64_C(100000000)
 #define IMAGENET_SAMPLES 1281167u
 #define SLOW_ROUND_NS 50000
+#define STAGGER_ROUNDS 1000 /* between one job's start and the next one's */
+
+/* What the jobs of a bench of draws have to do with each other. Staggered ones, each a little ahead of the next, are what
+ * costs most: the draws from the small differences between them must be counted out. */
+enum sets { SETS_EQUAL, SETS_RANDOM, SETS_STAGGERED, SETS_KINDS };
+static const char *const set_names[SETS_KINDS] = {"equal", "random 60 %", "staggered"};
 
 struct bench {
     uint64_t datasets, min, max, universe, seed, rounds;
@@ -115,21 +121,37 @@ static bool was_interrupted(long *switches)
     return interrupted;
 }
 
+/* Puts the jobs of a bench of draws into place. */
+static void insert_jobs(struct bench *bench, struct sampler *sampler, unsigned n_jobs, enum sets sets)
+{
+    struct jobset before = {{0}};
+    struct pick picks[JOBS_MAX];
+    struct idset *all;
+    CHECK(idset_from_range(0, IMAGENET_SAMPLES, &all) == 0);
+    for (unsigned job = 0; job < n_jobs; job++) {
+        for (unsigned i = 0; sets == SETS_STAGGERED && job && i < STAGGER_ROUNDS; i++)
+            sampler_round(sampler, &before, picks);
+        struct idset *part = NULL;
+        if (sets == SETS_RANDOM)
+            part = random_subset(bench, IMAGENET_SAMPLES, IMAGENET_SAMPLES * UINT64_C(6) / 10);
+        insert(sampler, job, part ? part : all);
+        idset_destroy(part);
+        jobset_add(&before, job);
+    }
+    idset_destroy(all);
+}
+
 /* A round after another until `rounds` are through or the epoch is. A slow one during which another process had the
  * processor says nothing about the sampler: it is counted as interrupted and its time is left out. */
-static void bench_draws(struct bench *bench, unsigned n_jobs, bool equal, bool last)
+static void bench_draws(struct bench *bench, unsigned n_jobs, enum sets sets, bool last)
 {
     struct sampler *sampler;
     struct jobset need = {{0}};
     struct pick picks[JOBS_MAX];
-    struct idset *all;
-    CHECK(sampler_create(bench->seed, &sampler) == 0 && idset_from_range(0, IMAGENET_SAMPLES, &all) == 0);
-    for (unsigned job = 0; job < n_jobs; job++) {
-        struct idset *view = equal ? NULL : random_subset(bench, IMAGENET_SAMPLES, IMAGENET_SAMPLES * UINT64_C(6) / 10);
-        insert(sampler, job, equal ? all : view);
-        idset_destroy(view);
+    CHECK(sampler_create(bench->seed, &sampler) == 0);
+    insert_jobs(bench, sampler, n_jobs, sets);
+    for (unsigned job = 0; job < n_jobs; job++)
         jobset_add(&need, job);
-    }
     struct times rounds = {.ns = xcalloc(bench->rounds, sizeof(uint64_t))};
     uint64_t n_picks = 0, n_draws = 0, interrupted = 0;
     long switches = 0;
@@ -147,14 +169,13 @@ static void bench_draws(struct bench *bench, unsigned n_jobs, bool equal, bool l
             n_draws += jobset_count(&picks[i].jobs);
     }
     printf("    {\"jobs\": %u, \"sets\": \"%s\", \"rounds\": %zu, \"interrupted\": %" PRIu64 ", ", n_jobs,
-           equal ? "equal" : "random 60 %", rounds.count, interrupted);
+           set_names[sets], rounds.count, interrupted);
     printf("\"per_job_sample_ns\": %.1f, \"picks_per_draw\": %.4f, ", mean_ns(&rounds) / n_jobs,
            n_draws ? (double)n_picks / (double)n_draws : 0);
     printf("\"round_median_us\": %.3f, \"round_p9999_us\": %.3f, \"round_max_us\": %.3f}%s\n",
            quantile_ns(&rounds, 0.5) / 1e3, quantile_ns(&rounds, 0.9999) / 1e3, quantile_ns(&rounds, 1) / 1e3,
            last ? "" : ",");
     free(rounds.ns);
-    idset_destroy(all);
     sampler_destroy(sampler);
 }
 
@@ -218,8 +239,8 @@ int tree_bench_main(int argc, char **argv)
            bench.datasets, bench.min, bench.max, bench.universe, bench.seed);
     bench_insertion(&bench);
     printf("  \"draws\": [\n");
-    for (size_t i = 0; i < 2 * n; i++)
-        bench_draws(&bench, jobs[i % n], i < n, i == 2 * n - 1);
+    for (size_t i = 0; i < SETS_KINDS * n; i++)
+        bench_draws(&bench, jobs[i % n], (enum sets)(i / n), i == SETS_KINDS * n - 1);
     printf("  ]\n}\n");
     free(bench.ids);
     return 0;
