@@ -130,7 +130,7 @@ void engine_on_next(struct engine *engine, const struct engine_event *event)
                   "comes back goes on there, and ranks leave an epoch together", job->name, event->rank, epoch, job->epoch);
     } else if (!queue->done) {
         add_credits(&queue->credits, event->next.credits);
-    } else if (queue->returned) {
+    } else if (queue->returned && !queue->waits) {
         queue->returned = false;
         deliver_batch(engine, place, queue, 0);
     }

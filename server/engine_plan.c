@@ -160,17 +160,19 @@ static bool has_room(const struct engine *engine, const struct job *job, const s
            engine_plan_left(engine, job, queue);
 }
 
-/* Which sample fills a rank's share up. In a fixed order those that DistributedSampler takes: the order's first ones again,
- * dealt on in turn. (A view that lost so many that these do not suffice goes on by ascending id.) */
+/* Which sample fills a rank's share up. In a fixed order the one that DistributedSampler takes: the order's first ones
+ * again, dealt on in turn. What more is needed, because samples were bad, follows by ascending id. */
 static sample_id choose_repeat(struct engine *engine, const struct job *job, const struct job_queue *queue)
 {
     sample_id id;
     uint64_t rank = (uint64_t)(queue - job->queues), world = job->world_size, samples = job->view_samples;
-    uint64_t position = ((rank + world - samples % world) % world + queue->repeats * world) % samples;
+    uint64_t position = (rank + world - samples % world) % world % samples;
     if (job->shuffle == SHUFFLE_DEPENDENT)
         position = random_below(&engine->rng, samples);
-    else if (position < world)
+    else if (queue->repeats == 0)
         return job->first[position];
+    else
+        position = (position + queue->repeats) % samples;
     CHECK(idset_select(job->view, position, &id));
     return id;
 }
@@ -237,7 +239,11 @@ static void deal(struct engine *engine, uint32_t job_index, sample_id id)
     }
     if (position < job->world_size)
         job->first[position] = id;
-    engine_reserve_add(&job->queues[position % job->world_size].reserve, id);
+    struct job_queue *owner = &job->queues[position % job->world_size];
+    if (owner->done)
+        job->left++;
+    else
+        engine_reserve_add(&owner->reserve, id);
 }
 
 static void take_pick(struct engine *engine, const struct pick *pick)

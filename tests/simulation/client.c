@@ -14,6 +14,17 @@ static uint64_t number_of(const struct world *world, const struct client *client
     return (uint64_t)(client - world->clients);
 }
 
+/* What alarms call a client: its number, and which of its lives. */
+static uint64_t life_of(const struct world *world, const struct client *client)
+{
+    return (uint64_t)client->lives << 32 | number_of(world, client);
+}
+
+static void alarm_client(struct world *world, const struct client *client, uint64_t after_ns, enum alarm_kind kind)
+{
+    world_alarm(world, after_ns, kind, life_of(world, client), 0, 0);
+}
+
 static void parcels_add(struct parcels *parcels, struct parcel parcel)
 {
     if (parcels->count == parcels->cap) {
@@ -35,22 +46,45 @@ static void send_next(struct world *world, struct client *client, uint32_t epoch
 {
     world_event(
         world,
-        &(struct engine_event){.type = ENGINE_NEXT, .next = {.job = client->job, .epoch = epoch, .credits = credits}},
+        &(struct engine_event){.type = ENGINE_NEXT,
+                               .rank = client->plan->rank,
+                               .next = {.job = client->job, .epoch = epoch, .credits = credits}},
         NULL);
 }
 
 static void send_release(struct world *world, struct client *client, uint64_t batch)
 {
     client->released = batch;
-    world_event(world, &(struct engine_event){.type = ENGINE_RELEASE, .release = {.job = client->job, .batch = batch}},
+    world_event(world,
+                &(struct engine_event){.type = ENGINE_RELEASE,
+                                       .rank = client->plan->rank,
+                                       .release = {.job = client->job, .batch = batch}},
                 NULL);
 }
 
 static void leave(struct world *world, struct client *client)
 {
     if (client->state == CLIENT_TRAINING)
-        world_event(world, &(struct engine_event){.type = ENGINE_JOB_GONE, .job_gone = {.job = client->job}}, NULL);
+        world_event(world,
+                    &(struct engine_event){.type = ENGINE_JOB_GONE,
+                                           .rank = client->plan->rank,
+                                           .job_gone = {.job = client->job}},
+                    NULL);
     client->state = CLIENT_DONE;
+}
+
+/* Dies, and where the plan says so comes back with nothing but what the daemon tells it. */
+static void vanish(struct world *world, struct client *client)
+{
+    leave(world, client);
+    if (client->plan->return_ns == SCENARIO_NEVER || client->lives > 0)
+        return;
+    client->lives++;
+    client->state = CLIENT_AWAY;
+    client->stopped = client->admitted = client->asked = client->training = client->trained = false;
+    client->inbox.count = client->kept.count = 0;
+    client->tries = 0;
+    alarm_client(world, client, client->plan->return_ns, ALARM_JOIN);
 }
 
 /* ── joining ── */
@@ -92,28 +126,30 @@ void client_action(struct world *world, const struct engine_action *action)
     uint64_t transit_ns = latency_draw(&world->scenario->transit, &world->rng, action->client);
     switch (action->type) {
     case ENGINE_JOB_ADDED:
-        world->number_users[pipeline_number(world, client->plan->pipeline)]++;
+        if (!action->job_added.attached)
+            world->number_users[pipeline_number(world, client->plan->pipeline)]++;
         client->state = CLIENT_TRAINING;
+        client->epoch = client->epochs_run = action->job_added.epoch;
         client->job = action->job;
         client->held_max = action->job_added.held_max;
-        world_alarm(world, transit_ns, ALARM_ADMITTED, action->client, 0, 0);
+        alarm_client(world, client, transit_ns, ALARM_ADMITTED);
         break;
     case ENGINE_JOB_REFUSED:
         client->state = CLIENT_DONE;
         if (client->tries <= client->plan->retries) {
             client->state = CLIENT_JOINING;
-            world_alarm(world, random_below(&world->rng, CLOCK_NS_PER_S), ALARM_JOIN, action->client, 0, 0);
+            alarm_client(world, client, random_below(&world->rng, CLOCK_NS_PER_S), ALARM_JOIN);
         }
         break;
     case ENGINE_JOB_ENDED:
         world->number_users[action->job_ended.pipeline]--;
         break;
     case ENGINE_JOB_ERROR:
-        world_alarm(world, transit_ns, ALARM_FAILED, action->client, 0, 0);
+        alarm_client(world, client, transit_ns, ALARM_FAILED);
         break;
     default:
         CHECK(action->type == ENGINE_DELIVER);
-        world_alarm(world, transit_ns, ALARM_ARRIVED, action->client, action->deliver.batch,
+        world_alarm(world, transit_ns, ALARM_ARRIVED, life_of(world, client), action->deliver.batch,
                     (uint64_t)action->deliver.epoch * 2 + action->deliver.last);
     }
 }
@@ -166,7 +202,7 @@ static void mischief(struct world *world, struct client *client)
 
 static void next_epoch(struct world *world, struct client *client)
 {
-    if (++client->epochs_run == client->plan->run_epochs) {
+    if (++client->epochs_run >= client->plan->run_epochs) {
         if (random_below(&world->rng, 2)) /* or it goes with batches in its hands */
             while (client->kept.count > 0)
                 release_one(world, client);
@@ -210,8 +246,7 @@ static void go_on(struct world *world, struct client *client)
     if (client->training || client->inbox.count == 0)
         return;
     client->training = true;
-    uint64_t number = number_of(world, client);
-    world_alarm(world, latency_draw(&client->plan->train, &world->rng, number), ALARM_TRAINED, number, 0, 0);
+    alarm_client(world, client, latency_draw(&client->plan->train, &world->rng, number_of(world, client)), ALARM_TRAINED);
 }
 
 void client_resume(struct world *world, struct client *client)
@@ -229,13 +264,13 @@ static void stop(struct world *world, struct client *client)
 {
     client->stopped = true;
     if (client->plan->stop_for_ns != SCENARIO_NEVER)
-        world_alarm(world, client->plan->stop_for_ns, ALARM_RESUME, number_of(world, client), 0, 0);
+        alarm_client(world, client, client->plan->stop_for_ns, ALARM_RESUME);
 }
 
 void client_alarm(struct world *world, const struct alarm *alarm)
 {
-    struct client *client = &world->clients[alarm->a];
-    if (client->state == CLIENT_DONE)
+    struct client *client = &world->clients[(uint32_t)alarm->a];
+    if (client->state == CLIENT_DONE || client->lives != alarm->a >> 32)
         return;
     switch (alarm->kind) {
     case ALARM_JOIN:
@@ -243,6 +278,10 @@ void client_alarm(struct world *world, const struct alarm *alarm)
         break;
     case ALARM_ADMITTED:
         client->admitted = true;
+        if (client->epoch > 0 && client->epoch >= client->plan->run_epochs) { /* it came back when all was over */
+            leave(world, client);
+            break;
+        }
         if (!client->stopped)
             go_on(world, client);
         break;
@@ -265,6 +304,9 @@ void client_alarm(struct world *world, const struct alarm *alarm)
         break;
     default:
         CHECK(alarm->kind == ALARM_VANISH || alarm->kind == ALARM_FAILED);
-        leave(world, client);
+        if (alarm->kind == ALARM_VANISH)
+            vanish(world, client);
+        else
+            leave(world, client);
     }
 }

@@ -71,7 +71,7 @@ void model_event(struct model *model, const struct engine_event *event, const st
         model->scenario->datasets[plan->dataset].users++; /* until it is refused, or has ended */
         break;
     case ENGINE_JOB_GONE:
-        model_on_gone(model, event->job_gone.job);
+        model_on_gone(model, event->job_gone.job, event->rank);
         break;
     case ENGINE_NEXT:
         model_on_next(model, event);
@@ -165,6 +165,21 @@ static void compare_totals(struct model *model, const struct engine *engine, boo
                     (unsigned long long)config->arena_bytes);
 }
 
+static void compare_ranks(struct model *model, const struct job_book *job, const struct engine_job_status *status)
+{
+    uint32_t there = 0, held = 0;
+    for (uint32_t rank = 0; rank < job->plan->world_size; rank++) {
+        there += job->ranks[rank].there;
+        held += job->ranks[rank].n_held;
+    }
+    expect(model, "status.world_size", status->world_size, job->plan->world_size);
+    expect(model, "status.attached", status->attached, there);
+    expect(model, "status.leased_batches", status->leased_batches, held);
+    expect(model, "status.quota_bytes", status->quota_bytes, job->quota_bytes);
+    expect(model, "status.samples_delivered", status->samples_delivered, job->delivered);
+    expect(model, "status.batches_delivered", status->batches_delivered, job->batches);
+}
+
 static void compare_status(struct model *model, const struct engine_job_status *status, uint64_t now_ns)
 {
     const struct job_book *job = status->job < JOBS_MAX ? model->jobs[status->job] : NULL;
@@ -176,6 +191,10 @@ static void compare_status(struct model *model, const struct engine_job_status *
     uint64_t slots_held = 0;
     for (uint32_t i = 0; i < job->n_held; i++)
         slots_held += job->held[i].count;
+    if (job->ranks) {
+        compare_ranks(model, job, status);
+        return;
+    }
     expect(model, "status.client", status->client, job->client);
     expect(model, "status.view_samples", status->view_samples, plan->n_view);
     expect(model, "status.quota_bytes", status->quota_bytes, job->quota_bytes);

@@ -30,6 +30,10 @@ void model_on_next(struct model *model, const struct engine_event *event)
 {
     struct job_book *job = model->jobs[event->next.job];
     uint32_t epoch = event->next.epoch;
+    if (job->ranks) {
+        model_ranks_next(model, job, event);
+        return;
+    }
     if (job->failed)
         return;
     if (job->plan->epochs && epoch >= job->plan->epochs) {
@@ -58,6 +62,10 @@ static void let_go(struct model *model, struct job_book *job, struct held_batch 
 void model_on_release(struct model *model, const struct engine_event *event)
 {
     struct job_book *job = model->jobs[event->release.job];
+    if (job->ranks) {
+        model_ranks_release(model, job, event);
+        return;
+    }
     for (uint32_t i = 0; i < job->n_held; i++) {
         if (job->held[i].batch == event->release.batch) {
             let_go(model, job, &job->held[i]);
@@ -194,6 +202,10 @@ static void check_epoch(struct model *model, struct job_book *job, uint32_t plac
 void model_on_deliver(struct model *model, const struct engine_action *action)
 {
     struct job_book *job = action->job < JOBS_MAX ? model->jobs[action->job] : NULL;
+    if (job && job->ranks && !job->failed) {
+        model_ranks_deliver(model, job, action);
+        return;
+    }
     if (job == NULL || job->gone || job->failed || !job->started || action->client != job->client) {
         model_break(model, RULE_JOB, "a batch for job %u, which is not running", action->job);
         return;

@@ -12,18 +12,35 @@ void model_job_free(struct job_book *job)
     for (uint32_t i = 0; i < job->n_held; i++)
         free(job->held[i].made);
     free(job->held);
+    model_ranks_free(job);
     free(job->book.times);
     free(job->strict_order);
     free(job->in_view);
     free(job);
 }
 
-static bool name_taken(const struct model *model, const char *name)
+static struct job_book *named(const struct model *model, const char *name)
 {
     for (unsigned place = 0; place < JOBS_MAX; place++)
         if (model->jobs[place] && strcmp(model->jobs[place]->plan->name, name) == 0)
-            return true;
-    return false;
+            return model->jobs[place];
+    return NULL;
+}
+
+/* Plans are the ranks of one job when they were drawn together. */
+static bool same_job(const struct client_plan *a, const struct client_plan *b)
+{
+    return a->world_size == b->world_size && a->world_size > 1 && a->seed == b->seed;
+}
+
+/* Why a rank may not attach to the job that has its name; 0: it may. */
+static int attach_refusal(const struct job_book *job, const struct client_plan *plan)
+{
+    if (job->plan->world_size == 1 && plan->world_size == 1)
+        return LARDER_EBUSY;
+    if (!same_job(job->plan, plan))
+        return LARDER_EINVAL;
+    return job->ranks[plan->rank].there ? LARDER_EBUSY : job->failed ? LARDER_EGONE : 0;
 }
 
 static uint64_t promised(const struct model *model)
@@ -39,10 +56,13 @@ static void check_refusal(struct model *model, const struct client_plan *plan, c
     /* At the least two batches must fit: one being made, one at the client. */
     const struct engine_config *config = &model->scenario->config;
     uint64_t batch = plan->batch_size < plan->n_view ? plan->batch_size : plan->n_view;
-    uint64_t least = 2 * batch * extent_round(model->scenario->slot_bytes[plan->pipeline]);
+    uint64_t share = (plan->n_view + plan->world_size - 1) / plan->world_size;
+    batch = batch < share ? batch : share;
+    uint64_t least = 2 * batch * plan->world_size * extent_round(model->scenario->slot_bytes[plan->pipeline]);
     uint64_t room = config->arena_bytes / EXTENT_ALIGN * EXTENT_ALIGN - promised(model);
     bool full = least > room || (config->job_quota_bytes && least > config->job_quota_bytes);
-    bool right = model->draining || (error->code == LARDER_EBUSY && name_taken(model, plan->name)) ||
+    const struct job_book *known = named(model, plan->name);
+    bool right = model->draining || (known && error->code == attach_refusal(known, plan)) ||
                  (error->code == LARDER_EINVAL && (plan->invalid || plan->n_view == 0)) ||
                  (error->code == LARDER_EQUOTA && full) || (error->code == LARDER_ELIMIT && model->n_jobs == JOBS_MAX);
     if (!right)
@@ -54,10 +74,11 @@ static void check_refusal(struct model *model, const struct client_plan *plan, c
 
 static void check_addition(struct model *model, const struct client_plan *plan, const struct engine_action *action)
 {
-    if (plan->invalid || model->draining || name_taken(model, plan->name))
+    const struct job_book *known = named(model, plan->name);
+    if (plan->invalid || model->draining || (known && attach_refusal(known, plan)) || (known != NULL) != action->job_added.attached)
         model_break(model, RULE_JOB, "job '%s' should have been refused", plan->name);
     uint32_t whole = plan->n_view / plan->batch_size, rest = plan->n_view % plan->batch_size;
-    uint32_t n_batches = whole + (rest && !plan->drop_last);
+    uint32_t n_batches = plan->world_size > 1 ? model_ranks_batches(plan) : whole + (rest && !plan->drop_last);
     if (action->job_added.n_batches != n_batches)
         model_break(model, RULE_BATCH, "job '%s' has %u batches an epoch, the engine says %u", plan->name, n_batches,
                     action->job_added.n_batches);
@@ -87,6 +108,8 @@ static void book_job(struct model *model, const struct client_plan *plan, const 
     };
     for (uint32_t i = 0; i < plan->n_view; i++)
         job->in_view[plan->view[i]] = true;
+    if (plan->world_size > 1)
+        model_ranks_book(model, job);
     model->jobs[action->job] = job;
     model->n_jobs++;
     uint32_t number = model->adding_number;
@@ -111,17 +134,30 @@ void model_on_answer(struct model *model, const struct engine_action *action)
         model->scenario->datasets[plan->dataset].users--;
         return;
     }
+    if (action->job < JOBS_MAX && model->jobs[action->job] && action->job_added.attached) {
+        check_addition(model, plan, action);
+        if (model->broken == RULE_NONE)
+            model_ranks_attach(model, model->jobs[action->job], action);
+        model->scenario->datasets[plan->dataset].users--;
+        return;
+    }
     if (action->job >= JOBS_MAX || model->jobs[action->job]) {
         model_break(model, RULE_JOB, "job '%s' is put into place %u, which is not free", plan->name, action->job);
         return;
     }
     check_addition(model, plan, action);
     book_job(model, plan, action);
+    if (plan->world_size > 1)
+        model_ranks_attach(model, model->jobs[action->job], action);
 }
 
-void model_on_gone(struct model *model, uint32_t place)
+void model_on_gone(struct model *model, uint32_t place, uint32_t rank)
 {
     struct job_book *job = model->jobs[place];
+    if (job->ranks) {
+        model_ranks_gone(model, job, rank);
+        return;
+    }
     job->gone = true;
     for (uint32_t i = 0; i < job->n_held; i++) {
         for (uint32_t k = 0; k < job->held[i].count; k++)
@@ -134,7 +170,7 @@ void model_on_gone(struct model *model, uint32_t place)
 void model_on_ended(struct model *model, const struct engine_action *action)
 {
     struct job_book *job = action->job < JOBS_MAX ? model->jobs[action->job] : NULL;
-    if (job == NULL || !job->gone || action->client != job->client) {
+    if (job == NULL || !job->gone || (action->client != job->client && !job->ranks)) {
         model_break(model, RULE_JOB, "job %u ends %s", action->job,
                     job ? "while its client is there" : "that does not exist");
         return;
@@ -171,10 +207,19 @@ static double bad_share(const struct model *model, const struct client_plan *pla
     return (double)bad / plan->n_view + (double)(sc->load_faults + sc->prepare_faults) / 1000;
 }
 
+bool model_is_hopeless(const struct model *model, const struct client_plan *plan)
+{
+    return bad_share(model, plan) >= SHARE_HOPELESS;
+}
+
 /* Policy `error` fails with the first bad sample; `replace` only when so many are bad that no substitute is found. */
 void model_on_error(struct model *model, const struct engine_action *action)
 {
     struct job_book *job = action->job < JOBS_MAX ? model->jobs[action->job] : NULL;
+    if (job && job->ranks) {
+        model_ranks_error(model, job, action);
+        return;
+    }
     /* One that goes in this very step may have failed before, in the same step. */
     if (job == NULL || job->failed || action->client != job->client) {
         model_break(model, RULE_JOB, "JOB_ERROR for job %u, which %s", action->job,
@@ -189,7 +234,7 @@ void model_on_error(struct model *model, const struct engine_action *action)
         return;
     }
     job->failed = true;
-    bool hopeless = job->plan->bad_policy == BAD_REPLACE && bad_share(model, job->plan) >= SHARE_HOPELESS;
+    bool hopeless = job->plan->bad_policy == BAD_REPLACE && model_is_hopeless(model, job->plan);
     if (job->plan->bad_policy != BAD_ERROR && !hopeless)
         model_break(model, RULE_BAD, "job %u failed, which its policy forbids: %s", action->job, error->text);
     if (action->error.id >= model->scenario->n_samples || !model_excused(model, job, action->error.id))
@@ -199,7 +244,7 @@ void model_on_error(struct model *model, const struct engine_action *action)
 const struct client_plan *model_steady_plan(const struct model *model, uint32_t place)
 {
     const struct job_book *job = place < JOBS_MAX ? model->jobs[place] : NULL;
-    bool steady = job && !job->gone && !job->failed && job->plan->vanish_ns == SCENARIO_NEVER &&
+    bool steady = job && !job->ranks && !job->gone && !job->failed && job->plan->vanish_ns == SCENARIO_NEVER &&
                   job->plan->break_percent == 0 && job->plan->mischief_percent == 0;
     return steady ? job->plan : NULL;
 }

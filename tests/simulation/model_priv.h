@@ -33,7 +33,7 @@ struct running_task {
 
 struct held_batch {
     uint64_t batch;
-    uint32_t count;
+    uint32_t count, epoch;
     struct made **made;
 };
 
@@ -46,6 +46,27 @@ struct epoch_book {
     uint32_t due;           /* position in it */
     bool order_over;        /* a substitute came: the order says nothing any more */
     bool last;
+};
+
+/* A rank of a job that has several. */
+struct rank_book {
+    bool there, told; /* told: that the job failed */
+    uint64_t client;
+    bool asked;
+    uint32_t epoch; /* the highest it asked for */
+    bool lagged;    /* it asked for an earlier one than another rank had asked for */
+    uint64_t credits;
+    uint32_t beyond_end;
+    struct held_batch *held;
+    uint32_t n_held;
+    uint64_t held_bytes;
+    /* the job's epoch */
+    bool through, left; /* had LAST, or asked for a later one; the latter */
+    uint32_t kept, batches;
+    uint32_t due; /* position in a fixed order */
+    bool order_over;
+    sample_id *back; /* what comes again, after it was away */
+    uint32_t n_back, back_at;
 };
 
 struct job_book {
@@ -67,6 +88,10 @@ struct job_book {
     uint64_t held_bytes;
     uint64_t delivered, batches, missing; /* over all epochs; missing: of whole epochs */
     uint32_t abandoned;                   /* epochs given up */
+    struct rank_book *ranks;              /* NULL: only one */
+    bool over;                            /* every rank is through with the epoch */
+    uint64_t over_step;
+    uint32_t max_asked;
 };
 
 struct model {
@@ -126,12 +151,25 @@ struct made *model_made_at(const struct model *model, uint64_t offset, uint64_t 
 
 /* model_jobs.c: coming and going */
 void model_on_answer(struct model *model, const struct engine_action *action);
-void model_on_gone(struct model *model, uint32_t job);
+void model_on_gone(struct model *model, uint32_t job, uint32_t rank);
 void model_on_ended(struct model *model, const struct engine_action *action);
 void model_on_error(struct model *model, const struct engine_action *action);
 void model_job_free(struct job_book *job);
 /* Is the sample's failure, now or before, a reason for the job to go without it? */
 bool model_excused(const struct model *model, const struct job_book *job, sample_id id);
+
+bool model_is_hopeless(const struct model *model, const struct client_plan *plan); /* a substitute may not be found */
+
+/* model_ranks.c: the same for jobs with several ranks */
+uint32_t model_ranks_batches(const struct client_plan *plan);
+void model_ranks_book(struct model *model, struct job_book *job);
+void model_ranks_attach(struct model *model, struct job_book *job, const struct engine_action *action);
+void model_ranks_free(struct job_book *job);
+void model_ranks_next(struct model *model, struct job_book *job, const struct engine_event *event);
+void model_ranks_release(struct model *model, struct job_book *job, const struct engine_event *event);
+void model_ranks_gone(struct model *model, struct job_book *job, uint32_t rank);
+void model_ranks_deliver(struct model *model, struct job_book *job, const struct engine_action *action);
+void model_ranks_error(struct model *model, struct job_book *job, const struct engine_action *action);
 
 /* model_epochs.c: what is delivered */
 void model_on_next(struct model *model, const struct engine_event *event);

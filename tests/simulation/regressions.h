@@ -9,6 +9,9 @@ static const struct {
     const char *what;
     uint64_t seed;
 } regressions[] = {
+    {"a sample is dealt to a rank that has left the epoch", 171},
+    {"a rank leaves an epoch before it begins, and dies", 724},
+    {"a rank dies after its share with batches in its hands, while another is ahead", 11993},
     {"a job's place is free, and its empty lists name the first entry of another job", 7},
     {"a pick is shared, and the instance begun for one job counts no want of the next", 27},
     {"free space is in pieces, and a substitute at the head of a queue finds no room", 4607},

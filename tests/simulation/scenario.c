@@ -11,6 +11,7 @@
 #include "tests/simulation/solo.h"
 
 #define KEY_SCENARIO UINT64_C(0x5ce7a210)
+#define KEY_RANKS UINT64_C(0x3a9c5)
 #define SLOW_LANE_EVERY 17
 #define SLOW_LANE_FACTOR 60
 #define HEAVY_FACTOR_MAX 300.0
@@ -187,7 +188,7 @@ static void draw_behaviour(struct client_plan *plan, struct rng *rng, uint64_t j
     plan->release_order = (enum release_order)random_below(rng, 3);
     plan->train = draw_latency(rng, chance(rng, 30) ? CLOCK_NS_PER_MS / 10 : 30 * CLOCK_NS_PER_MS);
     plan->join_ns = chance(rng, 40) ? 0 : random_below(rng, join_spread_ns);
-    plan->vanish_ns = plan->stop_ns = SCENARIO_NEVER;
+    plan->vanish_ns = plan->stop_ns = plan->return_ns = SCENARIO_NEVER;
     plan->stop_for_ns = 0;
     plan->retries = (uint32_t)between(rng, 0, 6);
     if (calm)
@@ -204,12 +205,63 @@ static void draw_behaviour(struct client_plan *plan, struct rng *rng, uint64_t j
     plan->mischief_percent = chance(rng, 75) ? 0 : (uint32_t)between(rng, 1, 60);
 }
 
+static sample_id *copy_ids(const sample_id *ids, uint32_t count)
+{
+    sample_id *copy = xcalloc(count, sizeof *copy);
+    if (count)
+        memcpy(copy, ids, count * sizeof *copy);
+    return copy;
+}
+
+/* One more rank of a job: the same job, a life of its own. */
+static void draw_rank(const struct scenario *sc, const struct client_plan *first, struct client_plan *plan, uint32_t rank,
+                      struct rng *rng)
+{
+    *plan = *first;
+    plan->rank = rank;
+    plan->view = copy_ids(first->view, first->n_view);
+    plan->order = copy_ids(first->order, first->n_view);
+    draw_behaviour(plan, rng, chance(rng, 70) ? first->join_ns + 1 : 3 * CLOCK_NS_PER_S, chance(rng, 70));
+    if (chance(rng, 30)) /* one that goes, and mostly comes back */
+        plan->vanish_ns = plan->join_ns + random_below(rng, plan->train.mean_ns * (plan->n_view + 2));
+    if (chance(rng, 70))
+        plan->return_ns = random_below(rng, chance(rng, 80) ? CLOCK_NS_PER_S : 2 * sc->config.rank_timeout_ns);
+    if (chance(rng, 15))
+        plan->train.mean_ns *= 10;
+}
+
+/* Makes some of the jobs data-parallel: in about every third scenario. Drawn apart, so that the others stay as they are. */
+static void draw_ranks(struct scenario *sc, enum mood mood)
+{
+    struct rng rng;
+    random_seed_keys(&rng, KEY_RANKS, sc->seed, 0, 0);
+    uint32_t n_jobs = sc->n_clients;
+    for (uint32_t i = 0; i < n_jobs; i++) {
+        sc->clients[i].world_size = 1;
+        sc->clients[i].ordered = chance(&rng, 50);
+    }
+    if (mood == MOOD_CROWDED || !chance(&rng, 35))
+        return;
+    sc->config.rank_timeout_ns = between(&rng, CLOCK_NS_PER_S / 2, 20 * CLOCK_NS_PER_S);
+    for (uint32_t i = 0; i < n_jobs; i++) {
+        uint32_t world = (uint32_t)(chance(&rng, 40) ? 1 : between(&rng, 2, chance(&rng, 80) ? 4 : 9));
+        sc->clients[i].world_size = world;
+        sc->clients = xrealloc(sc->clients, sc->n_clients + world, sizeof *sc->clients);
+        for (uint32_t rank = 1; rank < world; rank++)
+            draw_rank(sc, &sc->clients[i], &sc->clients[sc->n_clients++], rank, &rng);
+        if (world > 1 && chance(&rng, 50))
+            sc->clients[i].return_ns = random_below(&rng, CLOCK_NS_PER_S);
+    }
+}
+
 static void draw_arena(struct scenario *sc, struct rng *rng, enum mood mood)
 {
     uint64_t largest = 1, sum = 0;
     for (uint32_t i = 0; i < sc->n_clients; i++) {
         struct client_plan *plan = &sc->clients[i];
         plan->quota_bytes = solo_quota(sc, plan);
+        if (plan->rank > 0)
+            continue;
         largest = plan->quota_bytes > largest ? plan->quota_bytes : largest;
         sum += plan->quota_bytes;
     }
@@ -281,6 +333,7 @@ struct scenario *scenario_create(uint64_t seed)
         draw_job(sc, &sc->clients[i], i, &rng, mood);
         draw_behaviour(&sc->clients[i], &rng, mood == MOOD_CROWDED ? 1 : join_spread_ns, calm && mood != MOOD_PIECES);
     }
+    draw_ranks(sc, mood);
     sc->drain_ns = chance(&rng, 94) ? SCENARIO_NEVER : random_below(&rng, join_spread_ns);
     draw_budgets(sc, &rng);
     draw_chunks(sc, &rng);
@@ -337,6 +390,9 @@ void scenario_job_make(const struct scenario *sc, const struct client_plan *plan
         .seed = plan->seed,
         .view = job->view,
         .order = plan->shuffle == SHUFFLE_NONE ? plan->order : NULL,
+        .rank = plan->rank,
+        .world_size = plan->world_size,
+        .ordered = plan->ordered,
     };
     if (!dataset->in_chunks)
         return;

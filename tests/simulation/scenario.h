@@ -53,6 +53,8 @@ struct client_plan {
     uint64_t seed;
     uint64_t quota_bytes; /* what it asks for where there is plenty */
     bool invalid;         /* a field is out of its range: must be refused */
+    bool ordered;
+    uint32_t world_size, rank; /* of a job that several clients are the ranks of */
 
     uint32_t run_epochs; /* how many it trains before it leaves */
     uint32_t ask;        /* credits it keeps outstanding */
@@ -60,6 +62,7 @@ struct client_plan {
     enum release_order release_order;
     struct latency train;
     uint64_t join_ns, vanish_ns, stop_ns;
+    uint64_t return_ns; /* after it vanished, once; SCENARIO_NEVER */
     uint64_t stop_for_ns; /* SCENARIO_NEVER: until all others have finished */
     uint32_t break_percent;    /* of batches after which it gives up the epoch */
     uint32_t mischief_percent; /* of batches after which it asks for something wrong */

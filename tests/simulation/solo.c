@@ -50,7 +50,7 @@ uint64_t solo_quota(const struct scenario *sc, const struct client_plan *plan)
 {
     struct scenario_job job;
     scenario_job_make(sc, plan, 0, 0, &job);
-    uint64_t slots = ((uint64_t)plan->prefetch + 4) * 4 * (plan->batch_size + 1);
+    uint64_t slots = ((uint64_t)plan->prefetch + 4) * 4 * (plan->batch_size + 1) * (plan->world_size + 1);
     struct engine *engine = start(slots * (job.desc.slot_bytes + 4096));
     const struct engine_action *answer = add(engine, &job.desc);
     uint64_t quota = answer->type == ENGINE_JOB_ADDED ? answer->job_added.quota_bytes : 0;
@@ -114,6 +114,8 @@ sample_id *solo_order(const struct scenario *sc, const struct client_plan *plan,
     job.desc.prefetch = 1;
     job.desc.epochs = 0;
     job.desc.drop_last = false;
+    job.desc.world_size = 1;
+    job.desc.rank = 0;
     const struct engine_action *added = add(solo.engine, &job.desc);
     CHECK(added->type == ENGINE_JOB_ADDED);
     solo.job = added->job;

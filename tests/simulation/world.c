@@ -12,6 +12,7 @@
 
 #define KEY_WORLD UINT64_C(0x3027d)
 #define CHECK_CREDIT_PER_STEP 600 /* of samples gone through by engine_check */
+#define LULL_TICKS 2 /* the first may find out that a rank is missed, the second that it is for too long */
 #define STEPS_FIRST 20000
 #define STEPS_PER_SAMPLE 40 /* a run that takes more is going round in circles */
 
@@ -80,19 +81,21 @@ static void see_event(struct world *world, const struct engine_event *event)
     note(world, world->now_ns);
     switch (event->type) {
     case ENGINE_JOB_ADD:
-        world_say(world, "> JOB_ADD '%s' pipeline %u batch %u prefetch %u epochs %u shuffle %d policy %d%s",
-                  event->job_add->name, event->job_add->pipeline, event->job_add->batch_size, event->job_add->prefetch,
+        world_say(world, "> JOB_ADD '%s' rank %u of %u pipeline %u batch %u prefetch %u epochs %u shuffle %d policy %d%s",
+                  event->job_add->name, event->job_add->rank, event->job_add->world_size, event->job_add->pipeline, event->job_add->batch_size, event->job_add->prefetch,
                   event->job_add->epochs, event->job_add->shuffle, event->job_add->bad_policy,
                   event->job_add->drop_last ? " drop_last" : "");
         break;
     case ENGINE_JOB_GONE:
-        world_say(world, "> JOB_GONE job %u", event->job_gone.job);
+        world_say(world, "> JOB_GONE job %u rank %u", event->job_gone.job, event->rank);
         break;
     case ENGINE_NEXT:
-        world_say(world, "> NEXT job %u epoch %u credits %u", event->next.job, event->next.epoch, event->next.credits);
+        world_say(world, "> NEXT job %u rank %u epoch %u credits %u", event->next.job, event->rank, event->next.epoch,
+                  event->next.credits);
         break;
     case ENGINE_RELEASE:
-        world_say(world, "> RELEASE job %u batch %llu", event->release.job, (unsigned long long)event->release.batch);
+        world_say(world, "> RELEASE job %u rank %u batch %llu", event->release.job, event->rank,
+                  (unsigned long long)event->release.batch);
         break;
     case ENGINE_LOADED:
         world_say(world, "> LOADED sample %u%s", event->loaded.id, event->loaded.encoded ? "" : " failed");
@@ -127,7 +130,7 @@ static void see_deliver(struct world *world, const struct engine_action *action)
 {
     note(world, action->deliver.batch);
     note(world, action->deliver.last);
-    world_say(world, "  < DELIVER job %u batch %llu: epoch %u index %u, %u samples%s", action->job,
+    world_say(world, "  < DELIVER job %u rank %u batch %llu: epoch %u index %u, %u samples%s", action->job, action->rank,
               (unsigned long long)action->deliver.batch, action->deliver.epoch, action->deliver.index,
               action->deliver.count, action->deliver.last ? ", LAST" : "");
     for (uint32_t i = 0; i < action->deliver.count; i++) {
@@ -145,13 +148,13 @@ static void see_action(struct world *world, const struct engine_action *action)
     note(world, action->job);
     switch (action->type) {
     case ENGINE_JOB_ADDED:
-        world_say(world, "  < JOB_ADDED job %u: %u batches, held_max %u, quota %llu", action->job,
+        world_say(world, "  < JOB_ADDED job %u rank %u: %u batches, held_max %u, quota %llu", action->job, action->rank,
                   action->job_added.n_batches, action->job_added.held_max,
                   (unsigned long long)action->job_added.quota_bytes);
         break;
     case ENGINE_JOB_REFUSED:
     case ENGINE_JOB_ERROR:
-        world_say(world, "  < %s: %s: %s", action->type == ENGINE_JOB_ERROR ? "JOB_ERROR" : "JOB_REFUSED",
+        world_say(world, "  < %s rank %u: %s: %s", action->type == ENGINE_JOB_ERROR ? "JOB_ERROR" : "JOB_REFUSED", action->rank,
                   larder_err_name(action->error.error.code), action->error.error.text);
         break;
     case ENGINE_LOAD:
@@ -301,7 +304,7 @@ static void happen(struct world *world, const struct alarm *alarm)
         break;
     case ALARM_TICK:
         world_event(world, &(struct engine_event){.type = ENGINE_TICK}, NULL);
-        if (world->n_heap > 0) /* ticks alone are no sign of life */
+        if (world->n_heap > 0 && world->scenario->tick_ns) /* ticks alone are no sign of life */
             world_alarm(world, world->scenario->tick_ns, ALARM_TICK, 0, 0, 0);
         break;
     case ALARM_DRAIN:
@@ -312,19 +315,41 @@ static void happen(struct world *world, const struct alarm *alarm)
     }
 }
 
+/* A rank may have to wait for others of its job: stopped ones go on, and for those that are away there is a time limit. */
+static bool waits_for_ranks(struct world *world, const struct client *client)
+{
+    bool away = false;
+    for (uint32_t i = 0; client->plan->world_size > 1 && i < world->scenario->n_clients; i++) {
+        const struct client *other = &world->clients[i];
+        if (other == client || strcmp(other->plan->name, client->plan->name) != 0)
+            continue;
+        if (other->stopped && other->state != CLIENT_DONE)
+            return true;
+        away = away || other->state == CLIENT_DONE;
+    }
+    return away && world->lull_ticks < LULL_TICKS;
+}
+
 /* Nothing is under way. Whoever waits now waits for ever, unless it is stopped: those go on, one at a time. */
 static bool revive(struct world *world)
 {
+    bool time_passes = false;
     struct client *stopped = NULL;
     for (uint32_t i = 0; i < world->scenario->n_clients; i++) {
         struct client *client = &world->clients[i];
         if (client->state == CLIENT_DONE)
             continue;
-        if (!client->stopped)
+        if (!client->stopped && waits_for_ranks(world, client))
+            time_passes = true;
+        else if (!client->stopped)
             model_break(world->model, RULE_STUCK, "nothing is under way, but job %u ('%s') waits in epoch %u",
                         client->job, client->plan->name, client->epoch);
         else if (!stopped)
             stopped = client;
+    }
+    if (time_passes && world->lull_ticks++ < LULL_TICKS) {
+        world_alarm(world, world->scenario->config.rank_timeout_ns, ALARM_TICK, 0, 0, 0);
+        return true;
     }
     if (!stopped || broken(world))
         return false;
@@ -339,7 +364,7 @@ static void begin(struct world *world)
     for (uint32_t i = 0; i < sc->n_clients; i++) {
         const struct client_plan *plan = &sc->clients[i];
         world->clients[i].plan = plan;
-        world_alarm(world, plan->join_ns, ALARM_JOIN, i, 0, 0);
+        world_alarm(world, plan->join_ns, ALARM_JOIN, i, 0, 0); /* of its first life, as all these */
         if (plan->vanish_ns != SCENARIO_NEVER)
             world_alarm(world, plan->vanish_ns, ALARM_VANISH, i, 0, 0);
         if (plan->stop_ns != SCENARIO_NEVER)
@@ -371,6 +396,8 @@ static void live(struct world *world)
             struct alarm alarm = heap_pop(world);
             world->now_ns = alarm.at_ns;
             happened += alarm.kind != ALARM_TICK;
+            if (alarm.kind != ALARM_TICK)
+                world->lull_ticks = 0;
             happen(world, &alarm);
             if (happened > limit)
                 model_break(world->model, RULE_STUCK, "no end after %llu alarms", (unsigned long long)happened);

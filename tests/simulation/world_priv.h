@@ -22,7 +22,7 @@ enum alarm_kind {
 struct alarm {
     uint64_t at_ns, serial;
     enum alarm_kind kind;
-    uint64_t a, b, c;
+    uint64_t a, b, c; /* a: of a client also its life, see client.c */
 };
 
 /* A batch at a client. */
@@ -44,6 +44,7 @@ struct client {
     enum client_state state;
     bool stopped;
     uint32_t job, held_max, tries;
+    uint32_t lives; /* connections before this one: what was on its way to those is lost */
     bool admitted;  /* and has heard of it */
     uint32_t epoch; /* the one it is in */
     uint32_t epochs_run;
@@ -65,6 +66,7 @@ struct world {
     uint64_t check_credit;
     struct engine_event events[SCENARIO_GATHER_MAX]; /* of the step that is being gathered */
     uint32_t n_events;
+    unsigned lull_ticks; /* with nothing else under way: for ranks that wait for one that is away */
     uint64_t read, read_ns; /* the LOADs of one read arrive together */
     struct alarm *heap;
     size_t n_heap, cap_heap;
