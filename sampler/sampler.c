@@ -1,7 +1,7 @@
 /* sampler.c: jobs, their epochs and their orders; dependent jobs draw together (dependent_priv.h), the others alone.
  *
- * `strict` is a Fisher–Yates shuffle of the sorted view, its generator keyed by (seed, epoch) alone and run one swap a
- * draw; `none` walks the given order. Both keep the order beside the remaining set, so that sampler_wants answers alike
+ * `strict` is a Fisher–Yates shuffle of the given order, its generator keyed by (seed, epoch) alone and run one swap a
+ * draw; `none` walks that order. Both keep the order beside the remaining set, so that sampler_wants answers alike
  * for all three. */
 #include "sampler/sampler.h"
 
@@ -154,7 +154,8 @@ uint64_t sampler_bytes(const struct sampler *sampler)
     for (unsigned job = 0; job < JOBS_MAX; job++) {
         const struct place *place = &sampler->places[job];
         if (place->used)
-            bytes += remaining_bytes(place->set) + (place->order ? place->set->view_count * sizeof *place->order : 0);
+            bytes += remaining_bytes(place->set) +
+                     ((place->order != NULL) + (place->base != NULL)) * place->set->view_count * sizeof *place->order;
     }
     return bytes;
 }

@@ -43,7 +43,8 @@ const char *view_canonical(const struct view *view);
 /* A dataset as far as views look at it; functions are called with an index < count, or a label < n_classes. */
 struct view_source {
     const void *dataset;
-    const char *path; /* the source's absolute path: a list may name samples by path. Borrowed; may be NULL */
+    const char *path;       /* the source's absolute path: a list may name samples by path. Borrowed; may be NULL */
+    const char *given_path; /* the same as the job named it, through links perhaps; may be NULL */
     uint32_t count;
     uint32_t n_classes;
     sample_id (*id)(const void *dataset, uint32_t index);

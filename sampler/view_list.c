@@ -64,17 +64,23 @@ static int read_all(int fd, const char *path, struct list *list, struct error *e
     return 0;
 }
 
+static bool strip_folder(const char *folder, const char **text, size_t *len)
+{
+    size_t root = folder ? strlen(folder) : 0;
+    while (root && folder[root - 1] == '/')
+        root--;
+    if (root == 0 || *len <= root || memcmp(*text, folder, root) != 0 || (*text)[root] != '/')
+        return false;
+    *text += root + 1;
+    *len -= root + 1;
+    return true;
+}
+
 /* The part of a line that may be a key: a path below the source is one as well. */
 static void strip(const struct view_source *source, const char **text, size_t *len)
 {
-    size_t root = source->path ? strlen(source->path) : 0;
-    if (root && *len > root && memcmp(*text, source->path, root) == 0 && (*text)[root] == '/') {
-        *text += root + 1;
-        *len -= root + 1;
-    } else if (*len > 2 && memcmp(*text, "./", 2) == 0) {
-        *text += 2;
-        *len -= 2;
-    }
+    if (!strip_folder(source->path, text, len) && !strip_folder(source->given_path, text, len))
+        strip_folder(".", text, len);
 }
 
 static bool is_number(const char *text, size_t len, uint64_t *value)

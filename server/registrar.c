@@ -66,11 +66,13 @@ static int parse_view(const char *json, struct view **out, struct error *err)
 }
 
 /* The part of the dataset that the job trains on: what it asks for, of what the configuration leaves of the dataset. */
-static int select_view(struct registration *reg, const struct config_dataset *named, struct error *err)
+static int select_view(struct registration *reg, const struct config_dataset *named, const char *given_path,
+                       struct error *err)
 {
     struct view *view = NULL, *configured = NULL;
     struct view_source source = {.dataset = reg->dataset,
                                  .path = dataset_path(reg->dataset),
+                                 .given_path = given_path,
                                  .count = dataset_count(reg->dataset),
                                  .n_classes = dataset_classes(reg->dataset),
                                  .id = source_id,
@@ -164,7 +166,7 @@ static int resolve(struct registrar *registrar, struct registration *reg, struct
     if (!code)
         code = catalog_open(registrar->catalog, path, &reg->dataset, err);
     if (!code)
-        code = select_view(reg, named, err);
+        code = select_view(reg, named, path, err);
     if (!code)
         code = find_places(reg, err);
     if (!code && reg->flags & WIRE_RELABEL)

@@ -67,6 +67,28 @@ class Overlap(Case):
         """The same for a tree of symbolic links."""
         self.all_shared(os.symlink)
 
+    def test_a_strict_order_is_of_the_dataset(self):
+        """A strict order, and that of `none`, is the same in a daemon that gave the files other ids before, because it
+        has met them in another tree's order."""
+        second = self.second_tree(os.link)
+
+        def orders(daemon):
+            got = []
+            for shuffle in ("strict", "none"):
+                with self.loader(daemon, tree(COUNT), pipeline=PIPELINE, shuffle=shuffle, seed=5) as job:
+                    ids, indices = zip(*[(job.last_ids.tolist(), batch[2].tolist()) for batch in job])
+                    got.append((sum(indices, []), sum(ids, [])))
+            return got
+        first = self.daemon()
+        (strict, ids), (in_order, _) = orders(first)
+        first.stop()
+        daemon = self.daemon()
+        self.loader(daemon, second, pipeline=PIPELINE).close()
+        (again, other_ids), (again_in_order, _) = orders(daemon)
+        self.assertNotEqual(ids, other_ids)
+        self.assertEqual(strict, again)
+        self.assertEqual([in_order, again_in_order], [list(range(COUNT))] * 2)
+
     def test_copies_are_other_samples(self):
         """In a plain tree a copy is another sample, so that nothing is shared by mistake."""
         got, counts = self.two_jobs(self.second_tree(shutil.copyfile))

@@ -112,6 +112,35 @@ static void test_strict_is_reproducible(void **state)
     sampler_destroy(sampler);
 }
 
+/* A strict order is one of positions in the given order: other ids for the same samples change nothing, and an epoch
+ * begun again is the same again. */
+static void test_strict_permutes_the_given_order(void **state)
+{
+    (void)state;
+    sample_id order[2][100];
+    for (int run = 0; run < 2; run++) {
+        struct sampler *sampler = make(1);
+        struct idset *view;
+        struct error err;
+        sample_id ids[100], position_of[100];
+        for (unsigned i = 0; i < 100; i++) {
+            ids[i] = run ? i * 37 % 100 : i;
+            position_of[ids[i]] = i;
+        }
+        assert_int_equal(idset_from_range(0, 100, &view), 0);
+        struct sampler_job desc = {.shuffle = SHUFFLE_STRICT, .seed = 7, .view = view, .order = ids};
+        assert_int_equal(sampler_add_job(sampler, 0, &desc, &err), 0);
+        idset_destroy(view);
+        for (int times = 0; times < 2; times++) {
+            sampler_start_epoch(sampler, 0, 3);
+            for (unsigned i = 0; i < 100; i++)
+                order[run][i] = position_of[draw_one(sampler, 0)];
+        }
+        sampler_destroy(sampler);
+    }
+    assert_memory_equal(order[0], order[1], sizeof order[0]);
+}
+
 /* A taken sample is drawn no more, for that job alone; one that was put back is. */
 static void test_take_and_put_back(void **state)
 {
@@ -137,6 +166,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_epoch_each_mode),
         cmocka_unit_test(test_strict_is_reproducible),
+        cmocka_unit_test(test_strict_permutes_the_given_order),
         cmocka_unit_test(test_take_and_put_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

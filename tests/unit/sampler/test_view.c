@@ -42,7 +42,7 @@ static const char *class_of(const void *dataset, uint32_t label)
 }
 
 static const struct view_source source = {
-    .path = "/data/set", .count = SAMPLES, .n_classes = 10,
+    .path = "/data/set", .given_path = "/home/me/link/", .count = SAMPLES, .n_classes = 10,
     .id = id_of, .label = label_of, .key = key_of, .class_name = class_of};
 
 static struct view *parse(const char *json)
@@ -323,19 +323,19 @@ static struct list_file write_list(const char *text)
     return file;
 }
 
-/* A list names samples by key, by path, by index, with either line end, repeated or not. */
+/* A list names samples by key, by path with or without links, by index, with either line end, repeated or not. */
 static void test_list(void **state)
 {
     (void)state;
     bool flags[SAMPLES];
     struct list_file file = write_list("cat/img 0.jpg\r\n\n3\n/data/set/dog/img 99.jpg\n"
-                                       "./cat/img 1.jpg\ncat/img 0.jpg\n999");
+                                       "./cat/img 1.jpg\n/home/me/link/cat/img 0.jpg\n/home/me/link/cat/img 2.jpg\n999");
     select_flags(file.json, flags);
     unsigned count = 0;
     for (unsigned i = 0; i < SAMPLES; i++)
         count += flags[i];
-    assert_int_equal(count, 5);
-    assert_true(flags[700] && flags[3] && flags[899] && flags[701] && flags[999]);
+    assert_int_equal(count, 6);
+    assert_true(flags[702] && flags[700] && flags[3] && flags[899] && flags[701] && flags[999]);
     unlink(file.path);
 
     file = write_list("");
