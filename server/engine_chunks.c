@@ -21,7 +21,7 @@ static uint64_t fibers_per_group(const struct engine *engine, uint32_t chunk_sam
     return (chunk_samples + engine->config.redirect_width - 1) / engine->config.redirect_width;
 }
 
-/* How many chunks share a place: as many as there are for each that memory holds. */
+/* How many chunks share a place: so many that their fibers' stocks together are what memory holds. */
 static uint32_t group_size(const struct engine *engine, const struct engine_job_desc *desc)
 {
     if (engine->config.redirect_group)
@@ -32,7 +32,7 @@ static uint32_t group_size(const struct engine *engine, const struct engine_job_
         CHECK(idset_select(desc->view, rank, &id));
         sum += engine->config.sample_bytes(desc->dataset, id);
     }
-    uint64_t total = (uint64_t)desc->chunk_count * desc->chunk_samples;
+    uint64_t total = (uint64_t)desc->chunk_count * desc->chunk_samples * engine_stock_max(engine) / engine->config.redirect_width;
     uint64_t encoded = engine->config.encoded_bytes / ((sum + n - 1) / n + !sum);
     uint64_t size = encoded ? (total + encoded - 1) / encoded : GROUP_MAX; /* a budget below the mean sample holds none */
     return size < GROUP_MIN ? GROUP_MIN : size > GROUP_MAX ? GROUP_MAX : (uint32_t)size;
@@ -56,7 +56,8 @@ static void add_chunks(struct engine *engine, const struct engine_job_desc *desc
         engine->groups[engine->n_groups] = (struct group){.first_chunk = first,
                                                           .n_chunks = end - first < size ? end - first : size,
                                                           .chunk_samples = desc->chunk_samples,
-                                                          .first_fiber = engine->n_fibers};
+                                                          .first_fiber = engine->n_fibers,
+                                                          .ahead_below = UINT32_MAX};
         for (uint32_t chunk = first; chunk < first + engine->groups[engine->n_groups].n_chunks; chunk++) {
             engine->chunks[chunk] = (struct chunk){.members = xcalloc(desc->chunk_samples, sizeof(sample_id)), .group = engine->n_groups};
             for (uint32_t slot = 0; slot < desc->chunk_samples; slot++)
@@ -99,9 +100,10 @@ void engine_chunks_destroy(struct engine *engine)
     free(engine->chunks);
     free(engine->groups);
     free(engine->fibers);
+    free(engine->room.left);
 }
 
-#define FIBER_LIST(kind, array, head_field, count)                                                    \
+#define FIBER_LIST(kind, array, head_field)                                                           \
     void engine_fiber_add_##kind(struct engine *engine, uint32_t index)                                \
     {                                                                                                  \
         uint32_t fiber = engine->samples[engine->array[index].id].fiber;                               \
@@ -113,7 +115,6 @@ void engine_chunks_destroy(struct engine *engine)
         if (*head != ENGINE_NONE)                                                                      \
             engine->array[*head].fiber_prev = index;                                                   \
         *head = index;                                                                                 \
-        engine->fibers[fiber].n_encoded += (count);                                                    \
     }                                                                                                  \
                                                                                                        \
     void engine_fiber_remove_##kind(struct engine *engine, uint32_t index)                             \
@@ -128,8 +129,7 @@ void engine_chunks_destroy(struct engine *engine)
             engine->fibers[fiber].head_field = next;                                                   \
         if (next != ENGINE_NONE)                                                                       \
             engine->array[next].fiber_prev = prev;                                                     \
-        engine->fibers[fiber].n_encoded -= (count);                                                    \
     }
 
-FIBER_LIST(instance, instances, instances, 0)
-FIBER_LIST(encoded, encoded, encoded, 1)
+FIBER_LIST(instance, instances, instances)
+FIBER_LIST(encoded, encoded, encoded)

@@ -52,6 +52,7 @@ static void epoch_start(struct engine *engine, uint32_t place, uint32_t epoch)
         }
     }
     engine_declare_wants(engine, place);
+    engine_read_ahead_again(engine);
     engine_settle_encoded(engine);
     engine->replan = true;
 }

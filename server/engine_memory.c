@@ -217,6 +217,8 @@ void engine_free_encoded(struct engine *engine, uint32_t index, bool evicted)
         engine_act(engine, ENGINE_DROP_ENCODED)->drop.encoded = encoded->handle;
     engine->totals.evicted_encoded += evicted;
     engine_fiber_remove_encoded(engine, index);
+    if (engine->samples[encoded->id].chunk != ENGINE_NONE)
+        engine->groups[engine->chunks[engine->samples[encoded->id].chunk].group].stock--;
     engine->encoded_used -= encoded->bytes;
     if (engine->samples[encoded->id].encoded == index) /* a failed load gives its place up before it ends */
         engine->samples[encoded->id].encoded = ENGINE_NONE;
@@ -236,6 +238,8 @@ uint32_t engine_begin_load(struct engine *engine, sample_id id, uint64_t bytes)
     engine->encoded[index] = (struct encoded){.state = ENCODED_LOADING, .id = id, .tasks = ENGINE_NONE, .bytes = bytes};
     engine->samples[id].encoded = index;
     engine_fiber_add_encoded(engine, index);
+    if (engine->samples[id].chunk != ENGINE_NONE)
+        engine->groups[engine->chunks[engine->samples[id].chunk].group].stock++;
     engine->encoded_used += bytes;
     residency_add(engine->encodeds, index, engine_count_encoded_want(engine, id)); /* its first pin is the load's */
     return index;

@@ -17,6 +17,8 @@
 #define ENGINE_NONE UINT32_MAX
 #define ENGINE_SUBSTITUTES_MAX 16 /* bad samples in a row before policy `replace` gives up */
 #define ENGINE_REASONS 8
+#define ENGINE_TAKERS_MAX 64 /* jobs that a read has regard to */
+#define ENGINE_STOCK_DEPTH 1.5 /* samples that a job may have in a fiber's stock, over w */
 
 /* A growing array of places with a list of unused ones. `used` tells which places are taken. */
 struct pool_head {
@@ -29,6 +31,7 @@ struct sample_state {
     uint32_t begun; /* instances ever begun */
     uint32_t chunk, fiber;   /* ENGINE_NONE: in none */
     uint32_t pending;        /* tasks of it that wait for their load to begin */
+    bool failed;             /* its last load did: nobody loads it but who waits for it */
 };
 
 struct chunk {
@@ -41,12 +44,13 @@ struct chunk {
 struct group {
     uint32_t first_chunk, n_chunks, chunk_samples;
     uint32_t first_fiber;
+    uint32_t stock;       /* encoded samples of it in memory */
+    uint32_t ahead_below; /* with less than this it is worth a try to read ahead in it */
 };
 
 /* What of a fiber is in memory. */
 struct fiber {
     uint32_t instances, encoded; /* heads */
-    uint32_t n_encoded;
 };
 
 enum instance_state { INSTANCE_FREE, INSTANCE_MAKING, INSTANCE_READY };
@@ -90,6 +94,19 @@ struct task {
     uint32_t encoded; /* pinned by it; ENGINE_NONE before the load begins */
     uint32_t n_outputs;
     uint32_t outputs[ENGINE_OUTPUTS_MAX]; /* instances */
+};
+
+/* Room in the stocks of a group's fibers; see engine_loads.c. Valid until something is loaded or picked. */
+struct room {
+    uint32_t takers[ENGINE_TAKERS_MAX], n_takers, n_fibers;
+    uint32_t *left; /* by fiber, then taker */
+    size_t cap;
+};
+
+/* What a read of a chunk would bring. */
+struct fill {
+    uint32_t samples;
+    uint64_t wants;
 };
 
 enum entry_state { ENTRY_FREE, ENTRY_UNPLACED, ENTRY_WAITING, ENTRY_READY };
@@ -223,6 +240,7 @@ struct engine {
     struct group *groups;
     struct fiber *fibers;
     uint32_t n_chunks, n_groups, n_fibers;
+    struct room room;
 
     uint64_t quota_bytes; /* promised to jobs */
     uint64_t encoded_used;
@@ -285,7 +303,16 @@ void engine_chunks_destroy(struct engine *engine);
 /* engine_redirect.c: which samples a pick's jobs get */
 void engine_redirect(struct engine *engine, const struct pick *pick, sample_id target[JOBS_MAX]);
 
+/* engine_loads.c: what a read brings */
+uint32_t engine_stock_max(const struct engine *engine); /* of one job, in one fiber */
+void engine_measure_room(struct engine *engine, const struct group *group);
+struct fill engine_chunk_fill(const struct engine *engine, const struct chunk *chunk, uint32_t chunk_samples);
+void engine_load_mates(struct engine *engine, uint32_t job, sample_id id); /* what comes with it in one read */
+void engine_read_ahead(struct engine *engine);
+void engine_read_ahead_again(struct engine *engine); /* what is wanted has changed: every group is worth a try */
+
 /* engine_tasks.c: loads and prepares */
+bool engine_load(struct engine *engine, uint32_t job, sample_id id, uint64_t bytes); /* false: no room for it now */
 void engine_task_begin(struct engine *engine, uint32_t job, uint32_t instance);
 void engine_task_cancel_output(struct engine *engine, uint32_t instance);
 void engine_tasks_leave(struct engine *engine, uint32_t job);

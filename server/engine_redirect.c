@@ -36,35 +36,29 @@ static uint32_t find_prepared(const struct engine *engine, uint32_t job, sample_
     return best;
 }
 
-/* The sample of the fiber whose bytes are in memory (or on their way) and that all the jobs may get. */
-static sample_id find_encoded(const struct engine *engine, const struct jobset *jobs, sample_id pick)
+/* The sample of the fiber whose bytes are in memory (or on their way) and that all the jobs may get. Of those that fewest
+ * want the newest, or by every other chance any: the newest leaves the others time to drift from their neighbours in the
+ * chunk, and any keeps neighbours from following each other. */
+static sample_id find_encoded(struct engine *engine, const struct jobset *jobs, sample_id pick)
 {
     sample_id best = SAMPLE_NONE;
     uint32_t best_want = 0;
+    uint64_t ties = 0;
+    bool newest = random_below(&engine->rng, 2) == 0;
     for (uint32_t index = engine->fibers[engine->samples[pick].fiber].encoded; index != ENGINE_NONE;
          index = engine->encoded[index].fiber_next) {
         const struct encoded *encoded = &engine->encoded[index];
         if (!eligible_for_all(engine, jobs, pick, encoded->id))
             continue;
         uint32_t want = residency_want(engine->encodeds, index) + (encoded->state == ENCODED_LOADING ? JOBS_MAX : 0);
-        if (best == SAMPLE_NONE || want < best_want) {
+        bool fewer = best == SAMPLE_NONE || want < best_want;
+        ties = fewer ? 1 : ties + (want == best_want);
+        if (fewer || (want == best_want && !newest && random_below(&engine->rng, ties) == 0)) {
             best = encoded->id;
             best_want = want;
         }
     }
     return best;
-}
-
-/* What a chunk's load would bring: the wants of its samples that memory does not hold. */
-static uint64_t chunk_fill(const struct engine *engine, const struct chunk *chunk, uint32_t samples)
-{
-    uint64_t fill = 0;
-    for (uint32_t slot = 0; slot < samples; slot++) {
-        sample_id id = chunk->members[slot];
-        if (id != SAMPLE_NONE && engine->samples[id].encoded == ENGINE_NONE)
-            fill += engine_count_encoded_want(engine, id);
-    }
-    return fill;
 }
 
 /* A sample of the chunk, in the fiber, that all the jobs may get; which of several, by chance. */
@@ -91,12 +85,13 @@ static sample_id find_load(struct engine *engine, const struct jobset *jobs, sam
     end = end < group->chunk_samples ? end : group->chunk_samples;
     sample_id best = pick;
     uint64_t best_fill = 0, ties = 0;
+    engine_measure_room(engine, group);
     for (uint32_t i = 0; i < group->n_chunks; i++) {
         const struct chunk *chunk = &engine->chunks[group->first_chunk + i];
         sample_id id = member_for(engine, chunk, jobs, pick, first, end);
         if (id == SAMPLE_NONE)
             continue;
-        uint64_t fill = chunk_fill(engine, chunk, group->chunk_samples) + 1 + (chunk->pending ? UINT64_C(1) << 40 : 0);
+        uint64_t fill = engine_chunk_fill(engine, chunk, group->chunk_samples).wants + 1 + (chunk->pending ? UINT64_C(1) << 40 : 0);
         ties = fill > best_fill ? 1 : ties + (fill == best_fill);
         if (fill > best_fill || (fill == best_fill && random_below(&engine->rng, ties) == 0)) {
             best = id;

@@ -201,6 +201,7 @@ static void load_failed(struct engine *engine, uint32_t index, int reason)
     uint32_t first = engine->encoded[index].tasks;
     engine->encoded[index].tasks = ENGINE_NONE;
     engine->samples[engine->encoded[index].id].encoded = ENGINE_NONE; /* who asks for the sample again loads it again */
+    engine->samples[engine->encoded[index].id].failed = true;
     for (uint32_t task = first; task != ENGINE_NONE; task = engine->tasks[task].next)
         engine->tasks[task].state = TASK_RUNNING; /* in no list, and not to be cancelled while the others fail */
     for (uint32_t task = first, next; task != ENGINE_NONE; task = next) {
@@ -224,6 +225,7 @@ void engine_on_loaded(struct engine *engine, const struct engine_event *event)
     }
     CHECK(event->loaded.bytes == encoded->bytes);
     encoded->state = ENCODED_READY;
+    engine->samples[id].failed = false;
     encoded->handle = event->loaded.encoded;
     engine->totals.samples_loaded++;
     engine->totals.loaded_bytes += encoded->bytes;
@@ -352,29 +354,13 @@ static void act_load(struct engine *engine, uint32_t job, sample_id id, uint64_t
     action->load.read = engine->totals.reads;
 }
 
-/* The rest of the chunk comes with it: what a task waits for, then what some job wants and its fiber has room for. Nothing
- * is evicted for these. */
-static void load_chunk_mates(struct engine *engine, uint32_t job, uint32_t chunk_index)
+bool engine_load(struct engine *engine, uint32_t job, sample_id id, uint64_t bytes)
 {
-    const struct chunk *chunk = &engine->chunks[chunk_index];
-    uint32_t samples = engine->groups[chunk->group].chunk_samples;
-    for (int wanted = 0; wanted <= 1; wanted++) {
-        for (uint32_t slot = 0; slot < samples && engine->loads_inflight < engine->config.inflight_loads; slot++) {
-            sample_id id = chunk->members[slot];
-            if (id == SAMPLE_NONE || engine->samples[id].encoded != ENGINE_NONE)
-                continue;
-            if (wanted ? engine->fibers[engine->samples[id].fiber].n_encoded >= engine->config.redirect_width ||
-                             engine_count_encoded_want(engine, id) == 0
-                       : engine->samples[id].pending == 0)
-                continue;
-            uint64_t bytes = engine->config.sample_bytes(engine->jobs[job].dataset, id);
-            if (bytes > engine->config.encoded_bytes - engine->encoded_used) /* ENGINE_NOT_THERE too */
-                continue;
-            engine_begin_load(engine, id, bytes);
-            act_load(engine, job, id, bytes);
-            route_pending(engine, id);
-        }
-    }
+    if (engine_begin_load(engine, id, bytes) == ENGINE_NONE)
+        return false;
+    act_load(engine, job, id, bytes);
+    route_pending(engine, id);
+    return true;
 }
 
 /* Begins the load that a job's first task needs; false when there is no room for it now. */
@@ -391,23 +377,23 @@ static bool dispatch_load(struct engine *engine, uint32_t job)
         task_failed(engine, index, BAD_TOO_LARGE);
         return true;
     }
-    if (engine_begin_load(engine, id, bytes) == ENGINE_NONE)
+    if (!engine_load(engine, job, id, bytes))
         return false;
     engine->load_turn = list->turn++;
+    engine_load_mates(engine, job, id);
     engine->totals.reads++;
-    act_load(engine, job, id, bytes);
-    route_pending(engine, id);
-    if (engine->jobs[job].redirected && engine->samples[id].chunk != ENGINE_NONE)
-        load_chunk_mates(engine, job, engine->samples[id].chunk);
     return true;
 }
 
 void engine_dispatch(struct engine *engine)
 {
+    uint32_t job = ENGINE_NONE;
     while (engine->loads_inflight < engine->config.inflight_loads) {
-        uint32_t job = next_turn(engine, true);
+        job = next_turn(engine, true);
         if (job == ENGINE_NONE || !dispatch_load(engine, job))
             break;
     }
+    if (job == ENGINE_NONE)
+        engine_read_ahead(engine);
     dispatch_prepares(engine);
 }

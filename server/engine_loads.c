@@ -1,0 +1,231 @@
+/* engine_loads.c: what a read brings: the chunk's samples that are worth keeping, and chunks that nobody waits for yet.
+ *
+ * A fiber's stock for a job is what the fiber has in memory and the job still wants. A read brings a sample when some job
+ * that wants it has room in its stock, ENGINE_STOCK_DEPTH · w samples of a fiber; jobs that are in step want the same, so
+ * that one stock serves them all. Groups are made so large that one such stock fills the budget. Jobs that are out of
+ * step share the budget: a sample that is missing from a small stock takes the place of what fewer jobs want, or what has
+ * lain longest.
+ *
+ * Reads ahead keep memory filled, which is what spreads a chunk's samples: the longer one can stay, the farther it may
+ * land from its neighbours. w = 1 is the papers' rule, with a stock of one and reads on demand alone. */
+#include <string.h>
+
+#include "server/engine_priv.h"
+
+enum {
+    AHEAD_TENTHS = 9,   /* of the budget that reads ahead may fill: the rest is for reads on demand */
+    AHEAD_LEAST = 2,    /* a chunk is read ahead when it brings at least its samples over this */
+    AHEAD_PATIENCE = 4, /* a group that had no such chunk is tried again when a chunk's samples over this are used up */
+    SHARED_STOCKS = 2   /* stocks of w that jobs out of step may fill by eviction, all together */
+};
+
+uint32_t engine_stock_max(const struct engine *engine)
+{
+    uint32_t width = engine->config.redirect_width;
+    return width == 1 ? 1 : (uint32_t)(width * ENGINE_STOCK_DEPTH + 0.5);
+}
+
+/* Would the job be served with the sample's bytes? Not when they could not be read, or a form that it may get is prepared. */
+static bool needs_bytes(const struct engine *engine, uint32_t job, sample_id id)
+{
+    if (engine->samples[id].failed || !sampler_wants(engine->sampler, job, id))
+        return false;
+    for (uint32_t index = engine->samples[id].instances; index != ENGINE_NONE; index = engine->instances[index].next) {
+        if (engine->instances[index].state == INSTANCE_READY && engine_suits(engine, job, &engine->instances[index]))
+            return false;
+    }
+    return true;
+}
+
+static uint32_t stock_of(const struct engine *engine, uint32_t job, uint32_t fiber)
+{
+    uint32_t stock = 0;
+    for (uint32_t index = engine->fibers[fiber].encoded; index != ENGINE_NONE; index = engine->encoded[index].fiber_next)
+        stock += sampler_wants(engine->sampler, job, engine->encoded[index].id);
+    return stock;
+}
+
+/* The running jobs that are redirected: at most max of them, which bounds the work on a chunk. */
+static uint32_t find_takers(const struct engine *engine, uint32_t *takers, uint32_t max)
+{
+    uint32_t count = 0;
+    for (uint32_t job = 0; job < engine->jobs_end && count < max; job++) {
+        if (engine->jobs[job].state == JOB_RUNNING && engine->jobs[job].redirected)
+            takers[count++] = job;
+    }
+    return count;
+}
+
+/* The room that each taker has in the stock of each fiber of the group, by fiber, then taker. */
+void engine_measure_room(struct engine *engine, const struct group *group)
+{
+    struct room *room = &engine->room;
+    uint32_t width = engine->config.redirect_width, max = engine_stock_max(engine);
+    room->n_takers = find_takers(engine, room->takers, ENGINE_TAKERS_MAX);
+    room->n_fibers = (group->chunk_samples + width - 1) / width;
+    if ((size_t)room->n_fibers * room->n_takers > room->cap) {
+        room->cap = (size_t)room->n_fibers * room->n_takers;
+        room->left = xrealloc(room->left, room->cap, sizeof *room->left);
+    }
+    for (uint32_t fiber = 0; fiber < room->n_fibers; fiber++) {
+        for (uint32_t i = 0; i < room->n_takers; i++) {
+            uint32_t stock = stock_of(engine, room->takers[i], group->first_fiber + fiber);
+            room->left[fiber * room->n_takers + i] = stock < max ? max - stock : 0;
+        }
+    }
+}
+
+/* What a read of the chunk would bring, after engine_measure_room of its group: samples for which some job has room, and
+ * the wants that they answer. */
+struct fill engine_chunk_fill(const struct engine *engine, const struct chunk *chunk, uint32_t chunk_samples)
+{
+    const struct room *room = &engine->room;
+    uint32_t width = engine->config.redirect_width, left[ENGINE_TAKERS_MAX];
+    struct fill fill = {0, 0};
+    for (uint32_t slot = 0; slot < chunk_samples; slot++) {
+        if (slot % width == 0)
+            memcpy(left, room->left + slot / width * room->n_takers, room->n_takers * sizeof *left);
+        sample_id id = chunk->members[slot];
+        if (id == SAMPLE_NONE || engine->samples[id].encoded != ENGINE_NONE)
+            continue;
+        uint32_t wants = 0;
+        for (uint32_t i = 0; i < room->n_takers; i++) {
+            if (left[i] && needs_bytes(engine, room->takers[i], id)) {
+                left[i]--;
+                wants++;
+            }
+        }
+        fill.samples += wants > 0;
+        fill.wants += wants;
+    }
+    return fill;
+}
+
+/* Is there room for the sample in some taker's stock of max samples? */
+static bool lacks(const struct engine *engine, const uint32_t *takers, uint32_t n_takers, sample_id id, uint32_t max)
+{
+    for (uint32_t i = 0; i < n_takers; i++) {
+        if (needs_bytes(engine, takers[i], id) && stock_of(engine, takers[i], engine->samples[id].fiber) < max)
+            return true;
+    }
+    return false;
+}
+
+/* May the sample take the place of another? */
+static bool may_evict(const struct engine *engine, const uint32_t *takers, uint32_t n_takers, sample_id id)
+{
+    uint32_t share = SHARED_STOCKS * engine->config.redirect_width / n_takers, max = engine_stock_max(engine);
+    uint32_t victim = residency_victim(engine->encodeds);
+    share = share < 1 ? 1 : share > max ? max : share;
+    return victim != RESIDENT_NONE && residency_want(engine->encodeds, victim) <= engine_count_encoded_want(engine, id) &&
+           lacks(engine, takers, n_takers, id, share);
+}
+
+/* The rest of the chunk comes with a read: what a task waits for, then what a stock has room for. Slots are taken from a
+ * random one on, so that none is always first. Returns how many came. */
+static uint32_t load_chunk(struct engine *engine, uint32_t job, const struct chunk *chunk, bool ahead)
+{
+    uint32_t samples = engine->groups[chunk->group].chunk_samples, max = engine_stock_max(engine), came = 0;
+    uint32_t takers[ENGINE_TAKERS_MAX], n_takers = find_takers(engine, takers, ENGINE_TAKERS_MAX);
+    uint32_t first = (uint32_t)random_below(&engine->rng, samples);
+    for (int stocked = 0; stocked <= 1; stocked++) {
+        for (uint32_t i = 0; i < samples && engine->loads_inflight < engine->config.inflight_loads; i++) {
+            sample_id id = chunk->members[(first + i) % samples];
+            if (id == SAMPLE_NONE || engine->samples[id].encoded != ENGINE_NONE)
+                continue;
+            if (stocked ? !lacks(engine, takers, n_takers, id, max) : engine->samples[id].pending == 0)
+                continue;
+            uint64_t bytes = engine->config.sample_bytes(engine->jobs[job].dataset, id);
+            if (bytes == ENGINE_NOT_THERE || bytes > engine->config.encoded_bytes)
+                continue;
+            bool room = bytes <= engine->config.encoded_bytes - engine->encoded_used;
+            if (room || (stocked && !ahead && may_evict(engine, takers, n_takers, id)))
+                came += engine_load(engine, job, id, bytes);
+        }
+    }
+    return came;
+}
+
+void engine_load_mates(struct engine *engine, uint32_t job, sample_id id)
+{
+    if (engine->jobs[job].redirected && engine->samples[id].chunk != ENGINE_NONE)
+        load_chunk(engine, job, &engine->chunks[engine->samples[id].chunk], false);
+}
+
+/* ── ahead ── */
+
+/* A job that needs something of the chunk; ENGINE_NONE when none does. */
+static uint32_t job_for(const struct engine *engine, const struct chunk *chunk, uint32_t chunk_samples)
+{
+    uint32_t takers[ENGINE_TAKERS_MAX], n_takers = find_takers(engine, takers, ENGINE_TAKERS_MAX);
+    for (uint32_t slot = 0; slot < chunk_samples; slot++) {
+        sample_id id = chunk->members[slot];
+        for (uint32_t i = 0; id != SAMPLE_NONE && i < n_takers; i++) {
+            if (engine->samples[id].encoded == ENGINE_NONE && needs_bytes(engine, takers[i], id))
+                return takers[i];
+        }
+    }
+    return ENGINE_NONE;
+}
+
+/* The chunk of the group that brings most; NULL when none brings enough. Ties at random. */
+static const struct chunk *best_chunk(struct engine *engine, const struct group *group)
+{
+    const struct chunk *best = NULL;
+    uint64_t best_wants = 0, ties = 0;
+    engine_measure_room(engine, group);
+    for (uint32_t i = 0; i < group->n_chunks; i++) {
+        const struct chunk *chunk = &engine->chunks[group->first_chunk + i];
+        struct fill fill = engine_chunk_fill(engine, chunk, group->chunk_samples);
+        if (fill.samples == 0 || fill.samples * AHEAD_LEAST < group->chunk_samples)
+            continue;
+        ties = fill.wants > best_wants ? 1 : ties + (fill.wants == best_wants);
+        if (fill.wants > best_wants || (fill.wants == best_wants && random_below(&engine->rng, ties) == 0)) {
+            best = chunk;
+            best_wants = fill.wants;
+        }
+    }
+    return best;
+}
+
+/* The group with the least in memory for its size, of those that are worth a try. */
+static struct group *hungry_group(const struct engine *engine)
+{
+    struct group *best = NULL;
+    for (uint32_t i = 0; i < engine->n_groups; i++) {
+        struct group *group = &engine->groups[i];
+        if (group->stock < group->ahead_below &&
+            (!best || (uint64_t)group->stock * best->n_chunks < (uint64_t)best->stock * group->n_chunks))
+            best = group;
+    }
+    return best;
+}
+
+static bool room_ahead(const struct engine *engine, const struct group *group)
+{
+    uint64_t taken = engine->encoded_pool.taken, mean = taken ? engine->encoded_used / taken : 0;
+    return engine->encoded_used + mean * group->chunk_samples <= engine->config.encoded_bytes / 10 * AHEAD_TENTHS &&
+           engine->loads_inflight + group->chunk_samples <= engine->config.inflight_loads;
+}
+
+/* Reads chunks that nobody waits for yet. */
+void engine_read_ahead(struct engine *engine)
+{
+    struct group *group;
+    while (engine->config.redirect_width > 1 && (group = hungry_group(engine)) != NULL && room_ahead(engine, group)) {
+        const struct chunk *chunk = best_chunk(engine, group);
+        uint32_t job = chunk ? job_for(engine, chunk, group->chunk_samples) : ENGINE_NONE;
+        if (job != ENGINE_NONE && load_chunk(engine, job, chunk, true)) {
+            engine->totals.reads++;
+            continue;
+        }
+        uint32_t used_up = group->chunk_samples / AHEAD_PATIENCE;
+        group->ahead_below = group->stock > used_up ? group->stock - used_up : 0;
+    }
+}
+
+void engine_read_ahead_again(struct engine *engine)
+{
+    for (uint32_t i = 0; i < engine->n_groups; i++)
+        engine->groups[i].ahead_below = UINT32_MAX;
+}
