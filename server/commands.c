@@ -2,7 +2,9 @@
 
 #include <string.h>
 
+#include "preprocess/commands.h"
 #include "sampler/commands.h"
+#include "server/bench_balance.h"
 #include "server/bench_sharing.h"
 #include "server/config.h"
 #include "server/store_commands.h"
@@ -16,7 +18,10 @@ struct command {
 static const struct command commands[] = {
     {"check", NULL, config_check_main, "check FILE", "check a configuration"},
     {"pack", NULL, pack_main, "pack SOURCE DEST", "pack a dataset into a chunk store"},
+    {"prepare", NULL, prepare_main, "prepare FILE", "write what a job would get of an image, as PNG"},
     {"verify", NULL, verify_main, "verify STORE", "check every byte of a chunk store"},
+    {"bench", "balance", balance_bench_main, "bench balance FILE", "run the governor on a scenario in virtual time"},
+    {"bench", "prepare", prepare_bench_main, "bench prepare DIR", "time preparing against plain libjpeg-turbo"},
     {"bench", "sharing", sharing_bench_main, "bench sharing FILE", "run a sharing scenario in virtual time"},
     {"bench", "tree", tree_bench_main, "bench tree", "time the sampler on large datasets"},
 };

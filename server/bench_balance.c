@@ -1,0 +1,156 @@
+#include "server/bench_balance.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/check.h"
+
+static double imbalance(const struct balance_result *result)
+{
+    return result->iterations ? (double)result->imbalanced / (double)result->iterations : 0;
+}
+
+/* ── one run ── */
+
+static void print_run(const struct balance_scenario *scenario, const struct balance_result *result)
+{
+    printf("time        %.3f s\nstall       %.3f s over all queues\nimbalance   %.4f of %llu iterations (tau %g ms)\n", result->time_s,
+           result->stall_s, imbalance(result), (unsigned long long)result->iterations, scenario->tau_ms);
+    for (uint32_t i = 0; i < scenario->n_queues; i++)
+        printf("queue %-2u    waited %.3f s\n", i, result->wait_s[i]);
+    for (uint32_t i = 0; i < result->n_trace; i++) {
+        const struct balance_trace *trace = &result->trace[i];
+        printf("%8.2f s  prepare %-3u load", trace->at_s, trace->preparers);
+        for (uint32_t queue = 0; queue < scenario->n_queues; queue++)
+            printf(" %u", trace->queue_loaders[queue]);
+        putchar('\n');
+    }
+    if (result->n_trace == BALANCE_TRACE_MAX)
+        printf("            (only the first %d changes)\n", BALANCE_TRACE_MAX);
+}
+
+/* ── all fixed splits against the governor ── */
+
+struct best {
+    double stall_s, imbalance;
+    uint32_t loaders, preparers;
+    bool any;
+};
+
+static int try_split(const struct balance_scenario *scenario, enum balance_mode mode, uint32_t loaders, uint32_t preparers,
+                     struct best *best, struct balance_result *result, struct error *err)
+{
+    int code = balance_run(scenario, mode, loaders, preparers, result, err);
+    if (code)
+        return code;
+    if (result->stuck) {
+        printf("  %10s %10s", "never", "");
+        return 0;
+    }
+    printf("  %9.2fs %10.4f", result->stall_s, imbalance(result));
+    if (!best->any || result->stall_s < best->stall_s)
+        *best = (struct best){result->stall_s, imbalance(result), loaders, preparers, true};
+    return 0;
+}
+
+static bool hold(const char *what, double value, double most, double of, const char *whose)
+{
+    bool holds = most <= 0 || value <= most * of + 1e-9;
+    printf("%-10s governor %.4f, %s %.4f: ratio %.3f", what, value, whose, of, of > 0 ? value / of : value > 0 ? INFINITY : 1);
+    if (most > 0)
+        printf(", at most %.2f: %s", most, holds ? "holds" : "MISSED");
+    putchar('\n');
+    return holds;
+}
+
+static int compare(const struct balance_scenario *scenario, struct balance_result *result, struct error *err)
+{
+    struct best even = {0}, shared = {0};
+    uint32_t workers = (uint32_t)scenario->workers, extra = (uint32_t)scenario->extra_loaders;
+    int code = 0;
+    printf("load prepare  even: stall  imbalance  shared: stall imbalance\n");
+    for (uint32_t preparers = 1; !code && preparers < workers + (extra > 0); preparers++) {
+        uint32_t loaders = workers - preparers + extra;
+        printf("%4u %7u", loaders, preparers);
+        code = try_split(scenario, BALANCE_EVEN, loaders, preparers, &even, result, err);
+        if (!code)
+            code = try_split(scenario, BALANCE_SHARED, loaders, preparers, &shared, result, err);
+        putchar('\n');
+    }
+    if (!code)
+        code = balance_run(scenario, BALANCE_AUTO, 0, 0, result, err);
+    if (code)
+        return code;
+    bool shared_better = shared.any && (!even.any || shared.stall_s < even.stall_s);
+    struct best best = shared_better ? shared : even;
+    printf("\nbest even split    load %u, prepare %u: stall %.3f s, imbalance %.4f\n", even.loaders, even.preparers, even.stall_s, even.imbalance);
+    printf("best shared split  load %u, prepare %u: stall %.3f s, imbalance %.4f\n", shared.loaders, shared.preparers, shared.stall_s,
+           shared.imbalance);
+    bool holds = !result->stuck;
+    holds &= hold("stall", result->stall_s, scenario->expect_stall, best.stall_s, shared_better ? "best fixed (shared)" : "best fixed (even)");
+    hold("stall", result->stall_s, 0, even.stall_s, "best even");
+    holds &= hold("imbalance", imbalance(result), scenario->expect_imbalance, even.imbalance, "best even");
+    return holds ? 0 : 1;
+}
+
+/* ── the command ── */
+
+static int usage(const char *name)
+{
+    fprintf(stderr, "usage: larder bench %s SCENARIO.yaml [--governor auto | fixed:LOADERS,PREPARERS | shared:LOADERS,PREPARERS | --compare]\n",
+            name);
+    return 2;
+}
+
+static bool parse_mode(const char *text, enum balance_mode *mode, uint32_t *loaders, uint32_t *preparers)
+{
+    char end;
+    *mode = strncmp(text, "shared:", 7) == 0 ? BALANCE_SHARED : BALANCE_EVEN;
+    if (strcmp(text, "auto") == 0) {
+        *mode = BALANCE_AUTO;
+        return true;
+    }
+    if (strncmp(text, "fixed:", 6) != 0 && *mode != BALANCE_SHARED)
+        return false;
+    return sscanf(strchr(text, ':') + 1, "%4u,%4u%c", loaders, preparers, &end) == 2 && *loaders && *preparers;
+}
+
+static int bench(const char *path, enum balance_mode mode, uint32_t loaders, uint32_t preparers, bool comparing)
+{
+    struct balance_scenario *scenario = xcalloc(1, sizeof *scenario);
+    struct balance_result *result = xcalloc(1, sizeof *result);
+    struct error err;
+    int status = 2, code = balance_read(path, scenario, &err);
+    if (!code && !comparing && mode != BALANCE_AUTO &&
+        (preparers > scenario->workers || loaders + preparers > scenario->workers + scenario->extra_loaders))
+        code = error_set(&err, LARDER_EINVAL, "%s has %llu workers: %u loaders and %u preparers are more", path,
+                         (unsigned long long)scenario->workers, loaders, preparers);
+    if (!code && comparing) {
+        status = compare(scenario, result, &err);
+        code = status < 0 ? status : 0;
+    } else if (!code && (code = balance_run(scenario, mode, loaders, preparers, result, &err)) == 0) {
+        print_run(scenario, result);
+        status = result->stuck ? 1 : 0;
+        if (result->stuck)
+            printf("never ends: a queue has no loader\n");
+    }
+    if (code) {
+        fprintf(stderr, "larder bench balance: %s\n", err.text);
+        status = 2;
+    }
+    free(result);
+    free(scenario);
+    return status;
+}
+
+int balance_bench_main(int argc, char **argv)
+{
+    enum balance_mode mode = BALANCE_AUTO;
+    uint32_t loaders = 0, preparers = 0;
+    bool comparing = argc == 3 && strcmp(argv[2], "--compare") == 0;
+    if (argc == 4 && strcmp(argv[2], "--governor") == 0 && parse_mode(argv[3], &mode, &loaders, &preparers))
+        return bench(argv[1], mode, loaders, preparers, false);
+    return argc == 2 || comparing ? bench(argv[1], mode, 0, 0, comparing) : usage(argv[0]);
+}

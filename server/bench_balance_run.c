@@ -1,0 +1,606 @@
+/* bench_balance_run.c: one run: a heap of timed events around the engine. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/check.h"
+#include "common/clock.h"
+#include "common/random.h"
+#include "server/bench_balance.h"
+#include "server/engine.h"
+
+enum { SLOT_BYTES = 64, ENCODED_BYTES = 1024, KEY_READ = 1, KEY_PREPARE = 2, KEY_BURST = 3, EVENTS_CAP = 1 << 14 };
+#define SPREAD(scenario_spread, unit) (1 + (scenario_spread) * (2 * (unit) - 1))
+
+enum happening { READ_DONE, PREPARE_DONE, STEP_DONE, DECIDE };
+
+struct timed {
+    uint64_t at_ns, order;
+    enum happening what;
+    uint32_t queue, job, task;
+    uint32_t busy; /* preparers, this one included */
+    sample_id id;
+    uint64_t began_ns;
+};
+
+struct waiting { /* a read or a preparation that no thread has taken */
+    uint64_t order;
+    sample_id id;
+    uint32_t task;
+};
+
+/* A ring that grows. */
+struct line {
+    struct waiting *rows;
+    uint32_t head, length, cap;
+};
+
+struct rank {
+    uint32_t job, place; /* place: the engine's */
+    struct line reads, prepares;
+    uint32_t reading, preparing;
+    uint64_t reads_begun, prepares_begun;
+    uint64_t batch;  /* held */
+    uint32_t ended;  /* the last batch of its epoch came */
+    uint64_t asked_ns, came_ns;
+    bool came;
+    double wait_s;
+    struct rng burst;
+    uint64_t burst_from_ns, burst_until_ns;
+};
+
+struct group {
+    uint64_t iteration;
+    uint32_t missing; /* ranks without their batch */
+    bool done;
+};
+
+struct bench {
+    const struct balance_scenario *scenario;
+    enum balance_mode mode;
+    struct engine *engine;
+    struct governor *governor;
+    const struct governor_decision *decision;
+    uint32_t loaders, preparers; /* fixed splits */
+    struct balance_result *result;
+    uint64_t now_ns, order;
+    struct timed *heap;
+    size_t n_heap, heap_cap;
+    struct rank ranks[BALANCE_QUEUES_MAX];
+    struct group groups[BALANCE_QUEUES_MAX];
+    uint32_t queue_at[JOBS_MAX]; /* by the engine's place */
+    uint32_t adding, running;
+    uint32_t reading, preparing;
+    struct engine_event *events;
+    size_t n_events;
+};
+
+static double seconds(uint64_t ns)
+{
+    return (double)ns / (double)CLOCK_NS_PER_S;
+}
+
+static uint64_t from_ms(double ms)
+{
+    return (uint64_t)(ms * (double)CLOCK_NS_PER_MS);
+}
+
+/* ── what happens when ── */
+
+static bool earlier(const struct timed *a, const struct timed *b)
+{
+    return a->at_ns != b->at_ns ? a->at_ns < b->at_ns : a->order < b->order;
+}
+
+static void schedule(struct bench *bench, struct timed timed)
+{
+    if (bench->n_heap == bench->heap_cap) {
+        bench->heap_cap = bench->heap_cap ? bench->heap_cap * 2 : 256;
+        bench->heap = xrealloc(bench->heap, bench->heap_cap, sizeof *bench->heap);
+    }
+    timed.order = bench->order++;
+    size_t at = bench->n_heap++;
+    for (; at && earlier(&timed, &bench->heap[(at - 1) / 2]); at = (at - 1) / 2)
+        bench->heap[at] = bench->heap[(at - 1) / 2];
+    bench->heap[at] = timed;
+}
+
+static struct timed next(struct bench *bench)
+{
+    struct timed first = bench->heap[0], last = bench->heap[--bench->n_heap];
+    size_t at = 0;
+    for (size_t child; (child = 2 * at + 1) < bench->n_heap; at = child) {
+        if (child + 1 < bench->n_heap && earlier(&bench->heap[child + 1], &bench->heap[child]))
+            child++;
+        if (!earlier(&bench->heap[child], &last))
+            break;
+        bench->heap[at] = bench->heap[child];
+    }
+    bench->heap[at] = last;
+    return first;
+}
+
+static void line_put(struct line *line, struct waiting row)
+{
+    if (line->length == line->cap) {
+        uint32_t cap = line->cap ? line->cap * 2 : 64;
+        struct waiting *rows = xcalloc(cap, sizeof *rows);
+        for (uint32_t i = 0; i < line->length; i++)
+            rows[i] = line->rows[(line->head + i) % line->cap];
+        free(line->rows);
+        *line = (struct line){.rows = rows, .length = line->length, .cap = cap};
+    }
+    line->rows[(line->head + line->length++) % line->cap] = row;
+}
+
+static struct waiting line_take(struct line *line)
+{
+    struct waiting row = line->rows[line->head];
+    line->head = (line->head + 1) % line->cap;
+    line->length--;
+    return row;
+}
+
+/* ── storage and processors ── */
+
+static const struct balance_phase *phase(const struct bench *bench, uint64_t iteration)
+{
+    static const struct balance_phase usual = {.load = 1, .prepare = 1};
+    uint64_t all = 0;
+    for (uint32_t i = 0; i < bench->scenario->n_phases; i++)
+        all += bench->scenario->phases[i].iterations;
+    if (!all)
+        return &usual;
+    const struct balance_phase *at = bench->scenario->phases;
+    for (iteration %= all; iteration >= at->iterations; at++)
+        iteration -= at->iterations;
+    return at;
+}
+
+static bool in_burst(struct bench *bench, struct rank *rank, const struct balance_source *source)
+{
+    if (source->burst_factor <= 1)
+        return false;
+    while (bench->now_ns >= rank->burst_until_ns) { /* quiet times are uniform about their mean */
+        double quiet = (source->burst_every_ms - source->burst_for_ms) * 2 * random_unit(&rank->burst);
+        rank->burst_from_ns = rank->burst_until_ns + from_ms(quiet > 1 ? quiet : 1);
+        rank->burst_until_ns = rank->burst_from_ns + from_ms(source->burst_for_ms);
+    }
+    return bench->now_ns >= rank->burst_from_ns;
+}
+
+static uint32_t reading_from(const struct bench *bench, uint32_t source)
+{
+    uint32_t reading = 0;
+    for (uint32_t i = 0; i < bench->scenario->n_queues; i++)
+        reading += bench->scenario->source_of[i] == source ? bench->ranks[i].reading : 0;
+    return reading;
+}
+
+static double read_ms(struct bench *bench, uint32_t queue, sample_id id)
+{
+    struct rank *rank = &bench->ranks[queue];
+    uint32_t number = bench->scenario->source_of[queue];
+    const struct balance_source *source = &bench->scenario->sources[number];
+    struct rng rng;
+    random_seed_keys(&rng, bench->scenario->seed, KEY_READ, queue, id);
+    double ms = source->ms * SPREAD(source->spread, random_unit(&rng)) * phase(bench, bench->groups[rank->job].iteration)->load;
+    if (in_burst(bench, rank, source))
+        ms *= source->burst_factor;
+    uint32_t at_once = reading_from(bench, number);
+    return source->parallel && at_once > source->parallel ? ms * at_once / (double)source->parallel : ms;
+}
+
+static double prepare_ms(const struct bench *bench, uint32_t queue, sample_id id)
+{
+    const struct balance_scenario *scenario = bench->scenario;
+    struct rng rng;
+    random_seed_keys(&rng, scenario->seed, KEY_PREPARE, queue, id);
+    double ms = scenario->prepare_ms * SPREAD(scenario->prepare_spread, random_unit(&rng)) *
+                phase(bench, bench->groups[bench->ranks[queue].job].iteration)->prepare;
+    double over = (double)bench->preparing - (double)scenario->prepare_peak;
+    if (over <= 0)
+        return ms;
+    double rate = (double)scenario->prepare_peak - over * scenario->prepare_loss;
+    return ms * bench->preparing / (rate > 0.5 ? rate : 0.5);
+}
+
+/* ── threads ── */
+
+static void start_read(struct bench *bench, uint32_t queue)
+{
+    struct rank *rank = &bench->ranks[queue];
+    struct waiting row = line_take(&rank->reads);
+    rank->reading++;
+    rank->reads_begun++;
+    bench->reading++;
+    schedule(bench, (struct timed){.at_ns = bench->now_ns + from_ms(read_ms(bench, queue, row.id)),
+                                   .what = READ_DONE,
+                                   .queue = queue,
+                                   .id = row.id,
+                                   .began_ns = bench->now_ns});
+}
+
+static void start_prepare(struct bench *bench, uint32_t queue)
+{
+    struct rank *rank = &bench->ranks[queue];
+    struct waiting row = line_take(&rank->prepares);
+    rank->preparing++;
+    rank->prepares_begun++;
+    bench->preparing++;
+    schedule(bench, (struct timed){.at_ns = bench->now_ns + from_ms(prepare_ms(bench, queue, row.id)),
+                                   .what = PREPARE_DONE,
+                                   .queue = queue,
+                                   .task = row.task,
+                                   .busy = bench->preparing,
+                                   .began_ns = bench->now_ns});
+}
+
+static struct line *line_of(struct rank *rank, bool reads)
+{
+    return reads ? &rank->reads : &rank->prepares;
+}
+
+/* Gives a queue with work of this kind, BALANCE_QUEUES_MAX for none: the oldest work's. */
+static uint32_t oldest(struct bench *bench, bool reads)
+{
+    uint32_t best = BALANCE_QUEUES_MAX;
+    uint64_t best_order = UINT64_MAX;
+    for (uint32_t i = 0; i < bench->scenario->n_queues; i++) {
+        const struct line *line = line_of(&bench->ranks[i], reads);
+        if (line->length && line->rows[line->head].order < best_order) {
+            best = i;
+            best_order = line->rows[line->head].order;
+        }
+    }
+    return best;
+}
+
+/* The same, by the governor's rule. */
+static uint32_t governed(struct bench *bench, bool reads)
+{
+    struct governor_candidate candidates[BALANCE_QUEUES_MAX];
+    uint32_t queues[BALANCE_QUEUES_MAX];
+    size_t n = 0;
+    for (uint32_t i = 0; i < bench->scenario->n_queues; i++) {
+        struct rank *rank = &bench->ranks[i];
+        const struct balance_job *job = &bench->scenario->jobs[rank->job];
+        if (!line_of(rank, reads)->length)
+            continue;
+        queues[n] = i;
+        candidates[n++] = (struct governor_candidate){
+            .group = rank->job,
+            .share = reads ? bench->decision->queue_loaders[i] : job->weight / job->ranks,
+            .busy = reads ? rank->reading : rank->preparing,
+            .ahead = (double)(reads ? rank->reads_begun : rank->prepares_begun) / (double)job->batch -
+                     (double)bench->groups[rank->job].iteration};
+    }
+    return n ? queues[governor_next_queue(candidates, n, bench->scenario->share)] : BALANCE_QUEUES_MAX;
+}
+
+static void start_even(struct bench *bench)
+{
+    uint32_t n = bench->scenario->n_queues;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t own = bench->loaders / n + (i < bench->loaders % n);
+        while (bench->ranks[i].reads.length && bench->ranks[i].reading < own)
+            start_read(bench, i);
+    }
+}
+
+static void start_threads(struct bench *bench)
+{
+    bool by_rule = bench->mode == BALANCE_AUTO;
+    uint32_t loaders = by_rule ? bench->decision->loaders : bench->loaders;
+    uint32_t preparers = by_rule ? bench->decision->preparers : bench->preparers;
+    uint32_t threads = (uint32_t)(bench->scenario->workers + bench->scenario->extra_loaders);
+    while (bench->preparing < preparers && bench->preparing + bench->reading < threads) {
+        uint32_t queue = by_rule ? governed(bench, false) : oldest(bench, false);
+        if (queue == BALANCE_QUEUES_MAX)
+            break;
+        start_prepare(bench, queue);
+    }
+    if (bench->mode == BALANCE_EVEN) {
+        start_even(bench);
+        return;
+    }
+    while (bench->reading < loaders && bench->preparing + bench->reading < threads) {
+        uint32_t queue = by_rule ? governed(bench, true) : oldest(bench, true);
+        if (queue == BALANCE_QUEUES_MAX)
+            break;
+        start_read(bench, queue);
+    }
+}
+
+/* ── the engine ── */
+
+static void push(struct bench *bench, struct engine_event event)
+{
+    CHECK(bench->n_events < EVENTS_CAP);
+    bench->events[bench->n_events++] = event;
+}
+
+static void iteration_begins(struct bench *bench, uint32_t job)
+{
+    const struct balance_job *desc = &bench->scenario->jobs[job];
+    uint64_t first = UINT64_MAX, last = 0;
+    for (uint32_t i = desc->first_queue; i < desc->first_queue + desc->ranks; i++) {
+        const struct rank *rank = &bench->ranks[i];
+        bench->result->stall_s += seconds(bench->now_ns - rank->asked_ns);
+        first = rank->came_ns < first ? rank->came_ns : first;
+        last = rank->came_ns > last ? rank->came_ns : last;
+    }
+    bench->result->iterations++;
+    bench->result->imbalanced += last - first > from_ms(bench->scenario->tau_ms);
+    schedule(bench, (struct timed){.at_ns = bench->now_ns + from_ms(desc->step_ms), .what = STEP_DONE, .job = job});
+}
+
+static void delivered(struct bench *bench, const struct engine_action *action)
+{
+    uint32_t queue = bench->queue_at[action->job];
+    struct rank *rank = &bench->ranks[queue];
+    CHECK(!rank->came);
+    rank->came = true;
+    rank->batch = action->deliver.batch;
+    rank->came_ns = bench->now_ns;
+    bench->result->wait_s[queue] += seconds(bench->now_ns - rank->asked_ns);
+    if (--bench->groups[rank->job].missing == 0)
+        iteration_begins(bench, rank->job);
+}
+
+static void react(struct bench *bench, const struct engine_action *action)
+{
+    switch (action->type) {
+    case ENGINE_JOB_ADDED:
+        bench->ranks[bench->adding].place = action->job;
+        bench->queue_at[action->job] = bench->adding;
+        break;
+    case ENGINE_LOAD:
+        line_put(&bench->ranks[bench->queue_at[action->job]].reads, (struct waiting){bench->order++, action->load.id, 0});
+        break;
+    case ENGINE_PREPARE:
+        line_put(&bench->ranks[bench->queue_at[action->job]].prepares,
+                 (struct waiting){bench->order++, action->prepare.id, action->prepare.task});
+        break;
+    case ENGINE_DELIVER:
+        delivered(bench, action);
+        break;
+    case ENGINE_DROP_ENCODED:
+    case ENGINE_JOB_ENDED:
+        break;
+    default:
+        CHECK(!"the scenario gives no reason for a refusal or an error");
+    }
+}
+
+static void settle(struct bench *bench)
+{
+    static struct engine_event taken[EVENTS_CAP];
+    while (bench->n_events) {
+        size_t count = bench->n_events;
+        memcpy(taken, bench->events, count * sizeof *taken);
+        bench->n_events = 0;
+        const struct engine_action *actions;
+        size_t n = engine_step_all(bench->engine, bench->now_ns, taken, count, &actions);
+        for (size_t i = 0; i < n; i++)
+            react(bench, &actions[i]);
+    }
+}
+
+static void ask(struct bench *bench, uint32_t job)
+{
+    const struct balance_job *desc = &bench->scenario->jobs[job];
+    bench->groups[job].missing = desc->ranks;
+    for (uint32_t i = desc->first_queue; i < desc->first_queue + desc->ranks; i++) {
+        struct rank *rank = &bench->ranks[i];
+        rank->came = false;
+        rank->asked_ns = bench->now_ns;
+        push(bench, (struct engine_event){.type = ENGINE_NEXT, .next = {rank->place, 0, 1}});
+    }
+}
+
+static void step_done(struct bench *bench, uint32_t job)
+{
+    const struct balance_job *desc = &bench->scenario->jobs[job];
+    struct group *group = &bench->groups[job];
+    bool more = ++group->iteration < bench->scenario->iterations;
+    for (uint32_t i = desc->first_queue; i < desc->first_queue + desc->ranks; i++) {
+        struct rank *rank = &bench->ranks[i];
+        push(bench, (struct engine_event){.type = ENGINE_RELEASE, .release = {rank->place, rank->batch}});
+        if (bench->governor)
+            governor_trained(bench->governor, i, desc->step_ms / 1e3);
+        if (!more)
+            push(bench, (struct engine_event){.type = ENGINE_JOB_GONE, .job_gone = {rank->place}});
+        if (!more && bench->governor)
+            governor_queue_end(bench->governor, i);
+    }
+    group->done = !more;
+    bench->running -= !more;
+    if (more)
+        ask(bench, job);
+}
+
+/* ── decisions ── */
+
+static void trace(struct bench *bench)
+{
+    struct balance_result *result = bench->result;
+    const struct balance_trace *last = result->n_trace ? &result->trace[result->n_trace - 1] : NULL;
+    struct balance_trace now = {.at_s = seconds(bench->now_ns), .preparers = bench->decision->preparers};
+    memcpy(now.queue_loaders, bench->decision->queue_loaders, sizeof now.queue_loaders);
+    if (result->n_trace < BALANCE_TRACE_MAX &&
+        (!last || last->preparers != now.preparers || memcmp(last->queue_loaders, now.queue_loaders, sizeof now.queue_loaders) != 0))
+        result->trace[result->n_trace++] = now;
+}
+
+static void decide(struct bench *bench)
+{
+    struct governor_backlog backlogs[BALANCE_QUEUES_MAX];
+    struct engine_job_status rows[JOBS_MAX];
+    size_t n = 0, n_rows = engine_job_statuses(bench->engine, bench->now_ns, rows, JOBS_MAX);
+    for (size_t row = 0; row < n_rows; row++) {
+        uint32_t queue = bench->queue_at[rows[row].job];
+        const struct rank *rank = &bench->ranks[queue];
+        uint32_t pending = rank->reads.length + rank->reading;
+        backlogs[n++] = (struct governor_backlog){
+            .queue = queue,
+            .batch_size = (uint32_t)bench->scenario->jobs[rank->job].batch,
+            .pending_loads = pending,
+            .pending_reads = pending,
+            .ready_batches = rows[row].ready_batches};
+    }
+    bench->decision = governor_decide(bench->governor, backlogs, n);
+    trace(bench);
+    schedule(bench, (struct timed){.at_ns = bench->now_ns + from_ms(bench->scenario->decide_ms), .what = DECIDE});
+}
+
+static void happen(struct bench *bench, const struct timed *timed)
+{
+    double took = seconds(timed->at_ns - timed->began_ns);
+    switch (timed->what) {
+    case READ_DONE:
+        bench->ranks[timed->queue].reading--;
+        bench->reading--;
+        if (bench->governor)
+            governor_loaded(bench->governor, timed->queue, took, 1);
+        push(bench, (struct engine_event){.type = ENGINE_LOADED, .loaded = {timed->id, bench, ENCODED_BYTES, 0}});
+        break;
+    case PREPARE_DONE:
+        bench->ranks[timed->queue].preparing--;
+        bench->preparing--;
+        if (bench->governor)
+            governor_prepared(bench->governor, 0, ENCODED_BYTES, timed->busy, took);
+        push(bench, (struct engine_event){.type = ENGINE_PREPARED, .prepared = {timed->task, 0}});
+        break;
+    case STEP_DONE:
+        step_done(bench, timed->job);
+        break;
+    case DECIDE:
+        decide(bench);
+        break;
+    }
+}
+
+/* ── a run ── */
+
+static uint64_t sample_bytes(const void *dataset, sample_id id)
+{
+    (void)dataset;
+    (void)id;
+    return ENCODED_BYTES;
+}
+
+/* Of each queue's own: so many that an epoch never ends in a run. */
+uint64_t balance_samples(const struct balance_scenario *scenario)
+{
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < scenario->n_jobs; i++) {
+        const struct balance_job *job = &scenario->jobs[i];
+        uint64_t samples = (scenario->iterations + job->prefetch + 2) * job->batch;
+        most = samples > most ? samples : most;
+    }
+    return most;
+}
+
+static void join(struct bench *bench, uint32_t job, uint32_t queue)
+{
+    const struct balance_job *desc = &bench->scenario->jobs[job];
+    uint64_t samples = balance_samples(bench->scenario);
+    struct idset *view;
+    char name[16] = {'q', (char)('0' + queue / 10), (char)('0' + queue % 10)};
+    uint32_t first = (uint32_t)(queue * samples);
+    CHECK(idset_from_range(first, first + (uint32_t)samples, &view) == 0);
+    struct engine_job_desc added = {.client = queue + 1,
+                                    .name = name,
+                                    .dataset = bench,
+                                    .pipeline = 0,
+                                    .slot_bytes = SLOT_BYTES,
+                                    .batch_size = (uint32_t)desc->batch,
+                                    .prefetch = (uint32_t)desc->prefetch,
+                                    .epochs = 1,
+                                    .shuffle = SHUFFLE_STRICT,
+                                    .seed = bench->scenario->seed + queue,
+                                    .view = view};
+    struct rank *rank = &bench->ranks[queue];
+    rank->job = job;
+    random_seed_keys(&rank->burst, bench->scenario->seed, KEY_BURST, queue, 0);
+    bench->adding = queue;
+    push(bench, (struct engine_event){.type = ENGINE_JOB_ADD, .job_add = &added});
+    settle(bench);
+    idset_destroy(view);
+    if (bench->governor)
+        governor_queue_begin(bench->governor, queue, job, desc->weight);
+}
+
+static void begin(struct bench *bench)
+{
+    const struct balance_scenario *scenario = bench->scenario;
+    for (uint32_t job = 0; job < scenario->n_jobs; job++) {
+        const struct balance_job *desc = &scenario->jobs[job];
+        for (uint32_t rank = 0; rank < desc->ranks; rank++)
+            join(bench, job, desc->first_queue + rank);
+        bench->running++;
+    }
+    for (uint32_t job = 0; job < scenario->n_jobs; job++)
+        ask(bench, job);
+    settle(bench);
+    if (bench->governor)
+        decide(bench);
+    start_threads(bench);
+}
+
+static void end(struct bench *bench)
+{
+    engine_destroy(bench->engine);
+    governor_destroy(bench->governor);
+    for (uint32_t i = 0; i < BALANCE_QUEUES_MAX; i++) {
+        free(bench->ranks[i].reads.rows);
+        free(bench->ranks[i].prepares.rows);
+    }
+    free(bench->heap);
+    free(bench->events);
+    free(bench);
+}
+
+int balance_run(const struct balance_scenario *scenario, enum balance_mode mode, uint32_t loaders, uint32_t preparers,
+                struct balance_result *out, struct error *err)
+{
+    struct bench *bench = xcalloc(1, sizeof *bench);
+    *bench = (struct bench){.scenario = scenario,
+                            .mode = mode,
+                            .loaders = loaders,
+                            .preparers = preparers,
+                            .result = out,
+                            .events = xcalloc(EVENTS_CAP, sizeof(struct engine_event))};
+    memset(out, 0, sizeof *out);
+    uint64_t ahead = 0;
+    for (uint32_t i = 0; i < scenario->n_jobs; i++)
+        ahead += scenario->jobs[i].ranks * (scenario->jobs[i].prefetch + 2) * scenario->jobs[i].batch;
+    struct engine_config config = {.seed = scenario->seed,
+                                   .arena_bytes = ahead * SLOT_BYTES,
+                                   .encoded_bytes = ahead * ENCODED_BYTES * 2,
+                                   .inflight_loads = (uint32_t)ahead,
+                                   .inflight_prepares = (uint32_t)ahead,
+                                   .sample_bytes = sample_bytes};
+    int code = engine_create(&config, &bench->engine, err);
+    if (!code && mode == BALANCE_AUTO) {
+        struct governor_limits limits = {.workers = (uint32_t)scenario->workers,
+                                         .extra_loaders = (uint32_t)scenario->extra_loaders,
+                                         .tau_s = scenario->tau_ms / 1e3,
+                                         .share = scenario->share};
+        CHECK(governor_create(&limits, &bench->governor) == 0);
+    }
+    if (!code)
+        begin(bench);
+    while (!code && bench->running && bench->n_heap) {
+        struct timed timed = next(bench);
+        bench->now_ns = timed.at_ns;
+        happen(bench, &timed);
+        settle(bench);
+        start_threads(bench);
+    }
+    out->stuck = bench->running > 0;
+    out->time_s = seconds(bench->now_ns);
+    end(bench);
+    return code;
+}

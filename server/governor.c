@@ -1,0 +1,306 @@
+#include "server/governor.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/check.h"
+#include "common/larder_err.h"
+#include "common/types.h"
+#include "server/governor_split.h"
+
+#define GOVERNOR_MAGIC 0x676f7665u
+#define GAIN 0.02        /* hysteresis: what a move of preparers must bring */
+#define PRESSURE_NEW 0.5 /* of what waits now in the smoothed pressure */
+#define PART_NEW 0.3     /* of a window in the mixture of classes */
+#define MOVE_S_MIN 0.002 /* hysteresis: predicted lateness that a new deal must save */
+
+_Static_assert(GOVERNOR_QUEUES_MAX <= JOBS_MAX, "governor_relieve keeps a jobset");
+
+struct queue {
+    bool there;
+    uint32_t group;
+    double weight; /* the job's */
+    struct governor_times load; /* seconds a sample */
+    struct governor_times read; /* seconds a read */
+    struct governor_times train;
+    double load_s, read_s, train_s; /* their means, at the last decision */
+    double pressure;
+    uint32_t skipped;
+    uint64_t loads; /* samples of this window */
+};
+
+struct prepare_class {
+    uint32_t pipeline, size; /* size: binary logarithm of the encoded bytes */
+    uint64_t window;
+};
+
+struct governor {
+    uint32_t magic;
+    struct governor_limits limits;
+    struct queue queues[GOVERNOR_QUEUES_MAX];
+    struct prepare_class classes[GOVERNOR_CLASSES_MAX];
+    struct governor_curve curves[GOVERNOR_CLASSES_MAX];
+    double parts[GOVERNOR_CLASSES_MAX];
+    size_t n_classes;
+    double loads_per_prepare; /* smoothed; what sharing and redirection save */
+    bool decided;
+    uint32_t settled; /* preparers, apart from probes */
+    struct governor_decision decision;
+};
+
+int governor_create(const struct governor_limits *limits, struct governor **out)
+{
+    if (limits->workers < 1 || limits->workers > GOVERNOR_THREADS_MAX || limits->extra_loaders > GOVERNOR_THREADS_MAX)
+        return LARDER_EINVAL;
+    struct governor *governor = xcalloc(1, sizeof *governor);
+    governor->magic = GOVERNOR_MAGIC;
+    governor->limits = *limits;
+    governor->loads_per_prepare = 1;
+    governor->decision.preparers = (limits->workers + (limits->extra_loaders ? limits->workers : 0) + 1) / 2;
+    governor->settled = governor->decision.preparers;
+    governor->decision.loaders = limits->workers - governor->decision.preparers + limits->extra_loaders;
+    *out = governor;
+    return 0;
+}
+
+void governor_destroy(struct governor *governor)
+{
+    if (!governor)
+        return;
+    CHECK_MAGIC(governor, GOVERNOR_MAGIC);
+    governor->magic = 0;
+    free(governor);
+}
+
+void governor_queue_begin(struct governor *governor, uint32_t queue, uint32_t group, double weight)
+{
+    CHECK_MAGIC(governor, GOVERNOR_MAGIC);
+    CHECK(queue < GOVERNOR_QUEUES_MAX && !governor->queues[queue].there && weight > 0);
+    governor->queues[queue] = (struct queue){.there = true, .group = group, .weight = weight};
+}
+
+void governor_queue_end(struct governor *governor, uint32_t queue)
+{
+    CHECK(queue < GOVERNOR_QUEUES_MAX && governor->queues[queue].there);
+    governor->queues[queue].there = false;
+    governor->decision.queue_loaders[queue] = 0;
+    governor->decision.ahead[queue] = 0;
+}
+
+/* ── measurements ── */
+
+void governor_loaded(struct governor *governor, uint32_t queue, double seconds, uint32_t samples)
+{
+    CHECK(queue < GOVERNOR_QUEUES_MAX);
+    if (!governor->queues[queue].there || samples == 0)
+        return;
+    governor_times_add(&governor->queues[queue].load, seconds / samples);
+    governor_times_add(&governor->queues[queue].read, seconds);
+    governor->queues[queue].loads += samples;
+}
+
+static size_t class_of(struct governor *governor, uint32_t pipeline, uint64_t encoded_bytes)
+{
+    uint32_t size = 0;
+    while (encoded_bytes >>= 1)
+        size++;
+    for (size_t i = 0; i < governor->n_classes; i++) {
+        if (governor->classes[i].pipeline == pipeline && governor->classes[i].size == size)
+            return i;
+    }
+    if (governor->n_classes == GOVERNOR_CLASSES_MAX)
+        return GOVERNOR_CLASSES_MAX - 1;
+    governor->classes[governor->n_classes] = (struct prepare_class){.pipeline = pipeline, .size = size};
+    return governor->n_classes++;
+}
+
+void governor_prepared(struct governor *governor, uint32_t pipeline, uint64_t encoded_bytes, uint32_t busy, double seconds)
+{
+    size_t class = class_of(governor, pipeline, encoded_bytes);
+    uint32_t threads = busy < 1 ? 1 : busy > governor->limits.workers ? governor->limits.workers : busy;
+    governor_curve_note(&governor->curves[class], threads, seconds);
+    governor->classes[class].window++;
+}
+
+void governor_trained(struct governor *governor, uint32_t queue, double seconds)
+{
+    CHECK(queue < GOVERNOR_QUEUES_MAX);
+    if (governor->queues[queue].there)
+        governor_times_add(&governor->queues[queue].train, seconds);
+}
+
+/* ── decisions ── */
+
+static void fold(struct governor *governor)
+{
+    uint64_t prepares = 0, loads = 0;
+    for (size_t i = 0; i < governor->n_classes; i++)
+        prepares += governor->classes[i].window;
+    for (size_t i = 0; i < governor->n_classes; i++) {
+        governor_curve_fold(&governor->curves[i]);
+        double part = prepares ? (double)governor->classes[i].window / (double)prepares : governor->parts[i];
+        governor->parts[i] += (part - governor->parts[i]) * PART_NEW;
+        governor->classes[i].window = 0;
+    }
+    for (uint32_t i = 0; i < GOVERNOR_QUEUES_MAX; i++) {
+        struct queue *queue = &governor->queues[i];
+        if (!queue->there)
+            continue;
+        loads += queue->loads;
+        queue->loads = 0;
+        queue->load_s = governor_times_mean(&queue->load);
+        queue->read_s = governor_times_mean(&queue->read);
+        queue->train_s = governor_times_mean(&queue->train);
+    }
+    if (prepares) {
+        double ratio = (double)loads / (double)prepares;
+        governor->loads_per_prepare += ((ratio > 1 ? 1 : ratio) - governor->loads_per_prepare) * PART_NEW;
+    }
+}
+
+static uint32_t ranks_of(const struct governor *governor, uint32_t queue)
+{
+    uint32_t ranks = 0;
+    for (uint32_t i = 0; i < GOVERNOR_QUEUES_MAX; i++)
+        ranks += governor->queues[i].there && governor->queues[i].group == governor->queues[queue].group;
+    return ranks;
+}
+
+/* Samples a second that a queue would take if nothing held it up: ranks of a job go at the pace of the slowest trainer. */
+static double demand(const struct governor *governor, const struct governor_backlog *backlog)
+{
+    const struct queue *queue = &governor->queues[backlog->queue];
+    double step = queue->train_s;
+    for (uint32_t i = 0; i < GOVERNOR_QUEUES_MAX; i++) {
+        if (governor->queues[i].there && governor->queues[i].group == queue->group)
+            step = fmax(step, governor->queues[i].train_s);
+    }
+    return step > 0 ? backlog->batch_size / step : 0;
+}
+
+/* Loader time of one sample in the queues' mixture. A queue whose training step is not known counts like the others. */
+static double mean_load_s(const struct governor *governor, const struct governor_backlog *backlogs, size_t n)
+{
+    double demands = 0, seconds = 0;
+    uint32_t known = 0;
+    for (size_t i = 0; i < n; i++) {
+        double each = demand(governor, &backlogs[i]);
+        demands += each;
+        known += each > 0;
+    }
+    double usual = known ? demands / known : 1;
+    demands = 0;
+    for (size_t i = 0; i < n; i++) {
+        double each = demand(governor, &backlogs[i]);
+        each = each > 0 ? each : usual;
+        if (governor->queues[backlogs[i].queue].load_s <= 0)
+            continue;
+        demands += each;
+        seconds += each * governor->queues[backlogs[i].queue].load_s;
+    }
+    return demands > 0 ? seconds / demands : 0;
+}
+
+static void decide_split(struct governor *governor, const struct governor_backlog *backlogs, size_t n)
+{
+    struct governor_decision *decision = &governor->decision;
+    struct governor_balance balance = {.workers = governor->limits.workers,
+                                       .extra_loaders = governor->limits.extra_loaders,
+                                       .load_s = mean_load_s(governor, backlogs, n) * governor->loads_per_prepare,
+                                       .curves = governor->curves,
+                                       .parts = governor->parts,
+                                       .n_classes = governor->n_classes};
+    uint32_t probe;
+    governor->settled = governor_preparers(&balance, governor->settled, GAIN, &probe);
+    uint32_t preparers = probe ? probe : governor->settled;
+    decision->moves += preparers != decision->preparers;
+    decision->preparers = preparers;
+    decision->loaders = balance.workers - preparers + balance.extra_loaders;
+    decision->prepare_rate = governor_prepare_rate(&balance, preparers);
+    decision->load_rate = balance.load_s > 0 ? decision->loaders / balance.load_s : 0;
+}
+
+/* Training that goes on while the batch comes: its own step, and those of the batches that lie ready. */
+static struct governor_forecast forecast(const struct governor *governor, const struct governor_backlog *backlog, size_t n)
+{
+    const struct queue *queue = &governor->queues[backlog->queue];
+    uint32_t missing = backlog->pending_loads < backlog->batch_size ? backlog->pending_loads : backlog->batch_size;
+    double rate = governor->decision.prepare_rate / (double)n;
+    double prepare = rate > 0 ? backlog->batch_size / rate : 0;
+    if (queue->train_s <= 0)
+        return (struct governor_forecast){0};
+    return (struct governor_forecast){.load_s = missing * queue->load_s,
+                                      .rest_s = prepare - queue->train_s * (1 + backlog->ready_batches)};
+}
+
+static double worst(const struct governor_forecast *forecasts, size_t n, const uint32_t *loaders)
+{
+    double late = -1e9;
+    for (size_t i = 0; i < n; i++)
+        late = fmax(late, governor_late(&forecasts[i], loaders[i]));
+    return late;
+}
+
+static uint32_t ahead(const struct governor *governor, const struct governor_backlog *backlog, uint32_t loaders)
+{
+    const struct queue *queue = &governor->queues[backlog->queue];
+    if (queue->train_s <= 0 || queue->read_s <= 0)
+        return 0;
+    double prepare = governor->decision.prepare_rate > 0 ? backlog->batch_size / governor->decision.prepare_rate : 0;
+    double latency = queue->read_s + backlog->batch_size * queue->load_s / (loaders ? loaders : 1) + prepare;
+    double batches = ceil(latency / queue->train_s) + 1;
+    return batches > GOVERNOR_AHEAD_MAX ? GOVERNOR_AHEAD_MAX : (uint32_t)batches;
+}
+
+static void decide_queues(struct governor *governor, const struct governor_backlog *backlogs, size_t n)
+{
+    struct governor_claim claims[GOVERNOR_QUEUES_MAX];
+    struct governor_forecast forecasts[GOVERNOR_QUEUES_MAX];
+    uint32_t dealt[GOVERNOR_QUEUES_MAX], floor[GOVERNOR_QUEUES_MAX], before[GOVERNOR_QUEUES_MAX], kept = 0;
+    struct governor_decision *decision = &governor->decision;
+    bool fits = governor->decided;
+    if (n == 0)
+        return;
+    for (size_t i = 0; i < n; i++) {
+        struct queue *queue = &governor->queues[backlogs[i].queue];
+        double each = queue->load_s > 0 ? queue->load_s : 1e-3; /* not known yet: small, and alike */
+        queue->pressure += (backlogs[i].pending_loads * each - queue->pressure) * PRESSURE_NEW;
+        claims[i] = (struct governor_claim){.pressure = queue->pressure * queue->weight,
+                                            .weight = queue->weight / ranks_of(governor, backlogs[i].queue),
+                                            .most = backlogs[i].pending_reads,
+                                            .skipped = queue->skipped};
+        forecasts[i] = forecast(governor, &backlogs[i], n);
+        before[i] = decision->queue_loaders[backlogs[i].queue];
+        kept += before[i];
+    }
+    governor_deal(claims, n, decision->loaders, governor->limits.share, dealt);
+    for (size_t i = 0; i < n; i++) {
+        floor[i] = (uint32_t)(governor->limits.share * decision->loaders / (double)n);
+        floor[i] = floor[i] < 1 ? 1 : floor[i];
+        fits = fits && (before[i] > 0 || dealt[i] == 0);
+    }
+    governor_relieve(forecasts, n, governor->limits.tau_s, floor, dealt);
+    /* Moving threads for a few milliseconds is not worth it, as long as the old deal is one of today's. */
+    bool keep = fits && kept == decision->loaders && worst(forecasts, n, before) - worst(forecasts, n, dealt) < MOVE_S_MIN;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t loaders = keep ? before[i] : dealt[i];
+        struct queue *queue = &governor->queues[backlogs[i].queue];
+        queue->skipped = loaders == 0 && backlogs[i].pending_reads ? queue->skipped + 1 : 0;
+        decision->queue_loaders[backlogs[i].queue] = loaders;
+        decision->ahead[backlogs[i].queue] = ahead(governor, &backlogs[i], loaders);
+    }
+}
+
+const struct governor_decision *governor_decide(struct governor *governor, const struct governor_backlog *backlogs, size_t n)
+{
+    CHECK_MAGIC(governor, GOVERNOR_MAGIC);
+    CHECK(n <= GOVERNOR_QUEUES_MAX);
+    for (size_t i = 0; i < n; i++)
+        CHECK(backlogs[i].queue < GOVERNOR_QUEUES_MAX && governor->queues[backlogs[i].queue].there);
+    fold(governor);
+    decide_split(governor, backlogs, n);
+    decide_queues(governor, backlogs, n);
+    governor->decided = true;
+    return &governor->decision;
+}
