@@ -107,6 +107,14 @@ int decode_open(struct decoder *decoder, const void *bytes, size_t len_bytes, st
     return vips_reader_open(&decoder->limits, bytes, len_bytes, &decoder->vips, whole, fault);
 }
 
+uint32_t decode_scale(struct decoder *decoder, uint32_t divisor)
+{
+    if (decoder->source != SOURCE_JPEG)
+        return 1;
+    jpeg_reader_scale(decoder->jpeg, divisor);
+    return divisor;
+}
+
 int decode_region(struct decoder *decoder, struct rect rect, struct image *out, struct decode_fault *fault)
 {
     CHECK(decoder->source != SOURCE_NONE);

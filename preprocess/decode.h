@@ -1,6 +1,7 @@
 /* decode.h: from encoded bytes to the pixels of a rectangle of the image.
  *
  *   decode_open    recognises the format, reads the header, applies the limits
+ *   decode_scale   where a smaller image will do: may divide it (JPEG only)
  *   decode_region  once: decodes the rectangle (or nothing more than rows above it that the format forces)
  *   decode_close   always, also after a failure
  *
@@ -31,6 +32,8 @@ void decoder_destroy(struct decoder *decoder); /* accepts NULL */
 /* `bytes` are borrowed, and `scratch` is used, until decode_close. *whole: the image's size. */
 int decode_open(struct decoder *decoder, const void *bytes, size_t len_bytes, struct scratch *scratch, struct rect *whole,
                 struct decode_fault *fault);
+/* decode_scale asks for the image divided by 2, 4 or 8, its size rounded up; gives by how much it will be: that, or 1. */
+uint32_t decode_scale(struct decoder *decoder, uint32_t divisor);
 /* decode_region gives the rectangle's pixels, in scratch memory; rows may be longer than the rectangle is wide. */
 int decode_region(struct decoder *decoder, struct rect rect, struct image *out, struct decode_fault *fault);
 void decode_close(struct decoder *decoder);

@@ -186,6 +186,12 @@ int jpeg_reader_open(struct jpeg_reader *reader, const uint8_t *bytes, size_t le
     return 0;
 }
 
+void jpeg_reader_scale(struct jpeg_reader *reader, uint32_t divisor)
+{
+    reader->cinfo.scale_num = 1;
+    reader->cinfo.scale_denom = divisor;
+}
+
 /* How far, in pixels, upsampling of chroma looks to the side. */
 static uint32_t margin(const struct jpeg_decompress_struct *cinfo)
 {

@@ -15,6 +15,7 @@ int jpeg_reader_create(const struct prepare_limits *limits, struct jpeg_reader *
 void jpeg_reader_destroy(struct jpeg_reader *reader);
 int jpeg_reader_open(struct jpeg_reader *reader, const uint8_t *bytes, size_t len_bytes, struct scratch *scratch, struct rect *whole,
                      struct decode_fault *fault);
+void jpeg_reader_scale(struct jpeg_reader *reader, uint32_t divisor);
 int jpeg_reader_region(struct jpeg_reader *reader, struct rect rect, struct image *out, struct decode_fault *fault);
 void jpeg_reader_close(struct jpeg_reader *reader);
 

@@ -15,13 +15,21 @@ enum filter { FILTER_NEAREST, FILTER_BILINEAR, FILTER_BICUBIC, FILTER_BOX, FILTE
 /* The choices of an `interpolation` argument, in enum filter's order. */
 extern const char *const filter_names[];
 
-struct geometry {
-    struct rect box;    /* of the source; the resampler does not look past its borders */
-    uint32_t full_width, full_height; /* of the box, resized */
-    struct rect window; /* of the resized box: what is kept */
-    bool resized;       /* false: full size and box are the same size, and no filter was named */
-    bool antialias;     /* when shrinking, widen the filter by the ratio */
+/* How to resize. */
+struct resizing {
     enum filter filter;
+    bool antialias;   /* when shrinking, widen the filter by the ratio */
+    bool dct_scaling; /* a JPEG may be decoded at a half, a quarter or an eighth first: faster, and not the same pixels */
+};
+
+struct geometry {
+    struct rect box; /* of the source; the resampler does not look past its borders */
+    double inset_x, inset_y; /* of what is resized, within the box: 0 unless the source was scaled */
+    double span_x, span_y;   /* its size: the box's unless the source was scaled */
+    uint32_t full_width, full_height; /* of that, resized */
+    struct rect window; /* of the resized box: what is kept */
+    bool resized;       /* false: full size and box are the same size, and `how` says nothing */
+    struct resizing how;
     bool mirror_x, mirror_y; /* after all else */
 };
 
@@ -31,6 +39,11 @@ bool geometry_is_idle(const struct geometry *geometry, uint32_t width, uint32_t 
 /* geometry_crop takes a rectangle inside the present result. */
 void geometry_crop(struct geometry *geometry, struct rect rect);
 /* geometry_resize: false when there was a resize, or a flip, before. */
-bool geometry_resize(struct geometry *geometry, uint32_t width, uint32_t height, enum filter filter, bool antialias);
+bool geometry_resize(struct geometry *geometry, uint32_t width, uint32_t height, struct resizing how);
+
+/* geometry_scaling: by how much (8, 4, 2 or 1) the source may be divided beforehand, so that something is left to shrink.
+ * geometry_scale says that it was: box is then in pixels of the smaller source. */
+uint32_t geometry_scaling(const struct geometry *geometry);
+void geometry_scale(struct geometry *geometry, uint32_t divisor);
 
 #endif

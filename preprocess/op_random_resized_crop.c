@@ -9,7 +9,7 @@ struct values {
     struct arg_size size;
     struct arg_range scale, ratio;
     int32_t interpolation;
-    bool antialias;
+    bool antialias, dct_scaling;
 };
 
 static const struct arg args[] = {
@@ -18,6 +18,7 @@ static const struct arg args[] = {
     {.name = "ratio", .type = ARG_RANGE, .offset = offsetof(struct values, ratio), .initial = "[0.75, 1.3333333333333333]", .min = 1e-3, .max = 1e3},
     {.name = "interpolation", .type = ARG_CHOICE, .offset = offsetof(struct values, interpolation), .initial = "\"bilinear\"", .choices = filter_names},
     {.name = "antialias", .type = ARG_BOOL, .offset = offsetof(struct values, antialias), .initial = "true"},
+    {.name = "dct_scaling", .type = ARG_BOOL, .offset = offsetof(struct values, dct_scaling), .initial = "false"},
     {0},
 };
 
@@ -71,9 +72,10 @@ static int plan(const void *values, struct rng *rng, struct op_plan *p, struct e
 static bool join(const void *values, const struct op_plan *p, struct geometry *geometry)
 {
     const struct values *v = values;
+    struct resizing how = {(enum filter)v->interpolation, v->antialias, v->dct_scaling};
     struct geometry joined = *geometry;
     geometry_crop(&joined, p->rect);
-    if (!geometry_resize(&joined, p->out_width, p->out_height, (enum filter)v->interpolation, v->antialias))
+    if (!geometry_resize(&joined, p->out_width, p->out_height, how))
         return false;
     *geometry = joined;
     return true;

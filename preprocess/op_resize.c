@@ -6,7 +6,7 @@
 struct values {
     struct arg_size size;
     int32_t interpolation;
-    bool antialias;
+    bool antialias, dct_scaling;
     int32_t max_size; /* 0: none */
 };
 
@@ -14,6 +14,7 @@ static const struct arg args[] = {
     {.name = "size", .type = ARG_EDGE, .offset = offsetof(struct values, size), .min = 1, .max = OP_SIZE_MAX},
     {.name = "interpolation", .type = ARG_CHOICE, .offset = offsetof(struct values, interpolation), .initial = "\"bilinear\"", .choices = filter_names},
     {.name = "antialias", .type = ARG_BOOL, .offset = offsetof(struct values, antialias), .initial = "true"},
+    {.name = "dct_scaling", .type = ARG_BOOL, .offset = offsetof(struct values, dct_scaling), .initial = "false"},
     {.name = "max_size", .type = ARG_INTEGER, .offset = offsetof(struct values, max_size), .initial = "0", .min = 0, .max = OP_SIZE_MAX},
     {0},
 };
@@ -79,7 +80,8 @@ static int plan(const void *values, struct rng *rng, struct op_plan *p, struct e
 static bool join(const void *values, const struct op_plan *p, struct geometry *geometry)
 {
     const struct values *v = values;
-    return geometry_resize(geometry, p->out_width, p->out_height, (enum filter)v->interpolation, v->antialias);
+    struct resizing how = {(enum filter)v->interpolation, v->antialias, v->dct_scaling};
+    return geometry_resize(geometry, p->out_width, p->out_height, how);
 }
 
 const struct op_kind op_resize = {

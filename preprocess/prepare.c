@@ -33,11 +33,13 @@ struct prepare_scratch {
     struct prepare_times *times; /* NULL: not asked for */
 };
 
-/* The pixels that operators work on at some point: a rectangle, beginning at (x, y), of an image of width × height. */
+/* The pixels that operators work on at some point: a rectangle, beginning at (x, y), of an image of width × height; or,
+ * where the decoder divided that, of the smaller one. */
 struct pixels {
     struct image image;
     uint32_t x, y, width, height;
-    bool own; /* may be changed */
+    uint32_t divisor; /* 1, but for decoded pixels that a resize comes first to */
+    bool own;         /* may be changed */
 };
 
 struct run {
@@ -168,7 +170,7 @@ static bool ends_here(const struct run *run, size_t output, uint32_t op)
 /* Memory for an image that operators before `op` made: the output's own if it is the last one. */
 static int make_room(struct run *run, size_t output, uint32_t op, bool last, uint32_t width, uint32_t height, struct pixels *out)
 {
-    *out = (struct pixels){.width = width, .height = height, .own = true};
+    *out = (struct pixels){.width = width, .height = height, .divisor = 1, .own = true};
     if (last && ends_here(run, output, op)) {
         out->image = (struct image){run->outputs[output].dst, (size_t)width * IMAGE_CHANNELS, width, height};
         return 0;
@@ -189,6 +191,8 @@ static int walk(struct run *run, size_t output, uint32_t op, uint32_t end, bool 
         struct geometry geometry;
         geometry_start(&geometry, pixels->width, pixels->height);
         uint32_t next = gather(run, output, op, end, &geometry);
+        if (pixels->divisor > 1)
+            geometry_scale(&geometry, pixels->divisor);
         const struct pipeline_op *item = next < end ? op_at(run, output, next) : NULL;
         bool in_place = item && item->kind->flags & OP_IN_PLACE;
         bool settle = last && !item && run->outputs[output].pipeline->plain && pixels->image.data != run->outputs[output].dst;
@@ -284,20 +288,38 @@ static struct rect united(struct rect a, struct rect b)
     return (struct rect){x, y, right - x, bottom - y};
 }
 
-/* The rectangle of the image that any output looks at. */
-static struct rect wanted(const struct run *run, uint64_t members, uint32_t width, uint32_t height)
+/* What the outputs begin with, as far as it says what they look at. Calls `each` for every group that starts alike. */
+static void each_start(const struct run *run, uint64_t members, struct rect whole, void (*each)(struct geometry *geometry, void *context),
+                       void *context)
 {
-    struct rect all = {0};
     while (members) {
         uint32_t end;
         uint64_t together = companions(run, members, 0, &end);
         struct geometry geometry;
-        geometry_start(&geometry, width, height);
+        geometry_start(&geometry, whole.width, whole.height);
         gather(run, (size_t)__builtin_ctzll(together), 0, end, &geometry);
-        all = united(all, resample_needs(&geometry));
+        each(&geometry, context);
         members &= ~together;
     }
-    return all;
+}
+
+static void least_scaling(struct geometry *geometry, void *context)
+{
+    uint32_t *least = context, scaling = geometry_scaling(geometry);
+    *least = scaling < *least ? scaling : *least;
+}
+
+struct demand {
+    uint32_t divisor;
+    struct rect rect; /* that any output looks at */
+};
+
+static void unite(struct geometry *geometry, void *context)
+{
+    struct demand *demand = context;
+    if (demand->divisor > 1)
+        geometry_scale(geometry, demand->divisor);
+    demand->rect = united(demand->rect, resample_needs(geometry));
 }
 
 /* ── a sample ───────────────────────────────────────────────────────────────────────────────────────────────────────── */
@@ -310,19 +332,22 @@ static void lap(uint64_t *stage, uint64_t *from)
     *from = now;
 }
 
-static int make_outputs(struct prepare_scratch *scratch, struct run *run, uint32_t width, uint32_t height, uint64_t members,
-                        struct decode_fault *fault)
+static int make_outputs(struct prepare_scratch *scratch, struct run *run, struct rect whole, uint64_t members, struct decode_fault *fault)
 {
     struct prepare_times *times = scratch->times;
     uint64_t clock = times ? clock_now_ns() : 0;
-    int rc = plan_all(run, width, height, fault);
+    int rc = plan_all(run, whole.width, whole.height, fault);
     if (rc)
         return rc;
-    struct rect rect = wanted(run, members, width, height);
-    struct pixels pixels = {.x = rect.x, .y = rect.y, .width = width, .height = height};
+    struct demand demand = {.divisor = 8};
+    each_start(run, members, whole, least_scaling, &demand.divisor);
+    if (demand.divisor > 1)
+        demand.divisor = decode_scale(scratch->decoder, demand.divisor);
+    each_start(run, members, whole, unite, &demand);
+    struct pixels pixels = {.x = demand.rect.x, .y = demand.rect.y, .width = whole.width, .height = whole.height, .divisor = demand.divisor};
     if (times)
         lap(&times->plan_ns, &clock);
-    rc = decode_region(scratch->decoder, rect, &pixels.image, fault);
+    rc = decode_region(scratch->decoder, demand.rect, &pixels.image, fault);
     scratch->counts.decodes++;
     if (times)
         lap(&times->decode_ns, &clock);
@@ -357,7 +382,7 @@ int prepare_sample(struct prepare_scratch *scratch, const void *encoded, size_t 
     if (scratch->times)
         lap(&scratch->times->open_ns, &clock);
     if (rc == 0)
-        rc = make_outputs(scratch, &run, whole.width, whole.height, members, &fault);
+        rc = make_outputs(scratch, &run, whole, members, &fault);
     decode_close(scratch->decoder);
     scratch_reset(&scratch->memory);
     scratch->counts.outputs += rc ? 0 : n_outputs;

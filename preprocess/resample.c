@@ -86,10 +86,11 @@ static inline double filter_weight(enum filter filter, double x)
 /* ── one side of a resize ───────────────────────────────────────────────────────────────────────────────────────────── */
 
 struct side {
-    uint32_t in, full;    /* pixels before and after */
+    uint32_t in;          /* source pixels */
     uint32_t from, count; /* the window */
     enum filter filter;
     bool mirror;
+    double inset;    /* where the first output begins */
     double scale;    /* source pixels per output pixel */
     double widening; /* of the filter */
     uint32_t reached; /* FILTER_NEAREST: the output last asked for, and where it looks */
@@ -118,7 +119,7 @@ static struct span side_span(struct side *side, uint32_t at)
 {
     if (side->filter == FILTER_NEAREST)
         return nearest_span(side, at);
-    double center = (at + 0.5) * side->scale;
+    double center = side->inset + (at + 0.5) * side->scale;
     double support = supports[side->filter] * side->widening;
     double low = center - support + 0.5, high = center + support + 0.5;
     uint32_t first = low < 0 ? 0 : (uint32_t)low;
@@ -128,7 +129,7 @@ static struct span side_span(struct side *side, uint32_t at)
 
 static void side_weights(const struct side *side, uint32_t at, struct span span, double *real, int32_t *weights)
 {
-    double center = (at + 0.5) * side->scale, inverse = 1.0 / side->widening, sum = 0;
+    double center = side->inset + (at + 0.5) * side->scale, inverse = 1.0 / side->widening, sum = 0;
     for (uint32_t i = 0; i < span.count; i++) {
         real[i] = filter_weight(side->filter, (i + span.first - center + 0.5) * inverse);
         sum += real[i];
@@ -139,17 +140,18 @@ static void side_weights(const struct side *side, uint32_t at, struct span span,
     }
 }
 
-static struct side make_side(const struct geometry *geometry, uint32_t in, uint32_t full)
+static struct side make_side(const struct geometry *geometry, double inset, double span, uint32_t full)
 {
-    struct side side = {.in = in, .full = full, .filter = geometry->filter, .scale = (double)in / full, .widening = 1.0};
-    if (geometry->antialias && side.scale > 1.0)
+    struct side side = {.filter = geometry->how.filter, .inset = inset, .scale = span / full, .widening = 1.0};
+    if (geometry->how.antialias && side.scale > 1.0)
         side.widening = side.scale;
     return side;
 }
 
 static struct side side_x(const struct geometry *geometry)
 {
-    struct side side = make_side(geometry, geometry->box.width, geometry->full_width);
+    struct side side = make_side(geometry, geometry->inset_x, geometry->span_x, geometry->full_width);
+    side.in = geometry->box.width;
     side.from = geometry->window.x;
     side.count = geometry->window.width;
     side.mirror = geometry->mirror_x;
@@ -158,7 +160,8 @@ static struct side side_x(const struct geometry *geometry)
 
 static struct side side_y(const struct geometry *geometry)
 {
-    struct side side = make_side(geometry, geometry->box.height, geometry->full_height);
+    struct side side = make_side(geometry, geometry->inset_y, geometry->span_y, geometry->full_height);
+    side.in = geometry->box.height;
     side.from = geometry->window.y;
     side.count = geometry->window.height;
     side.mirror = geometry->mirror_y;

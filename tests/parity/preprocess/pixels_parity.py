@@ -162,6 +162,15 @@ def resizes(probe, table, files):
         table.compare("resize with max_size, center_crop that pads", 0, probe.prepare(pipeline, data), theirs, name)
 
 
+def scaled(probe, table, files):
+    """Proves: dct_scaling, which is asked for, errs by no more than is published."""
+    for number, (name, data) in enumerate(files):
+        image = pillow(data)
+        for size in (32, 64, 96):
+            pipeline = [{"resize": {"size": [size, size], "dct_scaling": True}}]
+            table.compare(f"resize to {size} with dct_scaling", 40, probe.prepare(pipeline, data), F.resize(image, [size, size]), name)
+
+
 def versions(probe, table, files):
     """Proves: the same, in each vector version this processor runs."""
     for simd in range(3):
@@ -362,6 +371,7 @@ def main():
     decode(probe, table, odd + real)
     crops(probe, table, odd + real[::3])
     resizes(probe, table, odd + real[::5])
+    scaled(probe, table, real[::2])
     versions(probe, table, jpegs[::3] + sample)
     colours(probe, table, some + sample)
     augments(probe, table, some[:4] + sample[:4])

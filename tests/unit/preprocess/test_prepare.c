@@ -293,6 +293,66 @@ static void test_outputs_are_independent(void **state)
     free(pixels);
 }
 
+static double mean_difference(const struct made *a, const struct made *b)
+{
+    double sum = 0;
+    for (uint64_t i = 0; i < a->bytes; i++)
+        sum += abs(a->pixels[i] - b->pixels[i]);
+    return sum / (double)a->bytes;
+}
+
+/* Proves: decoding a JPEG at a fraction, where asked for, gives nearly the same picture in the same place; and the same
+ * where there is too little to shrink, or no JPEG. */
+static void test_dct_scaling(void **state)
+{
+    (void)state;
+    uint8_t *pixels = picture(640, 480, 3, 3);
+    struct encoded jpeg = encode_jpeg(pixels, 640, 480, &(struct jpeg_form){3, 2, 2, false, 90, 0, 0}), png = encode_vips(pixels, 640, 480, 3, 8, ".png");
+#define SCALED(size, yes) "[{\"random_resized_crop\": {\"size\": " size ", \"scale\": [0.5, 1], \"dct_scaling\": " yes "}}, \"random_horizontal_flip\"]"
+    for (uint64_t instance = 0; instance < 20; instance++) {
+        struct made small = prepare(&jpeg, SCALED("40", "false"), instance), scaled = prepare(&jpeg, SCALED("40", "true"), instance);
+        struct made elsewhere = prepare(&jpeg, SCALED("40", "false"), instance + 100);
+        struct made large = prepare(&jpeg, SCALED("250", "false"), instance), same = prepare(&jpeg, SCALED("250", "true"), instance);
+        struct made other = prepare(&png, SCALED("40", "true"), instance), plain = prepare(&png, SCALED("40", "false"), instance);
+        assert_true(small.rc == 0 && scaled.rc == 0 && large.rc == 0 && same.rc == 0 && other.rc == 0 && plain.rc == 0);
+        double moved = mean_difference(&small, &elsewhere);
+        assert_true(mean_difference(&small, &scaled) > 0 && mean_difference(&small, &scaled) < 2 && moved > 10);
+        assert_true(mean_difference(&large, &same) == 0 && mean_difference(&other, &plain) == 0);
+        free(small.pixels), free(scaled.pixels), free(elsewhere.pixels), free(large.pixels), free(same.pixels), free(other.pixels), free(plain.pixels);
+    }
+    encoded_free(&jpeg);
+    encoded_free(&png);
+    free(pixels);
+}
+
+/* Proves: long and thin images, up to the longest that JPEG holds, are prepared as others are. */
+static void test_long(void **state)
+{
+    (void)state;
+    static const uint32_t sizes[][2] = {{65000, 3}, {3, 65000}, {1, 10000}, {65500, 1}};
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+        uint8_t *pixels = picture(sizes[s][0], sizes[s][1], 3, s);
+        struct encoded jpeg = encode_jpeg(pixels, sizes[s][0], sizes[s][1], &(struct jpeg_form){3, 2, 2, false, 60, 0, 0});
+        uint32_t width, height;
+        uint8_t *decoded = decode_plain(&jpeg, &width, &height);
+        struct encoded png = encode_vips(decoded, width, height, 3, 8, ".png");
+        for (uint64_t instance = 0; instance < 6; instance++) {
+            const char *json = instance % 2 ? "[{\"random_resized_crop\": {\"size\": 40}}]"
+                                            : "[{\"random_crop\": {\"size\": [60, 70], \"pad_if_needed\": true}}, {\"resize\": {\"size\": [9, 200]}}]";
+            struct made a = prepare(&jpeg, json, instance), b = prepare(&png, json, instance);
+            if (a.rc || b.rc)
+                fail_msg("%u x %u: %s%s", width, height, a.err.text, b.err.text);
+            assert_memory_equal(a.pixels, b.pixels, a.bytes);
+            free(a.pixels);
+            free(b.pixels);
+        }
+        encoded_free(&jpeg);
+        encoded_free(&png);
+        free(decoded);
+        free(pixels);
+    }
+}
+
 static void check_bad(const char *what, const void *data, size_t len, enum bad_reason want, int code)
 {
     struct encoded encoded = {(uint8_t *)data, len};
@@ -458,6 +518,8 @@ int main(void)
         cmocka_unit_test(test_jpeg_forms),     cmocka_unit_test(test_cmyk),
         cmocka_unit_test(test_regional),       cmocka_unit_test(test_regional_webp),
         cmocka_unit_test(test_tiny),
+        cmocka_unit_test(test_dct_scaling),
+        cmocka_unit_test(test_long),
         cmocka_unit_test(test_outputs_are_independent), cmocka_unit_test(test_bad),
         cmocka_unit_test(test_too_large),
         cmocka_unit_test(test_real_images),

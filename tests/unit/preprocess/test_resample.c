@@ -43,7 +43,8 @@ static struct geometry random_geometry(struct rng *rng, uint32_t width, uint32_t
     box.y = (uint32_t)random_below(rng, height - box.height + 1);
     geometry_crop(&geometry, box);
     uint32_t full_width = up_to(rng, 90), full_height = up_to(rng, 90);
-    CHECK(geometry_resize(&geometry, full_width, full_height, (enum filter)random_below(rng, FILTER_LANCZOS + 1), random_below(rng, 8) != 0));
+    struct resizing how = {(enum filter)random_below(rng, FILTER_LANCZOS + 1), random_below(rng, 8) != 0, false};
+    CHECK(geometry_resize(&geometry, full_width, full_height, how));
     struct rect window = {.width = up_to(rng, full_width), .height = up_to(rng, full_height)};
     window.x = (uint32_t)random_below(rng, full_width - window.width + 1);
     window.y = (uint32_t)random_below(rng, full_height - window.height + 1);
@@ -109,7 +110,7 @@ static void test_triangle(void **state)
     struct image source = random_image(&scratch, &rng, IN, IN);
     struct geometry geometry;
     geometry_start(&geometry, IN, IN);
-    assert_true(geometry_resize(&geometry, OUT, OUT, FILTER_BILINEAR, true));
+    assert_true(geometry_resize(&geometry, OUT, OUT, (struct resizing){FILTER_BILINEAR, true, false}));
     uint8_t *got = run(&geometry, &source);
     double scale = (double)IN / OUT;
     for (int y = 0; y < OUT; y++) {
