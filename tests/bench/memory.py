@@ -71,12 +71,13 @@ def watch(daemon, arguments, until):
         rows.append({"time": time.time() - began, "over": over, "anon": memory["RssAnon"], "file": memory["RssFile"],
                      "shared": memory["RssShmem"], "arena_used": status["memory"]["arena"]["used_bytes"],
                      "encoded_used": status["memory"]["encoded"]["used_bytes"], "jobs": len(status["jobs"]),
-                     "delivered": status["samples"]["delivered"]})
+                     "delivered": status["samples"]["delivered"],
+                     "cpu_ms": 1e3 * status["daemon"]["cpu_s"] / max(status["samples"]["prepared"], 1)})
         if time.time() - shown >= 1:
             shown, row = time.time(), rows[-1]
             print("{time:6.1f} s: over {over:5.1f}, anonymous {anon:5.1f}, files {file:5.1f}, shared {shared:5.1f}, arena used "
                   "{arena_used:5.1f}, encoded used {encoded_used:5.1f} MiB".format(
-                      **{key: value / MIB if key not in ("time", "jobs") else value for key, value in row.items()}),
+                      **{key: value if key in ("time", "jobs") else value / MIB for key, value in row.items()}),
                   "{} jobs, {} delivered".format(row["jobs"], row["delivered"]), flush=True)
         time.sleep(0.1)
     return rows
@@ -87,9 +88,10 @@ def summary(rows, arguments):
         some = rows[int(part[0] * len(rows)):max(int(part[1] * len(rows)), 1)] or rows
         return round(max(row[key] for row in some) / MIB, 1)
     return {"seconds": arguments.seconds, "samples": len(rows), "delivered": rows[-1]["delivered"],
-            "arena_mib": arguments.arena_mib, "encoded_mib": arguments.encoded_mib, "over_mib": highest("over"),
-            "anonymous_mib": highest("anon"), "files_mib": highest("file"), "shared_mib": highest("shared"),
-            "arena_used_mib": highest("arena_used"), "encoded_used_mib": highest("encoded_used"),
+            "cpu_ms_per_prepared": round(rows[-1]["cpu_ms"], 3), "arena_mib": arguments.arena_mib,
+            "encoded_mib": arguments.encoded_mib, "over_mib": highest("over"), "anonymous_mib": highest("anon"),
+            "files_mib": highest("file"), "shared_mib": highest("shared"), "arena_used_mib": highest("arena_used"),
+            "encoded_used_mib": highest("encoded_used"),
             "growth_mib": round(highest("anon", (2 / 3, 1)) - highest("anon", (1 / 3, 2 / 3)), 1)}
 
 
