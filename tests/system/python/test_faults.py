@@ -28,14 +28,18 @@ class Faults(Case):
         self.assertIn("victim", [job["name"] for job in before["jobs"]])
         victim.kill()
         killed = time.monotonic()
-        self.assertTrue(until(lambda: "victim" not in daemon.jobs(), 1), "the victim's job is still there")
+        usual = max(longest_gap(script, killed - 1, killed) for script in others)
         after = daemon.status()
-        self.assertLess(time.monotonic() - killed, 1 * PATIENCE)
+        while "victim" in [job["name"] for job in after["jobs"]] and time.monotonic() < killed + 10 * PATIENCE:
+            after = daemon.status()
+        # The snapshot's own time: asking for it takes a process, and that takes what the machine has left.
+        self.assertLess(after["daemon"]["time_s"] - killed, 1 * PATIENCE, [job["name"] for job in after["jobs"]])
         self.assertLess(after["memory"]["arena"]["quota_bytes"], before["memory"]["arena"]["quota_bytes"])
         for script in others:
             self.assertEqual(script.wait(), 0, script.errors or script.end)
             self.assertEqual(script.epochs(), [list(range(COUNT))] * 3)
-            self.assertLess(longest_gap(script, killed - 0.1, killed + 0.5), 0.4 * PATIENCE)
+            gap_s = longest_gap(script, killed - 0.1, killed + 0.5)
+            self.assertLess(gap_s, max(0.4 * PATIENCE, 3 * usual), f"usual: {usual:.3f} s")
         self.assertEqual(daemon.status()["jobs"], [])
         self.assertEqual(daemon.status()["memory"]["arena"]["pinned_bytes"], 0)
 
