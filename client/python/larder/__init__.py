@@ -8,6 +8,7 @@
             ...
 """
 
+from ._torchvision import from_torchvision
 from ._version import __version__
 from .errors import (BadSample, Busy, DaemonGone, EpochsOver, FormatError, InvalidArgument, IOFailure, LarderError,
                      LimitReached, NotFound, NotPermitted, OutOfMemory, QuotaExceeded, Timeout, VersionMismatch)
@@ -18,4 +19,5 @@ from .transforms import __all__ as _operators
 
 __all__ = ["Batch", "Loader", "Classes", "Fraction", "List", "Range", "Subset", "LarderError", "BadSample", "Busy",
            "DaemonGone", "EpochsOver", "FormatError", "InvalidArgument", "IOFailure", "LimitReached", "NotFound",
-           "NotPermitted", "OutOfMemory", "QuotaExceeded", "Timeout", "VersionMismatch", "__version__", *_operators]
+           "NotPermitted", "OutOfMemory", "QuotaExceeded", "Timeout", "VersionMismatch", "from_torchvision",
+           "__version__", *_operators]

@@ -27,7 +27,8 @@ SHUFFLES = {"dependent": 0, "strict": 1, "none": 2, True: 0, False: 2}
 BAD_POLICIES = {"skip": 0, "replace": 1, "error": 2}
 DTYPES = ("uint8", "float16", "float32")
 LAYOUT_HWC, LAYOUT_CHW = 0, 1
-DROP_LAST, RELABEL = 1, 2
+DROP_LAST, RELABEL, PRIVATE_AUGMENT = 1, 2, 4
+AUGMENTS = {"shared": 0, "private": PRIVATE_AUGMENT}
 BATCH_LAST = 1
 
 _HEADER = struct.Struct("<IHHII")

@@ -37,8 +37,9 @@ class Loader:
     """Batches of a dataset, prepared by the daemon: an iterable of (images, labels), one pass an epoch.
 
     dataset: a folder with one folder a class, or a dataset's name in the daemon's configuration.
-    pipeline: a list of operators (larder.RandomResizedCrop(224), …), plain JSON accepted. None: what the daemon's
-    configuration says for the dataset.
+    pipeline: a list of operators (larder.RandomResizedCrop(224), …), plain JSON accepted; larder.from_torchvision makes
+    one of a torchvision Compose. []: no operator, the encoded bytes as they are. None: what the daemon's configuration
+    says for the dataset.
     With torch, images are uint8 (B, 3, H, W) in channels-last memory, with NumPy (B, H, W, 3); labels are int64. Where
     samples are encoded bytes and no pixels, images are a list of bytes objects. Batches are the caller's to keep and to
     write to.
@@ -51,6 +52,8 @@ class Loader:
     prefetch       batches requested ahead, 1 … 64
     bad_samples    "skip", "replace" or "error"
     subset         larder.Classes("n015*") & larder.Fraction(0.1, seed=3), …; docs/views.md has them all
+    augment        "shared": an augmented sample is given to every job of the same pipeline that wants it; "private":
+                   this job draws its own, and shares reading and decoding only
     relabel        number labels anew, 0, 1, 2 … over the classes that the subset has; classes has their names
     name           of the job, unique in the daemon; by default the daemon makes one
     zero_copy      hand out larder.Batch objects of read-only NumPy views into the daemon's memory: one array where the
@@ -66,12 +69,12 @@ class Loader:
     """
 
     def __init__(self, dataset, pipeline, batch_size=64, *, drop_last=False, shuffle="dependent", epochs=None, seed=0,
-                 prefetch=2, bad_samples="skip", subset=None, relabel=False, name=None, zero_copy=False, output="auto",
-                 with_ids=False, socket=None, timeout=None, pin_memory=False):
+                 prefetch=2, bad_samples="skip", subset=None, augment="shared", relabel=False, name=None,
+                 zero_copy=False, output="auto", with_ids=False, socket=None, timeout=None, pin_memory=False):
         self._session = None
         self._closed = False
         self._job = _job(dataset, pipeline, batch_size, drop_last, shuffle, epochs, seed, prefetch, bad_samples, subset,
-                         relabel, name)
+                         augment, relabel, name)
         self._zero_copy = bool(zero_copy)
         self._torch = _want_torch(output, self._zero_copy)
         self._pin_memory = bool(pin_memory) and self._torch and _can_pin()
@@ -320,8 +323,8 @@ class _Epoch:
 # ── leaves ──
 
 
-def _job(dataset, pipeline, batch_size, drop_last, shuffle, epochs, seed, prefetch, bad_samples, subset, relabel,
-         name):
+def _job(dataset, pipeline, batch_size, drop_last, shuffle, epochs, seed, prefetch, bad_samples, subset, augment,
+         relabel, name):
     if not 1 <= batch_size <= _wire.BATCH_MAX:
         raise InvalidArgument(f"batch_size is {batch_size}, not 1 to {_wire.BATCH_MAX}")
     if not 1 <= prefetch <= _wire.CREDITS_MAX:
@@ -330,10 +333,11 @@ def _job(dataset, pipeline, batch_size, drop_last, shuffle, epochs, seed, prefet
         raise InvalidArgument(f"epochs is {epochs}, not 1 or more, or None for no end")
     if not 0 <= seed < 2**64:
         raise InvalidArgument(f"seed is {seed}, not 0 to 2**64 - 1")
-    for what, value, known in (("shuffle", shuffle, _wire.SHUFFLES), ("bad_samples", bad_samples, _wire.BAD_POLICIES)):
+    for what, value, known in (("shuffle", shuffle, _wire.SHUFFLES), ("bad_samples", bad_samples, _wire.BAD_POLICIES),
+                               ("augment", augment, _wire.AUGMENTS)):
         if value not in known:
             raise InvalidArgument(f"{what} is {value!r}, not one of {', '.join(repr(word) for word in known)}")
-    flags = (_wire.DROP_LAST if drop_last else 0) | (_wire.RELABEL if relabel else 0)
+    flags = (_wire.DROP_LAST if drop_last else 0) | (_wire.RELABEL if relabel else 0) | _wire.AUGMENTS[augment]
     return _wire.Register(
         batch_size=int(batch_size), prefetch=int(prefetch), world_size=1, rank=0, epochs=int(epochs or 0),
         shuffle=_wire.SHUFFLES[shuffle], bad_policy=_wire.BAD_POLICIES[bad_samples],

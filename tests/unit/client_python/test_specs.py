@@ -2,6 +2,8 @@
 
 import enum
 import json
+import os
+import re
 
 from support import Case, larder, main
 from larder import subset, transforms
@@ -20,6 +22,24 @@ class Specs(Case):
             {"random_resized_crop": {"size": 224, "scale": [0.2, 1], "interpolation": "bicubic"}},
             {"random_horizontal_flip": {}}, {"resize": {"size": [256, 128]}},
             {"normalize": {"mean": [0.5] * 3, "std": [0.2] * 3}}])
+
+    def test_operators_are_the_daemons(self):
+        """The package, the daemon's table and the users' page list the same operators."""
+        root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..")
+        with open(os.path.join(root, "preprocess", "ops_table.h")) as file:
+            daemon = set(re.findall(r"^OP\((\w+)\)", file.read(), re.MULTILINE))
+        here = {getattr(transforms, name).name: name for name in transforms.__all__ if name != "Operator"}
+        self.assertEqual(set(here), daemon)
+        with open(os.path.join(root, "docs", "pipelines.md")) as file:
+            rows = re.findall(r"^\| `(\w+)` \| `(\w+)\((.*?)\)`", file.read(), re.MULTILINE)
+        self.assertEqual({row[0]: row[1] for row in rows}, here)
+        for name, label, arguments in rows:
+            with self.subTest(name):
+                kind = getattr(transforms, label)
+                plain = re.sub(r"[\[(].*?[\])]", "", arguments)
+                written = [part.strip().partition("=") for part in plain.split(",") if part.strip()]
+                self.assertEqual([part[0] for part in written], [key for key in kind.parameters if key != "inplace"])
+                self.assertEqual(tuple(part[0] for part in written if not part[1]), kind.required)
 
     def test_plain_json_is_taken_as_it_is(self):
         """Strings, dictionaries and JSON text stand beside operators; one step needs no list."""

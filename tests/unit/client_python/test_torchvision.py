@@ -1,0 +1,104 @@
+"""from_torchvision goes by names and attributes: stand-ins with torchvision's attributes, as its classes keep them."""
+
+import enum
+
+from support import Case, larder, main
+from larder import from_torchvision
+
+
+class Interpolation(enum.Enum):
+    BICUBIC = "bicubic"
+
+
+class Dtype:
+    def __init__(self, name):
+        self.name = name
+
+    def __repr__(self):
+        return "torch." + self.name
+
+
+def made(name, module="torchvision.transforms.transforms", **attributes):
+    return type(name, (), {"__module__": module, **attributes})()
+
+
+def v2(name, **attributes):
+    return made(name, "torchvision.transforms.v2._geometry", **attributes)
+
+
+def specs(*steps):
+    return [step.spec for step in from_torchvision(made("Compose", transforms=list(steps)))]
+
+
+NORMALIZE = made("Normalize", mean=(0.5, 0.4, 0.3), std=(0.2, 0.2, 0.2), inplace=True)
+NORMALIZED = {"normalize": {"mean": [0.5, 0.4, 0.3], "std": [0.2, 0.2, 0.2]}}
+TO_FLOAT = {"to_dtype": {"dtype": "float32", "scale": True}}
+CHW = {"layout": {"layout": "CHW"}}
+
+
+class FromTorchvision(Case):
+    def test_the_usual_training_list(self):
+        """ToTensor becomes float32 between 0 and 1, channels first at the end; what torchvision ignores is left out."""
+        crop = made("RandomResizedCrop", size=(224, 224), scale=(0.2, 1.0), ratio=(0.75, 1.25), antialias=None,
+                    interpolation=Interpolation.BICUBIC)
+        self.assertEqual(specs(crop, made("RandomHorizontalFlip", p=0.5), made("ToTensor"), NORMALIZE), [
+            {"random_resized_crop": {"size": [224, 224], "scale": [0.2, 1.0], "ratio": [0.75, 1.25],
+                                     "interpolation": "bicubic"}},
+            {"random_horizontal_flip": {"p": 0.5}}, TO_FLOAT, NORMALIZED, CHW])
+
+    def test_without_a_tensor(self):
+        """A list that ends with a PIL image gives uint8, channels last; lists within lists are walked in order."""
+        inner = made("Sequential")
+        inner.transforms = [made("CenterCrop", size=(8, 8))]
+        self.assertEqual(specs(made("Resize", size=9, max_size=None, antialias="warn"), inner),
+                         [{"resize": {"size": 9}}, {"center_crop": {"size": [8, 8]}}])
+
+    def test_v2(self):
+        """v2 keeps sizes as lists, RandomCrop's padding as left, right, top, bottom, and no word for random erasing."""
+        self.assertEqual(specs(v2("ToImage"), v2("Resize", size=[32], antialias=True, max_size=None),
+                               v2("RandomCrop", size=(28, 28), padding=[1, 2, 3, 4], pad_if_needed=False, fill=0,
+                                  padding_mode="constant"),
+                               v2("ToDtype", dtype=Dtype("float16"), scale=True),
+                               v2("RandomErasing", p=0.1, value=None)), [
+            {"resize": {"size": 32, "antialias": True}},
+            {"random_crop": {"size": [28, 28], "padding": [1, 3, 2, 4], "pad_if_needed": False, "fill": 0,
+                             "padding_mode": "constant"}},
+            {"to_dtype": {"dtype": "float16", "scale": True}}, {"random_erasing": {"p": 0.1, "value": "random"}}, CHW])
+
+    def test_tensors_are_antialiased_when_asked(self):
+        """A PIL image is always antialiased; a tensor only by antialias=True, so "warn" and None mean no."""
+        for given, means in ((True, True), (False, False), (None, False), ("warn", False)):
+            resize = made("Resize", size=(8, 8), antialias=given)
+            self.assertEqual(specs(made("PILToTensor"), resize)[0]["resize"]["antialias"], means)
+            self.assertNotIn("antialias", specs(resize)[0]["resize"])
+
+    def test_moves_after_the_conversion(self):
+        """What only moves pixels may stand after ToTensor, and is then done before; what changes them may not."""
+        flip, blur = made("RandomHorizontalFlip", p=0.5), made("GaussianBlur", kernel_size=(3, 3), sigma=(1, 1))
+        crop = made("RandomCrop", size=(8, 8), padding=4, fill=0, padding_mode="constant")
+        self.assertEqual([list(step)[0] for step in specs(made("ToTensor"), flip, crop, NORMALIZE)],
+                         ["random_horizontal_flip", "random_crop", "to_dtype", "normalize", "layout"])
+        for steps, word in (((made("ToTensor"), blur), "transform 1, GaussianBlur"),
+                            ((made("ToTensor"), made("Pad", padding=1, fill=1)), "transform 1, Pad"),
+                            ((made("ToTensor"), NORMALIZE, flip), "transform 2, RandomHorizontalFlip")):
+            with self.assertRaisesRegex(larder.InvalidArgument, word):
+                specs(*steps)
+
+    def test_refusals_name_the_transform(self):
+        """What Larder has no operator for, and what it would do differently, is named with its position."""
+        flip = made("RandomHorizontalFlip", p=0.5)
+        for step, words in ((made("RandomPerspective"), "transform 1, RandomPerspective: .*no operator"),
+                            (made("Lambda"), "Lambda"), (made("RandomApply", transforms=[flip]), "RandomApply"),
+                            (NORMALIZE, "Normalize: .*floating point"),
+                            (made("RandomErasing"), "RandomErasing: .*ToTensor"),
+                            (made("Resize", size=None, max_size=9), "Resize: .*its size"),
+                            (v2("RandomRotation", degrees=[-9, 9], fill={"image": 0}), "RandomRotation: .*one fill")):
+            with self.assertRaisesRegex(larder.InvalidArgument, words):
+                specs(flip, step)
+        for dtype, words in ((Dtype("float64"), "not float64"), ({"image": Dtype("float32")}, "one dtype")):
+            with self.assertRaisesRegex(larder.InvalidArgument, words):
+                specs(made("ToImage"), made("ToDtype", dtype=dtype, scale=True))
+
+
+if __name__ == "__main__":
+    main()
