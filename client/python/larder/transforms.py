@@ -68,10 +68,10 @@ def _plain(value):
 
 # Class name: the daemon's name and the arguments, those that must be given before the "|".
 _TABLE = {
-    "Resize": "resize: size | interpolation max_size antialias",
+    "Resize": "resize: size | interpolation max_size antialias dct_scaling",
     "CenterCrop": "center_crop: size",
     "RandomCrop": "random_crop: size | padding pad_if_needed fill padding_mode",
-    "RandomResizedCrop": "random_resized_crop: size | scale ratio interpolation antialias",
+    "RandomResizedCrop": "random_resized_crop: size | scale ratio interpolation antialias dct_scaling",
     "RandomHorizontalFlip": "random_horizontal_flip: | p",
     "RandomVerticalFlip": "random_vertical_flip: | p",
     "Pad": "pad: padding | fill padding_mode",

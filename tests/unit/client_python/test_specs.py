@@ -24,12 +24,18 @@ class Specs(Case):
             {"normalize": {"mean": [0.5] * 3, "std": [0.2] * 3}}])
 
     def test_operators_are_the_daemons(self):
-        """The package, the daemon's table and the users' page list the same operators."""
+        """The package, the daemon's tables and the users' page list the same operators with the same arguments."""
         root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..")
         with open(os.path.join(root, "preprocess", "ops_table.h")) as file:
             daemon = set(re.findall(r"^OP\((\w+)\)", file.read(), re.MULTILINE))
         here = {getattr(transforms, name).name: name for name in transforms.__all__ if name != "Operator"}
         self.assertEqual(set(here), daemon)
+        for name, label in here.items():
+            source = os.path.join(root, "preprocess", f"op_{name}.c")
+            source = source if os.path.exists(source) else os.path.join(root, "preprocess", "op_flip.c")
+            with open(source) as file:
+                table = re.findall(r'(?:{\.name = |FACTOR_ARG\()"(\w+)"', file.read())
+            self.assertEqual(set(table), set(getattr(transforms, label).parameters), source)
         with open(os.path.join(root, "docs", "pipelines.md")) as file:
             rows = re.findall(r"^\| `(\w+)` \| `(\w+)\((.*?)\)`", file.read(), re.MULTILINE)
         self.assertEqual({row[0]: row[1] for row in rows}, here)
