@@ -39,7 +39,7 @@ static int job_key(struct bench_reader *reader, const char *key, const struct do
     if (strcmp(key, "start") == 0)
         return bench_number(reader, value, key, 0, 1000, &job->start);
     if (strcmp(key, "rate") == 0)
-        return bench_number(reader, value, key, 0.001, 1, &job->rate);
+        return bench_number(reader, value, key, 0.001, 64, &job->rate);
     if (strcmp(key, "epochs") == 0)
         COUNT(value, key, 1, 1000, job->epochs);
     if (strcmp(key, "pipeline") == 0)
@@ -138,7 +138,7 @@ int sharing_read(const char *path, struct sharing_scenario *out, struct error *e
 {
     struct sharing_scenario scenario = {
         .chunk = 64, .prepared = 0.1, .encoded = 0.1, .seed = 1, .redirect = true, .width = SHARING_WIDTH_DEFAULT};
-    struct bench_reader reader = {.file = path, .err = err};
+    struct bench_reader reader = {.file = path, .err = err, .names = {{"default"}, 1}}; /* of a job that names no pipeline */
     int code = bench_document(&reader, top_key, check_views, &scenario);
     if (!code)
         *out = scenario;

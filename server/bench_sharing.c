@@ -1,6 +1,5 @@
 #include "server/bench_sharing.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +9,13 @@
 #include "common/random.h"
 #include "server/engine.h"
 
-enum { SLOT_BYTES = 64, LOOK_AHEAD = 1, KEY_PLACES = 1, KEY_VIEW = 2, EVENTS_CAP = 1 << 16 };
+enum { SLOT_BYTES = 64, LOOK_AHEAD = 1, KEY_PLACES = 1, KEY_VIEW = 2 };
+
+/* What lies in a slot of the arena, and who has had it. */
+struct slot {
+    sample_id id;
+    uint64_t had; /* by job */
+};
 
 /* What one job is and got. */
 struct player {
@@ -21,12 +26,11 @@ struct player {
     uint32_t place, epoch;
     double due;
     uint8_t *got;           /* times in this epoch, by sample */
-    uint64_t *had;          /* instances 0 … 63 of each sample */
     uint64_t position;      /* in this epoch */
     double *sum, *square;   /* of positions, by chunk, this epoch */
     uint32_t *in_chunk;     /* samples of the view in a chunk */
     double spread, spreads; /* summed over chunks and epochs; and how many were summed */
-    uint64_t delivered, prepared_for, missing, duplicates, repeats, batches;
+    uint64_t delivered, prepared_for, reads, loaded, missing, duplicates, repeats;
 };
 
 struct bench {
@@ -36,9 +40,11 @@ struct bench {
     struct player *at[JOBS_MAX];
     uint32_t *chunk_of, *slot_of; /* by sample */
     uint32_t n_chunks;
-    struct engine_event *events;
-    size_t n_events;
-    uint64_t *tag;          /* by slot of the arena: sample << 32 | instance */
+    struct engine_event *events, *taken; /* to come, and of the running step: of one capacity */
+    size_t n_events, events_cap;
+    struct slot *slots;
+    sharing_got got;
+    void *got_ctx;
     uint64_t delivered, prepared, reads, loaded, last_read;
     uint64_t peak_prepared, peak_encoded;
 };
@@ -106,7 +112,6 @@ static void player_create(struct bench *bench, uint32_t number)
     uint32_t samples = bench->scenario->samples;
     player->desc = &bench->scenario->jobs[number];
     player->got = xcalloc(samples, sizeof *player->got);
-    player->had = xcalloc(samples, sizeof *player->had);
     player->sum = xcalloc(bench->n_chunks, sizeof *player->sum);
     player->square = xcalloc(bench->n_chunks, sizeof *player->square);
     player->in_chunk = xcalloc(bench->n_chunks, sizeof *player->in_chunk);
@@ -117,7 +122,11 @@ static void player_create(struct bench *bench, uint32_t number)
 
 static void push(struct bench *bench, struct engine_event event)
 {
-    CHECK(bench->n_events < EVENTS_CAP);
+    if (bench->n_events == bench->events_cap) {
+        bench->events_cap = bench->events_cap ? bench->events_cap * 2 : 256;
+        bench->events = xrealloc(bench->events, bench->events_cap, sizeof *bench->events);
+        bench->taken = xrealloc(bench->taken, bench->events_cap, sizeof *bench->taken);
+    }
     bench->events[bench->n_events++] = event;
 }
 
@@ -150,12 +159,14 @@ static void delivered(struct bench *bench, const struct engine_action *action)
     struct player *player = bench->at[action->job];
     for (uint32_t i = 0; i < action->deliver.count; i++) {
         sample_id id = action->deliver.entries[i].id;
-        uint64_t tag = bench->tag[action->deliver.entries[i].offset / SLOT_BYTES];
-        uint64_t bit = UINT64_C(1) << ((uint32_t)tag & 63);
-        CHECK(tag >> 32 == id);
-        player->repeats += (player->had[id] & bit) != 0;
-        player->had[id] |= bit;
+        struct slot *slot = &bench->slots[action->deliver.entries[i].offset / SLOT_BYTES];
+        uint64_t bit = UINT64_C(1) << (player - bench->players);
+        CHECK(slot->id == id);
+        player->repeats += (slot->had & bit) != 0;
+        slot->had |= bit;
         player->got[id]++;
+        if (bench->got)
+            bench->got(bench->got_ctx, (uint32_t)(player - bench->players), player->epoch, id, player->position);
         double position = (double)player->position++;
         player->sum[bench->chunk_of[id]] += position;
         player->square[bench->chunk_of[id]] += position * position;
@@ -181,14 +192,16 @@ static void react(struct bench *bench, const struct engine_action *action, struc
         exit(1);
     case ENGINE_LOAD:
         bench->reads += action->load.read != bench->last_read;
+        bench->at[action->job]->reads += action->load.read != bench->last_read;
         bench->last_read = action->load.read;
         bench->loaded++;
+        bench->at[action->job]->loaded++;
         push(bench, (struct engine_event){.type = ENGINE_LOADED, .loaded = {.id = action->load.id, .encoded = &handle, .bytes = 1}});
         break;
     case ENGINE_PREPARE:
         for (uint32_t i = 0; i < action->prepare.n_outputs; i++) {
             const struct engine_output *output = &action->prepare.outputs[i];
-            bench->tag[output->offset / SLOT_BYTES] = (uint64_t)action->prepare.id << 32 | (uint32_t)output->instance;
+            bench->slots[output->offset / SLOT_BYTES] = (struct slot){.id = action->prepare.id};
         }
         bench->prepared += action->prepare.n_outputs;
         bench->at[action->job]->prepared_for += action->prepare.n_outputs;
@@ -206,13 +219,14 @@ static void react(struct bench *bench, const struct engine_action *action, struc
 /* Takes the engine through all events at hand, and those its actions bring, at one moment. */
 static void settle(struct bench *bench, uint64_t now, struct player *adding)
 {
-    static struct engine_event taken[EVENTS_CAP];
     while (bench->n_events) {
         size_t count = bench->n_events;
-        memcpy(taken, bench->events, count * sizeof *taken);
+        struct engine_event *events = bench->events;
+        bench->events = bench->taken;
+        bench->taken = events;
         bench->n_events = 0;
         const struct engine_action *actions;
-        size_t n = engine_step_all(bench->engine, now, taken, count, &actions);
+        size_t n = engine_step_all(bench->engine, now, events, count, &actions);
         for (size_t i = 0; i < n; i++)
             react(bench, &actions[i], adding);
     }
@@ -261,13 +275,35 @@ static void join(struct bench *bench, uint32_t number, uint64_t now)
     free(ids);
 }
 
-static void consume(struct bench *bench, struct player *player)
+/* One sample for each job that is due one; false when none is. */
+static bool consume(struct bench *bench)
 {
-    if (player->ended_epoch) {
-        player->ended_epoch = false;
-        player->epoch++;
+    bool any = false;
+    for (uint32_t i = 0; i < bench->scenario->n_jobs; i++) {
+        struct player *player = &bench->players[i];
+        if (!player->running || player->due < 1 - 1e-9)
+            continue;
+        player->due -= 1;
+        if (player->ended_epoch) {
+            player->ended_epoch = false;
+            player->epoch++;
+        }
+        push(bench, (struct engine_event){.type = ENGINE_NEXT, .next = {.job = player->place, .epoch = player->epoch, .credits = 1}});
+        any = true;
     }
-    push(bench, (struct engine_event){.type = ENGINE_NEXT, .next = {player->place, player->epoch, 1}});
+    return any;
+}
+
+static void leave_done(struct bench *bench)
+{
+    for (uint32_t i = 0; i < bench->scenario->n_jobs; i++) {
+        struct player *player = &bench->players[i];
+        if (player->running && player->ended_epoch && player->epoch + 1 == player->desc->epochs) {
+            push(bench, (struct engine_event){.type = ENGINE_JOB_GONE, .job_gone = {.job = player->place}});
+            player->running = false;
+            player->done = true;
+        }
+    }
 }
 
 static bool step(struct bench *bench, uint64_t now)
@@ -278,62 +314,65 @@ static bool step(struct bench *bench, uint64_t now)
         if (!player->running && !player->done && (double)now >= player->desc->start * bench->scenario->samples)
             join(bench, i, now);
         more |= !player->done;
-        if (!player->running)
-            continue;
-        player->due += player->desc->rate;
-        if (player->due < 1 - 1e-9)
-            continue;
-        player->due -= 1;
-        consume(bench, player);
+        if (player->running)
+            player->due += player->desc->rate;
     }
-    settle(bench, now, NULL);
-    for (uint32_t i = 0; i < bench->scenario->n_jobs; i++) {
-        struct player *player = &bench->players[i];
-        if (player->running && player->ended_epoch && player->epoch + 1 == player->desc->epochs) {
-            push(bench, (struct engine_event){.type = ENGINE_JOB_GONE, .job_gone = {player->place}});
-            player->running = false;
-            player->done = true;
-        }
+    while (consume(bench)) {
+        settle(bench, now, NULL);
+        leave_done(bench);
+        settle(bench, now, NULL);
     }
-    settle(bench, now, NULL);
     return more;
+}
+
+static double ratio(double part, double whole)
+{
+    return whole > 0 ? part / whole : 0;
+}
+
+static json_t *report_job(const struct bench *bench, const struct player *player)
+{
+    double chunk_epochs = (double)bench->n_chunks * player->desc->epochs;
+    double sample_epochs = (double)bench->scenario->samples * player->desc->epochs;
+    return json_pack("{s:I, s:I, s:f, s:I, s:f, s:f, s:f, s:I, s:I, s:I}", "delivered", (json_int_t)player->delivered, "prepared",
+                     (json_int_t)player->prepared_for, "prepared_per_delivered",
+                     ratio((double)player->prepared_for, (double)player->delivered), "chunk_loads", (json_int_t)player->reads,
+                     "loads_per_chunk_per_epoch", (double)player->reads / chunk_epochs, "bytes_read_per_byte",
+                     (double)player->loaded / sample_epochs, "position_spread", ratio(player->spread, player->spreads), "missing",
+                     (json_int_t)player->missing, "duplicates", (json_int_t)player->duplicates, "instance_repeats",
+                     (json_int_t)player->repeats);
 }
 
 static json_t *report(const struct bench *bench)
 {
     const struct sharing_scenario *scenario = bench->scenario;
-    uint64_t missing = 0, duplicates = 0, repeats = 0, epochs = 0;
-    double spread = 0, spreads = 0;
+    struct player sum = {0};
+    uint32_t epochs = 1;
     json_t *jobs = json_array();
     for (uint32_t i = 0; i < scenario->n_jobs; i++) {
         const struct player *player = &bench->players[i];
-        missing += player->missing;
-        duplicates += player->duplicates;
-        repeats += player->repeats;
-        spread += player->spread;
-        spreads += player->spreads;
+        sum.missing += player->missing;
+        sum.duplicates += player->duplicates;
+        sum.repeats += player->repeats;
+        sum.spread += player->spread;
+        sum.spreads += player->spreads;
         if (player->desc->epochs > epochs)
             epochs = player->desc->epochs;
-        json_array_append_new(
-            jobs, json_pack("{s:I, s:I, s:f, s:f, s:I, s:I, s:I}", "delivered", (json_int_t)player->delivered, "prepared",
-                            (json_int_t)player->prepared_for, "prepared_per_delivered",
-                            (double)player->prepared_for / (double)(player->delivered ? player->delivered : 1), "position_spread",
-                            player->spreads > 0 ? player->spread / player->spreads : 0.0, "missing", (json_int_t)player->missing,
-                            "duplicates", (json_int_t)player->duplicates, "instance_repeats", (json_int_t)player->repeats));
+        json_array_append_new(jobs, report_job(bench, player));
     }
     return json_pack("{s:I, s:I, s:f, s:I, s:f, s:f, s:I, s:I, s:f, s:I, s:I, s:I, s:o}", "delivered", (json_int_t)bench->delivered,
-                     "prepared", (json_int_t)bench->prepared, "prepared_per_delivered", (double)bench->prepared / (double)bench->delivered,
-                     "chunk_loads", (json_int_t)bench->reads, "loads_per_chunk_per_epoch",
-                     (double)bench->reads / bench->n_chunks / (double)epochs, "bytes_read_per_byte",
-                     (double)bench->loaded / scenario->samples / (double)epochs, "peak_prepared",
-                     (json_int_t)(bench->peak_prepared / SLOT_BYTES), "peak_encoded", (json_int_t)bench->peak_encoded, "position_spread",
-                     spreads > 0 ? spread / spreads : 0.0, "missing", (json_int_t)missing, "duplicates", (json_int_t)duplicates,
-                     "instance_repeats", (json_int_t)repeats, "jobs", jobs);
+                     "prepared", (json_int_t)bench->prepared, "prepared_per_delivered",
+                     ratio((double)bench->prepared, (double)bench->delivered), "chunk_loads", (json_int_t)bench->reads,
+                     "loads_per_chunk_per_epoch", (double)bench->reads / bench->n_chunks / epochs, "bytes_read_per_byte",
+                     (double)bench->loaded / scenario->samples / epochs, "peak_prepared",
+                     (json_int_t)(bench->peak_prepared / SLOT_BYTES), "peak_encoded", (json_int_t)bench->peak_encoded,
+                     "position_spread", ratio(sum.spread, sum.spreads), "missing", (json_int_t)sum.missing, "duplicates",
+                     (json_int_t)sum.duplicates, "instance_repeats", (json_int_t)sum.repeats, "jobs", jobs);
 }
 
-static int run(const struct sharing_scenario *scenario)
+int sharing_run(const struct sharing_scenario *scenario, sharing_got got, void *got_ctx, json_t **out)
 {
-    struct bench bench = {.scenario = scenario, .events = xcalloc(EVENTS_CAP, sizeof(struct engine_event))};
+    struct bench bench = {.scenario = scenario, .got = got, .got_ctx = got_ctx, .last_read = UINT64_MAX};
     uint64_t slots = (uint64_t)llround(scenario->prepared * scenario->samples);
     uint64_t least = (uint64_t)scenario->n_jobs * (LOOK_AHEAD + 2);
     slots = slots < least ? least : slots;
@@ -350,30 +389,36 @@ static int run(const struct sharing_scenario *scenario)
         fprintf(stderr, "larder bench sharing: %s\n", err.text);
         return 1;
     }
-    bench.tag = xcalloc(slots, sizeof *bench.tag);
+    bench.slots = xcalloc(slots, sizeof *bench.slots);
     place_samples(&bench);
     for (uint32_t i = 0; i < scenario->n_jobs; i++)
         player_create(&bench, i);
     for (uint64_t now = 0; step(&bench, now);)
         now++;
-    json_t *json = report(&bench);
-    int status = json && json_dumpf(json, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6)) == 0 ? 0 : 1;
-    putchar('\n');
-    json_decref(json);
+    *out = report(&bench);
+    CHECK(*out);
     for (uint32_t i = 0; i < scenario->n_jobs; i++) {
         struct player *player = &bench.players[i];
         idset_destroy(player->view);
         free(player->got);
-        free(player->had);
         free(player->sum);
         free(player->square);
         free(player->in_chunk);
     }
     engine_destroy(bench.engine);
-    free(bench.tag);
+    free(bench.slots);
     free(bench.chunk_of);
     free(bench.slot_of);
     free(bench.events);
+    free(bench.taken);
+    return 0;
+}
+
+int sharing_print(json_t *json)
+{
+    int status = json_dumpf(json, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6)) == 0 ? 0 : 1;
+    putchar('\n');
+    json_decref(json);
     return status;
 }
 
@@ -381,13 +426,14 @@ int sharing_bench_main(int argc, char **argv)
 {
     struct sharing_scenario *scenario = xcalloc(1, sizeof *scenario);
     struct error err;
+    json_t *json;
     int status = 2;
     if (argc != 2)
         fprintf(stderr, "usage: larder bench %s SCENARIO.yaml\n", argv[0]);
     else if (sharing_read(argv[1], scenario, &err))
         fprintf(stderr, "larder bench sharing: %s\n", err.text);
-    else
-        status = run(scenario);
+    else if ((status = sharing_run(scenario, NULL, NULL, &json)) == 0)
+        status = sharing_print(json);
     free(scenario);
     return status;
 }

@@ -5,6 +5,7 @@
 #ifndef LARDER_SERVER_BENCH_SHARING_H
 #define LARDER_SERVER_BENCH_SHARING_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -42,6 +43,13 @@ struct sharing_scenario {
 
 /* sharing_read reads a scenario file, strictly, with file:line:column in errors. */
 int sharing_read(const char *path, struct sharing_scenario *out, struct error *err);
+
+/* Called for each sample that a job gets, in order; position counts from 0 in each epoch. */
+typedef void (*sharing_got)(void *ctx, uint32_t job, uint32_t epoch, sample_id id, uint64_t position);
+
+/* sharing_run runs a scenario and reports; `got` may be NULL. Gives 0, or 1 after it has said on stderr why it cannot. */
+int sharing_run(const struct sharing_scenario *scenario, sharing_got got, void *got_ctx, json_t **out);
+int sharing_print(json_t *json); /* to stdout; takes json. Gives an exit status. */
 
 /* sharing_bench_main is the command. argv[0] is its own name. */
 int sharing_bench_main(int argc, char **argv);

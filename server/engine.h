@@ -52,10 +52,10 @@
 
 #define ENGINE_NOT_THERE UINT64_MAX
 
-/* Measured with one job and encoded memory for 25, 10 and 4 % of its dataset: a chunk is loaded 2.0, 2.1 and 2.4 times an
- * epoch, and keeps 0.68, 0.69 and 0.72 of a full shuffle's spread. Narrower fibers spread more and load more often (w = 1:
- * 8, 9.5 and 10.8 loads), wider ones the reverse. */
-#define ENGINE_REDIRECT_WIDTH_DEFAULT 12
+/* Measured with one job and encoded memory for 25, 10 and 4 % of its dataset: a chunk is loaded 1.9, 2.0 and 2.0 times an
+ * epoch, and keeps 0.86, 0.82 and 0.79 of a full shuffle's spread. Narrower fibers load more often (w = 8: 2.1 to 2.3, w = 1,
+ * the papers' rule: 8.1 to 9.6) and are the worse for sharing; wider ones put neighbours closer together. docs/sharing.md. */
+#define ENGINE_REDIRECT_WIDTH_DEFAULT 16
 
 struct engine;
 
