@@ -35,6 +35,22 @@ uint32_t engine_count_encoded_want(const struct engine *engine, sample_id id)
 
 /* ── prepared ── */
 
+/* A fiber lists those of its instances that somebody wants. */
+static void set_want(struct engine *engine, uint32_t index, uint32_t want)
+{
+    uint32_t before = residency_want(engine->prepared, index);
+    residency_set_want(engine->prepared, index, want);
+    if (!before && want)
+        engine_fiber_add_instance(engine, index);
+    else if (before && !want)
+        engine_fiber_remove_instance(engine, index);
+}
+
+static void shift_want(struct engine *engine, uint32_t index, int by)
+{
+    set_want(engine, index, residency_want(engine->prepared, index) + (uint32_t)by);
+}
+
 void engine_free_instance(struct engine *engine, uint32_t index)
 {
     struct instance *instance = &engine->instances[index];
@@ -45,7 +61,7 @@ void engine_free_instance(struct engine *engine, uint32_t index)
         link = &engine->instances[*link].next;
     }
     *link = instance->next;
-    engine_fiber_remove_instance(engine, index);
+    set_want(engine, index, 0);
     extent_free(engine->extents, instance->block);
     residency_remove(engine->prepared, index);
     engine_instance_drop(engine, index);
@@ -164,8 +180,8 @@ uint32_t engine_begin_instance(struct engine *engine, uint32_t job, sample_id id
                                   .variant = owner->variant,
                                   .maker = owner->client};
     sample->instances = index;
-    engine_fiber_add_instance(engine, index);
-    residency_add(engine->prepared, index, engine_count_want(engine, instance)); /* its first pin is the making's */
+    residency_add(engine->prepared, index, 0); /* its first pin is the making's */
+    set_want(engine, index, engine_count_want(engine, instance));
     return index;
 }
 
@@ -180,7 +196,7 @@ void engine_mark_had(struct engine *engine, uint32_t job, uint32_t index)
 {
     struct instance *instance = &engine->instances[index];
     if (wants_instance(engine, job, instance))
-        residency_set_want(engine->prepared, index, residency_want(engine->prepared, index) - 1);
+        shift_want(engine, index, -1);
     jobset_add(&instance->had, job);
 }
 
@@ -189,7 +205,7 @@ void engine_clear_had(struct engine *engine, uint32_t job, uint32_t index)
     struct instance *instance = &engine->instances[index];
     jobset_remove(&instance->had, job);
     if (wants_instance(engine, job, instance))
-        residency_set_want(engine->prepared, index, residency_want(engine->prepared, index) + 1);
+        shift_want(engine, index, 1);
 }
 
 void engine_forget_pipeline(struct engine *engine, uint32_t pipeline)
@@ -266,7 +282,7 @@ static void shift_wants(struct engine *engine, uint32_t job, sample_id id, int b
     for (uint32_t index = sample->instances; index != ENGINE_NONE; index = engine->instances[index].next) {
         const struct instance *instance = &engine->instances[index];
         if (engine_suits(engine, job, instance))
-            residency_set_want(engine->prepared, index, residency_want(engine->prepared, index) + (uint32_t)by);
+            shift_want(engine, index, by);
     }
     if (sample->encoded != ENGINE_NONE)
         residency_set_want(engine->encodeds, sample->encoded, residency_want(engine->encodeds, sample->encoded) + (uint32_t)by);
@@ -293,7 +309,7 @@ void engine_withdraw_wants(struct engine *engine, uint32_t job)
     for (uint32_t index = 0; index < engine->instance_pool.size; index++) {
         const struct instance *instance = &engine->instances[index];
         if (instance->state != INSTANCE_FREE && wants_instance(engine, job, instance))
-            residency_set_want(engine->prepared, index, residency_want(engine->prepared, index) - 1);
+            shift_want(engine, index, -1);
     }
     for (uint32_t index = 0; index < engine->encoded_pool.size; index++) {
         if (engine->encoded[index].state != ENCODED_FREE && wants_encoded(engine, job, engine->encoded[index].id))
@@ -306,7 +322,7 @@ void engine_declare_wants(struct engine *engine, uint32_t job)
     for (uint32_t index = 0; index < engine->instance_pool.size; index++) {
         const struct instance *instance = &engine->instances[index];
         if (instance->state != INSTANCE_FREE && wants_instance(engine, job, instance))
-            residency_set_want(engine->prepared, index, residency_want(engine->prepared, index) + 1);
+            shift_want(engine, index, 1);
     }
     for (uint32_t index = 0; index < engine->encoded_pool.size; index++) {
         if (engine->encoded[index].state != ENCODED_FREE && wants_encoded(engine, job, engine->encoded[index].id))

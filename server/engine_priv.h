@@ -50,7 +50,7 @@ struct group {
 
 /* What of a fiber is in memory. */
 struct fiber {
-    uint32_t instances, encoded; /* heads */
+    uint32_t instances, encoded; /* heads; instances that somebody wants */
 };
 
 enum instance_state { INSTANCE_FREE, INSTANCE_MAKING, INSTANCE_READY };

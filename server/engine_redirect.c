@@ -18,21 +18,30 @@ static bool eligible_for_all(const struct engine *engine, const struct jobset *j
     return true;
 }
 
-/* The instance of the fiber that job may get and fewest others still want: the first to be evicted. */
+/* What the job may get of one list of instances, and fewest others still want, when that is better than `best`: ready before
+ * being made, and the first to be evicted before the others. */
+static uint32_t better_instance(const struct engine *engine, uint32_t job, sample_id pick, uint32_t index, uint32_t best)
+{
+    const struct instance *instance = &engine->instances[index];
+    if (instance->doomed || !engine_suits(engine, job, instance) || !eligible(engine, job, pick, instance->id))
+        return best;
+    if (best == ENGINE_NONE)
+        return index;
+    bool ready = instance->state == INSTANCE_READY, best_ready = engine->instances[best].state == INSTANCE_READY;
+    if (ready != best_ready)
+        return ready ? index : best;
+    return residency_want(engine->prepared, index) < residency_want(engine->prepared, best) ? index : best;
+}
+
+/* The pick's own instances, which perhaps nobody else wants, then those of the fiber that somebody wants. */
 static uint32_t find_prepared(const struct engine *engine, uint32_t job, sample_id pick)
 {
-    uint32_t best = ENGINE_NONE, best_want = 0;
+    uint32_t best = ENGINE_NONE;
+    for (uint32_t index = engine->samples[pick].instances; index != ENGINE_NONE; index = engine->instances[index].next)
+        best = better_instance(engine, job, pick, index, best);
     for (uint32_t index = engine->fibers[engine->samples[pick].fiber].instances; index != ENGINE_NONE;
-         index = engine->instances[index].fiber_next) {
-        const struct instance *instance = &engine->instances[index];
-        if (instance->doomed || !engine_suits(engine, job, instance) || !eligible(engine, job, pick, instance->id))
-            continue;
-        uint32_t want = residency_want(engine->prepared, index) + (instance->state == INSTANCE_MAKING ? JOBS_MAX : 0);
-        if (best == ENGINE_NONE || want < best_want) {
-            best = index;
-            best_want = want;
-        }
-    }
+         index = engine->instances[index].fiber_next)
+        best = better_instance(engine, job, pick, index, best);
     return best;
 }
 
