@@ -45,6 +45,7 @@ struct governor {
     size_t n_classes;
     double loads_per_prepare; /* smoothed; what sharing and redirection save */
     bool decided;
+    bool steady;      /* the last decision left the number of preparers as it was */
     uint32_t settled; /* preparers, apart from probes */
     struct governor_decision decision;
 };
@@ -138,7 +139,7 @@ static void fold(struct governor *governor)
     for (size_t i = 0; i < governor->n_classes; i++)
         prepares += governor->classes[i].window;
     for (size_t i = 0; i < governor->n_classes; i++) {
-        governor_curve_fold(&governor->curves[i]);
+        governor_curve_fold(&governor->curves[i], governor->steady);
         double part = prepares ? (double)governor->classes[i].window / (double)prepares : governor->parts[i];
         governor->parts[i] += (part - governor->parts[i]) * PART_NEW;
         governor->classes[i].window = 0;
@@ -214,7 +215,8 @@ static void decide_split(struct governor *governor, const struct governor_backlo
     uint32_t probe;
     governor->settled = governor_preparers(&balance, governor->settled, GAIN, &probe);
     uint32_t preparers = probe ? probe : governor->settled;
-    decision->moves += preparers != decision->preparers;
+    governor->steady = preparers == decision->preparers;
+    decision->moves += !governor->steady;
     decision->preparers = preparers;
     decision->loaders = balance.workers - preparers + balance.extra_loaders;
     decision->prepare_rate = governor_prepare_rate(&balance, preparers);

@@ -8,6 +8,7 @@
 enum { EXACT = 32, STEPS = 16, LEAST_TASKS = 4, OLD = 150 /* windows */ };
 #define FAR 8.0        /* times of the median that one time counts for at most */
 #define CHANGED 0.15   /* a rate that differs by more is another kind of task */
+#define CROWDED 1.05   /* what fewer threads may bring when nobody has seen fewer: they may be in each other's way */
 #define NEW_PART 0.5   /* of a window's rate in the knot's */
 
 /* ── times ── */
@@ -92,12 +93,12 @@ static double change(const struct governor_curve *curve, uint32_t tasks)
     return factor > 1 + CHANGED || factor < 1 - CHANGED ? factor : 1;
 }
 
-void governor_curve_fold(struct governor_curve *curve)
+void governor_curve_fold(struct governor_curve *curve, bool steady)
 {
     uint32_t tasks = 0;
     for (uint32_t knot = 0; knot < GOVERNOR_KNOTS; knot++)
         tasks += curve->count[knot];
-    double factor = change(curve, tasks);
+    double factor = steady ? change(curve, tasks) : 1;
     for (uint32_t knot = 0; knot < GOVERNOR_KNOTS; knot++) {
         double rate = window_rate(curve, knot, tasks), before = curve->rate[knot];
         if (rate > 0) {
@@ -174,6 +175,10 @@ double governor_curve_hope(const struct governor_curve *curve, uint32_t threads)
         return curve->rate[low];
     while (low > 0 && (curve->rate[low] <= 0 || curve->stale[low]))
         low--;
-    bool found = curve->rate[low] > 0 && !curve->stale[low];
-    return found ? curve->rate[low] * threads / threads_of(low) : governor_curve_at(curve, threads);
+    if (curve->rate[low] > 0 && !curve->stale[low])
+        return curve->rate[low] * threads / threads_of(low);
+    uint32_t above = knot_of(threads);
+    while (above < GOVERNOR_KNOTS && (curve->rate[above] <= 0 || curve->stale[above]))
+        above++;
+    return above < GOVERNOR_KNOTS ? curve->rate[above] * CROWDED : governor_curve_at(curve, threads);
 }

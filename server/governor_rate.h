@@ -36,15 +36,17 @@ struct governor_curve {
 void governor_curve_note(struct governor_curve *curve, uint32_t threads, double seconds);
 /* governor_curve_fold ends a window. Where the thread count that most tasks of the window ran at has another rate than before,
  * the tasks have become other tasks: what is known of counts that the window did not see is scaled alike, so that a shape
- * once learned lasts, and is stale until it is seen again. */
-void governor_curve_fold(struct governor_curve *curve);
+ * once learned lasts, and is stale until it is seen again. Not so in a window that is not steady, because the number of
+ * threads was another one shortly before: some of its tasks ran beside more or fewer others than they were noted for. */
+void governor_curve_fold(struct governor_curve *curve, bool steady);
 /* governor_curve_seen: the rate at this count is known, and not stale. */
 bool governor_curve_seen(const struct governor_curve *curve, uint32_t threads);
 /* governor_curve_at gives the rate at a thread count: between two that were seen on the line between them, below the first
  * on the line through 0, above the last as if more threads helped as they do there. 0 when nothing is known. */
 double governor_curve_at(const struct governor_curve *curve, uint32_t threads);
 /* governor_curve_hope is the most that the rate at a thread count can be: what was seen there, else threads times the rate
- * of one thread at the next lower count that was seen and is not stale. */
+ * of one thread at the next lower count that was seen and is not stale; where there is none, a little more than at the next
+ * higher one. */
 double governor_curve_hope(const struct governor_curve *curve, uint32_t threads);
 
 #endif
