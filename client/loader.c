@@ -55,6 +55,7 @@ int larder_info_sized(const struct larder_loader *loader, struct larder_info *ou
         .channels = job->channels,
         .dtype = job->dtype,
         .layout = job->layout,
+        .epoch = job->epoch,
         .sample_bytes = job->sample_bytes,
         .fingerprint = {job->fingerprint[0], job->fingerprint[1]},
         .job = loader->job_name,

@@ -124,6 +124,8 @@ static void each_registered(struct codec *codec, struct wire_registered *m)
     u32(codec, &m->dtype);
     u32(codec, &m->layout);
     u32(codec, &m->held_max);
+    u32(codec, &m->epoch);
+    u32(codec, &m->batch);
     u64(codec, &m->sample_bytes);
     u64(codec, &m->fingerprint[0]);
     u64(codec, &m->fingerprint[1]);

@@ -16,6 +16,9 @@
  *   RELEASE (batch) ───────────────────────▶                        slots back, batch acknowledged
  *   BYE ──────────────────────────────────▶ (or just close)
  *
+ * Ranks of one job connect each for itself and REGISTER with the same name, world_size and all the rest, and a rank of
+ * their own: the first makes the job, the others attach to it.
+ *
  * NEXT for a later epoch than the running one ends the running one: what was still to come of it is dropped, and
  * batches of it that were under way must still be released. A batch with flag LAST ends its epoch; it may be empty. */
 #ifndef LARDER_COMMON_WIRE_H
@@ -70,8 +73,8 @@ struct wire_welcome {
     uint32_t batch_max;
 };
 
-enum wire_register_flags { WIRE_DROP_LAST = 1, WIRE_RELABEL = 2, WIRE_PRIVATE_AUGMENT = 4 };
-#define WIRE_REGISTER_FLAGS_ALL 7u
+enum wire_register_flags { WIRE_DROP_LAST = 1, WIRE_RELABEL = 2, WIRE_PRIVATE_AUGMENT = 4, WIRE_ORDERED = 8 };
+#define WIRE_REGISTER_FLAGS_ALL 15u
 
 struct wire_register {
     uint32_t batch_size; /* 1 … WIRE_BATCH_MAX */
@@ -98,6 +101,7 @@ struct wire_registered {
     uint32_t dtype;                   /* enum pixel_dtype */
     uint32_t layout;                  /* enum pixel_layout */
     uint32_t held_max;                /* batches the client may hold (delivered and not released) */
+    uint32_t epoch, batch;            /* where a rank that comes back goes on: 0 and 0 in a new job */
     uint64_t sample_bytes;
     uint64_t fingerprint[2]; /* of the dataset */
     struct wire_text name;   /* the job's */

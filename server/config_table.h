@@ -30,6 +30,9 @@ SETTING(COUNT, pixels_max, "limits", "pixels", "100000000", "pixels", 1, UINT64_
         "Most pixels of an image; a larger one counts as a bad sample.")
 SETTING(COUNT, scans_max, "limits", "scans", "100", "scans", 1, 10000,
         "Most scans of a progressive JPEG; one with more counts as a bad sample.")
+SETTING(COUNT, rank_timeout_s, "limits", "rank_timeout", "300", "seconds", 0, 31536000,
+        "How long the ranks of a data-parallel job wait for one that never came or went away, before they get an "
+        "error. 0: for ever.")
 SETTING(COUNT, idle_exit_s, "limits", "idle_exit", "0", "seconds", 0, 31536000,
         "Stop when no client has been connected for so long. 0: never.")
 SETTING(CHOICE, log_level, "log", "level", "info", "error|warn|info|debug", 0, 3,

@@ -25,6 +25,8 @@
 /* Tasks out at once: each thread's own, and one more each, so that none waits for the engine. A load task is a chunk. */
 enum { TASKS_PER_THREAD = 2, CHUNK_SAMPLES = 64 };
 
+enum { CONNECTIONS_PER_JOB = 8 }; /* ranks on the mean: connections are few bytes each */
+
 struct daemon {
     const struct config *config;
     struct session *session;
@@ -77,6 +79,7 @@ static void on_register(void *ctx, uint64_t client, uint32_t seq, const struct s
                                  .batch_size = wire->batch_size,
                                  .prefetch = wire->prefetch,
                                  .epochs = wire->epochs,
+                                 .rank = wire->rank,
                                  .world_size = wire->world_size,
                                  .flags = wire->flags,
                                  .shuffle = (enum shuffle_mode)wire->shuffle,
@@ -180,6 +183,7 @@ static int start_engine(struct daemon *daemon, struct error *err)
     struct driver_config driver = {
         .engine = {.seed = random_mix64(clock_now_ns()),
                    .arena_bytes = arena_bytes(daemon->arena),
+                   .rank_timeout_ns = config->rank_timeout_s * CLOCK_NS_PER_S,
                    .job_quota_bytes = (uint64_t)((double)arena_bytes(daemon->arena) * config->job_quota_share),
                    .encoded_bytes = config->encoded_bytes,
                    .inflight_loads = (workers + loaders) * TASKS_PER_THREAD * CHUNK_SAMPLES,
@@ -224,7 +228,7 @@ static int start_http(struct daemon *daemon, struct error *err)
 static int start_edges(struct daemon *daemon, struct error *err)
 {
     const struct config *config = daemon->config;
-    struct session_config session = {.connections_max = (uint32_t)config->jobs_max * 2 + 16,
+    struct session_config session = {.connections_max = (uint32_t)config->jobs_max * CONNECTIONS_PER_JOB + 16,
                                      .arena_fd = arena_fd(daemon->arena),
                                      .arena_bytes = arena_bytes(daemon->arena),
                                      .handlers = {.ctx = daemon,

@@ -12,7 +12,10 @@
 #include "server/driver_priv.h"
 #include "server/thread.h"
 
-enum { MESSAGES_AT_ONCE = 64 };
+enum {
+    MESSAGES_AT_ONCE = 64,
+    TICK_MS = 250, /* while a job has ranks that may be missing: time must pass without messages too */
+};
 
 /* ── jobs and pipelines ── */
 
@@ -52,14 +55,36 @@ static uint32_t pipeline_number(struct driver *driver, struct pipeline *pipeline
     return number;
 }
 
-struct driver_job *driver_find_job(struct driver *driver, uint64_t client)
+struct driver_job *driver_find_job(struct driver *driver, uint64_t client, uint32_t *rank)
 {
     for (uint32_t place = 0; place < JOBS_MAX; place++) {
         struct driver_job *job = &driver->jobs[place];
-        if (job->reg && job->reg->client == client)
-            return job;
+        for (uint32_t i = 0; job->reg && i < job->reg->world_size; i++) {
+            if (job->ranks[i].there && job->ranks[i].client == client) {
+                *rank = i;
+                return job;
+            }
+        }
     }
     return NULL;
+}
+
+static const struct driver_job *find_name(const struct driver *driver, const char *name)
+{
+    for (uint32_t place = 0; place < JOBS_MAX; place++) {
+        if (driver->jobs[place].reg && strcmp(driver->jobs[place].reg->name, name) == 0)
+            return &driver->jobs[place];
+    }
+    return NULL;
+}
+
+static bool has_ranks(const struct driver *driver)
+{
+    for (uint32_t place = 0; place < JOBS_MAX; place++) {
+        if (driver->jobs[place].reg && driver->jobs[place].reg->world_size > 1)
+            return true;
+    }
+    return false;
 }
 
 static size_t count_jobs(const struct driver *driver)
@@ -149,6 +174,19 @@ static uint64_t variant_of(const struct registration *reg)
     return reg->flags & WIRE_PRIVATE_AUGMENT ? random_mix64(text_hash(reg->name) ^ random_mix64(reg->seed)) | 1 : 0;
 }
 
+/* What the engine cannot compare: ids are the same in another dataset with the same files, labels need not be. */
+static const char *mismatch(const struct registration *first, const struct registration *reg)
+{
+    uint64_t a[2], b[2];
+    dataset_fingerprint(first->dataset, a);
+    dataset_fingerprint(reg->dataset, b);
+    uint32_t differ = first->flags ^ reg->flags;
+    return memcmp(a, b, sizeof a) != 0      ? "dataset"
+           : differ & WIRE_RELABEL          ? "relabel"
+           : differ & WIRE_PRIVATE_AUGMENT  ? "private_augment"
+                                            : NULL;
+}
+
 /* Gives the job to the engine, which takes reg over when it accepts it. */
 static void add_job(struct driver *driver, struct registration *reg, uint32_t pipeline)
 {
@@ -173,7 +211,10 @@ static void add_job(struct driver *driver, struct registration *reg, uint32_t pi
                                    .places = reg->places,
                                    .chunk_base = base,
                                    .chunk_count = dataset_chunk_count(reg->dataset),
-                                   .chunk_samples = dataset_chunk_size(reg->dataset)};
+                                   .chunk_samples = dataset_chunk_size(reg->dataset),
+                                   .rank = reg->rank,
+                                   .world_size = reg->world_size,
+                                   .ordered = reg->flags & WIRE_ORDERED};
     struct engine_event event = {.type = ENGINE_JOB_ADD, .job_add = &desc};
     driver->adding = reg;
     driver->adding_pipeline = pipeline;
@@ -190,12 +231,18 @@ static void on_registered(struct driver *driver, struct registration *reg)
     *coming = driver->coming[--driver->n_coming];
     name_job(driver, reg);
     uint32_t pipeline = ENGINE_PIPELINES_MAX;
+    const struct driver_job *known = reg->world_size > 1 ? find_name(driver, reg->name) : NULL;
+    const char *field = known && !reg->code ? mismatch(known->reg, reg) : NULL;
+    char text[160];
     if (gone) {
         log_info("msg=\"client left before its job was ready\" job=\"%s\" dataset=\"%s\"", reg->name, reg->source);
     } else if (reg->code) {
         refuse(driver, reg, reg->code, reg->err.text);
-    } else if (count_jobs(driver) >= driver->config.jobs_max) {
-        char text[160];
+    } else if (field) {
+        snprintf(text, sizeof text, "rank %u has another %s than the job's first rank: all ranks of a job give the same", reg->rank,
+                 field);
+        refuse(driver, reg, LARDER_EINVAL, text);
+    } else if (!known && count_jobs(driver) >= driver->config.jobs_max) {
         snprintf(text, sizeof text, "%u jobs are running already, which is limits.jobs: stop one, or raise the limit",
                  driver->config.jobs_max);
         refuse(driver, reg, LARDER_ELIMIT, text);
@@ -215,16 +262,22 @@ static void on_gone(struct driver *driver, uint64_t client)
     struct driver_coming *coming = find_coming(driver, client);
     if (coming)
         coming->gone = true;
-    struct driver_job *job = driver_find_job(driver, client);
+    uint32_t rank;
+    struct driver_job *job = driver_find_job(driver, client, &rank);
     if (job) {
-        struct engine_event event = {.type = ENGINE_JOB_GONE, .job_gone = {.job = (uint32_t)(job - driver->jobs)}};
+        struct engine_event event = {
+            .type = ENGINE_JOB_GONE, .rank = rank, .job_gone = {.job = (uint32_t)(job - driver->jobs)}};
+        if (job->reg->world_size > 1)
+            log_info("msg=\"rank left\" job=\"%s\" rank=%u", job->reg->name, rank);
+        job->ranks[rank].there = false;
         driver_step(driver, &event, 1);
     }
 }
 
 static void on_classes(struct driver *driver, uint64_t client, uint32_t seq, uint32_t first)
 {
-    struct driver_job *job = driver_find_job(driver, client);
+    uint32_t rank;
+    struct driver_job *job = driver_find_job(driver, client, &rank);
     if (!job)
         return;
     const struct registration *reg = job->reg;
@@ -272,12 +325,17 @@ static void on_status(struct driver *driver, struct driver_question *question)
     status->n_jobs = engine_job_statuses(driver->engine, clock_now_ns(), rows, JOBS_MAX);
     status->jobs = xcalloc(status->n_jobs, sizeof *status->jobs);
     for (size_t i = 0; i < status->n_jobs; i++) {
-        const struct registration *reg = driver->jobs[rows[i].job].reg;
+        const struct driver_job *job = &driver->jobs[rows[i].job];
+        const struct registration *reg = job->reg;
+        struct engine_queue_status *queues = xcalloc(reg->world_size, sizeof *queues);
         status->jobs[i] = (struct status_job){.engine = rows[i],
-                                              .pid = reg->pid,
-                                              .client = xstrdup(reg->client_name),
+                                              .queues = queues,
+                                              .n_queues = reg->world_size,
+                                              .pid = job->ranks[reg->rank].pid,
+                                              .client = xstrdup(job->ranks[reg->rank].client_name),
                                               .dataset = xstrdup(dataset_path(reg->dataset)),
                                               .pipeline = xstrdup(pipeline_canonical(reg->pipeline))};
+        engine_queue_statuses(driver->engine, rows[i].job, clock_now_ns(), queues, reg->world_size);
     }
     free(rows);
     answer(question, 0);
@@ -285,33 +343,36 @@ static void on_status(struct driver *driver, struct driver_question *question)
 
 static void on_cancel(struct driver *driver, struct driver_question *question)
 {
-    const struct registration *reg = NULL;
-    for (uint32_t place = 0; place < JOBS_MAX && !reg; place++) {
-        if (driver->jobs[place].reg && strcmp(driver->jobs[place].reg->name, question->cancel) == 0)
-            reg = driver->jobs[place].reg;
+    const struct driver_job *job = find_name(driver, question->cancel);
+    if (job)
+        log_info("msg=\"job cancelled\" job=\"%s\"", job->reg->name);
+    for (uint32_t rank = 0; job && rank < job->reg->world_size; rank++) {
+        if (job->ranks[rank].there)
+            session_send_error(driver->session, job->ranks[rank].client, 0, LARDER_EGONE, true,
+                               "the job was cancelled with `larder cancel`");
     }
-    if (reg) {
-        log_info("msg=\"job cancelled\" job=\"%s\"", reg->name);
-        session_send_error(driver->session, reg->client, 0, LARDER_EGONE, true, "the job was cancelled with `larder cancel`");
-    }
-    answer(question, reg ? 0 : LARDER_ENOENT);
+    answer(question, job ? 0 : LARDER_ENOENT);
 }
 
 /* What is the engine's own: the event it is, false when it concerns nobody any more. */
 static bool as_event(struct driver *driver, const struct inbox_message *message, struct engine_event *event)
 {
     const struct driver_job *job = NULL;
+    uint32_t rank = 0;
     switch (message->type) {
     case INBOX_NEXT:
-        job = driver_find_job(driver, message->next.client);
+        job = driver_find_job(driver, message->next.client, &rank);
         if (job)
             *event = (struct engine_event){
-                .type = ENGINE_NEXT, .next = {(uint32_t)(job - driver->jobs), message->next.epoch, message->next.credits}};
+                .type = ENGINE_NEXT,
+                .rank = rank,
+                .next = {(uint32_t)(job - driver->jobs), message->next.epoch, message->next.credits}};
         return job != NULL;
     case INBOX_RELEASE:
-        job = driver_find_job(driver, message->release.client);
+        job = driver_find_job(driver, message->release.client, &rank);
         if (job)
             *event = (struct engine_event){.type = ENGINE_RELEASE,
+                                           .rank = rank,
                                            .release = {(uint32_t)(job - driver->jobs), message->release.batch}};
         return job != NULL;
     case INBOX_LOADED:
@@ -368,7 +429,14 @@ static void *run(void *arg)
     struct engine_event events[MESSAGES_AT_ONCE];
     size_t count, n_events = 0;
     bool going = true;
-    while (going && queue_pop_many(driver->config.inbox, messages, MESSAGES_AT_ONCE, &count, -1) == 0) {
+    while (going) {
+        int code = queue_pop_many(driver->config.inbox, messages, MESSAGES_AT_ONCE, &count, has_ranks(driver) ? TICK_MS : -1);
+        if (code && code != LARDER_ETIMEOUT)
+            break;
+        if (code) {
+            count = 0;
+            driver_step(driver, &(struct engine_event){.type = ENGINE_TICK}, 1);
+        }
         for (size_t i = 0; i < count; i++) {
             if (is_event(messages[i].type)) {
                 n_events += as_event(driver, &messages[i], &events[n_events]);
@@ -428,7 +496,7 @@ void driver_destroy(struct driver *driver)
     for (uint32_t number = 0; number < ENGINE_PIPELINES_MAX; number++)
         pipeline_unref(&driver->pipelines[number].pipeline);
     for (uint32_t place = 0; place < JOBS_MAX; place++)
-        registration_destroy(driver->jobs[place].reg);
+        driver_job_clear(&driver->jobs[place]);
     free(driver->coming);
     free(driver->sources);
     free(driver->entries);

@@ -7,15 +7,37 @@
 #include "common/log.h"
 #include "server/driver_priv.h"
 
+void driver_job_clear(struct driver_job *job)
+{
+    for (uint32_t rank = 0; job->reg && rank < job->reg->world_size; rank++)
+        free(job->ranks[rank].client_name);
+    free(job->ranks);
+    registration_destroy(job->reg);
+    *job = (struct driver_job){.reg = NULL};
+}
+
+static void seat_rank(struct driver_job *job, const struct registration *reg)
+{
+    struct driver_rank *rank = &job->ranks[reg->rank];
+    free(rank->client_name);
+    *rank = (struct driver_rank){
+        .there = true, .client = reg->client, .pid = reg->pid, .client_name = xstrdup(reg->client_name)};
+}
+
+/* A rank's registration is needed until it is answered; the first rank's is the job's. */
 static void job_added(struct driver *driver, const struct engine_action *action)
 {
     struct registration *reg = driver->adding;
     struct driver_job *job = &driver->jobs[action->job];
-    CHECK(reg && !job->reg);
-    driver->adding = NULL;
-    job->reg = reg;
-    job->pipeline = driver->adding_pipeline;
-    driver->pipelines[job->pipeline].jobs++;
+    CHECK(reg && !job->reg == !action->job_added.attached);
+    if (!job->reg) {
+        driver->adding = NULL;
+        job->reg = reg;
+        job->ranks = xcalloc(reg->world_size, sizeof *job->ranks);
+        job->pipeline = driver->adding_pipeline;
+        driver->pipelines[job->pipeline].jobs++;
+    }
+    seat_rank(job, reg);
 
     struct sample_shape shape = pipeline_shape(reg->pipeline);
     struct wire_message message = {.type = WIRE_REGISTERED,
@@ -30,12 +52,18 @@ static void job_added(struct driver *driver, const struct engine_action *action)
                                                   .dtype = shape.dtype,
                                                   .layout = shape.layout,
                                                   .held_max = action->job_added.held_max,
+                                                  .epoch = action->job_added.epoch,
+                                                  .batch = action->job_added.batch,
                                                   .sample_bytes = shape.bytes,
                                                   .name = {reg->name, (uint32_t)strlen(reg->name)}}};
     dataset_fingerprint(reg->dataset, message.registered.fingerprint);
     session_send(driver->session, reg->client, &message);
-    log_info("msg=\"job registered\" job=\"%s\" dataset=\"%s\" samples=%u batch_size=%u quota_mib=%llu pipeline=\"%s\"", reg->name,
-             dataset_path(reg->dataset), message.registered.n_samples, reg->batch_size,
+    if (action->job_added.attached) {
+        log_info("msg=\"rank attached\" job=\"%s\" rank=%u epoch=%u", reg->name, reg->rank, action->job_added.epoch);
+        return;
+    }
+    log_info("msg=\"job registered\" job=\"%s\" rank=%u ranks=%u dataset=\"%s\" samples=%u batch_size=%u quota_mib=%llu "
+             "pipeline=\"%s\"", reg->name, reg->rank, reg->world_size, dataset_path(reg->dataset), message.registered.n_samples, reg->batch_size,
              (unsigned long long)(action->job_added.quota_bytes >> 20), pipeline_canonical(reg->pipeline));
     if (action->job_added.held_max < reg->prefetch + 1)
         log_warn("msg=\"look-ahead shortened: the arena has no room for more\" job=\"%s\" asked_batches=%u batches=%u", reg->name,
@@ -60,7 +88,7 @@ static void job_error(struct driver *driver, const struct engine_action *action)
     uint32_t index;
     if (action->error.id != SAMPLE_NONE && dataset_index(action->error.dataset, action->error.id, &index))
         error_prefix(&err, err.code, "%s/%s", dataset_path(action->error.dataset), dataset_key(action->error.dataset, index));
-    log_warn("msg=\"job failed\" job=\"%s\" code=%s err=\"%s\"", driver->jobs[action->job].reg->name, larder_err_name(err.code), err.text);
+    log_warn("msg=\"job failed\" job=\"%s\" rank=%u code=%s err=\"%s\"", driver->jobs[action->job].reg->name, action->rank, larder_err_name(err.code), err.text);
     session_send_error(driver->session, action->client, 0, err.code, false, err.text);
 }
 
@@ -69,8 +97,7 @@ static void job_ended(struct driver *driver, const struct engine_action *action)
     struct driver_job *job = &driver->jobs[action->job];
     log_info("msg=\"job ended\" job=\"%s\"", job->reg->name);
     driver->pipelines[job->pipeline].jobs--;
-    registration_destroy(job->reg);
-    job->reg = NULL;
+    driver_job_clear(job);
 }
 
 /* A run of LOADs with one number is one task. Gives how many actions it took. */

@@ -6,9 +6,18 @@
 
 #include "server/driver.h"
 
+/* Whoever is a rank now, or was last. */
+struct driver_rank {
+    bool there;
+    uint64_t client;
+    uint32_t pid;
+    char *client_name;
+};
+
 struct driver_job {
-    struct registration *reg; /* NULL: the place is free */
+    struct registration *reg; /* of the rank that made it; NULL: the place is free */
     uint32_t pipeline;        /* number */
+    struct driver_rank *ranks; /* reg->world_size */
 };
 
 struct driver_pipeline {
@@ -53,7 +62,10 @@ struct driver {
     char names[WIRE_REPLY_MAX - 4096]; /* of a page of classes */
 };
 
-struct driver_job *driver_find_job(struct driver *driver, uint64_t client);
+/* driver_find_job finds the job that the client is a rank of, and which; NULL: of none. */
+struct driver_job *driver_find_job(struct driver *driver, uint64_t client, uint32_t *rank);
+/* driver_job_clear makes the place free; it may be. */
+void driver_job_clear(struct driver_job *job);
 /* driver_step steps the engine and carries out what it asks for; no events, no step. */
 void driver_step(struct driver *driver, const struct engine_event *events, size_t count);
 

@@ -195,7 +195,7 @@ struct engine_action {
             uint32_t held_max;  /* batches the client may hold unreleased */
             uint64_t quota_bytes; /* of the whole job */
             bool attached;      /* to a job that was there: JOB_ADD's dataset, order and places are not kept */
-            uint32_t epoch;     /* the first that the rank can ask for: 0 in a new job */
+            uint32_t epoch, batch; /* the first that the rank can ask for, and the index of its next batch of it */
         } job_added;
         struct {
             struct error error;

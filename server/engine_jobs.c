@@ -182,6 +182,7 @@ static void answer(struct engine *engine, uint32_t place, const struct engine_jo
     action->job_added.n_batches = (uint32_t)((share + job->batch_size - 1) / job->batch_size);
     action->job_added.attached = attached;
     action->job_added.epoch = job->began ? job->epoch + queue->returned : 0;
+    action->job_added.batch = queue->done ? 0 : queue->batch_index;
 }
 
 /* What of the description is another than the job's; NULL: nothing. */

@@ -21,7 +21,7 @@ struct registration {
     uint32_t pid;
     char *client_name;
     char *name, *source, *pipeline_json, *subset_json;
-    uint32_t batch_size, prefetch, epochs, world_size, flags;
+    uint32_t batch_size, prefetch, epochs, rank, world_size, flags;
     enum shuffle_mode shuffle;
     enum bad_policy bad_policy;
     uint64_t seed;

@@ -156,9 +156,11 @@ static int resolve(struct registrar *registrar, struct registration *reg, struct
     const char *pipeline = reg->pipeline_json;
     if (!*pipeline && named && named->pipeline)
         pipeline = named->pipeline;
-    if (reg->world_size != 1)
-        return error_set(err, LARDER_EINVAL, "world_size is %u: a job has one rank; give each rank a job and a view of its own",
-                         reg->world_size);
+    if (reg->world_size > ENGINE_RANKS_MAX)
+        return error_set(err, LARDER_ELIMIT, "world_size is %u, and a job may have %d ranks at one daemon", reg->world_size,
+                         ENGINE_RANKS_MAX);
+    if (reg->world_size > 1 && !*reg->name)
+        return error_set(err, LARDER_EINVAL, "a job of %u ranks needs a name, which all of them give", reg->world_size);
     if (path[0] != '/')
         return error_set(err, LARDER_EINVAL,
                          "dataset \"%s\" is neither an absolute path nor a name under `datasets` in the daemon's configuration", path);

@@ -15,6 +15,7 @@ void status_clear(struct daemon_status *status)
         free(status->jobs[i].client);
         free(status->jobs[i].dataset);
         free(status->jobs[i].pipeline);
+        free(status->jobs[i].queues);
     }
     free(status->jobs);
     memset(status, 0, sizeof *status);

@@ -13,7 +13,8 @@
  *   engine    loads_inflight, prepares_inflight, unknown_releases
  *   jobs[]    name, job, pid, client, dataset, pipeline, batch_size, prefetch, epoch (from 0), epochs (0: no end),
  *             started, view_samples, remaining, epoch_delivered, delivered, batches, shared, bad_samples, held_slots,
- *             quota_bytes, queues[] {rank, ready_batches, leased_batches, credits, wait_s}
+ *             quota_bytes, queues[], one a rank: {rank, ready_batches, leased_batches, credits, wait_s, attached, done,
+ *             epoch_delivered, batches}
  *
  * pid, client, dataset and pipeline are null where the daemon does not know them. */
 #ifndef LARDER_SERVER_STATUS_H
@@ -31,12 +32,13 @@
 
 struct status_job {
     struct engine_job_status engine;
-    uint32_t rank;
-    uint32_t pid; /* of the client; 0: not known */
+    uint32_t pid; /* of the first rank's client; 0: not known */
     /* Malloc'ed, the status's own, each may be NULL: */
     char *client;   /* what the client calls itself, "python/0.1" */
     char *dataset;  /* its source */
     char *pipeline; /* its normal form */
+    struct engine_queue_status *queues; /* by rank */
+    size_t n_queues;
 };
 
 struct status_role {

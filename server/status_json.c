@@ -95,14 +95,22 @@ static json_t *memory_json(const struct daemon_status *status, bool *failed)
 
 static json_t *queues_json(const struct status_job *job, bool *failed)
 {
-    json_t *queues = json_array(), *queue = json_object();
-    put(queue, "rank", count(job->rank), failed);
-    put(queue, "ready_batches", count(job->engine.ready_batches), failed);
-    put(queue, "leased_batches", count(job->engine.leased_batches), failed);
-    put(queue, "credits", count(job->engine.credits), failed);
-    put(queue, "wait_s", json_real(job->engine.wait_s), failed);
-    if (json_array_append_new(queues, queue) != 0)
-        *failed = true;
+    json_t *queues = json_array();
+    for (size_t i = 0; i < job->n_queues; i++) {
+        const struct engine_queue_status *from = &job->queues[i];
+        json_t *queue = json_object();
+        put(queue, "rank", count(from->rank), failed);
+        put(queue, "ready_batches", count(from->ready_batches), failed);
+        put(queue, "leased_batches", count(from->leased_batches), failed);
+        put(queue, "credits", count(from->credits), failed);
+        put(queue, "wait_s", json_real(from->wait_s), failed);
+        put(queue, "attached", json_boolean(from->attached), failed);
+        put(queue, "done", json_boolean(from->done), failed);
+        put(queue, "epoch_delivered", count(from->epoch_delivered), failed);
+        put(queue, "batches", count(from->batches_delivered), failed);
+        if (json_array_append_new(queues, queue) != 0)
+            *failed = true;
+    }
     return queues;
 }
 

@@ -51,21 +51,28 @@ static void put_totals(struct metrics *metrics, const struct daemon_status *stat
     put_labelled(metrics, METRIC_EVICTIONS, (double)totals->evicted_encoded, "encoded");
 }
 
+static void put_queue(struct metrics *metrics, const struct status_job *job, const struct engine_queue_status *queue)
+{
+    char rank[NUMBER_BYTES];
+    snprintf(rank, sizeof rank, "%u", queue->rank);
+    const char *labels[] = {job->engine.name, rank};
+    metrics_put(metrics, METRIC_JOB_BATCHES, (double)queue->batches_delivered, labels);
+    metrics_put(metrics, METRIC_JOB_WAIT, queue->wait_s, labels);
+    metrics_put(metrics, METRIC_JOB_DEPTH, queue->ready_batches, labels);
+    metrics_put(metrics, METRIC_JOB_HELD, (double)queue->held_slots, labels);
+}
+
 static void put_job(struct metrics *metrics, const struct status_job *job)
 {
     const struct engine_job_status *engine = &job->engine;
-    char rank[NUMBER_BYTES];
-    snprintf(rank, sizeof rank, "%u", job->rank);
-    const char *labels[] = {engine->name, rank}; /* a metric with the job alone takes the first */
+    const char *labels[] = {engine->name};
     metrics_put(metrics, METRIC_JOB_DELIVERED, (double)engine->samples_delivered, labels);
-    metrics_put(metrics, METRIC_JOB_BATCHES, (double)engine->batches_delivered, labels);
     metrics_put(metrics, METRIC_JOB_SHARED, (double)engine->samples_shared, labels);
-    metrics_put(metrics, METRIC_JOB_WAIT, engine->wait_s, labels);
-    metrics_put(metrics, METRIC_JOB_DEPTH, engine->ready_batches, labels);
-    metrics_put(metrics, METRIC_JOB_HELD, (double)engine->held_slots, labels);
     metrics_put(metrics, METRIC_JOB_EPOCH, engine->epoch, labels);
     metrics_put(metrics, METRIC_JOB_REMAINING, (double)engine->remaining, labels);
     metrics_put(metrics, METRIC_JOB_BAD, (double)engine->bad_samples, labels);
+    for (size_t i = 0; i < job->n_queues; i++)
+        put_queue(metrics, job, &job->queues[i]);
 }
 
 char *status_to_metrics(const struct daemon_status *status, size_t *len_bytes)

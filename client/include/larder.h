@@ -76,13 +76,16 @@ struct larder_options {
     uint32_t batch_size;      /* default 32; up to 8,192 */
     uint32_t prefetch;        /* batches asked for ahead, 1 … 64; default 2 */
     uint32_t epochs;          /* 0 (default): until the program stops */
-    uint32_t rank;            /* default 0 */
-    uint32_t world_size;      /* default 1 */
+    uint32_t rank;            /* default 0; below world_size, another for each process */
+    uint32_t world_size;      /* processes that share the job (data-parallel training); default 1. With more, `job` must be
+                                 set, and all give the same options: each rank gets its own equal part of every epoch */
     uint32_t shuffle;         /* enum larder_shuffle */
     uint32_t bad;             /* enum larder_bad */
     uint32_t drop_last;       /* not 0: a last batch that is not full is left out */
     uint32_t relabel;         /* not 0: labels are numbered anew from 0 over the classes of the subset */
     uint32_t private_augment; /* not 0: no augmented sample is shared with other jobs */
+    uint32_t ordered;         /* not 0: batches in planned order; else a slow sample may come up to two batches later */
+    uint32_t reserved;
 };
 
 struct larder_info {
@@ -93,7 +96,7 @@ struct larder_info {
     uint32_t height, width, channels; /* of a prepared sample; 0: encoded bytes of any length */
     uint32_t dtype;                   /* enum larder_dtype */
     uint32_t layout;                  /* enum larder_layout */
-    uint32_t reserved;
+    uint32_t epoch; /* the one to start with: not 0 when a rank comes back to its job */
     uint64_t sample_bytes;   /* of a prepared sample; the longest there can be, for encoded bytes */
     uint64_t fingerprint[2]; /* of the dataset: equal exactly when content and order are */
     const char *job;         /* the job's name; valid until larder_close */

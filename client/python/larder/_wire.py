@@ -27,14 +27,14 @@ SHUFFLES = {"dependent": 0, "strict": 1, "none": 2, True: 0, False: 2}
 BAD_POLICIES = {"skip": 0, "replace": 1, "error": 2}
 DTYPES = ("uint8", "float16", "float32")
 LAYOUT_HWC, LAYOUT_CHW = 0, 1
-DROP_LAST, RELABEL, PRIVATE_AUGMENT = 1, 2, 4
+DROP_LAST, RELABEL, PRIVATE_AUGMENT, ORDERED = 1, 2, 4, 8
 AUGMENTS = {"shared": 0, "private": PRIVATE_AUGMENT}
 BATCH_LAST = 1
 
 _HEADER = struct.Struct("<IHHII")
 _WELCOME = struct.Struct("<QII")
 _REGISTER = struct.Struct("<8IQ")
-_REGISTERED = struct.Struct("<10I3Q")
+_REGISTERED = struct.Struct("<12I3Q")
 _THREE = struct.Struct("<III")
 _NEXT = struct.Struct("<II")
 _BATCH = struct.Struct("<QIIII")
@@ -79,6 +79,8 @@ class Registered(NamedTuple):
     dtype: int
     layout: int
     held_max: int
+    epoch: int
+    batch: int
     sample_bytes: int
     fingerprint: tuple
     name: str
@@ -164,7 +166,7 @@ def _decode_registered(body):
     name, end = _take_text(body, _REGISTERED.size)
     if fields[7] >= len(DTYPES) or fields[8] > LAYOUT_CHW:
         raise FormatError(f"REGISTERED: dtype {fields[7]} or layout {fields[8]} is unknown")
-    return Registered(*fields[:11], fields[11:13], name.decode("utf-8", "surrogateescape")), end
+    return Registered(*fields[:13], fields[13:15], name.decode("utf-8", "surrogateescape")), end
 
 
 def _decode_classes(body):

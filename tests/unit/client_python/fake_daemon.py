@@ -187,8 +187,8 @@ class Connection(threading.Thread):
         size = self.job["batch_size"]
         n_batches = daemon.n_samples // size if self.job["flags"] & 1 else -(-daemon.n_samples // size)
         self.send(REGISTERED, seq, struct.pack(
-            "<10I3Q", 5, daemon.n_samples, n_batches, len(daemon.classes), height, width, channels, daemon.dtype,
-            daemon.layout, daemon.held_max, daemon.sample_bytes * daemon.itemsize, 11, 12)
+            "<12I3Q", 5, daemon.n_samples, n_batches, len(daemon.classes), height, width, channels, daemon.dtype,
+            daemon.layout, daemon.held_max, 0, 0, daemon.sample_bytes * daemon.itemsize, 11, 12)
             + text(self.job["name"] or b"job-5"))
 
     def on_next(self, epoch, credits):

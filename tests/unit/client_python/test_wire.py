@@ -11,7 +11,7 @@ import fake_daemon as fake
 def samples():
     entry = struct.pack("<QIIIi", 4096, 72, 7, 3, 1)
     yield fake.message(fake.WELCOME, 1, struct.pack("<QII", 1 << 20, 42, 8192))
-    registered = struct.pack("<10I3Q", 1, 20, 4, 2, 4, 6, 3, 0, 0, 4, 72, 8, 9)
+    registered = struct.pack("<12I3Q", 1, 20, 4, 2, 4, 6, 3, 0, 0, 4, 0, 0, 72, 8, 9)
     yield fake.message(fake.REGISTERED, 2, registered + fake.text(b"me"))
     yield fake.message(fake.CLASSES, 3, struct.pack("<III", 0, 2, 2) + fake.text(b"\x03\0cat\x03\0dog"))
     yield fake.message(fake.BATCH, 0, struct.pack("<QIIII", 1, 0, 0, 1, 2) + entry * 2)

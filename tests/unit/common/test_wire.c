@@ -63,7 +63,7 @@ static void add_replies(void)
     add((struct wire_message){.type = WIRE_REGISTERED,
                               .registered = {.job = 1, .n_samples = 2, .n_batches = 3, .n_classes = 4, .height = 5,
                                              .width = 6, .channels = 7, .dtype = PIXEL_FLOAT32, .layout = LAYOUT_CHW,
-                                             .held_max = 8, .sample_bytes = UINT64_MAX, .fingerprint = {UINT64_MAX, 1},
+                                             .held_max = 8, .epoch = 9, .batch = 10, .sample_bytes = UINT64_MAX, .fingerprint = {UINT64_MAX, 1},
                                              .name = text_of(WIRE_NAME_MAX)}});
     add((struct wire_message){.type = WIRE_CLASSES});
     add((struct wire_message){.type = WIRE_CLASSES, .classes = {.first = 5, .total = 5}});

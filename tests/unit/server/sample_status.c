@@ -61,6 +61,17 @@ void sample_status_fill(struct daemon_status *status)
                                                  .credits = 2,
                                                  .wait_s = 1.5,
                                                  .epoch_delivered = 400};
+        job->n_queues = 1;
+        job->queues = xcalloc(1, sizeof *job->queues);
+        job->queues[0] = (struct engine_queue_status){.attached = true,
+                                                      .held_slots = 256,
+                                                      .samples_delivered = 1400,
+                                                      .batches_delivered = 22,
+                                                      .epoch_delivered = 400,
+                                                      .ready_batches = 3,
+                                                      .leased_batches = 1,
+                                                      .credits = 2,
+                                                      .wait_s = 1.5};
         strcpy(job->engine.name, i ? "quote\"back\\slash" : "train-a");
         job->dataset = xstrdup("/data/imagenet/train");
     }

@@ -53,7 +53,7 @@ static void test_table(void **state)
     status.totals.instances_prepared -= 700;
     for (size_t i = 0; i < status.n_jobs; i++) {
         status.jobs[i].engine.samples_delivered -= 1400;
-        status.jobs[i].engine.wait_s -= 0.75;
+        status.jobs[i].queues[0].wait_s -= 0.75;
     }
     json_t *before = to_json(&status);
     sample_status_fill(&status);

@@ -115,6 +115,7 @@ static const char everything[] = "# a comment\n"
                                  "  pixels: 1000\n"
                                  "  scans: 7\n"
                                  "  idle_exit: 60\n"
+                                 "  rank_timeout: 45\n"
                                  "log: {level: debug}\n"
                                  "metrics:\n"
                                  "  enabled: false\n"
@@ -152,6 +153,7 @@ static void assert_everything(const struct config *config)
     assert_int_equal(config->pixels_max, 1000);
     assert_int_equal(config->scans_max, 7);
     assert_int_equal(config->idle_exit_s, 60);
+    assert_int_equal(config->rank_timeout_s, 45);
     assert_int_equal(config->log_level, LOG_DEBUG);
     assert_false(config->metrics_enabled);
     assert_string_equal(config->metrics_address, "::1");
@@ -188,7 +190,7 @@ static void test_everything(void **state)
         assert_int_equal(config->source[i], CONFIG_FROM_FILE);
     assert_int_equal(config->mark[SETTING_arena_bytes].line, 5);
     assert_int_equal(config->mark[SETTING_arena_bytes].column, 10);
-    assert_int_equal(config->datasets[0].pipeline_at[1].line, 29);
+    assert_int_equal(config->datasets[0].pipeline_at[1].line, 30);
     assert_int_equal(config->datasets[0].pipeline_at[1].column, 9);
     config_destroy(config);
 }

@@ -26,13 +26,15 @@ static const char expected_json[] =
     "\"pipeline\":\"[{\\\"random_resized_crop\\\":{\\\"size\\\":224}}]\",\"batch_size\":64,\"prefetch\":4,\"epoch\":1,"
     "\"epochs\":90,\"started\":true,\"view_samples\":1000,\"remaining\":600,\"epoch_delivered\":400,\"delivered\":1400,"
     "\"batches\":22,\"shared\":700,\"bad_samples\":0,\"held_slots\":256,\"quota_bytes\":1073741824,"
-    "\"queues\":[{\"rank\":0,\"ready_batches\":3,\"leased_batches\":1,\"credits\":2,\"wait_s\":1.5}]},"
+    "\"queues\":[{\"rank\":0,\"ready_batches\":3,\"leased_batches\":1,\"credits\":2,\"wait_s\":1.5,\"attached\":true,"
+    "\"done\":false,\"epoch_delivered\":400,\"batches\":22}]},"
     "{\"name\":\"quote\\\"back\\\\slash\",\"job\":1,\"pid\":null,\"client\":null,\"dataset\":\"/data/imagenet/train\","
     "\"pipeline\":null,\"batch_size\":64,\"prefetch\":4,\"epoch\":1,\"epochs\":0,\"started\":true,\"view_samples\":"
     "1000,"
     "\"remaining\":600,\"epoch_delivered\":400,\"delivered\":1400,\"batches\":22,\"shared\":700,\"bad_samples\":0,"
     "\"held_slots\":256,\"quota_bytes\":1073741824,"
-    "\"queues\":[{\"rank\":0,\"ready_batches\":3,\"leased_batches\":1,\"credits\":2,\"wait_s\":1.5}]}]}";
+    "\"queues\":[{\"rank\":0,\"ready_batches\":3,\"leased_batches\":1,\"credits\":2,\"wait_s\":1.5,\"attached\":true,"
+    "\"done\":false,\"epoch_delivered\":400,\"batches\":22}]}]}";
 
 /* The JSON has exactly the documented keys, in one order. */
 static void test_json(void **state)
