@@ -21,26 +21,41 @@ static uint64_t fibers_per_group(const struct engine *engine, uint32_t chunk_sam
     return (chunk_samples + engine->config.redirect_width - 1) / engine->config.redirect_width;
 }
 
-/* How many chunks share a place: so many that their fibers' stocks together are what memory holds. */
-static uint32_t group_size(const struct engine *engine, const struct engine_job_desc *desc)
+/* How many of the dataset's samples the encoded budget holds. */
+static uint64_t samples_held(const struct engine *engine, const struct engine_job_desc *desc)
 {
-    if (engine->config.redirect_group)
-        return engine->config.redirect_group;
     uint64_t count = idset_count(desc->view), step = count / MEAN_OF + 1, sum = 0, n = 0;
     for (uint64_t rank = 0; rank < count; rank += step, n++) {
         sample_id id = 0;
         CHECK(idset_select(desc->view, rank, &id));
         sum += engine->config.sample_bytes(desc->dataset, id);
     }
+    return engine->config.encoded_bytes / ((sum + n - 1) / n + !sum);
+}
+
+/* How many chunks share a place: so many that their fibers' stocks together are what memory holds. */
+static uint32_t group_size(const struct engine *engine, const struct engine_job_desc *desc, uint64_t held)
+{
+    if (engine->config.redirect_group)
+        return engine->config.redirect_group;
     uint64_t total = (uint64_t)desc->chunk_count * desc->chunk_samples * engine_stock_max(engine) / engine->config.redirect_width;
-    uint64_t encoded = engine->config.encoded_bytes / ((sum + n - 1) / n + !sum);
-    uint64_t size = encoded ? (total + encoded - 1) / encoded : GROUP_MAX; /* a budget below the mean sample holds none */
+    uint64_t size = held ? (total + held - 1) / held : GROUP_MAX; /* a budget below the mean sample holds none */
     return size < GROUP_MIN ? GROUP_MIN : size > GROUP_MAX ? GROUP_MAX : (uint32_t)size;
+}
+
+/* A job's stock in a fiber: less where the dataset has not the chunks for groups as large as the budget would have them. */
+static uint32_t stock_size(const struct engine *engine, const struct engine_job_desc *desc, uint64_t held, uint32_t group_chunks)
+{
+    uint64_t fibers = desc->chunk_count * fibers_per_group(engine, desc->chunk_samples);
+    uint64_t size = (held * group_chunks + fibers - 1) / fibers, max = engine_stock_max(engine);
+    return size < 1 ? 1 : size > max ? (uint32_t)max : (uint32_t)size;
 }
 
 static void add_chunks(struct engine *engine, const struct engine_job_desc *desc)
 {
-    uint32_t end = desc->chunk_base + desc->chunk_count, size = group_size(engine, desc);
+    uint64_t held = samples_held(engine, desc);
+    uint32_t end = desc->chunk_base + desc->chunk_count, size = group_size(engine, desc, held);
+    size = size < desc->chunk_count ? size : desc->chunk_count;
     uint32_t groups = (desc->chunk_count + size - 1) / size;
     uint64_t fibers = fibers_per_group(engine, desc->chunk_samples);
     if (end > engine->n_chunks) {
@@ -57,6 +72,8 @@ static void add_chunks(struct engine *engine, const struct engine_job_desc *desc
                                                           .n_chunks = end - first < size ? end - first : size,
                                                           .chunk_samples = desc->chunk_samples,
                                                           .first_fiber = engine->n_fibers,
+                                                          .stock_max = stock_size(engine, desc, held, size),
+                                                          .thin = held * size < desc->chunk_count * fibers,
                                                           .ahead_below = UINT32_MAX};
         for (uint32_t chunk = first; chunk < first + engine->groups[engine->n_groups].n_chunks; chunk++) {
             engine->chunks[chunk] = (struct chunk){.members = xcalloc(desc->chunk_samples, sizeof(sample_id)), .group = engine->n_groups};

@@ -60,7 +60,7 @@ static uint32_t find_takers(const struct engine *engine, uint32_t *takers, uint3
 void engine_measure_room(struct engine *engine, const struct group *group)
 {
     struct room *room = &engine->room;
-    uint32_t width = engine->config.redirect_width, max = engine_stock_max(engine);
+    uint32_t width = engine->config.redirect_width, max = group->stock_max;
     room->n_takers = find_takers(engine, room->takers, ENGINE_TAKERS_MAX);
     room->n_fibers = (group->chunk_samples + width - 1) / width;
     if ((size_t)room->n_fibers * room->n_takers > room->cap) {
@@ -112,9 +112,9 @@ static bool lacks(const struct engine *engine, const uint32_t *takers, uint32_t 
 }
 
 /* May the sample take the place of another? */
-static bool may_evict(const struct engine *engine, const uint32_t *takers, uint32_t n_takers, sample_id id)
+static bool may_evict(const struct engine *engine, const uint32_t *takers, uint32_t n_takers, sample_id id, uint32_t max)
 {
-    uint32_t share = SHARED_STOCKS * engine->config.redirect_width / n_takers, max = engine_stock_max(engine);
+    uint32_t share = (uint32_t)(SHARED_STOCKS / ENGINE_STOCK_DEPTH * max) / n_takers;
     uint32_t victim = residency_victim(engine->encodeds);
     share = share < 1 ? 1 : share > max ? max : share;
     return victim != RESIDENT_NONE && residency_want(engine->encodeds, victim) <= engine_count_encoded_want(engine, id) &&
@@ -125,7 +125,8 @@ static bool may_evict(const struct engine *engine, const uint32_t *takers, uint3
  * random one on, so that none is always first. Returns how many came. */
 static uint32_t load_chunk(struct engine *engine, uint32_t job, const struct chunk *chunk, bool ahead)
 {
-    uint32_t samples = engine->groups[chunk->group].chunk_samples, max = engine_stock_max(engine), came = 0;
+    const struct group *group = &engine->groups[chunk->group];
+    uint32_t samples = group->chunk_samples, max = group->stock_max, came = 0;
     uint32_t takers[ENGINE_TAKERS_MAX], n_takers = find_takers(engine, takers, ENGINE_TAKERS_MAX);
     uint32_t first = (uint32_t)random_below(&engine->rng, samples);
     for (int stocked = 0; stocked <= 1; stocked++) {
@@ -139,7 +140,7 @@ static uint32_t load_chunk(struct engine *engine, uint32_t job, const struct chu
             if (bytes == ENGINE_NOT_THERE || bytes > engine->config.encoded_bytes)
                 continue;
             bool room = bytes <= engine->config.encoded_bytes - engine->encoded_used;
-            if (room || (stocked && !ahead && may_evict(engine, takers, n_takers, id)))
+            if (room || (stocked && !ahead && !group->thin && may_evict(engine, takers, n_takers, id, max)))
                 came += engine_load(engine, job, id, bytes);
         }
     }
