@@ -83,9 +83,11 @@ static void test_strict_is_reproducible(void **state)
     for (int run = 0; run < 2; run++) {
         struct sampler *sampler = make(run ? 5 : 6);
         add_range(sampler, run ? 0 : 200, 0, 100, SHUFFLE_STRICT);
-        add_range(sampler, 100, 50, 150, SHUFFLE_DEPENDENT);
+        if (run) { /* alone the first time */
+            add_range(sampler, 100, 50, 150, SHUFFLE_DEPENDENT);
+            sampler_start_epoch(sampler, 100, 0);
+        }
         sampler_start_epoch(sampler, run ? 0 : 200, 4);
-        sampler_start_epoch(sampler, 100, 0);
         if (run == 1) {
             for (int i = 0; i < 30; i++)
                 draw_one(sampler, 0);
