@@ -55,3 +55,5 @@ SETTING(CHOICE, job_bad_policy, "jobs", "bad_samples", "skip", "skip|replace|err
         "another sample (replace), or an error that stops the job.")
 SETTING(SHARE, job_quota_share, "jobs", "quota", "50%", "% of the arena", 1, 100,
         "The most of the arena that one job may pin.")
+SETTING(COUNT, load_delay_ms, "debug", "load_delay", "0", "milliseconds", 0, 60000,
+        "For tests: every read takes so much longer, as from slow storage.")

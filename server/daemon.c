@@ -191,6 +191,8 @@ static int start_engine(struct daemon *daemon, struct error *err)
                    .inflight_prepares = workers * TASKS_PER_THREAD,
                    .sample_bytes = sample_bytes},
         .jobs_max = (uint32_t)config->jobs_max,
+        .workers = workers,
+        .loaders = loaders,
         .inbox = daemon->inbox};
     int code = driver_create(&driver, &daemon->driver, err);
     if (code)
@@ -201,7 +203,8 @@ static int start_engine(struct daemon *daemon, struct error *err)
                                    .inflight_prepares = driver.engine.inflight_prepares,
                                    .limits = {.pixels_max = config->pixels_max, .scans_max = (uint32_t)config->scans_max},
                                    .arena = daemon->arena,
-                                   .inbox = daemon->inbox};
+                                   .inbox = daemon->inbox,
+                                   .load_delay_ms = (uint32_t)config->load_delay_ms};
     code = workers_create(&worker, &daemon->workers, err);
     if (!code)
         code = registrar_create(daemon->catalog, config, daemon->inbox, &daemon->registrar, err);

@@ -336,7 +336,9 @@ static void on_status(struct driver *driver, struct driver_question *question)
                                               .dataset = xstrdup(dataset_path(reg->dataset)),
                                               .pipeline = xstrdup(pipeline_canonical(reg->pipeline))};
         engine_queue_statuses(driver->engine, rows[i].job, clock_now_ns(), queues, reg->world_size);
+        governor_live_job_status(driver->governor, rows[i].job, &status->jobs[i].loaders, &status->jobs[i].ahead);
     }
+    governor_live_status(driver->governor, &status->governor);
     free(rows);
     answer(question, 0);
 }
@@ -375,6 +377,9 @@ static bool as_event(struct driver *driver, const struct inbox_message *message,
                                            .rank = rank,
                                            .release = {(uint32_t)(job - driver->jobs), message->release.batch}};
         return job != NULL;
+    case INBOX_READ:
+        governor_live_read(driver->governor, message->read.job, message->read.samples, message->read.took_ns);
+        return false;
     case INBOX_LOADED:
         *event = (struct engine_event){
             .type = ENGINE_LOADED,
@@ -382,6 +387,8 @@ static bool as_event(struct driver *driver, const struct inbox_message *message,
         return true;
     default:
         CHECK(message->type == INBOX_PREPARED);
+        if (message->prepared.cost.took_ns)
+            governor_live_prepared(driver->governor, &message->prepared.cost);
         *event = (struct engine_event){.type = ENGINE_PREPARED, .prepared = {message->prepared.task, message->prepared.reason}};
         return true;
     }
@@ -389,7 +396,7 @@ static bool as_event(struct driver *driver, const struct inbox_message *message,
 
 static bool is_event(enum inbox_type type)
 {
-    return type == INBOX_NEXT || type == INBOX_RELEASE || type == INBOX_LOADED || type == INBOX_PREPARED;
+    return type == INBOX_NEXT || type == INBOX_RELEASE || type == INBOX_LOADED || type == INBOX_READ || type == INBOX_PREPARED;
 }
 
 /* Everything else. False: it is the last message. */
@@ -430,12 +437,16 @@ static void *run(void *arg)
     size_t count, n_events = 0;
     bool going = true;
     while (going) {
-        int code = queue_pop_many(driver->config.inbox, messages, MESSAGES_AT_ONCE, &count, has_ranks(driver) ? TICK_MS : -1);
+        int64_t wait_ms = governor_live_wait_ms(driver->governor, clock_now_ns());
+        bool ranks = has_ranks(driver);
+        if (ranks && (wait_ms < 0 || wait_ms > TICK_MS))
+            wait_ms = TICK_MS;
+        int code = queue_pop_many(driver->config.inbox, messages, MESSAGES_AT_ONCE, &count, wait_ms);
         if (code && code != LARDER_ETIMEOUT)
             break;
         if (code) {
             count = 0;
-            driver_step(driver, &(struct engine_event){.type = ENGINE_TICK}, 1);
+            driver_step(driver, &(struct engine_event){.type = ENGINE_TICK}, ranks);
         }
         for (size_t i = 0; i < count; i++) {
             if (is_event(messages[i].type)) {
@@ -448,6 +459,7 @@ static void *run(void *arg)
         }
         driver_step(driver, events, n_events);
         n_events = 0;
+        governor_live_tick(driver->governor, driver->engine, clock_now_ns());
     }
     return NULL;
 }
@@ -459,7 +471,10 @@ int driver_create(const struct driver_config *config, struct driver **out, struc
     struct driver *driver = xcalloc(1, sizeof *driver);
     driver->config = *config;
     int code = engine_create(&config->engine, &driver->engine, err);
+    if (!code)
+        code = governor_live_create(config->workers, config->loaders, &driver->governor, err);
     if (code) {
+        engine_destroy(driver->engine);
         free(driver);
         return code;
     }
@@ -471,6 +486,7 @@ int driver_start(struct driver *driver, struct session *session, struct workers 
 {
     driver->session = session;
     driver->workers = workers;
+    governor_live_attach(driver->governor, workers);
     if (thread_start(&driver->thread, "engine", run, driver))
         return error_set(err, LARDER_ELIMIT, "the engine's thread could not be started: check the limit on threads (ulimit -u)");
     driver->running = true;
@@ -493,6 +509,7 @@ void driver_destroy(struct driver *driver)
         return;
     driver_stop(driver);
     engine_destroy(driver->engine);
+    governor_live_destroy(driver->governor);
     for (uint32_t number = 0; number < ENGINE_PIPELINES_MAX; number++)
         pipeline_unref(&driver->pipelines[number].pipeline);
     for (uint32_t place = 0; place < JOBS_MAX; place++)

@@ -18,6 +18,7 @@ struct driver;
 struct driver_config {
     struct engine_config engine;
     uint32_t jobs_max;
+    uint32_t workers, loaders; /* the pool's, for the governor */
     struct queue *inbox;
 };
 

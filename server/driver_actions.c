@@ -36,6 +36,7 @@ static void job_added(struct driver *driver, const struct engine_action *action)
         job->ranks = xcalloc(reg->world_size, sizeof *job->ranks);
         job->pipeline = driver->adding_pipeline;
         driver->pipelines[job->pipeline].jobs++;
+        governor_live_job_begin(driver->governor, action->job);
     }
     seat_rank(job, reg);
 
@@ -97,6 +98,7 @@ static void job_ended(struct driver *driver, const struct engine_action *action)
     struct driver_job *job = &driver->jobs[action->job];
     log_info("msg=\"job ended\" job=\"%s\"", job->reg->name);
     driver->pipelines[job->pipeline].jobs--;
+    governor_live_job_end(driver->governor, action->job);
     driver_job_clear(job);
 }
 
@@ -108,10 +110,11 @@ static size_t load(struct driver *driver, const struct engine_action *actions, s
         n++;
     struct worker_load task = {.dataset = dataset_ref((struct dataset *)actions[0].load.dataset),
                                .samples = xcalloc(n, sizeof *task.samples),
-                               .count = (uint32_t)n};
+                               .count = (uint32_t)n,
+                               .job = actions[0].job};
     for (size_t i = 0; i < n; i++)
         task.samples[i] = (struct worker_sample){.id = actions[i].load.id, .bytes = actions[i].load.bytes};
-    workers_load(driver->workers, &task);
+    governor_live_load(driver->governor, &task);
     return n;
 }
 
@@ -135,6 +138,7 @@ static void prepare(struct driver *driver, const struct engine_action *action)
                                   .id = action->prepare.id,
                                   .encoded = action->prepare.encoded,
                                   .bytes = action->prepare.encoded_bytes,
+                                  .pipeline = action->prepare.outputs[0].pipeline,
                                   .n_outputs = action->prepare.n_outputs};
     for (uint32_t i = 0; i < task.n_outputs; i++)
         task.outputs[i] = worker_output(driver, &action->prepare.outputs[i], action->prepare.id);

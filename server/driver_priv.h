@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "server/driver.h"
+#include "server/governor_live.h"
 
 /* Whoever is a rank now, or was last. */
 struct driver_rank {
@@ -43,6 +44,7 @@ struct driver {
     struct engine *engine;
     struct session *session;
     struct workers *workers;
+    struct governor_live *governor;
     pthread_t thread;
     bool running;
 

@@ -11,6 +11,7 @@
 #include "preprocess/pipeline.h"
 #include "sampler/view.h"
 #include "server/engine.h"
+#include "server/worker.h"
 
 #define INBOX_MESSAGES 16384
 
@@ -50,6 +51,7 @@ enum inbox_type {
     INBOX_RELEASE,
     INBOX_CLASSES,
     INBOX_LOADED,
+    INBOX_READ,       /* a read of LOADs has ended, after all of its LOADED */
     INBOX_PREPARED,
     INBOX_STATUS,
     INBOX_CANCEL,
@@ -79,8 +81,13 @@ struct inbox_message {
             int reason;
         } loaded;
         struct {
+            uint32_t job, samples;
+            uint64_t took_ns;
+        } read;
+        struct {
             uint32_t task;
             int reason;
+            struct worker_cost cost; /* took_ns 0: it was not begun */
         } prepared;
         struct driver_question *question; /* STATUS, CANCEL */
     };

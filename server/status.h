@@ -11,6 +11,7 @@
  *   memory    arena {budget_bytes, used_bytes, pinned_bytes, quota_bytes}, encoded {budget_bytes, used_bytes},
  *             evicted {prepared, encoded}
  *   engine    loads_inflight, prepares_inflight, unknown_releases
+ *   governor  preparers, loaders (threads), prepare_rate, load_rate (samples/s predicted; null: not known), moves
  *   jobs[]    name, job, pid, client, dataset, pipeline, batch_size, prefetch, epoch (from 0), epochs (0: no end),
  *             started, view_samples, remaining, epoch_delivered, delivered, batches, shared, bad_samples, held_slots,
  *             quota_bytes, queues[], one a rank: {rank, ready_batches, leased_batches, credits, wait_s, attached, done,
@@ -33,12 +34,21 @@
 struct status_job {
     struct engine_job_status engine;
     uint32_t pid; /* of the first rank's client; 0: not known */
+    uint32_t loaders; /* that the governor gives it */
+    uint32_t ahead;   /* batches of look-ahead that cover its latency; 0: not known */
     /* Malloc'ed, the status's own, each may be NULL: */
     char *client;   /* what the client calls itself, "python/0.1" */
     char *dataset;  /* its source */
     char *pipeline; /* its normal form */
     struct engine_queue_status *queues; /* by rank */
     size_t n_queues;
+};
+
+/* What the governor decided, and predicts. */
+struct status_governor {
+    uint32_t preparers, loaders; /* threads */
+    double prepare_rate, load_rate; /* samples a second with these; 0: not known */
+    uint64_t moves; /* changes of the number of preparers */
 };
 
 struct status_role {
@@ -61,6 +71,7 @@ struct daemon_status {
     uint32_t sessions, datasets;
     uint64_t arena_budget_bytes, encoded_budget_bytes;
     struct engine_totals totals;
+    struct status_governor governor;
     const char *bad_reasons[STATUS_REASONS_MAX]; /* names for totals.bad_samples; NULL: no such reason. Static. */
     struct status_job *jobs;                     /* malloc'ed, the status's own */
     size_t n_jobs;

@@ -138,7 +138,21 @@ static json_t *job_json(const struct status_job *job, bool *failed)
     put(row, "bad_samples", count(engine->bad_samples), failed);
     put(row, "held_slots", count(engine->held_slots), failed);
     put(row, "quota_bytes", count(engine->quota_bytes), failed);
+    put(row, "loaders", count(job->loaders), failed);
+    put(row, "ahead_batches", job->ahead ? count(job->ahead) : json_null(), failed);
     put(row, "queues", queues_json(job, failed), failed);
+    return row;
+}
+
+static json_t *governor_json(const struct daemon_status *status, bool *failed)
+{
+    const struct status_governor *governor = &status->governor;
+    json_t *row = json_object();
+    put(row, "preparers", count(governor->preparers), failed);
+    put(row, "loaders", count(governor->loaders), failed);
+    put(row, "prepare_rate", governor->prepare_rate > 0 ? json_real(governor->prepare_rate) : json_null(), failed);
+    put(row, "load_rate", governor->load_rate > 0 ? json_real(governor->load_rate) : json_null(), failed);
+    put(row, "moves", count(governor->moves), failed);
     return row;
 }
 
@@ -154,6 +168,7 @@ char *status_to_json(const struct daemon_status *status)
     put(engine, "prepares_inflight", count(status->totals.prepares_inflight), &failed);
     put(engine, "unknown_releases", count(status->totals.unknown_releases), &failed);
     put(root, "engine", engine, &failed);
+    put(root, "governor", governor_json(status, &failed), &failed);
     for (size_t i = 0; i < status->n_jobs; i++) {
         if (json_array_append_new(jobs, job_json(&status->jobs[i], &failed)) != 0)
             failed = true;

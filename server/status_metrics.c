@@ -62,6 +62,15 @@ static void put_queue(struct metrics *metrics, const struct status_job *job, con
     metrics_put(metrics, METRIC_JOB_HELD, (double)queue->held_slots, labels);
 }
 
+static void put_governor(struct metrics *metrics, const struct status_governor *governor)
+{
+    put(metrics, METRIC_GOVERNOR_PREPARERS, governor->preparers);
+    put(metrics, METRIC_GOVERNOR_LOADERS, governor->loaders);
+    put(metrics, METRIC_GOVERNOR_PREPARE_RATE, governor->prepare_rate);
+    put(metrics, METRIC_GOVERNOR_LOAD_RATE, governor->load_rate);
+    put(metrics, METRIC_GOVERNOR_MOVES, (double)governor->moves);
+}
+
 static void put_job(struct metrics *metrics, const struct status_job *job)
 {
     const struct engine_job_status *engine = &job->engine;
@@ -73,6 +82,8 @@ static void put_job(struct metrics *metrics, const struct status_job *job)
     metrics_put(metrics, METRIC_JOB_BAD, (double)engine->bad_samples, labels);
     for (size_t i = 0; i < job->n_queues; i++)
         put_queue(metrics, job, &job->queues[i]);
+    metrics_put(metrics, METRIC_GOVERNOR_JOB_LOADERS, job->loaders, labels);
+    metrics_put(metrics, METRIC_GOVERNOR_JOB_AHEAD, job->ahead, labels);
 }
 
 char *status_to_metrics(const struct daemon_status *status, size_t *len_bytes)
@@ -82,6 +93,7 @@ char *status_to_metrics(const struct daemon_status *status, size_t *len_bytes)
         return NULL;
     put_process(metrics, status);
     put_totals(metrics, status);
+    put_governor(metrics, &status->governor);
     for (size_t i = 0; i < status->n_jobs; i++)
         put_job(metrics, &status->jobs[i]);
     char *text = metrics_render(metrics, len_bytes);

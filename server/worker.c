@@ -1,8 +1,11 @@
 #include "server/worker.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "common/check.h"
+#include "common/clock.h"
 #include "common/log.h"
 #include "server/inbox.h"
 
@@ -11,6 +14,7 @@ enum { BAD_LOGS_PER_S = 10 };
 struct workers {
     struct worker_config config;
     struct pool *pool;
+    atomic_uint preparing; /* threads, for the times' sake: relaxed, no partner */
 };
 
 /* A thread's own. */
@@ -63,14 +67,25 @@ static void tell_loaded(struct workers *workers, const struct worker_sample *sam
     tell(workers, &message);
 }
 
-static void load_end(struct worker_load *task)
+static void load_end(struct workers *workers, struct worker_load *task, uint64_t took_ns)
 {
+    struct inbox_message message = {.type = INBOX_READ, .read = {task->job, task->count, took_ns}};
+    tell(workers, &message);
     free(task->samples);
     dataset_unref(&task->dataset);
 }
 
+static void sleep_ms(uint32_t ms)
+{
+    struct timespec left = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
+    while (ms && nanosleep(&left, &left) != 0)
+        ;
+}
+
 static void run_load(struct workers *workers, struct local *local, struct worker_load *task)
 {
+    uint64_t began_ns = clock_now_ns();
+    sleep_ms(workers->config.load_delay_ms);
     struct sample_read *reads = xcalloc(task->count, sizeof *reads);
     uint32_t *slot = xcalloc(task->count, sizeof *slot); /* which sample a read is for */
     uint32_t n = 0;
@@ -98,12 +113,14 @@ static void run_load(struct workers *workers, struct local *local, struct worker
     }
     free(reads);
     free(slot);
-    load_end(task);
+    load_end(workers, task, clock_now_ns() - began_ns);
 }
 
-static void prepare_end(struct workers *workers, struct worker_prepare *task, enum bad_reason reason)
+static void prepare_end(struct workers *workers, struct worker_prepare *task, enum bad_reason reason, uint32_t busy, uint64_t took_ns)
 {
-    struct inbox_message message = {.type = INBOX_PREPARED, .prepared = {.task = task->task, .reason = (int)reason}};
+    struct inbox_message message = {
+        .type = INBOX_PREPARED,
+        .prepared = {.task = task->task, .reason = (int)reason, .cost = {task->pipeline, busy, task->bytes, took_ns}}};
     tell(workers, &message);
     for (uint32_t i = 0; i < task->n_outputs; i++)
         pipeline_unref(&task->outputs[i].pipeline);
@@ -112,6 +129,8 @@ static void prepare_end(struct workers *workers, struct worker_prepare *task, en
 
 static void run_prepare(struct workers *workers, struct local *local, struct worker_prepare *task)
 {
+    uint64_t began_ns = clock_now_ns();
+    uint32_t busy = atomic_fetch_add_explicit(&workers->preparing, 1, memory_order_relaxed) + 1;
     struct prepare_output outputs[ENGINE_OUTPUTS_MAX];
     for (uint32_t i = 0; i < task->n_outputs; i++) {
         const struct worker_output *output = &task->outputs[i];
@@ -125,7 +144,8 @@ static void run_prepare(struct workers *workers, struct local *local, struct wor
         reason = reason ? reason : BAD_CORRUPT;
         log_bad(local, task->dataset, task->id, reason, err.text);
     }
-    prepare_end(workers, task, reason);
+    atomic_fetch_sub_explicit(&workers->preparing, 1, memory_order_relaxed);
+    prepare_end(workers, task, reason, busy, clock_now_ns() - began_ns);
 }
 
 static void run(void *ctx, void *local, enum pool_kind kind, void *task)
@@ -142,9 +162,9 @@ static void discard(void *ctx, enum pool_kind kind, void *task)
         struct worker_load *load = task;
         for (uint32_t i = 0; i < load->count; i++)
             tell_loaded(ctx, &load->samples[i], NULL, BAD_UNREADABLE);
-        load_end(load);
+        load_end(ctx, load, 0);
     } else {
-        prepare_end(ctx, task, BAD_CORRUPT);
+        prepare_end(ctx, task, BAD_CORRUPT, 0, 0);
     }
 }
 
@@ -183,6 +203,11 @@ void workers_prepare(struct workers *workers, const struct worker_prepare *task)
     struct worker_prepare copy = *task;
     if (pool_submit(workers->pool, POOL_PREPARE, &copy))
         discard(workers, POOL_PREPARE, &copy);
+}
+
+void workers_set_loaders(struct workers *workers, uint32_t count)
+{
+    pool_set_loaders(workers->pool, count);
 }
 
 void workers_counts(struct workers *workers, struct pool_counts *out)

@@ -19,6 +19,14 @@ struct worker_load {
     struct dataset *dataset; /* a reference of the task's own */
     struct worker_sample *samples; /* malloc'ed, the task's own; at most CHUNK_SAMPLES_MAX */
     uint32_t count;
+    uint32_t job; /* whose read it is: comes back when it ends */
+};
+
+/* What preparing one sample took. */
+struct worker_cost {
+    uint32_t pipeline; /* the engine's number of the first output's */
+    uint32_t busy;     /* threads that prepared when it began, this one included */
+    uint64_t encoded_bytes, took_ns;
 };
 
 struct worker_output {
@@ -33,6 +41,7 @@ struct worker_prepare {
     sample_id id;
     const void *encoded;
     uint64_t bytes;
+    uint32_t pipeline; /* see worker_cost */
     uint32_t n_outputs;
     struct worker_output outputs[ENGINE_OUTPUTS_MAX];
 };
@@ -43,6 +52,7 @@ struct worker_config {
     struct prepare_limits limits;
     struct arena *arena;
     struct queue *inbox; /* where results go */
+    uint32_t load_delay_ms; /* for tests: each read takes so much longer */
 };
 
 struct workers;
@@ -51,6 +61,8 @@ int workers_create(const struct worker_config *config, struct workers **out, str
 /* workers_load and workers_prepare take the task's references over. They never block. */
 void workers_load(struct workers *workers, const struct worker_load *task);
 void workers_prepare(struct workers *workers, const struct worker_prepare *task);
+/* workers_set_loaders: so many of the workers take reads before anything else; the loaders of their own come on top. */
+void workers_set_loaders(struct workers *workers, uint32_t count);
 void workers_counts(struct workers *workers, struct pool_counts *out);
 /* workers_stop ends the threads; every task not run is reported to the inbox as failed. */
 void workers_stop(struct workers *workers);

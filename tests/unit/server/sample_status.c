@@ -37,12 +37,15 @@ void sample_status_fill(struct daemon_status *status)
                    .jobs = 2,
                    .loads_inflight = 5,
                    .prepares_inflight = 4},
+        .governor = {.preparers = 3, .loaders = 9, .prepare_rate = 1500.5, .load_rate = 0, .moves = 12},
         .bad_reasons = {NULL, "unreadable", "not_an_image", "corrupt"},
         .n_jobs = 2,
     };
     status->jobs = xcalloc(2, sizeof *status->jobs);
     for (uint32_t i = 0; i < 2; i++) {
         struct status_job *job = &status->jobs[i];
+        job->loaders = 4 + i;
+        job->ahead = i ? 0 : 3;
         job->engine = (struct engine_job_status){.job = i,
                                                  .batch_size = 64,
                                                  .prefetch = 4,

@@ -110,6 +110,7 @@ static const char everything[] = "# a comment\n"
                                  "  arena: 1.5GiB\n"
                                  "  encoded: 100 MB\n"
                                  "threads: {workers: 3, loaders: 2}\n"
+                                 "debug: {load_delay: 7}\n"
                                  "limits:\n"
                                  "  jobs: 5\n"
                                  "  pixels: 1000\n"
@@ -149,6 +150,7 @@ static void assert_everything(const struct config *config)
     assert_int_equal(config->encoded_bytes, 100000000);
     assert_int_equal(config->workers, 3);
     assert_int_equal(config->loaders, 2);
+    assert_int_equal(config->load_delay_ms, 7);
     assert_int_equal(config->jobs_max, 5);
     assert_int_equal(config->pixels_max, 1000);
     assert_int_equal(config->scans_max, 7);
@@ -190,7 +192,7 @@ static void test_everything(void **state)
         assert_int_equal(config->source[i], CONFIG_FROM_FILE);
     assert_int_equal(config->mark[SETTING_arena_bytes].line, 5);
     assert_int_equal(config->mark[SETTING_arena_bytes].column, 10);
-    assert_int_equal(config->datasets[0].pipeline_at[1].line, 30);
+    assert_int_equal(config->datasets[0].pipeline_at[1].line, 31);
     assert_int_equal(config->datasets[0].pipeline_at[1].column, 9);
     config_destroy(config);
 }
