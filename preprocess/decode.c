@@ -5,17 +5,19 @@
 #include <string.h>
 
 #include "common/check.h"
+#include "preprocess/decode_plain.h"
 #include "preprocess/decode_priv.h"
 
 /* A side's length whatever the limits: strides and offsets stay far from their ends. */
 #define SIDE_MAX ((uint64_t)1 << 20)
 
-enum source { SOURCE_NONE, SOURCE_JPEG, SOURCE_WEBP, SOURCE_VIPS };
+enum source { SOURCE_NONE, SOURCE_JPEG, SOURCE_WEBP, SOURCE_PLAIN, SOURCE_VIPS };
 
 struct decoder {
     struct prepare_limits limits;
     struct jpeg_reader *jpeg;
     void *vips;
+    struct plain_image plain;
     enum source source;
     const uint8_t *bytes; /* of the image at hand; borrowed, as is scratch */
     size_t len_bytes;
@@ -103,6 +105,12 @@ int decode_open(struct decoder *decoder, const void *bytes, size_t len_bytes, st
         decoder->source = SOURCE_WEBP;
         return webp_open(&decoder->limits, bytes, len_bytes, whole, fault);
     }
+    int rc;
+    if (plain_open(&decoder->limits, bytes, len_bytes, &decoder->plain, &rc, fault)) {
+        decoder->source = SOURCE_PLAIN;
+        *whole = decoder->plain.whole;
+        return rc;
+    }
     decoder->source = SOURCE_VIPS;
     return vips_reader_open(&decoder->limits, bytes, len_bytes, &decoder->vips, whole, fault);
 }
@@ -122,6 +130,8 @@ int decode_region(struct decoder *decoder, struct rect rect, struct image *out, 
         return jpeg_reader_region(decoder->jpeg, rect, out, fault);
     if (decoder->source == SOURCE_WEBP)
         return webp_region(decoder->bytes, decoder->len_bytes, rect, decoder->scratch, out, fault);
+    if (decoder->source == SOURCE_PLAIN)
+        return plain_region(&decoder->plain, rect, decoder->scratch, out, fault);
     return vips_reader_region(decoder->vips, rect, decoder->scratch, out, fault);
 }
 

@@ -5,7 +5,7 @@
  *   decode_region  once: decodes the rectangle (or nothing more than rows above it that the format forces)
  *   decode_close   always, also after a failure
  *
- * JPEG goes through libjpeg-turbo, still WebP through libwebp, everything else through libvips. Output is 8-bit RGB: greyscale is spread over the
+ * JPEG goes through libjpeg-turbo, still WebP through libwebp, BMP and binary PNM are read here, all else by libvips. Output is 8-bit RGB: greyscale is spread over the
  * channels, palettes are looked up, of 16 bits the upper 8 are kept, CMYK is converted as Pillow does, alpha is dropped
  * without compositing, orientation in EXIF is not applied: what torchvision's ImageFolder gives. One thread. */
 #ifndef LARDER_PREPROCESS_DECODE_H

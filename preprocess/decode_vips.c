@@ -54,7 +54,7 @@ int vips_reader_open(const struct prepare_limits *limits, const void *bytes, siz
     const char *loader = vips_foreign_find_load_buffer(bytes, len_bytes);
     if (!loader || !known_loader(loader)) {
         vips_error_clear();
-        return decode_fail(fault, BAD_NOT_AN_IMAGE, "not an image of a supported format (JPEG, PNG, WebP, TIFF, GIF, HEIF)");
+        return decode_fail(fault, BAD_NOT_AN_IMAGE, "not an image of a supported format (JPEG, PNG, WebP, TIFF, GIF, HEIF, BMP, binary PNM)");
     }
     VipsImage *image = vips_image_new_from_buffer(bytes, len_bytes, "", "access", VIPS_ACCESS_SEQUENTIAL, "fail_on",
                                                   VIPS_FAIL_ON_ERROR, NULL);

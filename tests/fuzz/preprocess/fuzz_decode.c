@@ -45,10 +45,17 @@ size_t fuzz_seed(size_t index, uint8_t *buf, size_t cap)
         const char *suffix;
         unsigned bands;
     } others[] = {{".png", 3},          {".png[interlace]", 4}, {".png[palette]", 3},        {".png", 1}, {".webp", 3}, {".webp[lossless]", 4},
-                  {".tif[compression=lzw]", 3}, {".tif[tile,tile-width=16,tile-height=16]", 1}, {".gif", 3}};
+                  {".tif[compression=lzw]", 3}, {".tif[tile,tile-width=16,tile-height=16]", 1}, {".gif", 3}, {".ppm", 3}, {".pgm", 1}};
     const size_t n_forms = sizeof forms / sizeof *forms, n_others = sizeof others / sizeof *others;
     const uint32_t width = 70, height = 45;
-    if (index >= n_forms + n_others)
+    static const uint8_t bmp[] = {'B', 'M', 0, 0, 0, 0, 0, 0, 0, 0, 62, 0, 0, 0, 40, 0, 0, 0, 9, 0, 0, 0, 5, 0, 0, 0, 1, 0, 4, 0,
+                                  [46] = 2, [54] = 1, 2, 3, 0, 4, 5, 6, 0, [62] = 1, [101] = 0x10};
+    if (index == n_forms + n_others) {
+        CHECK(sizeof bmp <= cap);
+        memcpy(buf, bmp, sizeof bmp);
+        return sizeof bmp;
+    }
+    if (index > n_forms + n_others)
         return 0;
     start();
     bool jpeg = index < n_forms;

@@ -107,6 +107,15 @@ def odd_files():
         yield f"tiff lzw {width}x{height}", encode(rgb, "TIFF", compression="tiff_lzw")
         yield f"tiff cmyk {width}x{height}", encode(rgb.convert("CMYK"), "TIFF")
         yield f"tiff palette {width}x{height}", encode(rgb.quantize(100), "TIFF")
+        for mode in ("RGB", "L", "1", "P"):
+            other = rgb.quantize(100) if mode == "P" else rgb.convert(mode)
+            yield f"bmp {mode} {width}x{height}", encode(other, "BMP")
+            if mode != "P":
+                yield f"pnm {mode} {width}x{height}", encode(other, "PPM")
+        dim = np.asarray(rgb.convert("L")) // 3
+        yield f"pnm to 85 {width}x{height}", b"P5\n# made here\n%d %d\n85\n" % (width, height) + dim.tobytes()
+        wide = np.asarray(rgb).astype(">u2") * 257
+        yield f"pnm 16 {width}x{height}", b"P6 %d %d 65535\n" % (width, height) + wide.tobytes()
         yield f"gif {width}x{height}", encode(rgb.quantize(64), "GIF")
     exif = PIL.Image.Exif()
     exif[0x0112] = 6

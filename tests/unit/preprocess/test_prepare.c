@@ -94,6 +94,41 @@ static void test_lossless_forms(void **state)
     free(rgb), free(rgba), free(grey), free(grey_alpha), free(wide);
 }
 
+static void check_bytes(const char *what, const char *bytes, size_t len, const uint8_t *expected, uint32_t width, uint32_t height)
+{
+    struct encoded encoded = {memcpy(xmalloc(len), bytes, len), len};
+    check_whole(what, encoded, expected, width, height, 3);
+}
+
+/* Proves: BMP and binary PNM, rows up or down, with palette or without, come out as their pixels; and every cut of one is
+ * refused. */
+static void test_plain_forms(void **state)
+{
+    (void)state;
+    static const char pbm[] = "P4 3 2\n\x40\xa0", pgm[] = "P5\n#x\n2 1\n100\n\x32\x64", ppm[] = "P6 1 2 255\nabcdef";
+    static const char wide[] = "P5 2 1 1000\n\x01\xf4\x03\xe8";
+    /* Offset of the pixels, size of the header, width; then what varies; then resolution and colours. */
+#define BMP_START(height, bits, colors)                                                                                               \
+    "BM\0\0\0\0\0\0\0\0\x3e\0\0\0\x28\0\0\0\x02\0\0\0" height "\x01\0" bits "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0" colors "\0\0\0\0\0\0\0"
+    static const char up[] = BMP_START("\x02\0\0\0", "\x18", "\0") "12345678abcdef\0\0ghijkl\0\0";
+    static const char down[] = BMP_START("\xfe\xff\xff\xff", "\x18", "\0") "12345678abcdef\0\0ghijkl\0\0";
+    static const char palette[] = BMP_START("\x01\0\0\0", "\x01", "\x02") "\1\2\3\0\4\5\6\0\x40\0\0\0";
+    check_bytes("pbm", pbm, sizeof pbm - 1, (const uint8_t[]){255, 255, 255, 0, 0, 0, 255, 255, 255, 0, 0, 0, 255, 255, 255, 0, 0, 0}, 3, 2);
+    check_bytes("pgm", pgm, sizeof pgm - 1, (const uint8_t[]){128, 128, 128, 255, 255, 255}, 2, 1);
+    check_bytes("ppm", ppm, sizeof ppm - 1, (const uint8_t *)"abcdef", 1, 2);
+    check_bytes("pgm 16", wide, sizeof wide - 1, (const uint8_t[]){128, 128, 128, 255, 255, 255}, 2, 1);
+    check_bytes("bmp up", up, sizeof up - 1, (const uint8_t *)"ihglkjcbafed", 2, 2);
+    check_bytes("bmp down", down, sizeof down - 1, (const uint8_t *)"cbafedihglkj", 2, 2);
+    check_bytes("bmp palette", palette, sizeof palette - 1, (const uint8_t[]){3, 2, 1, 6, 5, 4}, 2, 1);
+    for (size_t len = 0; len < sizeof up - 1; len++) {
+        struct encoded cut = {memcpy(xmalloc(len + 1), up, len), len};
+        struct made made = prepare(&cut, center_crop(2, 2), 0);
+        assert_int_equal(made.rc, LARDER_EFORMAT);
+        free(made.pixels);
+        encoded_free(&cut);
+    }
+}
+
 /* Proves: a palette PNG comes out as the palette's colours (which libvips' quantiser may have moved by a level or two). */
 static void test_palette(void **state)
 {
@@ -514,7 +549,8 @@ int main(void)
     CHECK(prepare_scratch_create(&limits, &scratch) == 0);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_no_threads),
-        cmocka_unit_test(test_lossless_forms), cmocka_unit_test(test_palette),
+        cmocka_unit_test(test_lossless_forms), cmocka_unit_test(test_plain_forms),
+        cmocka_unit_test(test_palette),
         cmocka_unit_test(test_jpeg_forms),     cmocka_unit_test(test_cmyk),
         cmocka_unit_test(test_regional),       cmocka_unit_test(test_regional_webp),
         cmocka_unit_test(test_tiny),
