@@ -1,5 +1,6 @@
-/* store_commands.c: options, signals, and what is said at the end. A first signal stops cleanly, a second one at once: a
- * pack can be killed at any moment. While the source is being listed nothing is written yet, so signals end that directly. */
+/* store_commands.c: options, signals, and what is said at the end. A first signal stops cleanly, a second one at once:
+ * a pack can be killed at any moment. While the source is being listed nothing is written yet, so signals end that
+ * directly. */
 #include "server/store_commands.h"
 
 #include <getopt.h>
@@ -40,7 +41,8 @@ static bool parse_number(const char *option, const char *text, uint64_t min, uin
     char *end;
     unsigned long long value = strtoull(text, &end, 10);
     if (*text < '0' || *text > '9' || *end || value < min || value > max || strlen(text) > 20) {
-        fprintf(stderr, "larder pack: --%s %s: write a number from %" PRIu64 " to %" PRIu64 "\n", option, text, min, max);
+        fprintf(stderr, "larder pack: --%s %s: write a number from %" PRIu64 " to %" PRIu64 "\n", option, text, min,
+                max);
         return false;
     }
     *out = value;
@@ -58,8 +60,9 @@ struct pack_arguments {
 static const char pack_usage[] =
     "usage: larder pack SOURCE DEST [options]\n"
     "\n"
-    "Packs a dataset (a class-per-folder tree of images, or a store) into the chunk store DEST, shuffled once, so that one\n"
-    "read brings a chunk of samples. Interrupted, the same command goes on after the segments that are finished.\n"
+    "Packs a dataset (a class-per-folder tree of images, or a store) into the chunk store DEST, shuffled once, so\n"
+    "that one read brings a chunk of samples. Interrupted, the same command goes on after the segments that are\n"
+    "finished.\n"
     "\n"
     "  --chunk-size K      samples a chunk (64)\n"
     "  --seed N            of the shuffle (1)\n"
@@ -126,9 +129,9 @@ static void say_packed(const struct pack_arguments *arguments, const struct prog
         printf("%s: this store is there already, nothing to do\n", arguments->dest);
         return;
     }
-    printf("%s: %" PRIu64 " samples in %" PRIu64 " chunks of %u, %.1f MiB, %.1f s", arguments->dest, done->samples_total,
-           (done->samples_total + chunk_size - 1) / chunk_size, chunk_size, (double)done->bytes_total / (1 << 20),
-           progress_view_seconds(view));
+    printf("%s: %" PRIu64 " samples in %" PRIu64 " chunks of %u, %.1f MiB, %.1f s", arguments->dest,
+           done->samples_total, (done->samples_total + chunk_size - 1) / chunk_size, chunk_size,
+           (double)done->bytes_total / (1 << 20), progress_view_seconds(view));
     if (done->samples_resumed)
         printf(", %" PRIu64 " of them from an earlier run", done->samples_resumed);
     if (done->samples_skipped)
@@ -213,9 +216,12 @@ int verify_main(int argc, char **argv)
 {
     static const char usage[] = "usage: larder verify STORE [--quiet]\n"
                                 "\n"
-                                "Reads every byte of a chunk store, names each file and sample that is damaged, and files that\n"
-                                "do not belong. Exit status: 0 nothing is wrong, 1 something is, 2 wrong usage.\n";
-    static const struct option known[] = {{"quiet", no_argument, NULL, 'q'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
+                                "Reads every byte of a chunk store, names each file and sample that is damaged, and\n"
+                                "files that do not belong. Exit status: 0 nothing is wrong, 1 something is, 2 wrong\n"
+                                "usage, 130 stopped by a signal.\n";
+    static const struct option known[] = {{"quiet", no_argument, NULL, 'q'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
     static char name[] = "larder verify"; /* getopt_long's messages begin with it */
     bool quiet = false;
     argv[0] = name;

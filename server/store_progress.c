@@ -27,18 +27,21 @@ double progress_view_seconds(const struct progress_view *view)
 }
 
 /* "840 of 2000 samples, 56.1 of 120.3 MiB", and once it is known "85.0 MiB/s, 0:12 left". */
-static void describe(const struct progress_view *view, uint64_t now_ns, uint64_t resumed_bytes, char text[LINE_MAX_BYTES])
+static void describe(const struct progress_view *view, uint64_t now_ns, uint64_t resumed_bytes,
+                     char text[LINE_MAX_BYTES])
 {
     const struct store_progress *progress = &view->last;
     double mib = 1 << 20, elapsed_s = (double)(now_ns - view->start_ns) / (double)CLOCK_NS_PER_S;
-    int len = snprintf(text, LINE_MAX_BYTES, "%" PRIu64 " of %" PRIu64 " samples, %.1f of %.1f MiB", progress->samples_done,
-                       progress->samples_total, (double)progress->bytes_done / mib, (double)progress->bytes_total / mib);
+    int len = snprintf(text, LINE_MAX_BYTES, "%" PRIu64 " of %" PRIu64 " samples, %.1f of %.1f MiB",
+                       progress->samples_done, progress->samples_total, (double)progress->bytes_done / mib,
+                       (double)progress->bytes_total / mib);
     if (now_ns - view->start_ns < RATE_NS || progress->bytes_done <= resumed_bytes)
         return;
     double rate = (double)(progress->bytes_done - resumed_bytes) / elapsed_s;
     double left_s = (double)(progress->bytes_total - progress->bytes_done) / rate;
     unsigned long left = left_s < 1e9 ? (unsigned long)left_s : 1000000000;
-    snprintf(text + len, LINE_MAX_BYTES - (size_t)len, ", %.1f MiB/s, %lu:%02lu left", rate / mib, left / 60, left % 60);
+    snprintf(text + len, LINE_MAX_BYTES - (size_t)len, ", %.1f MiB/s, %lu:%02lu left", rate / mib, left / 60,
+             left % 60);
 }
 
 /* As wide as the terminal allows; what is too long for it is cut off, because a line that wraps cannot be redrawn. */
@@ -70,7 +73,8 @@ void progress_view_show(struct progress_view *view, const struct store_progress 
     if (view->quiet || (!view->terminal && now_ns - view->shown_ns < PLAIN_NS))
         return;
     uint64_t total = progress->samples_total, done = progress->samples_done;
-    uint64_t resumed_bytes = total ? (uint64_t)((double)progress->bytes_total * (double)progress->samples_resumed / (double)total) : 0;
+    double resumed = total ? (double)progress->samples_resumed / (double)total : 0;
+    uint64_t resumed_bytes = (uint64_t)((double)progress->bytes_total * resumed);
     unsigned percent = total ? (unsigned)(done * 100 / total) : 100;
     char text[LINE_MAX_BYTES];
     view->shown_ns = now_ns;

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Memory over a run: eight jobs of different views, pipelines, batch sizes and speeds against a daemon with little memory.
+"""Memory over a run: eight jobs of different views, pipelines and speeds against a daemon with little memory.
 
     memory.py [--seconds 60] [--folder IMAGES] [--arena-mib 96] [--encoded-mib 16] [--limit-mib N] [--threads N]
 
-Samples what the daemon says of itself (`larder status --json`) and what the kernel says of it (/proc/PID/status), and states
+Samples what the daemon says of itself (`larder status --json`) and the kernel of it (/proc/PID/status), and states
 
     over = resident memory - arena - encoded budget
 
-at its highest, and whether it still grows: the highest of the last third of the run less the highest of the middle third.
-One of the jobs comes and goes all the time. Prints a line a second and a JSON summary; with --limit-mib the exit status is 1
-when `over` was above it at any time, or a job failed. FOLDER is a class-per-folder tree; without it images are made.
+at its highest, and whether it still grows: the highest of the last third of the run less that of the middle third. One
+of the jobs comes and goes all the time. Prints a line a second and a JSON summary; the exit status is 1 when a job
+failed, or with --limit-mib when `over` was above it at any time. IMAGES is a class-per-folder tree; without it images are made.
 """
 
 import argparse
@@ -36,10 +36,10 @@ JOBS = (((0, 1), CROP, 32, 0, None), ((0, 1), CROP, 32, 0.02, None), ((0, 0.6), 
 
 
 def job_main(options):
-    """One job: trains until its standard input is closed; a job that comes anew opens a new loader each time."""
+    """One job: trains until its time is over; one that comes anew opens a new loader each time."""
     (begin, end), pipeline, batch_size, step_s, anew = options["job"]
     batches = 0
-    while not options["until"] or time.time() < options["until"]:
+    while time.time() < options["until"]:
         with larder.Loader(options["dataset"], pipeline, batch_size, output="numpy", socket=options["socket"],
                            subset=larder.Range(int(begin * options["count"]), int(end * options["count"])),
                            timeout=60 * PATIENCE) as loader:
@@ -75,8 +75,8 @@ def watch(daemon, arguments, until):
                      "cpu_ms": 1e3 * status["daemon"]["cpu_s"] / max(status["samples"]["prepared"], 1)})
         if time.time() - shown >= 1:
             shown, row = time.time(), rows[-1]
-            print("{time:6.1f} s: over {over:5.1f}, anonymous {anon:5.1f}, files {file:5.1f}, shared {shared:5.1f}, arena used "
-                  "{arena_used:5.1f}, encoded used {encoded_used:5.1f} MiB".format(
+            print("{time:6.1f} s: over {over:5.1f}, anonymous {anon:5.1f}, files {file:5.1f}, shared {shared:5.1f}, "
+                  "arena used {arena_used:5.1f}, encoded used {encoded_used:5.1f} MiB".format(
                       **{key: value if key in ("time", "jobs") else value / MIB for key, value in row.items()}),
                   "{} jobs, {} delivered".format(row["jobs"], row["delivered"]), flush=True)
         time.sleep(0.1)
@@ -99,11 +99,13 @@ def run(arguments, folder):
     dataset = arguments.folder or make_tree(os.path.join(folder, "tree"), 800, width=360, height=270)
     count = sum(len(names) for _, _, names in os.walk(dataset))
     daemon = Daemon(folder, f"memory: {{arena: {arguments.arena_mib}MiB, encoded: {arguments.encoded_mib}MiB}}\n"
-                    f"threads: {{workers: {arguments.threads}}}\ncatalog: {{checkpoint: none}}\nmetrics: {{enabled: false}}\n")
+                    f"threads: {{workers: {arguments.threads}}}\n"
+                    "catalog: {checkpoint: none}\nmetrics: {enabled: false}\n")
     until, jobs = time.time() + arguments.seconds, []
     try:
         for job in JOBS:
-            options = {"job": job, "dataset": os.path.abspath(dataset), "count": count, "socket": daemon.socket, "until": until}
+            options = {"job": job, "dataset": os.path.abspath(dataset), "count": count, "socket": daemon.socket,
+                       "until": until}
             jobs.append(subprocess.Popen([sys.executable, "-B", __file__, "--job", json.dumps(options)],
                                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True))
         rows = watch(daemon, arguments, until)

@@ -118,10 +118,11 @@ class Commands(Case):
         self.assertEqual(command("verify", dest).returncode, 0)
 
     def test_wrong_use(self):
-        """Wrong usage is exit status 2 and says what is possible; what cannot be packed is 1, and leaves nothing behind."""
+        """Wrong usage is exit status 2 and says what is possible; what cannot be packed is 1, and leaves nothing."""
         for arguments in (("pack",), ("pack", "a"), ("pack", "a", "b", "c"), ("pack", "a", "b", "--chunk-size", "0"),
                           ("pack", "a", "b", "--seed", "-1"), ("pack", "a", "b", "--threads", "999"),
-                          ("pack", "a", "b", "--nonsense"), ("verify",), ("verify", "a", "b"), ("verify", "a", "--nonsense")):
+                          ("pack", "a", "b", "--nonsense"), ("verify",), ("verify", "a", "b"),
+                          ("verify", "a", "--nonsense")):
             result = command(*arguments, cwd=self.folder)
             self.assertEqual((result.returncode, result.stdout), (2, ""), arguments)
             self.assertRegex(result.stderr, "usage: larder|larder pack: |larder verify: ")

@@ -51,7 +51,7 @@ class Interrupted(Case):
         return process.returncode, output, errors
 
     def undisturbed(self):
-        return contents(pack(source(), os.path.join(self.folder, "undisturbed"), "--segment-mib", "1", "--threads", "3"))
+        return contents(pack(source(), os.path.join(self.folder, "whole"), "--segment-mib", "1", "--threads", "3"))
 
     def test_kill_9_and_again(self):
         """Killed three times, each time after a few more segments: what is there is no store yet, verify says so, each

@@ -1,4 +1,4 @@
-"""Stores served by the real daemon: the same data as the tree they were packed from, in the same order, once an epoch."""
+"""Stores served by the real daemon: the same data as the tree they were packed from, in its order, once an epoch."""
 
 import os
 import re
@@ -50,8 +50,8 @@ class Served(Case):
         self.assertEqual(sorted(everything(of_store)), sorted(everything(of_tree)))
 
     def both_at_once(self, daemon, first, second):
-        """An epoch of two jobs, batch by batch in turn; gives what was prepared for it. Each time with a pipeline of its
-        own, so that nothing is there already."""
+        """An epoch of two jobs, batch by batch in turn; gives what was prepared for it. Each time with a pipeline of
+        its own, so that nothing is there already."""
         before, self.size = daemon.status()["samples"]["prepared"], getattr(self, "size", 32) + 1
         loaders = [self.loader(daemon, path, pipeline=[{"resize": {"size": [self.size, 32]}}], batch_size=10)
                    for path in (first, second)]
@@ -66,12 +66,13 @@ class Served(Case):
         return daemon.status()["samples"]["prepared"] - before
 
     def test_two_stores_share_their_images(self):
-        """The same images in two stores, of other seeds and chunk sizes, are the same samples: two jobs, one on each, have
-        each prepared once, in a tenth more at most. A store of other images shares nothing."""
+        """The same images in two stores, of other seeds and chunk sizes, are the same samples: two jobs, one on each,
+        have each prepared once, or in a tenth more at most. A store of other images shares nothing."""
         daemon = self.daemon()
         other = make_tree(os.path.join(self.folder, "tree"), COUNT, seed=2)
         a = self.store("a")
-        for name, options in (("seed", ("--seed", 2)), ("chunks", ("--chunk-size", 60)), ("small", ("--chunk-size", 7))):
+        for name, options in (("seed", ("--seed", 2)), ("chunks", ("--chunk-size", 60)),
+                              ("small", ("--chunk-size", 7))):
             with self.subTest(name):
                 prepared = self.both_at_once(daemon, a, self.store(name, options=options))
                 print(f"{name}: {prepared} prepared for {2 * COUNT} delivered", flush=True)
@@ -79,8 +80,8 @@ class Served(Case):
         self.assertEqual(self.both_at_once(daemon, a, self.store("other", other)), 2 * COUNT)
 
     def test_chunks_of_two_sizes(self):
-        """Two stores of one tree with as many chunks, but not of as many samples: jobs on parts of one and all of the other
-        keep what is stored where apart."""
+        """Two stores of one tree with as many chunks, but not of as many samples: jobs on parts of one and all of the
+        other keep apart what is stored where."""
         daemon = self.daemon()
         parts = [self.loader(daemon, self.store("60", options=("--chunk-size", 60)), pipeline=STILL,
                              subset=larder.Range(begin, begin + 50)) for begin in (0, 100)]
@@ -91,7 +92,7 @@ class Served(Case):
                 self.assertEqual(sorted(everything(part)), list(range(begin, begin + 50)))
 
     def test_damaged_samples_cost_themselves(self):
-        """A store whose bytes are damaged under two images: these are skipped, counted and named; no wrong pixel comes."""
+        """A store damaged under two images: these are skipped, counted and named, and no wrong pixel comes."""
         store, files = self.store(), files_of(tree(COUNT))
         name, data = next((name, data) for name, data in contents(store).items() if name.startswith("segment"))
         for index in (3, 77):
@@ -109,7 +110,7 @@ class Served(Case):
             self.assertRegex(daemon.log(), re.escape(os.path.basename(files[index])) + ".*damaged")
 
     def test_a_truncated_segment(self):
-        """A segment cut short while the daemon serves it costs the samples behind the cut, by name, and nothing else."""
+        """A segment cut short under the daemon costs the samples behind the cut, by name, and nothing else."""
         store, daemon = self.store(), self.daemon()
         loader = self.loader(daemon, store, pipeline=STILL)
         self.whole(loader, COUNT)

@@ -52,9 +52,9 @@ class Vanishing(Case):
         return set(re.findall(r'msg="bad sample" file="([^"]*)"', self.served.log()))
 
     def test_in_the_middle_of_an_epoch(self):
-        """Twelve files are deleted, cut short, emptied, grown or replaced in the middle of the first epoch. The next epoch
-        of that job has all others once, the twelve are counted in the job, the status and the metrics and named in the
-        log, and a script on other data goes on undisturbed."""
+        """Twelve files are deleted, cut short, emptied, grown or replaced in the middle of the first epoch. The next
+        epoch of that job has all others once, the twelve are counted in the job, the status and the metrics and named
+        in the log, and a script on other data goes on undisturbed."""
         other = make_tree(os.path.join(self.folder, "other"), 200, seed=2)
         undisturbed = self.script(self.served, dataset=other, pipeline=[{"resize": {"size": [32, 32]}}], batch_size=10,
                                   epochs=3, step_s=0.01, name="other")
@@ -82,7 +82,7 @@ class Vanishing(Case):
         self.assertEqual(undisturbed.epochs(), [list(range(200))] * 3)
 
     def test_policies(self):
-        """After files vanished `replace` fills their places with others, and `error` ends the job with the file's name."""
+        """After files vanished `replace` fills their places with others, `error` ends the job with the file's name."""
         loaders = {policy: self.loader(self.served, self.tree, bad_samples=policy) for policy in ("replace", "error")}
         gone = self.files[100:104]
         for path in gone:
