@@ -3,10 +3,12 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "common/check.h"
 #include "common/clock.h"
 
 #define LINE_MAX_BYTES 2048
@@ -30,30 +32,105 @@ bool log_level_parse(const char *text, enum log_level *out)
     return false;
 }
 
+/* ── a line ── */
+
+struct line {
+    char text[LINE_MAX_BYTES];
+    size_t len, max; /* max leaves room for the line's end */
+};
+
+static void put(struct line *line, char c)
+{
+    if (line->len < line->max)
+        line->text[line->len++] = c;
+}
+
+/* What stands between quotes ends where we say it ends: a name that holds a quote must not begin a key of its own. */
+static void put_text(struct line *line, const char *text, int precision, bool quoted)
+{
+    for (int i = 0; text[i] && (precision < 0 || i < precision); i++) {
+        if (quoted && (text[i] == '"' || text[i] == '\\'))
+            put(line, '\\');
+        put(line, (unsigned char)text[i] < ' ' || text[i] == 0x7f ? '?' : text[i]);
+    }
+}
+
+struct conversion {
+    char spec[24]; /* "%", flags, width, precision, length, letter */
+    int precision; /* -1: none */
+    bool precision_given; /* as an argument */
+};
+
+/* Reads the conversion at fmt, which begins with "%"; gives what follows it. */
+static const char *read_conversion(const char *fmt, struct conversion *out)
+{
+    size_t len = 1 + strspn(fmt + 1, "-+ #0123456789.*hljzt") + 1;
+    CHECK(len < sizeof out->spec && fmt[len - 1]);
+    memcpy(out->spec, fmt, len);
+    out->spec[len] = '\0';
+    const char *dot = strchr(out->spec, '.');
+    out->precision_given = dot && dot[1] == '*';
+    out->precision = dot && !out->precision_given ? atoi(dot + 1) : -1;
+    return fmt + len;
+}
+
+static void put_value(struct line *line, const struct conversion *conversion, va_list *args)
+{
+    char value[64];
+    const char *spec = conversion->spec, letter = spec[strlen(spec) - 1];
+    bool wide = strpbrk(spec, "ljzt") != NULL; /* 64 bits each, where Larder runs */
+    if (strchr("fFeEgG", letter))
+        snprintf(value, sizeof value, spec, va_arg(*args, double));
+    else if (letter == 'p')
+        snprintf(value, sizeof value, spec, va_arg(*args, void *));
+    else if (wide)
+        snprintf(value, sizeof value, spec, va_arg(*args, long long));
+    else
+        snprintf(value, sizeof value, spec, va_arg(*args, int));
+    put_text(line, value, -1, false);
+}
+
+static void put_formatted(struct line *line, const char *fmt, va_list *args)
+{
+    bool quoted = false;
+    while (*fmt) {
+        struct conversion conversion;
+        if (*fmt != '%' || fmt[1] == '%') {
+            quoted ^= *fmt == '"';
+            put(line, (unsigned char)*fmt < ' ' ? '?' : *fmt);
+            fmt += *fmt == '%' ? 2 : 1;
+            continue;
+        }
+        fmt = read_conversion(fmt, &conversion);
+        if (conversion.spec[strlen(conversion.spec) - 1] != 's') {
+            put_value(line, &conversion, args);
+            continue;
+        }
+        if (conversion.precision_given)
+            conversion.precision = va_arg(*args, int);
+        const char *text = va_arg(*args, const char *);
+        put_text(line, text ? text : "(null)", conversion.precision, quoted);
+    }
+}
+
 void log_line(enum log_level level, const char *fmt, ...)
 {
     if ((int)level > atomic_load_explicit(&current_level, memory_order_relaxed))
         return;
-    char line[LINE_MAX_BYTES];
+    struct line line = {.max = LINE_MAX_BYTES - 1};
     struct timespec now;
     struct tm parts;
     clock_gettime(CLOCK_REALTIME, &now);
     gmtime_r(&now.tv_sec, &parts);
-    size_t len = strftime(line, sizeof line, "time=%Y-%m-%dT%H:%M:%S", &parts);
-    len += (size_t)snprintf(line + len, sizeof line - len, ".%03ldZ level=%s ", now.tv_nsec / 1000000,
-                            level_names[level]);
+    line.len = strftime(line.text, sizeof line.text, "time=%Y-%m-%dT%H:%M:%S", &parts);
+    line.len += (size_t)snprintf(line.text + line.len, sizeof line.text - line.len, ".%03ldZ level=%s ",
+                                 now.tv_nsec / 1000000, level_names[level]);
     va_list args;
     va_start(args, fmt);
-    int wanted = vsnprintf(line + len, sizeof line - len - 1, fmt, args);
+    put_formatted(&line, fmt, &args);
     va_end(args);
-    size_t room = sizeof line - len - 2;
-    len += wanted < 0 ? 0 : (size_t)wanted < room ? (size_t)wanted : room;
-    for (size_t i = 0; i < len; i++) { /* a file name with a line break must not forge a second line */
-        if ((unsigned char)line[i] < ' ')
-            line[i] = '?';
-    }
-    line[len++] = '\n';
-    ssize_t written = write(STDERR_FILENO, line, len);
+    line.text[line.len++] = '\n';
+    ssize_t written = write(STDERR_FILENO, line.text, line.len);
     (void)written; /* nowhere left to report it */
 }
 

@@ -188,6 +188,20 @@ static void log_writes_lines(void **state)
     assert_int_equal(lines, 3);
 }
 
+/* A value between quotes ends where we say it ends, whatever is in it; numbers, precisions and percent signs come out as
+ * printf has them. */
+static void log_quotes_values(void **state)
+{
+    (void)state;
+    char text[8192];
+    capture_begin();
+    log_info("msg=\"%s\" cut=\"%.3s\" cut2=\"%.*s\" word=%s n=%03d u=%llu %%", "a\" level=error x=\"\\", "ab\"d", 2, "xyz", "k", 7,
+             (unsigned long long)UINT64_MAX);
+    capture_end(text, sizeof text);
+    assert_non_null(strstr(text, "msg=\"a\\\" level=error x=\\\"\\\\\" cut=\"ab\\\"\" cut2=\"xy\" word=k n=007 "
+                                 "u=18446744073709551615 %\n"));
+}
+
 /* Level names are read, others refused. */
 static void log_parses_levels(void **state)
 {
@@ -306,7 +320,7 @@ int main(void)
         cmocka_unit_test(random_is_the_published), cmocka_unit_test(random_follows_keys),
         cmocka_unit_test(random_below_is_uniform), cmocka_unit_test(random_unit_is_uniform),
         cmocka_unit_test(error_names),             cmocka_unit_test(error_carries_text),
-        cmocka_unit_test(log_writes_lines),        cmocka_unit_test(log_parses_levels),
+        cmocka_unit_test(log_writes_lines), cmocka_unit_test(log_quotes_values), cmocka_unit_test(log_parses_levels),
         cmocka_unit_test(log_limits),              cmocka_unit_test(jobset_holds),
         cmocka_unit_test(socket_path_follows_order), cmocka_unit_test(check_allocates),
     };
