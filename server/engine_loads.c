@@ -173,15 +173,16 @@ static uint32_t job_for(const struct engine *engine, const struct chunk *chunk, 
 static const struct chunk *best_chunk(struct engine *engine, const struct group *group)
 {
     const struct chunk *best = NULL;
-    uint64_t best_wants = 0, ties = 0;
+    uint64_t best_wants = 0;
+    uint32_t compared = 0, from = (uint32_t)random_below(&engine->rng, group->n_chunks);
     engine_measure_room(engine, group);
-    for (uint32_t i = 0; i < group->n_chunks; i++) {
-        const struct chunk *chunk = &engine->chunks[group->first_chunk + i];
+    for (uint32_t i = 0; i < group->n_chunks && compared < ENGINE_COMPARE_MAX; i++) {
+        const struct chunk *chunk = &engine->chunks[group->first_chunk + (from + i) % group->n_chunks];
         struct fill fill = engine_chunk_fill(engine, chunk, group->chunk_samples);
         if (fill.samples == 0 || fill.samples * AHEAD_LEAST < group->chunk_samples)
             continue;
-        ties = fill.wants > best_wants ? 1 : ties + (fill.wants == best_wants);
-        if (fill.wants > best_wants || (fill.wants == best_wants && random_below(&engine->rng, ties) == 0)) {
+        compared++;
+        if (fill.wants > best_wants) {
             best = chunk;
             best_wants = fill.wants;
         }

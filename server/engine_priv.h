@@ -18,6 +18,7 @@
 #define ENGINE_SUBSTITUTES_MAX 16 /* bad samples in a row before policy `replace` gives up */
 #define ENGINE_REASONS 8
 #define ENGINE_TAKERS_MAX 64 /* jobs that a read has regard to */
+#define ENGINE_COMPARE_MAX 8 /* chunks that are compared before one is read, from a random one on: bounds the work */
 #define ENGINE_STOCK_DEPTH 1.5 /* samples that a job may have in a fiber's stock, over w */
 
 /* A growing array of places with a list of unused ones. `used` tells which places are taken. */

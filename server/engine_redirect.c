@@ -93,16 +93,19 @@ static sample_id find_load(struct engine *engine, const struct jobset *jobs, sam
     uint32_t end = first + engine->config.redirect_width;
     end = end < group->chunk_samples ? end : group->chunk_samples;
     sample_id best = pick;
-    uint64_t best_fill = 0, ties = 0;
+    uint64_t best_fill = 0;
+    uint32_t compared = 0, from = (uint32_t)random_below(&engine->rng, group->n_chunks);
     engine_measure_room(engine, group);
-    for (uint32_t i = 0; i < group->n_chunks; i++) {
-        const struct chunk *chunk = &engine->chunks[group->first_chunk + i];
+    for (uint32_t i = 0; i < group->n_chunks && compared < ENGINE_COMPARE_MAX; i++) {
+        const struct chunk *chunk = &engine->chunks[group->first_chunk + (from + i) % group->n_chunks];
         sample_id id = member_for(engine, chunk, jobs, pick, first, end);
         if (id == SAMPLE_NONE)
             continue;
-        uint64_t fill = engine_chunk_fill(engine, chunk, group->chunk_samples).wants + 1 + (chunk->pending ? UINT64_C(1) << 40 : 0);
-        ties = fill > best_fill ? 1 : ties + (fill == best_fill);
-        if (fill > best_fill || (fill == best_fill && random_below(&engine->rng, ties) == 0)) {
+        if (chunk->pending)
+            return id;
+        uint64_t fill = engine_chunk_fill(engine, chunk, group->chunk_samples).wants + 1;
+        compared++;
+        if (fill > best_fill) {
             best = id;
             best_fill = fill;
         }
