@@ -8,8 +8,8 @@ Samples what the daemon says of itself (`larder status --json`) and the kernel o
     over = resident memory - arena - encoded budget
 
 at its highest, and whether it still grows: the highest of the last third of the run less that of the middle third. One
-of the jobs comes and goes all the time. Prints a line a second and a JSON summary. The exit status is 1 when a job failed,
-or with --limit-mib when `over` was above it. IMAGES is a class-per-folder tree; without it images are made.
+of the jobs comes and goes all the time. Prints a line a second and a JSON summary. The exit status is 1 when a job
+failed, or with --limit-mib when `over` was above it. IMAGES is a class-per-folder tree; without it images are made.
 """
 
 import argparse
