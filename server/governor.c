@@ -21,10 +21,10 @@ struct queue {
     bool there;
     uint32_t group;
     double weight; /* the job's */
-    struct governor_times load; /* seconds a sample */
     struct governor_times read; /* seconds a read */
+    struct governor_times size; /* samples a read */
     struct governor_times train;
-    double load_s, read_s, train_s; /* their means, at the last decision */
+    double load_s, read_s, train_s; /* at the last decision; load_s: a sample, as many as a read brings together */
     double pressure;
     uint32_t skipped;
     uint64_t loads; /* samples of this window */
@@ -96,8 +96,8 @@ void governor_loaded(struct governor *governor, uint32_t queue, double seconds, 
     CHECK(queue < GOVERNOR_QUEUES_MAX);
     if (!governor->queues[queue].there || samples == 0)
         return;
-    governor_times_add(&governor->queues[queue].load, seconds / samples);
     governor_times_add(&governor->queues[queue].read, seconds);
+    governor_times_add(&governor->queues[queue].size, samples);
     governor->queues[queue].loads += samples;
 }
 
@@ -150,8 +150,8 @@ static void fold(struct governor *governor)
             continue;
         loads += queue->loads;
         queue->loads = 0;
-        queue->load_s = governor_times_mean(&queue->load);
         queue->read_s = governor_times_mean(&queue->read);
+        queue->load_s = queue->read_s > 0 ? queue->read_s / governor_times_mean(&queue->size) : 0;
         queue->train_s = governor_times_mean(&queue->train);
     }
     if (prepares) {
