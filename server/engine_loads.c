@@ -83,7 +83,7 @@ struct fill engine_chunk_fill(const struct engine *engine, const struct chunk *c
     uint32_t width = engine->config.redirect_width, left[ENGINE_TAKERS_MAX];
     struct fill fill = {0, 0};
     for (uint32_t slot = 0; slot < chunk_samples; slot++) {
-        if (slot % width == 0)
+        if (slot % width == 0 && room->n_takers) /* with none there may be no array either */
             memcpy(left, room->left + slot / width * room->n_takers, room->n_takers * sizeof *left);
         sample_id id = chunk->members[slot];
         if (id == SAMPLE_NONE || engine->samples[id].encoded != ENGINE_NONE)
