@@ -78,6 +78,15 @@ static const struct driver_job *find_name(const struct driver *driver, const cha
     return NULL;
 }
 
+static bool has_client(const struct driver_job *job)
+{
+    for (uint32_t rank = 0; rank < job->reg->world_size; rank++) {
+        if (job->ranks[rank].there)
+            return true;
+    }
+    return false;
+}
+
 static bool has_ranks(const struct driver *driver)
 {
     for (uint32_t place = 0; place < JOBS_MAX; place++) {
@@ -346,6 +355,7 @@ static void on_status(struct driver *driver, struct driver_question *question)
 static void on_cancel(struct driver *driver, struct driver_question *question)
 {
     const struct driver_job *job = find_name(driver, question->cancel);
+    bool known = job != NULL;
     if (job)
         log_info("msg=\"job cancelled\" job=\"%s\"", job->reg->name);
     for (uint32_t rank = 0; job && rank < job->reg->world_size; rank++) {
@@ -353,7 +363,11 @@ static void on_cancel(struct driver *driver, struct driver_question *question)
             session_send_error(driver->session, job->ranks[rank].client, 0, LARDER_EGONE, true,
                                "the job was cancelled with `larder cancel`");
     }
-    answer(question, job ? 0 : LARDER_ENOENT);
+    if (job && !has_client(job)) { /* it waits for ranks: without that, no more */
+        struct engine_event event = {.type = ENGINE_JOB_GONE, .job_gone = {.job = (uint32_t)(job - driver->jobs)}};
+        driver_step(driver, &event, 1);
+    }
+    answer(question, known ? 0 : LARDER_ENOENT);
 }
 
 /* What is the engine's own: the event it is, false when it concerns nobody any more. */

@@ -15,7 +15,9 @@
  * wanted first.
  *
  * Ranks. A job of world_size W has W queues, each with a W-th of its quota. The first rank that registers makes the job,
- * the others attach to it by name, each from a client of its own; the job ends when the last one has gone.
+ * the others attach to it by name, each from a client of its own; the job ends when the last one has gone. (While ranks
+ * are still to come, or some have had their share of the epoch and others not, it waits rank_timeout_ns for them: ranks that
+ * miss each other must not become jobs of their own.)
  *
  * - An epoch gives every rank the same number of samples, and so of batches: N / W of the view's N, rounded down under
  *   drop_last and up otherwise, where the few that are then missing are repeats of samples of the view, as torch's
@@ -115,7 +117,8 @@ struct engine_job_desc {
 enum engine_event_type {
     ENGINE_TICK,     /* time passed, nothing else: what finds out that a rank has been away for too long */
     ENGINE_JOB_ADD,  /* a rank registers; answered by JOB_ADDED or JOB_REFUSED */
-    ENGINE_JOB_GONE, /* the rank's client left, however: everything it held is returned */
+    ENGINE_JOB_GONE, /* the rank's client left, however: everything it held is returned. Of a rank that is not there: ends a
+                        job that none is there of. */
     ENGINE_NEXT,     /* the rank's queue may send `credits` more batches of `epoch` */
     ENGINE_RELEASE,  /* the client is through with a batch. An unknown batch is counted and ignored. */
     ENGINE_LOADED,   /* a sample of a LOAD arrived, or failed */

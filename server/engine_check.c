@@ -146,7 +146,7 @@ static void check_job(const struct engine *engine, uint32_t place)
         reserved += engine_reserve_count(&job->queues[rank].reserve);
         attached += job->queues[rank].attached;
     }
-    CHECK(attached == job->attached && attached > 0);
+    CHECK(attached == job->attached && (attached > 0 || job->world_size > 1));
     if (job->state == JOB_RUNNING)
         CHECK(planned + reserved + job->lost + job->left + sampler_remaining(engine->sampler, place) ==
               job->view_samples + job->repeats);

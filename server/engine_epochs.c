@@ -183,12 +183,17 @@ static void watch_job(struct engine *engine, uint32_t place)
     }
 }
 
+/* With nobody there to be told, a job ends. */
 void engine_watch_ranks(struct engine *engine)
 {
     for (uint32_t place = 0; engine->config.rank_timeout_ns && place < engine->jobs_end; place++) {
         const struct job *job = &engine->jobs[place];
-        if (job->world_size > 1 && job->state != JOB_FREE && job->state != JOB_FAILED)
+        if (job->state == JOB_FREE || job->state == JOB_FAILED || job->world_size == 1)
+            continue;
+        if (job->attached > 0)
             watch_job(engine, place);
+        else if (engine->now_ns - job->empty_since_ns >= engine->config.rank_timeout_ns)
+            engine_job_end(engine, place);
     }
 }
 

@@ -278,7 +278,20 @@ void engine_on_job_add(struct engine *engine, const struct engine_job_desc *desc
 
 /* ── going ── */
 
-static void job_end(struct engine *engine, uint32_t place, uint64_t client)
+/* No rank is there. Does the job wait for some all the same? See engine.h. */
+static bool lingers(const struct engine *engine, const struct job *job)
+{
+    bool to_come = false, done = false, open = false;
+    for (uint32_t rank = 0; rank < job->world_size; rank++) {
+        to_come = to_come || !job->queues[rank].came;
+        done = done || job->queues[rank].done;
+        open = open || !job->queues[rank].done;
+    }
+    return engine->config.rank_timeout_ns && job->world_size > 1 && job->state != JOB_FAILED &&
+           (to_come || (job->state == JOB_RUNNING && done && open));
+}
+
+void engine_job_end(struct engine *engine, uint32_t place)
 {
     struct job *job = &engine->jobs[place];
     engine_tasks_leave(engine, place);
@@ -289,7 +302,6 @@ static void job_end(struct engine *engine, uint32_t place, uint64_t client)
     }
     sampler_remove_job(engine->sampler, place);
     struct engine_action *action = engine_act_job(engine, ENGINE_JOB_ENDED, place);
-    action->client = client;
     action->job_ended.dataset = job->dataset;
     action->job_ended.pipeline = job->pipeline;
     engine->quota_bytes -= job->quota_bytes;
@@ -306,11 +318,15 @@ void engine_on_job_gone(struct engine *engine, uint32_t place, uint32_t rank)
         return;
     CHECK(rank < job->world_size);
     struct job_queue *queue = &job->queues[rank];
-    if (!queue->attached)
+    if (!queue->attached) {
+        if (job->attached == 0)
+            engine_job_end(engine, place);
         return;
+    }
     engine_queue_put_back(engine, place, queue);
     queue->attached = queue->waits = queue->returned = false;
     queue->credits = 0;
-    if (--job->attached == 0)
-        job_end(engine, place, queue->client);
+    job->empty_since_ns = engine->now_ns;
+    if (--job->attached == 0 && !lingers(engine, job))
+        engine_job_end(engine, place);
 }

@@ -186,6 +186,7 @@ struct job {
     const void *dataset;
     struct idset *view; /* policy `replace` and several ranks only: where substitutes and repeats come from */
     uint32_t world_size, attached; /* ranks; those that are there */
+    uint64_t empty_since_ns;       /* while attached is 0 */
     enum shuffle_mode shuffle;
     uint64_t seed;
     bool ordered; /* batches keep the planned order */
@@ -360,6 +361,7 @@ uint32_t engine_ready_batches(const struct engine *engine, const struct job *job
 /* engine_jobs.c: coming, going */
 void engine_on_job_add(struct engine *engine, const struct engine_job_desc *desc);
 void engine_on_job_gone(struct engine *engine, uint32_t job, uint32_t rank);
+void engine_job_end(struct engine *engine, uint32_t job);
 void engine_job_free(struct job *job); /* its own memory */
 
 /* May the job be given the instance, as far as pipeline, variant and what it had go? */

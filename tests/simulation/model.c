@@ -55,6 +55,11 @@ void model_break(struct model *model, enum rule rule, const char *fmt, ...)
     va_end(args);
 }
 
+uint32_t model_jobs(const struct model *model)
+{
+    return model->n_jobs;
+}
+
 void model_compare_totals(struct model *model, bool compare)
 {
     model->compare_totals = compare;

@@ -52,6 +52,8 @@ void model_finish(struct model *model, const struct engine *engine);
 
 /* model_compare_totals(false) leaves the engine's own figures alone: a sabotage is found by the rule it breaks. */
 void model_compare_totals(struct model *model, bool compare);
+/* model_jobs: how many there are. */
+uint32_t model_jobs(const struct model *model);
 /* What sabotage looks for. */
 /* model_steady_plan: the plan of a running job whose client neither vanishes nor breaks off; NULL for others. */
 const struct client_plan *model_steady_plan(const struct model *model, uint32_t job);

@@ -34,6 +34,7 @@ void model_ranks_attach(struct model *model, struct job_book *job, const struct 
         model_break(model, RULE_HELD, "rank %u of job %u may hold %u batches, the job's ranks may hold %u", action->rank,
                     action->job, action->job_added.held_max, job->held_max);
     struct rank_book *rank = &job->ranks[action->rank];
+    job->gone = false;
     rank->there = true;
     rank->client = action->client;
 }

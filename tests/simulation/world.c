@@ -347,7 +347,8 @@ static bool revive(struct world *world)
         else if (!stopped)
             stopped = client;
     }
-    if (time_passes && world->lull_ticks++ < LULL_TICKS) {
+    time_passes = time_passes || (!stopped && model_jobs(world->model) > 0); /* jobs that wait for their ranks */
+    if (time_passes && !broken(world) && world->lull_ticks++ < LULL_TICKS) {
         world_alarm(world, world->scenario->config.rank_timeout_ns, ALARM_TICK, 0, 0, 0);
         return true;
     }

@@ -12,7 +12,7 @@ import warnings
 
 import numpy as np
 
-from . import _autostart, _wire, subset as subset_module, transforms
+from . import _autostart, _ranks, _wire, subset as subset_module, transforms
 from ._buffers import Held, Pool, arena_view, copy_slots
 from ._session import HANDSHAKE_S, Session, default_path
 from .errors import DaemonGone, EpochsOver, InvalidArgument, LarderError, LimitReached
@@ -56,6 +56,15 @@ class Loader:
                    this job draws its own, and shares reading and decoding only
     relabel        number labels anew, 0, 1, 2 … over the classes that the subset has; classes has their names
     name           of the job, unique in the daemon; by default the daemon makes one
+    rank, world_size   data-parallel training: which of how many processes this is. By default what torch.distributed
+                   knows once it is initialised, else RANK and WORLD_SIZE of the environment, else one process. Each
+                   rank gets its own part of every epoch, all as many batches; all must give the same arguments and a
+                   common name (made from the launcher's environment where there is none). A rank that is started again
+                   under the same name goes on with its part. Ranks leave an epoch early together or not at all; who asks
+                   for the next one waits until the others are through
+    job            the same as name
+    ordered        batches in planned order; otherwise one slow sample may come up to two batches later, so that it does
+                   not hold up the batch. "strict" and "none" are always ordered
     zero_copy      hand out larder.Batch objects of read-only NumPy views into the daemon's memory: one array where the
                    slots are evenly spaced, else a list of arrays. A batch's slots are held until its views are gone
     output         "torch", "numpy", or "auto": torch where it can be imported
@@ -70,11 +79,17 @@ class Loader:
 
     def __init__(self, dataset, pipeline, batch_size=64, *, drop_last=False, shuffle="dependent", epochs=None, seed=0,
                  prefetch=2, bad_samples="skip", subset=None, augment="shared", relabel=False, name=None,
-                 zero_copy=False, output="auto", with_ids=False, socket=None, timeout=None, pin_memory=False):
+                 zero_copy=False, output="auto", with_ids=False, socket=None, timeout=None, pin_memory=False,
+                 rank=None, world_size=None, job=None, ordered=False):
         self._session = None
         self._closed = False
+        if name and job and name != job:
+            raise InvalidArgument(f"name is {name!r} and job {job!r}: they mean the same, give one")
+        rank, world_size = _ranks.find(rank, world_size)
         self._job = _job(dataset, pipeline, batch_size, drop_last, shuffle, epochs, seed, prefetch, bad_samples, subset,
-                         augment, relabel, name)
+                         augment, relabel, _ranks.job_name(name or job, world_size))
+        self._job = self._job._replace(rank=rank, world_size=world_size,
+                                       flags=self._job.flags | (_wire.ORDERED if ordered else 0))
         self._zero_copy = bool(zero_copy)
         self._torch = _want_torch(output, self._zero_copy)
         self._pin_memory = bool(pin_memory) and self._torch and _can_pin()
@@ -123,6 +138,14 @@ class Loader:
         return self._job.batch_size
 
     @property
+    def rank(self):
+        return self._job.rank
+
+    @property
+    def world_size(self):
+        return self._job.world_size
+
+    @property
     def epoch(self):
         """The epoch that the next iteration begins, from 0."""
         return self._epoch
@@ -146,12 +169,14 @@ class Loader:
             session = connect()
         try:
             job = self._job
-            if job.name and os.getpid() != self._home_pid:
+            if job.name and job.world_size == 1 and os.getpid() != self._home_pid:
                 job = job._replace(name=job.name + b"-%d" % os.getpid())
             session.register(job, self._timeout_s)
         except BaseException:
             session.close()
             raise
+        if job.world_size > 1:
+            self._epoch = session.info.epoch  # where the other ranks are: a rank that comes back goes on there
         self._pool = Pool(job.batch_size * session.info.sample_bytes, job.prefetch + 1)
         self._session = session
         return session

@@ -29,7 +29,8 @@ def main():
         loader = larder.Loader(output="numpy", with_ids=True, zero_copy=bool(hold), **options)
         if start_after:
             wait_for(start_after)
-        for epoch in range(epochs):
+        while loader.epoch < epochs:  # a rank that comes back does not begin with the first
+            epoch = loader.epoch
             for batch in loader:
                 print(json.dumps({"time": time.monotonic(), "epoch": epoch, "indices": batch[2].tolist()}), flush=True)
                 if hold:

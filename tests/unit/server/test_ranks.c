@@ -165,12 +165,20 @@ static struct scene *scene_new(uint32_t samples, uint32_t world_size, uint32_t b
     return scene;
 }
 
+static void wait_s(struct scene *scene, double seconds)
+{
+    scene->now_ns += (uint64_t)(seconds * 1e9);
+    step(scene, (struct engine_event){.type = ENGINE_TICK});
+}
+
 static void scene_free(struct scene *scene)
 {
     for (uint32_t rank = 0; rank < scene->desc.world_size && rank < RANKS_MAX; rank++) {
         if (scene->seats[rank].there)
             step(scene, (struct engine_event){.type = ENGINE_JOB_GONE, .rank = rank, .job_gone = {scene->job}});
     }
+    if (!scene->ended)
+        wait_s(scene, 11); /* for ranks that never came */
     assert_true(scene->ended);
     engine_destroy(scene->engine);
     idset_destroy(scene->view);
@@ -194,12 +202,6 @@ static void leave(struct scene *scene, uint32_t rank)
     step(scene, (struct engine_event){.type = ENGINE_JOB_GONE, .rank = rank, .job_gone = {scene->job}});
     scene->seats[rank].there = false;
     scene->seats[rank].n_held = 0;
-}
-
-static void wait_s(struct scene *scene, double seconds)
-{
-    scene->now_ns += (uint64_t)(seconds * 1e9);
-    step(scene, (struct engine_event){.type = ENGINE_TICK});
 }
 
 /* How often each sample of the view came to any rank. */
@@ -394,6 +396,7 @@ static void test_a_rank_is_missing(void **state)
     attach(scene, 2);
     assert_int_equal(scene->refused, LARDER_EGONE);
     leave(scene, 0);
+    assert_false(scene->ended);
     leave(scene, 1);
     assert_true(scene->ended);
     scene->ended = false;
@@ -410,6 +413,33 @@ static void test_a_rank_is_missing(void **state)
     wait_s(scene, 11);
     assert_int_equal(scene->seats[1].failed, LARDER_ETIMEOUT);
     assert_non_null(strstr(scene->seats[1].text, "rank 0 of 3 has not come back within"));
+    scene_free(scene);
+}
+
+/* Ranks that miss each other are still one job: one that is through and has gone before the next comes leaves it the rest. */
+static void test_ranks_one_after_the_other(void **state)
+{
+    (void)state;
+    struct scene *scene = scene_new(42, 3, 5);
+    for (uint32_t rank = 0; rank < 3; rank++) {
+        attach(scene, rank);
+        ask(scene, rank, 0, 64);
+        assert_int_equal(scene->seats[rank].n_got, 14);
+        assert_false(scene->ended);
+        leave(scene, rank);
+        wait_s(scene, 9);
+    }
+    assert_true(scene->ended);
+    assert_int_equal(repeats(scene, 42), 0);
+    scene->ended = false;
+    attach(scene, 0);
+    leave(scene, 0);
+    wait_s(scene, 11); /* the others never come */
+    assert_true(scene->ended);
+    scene->ended = false;
+    attach(scene, 0);
+    leave(scene, 0);
+    step(scene, (struct engine_event){.type = ENGINE_JOB_GONE, .rank = 1, .job_gone = {scene->job}}); /* cancelled */
     scene_free(scene);
 }
 
@@ -507,6 +537,7 @@ int main(void)
         cmocka_unit_test(test_leaving_an_epoch_early),
         cmocka_unit_test(test_a_rank_comes_back),
         cmocka_unit_test(test_a_rank_is_missing),
+        cmocka_unit_test(test_ranks_one_after_the_other),
         cmocka_unit_test(test_ranks_must_agree),
         cmocka_unit_test(test_a_slow_sample_is_overtaken),
     };

@@ -1,0 +1,124 @@
+"""Jobs with several ranks, one process each, with the real daemon."""
+
+import os
+import unittest
+from collections import Counter
+
+import system
+from system import PATIENCE, larder
+
+CONFIG = system.CONFIG + "limits:\n  rank_timeout: 2\n"
+
+
+class Ranks(system.Case):
+    def ranks(self, daemon, dataset, world_size, extra=None, **options):
+        """A script a rank; `extra` has what only some of them get."""
+        options = {"dataset": dataset, "pipeline": system.PIPELINE, "batch_size": 8, "epochs": 2, "name": "train",
+                   "timeout": 60, **options}
+        return [self.script(daemon, rank=rank, world_size=world_size, **{**options, **(extra or {}).get(rank, {})})
+                for rank in range(world_size)]
+
+    def shares(self, scripts, epoch):
+        return [[index for _, number, indices in script.batches if number == epoch for index in indices]
+                for script in scripts]
+
+    def finish(self, scripts):
+        for script in scripts:
+            self.assertEqual(script.wait(), 0, (script.end, script.errors))
+
+    def test_exact_parts(self):
+        """Ranks of which one is slow get as many batches each; together the dataset once, and one repeat to fill up."""
+        daemon, folder = self.daemon(), system.tree(203)
+        scripts = self.ranks(daemon, folder, 4, {2: {"step_s": 0.05}})
+        self.finish(scripts)
+        for epoch in range(2):
+            shares = self.shares(scripts, epoch)
+            self.assertEqual([len(share) for share in shares], [51] * 4)
+            counts = Counter(sum(shares, []))
+            self.assertEqual(set(counts), set(range(203)))
+            self.assertEqual(sum(counts.values()), 204)
+        self.assertEqual([len(script.batches) for script in scripts], [14] * 4)
+
+    def test_drop_last(self):
+        """With drop_last all batches are whole, and nothing comes twice."""
+        daemon, folder = self.daemon(), system.tree(203)
+        scripts = self.ranks(daemon, folder, 3, drop_last=True, epochs=1)
+        self.finish(scripts)
+        shares = self.shares(scripts, 0)
+        self.assertEqual([len(share) for share in shares], [64] * 3)
+        self.assertEqual(max(Counter(sum(shares, [])).values()), 1)
+
+    def test_strict_order(self):
+        """strict: each rank gets every W-th sample of the order that one process alone would see, as DistributedSampler
+        deals it, however fast each is."""
+        daemon, folder = self.daemon(), system.tree(203)
+        alone = self.loader(daemon, folder, shuffle="strict", seed=5, rank=0, world_size=1)
+        order = [index for batch in alone for index in batch[-1].tolist()]
+        scripts = self.ranks(daemon, folder, 4, {0: {"step_s": 0.02}}, shuffle="strict", seed=5, epochs=1)
+        self.finish(scripts)
+        filled = order + order[:1]
+        self.assertEqual(self.shares(scripts, 0), [filled[rank::4] for rank in range(4)])
+
+    def test_a_rank_is_killed(self):
+        """A rank that is killed and started again goes on with its part: every sample comes once over both lives."""
+        daemon, folder = self.daemon(), system.tree(240)
+        go_on = os.path.join(self.folder, "go on")
+        scripts = self.ranks(daemon, folder, 3, {1: {"pause": [3, go_on]}})
+        self.assertTrue(system.until(lambda: len(scripts[1].batches) == 3, 30))
+        scripts[1].kill()
+        scripts[1].wait()
+        again = self.script(daemon, rank=1, world_size=3, dataset=folder, pipeline=system.PIPELINE, batch_size=8, epochs=2,
+                            name="train", timeout=60)
+        self.finish([scripts[0], again, scripts[2]])
+        scripts[1].batches += again.batches
+        shares = self.shares(scripts, 0)
+        self.assertEqual([len(share) for share in shares], [80] * 3)
+        self.assertEqual(sorted(sum(shares, [])), list(range(240)))
+
+    def test_a_rank_is_missing(self):
+        """Ranks that wait for one that never comes get an error after the stated time, and it says which."""
+        daemon = self.daemon(CONFIG)
+        scripts = self.ranks(daemon, system.tree(96), 3)[:2]
+        scripts[1].kill()
+        first = self.script(daemon, rank=0, world_size=2, dataset=system.tree(96), pipeline=system.PIPELINE, batch_size=8,
+                            epochs=3, name="other", timeout=60)
+        self.assertEqual(first.wait(), 1)
+        self.assertEqual(first.end["error"], "Timeout")
+        self.assertIn("rank 1 of 2 has not come within 2 s", first.end["text"])
+
+    def test_ranks_must_agree(self):
+        """A rank that gives another batch size, dataset or label numbering is refused, and the text names it."""
+        daemon, folder = self.daemon(), system.tree(96)
+        common = {"world_size": 2, "name": "train"}
+        self.loader(daemon, folder, rank=0, **common)
+        for rank, change, word in ((1, {"batch_size": 7}, "batch_size"), (1, {"relabel": True}, "relabel"),
+                                   (1, {"subset": larder.Range(0, 50)}, "dataset or subset"),
+                                   (1, {"ordered": True}, "ordered")):
+            with self.assertRaisesRegex(larder.InvalidArgument, word):
+                self.loader(daemon, folder, rank=rank, **common, **change)
+        with self.assertRaisesRegex(larder.InvalidArgument, "dataset"):
+            self.loader(daemon, system.tree(80), rank=1, **common)
+        with self.assertRaises(larder.Busy):
+            self.loader(daemon, folder, rank=0, **common)
+        with self.assertRaisesRegex(larder.InvalidArgument, "name"):
+            self.loader(daemon, folder, rank=0, world_size=2)
+
+    def test_from_the_environment(self):
+        """RANK and WORLD_SIZE make a loader a rank, and the launch's address gives all of them one name."""
+        daemon, folder = self.daemon(), system.tree(96)
+        names = []
+        for rank in range(2):
+            environment = {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29512"}
+            os.environ.update(environment)
+            self.addCleanup(lambda keys=tuple(environment): [os.environ.pop(key, None) for key in keys])
+            larder._ranks._made.clear()  # as in a process of its own
+            loader = self.loader(daemon, folder)
+            self.assertEqual((loader.rank, loader.world_size), (rank, 2))
+            names.append(loader.name)
+        self.assertEqual(names[0], names[1])
+        queues = daemon.jobs()[names[0]]["queues"]
+        self.assertEqual([(queue["rank"], queue["attached"]) for queue in queues], [(0, True), (1, True)])
+
+
+if __name__ == "__main__":
+    system.main()
