@@ -10,6 +10,7 @@
 
 #include "common/check.h"
 #include "common/clock.h"
+#include "common/utf8.h"
 
 #define LINE_MAX_BYTES 2048
 
@@ -45,13 +46,23 @@ static void put(struct line *line, char c)
         line->text[line->len++] = c;
 }
 
-/* What stands between quotes ends where we say it ends: a name that holds a quote must not begin a key of its own. */
+/* What stands between quotes ends where we say it ends: a name that holds a quote must not begin a key of its own. A line is
+ * UTF-8, whatever a file's name is, and holds nothing that a terminal obeys. */
 static void put_text(struct line *line, const char *text, int precision, bool quoted)
 {
-    for (int i = 0; text[i] && (precision < 0 || i < precision); i++) {
-        if (quoted && (text[i] == '"' || text[i] == '\\'))
+    size_t max = precision < 0 ? SIZE_MAX : (size_t)precision;
+    for (size_t i = 0, len; i < max && text[i]; i += len) {
+        const unsigned char *at = (const unsigned char *)text + i;
+        len = utf8_length(at);
+        if (len == 0 || len > max - i || *at < ' ' || *at == 0x7f || (*at == 0xc2 && at[1] < 0xa0)) {
+            put(line, '?');
+            len = len ? len : 1;
+            continue;
+        }
+        if (quoted && (*at == '"' || *at == '\\'))
             put(line, '\\');
-        put(line, (unsigned char)text[i] < ' ' || text[i] == 0x7f ? '?' : text[i]);
+        for (size_t j = 0; j < len; j++)
+            put(line, text[i + j]);
     }
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/check.h"
+#include "common/utf8.h"
 
 #define METRICS_MAGIC UINT32_C(0x4d455452)
 #define NO_VALUE SIZE_MAX
@@ -115,21 +116,6 @@ void metrics_put(struct metrics *metrics, enum metric_id id, double number, cons
     else
         metrics->values[metrics->last[id]].next = at;
     metrics->last[id] = at;
-}
-
-/* utf8_length gives the bytes of the well-formed UTF-8 character at text, 0 when it is none. */
-static size_t utf8_length(const unsigned char *text)
-{
-    unsigned char lead = text[0];
-    size_t len = lead < 0x80 ? 1 : lead >= 0xc2 && lead < 0xe0 ? 2 : lead >= 0xe0 && lead < 0xf0 ? 3
-               : lead >= 0xf0 && lead < 0xf5 ? 4 : 0;
-    for (size_t i = 1; i < len; i++) {
-        if ((text[i] & 0xc0) != 0x80) /* also ends at the NUL */
-            return 0;
-    }
-    bool bad = (lead == 0xe0 && text[1] < 0xa0) || (lead == 0xed && text[1] >= 0xa0) || /* overlong; surrogates */
-               (lead == 0xf0 && text[1] < 0x90) || (lead == 0xf4 && text[1] >= 0x90);
-    return bad ? 0 : len;
 }
 
 /* A job's name is a client's bytes: whatever they are, the page must stay readable for Prometheus, which wants

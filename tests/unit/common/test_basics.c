@@ -195,9 +195,11 @@ static void log_quotes_values(void **state)
     (void)state;
     char text[8192];
     capture_begin();
+    log_info("bytes=\"%s\" whole=\"%s\" half=\"%.2s\"", "a\xff\xc2\x9bz", "\xc3\xa9", "a\xc3\xa9");
     log_info("msg=\"%s\" cut=\"%.3s\" cut2=\"%.*s\" word=%s n=%03d u=%llu %%", "a\" level=error x=\"\\", "ab\"d", 2, "xyz", "k", 7,
              (unsigned long long)UINT64_MAX);
     capture_end(text, sizeof text);
+    assert_non_null(strstr(text, " bytes=\"a??z\" whole=\"\xc3\xa9\" half=\"a?\"\n"));
     assert_non_null(strstr(text, "msg=\"a\\\" level=error x=\\\"\\\\\" cut=\"ab\\\"\" cut2=\"xy\" word=k n=007 "
                                  "u=18446744073709551615 %\n"));
 }
