@@ -32,7 +32,6 @@ const struct config_row config_rows[CONFIG_SETTINGS] = {
 
 /* The choices are written in the order of these enums. */
 _Static_assert(LOG_ERROR == 0 && LOG_DEBUG == 3, "log.level lists enum log_level");
-_Static_assert(BAD_SKIP == 0 && BAD_REPLACE == 1 && BAD_ERROR == 2, "jobs.bad_samples lists enum bad_policy");
 _Static_assert(CONFIG_SOCKET_PATH_MAX + sizeof ".control" == SOCKET_PATH_MAX, "the control socket's path fits");
 
 static const char *const source_names[] = {"default", "file", "command line"};

@@ -48,11 +48,6 @@ SETTING(BOOL, control_enabled, "control", "enabled", "true", "true or false", 0,
 SETTING(PATH, checkpoint_dir, "catalog", "checkpoint", "auto", "absolute path, auto or none", 0, 4095,
         "Folder that keeps dataset indices between runs. auto: $XDG_CACHE_HOME/larder, else /var/cache/larder for "
         "root, else ~/.cache/larder. none: keep none, index again at each start.")
-SETTING(COUNT, job_prefetch, "jobs", "prefetch", "4", "batches", 1, 64,
-        "Batches prepared ahead for a job that does not say how many it wants.")
-SETTING(CHOICE, job_bad_policy, "jobs", "bad_samples", "skip", "skip|replace|error", 0, 2,
-        "What a job that does not say so gets for a sample that cannot be read or decoded: nothing (skip), "
-        "another sample (replace), or an error that stops the job.")
 SETTING(SHARE, job_quota_share, "jobs", "quota", "50%", "% of the arena", 1, 100,
         "The most of the arena that one job may pin.")
 SETTING(COUNT, load_delay_ms, "debug", "load_delay", "0", "milliseconds", 0, 60000,

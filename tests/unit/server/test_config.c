@@ -56,8 +56,6 @@ static void test_defaults(void **state)
     assert_true(config->control_enabled);
     assert_string_equal(config->socket_path, "/run/user/7/larder/larder.sock");
     assert_string_equal(config->checkpoint_dir, "/home/x/.cache-there/larder");
-    assert_int_equal(config->job_prefetch, 4);
-    assert_int_equal(config->job_bad_policy, BAD_SKIP);
     assert_true(config->job_quota_share == 0.5);
     assert_int_equal(config->n_datasets, 0);
     assert_int_equal(config->source[SETTING_arena_bytes], CONFIG_FROM_DEFAULT);
@@ -125,8 +123,6 @@ static const char everything[] = "# a comment\n"
                                  "control: {enabled: false}\n"
                                  "catalog: {checkpoint: /var/tmp/c}\n"
                                  "jobs:\n"
-                                 "  prefetch: 9\n"
-                                 "  bad_samples: error\n"
                                  "  quota: 12.5%\n"
                                  "datasets:\n"
                                  "  cats-1:\n"
@@ -162,8 +158,6 @@ static void assert_everything(const struct config *config)
     assert_int_equal(config->metrics_port, 0);
     assert_false(config->control_enabled);
     assert_string_equal(config->checkpoint_dir, "/var/tmp/c");
-    assert_int_equal(config->job_prefetch, 9);
-    assert_int_equal(config->job_bad_policy, BAD_ERROR);
     assert_true(config->job_quota_share == 0.125);
     assert_int_equal(config->n_datasets, 2);
     const struct config_dataset *cats = config_dataset_find(config, "cats-1");
@@ -192,7 +186,7 @@ static void test_everything(void **state)
         assert_int_equal(config->source[i], CONFIG_FROM_FILE);
     assert_int_equal(config->mark[SETTING_arena_bytes].line, 5);
     assert_int_equal(config->mark[SETTING_arena_bytes].column, 10);
-    assert_int_equal(config->datasets[0].pipeline_at[1].line, 31);
+    assert_int_equal(config->datasets[0].pipeline_at[1].line, 29);
     assert_int_equal(config->datasets[0].pipeline_at[1].column, 9);
     config_destroy(config);
 }
@@ -321,8 +315,6 @@ static const struct {
      "f.yaml:1:20: metrics.enabled: 'yes' is neither true nor false: write one of the two, without quotes"},
     {"log: {level: loud}\n",
      "f.yaml:1:14: log.level: 'loud' is none of the choices: write one of error|warn|info|debug"},
-    {"jobs: {bad_samples: err}\n",
-     "f.yaml:1:21: jobs.bad_samples: 'err' is none of the choices: write one of skip|replace|error"},
     /* paths and addresses */
     {"socket: {path: larder.sock}\n",
      "f.yaml:1:16: socket.path: 'larder.sock' is not an absolute path: write an absolute path or auto"},

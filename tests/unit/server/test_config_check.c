@@ -67,9 +67,9 @@ static void test_written(void **state)
 {
     (void)state;
     char kept[sizeof output];
-    write_file("jobs:\n  prefetch: 7\n");
+    write_file("limits:\n  jobs: 7\n");
     assert_int_equal(check("--show", path), 0);
-    assert_non_null(strstr(output, "\n  prefetch: 7  # file line 2\n"));
+    assert_non_null(strstr(output, "\n  jobs: 7  # file line 2\n"));
     assert_non_null(strstr(output, "\n  port: 9450  # default\n"));
     strcpy(kept, output);
     write_file(kept);
