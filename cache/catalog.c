@@ -36,6 +36,7 @@ struct source {
 struct catalog {
     uint32_t magic;
     char *checkpoint_dir; /* NULL: keep none */
+    atomic_bool interrupted; /* set by catalog_interrupt, read by tree_index */
     pthread_mutex_t lock; /* of the fields below */
     pthread_cond_t built; /* some source's build finished */
     struct source *sources;
@@ -65,6 +66,7 @@ int catalog_create(const char *checkpoint_dir, struct catalog **out, struct erro
     }
     catalog->magic = CATALOG_MAGIC;
     catalog->checkpoint_dir = dir;
+    atomic_init(&catalog->interrupted, false);
     catalog->chunk_size = CHUNK_SIZE_DEFAULT;
     catalog->chunk_seed = CHUNK_SEED_DEFAULT;
     if (getrandom(&catalog->identity_seed, sizeof catalog->identity_seed, GRND_NONBLOCK) < 0)
@@ -100,6 +102,12 @@ void catalog_destroy(struct catalog *catalog)
     free(catalog->checkpoint_dir);
     catalog->magic = 0;
     free(catalog);
+}
+
+void catalog_interrupt(struct catalog *catalog)
+{
+    CHECK_MAGIC(catalog, CATALOG_MAGIC);
+    atomic_store(&catalog->interrupted, true);
 }
 
 void catalog_set_chunking(struct catalog *catalog, uint32_t samples, uint64_t seed)
@@ -223,7 +231,7 @@ static int index_tree(struct catalog *catalog, const char *path, bool trust_chec
     parts->checkpoint = catalog->checkpoint_dir ? checkpoint_path(catalog->checkpoint_dir, path) : NULL;
     if (trust_checkpoint && load_checkpoint(catalog, parts->checkpoint, path, &parts->index))
         return 0;
-    int code = tree_index(path, &parts->index, err);
+    int code = tree_index(path, &catalog->interrupted, &parts->index, err);
     if (!code) {
         count(catalog, &catalog->trees_walked);
         save_checkpoint(parts->checkpoint, &parts->index);

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -39,6 +40,7 @@ struct found { /* an image file of the class being walked */
 };
 
 struct walk {
+    const atomic_bool *interrupted;
     struct index *index;
     int root_fd;
     struct error *err;
@@ -144,6 +146,15 @@ static int limit_error(const struct walk *walk, int code)
                      code == LARDER_ELIMIT ? "more folders or images than one dataset may have" : "out of memory while indexing");
 }
 
+static int check_interrupted(const struct walk *walk)
+{
+    struct shown root;
+    if (!atomic_load_explicit(walk->interrupted, memory_order_relaxed))
+        return 0;
+    return error_set(walk->err, LARDER_EGONE, "%s: indexing was interrupted: the daemon is stopping",
+                     path_shown(walk->index->root, &root));
+}
+
 /* Whether an entry is a folder, links followed; an entry that cannot be looked at is none. *st holds its stat if *looked. */
 static bool is_folder(int dir_fd, const char *name, unsigned char type, struct stat *st, bool *looked)
 {
@@ -194,6 +205,9 @@ static int class_entry(void *context, int dir_fd, const char *name, unsigned cha
     struct walk *walk = context;
     struct stat st;
     bool looked;
+    int interrupted = check_interrupted(walk);
+    if (interrupted)
+        return interrupted;
     if (is_folder(dir_fd, name, type, &st, &looked)) {
         char above[PATH_MAX];
         uint64_t path;
@@ -398,11 +412,11 @@ static int walk_root(struct walk *walk)
     return 0;
 }
 
-int tree_index(const char *root, struct index *out, struct error *err)
+int tree_index(const char *root, const atomic_bool *interrupted, struct index *out, struct error *err)
 {
     struct shown shown;
     struct index index = {.root = strdup(root)};
-    struct walk walk = {.index = &index, .err = err, .root_fd = -1};
+    struct walk walk = {.interrupted = interrupted, .index = &index, .err = err, .root_fd = -1};
     if (!index.root)
         return error_set(err, LARDER_ENOMEM, "out of memory");
     int code;

@@ -298,12 +298,16 @@ void daemon_stop(struct daemon *daemon)
 {
     if (!daemon)
         return;
+    if (daemon->catalog)
+        catalog_interrupt(daemon->catalog); /* the registrar would wait for it */
     http_stop(daemon->http);
     control_stop(daemon->control);
     if (daemon->session)
         session_stop(daemon->session);
     if (daemon->registrar)
         registrar_stop(daemon->registrar);
+    if (daemon->driver)
+        driver_settle(daemon->driver); /* no job is left, so that tasks the workers refuse from now on are nobody's */
     if (daemon->workers)
         workers_stop(daemon->workers);
     if (daemon->driver)

@@ -133,9 +133,11 @@ static void name_job(struct driver *driver, struct registration *reg)
 {
     if (reg->name[0])
         return;
-    free(reg->name);
     char name[32];
-    snprintf(name, sizeof name, "job-%llu", (unsigned long long)++driver->named);
+    do {
+        snprintf(name, sizeof name, "job-%llu", (unsigned long long)++driver->named);
+    } while (find_name(driver, name)); /* somebody chose it */
+    free(reg->name);
     reg->name = xstrdup(name);
 }
 
@@ -435,6 +437,9 @@ static bool take(struct driver *driver, const struct inbox_message *message)
     case INBOX_CANCEL:
         on_cancel(driver, message->question);
         break;
+    case INBOX_SETTLE:
+        answer(message->question, 0);
+        break;
     default:
         return false;
     }
@@ -554,6 +559,12 @@ static int ask(struct driver *driver, enum inbox_type type, struct daemon_status
 void driver_status(struct driver *driver, struct daemon_status *status)
 {
     ask(driver, INBOX_STATUS, status, NULL);
+}
+
+void driver_settle(struct driver *driver)
+{
+    if (driver->running)
+        ask(driver, INBOX_SETTLE, NULL, NULL);
 }
 
 int driver_cancel(struct driver *driver, const char *name, struct error *err)

@@ -29,6 +29,9 @@ int driver_start(struct driver *driver, struct session *session, struct workers 
 void driver_stop(struct driver *driver);
 void driver_destroy(struct driver *driver); /* accepts NULL */
 
+/* driver_settle waits until all that is in the inbox now has been dealt with. Not after driver_stop. */
+void driver_settle(struct driver *driver);
+
 /* Other threads may ask these; they wait for the answer, and not after driver_stop.
  *
  * driver_status fills what the engine's thread knows: draining, totals, jobs. */

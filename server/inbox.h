@@ -55,6 +55,7 @@ enum inbox_type {
     INBOX_PREPARED,
     INBOX_STATUS,
     INBOX_CANCEL,
+    INBOX_SETTLE, /* a question that has no answer but that its turn came */
     INBOX_STOP,
 };
 
@@ -89,7 +90,7 @@ struct inbox_message {
             int reason;
             struct worker_cost cost; /* took_ns 0: it was not begun */
         } prepared;
-        struct driver_question *question; /* STATUS, CANCEL */
+        struct driver_question *question; /* STATUS, CANCEL, SETTLE */
     };
 };
 

@@ -193,9 +193,11 @@ int workers_create(const struct worker_config *config, struct workers **out, str
 
 void workers_load(struct workers *workers, const struct worker_load *task)
 {
-    struct worker_load copy = *task;
-    if (pool_submit(workers->pool, POOL_LOAD, &copy))
-        discard(workers, POOL_LOAD, &copy);
+    if (pool_submit(workers->pool, POOL_LOAD, task)) { /* stopped. The caller empties the inbox: it must not wait for room */
+        struct dataset *dataset = task->dataset;
+        free(task->samples);
+        dataset_unref(&dataset);
+    }
 }
 
 void workers_prepare(struct workers *workers, const struct worker_prepare *task)

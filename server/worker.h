@@ -64,7 +64,8 @@ void workers_prepare(struct workers *workers, const struct worker_prepare *task)
 /* workers_set_loaders: so many of the workers take reads before anything else; the loaders of their own come on top. */
 void workers_set_loaders(struct workers *workers, uint32_t count);
 void workers_counts(struct workers *workers, struct pool_counts *out);
-/* workers_stop ends the threads; every task not run is reported to the inbox as failed. */
+/* workers_stop ends the threads; every task not run is reported to the inbox as failed. Reads that come later are dropped:
+ * no job waits for them any more (driver_settle). */
 void workers_stop(struct workers *workers);
 void workers_destroy(struct workers *workers); /* accepts NULL */
 
