@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -144,6 +145,16 @@ static void tell_ready(int fd)
     close(fd);
 }
 
+/* Each client and each read costs a descriptor, and the usual soft limit of 1,024 is there for programs that use select. */
+static void raise_open_files(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
 static int serve(const struct options *options)
 {
     struct error err;
@@ -155,6 +166,7 @@ static int serve(const struct options *options)
     sigaddset(&stop, SIGINT);
     sigprocmask(SIG_BLOCK, &stop, NULL); /* before any thread starts */
     signal(SIGPIPE, SIG_IGN);
+    raise_open_files();
     mallopt(M_ARENA_MAX, MALLOC_ARENAS);
     mallopt(M_MMAP_THRESHOLD, MALLOC_PAGES_FROM);
     mallopt(M_MMAP_MAX, MALLOC_PAGES_BLOCKS);

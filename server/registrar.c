@@ -7,6 +7,7 @@
 
 #include "common/check.h"
 #include "common/log.h"
+#include "common/utf8.h"
 #include "sampler/view.h"
 #include "server/thread.h"
 
@@ -156,6 +157,8 @@ static int resolve(struct registrar *registrar, struct registration *reg, struct
     const char *pipeline = reg->pipeline_json;
     if (!*pipeline && named && named->pipeline)
         pipeline = named->pipeline;
+    if (!utf8_printable(reg->name)) /* two such names could look the same in the metrics */
+        return error_set(err, LARDER_EINVAL, "the job's name is not UTF-8, or has control characters: give it another");
     if (reg->world_size > ENGINE_RANKS_MAX)
         return error_set(err, LARDER_ELIMIT, "world_size is %u, and a job may have %d ranks at one daemon", reg->world_size,
                          ENGINE_RANKS_MAX);

@@ -118,7 +118,7 @@ static struct conn *add_conn(struct session *session, int fd)
         return NULL;
     conn->fd = fd;
     conn->phase = CONN_NEW;
-    conn->deadline_ns = SESSION_NEVER;
+    conn->deadline_ns = clock_now_ns() + SESSION_GREETING_MS * CLOCK_NS_PER_MS; /* or it would take a place for nothing */
     conn->interest = EPOLLIN | EPOLLRDHUP;
     STAILQ_INIT(&conn->outbox);
     pthread_mutex_lock(&session->lock);
@@ -132,6 +132,7 @@ static struct conn *add_conn(struct session *session, int fd)
         session->counts.connections += !conn->refused;
     }
     pthread_mutex_unlock(&session->lock);
+    sweep_at(session, conn->deadline_ns);
     if (room && watch(session, EPOLL_CTL_ADD, fd, conn->interest, conn->id) == 0)
         return conn;
     if (room)

@@ -26,6 +26,7 @@
 #define SESSION_WINDOW_MS 100
 #define SESSION_OUTBOX_HIGH_BYTES (UINT64_C(1) << 20) /* unsent: above, the connection's requests wait in its socket */
 #define SESSION_OUTBOX_MAX_BYTES (UINT64_C(16) << 20) /* unsent: above, the connection is closed */
+#define SESSION_GREETING_MS 30000                    /* for a client that has connected to register */
 #define SESSION_LINGER_MS 1000                       /* for a client to read the error it is closed with */
 #define SESSION_STOP_MS 500                          /* the same, when the daemon stops */
 

@@ -80,6 +80,7 @@ static void take_register(struct session *session, struct conn *conn, const stru
     if (!move(session, conn, CONN_GREETED, CONN_REGISTERING))
         return;
     conn->told_owner = true;
+    conn->deadline_ns = SESSION_NEVER;
     handlers->on_register(handlers->ctx, conn->id, msg->seq, &conn->peer, &msg->reg);
 }
 

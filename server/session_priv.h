@@ -54,7 +54,7 @@ struct conn {
     bool refused;           /* never counted as a connection */
     bool blocked;           /* the socket took no more */
     bool shut;              /* our direction is closed */
-    uint64_t deadline_ns;   /* CLOSING: when it ends without the client's help */
+    uint64_t deadline_ns;   /* until REGISTER, and CLOSING: when it ends without the client's help */
     uint64_t window_end_ns; /* of the count of requests */
     uint32_t window_requests;
 
