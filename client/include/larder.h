@@ -68,7 +68,7 @@ struct larder_options {
     const char *dataset;      /* a folder, or a name from the daemon's configuration. What holds a '/' is a folder; a
                                  relative one is taken from the current folder. Must be set. */
     const char *pipeline;     /* JSON list of operators; NULL: none, encoded bytes as they are stored */
-    const char *subset;       /* JSON; NULL: all of the dataset */
+    const char *subset;       /* JSON (docs/views.md); NULL: all of the dataset */
     const char *job;          /* the job's name; NULL: the daemon makes one. Ranks of one job give the same. */
     uint64_t seed;            /* default 0 */
     int64_t open_timeout_ms;  /* larder_open gives up after this; default 300,000 (a new dataset is indexed first);
