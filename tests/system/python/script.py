@@ -32,7 +32,8 @@ def main():
         while loader.epoch < epochs:  # a rank that comes back does not begin with the first
             epoch = loader.epoch
             for batch in loader:
-                print(json.dumps({"time": time.monotonic(), "epoch": epoch, "indices": batch[2].tolist()}), flush=True)
+                print(json.dumps({"time": time.monotonic(), "epoch": epoch, "indices": batch[2].tolist(),
+                                  "wait_s": loader.stats()["wait_s"]}), flush=True)
                 if hold:
                     kept = [*kept, batch][-hold:]
                 del batch

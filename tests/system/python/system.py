@@ -141,7 +141,8 @@ metrics:
 
 
 class Script:
-    """A training script in a process of its own, script.py, and what it got: (time, indices) of each batch."""
+    """A training script in a process of its own, script.py, and what it got: (time, epoch, indices) of each batch, and how
+    long it had waited for batches by then."""
 
     def __init__(self, socket, **options):
         environment = dict(os.environ, PYTHONPATH=PACKAGE)
@@ -150,7 +151,7 @@ class Script:
             environment["LARDER_SOCKET"] = socket
         self.process = subprocess.Popen([sys.executable, "-B", os.path.join(HERE, "script.py"), json.dumps(options)],
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
-        self.batches, self.end, self.errors = [], None, ""
+        self.batches, self.waits, self.end, self.errors = [], [], None, ""
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._error_reader = threading.Thread(target=self._read_errors, daemon=True)
         self._reader.start()
@@ -160,6 +161,7 @@ class Script:
         for line in self.process.stdout:
             message = json.loads(line)
             if "indices" in message:
+                self.waits.append(message["wait_s"])
                 self.batches.append((message["time"], message["epoch"], message["indices"]))
             else:
                 self.end = message
