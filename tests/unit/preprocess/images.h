@@ -28,6 +28,8 @@ struct jpeg_form {
 struct encoded encode_jpeg(const uint8_t *pixels, uint32_t width, uint32_t height, const struct jpeg_form *form);
 /* suffix as libvips names savers, with options: ".png", ".webp[lossless]", ".tif[compression=lzw]". bits 8 or 16. */
 struct encoded encode_vips(const void *pixels, uint32_t width, uint32_t height, unsigned bands, int bits, const char *suffix);
+/* The same in a child process, so that this one has none of libvips' threads afterwards. */
+struct encoded encode_vips_apart(const void *pixels, uint32_t width, uint32_t height, unsigned bands, int bits, const char *suffix);
 /* The plain full decode: libjpeg with its defaults, to RGB. The caller frees. */
 uint8_t *decode_plain(const struct encoded *jpeg, uint32_t *width, uint32_t *height);
 
