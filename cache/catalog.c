@@ -1,7 +1,7 @@
 /* catalog.c: the sources a daemon has opened, and the ids their samples have.
  *
- * A source is one folder, by its resolved path. While one caller indexes or verifies it (building), others who want it
- * wait and share the outcome. lock guards the list of sources and what is in them; indexing happens outside it, and
+ * A source is one folder, by its resolved path, and what of it counts as a sample. While one caller indexes or verifies it
+ * (building), others who want it wait and share the outcome. lock guards the list of sources and what is in them; indexing happens outside it, and
  * nothing is read or written under it. The ids have a lock of their own, held while one dataset's ids are given.
  * The catalog keeps a reference to each source's newest dataset; of those that nobody else uses it keeps a few. */
 #include <errno.h>
@@ -25,6 +25,7 @@
 struct source {
     struct source *next;
     char *path;
+    bool every; /* samples are files of any kind */
     struct dataset *dataset; /* the newest; NULL when it is not in memory */
     unsigned users;          /* callers inside catalog_open */
     bool building;
@@ -225,13 +226,13 @@ static int chunk_tree(struct catalog *catalog, const struct index *index, struct
 }
 
 /* Reads a tree's samples: from its checkpoint, or from the tree. */
-static int index_tree(struct catalog *catalog, const char *path, bool trust_checkpoint, struct dataset_parts *parts,
-                        struct error *err)
+static int index_tree(struct catalog *catalog, const struct source *source, bool trust_checkpoint, struct dataset_parts *parts,
+                      struct error *err)
 {
-    parts->checkpoint = catalog->checkpoint_dir ? checkpoint_path(catalog->checkpoint_dir, path) : NULL;
-    if (trust_checkpoint && load_checkpoint(catalog, parts->checkpoint, path, &parts->index))
+    parts->checkpoint = catalog->checkpoint_dir && !source->every ? checkpoint_path(catalog->checkpoint_dir, source->path) : NULL;
+    if (trust_checkpoint && load_checkpoint(catalog, parts->checkpoint, source->path, &parts->index))
         return 0;
-    int code = tree_index(path, &catalog->interrupted, &parts->index, err);
+    int code = tree_index(source->path, source->every, &catalog->interrupted, &parts->index, err);
     if (!code) {
         count(catalog, &catalog->trees_walked);
         save_checkpoint(parts->checkpoint, &parts->index);
@@ -239,23 +240,23 @@ static int index_tree(struct catalog *catalog, const char *path, bool trust_chec
     return code;
 }
 
-static int index_source(struct catalog *catalog, const char *path, bool trust_checkpoint, struct dataset_parts *parts,
+static int index_source(struct catalog *catalog, const struct source *source, bool trust_checkpoint, struct dataset_parts *parts,
                         struct error *err)
 {
     bool is_store;
-    int code = store_is(path, &is_store, err);
+    int code = store_is(source->path, &is_store, err);
     if (code)
         return code;
-    return is_store ? store_load(path, parts, err) : index_tree(catalog, path, trust_checkpoint, parts, err);
+    return is_store ? store_load(source->path, parts, err) : index_tree(catalog, source, trust_checkpoint, parts, err);
 }
 
 /* Makes the dataset of a source that is not in memory, or no longer as it is there. */
-static int build(struct catalog *catalog, const char *path, bool trust_checkpoint, struct dataset **out, struct error *err)
+static int build(struct catalog *catalog, const struct source *source, bool trust_checkpoint, struct dataset **out, struct error *err)
 {
     uint64_t start_ns = clock_now_ns();
     struct dataset_parts parts = {0};
     struct shown shown;
-    int code = index_source(catalog, path, trust_checkpoint, &parts, err);
+    int code = index_source(catalog, source, trust_checkpoint, &parts, err);
     if (!code) {
         code = give_ids(catalog, &parts.index, &parts.ids);
         if (!code && !parts.store)
@@ -263,12 +264,12 @@ static int build(struct catalog *catalog, const char *path, bool trust_checkpoin
         if (!code)
             code = dataset_from_parts(&parts, out);
         if (code)
-            error_set(err, code, "%s: %s", path_shown(path, &shown),
+            error_set(err, code, "%s: %s", path_shown(source->path, &shown),
                       code == LARDER_ELIMIT ? "no sample ids are left" : "out of memory");
     }
     dataset_parts_free(&parts);
     if (!code)
-        log_info("msg=\"dataset opened\" source=\"%s\" samples=%u classes=%u took_ms=%llu", path, (*out)->count,
+        log_info("msg=\"dataset opened\" source=\"%s\" samples=%u classes=%u took_ms=%llu", source->path, (*out)->count,
                  (unsigned)(*out)->index.class_count, (unsigned long long)((clock_now_ns() - start_ns) / CLOCK_NS_PER_MS));
     return code;
 }
@@ -282,22 +283,22 @@ static bool source_unchanged(const char *path, struct dataset *dataset)
 }
 
 /* The caller is the source's one builder. Gives the dataset as the source is now: the old one when that still holds. */
-static int refresh(struct catalog *catalog, const char *path, struct dataset *old, struct dataset **out, struct error *err)
+static int refresh(struct catalog *catalog, const struct source *source, struct dataset *old, struct dataset **out, struct error *err)
 {
     if (!old)
-        return build(catalog, path, true, out, err);
-    if (source_unchanged(path, old)) {
+        return build(catalog, source, true, out, err);
+    if (source_unchanged(source->path, old)) {
         *out = dataset_ref(old);
         return 0;
     }
-    log_info("msg=\"source changed: indexing it anew\" source=\"%s\"", path);
-    return build(catalog, path, false, out, err);
+    log_info("msg=\"source changed: indexing it anew\" source=\"%s\"", source->path);
+    return build(catalog, source, false, out, err);
 }
 
-static struct source *find_source_locked(struct catalog *catalog, const char *path)
+static struct source *find_source_locked(struct catalog *catalog, const char *path, bool every)
 {
     struct source *source = catalog->sources;
-    while (source && strcmp(source->path, path) != 0)
+    while (source && (strcmp(source->path, path) != 0 || source->every != every))
         source = source->next;
     if (!source) {
         source = calloc(1, sizeof *source);
@@ -308,6 +309,7 @@ static struct source *find_source_locked(struct catalog *catalog, const char *pa
             return NULL;
         }
         source->path = copy;
+        source->every = every;
         source->next = catalog->sources;
         catalog->sources = source;
     }
@@ -323,7 +325,7 @@ static void build_source_locked(struct catalog *catalog, struct source *source)
     struct error outcome = {0};
     source->building = true;
     pthread_mutex_unlock(&catalog->lock);
-    int code = refresh(catalog, source->path, old, &fresh, &outcome);
+    int code = refresh(catalog, source, old, &fresh, &outcome);
     pthread_mutex_lock(&catalog->lock);
     source->outcome = outcome;
     source->outcome.code = code;
@@ -361,10 +363,10 @@ static struct source *unlink_idle_locked(struct catalog *catalog)
     return source;
 }
 
-static int open_resolved(struct catalog *catalog, const char *path, struct dataset **out, struct error *err)
+static int open_resolved(struct catalog *catalog, const char *path, bool every, struct dataset **out, struct error *err)
 {
     pthread_mutex_lock(&catalog->lock);
-    struct source *source = find_source_locked(catalog, path);
+    struct source *source = find_source_locked(catalog, path, every);
     if (!source) {
         pthread_mutex_unlock(&catalog->lock);
         return error_set(err, LARDER_ENOMEM, "out of memory for a dataset");
@@ -392,7 +394,7 @@ static int open_resolved(struct catalog *catalog, const char *path, struct datas
     return code;
 }
 
-int catalog_open(struct catalog *catalog, const char *path, struct dataset **out, struct error *err)
+static int open_source(struct catalog *catalog, const char *path, bool every, struct dataset **out, struct error *err)
 {
     CHECK_MAGIC(catalog, CATALOG_MAGIC);
     struct shown shown;
@@ -405,5 +407,15 @@ int catalog_open(struct catalog *catalog, const char *path, struct dataset **out
     if (!S_ISDIR(st.st_mode))
         return error_set(err, LARDER_EINVAL, "%s: not a folder: give a folder with one folder a class inside",
                          path_shown(path, &shown));
-    return open_resolved(catalog, resolved, out, err);
+    return open_resolved(catalog, resolved, every, out, err);
+}
+
+int catalog_open(struct catalog *catalog, const char *path, struct dataset **out, struct error *err)
+{
+    return open_source(catalog, path, false, out, err);
+}
+
+int catalog_open_files(struct catalog *catalog, const char *path, struct dataset **out, struct error *err)
+{
+    return open_source(catalog, path, true, out, err);
 }

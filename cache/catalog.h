@@ -38,6 +38,10 @@ void catalog_set_chunking(struct catalog *catalog, uint32_t samples, uint64_t se
  * folder, no class folders, an empty class, a loop of links), LARDER_EIO, LARDER_EPERM, LARDER_ELIMIT, LARDER_ENOMEM. */
 int catalog_open(struct catalog *catalog, const char *path, struct dataset **out, struct error *err);
 
+/* catalog_open_files does the same, but the samples of a tree are all files whose names do not begin with a dot, whatever they
+ * are. Its index is not kept between runs. A store is what was packed into it. */
+int catalog_open_files(struct catalog *catalog, const char *path, struct dataset **out, struct error *err);
+
 /* catalog_interrupt ends what catalog_open is indexing, and all that it is asked for later, with LARDER_EGONE. Any thread. */
 void catalog_interrupt(struct catalog *catalog);
 

@@ -71,9 +71,9 @@ bool key_is_below(const char *key);
 
 /* catalog_tree.c */
 
-/* tree_index walks a class-per-folder tree (root: absolute, copied) into an empty index. LARDER_EGONE soon after somebody sets
- * *interrupted. */
-int tree_index(const char *root, const atomic_bool *interrupted, struct index *out, struct error *err);
+/* tree_index walks a class-per-folder tree (root: absolute, copied) into an empty index. every: not images alone.
+ * LARDER_EGONE soon after somebody sets *interrupted. */
+int tree_index(const char *root, bool every, const atomic_bool *interrupted, struct index *out, struct error *err);
 /* tree_unchanged says whether every folder still is as it was recorded, and no unreachable file has become reachable.
  * Clears FOLDER_FRESH where the folder's time has come to prove something; *settled then says that any was cleared. */
 bool tree_unchanged(const char *root, struct index *index, bool *settled);

@@ -44,6 +44,7 @@ struct walk {
     struct index *index;
     int root_fd;
     struct error *err;
+    bool every; /* files of any kind are samples, not images alone */
     size_t current; /* the node being listed */
     struct node *nodes;
     size_t node_count, node_cap;
@@ -218,7 +219,7 @@ static int class_entry(void *context, int dir_fd, const char *name, unsigned cha
             return limit_error(walk, LARDER_ENOMEM);
         return add_node(walk, path, walk->current, depth);
     }
-    if (!has_image_extension(name))
+    if (walk->every ? *name == '.' : !has_image_extension(name))
         return 0;
     if (!looked)
         looked = fstatat(dir_fd, name, &st, 0) == 0;
@@ -402,21 +403,25 @@ static int walk_root(struct walk *walk)
         code = walk_class(walk, (int32_t)label);
     if (code)
         return code;
+    if (index->sample_count == 0 && walk->every)
+        return error_set(walk->err, LARDER_EINVAL, "%s: no file in any of its %zu class folders", path_shown(index->root, &root),
+                         index->class_count);
     if (index->sample_count == 0)
         return error_set(walk->err, LARDER_EINVAL, "%s: no image in any of its %zu class folders (extensions: " EXTENSIONS ")",
                          path_shown(index->root, &root), index->class_count);
     if (walk->empty_count)
         return error_set(walk->err, LARDER_EINVAL,
-                         "%.120s: no image for %zu of %zu classes: %s; remove the empty folders (extensions: " EXTENSIONS ")",
-                         path_shown(index->root, &root), walk->empty_count, index->class_count, walk->empty);
+                         "%.120s: no %s for %zu of %zu classes: %s; remove the empty folders%s",
+                         path_shown(index->root, &root), walk->every ? "file" : "image", walk->empty_count, index->class_count,
+                         walk->empty, walk->every ? "" : " (extensions: " EXTENSIONS ")");
     return 0;
 }
 
-int tree_index(const char *root, const atomic_bool *interrupted, struct index *out, struct error *err)
+int tree_index(const char *root, bool every, const atomic_bool *interrupted, struct index *out, struct error *err)
 {
     struct shown shown;
     struct index index = {.root = strdup(root)};
-    struct walk walk = {.interrupted = interrupted, .index = &index, .err = err, .root_fd = -1};
+    struct walk walk = {.interrupted = interrupted, .index = &index, .err = err, .every = every, .root_fd = -1};
     if (!index.root)
         return error_set(err, LARDER_ENOMEM, "out of memory");
     int code;

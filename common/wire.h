@@ -73,8 +73,14 @@ struct wire_welcome {
     uint32_t batch_max;
 };
 
-enum wire_register_flags { WIRE_DROP_LAST = 1, WIRE_RELABEL = 2, WIRE_PRIVATE_AUGMENT = 4, WIRE_ORDERED = 8 };
-#define WIRE_REGISTER_FLAGS_ALL 15u
+enum wire_register_flags {
+    WIRE_DROP_LAST = 1,
+    WIRE_RELABEL = 2,
+    WIRE_PRIVATE_AUGMENT = 4,
+    WIRE_ORDERED = 8,
+    WIRE_ALL_FILES = 16, /* samples are files of any kind, not images alone */
+};
+#define WIRE_REGISTER_FLAGS_ALL 31u
 
 struct wire_register {
     uint32_t batch_size; /* 1 … WIRE_BATCH_MAX */

@@ -55,7 +55,7 @@ static void job_added(struct driver *driver, const struct engine_action *action)
                                                   .held_max = action->job_added.held_max,
                                                   .epoch = action->job_added.epoch,
                                                   .batch = action->job_added.batch,
-                                                  .sample_bytes = shape.bytes,
+                                                  .sample_bytes = reg->sample_bytes,
                                                   .name = {reg->name, (uint32_t)strlen(reg->name)}}};
     dataset_fingerprint(reg->dataset, message.registered.fingerprint);
     session_send(driver->session, reg->client, &message);

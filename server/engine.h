@@ -91,6 +91,8 @@ struct engine_job_desc {
     const void *dataset;    /* the caller's; comes back in LOAD and goes to sample_bytes */
     uint32_t pipeline;      /* the caller's number < ENGINE_PIPELINES_MAX: equal exactly when the pipelines are the same */
     uint64_t slot_bytes;    /* of one prepared instance, > 0 */
+    bool by_size;           /* an instance is as long as its sample's encoded bytes; slot_bytes is then what one takes, rounded
+                               by extent_round, on average over the largest two batches that the job may hold */
     uint32_t batch_size;    /* 1 … ENGINE_BATCH_MAX */
     uint32_t prefetch;      /* batches prepared ahead of the client, 1 … ENGINE_PREFETCH_MAX */
     uint32_t epochs;        /* 0: no end */
@@ -254,6 +256,7 @@ void engine_check(const struct engine *engine);
 struct engine_totals {
     uint64_t samples_loaded, loaded_bytes, reads;
     uint64_t redirected_prepared, redirected_encoded; /* picks served by another sample of their fiber */
+    uint64_t samples_decoded; /* tasks that made an instance of pixels */
     uint64_t instances_prepared;
     uint64_t samples_delivered;
     uint64_t bad_samples[8]; /* by enum bad_reason */

@@ -143,6 +143,7 @@ static void job_begin(struct engine *engine, uint32_t place, const struct engine
                         .variant_seed = desc->variant,
                         .variant = desc->variant,
                         .slot_bytes = desc->slot_bytes,
+                        .by_size = desc->by_size,
                         .batch_size = desc->batch_size,
                         .prefetch = batches - 2,
                         .prefetch_asked = desc->prefetch,

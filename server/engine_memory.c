@@ -138,7 +138,7 @@ static bool clear_anywhere(struct engine *engine, uint64_t bytes)
 
 static uint32_t arena_alloc(struct engine *engine, uint64_t bytes, uint32_t owner)
 {
-    bytes = extent_round(bytes);
+    bytes = extent_round(bytes ? bytes : 1); /* an empty file has a place too */
     uint32_t block = extent_alloc(engine->extents, bytes, owner);
     if (block != EXTENT_NONE)
         return block;
@@ -162,7 +162,8 @@ uint32_t engine_begin_instance(struct engine *engine, uint32_t job, sample_id id
     struct instance *instance = &engine->instances[index];
     const struct job *owner = &engine->jobs[job];
     instance->state = INSTANCE_MAKING;
-    uint32_t block = arena_alloc(engine, owner->slot_bytes, index); /* evicts, but begins no instance: `instance` holds */
+    uint64_t bytes = owner->by_size ? engine->config.sample_bytes(owner->dataset, id) : owner->slot_bytes;
+    uint32_t block = arena_alloc(engine, bytes, index); /* evicts, but begins no instance: `instance` holds */
     if (block == EXTENT_NONE) {
         engine_instance_drop(engine, index);
         return ENGINE_NONE;
@@ -175,7 +176,8 @@ uint32_t engine_begin_instance(struct engine *engine, uint32_t job, sample_id id
                                   .block = block,
                                   .task = ENGINE_NONE,
                                   .waiters = ENGINE_NONE,
-                                  .bytes = owner->slot_bytes,
+                                  .bytes = bytes,
+                                  .by_size = owner->by_size,
                                   .ordinal = owner->shuffle == SHUFFLE_STRICT && owner->variant ? 0 : sample->begun++,
                                   .variant = owner->variant,
                                   .maker = owner->client};

@@ -69,6 +69,7 @@ struct instance {
     uint32_t waiters; /* entries that wait for it */
     uint32_t fiber_prev, fiber_next;
     uint64_t bytes;
+    bool by_size; /* the encoded bytes themselves */
     uint64_t ordinal;
     uint64_t variant;
     uint64_t maker; /* client of the job it was begun for */
@@ -192,6 +193,7 @@ struct job {
     bool ordered; /* batches keep the planned order */
     uint32_t pipeline;
     uint64_t slot_bytes;
+    bool by_size;
     uint32_t batch_size, epochs;
     uint32_t prefetch, prefetch_asked; /* what the quota lets it have; what it wanted */
     bool drop_last;

@@ -255,6 +255,15 @@ static void instance_made(struct engine *engine, uint32_t index)
     engine_unpin_instance(engine, index);
 }
 
+/* Not only copies of the encoded bytes. */
+static bool makes_pixels(const struct engine *engine, const struct task *task)
+{
+    for (uint32_t i = 0; i < task->n_outputs; i++)
+        if (!engine->instances[task->outputs[i]].by_size)
+            return true;
+    return false;
+}
+
 void engine_on_prepared(struct engine *engine, const struct engine_event *event)
 {
     uint32_t index = event->prepared.task;
@@ -265,6 +274,7 @@ void engine_on_prepared(struct engine *engine, const struct engine_event *event)
         return;
     }
     struct task task = engine->tasks[index];
+    engine->totals.samples_decoded += makes_pixels(engine, &task);
     for (uint32_t i = 0; i < task.n_outputs; i++)
         instance_made(engine, task.outputs[i]);
     task_end(engine, index);

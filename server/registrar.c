@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cache/extent.h"
 #include "common/check.h"
 #include "common/log.h"
 #include "common/utf8.h"
@@ -150,6 +151,39 @@ static int find_places(struct registration *reg, struct error *err)
     return 0;
 }
 
+static int compare_descending(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x < y) - (x > y);
+}
+
+/* What a sample takes in the arena. Without operators that is the file's size, and what counts is the mean of the longest
+ * ones: a job holds two batches for each rank or more, and two epochs meet in them, so a sample may be held twice. */
+static int size_slots(struct registration *reg, struct error *err)
+{
+    reg->sample_bytes = reg->slot_bytes = pipeline_shape(reg->pipeline).bytes;
+    if (reg->sample_bytes)
+        return 0;
+    uint32_t count = reg->view.count;
+    uint64_t *sizes = malloc(count * sizeof *sizes);
+    if (!sizes)
+        return error_set(err, LARDER_ENOMEM, "no memory for the sizes of %u samples", count);
+    for (uint32_t i = 0; i < count; i++)
+        sizes[i] = dataset_size(reg->dataset, reg->view.indices[i]);
+    qsort(sizes, count, sizeof *sizes, compare_descending);
+    reg->sample_bytes = sizes[0];
+    uint64_t longest = (uint64_t)reg->batch_size * reg->world_size, sum = 0;
+    longest = longest < count ? longest : count;
+    for (uint64_t i = 0; i < longest; i++)
+        sum += extent_round(sizes[i] ? sizes[i] : 1);
+    free(sizes);
+    reg->slot_bytes = (sum + longest - 1) / longest;
+    return reg->sample_bytes <= UINT32_MAX
+               ? 0
+               : error_set(err, LARDER_ELIMIT, "a file of %llu bytes is too long to be delivered: leave files over 4 GiB out",
+                           (unsigned long long)reg->sample_bytes);
+}
+
 static int resolve(struct registrar *registrar, struct registration *reg, struct error *err)
 {
     const struct config_dataset *named = config_dataset_find(registrar->config, reg->source);
@@ -169,11 +203,14 @@ static int resolve(struct registrar *registrar, struct registration *reg, struct
                          "dataset \"%s\" is neither an absolute path nor a name under `datasets` in the daemon's configuration", path);
     int code = pipeline_parse(pipeline, strlen(pipeline), &reg->pipeline, err);
     if (!code)
-        code = catalog_open(registrar->catalog, path, &reg->dataset, err);
+        code = reg->flags & WIRE_ALL_FILES ? catalog_open_files(registrar->catalog, path, &reg->dataset, err)
+                                           : catalog_open(registrar->catalog, path, &reg->dataset, err);
     if (!code)
         code = select_view(reg, named, path, err);
     if (!code)
         code = find_places(reg, err);
+    if (!code)
+        code = size_slots(reg, err);
     if (!code && reg->flags & WIRE_RELABEL)
         make_dense_labels(reg);
     return code;

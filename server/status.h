@@ -6,7 +6,7 @@
  *   v         1
  *   daemon    version, pid, state ("running", "draining"), socket, uptime_s, start_time_s (Unix time), time_s
  *             (monotonic: two snapshots give a rate), rss_bytes, cpu_s, sessions, datasets, threads {role: count}
- *   samples   loaded, loaded_bytes, reads, prepared, delivered, prepared_per_delivered (null before the first),
+ *   samples   loaded, loaded_bytes, reads, decoded, prepared, delivered, prepared_per_delivered (null before the first),
  *             bad {reason: count}
  *   memory    arena {budget_bytes, used_bytes, pinned_bytes, quota_bytes}, encoded {budget_bytes, used_bytes},
  *             evicted {prepared, encoded}

@@ -63,6 +63,7 @@ static json_t *samples_json(const struct daemon_status *status, bool *failed)
     put(samples, "loaded", count(totals->samples_loaded), failed);
     put(samples, "loaded_bytes", count(totals->loaded_bytes), failed);
     put(samples, "reads", count(totals->reads), failed);
+    put(samples, "decoded", count(totals->samples_decoded), failed);
     put(samples, "prepared", count(totals->instances_prepared), failed);
     put(samples, "delivered", count(delivered), failed);
     put(samples, "prepared_per_delivered",

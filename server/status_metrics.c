@@ -36,6 +36,7 @@ static void put_totals(struct metrics *metrics, const struct daemon_status *stat
     put(metrics, METRIC_SAMPLES_LOADED, (double)totals->samples_loaded);
     put(metrics, METRIC_READS, (double)totals->reads);
     put(metrics, METRIC_LOADED_BYTES, (double)totals->loaded_bytes);
+    put(metrics, METRIC_SAMPLES_DECODED, (double)totals->samples_decoded);
     put(metrics, METRIC_SAMPLES_PREPARED, (double)totals->instances_prepared);
     put(metrics, METRIC_SAMPLES_DELIVERED, (double)totals->samples_delivered);
     for (size_t i = 0; i < STATUS_REASONS_MAX; i++) {

@@ -85,7 +85,7 @@ struct larder_options {
     uint32_t relabel;         /* not 0: labels are numbered anew from 0 over the classes of the subset */
     uint32_t private_augment; /* not 0: no augmented sample is shared with other jobs */
     uint32_t ordered;         /* not 0: batches in planned order; else a slow sample may come up to two batches later */
-    uint32_t reserved;
+    uint32_t all_files;       /* not 0: samples are files of any kind, not images alone; goes with no pipeline */
 };
 
 struct larder_info {

@@ -222,9 +222,10 @@ static struct made *output_made(struct model *model, sample_id id, const struct 
         return NULL;
     }
     uint32_t pipeline = model->number_pipeline[output->pipeline];
-    if (output->bytes != sc->slot_bytes[pipeline])
+    uint64_t bytes = pipeline == sc->raw_pipeline ? sc->samples[id].bytes : sc->slot_bytes[pipeline];
+    if (output->bytes != bytes)
         model_break(model, RULE_SLOT, "slot of %llu bytes for an instance of %llu", (unsigned long long)output->bytes,
-                    (unsigned long long)sc->slot_bytes[pipeline]);
+                    (unsigned long long)bytes);
     if (output->bytes > sc->config.arena_bytes || output->offset > sc->config.arena_bytes - output->bytes) {
         model_break(model, RULE_SLOT, "slot %llu+%llu is outside the arena of %llu bytes",
                     (unsigned long long)output->offset, (unsigned long long)output->bytes,

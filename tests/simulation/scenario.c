@@ -12,6 +12,7 @@
 
 #define KEY_SCENARIO UINT64_C(0x5ce7a210)
 #define KEY_RANKS UINT64_C(0x3a9c5)
+#define KEY_RAW UINT64_C(0x2a90)
 #define SLOW_LANE_EVERY 17
 #define SLOW_LANE_FACTOR 60
 #define HEAVY_FACTOR_MAX 300.0
@@ -254,6 +255,23 @@ static void draw_ranks(struct scenario *sc, enum mood mood)
     }
 }
 
+/* With keys of its own, so that the scenarios of all seeds stay what they were but for this. */
+static void draw_raw(struct scenario *sc)
+{
+    struct rng rng;
+    random_seed_keys(&rng, KEY_RAW, sc->seed, 0, 0);
+    sc->raw_pipeline = sc->n_pipelines;
+    if (!chance(&rng, 20))
+        return;
+    sc->raw_pipeline = (uint32_t)random_below(&rng, sc->n_pipelines);
+    uint64_t longest = 1;
+    for (uint32_t i = 0; i < sc->n_samples; i++) {
+        sc->samples[i].bytes += sc->samples[i].bytes == 0; /* the model tells instances apart by the bytes they take */
+        longest = sc->samples[i].bytes > longest ? sc->samples[i].bytes : longest;
+    }
+    sc->slot_bytes[sc->raw_pipeline] = longest;
+}
+
 static void draw_arena(struct scenario *sc, struct rng *rng, enum mood mood)
 {
     uint64_t largest = 1, sum = 0;
@@ -324,6 +342,10 @@ struct scenario *scenario_create(uint64_t seed)
     enum mood mood = drawn == 0 ? MOOD_CROWDED : drawn <= 20 ? MOOD_PIECES : MOOD_PLAIN;
     bool calm = chance(&rng, 30);
     draw_parts(sc, &rng, mood);
+    if (mood == MOOD_PLAIN)
+        draw_raw(sc);
+    else
+        sc->raw_pipeline = sc->n_pipelines;
     sc->n_clients = (uint32_t)(mood == MOOD_CROWDED ? between(&rng, JOBS_MAX, JOBS_MAX + 40)
                                : chance(&rng, 90)   ? between(&rng, 1, 5)
                                                     : between(&rng, 5, 12));
@@ -381,6 +403,7 @@ void scenario_job_make(const struct scenario *sc, const struct client_plan *plan
         .dataset = dataset,
         .pipeline = pipeline_number,
         .slot_bytes = sc->slot_bytes[plan->pipeline],
+        .by_size = plan->pipeline == sc->raw_pipeline,
         .batch_size = plan->batch_size,
         .prefetch = plan->prefetch,
         .epochs = plan->epochs,

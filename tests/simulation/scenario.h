@@ -77,6 +77,7 @@ struct scenario {
     uint32_t n_datasets;
     uint32_t chunk_samples;
     uint64_t *slot_bytes; /* by pipeline */
+    uint32_t raw_pipeline; /* gives the encoded bytes themselves, slot_bytes at most; n_pipelines: none does */
     uint32_t n_pipelines;
     struct client_plan *clients;
     uint32_t n_clients;

@@ -54,6 +54,7 @@ class Loader:
     subset         larder.Classes("n015*") & larder.Fraction(0.1, seed=3), …; docs/views.md has them all
     augment        "shared": an augmented sample is given to every job of the same pipeline that wants it; "private":
                    this job draws its own, and shares reading and decoding only
+    all_files      samples are the files of any kind in the folders, not images alone; goes with an empty pipeline
     relabel        number labels anew, 0, 1, 2 … over the classes that the subset has; classes has their names
     name           of the job, unique in the daemon; by default the daemon makes one
     rank, world_size   data-parallel training: which of how many processes this is. By default what torch.distributed
@@ -78,16 +79,16 @@ class Loader:
     """
 
     def __init__(self, dataset, pipeline, batch_size=64, *, drop_last=False, shuffle="dependent", epochs=None, seed=0,
-                 prefetch=2, bad_samples="skip", subset=None, augment="shared", relabel=False, name=None,
-                 zero_copy=False, output="auto", with_ids=False, socket=None, timeout=None, pin_memory=False,
-                 rank=None, world_size=None, job=None, ordered=False):
+                 prefetch=2, bad_samples="skip", subset=None, augment="shared", all_files=False, relabel=False,
+                 name=None, zero_copy=False, output="auto", with_ids=False, socket=None, timeout=None,
+                 pin_memory=False, rank=None, world_size=None, job=None, ordered=False):
         self._session = None
         self._closed = False
         if name and job and name != job:
             raise InvalidArgument(f"name is {name!r} and job {job!r}: they mean the same, give one")
         rank, world_size = _ranks.find(rank, world_size)
         self._job = _job(dataset, pipeline, batch_size, drop_last, shuffle, epochs, seed, prefetch, bad_samples, subset,
-                         augment, relabel, _ranks.job_name(name or job, world_size))
+                         augment, all_files, relabel, _ranks.job_name(name or job, world_size))
         self._job = self._job._replace(rank=rank, world_size=world_size,
                                        flags=self._job.flags | (_wire.ORDERED if ordered else 0))
         self._zero_copy = bool(zero_copy)
@@ -349,7 +350,7 @@ class _Epoch:
 
 
 def _job(dataset, pipeline, batch_size, drop_last, shuffle, epochs, seed, prefetch, bad_samples, subset, augment,
-         relabel, name):
+         all_files, relabel, name):
     if not 1 <= batch_size <= _wire.BATCH_MAX:
         raise InvalidArgument(f"batch_size is {batch_size}, not 1 to {_wire.BATCH_MAX}")
     if not 1 <= prefetch <= _wire.CREDITS_MAX:
@@ -362,7 +363,9 @@ def _job(dataset, pipeline, batch_size, drop_last, shuffle, epochs, seed, prefet
                                ("augment", augment, _wire.AUGMENTS)):
         if value not in known:
             raise InvalidArgument(f"{what} is {value!r}, not one of {', '.join(repr(word) for word in known)}")
-    flags = (_wire.DROP_LAST if drop_last else 0) | (_wire.RELABEL if relabel else 0) | _wire.AUGMENTS[augment]
+    flags = _wire.AUGMENTS[augment]
+    for on, flag in ((drop_last, _wire.DROP_LAST), (relabel, _wire.RELABEL), (all_files, _wire.ALL_FILES)):
+        flags |= flag if on else 0
     return _wire.Register(
         batch_size=int(batch_size), prefetch=int(prefetch), world_size=1, rank=0, epochs=int(epochs or 0),
         shuffle=_wire.SHUFFLES[shuffle], bad_policy=_wire.BAD_POLICIES[bad_samples],

@@ -212,6 +212,52 @@ static void keeps_order(void **state)
     larder_close(&loader);
 }
 
+/* Without a pipeline a sample is its file: pointer, length and copy. */
+static void gives_files_as_they_are(void **state)
+{
+    (void)state;
+    struct larder_loader *loader = NULL;
+    struct larder_options options;
+    struct larder_info info;
+    struct larder_batch *batch = NULL;
+    uint32_t seen = 0;
+    larder_options_init(&options);
+    options.socket = socket_path;
+    options.dataset = dataset;
+    options.batch_size = BATCH_SIZE;
+    options.all_files = 1;
+    options.shuffle = LARDER_SHUFFLE_NONE;
+    assert_int_equal(larder_open(&options, &loader), 0);
+    assert_int_equal(larder_info_get(loader, &info), 0);
+    assert_int_equal(info.height, 0);
+    assert_int_equal(larder_start_epoch(loader, 0), 0);
+    while (next(loader, &batch) == 0) {
+        static uint8_t copy[BATCH_SIZE << 16];
+        size_t at = 0;
+        assert_int_equal(larder_batch_copy(batch, copy, sizeof copy), 0);
+        for (uint32_t i = 0; i < larder_batch_count(batch); i++, seen++) {
+            struct larder_sample sample;
+            char path[160];
+            uint8_t file[65536];
+            assert_int_equal(larder_batch_sample(batch, i, &sample), 0);
+            uint32_t label = (uint32_t)sample.label, number = sample.index % (SAMPLES / CLASSES) * CLASSES + label;
+            snprintf(path, sizeof path, "%s/class_%02u/%05u.jpg", dataset, label, number);
+            FILE *stream = fopen(path, "rb");
+            assert_non_null(stream);
+            assert_int_equal(fread(file, 1, sizeof file, stream), sample.len_bytes);
+            fclose(stream);
+            assert_true(sample.len_bytes <= info.sample_bytes);
+            assert_memory_equal(sample.data, file, sample.len_bytes);
+            assert_memory_equal(copy + at, file, sample.len_bytes);
+            at += sample.len_bytes;
+        }
+        assert_int_equal(larder_batch_bytes(batch), at);
+        assert_int_equal(larder_batch_release(&batch), 0);
+    }
+    assert_int_equal(seen, SAMPLES);
+    larder_close(&loader);
+}
+
 /* The daemon's refusals reach the program as the daemon wrote them. */
 static void hands_refusals_through(void **state)
 {
@@ -272,6 +318,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(each_sample_once, start_daemon, stop_daemon),
         cmocka_unit_test_setup_teardown(keeps_order, start_daemon, stop_daemon),
+        cmocka_unit_test_setup_teardown(gives_files_as_they_are, start_daemon, stop_daemon),
         cmocka_unit_test_setup_teardown(hands_refusals_through, start_daemon, stop_daemon),
         cmocka_unit_test_setup_teardown(survives_kill, start_daemon, stop_daemon),
     };

@@ -415,6 +415,39 @@ static void test_read_many(void **state)
     dataset_unref(&dataset);
 }
 
+/* All files: whatever the name, but for hidden ones; the same folder's images are a dataset of their own beside it, and a
+ * file that is in both has one id. */
+static void test_all_files(void **state)
+{
+    (void)state;
+    static const char *const every[] = {"speech/a.wav", "speech/b", "speech/deep/c.jpg", "text/d.txt"};
+    struct dataset *files = NULL, *again = NULL;
+    struct error err;
+    char path[TREE_NAME_MAX + 64];
+    tree_file("1", "%s/t/speech/a.wav", root);
+    tree_file("22", "%s/t/speech/b", root);
+    tree_file("333", "%s/t/speech/deep/c.jpg", root);
+    tree_file("4", "%s/t/speech/.hidden", root);
+    tree_file("5", "%s/t/text/d.txt", root);
+    assert_refused("t", LARDER_EINVAL, "no image for 1 of 2 classes: text");
+    snprintf(path, sizeof path, "%s/t", root);
+    assert_int_equal(catalog_open_files(catalog, path, &files, &err), 0);
+    assert_keys(files, every, 4);
+    tree_file("66", "%s/t/text/e.png", root);
+    struct dataset *images = open_below("t");
+    assert_int_equal(dataset_count(images), 2);
+    assert_int_equal(dataset_id(images, 0), dataset_id(files, 2));
+    assert_int_equal(catalog_open_files(catalog, path, &again, &err), 0);
+    assert_int_equal(dataset_count(again), 5);
+    dataset_unref(&files);
+    dataset_unref(&again);
+    dataset_unref(&images);
+    tree_folder("%s/u/empty", root);
+    snprintf(path, sizeof path, "%s/u", root);
+    assert_int_equal(catalog_open_files(catalog, path, &files, &err), LARDER_EINVAL);
+    assert_non_null(strstr(err.text, "no file"));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -424,7 +457,7 @@ int main(void)
         TEST(test_order),         TEST(test_names),           TEST(test_shared_ids),  TEST(test_one_file_many_times),
         TEST(test_refusals),      TEST(test_no_permission),   TEST(test_read_failures), TEST(test_link_comes_alive),
         TEST(test_fingerprint),   TEST(test_outlives_catalog), TEST(test_idle_bounded),
-        TEST(test_chunks),        TEST(test_read_many),
+        TEST(test_chunks),        TEST(test_read_many),        TEST(test_all_files),
     };
     return cmocka_run_group_tests_name("catalog", tests, NULL, NULL);
 }

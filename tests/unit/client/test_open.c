@@ -51,7 +51,7 @@ static void opens(void **state)
     options.prefetch = 5;
     options.shuffle = LARDER_SHUFFLE_STRICT;
     options.bad = LARDER_BAD_ERROR;
-    options.drop_last = options.private_augment = 1;
+    options.drop_last = options.private_augment = options.all_files = 1;
     assert_int_equal(larder_open(&options, &loader), 0);
 
     struct larder_info info;
@@ -85,7 +85,7 @@ static void opens(void **state)
     assert_int_equal(fake.reg.prefetch, 5);
     assert_int_equal(fake.reg.shuffle, SHUFFLE_STRICT);
     assert_int_equal(fake.reg.bad_policy, BAD_ERROR);
-    assert_int_equal(fake.reg.flags, WIRE_DROP_LAST | WIRE_PRIVATE_AUGMENT);
+    assert_int_equal(fake.reg.flags, WIRE_DROP_LAST | WIRE_PRIVATE_AUGMENT | WIRE_ALL_FILES);
 }
 
 /* A relative folder is sent as an absolute one, a plain name as it is; LARDER_SOCKET is followed. */

@@ -25,6 +25,7 @@ void sample_status_fill(struct daemon_status *status)
         .totals = {.samples_loaded = 1500,
                    .loaded_bytes = 150000000,
                    .reads = 30,
+                   .samples_decoded = 1300,
                    .instances_prepared = 1400,
                    .samples_delivered = 2800,
                    .bad_samples = {0, 2, 0, 1},

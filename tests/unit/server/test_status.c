@@ -16,7 +16,7 @@ static const char expected_json[] =
     "larder.sock\","
     "\"uptime_s\":3725.0,\"start_time_s\":1700000000.0,\"time_s\":5000.5,\"rss_bytes\":3221225472,\"cpu_s\":100.25,"
     "\"sessions\":3,\"datasets\":1,\"threads\":{\"load\":8,\"prepare\":4}},"
-    "\"samples\":{\"loaded\":1500,\"loaded_bytes\":150000000,\"reads\":30,\"prepared\":1400,\"delivered\":2800,"
+    "\"samples\":{\"loaded\":1500,\"loaded_bytes\":150000000,\"reads\":30,\"decoded\":1300,\"prepared\":1400,\"delivered\":2800,"
     "\"prepared_per_delivered\":0.5,\"bad\":{\"unreadable\":2,\"not_an_image\":0,\"corrupt\":1}},"
     "\"memory\":{\"arena\":{\"budget_bytes\":4294967296,\"used_bytes\":1073741824,\"pinned_bytes\":536870912,"
     "\"quota_bytes\":2147483648},\"encoded\":{\"budget_bytes\":1073741824,\"used_bytes\":268435456},"
@@ -78,6 +78,7 @@ static void test_metrics(void **state)
         "\nlarder_process_start_time_seconds 1700000000\n",
         "\nlarder_threads{role=\"load\"} 8\nlarder_threads{role=\"prepare\"} 4\n",
         "\nlarder_reads_total 30\n",
+        "\n# TYPE larder_samples_decoded_total counter\nlarder_samples_decoded_total 1300\n",
         "\n# TYPE larder_samples_prepared_total counter\nlarder_samples_prepared_total 1400\n",
         "\nlarder_bad_samples_total{reason=\"unreadable\"} 2\nlarder_bad_samples_total{reason=\"not_an_image\"} 0\n",
         "\nlarder_arena_budget_bytes 4294967296\n",

@@ -1,0 +1,133 @@
+"""Jobs with different pipelines on one dataset, and what augmentations depend on."""
+
+import threading
+import time
+
+import numpy as np
+
+from system import Case, larder, main, tree
+
+COUNT = 1200
+TRAIN = [larder.RandomResizedCrop(48), larder.RandomHorizontalFlip(), larder.ColorJitter(0.4, 0.4)]
+OTHER = [larder.RandomResizedCrop(32), larder.RandomVerticalFlip()]
+WORKERS = """\
+memory:
+  arena: 128MiB
+  encoded: 64MiB
+threads:
+  workers: {}
+catalog:
+  checkpoint: none
+metrics:
+  enabled: false
+"""
+
+
+def run(loaders, epochs=1, step_s=0.0):
+    """Iterates over all loaders at once, each in a thread; gives for each its epochs as {index: pixels}."""
+    results = [None] * len(loaders)
+
+    def one(number):
+        taken = []
+        for _ in range(epochs):
+            seen = {}
+            for images, _, indices in loaders[number]:
+                seen.update((index, image.copy()) for index, image in zip(indices.tolist(), images))
+                time.sleep(step_s)
+            taken.append(seen)
+        results[number] = taken
+
+    threads = [threading.Thread(target=one, args=(number,)) for number in range(len(loaders))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results
+
+
+def same(a, b):
+    """How many of the samples that both have are equal in every pixel."""
+    return sum(np.array_equal(a[index], b[index]) for index in a.keys() & b.keys())
+
+
+class Pipelines(Case):
+    def setUp(self):
+        super().setUp()
+        self.dataset = tree(COUNT, width=120, height=90)
+
+    def test_one_decode_for_two_pipelines(self):
+        """Two jobs of different pipelines that run together load and decode each sample once, or nearly, and get all of
+        it. (Decoding for one alone costs 1.5 to 1.6; a look-ahead of each epoch is decoded before the other has begun it.)"""
+        daemon = self.daemon()
+        loaders = [self.loader(daemon, self.dataset, 16, pipeline, epochs=3) for pipeline in (TRAIN, OTHER)]
+        for epochs in run(loaders, 3, 0.005):
+            for seen in epochs:
+                self.assertEqual(sorted(seen), list(range(COUNT)))
+        counts = daemon.status()["samples"]
+        print(f"{counts['loaded'] / COUNT / 3:.3f} loads and {counts['decoded'] / COUNT / 3:.3f} decodes a sample, "
+              f"{counts['prepared'] / COUNT / 3:.3f} instances", flush=True)
+        self.assertGreaterEqual(counts["decoded"], 3 * COUNT)
+        self.assertLessEqual(counts["decoded"], 1.15 * 3 * COUNT)
+        self.assertLessEqual(counts["loaded"], 1.15 * 3 * COUNT)
+        self.assertLessEqual(counts["prepared"], 2.1 * 3 * COUNT)
+
+    def test_shared_pixels(self):
+        """Two jobs of one pipeline, written differently, get the same pixels of nearly every sample; another epoch's are
+        others."""
+        daemon = self.daemon()
+        again = [{"random_resized_crop": {"size": [48, 48]}}, {"random_horizontal_flip": {"p": 0.5}},
+                 {"color_jitter": {"brightness": [0.6, 1.4], "contrast": 0.4}}]
+        a, b = run([self.loader(daemon, self.dataset, 16, pipeline, epochs=2) for pipeline in (TRAIN, again)], 2, 0.005)
+        self.assertGreater(same(a[0], b[0]), 0.9 * COUNT)
+        self.assertLess(same(a[0], a[1]), 0.01 * COUNT)
+
+    def test_private_pixels(self):
+        """Private jobs of one pipeline get pixels of their own, and share the decode."""
+        daemon = self.daemon()
+        a, b = run([self.loader(daemon, self.dataset, 16, TRAIN, augment="private") for _ in range(2)], 1, 0.005)
+        self.assertEqual((len(a[0]), len(b[0])), (COUNT, COUNT))
+        self.assertLess(same(a[0], b[0]), 0.01 * COUNT)
+        self.assertLessEqual(daemon.status()["samples"]["decoded"], 1.15 * COUNT)
+
+    def strict(self, workers, beside):
+        """Two epochs of a strict job as one array each, in a daemon of its own that other jobs may keep busy."""
+        daemon = self.daemon(WORKERS.format(workers))
+        others = [self.loader(daemon, self.dataset, 32, pipeline) for pipeline in beside]
+        stop = threading.Event()
+
+        def busy(loader):
+            while not stop.is_set():
+                for _ in loader:
+                    if stop.is_set():
+                        break
+
+        threads = [threading.Thread(target=busy, args=(other,)) for other in others]
+        for thread in threads:
+            thread.start()
+        with self.loader(daemon, self.dataset, 24, TRAIN, shuffle="strict", seed=42) as loader:
+            epochs = []
+            for _ in range(2):
+                batches = list(loader)
+                epochs.append((np.concatenate([images for images, _, _ in batches]),
+                               np.concatenate([indices for _, _, indices in batches])))
+        stop.set()
+        for thread in threads:
+            thread.join()
+        for other in others:
+            other.close()
+        daemon.stop()
+        return epochs
+
+    def test_strict_jobs_are_reproducible(self):
+        """The same seed gives the same batches bit by bit in two daemons, one with a single worker and the job alone, one
+        with four and other jobs of the same and another pipeline beside it; epochs differ."""
+        alone, crowded = self.strict(1, ()), self.strict(4, (TRAIN, OTHER))
+        for (images, indices), (images_again, indices_again) in zip(alone, crowded):
+            np.testing.assert_array_equal(indices, indices_again)
+            np.testing.assert_array_equal(images, images_again)
+        by_index = [dict(zip(indices.tolist(), images)) for images, indices in alone]
+        self.assertLess(same(*by_index), 0.01 * COUNT)
+
+
+if __name__ == "__main__":
+    main()
