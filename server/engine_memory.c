@@ -4,7 +4,10 @@
  * in R_j. Both are kept up to date as samples leave remaining sets. A pinned resident is never evicted. */
 #include "server/engine_priv.h"
 
-enum { WINDOW_VICTIMS = 64 }; /* victims whose neighbourhood is tried before the whole arena is walked */
+enum {
+    WINDOW_VICTIMS = 64, /* victims whose neighbourhood is tried before the whole arena is walked */
+    SPARE_VICTIMS = 8,   /* victims that spare room may cost */
+};
 
 static bool wants_instance(const struct engine *engine, uint32_t job, const struct instance *instance)
 {
@@ -156,14 +159,29 @@ static uint32_t arena_alloc(struct engine *engine, uint64_t bytes, uint32_t owne
     return block;
 }
 
-uint32_t engine_begin_instance(struct engine *engine, uint32_t job, sample_id id)
+/* As arena_alloc, but clears away only what nobody wants. */
+static uint32_t arena_alloc_spare(struct engine *engine, uint64_t bytes, uint32_t owner)
+{
+    uint32_t block = extent_alloc(engine->extents, extent_round(bytes ? bytes : 1), owner);
+    for (int tries = 0; block == EXTENT_NONE && tries < SPARE_VICTIMS; tries++) {
+        uint32_t victim = residency_victim(engine->prepared);
+        if (victim == RESIDENT_NONE || residency_want(engine->prepared, victim) > 0)
+            return EXTENT_NONE;
+        evict_instance(engine, victim);
+        block = extent_alloc(engine->extents, extent_round(bytes ? bytes : 1), owner);
+    }
+    return block;
+}
+
+static uint32_t begin_instance(struct engine *engine, uint32_t job, sample_id id, bool spare)
 {
     uint32_t index = engine_instance_new(engine);
     struct instance *instance = &engine->instances[index];
     const struct job *owner = &engine->jobs[job];
     instance->state = INSTANCE_MAKING;
     uint64_t bytes = owner->by_size ? engine->config.sample_bytes(owner->dataset, id) : owner->slot_bytes;
-    uint32_t block = arena_alloc(engine, bytes, index); /* evicts, but begins no instance: `instance` holds */
+    /* evicts, but begins no instance: `instance` holds */
+    uint32_t block = spare ? arena_alloc_spare(engine, bytes, index) : arena_alloc(engine, bytes, index);
     if (block == EXTENT_NONE) {
         engine_instance_drop(engine, index);
         return ENGINE_NONE;
@@ -185,6 +203,16 @@ uint32_t engine_begin_instance(struct engine *engine, uint32_t job, sample_id id
     residency_add(engine->prepared, index, 0); /* its first pin is the making's */
     set_want(engine, index, engine_count_want(engine, instance));
     return index;
+}
+
+uint32_t engine_begin_instance(struct engine *engine, uint32_t job, sample_id id)
+{
+    return begin_instance(engine, job, id, false);
+}
+
+uint32_t engine_begin_spare_instance(struct engine *engine, uint32_t job, sample_id id)
+{
+    return begin_instance(engine, job, id, true);
 }
 
 void engine_unpin_instance(struct engine *engine, uint32_t index)

@@ -280,6 +280,7 @@ struct engine_action *engine_act_job(struct engine *engine, enum engine_action_t
 
 /* engine_memory.c: instances, encoded bytes, eviction */
 uint32_t engine_begin_instance(struct engine *engine, uint32_t job, sample_id id); /* ENGINE_NONE: no room now */
+uint32_t engine_begin_spare_instance(struct engine *engine, uint32_t job, sample_id id); /* evicts nothing that is wanted */
 void engine_free_instance(struct engine *engine, uint32_t instance);
 void engine_unpin_instance(struct engine *engine, uint32_t instance);
 uint32_t engine_begin_load(struct engine *engine, sample_id id, uint64_t bytes); /* ENGINE_NONE: no room now */
@@ -316,6 +317,11 @@ struct fill engine_chunk_fill(const struct engine *engine, const struct chunk *c
 void engine_load_mates(struct engine *engine, uint32_t job, sample_id id); /* what comes with it in one read */
 void engine_read_ahead(struct engine *engine);
 void engine_read_ahead_again(struct engine *engine); /* what is wanted has changed: every group is worth a try */
+
+/* engine_companions.c: what else a decode is used for */
+void engine_add_companions(struct engine *engine, uint32_t task); /* just before it runs */
+bool engine_makes_pixels(const struct engine *engine, const struct task *task); /* not only copies of the encoded bytes */
+const void *engine_output_dataset(const struct engine *engine, const struct instance *instance);
 
 /* engine_tasks.c: loads and prepares */
 bool engine_load(struct engine *engine, uint32_t job, sample_id id, uint64_t bytes); /* false: no room for it now */

@@ -255,15 +255,6 @@ static void instance_made(struct engine *engine, uint32_t index)
     engine_unpin_instance(engine, index);
 }
 
-/* Not only copies of the encoded bytes. */
-static bool makes_pixels(const struct engine *engine, const struct task *task)
-{
-    for (uint32_t i = 0; i < task->n_outputs; i++)
-        if (!engine->instances[task->outputs[i]].by_size)
-            return true;
-    return false;
-}
-
 void engine_on_prepared(struct engine *engine, const struct engine_event *event)
 {
     uint32_t index = event->prepared.task;
@@ -274,7 +265,7 @@ void engine_on_prepared(struct engine *engine, const struct engine_event *event)
         return;
     }
     struct task task = engine->tasks[index];
-    engine->totals.samples_decoded += makes_pixels(engine, &task);
+    engine->totals.samples_decoded += engine_makes_pixels(engine, &task);
     for (uint32_t i = 0; i < task.n_outputs; i++)
         instance_made(engine, task.outputs[i]);
     task_end(engine, index);
@@ -314,13 +305,12 @@ static void act_prepare(struct engine *engine, uint32_t index)
     action->prepare.n_outputs = task->n_outputs;
     for (uint32_t i = 0; i < task->n_outputs; i++) {
         const struct instance *instance = &engine->instances[task->outputs[i]];
-        const struct entry *waiter = &engine->entries[instance->waiters];
         engine->outputs[engine->n_outputs++] = (struct engine_output){.pipeline = instance->pipeline,
                                                                       .offset = extent_offset(engine->extents, instance->block),
                                                                       .bytes = instance->bytes,
                                                                       .variant = instance->variant,
                                                                       .instance = instance->ordinal,
-                                                                      .dataset = engine->jobs[waiter->job].dataset};
+                                                                      .dataset = engine_output_dataset(engine, instance)};
     }
 }
 
@@ -336,6 +326,7 @@ static void dispatch_prepares(struct engine *engine)
         engine->prepare_turn = list->turn++;
         engine->tasks[index].state = TASK_RUNNING;
         engine->prepares_inflight++;
+        engine_add_companions(engine, index);
         act_prepare(engine, index);
     }
 }
