@@ -16,8 +16,9 @@ static double imbalance(const struct balance_result *result)
 
 static void print_run(const struct balance_scenario *scenario, const struct balance_result *result)
 {
-    printf("time        %.3f s\nstall       %.3f s over all queues\nimbalance   %.4f of %llu iterations (tau %g ms)\n", result->time_s,
-           result->stall_s, imbalance(result), (unsigned long long)result->iterations, scenario->tau_ms);
+    printf("time        %.3f s\nstall       %.3f s over all queues\nimbalance   %.4f of %llu iterations (tau %g ms)\n",
+           result->time_s, result->stall_s, imbalance(result), (unsigned long long)result->iterations,
+           scenario->tau_ms);
     for (uint32_t i = 0; i < scenario->n_queues; i++)
         printf("queue %-2u    waited %.3f s\n", i, result->wait_s[i]);
     for (uint32_t i = 0; i < result->n_trace; i++) {
@@ -39,8 +40,8 @@ struct best {
     bool any;
 };
 
-static int try_split(const struct balance_scenario *scenario, enum balance_mode mode, uint32_t loaders, uint32_t preparers,
-                     struct best *best, struct balance_result *result, struct error *err)
+static int try_split(const struct balance_scenario *scenario, enum balance_mode mode, uint32_t loaders,
+                     uint32_t preparers, struct best *best, struct balance_result *result, struct error *err)
 {
     int code = balance_run(scenario, mode, loaders, preparers, result, err);
     if (code)
@@ -58,7 +59,10 @@ static int try_split(const struct balance_scenario *scenario, enum balance_mode 
 static bool hold(const char *what, double value, double most, double of, const char *whose)
 {
     bool holds = most <= 0 || value <= most * of + 1e-9;
-    printf("%-10s governor %.4f, %s %.4f: ratio %.3f", what, value, whose, of, of > 0 ? value / of : value > 0 ? INFINITY : 1);
+    printf("%-10s governor %.4f, %s %.4f: ratio %.3f", what, value, whose, of,
+           of > 0      ? value / of
+           : value > 0 ? INFINITY
+                       : 1);
     if (most > 0)
         printf(", at most %.2f: %s", most, holds ? "holds" : "MISSED");
     putchar('\n');
@@ -85,11 +89,13 @@ static int compare(const struct balance_scenario *scenario, struct balance_resul
         return code;
     bool shared_better = shared.any && (!even.any || shared.stall_s < even.stall_s);
     struct best best = shared_better ? shared : even;
-    printf("\nbest even split    load %u, prepare %u: stall %.3f s, imbalance %.4f\n", even.loaders, even.preparers, even.stall_s, even.imbalance);
-    printf("best shared split  load %u, prepare %u: stall %.3f s, imbalance %.4f\n", shared.loaders, shared.preparers, shared.stall_s,
-           shared.imbalance);
+    printf("\nbest even split    load %u, prepare %u: stall %.3f s, imbalance %.4f\n", even.loaders, even.preparers,
+           even.stall_s, even.imbalance);
+    printf("best shared split  load %u, prepare %u: stall %.3f s, imbalance %.4f\n", shared.loaders, shared.preparers,
+           shared.stall_s, shared.imbalance);
     bool holds = !result->stuck;
-    holds &= hold("stall", result->stall_s, scenario->expect_stall, best.stall_s, shared_better ? "best fixed (shared)" : "best fixed (even)");
+    holds &= hold("stall", result->stall_s, scenario->expect_stall, best.stall_s,
+                  shared_better ? "best fixed (shared)" : "best fixed (even)");
     hold("stall", result->stall_s, 0, even.stall_s, "best even");
     holds &= hold("imbalance", imbalance(result), scenario->expect_imbalance, even.imbalance, "best even");
     return holds ? 0 : 1;
@@ -99,7 +105,9 @@ static int compare(const struct balance_scenario *scenario, struct balance_resul
 
 static int usage(const char *name)
 {
-    fprintf(stderr, "usage: larder bench %s SCENARIO.yaml [--governor auto | fixed:LOADERS,PREPARERS | shared:LOADERS,PREPARERS | --compare]\n",
+    fprintf(stderr,
+            "usage: larder bench %s SCENARIO.yaml [--governor auto | fixed:LOADERS,PREPARERS | "
+            "shared:LOADERS,PREPARERS | --compare]\n",
             name);
     return 2;
 }

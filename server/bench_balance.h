@@ -1,23 +1,23 @@
 /* bench_balance.h: `larder bench balance SCENARIO.yaml`: the real engine and the real governor in virtual time, with a
  * finite set of threads, sources with latencies, and pipelines with costs.
  *
- * A queue is an engine job; ranks of one job go in lock-step: an iteration begins when each of them has its batch. A read
- * brings one sample. Latencies and bursts depend on the seed, the queue and the time alone, so that all splits meet the
- * same storage. */
+ * A queue is an engine job; ranks of one job go in lock-step: an iteration begins when each of them has its batch. A
+ * read brings one sample. Latencies and bursts depend on the seed, the queue and the time alone, so that all splits
+ * meet the same storage. */
 #ifndef LARDER_SERVER_BENCH_BALANCE_H
 #define LARDER_SERVER_BENCH_BALANCE_H
 
 #include "server/governor.h"
 #include "server/bench_read.h"
 
-#define BALANCE_QUEUES_MAX 64
-#define BALANCE_PHASES_MAX 8
-#define BALANCE_TRACE_MAX 200
+#define BALANCE_QUEUES_MAX  64
+#define BALANCE_PHASES_MAX  8
+#define BALANCE_TRACE_MAX   200
 #define BALANCE_SAMPLES_MAX 20000000u
 
-/* Latency of a read: ms, times up to 1 ± spread, times the burst's factor while a burst lasts. Bursts of `for_ms` come on
- * average every `every_ms`, to each queue at its own times. More than `parallel` reads at once share its speed; 0: no
- * limit. */
+/* Latency of a read: ms, times up to 1 ± spread, times the burst's factor while a burst lasts. Bursts of `for_ms` come
+ * on average every `every_ms`, to each queue at its own times. More than `parallel` reads at once share its speed; 0:
+ * no limit. */
 struct balance_source {
     double ms, spread;
     double burst_factor, burst_every_ms, burst_for_ms;
@@ -74,8 +74,8 @@ struct balance_trace {
 };
 
 struct balance_result {
-    double time_s;  /* until the last job ended */
-    double stall_s; /* over all queues: from asking for a batch until the iteration began */
+    double time_s;                     /* until the last job ended */
+    double stall_s;                    /* over all queues: from asking for a batch until the iteration began */
     double wait_s[BALANCE_QUEUES_MAX]; /* until the queue's own batch came */
     uint64_t iterations, imbalanced;
     uint32_t n_trace;

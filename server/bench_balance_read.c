@@ -12,8 +12,8 @@ struct into {
     uint64_t used;
 };
 
-#define COUNT(key_, min, max, field)                      \
-    if (strcmp(key, key_) == 0)                           \
+#define COUNT(key_, min, max, field) \
+    if (strcmp(key, key_) == 0)      \
     BENCH_COUNT(reader, value, key, min, max, field)
 #define NUMBER(key_, min, max, field) \
     if (strcmp(key, key_) == 0)       \
@@ -120,7 +120,8 @@ static int read_jobs(struct bench_reader *reader, const struct doc_node *node, s
         return bench_fail(reader, node, "jobs", "must be a list of 1 to 64 jobs");
     for (uint32_t i = 0; i < node->n_children; i++) {
         into->job = &scenario->jobs[scenario->n_jobs++];
-        *into->job = (struct balance_job){.step_ms = 50, .weight = 1, .batch = 16, .prefetch = 4, .first_queue = scenario->n_queues};
+        *into->job = (struct balance_job){
+            .step_ms = 50, .weight = 1, .batch = 16, .prefetch = 4, .first_queue = scenario->n_queues};
         int code = bench_mapping(reader, node->children[i], "jobs", job_key, into);
         if (code)
             return code;

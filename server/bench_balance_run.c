@@ -1,4 +1,4 @@
-/* bench_balance_run.c: one run: a heap of timed events around the engine. */
+/* bench_balance_run.c: one run: timed events around the engine. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,42 +6,19 @@
 #include "common/check.h"
 #include "common/clock.h"
 #include "common/random.h"
-#include "server/bench_balance.h"
+#include "server/bench_balance_priv.h"
 #include "server/engine.h"
 
 enum { SLOT_BYTES = 64, ENCODED_BYTES = 1024, KEY_READ = 1, KEY_PREPARE = 2, KEY_BURST = 3, EVENTS_CAP = 1 << 14 };
-#define SPREAD(scenario_spread, unit) (1 + (scenario_spread) * (2 * (unit) - 1))
-
-enum happening { READ_DONE, PREPARE_DONE, STEP_DONE, DECIDE };
-
-struct timed {
-    uint64_t at_ns, order;
-    enum happening what;
-    uint32_t queue, job, task;
-    uint32_t busy; /* preparers, this one included */
-    sample_id id;
-    uint64_t began_ns;
-};
-
-struct waiting { /* a read or a preparation that no thread has taken */
-    uint64_t order;
-    sample_id id;
-    uint32_t task;
-};
-
-/* A ring that grows. */
-struct line {
-    struct waiting *rows;
-    uint32_t head, length, cap;
-};
+#define SPREAD(scenario_spread, unit) (1 + (scenario_spread) * (2 * (unit)-1))
 
 struct rank {
     uint32_t job, place; /* place: the engine's */
     struct line reads, prepares;
     uint32_t reading, preparing;
     uint64_t reads_begun, prepares_begun;
-    uint64_t batch;  /* held */
-    uint32_t ended;  /* the last batch of its epoch came */
+    uint64_t batch; /* held */
+    uint32_t ended; /* the last batch of its epoch came */
     uint64_t asked_ns, came_ns;
     bool came;
     double wait_s;
@@ -64,8 +41,7 @@ struct bench {
     uint32_t loaders, preparers; /* fixed splits */
     struct balance_result *result;
     uint64_t now_ns, order;
-    struct timed *heap;
-    size_t n_heap, heap_cap;
+    struct agenda agenda;
     struct rank ranks[BALANCE_QUEUES_MAX];
     struct group groups[BALANCE_QUEUES_MAX];
     uint32_t queue_at[JOBS_MAX]; /* by the engine's place */
@@ -83,62 +59,6 @@ static double seconds(uint64_t ns)
 static uint64_t from_ms(double ms)
 {
     return (uint64_t)(ms * (double)CLOCK_NS_PER_MS);
-}
-
-/* ── what happens when ── */
-
-static bool earlier(const struct timed *a, const struct timed *b)
-{
-    return a->at_ns != b->at_ns ? a->at_ns < b->at_ns : a->order < b->order;
-}
-
-static void schedule(struct bench *bench, struct timed timed)
-{
-    if (bench->n_heap == bench->heap_cap) {
-        bench->heap_cap = bench->heap_cap ? bench->heap_cap * 2 : 256;
-        bench->heap = xrealloc(bench->heap, bench->heap_cap, sizeof *bench->heap);
-    }
-    timed.order = bench->order++;
-    size_t at = bench->n_heap++;
-    for (; at && earlier(&timed, &bench->heap[(at - 1) / 2]); at = (at - 1) / 2)
-        bench->heap[at] = bench->heap[(at - 1) / 2];
-    bench->heap[at] = timed;
-}
-
-static struct timed next(struct bench *bench)
-{
-    struct timed first = bench->heap[0], last = bench->heap[--bench->n_heap];
-    size_t at = 0;
-    for (size_t child; (child = 2 * at + 1) < bench->n_heap; at = child) {
-        if (child + 1 < bench->n_heap && earlier(&bench->heap[child + 1], &bench->heap[child]))
-            child++;
-        if (!earlier(&bench->heap[child], &last))
-            break;
-        bench->heap[at] = bench->heap[child];
-    }
-    bench->heap[at] = last;
-    return first;
-}
-
-static void line_put(struct line *line, struct waiting row)
-{
-    if (line->length == line->cap) {
-        uint32_t cap = line->cap ? line->cap * 2 : 64;
-        struct waiting *rows = xcalloc(cap, sizeof *rows);
-        for (uint32_t i = 0; i < line->length; i++)
-            rows[i] = line->rows[(line->head + i) % line->cap];
-        free(line->rows);
-        *line = (struct line){.rows = rows, .length = line->length, .cap = cap};
-    }
-    line->rows[(line->head + line->length++) % line->cap] = row;
-}
-
-static struct waiting line_take(struct line *line)
-{
-    struct waiting row = line->rows[line->head];
-    line->head = (line->head + 1) % line->cap;
-    line->length--;
-    return row;
 }
 
 /* ── storage and processors ── */
@@ -184,7 +104,8 @@ static double read_ms(struct bench *bench, uint32_t queue, sample_id id)
     const struct balance_source *source = &bench->scenario->sources[number];
     struct rng rng;
     random_seed_keys(&rng, bench->scenario->seed, KEY_READ, queue, id);
-    double ms = source->ms * SPREAD(source->spread, random_unit(&rng)) * phase(bench, bench->groups[rank->job].iteration)->load;
+    double ms =
+        source->ms * SPREAD(source->spread, random_unit(&rng)) * phase(bench, bench->groups[rank->job].iteration)->load;
     if (in_burst(bench, rank, source))
         ms *= source->burst_factor;
     uint32_t at_once = reading_from(bench, number);
@@ -214,11 +135,11 @@ static void start_read(struct bench *bench, uint32_t queue)
     rank->reading++;
     rank->reads_begun++;
     bench->reading++;
-    schedule(bench, (struct timed){.at_ns = bench->now_ns + from_ms(read_ms(bench, queue, row.id)),
-                                   .what = READ_DONE,
-                                   .queue = queue,
-                                   .id = row.id,
-                                   .began_ns = bench->now_ns});
+    agenda_put(&bench->agenda, (struct timed){.at_ns = bench->now_ns + from_ms(read_ms(bench, queue, row.id)),
+                                              .what = READ_DONE,
+                                              .queue = queue,
+                                              .id = row.id,
+                                              .began_ns = bench->now_ns});
 }
 
 static void start_prepare(struct bench *bench, uint32_t queue)
@@ -228,12 +149,12 @@ static void start_prepare(struct bench *bench, uint32_t queue)
     rank->preparing++;
     rank->prepares_begun++;
     bench->preparing++;
-    schedule(bench, (struct timed){.at_ns = bench->now_ns + from_ms(prepare_ms(bench, queue, row.id)),
-                                   .what = PREPARE_DONE,
-                                   .queue = queue,
-                                   .task = row.task,
-                                   .busy = bench->preparing,
-                                   .began_ns = bench->now_ns});
+    agenda_put(&bench->agenda, (struct timed){.at_ns = bench->now_ns + from_ms(prepare_ms(bench, queue, row.id)),
+                                              .what = PREPARE_DONE,
+                                              .queue = queue,
+                                              .task = row.task,
+                                              .busy = bench->preparing,
+                                              .began_ns = bench->now_ns});
 }
 
 static struct line *line_of(struct rank *rank, bool reads)
@@ -332,7 +253,8 @@ static void iteration_begins(struct bench *bench, uint32_t job)
     }
     bench->result->iterations++;
     bench->result->imbalanced += last - first > from_ms(bench->scenario->tau_ms);
-    schedule(bench, (struct timed){.at_ns = bench->now_ns + from_ms(desc->step_ms), .what = STEP_DONE, .job = job});
+    agenda_put(&bench->agenda,
+               (struct timed){.at_ns = bench->now_ns + from_ms(desc->step_ms), .what = STEP_DONE, .job = job});
 }
 
 static void delivered(struct bench *bench, const struct engine_action *action)
@@ -356,7 +278,8 @@ static void react(struct bench *bench, const struct engine_action *action)
         bench->queue_at[action->job] = bench->adding;
         break;
     case ENGINE_LOAD:
-        line_put(&bench->ranks[bench->queue_at[action->job]].reads, (struct waiting){bench->order++, action->load.id, 0});
+        line_put(&bench->ranks[bench->queue_at[action->job]].reads,
+                 (struct waiting){bench->order++, action->load.id, 0});
         break;
     case ENGINE_PREPARE:
         line_put(&bench->ranks[bench->queue_at[action->job]].prepares,
@@ -429,7 +352,8 @@ static void trace(struct bench *bench)
     struct balance_trace now = {.at_s = seconds(bench->now_ns), .preparers = bench->decision->preparers};
     memcpy(now.queue_loaders, bench->decision->queue_loaders, sizeof now.queue_loaders);
     if (result->n_trace < BALANCE_TRACE_MAX &&
-        (!last || last->preparers != now.preparers || memcmp(last->queue_loaders, now.queue_loaders, sizeof now.queue_loaders) != 0))
+        (!last || last->preparers != now.preparers ||
+         memcmp(last->queue_loaders, now.queue_loaders, sizeof now.queue_loaders) != 0))
         result->trace[result->n_trace++] = now;
 }
 
@@ -442,16 +366,16 @@ static void decide(struct bench *bench)
         uint32_t queue = bench->queue_at[rows[row].job];
         const struct rank *rank = &bench->ranks[queue];
         uint32_t pending = rank->reads.length + rank->reading;
-        backlogs[n++] = (struct governor_backlog){
-            .queue = queue,
-            .batch_size = (uint32_t)bench->scenario->jobs[rank->job].batch,
-            .pending_loads = pending,
-            .pending_reads = pending,
-            .ready_batches = rows[row].ready_batches};
+        backlogs[n++] = (struct governor_backlog){.queue = queue,
+                                                  .batch_size = (uint32_t)bench->scenario->jobs[rank->job].batch,
+                                                  .pending_loads = pending,
+                                                  .pending_reads = pending,
+                                                  .ready_batches = rows[row].ready_batches};
     }
     bench->decision = governor_decide(bench->governor, backlogs, n);
     trace(bench);
-    schedule(bench, (struct timed){.at_ns = bench->now_ns + from_ms(bench->scenario->decide_ms), .what = DECIDE});
+    agenda_put(&bench->agenda,
+               (struct timed){.at_ns = bench->now_ns + from_ms(bench->scenario->decide_ms), .what = DECIDE});
 }
 
 static void happen(struct bench *bench, const struct timed *timed)
@@ -557,7 +481,7 @@ static void end(struct bench *bench)
         free(bench->ranks[i].reads.rows);
         free(bench->ranks[i].prepares.rows);
     }
-    free(bench->heap);
+    free(bench->agenda.rows);
     free(bench->events);
     free(bench);
 }
@@ -592,8 +516,8 @@ int balance_run(const struct balance_scenario *scenario, enum balance_mode mode,
     }
     if (!code)
         begin(bench);
-    while (!code && bench->running && bench->n_heap) {
-        struct timed timed = next(bench);
+    while (!code && bench->running && bench->agenda.length) {
+        struct timed timed = agenda_take(&bench->agenda);
         bench->now_ns = timed.at_ns;
         happen(bench, &timed);
         settle(bench);

@@ -10,7 +10,8 @@ int bench_fail(struct bench_reader *reader, const struct doc_node *node, const c
     return config_fail(reader->err, LARDER_EINVAL, reader->file, node->at, key, "%s", what);
 }
 
-int bench_number(struct bench_reader *reader, const struct doc_node *node, const char *key, double min, double max, double *out)
+int bench_number(struct bench_reader *reader, const struct doc_node *node, const char *key, double min, double max,
+                 double *out)
 {
     char *end;
     if (node->kind != DOC_SCALAR || node->quoted || !*node->text)
@@ -18,13 +19,14 @@ int bench_number(struct bench_reader *reader, const struct doc_node *node, const
     errno = 0;
     double value = strtod(node->text, &end);
     if (*end || errno || !(value >= min && value <= max))
-        return config_fail(reader->err, LARDER_EINVAL, reader->file, node->at, key, "must be a number from %g to %g, and is %s", min, max,
-                           config_shown(node->text));
+        return config_fail(reader->err, LARDER_EINVAL, reader->file, node->at, key,
+                           "must be a number from %g to %g, and is %s", min, max, config_shown(node->text));
     *out = value;
     return 0;
 }
 
-int bench_count(struct bench_reader *reader, const struct doc_node *node, const char *key, double min, double max, uint64_t *out)
+int bench_count(struct bench_reader *reader, const struct doc_node *node, const char *key, double min, double max,
+                uint64_t *out)
 {
     double value;
     int code = bench_number(reader, node, key, min, max, &value);
@@ -58,7 +60,8 @@ int bench_mapping(struct bench_reader *reader, const struct doc_node *node, cons
     for (uint32_t i = 0; i + 1 < node->n_children; i += 2) {
         int code = each(reader, node->children[i]->text, node->children[i + 1], into);
         if (code == LARDER_ENOENT)
-            return bench_fail(reader, node->children[i], node->children[i]->text, "is no key of a scenario here: see docs/bench.md");
+            return bench_fail(reader, node->children[i], node->children[i]->text,
+                              "is no key of a scenario here: see docs/bench.md");
         if (code)
             return code;
     }
@@ -74,11 +77,13 @@ static int read_text(const char *path, char **text, size_t *len_bytes, struct er
     *len_bytes = *text ? fread(*text, 1, CONFIG_FILE_MAX_BYTES, file) : 0;
     bool whole = *text && feof(file) && !ferror(file);
     fclose(file);
-    return whole ? 0 : error_set(err, LARDER_EIO, "%s: cannot be read, or is larger than %u bytes", path, CONFIG_FILE_MAX_BYTES);
+    return whole ? 0
+                 : error_set(err, LARDER_EIO, "%s: cannot be read, or is larger than %u bytes", path,
+                             CONFIG_FILE_MAX_BYTES);
 }
 
-int bench_document(struct bench_reader *reader, bench_key each, int (*check)(struct bench_reader *, const struct doc_node *, void *),
-                   void *into)
+int bench_document(struct bench_reader *reader, bench_key each,
+                   int (*check)(struct bench_reader *, const struct doc_node *, void *), void *into)
 {
     char *text = NULL;
     size_t len_bytes = 0;

@@ -10,17 +10,17 @@
 #include "server/governor_split.h"
 
 #define GOVERNOR_MAGIC 0x676f7665u
-#define GAIN 0.02        /* hysteresis: what a move of preparers must bring */
-#define PRESSURE_NEW 0.5 /* of what waits now in the smoothed pressure */
-#define PART_NEW 0.3     /* of a window in the mixture of classes */
-#define MOVE_S_MIN 0.002 /* hysteresis: predicted lateness that a new deal must save */
+#define GAIN           0.02  /* hysteresis: what a move of preparers must bring */
+#define PRESSURE_NEW   0.5   /* of what waits now in the smoothed pressure */
+#define PART_NEW       0.3   /* of a window in the mixture of classes */
+#define MOVE_S_MIN     0.002 /* hysteresis: predicted lateness that a new deal must save */
 
 _Static_assert(GOVERNOR_QUEUES_MAX <= JOBS_MAX, "governor_relieve keeps a jobset");
 
 struct queue {
     bool there;
     uint32_t group;
-    double weight; /* the job's */
+    double weight;              /* the job's */
     struct governor_times read; /* seconds a read */
     struct governor_times size; /* samples a read */
     struct governor_times train;
@@ -116,7 +116,8 @@ static size_t class_of(struct governor *governor, uint32_t pipeline, uint64_t en
     return governor->n_classes++;
 }
 
-void governor_prepared(struct governor *governor, uint32_t pipeline, uint64_t encoded_bytes, uint32_t busy, double seconds)
+void governor_prepared(struct governor *governor, uint32_t pipeline, uint64_t encoded_bytes, uint32_t busy,
+                       double seconds)
 {
     size_t class = class_of(governor, pipeline, encoded_bytes);
     uint32_t threads = busy < 1 ? 1 : busy > governor->limits.workers ? governor->limits.workers : busy;
@@ -168,7 +169,8 @@ static uint32_t ranks_of(const struct governor *governor, uint32_t queue)
     return ranks;
 }
 
-/* Samples a second that a queue would take if nothing held it up: ranks of a job go at the pace of the slowest trainer. */
+/* Samples a second that a queue would take if nothing held it up: ranks of a job go at the pace of the slowest trainer.
+ */
 static double demand(const struct governor *governor, const struct governor_backlog *backlog)
 {
     const struct queue *queue = &governor->queues[backlog->queue];
@@ -224,7 +226,8 @@ static void decide_split(struct governor *governor, const struct governor_backlo
 }
 
 /* Training that goes on while the batch comes: its own step, and those of the batches that lie ready. */
-static struct governor_forecast forecast(const struct governor *governor, const struct governor_backlog *backlog, size_t n)
+static struct governor_forecast forecast(const struct governor *governor, const struct governor_backlog *backlog,
+                                         size_t n)
 {
     const struct queue *queue = &governor->queues[backlog->queue];
     uint32_t missing = backlog->pending_loads < backlog->batch_size ? backlog->pending_loads : backlog->batch_size;
@@ -284,7 +287,8 @@ static void decide_queues(struct governor *governor, const struct governor_backl
     }
     governor_relieve(forecasts, n, governor->limits.tau_s, floor, dealt);
     /* Moving threads for a few milliseconds is not worth it, as long as the old deal is one of today's. */
-    bool keep = fits && kept == decision->loaders && worst(forecasts, n, before) - worst(forecasts, n, dealt) < MOVE_S_MIN;
+    bool keep =
+        fits && kept == decision->loaders && worst(forecasts, n, before) - worst(forecasts, n, dealt) < MOVE_S_MIN;
     for (size_t i = 0; i < n; i++) {
         uint32_t loaders = keep ? before[i] : dealt[i];
         struct queue *queue = &governor->queues[backlogs[i].queue];
@@ -294,7 +298,8 @@ static void decide_queues(struct governor *governor, const struct governor_backl
     }
 }
 
-const struct governor_decision *governor_decide(struct governor *governor, const struct governor_backlog *backlogs, size_t n)
+const struct governor_decision *governor_decide(struct governor *governor, const struct governor_backlog *backlogs,
+                                                size_t n)
 {
     CHECK_MAGIC(governor, GOVERNOR_MAGIC);
     CHECK(n <= GOVERNOR_QUEUES_MAX);

@@ -3,10 +3,11 @@
  * A state over measurements: times go in as they are measured, governor_decide is called every few hundred milliseconds
  * with what waits now. No I/O, no clock, no thread: the same calls give the same decisions. One thread owns it.
  *
- *   governor_queue_begin ─▶ { governor_loaded, governor_prepared, governor_trained, governor_decide }* ─▶ governor_queue_end
+ *   governor_queue_begin ─▶ { governor_loaded, governor_prepared, governor_trained, governor_decide }* ─▶
+ * governor_queue_end
  *
- * A decision holds until the next. Loader counts of queues are shares, not fences: governor_next_queue says which queue a
- * free thread serves, so that none idles while a queue waits. docs/governor.md has the reasons. */
+ * A decision holds until the next. Loader counts of queues are shares, not fences: governor_next_queue says which queue
+ * a free thread serves, so that none idles while a queue waits. docs/governor.md has the reasons. */
 #ifndef LARDER_SERVER_GOVERNOR_H
 #define LARDER_SERVER_GOVERNOR_H
 
@@ -14,9 +15,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GOVERNOR_QUEUES_MAX 256
+#define GOVERNOR_QUEUES_MAX  256
 #define GOVERNOR_CLASSES_MAX 32 /* pipelines × sample sizes that are told apart; more share the last one */
-#define GOVERNOR_AHEAD_MAX 64
+#define GOVERNOR_AHEAD_MAX   64
 
 struct governor;
 
@@ -31,8 +32,8 @@ struct governor_limits {
 int governor_create(const struct governor_limits *limits, struct governor **out);
 void governor_destroy(struct governor *governor); /* accepts NULL */
 
-/* governor_queue_begin: a queue that is there now (numbers are the caller's). group: ranks of one job have the same number
- * and wait for each other. weight > 0 is the job's; its ranks share it. */
+/* governor_queue_begin: a queue that is there now (numbers are the caller's). group: ranks of one job have the same
+ * number and wait for each other. weight > 0 is the job's; its ranks share it. */
 void governor_queue_begin(struct governor *governor, uint32_t queue, uint32_t group, double weight);
 void governor_queue_end(struct governor *governor, uint32_t queue);
 
@@ -41,7 +42,8 @@ void governor_queue_end(struct governor *governor, uint32_t queue);
 /* governor_loaded: one read for the queue took so long and brought so many samples. */
 void governor_loaded(struct governor *governor, uint32_t queue, double seconds, uint32_t samples);
 /* governor_prepared: one sample under one pipeline took so long while `busy` threads prepared, itself included. */
-void governor_prepared(struct governor *governor, uint32_t pipeline, uint64_t encoded_bytes, uint32_t busy, double seconds);
+void governor_prepared(struct governor *governor, uint32_t pipeline, uint64_t encoded_bytes, uint32_t busy,
+                       double seconds);
 /* governor_trained: the client used a batch for so long; waiting for the next is not part of it. */
 void governor_trained(struct governor *governor, uint32_t queue, double seconds);
 
@@ -56,8 +58,8 @@ struct governor_backlog {
 };
 
 struct governor_decision {
-    uint32_t preparers;         /* of the workers */
-    uint32_t loaders;           /* all others, and the extra ones */
+    uint32_t preparers; /* of the workers */
+    uint32_t loaders;   /* all others, and the extra ones */
     uint32_t queue_loaders[GOVERNOR_QUEUES_MAX];
     uint32_t ahead[GOVERNOR_QUEUES_MAX]; /* batches of look-ahead that cover the queue's latency; 0: not known yet */
     double prepare_rate, load_rate;      /* predicted for this split, samples a second; 0: not known */
@@ -65,7 +67,8 @@ struct governor_decision {
 };
 
 /* governor_decide: backlogs of all queues that are there. The result is the governor's, valid until its next call. */
-const struct governor_decision *governor_decide(struct governor *governor, const struct governor_backlog *backlogs, size_t n);
+const struct governor_decision *governor_decide(struct governor *governor, const struct governor_backlog *backlogs,
+                                                size_t n);
 
 /* A queue that has work waiting which no thread has taken. */
 struct governor_candidate {
@@ -75,9 +78,9 @@ struct governor_candidate {
     double ahead;  /* batches begun, by samples, that its client has not asked for yet: the fewer, the sooner needed */
 };
 
-/* governor_next_queue: which queue a free thread should serve. Jobs get threads in proportion to the sum of their queues'
- * shares. Within a job, whose ranks wait for each other, a queue with fewer than the part `guaranteed` (0 … 1) of its share
- * comes first, then the one that is least ahead. n ≥ 1. Gives an index. */
+/* governor_next_queue: which queue a free thread should serve. Jobs get threads in proportion to the sum of their
+ * queues' shares. Within a job, whose ranks wait for each other, a queue with fewer than the part `guaranteed` (0 … 1)
+ * of its share comes first, then the one that is least ahead. n ≥ 1. Gives an index. */
 size_t governor_next_queue(const struct governor_candidate *candidates, size_t n, double guaranteed);
 
 #endif

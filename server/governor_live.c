@@ -6,8 +6,8 @@
 #include "common/clock.h"
 
 #define DECIDE_NS (UINT64_C(250) * CLOCK_NS_PER_MS)
-#define TAU_S 0.010
-#define SHARE 0.5 /* of its fair part of the loaders that a job keeps, whatever waits elsewhere */
+#define TAU_S     0.010
+#define SHARE     0.5 /* of its fair part of the loaders that a job keeps, whatever waits elsewhere */
 
 _Static_assert(JOBS_MAX <= GOVERNOR_QUEUES_MAX, "a job is a queue");
 
@@ -39,7 +39,8 @@ int governor_live_create(uint32_t workers, uint32_t loaders, struct governor_liv
     struct governor *governor;
     struct governor_limits limits = {.workers = workers, .extra_loaders = loaders, .tau_s = TAU_S, .share = SHARE};
     if (governor_create(&limits, &governor))
-        return error_set(err, LARDER_EINVAL, "threads.workers and threads.loaders may be at most %d", POOL_THREADS_MAX / 2);
+        return error_set(err, LARDER_EINVAL, "threads.workers and threads.loaders may be at most %d",
+                         POOL_THREADS_MAX / 2);
     struct governor_live *live = xcalloc(1, sizeof *live);
     live->governor = governor;
     live->n_workers = workers;
@@ -142,7 +143,8 @@ void governor_live_read(struct governor_live *live, uint32_t job, uint32_t sampl
 
 void governor_live_prepared(struct governor_live *live, const struct worker_cost *cost)
 {
-    governor_prepared(live->governor, cost->pipeline, cost->encoded_bytes, cost->busy, (double)cost->took_ns / (double)CLOCK_NS_PER_S);
+    governor_prepared(live->governor, cost->pipeline, cost->encoded_bytes, cost->busy,
+                      (double)cost->took_ns / (double)CLOCK_NS_PER_S);
 }
 
 /* ── decisions ── */

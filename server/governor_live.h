@@ -1,7 +1,7 @@
 /* governor_live.h: the governor in the daemon: it gets what the engine's thread sees, and moves the pool's threads.
  *
- * Owned by the engine's thread. Reads pass through here: each job has a line of them, and no more are with the pool at once
- * than there are loaders, so that one job's slow storage cannot occupy all of them. */
+ * Owned by the engine's thread. Reads pass through here: each job has a line of them, and no more are with the pool at
+ * once than there are loaders, so that one job's slow storage cannot occupy all of them. */
 #ifndef LARDER_SERVER_GOVERNOR_LIVE_H
 #define LARDER_SERVER_GOVERNOR_LIVE_H
 
@@ -33,7 +33,8 @@ int64_t governor_live_wait_ms(const struct governor_live *live, uint64_t now_ns)
 /* governor_live_tick decides, when it is time for it. */
 void governor_live_tick(struct governor_live *live, const struct engine *engine, uint64_t now_ns);
 void governor_live_status(const struct governor_live *live, struct status_governor *out);
-/* governor_live_job_status: a job's loaders, and the look-ahead that would cover its latency in batches (0: not known). */
+/* governor_live_job_status: a job's loaders, and the look-ahead that would cover its latency in batches (0: not known).
+ */
 void governor_live_job_status(const struct governor_live *live, uint32_t job, uint32_t *loaders, uint32_t *ahead);
 
 #endif

@@ -3,8 +3,8 @@
 
 #include "server/governor.h"
 
-/* Threads that a job has for each one of its share. Its queues without waiting work are not among the candidates, and lend
- * their share to nobody: so a job with one late rank does not fall behind for that. */
+/* Threads that a job has for each one of its share. Its queues without waiting work are not among the candidates, and
+ * lend their share to nobody: so a job with one late rank does not fall behind for that. */
 static double job_part(const struct governor_candidate *candidates, size_t n, uint32_t group)
 {
     double share = 0, busy = 1;

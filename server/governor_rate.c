@@ -6,10 +6,10 @@
 #include "common/check.h"
 
 enum { EXACT = 32, STEPS = 16, LEAST_TASKS = 4, OLD = 150 /* windows */ };
-#define FAR 8.0        /* times of the median that one time counts for at most */
-#define CHANGED 0.15   /* a rate that differs by more is another kind of task */
-#define CROWDED 1.05   /* what fewer threads may bring when nobody has seen fewer: they may be in each other's way */
-#define NEW_PART 0.5   /* of a window's rate in the knot's */
+#define FAR      8.0  /* times of the median that one time counts for at most */
+#define CHANGED  0.15 /* a rate that differs by more is another kind of task */
+#define CROWDED  1.05 /* what fewer threads may bring when nobody has seen fewer: they may be in each other's way */
+#define NEW_PART 0.5  /* of a window's rate in the knot's */
 
 /* ── times ── */
 
@@ -70,8 +70,8 @@ void governor_curve_note(struct governor_curve *curve, uint32_t threads, double 
     curve->count[knot]++;
 }
 
-/* A count that few of the window's tasks ran at says little: mostly those that were left over when the split changed, the
- * longest ones. */
+/* A count that few of the window's tasks ran at says little: mostly those that were left over when the split changed,
+ * the longest ones. */
 static double window_rate(const struct governor_curve *curve, uint32_t knot, uint32_t tasks)
 {
     bool enough = curve->count[knot] >= LEAST_TASKS && curve->count[knot] >= tasks / 4 && curve->seconds[knot] > 0;
@@ -138,8 +138,8 @@ static uint32_t known_above(const struct governor_curve *curve, uint32_t knot)
     return knot;
 }
 
-/* Beyond what was seen: the last stretch's slope, at most that of one more thread like the others. A stretch counts when
- * it is long enough not to be noise. */
+/* Beyond what was seen: the last stretch's slope, at most that of one more thread like the others. A stretch counts
+ * when it is long enough not to be noise. */
 static double beyond(const struct governor_curve *curve, uint32_t last, uint32_t threads)
 {
     double at = threads_of(last), each = curve->rate[last] / at, slope = each;

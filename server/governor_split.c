@@ -6,7 +6,7 @@
 #include "common/types.h"
 
 #define NEARLY 0.99 /* of the peak is the peak */
-#define WORTH 1.03  /* what a count not seen must promise to be tried */
+#define WORTH  1.03 /* what a count not seen must promise to be tried */
 
 /* ── preparers ── */
 
@@ -52,8 +52,8 @@ static bool seen(const struct governor_balance *balance, uint32_t preparers)
     return true;
 }
 
-/* A count between `best` and the next one seen in a direction, whose rate could be worth a try; 0: none. Halfway, so that
- * few tries find the peak; where loading leaves too little there, the most promising one. */
+/* A count between `best` and the next one seen in a direction, whose rate could be worth a try; 0: none. Halfway, so
+ * that few tries find the peak; where loading leaves too little there, the most promising one. */
 static uint32_t worth_trying(const struct governor_balance *balance, uint32_t best, uint32_t most, int direction)
 {
     uint32_t at = best, try = 0;
@@ -61,7 +61,8 @@ static uint32_t worth_trying(const struct governor_balance *balance, uint32_t be
     do
         at += (uint32_t)direction;
     while (at >= 1 && at <= most && !seen(balance, at));
-    uint32_t low = direction > 0 ? best + 1 : at + 1, high = direction > 0 ? at - 1 : best - 1; /* the ends may be outside */
+    uint32_t low = direction > 0 ? best + 1 : at + 1,
+             high = direction > 0 ? at - 1 : best - 1; /* the ends may be outside */
     if (low > high)
         return 0;
     uint32_t middle = low + (high - low) / 2;
@@ -79,7 +80,8 @@ static uint32_t worth_trying(const struct governor_balance *balance, uint32_t be
 
 uint32_t governor_preparers(const struct governor_balance *balance, uint32_t now, double gain, uint32_t *probe)
 {
-    uint32_t most = balance->workers > 1 && balance->extra_loaders == 0 && balance->load_s > 0 ? balance->workers - 1 : balance->workers;
+    uint32_t most = balance->workers > 1 && balance->extra_loaders == 0 && balance->load_s > 0 ? balance->workers - 1
+                                                                                               : balance->workers;
     CHECK(balance->workers >= 1 && balance->workers <= GOVERNOR_THREADS_MAX && now >= 1);
     double peak = 0;
     for (uint32_t preparers = 1; preparers <= most; preparers++)
@@ -92,7 +94,8 @@ uint32_t governor_preparers(const struct governor_balance *balance, uint32_t now
         best++;
     if (now <= most && delivered(balance, best, false) <= delivered(balance, now, false) * (1 + gain)) {
         /* not worth it, unless as much is to be had with fewer threads by a margin */
-        bool fewer = balance->load_s > 0 && best + 1 < now && mixture(balance, best, false) >= mixture(balance, now, false) * NEARLY;
+        bool fewer = balance->load_s > 0 && best + 1 < now &&
+                     mixture(balance, best, false) >= mixture(balance, now, false) * NEARLY;
         best = fewer ? best : now;
     }
     for (int direction = -1; direction <= 1 && seen(balance, best) && !*probe; direction += 2)
@@ -180,7 +183,8 @@ uint32_t governor_bisect(const struct governor_forecast *forecast, double tau_s,
     return high;
 }
 
-static size_t latest(const struct governor_forecast *forecasts, size_t n, double tau_s, const uint32_t *loaders, const struct jobset *done)
+static size_t latest(const struct governor_forecast *forecasts, size_t n, double tau_s, const uint32_t *loaders,
+                     const struct jobset *done)
 {
     size_t worst = n;
     for (size_t i = 0; i < n; i++) {
@@ -193,7 +197,8 @@ static size_t latest(const struct governor_forecast *forecasts, size_t n, double
 }
 
 /* The queue that would be least late of all with one loader less, and not late; n: nobody. */
-static size_t giver(const struct governor_forecast *forecasts, size_t n, double tau_s, const uint32_t *floor, const uint32_t *loaders)
+static size_t giver(const struct governor_forecast *forecasts, size_t n, double tau_s, const uint32_t *floor,
+                    const uint32_t *loaders)
 {
     size_t best = n;
     double best_late = 0;
@@ -209,7 +214,8 @@ static size_t giver(const struct governor_forecast *forecasts, size_t n, double 
     return best;
 }
 
-void governor_relieve(const struct governor_forecast *forecasts, size_t n, double tau_s, const uint32_t *floor, uint32_t *loaders)
+void governor_relieve(const struct governor_forecast *forecasts, size_t n, double tau_s, const uint32_t *floor,
+                      uint32_t *loaders)
 {
     CHECK(n <= JOBS_MAX);
     struct jobset done = {{0}};

@@ -116,7 +116,8 @@ static void run_load(struct workers *workers, struct local *local, struct worker
     load_end(workers, task, clock_now_ns() - began_ns);
 }
 
-static void prepare_end(struct workers *workers, struct worker_prepare *task, enum bad_reason reason, uint32_t busy, uint64_t took_ns)
+static void prepare_end(struct workers *workers, struct worker_prepare *task, enum bad_reason reason, uint32_t busy,
+                        uint64_t took_ns)
 {
     struct inbox_message message = {
         .type = INBOX_PREPARED,

@@ -1,4 +1,5 @@
-/* test_governor.c: the governor's estimates and decisions, as functions of numbers. LARDER_SEED sets the random tests' seed. */
+/* test_governor.c: the governor's estimates and decisions, as functions of numbers. LARDER_SEED sets the random tests'
+ * seed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -71,8 +72,8 @@ static void test_curve_is_piecewise_linear(void **state)
     assert_true(governor_curve_seen(&curve, 12) && !governor_curve_seen(&curve, 8));
 }
 
-/* When the tasks become other ones at one thread count, the shape known of the others stays, scaled and stale; the few tasks
- * left over from an old split change nothing. */
+/* When the tasks become other ones at one thread count, the shape known of the others stays, scaled and stale; the few
+ * tasks left over from an old split change nothing. */
 static void test_curve_keeps_its_shape(void **state)
 {
     (void)state;
@@ -110,8 +111,8 @@ static uint32_t preparers(const struct governor_curve *curve, double load_s, uin
     return governor_preparers(&balance, now, 0.02, &probe);
 }
 
-/* The fewest preparers that reach the peak; fewer where loading needs the threads; all where others wait for storage; and
- * no move for a gain that is not worth it. */
+/* The fewest preparers that reach the peak; fewer where loading needs the threads; all where others wait for storage;
+ * and no move for a gain that is not worth it. */
 static void test_preparers(void **state)
 {
     (void)state;
@@ -134,7 +135,8 @@ static void test_preparers_are_found(void **state)
     static const double all = 1;
     for (uint32_t peak = 2; peak < WORKERS; peak++) {
         struct governor_curve curve = {.age = {0}};
-        struct governor_balance balance = {.workers = WORKERS, .load_s = 1e-5, .curves = &curve, .parts = &all, .n_classes = 1};
+        struct governor_balance balance = {
+            .workers = WORKERS, .load_s = 1e-5, .curves = &curve, .parts = &all, .n_classes = 1};
         uint32_t at = 12, settled = 12, probe = 0;
         for (int window = 0; window < 16; window++) {
             note(&curve, at, true_rate(at, peak), 50);
@@ -162,8 +164,8 @@ static void test_deal(void **state)
     assert_int_equal(out[3], 4);
     const struct governor_claim greedy[] = {{1000, 1, 99, 0}, {1, 1, 99, 0}, {1, 2, 2, 0}};
     governor_deal(greedy, 3, 16, 0.5, out);
-    assert_int_equal(out[1], 2);  /* half of a quarter of 16 */
-    assert_int_equal(out[2], 2);  /* all it can use, of four it would keep */
+    assert_int_equal(out[1], 2); /* half of a quarter of 16 */
+    assert_int_equal(out[2], 2); /* all it can use, of four it would keep */
     assert_int_equal(out[0], 12);
     governor_deal(greedy, 3, 1, 0.5, out);
     assert_int_equal(out[0] + out[1] + out[2], 1);
@@ -229,15 +231,16 @@ static struct governor *make(uint32_t workers, uint32_t extra)
     return governor;
 }
 
-/* Whatever is measured, both kinds of work have threads, all threads have a role, and no queue with work that waits goes
- * without a loader for more decisions than there are queues. */
+/* Whatever is measured, both kinds of work have threads, all threads have a role, and no queue with work that waits
+ * goes without a loader for more decisions than there are queues. */
 static void test_nothing_starves(void **state)
 {
     (void)state;
     struct rng rng;
     random_seed(&rng, seed());
     for (int round = 0; round < 60; round++) {
-        uint32_t workers = 1 + (uint32_t)random_below(&rng, 12), extra = (uint32_t)random_below(&rng, 3) + (workers == 1);
+        uint32_t workers = 1 + (uint32_t)random_below(&rng, 12),
+                 extra = (uint32_t)random_below(&rng, 3) + (workers == 1);
         uint32_t n = 1 + (uint32_t)random_below(&rng, 24), without[24] = {0};
         struct governor *governor = make(workers, extra);
         struct governor_backlog backlogs[24];
@@ -246,12 +249,14 @@ static void test_nothing_starves(void **state)
         for (int tick = 0; tick < 60; tick++) {
             for (uint32_t i = 0; i < n; i++) {
                 for (int k = 0; k < 8; k++)
-                    governor_loaded(governor, i, random_unit(&rng) * (i % 2 ? 0.001 : 1), 1 + (uint32_t)random_below(&rng, 64));
-                governor_prepared(governor, i % 2, UINT64_C(1) << random_below(&rng, 40), (uint32_t)random_below(&rng, 99),
-                                  random_unit(&rng) * 0.1);
+                    governor_loaded(governor, i, random_unit(&rng) * (i % 2 ? 0.001 : 1),
+                                    1 + (uint32_t)random_below(&rng, 64));
+                governor_prepared(governor, i % 2, UINT64_C(1) << random_below(&rng, 40),
+                                  (uint32_t)random_below(&rng, 99), random_unit(&rng) * 0.1);
                 governor_trained(governor, i, random_unit(&rng));
                 uint32_t pending = (uint32_t)random_below(&rng, 500) + 1;
-                backlogs[i] = (struct governor_backlog){i, 64, pending, 1 + pending / 64, (uint32_t)random_below(&rng, 5)};
+                backlogs[i] =
+                    (struct governor_backlog){i, 64, pending, 1 + pending / 64, (uint32_t)random_below(&rng, 5)};
             }
             const struct governor_decision *decision = governor_decide(governor, backlogs, n);
             uint32_t sum = 0;
@@ -295,7 +300,8 @@ static void test_weights(void **state)
     governor_destroy(governor);
 }
 
-/* Look-ahead covers the latency measured, at the queue's pace: a slow source needs more batches ahead than a fast one. */
+/* Look-ahead covers the latency measured, at the queue's pace: a slow source needs more batches ahead than a fast one.
+ */
 static void test_look_ahead(void **state)
 {
     (void)state;
@@ -319,7 +325,8 @@ static void test_look_ahead(void **state)
     governor_destroy(governor);
 }
 
-/* Jobs get threads by their shares; within a job the queue below its guaranteed part comes first, then the one least ahead. */
+/* Jobs get threads by their shares; within a job the queue below its guaranteed part comes first, then the one least
+ * ahead. */
 static void test_next_queue(void **state)
 {
     (void)state;
@@ -340,12 +347,18 @@ static void test_next_queue(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_times),       cmocka_unit_test(test_curve_is_piecewise_linear),
-        cmocka_unit_test(test_curve_keeps_its_shape), cmocka_unit_test(test_preparers),
-        cmocka_unit_test(test_preparers_are_found),   cmocka_unit_test(test_deal),
-        cmocka_unit_test(test_bisection),   cmocka_unit_test(test_relief),
-        cmocka_unit_test(test_nothing_starves),       cmocka_unit_test(test_weights),
-        cmocka_unit_test(test_look_ahead),  cmocka_unit_test(test_next_queue),
+        cmocka_unit_test(test_times),
+        cmocka_unit_test(test_curve_is_piecewise_linear),
+        cmocka_unit_test(test_curve_keeps_its_shape),
+        cmocka_unit_test(test_preparers),
+        cmocka_unit_test(test_preparers_are_found),
+        cmocka_unit_test(test_deal),
+        cmocka_unit_test(test_bisection),
+        cmocka_unit_test(test_relief),
+        cmocka_unit_test(test_nothing_starves),
+        cmocka_unit_test(test_weights),
+        cmocka_unit_test(test_look_ahead),
+        cmocka_unit_test(test_next_queue),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
