@@ -35,6 +35,19 @@ static bool known_loader(const char *loader)
     return false;
 }
 
+/* Rows below those that are needed are not decoded, so a PNG that was cut there is told by its missing last chunk. */
+static bool is_cut_png(const uint8_t *bytes, size_t len_bytes)
+{
+    static const uint8_t start[] = {0x89, 'P', 'N', 'G'}, end[] = {'I', 'E', 'N', 'D'};
+    if (len_bytes < sizeof start || memcmp(bytes, start, sizeof start) != 0)
+        return false;
+    for (size_t at = len_bytes - sizeof end; at >= sizeof start; at--) {
+        if (memcmp(bytes + at, end, sizeof end) == 0)
+            return false;
+    }
+    return true;
+}
+
 /* Pixels as 8-bit or 16-bit unsigned; anything else (floating point TIFF) is clipped to 8 bits as Pillow does. */
 static VipsImage *to_integers(VipsImage *image)
 {
@@ -68,6 +81,10 @@ int vips_reader_open(const struct prepare_limits *limits, const void *bytes, siz
     image = to_integers(image);
     if (!image)
         return vips_fault(fault, BAD_CORRUPT);
+    if (is_cut_png(bytes, len_bytes)) {
+        g_object_unref(image);
+        return decode_fail(fault, BAD_CORRUPT, "PNG: truncated, the last chunk is missing");
+    }
     *whole = (struct rect){.width = (uint32_t)vips_image_get_width(image), .height = (uint32_t)vips_image_get_height(image)};
     *handle = image;
     return 0;

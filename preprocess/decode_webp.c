@@ -1,4 +1,6 @@
 /* decode_webp.c: still WebP images, by libwebp itself: libvips would decode them whole, and in a thread of its own. */
+#include <string.h>
+
 #include <webp/decode.h>
 
 #include "preprocess/decode_priv.h"
@@ -26,6 +28,15 @@ static int webp_fault(struct decode_fault *fault, VP8StatusCode status)
     return decode_fail(fault, status == VP8_STATUS_OUT_OF_MEMORY ? BAD_NO_MEMORY : BAD_CORRUPT, "WebP: %s", status_text(status));
 }
 
+/* The container says how long it is; decoding stops below the needed rows and would not notice. */
+static bool is_cut(const uint8_t *bytes, size_t len_bytes)
+{
+    if (len_bytes < 12 || memcmp(bytes, "RIFF", 4) != 0)
+        return false;
+    uint64_t payload = bytes[4] | (uint32_t)bytes[5] << 8 | (uint32_t)bytes[6] << 16 | (uint64_t)bytes[7] << 24;
+    return payload + 8 > len_bytes;
+}
+
 bool webp_is_still(const uint8_t *bytes, size_t len_bytes)
 {
     WebPBitstreamFeatures features;
@@ -38,6 +49,8 @@ int webp_open(const struct prepare_limits *limits, const uint8_t *bytes, size_t 
     VP8StatusCode status = WebPGetFeatures(bytes, len_bytes, &features);
     if (status != VP8_STATUS_OK)
         return webp_fault(fault, status);
+    if (is_cut(bytes, len_bytes))
+        return webp_fault(fault, VP8_STATUS_NOT_ENOUGH_DATA);
     int rc = decode_limits(limits, (uint64_t)features.width, (uint64_t)features.height, fault);
     if (rc == 0)
         *whole = (struct rect){.width = (uint32_t)features.width, .height = (uint32_t)features.height};

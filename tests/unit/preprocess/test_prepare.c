@@ -396,11 +396,19 @@ static void check_bad(const char *what, const void *data, size_t len, enum bad_r
     free(made.pixels);
 }
 
+/* A cut file is bad whatever part of it is needed: also where a pixel of the first rows is all that is. */
 static void check_cut(const char *what, struct encoded encoded)
 {
-    for (size_t cut = 1; cut < 8; cut++)
-        check_bad(what, encoded.data, encoded.len_bytes * cut / 8, BAD_CORRUPT, LARDER_EFORMAT);
-    check_bad(what, encoded.data, encoded.len_bytes - 13, BAD_CORRUPT, LARDER_EFORMAT);
+    for (size_t cut = 1; cut <= 8; cut++) {
+        size_t len = cut < 8 ? encoded.len_bytes * cut / 8 : encoded.len_bytes - 13;
+        struct encoded part = {encoded.data, len};
+        check_bad(what, encoded.data, len, BAD_CORRUPT, LARDER_EFORMAT);
+        for (uint64_t instance = 0; instance < 8; instance++) {
+            struct made small = prepare(&part, "[{\"random_crop\": {\"size\": 1}}]", instance);
+            assert_int_equal(small.reason, BAD_CORRUPT);
+            free(small.pixels);
+        }
+    }
     encoded_free(&encoded);
 }
 
