@@ -111,11 +111,28 @@ static void advance(struct session *session, struct conn *conn)
 
 /* ── the beginning of one ────────────────────────────────────────────────────────────────────────────────────────── */
 
+/* When even the places for refusals are taken, a client is told what fits its socket's buffer at once, and no more. */
+static void turn_away(const struct session *session, int fd)
+{
+    uint8_t buf[256];
+    char text[128];
+    size_t len;
+    snprintf(text, sizeof text, "the daemon has its %u clients: close one first", session->config.connections_max);
+    struct wire_message msg = {.type = WIRE_ERROR,
+                               .error = {.code = LARDER_ELIMIT, .fatal = 1, .text = {text, (uint32_t)strlen(text)}}};
+    if (wire_encode(&msg, buf, sizeof buf, &len) == 0)
+        (void)!send(fd, buf, len, MSG_DONTWAIT | MSG_NOSIGNAL); /* a client that left is told nothing */
+    close(fd);
+}
+
+/* Takes fd over, whatever comes of it. */
 static struct conn *add_conn(struct session *session, int fd)
 {
     struct conn *conn = calloc(1, sizeof *conn);
-    if (!conn)
+    if (!conn) {
+        close(fd);
         return NULL;
+    }
     conn->fd = fd;
     conn->phase = CONN_NEW;
     conn->deadline_ns = clock_now_ns() + SESSION_GREETING_MS * CLOCK_NS_PER_MS; /* or it would take a place for nothing */
@@ -135,10 +152,12 @@ static struct conn *add_conn(struct session *session, int fd)
     sweep_at(session, conn->deadline_ns);
     if (room && watch(session, EPOLL_CTL_ADD, fd, conn->interest, conn->id) == 0)
         return conn;
-    if (room)
+    if (room) {
         close_conn(session, conn); /* closes fd too */
-    else
+    } else {
         free(conn);
+        turn_away(session, fd);
+    }
     return NULL;
 }
 

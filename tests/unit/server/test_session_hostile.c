@@ -355,6 +355,25 @@ static void test_out_of_descriptors(void **state)
     owner_stop(owner);
 }
 
+/* However many come at once, each is told why there is no room, and no descriptor is left behind. */
+static void test_crowd(void **state)
+{
+    (void)state;
+    enum { CROWD = 60 };
+    struct owner *owner = owner_start(2);
+    int fds[CROWD], before = count_descriptors();
+    for (int i = 0; i < CROWD; i++)
+        fds[i] = client_connect(owner->path);
+    for (int i = 2; i < CROWD; i++)
+        assert_non_null(client_expect_error(fds[i], LARDER_ELIMIT, true));
+    for (int i = 0; i < CROWD; i++)
+        close(fds[i]);
+    for (int i = 0; i < 500 && count_descriptors() != before; i++)
+        pause_ms(10);
+    assert_int_equal(count_descriptors(), before);
+    owner_stop(owner);
+}
+
 int main(void)
 {
     log_set_level(LOG_ERROR);
@@ -365,7 +384,7 @@ int main(void)
         cmocka_unit_test(test_asks_and_never_reads),
         cmocka_unit_test(test_flood_is_slowed),
         cmocka_unit_test(test_stopped_and_killed),
-        cmocka_unit_test(test_out_of_descriptors),
+        cmocka_unit_test(test_out_of_descriptors), cmocka_unit_test(test_crowd),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
