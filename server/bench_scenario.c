@@ -100,6 +100,10 @@ static int settings_key(struct bench_reader *reader, const char *key, const stru
         }
         return bench_fail(reader, value, key, "must be dependent, strict or none");
     }
+    if (strcmp(key, "batch") == 0)
+        BENCH_COUNT(reader, value, key, 1, ENGINE_BATCH_MAX, out->batch);
+    if (strcmp(key, "prefetch") == 0)
+        BENCH_COUNT(reader, value, key, 1, ENGINE_PREFETCH_MAX, out->prefetch);
     if (strcmp(key, "redirect") != 0)
         return LARDER_ENOENT;
     out->redirect = !(value->kind == DOC_SCALAR && strcmp(value->text, "off") == 0);
@@ -137,7 +141,7 @@ static int check_views(struct bench_reader *reader, const struct doc_node *root,
 int sharing_read(const char *path, struct sharing_scenario *out, struct error *err)
 {
     struct sharing_scenario scenario = {
-        .chunk = 64, .prepared = 0.1, .encoded = 0.1, .seed = 1, .redirect = true, .width = SHARING_WIDTH_DEFAULT};
+        .chunk = 64, .prepared = 0.1, .encoded = 0.1, .seed = 1, .redirect = true, .width = SHARING_WIDTH_DEFAULT, .batch = 1, .prefetch = 1};
     struct bench_reader reader = {.file = path, .err = err, .names = {{"default"}, 1}}; /* of a job that names no pipeline */
     int code = bench_document(&reader, top_key, check_views, &scenario);
     if (!code)

@@ -9,7 +9,7 @@
 #include "common/random.h"
 #include "server/engine.h"
 
-enum { SLOT_BYTES = 64, LOOK_AHEAD = 1, KEY_PLACES = 1, KEY_VIEW = 2 };
+enum { SLOT_BYTES = 64, KEY_PLACES = 1, KEY_VIEW = 2 };
 
 /* What lies in a slot of the arena, and who has had it. */
 struct slot {
@@ -166,7 +166,11 @@ static void delivered(struct bench *bench, const struct engine_action *action)
         slot->had |= bit;
         player->got[id]++;
         if (bench->got)
-            bench->got(bench->got_ctx, (uint32_t)(player - bench->players), player->epoch, id, player->position);
+            bench->got(bench->got_ctx, &(struct sharing_given){.job = (uint32_t)(player - bench->players),
+                                                               .epoch = player->epoch,
+                                                               .id = id,
+                                                               .chunk = bench->chunk_of[id],
+                                                               .position = player->position});
         double position = (double)player->position++;
         player->sum[bench->chunk_of[id]] += position;
         player->square[bench->chunk_of[id]] += position * position;
@@ -256,8 +260,8 @@ static void join(struct bench *bench, uint32_t number, uint64_t now)
                                    .dataset = bench,
                                    .pipeline = player->desc->pipeline,
                                    .slot_bytes = SLOT_BYTES,
-                                   .batch_size = 1,
-                                   .prefetch = LOOK_AHEAD,
+                                   .batch_size = scenario->batch,
+                                   .prefetch = scenario->prefetch,
                                    .epochs = player->desc->epochs,
                                    .shuffle = scenario->shuffle,
                                    .seed = scenario->seed + number,
@@ -275,15 +279,15 @@ static void join(struct bench *bench, uint32_t number, uint64_t now)
     free(ids);
 }
 
-/* One sample for each job that is due one; false when none is. */
+/* One batch for each job that is due one; false when none is. */
 static bool consume(struct bench *bench)
 {
     bool any = false;
     for (uint32_t i = 0; i < bench->scenario->n_jobs; i++) {
         struct player *player = &bench->players[i];
-        if (!player->running || player->due < 1 - 1e-9)
+        if (!player->running || player->due < bench->scenario->batch - 1e-9)
             continue;
-        player->due -= 1;
+        player->due -= bench->scenario->batch;
         if (player->ended_epoch) {
             player->ended_epoch = false;
             player->epoch++;
@@ -374,7 +378,7 @@ int sharing_run(const struct sharing_scenario *scenario, sharing_got got, void *
 {
     struct bench bench = {.scenario = scenario, .got = got, .got_ctx = got_ctx, .last_read = UINT64_MAX};
     uint64_t slots = (uint64_t)llround(scenario->prepared * scenario->samples);
-    uint64_t least = (uint64_t)scenario->n_jobs * (LOOK_AHEAD + 2);
+    uint64_t least = (uint64_t)scenario->n_jobs * scenario->batch * (scenario->prefetch + 2);
     slots = slots < least ? least : slots;
     uint64_t encoded = (uint64_t)llround(scenario->encoded * scenario->samples);
     struct engine_config config = {.seed = scenario->seed,

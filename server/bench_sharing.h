@@ -37,6 +37,7 @@ struct sharing_scenario {
     enum shuffle_mode shuffle;
     bool redirect;
     uint32_t width;
+    uint32_t batch, prefetch; /* of every job */
     struct sharing_job jobs[SHARING_JOBS_MAX];
     uint32_t n_jobs;
 };
@@ -44,8 +45,15 @@ struct sharing_scenario {
 /* sharing_read reads a scenario file, strictly, with file:line:column in errors. */
 int sharing_read(const char *path, struct sharing_scenario *out, struct error *err);
 
-/* Called for each sample that a job gets, in order; position counts from 0 in each epoch. */
-typedef void (*sharing_got)(void *ctx, uint32_t job, uint32_t epoch, sample_id id, uint64_t position);
+/* A sample that a job gets; position counts from 0 in each epoch. */
+struct sharing_given {
+    uint32_t job, epoch;
+    sample_id id;
+    uint32_t chunk;
+    uint64_t position;
+};
+
+typedef void (*sharing_got)(void *ctx, const struct sharing_given *given); /* in the job's order */
 
 /* sharing_run runs a scenario and reports; `got` may be NULL. Gives 0, or 1 after it has said on stderr why it cannot. */
 int sharing_run(const struct sharing_scenario *scenario, sharing_got got, void *got_ctx, json_t **out);

@@ -5,6 +5,7 @@
 #include "preprocess/commands.h"
 #include "sampler/commands.h"
 #include "server/bench_balance.h"
+#include "server/bench_order.h"
 #include "server/bench_sharing.h"
 #include "server/config.h"
 #include "server/store_commands.h"
@@ -22,6 +23,7 @@ static const struct command commands[] = {
     {"verify", NULL, verify_main, "verify STORE", "check every byte of a chunk store"},
     {"bench", "balance", balance_bench_main, "bench balance FILE", "run the governor on a scenario in virtual time"},
     {"bench", "prepare", prepare_bench_main, "bench prepare DIR", "time preparing against plain libjpeg-turbo"},
+    {"bench", "order", order_bench_main, "bench order FILE", "compare a job's order with a full shuffle"},
     {"bench", "sharing", sharing_bench_main, "bench sharing FILE", "run a sharing scenario in virtual time"},
     {"bench", "tree", tree_bench_main, "bench tree", "time the sampler on large datasets"},
 };

@@ -121,17 +121,31 @@ static bool may_evict(const struct engine *engine, const uint32_t *takers, uint3
            lacks(engine, takers, n_takers, id, share);
 }
 
-/* The rest of the chunk comes with a read: what a task waits for, then what a stock has room for. Slots are taken from a
- * random one on, so that none is always first. Returns how many came. */
+/* Slots in random order: what a stock has no room for comes later, and no sample may always be the late one. */
+static const uint32_t *shuffled_slots(struct engine *engine, uint32_t samples)
+{
+    if (samples > engine->scratch_cap) {
+        engine->scratch_cap = samples;
+        engine->scratch = xrealloc(engine->scratch, engine->scratch_cap, sizeof *engine->scratch);
+    }
+    for (uint32_t i = 0; i < samples; i++) {
+        uint32_t j = (uint32_t)random_below(&engine->rng, i + 1);
+        engine->scratch[i] = engine->scratch[j];
+        engine->scratch[j] = i;
+    }
+    return engine->scratch;
+}
+
+/* The rest of the chunk comes with a read: what a task waits for, then what a stock has room for. Returns how many came. */
 static uint32_t load_chunk(struct engine *engine, uint32_t job, const struct chunk *chunk, bool ahead)
 {
     const struct group *group = &engine->groups[chunk->group];
     uint32_t samples = group->chunk_samples, max = group->stock_max, came = 0;
     uint32_t takers[ENGINE_TAKERS_MAX], n_takers = find_takers(engine, takers, ENGINE_TAKERS_MAX);
-    uint32_t first = (uint32_t)random_below(&engine->rng, samples);
+    const uint32_t *slots = shuffled_slots(engine, samples);
     for (int stocked = 0; stocked <= 1; stocked++) {
         for (uint32_t i = 0; i < samples && engine->loads_inflight < engine->config.inflight_loads; i++) {
-            sample_id id = chunk->members[(first + i) % samples];
+            sample_id id = chunk->members[slots[i]];
             if (id == SAMPLE_NONE || engine->samples[id].encoded != ENGINE_NONE)
                 continue;
             if (stocked ? !lacks(engine, takers, n_takers, id, max) : engine->samples[id].pending == 0)

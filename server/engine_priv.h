@@ -261,7 +261,7 @@ struct engine {
     size_t n_outputs, outputs_cap;
     struct engine_entry *delivered;
     size_t n_delivered, delivered_cap;
-    uint32_t *scratch; /* instances of a window to clear */
+    uint32_t *scratch; /* instances of a window to clear, or slots of a chunk */
     size_t scratch_cap;
     struct pick picks[JOBS_MAX];
 };

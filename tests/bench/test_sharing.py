@@ -1,0 +1,150 @@
+"""larder bench sharing keeps its promises: the six scenarios of the design's table, the loading cases, and odd ones.
+
+    test_sharing.py LARDERD PART [--seeds N]
+
+PART: redirect, off, loading, order or odd. Every run is exactly once and gives no instance twice to a job; the limits are
+named at each part. Seeds are 1 … N, so that a failure is found again."""
+
+import concurrent.futures
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "scenarios")
+# prepared per delivered: at most with redirection, and what dependent sampling alone comes to
+SIX = {"same-speed": (0.250, 0.250), "speeds": (0.415, 0.593), "staggered": (0.348, 0.550),
+       "staggered-speeds": (0.481, 0.657), "subsets": (0.296, 0.658), "subsets-speeds": (0.402, 0.707)}
+
+
+def run(text):
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+        file.write(text)
+        file.flush()
+        result = subprocess.run([LARDERD, "bench", "sharing", file.name], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if result.returncode:
+        raise AssertionError(f"exit {result.returncode}: {result.stderr}\n{text}")
+    return json.loads(result.stdout)
+
+
+def scenario(name, seed, settings="shuffle: dependent"):
+    with open(os.path.join(HERE, name + ".yaml")) as file:
+        text = file.read()
+    assert "seed: 1\n" in text and text.count("shuffle: dependent") == 1
+    return text.replace("seed: 1\n", f"seed: {seed}\n", 1).replace("shuffle: dependent", settings)
+
+
+def expect(what, value, low, high):
+    good = low <= value <= high
+    print(f"{'ok  ' if good else 'FAIL'} {what}: {value:.4f} in [{low:.4f}, {high:.4f}]", flush=True)
+    if not good:
+        failures.append(what)
+
+
+def exactly_once(what, result):
+    for key in ("missing", "duplicates", "instance_repeats"):
+        if result[key]:
+            failures.append(what)
+            print(f"FAIL {what}: {key} {result[key]}", flush=True)
+
+
+def runs(texts):
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        return list(pool.map(run, texts))
+
+
+def redirect(seeds):
+    """The six scenarios need no more preparations than a fiber of 64 samples does in the design's simulation."""
+    for seed in seeds:
+        for name, result in zip(SIX, runs([scenario(name, seed) for name in SIX])):
+            exactly_once(f"{name}, seed {seed}", result)
+            expect(f"{name}, seed {seed}: prepared per delivered", result["prepared_per_delivered"], 0, SIX[name][0] + 0.0005)
+            expect(f"{name}, seed {seed}: prepared memory", result["peak_prepared"], 0, 2000)
+            expect(f"{name}, seed {seed}: encoded memory", result["peak_encoded"], 0, 2000)
+
+
+def off(seeds):
+    """Without redirection they need what JOADER's simulation needs, within 5 %: the baseline is honest."""
+    for seed in seeds:
+        for name, result in zip(SIX, runs([scenario(name, seed, "shuffle: dependent, redirect: off") for name in SIX])):
+            exactly_once(f"{name}, seed {seed}", result)
+            joader = SIX[name][1]
+            expect(f"{name}, off, seed {seed}: prepared per delivered", result["prepared_per_delivered"], joader * 0.95, joader * 1.05)
+
+
+def loading(seeds):
+    """One job loads a chunk at most 2.5 times and spreads it by 0.65 or more; w = 1 loads as the papers do; a second job in
+    step loads nothing more, and one out of step far less than a dataset of its own would."""
+    for seed in seeds:
+        for percent in (25, 10, 4):
+            names = [f"loading-{percent}", f"loading-{percent}-papers", f"loading-{percent}-two"]
+            one, papers, two = runs([scenario(name, seed) for name in names])
+            for name, result in zip(names, (one, papers, two)):
+                exactly_once(f"{name}, seed {seed}", result)
+                expect(f"{name}, seed {seed}: encoded memory", result["peak_encoded"], 0, 200 * percent)
+            expect(f"{names[0]}, seed {seed}: loads", one["loads_per_chunk_per_epoch"], 1, 2.5)
+            expect(f"{names[0]}, seed {seed}: spread", one["position_spread"], 0.65, 1.05)
+            expect(f"{names[0]}, seed {seed}: bytes read", one["bytes_read_per_byte"], 0.999, 1.02)
+            expect(f"{names[1]}, seed {seed}: loads", papers["loads_per_chunk_per_epoch"], 6, 10)
+            expect(f"{names[2]}, seed {seed}: loads over those of one", two["chunk_loads"] / one["chunk_loads"], 0, 1.1)
+        speeds, staggered = runs([scenario(name, seed) for name in ("loading-10-speeds", "loading-10-staggered")])
+        one = run(scenario("loading-10", seed))
+        exactly_once(f"speeds, seed {seed}", speeds)
+        exactly_once(f"staggered, seed {seed}", staggered)
+        expect(f"loading-10-speeds, seed {seed}: loads over those of one", speeds["chunk_loads"] / one["chunk_loads"], 0, 1.35)
+        # It lasts 4.5 epochs of one, in which two datasets of their own would be loaded twice as often.
+        expect(f"loading-10-staggered, seed {seed}: loads over those of one", staggered["chunk_loads"] / one["chunk_loads"] / 1.125, 0, 1.5)
+
+
+def order(seeds):
+    """An order spreads samples over an epoch as a full shuffle does: no position is favoured at any width, and batches mix
+    classes as drawn at random."""
+    for seed in seeds:
+        with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+            file.write(scenario("loading-10", seed).replace("samples: 20000", "samples: 6400").replace("epochs: 4", "epochs: 40"))
+            file.flush()
+            result = subprocess.run([LARDERD, "bench", "order", file.name], stdout=subprocess.PIPE, check=True)
+        for row in json.loads(result.stdout)["orders"]:
+            what = f"order of {row['order']}, seed {seed}"
+            expect(what + ": positions' chi-square over its degrees of freedom", row["position_chi_square"], 0.97, 1.03)
+            expect(what + ": classes' chi-square in a batch over that of a full shuffle", row["class_mix"], 0.9, 1.1)
+
+
+def odd_scenario(rng):
+    """Jobs of every kind, chunks larger than memory, memory for almost nothing."""
+    samples = rng.choice([100, 1000, 5000])
+    jobs = []
+    for number in range(rng.choice([1, 2, 5, 12])):
+        parts = [f"rate: {rng.choice([1, 0.3, 0.77, 2.5])}", f"epochs: {rng.choice([1, 2, 4])}", f"start: {rng.choice([0, 0, 0.3, 1.2])}",
+                 f"pipeline: {rng.choice('aab')}"]
+        view = rng.randrange(4)
+        if view == 0:
+            parts.append(f"view: {{fraction: {rng.choice([0.05, 0.5, 0.9])}, seed: {number}}}")
+        elif view == 1:
+            first = rng.randrange(samples // 2)
+            parts.append(f"view: {{range: [{first}, {rng.randrange(first + 1, samples + 1)}]}}")
+        jobs.append("  - {" + ", ".join(parts) + "}\n")
+    width = rng.choice(["", "", ", redirect: off", ", redirect: {width: 1}", ", redirect: {width: 7}", ", redirect: {width: 300}"])
+    shuffle = rng.choice(["dependent", "dependent", "dependent", "strict", "none"])
+    return (f"samples: {samples}\nchunk: {rng.choice([1, 16, 64, 100, 1000])}\nseed: {rng.randrange(1000)}\n"
+            f"memory: {{prepared: {rng.choice([0, 0.01, 0.2, 1])}, encoded: {rng.choice([0, 0.01, 0.1, 1])}}}\n"
+            f"settings: {{shuffle: {shuffle}{width}, batch: {rng.choice([1, 1, 32])}, prefetch: {rng.choice([1, 3])}}}\njobs:\n" + "".join(jobs))
+
+
+def odd(seeds):
+    """Random scenarios of any kind end, exactly once, with at most one preparation for each delivered sample."""
+    for seed in seeds:
+        rng = random.Random(seed)
+        for text, result in [(text, run(text)) for text in [odd_scenario(rng) for _ in range(10)]]:
+            exactly_once(f"odd, seed {seed}:\n{text}", result)
+            expect(f"odd, seed {seed}: prepared per delivered", result["prepared_per_delivered"], 0, 1.0001)
+
+
+failures = []
+LARDERD, part = sys.argv[1], sys.argv[2]
+count = int(sys.argv[4]) if sys.argv[3:4] == ["--seeds"] else 2
+{"redirect": redirect, "off": off, "loading": loading, "order": order, "odd": odd}[part](range(1, count + 1))
+print(f"{len(failures)} failures")
+sys.exit(1 if failures else 0)

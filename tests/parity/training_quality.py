@@ -1,0 +1,298 @@
+"""Does a CNN train as well on Larder's order as on a full shuffle?
+
+Two arms, the same network, hyper-parameters, initial weights and prepared pixels (32 x 32, no augmentation in the
+pipeline; flips and shifts are drawn by the trainer from the seed alone):
+
+  full    torch's own order: a fresh uniform permutation an epoch
+  larder  the order that a real daemon delivered: shuffle `dependent` with redirection, while two more jobs of other
+          speeds run on the same dataset, with encoded memory for a third of it, so that a read brings many samples of a chunk
+
+One pair a seed; both arms see the same initial weights. The hypothesis that the arms have the same mean test accuracy is
+tested two-sidedly by permutation of the signs of the paired differences; that they differ by no more than --margin by
+TOST (two one-sided t tests) on the pairs. The report tells the power: the difference that the sign test would have found
+with probability 0.8, from the pairs' spread.
+
+  training_quality.py --bin BUILD/bin [--data cifar-small] [--seeds 12] [--epochs 8]
+
+Without --data (or LARDER_CIFAR) images are generated: ten classes of coloured, noisy gratings. Exit 77: something is
+missing. Exit 1: the arms differ at the 1 % level, or an epoch was not exactly once."""
+
+import argparse
+import json
+import math
+import os
+import select
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+try:
+    import numpy as np
+    import torch
+    from PIL import Image
+    from torch import nn
+except ImportError as missing:
+    print("skipped: needs NumPy, PyTorch and Pillow:", missing)
+    sys.exit(77)
+
+SOURCE = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+sys.path.insert(0, os.path.join(SOURCE, "client", "python"))
+import larder  # noqa: E402
+
+SIDE, CLASSES, BATCH = 32, 10, 50
+CONFIG = """\
+memory:
+  arena: {arena}
+  encoded: {encoded}
+catalog:
+  checkpoint: none
+metrics:
+  enabled: false
+"""
+
+
+def generate(folder, count, seed):
+    """Ten classes that a small network can nearly, but not quite, tell apart."""
+    rng = np.random.default_rng(seed)
+    y, x = np.mgrid[0:SIDE, 0:SIDE] / SIDE
+    for index in range(count):
+        label = index % CLASSES
+        angle = math.pi * label / CLASSES + rng.normal(0, 0.12)
+        wave = np.sin(2 * math.pi * (4 * (x * math.cos(angle) + y * math.sin(angle)) + rng.random()))
+        pixels = 128 + 45 * wave[..., None] * rng.uniform(0.4, 1, 3) + rng.normal(0, 45, (SIDE, SIDE, 3))
+        where = os.path.join(folder, f"class{label}")
+        os.makedirs(where, exist_ok=True)
+        Image.fromarray(pixels.clip(0, 255).astype(np.uint8)).save(os.path.join(where, f"{index:05}.jpg"), quality=92)
+
+
+def split(source, folder, test_share, seed):
+    """Copies the tree into train/ and test/, by a seeded draw in each class: as uncompressed PNG of twice the side, so that
+    a tenth of a small dataset is more than the least that memory.encoded may be."""
+    rng = np.random.default_rng(seed)
+    size = 0
+    for label in sorted(os.listdir(source)):
+        names = sorted(os.listdir(os.path.join(source, label)))
+        order = rng.permutation(len(names))
+        for rank, at in enumerate(order):
+            part = "test" if rank < test_share * len(names) else "train"
+            where = os.path.join(folder, part, label)
+            os.makedirs(where, exist_ok=True)
+            path = os.path.join(where, os.path.splitext(names[at])[0] + ".png")
+            with Image.open(os.path.join(source, label, names[at])) as image:
+                image.convert("RGB").resize((2 * SIDE, 2 * SIDE), Image.NEAREST).save(path, compress_level=0)
+            size += os.path.getsize(path) * (part == "train")
+    return os.path.join(folder, "train"), os.path.join(folder, "test"), size
+
+
+class Daemon:
+    def __init__(self, folder, bin_folder, config):
+        self.socket, path = os.path.join(folder, "s"), os.path.join(folder, "larder.yaml")
+        with open(path, "w") as file:
+            file.write(config)
+        ready, far = os.pipe()
+        self.log = open(os.path.join(folder, "log"), "wb")
+        self.process = subprocess.Popen([os.path.join(bin_folder, "larderd"), "--config", path, "--socket", self.socket,
+                                         "--ready-fd", str(far)], stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
+                                        pass_fds=(far,))
+        os.close(far)
+        came, _, _ = select.select([ready], [], [], 30)
+        if not came or not os.read(ready, 1):
+            self.process.kill()
+            raise SystemExit("larderd did not start: " + open(self.log.name, errors="replace").read())
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait()
+        self.log.close()
+
+
+def load_all(socket, folder):
+    """Every sample's pixels and label, as the daemon prepares them, by index."""
+    with larder.Loader(folder, PIPELINE, BATCH, shuffle="none", epochs=1, output="numpy", with_ids=True, socket=socket) as loader:
+        parts = [(i, x, y) for x, y, i in loader]
+    at = np.concatenate([p[0] for p in parts])
+    pixels, labels = np.concatenate([p[1] for p in parts]), np.concatenate([p[2] for p in parts])
+    back = np.argsort(at)
+    return pixels[back], labels[back]
+
+
+PIPELINE = [{"resize": {"size": [SIDE, SIDE]}}]
+
+
+def larder_orders(socket, folder, count, epochs, runs):
+    """`runs` orders of `epochs` epochs: indices by epoch. Three jobs run at a time, each at a pace of its own; their orders
+    are all used, since each is a job beside two others."""
+    orders, errors = [], []
+    lock = threading.Lock()
+
+    def job(number, pause_s):
+        try:
+            with larder.Loader(folder, PIPELINE, BATCH, epochs=epochs, output="numpy", with_ids=True, socket=socket,
+                               name=f"run-{number}", prefetch=1) as loader:
+                mine = []
+                for _ in range(epochs):
+                    epoch = []
+                    for _, _, indices in loader:
+                        epoch.append(indices)
+                        time.sleep(pause_s)
+                    mine.append(np.concatenate(epoch))
+            with lock:
+                orders.append(mine)
+        except Exception as error:  # noqa: BLE001 - told by the main thread
+            errors.append(error)
+
+    for first in range(0, runs, 3):
+        threads = [threading.Thread(target=job, args=(first + n, 0.002 * (1 + n))) for n in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    if errors:
+        raise errors[0]
+    for order in orders:
+        for epoch in order:
+            if not np.array_equal(np.sort(epoch), np.arange(count)):
+                raise SystemExit("an epoch was not exactly once")
+    return orders[:runs]
+
+
+def network():
+    def block(a, b):
+        return nn.Sequential(nn.Conv2d(a, b, 3, padding=1, bias=False), nn.BatchNorm2d(b), nn.ReLU(), nn.MaxPool2d(2))
+    return nn.Sequential(block(3, 16), block(16, 32), block(32, 48), nn.Flatten(), nn.Linear(48 * 16, CLASSES))
+
+
+def augment(batch, generator):
+    flip = torch.rand(len(batch), generator=generator) < 0.5
+    batch[flip] = batch[flip].flip(3)
+    dy, dx = (int(v) for v in torch.randint(-3, 4, (2,), generator=generator))
+    return torch.roll(batch, (dy, dx), (2, 3))
+
+
+def train(pixels, labels, test_pixels, test_labels, orders, seed):
+    """Test accuracy after training on the given order of each epoch."""
+    torch.manual_seed(seed)
+    model, generator = network(), torch.Generator().manual_seed(seed + 1)
+    steps = sum(math.ceil(len(order) / BATCH) for order in orders)
+    optimizer = torch.optim.SGD(model.parameters(), 0.05, momentum=0.9, weight_decay=5e-4, nesterov=True)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=steps)
+    for order in orders:
+        model.train()
+        for first in range(0, len(order), BATCH):
+            at = torch.from_numpy(order[first:first + BATCH].astype(np.int64))
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(augment(pixels[at], generator)), labels[at]).backward()
+            optimizer.step()
+            schedule.step()
+    model.eval()
+    with torch.no_grad():
+        return float((model(test_pixels).argmax(1) == test_labels).float().mean())
+
+
+def normal_quantile(p):
+    low, high = -10.0, 10.0
+    for _ in range(80):
+        middle = (low + high) / 2
+        low, high = (middle, high) if 0.5 * (1 + math.erf(middle / math.sqrt(2))) < p else (low, middle)
+    return low
+
+
+def t_tail(t, df):
+    """P(T > t), by numerical integration."""
+    x = np.linspace(0, abs(t), 20001)
+    density = np.exp(math.lgamma((df + 1) / 2) - math.lgamma(df / 2)) / math.sqrt(df * math.pi) * (1 + x * x / df) ** (-(df + 1) / 2)
+    inside = float(((density[1:] + density[:-1]) / 2 * np.diff(x)).sum())
+    return 0.5 - inside if t > 0 else 0.5 + inside
+
+
+def compare(full, other, margin):
+    """Paired tests: sign permutation for a difference, TOST for none above the margin."""
+    d = np.asarray(other) - np.asarray(full)
+    n, mean = len(d), float(d.mean())
+    if n <= 16:
+        signs = 1 - 2 * ((np.arange(2 ** n)[:, None] >> np.arange(n)) & 1)
+    else:
+        signs = np.random.default_rng(0).choice([-1, 1], (200000, n))
+    p_differ = float((np.abs(signs @ d) >= abs(d.sum()) - 1e-12).mean())
+    error = float(d.std(ddof=1)) / math.sqrt(n)
+    p_equal = max(t_tail((margin + mean) / error, n - 1), t_tail((margin - mean) / error, n - 1)) if error else 0.0
+    found = (normal_quantile(0.975) + normal_quantile(0.8)) * error
+    return {"mean_difference": mean, "standard_error": error, "p_two_sided": p_differ, "margin": margin, "p_tost": p_equal,
+            "difference_found_with_power_0.8": found}
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--bin", default=os.environ.get("LARDER_BIN", os.path.join(SOURCE, "build", "bin")))
+    parser.add_argument("--data", default=os.environ.get("LARDER_CIFAR"))
+    parser.add_argument("--seeds", type=int, default=12)
+    parser.add_argument("--epochs", type=int, default=8)
+    parser.add_argument("--images", type=int, default=2000, help="how many to generate without --data")
+    parser.add_argument("--margin", type=float, default=0.02)
+    parser.add_argument("--encoded-share", type=float, default=0.35)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--json", help="write the report there too")
+    return parser.parse_args()
+
+
+def report(options, folder):
+    data = options.data
+    if not data:
+        data = os.path.join(folder, "generated")
+        generate(data, options.images, 1)
+    train_folder, test_folder, size = split(data, folder, 0.25, 1)
+    encoded = max(int(size * options.encoded_share), 1 << 20)
+    daemon = Daemon(folder, options.bin, CONFIG.format(arena="2MiB", encoded=f"{encoded}B"))
+    try:
+        pixels, labels = load_all(daemon.socket, train_folder)
+        test_pixels, test_labels = load_all(daemon.socket, test_folder)
+        began = time.monotonic()
+        orders = larder_orders(daemon.socket, train_folder, len(labels), options.epochs, options.seeds)
+        status = json.loads(subprocess.run([os.path.join(options.bin, "larder"), "status", "--json", "--socket", daemon.socket],
+                                           stdout=subprocess.PIPE, check=True).stdout)
+    finally:
+        daemon.stop()
+    print(f"{len(labels)} training and {len(test_labels)} test images, encoded memory {encoded} of {size} bytes; "
+          f"{len(orders)} orders of {options.epochs} epochs in {time.monotonic() - began:.1f} s; "
+          f"daemon: {json.dumps(status['samples'])}", flush=True)
+
+    def tensor(array):
+        return (torch.from_numpy(array).permute(0, 3, 1, 2).float() / 255 - 0.5) / 0.25
+    data = [tensor(pixels), torch.from_numpy(labels), tensor(test_pixels), torch.from_numpy(test_labels)]
+    accuracies = {"full": [], "larder": []}
+    for seed in range(options.seeds):
+        rng = np.random.default_rng(seed)
+        shuffled = [rng.permutation(len(labels)) for _ in range(options.epochs)]
+        accuracies["full"].append(train(*data, shuffled, seed))
+        accuracies["larder"].append(train(*data, orders[seed], seed))
+        print(f"seed {seed}: full {accuracies['full'][-1]:.4f} larder {accuracies['larder'][-1]:.4f}", flush=True)
+    result = compare(accuracies["full"], accuracies["larder"], options.margin)
+    result.update({arm: {"mean": float(np.mean(a)), "sd": float(np.std(a, ddof=1)), "accuracies": a} for arm, a in accuracies.items()})
+    return result
+
+
+def main():
+    options = arguments()
+    if options.seeds < 2:
+        sys.exit("--seeds must be at least 2")
+    if not os.access(os.path.join(options.bin, "larderd"), os.X_OK):
+        print("skipped: no larderd in", options.bin)
+        sys.exit(77)
+    torch.set_num_threads(options.threads)
+    folder = tempfile.mkdtemp(prefix="larder-quality-")
+    try:
+        result = report(options, folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    print(json.dumps(result, indent=2))
+    if options.json:
+        with open(options.json, "w") as file:
+            json.dump(result, file, indent=2)
+    sys.exit(1 if result["p_two_sided"] < 0.01 else 0)
+
+
+if __name__ == "__main__":
+    main()
