@@ -61,6 +61,8 @@ const struct client_plan *model_steady_plan(const struct model *model, uint32_t 
 bool model_held_slot(const struct model *model, uint64_t *offset);
 /* model_other_held finds a batch that the job's client holds beside this one. */
 bool model_other_held(const struct model *model, uint32_t job, uint64_t batch, uint64_t *other);
+/* model_handle_bytes: of what is encoded there; losing none is no loss. */
+uint64_t model_handle_bytes(const void *handle);
 /* model_busy_handle finds the encoded bytes of a running PREPARE, or NULL. */
 void *model_busy_handle(const struct model *model);
 

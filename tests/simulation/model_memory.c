@@ -305,6 +305,11 @@ void model_on_prepared(struct model *model, const struct engine_event *event)
     *task = model->tasks[--model->n_tasks];
 }
 
+uint64_t model_handle_bytes(const void *handle)
+{
+    return ((const struct handle *)handle)->bytes;
+}
+
 void *model_busy_handle(const struct model *model)
 {
     return model->n_tasks ? model->tasks[0].handle : NULL;

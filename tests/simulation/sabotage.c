@@ -142,7 +142,7 @@ static bool may_lose(const struct sabotage *sabotage, const struct engine_action
     case SABOTAGE_LOSE_PREPARE:
         return action->type == ENGINE_PREPARE && sure_plan(sabotage, action->job);
     case SABOTAGE_LOSE_DROP:
-        return action->type == ENGINE_DROP_ENCODED;
+        return action->type == ENGINE_DROP_ENCODED && model_handle_bytes(action->drop.encoded) > 0;
     case SABOTAGE_LOSE_ENDED:
         return action->type == ENGINE_JOB_ENDED;
     case SABOTAGE_LOSE_ANSWER:
