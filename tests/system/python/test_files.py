@@ -50,12 +50,12 @@ class Files(Case):
     def test_files_of_any_kind_and_size(self):
         """Empty files, one byte, pages and more: each exactly once an epoch, whole, by copy and in place; two jobs at
         once. Hidden files are none."""
-        files = self.write([0, 1, 63, 64, 65, 4096, 4097, 1_000_003] + [self.random.randrange(60_000) for _ in range(52)],
-                           ".wav")
+        sizes = [self.random.randrange(60_000) for _ in range(52)]
+        files = self.write([0, 1, 63, 64, 65, 4096, 4097, 1_000_003, *sizes], ".wav")
         with open(os.path.join(self.dataset, "class-0", ".hidden"), "w") as file:
             file.write("not a sample")
         daemon = self.daemon(CONFIG)
-        loaders = [self.loader(daemon, self.dataset, 6, pipeline=[], all_files=True, zero_copy=zero_copy, output="numpy")
+        loaders = [self.loader(daemon, self.dataset, 6, pipeline=[], all_files=True, zero_copy=zero_copy)
                    for zero_copy in (False, True)]
         for _ in range(2):
             seen = [{}, {}]
@@ -91,7 +91,8 @@ class Files(Case):
         self.assertEqual((counts["loaded"], counts["decoded"], counts["delivered"]), (60, 60, 120))
 
     def test_refusals(self):
-        """Without all_files a folder of other files is no dataset; with it, what is no image is a bad sample for pixels."""
+        """Without all_files a folder of other files is no dataset; with it, what is no image is a bad sample for
+        pixels."""
         self.write([100] * 6, ".txt")
         daemon = self.daemon(CONFIG)
         with self.assertRaisesRegex(larder.InvalidArgument, "no image"):

@@ -57,7 +57,8 @@ class Pipelines(Case):
 
     def test_one_decode_for_two_pipelines(self):
         """Two jobs of different pipelines that run together load and decode each sample once, or nearly, and get all of
-        it. (Decoding for one alone costs 1.5 to 1.6; a look-ahead of each epoch is decoded before the other has begun it.)"""
+        it. Decoding for one alone costs 1.5 to 1.6; what is above 1 here is what one of them decodes ahead of an epoch
+        that the other has not begun."""
         daemon = self.daemon()
         loaders = [self.loader(daemon, self.dataset, 16, pipeline, epochs=3) for pipeline in (TRAIN, OTHER)]
         for epochs in run(loaders, 3, 0.005):
@@ -72,8 +73,8 @@ class Pipelines(Case):
         self.assertLessEqual(counts["prepared"], 2.1 * 3 * COUNT)
 
     def test_shared_pixels(self):
-        """Two jobs of one pipeline, written differently, get the same pixels of nearly every sample; another epoch's are
-        others."""
+        """Two jobs of one pipeline, written differently, get the same pixels of nearly every sample; those of
+        another epoch are others."""
         daemon = self.daemon()
         again = [{"random_resized_crop": {"size": [48, 48]}}, {"random_horizontal_flip": {"p": 0.5}},
                  {"color_jitter": {"brightness": [0.6, 1.4], "contrast": 0.4}}]
@@ -119,8 +120,8 @@ class Pipelines(Case):
         return epochs
 
     def test_strict_jobs_are_reproducible(self):
-        """The same seed gives the same batches bit by bit in two daemons, one with a single worker and the job alone, one
-        with four and other jobs of the same and another pipeline beside it; epochs differ."""
+        """The same seed gives the same batches bit by bit in two daemons, one with a single worker and the job alone,
+        one with four and other jobs of the same and another pipeline beside it; epochs differ."""
         alone, crowded = self.strict(1, ()), self.strict(4, (TRAIN, OTHER))
         for (images, indices), (images_again, indices_again) in zip(alone, crowded):
             np.testing.assert_array_equal(indices, indices_again)

@@ -41,7 +41,8 @@ LISTS = (
     ("evaluation", [tv.Resize(64), tv.CenterCrop(56), tv.ToTensor(), tv.Normalize(MEAN, STD)], 1),
     ("uint8 tensor", [tv.PILToTensor(), tv.CenterCrop(32)], 0),
     ("half", [tv.PILToTensor(), tv.ConvertImageDtype(torch.float16)], 0.2),
-    ("flip behind the tensor", [tv.ToTensor(), tv.RandomHorizontalFlip(1), tv.RandomCrop((96, 112), padding=(0, 12))], 0),
+    ("flip behind the tensor",
+     [tv.ToTensor(), tv.RandomHorizontalFlip(1), tv.RandomCrop((96, 112), padding=(0, 12))], 0),
 )
 FIXED_SIZE = ("crop and flips", "pad", "resize up", "bicubic")
 
@@ -62,7 +63,10 @@ def levels(compose):
     scale = 1.0
     for step in compose:
         name = type(step).__name__
-        scale = 255.0 if name in ("ToTensor", "ConvertImageDtype") else scale * min(STD) if name == "Normalize" else scale
+        if name in ("ToTensor", "ConvertImageDtype"):
+            scale = 255.0
+        elif name == "Normalize":
+            scale *= min(STD)
     return scale
 
 
@@ -99,8 +103,9 @@ class Torchvision(Case):
             compose = tv.Compose([tv.RandomResizedCrop(48), tv.RandomHorizontalFlip(), policy, tv.RandomGrayscale(0.2),
                                   tv.GaussianBlur(3), tv.RandomRotation(10), tv.ToTensor(), tv.Normalize(MEAN, STD),
                                   tv.RandomErasing(0.5, value="random")])
+            pipeline = larder.from_torchvision(compose)
             with self.subTest(type(policy).__name__), \
-                    self.loader(daemon, self.dataset, COUNT, larder.from_torchvision(compose), output="torch") as loader:
+                    self.loader(daemon, self.dataset, COUNT, pipeline, output="torch") as loader:
                 (images, _, _), = loader
                 self.assertEqual((images.shape, images.dtype), ((COUNT, 3, 48, 48), torch.float32))
                 self.assertTrue(torch.isfinite(images).all())
