@@ -5,8 +5,10 @@
 
 #include "client/cli/cli.h"
 
-#define NAME_COLUMNS 24
-#define DATASET_COLUMNS 30
+#define TABLE_COLUMNS 100
+#define NAME_COLUMNS_MIN 8
+#define NAME_COLUMNS_MAX 18
+#define SOCKET_COLUMNS 44
 #define CELL_BYTES 256
 
 /* at follows keys, NULL ends them: at(status, "memory", "arena", NULL). */
@@ -105,10 +107,20 @@ static const char *printable(const json_t *json, size_t max, char buf[CELL_BYTES
     return buf;
 }
 
-static void cell(FILE *out, const char *text, size_t width)
+static int padding(const char *text, size_t width)
 {
     size_t used = columns(text);
-    fprintf(out, "%s%*s", text, (int)(used < width ? width - used : 0) + 2, "");
+    return (int)(used < width ? width - used : 0);
+}
+
+static void text_cell(FILE *out, const char *text, size_t width)
+{
+    fprintf(out, "%s%*s", text, padding(text, width), "");
+}
+
+static void number_cell(FILE *out, const char *text, size_t width)
+{
+    fprintf(out, "  %*s%s", padding(text, width), "", text);
 }
 
 /* rate gives what a counter grew by a second between two snapshots; negative when there is no telling. */
@@ -149,12 +161,17 @@ static void print_samples(const json_t *status, FILE *out)
             count_text(number(at(status, "samples", "delivered", NULL)), b));
     if (json_is_number(ratio))
         fprintf(out, ": %.2f prepared for each delivered", json_number_value(ratio));
+    fputc('\n', out);
+    const char *between = "bad      ";
     json_object_foreach((json_t *)at(status, "samples", "bad", NULL), reason, value)
     {
-        if (number(value) > 0)
-            fprintf(out, ", %s bad (%s)", count_text(number(value), a), reason);
+        if (number(value) > 0) {
+            fprintf(out, "%s%s %s", between, count_text(number(value), a), reason);
+            between = ", ";
+        }
     }
-    fputc('\n', out);
+    if (*between == ',')
+        fputc('\n', out);
 }
 
 static void print_threads(const json_t *status, const json_t *before, double elapsed_s, FILE *out)
@@ -182,10 +199,10 @@ static void print_daemon(const json_t *status, const json_t *before, double elap
     const json_t *daemon = at(status, "daemon", NULL, NULL);
     char version[CELL_BYTES], socket[CELL_BYTES], uptime[CELL_BYTES], state[CELL_BYTES];
     fprintf(out, "larderd %s, %s for %s, pid %.0f, %s, %.0f connected\n",
-            printable(json_object_get(daemon, "version"), NAME_COLUMNS, version),
-            printable(json_object_get(daemon, "state"), NAME_COLUMNS, state),
+            printable(json_object_get(daemon, "version"), NAME_COLUMNS_MAX, version),
+            printable(json_object_get(daemon, "state"), NAME_COLUMNS_MAX, state),
             duration_text(field(daemon, "uptime_s"), uptime), field(daemon, "pid"),
-            printable(json_object_get(daemon, "socket"), 100, socket), field(daemon, "sessions"));
+            printable(json_object_get(daemon, "socket"), SOCKET_COLUMNS, socket), field(daemon, "sessions"));
     print_samples(status, out);
     print_memory(status, out);
     print_threads(status, before, elapsed_s, out);
@@ -228,41 +245,69 @@ static const json_t *same_job(const json_t *before, const json_t *job)
     return NULL;
 }
 
+/* The columns after the name, and what they take with the gaps before them. The dataset gets what is left. */
+enum { EPOCH = 6, DONE = 4, OF = 9, RATE = 7, WAITED = 5, READY = 5, HELD = 4, SHARED = 6, BAD = 4, CELLS = 9 };
+#define NUMBERS_COLUMNS (EPOCH + DONE + OF + RATE + WAITED + READY + HELD + SHARED + BAD + 2 * CELLS)
+
 static void print_progress(const json_t *job, FILE *out)
 {
-    char epoch[CELL_BYTES], progress[CELL_BYTES], a[CELL_BYTES], b[CELL_BYTES];
+    char buf[CELL_BYTES];
     double view = field(job, "view_samples"), done = field(job, "epoch_delivered"), epochs = field(job, "epochs");
-    if (epochs > 0)
-        snprintf(epoch, sizeof epoch, "%.0f/%.0f", field(job, "epoch") + 1, epochs);
-    else
-        snprintf(epoch, sizeof epoch, "%.0f", field(job, "epoch") + 1);
-    cell(out, json_is_true(json_object_get(job, "started")) ? epoch : "-", 7);
-    snprintf(progress, sizeof progress, "%3.0f%% %.32s/%.32s", view > 0 ? 100 * done / view : 0, count_text(done, a),
-             count_text(view, b));
-    cell(out, progress, 20);
+    bool started = json_is_true(json_object_get(job, "started"));
+    snprintf(buf, sizeof buf, epochs > 0 ? "%.0f/%.0f" : "%.0f", field(job, "epoch") + 1, epochs);
+    number_cell(out, started ? buf : "-", EPOCH);
+    snprintf(buf, sizeof buf, "%.0f%%", view > 0 ? 100 * done / view : 0);
+    number_cell(out, buf, DONE);
+    number_cell(out, count_text(view, buf), OF);
 }
 
-static void print_job(const json_t *job, const json_t *before, double elapsed_s, FILE *out)
+static void print_job(const json_t *job, const json_t *before, double elapsed_s, size_t name_columns, FILE *out)
 {
     char buf[CELL_BYTES];
     struct queue_sums queues = sum_queues(job), earlier = sum_queues(before);
     double delivered = field(job, "delivered");
     double waited = before ? rate(queues.wait_s, earlier.wait_s, elapsed_s) : -1;
-    cell(out, printable(json_object_get(job, "name"), NAME_COLUMNS, buf), NAME_COLUMNS);
+    text_cell(out, printable(json_object_get(job, "name"), name_columns, buf), name_columns);
     print_progress(job, out);
-    cell(out, rate_text(before ? rate(delivered, field(before, "delivered"), elapsed_s) : -1, buf), 9);
-    if (waited >= 0)
-        snprintf(buf, sizeof buf, "%.0f%%", 100 * waited / (queues.count ? (double)queues.count : 1));
-    cell(out, waited >= 0 ? buf : "-", 7);
+    number_cell(out, rate_text(before ? rate(delivered, field(before, "delivered"), elapsed_s) : -1, buf), RATE);
+    snprintf(buf, sizeof buf, "%.0f%%", 100 * waited / (queues.count ? (double)queues.count : 1));
+    number_cell(out, waited >= 0 ? buf : "-", WAITED);
     snprintf(buf, sizeof buf, "%.0f/%.0f", queues.ready, field(job, "prefetch") * (double)queues.count);
-    cell(out, buf, 5);
+    number_cell(out, buf, READY);
     snprintf(buf, sizeof buf, "%.0f", queues.leased);
-    cell(out, buf, 4);
+    number_cell(out, buf, HELD);
     snprintf(buf, sizeof buf, "%.0f%%", delivered > 0 ? 100 * field(job, "shared") / delivered : 0);
-    cell(out, buf, 6);
-    snprintf(buf, sizeof buf, "%.0f", field(job, "bad_samples"));
-    cell(out, buf, 3);
-    fprintf(out, "%s\n", printable(json_object_get(job, "dataset"), DATASET_COLUMNS, buf));
+    number_cell(out, buf, SHARED);
+    number_cell(out, count_text(field(job, "bad_samples"), buf), BAD);
+    size_t left = TABLE_COLUMNS - NUMBERS_COLUMNS - 2 - name_columns;
+    fprintf(out, "  %s\n", printable(json_object_get(job, "dataset"), left, buf));
+}
+
+static void print_heads(size_t name_columns, FILE *out)
+{
+    static const struct {
+        const char *text;
+        size_t width;
+    } heads[CELLS] = {{"EPOCH", EPOCH}, {"DONE", DONE}, {"SAMPLES", OF}, {"PER SEC", RATE}, {"WAITS", WAITED},
+                      {"READY", READY}, {"HELD", HELD}, {"SHARED", SHARED}, {"BAD", BAD}};
+    text_cell(out, "JOB", name_columns);
+    for (size_t i = 0; i < CELLS; i++)
+        number_cell(out, heads[i].text, heads[i].width);
+    fputs("  DATASET\n", out);
+}
+
+/* As wide as the longest name, as far as the dataset keeps some room. */
+static size_t find_name_columns(const json_t *jobs)
+{
+    char buf[CELL_BYTES];
+    size_t i, most = NAME_COLUMNS_MIN;
+    const json_t *job;
+    json_array_foreach((json_t *)jobs, i, job)
+    {
+        size_t used = columns(printable(json_object_get(job, "name"), NAME_COLUMNS_MAX, buf));
+        most = used > most ? used : most;
+    }
+    return most;
 }
 
 void cli_status_print(const json_t *status, const json_t *before, FILE *out)
@@ -277,8 +322,8 @@ void cli_status_print(const json_t *status, const json_t *before, FILE *out)
         fputs("no jobs\n", out);
         return;
     }
-    fputs("\nJOB                       EPOCH    PROGRESS              SAMPLES/S  WAITING  READY  HELD  SHARED  BAD  "
-          "DATASET\n",
-          out);
-    json_array_foreach((json_t *)jobs, i, job) print_job(job, same_job(before, job), elapsed_s, out);
+    size_t name_columns = find_name_columns(jobs);
+    fputc('\n', out);
+    print_heads(name_columns, out);
+    json_array_foreach((json_t *)jobs, i, job) print_job(job, same_job(before, job), elapsed_s, name_columns, out);
 }
