@@ -41,7 +41,7 @@ static uint32_t stock_of(const struct engine *engine, uint32_t job, uint32_t fib
 {
     uint32_t stock = 0;
     for (uint32_t index = engine->fibers[fiber].encoded; index != ENGINE_NONE; index = engine->encoded[index].fiber_next)
-        stock += sampler_wants(engine->sampler, job, engine->encoded[index].id);
+        stock += !engine->encoded[index].in_order && sampler_wants(engine->sampler, job, engine->encoded[index].id);
     return stock;
 }
 

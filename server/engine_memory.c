@@ -198,6 +198,7 @@ static uint32_t begin_instance(struct engine *engine, uint32_t job, sample_id id
                                   .by_size = owner->by_size,
                                   .ordinal = owner->shuffle == SHUFFLE_STRICT && owner->variant ? 0 : sample->begun++,
                                   .variant = owner->variant,
+                                  .in_order = owner->shuffle == SHUFFLE_NONE,
                                   .maker = owner->client};
     sample->instances = index;
     residency_add(engine->prepared, index, 0); /* its first pin is the making's */

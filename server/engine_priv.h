@@ -72,6 +72,7 @@ struct instance {
     bool by_size; /* the encoded bytes themselves */
     uint64_t ordinal;
     uint64_t variant;
+    bool in_order; /* begun for a job that takes its samples in the dataset's order: no random part of its fiber */
     uint64_t maker; /* client of the job it was begun for */
     struct jobset had; /* jobs that planned or got it */
 };
@@ -83,6 +84,7 @@ struct encoded {
     uint32_t next; /* unused place */
     sample_id id;
     uint32_t tasks; /* that wait for the load */
+    bool in_order;  /* as of an instance */
     uint32_t fiber_prev, fiber_next;
     void *handle;
     uint64_t bytes;

@@ -33,15 +33,18 @@ static uint32_t better_instance(const struct engine *engine, uint32_t job, sampl
     return residency_want(engine->prepared, index) < residency_want(engine->prepared, best) ? index : best;
 }
 
-/* The pick's own instances, which perhaps nobody else wants, then those of the fiber that somebody wants. */
+/* The pick's own instances, which perhaps nobody else wants, then those of the fiber that somebody wants. What a job in the
+ * dataset's order left behind is given for itself only: a folder is sorted by class, and an epoch would begin with one. */
 static uint32_t find_prepared(const struct engine *engine, uint32_t job, sample_id pick)
 {
     uint32_t best = ENGINE_NONE;
     for (uint32_t index = engine->samples[pick].instances; index != ENGINE_NONE; index = engine->instances[index].next)
         best = better_instance(engine, job, pick, index, best);
     for (uint32_t index = engine->fibers[engine->samples[pick].fiber].instances; index != ENGINE_NONE;
-         index = engine->instances[index].fiber_next)
-        best = better_instance(engine, job, pick, index, best);
+         index = engine->instances[index].fiber_next) {
+        if (!engine->instances[index].in_order)
+            best = better_instance(engine, job, pick, index, best);
+    }
     return best;
 }
 
@@ -57,7 +60,7 @@ static sample_id find_encoded(struct engine *engine, const struct jobset *jobs, 
     for (uint32_t index = engine->fibers[engine->samples[pick].fiber].encoded; index != ENGINE_NONE;
          index = engine->encoded[index].fiber_next) {
         const struct encoded *encoded = &engine->encoded[index];
-        if (!eligible_for_all(engine, jobs, pick, encoded->id))
+        if ((encoded->in_order && encoded->id != pick) || !eligible_for_all(engine, jobs, pick, encoded->id))
             continue;
         uint32_t want = residency_want(engine->encodeds, index) + (encoded->state == ENCODED_LOADING ? JOBS_MAX : 0);
         bool fewer = best == SAMPLE_NONE || want < best_want;
@@ -70,7 +73,7 @@ static sample_id find_encoded(struct engine *engine, const struct jobset *jobs, 
     return best;
 }
 
-/* A sample of the chunk, in the fiber, that all the jobs may get; which of several, by chance. */
+/* A sample of the chunk, in the fiber, that all the jobs may get and memory has not; which of several, by chance. */
 static sample_id member_for(struct engine *engine, const struct chunk *chunk, const struct jobset *jobs, sample_id pick, uint32_t first,
                             uint32_t end)
 {
@@ -78,7 +81,9 @@ static sample_id member_for(struct engine *engine, const struct chunk *chunk, co
     uint64_t seen = 0;
     for (uint32_t slot = first; slot < end; slot++) {
         sample_id id = chunk->members[slot];
-        if (id != SAMPLE_NONE && eligible_for_all(engine, jobs, pick, id) && random_below(&engine->rng, ++seen) == 0)
+        if (id == SAMPLE_NONE || (engine->samples[id].encoded != ENGINE_NONE && id != pick))
+            continue;
+        if (eligible_for_all(engine, jobs, pick, id) && random_below(&engine->rng, ++seen) == 0)
             found = id;
     }
     return found;

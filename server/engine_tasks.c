@@ -380,6 +380,7 @@ static bool dispatch_load(struct engine *engine, uint32_t job)
     }
     if (!engine_load(engine, job, id, bytes))
         return false;
+    engine->encoded[engine->samples[id].encoded].in_order = engine->jobs[job].shuffle == SHUFFLE_NONE;
     engine->load_turn = list->turn++;
     engine_load_mates(engine, job, id);
     engine->totals.reads++;
