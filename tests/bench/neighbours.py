@@ -6,8 +6,8 @@ beside a data-parallel job one of whose ranks is slow.
     neighbours.py --short                 a test: small made images, 3 runs, and limits
 
 The job takes a fixed time a training step. Its stall is what it waits after its first batch. The neighbours have a
-pipeline of their own, so that they share nothing prepared and take whatever the daemon gives them. The ranks' shares are
-checked: exact, and the same number of batches each.
+pipeline of their own, so that they share nothing prepared and take whatever the daemon gives them. The ranks' shares
+are checked: exact, and the same number of batches each.
 """
 
 import argparse
@@ -35,7 +35,8 @@ class Scene:
 
     def script(self, name, step_s, crop, **more):
         options = {"dataset": self.options.dataset, "name": name, "batch_size": 16, "epochs": 1, "step_s": step_s,
-                   "pipeline": [{"random_resized_crop": {"size": crop}}, "random_horizontal_flip"], "timeout": 60, **more}
+                   "pipeline": [{"random_resized_crop": {"size": crop}}, "random_horizontal_flip"], "timeout": 60,
+                   **more}
         script = system.Script(self.daemon.socket, **options)
         self.scripts.append(script)
         return script
@@ -150,7 +151,8 @@ def main():
         print(f"{kind.__name__:<16}{median:8.3f}   ({', '.join(f'{stall:.3f}' for stall in sorted(stalls[kind]))})")
         failed |= options.short and median > base + max(0.25 * busy, 0.3) * system.PATIENCE
     ranks = zip(*options.rank_stalls)
-    print(f"ranks' own stalls, medians: {', '.join(f'{statistics.median(rank):.3f}' for rank in ranks)} (the first is slow)")
+    medians = ", ".join(f"{statistics.median(rank):.3f}" for rank in ranks)
+    print(f"ranks' own stalls, medians: {medians} (the first is slow)")
     print(f"measured in {time.monotonic() - began:.0f} s")
     return 1 if failed else 0
 

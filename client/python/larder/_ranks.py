@@ -1,7 +1,7 @@
 """Which rank of how many this process is: as told, as torch.distributed knows, or as the launcher's environment says.
 
-Ranks of one job find each other by the job's name. Where none is given it comes from what all processes of a launch have
-in common, and from the order in which each makes its loaders, which is the same in all of them.
+Ranks of one job find each other by the job's name. Where none is given it comes from what all processes of a launch
+have in common, and from the order in which each makes its loaders, which is the same in all of them.
 """
 
 import os

@@ -67,8 +67,8 @@ class Ranks(system.Case):
         self.assertTrue(system.until(lambda: len(scripts[1].batches) == 3, 30))
         scripts[1].kill()
         scripts[1].wait()
-        again = self.script(daemon, rank=1, world_size=3, dataset=folder, pipeline=system.PIPELINE, batch_size=8, epochs=2,
-                            name="train", timeout=60)
+        again = self.script(daemon, rank=1, world_size=3, dataset=folder, pipeline=system.PIPELINE, batch_size=8,
+                            epochs=2, name="train", timeout=60)
         self.finish([scripts[0], again, scripts[2]])
         scripts[1].batches += again.batches
         shares = self.shares(scripts, 0)
@@ -80,8 +80,8 @@ class Ranks(system.Case):
         daemon = self.daemon(CONFIG)
         scripts = self.ranks(daemon, system.tree(96), 3)[:2]
         scripts[1].kill()
-        first = self.script(daemon, rank=0, world_size=2, dataset=system.tree(96), pipeline=system.PIPELINE, batch_size=8,
-                            epochs=3, name="other", timeout=60)
+        first = self.script(daemon, rank=0, world_size=2, dataset=system.tree(96), pipeline=system.PIPELINE,
+                            batch_size=8, epochs=3, name="other", timeout=60)
         self.assertEqual(first.wait(), 1)
         self.assertEqual(first.end["error"], "Timeout")
         self.assertIn("rank 1 of 2 has not come within 2 s", first.end["text"])
