@@ -151,6 +151,7 @@ static void job_begin(struct engine *engine, uint32_t place, const struct engine
                         .drop_last = desc->drop_last,
                         .bad_policy = desc->bad_policy,
                         .redirected = engine->config.redirect_width > 0 && desc->shuffle == SHUFFLE_DEPENDENT && desc->places,
+                        .came_ns = engine->now_ns,
                         .view_samples = idset_count(desc->view),
                         .quota_slots = batch_slots(desc) * batches,
                         .quota_bytes = batch_slots(desc) * batches * extent_round(desc->slot_bytes) * world_size(desc),

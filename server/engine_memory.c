@@ -5,6 +5,7 @@
 #include "server/engine_priv.h"
 
 enum {
+    REUSE_VICTIMS = 32,  /* of one want, compared by expected reuse */
     WINDOW_VICTIMS = 64, /* victims whose neighbourhood is tried before the whole arena is walked */
     SPARE_VICTIMS = 8,   /* victims that spare room may cost */
 };
@@ -139,13 +140,51 @@ static bool clear_anywhere(struct engine *engine, uint64_t bytes)
     return false;
 }
 
+/* How soon an instance is expected to be asked for: the sum over the jobs that want it of rate / |R| (Lobster's reuse distance,
+ * in expectation). A job's rate is what it was given since it came. */
+static double expected_reuse(const struct engine *engine, const struct instance *instance)
+{
+    double reuse = 0;
+    for (uint32_t place = 0; place < engine->jobs_end; place++) {
+        const struct job *job = &engine->jobs[place];
+        if (!wants_instance(engine, place, instance))
+            continue;
+        uint64_t given = 0;
+        for (uint32_t rank = 0; rank < job->world_size; rank++)
+            given += job->queues[rank].samples_delivered;
+        reuse += (double)given / (double)(engine->now_ns - job->came_ns + 1) / (double)sampler_remaining(engine->sampler, place);
+    }
+    return reuse;
+}
+
+/* The instance to evict: of those that fewest jobs want the one that is expected to be asked for last. A few of them are
+ * compared, those longest untouched. */
+static uint32_t find_victim(const struct engine *engine)
+{
+    uint32_t victim = residency_victim(engine->prepared), at = victim;
+    if (victim == RESIDENT_NONE || residency_want(engine->prepared, victim) == 0)
+        return victim;
+    double least = expected_reuse(engine, &engine->instances[victim]);
+    for (int compared = 1; compared < REUSE_VICTIMS; compared++) {
+        at = residency_victim_after(engine->prepared, at);
+        if (at == RESIDENT_NONE || residency_want(engine->prepared, at) > residency_want(engine->prepared, victim))
+            break;
+        double reuse = expected_reuse(engine, &engine->instances[at]);
+        if (reuse < least) {
+            victim = at;
+            least = reuse;
+        }
+    }
+    return victim;
+}
+
 static uint32_t arena_alloc(struct engine *engine, uint64_t bytes, uint32_t owner)
 {
     bytes = extent_round(bytes ? bytes : 1); /* an empty file has a place too */
     uint32_t block = extent_alloc(engine->extents, bytes, owner);
     if (block != EXTENT_NONE)
         return block;
-    uint32_t victim = residency_victim(engine->prepared);
+    uint32_t victim = find_victim(engine);
     bool cleared = false;
     for (int tries = 0; victim != RESIDENT_NONE && !cleared && tries < WINDOW_VICTIMS; tries++) {
         cleared = clear_around(engine, victim, bytes);

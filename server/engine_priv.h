@@ -202,6 +202,7 @@ struct job {
     enum bad_policy bad_policy;
     bool redirected; /* shuffle `dependent`, in chunks */
     uint64_t variant_seed, variant; /* as described, and of this epoch */
+    uint64_t came_ns;
     uint64_t view_samples;
     uint64_t quota_slots; /* of each queue */
     uint64_t quota_bytes; /* of all together */
