@@ -134,12 +134,13 @@ def odd_scenario(rng):
 
 
 def odd(seeds):
-    """Random scenarios of any kind end, exactly once, with at most one preparation for each delivered sample."""
+    """Random scenarios of any kind end, exactly once, with hardly more than one preparation for each delivered
+    sample (one may be evicted before it is delivered, where memory is for almost nothing)."""
     for seed in seeds:
         rng = random.Random(seed)
         for text, result in [(text, run(text)) for text in [odd_scenario(rng) for _ in range(10)]]:
             exactly_once(f"odd, seed {seed}:\n{text}", result)
-            expect(f"odd, seed {seed}: prepared per delivered", result["prepared_per_delivered"], 0, 1.0001)
+            expect(f"odd, seed {seed}: prepared per delivered", result["prepared_per_delivered"], 0, 1.01)
 
 
 failures = []

@@ -64,6 +64,17 @@ class Life(Case):
         self.assertEqual(daemon.process.returncode, 0, daemon.log())
 
 
+class ShortBudgets(Case):
+    def test_look_ahead_is_shortened(self):
+        """A job whose look-ahead the arena cannot hold goes on with less, exactly once, and the log says so."""
+        daemon = self.daemon(CONFIG.replace("128MiB", "2MiB"))
+        loader = self.loader(daemon, tree(60), batch_size=16, prefetch=32, name="far-ahead")
+        self.whole(loader, 60)
+        self.assertLess(daemon.jobs()["far-ahead"]["prefetch"], 32)
+        self.assertIn("look-ahead shortened", daemon.log())
+        self.assertIn("far-ahead", daemon.log())
+
+
 class Refusals(Case):
     def test_jobs_that_cannot_run(self):
         """What a job asks in vain is an error at once, of the right class, that names the thing; the daemon goes on."""
