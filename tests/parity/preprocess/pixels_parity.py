@@ -341,7 +341,7 @@ def noise(probe, table):
     pipeline = whole(200, 160) + [{"to_dtype": {"dtype": "float32", "scale": True}},
                                   {"random_erasing": {"p": 1, "value": "random", "scale": [0.3, 0.33]}}, {"layout": {"layout": "CHW"}}]
     plan = probe.plan(pipeline, (9, 1, 1), 200, 160, op=2)
-    ours, plain = probe.prepare(pipeline, data, (9, 1, 1)), np.array(F.to_tensor(pillow(data)))
+    ours, plain = probe.prepare(pipeline, data, (9, 1, 1)), F.to_tensor(pillow(data)).numpy().copy()
     inside = ours[:, plan.y:plan.y + plan.height, plan.x:plan.x + plan.width].copy()
     table.compare("random_erasing, moments of its noise", 0.03, [inside.mean(), inside.std()], [0, 1], "noise")
     ours[:, plan.y:plan.y + plan.height, plan.x:plan.x + plan.width] = 0
