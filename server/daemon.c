@@ -187,7 +187,7 @@ static int start_engine(struct daemon *daemon, struct error *err)
                    .job_quota_bytes = (uint64_t)((double)arena_bytes(daemon->arena) * config->job_quota_share),
                    .encoded_bytes = config->encoded_bytes,
                    .inflight_loads = (workers + loaders) * TASKS_PER_THREAD * CHUNK_SAMPLES,
-                   .redirect_width = ENGINE_REDIRECT_WIDTH_DEFAULT,
+                   .redirect_width = (uint32_t)config->redirect_width,
                    .inflight_prepares = workers * TASKS_PER_THREAD,
                    .sample_bytes = sample_bytes},
         .jobs_max = (uint32_t)config->jobs_max,

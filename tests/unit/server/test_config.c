@@ -109,6 +109,7 @@ static const char everything[] = "# a comment\n"
                                  "  encoded: 100 MB\n"
                                  "threads: {workers: 3, loaders: 2}\n"
                                  "debug: {load_delay: 7}\n"
+                                 "redirect: {width: 4}\n"
                                  "limits:\n"
                                  "  jobs: 5\n"
                                  "  pixels: 1000\n"
@@ -147,6 +148,7 @@ static void assert_everything(const struct config *config)
     assert_int_equal(config->workers, 3);
     assert_int_equal(config->loaders, 2);
     assert_int_equal(config->load_delay_ms, 7);
+    assert_int_equal(config->redirect_width, 4);
     assert_int_equal(config->jobs_max, 5);
     assert_int_equal(config->pixels_max, 1000);
     assert_int_equal(config->scans_max, 7);
@@ -186,7 +188,7 @@ static void test_everything(void **state)
         assert_int_equal(config->source[i], CONFIG_FROM_FILE);
     assert_int_equal(config->mark[SETTING_arena_bytes].line, 5);
     assert_int_equal(config->mark[SETTING_arena_bytes].column, 10);
-    assert_int_equal(config->datasets[0].pipeline_at[1].line, 29);
+    assert_int_equal(config->datasets[0].pipeline_at[1].line, 30);
     assert_int_equal(config->datasets[0].pipeline_at[1].column, 9);
     config_destroy(config);
 }
@@ -228,7 +230,7 @@ static const struct {
     /* unknown keys, with the nearest known one */
     {"memroy:\n  arena: 1GiB\n", "f.yaml:1:1: memroy: no such section: did you mean memory?"},
     {"quux: 1\n",
-     "f.yaml:1:1: quux: no such section: the sections are socket, memory, threads, limits, log, metrics, control, "
+     "f.yaml:1:1: quux: no such section: the sections are socket, memory, threads, redirect, limits, log, metrics, control, "
      "catalog, jobs and datasets"},
     {"arena: 1GiB\n", "f.yaml:1:1: arena: no such section: did you mean memory.arena?"},
     {"memory.arena: 1GiB\n", "f.yaml:1:1: memory.arena: is written in two levels: put `arena:` below `memory:`"},
@@ -236,7 +238,7 @@ static const struct {
     {"memory:\n  workers: 3\n", "f.yaml:2:3: memory.workers: no such setting: did you mean threads.workers?"},
     {"memory:\n  zzz: 3\n", "f.yaml:2:3: memory.zzz: no such setting: `memory` has arena, encoded"},
     {"<<: {}\n",
-     "f.yaml:1:1: <<: no such section: the sections are socket, memory, threads, limits, log, metrics, control, "
+     "f.yaml:1:1: <<: no such section: the sections are socket, memory, threads, redirect, limits, log, metrics, control, "
      "catalog, jobs and datasets"},
     /* given twice */
     {"memory:\n  arena: 1GiB\n  arena: 2GiB\n",
