@@ -334,6 +334,7 @@ static void on_status(struct driver *driver, struct driver_question *question)
     struct daemon_status *status = question->status;
     struct engine_job_status *rows = xcalloc(JOBS_MAX, sizeof *rows);
     engine_totals(driver->engine, &status->totals);
+    status->totals.reads = driver->reads; /* those done, not those asked for */
     status->n_jobs = engine_job_statuses(driver->engine, clock_now_ns(), rows, JOBS_MAX);
     status->jobs = xcalloc(status->n_jobs, sizeof *status->jobs);
     for (size_t i = 0; i < status->n_jobs; i++) {
@@ -395,6 +396,7 @@ static bool as_event(struct driver *driver, const struct inbox_message *message,
                                            .release = {(uint32_t)(job - driver->jobs), message->release.batch}};
         return job != NULL;
     case INBOX_READ:
+        driver->reads += message->read.took_ns > 0; /* else it was not begun */
         governor_live_read(driver->governor, message->read.job, message->read.samples, message->read.took_ns);
         return false;
     case INBOX_LOADED:

@@ -102,20 +102,28 @@ static void job_ended(struct driver *driver, const struct engine_action *action)
     driver_job_clear(job);
 }
 
-/* A run of LOADs with one number is one task. Gives how many actions it took. */
+/* The LOADs of one read are one task. What is dropped to make room for them lies between. Gives how many actions it took. */
 static size_t load(struct driver *driver, const struct engine_action *actions, size_t count)
 {
-    size_t n = 1;
-    while (n < count && actions[n].type == ENGINE_LOAD && actions[n].load.read == actions[0].load.read)
-        n++;
-    struct worker_load task = {.dataset = dataset_ref((struct dataset *)actions[0].load.dataset),
-                               .samples = xcalloc(n, sizeof *task.samples),
-                               .count = (uint32_t)n,
-                               .job = actions[0].job};
-    for (size_t i = 0; i < n; i++)
-        task.samples[i] = (struct worker_sample){.id = actions[i].load.id, .bytes = actions[i].load.bytes};
+    struct worker_load task = {.dataset = dataset_ref((struct dataset *)actions[0].load.dataset), .job = actions[0].job};
+    uint32_t cap = 0;
+    size_t at = 0;
+    for (; at < count; at++) {
+        const struct engine_action *action = &actions[at];
+        if (action->type == ENGINE_DROP_ENCODED) {
+            free(action->drop.encoded);
+            continue;
+        }
+        if (action->type != ENGINE_LOAD || action->load.read != actions[0].load.read)
+            break;
+        if (task.count == cap) {
+            cap = cap ? cap * 2 : 64;
+            task.samples = xrealloc(task.samples, cap, sizeof *task.samples);
+        }
+        task.samples[task.count++] = (struct worker_sample){.id = action->load.id, .bytes = action->load.bytes};
+    }
     governor_live_load(driver->governor, &task);
-    return n;
+    return at;
 }
 
 /* What an instance's random draws depend on. One that belongs to a job (a variant) goes by the sample's index in its dataset,

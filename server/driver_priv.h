@@ -58,6 +58,7 @@ struct driver {
     struct registration *adding; /* while JOB_ADD is stepped */
     uint32_t adding_pipeline;
     uint64_t named;              /* jobs that got a name from us */
+    uint64_t reads;              /* that workers did */
 
     uint8_t *entries; /* of the batch being sent */
     size_t entries_cap;
