@@ -70,6 +70,10 @@ static inline unsigned jobset_next(const struct jobset *set, unsigned from)
 
 _Static_assert(JOBS_MAX == 256, "jobset_empty knows four words");
 
+/* A job's share of the work where jobs contend for it, relative to the others' weights. */
+#define JOB_WEIGHT_MIN 0.01
+#define JOB_WEIGHT_MAX 100.0
+
 enum shuffle_mode { SHUFFLE_DEPENDENT, SHUFFLE_STRICT, SHUFFLE_NONE };
 enum bad_policy { BAD_SKIP, BAD_REPLACE, BAD_ERROR };
 enum pixel_dtype { PIXEL_UINT8, PIXEL_FLOAT16, PIXEL_FLOAT32 };

@@ -72,6 +72,10 @@ static void handle(struct engine *engine, const struct engine_event *event)
         CHECK(event->job_gone.job < JOBS_MAX);
         engine_on_job_gone(engine, event->job_gone.job, event->rank);
         break;
+    case ENGINE_WEIGHT:
+        CHECK(event->weight.job < JOBS_MAX);
+        engine_on_weight(engine, event->weight.job, event->weight.weight);
+        break;
     case ENGINE_NEXT:
         CHECK(event->next.job < JOBS_MAX);
         engine_on_next(engine, event);

@@ -33,6 +33,8 @@
  *   its share is kept for who comes under its number. While it is needed (its share is open, or somebody waits for the next
  *   epoch) and away for rank_timeout_ns, the job fails, and every other rank gets an error that names it.
  *
+ * Under contention work is done for jobs in proportion to their weights, for ranks together; see engine_turns.c.
+ *
  * A batch takes what is ready first: it is made of the first batch_size samples that are ready among the first
  * 2 × batch_size planned, so that one slow sample delays itself and not the batch; a sample is overtaken by such that
  * were planned up to 2 × batch_size behind it. `ordered` jobs, and `strict` and `none` always, keep the planned order. */
@@ -113,6 +115,7 @@ struct engine_job_desc {
     /* Ranks of one job give the same name and world_size, and everything above but `client` must be the same too (the
      * view, not its address; dataset, order and places are the first rank's). */
     uint32_t rank, world_size; /* world_size 0 is 1 */
+    double weight;             /* JOB_WEIGHT_MIN … JOB_WEIGHT_MAX; 0 is 1 */
     bool ordered;              /* batches in planned order */
 };
 
@@ -121,6 +124,7 @@ enum engine_event_type {
     ENGINE_JOB_ADD,  /* a rank registers; answered by JOB_ADDED or JOB_REFUSED */
     ENGINE_JOB_GONE, /* the rank's client left, however: everything it held is returned. Of a rank that is not there: ends a
                         job that none is there of. */
+    ENGINE_WEIGHT,   /* the job's weight is another from now on */
     ENGINE_NEXT,     /* the rank's queue may send `credits` more batches of `epoch` */
     ENGINE_RELEASE,  /* the client is through with a batch. An unknown batch is counted and ignored. */
     ENGINE_LOADED,   /* a sample of a LOAD arrived, or failed */
@@ -138,6 +142,10 @@ struct engine_event {
             uint32_t job;
         } job_gone;
         struct {
+            uint32_t job;
+            double weight;
+        } weight;
+        struct {
             uint32_t job, epoch, credits;
         } next;
         struct {
@@ -153,6 +161,7 @@ struct engine_event {
         struct {
             uint32_t task;
             int reason; /* 0: every output was made */
+            uint64_t took_ns; /* of worker time; 0: not known */
         } prepared;
         struct {
             uint32_t pipeline;
@@ -270,6 +279,7 @@ struct engine_totals {
 struct engine_job_status {
     char name[ENGINE_NAME_MAX];
     uint32_t job, pipeline, batch_size, epoch, epochs;
+    double weight;
     bool started; /* an epoch has begun */
     uint32_t prefetch;  /* batches ahead that the quota lets it have */
     uint64_t client, view_samples, remaining, quota_bytes, held_slots;

@@ -87,19 +87,32 @@ static uint32_t list_length(const struct engine *engine, const struct task_list 
     return count;
 }
 
+/* A task that is not under way is in the turn of a job that waits for it. */
+static bool is_waited_for(const struct engine *engine, const struct task *task)
+{
+    for (uint32_t i = 0; i < task->n_outputs; i++) {
+        for (uint32_t at = engine->instances[task->outputs[i]].waiters; at != ENGINE_NONE; at = engine->entries[at].link) {
+            if (engine->entries[at].job == task->job)
+                return true;
+        }
+    }
+    return false;
+}
+
 static void check_tasks(const struct engine *engine)
 {
     uint32_t listed = 0, waiting = 0, running = 0;
     for (uint32_t place = 0; place < engine->jobs_end; place++) {
         if (engine->jobs[place].state == JOB_FREE)
             continue;
-        listed += list_length(engine, &engine->jobs[place].to_load, TASK_TO_LOAD, place);
-        listed += list_length(engine, &engine->jobs[place].to_prepare, TASK_TO_PREPARE, place);
+        listed += list_length(engine, &engine->jobs[place].lists[TASK_LOADS], TASK_TO_LOAD, place);
+        listed += list_length(engine, &engine->jobs[place].lists[TASK_PREPARES], TASK_TO_PREPARE, place);
     }
     for (uint32_t index = 0; index < engine->task_pool.size; index++) {
         const struct task *task = &engine->tasks[index];
         waiting += task->state == TASK_TO_LOAD || task->state == TASK_TO_PREPARE;
         running += task->state == TASK_RUNNING;
+        CHECK(task->state == TASK_FREE || task->state == TASK_RUNNING || is_waited_for(engine, task));
         for (uint32_t i = 0; task->state != TASK_FREE && i < task->n_outputs; i++)
             CHECK(engine->instances[task->outputs[i]].task == index && engine->instances[task->outputs[i]].id == task->id);
     }
@@ -221,6 +234,7 @@ static void fill_status(const struct engine *engine, uint32_t place, uint64_t no
     const struct job *job = &engine->jobs[place];
     *out = (struct engine_job_status){.job = place,
                                       .pipeline = job->pipeline,
+                                      .weight = job->weight,
                                       .batch_size = job->batch_size,
                                       .epoch = job->epoch,
                                       .epochs = job->epochs,

@@ -46,12 +46,18 @@ static uint32_t world_size(const struct engine_job_desc *desc)
     return desc->world_size ? desc->world_size : 1;
 }
 
+static double asked_weight(const struct engine_job_desc *desc)
+{
+    return desc->weight == 0 ? 1 : desc->weight;
+}
+
 static bool well_formed(const struct engine_job_desc *desc)
 {
     return desc->name && desc->name[0] && strlen(desc->name) < ENGINE_NAME_MAX && desc->pipeline < ENGINE_PIPELINES_MAX &&
            desc->slot_bytes > 0 && desc->batch_size >= 1 && desc->batch_size <= ENGINE_BATCH_MAX && desc->prefetch >= 1 &&
            desc->prefetch <= ENGINE_PREFETCH_MAX && desc->shuffle <= SHUFFLE_NONE && desc->bad_policy <= BAD_ERROR &&
-           desc->world_size <= ENGINE_RANKS_MAX && desc->rank < world_size(desc);
+           desc->world_size <= ENGINE_RANKS_MAX && desc->rank < world_size(desc) && asked_weight(desc) >= JOB_WEIGHT_MIN &&
+           asked_weight(desc) <= JOB_WEIGHT_MAX;
 }
 
 /* The look-ahead that fits: for each rank the batch being made and the one at the client always, `prefetch` more when there
@@ -156,8 +162,10 @@ static void job_begin(struct engine *engine, uint32_t place, const struct engine
                         .quota_slots = batch_slots(desc) * batches,
                         .quota_bytes = batch_slots(desc) * batches * extent_round(desc->slot_bytes) * world_size(desc),
                         .held_max = batches - 1,
-                        .to_load = {ENGINE_NONE, ENGINE_NONE, 0},
-                        .to_prepare = {ENGINE_NONE, ENGINE_NONE, 0}};
+                        .weight = asked_weight(desc),
+                        .weight_asked = asked_weight(desc),
+                        .counts = asked_weight(desc),
+                        .lists = {{ENGINE_NONE, ENGINE_NONE, 0}, {ENGINE_NONE, ENGINE_NONE, 0}}};
     strcpy(job->name, desc->name); /* bounded by well_formed */
     queues_begin(job);
     engine->quota_bytes += job->quota_bytes;
@@ -199,6 +207,7 @@ static const char *mismatch(const struct job *job, const struct engine_job_desc 
            : job->shuffle != desc->shuffle                                           ? "shuffle"
            : job->seed != desc->seed                                                 ? "seed"
            : job->bad_policy != desc->bad_policy                                     ? "bad_samples"
+           : job->weight_asked != asked_weight(desc)                                       ? "weight"
            : job->ordered != (desc->ordered || desc->shuffle != SHUFFLE_DEPENDENT)   ? "ordered"
            : job->world_size > 1 && !idset_equal(job->view, desc->view)              ? "dataset or subset"
                                                                                      : NULL;
@@ -278,6 +287,14 @@ void engine_on_job_add(struct engine *engine, const struct engine_job_desc *desc
         add_job(engine, desc);
 }
 
+void engine_on_weight(struct engine *engine, uint32_t place, double weight)
+{
+    struct job *job = &engine->jobs[place];
+    CHECK(weight >= JOB_WEIGHT_MIN && weight <= JOB_WEIGHT_MAX);
+    if (job->state != JOB_FREE)
+        job->weight = weight;
+}
+
 /* ── going ── */
 
 /* No rank is there. Does the job wait for some all the same? See engine.h. */
@@ -296,7 +313,6 @@ static bool lingers(const struct engine *engine, const struct job *job)
 void engine_job_end(struct engine *engine, uint32_t place)
 {
     struct job *job = &engine->jobs[place];
-    engine_tasks_leave(engine, place);
     engine_withdraw_wants(engine, place);
     for (uint32_t index = 0; index < engine->instance_pool.size; index++) {
         if (engine->instances[index].state != INSTANCE_FREE)

@@ -43,6 +43,8 @@ static bool place(struct engine *engine, uint32_t index)
     engine->instances[instance].waiters = index;
     if (fresh)
         engine_task_begin(engine, job_index, instance);
+    else
+        engine_task_seat(engine, engine->instances[instance].task);
     return true;
 }
 

@@ -94,7 +94,7 @@ enum task_state { TASK_FREE, TASK_TO_LOAD, TASK_LOADING, TASK_TO_PREPARE, TASK_R
 
 struct task {
     enum task_state state;
-    uint32_t job;        /* whose list it is in, and whose turn it takes */
+    uint32_t job;        /* one that waits for it, the heaviest: whose list it is in, and whose turn it takes */
     uint32_t prev, next; /* in the job's list, or in the load's (next only), or unused */
     sample_id id;
     uint32_t encoded; /* pinned by it; ENGINE_NONE before the load begins */
@@ -175,6 +175,9 @@ struct job_queue {
     bool waiting;
 };
 
+enum task_kind { TASK_LOADS, TASK_PREPARES };
+#define TASK_KINDS 2
+
 struct task_list {
     uint32_t head, tail;
     double turn; /* virtual time of the job's next turn: the lowest goes first */
@@ -218,7 +221,10 @@ struct job {
     sample_id *first; /* with several ranks and a fixed order: its first world_size samples, for repeats */
 
     struct job_queue *queues; /* world_size */
-    struct task_list to_load, to_prepare;
+    struct task_list lists[TASK_KINDS]; /* tasks that wait to be done in its turn */
+    double weight, weight_asked; /* now; as the job came */
+    double counts; /* its weight among the running jobs, see engine_turns.c */
+    double cost_s; /* mean worker time of one output for it; 0: not known */
 
     uint64_t samples_shared, bad_samples;
 };
@@ -254,7 +260,8 @@ struct engine {
     uint64_t quota_bytes; /* promised to jobs */
     uint64_t encoded_used;
     uint32_t loads_inflight, prepares_inflight;
-    double load_turn, prepare_turn; /* virtual time of the last turn taken */
+    double turn[TASK_KINDS]; /* virtual time: no list that has work is behind it by more than its slack */
+    double cost_s;           /* mean worker time of one output; 0: not known */
     uint64_t next_batch;
     struct engine_totals totals; /* the counting fields */
 
@@ -330,10 +337,20 @@ const void *engine_output_dataset(const struct engine *engine, const struct inst
 bool engine_load(struct engine *engine, uint32_t job, sample_id id, uint64_t bytes); /* false: no room for it now */
 void engine_task_begin(struct engine *engine, uint32_t job, uint32_t instance);
 void engine_task_cancel_output(struct engine *engine, uint32_t instance);
-void engine_tasks_leave(struct engine *engine, uint32_t job);
+void engine_task_seat(struct engine *engine, uint32_t task); /* who waits for it has changed */
 void engine_on_loaded(struct engine *engine, const struct engine_event *event);
 void engine_on_prepared(struct engine *engine, const struct engine_event *event);
 void engine_dispatch(struct engine *engine);
+
+/* engine_turns.c: whose turn it is */
+void engine_list_append(struct engine *engine, enum task_kind kind, uint32_t task); /* to its job's list */
+void engine_list_remove(struct engine *engine, enum task_kind kind, uint32_t task);
+void engine_weigh(struct engine *engine); /* jobs or weights may have changed */
+uint32_t engine_next_turn(const struct engine *engine, enum task_kind kind); /* a job with work; ENGINE_NONE: none has any */
+void engine_turn_begin(struct engine *engine, enum task_kind kind, uint32_t job);
+void engine_charge_prepare(struct engine *engine, uint32_t task);
+void engine_charge_load(struct engine *engine, sample_id id);
+void engine_measure_prepare(struct engine *engine, const struct task *task, uint64_t took_ns);
 
 /* engine_queues.c: a rank's queue */
 static inline struct job_queue *engine_queue_of(const struct engine *engine, const struct entry *entry)
@@ -371,6 +388,7 @@ uint32_t engine_ready_batches(const struct engine *engine, const struct job *job
 
 /* engine_jobs.c: coming, going */
 void engine_on_job_add(struct engine *engine, const struct engine_job_desc *desc);
+void engine_on_weight(struct engine *engine, uint32_t job, double weight);
 void engine_on_job_gone(struct engine *engine, uint32_t job, uint32_t rank);
 void engine_job_end(struct engine *engine, uint32_t job);
 void engine_job_free(struct job *job); /* its own memory */

@@ -96,6 +96,8 @@ static void entry_abandon(struct engine *engine, struct job_queue *queue, uint32
     engine_unpin_instance(engine, instance);
     if (orphan)
         engine_task_cancel_output(engine, instance);
+    else if (entry->state == ENTRY_WAITING)
+        engine_task_seat(engine, engine->instances[instance].task);
 }
 
 void engine_queue_drop_all(struct engine *engine, struct job_queue *queue)

@@ -1,46 +1,18 @@
-/* engine_tasks.c: what loaders and preparers are asked to do, and in whose turn.
+/* engine_tasks.c: what loaders and preparers are asked to do.
  *
- * A task makes up to ENGINE_OUTPUTS_MAX instances of one sample: fetch once, decode once. It waits in the list of the job
- * it was begun for (to load, then to prepare). Few are out at a time; the next is always taken from the job whose turn is
- * lowest (a virtual time that grows by one a task), so that a job with a long list delays another by at most what is out. */
+ * A task makes up to ENGINE_OUTPUTS_MAX instances of one sample: fetch once, decode once. It waits in the list of a job
+ * that waits for it (to load, then to prepare). Few are out at a time; the next is always taken from the job whose turn it
+ * is (engine_turns.c), so that a job with a long list delays another by at most what is out. */
 #include "preprocess/prepare.h"
 #include "server/engine_priv.h"
 
 _Static_assert(BAD_REASONS <= ENGINE_REASONS, "totals have a place for every reason");
 
-static void list_append(struct engine *engine, struct task_list *list, uint32_t index, double turn)
-{
-    struct task *task = &engine->tasks[index];
-    task->next = ENGINE_NONE;
-    task->prev = list->tail;
-    if (list->tail != ENGINE_NONE) {
-        engine->tasks[list->tail].next = index;
-    } else {
-        list->head = index;
-        if (list->turn < turn) /* one that had nothing to do saves no turns up */
-            list->turn = turn;
-    }
-    list->tail = index;
-}
-
-static void list_remove(struct engine *engine, struct task_list *list, uint32_t index)
-{
-    struct task *task = &engine->tasks[index];
-    if (task->prev != ENGINE_NONE)
-        engine->tasks[task->prev].next = task->next;
-    else
-        list->head = task->next;
-    if (task->next != ENGINE_NONE)
-        engine->tasks[task->next].prev = task->prev;
-    else
-        list->tail = task->prev;
-}
-
 static void to_load(struct engine *engine, uint32_t index)
 {
     struct task *task = &engine->tasks[index];
     task->state = TASK_TO_LOAD;
-    list_append(engine, &engine->jobs[task->job].to_load, index, engine->load_turn);
+    engine_list_append(engine, TASK_LOADS, index);
     engine->samples[task->id].pending++;
     if (engine->samples[task->id].chunk != ENGINE_NONE)
         engine->chunks[engine->samples[task->id].chunk].pending++;
@@ -49,7 +21,7 @@ static void to_load(struct engine *engine, uint32_t index)
 static void remove_to_load(struct engine *engine, uint32_t index)
 {
     struct task *task = &engine->tasks[index];
-    list_remove(engine, &engine->jobs[task->job].to_load, index);
+    engine_list_remove(engine, TASK_LOADS, index);
     engine->samples[task->id].pending--;
     if (engine->samples[task->id].chunk != ENGINE_NONE)
         engine->chunks[engine->samples[task->id].chunk].pending--;
@@ -57,9 +29,8 @@ static void remove_to_load(struct engine *engine, uint32_t index)
 
 static void to_prepare(struct engine *engine, uint32_t index)
 {
-    struct task *task = &engine->tasks[index];
-    task->state = TASK_TO_PREPARE;
-    list_append(engine, &engine->jobs[task->job].to_prepare, index, engine->prepare_turn);
+    engine->tasks[index].state = TASK_TO_PREPARE;
+    engine_list_append(engine, TASK_PREPARES, index);
 }
 
 /* Puts a task where the sample's bytes let it go: they are there, they are on their way, or they must be asked for. */
@@ -92,6 +63,7 @@ void engine_task_begin(struct engine *engine, uint32_t job, uint32_t instance)
         if (task->state != TASK_RUNNING && task->n_outputs < ENGINE_OUTPUTS_MAX) {
             made->task = engine->instances[other].task;
             task->outputs[task->n_outputs++] = instance;
+            engine_task_seat(engine, made->task);
             return;
         }
     }
@@ -109,7 +81,7 @@ static void unlist(struct engine *engine, uint32_t index)
     if (task->state == TASK_TO_LOAD) {
         remove_to_load(engine, index);
     } else if (task->state == TASK_TO_PREPARE) {
-        list_remove(engine, &engine->jobs[task->job].to_prepare, index);
+        engine_list_remove(engine, TASK_PREPARES, index);
     } else {
         CHECK(task->state == TASK_LOADING);
         uint32_t *link = &engine->encoded[task->encoded].tasks;
@@ -144,30 +116,42 @@ void engine_task_cancel_output(struct engine *engine, uint32_t instance)
     if (task->n_outputs == 0) {
         unlist(engine, index);
         task_end(engine, index);
+    } else {
+        engine_task_seat(engine, index);
     }
 }
 
-/* A job goes, and its queue is empty by now: tasks in its turn that others wait for go on in the turn of one of those. */
-void engine_tasks_leave(struct engine *engine, uint32_t job)
+/* The heaviest job that waits for the task; the present one, if none is heavier. ENGINE_NONE: nobody does. */
+static uint32_t heaviest_waiter(const struct engine *engine, const struct task *task)
 {
-    for (uint32_t index = 0; index < engine->task_pool.size; index++) {
-        struct task *task = &engine->tasks[index];
-        if (task->state == TASK_FREE || task->state == TASK_RUNNING || task->job != job)
-            continue;
-        uint32_t heir = engine->entries[engine->instances[task->outputs[0]].waiters].job;
-        CHECK(heir != job);
-        if (task->state == TASK_LOADING) {
-            task->job = heir;
-            continue;
+    uint32_t best = ENGINE_NONE;
+    for (uint32_t i = 0; i < task->n_outputs; i++) {
+        for (uint32_t at = engine->instances[task->outputs[i]].waiters; at != ENGINE_NONE; at = engine->entries[at].link) {
+            uint32_t job = engine->entries[at].job;
+            double weight = engine->jobs[job].weight, most = best == ENGINE_NONE ? 0 : engine->jobs[best].weight;
+            if (weight > most || (weight == most && job == task->job))
+                best = job;
         }
-        enum task_state state = task->state;
-        unlist(engine, index);
-        task->job = heir;
-        if (state == TASK_TO_LOAD)
-            to_load(engine, index);
-        else
-            to_prepare(engine, index);
     }
+    return best;
+}
+
+/* Never for a task in nobody's list. It goes behind what its new job waits for already. */
+void engine_task_seat(struct engine *engine, uint32_t index)
+{
+    struct task *task = &engine->tasks[index];
+    uint32_t job = task->state == TASK_RUNNING ? ENGINE_NONE : heaviest_waiter(engine, task);
+    if (job == ENGINE_NONE || job == task->job)
+        return;
+    if (task->state == TASK_TO_LOAD)
+        engine_list_remove(engine, TASK_LOADS, index);
+    else if (task->state == TASK_TO_PREPARE)
+        engine_list_remove(engine, TASK_PREPARES, index);
+    task->job = job;
+    if (task->state == TASK_TO_LOAD)
+        engine_list_append(engine, TASK_LOADS, index);
+    else if (task->state == TASK_TO_PREPARE)
+        engine_list_append(engine, TASK_PREPARES, index);
 }
 
 /* ── results ── */
@@ -265,6 +249,7 @@ void engine_on_prepared(struct engine *engine, const struct engine_event *event)
         return;
     }
     struct task task = engine->tasks[index];
+    engine_measure_prepare(engine, &task, event->prepared.took_ns);
     engine->totals.samples_decoded += engine_makes_pixels(engine, &task);
     for (uint32_t i = 0; i < task.n_outputs; i++)
         instance_made(engine, task.outputs[i]);
@@ -272,22 +257,6 @@ void engine_on_prepared(struct engine *engine, const struct engine_event *event)
 }
 
 /* ── dispatch ── */
-
-static uint32_t next_turn(const struct engine *engine, bool loads)
-{
-    uint32_t best = ENGINE_NONE;
-    double best_turn = 0;
-    for (uint32_t job = 0; job < engine->jobs_end; job++) {
-        const struct task_list *list = loads ? &engine->jobs[job].to_load : &engine->jobs[job].to_prepare;
-        if (engine->jobs[job].state == JOB_FREE || list->head == ENGINE_NONE)
-            continue;
-        if (best == ENGINE_NONE || list->turn < best_turn) {
-            best = job;
-            best_turn = list->turn;
-        }
-    }
-    return best;
-}
 
 static void act_prepare(struct engine *engine, uint32_t index)
 {
@@ -317,16 +286,16 @@ static void act_prepare(struct engine *engine, uint32_t index)
 static void dispatch_prepares(struct engine *engine)
 {
     while (engine->prepares_inflight < engine->config.inflight_prepares) {
-        uint32_t job = next_turn(engine, false);
+        uint32_t job = engine_next_turn(engine, TASK_PREPARES);
         if (job == ENGINE_NONE)
             return;
-        struct task_list *list = &engine->jobs[job].to_prepare;
-        uint32_t index = list->head;
-        list_remove(engine, list, index);
-        engine->prepare_turn = list->turn++;
+        uint32_t index = engine->jobs[job].lists[TASK_PREPARES].head;
+        engine_list_remove(engine, TASK_PREPARES, index);
+        engine_turn_begin(engine, TASK_PREPARES, job);
         engine->tasks[index].state = TASK_RUNNING;
         engine->prepares_inflight++;
         engine_add_companions(engine, index);
+        engine_charge_prepare(engine, index);
         act_prepare(engine, index);
     }
 }
@@ -360,6 +329,7 @@ bool engine_load(struct engine *engine, uint32_t job, sample_id id, uint64_t byt
     if (engine_begin_load(engine, id, bytes) == ENGINE_NONE)
         return false;
     act_load(engine, job, id, bytes);
+    engine_charge_load(engine, id);
     route_pending(engine, id);
     return true;
 }
@@ -367,8 +337,7 @@ bool engine_load(struct engine *engine, uint32_t job, sample_id id, uint64_t byt
 /* Begins the load that a job's first task needs; false when there is no room for it now. */
 static bool dispatch_load(struct engine *engine, uint32_t job)
 {
-    struct task_list *list = &engine->jobs[job].to_load;
-    uint32_t index = list->head;
+    uint32_t index = engine->jobs[job].lists[TASK_LOADS].head;
     sample_id id = engine->tasks[index].id;
     CHECK(engine->samples[id].encoded == ENGINE_NONE); /* else the task would not wait here */
     uint64_t bytes = engine->config.sample_bytes(engine->jobs[job].dataset, id);
@@ -378,10 +347,10 @@ static bool dispatch_load(struct engine *engine, uint32_t job)
         task_failed(engine, index, BAD_TOO_LARGE);
         return true;
     }
+    engine_turn_begin(engine, TASK_LOADS, job);
     if (!engine_load(engine, job, id, bytes))
         return false;
     engine->encoded[engine->samples[id].encoded].in_order = engine->jobs[job].shuffle == SHUFFLE_NONE;
-    engine->load_turn = list->turn++;
     engine_load_mates(engine, job, id);
     engine->totals.reads++;
     return true;
@@ -390,8 +359,9 @@ static bool dispatch_load(struct engine *engine, uint32_t job)
 void engine_dispatch(struct engine *engine)
 {
     uint32_t job = ENGINE_NONE;
+    engine_weigh(engine);
     while (engine->loads_inflight < engine->config.inflight_loads) {
-        job = next_turn(engine, true);
+        job = engine_next_turn(engine, TASK_LOADS);
         if (job == ENGINE_NONE || !dispatch_load(engine, job))
             break;
     }

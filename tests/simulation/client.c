@@ -200,6 +200,12 @@ static void mischief(struct world *world, struct client *client)
     }
 }
 
+static void reweigh(struct world *world, const struct client *client)
+{
+    double weight = random_below(&world->rng, 2) ? JOB_WEIGHT_MAX : (double)(1 + random_below(&world->rng, 1000)) / 100;
+    world_event(world, &(struct engine_event){.type = ENGINE_WEIGHT, .weight = {.job = client->job, .weight = weight}}, NULL);
+}
+
 static void next_epoch(struct world *world, struct client *client)
 {
     if (++client->epochs_run >= client->plan->run_epochs) {
@@ -224,6 +230,8 @@ static void end_training(struct world *world, struct client *client)
     parcels_add(&client->kept, parcel);
     if (random_below(&world->rng, 100) < plan->mischief_percent)
         mischief(world, client);
+    if (plan->reweigh_percent && random_below(&world->rng, 100) < plan->reweigh_percent)
+        reweigh(world, client);
     bool current = parcel.epoch == client->epoch;
     if (current && (parcel.last || random_below(&world->rng, 100) < plan->break_percent))
         next_epoch(world, client);

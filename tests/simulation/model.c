@@ -97,6 +97,10 @@ void model_event(struct model *model, const struct engine_event *event, const st
         CHECK(model->number_users[event->pipeline_gone.pipeline] == 0);
         model->number_meaning[event->pipeline_gone.pipeline] = 0;
         break;
+    case ENGINE_WEIGHT:
+        if (model->jobs[event->weight.job])
+            model->jobs[event->weight.job]->weight = event->weight.weight;
+        break;
     case ENGINE_TICK:
         break;
     }
@@ -194,6 +198,8 @@ static void compare_status(struct model *model, const struct engine_job_status *
     }
     const struct client_plan *plan = job->plan;
     uint64_t slots_held = 0;
+    if (status->weight != job->weight)
+        model_break(model, RULE_STATUS, "job %u has weight %g, it was given %g", status->job, status->weight, job->weight);
     for (uint32_t i = 0; i < job->n_held; i++)
         slots_held += job->held[i].count;
     if (job->ranks) {

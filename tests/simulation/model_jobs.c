@@ -103,6 +103,7 @@ static void book_job(struct model *model, const struct client_plan *plan, const 
         .n_batches = action->job_added.n_batches,
         .held_max = action->job_added.held_max,
         .quota_bytes = action->job_added.quota_bytes,
+        .weight = plan->weight == 0 ? 1 : plan->weight,
         .book = {.begun_step = model->step, .times = calloc(sc->n_samples, sizeof *job->book.times)},
         .in_view = calloc(sc->n_samples, sizeof *job->in_view),
     };

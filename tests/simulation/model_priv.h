@@ -77,6 +77,7 @@ struct job_book {
     uint32_t beyond_end; /* NEXTs for epochs it does not have: each is answered by an error, and all goes on */
     uint32_t n_batches, held_max;
     uint64_t quota_bytes;
+    double weight;
     bool started;
     uint32_t epoch;
     uint64_t credits;

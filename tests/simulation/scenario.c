@@ -1,6 +1,7 @@
 /* scenario.c: draws a scenario from its seed. Most are small, so that many run; a few are large, crowded or starved. */
 #include "tests/simulation/scenario.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 
 #define KEY_SCENARIO UINT64_C(0x5ce7a210)
 #define KEY_RANKS UINT64_C(0x3a9c5)
+#define KEY_WEIGHTS UINT64_C(0x3e167)
 #define KEY_RAW UINT64_C(0x2a90)
 #define SLOW_LANE_EVERY 17
 #define SLOW_LANE_FACTOR 60
@@ -255,6 +257,25 @@ static void draw_ranks(struct scenario *sc, enum mood mood)
     }
 }
 
+static double draw_weight(struct rng *rng)
+{
+    return chance(rng, 20) ? JOB_WEIGHT_MIN : chance(rng, 20) ? JOB_WEIGHT_MAX : (double)between(rng, 1, 100) / 10;
+}
+
+/* In every second scenario. */
+static void draw_weights(struct scenario *sc)
+{
+    struct rng rng;
+    random_seed_keys(&rng, KEY_WEIGHTS, sc->seed, 0, 0);
+    bool weighted = chance(&rng, 50);
+    for (uint32_t i = 0; weighted && i < sc->n_clients; i++) {
+        sc->clients[i].weight = chance(&rng, 30) ? 0 : draw_weight(&rng);
+        sc->clients[i].reweigh_percent = chance(&rng, 80) ? 0 : (uint32_t)between(&rng, 1, 30);
+        if (sc->clients[i].invalid && chance(&rng, 50))
+            sc->clients[i].weight = chance(&rng, 50) ? NAN : -1;
+    }
+}
+
 /* With keys of its own, so that the scenarios of all seeds stay what they were but for this. */
 static void draw_raw(struct scenario *sc)
 {
@@ -355,6 +376,7 @@ struct scenario *scenario_create(uint64_t seed)
         draw_job(sc, &sc->clients[i], i, &rng, mood);
         draw_behaviour(&sc->clients[i], &rng, mood == MOOD_CROWDED ? 1 : join_spread_ns, calm && mood != MOOD_PIECES);
     }
+    draw_weights(sc);
     draw_ranks(sc, mood);
     sc->drain_ns = chance(&rng, 94) ? SCENARIO_NEVER : random_below(&rng, join_spread_ns);
     draw_budgets(sc, &rng);
@@ -415,6 +437,7 @@ void scenario_job_make(const struct scenario *sc, const struct client_plan *plan
         .order = plan->shuffle == SHUFFLE_NONE ? plan->order : NULL,
         .rank = plan->rank,
         .world_size = plan->world_size,
+        .weight = plan->weight,
         .ordered = plan->ordered,
     };
     if (!dataset->in_chunks)

@@ -55,6 +55,8 @@ struct client_plan {
     bool invalid;         /* a field is out of its range: must be refused */
     bool ordered;
     uint32_t world_size, rank; /* of a job that several clients are the ranks of */
+    double weight;             /* 0: the default */
+    uint32_t reweigh_percent;  /* of batches after which somebody gives its job another weight */
 
     uint32_t run_epochs; /* how many it trains before it leaves */
     uint32_t ask;        /* credits it keeps outstanding */

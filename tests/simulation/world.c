@@ -103,6 +103,9 @@ static void see_event(struct world *world, const struct engine_event *event)
     case ENGINE_PREPARED:
         world_say(world, "> PREPARED task %u%s", event->prepared.task, event->prepared.reason ? " failed" : "");
         break;
+    case ENGINE_WEIGHT:
+        world_say(world, "> WEIGHT job %u: %g", event->weight.job, event->weight.weight);
+        break;
     case ENGINE_PIPELINE_GONE:
         world_say(world, "> PIPELINE_GONE number %u", event->pipeline_gone.pipeline);
         break;
@@ -185,6 +188,7 @@ static bool broken(const struct world *world)
 static void act(struct world *world, const struct engine_action *action)
 {
     const struct scenario *sc = world->scenario;
+    uint64_t took_ns;
     see_action(world, action);
     model_action(world->model, action);
     if (broken(world))
@@ -197,8 +201,8 @@ static void act(struct world *world, const struct engine_action *action)
         world_alarm(world, world->read_ns, ALARM_LOADED, action->load.id, 0, 0);
         break;
     case ENGINE_PREPARE:
-        world_alarm(world, latency_draw(&sc->prepare, &world->rng, action->prepare.id), ALARM_PREPARED,
-                    action->prepare.task, action->prepare.id, 0);
+        took_ns = latency_draw(&sc->prepare, &world->rng, action->prepare.id);
+        world_alarm(world, took_ns, ALARM_PREPARED, action->prepare.task, action->prepare.id, took_ns);
         break;
     case ENGINE_DROP_ENCODED:
         break;
@@ -285,9 +289,9 @@ static void loaded(struct world *world, sample_id id)
     world_event(world, &event, NULL);
 }
 
-static void prepared(struct world *world, uint32_t task, sample_id id)
+static void prepared(struct world *world, uint32_t task, sample_id id, uint64_t took_ns)
 {
-    struct engine_event event = {.type = ENGINE_PREPARED, .prepared = {.task = task}};
+    struct engine_event event = {.type = ENGINE_PREPARED, .prepared = {.task = task, .took_ns = took_ns}};
     if (fails(world, id, FAULT_PREPARE, world->scenario->prepare_faults))
         event.prepared.reason = 1 + (int)random_below(&world->rng, BAD_REASONS - 1);
     world_event(world, &event, NULL);
@@ -300,7 +304,7 @@ static void happen(struct world *world, const struct alarm *alarm)
         loaded(world, (sample_id)alarm->a);
         break;
     case ALARM_PREPARED:
-        prepared(world, (uint32_t)alarm->a, (sample_id)alarm->b);
+        prepared(world, (uint32_t)alarm->a, (sample_id)alarm->b, alarm->c);
         break;
     case ALARM_TICK:
         world_event(world, &(struct engine_event){.type = ENGINE_TICK}, NULL);
