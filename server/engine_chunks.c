@@ -43,12 +43,15 @@ static uint32_t group_size(const struct engine *engine, const struct engine_job_
     return size < GROUP_MIN ? GROUP_MIN : size > GROUP_MAX ? GROUP_MAX : (uint32_t)size;
 }
 
-/* A job's stock in a fiber: less where the dataset has not the chunks for groups as large as the budget would have them. */
+/* A job's stock in a fiber, its part of what memory holds: less than a group was made for where the dataset has not the
+ * chunks for it, more where memory holds more than the smallest groups are made for. */
 static uint32_t stock_size(const struct engine *engine, const struct engine_job_desc *desc, uint64_t held, uint32_t group_chunks)
 {
     uint64_t fibers = desc->chunk_count * fibers_per_group(engine, desc->chunk_samples);
-    uint64_t size = (held * group_chunks + fibers - 1) / fibers, max = engine_stock_max(engine);
-    return size < 1 ? 1 : size > max ? (uint32_t)max : (uint32_t)size;
+    uint64_t size = (held * group_chunks + fibers - 1) / fibers, all = (uint64_t)engine->config.redirect_width * group_chunks;
+    if (engine->config.redirect_width == 1)
+        return 1;
+    return size < 1 ? 1 : size > all ? (uint32_t)all : (uint32_t)size;
 }
 
 static void add_chunks(struct engine *engine, const struct engine_job_desc *desc)
