@@ -15,7 +15,7 @@
 #define OPEN_TIMEOUT_MS 300000
 
 /* The size of the first release's struct. */
-#define OPTIONS_BYTES_MIN (offsetof(struct larder_options, all_files) + sizeof(uint32_t))
+#define OPTIONS_BYTES_MIN (offsetof(struct larder_options, reserved) + sizeof(uint32_t))
 _Static_assert(sizeof(struct larder_options) == OPTIONS_BYTES_MIN, "padding would hide a later field from size_bytes");
 
 static _Thread_local struct error open_error;
@@ -180,7 +180,7 @@ static int register_job(struct larder_loader *loader, const struct larder_option
         .epochs = o->epochs, .shuffle = o->shuffle, .bad_policy = o->bad, .seed = o->seed,
         .flags = (o->drop_last ? WIRE_DROP_LAST : 0u) | (o->relabel ? WIRE_RELABEL : 0u) |
                  (o->private_augment ? WIRE_PRIVATE_AUGMENT : 0u) | (o->ordered ? WIRE_ORDERED : 0u) |
-                 (o->all_files ? WIRE_ALL_FILES : 0u),
+                 (o->all_files ? WIRE_ALL_FILES : 0u) | (o->hold ? WIRE_HOLD : 0u),
         .name = text_of(o->job), .dataset = text_of(dataset), .pipeline = text_of(o->pipeline ? o->pipeline : "[]"),
         .subset = text_of(o->subset),
     };

@@ -79,8 +79,9 @@ enum wire_register_flags {
     WIRE_PRIVATE_AUGMENT = 4,
     WIRE_ORDERED = 8,
     WIRE_ALL_FILES = 16, /* samples are files of any kind, not images alone */
+    WIRE_HOLD = 32,      /* the client keeps batches: prefetch + 1 at a time; else two */
 };
-#define WIRE_REGISTER_FLAGS_ALL 31u
+#define WIRE_REGISTER_FLAGS_ALL 63u
 
 struct wire_register {
     uint32_t batch_size; /* 1 … WIRE_BATCH_MAX */
@@ -106,7 +107,7 @@ struct wire_registered {
     uint32_t height, width, channels; /* of one prepared sample; 0: encoded bytes of any length */
     uint32_t dtype;                   /* enum pixel_dtype */
     uint32_t layout;                  /* enum pixel_layout */
-    uint32_t held_max;                /* batches the client may hold (delivered and not released) */
+    uint32_t held_max;                /* batches the client may hold (delivered and not released), for good */
     uint32_t epoch, batch;            /* where a rank that comes back goes on: 0 and 0 in a new job */
     uint64_t sample_bytes;
     uint64_t fingerprint[2]; /* of the dataset */

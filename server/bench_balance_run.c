@@ -289,6 +289,7 @@ static void react(struct bench *bench, const struct engine_action *action)
         delivered(bench, action);
         break;
     case ENGINE_DROP_ENCODED:
+    case ENGINE_AHEAD:
     case ENGINE_JOB_ENDED:
         break;
     default:

@@ -215,6 +215,7 @@ static void react(struct bench *bench, const struct engine_action *action, struc
         delivered(bench, action);
         break;
     case ENGINE_DROP_ENCODED:
+    case ENGINE_AHEAD:
     case ENGINE_JOB_ENDED:
         break;
     }

@@ -212,6 +212,7 @@ static void add_job(struct driver *driver, struct registration *reg, uint32_t pi
                                    .by_size = pipeline_shape(reg->pipeline).bytes == 0,
                                    .batch_size = reg->batch_size,
                                    .prefetch = reg->prefetch,
+                                   .hold = reg->flags & WIRE_HOLD ? reg->prefetch + 1 : 0,
                                    .epochs = reg->epochs,
                                    .drop_last = reg->flags & WIRE_DROP_LAST,
                                    .shuffle = reg->shuffle,

@@ -24,6 +24,26 @@ static void seat_rank(struct driver_job *job, const struct registration *reg)
         .there = true, .client = reg->client, .pid = reg->pid, .client_name = xstrdup(reg->client_name)};
 }
 
+/* Says what would help: a larger arena where that is short, else a larger share of it for one job. */
+static void log_shortened(const struct driver *driver, const struct registration *reg, uint32_t from, uint32_t to, uint64_t wanted_bytes)
+{
+    if (wanted_bytes > driver->config.engine.arena_bytes)
+        log_warn("msg=\"look-ahead shortened from %u to %u batches: the arena has no room for all that the jobs ask for; raise "
+                 "memory.arena to %llu MiB\" job=\"%s\"", from, to, (unsigned long long)(wanted_bytes >> 20) + 1, reg->name);
+    else
+        log_warn("msg=\"look-ahead shortened from %u to %u batches: one job may have %llu MiB of the arena; raise jobs.quota or "
+                 "memory.arena\" job=\"%s\"", from, to, (unsigned long long)(driver->config.engine.job_quota_bytes >> 20), reg->name);
+}
+
+static void ahead_changed(struct driver *driver, const struct engine_action *action)
+{
+    const struct registration *reg = driver->jobs[action->job].reg;
+    if (action->ahead.to < action->ahead.from)
+        log_shortened(driver, reg, action->ahead.from, action->ahead.to, action->ahead.wanted_bytes);
+    else
+        log_info("msg=\"look-ahead extended from %u to %u batches\" job=\"%s\"", action->ahead.from, action->ahead.to, reg->name);
+}
+
 /* A rank's registration is needed until it is answered; the first rank's is the job's. */
 static void job_added(struct driver *driver, const struct engine_action *action)
 {
@@ -66,9 +86,8 @@ static void job_added(struct driver *driver, const struct engine_action *action)
     log_info("msg=\"job registered\" job=\"%s\" rank=%u ranks=%u dataset=\"%s\" samples=%u batch_size=%u quota_mib=%llu "
              "pipeline=\"%s\"", reg->name, reg->rank, reg->world_size, dataset_path(reg->dataset), message.registered.n_samples, reg->batch_size,
              (unsigned long long)(action->job_added.quota_bytes >> 20), pipeline_canonical(reg->pipeline));
-    if (action->job_added.held_max < reg->prefetch + 1)
-        log_warn("msg=\"look-ahead shortened: the arena has no room for more\" job=\"%s\" asked_batches=%u batches=%u", reg->name,
-                 reg->prefetch, action->job_added.held_max - 1);
+    if (action->job_added.ahead < reg->prefetch)
+        log_shortened(driver, reg, reg->prefetch, action->job_added.ahead, action->job_added.wanted_bytes);
     view_result_clear(&reg->view); /* the engine has what it needs of both */
     free(reg->places);
     reg->places = NULL;
@@ -202,6 +221,9 @@ static void carry_out(struct driver *driver, const struct engine_action *action)
         break;
     case ENGINE_JOB_ERROR:
         job_error(driver, action);
+        break;
+    case ENGINE_AHEAD:
+        ahead_changed(driver, action);
         break;
     case ENGINE_JOB_ENDED:
         job_ended(driver, action);

@@ -12,7 +12,8 @@
  *
  * What is planned, being made, ready or leased is pinned and counts against the job's quota; quotas sum up to at most the
  * arena, so that no job can take another's room. Everything else in memory is cache, and goes when room is needed, least
- * wanted first.
+ * wanted first. Quotas are divided again when a job comes or goes; each keeps at least two batches a rank, or what its
+ * clients may hold (engine_ahead.c).
  *
  * Ranks. A job of world_size W has W queues, each with a W-th of its quota. The first rank that registers makes the job,
  * the others attach to it by name, each from a client of its own; the job ends when the last one has gone. (While ranks
@@ -51,6 +52,8 @@
 #define ENGINE_OUTPUTS_MAX 16    /* instances one prepare task makes */
 #define ENGINE_BATCH_MAX 8192    /* samples in a batch */
 #define ENGINE_PREFETCH_MAX 64   /* batches a queue may be ahead */
+#define ENGINE_HOLD_MAX 65       /* batches a client may hold */
+#define ENGINE_ROWS_MIN 2        /* batches that each queue has room for at the least: one held, one being filled */
 #define ENGINE_PIPELINES_MAX 256 /* pipelines in use at once; numbers are the caller's */
 #define ENGINE_RANKS_MAX 256     /* ranks of a job */
 
@@ -97,6 +100,8 @@ struct engine_job_desc {
                                by extent_round, on average over the largest two batches that the job may hold */
     uint32_t batch_size;    /* 1 … ENGINE_BATCH_MAX */
     uint32_t prefetch;      /* batches prepared ahead of the client, 1 … ENGINE_PREFETCH_MAX */
+    uint32_t hold;          /* batches that the client wants to hold unreleased at a time, 1 … ENGINE_HOLD_MAX; 0 is
+                               ENGINE_ROWS_MIN. As many as fit are promised to it for good. */
     uint32_t epochs;        /* 0: no end */
     bool drop_last;
     enum shuffle_mode shuffle;
@@ -180,6 +185,7 @@ enum engine_action_type {
     ENGINE_DELIVER,
     ENGINE_JOB_ERROR, /* the rank cannot go on: tell its client, which stays until it leaves. When the job as a whole has
                          failed (policy `error`, a rank missing) one comes for each rank that is there. */
+    ENGINE_AHEAD,     /* the job's quota, and with it its look-ahead, is another from now on */
     ENGINE_JOB_ENDED, /* the job's place is free again; dataset and pipeline number are no longer used by it */
 };
 
@@ -208,6 +214,8 @@ struct engine_action {
             uint32_t n_batches; /* an epoch, for each rank */
             uint32_t held_max;  /* batches the client may hold unreleased */
             uint64_t quota_bytes; /* of the whole job */
+            uint32_t ahead;     /* batches of look-ahead that the quota lets each rank have */
+            uint64_t wanted_bytes; /* of the arena, for all that all jobs asked for */
             bool attached;      /* to a job that was there: JOB_ADD's dataset, order and places are not kept */
             uint32_t epoch, batch; /* the first that the rank can ask for, and the index of its next batch of it */
         } job_added;
@@ -242,6 +250,11 @@ struct engine_action {
             const struct engine_entry *entries; /* valid until the next step */
         } deliver;
         struct {
+            uint64_t quota_bytes;  /* now */
+            uint32_t from, to;     /* batches of look-ahead of each rank */
+            uint64_t wanted_bytes; /* as in job_added */
+        } ahead;
+        struct {
             const void *dataset;
             uint32_t pipeline;
         } job_ended;
@@ -270,6 +283,7 @@ struct engine_totals {
     uint64_t samples_delivered;
     uint64_t bad_samples[8]; /* by enum bad_reason */
     uint64_t evicted_prepared, evicted_encoded;
+    uint64_t ahead_shortened; /* times that a job had to give look-ahead back */
     uint64_t arena_used_bytes, arena_pinned_bytes, arena_quota_bytes;
     uint64_t encoded_used_bytes;
     uint32_t jobs, loads_inflight, prepares_inflight;
@@ -281,7 +295,8 @@ struct engine_job_status {
     uint32_t job, pipeline, batch_size, epoch, epochs;
     double weight;
     bool started; /* an epoch has begun */
-    uint32_t prefetch;  /* batches ahead that the quota lets it have */
+    uint32_t prefetch;  /* batches ahead that the quota lets it have now */
+    uint32_t prefetch_asked;
     uint64_t client, view_samples, remaining, quota_bytes, held_slots;
     uint64_t samples_delivered, batches_delivered, samples_shared, bad_samples;
     uint32_t ready_batches, leased_batches, credits; /* all ranks together, as the rest */

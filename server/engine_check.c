@@ -139,7 +139,7 @@ static void check_queue(const struct engine *engine, uint32_t place, uint32_t ra
         leased += queue->leases[at].count;
     CHECK(queued == queue->queued && ready == queue->ready && unplaced == 0);
     CHECK(queue->held_slots == queued + leased && queue->held_slots <= job->quota_slots);
-    CHECK(queue->n_leases <= job->held_max);
+    CHECK(queue->n_leases <= job->held_max && job->held_max <= job->least && job->least <= job->rows);
     CHECK((job->state == JOB_RUNNING && !queue->done) || (queued == 0 && engine_reserve_count(&queue->reserve) == 0));
     CHECK(queue->attached || (queue->held_slots == 0 && queue->credits == 0 && !queue->waits));
     CHECK(job->state != JOB_RUNNING || queue->planned == queued + queue->delivered);
@@ -239,7 +239,8 @@ static void fill_status(const struct engine *engine, uint32_t place, uint64_t no
                                       .epoch = job->epoch,
                                       .epochs = job->epochs,
                                       .started = job->began,
-                                      .prefetch = job->prefetch,
+                                      .prefetch = job->rows - ENGINE_ROWS_MIN,
+                                      .prefetch_asked = job->prefetch_asked,
                                       .client = job->client,
                                       .view_samples = job->view_samples,
                                       .remaining = sampler_remaining(engine->sampler, place),

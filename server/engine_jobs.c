@@ -55,23 +55,9 @@ static bool well_formed(const struct engine_job_desc *desc)
 {
     return desc->name && desc->name[0] && strlen(desc->name) < ENGINE_NAME_MAX && desc->pipeline < ENGINE_PIPELINES_MAX &&
            desc->slot_bytes > 0 && desc->batch_size >= 1 && desc->batch_size <= ENGINE_BATCH_MAX && desc->prefetch >= 1 &&
-           desc->prefetch <= ENGINE_PREFETCH_MAX && desc->shuffle <= SHUFFLE_NONE && desc->bad_policy <= BAD_ERROR &&
-           desc->world_size <= ENGINE_RANKS_MAX && desc->rank < world_size(desc) && asked_weight(desc) >= JOB_WEIGHT_MIN &&
-           asked_weight(desc) <= JOB_WEIGHT_MAX;
-}
-
-/* The look-ahead that fits: for each rank the batch being made and the one at the client always, `prefetch` more when there
- * is room. Gives the batches that a rank's part of the quota holds, or 0 when not even two fit. */
-static uint32_t fitting_batches(const struct engine *engine, const struct engine_job_desc *desc, uint64_t batch_bytes)
-{
-    uint64_t room = engine->config.arena_bytes - engine->quota_bytes;
-    uint64_t cap = engine->config.job_quota_bytes;
-    if (cap && cap < room)
-        room = cap;
-    uint64_t batches = room / world_size(desc) / batch_bytes;
-    if (batches > desc->prefetch + 2)
-        batches = desc->prefetch + 2;
-    return batches < 2 ? 0 : (uint32_t)batches;
+           desc->prefetch <= ENGINE_PREFETCH_MAX && desc->hold <= ENGINE_HOLD_MAX && desc->shuffle <= SHUFFLE_NONE &&
+           desc->bad_policy <= BAD_ERROR && desc->world_size <= ENGINE_RANKS_MAX && desc->rank < world_size(desc) &&
+           asked_weight(desc) >= JOB_WEIGHT_MIN && asked_weight(desc) <= JOB_WEIGHT_MAX;
 }
 
 static int check_job(struct engine *engine, const struct engine_job_desc *desc)
@@ -135,9 +121,24 @@ void engine_job_free(struct job *job)
     *job = (struct job){.state = JOB_FREE};
 }
 
-static void job_begin(struct engine *engine, uint32_t place, const struct engine_job_desc *desc, uint32_t batches)
+/* How many rows of the job's can be promised for good, beside those of the others; how many it may have at the most. */
+static void find_rows(const struct engine *engine, uint64_t row_bytes, uint64_t *promise, uint64_t *most)
+{
+    uint64_t room = engine->config.arena_bytes - engine_least_bytes(engine), cap = engine->config.job_quota_bytes;
+    cap = cap && cap < engine->config.arena_bytes ? cap : engine->config.arena_bytes;
+    *promise = (room < cap ? room : cap) / row_bytes;
+    *most = cap / row_bytes;
+}
+
+static void job_begin(struct engine *engine, uint32_t place, const struct engine_job_desc *desc)
 {
     struct job *job = &engine->jobs[place];
+    uint64_t row_bytes = batch_slots(desc) * extent_round(desc->slot_bytes) * world_size(desc), promise, most;
+    uint32_t hold = desc->hold ? desc->hold : ENGINE_ROWS_MIN;
+    find_rows(engine, row_bytes, &promise, &most);
+    hold = hold < promise ? hold : (uint32_t)promise;
+    uint32_t least = hold > ENGINE_ROWS_MIN ? hold : ENGINE_ROWS_MIN;
+    uint32_t asked = desc->prefetch + ENGINE_ROWS_MIN > least ? desc->prefetch + ENGINE_ROWS_MIN : least;
     *job = (struct job){.state = JOB_IDLE,
                         .client = desc->client,
                         .dataset = desc->dataset,
@@ -151,26 +152,29 @@ static void job_begin(struct engine *engine, uint32_t place, const struct engine
                         .slot_bytes = desc->slot_bytes,
                         .by_size = desc->by_size,
                         .batch_size = desc->batch_size,
-                        .prefetch = batches - 2,
                         .prefetch_asked = desc->prefetch,
+                        .hold_asked = desc->hold,
                         .epochs = desc->epochs,
                         .drop_last = desc->drop_last,
                         .bad_policy = desc->bad_policy,
                         .redirected = engine->config.redirect_width > 0 && desc->shuffle == SHUFFLE_DEPENDENT && desc->places,
                         .came_ns = engine->now_ns,
                         .view_samples = idset_count(desc->view),
-                        .quota_slots = batch_slots(desc) * batches,
-                        .quota_bytes = batch_slots(desc) * batches * extent_round(desc->slot_bytes) * world_size(desc),
-                        .held_max = batches - 1,
+                        .batch_slots = batch_slots(desc),
+                        .row_bytes = row_bytes,
+                        .least = least,
+                        .most = most < asked ? (uint32_t)most : asked,
+                        .asked = asked,
+                        .held_max = hold,
                         .weight = asked_weight(desc),
                         .weight_asked = asked_weight(desc),
                         .counts = asked_weight(desc),
                         .lists = {{ENGINE_NONE, ENGINE_NONE, 0}, {ENGINE_NONE, ENGINE_NONE, 0}}};
     strcpy(job->name, desc->name); /* bounded by well_formed */
     queues_begin(job);
-    engine->quota_bytes += job->quota_bytes;
     if (place >= engine->jobs_end)
         engine->jobs_end = place + 1;
+    engine_divide_arena(engine);
 }
 
 /* ── attaching ── */
@@ -189,6 +193,8 @@ static void answer(struct engine *engine, uint32_t place, const struct engine_jo
     action->client = desc->client;
     action->job_added.held_max = job->held_max;
     action->job_added.quota_bytes = job->quota_bytes;
+    action->job_added.ahead = job->rows - ENGINE_ROWS_MIN;
+    action->job_added.wanted_bytes = engine_wanted_bytes(engine);
     action->job_added.n_batches = (uint32_t)((share + job->batch_size - 1) / job->batch_size);
     action->job_added.attached = attached;
     action->job_added.epoch = job->began ? job->epoch + queue->returned : 0;
@@ -202,6 +208,7 @@ static const char *mismatch(const struct job *job, const struct engine_job_desc 
            : job->pipeline != desc->pipeline || job->slot_bytes != desc->slot_bytes  ? "pipeline"
            : job->batch_size != desc->batch_size                                     ? "batch_size"
            : job->prefetch_asked != desc->prefetch                                   ? "prefetch"
+           : job->hold_asked != desc->hold                                           ? "hold"
            : job->epochs != desc->epochs                                             ? "epochs"
            : job->drop_last != desc->drop_last                                       ? "drop_last"
            : job->shuffle != desc->shuffle                                           ? "shuffle"
@@ -233,6 +240,27 @@ static void attach(struct engine *engine, uint32_t place, const struct engine_jo
 
 /* ── a new job ── */
 
+/* Not when its least fits, whatever look-ahead the others must give back for it. */
+static bool refuse_too_large(struct engine *engine, const struct engine_job_desc *desc, uint64_t batch, uint64_t slot)
+{
+    uint64_t row_bytes = batch * slot * world_size(desc), promise, most, kept = engine_least_bytes(engine);
+    find_rows(engine, row_bytes, &promise, &most);
+    if (promise >= ENGINE_ROWS_MIN)
+        return false;
+    uint64_t needed = ENGINE_ROWS_MIN * row_bytes, cap = engine->config.job_quota_bytes;
+    if (most < ENGINE_ROWS_MIN && cap && cap < engine->config.arena_bytes)
+        refuse(engine, desc, LARDER_EQUOTA, "it needs %llu bytes, two batches for each of %u ranks of %llu samples of %llu bytes, and "
+               "one job may have %llu: lower batch_size, or raise jobs.quota or memory.arena", (unsigned long long)needed, world_size(desc),
+               (unsigned long long)batch, (unsigned long long)slot, (unsigned long long)cap);
+    else
+        refuse(engine, desc, LARDER_EQUOTA, "it needs %llu bytes, two batches for each of %u ranks of %llu samples of %llu bytes, and "
+               "of the arena's %llu bytes the other jobs keep %llu even with their look-ahead given back: lower batch_size, stop a "
+               "job, or raise memory.arena to at least %llu", (unsigned long long)needed, world_size(desc), (unsigned long long)batch,
+               (unsigned long long)slot, (unsigned long long)engine->config.arena_bytes, (unsigned long long)kept,
+               (unsigned long long)(kept + needed));
+    return true;
+}
+
 static void add_job(struct engine *engine, const struct engine_job_desc *desc)
 {
     uint64_t slot = extent_round(desc->slot_bytes), batch = batch_slots(desc);
@@ -242,15 +270,8 @@ static void add_job(struct engine *engine, const struct engine_job_desc *desc)
                (unsigned long long)engine->config.arena_bytes);
         return;
     }
-    uint32_t batches = fitting_batches(engine, desc, batch * slot);
-    if (!batches) {
-        uint64_t cap = engine->config.job_quota_bytes ? engine->config.job_quota_bytes : engine->config.arena_bytes;
-        refuse(engine, desc, LARDER_EQUOTA, "two batches for each of %u ranks, of %llu samples of %llu bytes, do not fit into its "
-               "quota: of the arena's %llu bytes %llu are promised to other jobs and one job may have %llu: lower batch_size, stop a "
-               "job, or raise memory.arena", world_size(desc), (unsigned long long)batch, (unsigned long long)slot, (unsigned long long)engine->config.arena_bytes,
-               (unsigned long long)engine->quota_bytes, (unsigned long long)cap);
+    if (refuse_too_large(engine, desc, batch, slot))
         return;
-    }
     uint32_t place = free_place(engine);
     struct error err;
     struct sampler_job sampled = {.shuffle = desc->shuffle, .seed = desc->seed, .view = desc->view, .order = desc->order};
@@ -267,7 +288,7 @@ static void add_job(struct engine *engine, const struct engine_job_desc *desc)
     }
     make_room_for_ids(engine, desc->view);
     engine_place_samples(engine, desc);
-    job_begin(engine, place, desc, batches);
+    job_begin(engine, place, desc);
     engine->jobs[place].view = view;
     answer(engine, place, desc, false);
 }
@@ -324,6 +345,7 @@ void engine_job_end(struct engine *engine, uint32_t place)
     action->job_ended.pipeline = job->pipeline;
     engine->quota_bytes -= job->quota_bytes;
     engine_job_free(job);
+    engine_divide_arena(engine);
     while (engine->jobs_end && engine->jobs[engine->jobs_end - 1].state == JOB_FREE)
         engine->jobs_end--;
     engine_settle_encoded(engine);

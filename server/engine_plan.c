@@ -153,7 +153,8 @@ uint64_t engine_rank_share(const struct job *job)
 bool engine_plan_left(const struct engine *engine, const struct job *job, const struct job_queue *queue)
 {
     return !queue->done && queue->planned < engine_rank_share(job) &&
-           (job->world_size > 1 || sampler_remaining(engine->sampler, (unsigned)(job - engine->jobs)) > 0);
+           (job->world_size > 1 || engine_reserve_count(&queue->reserve) > 0 ||
+            sampler_remaining(engine->sampler, (unsigned)(job - engine->jobs)) > 0);
 }
 
 static bool has_room(const struct engine *engine, const struct job *job, const struct job_queue *queue)

@@ -200,16 +200,19 @@ struct job {
     uint64_t slot_bytes;
     bool by_size;
     uint32_t batch_size, epochs;
-    uint32_t prefetch, prefetch_asked; /* what the quota lets it have; what it wanted */
+    uint32_t prefetch_asked, hold_asked;
     bool drop_last;
     enum bad_policy bad_policy;
     bool redirected; /* shuffle `dependent`, in chunks */
     uint64_t variant_seed, variant; /* as described, and of this epoch */
     uint64_t came_ns;
     uint64_t view_samples;
+    uint64_t batch_slots, row_bytes; /* samples of a batch; arena bytes of a batch for each rank */
+    uint32_t least, most, asked; /* rows that are its own for good; that it may get; that it would have with all it asked for */
+    uint32_t rows;        /* that it has now */
     uint64_t quota_slots; /* of each queue */
     uint64_t quota_bytes; /* of all together */
-    uint32_t held_max;
+    uint32_t held_max;    /* ≤ least */
 
     /* this epoch */
     bool began; /* some epoch has begun */
@@ -361,6 +364,7 @@ static inline struct job_queue *engine_queue_of(const struct engine *engine, con
 void engine_queue_append(struct engine *engine, uint32_t entry);
 void engine_queue_remove(struct engine *engine, uint32_t entry); /* what it holds of an instance stays with the caller */
 void engine_queue_drop_all(struct engine *engine, struct job_queue *queue);
+void engine_queue_shorten(struct engine *engine, uint32_t job, struct job_queue *queue, uint64_t slots); /* to so many at most */
 void engine_queue_put_back(struct engine *engine, uint32_t job, struct job_queue *queue); /* its client has gone */
 void engine_unplaced_append(struct engine *engine, struct job_queue *queue, uint32_t entry);
 void engine_unplaced_remove(struct engine *engine, struct job_queue *queue, uint32_t entry);
@@ -371,6 +375,11 @@ static inline uint64_t engine_reserve_count(const struct reserve *reserve)
 {
     return reserve->end - reserve->at;
 }
+
+/* engine_ahead.c: how far ahead queues may plan */
+uint64_t engine_least_bytes(const struct engine *engine);  /* of the arena, that the jobs keep whoever comes */
+uint64_t engine_wanted_bytes(const struct engine *engine); /* for all that they asked for */
+void engine_divide_arena(struct engine *engine);           /* jobs came or went */
 
 /* engine_plan.c: picks, placing */
 void engine_plan(struct engine *engine);

@@ -178,6 +178,31 @@ static void lease_put_back(struct engine *engine, uint32_t job, struct job_queue
         queue->done = false;
 }
 
+/* What was planned last goes back to be planned again, before what was kept already. */
+void engine_queue_shorten(struct engine *engine, uint32_t job, struct job_queue *queue, uint64_t slots)
+{
+    if (queue->held_slots <= slots)
+        return;
+    struct reserve back = {0};
+    uint64_t surplus = queue->held_slots - slots;
+    CHECK(surplus <= queue->queued);
+    uint32_t first = queue->tail;
+    for (uint64_t i = 1; i < surplus; i++)
+        first = engine->entries[first].prev;
+    for (uint32_t index = first, next; index != ENGINE_NONE; index = next) {
+        next = engine->entries[index].next;
+        engine_reserve_add(&back, engine->entries[index].id);
+        CHECK(engine->entries[index].job == job);
+        entry_abandon(engine, queue, index);
+        engine_queue_remove(engine, index);
+    }
+    queue->planned -= surplus;
+    for (uint64_t at = queue->reserve.at; at < queue->reserve.end; at++)
+        engine_reserve_add(&back, queue->reserve.ids[at]);
+    free(queue->reserve.ids);
+    queue->reserve = back;
+}
+
 /* First what was delivered and not released, then what was planned, then what was kept already. Batches of epochs that are
  * over are lost with who held them. */
 void engine_queue_put_back(struct engine *engine, uint32_t job_index, struct job_queue *queue)

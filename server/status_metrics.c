@@ -50,6 +50,7 @@ static void put_totals(struct metrics *metrics, const struct daemon_status *stat
     put(metrics, METRIC_ENCODED_USED, (double)totals->encoded_used_bytes);
     put_labelled(metrics, METRIC_EVICTIONS, (double)totals->evicted_prepared, "prepared");
     put_labelled(metrics, METRIC_EVICTIONS, (double)totals->evicted_encoded, "encoded");
+    put(metrics, METRIC_AHEAD_SHORTENED, (double)totals->ahead_shortened);
 }
 
 static void put_queue(struct metrics *metrics, const struct status_job *job, const struct engine_queue_status *queue)
@@ -77,6 +78,7 @@ static void put_job(struct metrics *metrics, const struct status_job *job)
     const struct engine_job_status *engine = &job->engine;
     const char *labels[] = {engine->name};
     metrics_put(metrics, METRIC_JOB_DELIVERED, (double)engine->samples_delivered, labels);
+    metrics_put(metrics, METRIC_JOB_AHEAD, engine->prefetch, labels);
     metrics_put(metrics, METRIC_JOB_SHARED, (double)engine->samples_shared, labels);
     metrics_put(metrics, METRIC_JOB_EPOCH, engine->epoch, labels);
     metrics_put(metrics, METRIC_JOB_REMAINING, (double)engine->remaining, labels);

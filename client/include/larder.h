@@ -86,13 +86,16 @@ struct larder_options {
     uint32_t private_augment; /* not 0: no augmented sample is shared with other jobs */
     uint32_t ordered;         /* not 0: batches in planned order; else a slow sample may come up to two batches later */
     uint32_t all_files;       /* not 0: samples are files of any kind, not images alone; goes with no pipeline */
+    uint32_t hold;            /* not 0: the program keeps several batches at a time, and the daemon promises it room for
+                                 prefetch + 1; else two, and it gives look-ahead back to jobs that come */
+    uint32_t reserved;        /* 0 */
 };
 
 struct larder_info {
     uint32_t n_samples; /* of the dataset or its subset */
     uint32_t n_batches; /* an epoch, for this rank */
     uint32_t n_classes;
-    uint32_t held_max;                /* batches that may be held unreleased at a time */
+    uint32_t held_max;                /* batches that may be held unreleased at a time: stays as it is */
     uint32_t height, width, channels; /* of a prepared sample; 0: encoded bytes of any length */
     uint32_t dtype;                   /* enum larder_dtype */
     uint32_t layout;                  /* enum larder_layout */

@@ -128,6 +128,9 @@ void model_action(struct model *model, const struct engine_action *action)
     case ENGINE_JOB_ERROR:
         model_on_error(model, action);
         break;
+    case ENGINE_AHEAD:
+        model_on_ahead(model, action);
+        break;
     case ENGINE_JOB_ENDED:
         model_on_ended(model, action);
         break;

@@ -57,6 +57,8 @@ uint32_t model_jobs(const struct model *model);
 /* What sabotage looks for. */
 /* model_steady_plan: the plan of a running job whose client neither vanishes nor breaks off; NULL for others. */
 const struct client_plan *model_steady_plan(const struct model *model, uint32_t job);
+/* model_could_miss: might the job go without the sample, because it failed for somebody meanwhile? */
+bool model_could_miss(const struct model *model, uint32_t job, sample_id id);
 /* model_held_slot finds a slot that a client holds; false when there is none. */
 bool model_held_slot(const struct model *model, uint64_t *offset);
 /* model_other_held finds a batch that the job's client holds beside this one. */

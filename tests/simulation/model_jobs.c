@@ -43,24 +43,28 @@ static int attach_refusal(const struct job_book *job, const struct client_plan *
     return job->ranks[plan->rank].there ? LARDER_EBUSY : job->failed ? LARDER_EGONE : 0;
 }
 
-static uint64_t promised(const struct model *model)
+/* A batch for each rank. */
+static uint64_t row_bytes(const struct model *model, const struct client_plan *plan)
 {
-    uint64_t sum = 0;
+    uint64_t batch = plan->batch_size < plan->n_view ? plan->batch_size : plan->n_view;
+    uint64_t share = (plan->n_view + plan->world_size - 1) / plan->world_size;
+    batch = batch < share ? batch : share;
+    return batch * plan->world_size * extent_round(model->scenario->slot_bytes[plan->pipeline]);
+}
+
+/* What may be promised to a job that comes now: all but what the others keep whoever comes. */
+static uint64_t room_for(const struct model *model)
+{
+    const struct engine_config *config = &model->scenario->config;
+    uint64_t room = config->arena_bytes / EXTENT_ALIGN * EXTENT_ALIGN;
     for (unsigned place = 0; place < JOBS_MAX; place++)
-        sum += model->jobs[place] ? model->jobs[place]->quota_bytes : 0;
-    return sum;
+        room -= model->jobs[place] ? model->jobs[place]->least_bytes : 0;
+    return config->job_quota_bytes && config->job_quota_bytes < room ? config->job_quota_bytes : room;
 }
 
 static void check_refusal(struct model *model, const struct client_plan *plan, const struct error *error)
 {
-    /* At the least two batches must fit: one being made, one at the client. */
-    const struct engine_config *config = &model->scenario->config;
-    uint64_t batch = plan->batch_size < plan->n_view ? plan->batch_size : plan->n_view;
-    uint64_t share = (plan->n_view + plan->world_size - 1) / plan->world_size;
-    batch = batch < share ? batch : share;
-    uint64_t least = 2 * batch * plan->world_size * extent_round(model->scenario->slot_bytes[plan->pipeline]);
-    uint64_t room = config->arena_bytes / EXTENT_ALIGN * EXTENT_ALIGN - promised(model);
-    bool full = least > room || (config->job_quota_bytes && least > config->job_quota_bytes);
+    bool full = ENGINE_ROWS_MIN * row_bytes(model, plan) > room_for(model);
     const struct job_book *known = named(model, plan->name);
     bool right = model->draining || (known && error->code == attach_refusal(known, plan)) ||
                  (error->code == LARDER_EINVAL && (plan->invalid || plan->n_view == 0)) ||
@@ -92,6 +96,37 @@ static void check_addition(struct model *model, const struct client_plan *plan, 
                     (unsigned long long)action->job_added.quota_bytes, (unsigned long long)most);
 }
 
+/* As many batches as it asked to hold, or as can be promised. */
+static void check_promise(struct model *model, const struct client_plan *plan, const struct engine_action *action)
+{
+    uint64_t most = room_for(model) / row_bytes(model, plan), hold = scenario_hold(plan);
+    hold = hold ? hold : ENGINE_ROWS_MIN;
+    hold = hold < most ? hold : most;
+    if (action->job_added.held_max != hold)
+        model_break(model, RULE_HELD, "job '%s' may hold %u batches, %llu could be promised", plan->name,
+                    action->job_added.held_max, (unsigned long long)hold);
+    uint32_t least = action->job_added.held_max > ENGINE_ROWS_MIN ? action->job_added.held_max : ENGINE_ROWS_MIN;
+    if (action->job_added.quota_bytes < least * row_bytes(model, plan))
+        model_break(model, RULE_JOB, "job '%s' has a quota of %llu bytes, its least is %u batches", plan->name,
+                    (unsigned long long)action->job_added.quota_bytes, least);
+}
+
+void model_on_ahead(struct model *model, const struct engine_action *action)
+{
+    struct job_book *job = action->job < JOBS_MAX ? model->jobs[action->job] : NULL;
+    if (job == NULL) {
+        model_break(model, RULE_JOB, "the look-ahead of job %u changes, which does not exist", action->job);
+        return;
+    }
+    uint64_t bytes = action->ahead.quota_bytes;
+    bool less = bytes < job->quota_bytes;
+    if (bytes < job->least_bytes || bytes > job->plan->quota_bytes || less != (action->ahead.to < action->ahead.from))
+        model_break(model, RULE_JOB, "job %u has a quota of %llu bytes after %llu, its least is %llu, it asked for %llu", action->job,
+                    (unsigned long long)bytes, (unsigned long long)job->quota_bytes, (unsigned long long)job->least_bytes,
+                    (unsigned long long)job->plan->quota_bytes);
+    job->quota_bytes = bytes;
+}
+
 static void book_job(struct model *model, const struct client_plan *plan, const struct engine_action *action)
 {
     const struct scenario *sc = model->scenario;
@@ -104,6 +139,7 @@ static void book_job(struct model *model, const struct client_plan *plan, const 
         .held_max = action->job_added.held_max,
         .quota_bytes = action->job_added.quota_bytes,
         .weight = plan->weight == 0 ? 1 : plan->weight,
+        .least_bytes = row_bytes(model, plan) * (action->job_added.held_max > ENGINE_ROWS_MIN ? action->job_added.held_max : ENGINE_ROWS_MIN),
         .book = {.begun_step = model->step, .times = calloc(sc->n_samples, sizeof *job->book.times)},
         .in_view = calloc(sc->n_samples, sizeof *job->in_view),
     };
@@ -147,6 +183,7 @@ void model_on_answer(struct model *model, const struct engine_action *action)
         return;
     }
     check_addition(model, plan, action);
+    check_promise(model, plan, action);
     book_job(model, plan, action);
     if (plan->world_size > 1)
         model_ranks_attach(model, model->jobs[action->job], action);
@@ -248,6 +285,12 @@ const struct client_plan *model_steady_plan(const struct model *model, uint32_t 
     bool steady = job && !job->ranks && !job->gone && !job->failed && job->plan->vanish_ns == SCENARIO_NEVER &&
                   job->plan->break_percent == 0 && job->plan->mischief_percent == 0;
     return steady ? job->plan : NULL;
+}
+
+bool model_could_miss(const struct model *model, uint32_t place, sample_id id)
+{
+    const struct job_book *job = model->jobs[place];
+    return job == NULL || model_excused(model, job, id);
 }
 
 bool model_other_held(const struct model *model, uint32_t place, uint64_t batch, uint64_t *other)

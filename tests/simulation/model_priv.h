@@ -76,7 +76,7 @@ struct job_book {
     bool gone, failed;
     uint32_t beyond_end; /* NEXTs for epochs it does not have: each is answered by an error, and all goes on */
     uint32_t n_batches, held_max;
-    uint64_t quota_bytes;
+    uint64_t quota_bytes, least_bytes; /* now; what no other job may cost it */
     double weight;
     bool started;
     uint32_t epoch;
@@ -151,6 +151,7 @@ void model_on_drop(struct model *model, const struct engine_action *action);
 struct made *model_made_at(const struct model *model, uint64_t offset, uint64_t bytes);
 
 /* model_jobs.c: coming and going */
+void model_on_ahead(struct model *model, const struct engine_action *action);
 void model_on_answer(struct model *model, const struct engine_action *action);
 void model_on_gone(struct model *model, uint32_t job, uint32_t rank);
 void model_on_ended(struct model *model, const struct engine_action *action);

@@ -191,7 +191,7 @@ static bool may_change_deliver(struct sabotage *sabotage, const struct client_pl
         return count > 0 && !last;
     case SABOTAGE_FORGET_SAMPLE:
         action->deliver.count--;
-        return count > 0 && last && !plan->drop_last;
+        return count > 0 && last && !plan->drop_last && !model_could_miss(sabotage->model, action->job, entry[count - 1].id);
     case SABOTAGE_DOUBLE_ENTRY:
         entry[1] = first;
         return two;

@@ -408,6 +408,12 @@ uint64_t scenario_bytes(const struct scenario_dataset *dataset, sample_id id)
     return there ? dataset->scenario->samples[id].bytes : ENGINE_NOT_THERE;
 }
 
+/* By the seed, which ranks of one job have in common. */
+uint32_t scenario_hold(const struct client_plan *plan)
+{
+    return plan->seed % 5 < 3 ? 0 : 1 + (uint32_t)(plan->seed / 5 % 9);
+}
+
 void scenario_job_make(const struct scenario *sc, const struct client_plan *plan, uint32_t pipeline_number,
                        uint64_t client, struct scenario_job *job)
 {
@@ -428,6 +434,7 @@ void scenario_job_make(const struct scenario *sc, const struct client_plan *plan
         .by_size = plan->pipeline == sc->raw_pipeline,
         .batch_size = plan->batch_size,
         .prefetch = plan->prefetch,
+        .hold = scenario_hold(plan),
         .epochs = plan->epochs,
         .drop_last = plan->drop_last,
         .shuffle = plan->shuffle,

@@ -165,6 +165,11 @@ static void see_action(struct world *world, const struct engine_action *action)
         world_say(world, "  < LOAD sample %u, %llu bytes, read %llu", action->load.id,
                   (unsigned long long)action->load.bytes, (unsigned long long)action->load.read);
         break;
+    case ENGINE_AHEAD:
+        note(world, action->ahead.to);
+        world_say(world, "  < AHEAD job %u: from %u to %u batches, quota %llu", action->job, action->ahead.from, action->ahead.to,
+                  (unsigned long long)action->ahead.quota_bytes);
+        break;
     case ENGINE_PREPARE:
         see_prepare(world, action);
         break;
@@ -205,6 +210,7 @@ static void act(struct world *world, const struct engine_action *action)
         world_alarm(world, took_ns, ALARM_PREPARED, action->prepare.task, action->prepare.id, took_ns);
         break;
     case ENGINE_DROP_ENCODED:
+    case ENGINE_AHEAD:
         break;
     default:
         client_action(world, action);

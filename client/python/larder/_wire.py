@@ -27,7 +27,7 @@ SHUFFLES = {"dependent": 0, "strict": 1, "none": 2, True: 0, False: 2}
 BAD_POLICIES = {"skip": 0, "replace": 1, "error": 2}
 DTYPES = ("uint8", "float16", "float32")
 LAYOUT_HWC, LAYOUT_CHW = 0, 1
-DROP_LAST, RELABEL, PRIVATE_AUGMENT, ORDERED, ALL_FILES = 1, 2, 4, 8, 16
+DROP_LAST, RELABEL, PRIVATE_AUGMENT, ORDERED, ALL_FILES, HOLD = 1, 2, 4, 8, 16, 32
 AUGMENTS = {"shared": 0, "private": PRIVATE_AUGMENT}
 BATCH_LAST = 1
 

@@ -67,7 +67,8 @@ class Loader:
     ordered        batches in planned order; otherwise one slow sample may come up to two batches later, so that it does
                    not hold up the batch. "strict" and "none" are always ordered
     zero_copy      hand out larder.Batch objects of read-only NumPy views into the daemon's memory: one array where the
-                   slots are evenly spaced, else a list of arrays. A batch's slots are held until its views are gone
+                   slots are evenly spaced, else a list of arrays. A batch's slots are held until its views are gone;
+                   up to prefetch + 1 batches may be held at a time, for which the job keeps room whoever else comes
     output         "torch", "numpy", or "auto": torch where it can be imported
     with_ids       yield (images, labels, indices): positions in the dataset's order, as ImageFolder numbers them
     socket         the daemon's socket; by default LARDER_SOCKET, else this user's daemon, which is started when needed
@@ -90,7 +91,8 @@ class Loader:
         self._job = _job(dataset, pipeline, batch_size, drop_last, shuffle, epochs, seed, prefetch, bad_samples, subset,
                          augment, all_files, relabel, _ranks.job_name(name or job, world_size))
         self._job = self._job._replace(rank=rank, world_size=world_size,
-                                       flags=self._job.flags | (_wire.ORDERED if ordered else 0))
+                                       flags=self._job.flags | (_wire.ORDERED if ordered else 0) |
+                                       (_wire.HOLD if zero_copy else 0))
         self._zero_copy = bool(zero_copy)
         self._torch = _want_torch(output, self._zero_copy)
         self._pin_memory = bool(pin_memory) and self._torch and _can_pin()

@@ -75,6 +75,35 @@ class ShortBudgets(Case):
         self.assertIn("far-ahead", daemon.log())
 
 
+    def test_look_ahead_is_given_back(self):
+        """A second job that comes when the first has taken the arena gets its part while the first one hangs with
+        batches in its hands; both are told in the log, both get all they should, and who stays gets its part back."""
+        daemon = self.daemon(CONFIG.replace("128MiB", "1MiB") + "jobs:\n  quota: 100%\n")
+        first = self.loader(daemon, tree(60), batch_size=4, prefetch=32, name="first", epochs=1)
+        began = iter(first)
+        seen = next(began)[-1].tolist()
+        wide = daemon.jobs()["first"]["prefetch"]
+        self.assertTrue(until(lambda: daemon.jobs()["first"]["held_slots"] > 8, 10))
+        second = self.loader(daemon, tree(60), batch_size=4, prefetch=32, name="second", pipeline=[{"resize": {"size": [48, 48]}}])
+        narrow = daemon.jobs()["first"]["prefetch"]
+        self.assertLess(narrow, wide)
+        self.assertIn(f"look-ahead shortened from {wide} to {narrow} batches", daemon.log())
+        self.assertIn("raise memory.arena to", daemon.log())
+        self.whole(second, 60)
+        second.close()
+        self.assertTrue(until(lambda: daemon.jobs()["first"]["prefetch"] == wide, 10))
+        self.assertEqual(sorted(seen + [index for batch in began for index in batch[-1].tolist()]), list(range(60)))
+
+    def test_the_least_does_not_fit(self):
+        """A job is refused when not even two batches of it fit beside two of each other; the text says what would do."""
+        daemon = self.daemon(CONFIG.replace("128MiB", "1MiB") + "jobs:\n  quota: 100%\n")
+        first = self.loader(daemon, tree(60), batch_size=30, name="first")
+        with self.assertRaisesRegex(larder.QuotaExceeded, "raise memory.arena to at least 1474560"):
+            self.loader(daemon, tree(60), batch_size=30, name="second")
+        self.whole(first, 60)
+        self.assertIn("second", daemon.log())
+
+
 class Refusals(Case):
     def test_jobs_that_cannot_run(self):
         """What a job asks in vain is an error at once, of the right class, that names the thing; the daemon goes on."""

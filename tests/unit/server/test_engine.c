@@ -21,6 +21,9 @@ struct scene {
     uint32_t job;            /* of the last JOB_ADDED */
     uint32_t held_max;
     int refused;             /* code of the last JOB_REFUSED, or 0 */
+    char text[ERROR_TEXT_MAX]; /* and what it said */
+    uint32_t ahead[JOBS_MAX];  /* batches of look-ahead, as last told */
+    uint32_t changes;          /* times that it was told since */
     int failed;              /* code of the last JOB_ERROR */
     bool hold;               /* keep tasks back */
     bool bad[IDS_MAX];
@@ -46,9 +49,11 @@ static void react(struct scene *scene, const struct engine_action *action)
     case ENGINE_JOB_ADDED:
         scene->job = action->job;
         scene->held_max = action->job_added.held_max;
+        scene->ahead[action->job] = action->job_added.ahead;
         break;
     case ENGINE_JOB_REFUSED:
         scene->refused = action->error.error.code;
+        strcpy(scene->text, action->error.error.text);
         break;
     case ENGINE_JOB_ERROR:
         scene->failed = action->error.error.code;
@@ -80,6 +85,11 @@ static void react(struct scene *scene, const struct engine_action *action)
             scene->got[action->job][action->deliver.entries[i].id]++;
         if (scene->release)
             step(scene, (struct engine_event){.type = ENGINE_RELEASE, .release = {action->job, action->deliver.batch}});
+        break;
+    case ENGINE_AHEAD:
+        assert_int_equal(scene->ahead[action->job], action->ahead.from);
+        scene->ahead[action->job] = action->ahead.to;
+        scene->changes++;
         break;
     case ENGINE_JOB_ENDED:
         break;
@@ -193,13 +203,13 @@ static void test_a_client_that_keeps_batches_stops_at_its_quota(void **state)
     add(scene, &desc);
     scene->release = false;
     next(scene, scene->job, 0, 10);
-    assert_int_equal(scene->held_max, 3);
-    assert_int_equal(scene->batches[scene->job], 3);
+    assert_int_equal(scene->held_max, 2);
+    assert_int_equal(scene->batches[scene->job], 2);
     struct engine_totals totals;
     engine_totals(scene->engine, &totals);
-    assert_int_equal(totals.arena_pinned_bytes, 4 * 8 * 1024); /* three held, one ready behind them */
+    assert_int_equal(totals.arena_pinned_bytes, 4 * 8 * 1024); /* two held, two ready behind them */
     step(scene, (struct engine_event){.type = ENGINE_RELEASE, .release = {scene->job, scene->last_batch[scene->job]}});
-    assert_int_equal(scene->batches[scene->job], 4);
+    assert_int_equal(scene->batches[scene->job], 3);
     step(scene, (struct engine_event){.type = ENGINE_RELEASE, .release = {scene->job, 999}});
     engine_totals(scene->engine, &totals);
     assert_int_equal(totals.unknown_releases, 1);
@@ -269,7 +279,7 @@ static void test_refusals(void **state)
     desc.batch_size = 32; /* just fits, with no batch ahead */
     add(scene, &desc);
     assert_int_equal(scene->refused, 0);
-    assert_int_equal(scene->held_max, 1);
+    assert_int_equal(scene->held_max, 2);
     add(scene, &desc);
     assert_int_equal(scene->refused, LARDER_EBUSY);
     desc.name = "b";
@@ -310,12 +320,129 @@ static void test_a_broken_off_epoch_is_dropped(void **state)
     scene_free(scene);
 }
 
+static void gone(struct scene *scene, uint32_t job)
+{
+    step(scene, (struct engine_event){.type = ENGINE_JOB_GONE, .job_gone = {job}});
+}
+
+/* A job that comes gets room that another was ahead with, at once and whatever that one's client does; each sample still
+ * comes once, and who stays gets the room back. */
+static void test_look_ahead_is_given_back(void **state)
+{
+    (void)state;
+    struct scene *scene = scene_new(80); /* ten batches */
+    struct idset *view;
+    assert_int_equal(idset_from_range(0, 100, &view), 0);
+    struct engine_job_desc desc = job_desc("a", view);
+    desc.prefetch = 8;
+    add(scene, &desc);
+    uint32_t first = scene->job;
+    assert_int_equal(scene->ahead[first], 8);
+    scene->release = false;
+    next(scene, first, 0, 64);
+    struct engine_totals totals;
+    engine_totals(scene->engine, &totals);
+    assert_int_equal(totals.arena_pinned_bytes, 80 * 1024); /* two batches held, eight ready */
+    desc = job_desc("b", view);
+    desc.pipeline = 1; /* no instance of the first job's */
+    desc.prefetch = 8;
+    add(scene, &desc);
+    uint32_t second = scene->job;
+    assert_int_equal(scene->ahead[first], 3);
+    assert_int_equal(scene->ahead[second], 3);
+    assert_int_equal(scene->changes, 1);
+    scene->release = true;
+    next(scene, second, 0, 64);
+    assert_true(scene->last[second]); /* all of it, beside one that holds what it has */
+    engine_totals(scene->engine, &totals);
+    assert_int_equal(totals.ahead_shortened, 1);
+    gone(scene, second);
+    assert_int_equal(scene->ahead[first], 8);
+    step(scene, (struct engine_event){.type = ENGINE_RELEASE, .release = {first, scene->last_batch[first]}});
+    step(scene, (struct engine_event){.type = ENGINE_RELEASE, .release = {first, 1}});
+    next(scene, first, 0, 64);
+    assert_true(scene->last[first]);
+    for (uint32_t id = 0; id < 100; id++) {
+        assert_int_equal(scene->got[first][id], 1);
+        assert_int_equal(scene->got[second][id], 1);
+    }
+    idset_destroy(view);
+    scene_free(scene);
+}
+
+/* Jobs come until two batches of each fill the arena; the next is refused, in words that say how much it would take. */
+static void test_only_the_least_refuses(void **state)
+{
+    (void)state;
+    struct scene *scene = scene_new(81);
+    struct idset *view;
+    assert_int_equal(idset_from_range(0, 100, &view), 0);
+    const char *names[] = {"a", "b", "c", "d", "e"};
+    uint32_t jobs[5];
+    for (uint32_t i = 0; i < 5; i++) {
+        struct engine_job_desc desc = job_desc(names[i], view);
+        desc.prefetch = 16;
+        desc.pipeline = i;
+        desc.shuffle = i % 2 ? SHUFFLE_STRICT : SHUFFLE_DEPENDENT;
+        add(scene, &desc);
+        assert_int_equal(scene->refused, 0);
+        jobs[i] = scene->job;
+        next(scene, jobs[i], 0, 1);
+    }
+    struct engine_job_desc desc = job_desc("f", view);
+    add(scene, &desc);
+    assert_int_equal(scene->refused, LARDER_EQUOTA);
+    assert_non_null(strstr(scene->text, "at least 98304")); /* 12 batches of 8 slots of 1 KiB */
+    for (uint32_t i = 0; i < 5; i++)
+        assert_int_equal(scene->ahead[jobs[i]], 0);
+    for (uint32_t i = 0; i < 5; i++)
+        next(scene, jobs[i], 0, 64);
+    for (uint32_t i = 0; i < 5; i++) {
+        assert_true(scene->last[jobs[i]]);
+        for (uint32_t id = 0; id < 100; id++)
+            assert_int_equal(scene->got[jobs[i]][id], 1);
+    }
+    idset_destroy(view);
+    scene_free(scene);
+}
+
+/* What a client was promised that it may hold is not taken back, and no more than that. */
+static void test_what_may_be_held_stays(void **state)
+{
+    (void)state;
+    struct scene *scene = scene_new(80);
+    struct idset *view;
+    assert_int_equal(idset_from_range(0, 100, &view), 0);
+    struct engine_job_desc desc = job_desc("a", view);
+    desc.hold = 6;
+    add(scene, &desc);
+    uint32_t first = scene->job;
+    assert_int_equal(scene->held_max, 6);
+    desc = job_desc("b", view);
+    desc.pipeline = 1;
+    desc.hold = 9;
+    add(scene, &desc);
+    assert_int_equal(scene->held_max, 4); /* what remains */
+    uint32_t second = scene->job;
+    desc = job_desc("c", view);
+    add(scene, &desc);
+    assert_int_equal(scene->refused, LARDER_EQUOTA);
+    scene->release = false;
+    next(scene, first, 0, 64);
+    next(scene, second, 0, 64);
+    assert_int_equal(scene->batches[first], 6);
+    assert_int_equal(scene->batches[second], 4);
+    idset_destroy(view);
+    scene_free(scene);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_three_jobs_share_every_sample), cmocka_unit_test(test_a_client_that_keeps_batches_stops_at_its_quota),
         cmocka_unit_test(test_bad_samples_follow_the_policy), cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_a_broken_off_epoch_is_dropped),
+        cmocka_unit_test(test_a_broken_off_epoch_is_dropped), cmocka_unit_test(test_look_ahead_is_given_back),
+        cmocka_unit_test(test_only_the_least_refuses), cmocka_unit_test(test_what_may_be_held_stays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

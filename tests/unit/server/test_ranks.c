@@ -109,6 +109,8 @@ static void react(struct scene *scene, const struct engine_action *action)
     case ENGINE_DELIVER:
         take_batch(scene, action);
         break;
+    case ENGINE_AHEAD:
+        break;
     case ENGINE_JOB_ENDED:
         scene->ended = true;
         break;
@@ -159,6 +161,7 @@ static struct scene *scene_new(uint32_t samples, uint32_t world_size, uint32_t b
                                            .slot_bytes = SLOT,
                                            .batch_size = batch_size,
                                            .prefetch = 2,
+                                           .hold = 3,
                                            .world_size = world_size,
                                            .view = scene->view,
                                            .order = scene->order};
