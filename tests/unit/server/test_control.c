@@ -15,6 +15,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "server/control_priv.h"
 #include "tests/unit/server/program.h"
 
@@ -38,15 +39,24 @@ static const char *start_daemon(struct peer *peer)
     return said;
 }
 
+/* stop_daemon ends it, with exit status 0 or the test has failed, and gives the last line it says. */
 static const char *stop_daemon(struct peer *peer)
 {
-    static char said[512];
+    static char said[16384];
+    size_t len = 0;
+    ssize_t got;
     close(peer->to);
-    ssize_t len = read(peer->from, said, sizeof said - 1);
-    said[len > 0 ? len : 0] = '\0';
+    while ((got = read(peer->from, said + len, sizeof said - 1 - len)) > 0)
+        len += (size_t)got;
+    said[len] = '\0';
     close(peer->from);
-    assert_int_equal(program_wait(peer->pid), 0);
-    return said;
+    int status = program_wait(peer->pid);
+    if (status != 0)
+        fail_msg("the daemon ended with %d and said: %s", status, said);
+    if (len > 0)
+        said[len - 1] = '\0'; /* the last line's end */
+    char *before = strrchr(said, '\n');
+    return before ? before + 1 : said;
 }
 
 static char output[65536];
@@ -82,7 +92,13 @@ static void test_commands(void **state)
     assert_output("cancelled train-a\n");
     assert_int_equal(run_larder("cancel", "train-b", NULL), 1);
     assert_output("larder: no job is called 'train-b'\n");
-    assert_string_equal(stop_daemon(&peer), "1 cancels\n");
+    assert_int_equal(run_larder("weight", "train-a", "2.5"), 0);
+    assert_output("train-a has weight 2.5\n");
+    assert_int_equal(run_larder("weight", "train-b", "2.5"), 1);
+    assert_output("larder: no job is called 'train-b'\n");
+    assert_int_equal(run_larder("drain", NULL, NULL), 0);
+    assert_output("the daemon takes no new jobs, and stops after the last one\n");
+    assert_string_equal(stop_daemon(&peer), "1 cancels");
 }
 
 /* Where no daemon answers, because none was there or it was killed, is exit status 3 and says where it looked. */
@@ -158,11 +174,12 @@ static int connect_plainly(void)
     return fd;
 }
 
-/* closed_within counts the connections that their peer has closed, until there are `wanted` or ten seconds passed. */
+/* closed_within counts the connections that their peer has closed, until there are `wanted` or a minute passed. */
 static size_t closed_within(struct pollfd *fds, size_t count, size_t wanted)
 {
     size_t closed = 0;
-    for (int round = 0; round < 100 && closed < wanted; round++) {
+    uint64_t until_ns = clock_now_ns() + 60 * CLOCK_NS_PER_S;
+    while (closed < wanted && clock_now_ns() < until_ns) {
         poll(fds, (nfds_t)count, 100);
         for (size_t i = 0; i < count; i++) {
             char bytes[64];
@@ -206,7 +223,9 @@ static void test_rude_peers(void **state)
     static const char *const says[] = {"GET / HTTP/1.1\r\n\r\n", "x", ""};
     int fds[3];
     assert_string_equal(start_daemon(&peer), "listening\n");
+    kill(peer.pid, SIGSTOP); /* so that it surely finds the connection closed when it comes to it */
     close(connect_plainly());
+    kill(peer.pid, SIGCONT);
     assert_int_equal(run_larder("ping", NULL, NULL), 0);
     for (size_t i = 0; i < 3; i++) {
         fds[i] = connect_plainly();
@@ -247,10 +266,16 @@ static void test_usage(void **state)
     (void)state;
     static char *const wrong[][2] = {{NULL, NULL},        {"statsu", NULL},   {"status", "--jsn"},
                                      {"cancel", NULL},    {"ping", "--json"}, {"status", "--interval"},
-                                     {"ping", "--socket"}};
+                                     {"ping", "--socket"}, {"weight", "a"},   {"weight", NULL},
+                                     {"drain", "a"}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         assert_int_equal(run_larder(wrong[i][0], wrong[i][1], NULL), 2);
         assert_output("`larder --help` shows what is possible");
+    }
+    static char *const no_weights[] = {"0", "0.009", "100.5", "nan", "inf", "x", "1x", ""};
+    for (size_t i = 0; i < sizeof no_weights / sizeof *no_weights; i++) {
+        assert_int_equal(run_larder("weight", "a", no_weights[i]), 2);
+        assert_output("larder: a weight is a number from 0.01 to 100, not: ");
     }
     assert_int_equal(run_larder("--help", NULL, NULL), 0);
     assert_output("exit status: 0 done; 1 failed; 2 usage; 3 no daemon answers");
@@ -300,7 +325,28 @@ static int cancel_job(void *ctx, const char *job, struct error *err)
     return 0;
 }
 
-static struct control_handlers handlers = {.status_json = status_json, .cancel = cancel_job};
+static double weight_given;
+
+static int set_weight(void *ctx, const char *job, double weight, struct error *err)
+{
+    (void)ctx;
+    if (strcmp(job, "a") != 0)
+        return error_set(err, LARDER_ENOENT, "no job is called '%s'", job);
+    weight_given = weight;
+    return 0;
+}
+
+static unsigned drains;
+
+static int drain(void *ctx, struct error *err)
+{
+    (void)ctx, (void)err;
+    drains++;
+    return 0;
+}
+
+static struct control_handlers handlers = {
+    .status_json = status_json, .cancel = cancel_job, .set_weight = set_weight, .drain = drain};
 
 static void assert_answer(struct control_memory *memory, const char *request, const char *expected)
 {
@@ -330,7 +376,7 @@ static void test_requests(void **state)
         FAILED("EVERSION", "the request is of another version: this daemon (" LARDER_VERSION ") speaks \\\"v\\\":1"));
     assert_answer(&memory, "{\"v\":1}", FAILED("EINVAL", "the request has no \\\"op\\\""));
     assert_answer(&memory, "{\"v\":1,\"op\":\"quit\"}",
-                  FAILED("EINVAL", "no such \\\"op\\\": there are ping, status, jobs and cancel"));
+                  FAILED("EINVAL", "no such \\\"op\\\": there are ping, status, jobs, cancel, weight and drain"));
     assert_answer(&memory, "{\"v\":1,\"op\":\"cancel\",\"id\":\"1\"}",
                   FAILED("EINVAL", "cancel needs a job: name it with \\\"job\\\""));
     assert_answer(&memory, "{\"v\":1,\"op\":\"cancel\",\"job\":\"a\"}",
@@ -339,6 +385,49 @@ static void test_requests(void **state)
     assert_answer(&memory, "{\"v\":1,\"op\":\"status\"}", FAILED("EGONE", "the daemon is stopping"));
     assert_answer(&memory, "{\"v\":1,\"op\":\"jobs\"}", FAILED("EGONE", "the daemon is stopping"));
     handlers.ctx = NULL;
+    control_memory_clear(&memory);
+}
+
+/* A weight is a number within its bounds, and goes to a job that is there; one that is sent late does not undo a newer one. */
+static void test_weight(void **state)
+{
+    (void)state;
+    struct control_memory memory = {0};
+    static const char *const wrong[] = {"0",    "0.0099",    "100.01", "-1",   "1e999",
+                                        "null", "\"2\"", "[1]",    "true", "{}"};
+    char request[128];
+    weight_given = 0;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        snprintf(request, sizeof request, "{\"v\":1,\"op\":\"weight\",\"job\":\"a\",\"weight\":%s,\"id\":\"w%zu\"}", wrong[i], i);
+        char *answer = control_answer(&handlers, &memory, request, strlen(request));
+        assert_non_null(strstr(answer, "\"ok\":false"));
+        free(answer);
+    }
+    assert_answer(&memory, "{\"v\":1,\"op\":\"weight\",\"job\":\"a\",\"id\":\"x\"}",
+                  FAILED("EINVAL", "weight needs a \\\"weight\\\" from 0.01 to 100"));
+    assert_answer(&memory, "{\"v\":1,\"op\":\"weight\",\"job\":\"b\",\"weight\":1,\"id\":\"y\"}",
+                  FAILED("ENOENT", "no job is called 'b'"));
+    assert_true(weight_given == 0);
+    assert_answer(&memory, "{\"v\":1,\"op\":\"weight\",\"job\":\"a\",\"weight\":3,\"id\":\"1\"}", "{\"v\":1,\"ok\":true}");
+    assert_true(weight_given == 3);
+    assert_answer(&memory, "{\"v\":1,\"op\":\"weight\",\"job\":\"a\",\"weight\":0.25,\"id\":\"2\"}", "{\"v\":1,\"ok\":true}");
+    assert_answer(&memory, "{\"v\":1,\"op\":\"weight\",\"job\":\"a\",\"weight\":3,\"id\":\"1\"}", "{\"v\":1,\"ok\":true}");
+    assert_true(weight_given == 0.25);
+    control_memory_clear(&memory);
+}
+
+/* A drain needs nothing but its id, and is done once for each. */
+static void test_drain(void **state)
+{
+    (void)state;
+    struct control_memory memory = {0};
+    drains = 0;
+    assert_answer(&memory, "{\"v\":1,\"op\":\"drain\"}",
+                  FAILED("EINVAL", "drain needs an \\\"id\\\" of 1 to 63 bytes, new for each drain"));
+    assert_int_equal(drains, 0);
+    for (int i = 0; i < 2; i++)
+        assert_answer(&memory, "{\"v\":1,\"op\":\"drain\",\"id\":\"1\"}", "{\"v\":1,\"ok\":true}");
+    assert_int_equal(drains, 1);
     control_memory_clear(&memory);
 }
 
@@ -392,6 +481,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_requests),
         cmocka_unit_test(test_repeated),
+        cmocka_unit_test(test_weight),
+        cmocka_unit_test(test_drain),
         cmocka_unit_test(test_commands),
         cmocka_unit_test(test_no_daemon),
         cmocka_unit_test(test_stale_and_busy),
