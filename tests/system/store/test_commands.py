@@ -25,6 +25,18 @@ class Commands(Case):
         self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
         return result.stdout.splitlines()
 
+    def test_help(self):
+        """Every command that larderd lists explains itself on --help, with exit status 0 and nothing on stderr."""
+        listed = command("bench", "--help").stdout.splitlines()
+        names = [line.split()[:2] if line.split()[0] == "bench" else line.split()[:1] for line in listed
+                 if line.startswith("  ") and line.split()[0] in ("bench", "check", "pack", "prepare", "verify")]
+        self.assertEqual(len(names), 9, listed)
+        for name in names:
+            result = command(*name, "--help")
+            self.assertEqual((result.returncode, result.stderr), (0, ""), name)
+            self.assertIn("usage: larder " + " ".join(name), result.stdout)
+            self.assertGreater(len(result.stdout.splitlines()), 1, name)
+
     def test_pack_and_verify(self):
         """A packed tree verifies, says how much it is, and is the same bytes again with other threads."""
         result = command("pack", tree(COUNT), os.path.join(self.folder, "a"), "--chunk-size", 32, "--threads", 1)
