@@ -15,7 +15,7 @@
 #define OPEN_TIMEOUT_MS 300000
 
 /* The size of the first release's struct. */
-#define OPTIONS_BYTES_MIN (offsetof(struct larder_options, reserved) + sizeof(uint32_t))
+#define OPTIONS_BYTES_MIN (offsetof(struct larder_options, weight) + sizeof(double))
 _Static_assert(sizeof(struct larder_options) == OPTIONS_BYTES_MIN, "padding would hide a later field from size_bytes");
 
 static _Thread_local struct error open_error;
@@ -30,6 +30,7 @@ void larder_options_init_sized(struct larder_options *options, size_t size_bytes
     defaults.batch_size = 32;
     defaults.prefetch = 2;
     defaults.world_size = 1;
+    defaults.weight = 1;
     memset(options, 0, size_bytes);
     memcpy(options, &defaults, size_bytes < sizeof defaults ? size_bytes : sizeof defaults);
     options->size_bytes = size_bytes;
@@ -72,6 +73,8 @@ static int check_text(const char *name, const char *value, size_t max, struct er
 static int check_options(const struct larder_options *o, struct error *err)
 {
     int rc;
+    if (!(o->weight >= JOB_WEIGHT_MIN && o->weight <= JOB_WEIGHT_MAX))
+        return error_set(err, LARDER_EINVAL, "weight is %g: give %g to %g", o->weight, JOB_WEIGHT_MIN, JOB_WEIGHT_MAX);
     if (!o->dataset || !*o->dataset)
         return error_set(err, LARDER_EINVAL, "no dataset is named: set options.dataset to a folder or a configured "
                          "name");
@@ -178,6 +181,7 @@ static int register_job(struct larder_loader *loader, const struct larder_option
     msg.reg = (struct wire_register){
         .batch_size = o->batch_size, .prefetch = o->prefetch, .world_size = o->world_size, .rank = o->rank,
         .epochs = o->epochs, .shuffle = o->shuffle, .bad_policy = o->bad, .seed = o->seed,
+        .weight = o->weight,
         .flags = (o->drop_last ? WIRE_DROP_LAST : 0u) | (o->relabel ? WIRE_RELABEL : 0u) |
                  (o->private_augment ? WIRE_PRIVATE_AUGMENT : 0u) | (o->ordered ? WIRE_ORDERED : 0u) |
                  (o->all_files ? WIRE_ALL_FILES : 0u) | (o->hold ? WIRE_HOLD : 0u),

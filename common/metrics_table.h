@@ -21,6 +21,7 @@ METRIC(ENCODED_BUDGET, METRIC_GAUGE, "larder_encoded_budget_bytes", "Budget for 
 METRIC(ENCODED_USED, METRIC_GAUGE, "larder_encoded_used_bytes", "Encoded samples in memory, loads in flight included.", NULL)
 METRIC(EVICTIONS, METRIC_COUNTER, "larder_evictions_total", "Residents evicted, by form.", "form")
 METRIC(JOB_DELIVERED, METRIC_COUNTER, "larder_job_samples_delivered_total", "Samples delivered to a job.", "job")
+METRIC(JOB_WEIGHT, METRIC_GAUGE, "larder_job_weight", "The job's weight: its share of the work where jobs contend for it.", "job")
 METRIC(JOB_BATCHES, METRIC_COUNTER, "larder_job_batches_delivered_total", "Batches delivered to a job's queue.", "job", "rank")
 METRIC(JOB_SHARED, METRIC_COUNTER, "larder_job_samples_shared_total", "Samples a job got from an instance that was prepared for another.", "job")
 METRIC(JOB_WAIT, METRIC_COUNTER, "larder_job_wait_seconds_total", "Time a queue's client had asked for a batch and none was ready.", "job", "rank")

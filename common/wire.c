@@ -61,6 +61,14 @@ static void u64(struct codec *codec, uint64_t *value)
     *value = number(codec, *value, 8);
 }
 
+static void f64(struct codec *codec, double *value)
+{
+    uint64_t bits;
+    memcpy(&bits, value, sizeof bits);
+    u64(codec, &bits);
+    memcpy(value, &bits, sizeof bits);
+}
+
 static const uint8_t *bytes(struct codec *codec, const void *data, size_t len_bytes)
 {
     if (codec->failed || codec->cap - codec->pos < len_bytes) {
@@ -106,6 +114,7 @@ static void each_register(struct codec *codec, struct wire_register *m)
     u32(codec, &m->bad_policy);
     u32(codec, &m->flags);
     u64(codec, &m->seed);
+    f64(codec, &m->weight);
     text(codec, &m->name);
     text(codec, &m->dataset);
     text(codec, &m->pipeline);
@@ -192,6 +201,13 @@ static int check_number(struct error *err, const char *field, uint64_t value, ui
                      (unsigned long long)min, (unsigned long long)max);
 }
 
+static int check_weight(struct error *err, double weight)
+{
+    if (weight >= JOB_WEIGHT_MIN && weight <= JOB_WEIGHT_MAX) /* false for what is no number */
+        return 0;
+    return error_set(err, LARDER_EINVAL, "weight is %g, not %g to %g", weight, JOB_WEIGHT_MIN, JOB_WEIGHT_MAX);
+}
+
 static int check_text(struct error *err, const char *field, const struct wire_text *value, uint32_t max)
 {
     if (value->len_bytes > max)
@@ -211,7 +227,7 @@ static int check_register(const struct wire_register *m, struct error *err)
         (rc = check_number(err, "shuffle", m->shuffle, 0, SHUFFLE_NONE)) ||
         (rc = check_number(err, "bad_policy", m->bad_policy, 0, BAD_ERROR)) ||
         (rc = check_number(err, "flags", m->flags, 0, WIRE_REGISTER_FLAGS_ALL)) ||
-        (rc = check_text(err, "name", &m->name, WIRE_NAME_MAX)) ||
+        (rc = check_weight(err, m->weight)) || (rc = check_text(err, "name", &m->name, WIRE_NAME_MAX)) ||
         (rc = check_text(err, "dataset", &m->dataset, WIRE_PATH_MAX)) ||
         (rc = check_text(err, "pipeline", &m->pipeline, WIRE_SPEC_MAX)))
         return rc;

@@ -31,7 +31,7 @@
 #include "common/types.h"
 
 #define WIRE_MAGIC UINT32_C(0x3152444c) /* "LDR1" */
-#define WIRE_VERSION 1
+#define WIRE_VERSION 2 /* goes up with every change: layouts leave no room */
 #define WIRE_HEADER_BYTES 16
 #define WIRE_REQUEST_MAX 65536   /* a client's message, header included */
 #define WIRE_REPLY_MAX 200704    /* the daemon's message: fits a default socket buffer */
@@ -93,6 +93,7 @@ struct wire_register {
     uint32_t bad_policy; /* enum bad_policy */
     uint32_t flags;      /* enum wire_register_flags */
     uint64_t seed;
+    double weight;             /* JOB_WEIGHT_MIN … JOB_WEIGHT_MAX; its bits on the wire, as IEEE 754 has them */
     struct wire_text name;     /* of the job; may be empty: the daemon makes one */
     struct wire_text dataset;  /* a folder, or a name from the configuration */
     struct wire_text pipeline; /* JSON */

@@ -6,6 +6,9 @@
  *   {"v":1,"op":"status"}                          {"v":1,"ok":true,"status":{…}}   (status.h)
  *   {"v":1,"op":"jobs"}                            {"v":1,"ok":true,"jobs":[…]}     (the status's jobs)
  *   {"v":1,"op":"cancel","job":"NAME","id":"…"}    {"v":1,"ok":true}
+ *   {"v":1,"op":"weight","job":"NAME","weight":2.5,"id":"…"}
+ *                                                  {"v":1,"ok":true}
+ *   {"v":1,"op":"drain","id":"…"}                  {"v":1,"ok":true}
  *   anything that fails                            {"v":1,"ok":false,"error":{"code":"ENOENT","text":"…"}}
  *
  * A request may be sent again when its answer got lost: what only asks changes nothing, and what changes something
@@ -25,7 +28,10 @@
 /* Called from the control thread, one at a time; they may wait for the engine. */
 struct control_handlers {
     char *(*status_json)(void *ctx);                              /* malloc'ed JSON; NULL: there is none (stopping) */
-    int (*cancel)(void *ctx, const char *job, struct error *err); /* 0 or an error; LARDER_ENOENT: no such job */
+    /* 0 or an error; LARDER_ENOENT: no such job */
+    int (*cancel)(void *ctx, const char *job, struct error *err);
+    int (*set_weight)(void *ctx, const char *job, double weight, struct error *err); /* within JOB_WEIGHT_MIN, …_MAX */
+    int (*drain)(void *ctx, struct error *err); /* no new jobs; stop after the last one */
     void *ctx;
 };
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "common/check.h"
+#include "common/types.h"
 #include "server/control_priv.h"
 
 void control_memory_clear(struct control_memory *memory)
@@ -85,21 +86,37 @@ static char *answer_jobs(const struct control_handlers *handlers)
     return answer;
 }
 
-static char *answer_cancel(const struct control_handlers *handlers, struct control_memory *memory,
+/* carry_out does what a request that changes something asks for. */
+static int carry_out(const struct control_handlers *handlers, const char *op, const json_t *request, struct error *err)
+{
+    const char *job = json_string_value(json_object_get(request, "job"));
+    if (strcmp(op, "drain") == 0)
+        return handlers->drain(handlers->ctx, err);
+    if (!job || !*job)
+        return error_set(err, LARDER_EINVAL, "%s needs a job: name it with \"job\"", op);
+    if (strcmp(op, "cancel") == 0)
+        return handlers->cancel(handlers->ctx, job, err);
+    const json_t *number = json_object_get(request, "weight");
+    double weight = json_number_value(number);
+    if (!json_is_number(number) || !(weight >= JOB_WEIGHT_MIN && weight <= JOB_WEIGHT_MAX))
+        return error_set(err, LARDER_EINVAL, "weight needs a \"weight\" from %g to %g", JOB_WEIGHT_MIN, JOB_WEIGHT_MAX);
+    return handlers->set_weight(handlers->ctx, job, weight, err);
+}
+
+static char *answer_change(const struct control_handlers *handlers, struct control_memory *memory, const char *op,
                            const json_t *request)
 {
     struct error err = {0};
-    const char *job = json_string_value(json_object_get(request, "job"));
     const char *id = json_string_value(json_object_get(request, "id"));
-    if (!job || !*job)
-        return fail(LARDER_EINVAL, "cancel needs a job: name it with \"job\"");
-    if (!id || !*id || strlen(id) >= CONTROL_ID_BYTES)
-        return fail(LARDER_EINVAL, "cancel needs an \"id\" of 1 to 63 bytes, new for each cancel");
+    if (!id || !*id || strlen(id) >= CONTROL_ID_BYTES) {
+        error_set(&err, LARDER_EINVAL, "%s needs an \"id\" of 1 to 63 bytes, new for each %s", op, op);
+        return failure(&err);
+    }
     const char *earlier = memory_find(memory, id);
     if (earlier)
         return strdup(earlier);
     char *answer =
-        handlers->cancel(handlers->ctx, job, &err) == 0 ? dump(json_pack("{s:i,s:b}", "v", 1, "ok", 1)) : failure(&err);
+        carry_out(handlers, op, request, &err) == 0 ? dump(json_pack("{s:i,s:b}", "v", 1, "ok", 1)) : failure(&err);
     if (answer)
         memory_put(memory, id, answer);
     return answer;
@@ -124,10 +141,10 @@ char *control_answer(const struct control_handlers *handlers, struct control_mem
         answer = answer_status(handlers);
     else if (strcmp(op, "jobs") == 0)
         answer = answer_jobs(handlers);
-    else if (strcmp(op, "cancel") == 0)
-        answer = answer_cancel(handlers, memory, json);
+    else if (strcmp(op, "cancel") == 0 || strcmp(op, "weight") == 0 || strcmp(op, "drain") == 0)
+        answer = answer_change(handlers, memory, op, json);
     else
-        answer = fail(LARDER_EINVAL, "no such \"op\": there are ping, status, jobs and cancel");
+        answer = fail(LARDER_EINVAL, "no such \"op\": there are ping, status, jobs, cancel, weight and drain");
     json_decref(json);
     return answer;
 }

@@ -1,10 +1,13 @@
 #include "server/daemon.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "cache/arena.h"
 #include "cache/catalog.h"
@@ -38,6 +41,7 @@ struct daemon {
     struct registrar *registrar;
     struct control *control;
     struct http *http;
+    int drained_fd;
     double start_time_s;
     uint64_t start_ns;
     _Atomic uint64_t last_client_ns; /* when a client was last seen; sessions' thread and main */
@@ -84,7 +88,8 @@ static void on_register(void *ctx, uint64_t client, uint32_t seq, const struct s
                                  .flags = wire->flags,
                                  .shuffle = (enum shuffle_mode)wire->shuffle,
                                  .bad_policy = (enum bad_policy)wire->bad_policy,
-                                 .seed = wire->seed};
+                                 .seed = wire->seed,
+                                 .weight = wire->weight};
     post(daemon, &(struct inbox_message){.type = INBOX_COMING, .client = client});
     if (registrar_submit(daemon->registrar, reg)) {
         reg->code = error_set(&reg->err, LARDER_ELIMIT, "too many jobs are being registered at this moment: try again");
@@ -168,6 +173,26 @@ static int cancel(void *ctx, const char *job, struct error *err)
     return driver_cancel(daemon->driver, job, err);
 }
 
+static int set_weight(void *ctx, const char *job, double weight, struct error *err)
+{
+    struct daemon *daemon = ctx;
+    return driver_set_weight(daemon->driver, job, weight, err);
+}
+
+static int drain(void *ctx, struct error *err)
+{
+    struct daemon *daemon = ctx;
+    (void)err;
+    driver_drain(daemon->driver);
+    return 0;
+}
+
+static void drained(void *ctx)
+{
+    struct daemon *daemon = ctx;
+    CHECK(eventfd_write(daemon->drained_fd, 1) == 0);
+}
+
 static bool ready(void *ctx)
 {
     (void)ctx; /* the endpoint is up only while sessions are */
@@ -193,7 +218,9 @@ static int start_engine(struct daemon *daemon, struct error *err)
         .jobs_max = (uint32_t)config->jobs_max,
         .workers = workers,
         .loaders = loaders,
-        .inbox = daemon->inbox};
+        .inbox = daemon->inbox,
+        .drained = drained,
+        .ctx = daemon};
     int code = driver_create(&driver, &daemon->driver, err);
     if (code)
         return code;
@@ -244,7 +271,8 @@ static int start_edges(struct daemon *daemon, struct error *err)
     if (!code && config->control_enabled) {
         char path[CONFIG_SOCKET_PATH_MAX + sizeof ".control"];
         snprintf(path, sizeof path, "%s.control", config->socket_path);
-        struct control_handlers handlers = {.status_json = status_json, .cancel = cancel, .ctx = daemon};
+        struct control_handlers handlers = {.status_json = status_json, .cancel = cancel, .set_weight = set_weight,
+                                            .drain = drain, .ctx = daemon};
         code = control_start(path, &handlers, &daemon->control, err);
     }
     return code ? code : start_http(daemon, err);
@@ -257,7 +285,10 @@ int daemon_start(const struct config *config, struct daemon **out, struct error 
     daemon->start_ns = clock_now_ns();
     daemon->start_time_s = (double)time(NULL);
     atomic_init(&daemon->last_client_ns, daemon->start_ns);
+    daemon->drained_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     int code = session_listen(config->socket_path, &daemon->session, err); /* first: it decides who is the daemon */
+    if (!code && daemon->drained_fd < 0)
+        code = error_set(err, LARDER_ELIMIT, "eventfd: %s", strerror(errno));
     if (!code)
         code = arena_create(config->arena_bytes, &daemon->arena, err);
     if (!code)
@@ -280,6 +311,11 @@ int daemon_start(const struct config *config, struct daemon **out, struct error 
         log_info("msg=\"serving metrics\" address=%s port=%u", config->metrics_address, http_port(daemon->http));
     *out = daemon;
     return 0;
+}
+
+int daemon_drained_fd(const struct daemon *daemon)
+{
+    return daemon->drained_fd;
 }
 
 double daemon_idle_s(struct daemon *daemon)
@@ -319,5 +355,7 @@ void daemon_stop(struct daemon *daemon)
     catalog_destroy(daemon->catalog);
     session_destroy(daemon->session);
     arena_destroy(daemon->arena);
+    if (daemon->drained_fd >= 0)
+        close(daemon->drained_fd);
     free(daemon);
 }

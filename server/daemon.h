@@ -13,6 +13,9 @@ struct daemon;
 int daemon_start(const struct config *config, struct daemon **out, struct error *err);
 /* daemon_idle_s gives for how long no client has been connected; 0 while one is. */
 double daemon_idle_s(struct daemon *daemon);
+/* daemon_drained_fd gives a descriptor that poll finds readable when it was drained and no job is left: then it should be
+ * stopped. The daemon's own. */
+int daemon_drained_fd(const struct daemon *daemon);
 /* daemon_stop tells the clients, ends what is under way, and frees everything. */
 void daemon_stop(struct daemon *daemon);
 

@@ -227,6 +227,7 @@ static void add_job(struct driver *driver, struct registration *reg, uint32_t pi
                                    .chunk_samples = dataset_chunk_size(reg->dataset),
                                    .rank = reg->rank,
                                    .world_size = reg->world_size,
+                                   .weight = reg->weight,
                                    .ordered = reg->flags & WIRE_ORDERED};
     struct engine_event event = {.type = ENGINE_JOB_ADD, .job_add = &desc};
     driver->adding = reg;
@@ -314,7 +315,8 @@ static void on_classes(struct driver *driver, uint64_t client, uint32_t seq, uin
 /* A question that another thread waits with. */
 struct driver_question {
     struct daemon_status *status; /* STATUS */
-    const char *cancel;           /* CANCEL: the job's name */
+    const char *job;              /* CANCEL, WEIGHT: its name */
+    double weight;                /* WEIGHT */
     int code;
     pthread_mutex_t mutex;
     pthread_cond_t answered;
@@ -333,6 +335,7 @@ static void answer(struct driver_question *question, int code)
 static void on_status(struct driver *driver, struct driver_question *question)
 {
     struct daemon_status *status = question->status;
+    status->draining = driver->draining;
     struct engine_job_status *rows = xcalloc(JOBS_MAX, sizeof *rows);
     engine_totals(driver->engine, &status->totals);
     status->totals.reads = driver->reads; /* those done, not those asked for */
@@ -359,7 +362,7 @@ static void on_status(struct driver *driver, struct driver_question *question)
 
 static void on_cancel(struct driver *driver, struct driver_question *question)
 {
-    const struct driver_job *job = find_name(driver, question->cancel);
+    const struct driver_job *job = find_name(driver, question->job);
     bool known = job != NULL;
     if (job)
         log_info("msg=\"job cancelled\" job=\"%s\"", job->reg->name);
@@ -373,6 +376,37 @@ static void on_cancel(struct driver *driver, struct driver_question *question)
         driver_step(driver, &event, 1);
     }
     answer(question, known ? 0 : LARDER_ENOENT);
+}
+
+static void on_weight(struct driver *driver, struct driver_question *question)
+{
+    const struct driver_job *job = find_name(driver, question->job);
+    if (job) {
+        uint32_t place = (uint32_t)(job - driver->jobs);
+        struct engine_event event = {.type = ENGINE_WEIGHT, .weight = {place, question->weight}};
+        log_info("msg=\"job has another weight\" job=\"%s\" weight=%g", job->reg->name, question->weight);
+        driver_step(driver, &event, 1);
+        governor_live_job_weight(driver->governor, place, question->weight);
+    }
+    answer(question, job ? 0 : LARDER_ENOENT);
+}
+
+static void on_drain(struct driver *driver, struct driver_question *question)
+{
+    struct engine_event event = {.type = ENGINE_DRAIN};
+    if (!driver->draining)
+        log_info("msg=\"taking no new jobs, stopping after the last\" jobs=%zu", count_jobs(driver));
+    driver->draining = true;
+    driver_step(driver, &event, 1);
+    answer(question, 0);
+}
+
+static void tell_drained(struct driver *driver)
+{
+    if (!driver->draining || driver->drained || driver->n_coming || count_jobs(driver))
+        return;
+    driver->drained = true;
+    driver->config.drained(driver->config.ctx);
 }
 
 /* What is the engine's own: the event it is, false when it concerns nobody any more. */
@@ -409,7 +443,7 @@ static bool as_event(struct driver *driver, const struct inbox_message *message,
         CHECK(message->type == INBOX_PREPARED);
         if (message->prepared.cost.took_ns)
             governor_live_prepared(driver->governor, &message->prepared.cost);
-        *event = (struct engine_event){.type = ENGINE_PREPARED, .prepared = {message->prepared.task, message->prepared.reason}};
+        *event = (struct engine_event){.type = ENGINE_PREPARED, .prepared = {message->prepared.task, message->prepared.reason, message->prepared.cost.took_ns}};
         return true;
     }
 }
@@ -440,6 +474,12 @@ static bool take(struct driver *driver, const struct inbox_message *message)
         break;
     case INBOX_CANCEL:
         on_cancel(driver, message->question);
+        break;
+    case INBOX_WEIGHT:
+        on_weight(driver, message->question);
+        break;
+    case INBOX_DRAIN:
+        on_drain(driver, message->question);
         break;
     case INBOX_SETTLE:
         answer(message->question, 0);
@@ -482,6 +522,7 @@ static void *run(void *arg)
         }
         driver_step(driver, events, n_events);
         n_events = 0;
+        tell_drained(driver);
         governor_live_tick(driver->governor, driver->engine, clock_now_ns());
     }
     return NULL;
@@ -545,10 +586,10 @@ void driver_destroy(struct driver *driver)
 
 /* ── questions from other threads ── */
 
-static int ask(struct driver *driver, enum inbox_type type, struct daemon_status *status, const char *cancel)
+static int ask(struct driver *driver, enum inbox_type type, struct driver_question question)
 {
-    struct driver_question question = {
-        .status = status, .cancel = cancel, .mutex = PTHREAD_MUTEX_INITIALIZER, .answered = PTHREAD_COND_INITIALIZER};
+    pthread_mutex_init(&question.mutex, NULL);
+    pthread_cond_init(&question.answered, NULL);
     struct inbox_message message = {.type = type, .question = &question};
     CHECK(queue_push(driver->config.inbox, &message) == 0);
     pthread_mutex_lock(&question.mutex);
@@ -562,17 +603,33 @@ static int ask(struct driver *driver, enum inbox_type type, struct daemon_status
 
 void driver_status(struct driver *driver, struct daemon_status *status)
 {
-    ask(driver, INBOX_STATUS, status, NULL);
+    ask(driver, INBOX_STATUS, (struct driver_question){.status = status});
 }
 
 void driver_settle(struct driver *driver)
 {
     if (driver->running)
-        ask(driver, INBOX_SETTLE, NULL, NULL);
+        ask(driver, INBOX_SETTLE, (struct driver_question){.job = NULL});
+}
+
+static int unknown_job(int code, const char *name, struct error *err)
+{
+    return error_set(err, code, "there is no job \"%s\": `larder status` lists them", name);
 }
 
 int driver_cancel(struct driver *driver, const char *name, struct error *err)
 {
-    int code = ask(driver, INBOX_CANCEL, NULL, name);
-    return code ? error_set(err, code, "there is no job \"%s\": `larder status` lists them", name) : 0;
+    int code = ask(driver, INBOX_CANCEL, (struct driver_question){.job = name});
+    return code ? unknown_job(code, name, err) : 0;
+}
+
+void driver_drain(struct driver *driver)
+{
+    ask(driver, INBOX_DRAIN, (struct driver_question){.job = NULL});
+}
+
+int driver_set_weight(struct driver *driver, const char *name, double weight, struct error *err)
+{
+    int code = ask(driver, INBOX_WEIGHT, (struct driver_question){.job = name, .weight = weight});
+    return code ? unknown_job(code, name, err) : 0;
 }

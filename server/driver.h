@@ -20,6 +20,8 @@ struct driver_config {
     uint32_t jobs_max;
     uint32_t workers, loaders; /* the pool's, for the governor */
     struct queue *inbox;
+    void (*drained)(void *ctx); /* once, in the engine's thread: no job is left, and none is to come */
+    void *ctx;
 };
 
 int driver_create(const struct driver_config *config, struct driver **out, struct error *err);
@@ -39,5 +41,10 @@ void driver_status(struct driver *driver, struct daemon_status *status);
 /* driver_cancel ends a job: its client gets an error and is disconnected. LARDER_ENOENT when there is no such job: which
  * is right too when the same request was carried out before. */
 int driver_cancel(struct driver *driver, const char *name, struct error *err);
+/* driver_set_weight gives a job another weight, from JOB_WEIGHT_MIN to JOB_WEIGHT_MAX. LARDER_ENOENT: no such job. */
+int driver_set_weight(struct driver *driver, const char *name, double weight, struct error *err);
+
+/* driver_drain: no new jobs from now on. Harmless when repeated. */
+void driver_drain(struct driver *driver);
 
 #endif

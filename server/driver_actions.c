@@ -56,7 +56,7 @@ static void job_added(struct driver *driver, const struct engine_action *action)
         job->ranks = xcalloc(reg->world_size, sizeof *job->ranks);
         job->pipeline = driver->adding_pipeline;
         driver->pipelines[job->pipeline].jobs++;
-        governor_live_job_begin(driver->governor, action->job);
+        governor_live_job_begin(driver->governor, action->job, reg->weight);
     }
     seat_rank(job, reg);
 

@@ -47,6 +47,7 @@ struct driver {
     struct governor_live *governor;
     pthread_t thread;
     bool running;
+    bool draining, drained; /* asked for; told */
 
     struct driver_job jobs[JOBS_MAX]; /* by the engine's place */
     struct driver_pipeline pipelines[ENGINE_PIPELINES_MAX];

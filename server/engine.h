@@ -135,7 +135,7 @@ enum engine_event_type {
     ENGINE_LOADED,   /* a sample of a LOAD arrived, or failed */
     ENGINE_PREPARED, /* a PREPARE ended, well or not */
     ENGINE_PIPELINE_GONE, /* the number, which no job uses, will mean another pipeline: forget its instances */
-    ENGINE_DRAIN,    /* no new jobs from now on */
+    ENGINE_DRAIN,    /* no new jobs from now on; ranks of those that are there may come */
 };
 
 struct engine_event {

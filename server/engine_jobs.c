@@ -62,8 +62,6 @@ static bool well_formed(const struct engine_job_desc *desc)
 
 static int check_job(struct engine *engine, const struct engine_job_desc *desc)
 {
-    if (engine->draining)
-        return refuse(engine, desc, LARDER_EGONE, "the daemon is stopping and takes no new jobs");
     if (!well_formed(desc))
         return refuse(engine, desc, LARDER_EINVAL, "an argument is out of its range");
     if (idset_count(desc->view) == 0)
@@ -214,7 +212,7 @@ static const char *mismatch(const struct job *job, const struct engine_job_desc 
            : job->shuffle != desc->shuffle                                           ? "shuffle"
            : job->seed != desc->seed                                                 ? "seed"
            : job->bad_policy != desc->bad_policy                                     ? "bad_samples"
-           : job->weight_asked != asked_weight(desc)                                       ? "weight"
+           : job->weight_asked != asked_weight(desc)                                 ? "weight"
            : job->ordered != (desc->ordered || desc->shuffle != SHUFFLE_DEPENDENT)   ? "ordered"
            : job->world_size > 1 && !idset_equal(job->view, desc->view)              ? "dataset or subset"
                                                                                      : NULL;
@@ -302,7 +300,9 @@ void engine_on_job_add(struct engine *engine, const struct engine_job_desc *desc
         attach(engine, (uint32_t)(known - engine->jobs), desc);
         return;
     }
-    if (free_place(engine) == JOBS_MAX)
+    if (engine->draining)
+        refuse(engine, desc, LARDER_EGONE, "the daemon is stopping and takes no new jobs");
+    else if (free_place(engine) == JOBS_MAX)
         refuse(engine, desc, LARDER_ELIMIT, "%d jobs are running already, which is the limit: stop one first", JOBS_MAX);
     else
         add_job(engine, desc);

@@ -81,6 +81,12 @@ void governor_queue_begin(struct governor *governor, uint32_t queue, uint32_t gr
     governor->queues[queue] = (struct queue){.there = true, .group = group, .weight = weight};
 }
 
+void governor_queue_weight(struct governor *governor, uint32_t queue, double weight)
+{
+    CHECK(queue < GOVERNOR_QUEUES_MAX && governor->queues[queue].there && weight > 0);
+    governor->queues[queue].weight = weight;
+}
+
 void governor_queue_end(struct governor *governor, uint32_t queue)
 {
     CHECK(queue < GOVERNOR_QUEUES_MAX && governor->queues[queue].there);

@@ -35,6 +35,8 @@ void governor_destroy(struct governor *governor); /* accepts NULL */
 /* governor_queue_begin: a queue that is there now (numbers are the caller's). group: ranks of one job have the same
  * number and wait for each other. weight > 0 is the job's; its ranks share it. */
 void governor_queue_begin(struct governor *governor, uint32_t queue, uint32_t group, double weight);
+/* governor_queue_weight: the job has another from now on; given for each of its queues. */
+void governor_queue_weight(struct governor *governor, uint32_t queue, double weight);
 void governor_queue_end(struct governor *governor, uint32_t queue);
 
 /* ── measurements ── */

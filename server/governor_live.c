@@ -14,6 +14,7 @@ _Static_assert(JOBS_MAX <= GOVERNOR_QUEUES_MAX, "a job is a queue");
 /* A job's reads that no thread has been given, oldest first, in a ring; bounded by the engine's loads in flight. */
 struct line {
     bool there; /* the job is */
+    double weight;
     struct worker_load *tasks;
     uint32_t head, length, cap;
     uint32_t samples; /* of all of them, and of those with the pool */
@@ -54,7 +55,7 @@ void governor_live_attach(struct governor_live *live, struct workers *workers)
     live->workers = workers;
 }
 
-void governor_live_job_begin(struct governor_live *live, uint32_t job)
+void governor_live_job_begin(struct governor_live *live, uint32_t job, double weight)
 {
     CHECK(job < JOBS_MAX && !live->lines[job].there);
     live->lines[job].there = true;
@@ -62,7 +63,15 @@ void governor_live_job_begin(struct governor_live *live, uint32_t job)
     live->lines[job].wait_s = 0;
     if (live->n_jobs++ == 0)
         live->decided_ns = clock_now_ns(); /* the first decision waits for measurements */
-    governor_queue_begin(live->governor, job, job, 1);
+    governor_queue_begin(live->governor, job, job, weight);
+    live->lines[job].weight = weight;
+}
+
+void governor_live_job_weight(struct governor_live *live, uint32_t job, double weight)
+{
+    CHECK(job < JOBS_MAX && live->lines[job].there);
+    live->lines[job].weight = weight;
+    governor_queue_weight(live->governor, job, weight);
 }
 
 void governor_live_job_end(struct governor_live *live, uint32_t job)
@@ -111,7 +120,7 @@ static void give_reads(struct governor_live *live)
                 continue;
             jobs[n] = job;
             candidates[n++] = (struct governor_candidate){
-                .group = job, .share = live->decision ? live->decision->queue_loaders[job] : 1, .busy = line->busy};
+                .group = job, .share = live->decision ? live->decision->queue_loaders[job] : line->weight, .busy = line->busy};
         }
         if (n == 0)
             return;

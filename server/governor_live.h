@@ -19,7 +19,8 @@ void governor_live_destroy(struct governor_live *live);
 /* governor_live_attach names the threads to move; they outlive every call below. */
 void governor_live_attach(struct governor_live *live, struct workers *workers);
 
-void governor_live_job_begin(struct governor_live *live, uint32_t job);
+void governor_live_job_begin(struct governor_live *live, uint32_t job, double weight);
+void governor_live_job_weight(struct governor_live *live, uint32_t job, double weight); /* another from now on */
 void governor_live_job_end(struct governor_live *live, uint32_t job);
 
 /* governor_live_load takes a read over; task->job says whose it is. */

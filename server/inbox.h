@@ -26,6 +26,7 @@ struct registration {
     enum shuffle_mode shuffle;
     enum bad_policy bad_policy;
     uint64_t seed;
+    double weight;
     /* what the registrar finds out */
     int code; /* not 0: refused, for the reason in err */
     struct error err;
@@ -57,6 +58,8 @@ enum inbox_type {
     INBOX_PREPARED,
     INBOX_STATUS,
     INBOX_CANCEL,
+    INBOX_WEIGHT,
+    INBOX_DRAIN,
     INBOX_SETTLE, /* a question that has no answer but that its turn came */
     INBOX_STOP,
 };
@@ -92,7 +95,7 @@ struct inbox_message {
             int reason;
             struct worker_cost cost; /* took_ns 0: it was not begun */
         } prepared;
-        struct driver_question *question; /* STATUS, CANCEL, SETTLE */
+        struct driver_question *question; /* STATUS, CANCEL, WEIGHT, DRAIN, SETTLE */
     };
 };
 

@@ -125,6 +125,7 @@ static json_t *job_json(const struct status_job *job, bool *failed)
     put(row, "client", text(job->client), failed);
     put(row, "dataset", text(job->dataset), failed);
     put(row, "pipeline", text(job->pipeline), failed);
+    put(row, "weight", json_real(engine->weight), failed);
     put(row, "batch_size", count(engine->batch_size), failed);
     put(row, "prefetch", count(engine->prefetch), failed);
     put(row, "prefetch_asked", count(engine->prefetch_asked), failed);

@@ -77,6 +77,7 @@ static void put_job(struct metrics *metrics, const struct status_job *job)
 {
     const struct engine_job_status *engine = &job->engine;
     const char *labels[] = {engine->name};
+    metrics_put(metrics, METRIC_JOB_WEIGHT, engine->weight, labels);
     metrics_put(metrics, METRIC_JOB_DELIVERED, (double)engine->samples_delivered, labels);
     metrics_put(metrics, METRIC_JOB_AHEAD, engine->prefetch, labels);
     metrics_put(metrics, METRIC_JOB_SHARED, (double)engine->samples_shared, labels);

@@ -5,6 +5,7 @@
 
 #include "client/cli/cli.h"
 #include "common/clock.h"
+#include "common/types.h"
 
 static const char help[] =
     "larder: look at and steer larderd, which prepares training data once for many training jobs\n"
@@ -12,11 +13,13 @@ static const char help[] =
     "  larder status [--json] [--watch] [--interval SECONDS]   jobs, queues, progress, rates, memory, sharing\n"
     "  larder ping                                             whether the daemon answers, and how fast\n"
     "  larder cancel JOB                                       end a job; its client gets an error\n"
+    "  larder weight JOB W                                     give a job another weight, 0.01 to 100, from now on\n"
+    "  larder drain                                            take no new jobs, and stop after the last one\n"
     "  larder check FILE                                       check a configuration file\n"
     "  larder pack|verify|prepare|bench …                      what larderd can do without running as a daemon\n"
     "  larder --version, larder --help\n"
     "\n"
-    "status, ping and cancel ask the daemon at --socket PATH, else $LARDER_SOCKET, else "
+    "status, ping, cancel, weight and drain ask the daemon at --socket PATH, else $LARDER_SOCKET, else "
     "$XDG_RUNTIME_DIR/larder/larder.sock,\n"
     "else /run/larder/larder.sock. Rates in `status` are over the last half second; with --watch over the interval (1 "
     "s).\n"
@@ -60,25 +63,54 @@ static int ping(const char *socket)
     return rc ? cli_fail(&err) : CLI_OK;
 }
 
-static int cancel(const char *socket, const char *job)
+/* change sends a request (taken over) that changes something, under an id that makes it safe to send twice. */
+static int change(const char *socket, json_t *request)
 {
     struct cli_peer *peer = NULL;
     struct error err;
     uint64_t random[2];
     char id[40];
+    json_t *answer = NULL;
     if (getrandom(random, sizeof random, 0) != sizeof random)
         random[0] = random[1] = clock_now_ns();
     snprintf(id, sizeof id, "%016llx%016llx", (unsigned long long)random[0], (unsigned long long)random[1]);
-    json_t *request = json_pack("{s:i,s:s,s:s,s:s}", "v", 1, "op", "cancel", "job", job, "id", id), *answer = NULL;
-    int rc = request ? cli_connect(socket, &peer, &err) : error_set(&err, LARDER_EINVAL, "the job's name is not UTF-8");
+    int rc = request && json_object_set_new(request, "id", json_string(id)) == 0
+                 ? cli_connect(socket, &peer, &err)
+                 : error_set(&err, LARDER_EINVAL, "the job's name is not UTF-8");
     if (rc == 0)
         rc = cli_ask(peer, request, &answer, &err);
-    if (rc == 0)
-        printf("cancelled %s\n", job);
     cli_disconnect(peer);
     json_decref(request);
     json_decref(answer);
     return rc ? cli_fail(&err) : CLI_OK;
+}
+
+static int cancel(const char *socket, const char *job)
+{
+    int status = change(socket, json_pack("{s:i,s:s,s:s}", "v", 1, "op", "cancel", "job", job));
+    if (status == CLI_OK)
+        printf("cancelled %s\n", job);
+    return status;
+}
+
+static int set_weight(const char *socket, const char *job, const char *text)
+{
+    char *end;
+    double weight = strtod(text, &end);
+    if (end == text || *end || !(weight >= JOB_WEIGHT_MIN && weight <= JOB_WEIGHT_MAX))
+        return usage("a weight is a number from 0.01 to 100, not", text);
+    int status = change(socket, json_pack("{s:i,s:s,s:s,s:f}", "v", 1, "op", "weight", "job", job, "weight", weight));
+    if (status == CLI_OK)
+        printf("%s has weight %g\n", job, weight);
+    return status;
+}
+
+static int drain(const char *socket)
+{
+    int status = change(socket, json_pack("{s:i,s:s}", "v", 1, "op", "drain"));
+    if (status == CLI_OK)
+        puts("the daemon takes no new jobs, and stops after the last one");
+    return status;
 }
 
 static bool parse_interval(const char *text, unsigned *out_ms)
@@ -91,12 +123,30 @@ static bool parse_interval(const char *text, unsigned *out_ms)
     return true;
 }
 
-/* ask parses what follows `larder status`, `ping` or `cancel`. */
+/* What follows a command: names, in order, and options. */
+struct words {
+    const char *word[2];
+    size_t wanted, count;
+};
+
+static int run_asked(const char *command, const struct cli_status_options *options, const struct words *words)
+{
+    if (strcmp(command, "cancel") == 0)
+        return words->count == 1 ? cancel(options->socket, words->word[0]) : usage("cancel needs a job's name", NULL);
+    if (strcmp(command, "weight") == 0)
+        return words->count == 2 ? set_weight(options->socket, words->word[0], words->word[1])
+                                 : usage("weight needs a job's name and a weight", NULL);
+    if (strcmp(command, "drain") == 0)
+        return drain(options->socket);
+    return strcmp(command, "status") == 0 ? cli_status(options) : ping(options->socket);
+}
+
+/* ask parses what follows a command for the daemon. */
 static int ask(const char *command, char **argv)
 {
     struct cli_status_options options = {.interval_ms = 1000};
-    const char *job = NULL;
-    bool for_status = strcmp(command, "status") == 0, for_cancel = strcmp(command, "cancel") == 0;
+    struct words words = {.wanted = strcmp(command, "weight") == 0 ? 2 : strcmp(command, "cancel") == 0 ? 1 : 0};
+    bool for_status = strcmp(command, "status") == 0;
     for (; *argv; argv++) {
         if (strcmp(*argv, "--socket") == 0 && argv[1])
             options.socket = *++argv;
@@ -111,19 +161,17 @@ static int ask(const char *command, char **argv)
             argv++;
         else if (for_status && strcmp(*argv, "--interval") == 0)
             return usage("--interval needs seconds, from 0.1 to 3600", NULL);
-        else if (for_cancel && !job && (*argv)[0] != '-')
-            job = *argv;
+        else if (words.count < words.wanted && (*argv)[0] != '-')
+            words.word[words.count++] = *argv;
         else
             return usage("not understood", *argv);
     }
-    if (for_cancel)
-        return job ? cancel(options.socket, job) : usage("cancel needs a job's name", NULL);
-    return for_status ? cli_status(&options) : ping(options.socket);
+    return run_asked(command, &options, &words);
 }
 
 int main(int argc, char **argv)
 {
-    static const char *const asked[] = {"status", "ping", "cancel"};
+    static const char *const asked[] = {"status", "ping", "cancel", "weight", "drain"};
     static const char *const run[] = {"check", "bench", "pack", "verify", "prepare"};
     if (argc < 2)
         return usage("no command", NULL);

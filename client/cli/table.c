@@ -310,6 +310,32 @@ static size_t find_name_columns(const json_t *jobs)
     return most;
 }
 
+/* Most jobs have the weight 1: the others are named, a few a line. */
+static void print_weights(const json_t *jobs, FILE *out)
+{
+    char buf[CELL_BYTES], cell[CELL_BYTES + 32];
+    size_t i, used = 0;
+    const json_t *job;
+    json_array_foreach((json_t *)jobs, i, job)
+    {
+        double weight = field(job, "weight");
+        if (weight == 0 || weight == 1) /* 0: a daemon that says nothing of weights */
+            continue;
+        snprintf(cell, sizeof cell, " %s %g", printable(json_object_get(job, "name"), NAME_COLUMNS_MAX, buf), weight);
+        if (used == 0 || used + columns(cell) > TABLE_COLUMNS) {
+            fputs("\nweights:", out);
+            used = sizeof "weights:" - 1;
+        } else {
+            fputc(',', out);
+            used++;
+        }
+        fputs(cell, out);
+        used += columns(cell);
+    }
+    if (used)
+        fputc('\n', out);
+}
+
 void cli_status_print(const json_t *status, const json_t *before, FILE *out)
 {
     double elapsed_s = number(at(status, "daemon", "time_s", NULL)) - number(at(before, "daemon", "time_s", NULL));
@@ -326,4 +352,5 @@ void cli_status_print(const json_t *status, const json_t *before, FILE *out)
     fputc('\n', out);
     print_heads(name_columns, out);
     json_array_foreach((json_t *)jobs, i, job) print_job(job, same_job(before, job), elapsed_s, name_columns, out);
+    print_weights(jobs, out);
 }

@@ -89,6 +89,9 @@ struct larder_options {
     uint32_t hold;            /* not 0: the program keeps several batches at a time, and the daemon promises it room for
                                  prefetch + 1; else two, and it gives look-ahead back to jobs that come */
     uint32_t reserved;        /* 0 */
+    double weight;            /* 0.01 … 100, default 1: while jobs want more than the daemon's workers can do, each gets work
+                                 in proportion to its weight, and at least a tenth of an equal share; otherwise it changes
+                                 nothing. The ranks of a job have its weight together */
 };
 
 struct larder_info {

@@ -179,7 +179,7 @@ class Soak:
     # ── those who do wrong ──
 
     def register_message(self, draw, **changes):
-        job = _wire.Register(batch_size=8, prefetch=2, world_size=1, rank=0, epochs=0, shuffle=0, bad_policy=0, flags=0, seed=0,
+        job = _wire.Register(batch_size=8, prefetch=2, world_size=1, rank=0, epochs=0, shuffle=0, bad_policy=0, flags=0, seed=0, weight=1.0,
                              name=b"", dataset=self.trees[0].encode(), pipeline=json.dumps(PIPELINES[0]).encode(), subset=b"")
         return _wire.register(draw.randrange(1 << 31), job._replace(**changes))
 
@@ -194,6 +194,7 @@ class Soak:
             [good, None, _wire.release(12345)], [good, None, _wire.next_batches(3, 1), _wire.next_batches(1, 1), None],
             [self.register_message(draw, dataset=b"/nowhere")], [self.register_message(draw, dataset=b"\xff\n\"x")],
             [self.register_message(draw, pipeline=b"[{\"resize\":")], [self.register_message(draw, batch_size=8192), None],
+            [self.register_message(draw, weight=draw.choice((0.0, -1.0, 101.0, float("nan"), float("inf")))), None],
             [self.register_message(draw, name=b"a\xff"), None], [self.register_message(draw, name=b"a\"\nlevel=error\\"), None],
             [self.register_message(draw, name=b"one name"), None, _wire.next_batches(0, 2), None],
             [self.register_message(draw, subset=b"{\"range\":[5,2]}"), None]))

@@ -79,7 +79,7 @@ static void check_refusal(struct model *model, const struct client_plan *plan, c
 static void check_addition(struct model *model, const struct client_plan *plan, const struct engine_action *action)
 {
     const struct job_book *known = named(model, plan->name);
-    if (plan->invalid || model->draining || (known && attach_refusal(known, plan)) || (known != NULL) != action->job_added.attached)
+    if (plan->invalid || (model->draining && !known) || (known && attach_refusal(known, plan)) || (known != NULL) != action->job_added.attached)
         model_break(model, RULE_JOB, "job '%s' should have been refused", plan->name);
     uint32_t whole = plan->n_view / plan->batch_size, rest = plan->n_view % plan->batch_size;
     uint32_t n_batches = plan->world_size > 1 ? model_ranks_batches(plan) : whole + (rest && !plan->drop_last);

@@ -12,7 +12,7 @@ import numpy as np
 from .errors import FormatError, InvalidArgument, LimitReached, VersionMismatch
 
 MAGIC = 0x3152444C
-VERSION = 1
+VERSION = 2
 REQUEST_MAX = 65536
 REPLY_MAX = 200704
 BATCH_MAX = 8192
@@ -28,12 +28,13 @@ BAD_POLICIES = {"skip": 0, "replace": 1, "error": 2}
 DTYPES = ("uint8", "float16", "float32")
 LAYOUT_HWC, LAYOUT_CHW = 0, 1
 DROP_LAST, RELABEL, PRIVATE_AUGMENT, ORDERED, ALL_FILES, HOLD = 1, 2, 4, 8, 16, 32
+WEIGHT_MIN, WEIGHT_MAX = 0.01, 100
 AUGMENTS = {"shared": 0, "private": PRIVATE_AUGMENT}
 BATCH_LAST = 1
 
 _HEADER = struct.Struct("<IHHII")
 _WELCOME = struct.Struct("<QII")
-_REGISTER = struct.Struct("<8IQ")
+_REGISTER = struct.Struct("<8IQd")
 _REGISTERED = struct.Struct("<12I3Q")
 _THREE = struct.Struct("<III")
 _NEXT = struct.Struct("<II")
@@ -56,6 +57,7 @@ class Register(NamedTuple):
     bad_policy: int
     flags: int
     seed: int
+    weight: float
     name: bytes
     dataset: bytes
     pipeline: bytes
@@ -128,7 +130,7 @@ def hello(seq, pid, client):
 
 
 def register(seq, job):
-    return _message(REGISTER, seq, _REGISTER.pack(*job[:9]), _text("name", job.name, NAME_MAX),
+    return _message(REGISTER, seq, _REGISTER.pack(*job[:10]), _text("name", job.name, NAME_MAX),
                     _text("dataset", job.dataset, PATH_MAX), _text("pipeline", job.pipeline, SPEC_MAX),
                     _text("subset", job.subset, SPEC_MAX))
 

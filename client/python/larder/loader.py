@@ -66,6 +66,9 @@ class Loader:
     job            the same as name
     ordered        batches in planned order; otherwise one slow sample may come up to two batches later, so that it does
                    not hold up the batch. "strict" and "none" are always ordered
+    weight         0.01 … 100: while jobs want more than the workers can do, each gets work in proportion to its weight,
+                   and at least a tenth of an equal share; otherwise it changes nothing. The ranks of a job have its
+                   weight together. `larder weight JOB W` gives a running job another
     zero_copy      hand out larder.Batch objects of read-only NumPy views into the daemon's memory: one array where the
                    slots are evenly spaced, else a list of arrays. A batch's slots are held until its views are gone;
                    up to prefetch + 1 batches may be held at a time, for which the job keeps room whoever else comes
@@ -82,14 +85,14 @@ class Loader:
     def __init__(self, dataset, pipeline, batch_size=64, *, drop_last=False, shuffle="dependent", epochs=None, seed=0,
                  prefetch=2, bad_samples="skip", subset=None, augment="shared", all_files=False, relabel=False,
                  name=None, zero_copy=False, output="auto", with_ids=False, socket=None, timeout=None,
-                 pin_memory=False, rank=None, world_size=None, job=None, ordered=False):
+                 pin_memory=False, rank=None, world_size=None, job=None, ordered=False, weight=1.0):
         self._session = None
         self._closed = False
         if name and job and name != job:
             raise InvalidArgument(f"name is {name!r} and job {job!r}: they mean the same, give one")
         rank, world_size = _ranks.find(rank, world_size)
         self._job = _job(dataset, pipeline, batch_size, drop_last, shuffle, epochs, seed, prefetch, bad_samples, subset,
-                         augment, all_files, relabel, _ranks.job_name(name or job, world_size))
+                         augment, all_files, relabel, weight, _ranks.job_name(name or job, world_size))
         self._job = self._job._replace(rank=rank, world_size=world_size,
                                        flags=self._job.flags | (_wire.ORDERED if ordered else 0) |
                                        (_wire.HOLD if zero_copy else 0))
@@ -352,7 +355,7 @@ class _Epoch:
 
 
 def _job(dataset, pipeline, batch_size, drop_last, shuffle, epochs, seed, prefetch, bad_samples, subset, augment,
-         all_files, relabel, name):
+         all_files, relabel, weight, name):
     if not 1 <= batch_size <= _wire.BATCH_MAX:
         raise InvalidArgument(f"batch_size is {batch_size}, not 1 to {_wire.BATCH_MAX}")
     if not 1 <= prefetch <= _wire.CREDITS_MAX:
@@ -361,6 +364,8 @@ def _job(dataset, pipeline, batch_size, drop_last, shuffle, epochs, seed, prefet
         raise InvalidArgument(f"epochs is {epochs}, not 1 or more, or None for no end")
     if not 0 <= seed < 2**64:
         raise InvalidArgument(f"seed is {seed}, not 0 to 2**64 - 1")
+    if not _wire.WEIGHT_MIN <= weight <= _wire.WEIGHT_MAX:  # nor what is no number
+        raise InvalidArgument(f"weight is {weight}, not {_wire.WEIGHT_MIN} to {_wire.WEIGHT_MAX}")
     for what, value, known in (("shuffle", shuffle, _wire.SHUFFLES), ("bad_samples", bad_samples, _wire.BAD_POLICIES),
                                ("augment", augment, _wire.AUGMENTS)):
         if value not in known:
@@ -371,7 +376,7 @@ def _job(dataset, pipeline, batch_size, drop_last, shuffle, epochs, seed, prefet
     return _wire.Register(
         batch_size=int(batch_size), prefetch=int(prefetch), world_size=1, rank=0, epochs=int(epochs or 0),
         shuffle=_wire.SHUFFLES[shuffle], bad_policy=_wire.BAD_POLICIES[bad_samples],
-        flags=flags, seed=int(seed), name=(name or "").encode(), dataset=_dataset(dataset),
+        flags=flags, seed=int(seed), weight=float(weight), name=(name or "").encode(), dataset=_dataset(dataset),
         pipeline=transforms.to_json(pipeline).encode(), subset=subset_module.to_json(subset).encode())
 
 

@@ -23,7 +23,7 @@ size_t fuzz_seed(size_t index, uint8_t *buf, size_t cap)
         {.type = WIRE_HELLO, .seq = 1, .hello = {.pid = 77, .client = text("c/0.1")}},
         {.type = WIRE_WELCOME, .seq = 1, .welcome = {.arena_bytes = 1 << 30, .daemon_pid = 5, .batch_max = 8192}},
         {.type = WIRE_REGISTER, .seq = 2,
-         .reg = {.batch_size = 64, .prefetch = 2, .world_size = 2, .rank = 1, .flags = 5, .seed = 9,
+         .reg = {.batch_size = 64, .prefetch = 2, .world_size = 2, .rank = 1, .flags = 5, .seed = 9, .weight = 2.5,
                  .name = text("job"), .dataset = text("/data/set"), .pipeline = text("[\"hflip\"]"),
                  .subset = text("{}")}},
         {.type = WIRE_REGISTERED, .seq = 2,

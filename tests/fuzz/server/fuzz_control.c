@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/check.h"
+#include "common/types.h"
 #include "server/control_priv.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -12,6 +13,8 @@ static const char *const seeds[] = {
     "{\"v\":1,\"op\":\"status\"}",
     "{\"v\":1,\"op\":\"jobs\"}",
     "{\"v\":1,\"op\":\"cancel\",\"job\":\"a\",\"id\":\"0123456789abcdef\"}",
+    "{\"v\":1,\"op\":\"weight\",\"job\":\"a\",\"weight\":2.5,\"id\":\"1\"}",
+    "{\"v\":1,\"op\":\"drain\",\"id\":\"2\"}",
     "{\"v\":1,\"op\":\"cancel\",\"job\":\"caf\xc3\xa9 \\u0000 \\ud83d\\ude00\",\"id\":\"x\"}",
 };
 
@@ -37,9 +40,23 @@ static int cancel(void *ctx, const char *job, struct error *err)
     return strcmp(job, "a") == 0 ? 0 : error_set(err, LARDER_ENOENT, "no job is called '%s'", job);
 }
 
+static int set_weight(void *ctx, const char *job, double weight, struct error *err)
+{
+    (void)ctx;
+    CHECK(weight >= JOB_WEIGHT_MIN && weight <= JOB_WEIGHT_MAX);
+    return strcmp(job, "a") == 0 ? 0 : error_set(err, LARDER_ENOENT, "no job is called '%s'", job);
+}
+
+static int drain(void *ctx, struct error *err)
+{
+    (void)ctx, (void)err;
+    return 0;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const struct control_handlers handlers = {.status_json = status_json, .cancel = cancel};
+    static const struct control_handlers handlers = {.status_json = status_json, .cancel = cancel,
+                                                     .set_weight = set_weight, .drain = drain};
     struct control_memory memory = {0};
     for (int repeated = 0; repeated < 2; repeated++) {
         char *text = control_answer(&handlers, &memory, data, size);

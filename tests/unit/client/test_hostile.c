@@ -117,7 +117,7 @@ static void wrong_seq(struct fake_daemon *daemon)
 
 static void newer_version(struct fake_daemon *daemon)
 {
-    uint8_t bytes[WIRE_HEADER_BYTES] = {'L', 'D', 'R', '1', 2, 0, 99, 0, 1, 0, 0, 0, 16, 0, 0, 0};
+    uint8_t bytes[WIRE_HEADER_BYTES] = {'L', 'D', 'R', '1', WIRE_VERSION + 1, 0, 99, 0, 1, 0, 0, 0, 16, 0, 0, 0};
     fake_send_bytes(daemon, bytes, sizeof bytes, -1, 0);
     fake_until_closed(daemon);
 }
@@ -302,7 +302,7 @@ static void refuses_hostile_batches(void **state)
         {unwanted_fd, LARDER_EFORMAT, "descriptors"},
         {too_long, LARDER_EFORMAT, "too long"},
         {garbage, LARDER_EFORMAT, "magic"},
-        {newer_version, LARDER_EVERSION, "version 2"},
+        {newer_version, LARDER_EVERSION, "version 3"},
         {bad_sample, LARDER_ESAMPLE, "/data/x.jpg is truncated"},
         {fatal_and_close, LARDER_EINVAL, "drained"},
         {just_close, LARDER_EGONE, "larder.sock"},

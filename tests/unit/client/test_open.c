@@ -1,5 +1,6 @@
 /* test_open.c: opening a loader: what is sent, what is learnt, and what is refused with which text. */
 #include <fcntl.h>
+#include <math.h>
 #include <larder/larder.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -49,6 +50,7 @@ static void opens(void **state)
     options.world_size = 4;
     options.rank = 3;
     options.prefetch = 5;
+    options.weight = 2.5;
     options.shuffle = LARDER_SHUFFLE_STRICT;
     options.bad = LARDER_BAD_ERROR;
     options.drop_last = options.private_augment = options.all_files = 1;
@@ -83,6 +85,7 @@ static void opens(void **state)
     assert_int_equal(fake.reg.world_size, 4);
     assert_int_equal(fake.reg.rank, 3);
     assert_int_equal(fake.reg.prefetch, 5);
+    assert_true(fake.reg.weight == 2.5);
     assert_int_equal(fake.reg.shuffle, SHUFFLE_STRICT);
     assert_int_equal(fake.reg.bad_policy, BAD_ERROR);
     assert_int_equal(fake.reg.flags, WIRE_DROP_LAST | WIRE_PRIVATE_AUGMENT | WIRE_ALL_FILES);
@@ -136,6 +139,9 @@ static void refuses_options(void **state)
     REFUSED(rank, 1, LARDER_EINVAL, "rank is 1: give 0 to 0");
     REFUSED(shuffle, 3, LARDER_EINVAL, "shuffle");
     REFUSED(bad, 3, LARDER_EINVAL, "bad");
+    REFUSED(weight, 0, LARDER_EINVAL, "weight is 0: give 0.01 to 100");
+    REFUSED(weight, 101, LARDER_EINVAL, "weight");
+    REFUSED(weight, NAN, LARDER_EINVAL, "weight");
     REFUSED(pipeline, longer, LARDER_ELIMIT, "pipeline");
     REFUSED(subset, longer, LARDER_ELIMIT, "subset");
     REFUSED(job, longer, LARDER_ELIMIT, "job");

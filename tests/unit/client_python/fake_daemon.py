@@ -14,7 +14,7 @@ import socket
 import struct
 import threading
 
-MAGIC, VERSION = 0x3152444C, 1
+MAGIC, VERSION = 0x3152444C, 2
 HELLO, WELCOME, REGISTER, REGISTERED, CLASSES_GET, CLASSES, NEXT, BATCH, RELEASE, ERROR, BYE = range(1, 12)
 F_ADD_SEALS = 1033
 SEALS = 1 | 2 | 4  # seal, shrink, grow
@@ -174,9 +174,10 @@ class Connection(threading.Thread):
             code, why = daemon.register_error
             self.send(ERROR, seq, struct.pack("<iI", code, 1) + text(why))
             return
-        names = ("batch_size", "prefetch", "world_size", "rank", "epochs", "shuffle", "bad_policy", "flags", "seed")
-        self.job = dict(zip(names, struct.unpack_from("<8IQ", body)))
-        at = 40
+        names = ("batch_size", "prefetch", "world_size", "rank", "epochs", "shuffle", "bad_policy", "flags", "seed",
+                 "weight")
+        self.job = dict(zip(names, struct.unpack_from("<8IQd", body)))
+        at = 48
         for name in ("name", "dataset", "pipeline", "subset"):
             length, = struct.unpack_from("<I", body, at)
             self.job[name] = body[at + 4:at + 4 + length]

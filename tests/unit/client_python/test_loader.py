@@ -59,14 +59,14 @@ class Epochs(Case):
         """The job's settings reach the daemon, and drop_last leaves the short batch out."""
         daemon = self.daemon()
         loader = self.loader(drop_last=True, shuffle="strict", bad_samples="replace", seed=2**64 - 1, epochs=3,
-                             prefetch=3, name="my job", subset=larder.Range(0, 5), relabel=True)
+                             prefetch=3, name="my job", subset=larder.Range(0, 5), relabel=True, weight=2.5)
         self.assertEqual([len(labels) for _, labels in loader], [6, 6, 6])
         job = daemon.registrations[0]
         self.assertEqual((job["flags"], job["shuffle"], job["bad_policy"], job["seed"], job["epochs"], job["prefetch"]),
                          (3, 1, 1, 2**64 - 1, 3, 3))
         self.assertEqual((job["name"], job["dataset"], job["pipeline"], job["subset"]),
                          (b"my job", b"/data", b'["resize"]', b'{"range": [0, 5]}'))
-        self.assertEqual(loader.name, "my job")
+        self.assertEqual((loader.name, job["weight"]), ("my job", 2.5))
 
     def test_breaking_out_goes_on_with_the_next_epoch(self):
         """After a break the next iteration is a whole epoch of its own, and the old epoch's batches are given back."""

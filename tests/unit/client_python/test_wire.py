@@ -22,15 +22,15 @@ class Wire(Case):
     def test_requests_have_the_layout_of_wire_c(self):
         """Each request equals bytes written down by hand from common/wire.c."""
         self.assertEqual(_wire.hello(1, 258, b"py"),
-                         bytes.fromhex("4c445231 0100 0100 01000000 1a000000 02010000 02000000") + b"py")
+                         bytes.fromhex("4c445231 0200 0100 01000000 1a000000 02010000 02000000") + b"py")
         self.assertEqual(_wire.next_batches(3, 2),
-                         bytes.fromhex("4c445231 0100 0700 00000000 18000000 03000000 02000000"))
-        self.assertEqual(_wire.release(5), bytes.fromhex("4c445231 0100 0900 00000000 18000000 0500000000000000"))
-        self.assertEqual(_wire.bye(), bytes.fromhex("4c445231 0100 0b00 00000000 10000000"))
-        job = _wire.Register(1, 2, 3, 0, 4, 1, 2, 1, 9, b"n", b"/d", b"[]", b"")
+                         bytes.fromhex("4c445231 0200 0700 00000000 18000000 03000000 02000000"))
+        self.assertEqual(_wire.release(5), bytes.fromhex("4c445231 0200 0900 00000000 18000000 0500000000000000"))
+        self.assertEqual(_wire.bye(), bytes.fromhex("4c445231 0200 0b00 00000000 10000000"))
+        job = _wire.Register(1, 2, 3, 0, 4, 1, 2, 1, 9, 2.5, b"n", b"/d", b"[]", b"")
         packed = _wire.register(2, job)
-        self.assertEqual(packed[16:56], struct.pack("<8IQ", 1, 2, 3, 0, 4, 1, 2, 1, 9))
-        self.assertEqual(packed[56:], b"\1\0\0\0n\2\0\0\0/d\2\0\0\0[]\0\0\0\0")
+        self.assertEqual(packed[16:64], struct.pack("<8IQd", 1, 2, 3, 0, 4, 1, 2, 1, 9, 2.5))
+        self.assertEqual(packed[64:], b"\1\0\0\0n\2\0\0\0/d\2\0\0\0[]\0\0\0\0")
 
     def test_replies_are_read(self):
         """Every kind of reply comes back with the values it was packed from."""
@@ -72,7 +72,7 @@ class Wire(Case):
 
     def test_texts_too_long_are_refused_here(self):
         """What the daemon would refuse for its length fails before it is sent, with the name of the field."""
-        job = _wire.Register(1, 1, 1, 0, 0, 0, 0, 0, 0, b"", b"/d", b" " * 24577, b"")
+        job = _wire.Register(1, 1, 1, 0, 0, 0, 0, 0, 0, 1.0, b"", b"/d", b" " * 24577, b"")
         with self.assertRaisesRegex(larder.LimitReached, "pipeline has 24577 bytes"):
             _wire.register(1, job)
         with self.assertRaisesRegex(larder.InvalidArgument, "dataset holds a NUL"):

@@ -1,4 +1,5 @@
 /* test_wire.c: the codec at every bound: what fits goes through unchanged, what does not is refused on both sides. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -35,16 +36,18 @@ static void add_requests(void)
 {
     add((struct wire_message){.type = WIRE_HELLO});
     add((struct wire_message){.type = WIRE_HELLO, .hello = {.pid = UINT32_MAX, .client = text_of(WIRE_CLIENT_MAX)}});
-    add((struct wire_message){.type = WIRE_REGISTER, .reg = {.batch_size = 1, .prefetch = 1, .world_size = 1}});
+    add((struct wire_message){.type = WIRE_REGISTER, .reg = {.batch_size = 1, .prefetch = 1, .world_size = 1, .weight = 1}});
     add((struct wire_message){.type = WIRE_REGISTER,
                               .reg = {.batch_size = WIRE_BATCH_MAX, .prefetch = WIRE_CREDITS_MAX,
                                       .world_size = UINT32_MAX,
                                       .rank = UINT32_MAX - 1, .epochs = UINT32_MAX, .shuffle = SHUFFLE_NONE,
                                       .bad_policy = BAD_ERROR, .flags = WIRE_REGISTER_FLAGS_ALL, .seed = UINT64_MAX,
+                                      .weight = JOB_WEIGHT_MAX,
                                       .name = text_of(WIRE_NAME_MAX), .dataset = text_of(WIRE_PATH_MAX),
                                       .pipeline = text_of(WIRE_SPEC_MAX), .subset = text_of(WIRE_SPEC_MAX)}});
     add((struct wire_message){.type = WIRE_REGISTER,
-                              .reg = {.batch_size = 64, .prefetch = 2, .world_size = 2, .rank = 1, .name = text_of(3),
+                              .reg = {.batch_size = 64, .prefetch = 2, .world_size = 2, .rank = 1,
+                                      .weight = JOB_WEIGHT_MIN, .name = text_of(3),
                                       .dataset = text_of(9), .pipeline = text_of(20), .subset = text_of(1)}});
     add((struct wire_message){.type = WIRE_CLASSES_GET, .classes_get = {.first = UINT32_MAX}});
     add((struct wire_message){.type = WIRE_NEXT, .next = {.epoch = 0, .credits = 1}});
@@ -113,6 +116,7 @@ static bool same_fields(const struct wire_message *a, const struct wire_message 
     case WIRE_REGISTER:
         return SAME(reg.batch_size) && SAME(reg.prefetch) && SAME(reg.world_size) && SAME(reg.rank) &&
                SAME(reg.epochs) && SAME(reg.shuffle) && SAME(reg.bad_policy) && SAME(reg.flags) && SAME(reg.seed) &&
+               SAME(reg.weight) &&
                same_text(&a->reg.name, &b->reg.name) && same_text(&a->reg.dataset, &b->reg.dataset) &&
                same_text(&a->reg.pipeline, &b->reg.pipeline) && same_text(&a->reg.subset, &b->reg.subset);
     case WIRE_REGISTERED:
@@ -165,9 +169,9 @@ static void goes_round(void **state)
 static void has_known_bytes(void **state)
 {
     (void)state;
-    static const uint8_t hello[] = {'L', 'D', 'R', '1', 1, 0, 1, 0, 4, 3, 2, 1, 30, 0, 0, 0,
+    static const uint8_t hello[] = {'L', 'D', 'R', '1', 2, 0, 1, 0, 4, 3, 2, 1, 30, 0, 0, 0,
                                     0x78, 0x56, 0x34, 0x12, 6, 0, 0, 0, 'c', '/', '0', '.', '1', '!'};
-    static const uint8_t batch[] = {'L', 'D', 'R', '1', 1, 0, 8, 0, 0, 0, 0, 0, 64, 0, 0, 0,
+    static const uint8_t batch[] = {'L', 'D', 'R', '1', 2, 0, 8, 0, 0, 0, 0, 0, 64, 0, 0, 0,
                                     8, 7, 6, 5, 4, 3, 2, 1, 9, 0, 0, 0, 10, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0,
                                     0, 0x10, 0, 0, 1, 0, 0, 0, 0, 0x4c, 2, 0, 11, 0, 0, 0, 12, 0, 0, 0,
                                     0xff, 0xff, 0xff, 0xff};
@@ -271,7 +275,7 @@ static void assert_not_sent(const struct wire_message *msg, int code)
 static void refuses_to_send_beyond_bounds(void **state)
 {
     (void)state;
-    const struct wire_message good = {.type = WIRE_REGISTER, .reg = {.batch_size = 1, .prefetch = 1, .world_size = 1}};
+    const struct wire_message good = {.type = WIRE_REGISTER, .reg = {.batch_size = 1, .prefetch = 1, .world_size = 1, .weight = 1}};
     struct wire_message msg;
 
 #define BEYOND(field, value, code) \
@@ -287,6 +291,12 @@ static void refuses_to_send_beyond_bounds(void **state)
     BEYOND(shuffle, SHUFFLE_NONE + 1, LARDER_EINVAL);
     BEYOND(bad_policy, BAD_ERROR + 1, LARDER_EINVAL);
     BEYOND(flags, WIRE_REGISTER_FLAGS_ALL + 1, LARDER_EINVAL);
+    BEYOND(weight, 0, LARDER_EINVAL);
+    BEYOND(weight, -1, LARDER_EINVAL);
+    BEYOND(weight, 0.00999, LARDER_EINVAL);
+    BEYOND(weight, 100.001, LARDER_EINVAL);
+    BEYOND(weight, NAN, LARDER_EINVAL);
+    BEYOND(weight, INFINITY, LARDER_EINVAL);
     BEYOND(name, text_of(WIRE_NAME_MAX + 1), LARDER_ELIMIT);
     BEYOND(dataset, text_of(WIRE_PATH_MAX + 1), LARDER_ELIMIT);
     BEYOND(pipeline, text_of(WIRE_SPEC_MAX + 1), LARDER_ELIMIT);
@@ -343,20 +353,42 @@ static void keeps_to_its_buffer(void **state)
     }
 }
 
+/* The eight bytes of a weight can mean what is no number, or far too much: refused with the bounds in the text. */
+static void refuses_foreign_weights(void **state)
+{
+    (void)state;
+    static const double wrong[] = {NAN, -NAN, INFINITY, -INFINITY, 0, -1, 1e-300, 1e300, 100.0001, 0.0099};
+    struct wire_message out, good = {.type = WIRE_REGISTER};
+    good.reg = (struct wire_register){.batch_size = 1, .prefetch = 1, .world_size = 1, .seed = 7, .weight = 1.5};
+    uint8_t buf[256];
+    size_t len;
+    assert_int_equal(wire_encode(&good, buf, sizeof buf, &len), 0);
+    assert_int_equal(wire_decode(buf, len, &out, NULL), 0);
+    assert_true(out.reg.weight == 1.5 && out.reg.seed == 7);
+    static const uint8_t bits[] = {0, 0, 0, 0, 0, 0, 0xf8, 0x3f}; /* of 1.5 */
+    assert_memory_equal(buf + WIRE_HEADER_BYTES + 40, bits, sizeof bits);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct error err;
+        memcpy(buf + WIRE_HEADER_BYTES + 40, &wrong[i], sizeof wrong[i]); /* this machine is little-endian as the wire is */
+        assert_int_equal(wire_decode(buf, len, &out, &err), LARDER_EFORMAT);
+        assert_non_null(strstr(err.text, "not 0.01 to 100"));
+    }
+}
+
 /* Another magic, version or type is told apart in the text: version first, because nothing behind it can be relied
  * on. */
 static void tells_versions_apart(void **state)
 {
     (void)state;
-    uint8_t bye[WIRE_HEADER_BYTES] = {'L', 'D', 'R', '1', 1, 0, 11, 0, 0, 0, 0, 0, 16, 0, 0, 0};
+    uint8_t bye[WIRE_HEADER_BYTES] = {'L', 'D', 'R', '1', WIRE_VERSION, 0, 11, 0, 0, 0, 0, 0, 16, 0, 0, 0};
     struct wire_message out;
     struct error err;
     assert_int_equal(wire_decode(bye, sizeof bye, &out, &err), 0);
-    bye[4] = 2;
+    bye[4] = 1;
     bye[6] = 200;
     assert_int_equal(wire_decode(bye, sizeof bye, &out, &err), LARDER_EVERSION);
-    assert_non_null(strstr(err.text, "version 2"));
-    bye[4] = 1;
+    assert_non_null(strstr(err.text, "version 1, this side version 2"));
+    bye[4] = WIRE_VERSION;
     assert_int_equal(wire_decode(bye, sizeof bye, &out, &err), LARDER_EFORMAT);
     assert_non_null(strstr(err.text, "200"));
     bye[0] = 'l';
@@ -404,6 +436,7 @@ int main(void)
         cmocka_unit_test(survives_any_byte),
         cmocka_unit_test(refuses_to_send_beyond_bounds),
         cmocka_unit_test(keeps_to_its_buffer),
+        cmocka_unit_test(refuses_foreign_weights),
         cmocka_unit_test(tells_versions_apart),
         cmocka_unit_test(walks_classes),
     };

@@ -49,6 +49,7 @@ void sample_status_fill(struct daemon_status *status)
         job->loaders = 4 + i;
         job->ahead = i ? 0 : 3;
         job->engine = (struct engine_job_status){.job = i,
+                                                 .weight = i ? 0.5 : 1,
                                                  .batch_size = 64,
                                                  .prefetch = 4,
                                                  .prefetch_asked = 8,

@@ -257,7 +257,7 @@ bool client_register(int fd, const char *name)
                                .seq = 2,
                                .reg = {.batch_size = 3,
                                        .prefetch = 2,
-                                       .world_size = 1,
+                                       .world_size = 1, .weight = 1,
                                        .epochs = 100000,
                                        .name = {name, (uint32_t)strlen(name)},
                                        .dataset = {"/data", 5},

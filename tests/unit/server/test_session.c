@@ -119,7 +119,7 @@ static void test_protocol_errors(void **state)
     static const struct wire_text client = {"x", 1};
     const struct wire_message hello = {.type = WIRE_HELLO, .hello = {.client = client}};
     const struct wire_message welcome = {.type = WIRE_WELCOME, .welcome = {.batch_max = 1}};
-    const struct wire_message reg = {.type = WIRE_REGISTER, .reg = {.batch_size = 1, .prefetch = 1, .world_size = 1}};
+    const struct wire_message reg = {.type = WIRE_REGISTER, .reg = {.batch_size = 1, .prefetch = 1, .world_size = 1, .weight = 1}};
     const struct wire_message classes = {.type = WIRE_CLASSES_GET};
     const struct wire_message next_early = {.type = WIRE_NEXT, .next = {0, 1}};
     const struct wire_message next_all = {.type = WIRE_NEXT, .next = {3, WIRE_CREDITS_MAX}};

@@ -30,7 +30,7 @@ static size_t noise(struct rng *rng, uint8_t *buffer)
     case 0: msg = (struct wire_message){.type = WIRE_HELLO, .hello = {.client = text}}; break;
     case 1:
         msg = (struct wire_message){.type = WIRE_REGISTER,
-                                    .reg = {.batch_size = 3, .prefetch = 2, .world_size = 1, .name = text}};
+                                    .reg = {.batch_size = 3, .prefetch = 2, .world_size = 1, .weight = 1, .name = text}};
         break;
     case 2: msg = (struct wire_message){.type = WIRE_NEXT, .next = {epoch, credits}}; break;
     case 3: msg = (struct wire_message){.type = WIRE_RELEASE, .release = {random_below(rng, 400)}}; break;
