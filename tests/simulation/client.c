@@ -203,7 +203,8 @@ static void mischief(struct world *world, struct client *client)
 static void reweigh(struct world *world, const struct client *client)
 {
     double weight = random_below(&world->rng, 2) ? JOB_WEIGHT_MAX : (double)(1 + random_below(&world->rng, 1000)) / 100;
-    world_event(world, &(struct engine_event){.type = ENGINE_WEIGHT, .weight = {.job = client->job, .weight = weight}}, NULL);
+    world_event(world, &(struct engine_event){.type = ENGINE_WEIGHT, .weight = {.job = client->job, .weight = weight}},
+                NULL);
 }
 
 static void next_epoch(struct world *world, struct client *client)
@@ -254,7 +255,8 @@ static void go_on(struct world *world, struct client *client)
     if (client->training || client->inbox.count == 0)
         return;
     client->training = true;
-    alarm_client(world, client, latency_draw(&client->plan->train, &world->rng, number_of(world, client)), ALARM_TRAINED);
+    alarm_client(world, client, latency_draw(&client->plan->train, &world->rng, number_of(world, client)),
+                 ALARM_TRAINED);
 }
 
 void client_resume(struct world *world, struct client *client)

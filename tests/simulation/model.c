@@ -20,7 +20,7 @@ struct model *model_create(struct scenario *scenario)
     struct model *model = xcalloc(1, sizeof *model);
     model->scenario = scenario;
     model->compare_totals = true;
-    model->failed_step = xcalloc(scenario->n_samples, sizeof *model->failed_step);
+    model->failed_step = xcalloc((size_t)scenario->n_pipelines * scenario->n_samples, sizeof *model->failed_step);
     model_memory_create(model);
     for (uint32_t i = 0; i < scenario->n_datasets; i++)
         scenario->datasets[i].users = scenario->datasets[i].dead_calls = 0;
@@ -65,9 +65,10 @@ void model_compare_totals(struct model *model, bool compare)
     model->compare_totals = compare;
 }
 
-void model_event(struct model *model, const struct engine_event *event, const struct client_plan *plan)
+void model_event(struct model *model, uint64_t now_ns, const struct engine_event *event, const struct client_plan *plan)
 {
     model->step++;
+    model->now_ns = now_ns;
     switch (event->type) {
     case ENGINE_JOB_ADD:
         model->adding = plan;
@@ -154,8 +155,10 @@ static void compare_totals(struct model *model, const struct engine *engine, boo
     else
         engine_counts(engine, &totals);
     uint64_t quota = 0;
-    for (unsigned place = 0; place < JOBS_MAX; place++)
+    for (uint32_t place = 0, left = model->n_jobs; left > 0; place++) {
         quota += model->jobs[place] ? model->jobs[place]->quota_bytes : 0;
+        left -= model->jobs[place] != NULL;
+    }
     const struct engine_config *config = &model->scenario->config;
     if (quota > config->arena_bytes)
         model_break(model, RULE_JOB, "quotas of %llu bytes promised, the arena has %llu", (unsigned long long)quota,
@@ -177,13 +180,33 @@ static void compare_totals(struct model *model, const struct engine *engine, boo
                     (unsigned long long)config->arena_bytes);
 }
 
-static void compare_ranks(struct model *model, const struct job_book *job, const struct engine_job_status *status)
+static void compare_rank(struct model *model, const struct rank_book *rank, const struct engine_queue_status *status)
 {
+    expect(model, "queue.attached", status->attached, rank->there);
+    expect(model, "queue.leased_batches", status->leased_batches, rank->n_held);
+    expect(model, "queue.epoch_delivered", status->epoch_delivered, rank->kept);
+    expect(model, "queue.done", status->done, rank->through);
+    if (rank->there)
+        expect(model, "queue.client", status->client, rank->client);
+    if (status->credits > rank->credits)
+        expect(model, "queue.credits", status->credits, rank->credits);
+}
+
+static void compare_ranks(struct model *model, const struct engine *engine, const struct job_book *job,
+                          const struct engine_job_status *status)
+{
+    static struct engine_queue_status rows[ENGINE_RANKS_MAX];
     uint32_t there = 0, held = 0;
+    expect(model, "queues", engine_queue_statuses(engine, status->job, model->now_ns, rows, ENGINE_RANKS_MAX),
+           job->plan->world_size);
     for (uint32_t rank = 0; rank < job->plan->world_size; rank++) {
         there += job->ranks[rank].there;
         held += job->ranks[rank].n_held;
+        if (!job->failed)
+            compare_rank(model, &job->ranks[rank], &rows[rank]);
     }
+    if (job->started && !job->failed)
+        expect(model, "status.epoch", status->epoch, job->epoch);
     expect(model, "status.world_size", status->world_size, job->plan->world_size);
     expect(model, "status.attached", status->attached, there);
     expect(model, "status.leased_batches", status->leased_batches, held);
@@ -192,7 +215,8 @@ static void compare_ranks(struct model *model, const struct job_book *job, const
     expect(model, "status.batches_delivered", status->batches_delivered, job->batches);
 }
 
-static void compare_status(struct model *model, const struct engine_job_status *status, uint64_t now_ns)
+static void compare_status(struct model *model, const struct engine *engine, const struct engine_job_status *status,
+                           uint64_t now_ns)
 {
     const struct job_book *job = status->job < JOBS_MAX ? model->jobs[status->job] : NULL;
     if (job == NULL) {
@@ -202,11 +226,12 @@ static void compare_status(struct model *model, const struct engine_job_status *
     const struct client_plan *plan = job->plan;
     uint64_t slots_held = 0;
     if (status->weight != job->weight)
-        model_break(model, RULE_STATUS, "job %u has weight %g, it was given %g", status->job, status->weight, job->weight);
+        model_break(model, RULE_STATUS, "job %u has weight %g, it was given %g", status->job, status->weight,
+                    job->weight);
     for (uint32_t i = 0; i < job->n_held; i++)
         slots_held += job->held[i].count;
     if (job->ranks) {
-        compare_ranks(model, job, status);
+        compare_ranks(model, engine, job, status);
         return;
     }
     expect(model, "status.client", status->client, job->client);
@@ -250,11 +275,29 @@ static void compare_statuses(struct model *model, const struct engine *engine, u
     size_t count = engine_job_statuses(engine, now_ns, rows, JOBS_MAX);
     expect(model, "statuses", count, model->n_jobs);
     for (size_t i = 0; i < count && model->broken == RULE_NONE; i++)
-        compare_status(model, &rows[i], now_ns);
+        compare_status(model, engine, &rows[i], now_ns);
+}
+
+/* Nothing that a job was due in this step is open, and one that has no reason to wait for its ranks has ended. */
+static void settle_job(struct model *model, const struct job_book *job, uint32_t place)
+{
+    if (job->ranks)
+        model_ranks_settle(model, job, place);
+    if (!job->failed && job->beyond_end)
+        model_break(model, RULE_JOB, "job %u got no answer to a NEXT of an epoch that it does not have", place);
+    if (job->gone && !(job->ranks && model_ranks_linger(job)))
+        model_break(model, RULE_JOB, "job %u ('%s') has not ended, and nobody is left", place, job->plan->name);
 }
 
 void model_settle(struct model *model, const struct engine *engine, uint64_t now_ns, bool statuses)
 {
+    model->settled_step = model->step;
+    for (uint32_t place = 0, left = model->n_jobs; left > 0; place++) {
+        if (model->jobs[place]) {
+            settle_job(model, model->jobs[place], place);
+            left--;
+        }
+    }
     if (model->adding)
         model_break(model, RULE_JOB, "JOB_ADD of '%s' was not answered", model->adding->name);
     for (uint32_t i = 0; i < model->scenario->n_datasets; i++)
@@ -274,6 +317,9 @@ void model_finish(struct model *model, const struct engine *engine)
             model_break(model, RULE_JOB, "job %u ('%s') never ended", place, model->jobs[place]->plan->name);
     if (model->n_tasks || model->n_loading)
         model_break(model, RULE_TASK, "%u loads and %u prepares are still out", model->n_loading, model->n_tasks);
+    for (sample_id id = 0; id < model->scenario->n_samples; id++)
+        if (model->ready[id])
+            model_break(model, RULE_ENCODED, "nobody is left, but the bytes of sample %u are", id);
     struct engine_totals totals;
     engine_totals(engine, &totals);
     if (model->compare_totals && (totals.arena_pinned_bytes || totals.arena_quota_bytes))

@@ -1,6 +1,6 @@
 /* model.h: what must be so, in the simulator's own plain books: who holds which batch, what lies where in the arena,
- * which encoded bytes are in memory, what each job has had. It knows nothing of the engine's insides: it sees the events
- * that go in and the actions that come out, and says which rule the first wrong one breaks. */
+ * which encoded bytes are in memory, what each job has had. It knows nothing of the engine's insides: it sees the
+ * events that go in and the actions that come out, and says which rule the first wrong one breaks. */
 #ifndef LARDER_SIMULATION_MODEL_H
 #define LARDER_SIMULATION_MODEL_H
 
@@ -41,8 +41,9 @@ void model_break(struct model *model, enum rule rule, const char *fmt, ...) __at
 /* model_make_handle gives what LOADED hands in: the model's, freed with it. */
 void *model_make_handle(struct model *model, sample_id id);
 
-/* Before a step: what happens. `plan` with JOB_ADD only. */
-void model_event(struct model *model, const struct engine_event *event, const struct client_plan *plan);
+/* Before a step: what happens at now_ns. `plan` with JOB_ADD only. */
+void model_event(struct model *model, uint64_t now_ns, const struct engine_event *event,
+                 const struct client_plan *plan);
 /* For each action of the step, in order. */
 void model_action(struct model *model, const struct engine_action *action);
 /* After a step: the actions were complete, and totals agree; `statuses`: those of all jobs agree as well (slower). */
@@ -54,17 +55,36 @@ void model_finish(struct model *model, const struct engine *engine);
 void model_compare_totals(struct model *model, bool compare);
 /* model_jobs: how many there are. */
 uint32_t model_jobs(const struct model *model);
+/* model_rank_waits: the rank has asked for an epoch that begins when the others are through with the one before. */
+bool model_rank_waits(const struct model *model, uint32_t job, uint32_t rank);
 /* What sabotage looks for. */
 /* model_steady_plan: the plan of a running job whose client neither vanishes nor breaks off; NULL for others. */
 const struct client_plan *model_steady_plan(const struct model *model, uint32_t job);
 /* model_could_miss: might the job go without the sample, because it failed for somebody meanwhile? */
 bool model_could_miss(const struct model *model, uint32_t job, sample_id id);
+bool model_has_ranks(const struct model *model, uint32_t job);
+/* model_clean_ranks: the plan of a running job of several ranks, none of which ever goes away, breaks off or asks for
+ * nonsense, and of whose samples none has failed in this epoch; NULL for others. */
+const struct client_plan *model_clean_ranks(const struct model *model, uint32_t job);
+/* model_other_rank finds another rank of the job that may be given a batch now: which index it has, and whether it is
+ * the last. */
+struct model_rank {
+    uint32_t rank, index;
+    uint64_t client;
+    bool last;
+};
+bool model_other_rank(const struct model *model, uint32_t job, uint32_t rank, struct model_rank *other);
+/* model_may_have_more: the rank may be given two batches now. */
+bool model_may_have_more(const struct model *model, uint32_t job, uint32_t rank);
+/* model_others_sample finds an instance that the job may still get, of a sample that it has had in this epoch. */
+bool model_others_sample(const struct model *model, uint32_t job, struct engine_entry *entry);
+/* model_is_owed: something that the rank held when it went has not come again, and its client goes on to the
+ * epoch's end. */
+bool model_is_owed(const struct model *model, uint32_t job, uint32_t rank);
 /* model_held_slot finds a slot that a client holds; false when there is none. */
 bool model_held_slot(const struct model *model, uint64_t *offset);
 /* model_other_held finds a batch that the job's client holds beside this one. */
 bool model_other_held(const struct model *model, uint32_t job, uint64_t batch, uint64_t *other);
-/* model_handle_bytes: of what is encoded there; losing none is no loss. */
-uint64_t model_handle_bytes(const void *handle);
 /* model_busy_handle finds the encoded bytes of a running PREPARE, or NULL. */
 void *model_busy_handle(const struct model *model);
 

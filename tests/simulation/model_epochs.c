@@ -108,17 +108,16 @@ static bool check_batch(struct model *model, const struct job_book *job, const s
 static void check_order(struct model *model, struct job_book *job, uint32_t place, sample_id id)
 {
     struct epoch_book *book = &job->book;
-    if (book->order == NULL || book->order_over)
+    if (book->order == NULL)
         return;
     while (book->due < job->plan->n_view && book->order[book->due] != id) {
-        if (!model_excused(model, job, book->order[book->due])) {
+        if (!model_excused(model, job, book->order[book->due]) || job->plan->bad_policy == BAD_ERROR) {
             model_break(model, RULE_ORDER, "job %u gets sample %u of epoch %u, due is %u", place, id, job->epoch,
                         book->order[book->due]);
             return;
         }
-        book->order_over |= job->plan->bad_policy == BAD_REPLACE;
-        if (book->order_over)
-            return;
+        if (job->plan->bad_policy == BAD_REPLACE)
+            break; /* this is its substitute */
         book->due++;
     }
     book->due++;
@@ -136,11 +135,9 @@ static void check_sample(struct model *model, struct job_book *job, uint32_t pla
         job->book.distinct++;
         return;
     }
-    uint32_t again = job->book.delivered - job->book.distinct, excused = 0;
-    if (job->plan->bad_policy == BAD_REPLACE) /* a substitute takes the place of one that failed */
-        for (uint32_t i = 0; i < job->plan->n_view; i++)
-            excused += model_excused(model, job, job->plan->view[i]);
-    if (again > excused)
+    uint32_t again = job->book.delivered - job->book.distinct;
+    /* a substitute takes the place of one that failed */
+    if (again > (job->plan->bad_policy == BAD_REPLACE ? model_count_excused(model, job) : 0))
         model_break(model, RULE_EXACTLY_ONCE, "job %u gets sample %u again in epoch %u", place, id, job->epoch);
 }
 

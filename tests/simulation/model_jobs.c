@@ -79,7 +79,8 @@ static void check_refusal(struct model *model, const struct client_plan *plan, c
 static void check_addition(struct model *model, const struct client_plan *plan, const struct engine_action *action)
 {
     const struct job_book *known = named(model, plan->name);
-    if (plan->invalid || (model->draining && !known) || (known && attach_refusal(known, plan)) || (known != NULL) != action->job_added.attached)
+    if (plan->invalid || (model->draining && !known) || (known && attach_refusal(known, plan)) ||
+        (known != NULL) != action->job_added.attached)
         model_break(model, RULE_JOB, "job '%s' should have been refused", plan->name);
     uint32_t whole = plan->n_view / plan->batch_size, rest = plan->n_view % plan->batch_size;
     uint32_t n_batches = plan->world_size > 1 ? model_ranks_batches(plan) : whole + (rest && !plan->drop_last);
@@ -96,6 +97,14 @@ static void check_addition(struct model *model, const struct client_plan *plan, 
                     (unsigned long long)action->job_added.quota_bytes, (unsigned long long)most);
 }
 
+/* What no other job may cost it: the batches that its client may hold. */
+static uint64_t least_bytes(const struct model *model, const struct client_plan *plan,
+                            const struct engine_action *added)
+{
+    uint32_t rows = added->job_added.held_max > ENGINE_ROWS_MIN ? added->job_added.held_max : ENGINE_ROWS_MIN;
+    return rows * row_bytes(model, plan);
+}
+
 /* As many batches as it asked to hold, or as can be promised. */
 static void check_promise(struct model *model, const struct client_plan *plan, const struct engine_action *action)
 {
@@ -105,10 +114,10 @@ static void check_promise(struct model *model, const struct client_plan *plan, c
     if (action->job_added.held_max != hold)
         model_break(model, RULE_HELD, "job '%s' may hold %u batches, %llu could be promised", plan->name,
                     action->job_added.held_max, (unsigned long long)hold);
-    uint32_t least = action->job_added.held_max > ENGINE_ROWS_MIN ? action->job_added.held_max : ENGINE_ROWS_MIN;
-    if (action->job_added.quota_bytes < least * row_bytes(model, plan))
-        model_break(model, RULE_JOB, "job '%s' has a quota of %llu bytes, its least is %u batches", plan->name,
-                    (unsigned long long)action->job_added.quota_bytes, least);
+    if (action->job_added.quota_bytes < least_bytes(model, plan, action))
+        model_break(model, RULE_JOB, "job '%s' has a quota of %llu bytes, its least are %llu", plan->name,
+                    (unsigned long long)action->job_added.quota_bytes,
+                    (unsigned long long)least_bytes(model, plan, action));
 }
 
 void model_on_ahead(struct model *model, const struct engine_action *action)
@@ -121,8 +130,10 @@ void model_on_ahead(struct model *model, const struct engine_action *action)
     uint64_t bytes = action->ahead.quota_bytes;
     bool less = bytes < job->quota_bytes;
     if (bytes < job->least_bytes || bytes > job->plan->quota_bytes || less != (action->ahead.to < action->ahead.from))
-        model_break(model, RULE_JOB, "job %u has a quota of %llu bytes after %llu, its least is %llu, it asked for %llu", action->job,
-                    (unsigned long long)bytes, (unsigned long long)job->quota_bytes, (unsigned long long)job->least_bytes,
+        model_break(model, RULE_JOB,
+                    "job %u has a quota of %llu bytes after %llu, its least is %llu, it asked for %llu", action->job,
+                    (unsigned long long)bytes, (unsigned long long)job->quota_bytes,
+                    (unsigned long long)job->least_bytes,
                     (unsigned long long)job->plan->quota_bytes);
     job->quota_bytes = bytes;
 }
@@ -139,7 +150,7 @@ static void book_job(struct model *model, const struct client_plan *plan, const 
         .held_max = action->job_added.held_max,
         .quota_bytes = action->job_added.quota_bytes,
         .weight = plan->weight == 0 ? 1 : plan->weight,
-        .least_bytes = row_bytes(model, plan) * (action->job_added.held_max > ENGINE_ROWS_MIN ? action->job_added.held_max : ENGINE_ROWS_MIN),
+        .least_bytes = least_bytes(model, plan, action),
         .book = {.begun_step = model->step, .times = calloc(sc->n_samples, sizeof *job->book.times)},
         .in_view = calloc(sc->n_samples, sizeof *job->in_view),
     };
@@ -213,6 +224,11 @@ void model_on_ended(struct model *model, const struct engine_action *action)
                     job ? "while its client is there" : "that does not exist");
         return;
     }
+    if (job->ranks && model_ranks_linger(job) &&
+        model->now_ns - job->empty_since_ns < model->scenario->config.rank_timeout_ns) {
+        model_break(model, RULE_JOB, "job %u ends while it should wait for its ranks", action->job);
+        return;
+    }
     uint32_t number = action->job_ended.pipeline;
     if (number >= ENGINE_PIPELINES_MAX || model->number_users[number] == 0 ||
         model->number_pipeline[number] != job->plan->pipeline ||
@@ -227,10 +243,24 @@ void model_on_ended(struct model *model, const struct engine_action *action)
     model_job_free(job);
 }
 
+void model_sample_failed(struct model *model, uint32_t pipeline, sample_id id)
+{
+    model->failed_step[(size_t)pipeline * model->scenario->n_samples + id] = model->step;
+}
+
 bool model_excused(const struct model *model, const struct job_book *job, sample_id id)
 {
     const struct scenario *sc = model->scenario;
-    return model->failed_step[id] >= job->book.begun_step || sc->samples[id].bytes > sc->config.encoded_bytes;
+    uint64_t failed_step = model->failed_step[(size_t)job->plan->pipeline * sc->n_samples + id];
+    return failed_step >= job->book.begun_step || sc->samples[id].bytes > sc->config.encoded_bytes;
+}
+
+uint32_t model_count_excused(const struct model *model, const struct job_book *job)
+{
+    uint32_t excused = 0;
+    for (uint32_t i = 0; i < job->plan->n_view; i++)
+        excused += model_excused(model, job, job->plan->view[i]);
+    return excused;
 }
 
 /* The share of a view's samples that fail, passing faults included. */

@@ -120,7 +120,8 @@ void model_on_loaded(struct model *model, const struct engine_event *event)
     model->n_loading--;
     if (event->loaded.encoded == NULL) {
         model->encoded_bytes -= model->scenario->samples[id].bytes;
-        model->failed_step[id] = model->step;
+        for (uint32_t pipeline = 0; pipeline < model->scenario->n_pipelines; pipeline++)
+            model_sample_failed(model, pipeline, id);
         return;
     }
     model->ready[id] = event->loaded.encoded;
@@ -288,10 +289,10 @@ void model_on_prepared(struct model *model, const struct engine_event *event)
     CHECK(at < model->n_tasks);
     struct running_task *task = &model->tasks[at];
     task->handle->running--;
-    if (event->prepared.reason)
-        model->failed_step[task->handle->id] = model->step;
     for (uint32_t i = 0; i < task->n_outputs; i++) {
         struct made *made = task->outputs[i];
+        if (event->prepared.reason)
+            model_sample_failed(model, made->pipeline, made->id);
         if (made->state != MADE_RUNNING)
             continue; /* written over: reported when it happened */
         size_t place = arena_find(model, made->offset);
@@ -303,11 +304,6 @@ void model_on_prepared(struct model *model, const struct engine_event *event)
             model->prepared++;
     }
     *task = model->tasks[--model->n_tasks];
-}
-
-uint64_t model_handle_bytes(const void *handle)
-{
-    return ((const struct handle *)handle)->bytes;
 }
 
 void *model_busy_handle(const struct model *model)

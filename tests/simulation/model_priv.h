@@ -44,29 +44,30 @@ struct epoch_book {
     uint16_t *times;        /* by sample id: deliveries */
     const sample_id *order; /* `strict` and `none`: what is due */
     uint32_t due;           /* position in it */
-    bool order_over;        /* a substitute came: the order says nothing any more */
     bool last;
 };
 
 /* A rank of a job that has several. */
 struct rank_book {
-    bool there, told; /* told: that the job failed */
+    bool there, came, told; /* came: was there some time; told: that the job failed */
     uint64_t client;
+    uint64_t away_since_ns, gone_step;
     bool asked;
     uint32_t epoch; /* the highest it asked for */
-    bool lagged;    /* it asked for an earlier one than another rank had asked for */
     uint64_t credits;
-    uint32_t beyond_end;
+    uint32_t nonsense; /* NEXTs for epochs that are over, or that the job does not have: each is answered by an error */
+    bool returned;     /* came back when it was through: asking for the epoch again is answered by an empty LAST */
+    bool empty_last;   /* that one is due */
     struct held_batch *held;
     uint32_t n_held;
     uint64_t held_bytes;
     /* the job's epoch */
     bool through, left; /* had LAST, or asked for a later one; the latter */
     uint32_t kept, batches;
-    uint32_t due; /* position in a fixed order */
+    uint32_t due; /* in a fixed order: the next of its part of it, and then of its repeats */
     bool order_over;
-    sample_id *back; /* what comes again, after it was away */
-    uint32_t n_back, back_at;
+    sample_id *back; /* what it held when it went, and what it had not got again by then: comes again */
+    uint32_t n_back;
 };
 
 struct job_book {
@@ -91,8 +92,8 @@ struct job_book {
     uint32_t abandoned;                   /* epochs given up */
     struct rank_book *ranks;              /* NULL: only one */
     bool over;                            /* every rank is through with the epoch */
-    uint64_t over_step;
-    uint32_t max_asked;
+    uint32_t owed;                        /* samples in the ranks' `back` */
+    uint64_t empty_since_ns;              /* while no rank is there */
 };
 
 struct model {
@@ -100,8 +101,8 @@ struct model {
     enum rule broken;
     char text[512];
     bool compare_totals;
-    uint64_t step;
-    uint64_t *failed_step; /* by sample id: when it last failed; 0: never */
+    uint64_t step, settled_step, now_ns;
+    uint64_t *failed_step; /* by pipeline, then sample id: when it last failed for that; 0: never */
 
     struct job_book *jobs[JOBS_MAX]; /* by place */
     uint32_t n_jobs, job_serials;
@@ -157,21 +158,34 @@ void model_on_gone(struct model *model, uint32_t job, uint32_t rank);
 void model_on_ended(struct model *model, const struct engine_action *action);
 void model_on_error(struct model *model, const struct engine_action *action);
 void model_job_free(struct job_book *job);
-/* Is the sample's failure, now or before, a reason for the job to go without it? */
+/* Is the sample's failure in the job's pipeline, now or before, a reason for the job to go without it in this epoch? */
 bool model_excused(const struct model *model, const struct job_book *job, sample_id id);
+uint32_t model_count_excused(const struct model *model, const struct job_book *job);
+void model_sample_failed(struct model *model, uint32_t pipeline, sample_id id);
 
 bool model_is_hopeless(const struct model *model, const struct client_plan *plan); /* a substitute may not be found */
 
-/* model_ranks.c: the same for jobs with several ranks */
+/* model_ranks.c: jobs with several ranks: who is there, epochs, errors */
+uint32_t model_ranks_share(const struct client_plan *plan);
 uint32_t model_ranks_batches(const struct client_plan *plan);
 void model_ranks_book(struct model *model, struct job_book *job);
 void model_ranks_attach(struct model *model, struct job_book *job, const struct engine_action *action);
 void model_ranks_free(struct job_book *job);
 void model_ranks_next(struct model *model, struct job_book *job, const struct engine_event *event);
-void model_ranks_release(struct model *model, struct job_book *job, const struct engine_event *event);
 void model_ranks_gone(struct model *model, struct job_book *job, uint32_t rank);
-void model_ranks_deliver(struct model *model, struct job_book *job, const struct engine_action *action);
 void model_ranks_error(struct model *model, struct job_book *job, const struct engine_action *action);
+void model_ranks_through(struct model *model, struct job_book *job, uint32_t place); /* a rank is, now */
+void model_ranks_settle(struct model *model, const struct job_book *job, uint32_t place);
+/* No rank is there: does the job wait for some all the same? */
+bool model_ranks_linger(const struct job_book *job);
+
+/* model_deals.c: what each rank gets */
+void model_ranks_release(struct model *model, struct job_book *job, const struct engine_event *event);
+void model_ranks_deliver(struct model *model, struct job_book *job, const struct engine_action *action);
+/* What the rank held of the running epoch was not had, and comes again; in the end what it is still owed is
+ * forgotten. */
+void model_ranks_put_back(struct model *model, struct job_book *job, struct rank_book *rank, bool comes_again);
+void model_ranks_forget_owed(struct job_book *job, struct rank_book *rank);
 
 /* model_epochs.c: what is delivered */
 void model_on_next(struct model *model, const struct engine_event *event);

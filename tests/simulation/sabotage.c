@@ -9,6 +9,8 @@
 
 #define KEY_SABOTAGE UINT64_C(0x5ab07a6e)
 #define OPPORTUNITIES 12 /* of the first so many one is taken */
+#define OPPORTUNITIES_OF_RANKS 3 /* there are fewer */
+#define NO_BATCH (UINT64_C(1) << 32) /* past all numbers of batches */
 
 static const struct {
     const char *name;
@@ -52,6 +54,11 @@ bool sabotage_expects(enum sabotage_kind kind, enum rule rule)
     return kinds[kind].rules >> rule & 1;
 }
 
+bool sabotage_needs_ranks(enum sabotage_kind kind)
+{
+    return kind >= SABOTAGE_RANK_SHARE;
+}
+
 bool sabotage_found_enough(enum sabotage_kind kind, uint64_t done, uint64_t found)
 {
     return done > 0 && (kinds[kind].flags & SABOTAGE_OFTEN ? found * 2 >= done : found == done);
@@ -65,7 +72,7 @@ struct sabotage *sabotage_create(enum sabotage_kind kind, const struct scenario 
     sabotage->kind = kind;
     sabotage->model = model;
     sabotage->arena_bytes = scenario->config.arena_bytes;
-    sabotage->wait = (uint32_t)random_below(&rng, OPPORTUNITIES);
+    sabotage->wait = (uint32_t)random_below(&rng, sabotage_needs_ranks(kind) ? OPPORTUNITIES_OF_RANKS : OPPORTUNITIES);
     model_compare_totals(model, kinds[kind].flags & SABOTAGE_FIGURES);
     return sabotage;
 }
@@ -142,7 +149,7 @@ static bool may_lose(const struct sabotage *sabotage, const struct engine_action
     case SABOTAGE_LOSE_PREPARE:
         return action->type == ENGINE_PREPARE && sure_plan(sabotage, action->job);
     case SABOTAGE_LOSE_DROP:
-        return action->type == ENGINE_DROP_ENCODED && model_handle_bytes(action->drop.encoded) > 0;
+        return action->type == ENGINE_DROP_ENCODED;
     case SABOTAGE_LOSE_ENDED:
         return action->type == ENGINE_JOB_ENDED;
     case SABOTAGE_LOSE_ANSWER:
@@ -191,7 +198,8 @@ static bool may_change_deliver(struct sabotage *sabotage, const struct client_pl
         return count > 0 && !last;
     case SABOTAGE_FORGET_SAMPLE:
         action->deliver.count--;
-        return count > 0 && last && !plan->drop_last && !model_could_miss(sabotage->model, action->job, entry[count - 1].id);
+        return count > 0 && last && !plan->drop_last &&
+               !model_could_miss(sabotage->model, action->job, entry[count - 1].id);
     case SABOTAGE_DOUBLE_ENTRY:
         entry[1] = first;
         return two;
@@ -262,11 +270,117 @@ static bool may_change(struct sabotage *sabotage, const struct engine_action *ac
     return false;
 }
 
+/* ── ranks ── */
+
+/* A job of several ranks whose every batch counts. */
+static const struct client_plan *sure_ranks(const struct sabotage *sabotage, const struct engine_action *action)
+{
+    bool delivers = action->type == ENGINE_DELIVER && action->deliver.count > 0;
+    const struct client_plan *plan = delivers ? model_clean_ranks(sabotage->model, action->job) : NULL;
+    return plan && plan->bad_policy != BAD_REPLACE ? plan : NULL;
+}
+
+/* The batch as another rank's. */
+static bool to_other_rank(const struct sabotage *sabotage, struct engine_action *action)
+{
+    struct model_rank other;
+    if (!model_other_rank(sabotage->model, action->job, action->rank, &other) || other.last != action->deliver.last)
+        return false;
+    action->rank = other.rank;
+    action->client = other.client;
+    action->deliver.index = other.index;
+    return true;
+}
+
+/* Its own copy of the entries, the first of which is one that another rank has had. */
+static bool again(struct sabotage *sabotage, const struct client_plan *plan, struct engine_action *action)
+{
+    memcpy(sabotage->entries, action->deliver.entries, action->deliver.count * sizeof *sabotage->entries);
+    action->deliver.entries = sabotage->entries;
+    return plan->shuffle == SHUFFLE_DEPENDENT && plan->n_view % plan->world_size == 0 &&
+           model_others_sample(sabotage->model, action->job, sabotage->entries);
+}
+
+/* The last batch is not the last: an empty one follows. */
+static size_t one_more(const struct sabotage *sabotage, const struct engine_action *action, struct engine_action *out)
+{
+    if (!action->deliver.last || !model_may_have_more(sabotage->model, action->job, action->rank))
+        return 0;
+    out[1] = *action;
+    out[0].deliver.last = false;
+    out[1].deliver.index++;
+    out[1].deliver.batch += NO_BATCH;
+    out[1].deliver.count = 0;
+    return 2;
+}
+
+static size_t deliver_wrong(struct sabotage *sabotage, const struct client_plan *plan,
+                            const struct engine_action *action, struct engine_action *out)
+{
+    switch (sabotage->kind) {
+    case SABOTAGE_RANK_SHARE:
+        return plan->shuffle != SHUFFLE_DEPENDENT && plan->n_view > plan->world_size && to_other_rank(sabotage, out);
+    case SABOTAGE_RANK_TWICE:
+        out[1] = *action;
+        out[1].deliver.batch += NO_BATCH;
+        return to_other_rank(sabotage, &out[1]) ? 2 : 0;
+    case SABOTAGE_RANK_AGAIN:
+        return again(sabotage, plan, out);
+    case SABOTAGE_RANK_MORE:
+        return one_more(sabotage, action, out);
+    case SABOTAGE_RANK_FEWER:
+        out->deliver.last = true;
+        return !action->deliver.last;
+    default:
+        return 0;
+    }
+}
+
+static bool loses_rank(const struct sabotage *sabotage, const struct engine_action *action)
+{
+    if (sabotage->kind == SABOTAGE_RANK_LOST)
+        return action->type == ENGINE_DELIVER && model_is_owed(sabotage->model, action->job, action->rank);
+    return sabotage->kind == SABOTAGE_RANK_UNTOLD && action->type == ENGINE_JOB_ERROR &&
+           model_has_ranks(sabotage->model, action->job);
+}
+
+/* What becomes of an action that concerns a rank; 0: there is no opportunity. */
+static size_t rank_wrong(struct sabotage *sabotage, const struct engine_action *action, struct engine_action *out)
+{
+    const struct client_plan *plan = sure_ranks(sabotage, action);
+    const struct error *error = &action->error.error;
+    if (plan)
+        return deliver_wrong(sabotage, plan, action, out);
+    if (sabotage->kind == SABOTAGE_RANK_ASTRAY && action->type == ENGINE_JOB_ADDED) {
+        out->job_added.batch++;
+        return action->job_added.attached;
+    }
+    if (sabotage->kind == SABOTAGE_RANK_ACCUSED && action->type == ENGINE_JOB_ERROR && error->code == LARDER_ETIMEOUT) {
+        const char *of = strstr(error->text, " of ");
+        error_set(&out->error.error, LARDER_ETIMEOUT, "rank %u%s", action->rank, of ? of : "");
+        return of != NULL;
+    }
+    return 0;
+}
+
+static size_t sabotage_rank(struct sabotage *sabotage, const struct engine_action *action, struct engine_action *out)
+{
+    if (loses_rank(sabotage, action))
+        return take(sabotage) ? 0 : 1;
+    size_t count = rank_wrong(sabotage, action, out);
+    if (count > 0 && take(sabotage))
+        return count;
+    out[0] = *action;
+    return 1;
+}
+
 size_t sabotage_action(struct sabotage *sabotage, const struct engine_action *action, struct engine_action *out)
 {
     out[0] = *action;
     if (sabotage->done)
         return 1;
+    if (sabotage_needs_ranks(sabotage->kind))
+        return sabotage_rank(sabotage, action, out);
     if (may_lose(sabotage, action))
         return take(sabotage) ? 0 : 1;
     if (may_add(sabotage, action, &out[1]))

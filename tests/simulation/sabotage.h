@@ -12,7 +12,8 @@ enum sabotage_flags {
     SABOTAGE_OFTEN = 2,   /* goes unseen where nothing came of it: to be found in half of the cases at the least */
 };
 
-/* KIND(id, name, the rules of which one must be found broken, flags) */
+/* From RANK_SHARE on they are of jobs with several ranks.
+ * KIND(id, name, the rules of which one must be found broken, flags) */
 #define SABOTAGE_KINDS(KIND, R)                                                                  \
     KIND(DROP_ENTRY, "drop-entry", R(BATCH), 0)                                                  \
     KIND(FORGET_SAMPLE, "forget-sample", R(EXACTLY_ONCE), 0)                                     \
@@ -40,7 +41,16 @@ enum sabotage_flags {
     KIND(LOSE_DROP, "lose-drop", R(STATUS) | R(ENCODED) | R(TASK), SABOTAGE_FIGURES)             \
     KIND(LOSE_ENDED, "lose-ended", R(JOB), 0)                                                    \
     KIND(LOSE_ANSWER, "lose-answer", R(JOB), 0)                                                  \
-    KIND(FALSE_ERROR, "false-error", R(BAD), 0)
+    KIND(FALSE_ERROR, "false-error", R(BAD), 0)                                                  \
+    KIND(RANK_SHARE, "rank-share", R(ORDER), 0)                                                  \
+    KIND(RANK_TWICE, "rank-twice", R(INSTANCE), 0)                                               \
+    KIND(RANK_AGAIN, "rank-again", R(EXACTLY_ONCE), 0)                                           \
+    KIND(RANK_MORE, "rank-more", R(BATCH), 0)                                                    \
+    KIND(RANK_FEWER, "rank-fewer", R(EXACTLY_ONCE), 0)                                           \
+    KIND(RANK_LOST, "rank-lost", R(BATCH) | R(STUCK) | R(CREDIT), SABOTAGE_OFTEN)                \
+    KIND(RANK_ASTRAY, "rank-astray", R(JOB), 0)                                                  \
+    KIND(RANK_UNTOLD, "rank-untold", R(JOB) | R(STUCK), SABOTAGE_OFTEN)                          \
+    KIND(RANK_ACCUSED, "rank-accused", R(JOB), 0)
 
 enum sabotage_kind {
     SABOTAGE_NONE,
@@ -56,6 +66,7 @@ struct sabotage;
 
 const char *sabotage_name(enum sabotage_kind kind);
 enum sabotage_kind sabotage_find(const char *name); /* SABOTAGE_NONE when there is no such kind */
+bool sabotage_needs_ranks(enum sabotage_kind kind); /* in other scenarios it finds no opportunity */
 bool sabotage_found_enough(enum sabotage_kind kind, uint64_t done, uint64_t found);
 bool sabotage_expects(enum sabotage_kind kind, enum rule rule);
 

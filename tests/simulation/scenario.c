@@ -217,8 +217,8 @@ static sample_id *copy_ids(const sample_id *ids, uint32_t count)
 }
 
 /* One more rank of a job: the same job, a life of its own. */
-static void draw_rank(const struct scenario *sc, const struct client_plan *first, struct client_plan *plan, uint32_t rank,
-                      struct rng *rng)
+static void draw_rank(const struct scenario *sc, const struct client_plan *first, struct client_plan *plan,
+                      uint32_t rank, struct rng *rng)
 {
     *plan = *first;
     plan->rank = rank;
@@ -233,7 +233,8 @@ static void draw_rank(const struct scenario *sc, const struct client_plan *first
         plan->train.mean_ns *= 10;
 }
 
-/* Makes some of the jobs data-parallel: in about every third scenario. Drawn apart, so that the others stay as they are. */
+/* Makes some of the jobs data-parallel: in about every third scenario. Drawn apart, so that the others stay as they
+ * are. */
 static void draw_ranks(struct scenario *sc, enum mood mood)
 {
     struct rng rng;

@@ -49,6 +49,14 @@ static void tell_failure(struct tally *tally, uint64_t seed, enum sabotage_kind 
                rule, text, seed, sabotage ? " --sabotage " : "", sabotage ? sabotage_name(sabotage) : "");
 }
 
+static bool has_ranks(const struct scenario *scenario)
+{
+    for (uint32_t i = 0; i < scenario->n_clients; i++)
+        if (scenario->clients[i].world_size > 1)
+            return true;
+    return false;
+}
+
 static void run_seed(uint64_t seed, const struct options *options, struct tally *tally)
 {
     enum sabotage_kind sabotage = options->world.sabotage;
@@ -58,6 +66,10 @@ static void run_seed(uint64_t seed, const struct options *options, struct tally 
              seed, seed, sabotage ? " --sabotage " : "", sabotage ? sabotage_name(sabotage) : "");
     struct scenario *scenario = scenario_create(seed);
     struct world_result result, again;
+    if (sabotage_needs_ranks(sabotage) && !has_ranks(scenario)) {
+        scenario_destroy(scenario);
+        return;
+    }
     world_run(scenario, &options->world, &result);
     tally->runs++;
     tally->steps += result.steps;

@@ -81,8 +81,10 @@ static void see_event(struct world *world, const struct engine_event *event)
     note(world, world->now_ns);
     switch (event->type) {
     case ENGINE_JOB_ADD:
-        world_say(world, "> JOB_ADD '%s' rank %u of %u pipeline %u batch %u prefetch %u epochs %u shuffle %d policy %d%s",
-                  event->job_add->name, event->job_add->rank, event->job_add->world_size, event->job_add->pipeline, event->job_add->batch_size, event->job_add->prefetch,
+        world_say(world,
+                  "> JOB_ADD '%s' rank %u of %u pipeline %u batch %u prefetch %u epochs %u shuffle %d policy %d%s",
+                  event->job_add->name, event->job_add->rank, event->job_add->world_size, event->job_add->pipeline,
+                  event->job_add->batch_size, event->job_add->prefetch,
                   event->job_add->epochs, event->job_add->shuffle, event->job_add->bad_policy,
                   event->job_add->drop_last ? " drop_last" : "");
         break;
@@ -133,8 +135,8 @@ static void see_deliver(struct world *world, const struct engine_action *action)
 {
     note(world, action->deliver.batch);
     note(world, action->deliver.last);
-    world_say(world, "  < DELIVER job %u rank %u batch %llu: epoch %u index %u, %u samples%s", action->job, action->rank,
-              (unsigned long long)action->deliver.batch, action->deliver.epoch, action->deliver.index,
+    world_say(world, "  < DELIVER job %u rank %u batch %llu: epoch %u index %u, %u samples%s", action->job,
+              action->rank, (unsigned long long)action->deliver.batch, action->deliver.epoch, action->deliver.index,
               action->deliver.count, action->deliver.last ? ", LAST" : "");
     for (uint32_t i = 0; i < action->deliver.count; i++) {
         const struct engine_entry *entry = &action->deliver.entries[i];
@@ -157,8 +159,8 @@ static void see_action(struct world *world, const struct engine_action *action)
         break;
     case ENGINE_JOB_REFUSED:
     case ENGINE_JOB_ERROR:
-        world_say(world, "  < %s rank %u: %s: %s", action->type == ENGINE_JOB_ERROR ? "JOB_ERROR" : "JOB_REFUSED", action->rank,
-                  larder_err_name(action->error.error.code), action->error.error.text);
+        world_say(world, "  < %s rank %u: %s: %s", action->type == ENGINE_JOB_ERROR ? "JOB_ERROR" : "JOB_REFUSED",
+                  action->rank, larder_err_name(action->error.error.code), action->error.error.text);
         break;
     case ENGINE_LOAD:
         note(world, action->load.id);
@@ -167,8 +169,8 @@ static void see_action(struct world *world, const struct engine_action *action)
         break;
     case ENGINE_AHEAD:
         note(world, action->ahead.to);
-        world_say(world, "  < AHEAD job %u: from %u to %u batches, quota %llu", action->job, action->ahead.from, action->ahead.to,
-                  (unsigned long long)action->ahead.quota_bytes);
+        world_say(world, "  < AHEAD job %u: from %u to %u batches, quota %llu", action->job, action->ahead.from,
+                  action->ahead.to, (unsigned long long)action->ahead.quota_bytes);
         break;
     case ENGINE_PREPARE:
         see_prepare(world, action);
@@ -261,7 +263,7 @@ void world_event(struct world *world, const struct engine_event *event, const st
     if (broken(world))
         return;
     see_event(world, event);
-    model_event(world->model, event, plan);
+    model_event(world->model, world->now_ns, event, plan);
     struct engine_event told = *event;
     if (!world->sabotage || sabotage_event(world->sabotage, &told))
         world->events[world->n_events++] = told;
@@ -325,11 +327,14 @@ static void happen(struct world *world, const struct alarm *alarm)
     }
 }
 
-/* A rank may have to wait for others of its job: stopped ones go on, and for those that are away there is a time limit. */
+/* A rank may have to wait for the next epoch, for nothing else: stopped ranks go on, and for those that are away there
+ * is a time limit. */
 static bool waits_for_ranks(struct world *world, const struct client *client)
 {
     bool away = false;
-    for (uint32_t i = 0; client->plan->world_size > 1 && i < world->scenario->n_clients; i++) {
+    if (client->state != CLIENT_TRAINING || !model_rank_waits(world->model, client->job, client->plan->rank))
+        return false;
+    for (uint32_t i = 0; i < world->scenario->n_clients; i++) {
         const struct client *other = &world->clients[i];
         if (other == client || strcmp(other->plan->name, client->plan->name) != 0)
             continue;
