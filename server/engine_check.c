@@ -53,7 +53,7 @@ static void check_instances(const struct engine *engine)
 
 static void check_encoded(const struct engine *engine)
 {
-    uint64_t used = 0;
+    uint64_t used = 0, pinned = 0;
     uint32_t loading = 0;
     uint32_t *tasks = xcalloc(engine->encoded_pool.size, sizeof *tasks);
     for (uint32_t task = 0; task < engine->task_pool.size; task++) {
@@ -71,8 +71,10 @@ static void check_encoded(const struct engine *engine)
         CHECK((encoded->state == ENCODED_READY) == (encoded->handle != NULL));
         loading += encoded->state == ENCODED_LOADING;
         used += encoded->bytes;
+        pinned += residency_pins(engine->encodeds, index) ? encoded->bytes : 0;
     }
     free(tasks);
+    CHECK(pinned == engine->encoded_pinned);
     CHECK(used == engine->encoded_used && used <= engine->config.encoded_bytes);
     CHECK(loading == engine->loads_inflight && loading <= engine->config.inflight_loads);
 }

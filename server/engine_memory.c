@@ -306,6 +306,8 @@ void engine_free_encoded(struct engine *engine, uint32_t index, bool evicted)
     if (engine->samples[encoded->id].chunk != ENGINE_NONE)
         engine->groups[engine->chunks[engine->samples[encoded->id].chunk].group].stock--;
     engine->encoded_used -= encoded->bytes;
+    if (residency_pins(engine->encodeds, index) > 0) /* its load has failed */
+        engine->encoded_pinned -= encoded->bytes;
     if (engine->samples[encoded->id].encoded == index) /* a failed load gives its place up before it ends */
         engine->samples[encoded->id].encoded = ENGINE_NONE;
     residency_remove(engine->encodeds, index);
@@ -327,8 +329,16 @@ uint32_t engine_begin_load(struct engine *engine, sample_id id, uint64_t bytes)
     if (engine->samples[id].chunk != ENGINE_NONE)
         engine->groups[engine->chunks[engine->samples[id].chunk].group].stock++;
     engine->encoded_used += bytes;
+    engine->encoded_pinned += bytes;
     residency_add(engine->encodeds, index, engine_count_encoded_want(engine, id)); /* its first pin is the load's */
     return index;
+}
+
+void engine_pin_encoded(struct engine *engine, uint32_t index)
+{
+    if (residency_pins(engine->encodeds, index) == 0)
+        engine->encoded_pinned += engine->encoded[index].bytes;
+    residency_pin(engine->encodeds, index);
 }
 
 /* A loaded sample that nobody wants this epoch is not kept. */
@@ -341,6 +351,8 @@ static void encoded_settle(struct engine *engine, uint32_t index)
 void engine_unpin_encoded(struct engine *engine, uint32_t index)
 {
     residency_unpin(engine->encodeds, index);
+    if (residency_pins(engine->encodeds, index) == 0)
+        engine->encoded_pinned -= engine->encoded[index].bytes;
     encoded_settle(engine, index);
 }
 

@@ -261,7 +261,7 @@ struct engine {
     struct room room;
 
     uint64_t quota_bytes; /* promised to jobs */
-    uint64_t encoded_used;
+    uint64_t encoded_used, encoded_pinned; /* pinned: being loaded, or waited for by tasks */
     uint32_t loads_inflight, prepares_inflight;
     double turn[TASK_KINDS]; /* virtual time: no list that has work is behind it by more than its slack */
     double cost_s;           /* mean worker time of one output; 0: not known */
@@ -297,6 +297,7 @@ uint32_t engine_begin_spare_instance(struct engine *engine, uint32_t job, sample
 void engine_free_instance(struct engine *engine, uint32_t instance);
 void engine_unpin_instance(struct engine *engine, uint32_t instance);
 uint32_t engine_begin_load(struct engine *engine, sample_id id, uint64_t bytes); /* ENGINE_NONE: no room now */
+void engine_pin_encoded(struct engine *engine, uint32_t encoded);
 void engine_unpin_encoded(struct engine *engine, uint32_t encoded);
 void engine_free_encoded(struct engine *engine, uint32_t encoded, bool evicted);
 void engine_sample_left(struct engine *engine, uint32_t job, sample_id id); /* id has just left R_job */

@@ -42,7 +42,7 @@ static void route(struct engine *engine, uint32_t index)
         to_load(engine, index);
         return;
     }
-    residency_pin(engine->encodeds, encoded);
+    engine_pin_encoded(engine, encoded);
     task->encoded = encoded;
     if (engine->encoded[encoded].state == ENCODED_READY) {
         to_prepare(engine, index);
@@ -343,6 +343,19 @@ static bool room_for_read(const struct engine *engine, uint32_t job, sample_id i
     return engine->loads_inflight == 0 || engine->loads_inflight + samples <= engine->config.inflight_loads;
 }
 
+/* The same for memory: for what the chunk can bring, or half of it all, bytes that nobody is at work with. Else each sample
+ * that is through would make room for a read of one sample, as soon as the look-ahead needs more than there is. */
+static bool memory_for_read(const struct engine *engine, uint32_t job, sample_id id, uint64_t bytes)
+{
+    uint32_t chunk = engine->jobs[job].redirected ? engine->samples[id].chunk : ENGINE_NONE;
+    uint64_t room = engine->config.encoded_bytes - engine->encoded_pinned, most = engine->config.encoded_bytes / 2;
+    uint64_t taken = engine->encoded_pool.taken, mean = taken ? engine->encoded_used / taken : bytes, all = bytes;
+    if (chunk != ENGINE_NONE)
+        all = mean * engine->groups[engine->chunks[chunk].group].chunk_samples;
+    all = all > most ? most : all;
+    return room >= (all > bytes ? all : bytes);
+}
+
 /* Begins the load that a job's first task needs; false when there is no room for it now. */
 static bool dispatch_load(struct engine *engine, uint32_t job)
 {
@@ -356,7 +369,7 @@ static bool dispatch_load(struct engine *engine, uint32_t job)
         task_failed(engine, index, BAD_TOO_LARGE);
         return true;
     }
-    if (!room_for_read(engine, job, id))
+    if (!room_for_read(engine, job, id) || !memory_for_read(engine, job, id, bytes))
         return false;
     engine_turn_begin(engine, TASK_LOADS, job);
     if (!engine_load(engine, job, id, bytes))

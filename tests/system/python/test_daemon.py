@@ -4,7 +4,7 @@ import os
 import subprocess
 import time
 
-from system import BIN, CONFIG, PATIENCE, Case, larder, main, tree, until
+from system import BIN, CONFIG, PATIENCE, Case, files_of, larder, main, tree, until
 
 USAGE, BUSY = 2, 3
 
@@ -93,6 +93,19 @@ class ShortBudgets(Case):
         second.close()
         self.assertTrue(until(lambda: daemon.jobs()["first"]["prefetch"] == wide, 10))
         self.assertEqual(sorted(seen + [index for batch in began for index in batch[-1].tolist()]), list(range(60)))
+
+    def test_reads_with_little_encoded_memory(self):
+        """With encoded memory for a tenth of the dataset, and look-ahead for much more, a chunk is read a few times an epoch
+        and not for each sample or two: 5 chunks of 64 took 25 reads each before reads waited for memory."""
+        folder = tree(320, width=400, height=300)
+        encoded = sum(os.path.getsize(path) for path in files_of(folder)) // 10
+        daemon = self.daemon(CONFIG.replace("64MiB", f"{encoded}B"))
+        loader = self.loader(daemon, folder, batch_size=64, epochs=3)
+        for _ in range(3):
+            self.whole(loader, 320)
+        status = daemon.status()
+        self.assertLess(status["samples"]["reads"] / 5 / 3, 10)
+        self.assertLess(status["samples"]["loaded"] / 320 / 3, 1.5)
 
     def test_the_least_does_not_fit(self):
         """A job is refused when not even two batches of it fit beside two of each other; the text says what would do."""
