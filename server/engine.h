@@ -166,7 +166,7 @@ struct engine_event {
         struct {
             uint32_t task;
             int reason; /* 0: every output was made */
-            uint64_t took_ns; /* of worker time; 0: not known */
+            uint64_t core_ns; /* of a worker's time on a core; 0: not known */
         } prepared;
         struct {
             uint32_t pipeline;

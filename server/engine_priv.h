@@ -354,7 +354,7 @@ uint32_t engine_next_turn(const struct engine *engine, enum task_kind kind); /* 
 void engine_turn_begin(struct engine *engine, enum task_kind kind, uint32_t job);
 void engine_charge_prepare(struct engine *engine, uint32_t task);
 void engine_charge_load(struct engine *engine, sample_id id);
-void engine_measure_prepare(struct engine *engine, const struct task *task, uint64_t took_ns);
+void engine_measure_prepare(struct engine *engine, const struct task *task, uint64_t core_ns);
 
 /* engine_queues.c: a rank's queue */
 static inline struct job_queue *engine_queue_of(const struct engine *engine, const struct entry *entry)

@@ -249,7 +249,7 @@ void engine_on_prepared(struct engine *engine, const struct engine_event *event)
         return;
     }
     struct task task = engine->tasks[index];
-    engine_measure_prepare(engine, &task, event->prepared.took_ns);
+    engine_measure_prepare(engine, &task, event->prepared.core_ns);
     engine->totals.samples_decoded += engine_makes_pixels(engine, &task);
     for (uint32_t i = 0; i < task.n_outputs; i++)
         instance_made(engine, task.outputs[i]);

@@ -4,7 +4,8 @@
  * the lowest turn is next. What is done for a job moves its turn on by cost / weight, so that of jobs that have work
  * waiting all the time each gets a share in proportion to its weight. Where nobody waits, weights change nothing.
  *
- * - Cost of a preparation is worker time: what an output for this job took on the mean. Cost of a load is samples.
+ * - Cost of a preparation is a worker's time on a core (not what it was held up by the machine): what an output for this job
+ *   took on the mean. Cost of a load is samples.
  * - What several jobs wait for costs each of them its weight's part, which moves all their turns on alike, by cost / sum of
  *   weights: together they are as one job with all their weights. Such a task is in the list of the heaviest of them, so
  *   that a heavy job does not wait in a light one's line.
@@ -153,10 +154,10 @@ static void measure(double *mean_s, double took_s)
 }
 
 /* While its instances still have their waiters. */
-void engine_measure_prepare(struct engine *engine, const struct task *task, uint64_t took_ns)
+void engine_measure_prepare(struct engine *engine, const struct task *task, uint64_t core_ns)
 {
-    double took_s = (double)took_ns / 1e9 / task->n_outputs;
-    if (took_ns == 0)
+    double took_s = (double)core_ns / 1e9 / task->n_outputs;
+    if (core_ns == 0)
         return;
     measure(&engine->cost_s, took_s);
     for (uint32_t i = 0; i < task->n_outputs; i++) {

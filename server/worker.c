@@ -116,12 +116,13 @@ static void run_load(struct workers *workers, struct local *local, struct worker
     load_end(workers, task, clock_now_ns() - began_ns);
 }
 
-static void prepare_end(struct workers *workers, struct worker_prepare *task, enum bad_reason reason, uint32_t busy,
-                        uint64_t took_ns)
+/* `cost` lacks what the task says. */
+static void prepare_end(struct workers *workers, struct worker_prepare *task, enum bad_reason reason, struct worker_cost cost)
 {
-    struct inbox_message message = {
-        .type = INBOX_PREPARED,
-        .prepared = {.task = task->task, .reason = (int)reason, .cost = {task->pipeline, busy, task->bytes, took_ns}}};
+    cost.pipeline = task->pipeline;
+    cost.encoded_bytes = task->bytes;
+    struct inbox_message message = {.type = INBOX_PREPARED,
+                                    .prepared = {.task = task->task, .reason = (int)reason, .cost = cost}};
     tell(workers, &message);
     for (uint32_t i = 0; i < task->n_outputs; i++)
         pipeline_unref(&task->outputs[i].pipeline);
@@ -130,7 +131,7 @@ static void prepare_end(struct workers *workers, struct worker_prepare *task, en
 
 static void run_prepare(struct workers *workers, struct local *local, struct worker_prepare *task)
 {
-    uint64_t began_ns = clock_now_ns();
+    uint64_t began_ns = clock_now_ns(), core_ns = clock_thread_ns();
     uint32_t busy = atomic_fetch_add_explicit(&workers->preparing, 1, memory_order_relaxed) + 1;
     struct prepare_output outputs[ENGINE_OUTPUTS_MAX];
     for (uint32_t i = 0; i < task->n_outputs; i++) {
@@ -146,7 +147,9 @@ static void run_prepare(struct workers *workers, struct local *local, struct wor
         log_bad(local, task->dataset, task->id, reason, err.text);
     }
     atomic_fetch_sub_explicit(&workers->preparing, 1, memory_order_relaxed);
-    prepare_end(workers, task, reason, busy, clock_now_ns() - began_ns);
+    prepare_end(workers, task, reason,
+                (struct worker_cost){
+                    .busy = busy, .took_ns = clock_now_ns() - began_ns, .core_ns = clock_thread_ns() - core_ns});
 }
 
 static void run(void *ctx, void *local, enum pool_kind kind, void *task)
@@ -165,7 +168,7 @@ static void discard(void *ctx, enum pool_kind kind, void *task)
             tell_loaded(ctx, &load->samples[i], NULL, BAD_UNREADABLE);
         load_end(ctx, load, 0);
     } else {
-        prepare_end(ctx, task, BAD_CORRUPT, 0, 0);
+        prepare_end(ctx, task, BAD_CORRUPT, (struct worker_cost){0});
     }
 }
 

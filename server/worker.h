@@ -27,6 +27,7 @@ struct worker_cost {
     uint32_t pipeline; /* the engine's number of the first output's */
     uint32_t busy;     /* threads that prepared when it began, this one included */
     uint64_t encoded_bytes, took_ns;
+    uint64_t core_ns; /* of took_ns the thread had a core */
 };
 
 struct worker_output {

@@ -299,7 +299,7 @@ static void loaded(struct world *world, sample_id id)
 
 static void prepared(struct world *world, uint32_t task, sample_id id, uint64_t took_ns)
 {
-    struct engine_event event = {.type = ENGINE_PREPARED, .prepared = {.task = task, .took_ns = took_ns}};
+    struct engine_event event = {.type = ENGINE_PREPARED, .prepared = {.task = task, .core_ns = took_ns}};
     if (fails(world, id, FAULT_PREPARE, world->scenario->prepare_faults))
         event.prepared.reason = 1 + (int)random_below(&world->rng, BAD_REASONS - 1);
     world_event(world, &event, NULL);
