@@ -273,7 +273,8 @@ static void test_nothing_starves(void **state)
     }
 }
 
-/* A job with twice the weight gets twice the loaders for the same work, and one that just came is served at once. */
+/* A job with twice the weight gets twice the loaders for the same work, also when the weight was given late, and one that just
+ * came is served at once. */
 static void test_weights(void **state)
 {
     (void)state;
@@ -297,6 +298,10 @@ static void test_weights(void **state)
     governor_queue_end(governor, 2);
     decision = governor_decide(governor, backlogs, 2);
     assert_int_equal(decision->queue_loaders[2], 0);
+    governor_queue_weight(governor, 0, 4);
+    for (int tick = 0; tick < 10; tick++)
+        decision = governor_decide(governor, backlogs, 2);
+    assert_true(near(decision->queue_loaders[0], 2.0 * decision->queue_loaders[1], 0.25));
     governor_destroy(governor);
 }
 
