@@ -107,38 +107,82 @@ static int usage(const char *name)
 {
     fprintf(stderr,
             "usage: larder bench %s SCENARIO.yaml [--governor auto | fixed:LOADERS,PREPARERS | "
-            "shared:LOADERS,PREPARERS | --compare]\n",
+            "shared:LOADERS,PREPARERS | --compare] [--seed N]\n",
             name);
     return 2;
 }
 
-static bool parse_mode(const char *text, enum balance_mode *mode, uint32_t *loaders, uint32_t *preparers)
+struct options {
+    const char *path;
+    enum balance_mode mode;
+    uint32_t loaders, preparers; /* of a fixed split */
+    bool comparing;
+    uint64_t seed; /* 0: the scenario's own */
+};
+
+static bool parse_mode(const char *text, struct options *options)
 {
     char end;
-    *mode = strncmp(text, "shared:", 7) == 0 ? BALANCE_SHARED : BALANCE_EVEN;
+    options->mode = strncmp(text, "shared:", 7) == 0 ? BALANCE_SHARED : BALANCE_EVEN;
     if (strcmp(text, "auto") == 0) {
-        *mode = BALANCE_AUTO;
+        options->mode = BALANCE_AUTO;
         return true;
     }
-    if (strncmp(text, "fixed:", 6) != 0 && *mode != BALANCE_SHARED)
+    if (strncmp(text, "fixed:", 6) != 0 && options->mode != BALANCE_SHARED)
         return false;
-    return sscanf(strchr(text, ':') + 1, "%4u,%4u%c", loaders, preparers, &end) == 2 && *loaders && *preparers;
+    return sscanf(strchr(text, ':') + 1, "%4u,%4u%c", &options->loaders, &options->preparers, &end) == 2 &&
+           options->loaders && options->preparers;
 }
 
-static int bench(const char *path, enum balance_mode mode, uint32_t loaders, uint32_t preparers, bool comparing)
+static bool parse(int argc, char **argv, struct options *options)
+{
+    *options = (struct options){.mode = BALANCE_AUTO};
+    for (int i = 1; i < argc; i++) {
+        bool more = i + 1 < argc;
+        char *end;
+        if (strcmp(argv[i], "--compare") == 0) {
+            options->comparing = true;
+        } else if (strcmp(argv[i], "--governor") == 0 && more) {
+            if (!parse_mode(argv[++i], options))
+                return false;
+        } else if (strcmp(argv[i], "--seed") == 0 && more) {
+            options->seed = strtoull(argv[++i], &end, 10);
+            if (*end || !options->seed)
+                return false;
+        } else if (argv[i][0] == '-' || options->path) {
+            return false;
+        } else {
+            options->path = argv[i];
+        }
+    }
+    return options->path && !(options->comparing && options->mode != BALANCE_AUTO);
+}
+
+static int check_split(const struct options *options, const struct balance_scenario *scenario, struct error *err)
+{
+    uint64_t all = scenario->workers + scenario->extra_loaders;
+    if (options->mode == BALANCE_AUTO ||
+        (options->preparers <= scenario->workers && options->loaders + options->preparers <= all))
+        return 0;
+    return error_set(err, LARDER_EINVAL, "%s has %llu workers: %u loaders and %u preparers are more", options->path,
+                     (unsigned long long)scenario->workers, options->loaders, options->preparers);
+}
+
+static int bench(const struct options *options)
 {
     struct balance_scenario *scenario = xcalloc(1, sizeof *scenario);
     struct balance_result *result = xcalloc(1, sizeof *result);
     struct error err;
-    int status = 2, code = balance_read(path, scenario, &err);
-    if (!code && !comparing && mode != BALANCE_AUTO &&
-        (preparers > scenario->workers || loaders + preparers > scenario->workers + scenario->extra_loaders))
-        code = error_set(&err, LARDER_EINVAL, "%s has %llu workers: %u loaders and %u preparers are more", path,
-                         (unsigned long long)scenario->workers, loaders, preparers);
-    if (!code && comparing) {
+    int status = 2, code = balance_read(options->path, scenario, &err);
+    if (!code && options->seed)
+        scenario->seed = options->seed;
+    if (!code)
+        code = check_split(options, scenario, &err);
+    if (!code && options->comparing) {
         status = compare(scenario, result, &err);
         code = status < 0 ? status : 0;
-    } else if (!code && (code = balance_run(scenario, mode, loaders, preparers, result, &err)) == 0) {
+    } else if (!code && (code = balance_run(scenario, options->mode, options->loaders, options->preparers, result,
+                                            &err)) == 0) {
         print_run(scenario, result);
         status = result->stuck ? 1 : 0;
         if (result->stuck)
@@ -155,10 +199,6 @@ static int bench(const char *path, enum balance_mode mode, uint32_t loaders, uin
 
 int balance_bench_main(int argc, char **argv)
 {
-    enum balance_mode mode = BALANCE_AUTO;
-    uint32_t loaders = 0, preparers = 0;
-    bool comparing = argc == 3 && strcmp(argv[2], "--compare") == 0;
-    if (argc == 4 && strcmp(argv[2], "--governor") == 0 && parse_mode(argv[3], &mode, &loaders, &preparers))
-        return bench(argv[1], mode, loaders, preparers, false);
-    return argc == 2 || comparing ? bench(argv[1], mode, 0, 0, comparing) : usage(argv[0]);
+    struct options options;
+    return parse(argc, argv, &options) ? bench(&options) : usage(argv[0]);
 }

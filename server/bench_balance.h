@@ -16,10 +16,10 @@
 #define BALANCE_SAMPLES_MAX 20000000u
 
 /* Latency of a read: ms, times up to 1 ± spread, times the burst's factor while a burst lasts. Bursts of `for_ms` come
- * on average every `every_ms`, to each queue at its own times. More than `parallel` reads at once share its speed; 0:
- * no limit. */
+ * on average every `every_ms`, to each queue at its own times. More than `parallel` reads at once share its speed, less
+ * `loss` of one read's for each; 0: no limit. */
 struct balance_source {
-    double ms, spread;
+    double ms, spread, loss;
     double burst_factor, burst_every_ms, burst_for_ms;
     uint64_t parallel;
 };

@@ -12,7 +12,7 @@ struct timed {
     uint64_t at_ns, order; /* order: of two at one time the one put first goes first */
     enum happening what;
     uint32_t queue, job, task;
-    uint32_t busy; /* preparers, this one included */
+    uint32_t busy; /* preparers, or reads of its source: this one included */
     sample_id id;
     uint64_t began_ns;
 };

@@ -33,6 +33,7 @@ static int source_key(struct bench_reader *reader, const char *key, const struct
     struct balance_source *source = ((struct into *)opaque)->source;
     NUMBER("ms", 0.001, 1e6, source->ms);
     NUMBER("spread", 0, 1, source->spread);
+    NUMBER("loss", 0, 1, source->loss);
     COUNT("parallel", 1, 1e6, source->parallel);
     return strcmp(key, "burst") == 0 ? bench_mapping(reader, value, key, burst_key, opaque) : LARDER_ENOENT;
 }

@@ -109,7 +109,10 @@ static double read_ms(struct bench *bench, uint32_t queue, sample_id id)
     if (in_burst(bench, rank, source))
         ms *= source->burst_factor;
     uint32_t at_once = reading_from(bench, number);
-    return source->parallel && at_once > source->parallel ? ms * at_once / (double)source->parallel : ms;
+    if (!source->parallel || at_once <= source->parallel)
+        return ms;
+    double rate = (double)source->parallel - (at_once - (double)source->parallel) * source->loss;
+    return ms * at_once / (rate > 0.5 ? rate : 0.5);
 }
 
 static double prepare_ms(const struct bench *bench, uint32_t queue, sample_id id)
@@ -138,6 +141,7 @@ static void start_read(struct bench *bench, uint32_t queue)
     agenda_put(&bench->agenda, (struct timed){.at_ns = bench->now_ns + from_ms(read_ms(bench, queue, row.id)),
                                               .what = READ_DONE,
                                               .queue = queue,
+                                              .busy = reading_from(bench, bench->scenario->source_of[queue]),
                                               .id = row.id,
                                               .began_ns = bench->now_ns});
 }
@@ -387,14 +391,15 @@ static void happen(struct bench *bench, const struct timed *timed)
         bench->ranks[timed->queue].reading--;
         bench->reading--;
         if (bench->governor)
-            governor_loaded(bench->governor, timed->queue, took, 1);
+            governor_loaded(bench->governor, timed->queue, &(struct governor_read){took, 1, timed->busy});
         push(bench, (struct engine_event){.type = ENGINE_LOADED, .loaded = {timed->id, bench, ENCODED_BYTES, 0}});
         break;
     case PREPARE_DONE:
         bench->ranks[timed->queue].preparing--;
         bench->preparing--;
         if (bench->governor)
-            governor_prepared(bench->governor, 0, ENCODED_BYTES, timed->busy, took);
+            governor_prepared(bench->governor, timed->queue,
+                              &(struct governor_preparation){0, timed->busy, ENCODED_BYTES, took});
         push(bench, (struct engine_event){.type = ENGINE_PREPARED, .prepared = {timed->task, 0}});
         break;
     case STEP_DONE:
@@ -443,7 +448,7 @@ static void join(struct bench *bench, uint32_t job, uint32_t queue)
                                     .batch_size = (uint32_t)desc->batch,
                                     .prefetch = (uint32_t)desc->prefetch,
                                     .epochs = 1,
-                                    .shuffle = SHUFFLE_STRICT,
+                                    .shuffle = SHUFFLE_DEPENDENT,
                                     .seed = bench->scenario->seed + queue,
                                     .view = view};
     struct rank *rank = &bench->ranks[queue];
@@ -454,7 +459,8 @@ static void join(struct bench *bench, uint32_t job, uint32_t queue)
     settle(bench);
     idset_destroy(view);
     if (bench->governor)
-        governor_queue_begin(bench->governor, queue, job, desc->weight);
+        governor_queue_begin(bench->governor, queue,
+                             &(struct governor_queue){job, bench->scenario->source_of[queue], desc->weight});
 }
 
 static void begin(struct bench *bench)

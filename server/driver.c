@@ -69,22 +69,13 @@ struct driver_job *driver_find_job(struct driver *driver, uint64_t client, uint3
     return NULL;
 }
 
-static const struct driver_job *find_name(const struct driver *driver, const char *name)
+const struct driver_job *driver_find_name(const struct driver *driver, const char *name)
 {
     for (uint32_t place = 0; place < JOBS_MAX; place++) {
         if (driver->jobs[place].reg && strcmp(driver->jobs[place].reg->name, name) == 0)
             return &driver->jobs[place];
     }
     return NULL;
-}
-
-static bool has_client(const struct driver_job *job)
-{
-    for (uint32_t rank = 0; rank < job->reg->world_size; rank++) {
-        if (job->ranks[rank].there)
-            return true;
-    }
-    return false;
 }
 
 static bool has_ranks(const struct driver *driver)
@@ -96,7 +87,7 @@ static bool has_ranks(const struct driver *driver)
     return false;
 }
 
-static size_t count_jobs(const struct driver *driver)
+size_t driver_count_jobs(const struct driver *driver)
 {
     size_t count = 0;
     for (uint32_t place = 0; place < JOBS_MAX; place++)
@@ -136,7 +127,7 @@ static void name_job(struct driver *driver, struct registration *reg)
     char name[32];
     do {
         snprintf(name, sizeof name, "job-%llu", (unsigned long long)++driver->named);
-    } while (find_name(driver, name)); /* somebody chose it */
+    } while (driver_find_name(driver, name)); /* somebody chose it */
     free(reg->name);
     reg->name = xstrdup(name);
 }
@@ -245,7 +236,7 @@ static void on_registered(struct driver *driver, struct registration *reg)
     *coming = driver->coming[--driver->n_coming];
     name_job(driver, reg);
     uint32_t pipeline = ENGINE_PIPELINES_MAX;
-    const struct driver_job *known = reg->world_size > 1 ? find_name(driver, reg->name) : NULL;
+    const struct driver_job *known = reg->world_size > 1 ? driver_find_name(driver, reg->name) : NULL;
     const char *field = known && !reg->code ? mismatch(known->reg, reg) : NULL;
     char text[160];
     if (gone) {
@@ -256,7 +247,7 @@ static void on_registered(struct driver *driver, struct registration *reg)
         snprintf(text, sizeof text, "rank %u has another %s than the job's first rank: all ranks of a job give the same", reg->rank,
                  field);
         refuse(driver, reg, LARDER_EINVAL, text);
-    } else if (!known && count_jobs(driver) >= driver->config.jobs_max) {
+    } else if (!known && driver_count_jobs(driver) >= driver->config.jobs_max) {
         snprintf(text, sizeof text, "%u jobs are running already, which is limits.jobs: stop one, or raise the limit",
                  driver->config.jobs_max);
         refuse(driver, reg, LARDER_ELIMIT, text);
@@ -312,98 +303,9 @@ static void on_classes(struct driver *driver, uint64_t client, uint32_t seq, uin
     session_send(driver->session, client, &message);
 }
 
-/* A question that another thread waits with. */
-struct driver_question {
-    struct daemon_status *status; /* STATUS */
-    const char *job;              /* CANCEL, WEIGHT: its name */
-    double weight;                /* WEIGHT */
-    int code;
-    pthread_mutex_t mutex;
-    pthread_cond_t answered;
-    bool done;
-};
-
-static void answer(struct driver_question *question, int code)
-{
-    pthread_mutex_lock(&question->mutex);
-    question->code = code;
-    question->done = true;
-    pthread_cond_signal(&question->answered);
-    pthread_mutex_unlock(&question->mutex);
-}
-
-static void on_status(struct driver *driver, struct driver_question *question)
-{
-    struct daemon_status *status = question->status;
-    status->draining = driver->draining;
-    struct engine_job_status *rows = xcalloc(JOBS_MAX, sizeof *rows);
-    engine_totals(driver->engine, &status->totals);
-    status->totals.reads = driver->reads; /* those done, not those asked for */
-    status->n_jobs = engine_job_statuses(driver->engine, clock_now_ns(), rows, JOBS_MAX);
-    status->jobs = xcalloc(status->n_jobs, sizeof *status->jobs);
-    for (size_t i = 0; i < status->n_jobs; i++) {
-        const struct driver_job *job = &driver->jobs[rows[i].job];
-        const struct registration *reg = job->reg;
-        struct engine_queue_status *queues = xcalloc(reg->world_size, sizeof *queues);
-        status->jobs[i] = (struct status_job){.engine = rows[i],
-                                              .queues = queues,
-                                              .n_queues = reg->world_size,
-                                              .pid = job->ranks[reg->rank].pid,
-                                              .client = xstrdup(job->ranks[reg->rank].client_name),
-                                              .dataset = xstrdup(dataset_path(reg->dataset)),
-                                              .pipeline = xstrdup(pipeline_canonical(reg->pipeline))};
-        engine_queue_statuses(driver->engine, rows[i].job, clock_now_ns(), queues, reg->world_size);
-        governor_live_job_status(driver->governor, rows[i].job, &status->jobs[i].loaders, &status->jobs[i].ahead);
-    }
-    governor_live_status(driver->governor, &status->governor);
-    free(rows);
-    answer(question, 0);
-}
-
-static void on_cancel(struct driver *driver, struct driver_question *question)
-{
-    const struct driver_job *job = find_name(driver, question->job);
-    bool known = job != NULL;
-    if (job)
-        log_info("msg=\"job cancelled\" job=\"%s\"", job->reg->name);
-    for (uint32_t rank = 0; job && rank < job->reg->world_size; rank++) {
-        if (job->ranks[rank].there)
-            session_send_error(driver->session, job->ranks[rank].client, 0, LARDER_EGONE, true,
-                               "the job was cancelled with `larder cancel`");
-    }
-    if (job && !has_client(job)) { /* it waits for ranks: without that, no more */
-        struct engine_event event = {.type = ENGINE_JOB_GONE, .job_gone = {.job = (uint32_t)(job - driver->jobs)}};
-        driver_step(driver, &event, 1);
-    }
-    answer(question, known ? 0 : LARDER_ENOENT);
-}
-
-static void on_weight(struct driver *driver, struct driver_question *question)
-{
-    const struct driver_job *job = find_name(driver, question->job);
-    if (job) {
-        uint32_t place = (uint32_t)(job - driver->jobs);
-        struct engine_event event = {.type = ENGINE_WEIGHT, .weight = {place, question->weight}};
-        log_info("msg=\"job has another weight\" job=\"%s\" weight=%g", job->reg->name, question->weight);
-        driver_step(driver, &event, 1);
-        governor_live_job_weight(driver->governor, place, question->weight);
-    }
-    answer(question, job ? 0 : LARDER_ENOENT);
-}
-
-static void on_drain(struct driver *driver, struct driver_question *question)
-{
-    struct engine_event event = {.type = ENGINE_DRAIN};
-    if (!driver->draining)
-        log_info("msg=\"taking no new jobs, stopping after the last\" jobs=%zu", count_jobs(driver));
-    driver->draining = true;
-    driver_step(driver, &event, 1);
-    answer(question, 0);
-}
-
 static void tell_drained(struct driver *driver)
 {
-    if (!driver->draining || driver->drained || driver->n_coming || count_jobs(driver))
+    if (!driver->draining || driver->drained || driver->n_coming || driver_count_jobs(driver))
         return;
     driver->drained = true;
     driver->config.drained(driver->config.ctx);
@@ -413,26 +315,30 @@ static void tell_drained(struct driver *driver)
 static bool as_event(struct driver *driver, const struct inbox_message *message, struct engine_event *event)
 {
     const struct driver_job *job = NULL;
-    uint32_t rank = 0;
+    uint32_t rank = 0, place;
+    uint64_t now_ns = clock_now_ns();
     switch (message->type) {
     case INBOX_NEXT:
         job = driver_find_job(driver, message->next.client, &rank);
-        if (job)
-            *event = (struct engine_event){
-                .type = ENGINE_NEXT,
-                .rank = rank,
-                .next = {(uint32_t)(job - driver->jobs), message->next.epoch, message->next.credits}};
-        return job != NULL;
+        if (!job)
+            return false;
+        place = (uint32_t)(job - driver->jobs);
+        governor_live_acted(driver->governor, place, rank, message->next.credits, now_ns);
+        *event = (struct engine_event){
+            .type = ENGINE_NEXT, .rank = rank, .next = {place, message->next.epoch, message->next.credits}};
+        return true;
     case INBOX_RELEASE:
         job = driver_find_job(driver, message->release.client, &rank);
-        if (job)
-            *event = (struct engine_event){.type = ENGINE_RELEASE,
-                                           .rank = rank,
-                                           .release = {(uint32_t)(job - driver->jobs), message->release.batch}};
-        return job != NULL;
+        if (!job)
+            return false;
+        place = (uint32_t)(job - driver->jobs);
+        governor_live_acted(driver->governor, place, rank, 0, now_ns);
+        *event = (struct engine_event){
+            .type = ENGINE_RELEASE, .rank = rank, .release = {place, message->release.batch}};
+        return true;
     case INBOX_READ:
         driver->reads += message->read.took_ns > 0; /* else it was not begun */
-        governor_live_read(driver->governor, message->read.job, message->read.samples, message->read.took_ns);
+        governor_live_read(driver->governor, message->read.queue, message->read.samples, message->read.took_ns);
         return false;
     case INBOX_LOADED:
         *event = (struct engine_event){
@@ -470,24 +376,28 @@ static bool take(struct driver *driver, const struct inbox_message *message)
         on_classes(driver, message->classes.client, message->classes.seq, message->classes.first);
         break;
     case INBOX_STATUS:
-        on_status(driver, message->question);
-        break;
     case INBOX_CANCEL:
-        on_cancel(driver, message->question);
-        break;
     case INBOX_WEIGHT:
-        on_weight(driver, message->question);
-        break;
     case INBOX_DRAIN:
-        on_drain(driver, message->question);
-        break;
     case INBOX_SETTLE:
-        answer(message->question, 0);
+        driver_answer(driver, message->type, message->question);
         break;
     default:
         return false;
     }
     return true;
+}
+
+/* The governor decides when it is time for it; the engine gets to know how fast the ranks' clients are. */
+static void govern(struct driver *driver)
+{
+    struct engine_event paces[MESSAGES_AT_ONCE];
+    uint32_t cursor = 0;
+    size_t n;
+    if (!governor_live_tick(driver->governor, driver->engine, clock_now_ns()))
+        return;
+    while ((n = governor_live_paces(driver->governor, &cursor, paces, MESSAGES_AT_ONCE)) > 0)
+        driver_step(driver, paces, n);
 }
 
 /* Messages that came together are one step of the engine as far as they are its own: queues that got room together pick
@@ -523,7 +433,7 @@ static void *run(void *arg)
         driver_step(driver, events, n_events);
         n_events = 0;
         tell_drained(driver);
-        governor_live_tick(driver->governor, driver->engine, clock_now_ns());
+        govern(driver);
     }
     return NULL;
 }
@@ -582,54 +492,4 @@ void driver_destroy(struct driver *driver)
     free(driver->sources);
     free(driver->entries);
     free(driver);
-}
-
-/* ── questions from other threads ── */
-
-static int ask(struct driver *driver, enum inbox_type type, struct driver_question question)
-{
-    pthread_mutex_init(&question.mutex, NULL);
-    pthread_cond_init(&question.answered, NULL);
-    struct inbox_message message = {.type = type, .question = &question};
-    CHECK(queue_push(driver->config.inbox, &message) == 0);
-    pthread_mutex_lock(&question.mutex);
-    while (!question.done)
-        pthread_cond_wait(&question.answered, &question.mutex);
-    pthread_mutex_unlock(&question.mutex);
-    pthread_cond_destroy(&question.answered);
-    pthread_mutex_destroy(&question.mutex);
-    return question.code;
-}
-
-void driver_status(struct driver *driver, struct daemon_status *status)
-{
-    ask(driver, INBOX_STATUS, (struct driver_question){.status = status});
-}
-
-void driver_settle(struct driver *driver)
-{
-    if (driver->running)
-        ask(driver, INBOX_SETTLE, (struct driver_question){.job = NULL});
-}
-
-static int unknown_job(int code, const char *name, struct error *err)
-{
-    return error_set(err, code, "there is no job \"%s\": `larder status` lists them", name);
-}
-
-int driver_cancel(struct driver *driver, const char *name, struct error *err)
-{
-    int code = ask(driver, INBOX_CANCEL, (struct driver_question){.job = name});
-    return code ? unknown_job(code, name, err) : 0;
-}
-
-void driver_drain(struct driver *driver)
-{
-    ask(driver, INBOX_DRAIN, (struct driver_question){.job = NULL});
-}
-
-int driver_set_weight(struct driver *driver, const char *name, double weight, struct error *err)
-{
-    int code = ask(driver, INBOX_WEIGHT, (struct driver_question){.job = name, .weight = weight});
-    return code ? unknown_job(code, name, err) : 0;
 }

@@ -56,8 +56,13 @@ static void job_added(struct driver *driver, const struct engine_action *action)
         job->ranks = xcalloc(reg->world_size, sizeof *job->ranks);
         job->pipeline = driver->adding_pipeline;
         driver->pipelines[job->pipeline].jobs++;
-        governor_live_job_begin(driver->governor, action->job, reg->weight);
+        governor_live_job_begin(driver->governor, &(struct governor_live_job){.job = action->job,
+                                                                             .world_size = reg->world_size,
+                                                                             .batch_size = reg->batch_size,
+                                                                             .device = reg->device,
+                                                                             .weight = reg->weight});
     }
+    governor_live_attached(driver->governor, action->job, reg->rank);
     seat_rank(job, reg);
 
     struct sample_shape shape = pipeline_shape(reg->pipeline);
@@ -124,7 +129,8 @@ static void job_ended(struct driver *driver, const struct engine_action *action)
 /* The LOADs of one read are one task. What is dropped to make room for them lies between. Gives how many actions it took. */
 static size_t load(struct driver *driver, const struct engine_action *actions, size_t count)
 {
-    struct worker_load task = {.dataset = dataset_ref((struct dataset *)actions[0].load.dataset), .job = actions[0].job};
+    struct worker_load task = {.dataset = dataset_ref((struct dataset *)actions[0].load.dataset),
+                               .queue = governor_live_queue(driver->governor, actions[0].job, actions[0].rank)};
     uint32_t cap = 0;
     size_t at = 0;
     for (; at < count; at++) {
@@ -166,6 +172,7 @@ static void prepare(struct driver *driver, const struct engine_action *action)
                                   .encoded = action->prepare.encoded,
                                   .bytes = action->prepare.encoded_bytes,
                                   .pipeline = action->prepare.outputs[0].pipeline,
+                                  .queue = governor_live_queue(driver->governor, action->job, action->rank),
                                   .n_outputs = action->prepare.n_outputs};
     for (uint32_t i = 0; i < task.n_outputs; i++)
         task.outputs[i] = worker_output(driver, &action->prepare.outputs[i], action->prepare.id);
@@ -197,6 +204,7 @@ static void deliver(struct driver *driver, const struct engine_action *action)
                                              .count = action->deliver.count,
                                              .entries = driver->entries}};
     session_send(driver->session, action->client, &message);
+    governor_live_delivered(driver->governor, action->job, action->rank, clock_now_ns());
 }
 
 static void carry_out(struct driver *driver, const struct engine_action *action)

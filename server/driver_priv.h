@@ -1,4 +1,5 @@
-/* driver_priv.h: the engine thread's state: driver.c takes messages in, driver_actions.c carries actions out. */
+/* driver_priv.h: the engine thread's state: driver.c takes messages in, driver_actions.c carries actions out,
+ * driver_questions.c answers other threads. */
 #ifndef LARDER_SERVER_DRIVER_PRIV_H
 #define LARDER_SERVER_DRIVER_PRIV_H
 
@@ -68,9 +69,13 @@ struct driver {
 
 /* driver_find_job finds the job that the client is a rank of, and which; NULL: of none. */
 struct driver_job *driver_find_job(struct driver *driver, uint64_t client, uint32_t *rank);
+const struct driver_job *driver_find_name(const struct driver *driver, const char *name);
+size_t driver_count_jobs(const struct driver *driver);
 /* driver_job_clear makes the place free; it may be. */
 void driver_job_clear(struct driver_job *job);
 /* driver_step steps the engine and carries out what it asks for; no events, no step. */
 void driver_step(struct driver *driver, const struct engine_event *events, size_t count);
+/* driver_answer answers a question, in the engine's thread (driver_questions.c). */
+void driver_answer(struct driver *driver, enum inbox_type type, struct driver_question *question);
 
 #endif

@@ -76,6 +76,10 @@ static void handle(struct engine *engine, const struct engine_event *event)
         CHECK(event->weight.job < JOBS_MAX);
         engine_on_weight(engine, event->weight.job, event->weight.weight);
         break;
+    case ENGINE_PACE:
+        CHECK(event->pace.job < JOBS_MAX);
+        engine_on_pace(engine, event);
+        break;
     case ENGINE_NEXT:
         CHECK(event->next.job < JOBS_MAX);
         engine_on_next(engine, event);

@@ -56,6 +56,7 @@
 #define ENGINE_ROWS_MIN 2        /* batches that each queue has room for at the least: one held, one being filled */
 #define ENGINE_PIPELINES_MAX 256 /* pipelines in use at once; numbers are the caller's */
 #define ENGINE_RANKS_MAX 256     /* ranks of a job */
+#define ENGINE_RANK_NONE UINT32_MAX
 
 #define ENGINE_NOT_THERE UINT64_MAX
 
@@ -130,6 +131,7 @@ enum engine_event_type {
     ENGINE_JOB_GONE, /* the rank's client left, however: everything it held is returned. Of a rank that is not there: ends a
                         job that none is there of. */
     ENGINE_WEIGHT,   /* the job's weight is another from now on */
+    ENGINE_PACE,     /* how long the rank's client trains on a batch, as measured: what orders work among a job's ranks */
     ENGINE_NEXT,     /* the rank's queue may send `credits` more batches of `epoch` */
     ENGINE_RELEASE,  /* the client is through with a batch. An unknown batch is counted and ignored. */
     ENGINE_LOADED,   /* a sample of a LOAD arrived, or failed */
@@ -140,7 +142,7 @@ enum engine_event_type {
 
 struct engine_event {
     enum engine_event_type type;
-    uint32_t rank; /* JOB_GONE, NEXT, RELEASE: whose */
+    uint32_t rank; /* JOB_GONE, PACE, NEXT, RELEASE: whose */
     union {
         const struct engine_job_desc *job_add;
         struct {
@@ -150,6 +152,10 @@ struct engine_event {
             uint32_t job;
             double weight;
         } weight;
+        struct {
+            uint32_t job;
+            uint64_t batch_ns; /* 0: not known */
+        } pace;
         struct {
             uint32_t job, epoch, credits;
         } next;
@@ -208,7 +214,7 @@ struct engine_entry {
 struct engine_action {
     enum engine_action_type type;
     uint64_t client; /* of the rank, where one is concerned */
-    uint32_t job, rank;
+    uint32_t job, rank; /* rank, LOAD and PREPARE: whose queue waits for it; ENGINE_RANK_NONE: nobody's yet */
     union {
         struct {
             uint32_t n_batches; /* an epoch, for each rank */

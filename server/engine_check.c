@@ -79,13 +79,17 @@ static void check_encoded(const struct engine *engine)
     CHECK(loading == engine->loads_inflight && loading <= engine->config.inflight_loads);
 }
 
-static uint32_t list_length(const struct engine *engine, const struct task_list *list, enum task_state state, uint32_t job)
+static uint32_t list_length(const struct engine *engine, enum task_kind kind, uint32_t job)
 {
-    uint32_t count = 0;
-    for (uint32_t index = list->head; index != ENGINE_NONE; index = engine->tasks[index].next) {
+    enum task_state state = kind == TASK_LOADS ? TASK_TO_LOAD : TASK_TO_PREPARE;
+    uint32_t count = 0, ranks = 0;
+    for (uint32_t index = engine->jobs[job].lists[kind].head; index != ENGINE_NONE; index = engine->tasks[index].next) {
         CHECK(engine->tasks[index].state == state && engine->tasks[index].job == job);
         count++;
     }
+    for (uint32_t rank = 0; rank < engine->jobs[job].world_size; rank++)
+        ranks += engine->jobs[job].queues[rank].listed[kind];
+    CHECK(ranks == count);
     return count;
 }
 
@@ -107,8 +111,8 @@ static void check_tasks(const struct engine *engine)
     for (uint32_t place = 0; place < engine->jobs_end; place++) {
         if (engine->jobs[place].state == JOB_FREE)
             continue;
-        listed += list_length(engine, &engine->jobs[place].lists[TASK_LOADS], TASK_TO_LOAD, place);
-        listed += list_length(engine, &engine->jobs[place].lists[TASK_PREPARES], TASK_TO_PREPARE, place);
+        listed += list_length(engine, TASK_LOADS, place);
+        listed += list_length(engine, TASK_PREPARES, place);
     }
     for (uint32_t index = 0; index < engine->task_pool.size; index++) {
         const struct task *task = &engine->tasks[index];
@@ -127,19 +131,21 @@ static void check_queue(const struct engine *engine, uint32_t place, uint32_t ra
     const struct job *job = &engine->jobs[place];
     const struct job_queue *queue = &job->queues[rank];
     uint64_t leased = 0;
-    uint32_t queued = 0, ready = 0, unplaced = 0;
+    uint32_t queued = 0, ready = 0, unplaced = 0, making = 0;
     for (uint32_t index = queue->head; index != ENGINE_NONE; index = engine->entries[index].next) {
         const struct entry *entry = &engine->entries[index];
         CHECK(entry->job == place && entry->rank == rank && entry->state != ENTRY_FREE);
         queued++;
         ready += entry->state == ENTRY_READY;
         unplaced += entry->state == ENTRY_UNPLACED;
+        making += entry->making;
+        CHECK(!entry->making || entry->state == ENTRY_WAITING);
     }
     for (uint32_t index = queue->unplaced_head; index != ENGINE_NONE; index = engine->entries[index].link)
         unplaced--;
     for (uint32_t at = 0; at < queue->n_leases; at++)
         leased += queue->leases[at].count;
-    CHECK(queued == queue->queued && ready == queue->ready && unplaced == 0);
+    CHECK(queued == queue->queued && ready == queue->ready && unplaced == 0 && making == queue->making);
     CHECK(queue->held_slots == queued + leased && queue->held_slots <= job->quota_slots);
     CHECK(queue->n_leases <= job->held_max && job->held_max <= job->least && job->least <= job->rows);
     CHECK((job->state == JOB_RUNNING && !queue->done) || (queued == 0 && engine_reserve_count(&queue->reserve) == 0));

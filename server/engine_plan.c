@@ -128,6 +128,7 @@ static void skip(struct engine *engine, uint32_t index)
 void engine_entry_bad(struct engine *engine, uint32_t index)
 {
     struct job *job = &engine->jobs[engine->entries[index].job];
+    engine_rank_made(engine, &engine->entries[index]);
     job->bad_samples++;
     engine->replan = true;
     if (job->bad_policy == BAD_SKIP)

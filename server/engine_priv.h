@@ -95,6 +95,7 @@ enum task_state { TASK_FREE, TASK_TO_LOAD, TASK_LOADING, TASK_TO_PREPARE, TASK_R
 struct task {
     enum task_state state;
     uint32_t job;        /* one that waits for it, the heaviest: whose list it is in, and whose turn it takes */
+    uint32_t rank;       /* of the job, that waits for it; since it is in a list */
     uint32_t prev, next; /* in the job's list, or in the load's (next only), or unused */
     sample_id id;
     uint32_t encoded; /* pinned by it; ENGINE_NONE before the load begins */
@@ -126,6 +127,7 @@ struct entry {
     uint32_t substitutes; /* tried, under policy `replace` */
     sample_id id;
     bool repeat; /* fills a rank's share up */
+    bool making; /* its instance is being prepared, not only planned */
 };
 
 struct lease {
@@ -140,6 +142,9 @@ struct reserve {
     sample_id *ids;
     uint64_t at, end, cap;
 };
+
+enum task_kind { TASK_LOADS, TASK_PREPARES };
+#define TASK_KINDS 2
 
 /* A rank's queue. */
 struct job_queue {
@@ -165,18 +170,18 @@ struct job_queue {
     /* entries in planned order */
     uint32_t head, tail, queued;
     uint32_t ready; /* of these */
+    uint32_t making; /* of these: being prepared */
     uint32_t unplaced_head, unplaced_tail;
     struct lease *leases;
     uint32_t n_leases;
     uint64_t held_slots; /* queued + leased */
+    uint32_t listed[TASK_KINDS]; /* tasks for it in the job's lists */
+    uint64_t pace_ns; /* a batch, of its client's training; 0: not known */
 
     uint64_t samples_delivered, batches_delivered;
     uint64_t wait_ns, waiting_since_ns;
     bool waiting;
 };
-
-enum task_kind { TASK_LOADS, TASK_PREPARES };
-#define TASK_KINDS 2
 
 struct task_list {
     uint32_t head, tail;
@@ -228,6 +233,7 @@ struct job {
     double weight, weight_asked; /* now; as the job came */
     double counts; /* its weight among the running jobs, see engine_turns.c */
     double cost_s; /* mean worker time of one output for it; 0: not known */
+    double pace_ns; /* mean over its queues, as far as known; 0: not */
 
     uint64_t samples_shared, bad_samples;
 };
@@ -355,6 +361,15 @@ void engine_turn_begin(struct engine *engine, enum task_kind kind, uint32_t job)
 void engine_charge_prepare(struct engine *engine, uint32_t task);
 void engine_charge_load(struct engine *engine, sample_id id);
 void engine_measure_prepare(struct engine *engine, const struct task *task, uint64_t core_ns);
+
+/* engine_ranks.c: which rank's task is next */
+void engine_rank_listed(struct engine *engine, enum task_kind kind, struct task *task); /* it is in its job's list */
+void engine_rank_unlisted(struct engine *engine, enum task_kind kind, const struct task *task);
+void engine_rank_begun(struct engine *engine, const struct task *task); /* it runs */
+void engine_rank_made(struct engine *engine, struct entry *entry); /* what it waits for is there, or has failed */
+uint32_t engine_next_task(const struct engine *engine, uint32_t job, enum task_kind kind); /* of a list that has some */
+uint32_t engine_load_rank(const struct engine *engine, uint32_t job, sample_id id); /* ENGINE_RANK_NONE: none waits */
+void engine_on_pace(struct engine *engine, const struct engine_event *event);
 
 /* engine_queues.c: a rank's queue */
 static inline struct job_queue *engine_queue_of(const struct engine *engine, const struct entry *entry)

@@ -91,6 +91,7 @@ static void entry_abandon(struct engine *engine, struct job_queue *queue, uint32
     bool orphan = false;
     if (entry->state == ENTRY_WAITING) {
         waiter_remove(engine, index);
+        engine_rank_made(engine, entry);
         orphan = engine->instances[instance].waiters == ENGINE_NONE;
     }
     engine_unpin_instance(engine, instance);
@@ -119,6 +120,7 @@ void engine_entry_ready(struct engine *engine, uint32_t index)
     struct job_queue *queue = engine_queue_of(engine, entry);
     entry->state = ENTRY_READY;
     queue->ready++;
+    engine_rank_made(engine, entry);
     if (entry->repeat)
         queue->repeats_lost = 0;
 }

@@ -266,6 +266,7 @@ static void act_prepare(struct engine *engine, uint32_t index)
         engine->outputs = xrealloc(engine->outputs, engine->outputs_cap, sizeof *engine->outputs);
     }
     struct engine_action *action = engine_act_job(engine, ENGINE_PREPARE, task->job);
+    action->rank = task->rank;
     action->prepare.task = index;
     action->prepare.id = task->id;
     action->prepare.encoded = engine->encoded[task->encoded].handle;
@@ -289,13 +290,14 @@ static void dispatch_prepares(struct engine *engine)
         uint32_t job = engine_next_turn(engine, TASK_PREPARES);
         if (job == ENGINE_NONE)
             return;
-        uint32_t index = engine->jobs[job].lists[TASK_PREPARES].head;
+        uint32_t index = engine_next_task(engine, job, TASK_PREPARES);
         engine_list_remove(engine, TASK_PREPARES, index);
         engine_turn_begin(engine, TASK_PREPARES, job);
         engine->tasks[index].state = TASK_RUNNING;
         engine->prepares_inflight++;
         engine_add_companions(engine, index);
         engine_charge_prepare(engine, index);
+        engine_rank_begun(engine, &engine->tasks[index]);
         act_prepare(engine, index);
     }
 }
@@ -318,6 +320,7 @@ static void act_load(struct engine *engine, uint32_t job, sample_id id, uint64_t
 {
     engine->loads_inflight++;
     struct engine_action *action = engine_act_job(engine, ENGINE_LOAD, job);
+    action->rank = engine_load_rank(engine, job, id);
     action->load.dataset = engine->jobs[job].dataset;
     action->load.id = id;
     action->load.bytes = bytes;
@@ -359,7 +362,7 @@ static bool memory_for_read(const struct engine *engine, uint32_t job, sample_id
 /* Begins the load that a job's first task needs; false when there is no room for it now. */
 static bool dispatch_load(struct engine *engine, uint32_t job)
 {
-    uint32_t index = engine->jobs[job].lists[TASK_LOADS].head;
+    uint32_t index = engine_next_task(engine, job, TASK_LOADS);
     sample_id id = engine->tasks[index].id;
     CHECK(engine->samples[id].encoded == ENGINE_NONE); /* else the task would not wait here */
     uint64_t bytes = engine->config.sample_bytes(engine->jobs[job].dataset, id);

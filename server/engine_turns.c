@@ -44,6 +44,7 @@ void engine_list_append(struct engine *engine, enum task_kind kind, uint32_t ind
         list->head = index;
     }
     list->tail = index;
+    engine_rank_listed(engine, kind, task);
 }
 
 void engine_list_remove(struct engine *engine, enum task_kind kind, uint32_t index)
@@ -58,6 +59,7 @@ void engine_list_remove(struct engine *engine, enum task_kind kind, uint32_t ind
         engine->tasks[task->next].prev = task->prev;
     else
         list->tail = task->prev;
+    engine_rank_unlisted(engine, kind, task);
 }
 
 /* ── weights ── */

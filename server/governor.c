@@ -6,7 +6,6 @@
 
 #include "common/check.h"
 #include "common/larder_err.h"
-#include "common/types.h"
 #include "server/governor_split.h"
 
 #define GOVERNOR_MAGIC 0x676f7665u
@@ -15,19 +14,32 @@
 #define PART_NEW       0.3   /* of a window in the mixture of classes */
 #define MOVE_S_MIN     0.002 /* hysteresis: predicted lateness that a new deal must save */
 
-_Static_assert(GOVERNOR_QUEUES_MAX <= JOBS_MAX, "governor_relieve keeps a jobset");
+enum {
+    PATIENCE = 100 /* windows between tries whether fewer reads at once bring as much */
+};
 
 struct queue {
     bool there;
-    uint32_t group;
-    double weight;              /* the job's */
+    struct governor_queue desc;
     struct governor_times read; /* seconds a read */
     struct governor_times size; /* samples a read */
-    struct governor_times train;
-    double load_s, read_s, train_s; /* at the last decision; load_s: a sample, as many as a read brings together */
+    struct governor_times prepare, train;
+    /* at the last decision; load_s: a sample, as a read brings them together */
+    double load_s, read_s, prepare_s, train_s;
     double pressure;
     uint32_t skipped;
     uint64_t loads; /* samples of this window */
+};
+
+struct source {
+    struct governor_curve curve; /* reads a second against reads at once */
+    double seconds;              /* of this window's reads, as the next two */
+    uint64_t busy;
+    uint32_t reads;
+    double at_once;  /* reads, in the last window that had any */
+    uint32_t probe;  /* reads at once that this window tries; 0: it does not */
+    uint32_t rest;   /* windows until the next try */
+    uint32_t enough; /* reads at once; as the last decision found */
 };
 
 struct prepare_class {
@@ -39,6 +51,7 @@ struct governor {
     uint32_t magic;
     struct governor_limits limits;
     struct queue queues[GOVERNOR_QUEUES_MAX];
+    struct source sources[GOVERNOR_SOURCES_MAX];
     struct prepare_class classes[GOVERNOR_CLASSES_MAX];
     struct governor_curve curves[GOVERNOR_CLASSES_MAX];
     double parts[GOVERNOR_CLASSES_MAX];
@@ -46,6 +59,7 @@ struct governor {
     double loads_per_prepare; /* smoothed; what sharing and redirection save */
     bool decided;
     bool steady;      /* the last decision left the number of preparers as it was */
+    bool steady_reads; /* and of loaders */
     uint32_t settled; /* preparers, apart from probes */
     struct governor_decision decision;
 };
@@ -74,17 +88,19 @@ void governor_destroy(struct governor *governor)
     free(governor);
 }
 
-void governor_queue_begin(struct governor *governor, uint32_t queue, uint32_t group, double weight)
+void governor_queue_begin(struct governor *governor, uint32_t queue, const struct governor_queue *desc)
 {
     CHECK_MAGIC(governor, GOVERNOR_MAGIC);
-    CHECK(queue < GOVERNOR_QUEUES_MAX && !governor->queues[queue].there && weight > 0);
-    governor->queues[queue] = (struct queue){.there = true, .group = group, .weight = weight};
+    CHECK(queue < GOVERNOR_QUEUES_MAX && !governor->queues[queue].there && desc->weight > 0);
+    governor->queues[queue] = (struct queue){.there = true, .desc = *desc};
+    if (desc->source >= GOVERNOR_SOURCES_MAX)
+        governor->queues[queue].desc.source = GOVERNOR_SOURCES_MAX - 1;
 }
 
 void governor_queue_weight(struct governor *governor, uint32_t queue, double weight)
 {
     CHECK(queue < GOVERNOR_QUEUES_MAX && governor->queues[queue].there && weight > 0);
-    governor->queues[queue].weight = weight;
+    governor->queues[queue].desc.weight = weight;
 }
 
 void governor_queue_end(struct governor *governor, uint32_t queue)
@@ -93,18 +109,24 @@ void governor_queue_end(struct governor *governor, uint32_t queue)
     governor->queues[queue].there = false;
     governor->decision.queue_loaders[queue] = 0;
     governor->decision.ahead[queue] = 0;
+    governor->decision.views[queue] = (struct governor_view){0};
 }
 
 /* ── measurements ── */
 
-void governor_loaded(struct governor *governor, uint32_t queue, double seconds, uint32_t samples)
+void governor_loaded(struct governor *governor, uint32_t number, const struct governor_read *read)
 {
-    CHECK(queue < GOVERNOR_QUEUES_MAX);
-    if (!governor->queues[queue].there || samples == 0)
+    CHECK(number < GOVERNOR_QUEUES_MAX);
+    struct queue *queue = &governor->queues[number];
+    if (!queue->there || read->samples == 0)
         return;
-    governor_times_add(&governor->queues[queue].read, seconds);
-    governor_times_add(&governor->queues[queue].size, samples);
-    governor->queues[queue].loads += samples;
+    governor_times_add(&queue->read, read->seconds);
+    governor_times_add(&queue->size, read->samples);
+    queue->loads += read->samples;
+    struct source *source = &governor->sources[queue->desc.source];
+    source->seconds += read->seconds;
+    source->busy += read->busy;
+    source->reads++;
 }
 
 static size_t class_of(struct governor *governor, uint32_t pipeline, uint64_t encoded_bytes)
@@ -122,13 +144,16 @@ static size_t class_of(struct governor *governor, uint32_t pipeline, uint64_t en
     return governor->n_classes++;
 }
 
-void governor_prepared(struct governor *governor, uint32_t pipeline, uint64_t encoded_bytes, uint32_t busy,
-                       double seconds)
+void governor_prepared(struct governor *governor, uint32_t queue, const struct governor_preparation *preparation)
 {
-    size_t class = class_of(governor, pipeline, encoded_bytes);
+    CHECK(queue < GOVERNOR_QUEUES_MAX);
+    size_t class = class_of(governor, preparation->pipeline, preparation->encoded_bytes);
+    uint32_t busy = preparation->busy;
     uint32_t threads = busy < 1 ? 1 : busy > governor->limits.workers ? governor->limits.workers : busy;
-    governor_curve_note(&governor->curves[class], threads, seconds);
+    governor_curve_note(&governor->curves[class], threads, preparation->seconds);
     governor->classes[class].window++;
+    if (governor->queues[queue].there)
+        governor_times_add(&governor->queues[queue].prepare, preparation->seconds);
 }
 
 void governor_trained(struct governor *governor, uint32_t queue, double seconds)
@@ -140,8 +165,26 @@ void governor_trained(struct governor *governor, uint32_t queue, double seconds)
 
 /* ── decisions ── */
 
+/* A window is one point of the curve, at its mean of reads at once: how many there are goes up and down. */
+static void fold_source(struct source *source, bool steady)
+{
+    const uint32_t least = 8;
+    if (source->reads >= least) {
+        source->at_once = (double)source->busy / source->reads;
+        uint32_t count = source->at_once < 1 ? 1 : (uint32_t)(source->at_once + 0.5);
+        count = count > GOVERNOR_THREADS_MAX ? GOVERNOR_THREADS_MAX : count;
+        for (uint32_t i = 0; i < least; i++)
+            governor_curve_note(&source->curve, count, source->seconds / source->reads);
+    }
+    governor_curve_fold(&source->curve, steady);
+    source->seconds = 0;
+    source->busy = source->reads = 0;
+}
+
 static void fold(struct governor *governor)
 {
+    for (size_t i = 0; i < GOVERNOR_SOURCES_MAX; i++)
+        fold_source(&governor->sources[i], governor->steady_reads);
     uint64_t prepares = 0, loads = 0;
     for (size_t i = 0; i < governor->n_classes; i++)
         prepares += governor->classes[i].window;
@@ -159,6 +202,7 @@ static void fold(struct governor *governor)
         queue->loads = 0;
         queue->read_s = governor_times_mean(&queue->read);
         queue->load_s = queue->read_s > 0 ? queue->read_s / governor_times_mean(&queue->size) : 0;
+        queue->prepare_s = governor_times_mean(&queue->prepare);
         queue->train_s = governor_times_mean(&queue->train);
     }
     if (prepares) {
@@ -171,7 +215,7 @@ static uint32_t ranks_of(const struct governor *governor, uint32_t queue)
 {
     uint32_t ranks = 0;
     for (uint32_t i = 0; i < GOVERNOR_QUEUES_MAX; i++)
-        ranks += governor->queues[i].there && governor->queues[i].group == governor->queues[queue].group;
+        ranks += governor->queues[i].there && governor->queues[i].desc.group == governor->queues[queue].desc.group;
     return ranks;
 }
 
@@ -182,17 +226,20 @@ static double demand(const struct governor *governor, const struct governor_back
     const struct queue *queue = &governor->queues[backlog->queue];
     double step = queue->train_s;
     for (uint32_t i = 0; i < GOVERNOR_QUEUES_MAX; i++) {
-        if (governor->queues[i].there && governor->queues[i].group == queue->group)
+        if (governor->queues[i].there && governor->queues[i].desc.group == queue->desc.group)
             step = fmax(step, governor->queues[i].train_s);
     }
     return step > 0 ? backlog->batch_size / step : 0;
 }
 
-/* Loader time of one sample in the queues' mixture. A queue whose training step is not known counts like the others. */
-static double mean_load_s(const struct governor *governor, const struct governor_backlog *backlogs, size_t n)
+/* Loader time of one sample in the queues' mixture, and what of it is each source's. A queue whose training step is not
+ * known counts like the others. */
+static double mean_load_s(const struct governor *governor, const struct governor_backlog *backlogs, size_t n,
+                          double parts[GOVERNOR_SOURCES_MAX])
 {
     double demands = 0, seconds = 0;
     uint32_t known = 0;
+    memset(parts, 0, GOVERNOR_SOURCES_MAX * sizeof *parts);
     for (size_t i = 0; i < n; i++) {
         double each = demand(governor, &backlogs[i]);
         demands += each;
@@ -201,14 +248,55 @@ static double mean_load_s(const struct governor *governor, const struct governor
     double usual = known ? demands / known : 1;
     demands = 0;
     for (size_t i = 0; i < n; i++) {
+        const struct queue *queue = &governor->queues[backlogs[i].queue];
         double each = demand(governor, &backlogs[i]);
         each = each > 0 ? each : usual;
-        if (governor->queues[backlogs[i].queue].load_s <= 0)
+        if (queue->load_s <= 0)
             continue;
         demands += each;
-        seconds += each * governor->queues[backlogs[i].queue].load_s;
+        seconds += each * queue->load_s;
+        parts[queue->desc.source] += each * queue->load_s;
     }
+    for (size_t i = 0; i < GOVERNOR_SOURCES_MAX && seconds > 0; i++)
+        parts[i] /= seconds;
     return demands > 0 ? seconds / demands : 0;
+}
+
+/* Reads at once that one source may have, of at most so many: enough; now and then fewer are tried. */
+static uint32_t allowed(struct source *source, uint32_t most)
+{
+    uint32_t probe;
+    source->enough = governor_enough(&source->curve, most, &probe);
+    if (source->probe)
+        source->rest = source->enough <= source->probe ? 0 : PATIENCE;
+    else if (source->rest)
+        source->rest--;
+    source->probe = source->rest ? 0 : probe;
+    return source->probe ? source->probe : source->enough;
+}
+
+/* Gives the loaders that all sources in use may have. *enough: those that are enough for them; 0: more may bring more. */
+static uint32_t limit_loaders(struct governor *governor, const double parts[GOVERNOR_SOURCES_MAX], uint32_t most,
+                              uint32_t *enough)
+{
+    uint32_t limit = 0;
+    *enough = 0;
+    for (size_t i = 0; i < GOVERNOR_SOURCES_MAX; i++) {
+        if (parts[i] > 0) {
+            limit += allowed(&governor->sources[i], most);
+            *enough += governor->sources[i].enough;
+        }
+    }
+    *enough = *enough < most ? *enough : 0;
+    return limit ? limit : most;
+}
+
+static double reads_at_once(const struct governor *governor, const double parts[GOVERNOR_SOURCES_MAX])
+{
+    double reads = 0;
+    for (size_t i = 0; i < GOVERNOR_SOURCES_MAX; i++)
+        reads += parts[i] > 0 ? governor->sources[i].at_once : 0;
+    return reads;
 }
 
 static void decide_split(struct governor *governor, const struct governor_backlog *backlogs, size_t n)
@@ -216,24 +304,45 @@ static void decide_split(struct governor *governor, const struct governor_backlo
     struct governor_decision *decision = &governor->decision;
     struct governor_balance balance = {.workers = governor->limits.workers,
                                        .extra_loaders = governor->limits.extra_loaders,
-                                       .load_s = mean_load_s(governor, backlogs, n) * governor->loads_per_prepare,
                                        .curves = governor->curves,
                                        .parts = governor->parts,
                                        .n_classes = governor->n_classes};
+    double parts[GOVERNOR_SOURCES_MAX];
+    balance.load_s = mean_load_s(governor, backlogs, n, parts) * governor->loads_per_prepare;
+    uint32_t others = balance.workers - decision->preparers + balance.extra_loaders;
+    uint32_t limit = limit_loaders(governor, parts, others, &balance.enough);
+    double at_once = reads_at_once(governor, parts);
+    if (balance.enough && at_once > balance.enough)
+        balance.load_s *= balance.enough / at_once; /* with so many fewer reads take so much shorter */
     uint32_t probe;
     governor->settled = governor_preparers(&balance, governor->settled, GAIN, &probe);
     uint32_t preparers = probe ? probe : governor->settled;
     governor->steady = preparers == decision->preparers;
     decision->moves += !governor->steady;
     decision->preparers = preparers;
-    decision->loaders = balance.workers - preparers + balance.extra_loaders;
+    uint32_t loaders = balance.workers - preparers + balance.extra_loaders;
+    loaders = limit < others && limit < loaders ? limit : loaders;
+    governor->steady_reads = loaders == decision->loaders;
+    decision->loaders = loaders;
     decision->prepare_rate = governor_prepare_rate(&balance, preparers);
-    decision->load_rate = balance.load_s > 0 ? decision->loaders / balance.load_s : 0;
+    decision->load_rate = governor_load_rate(&balance, loaders);
+}
+
+/* Preparing time of a sample, over the queues; 0: not known. */
+static double usual_prepare_s(const struct governor *governor, const struct governor_backlog *backlogs, size_t n)
+{
+    double sum = 0;
+    uint32_t known = 0;
+    for (size_t i = 0; i < n; i++) {
+        sum += governor->queues[backlogs[i].queue].prepare_s;
+        known += governor->queues[backlogs[i].queue].prepare_s > 0;
+    }
+    return known ? sum / known : 0;
 }
 
 /* Training that goes on while the batch comes: its own step, and those of the batches that lie ready. */
 static struct governor_forecast forecast(const struct governor *governor, const struct governor_backlog *backlog,
-                                         size_t n)
+                                         size_t n, double usual_s)
 {
     const struct queue *queue = &governor->queues[backlog->queue];
     uint32_t missing = backlog->pending_loads < backlog->batch_size ? backlog->pending_loads : backlog->batch_size;
@@ -241,6 +350,8 @@ static struct governor_forecast forecast(const struct governor *governor, const 
     double prepare = rate > 0 ? backlog->batch_size / rate : 0;
     if (queue->train_s <= 0)
         return (struct governor_forecast){0};
+    if (queue->prepare_s > 0 && usual_s > 0)
+        prepare *= queue->prepare_s / usual_s;
     return (struct governor_forecast){.load_s = missing * queue->load_s,
                                       .rest_s = prepare - queue->train_s * (1 + backlog->ready_batches)};
 }
@@ -273,15 +384,17 @@ static void decide_queues(struct governor *governor, const struct governor_backl
     bool fits = governor->decided;
     if (n == 0)
         return;
+    double usual_s = usual_prepare_s(governor, backlogs, n);
     for (size_t i = 0; i < n; i++) {
         struct queue *queue = &governor->queues[backlogs[i].queue];
         double each = queue->load_s > 0 ? queue->load_s : 1e-3; /* not known yet: small, and alike */
         queue->pressure += (backlogs[i].pending_loads * each - queue->pressure) * PRESSURE_NEW;
-        claims[i] = (struct governor_claim){.pressure = queue->pressure * queue->weight,
-                                            .weight = queue->weight / ranks_of(governor, backlogs[i].queue),
-                                            .most = backlogs[i].pending_reads,
+        uint32_t enough = governor->sources[queue->desc.source].enough, reads = backlogs[i].pending_reads;
+        claims[i] = (struct governor_claim){.pressure = queue->pressure * queue->desc.weight,
+                                            .weight = queue->desc.weight / ranks_of(governor, backlogs[i].queue),
+                                            .most = enough && reads > enough ? enough : reads,
                                             .skipped = queue->skipped};
-        forecasts[i] = forecast(governor, &backlogs[i], n);
+        forecasts[i] = forecast(governor, &backlogs[i], n, usual_s);
         before[i] = decision->queue_loaders[backlogs[i].queue];
         kept += before[i];
     }
@@ -301,6 +414,11 @@ static void decide_queues(struct governor *governor, const struct governor_backl
         queue->skipped = loaders == 0 && backlogs[i].pending_reads ? queue->skipped + 1 : 0;
         decision->queue_loaders[backlogs[i].queue] = loaders;
         decision->ahead[backlogs[i].queue] = ahead(governor, &backlogs[i], loaders);
+        decision->views[backlogs[i].queue] =
+            (struct governor_view){.load_s = queue->load_s,
+                                   .prepare_s = queue->prepare_s,
+                                   .train_s = queue->train_s,
+                                   .late_s = queue->train_s > 0 ? governor_late(&forecasts[i], loaders) : 0};
     }
 }
 

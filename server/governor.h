@@ -15,7 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GOVERNOR_QUEUES_MAX  256
+#define GOVERNOR_QUEUES_MAX  1024
+#define GOVERNOR_SOURCES_MAX 16 /* storage that is told apart; more share the last one */
 #define GOVERNOR_CLASSES_MAX 32 /* pipelines × sample sizes that are told apart; more share the last one */
 #define GOVERNOR_AHEAD_MAX   64
 
@@ -32,20 +33,38 @@ struct governor_limits {
 int governor_create(const struct governor_limits *limits, struct governor **out);
 void governor_destroy(struct governor *governor); /* accepts NULL */
 
-/* governor_queue_begin: a queue that is there now (numbers are the caller's). group: ranks of one job have the same
- * number and wait for each other. weight > 0 is the job's; its ranks share it. */
-void governor_queue_begin(struct governor *governor, uint32_t queue, uint32_t group, double weight);
+struct governor_queue {
+    uint32_t group;  /* ranks of one job have the same number and wait for each other */
+    uint32_t source; /* queues that read from one device have the same number */
+    double weight;   /* > 0: the job's; its ranks share it */
+};
+
+/* governor_queue_begin: a queue that is there now. Numbers are the caller's. */
+void governor_queue_begin(struct governor *governor, uint32_t queue, const struct governor_queue *desc);
 /* governor_queue_weight: the job has another from now on; given for each of its queues. */
 void governor_queue_weight(struct governor *governor, uint32_t queue, double weight);
 void governor_queue_end(struct governor *governor, uint32_t queue);
 
 /* ── measurements ── */
 
-/* governor_loaded: one read for the queue took so long and brought so many samples. */
-void governor_loaded(struct governor *governor, uint32_t queue, double seconds, uint32_t samples);
-/* governor_prepared: one sample under one pipeline took so long while `busy` threads prepared, itself included. */
-void governor_prepared(struct governor *governor, uint32_t pipeline, uint64_t encoded_bytes, uint32_t busy,
-                       double seconds);
+struct governor_read {
+    double seconds;
+    uint32_t samples; /* that it brought */
+    uint32_t busy;    /* reads under way at its source, itself included */
+};
+
+/* governor_loaded: one read for the queue. */
+void governor_loaded(struct governor *governor, uint32_t queue, const struct governor_read *read);
+
+struct governor_preparation {
+    uint32_t pipeline;
+    uint32_t busy; /* threads that prepared, itself included */
+    uint64_t encoded_bytes;
+    double seconds;
+};
+
+/* governor_prepared: one sample for the queue, under one pipeline. */
+void governor_prepared(struct governor *governor, uint32_t queue, const struct governor_preparation *preparation);
 /* governor_trained: the client used a batch for so long; waiting for the next is not part of it. */
 void governor_trained(struct governor *governor, uint32_t queue, double seconds);
 
@@ -59,11 +78,19 @@ struct governor_backlog {
     uint32_t ready_batches;
 };
 
+/* What is known of a queue; 0: not yet. */
+struct governor_view {
+    double load_s, prepare_s; /* thread time of a sample */
+    double train_s;           /* a batch */
+    double late_s;            /* predicted of its next batch with the loaders dealt to it; below 0: in time */
+};
+
 struct governor_decision {
     uint32_t preparers; /* of the workers */
-    uint32_t loaders;   /* all others, and the extra ones */
+    uint32_t loaders;   /* all others and the extra ones, or fewer where more bring nothing */
     uint32_t queue_loaders[GOVERNOR_QUEUES_MAX];
     uint32_t ahead[GOVERNOR_QUEUES_MAX]; /* batches of look-ahead that cover the queue's latency; 0: not known yet */
+    struct governor_view views[GOVERNOR_QUEUES_MAX];
     double prepare_rate, load_rate;      /* predicted for this split, samples a second; 0: not known */
     uint32_t moves;                      /* decisions so far that changed the number of preparers */
 };

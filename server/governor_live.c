@@ -4,24 +4,35 @@
 
 #include "common/check.h"
 #include "common/clock.h"
+#include "server/governor_line.h"
+#include "server/governor_pace.h"
 
 #define DECIDE_NS (UINT64_C(250) * CLOCK_NS_PER_MS)
 #define TAU_S     0.010
 #define SHARE     0.5 /* of its fair part of the loaders that a job keeps, whatever waits elsewhere */
 
-_Static_assert(JOBS_MAX <= GOVERNOR_QUEUES_MAX, "a job is a queue");
+_Static_assert(JOBS_MAX <= GOVERNOR_QUEUES_MAX, "each job has a queue at least");
 
-/* A job's reads that no thread has been given, oldest first, in a ring; bounded by the engine's loads in flight. */
+/* A queue of the governor's: a rank, or where they are scarce several. It outlives its job by the reads under way. */
 struct line {
-    bool there; /* the job is */
+    bool there;
+    uint32_t job;
+    uint32_t source;
+    struct read_line reads; /* that no thread has been given */
+    uint32_t samples;       /* of these and of those with the pool */
+    uint32_t busy;          /* reads with the pool */
+    double stock;           /* batches that lie ready, or whose samples are being read */
+};
+
+struct rank {
+    uint32_t line;
+    struct governor_pace pace;
+};
+
+struct job {
+    struct rank *ranks; /* NULL: the place is free */
+    uint32_t world_size, batch_size, n_lines;
     double weight;
-    struct worker_load *tasks;
-    uint32_t head, length, cap;
-    uint32_t samples; /* of all of them, and of those with the pool */
-    uint32_t busy;    /* reads with the pool */
-    /* at the last decision */
-    uint64_t batches;
-    double wait_s;
 };
 
 struct governor_live {
@@ -30,9 +41,14 @@ struct governor_live {
     uint32_t n_workers;
     const struct governor_decision *decision; /* NULL before the first */
     uint32_t most;                            /* reads with the pool at once */
-    uint32_t busy, n_jobs;
+    uint32_t busy, n_jobs, n_lines;           /* n_lines: taken */
+    uint32_t lines_end;                       /* lines at and past it have never been used */
     uint64_t decided_ns;
-    struct line lines[JOBS_MAX];
+    uint64_t devices[GOVERNOR_SOURCES_MAX];
+    uint32_t n_devices;
+    uint32_t reading[GOVERNOR_SOURCES_MAX]; /* reads with the pool, by source */
+    struct job jobs[JOBS_MAX];
+    struct line lines[GOVERNOR_QUEUES_MAX];
 };
 
 int governor_live_create(uint32_t workers, uint32_t loaders, struct governor_live **out, struct error *err)
@@ -55,105 +71,206 @@ void governor_live_attach(struct governor_live *live, struct workers *workers)
     live->workers = workers;
 }
 
-void governor_live_job_begin(struct governor_live *live, uint32_t job, double weight)
+void governor_live_destroy(struct governor_live *live)
 {
-    CHECK(job < JOBS_MAX && !live->lines[job].there);
-    live->lines[job].there = true;
-    live->lines[job].batches = 0;
-    live->lines[job].wait_s = 0;
+    if (!live)
+        return;
+    for (uint32_t i = 0; i < JOBS_MAX; i++)
+        free(live->jobs[i].ranks);
+    for (uint32_t i = 0; i < GOVERNOR_QUEUES_MAX; i++)
+        read_line_clear(&live->lines[i].reads);
+    governor_destroy(live->governor);
+    free(live);
+}
+
+/* ── jobs ── */
+
+static uint32_t source_of(struct governor_live *live, uint64_t device)
+{
+    for (uint32_t i = 0; i < live->n_devices; i++) {
+        if (live->devices[i] == device)
+            return i;
+    }
+    if (live->n_devices == GOVERNOR_SOURCES_MAX)
+        return GOVERNOR_SOURCES_MAX - 1;
+    live->devices[live->n_devices] = device;
+    return live->n_devices++;
+}
+
+/* Better one without reads left over from an earlier job: they would be counted as the new one's. */
+static uint32_t free_line(const struct governor_live *live)
+{
+    uint32_t best = GOVERNOR_QUEUES_MAX;
+    for (uint32_t i = 0; i < GOVERNOR_QUEUES_MAX; i++) {
+        if (live->lines[i].there)
+            continue;
+        if (!live->lines[i].reads.length && !live->lines[i].busy)
+            return i;
+        best = i;
+    }
+    CHECK(best < GOVERNOR_QUEUES_MAX);
+    return best;
+}
+
+void governor_live_job_begin(struct governor_live *live, const struct governor_live_job *desc)
+{
+    CHECK(desc->job < JOBS_MAX && !live->jobs[desc->job].ranks && desc->world_size > 0);
+    struct job *job = &live->jobs[desc->job];
+    uint32_t kept = JOBS_MAX - 1 - live->n_jobs; /* one for each job that may still come */
+    uint32_t most = GOVERNOR_QUEUES_MAX - live->n_lines - kept;
+    *job = (struct job){.ranks = xcalloc(desc->world_size, sizeof *job->ranks),
+                        .world_size = desc->world_size,
+                        .batch_size = desc->batch_size,
+                        .n_lines = desc->world_size < most ? desc->world_size : most,
+                        .weight = desc->weight};
+    uint32_t source = source_of(live, desc->device);
+    for (uint32_t rank = 0; rank < desc->world_size; rank++) {
+        uint32_t number = rank < job->n_lines ? free_line(live) : job->ranks[rank % job->n_lines].line;
+        struct line *line = &live->lines[number];
+        job->ranks[rank].line = number;
+        if (line->there)
+            continue;
+        live->lines_end = number < live->lines_end ? live->lines_end : number + 1;
+        line->there = true;
+        line->job = desc->job;
+        line->source = source;
+        line->stock = 0;
+        governor_queue_begin(live->governor, number, &(struct governor_queue){desc->job, source, desc->weight});
+    }
+    live->n_lines += job->n_lines;
     if (live->n_jobs++ == 0)
         live->decided_ns = clock_now_ns(); /* the first decision waits for measurements */
-    governor_queue_begin(live->governor, job, job, weight);
-    live->lines[job].weight = weight;
 }
 
-void governor_live_job_weight(struct governor_live *live, uint32_t job, double weight)
+void governor_live_job_weight(struct governor_live *live, uint32_t number, double weight)
 {
-    CHECK(job < JOBS_MAX && live->lines[job].there);
-    live->lines[job].weight = weight;
-    governor_queue_weight(live->governor, job, weight);
+    struct job *job = &live->jobs[number];
+    CHECK(job->ranks);
+    job->weight = weight;
+    for (uint32_t i = 0; i < job->n_lines; i++)
+        governor_queue_weight(live->governor, job->ranks[i].line, weight);
 }
 
-void governor_live_job_end(struct governor_live *live, uint32_t job)
+void governor_live_job_end(struct governor_live *live, uint32_t number)
 {
-    CHECK(job < JOBS_MAX && live->lines[job].there && live->n_jobs > 0);
-    live->lines[job].there = false;
+    CHECK(number < JOBS_MAX && live->jobs[number].ranks);
+    struct job *job = &live->jobs[number];
+    for (uint32_t i = 0; i < job->n_lines; i++) {
+        live->lines[job->ranks[i].line].there = false;
+        governor_queue_end(live->governor, job->ranks[i].line);
+    }
+    live->n_lines -= job->n_lines;
     live->n_jobs--;
-    governor_queue_end(live->governor, job);
+    free(job->ranks);
+    *job = (struct job){.ranks = NULL};
+}
+
+uint32_t governor_live_queue(const struct governor_live *live, uint32_t number, uint32_t rank)
+{
+    const struct job *job = &live->jobs[number];
+    CHECK(number < JOBS_MAX && job->ranks && (rank < job->world_size || rank == ENGINE_RANK_NONE));
+    if (rank != ENGINE_RANK_NONE)
+        return job->ranks[rank].line;
+    uint32_t best = job->ranks[0].line;
+    for (uint32_t i = 1; i < job->n_lines; i++) {
+        if (live->lines[job->ranks[i].line].samples < live->lines[best].samples)
+            best = job->ranks[i].line;
+    }
+    return best;
 }
 
 /* ── reads ── */
 
-static void line_put(struct line *line, const struct worker_load *task)
-{
-    if (line->length == line->cap) {
-        uint32_t cap = line->cap ? line->cap * 2 : 16;
-        struct worker_load *tasks = xcalloc(cap, sizeof *tasks);
-        for (uint32_t i = 0; i < line->length; i++)
-            tasks[i] = line->tasks[(line->head + i) % line->cap];
-        free(line->tasks);
-        line->tasks = tasks;
-        line->head = 0;
-        line->cap = cap;
-    }
-    line->tasks[(line->head + line->length++) % line->cap] = *task;
-    line->samples += task->count;
-}
-
-static struct worker_load line_take(struct line *line)
-{
-    struct worker_load task = line->tasks[line->head];
-    line->head = (line->head + 1) % line->cap;
-    line->length--;
-    return task;
-}
-
 static void give_reads(struct governor_live *live)
 {
     while (live->busy < live->most) {
-        struct governor_candidate candidates[JOBS_MAX];
-        uint32_t jobs[JOBS_MAX];
+        struct governor_candidate candidates[GOVERNOR_QUEUES_MAX];
+        uint32_t lines[GOVERNOR_QUEUES_MAX];
         size_t n = 0;
-        for (uint32_t job = 0; job < JOBS_MAX; job++) {
-            const struct line *line = &live->lines[job];
-            if (!line->length)
+        for (uint32_t i = 0; i < live->lines_end; i++) {
+            const struct line *line = &live->lines[i];
+            if (!line->reads.length)
                 continue;
-            jobs[n] = job;
+            const struct job *job = &live->jobs[line->job];
+            double weight = line->there ? job->weight / job->n_lines : 1;
+            lines[n] = i;
             candidates[n++] = (struct governor_candidate){
-                .group = job, .share = live->decision ? live->decision->queue_loaders[job] : line->weight, .busy = line->busy};
+                .group = line->there ? line->job : JOBS_MAX + i, /* of a job that has ended */
+                .share = live->decision && line->there ? live->decision->queue_loaders[i] : weight,
+                .busy = line->busy,
+                .ahead = line->stock};
         }
         if (n == 0)
             return;
-        struct line *line = &live->lines[jobs[governor_next_queue(candidates, n, SHARE)]];
-        struct worker_load task = line_take(line);
+        struct line *line = &live->lines[lines[governor_next_queue(candidates, n, SHARE)]];
+        struct worker_load task = read_line_take(&line->reads);
         line->busy++;
         live->busy++;
+        live->reading[line->source]++;
+        if (line->there)
+            line->stock += (double)task.count / live->jobs[line->job].batch_size;
         workers_load(live->workers, &task);
     }
 }
 
 void governor_live_load(struct governor_live *live, const struct worker_load *task)
 {
-    CHECK(task->job < JOBS_MAX);
-    line_put(&live->lines[task->job], task);
+    CHECK(task->queue < GOVERNOR_QUEUES_MAX);
+    struct line *line = &live->lines[task->queue];
+    read_line_put(&line->reads, task);
+    line->samples += task->count;
     give_reads(live);
 }
 
-void governor_live_read(struct governor_live *live, uint32_t job, uint32_t samples, uint64_t took_ns)
+void governor_live_read(struct governor_live *live, uint32_t queue, uint32_t samples, uint64_t took_ns)
 {
-    struct line *line = &live->lines[job];
-    CHECK(job < JOBS_MAX && line->busy > 0 && live->busy > 0 && line->samples >= samples);
+    struct line *line = &live->lines[queue];
+    CHECK(queue < GOVERNOR_QUEUES_MAX && line->busy > 0 && live->busy > 0 && line->samples >= samples);
+    struct governor_read read = {(double)took_ns / (double)CLOCK_NS_PER_S, samples, live->reading[line->source]};
+    governor_loaded(live->governor, queue, &read);
     line->busy--;
     live->busy--;
+    live->reading[line->source]--;
     line->samples -= samples;
-    governor_loaded(live->governor, job, (double)took_ns / (double)CLOCK_NS_PER_S, samples);
     give_reads(live);
 }
 
 void governor_live_prepared(struct governor_live *live, const struct worker_cost *cost)
 {
-    governor_prepared(live->governor, cost->pipeline, cost->encoded_bytes, cost->busy,
-                      (double)cost->took_ns / (double)CLOCK_NS_PER_S);
+    struct governor_preparation preparation = {.pipeline = cost->pipeline,
+                                               .busy = cost->busy,
+                                               .encoded_bytes = cost->encoded_bytes,
+                                               .seconds = (double)cost->took_ns / (double)CLOCK_NS_PER_S};
+    governor_prepared(live->governor, cost->queue, &preparation);
+}
+
+/* ── clients ── */
+
+static struct rank *rank_of(struct governor_live *live, uint32_t job, uint32_t rank)
+{
+    CHECK(job < JOBS_MAX && live->jobs[job].ranks && rank < live->jobs[job].world_size);
+    return &live->jobs[job].ranks[rank];
+}
+
+void governor_live_attached(struct governor_live *live, uint32_t job, uint32_t rank)
+{
+    rank_of(live, job, rank)->pace = (struct governor_pace){.acted_ns = 0};
+}
+
+void governor_live_delivered(struct governor_live *live, uint32_t job, uint32_t rank, uint64_t now_ns)
+{
+    struct rank *of = rank_of(live, job, rank);
+    struct line *line = &live->lines[of->line];
+    governor_pace_came(&of->pace, now_ns);
+    line->stock -= line->stock > 1 ? 1 : line->stock;
+}
+
+void governor_live_acted(struct governor_live *live, uint32_t job, uint32_t rank, uint32_t batches, uint64_t now_ns)
+{
+    struct rank *of = rank_of(live, job, rank);
+    double train_s = governor_pace_acted(&of->pace, now_ns, batches);
+    if (train_s > 0)
+        governor_trained(live->governor, of->line, train_s);
 }
 
 /* ── decisions ── */
@@ -166,43 +283,67 @@ int64_t governor_live_wait_ms(const struct governor_live *live, uint64_t now_ns)
     return due_ns > now_ns ? (int64_t)((due_ns - now_ns) / CLOCK_NS_PER_MS) + 1 : 0;
 }
 
-/* The training step as the queue shows it: time in which the client did not wait, by batches it got. */
-static void note_training(struct governor_live *live, const struct engine_job_status *row, double passed_s)
+/* Fills the job's backlogs, one a line; gives how many. */
+static size_t measure_job(struct governor_live *live, const struct engine *engine, uint32_t number, uint64_t now_ns,
+                          struct governor_backlog *out)
 {
-    struct line *line = &live->lines[row->job];
-    double busy_s = passed_s - (row->wait_s - line->wait_s) / (row->world_size > 1 ? row->world_size : 1);
-    uint64_t batches = row->batches_delivered - line->batches;
-    if (batches && busy_s > 0)
-        governor_trained(live->governor, row->job, busy_s / (double)batches);
-    line->batches = row->batches_delivered;
-    line->wait_s = row->wait_s;
+    const struct job *job = &live->jobs[number];
+    struct engine_queue_status queues[ENGINE_RANKS_MAX];
+    size_t n = engine_queue_statuses(engine, number, now_ns, queues, ENGINE_RANKS_MAX);
+    CHECK(n == job->world_size);
+    for (uint32_t i = 0; i < job->n_lines; i++) {
+        struct line *line = &live->lines[job->ranks[i].line];
+        uint32_t ready = 0;
+        for (uint32_t rank = i; rank < job->world_size; rank += job->n_lines)
+            ready += queues[rank].ready_batches;
+        uint32_t waiting = 0;
+        for (uint32_t at = 0; at < line->reads.length; at++)
+            waiting += line->reads.tasks[(line->reads.head + at) % line->reads.cap].count;
+        line->stock = ready + (double)(line->samples - waiting) / job->batch_size;
+        out[i] = (struct governor_backlog){.queue = job->ranks[i].line,
+                                           .batch_size = job->batch_size,
+                                           .pending_loads = line->samples,
+                                           .pending_reads = line->reads.length + line->busy,
+                                           .ready_batches = ready};
+    }
+    return job->n_lines;
 }
 
-void governor_live_tick(struct governor_live *live, const struct engine *engine, uint64_t now_ns)
+bool governor_live_tick(struct governor_live *live, const struct engine *engine, uint64_t now_ns)
 {
     if (live->n_jobs == 0 || now_ns < live->decided_ns + DECIDE_NS)
-        return;
-    struct governor_backlog backlogs[JOBS_MAX];
-    struct engine_job_status *rows = xcalloc(JOBS_MAX, sizeof *rows);
-    size_t n = 0, n_rows = engine_job_statuses(engine, now_ns, rows, JOBS_MAX);
-    for (size_t i = 0; i < n_rows; i++) {
-        const struct line *line = &live->lines[rows[i].job];
-        if (!line->there)
-            continue;
-        note_training(live, &rows[i], (double)(now_ns - live->decided_ns) / (double)CLOCK_NS_PER_S);
-        backlogs[n++] = (struct governor_backlog){.queue = rows[i].job,
-                                                  .batch_size = rows[i].batch_size,
-                                                  .pending_loads = line->samples,
-                                                  .pending_reads = line->length + line->busy,
-                                                  .ready_batches = rows[i].ready_batches};
-    }
-    free(rows);
+        return false;
+    struct governor_backlog backlogs[GOVERNOR_QUEUES_MAX];
+    size_t n = 0;
+    for (uint32_t job = 0; job < JOBS_MAX; job++)
+        n += live->jobs[job].ranks ? measure_job(live, engine, job, now_ns, &backlogs[n]) : 0;
     live->decision = governor_decide(live->governor, backlogs, n);
     live->decided_ns = now_ns;
     live->most = live->decision->loaders ? live->decision->loaders : 1;
     workers_set_loaders(live->workers, live->n_workers - live->decision->preparers);
     give_reads(live);
+    return true;
 }
+
+size_t governor_live_paces(const struct governor_live *live, uint32_t *cursor, struct engine_event *out, size_t max)
+{
+    size_t n = 0;
+    while (live->decision && *cursor < JOBS_MAX * ENGINE_RANKS_MAX && n < max) {
+        uint32_t number = *cursor / ENGINE_RANKS_MAX, rank = *cursor % ENGINE_RANKS_MAX;
+        const struct job *job = &live->jobs[number];
+        if (!job->ranks || job->world_size == 1 || rank == job->world_size) {
+            *cursor = (number + 1) * ENGINE_RANKS_MAX;
+            continue;
+        }
+        ++*cursor;
+        double train_s = live->decision->views[job->ranks[rank].line].train_s;
+        out[n++] = (struct engine_event){
+            .type = ENGINE_PACE, .rank = rank, .pace = {number, (uint64_t)(train_s * (double)CLOCK_NS_PER_S)}};
+    }
+    return n;
+}
+
+/* ── status ── */
 
 void governor_live_status(const struct governor_live *live, struct status_governor *out)
 {
@@ -215,25 +356,32 @@ void governor_live_status(const struct governor_live *live, struct status_govern
                                         .moves = live->decision->moves};
 }
 
-void governor_live_job_status(const struct governor_live *live, uint32_t job, uint32_t *loaders, uint32_t *ahead)
+void governor_live_job_status(const struct governor_live *live, uint32_t number, uint32_t *loaders, uint32_t *ahead)
 {
-    *loaders = live->decision ? live->decision->queue_loaders[job] : 0;
-    *ahead = live->decision ? live->decision->ahead[job] : 0;
+    const struct job *job = &live->jobs[number];
+    *loaders = *ahead = 0;
+    for (uint32_t i = 0; live->decision && i < job->n_lines; i++) {
+        uint32_t line = job->ranks[i].line, its = live->decision->ahead[line];
+        *loaders += live->decision->queue_loaders[line];
+        *ahead = its > *ahead ? its : *ahead;
+    }
 }
 
-void governor_live_destroy(struct governor_live *live)
+void governor_live_queue_status(const struct governor_live *live, uint32_t job, uint32_t rank, struct status_queue *out)
 {
-    if (!live)
+    uint32_t number = governor_live_queue(live, job, rank);
+    const struct line *line = &live->lines[number];
+    *out = (struct status_queue){.line = number,
+                                 .pending_reads = line->reads.length + line->busy,
+                                 .pending_samples = line->samples,
+                                 .reading = line->busy};
+    if (!live->decision)
         return;
-    for (uint32_t job = 0; job < JOBS_MAX; job++) {
-        struct line *line = &live->lines[job];
-        while (line->length) {
-            struct worker_load task = line_take(line);
-            free(task.samples);
-            dataset_unref(&task.dataset);
-        }
-        free(line->tasks);
-    }
-    governor_destroy(live->governor);
-    free(live);
+    const struct governor_view *view = &live->decision->views[number];
+    out->loaders = live->decision->queue_loaders[number];
+    out->ahead = live->decision->ahead[number];
+    out->load_s = view->load_s;
+    out->prepare_s = view->prepare_s;
+    out->train_s = view->train_s;
+    out->late_s = view->late_s;
 }

@@ -3,10 +3,13 @@
 #include <math.h>
 
 #include "common/check.h"
-#include "common/types.h"
+#include "server/governor.h"
 
 #define NEARLY 0.99 /* of the peak is the peak */
 #define WORTH  1.03 /* what a count not seen must promise to be tried */
+#define ENOUGH 0.95 /* of what a source brings at best: reads vary more than preparations */
+#define REACH  0.8  /* of the reads at once that there may be: who has seen so many has seen the end */
+#define SAVES  0.75 /* of these: more are as good as all */
 
 /* ── preparers ── */
 
@@ -29,12 +32,46 @@ double governor_prepare_rate(const struct governor_balance *balance, uint32_t pr
     return mixture(balance, preparers, false);
 }
 
+double governor_load_rate(const struct governor_balance *balance, uint32_t loaders)
+{
+    if (balance->enough && loaders > balance->enough)
+        loaders = balance->enough;
+    return balance->load_s > 0 ? loaders / balance->load_s : 0;
+}
+
+/* The highest number up to `most` that was seen, not counting what was seen long ago; 0: none. */
+static uint32_t last_seen(const struct governor_curve *reads, uint32_t most)
+{
+    while (most && !governor_curve_seen(reads, most))
+        most--;
+    return most;
+}
+
+uint32_t governor_enough(const struct governor_curve *reads, uint32_t most, uint32_t *probe)
+{
+    uint32_t last = last_seen(reads, most), enough = 1;
+    double peak = 0;
+    *probe = 0;
+    if (last < REACH * most)
+        return most;
+    for (uint32_t count = 1; count <= most; count++)
+        peak = fmax(peak, governor_curve_at(reads, count));
+    while (governor_curve_at(reads, enough) < peak * ENOUGH)
+        enough++;
+    enough = enough > SAVES * most ? most : enough;
+    uint32_t top = (uint32_t)(SAVES * enough), below = last_seen(reads, top);
+    uint32_t middle = below + (top + 1 - below) / 2; /* enough, if each brings what those below do? */
+    if (middle > below && (below == 0 || governor_curve_at(reads, below) * middle / below >= peak * ENOUGH))
+        *probe = middle;
+    return enough;
+}
+
 static double delivered(const struct governor_balance *balance, uint32_t preparers, bool hope)
 {
     double prepare = mixture(balance, preparers, hope);
     if (balance->load_s <= 0)
         return prepare;
-    double load = (balance->workers - preparers + balance->extra_loaders) / balance->load_s;
+    double load = governor_load_rate(balance, balance->workers - preparers + balance->extra_loaders);
     return load < prepare ? load : prepare;
 }
 
@@ -184,12 +221,12 @@ uint32_t governor_bisect(const struct governor_forecast *forecast, double tau_s,
 }
 
 static size_t latest(const struct governor_forecast *forecasts, size_t n, double tau_s, const uint32_t *loaders,
-                     const struct jobset *done)
+                     const bool *done)
 {
     size_t worst = n;
     for (size_t i = 0; i < n; i++) {
         double late = governor_late(&forecasts[i], loaders[i]);
-        if (late > tau_s && forecasts[i].load_s > 0 && !jobset_has(done, (unsigned)i) &&
+        if (late > tau_s && forecasts[i].load_s > 0 && !done[i] &&
             (worst == n || late > governor_late(&forecasts[worst], loaders[worst])))
             worst = i;
     }
@@ -217,13 +254,13 @@ static size_t giver(const struct governor_forecast *forecasts, size_t n, double 
 void governor_relieve(const struct governor_forecast *forecasts, size_t n, double tau_s, const uint32_t *floor,
                       uint32_t *loaders)
 {
-    CHECK(n <= JOBS_MAX);
-    struct jobset done = {{0}};
+    CHECK(n <= GOVERNOR_QUEUES_MAX);
+    bool done[GOVERNOR_QUEUES_MAX] = {false}; /* once each */
     uint32_t all = 0;
     for (size_t i = 0; i < n; i++)
         all += loaders[i];
-    for (size_t i; (i = latest(forecasts, n, tau_s, loaders, &done)) < n;) {
-        jobset_add(&done, (unsigned)i);
+    for (size_t i; (i = latest(forecasts, n, tau_s, loaders, done)) < n;) {
+        done[i] = true;
         uint32_t wanted = governor_bisect(&forecasts[i], tau_s, loaders[i], all);
         while (loaders[i] < wanted) {
             size_t from = giver(forecasts, n, tau_s, floor, loaders);

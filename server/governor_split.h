@@ -14,6 +14,7 @@ struct governor_balance {
     uint32_t workers;                    /* ≥ 1: prepare or load */
     uint32_t extra_loaders;              /* load only */
     double load_s;                       /* loader time that one prepared sample costs; 0: nothing is loaded */
+    uint32_t enough;                     /* loaders beyond which more bring nothing; 0: there is no such number */
     const struct governor_curve *curves; /* prepared samples a second, by class */
     const double *parts;                 /* of the prepared samples, by class; sum 1 over classes with a known curve */
     size_t n_classes;
@@ -21,6 +22,12 @@ struct governor_balance {
 
 /* governor_prepare_rate: all classes in their mixture, at so many preparers; 0: not known. */
 double governor_prepare_rate(const struct governor_balance *balance, uint32_t preparers);
+/* governor_load_rate: samples a second that so many loaders bring; 0: nothing is loaded. */
+double governor_load_rate(const struct governor_balance *balance, uint32_t loaders);
+/* governor_enough gives the fewest reads at once that bring nearly as much of a source as any number up to `most`: it is
+ * saturated. `most` where that is not known, or saves few: a source that only lets wait. *probe is a lower number that
+ * nobody has seen lately and that may be enough too; 0: none. */
+uint32_t governor_enough(const struct governor_curve *reads, uint32_t most, uint32_t *probe);
 /* governor_deliver_rate: samples a second that can be both loaded and prepared with so many preparers. */
 double governor_deliver_rate(const struct governor_balance *balance, uint32_t preparers);
 /* governor_preparers gives the fewest preparers with which the most is delivered (within 1 %), `now` where they would

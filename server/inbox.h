@@ -39,6 +39,7 @@ struct registration {
     int32_t *dense_label; /* WIRE_RELABEL: by label, -1 where the view has none; else NULL */
     uint32_t *classes;    /* the labels behind the dense ones, ascending; NULL without relabelling */
     uint32_t n_classes;
+    uint64_t device; /* that the dataset lies on */
 };
 
 /* registration_destroy accepts NULL. */
@@ -87,7 +88,7 @@ struct inbox_message {
             int reason;
         } loaded;
         struct {
-            uint32_t job, samples;
+            uint32_t queue, samples; /* queue: the governor's */
             uint64_t took_ns;
         } read;
         struct {

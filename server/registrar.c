@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cache/extent.h"
 #include "common/check.h"
@@ -184,6 +185,13 @@ static int size_slots(struct registration *reg, struct error *err)
                            (unsigned long long)reg->sample_bytes);
 }
 
+/* 0 where it cannot be told: only which thing is slow depends on it. */
+static uint64_t device_of(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 ? (uint64_t)st.st_dev : 0;
+}
+
 static int resolve(struct registrar *registrar, struct registration *reg, struct error *err)
 {
     const struct config_dataset *named = config_dataset_find(registrar->config, reg->source);
@@ -205,6 +213,8 @@ static int resolve(struct registrar *registrar, struct registration *reg, struct
     if (!code)
         code = reg->flags & WIRE_ALL_FILES ? catalog_open_files(registrar->catalog, path, &reg->dataset, err)
                                            : catalog_open(registrar->catalog, path, &reg->dataset, err);
+    if (!code)
+        reg->device = device_of(dataset_path(reg->dataset));
     if (!code)
         code = select_view(reg, named, path, err);
     if (!code)

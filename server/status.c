@@ -16,6 +16,7 @@ void status_clear(struct daemon_status *status)
         free(status->jobs[i].dataset);
         free(status->jobs[i].pipeline);
         free(status->jobs[i].queues);
+        free(status->jobs[i].governed);
     }
     free(status->jobs);
     memset(status, 0, sizeof *status);

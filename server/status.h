@@ -16,7 +16,10 @@
  *             now), prefetch_asked, epoch (from 0), epochs (0: no end), started, view_samples, remaining,
  *             epoch_delivered, delivered, batches, shared, bad_samples, held_slots,
  *             quota_bytes, queues[], one a rank: {rank, ready_batches, leased_batches, credits, wait_s, attached, done,
- *             epoch_delivered, batches}
+ *             epoch_delivered, batches, governor}
+ *   queues[].governor  null, or what the governor knows of the queue: line (its number), loaders, reading (reads under
+ *             way), pending_reads, pending_samples, load_ms and prepare_ms (thread time a sample), train_ms (a batch),
+ *             late_ms (predicted of the next batch; below 0: in time); null: not known
  *
  * pid, client, dataset and pipeline are null where the daemon does not know them. */
 #ifndef LARDER_SERVER_STATUS_H
@@ -32,6 +35,16 @@
 #define STATUS_ROLES_MAX 8
 #define STATUS_REASONS_MAX 8
 
+/* What the governor knows of a rank's queue. Seconds: 0 is not known. */
+struct status_queue {
+    uint32_t line; /* its own number; ranks share some where there are very many */
+    uint32_t loaders, ahead;
+    uint32_t reading, pending_reads, pending_samples; /* pending: those being read among them */
+    double load_s, prepare_s; /* thread time of a sample */
+    double train_s;           /* a batch */
+    double late_s;            /* predicted of its next batch; below 0: in time */
+};
+
 struct status_job {
     struct engine_job_status engine;
     uint32_t pid; /* of the first rank's client; 0: not known */
@@ -42,6 +55,7 @@ struct status_job {
     char *dataset;  /* its source */
     char *pipeline; /* its normal form */
     struct engine_queue_status *queues; /* by rank */
+    struct status_queue *governed;      /* by rank */
     size_t n_queues;
 };
 

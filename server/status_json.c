@@ -94,6 +94,26 @@ static json_t *memory_json(const struct daemon_status *status, bool *failed)
     return memory;
 }
 
+static json_t *known_ms(double seconds)
+{
+    return seconds > 0 ? json_real(seconds * 1e3) : json_null();
+}
+
+static json_t *governed_json(const struct status_queue *from, bool *failed)
+{
+    json_t *row = json_object();
+    put(row, "line", count(from->line), failed);
+    put(row, "loaders", count(from->loaders), failed);
+    put(row, "reading", count(from->reading), failed);
+    put(row, "pending_reads", count(from->pending_reads), failed);
+    put(row, "pending_samples", count(from->pending_samples), failed);
+    put(row, "load_ms", known_ms(from->load_s), failed);
+    put(row, "prepare_ms", known_ms(from->prepare_s), failed);
+    put(row, "train_ms", known_ms(from->train_s), failed);
+    put(row, "late_ms", from->train_s > 0 ? json_real(from->late_s * 1e3) : json_null(), failed);
+    return row;
+}
+
 static json_t *queues_json(const struct status_job *job, bool *failed)
 {
     json_t *queues = json_array();
@@ -109,6 +129,7 @@ static json_t *queues_json(const struct status_job *job, bool *failed)
         put(queue, "done", json_boolean(from->done), failed);
         put(queue, "epoch_delivered", count(from->epoch_delivered), failed);
         put(queue, "batches", count(from->batches_delivered), failed);
+        put(queue, "governor", job->governed ? governed_json(&job->governed[i], failed) : json_null(), failed);
         if (json_array_append_new(queues, queue) != 0)
             *failed = true;
     }

@@ -62,6 +62,15 @@ static void put_queue(struct metrics *metrics, const struct status_job *job, con
     metrics_put(metrics, METRIC_JOB_WAIT, queue->wait_s, labels);
     metrics_put(metrics, METRIC_JOB_DEPTH, queue->ready_batches, labels);
     metrics_put(metrics, METRIC_JOB_HELD, (double)queue->held_slots, labels);
+    if (!job->governed)
+        return;
+    const struct status_queue *governed = &job->governed[queue->rank];
+    metrics_put(metrics, METRIC_QUEUE_LOADERS, governed->loaders, labels);
+    metrics_put(metrics, METRIC_QUEUE_PENDING, governed->pending_samples, labels);
+    metrics_put(metrics, METRIC_QUEUE_LOAD, governed->load_s, labels);
+    metrics_put(metrics, METRIC_QUEUE_PREPARE, governed->prepare_s, labels);
+    metrics_put(metrics, METRIC_QUEUE_TRAIN, governed->train_s, labels);
+    metrics_put(metrics, METRIC_QUEUE_LATE, governed->late_s, labels);
 }
 
 static void put_governor(struct metrics *metrics, const struct status_governor *governor)

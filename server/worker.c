@@ -69,7 +69,7 @@ static void tell_loaded(struct workers *workers, const struct worker_sample *sam
 
 static void load_end(struct workers *workers, struct worker_load *task, uint64_t took_ns)
 {
-    struct inbox_message message = {.type = INBOX_READ, .read = {task->job, task->count, took_ns}};
+    struct inbox_message message = {.type = INBOX_READ, .read = {task->queue, task->count, took_ns}};
     tell(workers, &message);
     free(task->samples);
     dataset_unref(&task->dataset);
@@ -120,6 +120,7 @@ static void run_load(struct workers *workers, struct local *local, struct worker
 static void prepare_end(struct workers *workers, struct worker_prepare *task, enum bad_reason reason, struct worker_cost cost)
 {
     cost.pipeline = task->pipeline;
+    cost.queue = task->queue;
     cost.encoded_bytes = task->bytes;
     struct inbox_message message = {.type = INBOX_PREPARED,
                                     .prepared = {.task = task->task, .reason = (int)reason, .cost = cost}};

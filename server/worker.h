@@ -19,12 +19,13 @@ struct worker_load {
     struct dataset *dataset; /* a reference of the task's own */
     struct worker_sample *samples; /* malloc'ed, the task's own; at most CHUNK_SAMPLES_MAX */
     uint32_t count;
-    uint32_t job; /* whose read it is: comes back when it ends */
+    uint32_t queue; /* the governor's, whose read it is: comes back when it ends */
 };
 
 /* What preparing one sample took. */
 struct worker_cost {
     uint32_t pipeline; /* the engine's number of the first output's */
+    uint32_t queue;    /* the governor's, that it was made for */
     uint32_t busy;     /* threads that prepared when it began, this one included */
     uint64_t encoded_bytes, took_ns;
     uint64_t core_ns; /* of took_ns the thread had a core */
@@ -42,7 +43,7 @@ struct worker_prepare {
     sample_id id;
     const void *encoded;
     uint64_t bytes;
-    uint32_t pipeline; /* see worker_cost */
+    uint32_t pipeline, queue; /* see worker_cost */
     uint32_t n_outputs;
     struct worker_output outputs[ENGINE_OUTPUTS_MAX];
 };

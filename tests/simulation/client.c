@@ -205,6 +205,9 @@ static void reweigh(struct world *world, const struct client *client)
     double weight = random_below(&world->rng, 2) ? JOB_WEIGHT_MAX : (double)(1 + random_below(&world->rng, 1000)) / 100;
     world_event(world, &(struct engine_event){.type = ENGINE_WEIGHT, .weight = {.job = client->job, .weight = weight}},
                 NULL);
+    uint64_t batch_ns = (uint64_t)(weight * 1e6);
+    world_event(world, &(struct engine_event){.type = ENGINE_PACE, .rank = client->plan->rank, .pace = {client->job, batch_ns}},
+                NULL);
 }
 
 static void next_epoch(struct world *world, struct client *client)

@@ -102,6 +102,7 @@ void model_event(struct model *model, uint64_t now_ns, const struct engine_event
         if (model->jobs[event->weight.job])
             model->jobs[event->weight.job]->weight = event->weight.weight;
         break;
+    case ENGINE_PACE: /* changes the order of work alone */
     case ENGINE_TICK:
         break;
     }

@@ -108,6 +108,9 @@ static void see_event(struct world *world, const struct engine_event *event)
     case ENGINE_WEIGHT:
         world_say(world, "> WEIGHT job %u: %g", event->weight.job, event->weight.weight);
         break;
+    case ENGINE_PACE:
+        world_say(world, "> PACE job %u rank %u: %llu ns", event->pace.job, event->rank, (unsigned long long)event->pace.batch_ns);
+        break;
     case ENGINE_PIPELINE_GONE:
         world_say(world, "> PIPELINE_GONE number %u", event->pipeline_gone.pipeline);
         break;

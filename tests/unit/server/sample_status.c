@@ -82,6 +82,15 @@ void sample_status_fill(struct daemon_status *status)
         strcpy(job->engine.name, i ? "quote\"back\\slash" : "train-a");
         job->dataset = xstrdup("/data/imagenet/train");
     }
+    status->jobs[0].governed = xcalloc(1, sizeof *status->jobs[0].governed);
+    status->jobs[0].governed[0] = (struct status_queue){.line = 2,
+                                                        .loaders = 4,
+                                                        .reading = 3,
+                                                        .pending_reads = 5,
+                                                        .pending_samples = 320,
+                                                        .load_s = 0.0005,
+                                                        .train_s = 0.25,
+                                                        .late_s = -0.125};
     status->jobs[0].pid = 815;
     status->jobs[0].client = xstrdup("python/0.1");
     status->jobs[0].pipeline = xstrdup("[{\"random_resized_crop\":{\"size\":224}}]");

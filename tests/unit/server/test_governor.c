@@ -10,6 +10,7 @@
 
 #include "common/random.h"
 #include "server/governor.h"
+#include "server/governor_pace.h"
 #include "server/governor_split.h"
 
 enum { WORKERS = 24 };
@@ -231,7 +232,23 @@ static struct governor *make(uint32_t workers, uint32_t extra)
     return governor;
 }
 
-/* Whatever is measured, both kinds of work have threads, all threads have a role, and no queue with work that waits
+static void begin(struct governor *governor, uint32_t queue, uint32_t group, double weight)
+{
+    governor_queue_begin(governor, queue, &(struct governor_queue){.group = group, .source = queue % 3, .weight = weight});
+}
+
+static void load(struct governor *governor, uint32_t queue, double seconds, uint32_t samples)
+{
+    governor_loaded(governor, queue, &(struct governor_read){seconds, samples, 1 + queue});
+}
+
+static void prepare(struct governor *governor, uint32_t queue, uint32_t busy, double seconds)
+{
+    governor_prepared(governor, queue,
+                      &(struct governor_preparation){.busy = busy, .encoded_bytes = 1000, .seconds = seconds});
+}
+
+/* Whatever is measured, both kinds of work have threads, no more than there are, and no queue with work that waits
  * goes without a loader for more decisions than there are queues. */
 static void test_nothing_starves(void **state)
 {
@@ -245,14 +262,16 @@ static void test_nothing_starves(void **state)
         struct governor *governor = make(workers, extra);
         struct governor_backlog backlogs[24];
         for (uint32_t i = 0; i < n; i++)
-            governor_queue_begin(governor, i, i / 3, 0.1 + random_unit(&rng) * 10);
+            begin(governor, i, i / 3, 0.1 + random_unit(&rng) * 10);
         for (int tick = 0; tick < 60; tick++) {
             for (uint32_t i = 0; i < n; i++) {
                 for (int k = 0; k < 8; k++)
-                    governor_loaded(governor, i, random_unit(&rng) * (i % 2 ? 0.001 : 1),
-                                    1 + (uint32_t)random_below(&rng, 64));
-                governor_prepared(governor, i % 2, UINT64_C(1) << random_below(&rng, 40),
-                                  (uint32_t)random_below(&rng, 99), random_unit(&rng) * 0.1);
+                    load(governor, i, random_unit(&rng) * (i % 2 ? 0.001 : 1), 1 + (uint32_t)random_below(&rng, 64));
+                governor_prepared(governor, i,
+                                  &(struct governor_preparation){.pipeline = i % 2,
+                                                                 .busy = (uint32_t)random_below(&rng, 99),
+                                                                 .encoded_bytes = UINT64_C(1) << random_below(&rng, 40),
+                                                                 .seconds = random_unit(&rng) * 0.1});
                 governor_trained(governor, i, random_unit(&rng));
                 uint32_t pending = (uint32_t)random_below(&rng, 500) + 1;
                 backlogs[i] =
@@ -261,7 +280,7 @@ static void test_nothing_starves(void **state)
             const struct governor_decision *decision = governor_decide(governor, backlogs, n);
             uint32_t sum = 0;
             assert_true(decision->preparers >= 1 && decision->loaders >= 1);
-            assert_int_equal(decision->preparers + decision->loaders, workers + extra);
+            assert_true(decision->preparers + decision->loaders <= workers + extra);
             for (uint32_t i = 0; i < n; i++) {
                 sum += decision->queue_loaders[i];
                 without[i] = decision->queue_loaders[i] ? 0 : without[i] + 1;
@@ -279,20 +298,20 @@ static void test_weights(void **state)
 {
     (void)state;
     struct governor *governor = make(18, 0);
-    governor_queue_begin(governor, 0, 0, 1);
-    governor_queue_begin(governor, 1, 1, 2);
+    begin(governor, 0, 0, 1);
+    begin(governor, 1, 1, 2);
     const struct governor_decision *decision = NULL;
     struct governor_backlog backlogs[3] = {{0, 64, 900, 900, 0}, {1, 64, 900, 900, 0}, {2, 64, 900, 900, 0}};
     for (int tick = 0; tick < 10; tick++) {
         for (uint32_t i = 0; i < 2; i++) {
-            governor_loaded(governor, i, 0.020, 1);
+            load(governor, i, 0.020, 1);
             for (int k = 0; k < 20; k++)
-                governor_prepared(governor, 0, 1000, 4, 0.001);
+                prepare(governor, 0, 4, 0.001);
         }
         decision = governor_decide(governor, backlogs, 2);
     }
     assert_true(near(decision->queue_loaders[1], 2.0 * decision->queue_loaders[0], 0.25));
-    governor_queue_begin(governor, 2, 2, 1);
+    begin(governor, 2, 2, 1);
     decision = governor_decide(governor, backlogs, 3);
     assert_true(decision->queue_loaders[2] >= 1);
     governor_queue_end(governor, 2);
@@ -314,13 +333,13 @@ static void test_look_ahead(void **state)
     struct governor_backlog backlogs[2] = {{0, 32, 64, 64, 1}, {1, 32, 64, 64, 1}};
     const struct governor_decision *decision = NULL;
     for (uint32_t i = 0; i < 2; i++)
-        governor_queue_begin(governor, i, i, 1);
+        begin(governor, i, i, 1);
     decision = governor_decide(governor, backlogs, 2);
     assert_int_equal(decision->ahead[0], 0); /* nothing is measured */
     for (int k = 0; k < 40; k++) {
-        governor_loaded(governor, 0, 0.0005, 1);
-        governor_loaded(governor, 1, 0.050, 1);
-        governor_prepared(governor, 0, 1000, 2, 0.001);
+        load(governor, 0, 0.0005, 1);
+        load(governor, 1, 0.050, 1);
+        prepare(governor, 0, 2, 0.001);
         governor_trained(governor, 0, 0.100);
         governor_trained(governor, 1, 0.100);
     }
@@ -349,6 +368,140 @@ static void test_next_queue(void **state)
     assert_int_equal(given[1], 20);
 }
 
+/* ── sources ── */
+
+/* Reads a second of a source that takes `wait_s` a read and serves no more than `parallel` of them at once. */
+static void note_reads(struct governor_curve *curve, uint32_t at_once, double wait_s, uint32_t parallel)
+{
+    for (int i = 0; i < 8; i++)
+        governor_curve_note(curve, at_once, at_once > parallel ? wait_s * at_once / parallel : wait_s);
+    governor_curve_fold(curve, true);
+}
+
+/* A saturated source needs as many loaders as it serves at once, found in few tries; one that only lets wait takes all,
+ * and for that is tried once. */
+static void test_enough(void **state)
+{
+    (void)state;
+    for (uint32_t parallel = 2; parallel <= 40; parallel += 2) {
+        struct governor_curve curve = {.age = {0}};
+        uint32_t at = 40, probe = 0, enough = 40, tries = 0;
+        for (int window = 0; window < 12; window++) {
+            note_reads(&curve, at, 0.020, parallel);
+            enough = governor_enough(&curve, 40, &probe);
+            tries += probe > 0;
+            at = probe ? probe : enough;
+        }
+        assert_int_equal(probe, 0);
+        assert_true(tries <= 5);
+        if (parallel > 24) { /* that saves too few to be worth more tries */
+            assert_int_equal(enough, 40);
+            assert_int_equal(tries, 1);
+        } else {
+            assert_true(enough >= parallel * 9 / 10 && enough <= parallel * 5 / 4 + 2);
+        }
+    }
+}
+
+/* The governor asks for no more loaders than a saturated disk serves, and for all where reads only wait, more than
+ * there are cores. */
+static void test_loaders_by_source(void **state)
+{
+    (void)state;
+    for (int saturated = 0; saturated <= 1; saturated++) {
+        uint32_t parallel = saturated ? 6 : 1000;
+        struct governor *governor = make(8, 32);
+        begin(governor, 0, 0, 1);
+        const struct governor_backlog backlog = {0, 64, 9000, 9000, 0};
+        const struct governor_decision *decision = governor_decide(governor, &backlog, 1);
+        uint32_t most = decision->loaders;
+        for (int window = 0; window < 60; window++) {
+            double read_s = decision->loaders > parallel ? 0.010 * decision->loaders / parallel : 0.010;
+            for (int k = 0; k < 40; k++) {
+                governor_loaded(governor, 0, &(struct governor_read){read_s, 1, decision->loaders});
+                prepare(governor, 0, decision->preparers, 0.004);
+            }
+            decision = governor_decide(governor, &backlog, 1);
+            most = decision->loaders > most ? decision->loaders : most;
+        }
+        if (saturated)
+            assert_true(decision->loaders >= 5 && decision->loaders <= 8);
+        else
+            assert_true(decision->loaders >= 32);
+        assert_true(most >= 32);
+        governor_destroy(governor);
+    }
+}
+
+/* ── clients ── */
+
+enum { MS = 1000000 };
+
+static void both_came(struct governor_pace *a, struct governor_pace *b, uint64_t now_ns)
+{
+    governor_pace_came(a, now_ns);
+    governor_pace_came(b, now_ns);
+}
+
+/* A training step is measured alike of a client that asks before it takes, of one that asks after it took, of one that
+ * holds what it got, and whether they wait or not. */
+static void test_pace(void **state)
+{
+    (void)state;
+    for (uint64_t wait_ms = 0; wait_ms <= 300; wait_ms += 150) {
+        struct governor_pace asks_first = {.acted_ns = 0}, holds = {.acted_ns = 0};
+        uint64_t at = 1000 * (uint64_t)MS;
+        for (int batch = 0; batch < 5; batch++) {
+            if (!wait_ms)
+                both_came(&asks_first, &holds, at - 70 * MS);
+            double step_s = governor_pace_acted(&asks_first, at, 1);
+            if (batch)
+                assert_true(near(step_s, 0.080, 0.03));
+            at += wait_ms * MS;
+            if (wait_ms)
+                both_came(&asks_first, &holds, at);
+            governor_pace_acted(&asks_first, at + MS, 0); /* it has copied */
+            step_s = governor_pace_acted(&holds, at + MS, 1);
+            if (batch)
+                assert_true(near(step_s, 0.080, 0.03));
+            at += 80 * MS;
+            governor_pace_acted(&holds, at, 0); /* it is through */
+        }
+    }
+    struct governor_pace waits = {.acted_ns = 0};
+    governor_pace_acted(&waits, 10 * MS, 1);
+    governor_pace_came(&waits, 90 * MS);
+    assert_true(governor_pace_acted(&waits, 91 * MS, 1) == 0); /* whether it trained meanwhile nobody knows */
+}
+
+/* Each rank of a job is a queue with measurements and predictions of its own. */
+static void test_queues_of_a_job(void **state)
+{
+    (void)state;
+    struct governor *governor = make(12, 0);
+    struct governor_backlog backlogs[3];
+    for (uint32_t i = 0; i < 3; i++) {
+        begin(governor, i, 7, 1);
+        backlogs[i] = (struct governor_backlog){i, 32, i == 1 ? 200 : 40, i == 1 ? 200 : 40, 1};
+        for (int k = 0; k < 40; k++) {
+            load(governor, i, i == 1 ? 0.040 : 0.004, 1);
+            prepare(governor, i, 4, 0.001 * (i + 1));
+        }
+        governor_trained(governor, i, 0.050 * (i + 1));
+    }
+    const struct governor_decision *decision = governor_decide(governor, backlogs, 3);
+    for (uint32_t i = 0; i < 3; i++) {
+        const struct governor_view *view = &decision->views[i];
+        assert_true(near(view->load_s, i == 1 ? 0.040 : 0.004, 0.01) && near(view->prepare_s, 0.001 * (i + 1), 0.01));
+        assert_true(near(view->train_s, 0.050 * (i + 1), 0.01));
+    }
+    assert_true(decision->queue_loaders[1] > decision->queue_loaders[0] + decision->queue_loaders[2]);
+    assert_true(decision->views[1].late_s > decision->views[0].late_s);
+    governor_queue_end(governor, 1);
+    assert_true(decision->views[1].train_s == 0);
+    governor_destroy(governor);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -364,6 +517,10 @@ int main(void)
         cmocka_unit_test(test_weights),
         cmocka_unit_test(test_look_ahead),
         cmocka_unit_test(test_next_queue),
+        cmocka_unit_test(test_enough),
+        cmocka_unit_test(test_loaders_by_source),
+        cmocka_unit_test(test_pace),
+        cmocka_unit_test(test_queues_of_a_job),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,14 +28,15 @@ static const char expected_json[] =
     "\"epochs\":90,\"started\":true,\"view_samples\":1000,\"remaining\":600,\"epoch_delivered\":400,\"delivered\":1400,"
     "\"batches\":22,\"shared\":700,\"bad_samples\":0,\"held_slots\":256,\"quota_bytes\":1073741824,\"loaders\":4,\"ahead_batches\":3,"
     "\"queues\":[{\"rank\":0,\"ready_batches\":3,\"leased_batches\":1,\"credits\":2,\"wait_s\":1.5,\"attached\":true,"
-    "\"done\":false,\"epoch_delivered\":400,\"batches\":22}]},"
+    "\"done\":false,\"epoch_delivered\":400,\"batches\":22,\"governor\":{\"line\":2,\"loaders\":4,\"reading\":3,"
+    "\"pending_reads\":5,\"pending_samples\":320,\"load_ms\":0.5,\"prepare_ms\":null,\"train_ms\":250.0,\"late_ms\":-125.0}}]},"
     "{\"name\":\"quote\\\"back\\\\slash\",\"job\":1,\"pid\":null,\"client\":null,\"dataset\":\"/data/imagenet/train\","
     "\"pipeline\":null,\"weight\":0.5,\"batch_size\":64,\"prefetch\":4,\"prefetch_asked\":8,\"epoch\":1,\"epochs\":0,\"started\":true,\"view_samples\":"
     "1000,"
     "\"remaining\":600,\"epoch_delivered\":400,\"delivered\":1400,\"batches\":22,\"shared\":700,\"bad_samples\":0,"
     "\"held_slots\":256,\"quota_bytes\":1073741824,\"loaders\":5,\"ahead_batches\":null,"
     "\"queues\":[{\"rank\":0,\"ready_batches\":3,\"leased_batches\":1,\"credits\":2,\"wait_s\":1.5,\"attached\":true,"
-    "\"done\":false,\"epoch_delivered\":400,\"batches\":22}]}]}";
+    "\"done\":false,\"epoch_delivered\":400,\"batches\":22,\"governor\":null}]}]}";
 
 /* The JSON has exactly the documented keys, in one order. */
 static void test_json(void **state)
@@ -87,6 +88,7 @@ static void test_metrics(void **state)
         "\nlarder_job_samples_delivered_total{job=\"train-a\"} 1400\n",
         "\nlarder_governor_preparers 3\n",
         "\nlarder_governor_job_loaders{job=\"train-a\"} 4\n",
+        "\nlarder_governor_queue_train_seconds{job=\"train-a\",rank=\"0\"} 0.25\n",
         "\nlarder_job_samples_delivered_total{job=\"quote\\\"back\\\\slash\"} 1400\n",
         "\nlarder_job_wait_seconds_total{job=\"train-a\",rank=\"0\"} 1.5\n",
     };
