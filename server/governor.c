@@ -101,6 +101,7 @@ void governor_queue_weight(struct governor *governor, uint32_t queue, double wei
 {
     CHECK(queue < GOVERNOR_QUEUES_MAX && governor->queues[queue].there && weight > 0);
     governor->queues[queue].desc.weight = weight;
+    governor->decided = false; /* the old deal is none of today's */
 }
 
 void governor_queue_end(struct governor *governor, uint32_t queue)
