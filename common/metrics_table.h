@@ -26,7 +26,7 @@ METRIC(JOB_BATCHES, METRIC_COUNTER, "larder_job_batches_delivered_total", "Batch
 METRIC(JOB_SHARED, METRIC_COUNTER, "larder_job_samples_shared_total", "Samples a job got from an instance that was prepared for another.", "job")
 METRIC(JOB_WAIT, METRIC_COUNTER, "larder_job_wait_seconds_total", "Time a queue's client had asked for a batch and none was ready.", "job", "rank")
 METRIC(AHEAD_SHORTENED, METRIC_COUNTER, "larder_look_ahead_shortened_total", "Times that a job gave look-ahead back because others needed the arena.", NULL)
-METRIC(JOB_AHEAD, METRIC_GAUGE, "larder_job_look_ahead_batches", "Batches that each queue of a job may have ready ahead now.", "job")
+METRIC(JOB_AHEAD, METRIC_GAUGE, "larder_job_look_ahead_batches", "Batches that each queue of a job looks ahead now, by need and quota.", "job")
 METRIC(JOB_DEPTH, METRIC_GAUGE, "larder_job_queue_depth_batches", "Ready batches in a queue.", "job", "rank")
 METRIC(JOB_HELD, METRIC_GAUGE, "larder_job_held_slots", "Arena slots that the job pins: planned, ready or held by its clients.", "job", "rank")
 METRIC(JOB_EPOCH, METRIC_GAUGE, "larder_job_epoch", "The epoch a job is in, from 0.", "job")

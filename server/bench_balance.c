@@ -19,6 +19,8 @@ static void print_run(const struct balance_scenario *scenario, const struct bala
     printf("time        %.3f s\nstall       %.3f s over all queues\nimbalance   %.4f of %llu iterations (tau %g ms)\n",
            result->time_s, result->stall_s, imbalance(result), (unsigned long long)result->iterations,
            scenario->tau_ms);
+    if (result->decisions)
+        printf("held        %.1f samples on the mean\n", result->held);
     for (uint32_t i = 0; i < scenario->n_queues; i++)
         printf("queue %-2u    waited %.3f s\n", i, result->wait_s[i]);
     for (uint32_t i = 0; i < result->n_trace; i++) {
@@ -69,6 +71,21 @@ static bool hold(const char *what, double value, double most, double of, const c
     return holds;
 }
 
+/* Look-ahead by need against the whole of it. */
+static int compare_ahead(const struct balance_scenario *scenario, const struct balance_result *by_need, bool *holds, struct error *err)
+{
+    struct balance_scenario whole = *scenario;
+    struct balance_result *result = xcalloc(1, sizeof *result);
+    whole.ahead_ms = 0;
+    int code = balance_run(&whole, BALANCE_AUTO, 0, 0, result, err);
+    if (!code) {
+        *holds &= hold("look-ahead", by_need->stall_s, scenario->expect_ahead, result->stall_s, "stall with the whole of it");
+        *holds &= hold("held", by_need->held, scenario->expect_held, result->held, "samples with the whole of it");
+    }
+    free(result);
+    return code;
+}
+
 static int compare(const struct balance_scenario *scenario, struct balance_result *result, struct error *err)
 {
     struct best even = {0}, shared = {0};
@@ -98,7 +115,9 @@ static int compare(const struct balance_scenario *scenario, struct balance_resul
                   shared_better ? "best fixed (shared)" : "best fixed (even)");
     hold("stall", result->stall_s, 0, even.stall_s, "best even");
     holds &= hold("imbalance", imbalance(result), scenario->expect_imbalance, even.imbalance, "best even");
-    return holds ? 0 : 1;
+    if (scenario->ahead_ms > 0)
+        code = compare_ahead(scenario, result, &holds, err);
+    return code ? code : holds ? 0 : 1;
 }
 
 /* ── the command ── */

@@ -40,6 +40,7 @@ struct balance_scenario {
     uint64_t workers, seed, iterations;
     uint64_t extra_loaders;
     double tau_ms, decide_ms, share;
+    double ahead_ms; /* engine_config.ahead_window_ns; 0: look-ahead is whole */
     struct balance_source sources[BENCH_NAMES_MAX];
     /* Preparing one sample takes prepare_ms on one of up to prepare_peak threads; beyond that each thread more costs
      * prepare_loss of one thread's rate. */
@@ -52,7 +53,7 @@ struct balance_scenario {
     struct balance_phase phases[BALANCE_PHASES_MAX];
     uint32_t n_phases;
     /* what `--compare` must find; 0: nothing is asked. */
-    double expect_stall, expect_imbalance;
+    double expect_stall, expect_imbalance, expect_ahead, expect_held;
 };
 
 /* balance_read reads a scenario file, strictly, with file:line:column in errors. */
@@ -78,6 +79,8 @@ struct balance_result {
     double stall_s;                    /* over all queues: from asking for a batch until the iteration began */
     double wait_s[BALANCE_QUEUES_MAX]; /* until the queue's own batch came */
     uint64_t iterations, imbalanced;
+    double held; /* samples that the queues had planned, ready or out, on the mean of all decisions */
+    uint64_t decisions;
     uint32_t n_trace;
     struct balance_trace trace[BALANCE_TRACE_MAX]; /* changes of the split */
     bool stuck;

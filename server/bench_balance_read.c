@@ -137,6 +137,8 @@ static int expect_key(struct bench_reader *reader, const char *key, const struct
     struct balance_scenario *scenario = opaque;
     NUMBER("stall", 0, 100, scenario->expect_stall);
     NUMBER("imbalance", 0, 100, scenario->expect_imbalance);
+    NUMBER("ahead", 0, 100, scenario->expect_ahead);
+    NUMBER("held", 0, 100, scenario->expect_held);
     return LARDER_ENOENT;
 }
 
@@ -150,6 +152,7 @@ static int top_key(struct bench_reader *reader, const char *key, const struct do
     COUNT("iterations", 1, 100000, scenario->iterations);
     NUMBER("tau_ms", 0, 1e6, scenario->tau_ms);
     NUMBER("decide_ms", 1, 1e6, scenario->decide_ms);
+    NUMBER("ahead_ms", 0, 1e6, scenario->ahead_ms);
     NUMBER("share", 0, 1, scenario->share);
     if (strcmp(key, "sources") == 0)
         return bench_mapping(reader, value, key, each_source, into);

@@ -377,6 +377,10 @@ static void decide(struct bench *bench)
                                                   .pending_reads = pending,
                                                   .ready_batches = rows[row].ready_batches};
     }
+    double held = 0;
+    for (size_t row = 0; row < n_rows; row++)
+        held += (double)rows[row].held_slots;
+    bench->result->held += (held - bench->result->held) / (double)++bench->result->decisions;
     bench->decision = governor_decide(bench->governor, backlogs, n);
     trace(bench);
     agenda_put(&bench->agenda,
@@ -510,6 +514,7 @@ int balance_run(const struct balance_scenario *scenario, enum balance_mode mode,
     struct engine_config config = {.seed = scenario->seed,
                                    .arena_bytes = ahead * SLOT_BYTES,
                                    .encoded_bytes = ahead * ENCODED_BYTES * 2,
+                                   .ahead_window_ns = from_ms(scenario->ahead_ms),
                                    .inflight_loads = (uint32_t)ahead,
                                    .inflight_prepares = (uint32_t)ahead,
                                    .sample_bytes = sample_bytes};

@@ -130,6 +130,8 @@ size_t engine_step_all(struct engine *engine, uint64_t now_ns, const struct engi
     for (size_t i = 0; i < count; i++)
         handle(engine, &events[i]);
     engine_watch_ranks(engine);
+    if (engine->divide)
+        engine_divide_arena(engine);
     do { /* a sample that turns out too large while it is dispatched leaves room for another pick; so does an epoch's end */
         engine->replan = false;
         engine_plan(engine);

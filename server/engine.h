@@ -53,6 +53,7 @@
 #define ENGINE_BATCH_MAX 8192    /* samples in a batch */
 #define ENGINE_PREFETCH_MAX 64   /* batches a queue may be ahead */
 #define ENGINE_HOLD_MAX 65       /* batches a client may hold */
+#define ENGINE_AHEAD_WINDOWS 4
 #define ENGINE_ROWS_MIN 2        /* batches that each queue has room for at the least: one held, one being filled */
 #define ENGINE_PIPELINES_MAX 256 /* pipelines in use at once; numbers are the caller's */
 #define ENGINE_RANKS_MAX 256     /* ranks of a job */
@@ -76,6 +77,8 @@ struct engine_config {
     uint32_t inflight_prepares; /* PREPARE tasks out at once, ≥ 1 */
     uint32_t redirect_width;   /* w: neighbouring slots of a fiber; 0: no redirection */
     uint32_t redirect_group;   /* n: chunks that share one place in memory; 0: from the budgets */
+    uint64_t ahead_window_ns;  /* a queue's need of look-ahead is judged by the last ENGINE_AHEAD_WINDOWS of so long; 0: not at
+                                  all, each looks as far ahead as its quota lets it */
     uint64_t rank_timeout_ns;  /* how long a job's other ranks wait for one that is away; 0: for ever */
     /* Encoded bytes of a sample of a job's dataset, ENGINE_NOT_THERE when it is not in it; called from engine_step only. */
     uint64_t (*sample_bytes)(const void *dataset, sample_id id);
@@ -303,6 +306,7 @@ struct engine_job_status {
     bool started; /* an epoch has begun */
     uint32_t prefetch;  /* batches ahead that the quota lets it have now */
     uint32_t prefetch_asked;
+    uint32_t look_ahead; /* batches ahead that the rank with most use for it needs now, at most prefetch */
     uint64_t client, view_samples, remaining, quota_bytes, held_slots;
     uint64_t samples_delivered, batches_delivered, samples_shared, bad_samples;
     uint32_t ready_batches, leased_batches, credits; /* all ranks together, as the rest */

@@ -249,6 +249,7 @@ static void fill_status(const struct engine *engine, uint32_t place, uint64_t no
                                       .started = job->began,
                                       .prefetch = job->rows - ENGINE_ROWS_MIN,
                                       .prefetch_asked = job->prefetch_asked,
+                                      .look_ahead = engine_rows_needed(job) - ENGINE_ROWS_MIN,
                                       .client = job->client,
                                       .view_samples = job->view_samples,
                                       .remaining = sampler_remaining(engine->sampler, place),

@@ -231,6 +231,7 @@ static void deliver_batch(struct engine *engine, uint32_t place, struct job_queu
     queue->delivered += count;
     queue->samples_delivered += count;
     queue->batches_delivered++;
+    engine_note_delivery(engine, job, queue);
     engine->totals.samples_delivered += count;
     struct engine_action *action = engine_act_job(engine, ENGINE_DELIVER, place);
     action->rank = (uint32_t)(queue - job->queues);
@@ -289,8 +290,10 @@ static void deliver_queue(struct engine *engine, uint32_t place, struct job_queu
     while (may_have_batch(job, queue) && !engine->replan && next_batch_ready(engine, job, queue, &count))
         deliver_batch(engine, place, queue, count);
     bool waiting = may_have_batch(job, queue);
-    if (waiting && !queue->waiting)
+    if (waiting && !queue->waiting) {
         queue->waiting_since_ns = engine->now_ns;
+        engine_note_wait(engine, job, queue);
+    }
     if (!waiting && queue->waiting)
         queue->wait_ns += engine->now_ns - queue->waiting_since_ns;
     queue->waiting = waiting;

@@ -160,7 +160,7 @@ bool engine_plan_left(const struct engine *engine, const struct job *job, const 
 
 static bool has_room(const struct engine *engine, const struct job *job, const struct job_queue *queue)
 {
-    return queue->attached && queue->held_slots < job->quota_slots && queue->unplaced_head == ENGINE_NONE &&
+    return queue->attached && queue->held_slots < engine_depth_slots(job, queue) && queue->unplaced_head == ENGINE_NONE &&
            engine_plan_left(engine, job, queue);
 }
 
@@ -192,6 +192,7 @@ static void plan_entry(struct engine *engine, uint32_t job_index, struct job_que
                                             .rank = (uint32_t)(queue - job->queues),
                                             .instance = ENGINE_NONE,
                                             .id = id,
+                                            .planned_ns = engine->now_ns,
                                             .repeat = repeat};
     engine_queue_append(engine, index);
     queue->planned++;

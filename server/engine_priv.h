@@ -126,6 +126,7 @@ struct entry {
     uint32_t instance;
     uint32_t substitutes; /* tried, under policy `replace` */
     sample_id id;
+    uint64_t planned_ns;
     bool repeat; /* fills a rank's share up */
     bool making; /* its instance is being prepared, not only planned */
 };
@@ -145,6 +146,18 @@ struct reserve {
 
 enum task_kind { TASK_LOADS, TASK_PREPARES };
 #define TASK_KINDS 2
+
+/* What a queue's look-ahead must cover; see engine_ahead.c. */
+struct need {
+    uint32_t rows; /* of use; 0: all that it may have */
+    uint64_t worst_ns[ENGINE_AHEAD_WINDOWS]; /* longest time from plan to ready, by window: the present one first */
+    uint32_t windows;                        /* of these that are over */
+    uint64_t began_ns;
+    uint32_t batches; /* delivered in the present window */
+    double step_ns;   /* of its client, between two batches, waiting left out */
+    uint32_t steps;   /* measured */
+    uint64_t delivered_ns, waited_ns; /* when a batch was delivered last; what it had waited then in all */
+};
 
 /* A rank's queue. */
 struct job_queue {
@@ -181,6 +194,7 @@ struct job_queue {
     uint64_t samples_delivered, batches_delivered;
     uint64_t wait_ns, waiting_since_ns;
     bool waiting;
+    struct need need;
 };
 
 struct task_list {
@@ -267,6 +281,7 @@ struct engine {
     struct room room;
 
     uint64_t quota_bytes; /* promised to jobs */
+    bool divide;          /* the need of some job has changed: the arena is to be divided again */
     uint64_t encoded_used, encoded_pinned; /* pinned: being loaded, or waited for by tasks */
     uint32_t loads_inflight, prepares_inflight;
     double turn[TASK_KINDS]; /* virtual time: no list that has work is behind it by more than its slack */
@@ -395,7 +410,13 @@ static inline uint64_t engine_reserve_count(const struct reserve *reserve)
 /* engine_ahead.c: how far ahead queues may plan */
 uint64_t engine_least_bytes(const struct engine *engine);  /* of the arena, that the jobs keep whoever comes */
 uint64_t engine_wanted_bytes(const struct engine *engine); /* for all that they asked for */
-void engine_divide_arena(struct engine *engine);           /* jobs came or went */
+void engine_divide_arena(struct engine *engine);           /* jobs came or went, or need more or less */
+uint64_t engine_depth_slots(const struct job *job, const struct job_queue *queue); /* that the queue is filled up to */
+uint32_t engine_rows_needed(const struct job *job); /* of those that it has, by the rank that needs most */
+/* What the need is judged by: an entry is ready, a batch goes out, or the client begins to wait for one. */
+void engine_note_ready(struct engine *engine, struct job *job, struct job_queue *queue, const struct entry *entry);
+void engine_note_delivery(struct engine *engine, struct job *job, struct job_queue *queue);
+void engine_note_wait(struct engine *engine, struct job *job, struct job_queue *queue);
 
 /* engine_plan.c: picks, placing */
 void engine_plan(struct engine *engine);

@@ -121,6 +121,7 @@ void engine_entry_ready(struct engine *engine, uint32_t index)
     entry->state = ENTRY_READY;
     queue->ready++;
     engine_rank_made(engine, entry);
+    engine_note_ready(engine, &engine->jobs[entry->job], queue, entry);
     if (entry->repeat)
         queue->repeats_lost = 0;
 }

@@ -13,9 +13,9 @@
  *   engine    loads_inflight, prepares_inflight, unknown_releases
  *   governor  preparers, loaders (threads), prepare_rate, load_rate (samples/s predicted; null: not known), moves
  *   jobs[]    name, job, pid, client, dataset, pipeline, weight, batch_size, prefetch (batches each rank may be ahead
- *             now), prefetch_asked, epoch (from 0), epochs (0: no end), started, view_samples, remaining,
- *             epoch_delivered, delivered, batches, shared, bad_samples, held_slots,
- *             quota_bytes, queues[], one a rank: {rank, ready_batches, leased_batches, credits, wait_s, attached, done,
+ *             now), prefetch_asked, look_ahead (of prefetch, what it needs), epoch (from 0), epochs (0: no end), started,
+ *             view_samples, remaining, epoch_delivered, delivered, batches, shared, bad_samples, held_slots, quota_bytes,
+ *             queues[], one a rank: {rank, ready_batches, leased_batches, credits, wait_s, attached, done,
  *             epoch_delivered, batches, governor}
  *   queues[].governor  null, or what the governor knows of the queue: line (its number), loaders, reading (reads under
  *             way), pending_reads, pending_samples, load_ms and prepare_ms (thread time a sample), train_ms (a batch),

@@ -150,6 +150,7 @@ static json_t *job_json(const struct status_job *job, bool *failed)
     put(row, "batch_size", count(engine->batch_size), failed);
     put(row, "prefetch", count(engine->prefetch), failed);
     put(row, "prefetch_asked", count(engine->prefetch_asked), failed);
+    put(row, "look_ahead", count(engine->look_ahead), failed);
     put(row, "epoch", count(engine->epoch), failed);
     put(row, "epochs", count(engine->epochs), failed);
     put(row, "started", json_boolean(engine->started), failed);

@@ -88,7 +88,7 @@ static void put_job(struct metrics *metrics, const struct status_job *job)
     const char *labels[] = {engine->name};
     metrics_put(metrics, METRIC_JOB_WEIGHT, engine->weight, labels);
     metrics_put(metrics, METRIC_JOB_DELIVERED, (double)engine->samples_delivered, labels);
-    metrics_put(metrics, METRIC_JOB_AHEAD, engine->prefetch, labels);
+    metrics_put(metrics, METRIC_JOB_AHEAD, engine->look_ahead, labels);
     metrics_put(metrics, METRIC_JOB_SHARED, (double)engine->samples_shared, labels);
     metrics_put(metrics, METRIC_JOB_EPOCH, engine->epoch, labels);
     metrics_put(metrics, METRIC_JOB_REMAINING, (double)engine->remaining, labels);

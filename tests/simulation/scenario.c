@@ -15,6 +15,7 @@
 #define KEY_RANKS UINT64_C(0x3a9c5)
 #define KEY_WEIGHTS UINT64_C(0x3e167)
 #define KEY_RAW UINT64_C(0x2a90)
+#define KEY_AHEAD UINT64_C(0xa4ead)
 #define SLOW_LANE_EVERY 17
 #define SLOW_LANE_FACTOR 60
 #define HEAVY_FACTOR_MAX 300.0
@@ -277,7 +278,15 @@ static void draw_weights(struct scenario *sc)
     }
 }
 
-/* With keys of its own, so that the scenarios of all seeds stay what they were but for this. */
+/* With keys of their own, so that the scenarios of all seeds stay what they were but for these. */
+static void draw_ahead(struct scenario *sc)
+{
+    struct rng rng;
+    random_seed_keys(&rng, KEY_AHEAD, sc->seed, 0, 0);
+    if (chance(&rng, 60))
+        sc->config.ahead_window_ns = between(&rng, 1, 500 * CLOCK_NS_PER_MS);
+}
+
 static void draw_raw(struct scenario *sc)
 {
     struct rng rng;
@@ -362,6 +371,7 @@ struct scenario *scenario_create(uint64_t seed)
     sc->seed = seed;
     uint64_t drawn = random_below(&rng, 400);
     enum mood mood = drawn == 0 ? MOOD_CROWDED : drawn <= 20 ? MOOD_PIECES : MOOD_PLAIN;
+    draw_ahead(sc);
     bool calm = chance(&rng, 30);
     draw_parts(sc, &rng, mood);
     if (mood == MOOD_PLAIN)

@@ -53,6 +53,7 @@ void sample_status_fill(struct daemon_status *status)
                                                  .batch_size = 64,
                                                  .prefetch = 4,
                                                  .prefetch_asked = 8,
+                                                 .look_ahead = 3,
                                                  .epoch = 1,
                                                  .epochs = i ? 0 : 90,
                                                  .started = true,

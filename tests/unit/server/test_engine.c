@@ -12,7 +12,7 @@
 #include "preprocess/prepare.h"
 #include "server/engine.h"
 
-enum { SLOT = 1000, ENCODED = 100, IDS_MAX = 1024 };
+enum { SLOT = 1000, ENCODED = 100, IDS_MAX = 1024, SECOND = 1000000000 };
 
 /* A played world: loads and prepares come back at once, unless the sample is in `bad`. */
 struct scene {
@@ -128,6 +128,7 @@ static struct scene *scene_new(uint64_t arena_slots)
                                    .encoded_bytes = 100000,
                                    .inflight_loads = 8,
                                    .inflight_prepares = 4,
+                                   .ahead_window_ns = SECOND,
                                    .sample_bytes = sample_bytes};
     assert_int_equal(engine_create(&config, &scene->engine, NULL), 0);
     scene->release = true;
@@ -436,6 +437,75 @@ static void test_what_may_be_held_stays(void **state)
     scene_free(scene);
 }
 
+static uint32_t look_ahead(struct scene *scene)
+{
+    struct engine_job_status row;
+    assert_int_equal(engine_job_statuses(scene->engine, scene->now, &row, 1), 1);
+    return row.look_ahead;
+}
+
+/* A queue looks no farther ahead than its client's pace and the longest preparation ask for, once that has been measured
+ * for long enough; and as far as it may as soon as the client had to wait. */
+static void test_look_ahead_by_need(void **state)
+{
+    (void)state;
+    struct scene *scene = scene_new(600);
+    struct idset *view;
+    assert_int_equal(idset_from_range(0, 1000, &view), 0);
+    struct engine_job_desc desc = job_desc("a", view);
+    desc.prefetch = 16;
+    add(scene, &desc);
+    struct engine_totals totals;
+    for (uint32_t batch = 0; batch < 100; batch++) {
+        next(scene, scene->job, 0, 1);
+        if (batch == ENGINE_AHEAD_WINDOWS * 8)
+            assert_int_equal(look_ahead(scene), 16);
+        scene->now += SECOND / 10;
+    }
+    assert_int_equal(scene->batches[scene->job], 100);
+    assert_int_equal(look_ahead(scene), 0);
+    engine_totals(scene->engine, &totals);
+    assert_int_equal(totals.arena_pinned_bytes, 2 * 8 * 1024);
+    scene->hold = true; /* no load comes back from now on */
+    for (uint32_t batch = 0; batch < 3; batch++) {
+        next(scene, scene->job, 0, 1);
+        scene->now += SECOND / 10;
+    }
+    assert_int_equal(scene->batches[scene->job], 102);
+    assert_int_equal(look_ahead(scene), 16);
+    idset_destroy(view);
+    scene_free(scene);
+}
+
+/* Where the arena is short, what each job needs comes before what it only asked for. */
+static void test_needs_come_first(void **state)
+{
+    (void)state;
+    struct scene *scene = scene_new(160); /* twenty batches */
+    struct idset *view;
+    assert_int_equal(idset_from_range(0, 1000, &view), 0);
+    struct engine_job_desc desc = job_desc("a", view);
+    desc.prefetch = 16;
+    add(scene, &desc);
+    uint32_t calm = scene->job;
+    desc = job_desc("b", view);
+    desc.pipeline = 1;
+    desc.prefetch = 16;
+    add(scene, &desc);
+    uint32_t unknown = scene->job;
+    assert_int_equal(scene->ahead[calm], 8);
+    assert_int_equal(scene->ahead[unknown], 8);
+    for (uint32_t batch = 0; batch < 100; batch++) {
+        next(scene, calm, 0, 1);
+        scene->now += SECOND / 10;
+    }
+    assert_int_equal(scene->ahead[calm], 0);
+    assert_int_equal(scene->ahead[unknown], 16);
+    assert_int_equal(scene->batches[calm], 100);
+    idset_destroy(view);
+    scene_free(scene);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -443,6 +513,7 @@ int main(void)
         cmocka_unit_test(test_bad_samples_follow_the_policy), cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_a_broken_off_epoch_is_dropped), cmocka_unit_test(test_look_ahead_is_given_back),
         cmocka_unit_test(test_only_the_least_refuses), cmocka_unit_test(test_what_may_be_held_stays),
+        cmocka_unit_test(test_look_ahead_by_need), cmocka_unit_test(test_needs_come_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
