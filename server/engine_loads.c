@@ -161,10 +161,38 @@ static uint32_t load_chunk(struct engine *engine, uint32_t job, const struct chu
     return came;
 }
 
+/* Of the budget that jobs in an order of their own may fill with what they want later. */
+enum { LATER_TENTHS = 9 };
+
+/* A job with an order of its own will want every sample of the chunk before its epoch is out: those come for which there
+ * is room that nothing must leave. */
+static void load_for_later(struct engine *engine, uint32_t job, sample_id first, const struct chunk *chunk)
+{
+    bool in_order = engine->encoded[engine->samples[first].encoded].in_order;
+    uint64_t most = engine->config.encoded_bytes / 10 * LATER_TENTHS;
+    for (uint32_t slot = 0; slot < engine->groups[chunk->group].chunk_samples; slot++) {
+        sample_id id = chunk->members[slot];
+        if (id == SAMPLE_NONE || engine->samples[id].encoded != ENGINE_NONE ||
+            (engine->samples[id].pending == 0 && !needs_bytes(engine, job, id)))
+            continue;
+        uint64_t bytes = engine->config.sample_bytes(engine->jobs[job].dataset, id);
+        if (bytes == ENGINE_NOT_THERE || bytes > most || engine->encoded_used > most - bytes ||
+            engine->loads_inflight == engine->config.inflight_loads)
+            continue;
+        if (engine_load(engine, job, id, bytes))
+            engine->encoded[engine->samples[id].encoded].in_order = in_order;
+    }
+}
+
 void engine_load_mates(struct engine *engine, uint32_t job, sample_id id)
 {
-    if (engine->jobs[job].redirected && engine->samples[id].chunk != ENGINE_NONE)
-        load_chunk(engine, job, &engine->chunks[engine->samples[id].chunk], false);
+    if (engine->samples[id].chunk == ENGINE_NONE)
+        return;
+    const struct chunk *chunk = &engine->chunks[engine->samples[id].chunk];
+    if (engine->jobs[job].redirected)
+        load_chunk(engine, job, chunk, false);
+    else
+        load_for_later(engine, job, id, chunk);
 }
 
 /* ── ahead ── */

@@ -339,9 +339,9 @@ bool engine_load(struct engine *engine, uint32_t job, sample_id id, uint64_t byt
 
 /* May all that the sample's chunk can bring be out as well? A read that is cut short leaves its chunk to be read again,
  * and what is free after small reads makes for small reads. */
-static bool room_for_read(const struct engine *engine, uint32_t job, sample_id id)
+static bool room_for_read(const struct engine *engine, sample_id id)
 {
-    uint32_t chunk = engine->jobs[job].redirected ? engine->samples[id].chunk : ENGINE_NONE;
+    uint32_t chunk = engine->samples[id].chunk;
     uint32_t samples = chunk == ENGINE_NONE ? 1 : engine->groups[engine->chunks[chunk].group].chunk_samples;
     return engine->loads_inflight == 0 || engine->loads_inflight + samples <= engine->config.inflight_loads;
 }
@@ -372,7 +372,7 @@ static bool dispatch_load(struct engine *engine, uint32_t job)
         task_failed(engine, index, BAD_TOO_LARGE);
         return true;
     }
-    if (!room_for_read(engine, job, id) || !memory_for_read(engine, job, id, bytes))
+    if (!room_for_read(engine, id) || !memory_for_read(engine, job, id, bytes))
         return false;
     engine_turn_begin(engine, TASK_LOADS, job);
     if (!engine_load(engine, job, id, bytes))

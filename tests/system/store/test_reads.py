@@ -25,12 +25,13 @@ class Reads(Case):
         self.assertEqual(result.returncode, 0, result.stderr)
         return json.loads(result.stdout)["loads_per_chunk_per_epoch"]
 
-    def reads(self, store, jobs):
+    def reads(self, store, jobs, share=SHARE, shuffle="dependent"):
         """Reads a chunk and epoch by a new daemon that serves so many jobs at once; each gets every sample once."""
-        encoded = max(int(size_of(store) * SHARE), 1 << 20)
+        encoded = max(int(size_of(store) * share), 1 << 20)
         daemon = self.daemon(f"memory: {{arena: 64MiB, encoded: {encoded >> 10}KiB}}\nthreads: {{workers: 2}}\n"
                              "catalog: {checkpoint: none}\nmetrics: {enabled: false}\n")
-        loaders = [self.loader(daemon, store, batch_size=16, epochs=EPOCHS, pipeline=[{"resize": {"size": [32, 32]}}])
+        loaders = [self.loader(daemon, store, batch_size=16, epochs=EPOCHS, shuffle=shuffle,
+                               pipeline=[{"resize": {"size": [32, 32]}}])
                    for _ in range(jobs)]
         for _ in range(EPOCHS):
             got = [[] for _ in range(jobs)]
@@ -54,6 +55,17 @@ class Reads(Case):
         self.assertGreaterEqual(one, 1)
         self.assertLessEqual(one, min(2.5, 1.4 * bench))
         self.assertLessEqual(two, 1.1 * one)
+
+    def test_reads_for_an_order_of_its_own(self):
+        """A job in an order of its own is given no other sample than the next, but what a read can bring for later comes
+        with it: with memory for all, a chunk is read about once an epoch; with memory for a tenth, fewer times than it
+        has samples, by a quarter."""
+        store = pack(tree(COUNT), os.path.join(self.folder, "store"), "--chunk-size", CHUNK)
+        for shuffle in ("strict", "none"):
+            scarce, ample = self.reads(store, 1, shuffle=shuffle), self.reads(store, 1, 2, shuffle)
+            print(f"{shuffle}: reads a chunk and epoch {scarce:.1f}, with memory for all {ample:.2f}", flush=True)
+            self.assertLessEqual(scarce, 0.75 * CHUNK)
+            self.assertLessEqual(ample, 1.5)
 
 
 if __name__ == "__main__":
