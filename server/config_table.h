@@ -24,7 +24,7 @@ SETTING(COUNT, workers, "threads", "workers", "0", "threads", 0, 1024,
         "Threads that decode and augment. 0: as many as there are processor cores.")
 SETTING(COUNT, loaders, "threads", "loaders", "8", "threads", 1, 1024,
         "Threads that read files. More help where single reads are slow (network file systems, hard disks).")
-SETTING(COUNT, redirect_width, "redirect", "width", "16", "slots", 0, 4096,
+SETTING(COUNT, redirect_width, "redirect", "width", "32", "slots", 0, 4096,
         "How many neighbouring slots of the chunks that share a place in memory may stand for each other, so that samples "
         "are prepared, and chunks read, fewer times (docs/sharing.md). Narrower mixes more and reads more; 1 is the papers' "
         "rule; 0 switches redirection off.")

@@ -61,10 +61,10 @@
 
 #define ENGINE_NOT_THERE UINT64_MAX
 
-/* Measured with one job and encoded memory for 25, 10 and 4 % of its dataset: a chunk is loaded 1.9, 2.0 and 2.0 times an
- * epoch, and keeps 0.86, 0.82 and 0.79 of a full shuffle's spread. Narrower fibers load more often (w = 8: 2.1 to 2.3, w = 1,
- * the papers' rule: 8.1 to 9.6) and are the worse for sharing; wider ones put neighbours closer together. docs/sharing.md. */
-#define ENGINE_REDIRECT_WIDTH_DEFAULT 16
+/* Measured with one job and encoded memory for 25, 10 and 4 % of its dataset: a chunk is loaded 1.9, 1.9 and 2.0 times an
+ * epoch, and keeps 0.83, 0.80 and 0.78 of a full shuffle's spread. Narrower fibers load more often (w = 8: 2.1 to 2.4, w = 1,
+ * the papers' rule: 8.1 to 9.6), most of all for jobs out of step; wider ones put neighbours closer together. docs/sharing.md. */
+#define ENGINE_REDIRECT_WIDTH_DEFAULT 32
 
 struct engine;
 

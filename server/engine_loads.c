@@ -7,17 +7,20 @@
  * lain longest.
  *
  * Reads ahead keep memory filled, which is what spreads a chunk's samples: the longer one can stay, the farther it may
- * land from its neighbours. w = 1 is the papers' rule, with a stock of one and reads on demand alone. */
+ * land from its neighbours. What they bring too early costs jobs out of step more than it gives: memory is full of what one
+ * of them wants, and what is read for the other finds no room. So the farther jobs are apart, the more is left for reads on
+ * demand, and the more a read ahead must bring. w = 1 is the papers' rule, with a stock of one and reads on demand alone. */
 #include <string.h>
 
 #include "server/engine_priv.h"
 
 enum {
-    AHEAD_TENTHS = 9,   /* of the budget that reads ahead may fill: the rest is for reads on demand */
-    AHEAD_LEAST = 2,    /* a chunk is read ahead when it brings at least its samples over this */
     AHEAD_PATIENCE = 4, /* a group that had no such chunk is tried again when a chunk's samples over this are used up */
     SHARED_STOCKS = 2   /* stocks of w that jobs out of step may fill by eviction, all together */
 };
+/* Jobs in step (or one alone), and jobs half an epoch apart; between them in proportion. */
+static const double AHEAD_SHARE[] = {0.9, 0.85}; /* of the budget that reads ahead may fill: the rest is for reads on demand */
+static const double AHEAD_LEAST[] = {0.5, 0.9};  /* of a chunk's samples: with less it is not read ahead */
 
 uint32_t engine_stock_max(const struct engine *engine)
 {
@@ -56,11 +59,29 @@ static uint32_t find_takers(const struct engine *engine, uint32_t *takers, uint3
     return count;
 }
 
+/* How far apart in their epochs the takers are that have a stock in the group (others take no part of memory there). An epoch
+ * is a circle: one job's end is beside the other's beginning. */
+static double takers_apart(const struct engine *engine, const struct room *room, const bool *stocked)
+{
+    double first = -1, apart = 0;
+    for (uint32_t i = 0; i < room->n_takers; i++) {
+        if (!stocked[i])
+            continue;
+        const struct job *job = &engine->jobs[room->takers[i]];
+        double left = (double)sampler_remaining(engine->sampler, room->takers[i]) / (double)job->view_samples;
+        first = first < 0 ? left : first;
+        double ahead = left < first ? first - left : left - first, distance = ahead < 0.5 ? ahead * 2 : 2 - ahead * 2;
+        apart = distance > apart ? distance : apart;
+    }
+    return apart;
+}
+
 /* The room that each taker has in the stock of each fiber of the group, by fiber, then taker. */
 void engine_measure_room(struct engine *engine, const struct group *group)
 {
     struct room *room = &engine->room;
     uint32_t width = engine->config.redirect_width, max = group->stock_max;
+    bool stocked[ENGINE_TAKERS_MAX] = {false};
     room->n_takers = find_takers(engine, room->takers, ENGINE_TAKERS_MAX);
     room->n_fibers = (group->chunk_samples + width - 1) / width;
     if ((size_t)room->n_fibers * room->n_takers > room->cap) {
@@ -71,8 +92,10 @@ void engine_measure_room(struct engine *engine, const struct group *group)
         for (uint32_t i = 0; i < room->n_takers; i++) {
             uint32_t stock = stock_of(engine, room->takers[i], group->first_fiber + fiber);
             room->left[fiber * room->n_takers + i] = stock < max ? max - stock : 0;
+            stocked[i] = stocked[i] || stock > 0;
         }
     }
+    room->apart = takers_apart(engine, room, stocked);
 }
 
 /* What a read of the chunk would bring, after engine_measure_room of its group: samples for which some job has room, and
@@ -211,17 +234,30 @@ static uint32_t job_for(const struct engine *engine, const struct chunk *chunk, 
     return ENGINE_NONE;
 }
 
-/* The chunk of the group that brings most; NULL when none brings enough. Ties at random. */
+static double between(const double bounds[2], double apart)
+{
+    return bounds[0] + (bounds[1] - bounds[0]) * apart;
+}
+
+static uint64_t mean_bytes(const struct engine *engine)
+{
+    uint64_t taken = engine->encoded_pool.taken;
+    return taken ? engine->encoded_used / taken : 0;
+}
+
+/* The chunk of the group that brings most; NULL when none brings enough that fits. Ties at random. */
 static const struct chunk *best_chunk(struct engine *engine, const struct group *group)
 {
     const struct chunk *best = NULL;
-    uint64_t best_wants = 0;
+    uint64_t best_wants = 0, mean = mean_bytes(engine);
     uint32_t compared = 0, from = (uint32_t)random_below(&engine->rng, group->n_chunks);
     engine_measure_room(engine, group);
+    double least = group->chunk_samples * between(AHEAD_LEAST, engine->room.apart);
+    double room = (double)engine->config.encoded_bytes * between(AHEAD_SHARE, engine->room.apart) - (double)engine->encoded_used;
     for (uint32_t i = 0; i < group->n_chunks && compared < ENGINE_COMPARE_MAX; i++) {
         const struct chunk *chunk = &engine->chunks[group->first_chunk + (from + i) % group->n_chunks];
         struct fill fill = engine_chunk_fill(engine, chunk, group->chunk_samples);
-        if (fill.samples == 0 || fill.samples * AHEAD_LEAST < group->chunk_samples)
+        if (fill.samples == 0 || fill.samples < least || (double)(fill.samples * mean) > room)
             continue;
         compared++;
         if (fill.wants > best_wants) {
@@ -247,8 +283,8 @@ static struct group *hungry_group(const struct engine *engine)
 
 static bool room_ahead(const struct engine *engine, const struct group *group)
 {
-    uint64_t taken = engine->encoded_pool.taken, mean = taken ? engine->encoded_used / taken : 0;
-    return engine->encoded_used + mean * group->chunk_samples <= engine->config.encoded_bytes / 10 * AHEAD_TENTHS &&
+    double chunk = (double)(mean_bytes(engine) * group->chunk_samples);
+    return (double)engine->encoded_used + chunk <= (double)engine->config.encoded_bytes * AHEAD_SHARE[0] &&
            engine->loads_inflight + group->chunk_samples <= engine->config.inflight_loads;
 }
 

@@ -108,6 +108,7 @@ struct room {
     uint32_t takers[ENGINE_TAKERS_MAX], n_takers, n_fibers;
     uint32_t *left; /* by fiber, then taker */
     size_t cap;
+    double apart; /* how far those with a stock there are from each other in their epochs: 0 in step, 1 half an epoch */
 };
 
 /* What a read of a chunk would bring. */

@@ -49,14 +49,14 @@ static uint32_t find_prepared(const struct engine *engine, uint32_t job, sample_
 }
 
 /* The sample of the fiber whose bytes are in memory (or on their way) and that all the jobs may get. Of those that fewest
- * want the newest, or by every other chance any: the newest leaves the others time to drift from their neighbours in the
+ * want the newest by one chance in four, or any: the newest leaves the others time to drift from their neighbours in the
  * chunk, and any keeps neighbours from following each other. */
 static sample_id find_encoded(struct engine *engine, const struct jobset *jobs, sample_id pick)
 {
     sample_id best = SAMPLE_NONE;
     uint32_t best_want = 0;
     uint64_t ties = 0;
-    bool newest = random_below(&engine->rng, 2) == 0;
+    bool newest = random_below(&engine->rng, 4) == 0;
     for (uint32_t index = engine->fibers[engine->samples[pick].fiber].encoded; index != ENGINE_NONE;
          index = engine->encoded[index].fiber_next) {
         const struct encoded *encoded = &engine->encoded[index];
