@@ -37,25 +37,78 @@ static void print_run(const struct balance_scenario *scenario, const struct bala
 /* ── all fixed splits against the governor ── */
 
 struct best {
+    struct balance_split split;
     double stall_s, imbalance;
-    uint32_t loaders, preparers;
     bool any;
 };
 
-static int try_split(const struct balance_scenario *scenario, enum balance_mode mode, uint32_t loaders,
-                     uint32_t preparers, struct best *best, struct balance_result *result, struct error *err)
+/* What a split is known to have: all of it, or only that it is worse than the best. */
+struct tried {
+    double stall_s, imbalance;
+    bool stuck, gave_up;
+};
+
+static int try_split(const struct balance_scenario *scenario, struct balance_split split, struct best *best,
+                     struct tried *out, struct error *err)
 {
-    int code = balance_run(scenario, mode, loaders, preparers, result, err);
-    if (code)
-        return code;
-    if (result->stuck) {
+    struct balance_result *result = xcalloc(1, sizeof *result);
+    split.give_up_s = best->any ? best->stall_s : 0;
+    int code = balance_run(scenario, &split, result, err);
+    *out = (struct tried){result->stall_s, imbalance(result), result->stuck, result->gave_up};
+    if (!code && !out->stuck && !out->gave_up)
+        *best = (struct best){split, out->stall_s, out->imbalance, true};
+    free(result);
+    return code;
+}
+
+static void print_tried(const struct tried *tried)
+{
+    if (tried->stuck)
         printf("  %10s %10s", "never", "");
-        return 0;
+    else if (tried->gave_up)
+        printf("  %10s %10s", "more", "");
+    else
+        printf("  %9.2fs %10.4f", tried->stall_s, tried->imbalance);
+}
+
+/* All threads at work, every number of preparers: from the middle outwards, where the best ones mostly are, so that the
+ * others are soon given up. */
+static int try_all(const struct balance_scenario *scenario, struct best *even, struct best *shared, struct error *err)
+{
+    struct tried tried[BALANCE_WORKERS_MAX + 1][2];
+    uint32_t workers = (uint32_t)scenario->workers, extra = (uint32_t)scenario->extra_loaders;
+    uint32_t end = workers + (extra > 0), count = end - 1, middle = end / 2;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t off = (i + 1) / 2, preparers = i % 2 && middle > off ? middle - off : middle + off;
+        struct balance_split split = {BALANCE_EVEN, workers - preparers + extra, preparers, 0};
+        int code = try_split(scenario, split, even, &tried[preparers][0], err);
+        split.mode = BALANCE_SHARED;
+        if (!code)
+            code = try_split(scenario, split, shared, &tried[preparers][1], err);
+        if (code)
+            return code;
     }
-    printf("  %9.2fs %10.4f", result->stall_s, imbalance(result));
-    if (!best->any || result->stall_s < best->stall_s)
-        *best = (struct best){result->stall_s, imbalance(result), loaders, preparers, true};
+    printf("load prepare  even: stall  imbalance  shared: stall imbalance\n");
+    for (uint32_t preparers = 1; preparers < end; preparers++) {
+        printf("%4u %7u", workers - preparers + extra, preparers);
+        print_tried(&tried[preparers][0]);
+        print_tried(&tried[preparers][1]);
+        putchar('\n');
+    }
     return 0;
+}
+
+/* Fewer loaders than there are threads, which is better where more of them slow storage down. */
+static int try_fewer(const struct balance_scenario *scenario, struct best *best, struct error *err)
+{
+    struct balance_split split = best->split;
+    struct tried tried;
+    int code = 0;
+    for (uint32_t loaders = split.loaders - 1; !code && loaders > 0; loaders--) {
+        split.loaders = loaders;
+        code = try_split(scenario, split, best, &tried, err);
+    }
+    return code;
 }
 
 static bool hold(const char *what, double value, double most, double of, const char *whose)
@@ -71,13 +124,19 @@ static bool hold(const char *what, double value, double most, double of, const c
     return holds;
 }
 
+static void print_best(const char *kind, const struct best *best)
+{
+    printf("best %-6s split  load %u, prepare %u: stall %.3f s, imbalance %.4f\n", kind, best->split.loaders,
+           best->split.preparers, best->stall_s, best->imbalance);
+}
+
 /* Look-ahead by need against the whole of it. */
 static int compare_ahead(const struct balance_scenario *scenario, const struct balance_result *by_need, bool *holds, struct error *err)
 {
     struct balance_scenario whole = *scenario;
     struct balance_result *result = xcalloc(1, sizeof *result);
     whole.ahead_ms = 0;
-    int code = balance_run(&whole, BALANCE_AUTO, 0, 0, result, err);
+    int code = balance_run(&whole, &(struct balance_split){.mode = BALANCE_AUTO}, result, err);
     if (!code) {
         *holds &= hold("look-ahead", by_need->stall_s, scenario->expect_ahead, result->stall_s, "stall with the whole of it");
         *holds &= hold("held", by_need->held, scenario->expect_held, result->held, "samples with the whole of it");
@@ -89,27 +148,18 @@ static int compare_ahead(const struct balance_scenario *scenario, const struct b
 static int compare(const struct balance_scenario *scenario, struct balance_result *result, struct error *err)
 {
     struct best even = {0}, shared = {0};
-    uint32_t workers = (uint32_t)scenario->workers, extra = (uint32_t)scenario->extra_loaders;
-    int code = 0;
-    printf("load prepare  even: stall  imbalance  shared: stall imbalance\n");
-    for (uint32_t preparers = 1; !code && preparers < workers + (extra > 0); preparers++) {
-        uint32_t loaders = workers - preparers + extra;
-        printf("%4u %7u", loaders, preparers);
-        code = try_split(scenario, BALANCE_EVEN, loaders, preparers, &even, result, err);
-        if (!code)
-            code = try_split(scenario, BALANCE_SHARED, loaders, preparers, &shared, result, err);
-        putchar('\n');
-    }
+    int code = try_all(scenario, &even, &shared, err);
     if (!code)
-        code = balance_run(scenario, BALANCE_AUTO, 0, 0, result, err);
+        code = try_fewer(scenario, &shared, err);
+    if (!code)
+        code = balance_run(scenario, &(struct balance_split){.mode = BALANCE_AUTO}, result, err);
     if (code)
         return code;
     bool shared_better = shared.any && (!even.any || shared.stall_s < even.stall_s);
     struct best best = shared_better ? shared : even;
-    printf("\nbest even split    load %u, prepare %u: stall %.3f s, imbalance %.4f\n", even.loaders, even.preparers,
-           even.stall_s, even.imbalance);
-    printf("best shared split  load %u, prepare %u: stall %.3f s, imbalance %.4f\n", shared.loaders, shared.preparers,
-           shared.stall_s, shared.imbalance);
+    putchar('\n');
+    print_best("even", &even);
+    print_best("shared", &shared);
     bool holds = !result->stuck;
     holds &= hold("stall", result->stall_s, scenario->expect_stall, best.stall_s,
                   shared_better ? "best fixed (shared)" : "best fixed (even)");
@@ -133,8 +183,7 @@ static int usage(const char *name)
 
 struct options {
     const char *path;
-    enum balance_mode mode;
-    uint32_t loaders, preparers; /* of a fixed split */
+    struct balance_split split;
     bool comparing;
     uint64_t seed; /* 0: the scenario's own */
 };
@@ -142,20 +191,20 @@ struct options {
 static bool parse_mode(const char *text, struct options *options)
 {
     char end;
-    options->mode = strncmp(text, "shared:", 7) == 0 ? BALANCE_SHARED : BALANCE_EVEN;
+    options->split.mode = strncmp(text, "shared:", 7) == 0 ? BALANCE_SHARED : BALANCE_EVEN;
     if (strcmp(text, "auto") == 0) {
-        options->mode = BALANCE_AUTO;
+        options->split.mode = BALANCE_AUTO;
         return true;
     }
-    if (strncmp(text, "fixed:", 6) != 0 && options->mode != BALANCE_SHARED)
+    if (strncmp(text, "fixed:", 6) != 0 && options->split.mode != BALANCE_SHARED)
         return false;
-    return sscanf(strchr(text, ':') + 1, "%4u,%4u%c", &options->loaders, &options->preparers, &end) == 2 &&
-           options->loaders && options->preparers;
+    return sscanf(strchr(text, ':') + 1, "%4u,%4u%c", &options->split.loaders, &options->split.preparers, &end) == 2 &&
+           options->split.loaders && options->split.preparers;
 }
 
 static bool parse(int argc, char **argv, struct options *options)
 {
-    *options = (struct options){.mode = BALANCE_AUTO};
+    *options = (struct options){.split.mode = BALANCE_AUTO};
     for (int i = 1; i < argc; i++) {
         bool more = i + 1 < argc;
         char *end;
@@ -174,17 +223,17 @@ static bool parse(int argc, char **argv, struct options *options)
             options->path = argv[i];
         }
     }
-    return options->path && !(options->comparing && options->mode != BALANCE_AUTO);
+    return options->path && !(options->comparing && options->split.mode != BALANCE_AUTO);
 }
 
 static int check_split(const struct options *options, const struct balance_scenario *scenario, struct error *err)
 {
     uint64_t all = scenario->workers + scenario->extra_loaders;
-    if (options->mode == BALANCE_AUTO ||
-        (options->preparers <= scenario->workers && options->loaders + options->preparers <= all))
+    if (options->split.mode == BALANCE_AUTO ||
+        (options->split.preparers <= scenario->workers && options->split.loaders + options->split.preparers <= all))
         return 0;
     return error_set(err, LARDER_EINVAL, "%s has %llu workers: %u loaders and %u preparers are more", options->path,
-                     (unsigned long long)scenario->workers, options->loaders, options->preparers);
+                     (unsigned long long)scenario->workers, options->split.loaders, options->split.preparers);
 }
 
 static int bench(const struct options *options)
@@ -200,8 +249,7 @@ static int bench(const struct options *options)
     if (!code && options->comparing) {
         status = compare(scenario, result, &err);
         code = status < 0 ? status : 0;
-    } else if (!code && (code = balance_run(scenario, options->mode, options->loaders, options->preparers, result,
-                                            &err)) == 0) {
+    } else if (!code && (code = balance_run(scenario, &options->split, result, &err)) == 0) {
         print_run(scenario, result);
         status = result->stuck ? 1 : 0;
         if (result->stuck)

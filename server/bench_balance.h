@@ -11,6 +11,7 @@
 #include "server/bench_read.h"
 
 #define BALANCE_QUEUES_MAX  64
+#define BALANCE_WORKERS_MAX 256
 #define BALANCE_PHASES_MAX  8
 #define BALANCE_TRACE_MAX   200
 #define BALANCE_SAMPLES_MAX 20000000u
@@ -84,10 +85,17 @@ struct balance_result {
     uint32_t n_trace;
     struct balance_trace trace[BALANCE_TRACE_MAX]; /* changes of the split */
     bool stuck;
+    bool gave_up;
 };
 
-/* balance_run drives one run to its end. loaders and preparers: for fixed splits. Gives 0, or fills err. */
-int balance_run(const struct balance_scenario *scenario, enum balance_mode mode, uint32_t loaders, uint32_t preparers,
+struct balance_split {
+    enum balance_mode mode;
+    uint32_t loaders, preparers; /* of a fixed one */
+    double give_up_s;            /* ends a run that has stalled for longer; 0: never */
+};
+
+/* balance_run drives one run to its end. Gives 0, or fills err. */
+int balance_run(const struct balance_scenario *scenario, const struct balance_split *split,
                 struct balance_result *out, struct error *err);
 
 /* balance_bench_main is the command. argv[0] is its own name. */

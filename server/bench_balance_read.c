@@ -146,7 +146,7 @@ static int top_key(struct bench_reader *reader, const char *key, const struct do
 {
     struct into *into = opaque;
     struct balance_scenario *scenario = into->scenario;
-    COUNT("workers", 2, 256, scenario->workers);
+    COUNT("workers", 2, BALANCE_WORKERS_MAX, scenario->workers);
     COUNT("extra_loaders", 0, 256, scenario->extra_loaders);
     COUNT("seed", 0, 9e15, scenario->seed);
     COUNT("iterations", 1, 100000, scenario->iterations);

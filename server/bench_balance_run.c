@@ -497,14 +497,14 @@ static void end(struct bench *bench)
     free(bench);
 }
 
-int balance_run(const struct balance_scenario *scenario, enum balance_mode mode, uint32_t loaders, uint32_t preparers,
+int balance_run(const struct balance_scenario *scenario, const struct balance_split *split,
                 struct balance_result *out, struct error *err)
 {
     struct bench *bench = xcalloc(1, sizeof *bench);
     *bench = (struct bench){.scenario = scenario,
-                            .mode = mode,
-                            .loaders = loaders,
-                            .preparers = preparers,
+                            .mode = split->mode,
+                            .loaders = split->loaders,
+                            .preparers = split->preparers,
                             .result = out,
                             .events = xcalloc(EVENTS_CAP, sizeof(struct engine_event))};
     memset(out, 0, sizeof *out);
@@ -519,7 +519,7 @@ int balance_run(const struct balance_scenario *scenario, enum balance_mode mode,
                                    .inflight_prepares = (uint32_t)ahead,
                                    .sample_bytes = sample_bytes};
     int code = engine_create(&config, &bench->engine, err);
-    if (!code && mode == BALANCE_AUTO) {
+    if (!code && split->mode == BALANCE_AUTO) {
         struct governor_limits limits = {.workers = (uint32_t)scenario->workers,
                                          .extra_loaders = (uint32_t)scenario->extra_loaders,
                                          .tau_s = scenario->tau_ms / 1e3,
@@ -528,14 +528,15 @@ int balance_run(const struct balance_scenario *scenario, enum balance_mode mode,
     }
     if (!code)
         begin(bench);
-    while (!code && bench->running && bench->agenda.length) {
+    while (!code && bench->running && bench->agenda.length && !out->gave_up) {
         struct timed timed = agenda_take(&bench->agenda);
         bench->now_ns = timed.at_ns;
         happen(bench, &timed);
         settle(bench);
         start_threads(bench);
+        out->gave_up = split->give_up_s > 0 && out->stall_s > split->give_up_s;
     }
-    out->stuck = bench->running > 0;
+    out->stuck = bench->running > 0 && !out->gave_up;
     out->time_s = seconds(bench->now_ns);
     end(bench);
     return code;
