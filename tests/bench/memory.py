@@ -23,7 +23,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "system", "python"))
 
-from system import BIN, PATIENCE, Daemon, larder, make_tree  # noqa: E402
+from system import BIN, SLOW, Daemon, larder, make_tree  # noqa: E402
 
 MIB = 1 << 20
 CROP = [{"random_resized_crop": {"size": 224}}, "random_horizontal_flip"]
@@ -42,7 +42,7 @@ def job_main(options):
     while time.time() < options["until"]:
         with larder.Loader(options["dataset"], pipeline, batch_size, output="numpy", socket=options["socket"],
                            subset=larder.Range(int(begin * options["count"]), int(end * options["count"])),
-                           timeout=60 * PATIENCE) as loader:
+                           timeout=60 * SLOW) as loader:
             while time.time() < options["until"]:
                 for _ in loader:
                     time.sleep(step_s)
@@ -109,7 +109,7 @@ def run(arguments, folder):
             jobs.append(subprocess.Popen([sys.executable, "-B", __file__, "--job", json.dumps(options)],
                                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True))
         rows = watch(daemon, arguments, until)
-        batches = [job.communicate(timeout=90 * PATIENCE)[0] for job in jobs]
+        batches = [job.communicate(timeout=90 * SLOW)[0] for job in jobs]
         failed = [number for number, job in enumerate(jobs) if job.returncode]
     finally:
         for job in jobs:

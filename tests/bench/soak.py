@@ -33,7 +33,7 @@ import urllib.request
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "system", "python"))
 
-from system import BIN, PACKAGE, PATIENCE, Daemon, larder, make_tree, until  # noqa: E402
+from system import BIN, PACKAGE, PATIENCE, SLOW, Daemon, larder, make_tree, until  # noqa: E402
 
 from larder import _wire  # noqa: E402
 
@@ -58,7 +58,7 @@ def client_main(options):
         loader = larder.Loader(options["dataset"], options["pipeline"], options["batch_size"], output="numpy", with_ids=True,
                                subset=larder.Range(begin, end), shuffle=options["shuffle"], epochs=options["epochs"],
                                prefetch=options["prefetch"], name=options["name"], zero_copy=options["zero_copy"],
-                               timeout=60 * PATIENCE)
+                               timeout=60 * SLOW)
         for epoch in range(options["epochs"]):
             indices, finished = [], True
             for number, batch in enumerate(loader):
@@ -165,7 +165,7 @@ class Soak:
             try:
                 status = self.daemon.status()
                 self.memory.append((time.monotonic() - began, status["daemon"]["rss_bytes"]))
-                with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=20 * PATIENCE) as answer:
+                with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=20 * SLOW) as answer:
                     series = [line.rsplit(b" ", 1)[0] for line in answer.read().splitlines() if not line.startswith(b"#")]
                 if len(set(series)) != len(series):
                     self.fail("a metric series came twice")
@@ -236,7 +236,7 @@ class Soak:
                 if script.process.poll() is not None:
                     script.judge(self)
                     scripts.remove(script)
-                elif time.monotonic() > end + 100 * PATIENCE:
+                elif time.monotonic() > end + 100 * SLOW:
                     self.fail(f"script {script.number} hangs: {script.options}")
                     script.process.kill()
                 else:
@@ -288,7 +288,7 @@ class Soak:
         began = time.monotonic()
         self.daemon.process.terminate()
         try:
-            code = self.daemon.process.wait(20 * PATIENCE)
+            code = self.daemon.process.wait(20 * SLOW)
         except subprocess.TimeoutExpired:
             code = "nothing: it hangs"
             self.daemon.kill()
@@ -301,7 +301,7 @@ class Soak:
             script.process.wait()
             script.log.close()
         print(f"stopped in {took_s:.2f} s with {code}", flush=True)
-        if code != 0 or took_s > 3 * PATIENCE:
+        if code != 0 or took_s > 3 * SLOW:
             self.fail(f"the daemon stopped in {took_s:.2f} s with {code}: {self.daemon.log()[-4000:]}")
 
 

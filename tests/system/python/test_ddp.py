@@ -27,7 +27,7 @@ class Ddp(system.Case):
             environment.pop(key, None)
         result = subprocess.run([sys.executable, "-B", EXAMPLE, folder, "--processes", str(processes), "--epochs", "2",
                                  "--batch-size", "8", "--report", report], env=environment, stdout=subprocess.PIPE,
-                                stderr=subprocess.STDOUT, text=True, timeout=240 * system.PATIENCE)
+                                stderr=subprocess.STDOUT, text=True, timeout=240 * system.SLOW)
         self.assertEqual(result.returncode, 0, result.stdout + daemon.log())
         reports = []
         for rank in range(processes):

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 
-from system import BIN, PATIENCE, SOURCE, Case, main, tree, until
+from system import BIN, PATIENCE, SLOW, SOURCE, Case, main, tree, until
 
 DEMO = os.path.join(SOURCE, "client", "python", "examples", "demo.py")
 COUNT = 200
@@ -39,7 +39,7 @@ class Demo(Case):
     def test_three_scripts_train(self):
         """The plain output has a falling loss for each script and a table whose figures agree with the daemon's."""
         done = subprocess.run(self.command(tree(COUNT, width=200, height=150)), stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE, text=True, timeout=120 * PATIENCE, env=self.environment())
+                              stderr=subprocess.PIPE, text=True, timeout=120 * SLOW, env=self.environment())
         self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
         self.assertNotIn("\r", done.stdout)
         for number in (1, 2, 3):
@@ -70,7 +70,7 @@ class Demo(Case):
         if pid == 0:
             command = self.command()
             os.execve(command[0], command, self.environment())
-        output, typed, deadline = b"", False, time.monotonic() + 60 * PATIENCE
+        output, typed, deadline = b"", False, time.monotonic() + 60 * SLOW
         begun = None
         try:
             while time.monotonic() < deadline:

@@ -8,7 +8,7 @@ import subprocess
 import urllib.error
 import urllib.request
 
-from system import PIPELINE, Case, main, skip, tree, until
+from system import PIPELINE, SLOW, Case, main, skip, tree, until
 
 COUNT = 120
 CONFIG = """\
@@ -44,7 +44,7 @@ class Endpoint(Case):
         self.server = self.daemon(CONFIG % self.port)
 
     def get(self, path):
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=20) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=20 * SLOW) as answer:
             return answer.read().decode()
 
     def run_two_jobs(self):
@@ -71,7 +71,7 @@ class Endpoint(Case):
         promtool = shutil.which("promtool")
         if not promtool:
             skip("promtool (Debian's package prometheus) is not installed")
-        check = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, text=True, timeout=60)
+        check = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, text=True, timeout=60 * SLOW)
         self.assertEqual((check.returncode, check.stderr + check.stdout), (0, ""))
 
     def test_health(self):

@@ -5,7 +5,7 @@ import unittest
 from collections import Counter
 
 import system
-from system import PATIENCE, larder
+from system import SLOW, larder
 
 CONFIG = system.CONFIG + "limits:\n  rank_timeout: 2\n"
 
@@ -14,7 +14,7 @@ class Ranks(system.Case):
     def ranks(self, daemon, dataset, world_size, extra=None, **options):
         """A script a rank; `extra` has what only some of them get."""
         options = {"dataset": dataset, "pipeline": system.PIPELINE, "batch_size": 8, "epochs": 2, "name": "train",
-                   "timeout": 60, **options}
+                   "timeout": 60 * SLOW, **options}
         return [self.script(daemon, rank=rank, world_size=world_size, **{**options, **(extra or {}).get(rank, {})})
                 for rank in range(world_size)]
 
@@ -68,7 +68,7 @@ class Ranks(system.Case):
         scripts[1].kill()
         scripts[1].wait()
         again = self.script(daemon, rank=1, world_size=3, dataset=folder, pipeline=system.PIPELINE, batch_size=8,
-                            epochs=2, name="train", timeout=60)
+                            epochs=2, name="train", timeout=60 * SLOW)
         self.finish([scripts[0], again, scripts[2]])
         scripts[1].batches += again.batches
         shares = self.shares(scripts, 0)
@@ -81,7 +81,7 @@ class Ranks(system.Case):
         scripts = self.ranks(daemon, system.tree(96), 3)[:2]
         scripts[1].kill()
         first = self.script(daemon, rank=0, world_size=2, dataset=system.tree(96), pipeline=system.PIPELINE,
-                            batch_size=8, epochs=3, name="other", timeout=60)
+                            batch_size=8, epochs=3, name="other", timeout=60 * SLOW)
         self.assertEqual(first.wait(), 1)
         self.assertEqual(first.end["error"], "Timeout")
         self.assertIn("rank 1 of 2 has not come within 2 s", first.end["text"])

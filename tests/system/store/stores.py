@@ -6,7 +6,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
 
-from system import BIN, PATIENCE, larder  # noqa: E402
+from system import BIN, SLOW, larder  # noqa: E402
 
 LARDER = os.path.join(BIN, "larder")
 
@@ -14,7 +14,7 @@ LARDER = os.path.join(BIN, "larder")
 def command(*arguments, **options):
     """Runs `larder ARGUMENTS…`, its output read as text."""
     return subprocess.run([LARDER, *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, text=True, timeout=120 * PATIENCE, **options)
+                          stderr=subprocess.PIPE, text=True, timeout=120 * SLOW, **options)
 
 
 def pack(source, dest, *options):

@@ -1,5 +1,6 @@
 """A pack that is killed or stopped goes on where it stood, and its store is the one that an undisturbed pack makes."""
 
+import functools
 import os
 import shutil
 import signal
@@ -7,7 +8,7 @@ import subprocess
 import time
 
 from stores import LARDER, command, contents, pack
-from system import PATIENCE, Case, main, tree
+from system import SLOW, Case, main, tree
 
 COUNT = 1500
 OPTIONS = ("--segment-mib", "1", "--threads", "1")
@@ -25,10 +26,28 @@ def segments(folder):
         return []
 
 
+class TooLate(Exception):
+    """A pack was done before it was interrupted."""
+
+
+def in_time(test):
+    """A pack takes a few tens of milliseconds, and on a busy machine this process may not run for as long: then once more."""
+    @functools.wraps(test)
+    def again(self):
+        for _ in range(100):
+            try:
+                return test(self)
+            except TooLate:
+                shutil.rmtree(self.dest)
+        return self.fail("each time the pack was done before it was interrupted")
+    return again
+
+
 class Interrupted(Case):
     def setUp(self):
         super().setUp()
         self.dest = os.path.join(self.folder, "store")
+        self.whole_pack = None
 
     def start(self):
         process = subprocess.Popen([LARDER, "pack", source(), self.dest, *OPTIONS], stdin=subprocess.DEVNULL,
@@ -39,7 +58,7 @@ class Interrupted(Case):
 
     def wait_for(self, finished):
         """Until there are so many segments, without a pause: the whole pack takes a few tens of milliseconds."""
-        deadline = time.monotonic() + 30 * PATIENCE
+        deadline = time.monotonic() + 30 * SLOW
         while len(segments(self.dest)) < finished:
             self.assertLess(time.monotonic(), deadline)
 
@@ -47,12 +66,25 @@ class Interrupted(Case):
         """Sends the signal once there are so many segments; gives status, output, errors."""
         self.wait_for(finished)
         process.send_signal(number)
-        output, errors = process.communicate(timeout=30 * PATIENCE)
+        output, errors = process.communicate(timeout=30 * SLOW)
+        self.check_unfinished(process)
         return process.returncode, output, errors
 
+    def check_unfinished(self, process):
+        if "index.larder" in os.listdir(self.dest):
+            process.kill()
+            process.communicate()
+            raise TooLate
+
     def undisturbed(self):
+        if not self.whole_pack:
+            self.whole_pack = self.pack_whole()
+        return self.whole_pack
+
+    def pack_whole(self):
         return contents(pack(source(), os.path.join(self.folder, "whole"), "--segment-mib", "1", "--threads", "3"))
 
+    @in_time
     def test_kill_9_and_again(self):
         """Killed three times, each time after a few more segments: what is there is no store yet, verify says so, each
         run keeps the finished segments, and in the end all bytes are those of an undisturbed pack."""
@@ -60,7 +92,6 @@ class Interrupted(Case):
         for finished in (2, 5, 8):
             status, _, errors = self.stop_after(self.start(), finished, signal.SIGKILL)
             self.assertEqual(status, -signal.SIGKILL, errors)
-            self.assertNotIn("index.larder", os.listdir(self.dest))
             self.assertGreaterEqual(len(segments(self.dest)), finished)
             for name, inode in kept.items():
                 self.assertEqual(os.stat(os.path.join(self.dest, name)).st_ino, inode, "was packed again")
@@ -75,6 +106,7 @@ class Interrupted(Case):
         self.assertEqual(contents(self.dest), expected)
         self.assertEqual(command("verify", self.dest).returncode, 0)
 
+    @in_time
     def test_ctrl_c_and_again(self):
         """SIGINT and SIGTERM end a pack with status 130 and a sentence that says how to go on, which then works."""
         expected = self.undisturbed()
@@ -90,6 +122,7 @@ class Interrupted(Case):
                 self.assertEqual(contents(self.dest), expected)
                 shutil.rmtree(self.dest)
 
+    @in_time
     def test_other_options_do_not_mix_in(self):
         """What one pack left unfinished, a pack with another seed does not go on with."""
         self.stop_after(self.start(), 2, signal.SIGKILL)
@@ -99,16 +132,18 @@ class Interrupted(Case):
         self.assertIn("unfinished pack", result.stderr)
         self.assertEqual(contents(self.dest), before)
 
+    @in_time
     def test_two_at_once(self):
         """A second pack into the same folder is refused while the first runs, and does it no harm."""
         process = self.start()
         self.wait_for(2)
         process.send_signal(signal.SIGSTOP)
+        self.check_unfinished(process)
         result = command("pack", source(), self.dest, *OPTIONS)
         process.send_signal(signal.SIGCONT)
         self.assertEqual(result.returncode, 1)
         self.assertIn("another pack is writing there", result.stderr)
-        _, errors = process.communicate(timeout=60 * PATIENCE)
+        _, errors = process.communicate(timeout=60 * SLOW)
         self.assertEqual(process.returncode, 0, errors)
         self.assertEqual(contents(self.dest), self.undisturbed())
 
@@ -116,7 +151,7 @@ class Interrupted(Case):
         """A pack that may not write more says so with the file's name, and goes on when it may."""
         limited = ["bash", "-c", 'ulimit -f 512; trap "" XFSZ; exec "$@"', "_"]
         result = subprocess.run([*limited, LARDER, "pack", source(), self.dest, *OPTIONS], stdin=subprocess.DEVNULL,
-                                capture_output=True, text=True, timeout=60 * PATIENCE)
+                                capture_output=True, text=True, timeout=60 * SLOW)
         self.assertEqual(result.returncode, 1, result.stderr)
         self.assertRegex(result.stderr, "larder pack: .*segment-00000.larder.tmp")
         pack(source(), self.dest, *OPTIONS)

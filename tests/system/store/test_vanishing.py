@@ -6,7 +6,7 @@ import socket
 import urllib.request
 
 from stores import everything, pack
-from system import Case, files_of, main, make_tree, until
+from system import SLOW, Case, files_of, main, make_tree, until
 
 COUNT = 400
 CONFIG = """\
@@ -43,7 +43,7 @@ class Vanishing(Case):
         self.files = files_of(self.tree)
 
     def metric(self, row):
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=10 * SLOW) as answer:
             text = answer.read().decode()
         return float(re.search("^" + re.escape(row) + " (.*)$", text, re.MULTILINE).group(1))
 

@@ -59,7 +59,7 @@ static void refuses_child(void **state)
     struct larder_batch *held = NULL, *batch = NULL;
     open_fake(serve);
     assert_int_equal(larder_start_epoch(loader, 0), 0);
-    assert_int_equal(larder_next(loader, 5000, &held), 0);
+    assert_int_equal(larder_next(loader, 60000, &held), 0);
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0)
@@ -69,7 +69,7 @@ static void refuses_child(void **state)
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
     for (uint32_t index = 1; index < 8; index++) {
-        assert_int_equal(larder_next(loader, 5000, &batch), 0);
+        assert_int_equal(larder_next(loader, 60000, &batch), 0);
         assert_int_equal(larder_batch_index(batch), index);
         assert_int_equal(larder_batch_release(&batch), 0);
     }

@@ -22,7 +22,7 @@ static int open_fake(struct larder_loader **out)
     options.socket = fake.path;
     options.dataset = "set";
     options.batch_size = FAKE_BATCH_SIZE;
-    options.open_timeout_ms = 10000;
+    options.open_timeout_ms = 60000;
     return larder_open(&options, out);
 }
 
@@ -314,12 +314,12 @@ static void refuses_hostile_batches(void **state)
         fake_start(&fake, cases[i].script);
         assert_int_equal(open_fake(&loader), 0);
         int started = larder_start_epoch(loader, 0); /* fails already where the daemon was quick to close */
-        int rc = larder_next(loader, 10000, &batch);
+        int rc = larder_next(loader, 60000, &batch);
         if (rc != cases[i].code || (started && started != rc))
             fail_msg("case %zu: %d, not %d: %s", i, rc, cases[i].code, larder_last_error(loader));
         assert_text(larder_last_error(loader), cases[i].part);
         assert_null(batch);
-        assert_int_equal(larder_next(loader, 10000, &batch), cases[i].code);
+        assert_int_equal(larder_next(loader, 60000, &batch), cases[i].code);
         assert_text(larder_last_error(loader), cases[i].part);
         assert_int_equal(larder_start_epoch(loader, 1), cases[i].code);
         assert_int_equal(larder_fd(loader), -1);
@@ -358,12 +358,12 @@ static void refuses_flood(void **state)
     fake_start(&fake, flood);
     assert_int_equal(open_fake(&loader), 0);
     assert_int_equal(larder_start_epoch(loader, 0), 0);
-    assert_int_equal(larder_next(loader, 10000, &batches[0]), 0);
-    assert_int_equal(larder_next(loader, 10000, &batches[1]), 0);
-    assert_int_equal(larder_next(loader, 10000, &batch), LARDER_EQUOTA);
+    assert_int_equal(larder_next(loader, 60000, &batches[0]), 0);
+    assert_int_equal(larder_next(loader, 60000, &batches[1]), 0);
+    assert_int_equal(larder_next(loader, 60000, &batch), LARDER_EQUOTA);
     assert_int_equal(larder_batch_release(&batches[0]), 0); /* one credit: the third batch; the fourth is too much */
-    assert_int_equal(larder_next(loader, 10000, &batch), 0);
-    assert_int_equal(larder_next(loader, 10000, &batch), LARDER_EQUOTA);
+    assert_int_equal(larder_next(loader, 60000, &batch), 0);
+    assert_int_equal(larder_next(loader, 60000, &batch), LARDER_EQUOTA);
     larder_close(&loader);
     fake_stop(&fake);
 
@@ -372,7 +372,7 @@ static void refuses_flood(void **state)
     assert_int_equal(open_fake(&loader), 0);
     assert_int_equal(larder_start_epoch(loader, 0), 0);
     assert_int_equal(larder_start_epoch(loader, 1), 0);
-    assert_int_equal(larder_next(loader, 10000, &batch), LARDER_EFORMAT);
+    assert_int_equal(larder_next(loader, 60000, &batch), LARDER_EFORMAT);
     assert_text(larder_last_error(loader), "nobody asked for");
     larder_close(&loader);
     fake_stop(&fake);
@@ -401,8 +401,8 @@ static void notices_vanished_daemon(void **state)
     fake_start(&fake, two_and_vanish);
     assert_int_equal(open_fake(&loader), 0);
     assert_int_equal(larder_start_epoch(loader, 0), 0);
-    assert_int_equal(larder_next(loader, 10000, &first), 0);
-    assert_int_equal(larder_next(loader, 10000, &held), 0);
+    assert_int_equal(larder_next(loader, 60000, &first), 0);
+    assert_int_equal(larder_next(loader, 60000, &held), 0);
     assert_int_equal(larder_batch_copy(held, copy, sizeof copy), 0);
     assert_int_equal(larder_batch_release(&first), 0);
     fake_stop(&fake);
@@ -463,7 +463,7 @@ static void survives_mutated_batches(void **state)
         fake_start(&fake, mutated_stream);
         assert_int_equal(open_fake(&loader), 0);
         larder_start_epoch(loader, 0);
-        while ((rc = larder_next(loader, 10000, &batch)) == 0) {
+        while ((rc = larder_next(loader, 60000, &batch)) == 0) {
             rc = larder_batch_copy(batch, copy, sizeof copy);
             assert_true(rc == 0 || is_final(rc));
             rc = larder_batch_release(&batch);

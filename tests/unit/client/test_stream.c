@@ -80,13 +80,13 @@ static void streams_epochs(void **state)
         for (uint32_t epoch = 0; epoch < 2; epoch++) {
             assert_int_equal(larder_start_epoch(loader, epoch), 0);
             for (uint32_t index = 0; index < EPOCH_BATCHES; index++) {
-                assert_int_equal(larder_next(loader, 5000, &batch), 0);
+                assert_int_equal(larder_next(loader, 60000, &batch), 0);
                 assert_batch(batch, epoch, index);
                 assert_int_equal(larder_batch_release(&batch), 0);
                 assert_null(batch);
             }
-            assert_int_equal(larder_next(loader, 5000, &batch), LARDER_EEND);
-            assert_int_equal(larder_next(loader, 5000, &batch), LARDER_EEND);
+            assert_int_equal(larder_next(loader, 60000, &batch), LARDER_EEND);
+            assert_int_equal(larder_next(loader, 60000, &batch), LARDER_EEND);
         }
         assert_int_equal(larder_start_epoch(loader, 2), LARDER_EEND);
         close_both();
@@ -102,21 +102,21 @@ static void breaks_early(void **state)
     struct larder_batch *kept = NULL, *batch = NULL;
     open_with(4, 3, 0, serve);
     assert_int_equal(larder_start_epoch(loader, 0), 0);
-    assert_int_equal(larder_next(loader, 5000, &kept), 0);
+    assert_int_equal(larder_next(loader, 60000, &kept), 0);
     assert_int_equal(larder_start_epoch(loader, 1), 0);
     for (uint32_t index = 0; index < EPOCH_BATCHES; index++) {
-        assert_int_equal(larder_next(loader, 5000, &batch), 0);
+        assert_int_equal(larder_next(loader, 60000, &batch), 0);
         assert_batch(batch, 1, index);
         assert_int_equal(larder_batch_release(&batch), 0);
     }
-    assert_int_equal(larder_next(loader, 5000, &batch), LARDER_EEND);
+    assert_int_equal(larder_next(loader, 60000, &batch), LARDER_EEND);
     assert_batch(kept, 0, 0);
     assert_int_equal(larder_batch_release(&kept), 0);
     /* epochs go forward only, and may be skipped */
     assert_int_equal(larder_start_epoch(loader, 1), LARDER_EINVAL);
     assert_non_null(strstr(larder_last_error(loader), "forward"));
     assert_int_equal(larder_start_epoch(loader, 7), 0);
-    assert_int_equal(larder_next(loader, 5000, &batch), 0);
+    assert_int_equal(larder_next(loader, 60000, &batch), 0);
     assert_batch(batch, 7, 0);
     close_both(); /* with a batch in hand: larder_close frees it */
 }
@@ -129,13 +129,13 @@ static void limits_held(void **state)
     open_with(3, 2, 0, serve);
     assert_int_equal(larder_start_epoch(loader, 0), 0);
     for (uint32_t i = 0; i < 3; i++)
-        assert_int_equal(larder_next(loader, 5000, &held[i]), 0);
+        assert_int_equal(larder_next(loader, 60000, &held[i]), 0);
     assert_int_equal(larder_next(loader, -1, &batch), LARDER_EQUOTA);
     assert_non_null(strstr(larder_last_error(loader), "3 batches are held"));
     assert_non_null(strstr(larder_last_error(loader), "larder_batch_release"));
     assert_null(batch);
     assert_int_equal(larder_batch_release(&held[1]), 0);
-    assert_int_equal(larder_next(loader, 5000, &batch), 0);
+    assert_int_equal(larder_next(loader, 60000, &batch), 0);
     assert_batch(batch, 0, 3);
     assert_batch(held[0], 0, 0);
     assert_batch(held[2], 0, 2);
@@ -159,12 +159,12 @@ static void asks_ahead(void **state)
     struct larder_batch *first = NULL, *second = NULL;
     open_with(2, 1, 0, serve);
     assert_int_equal(larder_start_epoch(loader, 0), 0);
-    assert_int_equal(larder_next(loader, 5000, &first), 0);
-    assert_true(readable_within(5000));
-    assert_int_equal(larder_next(loader, 5000, &second), 0);
+    assert_int_equal(larder_next(loader, 60000, &first), 0);
+    assert_true(readable_within(60000));
+    assert_int_equal(larder_next(loader, 60000, &second), 0);
     assert_false(readable_within(30));
     assert_int_equal(larder_batch_release(&first), 0);
-    assert_true(readable_within(5000));
+    assert_true(readable_within(60000));
     assert_int_equal(larder_batch_release(&second), 0);
     close_both();
 }
@@ -189,15 +189,15 @@ static void skips_empty(void **state)
     struct larder_batch *batch = NULL;
     open_with(4, 2, 0, serve_odd_ends);
     assert_int_equal(larder_start_epoch(loader, 0), 0);
-    assert_int_equal(larder_next(loader, 5000, &batch), 0);
+    assert_int_equal(larder_next(loader, 60000, &batch), 0);
     assert_int_equal(larder_batch_count(batch), 2);
     assert_int_equal(larder_batch_release(&batch), 0);
-    assert_int_equal(larder_next(loader, 5000, &batch), LARDER_EEND);
+    assert_int_equal(larder_next(loader, 60000, &batch), LARDER_EEND);
     assert_int_equal(larder_start_epoch(loader, 1), 0);
-    assert_int_equal(larder_next(loader, 5000, &batch), 0);
+    assert_int_equal(larder_next(loader, 60000, &batch), 0);
     assert_int_equal(larder_batch_count(batch), 1);
     assert_int_equal(larder_batch_release(&batch), 0);
-    assert_int_equal(larder_next(loader, 5000, &batch), LARDER_EEND);
+    assert_int_equal(larder_next(loader, 60000, &batch), LARDER_EEND);
     close_both();
     const uint64_t released[] = {11, 12, 13, 14};
     assert_int_equal(fake.n_released, 4);
@@ -222,12 +222,12 @@ static void times_out(void **state)
     open_with(4, 2, 0, serve_when_released);
     assert_int_equal(larder_next(loader, 0, &batch), LARDER_EINVAL); /* no epoch yet */
     assert_int_equal(larder_start_epoch(loader, 0), 0);
-    assert_int_equal(larder_next(loader, 5000, &first), 0);
+    assert_int_equal(larder_next(loader, 60000, &first), 0);
     assert_int_equal(larder_next(loader, 0, &batch), LARDER_ETIMEOUT);
     assert_int_equal(larder_next(loader, 20, &batch), LARDER_ETIMEOUT);
     assert_false(readable_within(0));
     assert_int_equal(larder_batch_release(&first), 0);
-    assert_true(readable_within(5000));
+    assert_true(readable_within(60000));
     assert_int_equal(larder_next(loader, 0, &batch), 0);
     assert_batch(batch, 0, 1);
     assert_int_equal(larder_batch_release(&batch), 0);
@@ -248,12 +248,12 @@ static void goes_on_after_signals(void **state)
     sigaction(SIGALRM, &action, NULL);
     open_with(4, 2, 0, serve_when_released);
     assert_int_equal(larder_start_epoch(loader, 0), 0);
-    assert_int_equal(larder_next(loader, 5000, &first), 0);
+    assert_int_equal(larder_next(loader, 60000, &first), 0);
     struct itimerval every = {.it_interval = {.tv_usec = 2000}, .it_value = {.tv_usec = 2000}}, never = {0};
     setitimer(ITIMER_REAL, &every, NULL);
     assert_int_equal(larder_next(loader, 100, &batch), LARDER_ETIMEOUT);
     assert_int_equal(larder_batch_release(&first), 0);
-    assert_int_equal(larder_next(loader, 5000, &batch), 0);
+    assert_int_equal(larder_next(loader, 60000, &batch), 0);
     setitimer(ITIMER_REAL, &never, NULL);
     close_both();
 }
@@ -267,8 +267,8 @@ static void refuses_misuse(void **state)
     uint8_t small[FAKE_BATCH_SIZE * FAKE_SAMPLE_BYTES - 1];
     open_with(4, 2, 0, serve);
     assert_int_equal(larder_start_epoch(loader, 0), 0);
-    assert_int_equal(larder_next(loader, 5000, NULL), LARDER_EINVAL);
-    assert_int_equal(larder_next(loader, 5000, &batch), 0);
+    assert_int_equal(larder_next(loader, 60000, NULL), LARDER_EINVAL);
+    assert_int_equal(larder_next(loader, 60000, &batch), 0);
     assert_int_equal(larder_batch_copy(batch, small, sizeof small), LARDER_ELIMIT);
     assert_non_null(strstr(larder_last_error(loader), "47"));
     assert_int_equal(larder_batch_copy(batch, NULL, 4096), LARDER_EINVAL);

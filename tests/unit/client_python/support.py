@@ -21,7 +21,7 @@ import larder  # noqa: E402
 from fake_daemon import FakeDaemon, pixels  # noqa: E402
 
 
-def until(what, limit_s=10):
+def until(what, limit_s=60):
     """Waits until what() is true, for what another thread or process does."""
     deadline = time.monotonic() + limit_s
     while not what():
@@ -56,7 +56,7 @@ class Case(unittest.TestCase):
     def loader(self, batch_size=6, pipeline=("resize",), **options):
         options.setdefault("output", "numpy")
         options.setdefault("socket", self.path)
-        options.setdefault("timeout", 20)
+        options.setdefault("timeout", 60)
         return larder.Loader("/data", list(pipeline), batch_size, **options)
 
     def check_pixels(self, images, indices, height=4, width=6):

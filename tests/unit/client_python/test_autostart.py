@@ -34,7 +34,7 @@ SCRIPT = textwrap.dedent("""\
     import sys
     sys.path.insert(0, {package!r})
     import larder
-    for _ in larder.Loader("/data", ["resize"], 6, output="numpy", timeout=30):
+    for _ in larder.Loader("/data", ["resize"], 6, output="numpy", timeout=240):
         pass
     print("done")
     """)
@@ -75,7 +75,7 @@ class Autostart(Case):
         script = self.write("script.py", SCRIPT.format(package=PACKAGE))
         scripts = [subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE) for _ in range(8)]
         for process in scripts:
-            self.assertEqual((process.communicate(timeout=60)[0], process.returncode), (b"done\n", 0))
+            self.assertEqual((process.communicate(timeout=300)[0], process.returncode), (b"done\n", 0))
         self.assertEqual(len(self.starts()), 1)
         pid, _, session, options = self.starts()[0]
         self.assertNotEqual(int(session), os.getsid(0))

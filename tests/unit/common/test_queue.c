@@ -54,7 +54,7 @@ static int pop_some(struct shared *shared, struct item *items, size_t *count)
         if (rc != LARDER_ETIMEOUT)
             return rc;
         struct pollfd readable = {.fd = queue_eventfd(shared->queue), .events = POLLIN};
-        if (poll(&readable, 1, 10000) != 1)
+        if (poll(&readable, 1, 60000) != 1)
             return LARDER_EIO;
     }
 }

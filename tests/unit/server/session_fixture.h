@@ -40,8 +40,8 @@ struct owner {
 struct owner *owner_start(uint32_t connections_max);
 void owner_stop(struct owner *owner); /* CHECKs that every registered client was reported gone once */
 struct owner_counts owner_counts_now(struct owner *owner);
-/* owner_wait waits until the counter at `offset` of struct owner_counts is at least `value`; false after five
- * seconds. */
+/* owner_wait waits until the counter at `offset` of struct owner_counts is at least `value`; false after a
+ * minute. */
 bool owner_wait(struct owner *owner, size_t offset, uint64_t value);
 #define OWNER_WAIT(owner, field, value) assert_true(owner_wait((owner), offsetof(struct owner_counts, field), (value)))
 
@@ -49,7 +49,7 @@ bool owner_wait(struct owner *owner, size_t offset, uint64_t value);
 int client_connect(const char *path);
 bool client_send(int fd, const struct wire_message *msg); /* false: the daemon is gone */
 bool client_send_raw(int fd, const void *data, size_t len_bytes);
-/* client_receive waits up to five seconds. Gives 1 for a message (its texts point into a buffer that lasts until the
+/* client_receive waits up to a minute. Gives 1 for a message (its texts point into a buffer that lasts until the
  * next call in this thread), 0 for the end, and puts a passed descriptor into *passed_fd when that is not NULL. */
 int client_receive(int fd, struct wire_message *out, int *passed_fd);
 bool client_hello(int fd);    /* HELLO and its WELCOME */
@@ -63,5 +63,8 @@ const char *client_expect_error(int fd, int code, bool fatal);
 
 int count_descriptors(void);
 void pause_ms(unsigned ms);
+/* took_at_most prints a time and says whether it is within its limit; where LARDER_TEST_QUIET is not set other processes
+ * may have caused it, and it always is. */
+bool took_at_most(const char *what, uint64_t took_ns, uint64_t limit_ns);
 
 #endif

@@ -63,7 +63,7 @@ static const char *ask(uint16_t port, const char *request)
         left -= (size_t)wrote;
     }
     struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
-    while (poll(&poll_fd, 1, 20000) == 1 && (got = read(fd, answer + len, sizeof answer - 1 - len)) > 0)
+    while (poll(&poll_fd, 1, 60000) == 1 && (got = read(fd, answer + len, sizeof answer - 1 - len)) > 0)
         len += (size_t)got;
     answer[len] = '\0';
     close(fd);

@@ -270,10 +270,22 @@ static void test_no_lost_wake(void **state)
     free(fixture);
 }
 
-static void *open_later(void *arg)
+struct opener {
+    struct pool *pool;
+    struct fixture *fixture;
+    uint32_t accepted; /* further loads, before the pool was stopping */
+};
+
+/* open_when_stopping opens the gate once the pool refuses tasks. */
+static void *open_when_stopping(void *arg)
 {
-    usleep(20000);
-    set_gate(arg, true);
+    struct opener *opener = arg;
+    struct task task = {.number = 6};
+    while (pool_submit(opener->pool, POOL_LOAD, &task) == 0) {
+        opener->accepted++;
+        usleep(20000);
+    }
+    set_gate(opener->fixture, true);
     return NULL;
 }
 
@@ -287,12 +299,13 @@ static void test_stop_returns_waiting(void **state)
     wait_gated(fixture, 0, 1);
     for (uint32_t i = 1; i <= 5; i++)
         submit(pool, i <= 2 ? POOL_LOAD : POOL_PREPARE, (struct task){.number = i});
-    pthread_t opener;
-    assert_int_equal(pthread_create(&opener, NULL, open_later, fixture), 0);
+    pthread_t thread;
+    struct opener opener = {.pool = pool, .fixture = fixture};
+    assert_int_equal(pthread_create(&thread, NULL, open_when_stopping, &opener), 0);
     pool_stop(pool);
-    pthread_join(opener, NULL);
+    pthread_join(thread, NULL);
     assert_int_equal(fixture->n_order, 1);
-    assert_int_equal(fixture->discarded[POOL_LOAD], 2);
+    assert_int_equal(fixture->discarded[POOL_LOAD], 2 + opener.accepted);
     assert_int_equal(fixture->discarded[POOL_PREPARE], 3);
     struct task late = {.number = 9};
     assert_int_equal(pool_submit(pool, POOL_LOAD, &late), LARDER_EGONE);

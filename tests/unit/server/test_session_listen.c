@@ -121,6 +121,17 @@ static void test_one_daemon(void **state)
     remove_place(&place);
 }
 
+/* race listens when the pipe `go` ends, says on `done` that it has tried, and holds what it got until `stay` ends. */
+static void race(const char *path, int go, int done, int stay)
+{
+    char c = 0;
+    struct session *session;
+    int rc = read(go, &c, 1) == 0 ? session_listen(path, &session, NULL) : LARDER_EIO;
+    if (write(done, &c, 1) != 1 || read(stay, &c, 1) != 0)
+        _exit(2);
+    _exit(rc == 0 ? 0 : rc == LARDER_EBUSY ? 1 : 2);
+}
+
 /* Of many daemons that start at one moment at a killed one's socket, exactly one gets it. */
 static void test_race(void **state)
 {
@@ -129,23 +140,26 @@ static void test_race(void **state)
     struct place place = make_place();
     for (int round = 0; round < ROUNDS; round++) {
         kill_daemon(fork_daemon(place.path));
-        int go[2], won = 0;
+        int go[2], done[2], stay[2], won = 0;
         pid_t racers[RACERS];
-        assert_int_equal(pipe(go), 0);
+        assert_true(pipe(go) == 0 && pipe(done) == 0 && pipe(stay) == 0);
         for (int i = 0; i < RACERS; i++) {
             racers[i] = fork();
             if (racers[i] == 0) {
-                char c;
-                struct session *session;
                 close(go[1]);
-                ssize_t got = read(go[0], &c, 1); /* the end of the pipe is the start */
-                int rc = got == 0 ? session_listen(place.path, &session, NULL) : LARDER_EIO;
-                pause_ms(200);
-                _exit(rc == 0 ? 0 : rc == LARDER_EBUSY ? 1 : 2);
+                close(stay[1]);
+                race(place.path, go[0], done[1], stay[0]);
             }
         }
         close(go[0]);
         close(go[1]);
+        close(done[1]);
+        char tried[RACERS];
+        for (size_t n = 0; n < RACERS; n++) /* nobody leaves before all have tried */
+            assert_int_equal(read(done[0], tried + n, 1), 1);
+        close(done[0]);
+        close(stay[0]);
+        close(stay[1]);
         for (int i = 0; i < RACERS; i++) {
             int status;
             assert_int_equal(waitpid(racers[i], &status, 0), racers[i]);
