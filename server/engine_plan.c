@@ -44,7 +44,7 @@ static bool place(struct engine *engine, uint32_t index)
     if (fresh)
         engine_task_begin(engine, job_index, instance);
     else
-        engine_task_seat(engine, engine->instances[instance].task);
+        engine_task_joined(engine, engine->instances[instance].task, job_index);
     return true;
 }
 

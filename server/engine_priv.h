@@ -363,7 +363,8 @@ const void *engine_output_dataset(const struct engine *engine, const struct inst
 bool engine_load(struct engine *engine, uint32_t job, sample_id id, uint64_t bytes); /* false: no room for it now */
 void engine_task_begin(struct engine *engine, uint32_t job, uint32_t instance);
 void engine_task_cancel_output(struct engine *engine, uint32_t instance);
-void engine_task_seat(struct engine *engine, uint32_t task); /* who waits for it has changed */
+void engine_task_joined(struct engine *engine, uint32_t task, uint32_t job); /* the job waits for it too */
+void engine_task_left(struct engine *engine, uint32_t task, uint32_t job);   /* the job does so no more, others do */
 void engine_on_loaded(struct engine *engine, const struct engine_event *event);
 void engine_on_prepared(struct engine *engine, const struct engine_event *event);
 void engine_dispatch(struct engine *engine);

@@ -98,7 +98,7 @@ static void entry_abandon(struct engine *engine, struct job_queue *queue, uint32
     if (orphan)
         engine_task_cancel_output(engine, instance);
     else if (entry->state == ENTRY_WAITING)
-        engine_task_seat(engine, engine->instances[instance].task);
+        engine_task_left(engine, engine->instances[instance].task, entry->job);
 }
 
 void engine_queue_drop_all(struct engine *engine, struct job_queue *queue)

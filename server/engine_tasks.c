@@ -63,7 +63,7 @@ void engine_task_begin(struct engine *engine, uint32_t job, uint32_t instance)
         if (task->state != TASK_RUNNING && task->n_outputs < ENGINE_OUTPUTS_MAX) {
             made->task = engine->instances[other].task;
             task->outputs[task->n_outputs++] = instance;
-            engine_task_seat(engine, made->task);
+            engine_task_joined(engine, made->task, job);
             return;
         }
     }
@@ -117,32 +117,16 @@ void engine_task_cancel_output(struct engine *engine, uint32_t instance)
         unlist(engine, index);
         task_end(engine, index);
     } else {
-        engine_task_seat(engine, index);
+        engine_task_left(engine, index, task->job);
     }
 }
 
-/* The heaviest job that waits for the task; the present one, if none is heavier. ENGINE_NONE: nobody does. */
-static uint32_t heaviest_waiter(const struct engine *engine, const struct task *task)
-{
-    uint32_t best = ENGINE_NONE;
-    for (uint32_t i = 0; i < task->n_outputs; i++) {
-        for (uint32_t at = engine->instances[task->outputs[i]].waiters; at != ENGINE_NONE; at = engine->entries[at].link) {
-            uint32_t job = engine->entries[at].job;
-            double weight = engine->jobs[job].weight, most = best == ENGINE_NONE ? 0 : engine->jobs[best].weight;
-            if (weight > most || (weight == most && job == task->job))
-                best = job;
-        }
-    }
-    return best;
-}
+/* ── whose line ── */
 
-/* Never for a task in nobody's list. It goes behind what its new job waits for already. */
-void engine_task_seat(struct engine *engine, uint32_t index)
+/* Never for a task that is under way. It goes behind what its new job waits for already. */
+static void move_to(struct engine *engine, uint32_t index, uint32_t job)
 {
     struct task *task = &engine->tasks[index];
-    uint32_t job = task->state == TASK_RUNNING ? ENGINE_NONE : heaviest_waiter(engine, task);
-    if (job == ENGINE_NONE || job == task->job)
-        return;
     if (task->state == TASK_TO_LOAD)
         engine_list_remove(engine, TASK_LOADS, index);
     else if (task->state == TASK_TO_PREPARE)
@@ -152,6 +136,38 @@ void engine_task_seat(struct engine *engine, uint32_t index)
         engine_list_append(engine, TASK_LOADS, index);
     else if (task->state == TASK_TO_PREPARE)
         engine_list_append(engine, TASK_PREPARES, index);
+}
+
+void engine_task_joined(struct engine *engine, uint32_t index, uint32_t job)
+{
+    const struct task *task = &engine->tasks[index];
+    if (task->state != TASK_RUNNING && engine->jobs[job].weight > engine->jobs[task->job].weight)
+        move_to(engine, index, job);
+}
+
+/* The heaviest job that waits for the task, or the job if it still does for another output. */
+static uint32_t find_heir(const struct engine *engine, const struct task *task, uint32_t job)
+{
+    uint32_t best = ENGINE_NONE;
+    for (uint32_t i = 0; i < task->n_outputs; i++) {
+        for (uint32_t at = engine->instances[task->outputs[i]].waiters; at != ENGINE_NONE; at = engine->entries[at].link) {
+            uint32_t waiting = engine->entries[at].job;
+            if (waiting == job)
+                return job;
+            if (best == ENGINE_NONE || engine->jobs[waiting].weight > engine->jobs[best].weight)
+                best = waiting;
+        }
+    }
+    return best;
+}
+
+void engine_task_left(struct engine *engine, uint32_t index, uint32_t job)
+{
+    const struct task *task = &engine->tasks[index];
+    uint32_t heir = task->state != TASK_RUNNING && task->job == job ? find_heir(engine, task, job) : job;
+    CHECK(heir != ENGINE_NONE);
+    if (heir != job)
+        move_to(engine, index, heir);
 }
 
 /* ── results ── */
