@@ -4,6 +4,60 @@
 
 #include "common/check.h"
 
+static void fill_job(struct status_job *job, uint32_t i)
+{
+    job->loaders = 4 + i;
+    job->ahead = i ? 0 : 3;
+    job->engine = (struct engine_job_status){.job = i,
+                                             .weight = i ? 0.5 : 1,
+                                             .batch_size = 64,
+                                             .prefetch = 4,
+                                             .prefetch_asked = 8,
+                                             .look_ahead = 3,
+                                             .epoch = 1,
+                                             .epochs = i ? 0 : 90,
+                                             .started = true,
+                                             .view_samples = 1000,
+                                             .remaining = 600,
+                                             .quota_bytes = UINT64_C(1) << 30,
+                                             .held_slots = 256,
+                                             .samples_delivered = 1400,
+                                             .batches_delivered = 22,
+                                             .samples_shared = 700,
+                                             .ready_batches = 3,
+                                             .leased_batches = 1,
+                                             .credits = 2,
+                                             .wait_s = 1.5,
+                                             .epoch_delivered = 400};
+    job->n_queues = 1;
+    job->queues = xcalloc(1, sizeof *job->queues);
+    job->queues[0] = (struct engine_queue_status){.attached = true,
+                                                  .held_slots = 256,
+                                                  .samples_delivered = 1400,
+                                                  .batches_delivered = 22,
+                                                  .epoch_delivered = 400,
+                                                  .ready_batches = 3,
+                                                  .leased_batches = 1,
+                                                  .credits = 2,
+                                                  .wait_s = 1.5};
+    strcpy(job->engine.name, i ? "quote\"back\\slash" : "train-a");
+    job->dataset = xstrdup("/data/imagenet/train");
+}
+
+/* What the governor says of a job: its one queue. */
+static void fill_governed(struct status_job *job)
+{
+    job->governed = xcalloc(1, sizeof *job->governed);
+    job->governed[0] = (struct status_queue){.line = 2,
+                                             .loaders = 4,
+                                             .reading = 3,
+                                             .pending_reads = 5,
+                                             .pending_samples = 320,
+                                             .load_s = 0.0005,
+                                             .train_s = 0.25,
+                                             .late_s = -0.125};
+}
+
 void sample_status_fill(struct daemon_status *status)
 {
     *status = (struct daemon_status){
@@ -44,54 +98,9 @@ void sample_status_fill(struct daemon_status *status)
         .n_jobs = 2,
     };
     status->jobs = xcalloc(2, sizeof *status->jobs);
-    for (uint32_t i = 0; i < 2; i++) {
-        struct status_job *job = &status->jobs[i];
-        job->loaders = 4 + i;
-        job->ahead = i ? 0 : 3;
-        job->engine = (struct engine_job_status){.job = i,
-                                                 .weight = i ? 0.5 : 1,
-                                                 .batch_size = 64,
-                                                 .prefetch = 4,
-                                                 .prefetch_asked = 8,
-                                                 .look_ahead = 3,
-                                                 .epoch = 1,
-                                                 .epochs = i ? 0 : 90,
-                                                 .started = true,
-                                                 .view_samples = 1000,
-                                                 .remaining = 600,
-                                                 .quota_bytes = UINT64_C(1) << 30,
-                                                 .held_slots = 256,
-                                                 .samples_delivered = 1400,
-                                                 .batches_delivered = 22,
-                                                 .samples_shared = 700,
-                                                 .ready_batches = 3,
-                                                 .leased_batches = 1,
-                                                 .credits = 2,
-                                                 .wait_s = 1.5,
-                                                 .epoch_delivered = 400};
-        job->n_queues = 1;
-        job->queues = xcalloc(1, sizeof *job->queues);
-        job->queues[0] = (struct engine_queue_status){.attached = true,
-                                                      .held_slots = 256,
-                                                      .samples_delivered = 1400,
-                                                      .batches_delivered = 22,
-                                                      .epoch_delivered = 400,
-                                                      .ready_batches = 3,
-                                                      .leased_batches = 1,
-                                                      .credits = 2,
-                                                      .wait_s = 1.5};
-        strcpy(job->engine.name, i ? "quote\"back\\slash" : "train-a");
-        job->dataset = xstrdup("/data/imagenet/train");
-    }
-    status->jobs[0].governed = xcalloc(1, sizeof *status->jobs[0].governed);
-    status->jobs[0].governed[0] = (struct status_queue){.line = 2,
-                                                        .loaders = 4,
-                                                        .reading = 3,
-                                                        .pending_reads = 5,
-                                                        .pending_samples = 320,
-                                                        .load_s = 0.0005,
-                                                        .train_s = 0.25,
-                                                        .late_s = -0.125};
+    for (uint32_t i = 0; i < 2; i++)
+        fill_job(&status->jobs[i], i);
+    fill_governed(&status->jobs[0]);
     status->jobs[0].pid = 815;
     status->jobs[0].client = xstrdup("python/0.1");
     status->jobs[0].pipeline = xstrdup("[{\"random_resized_crop\":{\"size\":224}}]");
