@@ -131,14 +131,16 @@ static void print_best(const char *kind, const struct best *best)
 }
 
 /* Look-ahead by need against the whole of it. */
-static int compare_ahead(const struct balance_scenario *scenario, const struct balance_result *by_need, bool *holds, struct error *err)
+static int compare_ahead(const struct balance_scenario *scenario, const struct balance_result *by_need, bool *holds,
+                         struct error *err)
 {
     struct balance_scenario whole = *scenario;
     struct balance_result *result = xcalloc(1, sizeof *result);
     whole.ahead_ms = 0;
     int code = balance_run(&whole, &(struct balance_split){.mode = BALANCE_AUTO}, result, err);
     if (!code) {
-        *holds &= hold("look-ahead", by_need->stall_s, scenario->expect_ahead, result->stall_s, "stall with the whole of it");
+        *holds &= hold("look-ahead", by_need->stall_s, scenario->expect_ahead, result->stall_s,
+                       "stall with the whole of it");
         *holds &= hold("held", by_need->held, scenario->expect_held, result->held, "samples with the whole of it");
     }
     free(result);

@@ -404,7 +404,7 @@ static void happen(struct bench *bench, const struct timed *timed)
         if (bench->governor)
             governor_prepared(bench->governor, timed->queue,
                               &(struct governor_preparation){0, timed->busy, ENCODED_BYTES, took});
-        push(bench, (struct engine_event){.type = ENGINE_PREPARED, .prepared = {timed->task, 0}});
+        push(bench, (struct engine_event){.type = ENGINE_PREPARED, .prepared = {.task = timed->task}});
         break;
     case STEP_DONE:
         step_done(bench, timed->job);

@@ -25,14 +25,17 @@ static void seat_rank(struct driver_job *job, const struct registration *reg)
 }
 
 /* Says what would help: a larger arena where that is short, else a larger share of it for one job. */
-static void log_shortened(const struct driver *driver, const struct registration *reg, uint32_t from, uint32_t to, uint64_t wanted_bytes)
+static void log_shortened(const struct driver *driver, const struct registration *reg, uint32_t from, uint32_t to,
+                          uint64_t wanted_bytes)
 {
+    uint64_t quota_bytes = driver->config.engine.job_quota_bytes;
     if (wanted_bytes > driver->config.engine.arena_bytes)
-        log_warn("msg=\"look-ahead shortened from %u to %u batches: the arena has no room for all that the jobs ask for; raise "
-                 "memory.arena to %llu MiB\" job=\"%s\"", from, to, (unsigned long long)(wanted_bytes >> 20) + 1, reg->name);
+        log_warn("msg=\"look-ahead shortened from %u to %u batches: the arena has no room for all that the jobs ask for; "
+                 "raise memory.arena to %llu MiB\" job=\"%s\"", from, to, (unsigned long long)(wanted_bytes >> 20) + 1,
+                 reg->name);
     else
-        log_warn("msg=\"look-ahead shortened from %u to %u batches: one job may have %llu MiB of the arena; raise jobs.quota or "
-                 "memory.arena\" job=\"%s\"", from, to, (unsigned long long)(driver->config.engine.job_quota_bytes >> 20), reg->name);
+        log_warn("msg=\"look-ahead shortened from %u to %u batches: one job may have %llu MiB of the arena; raise "
+                 "jobs.quota or memory.arena\" job=\"%s\"", from, to, (unsigned long long)(quota_bytes >> 20), reg->name);
 }
 
 static void ahead_changed(struct driver *driver, const struct engine_action *action)
@@ -41,7 +44,8 @@ static void ahead_changed(struct driver *driver, const struct engine_action *act
     if (action->ahead.to < action->ahead.from)
         log_shortened(driver, reg, action->ahead.from, action->ahead.to, action->ahead.wanted_bytes);
     else
-        log_info("msg=\"look-ahead extended from %u to %u batches\" job=\"%s\"", action->ahead.from, action->ahead.to, reg->name);
+        log_info("msg=\"look-ahead extended from %u to %u batches\" job=\"%s\"", action->ahead.from, action->ahead.to,
+                 reg->name);
 }
 
 /* A rank's registration is needed until it is answered; the first rank's is the job's. */

@@ -7,10 +7,10 @@
  * planned last; that is planned again, in the same order, when there is room. Clients never hold more than the `least`,
  * so that none that holds on to its batches keeps room from another.
  *
- * By need. Of its rows a queue uses so many as cover the longest time that a sample took from plan to ready, doubled, at
- * the pace of its client, and the one in use; what it does not use is cache. Needs are met first when the arena is
- * divided. The time is the longest of ENGINE_AHEAD_WINDOWS windows, each of config.ahead_window_ns and WINDOW_BATCHES at
- * the least; before those are over the need is all there is. It grows at once, with each longer time; and a queue
+ * By need. Of its rows a queue uses so many as cover the longest time that a sample took from plan to ready, doubled,
+ * at the pace of its client, and the one in use; what it does not use is cache. Needs are met first when the arena is
+ * divided. The time is the longest of ENGINE_AHEAD_WINDOWS windows, each of config.ahead_window_ns and WINDOW_BATCHES
+ * at the least; before those are over the need is all there is. It grows at once, with each longer time; and a queue
  * whose client had to wait has use for all of its rows until the windows have passed again. */
 #include <math.h>
 
@@ -101,7 +101,10 @@ static uint64_t deal(const struct engine *engine, double part, uint32_t *rows)
         if (job->state == JOB_FREE)
             continue;
         uint32_t need = rows_needed(job, job->most);
-        rows[place] = part < 1 ? job->least + (uint32_t)(part * (need - job->least)) : need + (uint32_t)((part - 1) * (job->most - need));
+        if (part < 1)
+            rows[place] = job->least + (uint32_t)(part * (need - job->least));
+        else
+            rows[place] = need + (uint32_t)((part - 1) * (job->most - need));
         bytes += rows[place] * job->row_bytes;
     }
     return bytes;

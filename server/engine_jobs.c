@@ -246,16 +246,16 @@ static bool refuse_too_large(struct engine *engine, const struct engine_job_desc
     if (promise >= ENGINE_ROWS_MIN)
         return false;
     uint64_t needed = ENGINE_ROWS_MIN * row_bytes, cap = engine->config.job_quota_bytes;
+    char need[160];
+    snprintf(need, sizeof need, "it needs %llu bytes, two batches for each of %u ranks of %llu samples of %llu bytes",
+             (unsigned long long)needed, world_size(desc), (unsigned long long)batch, (unsigned long long)slot);
     if (most < ENGINE_ROWS_MIN && cap && cap < engine->config.arena_bytes)
-        refuse(engine, desc, LARDER_EQUOTA, "it needs %llu bytes, two batches for each of %u ranks of %llu samples of %llu bytes, and "
-               "one job may have %llu: lower batch_size, or raise jobs.quota or memory.arena", (unsigned long long)needed, world_size(desc),
-               (unsigned long long)batch, (unsigned long long)slot, (unsigned long long)cap);
+        refuse(engine, desc, LARDER_EQUOTA, "%s, and one job may have %llu: lower batch_size, or raise jobs.quota or "
+               "memory.arena", need, (unsigned long long)cap);
     else
-        refuse(engine, desc, LARDER_EQUOTA, "it needs %llu bytes, two batches for each of %u ranks of %llu samples of %llu bytes, and "
-               "of the arena's %llu bytes the other jobs keep %llu even with their look-ahead given back: lower batch_size, stop a "
-               "job, or raise memory.arena to at least %llu", (unsigned long long)needed, world_size(desc), (unsigned long long)batch,
-               (unsigned long long)slot, (unsigned long long)engine->config.arena_bytes, (unsigned long long)kept,
-               (unsigned long long)(kept + needed));
+        refuse(engine, desc, LARDER_EQUOTA, "%s, and of the arena's %llu bytes the other jobs keep %llu even with their "
+               "look-ahead given back: lower batch_size, stop a job, or raise memory.arena to at least %llu", need,
+               (unsigned long long)engine->config.arena_bytes, (unsigned long long)kept, (unsigned long long)(kept + needed));
     return true;
 }
 

@@ -228,7 +228,7 @@ struct job {
     uint64_t came_ns;
     uint64_t view_samples;
     uint64_t batch_slots, row_bytes; /* samples of a batch; arena bytes of a batch for each rank */
-    uint32_t least, most, asked; /* rows that are its own for good; that it may get; that it would have with all it asked for */
+    uint32_t least, most, asked; /* rows: its own for good; that it may get; with all it asked for */
     uint32_t rows;        /* that it has now */
     uint64_t quota_slots; /* of each queue */
     uint64_t quota_bytes; /* of all together */
@@ -397,7 +397,7 @@ static inline struct job_queue *engine_queue_of(const struct engine *engine, con
 void engine_queue_append(struct engine *engine, uint32_t entry);
 void engine_queue_remove(struct engine *engine, uint32_t entry); /* what it holds of an instance stays with the caller */
 void engine_queue_drop_all(struct engine *engine, struct job_queue *queue);
-void engine_queue_shorten(struct engine *engine, uint32_t job, struct job_queue *queue, uint64_t slots); /* to so many at most */
+void engine_queue_shorten(struct engine *engine, uint32_t job, struct job_queue *queue, uint64_t slots); /* to at most */
 void engine_queue_put_back(struct engine *engine, uint32_t job, struct job_queue *queue); /* its client has gone */
 void engine_unplaced_append(struct engine *engine, struct job_queue *queue, uint32_t entry);
 void engine_unplaced_remove(struct engine *engine, struct job_queue *queue, uint32_t entry);

@@ -85,7 +85,8 @@ class ShortBudgets(Case):
         seen = next(began)[-1].tolist()
         wide = daemon.jobs()["first"]["prefetch"]
         self.assertTrue(until(lambda: daemon.jobs()["first"]["held_slots"] > 8, 10))
-        second = self.loader(daemon, tree(60), batch_size=4, prefetch=32, name="second", pipeline=[{"resize": {"size": [48, 48]}}])
+        second = self.loader(daemon, tree(60), batch_size=4, prefetch=32, name="second",
+                             pipeline=[{"resize": {"size": [48, 48]}}])
         narrow = daemon.jobs()["first"]["prefetch"]
         self.assertLess(narrow, wide)
         self.assertIn(f"look-ahead shortened from {wide} to {narrow} batches", daemon.log())
@@ -93,11 +94,13 @@ class ShortBudgets(Case):
         self.whole(second, 60)
         second.close()
         self.assertTrue(until(lambda: daemon.jobs()["first"]["prefetch"] == wide, 10))
-        self.assertEqual(sorted(seen + [index for batch in began for index in batch[-1].tolist()]), list(range(60)))
+        for batch in began:
+            seen += batch[-1].tolist()
+        self.assertEqual(sorted(seen), list(range(60)))
 
     def test_reads_with_little_encoded_memory(self):
-        """With encoded memory for a tenth of the dataset, and look-ahead for much more, a chunk is read a few times an epoch
-        and not for each sample or two: 5 chunks of 64 took 25 reads each before reads waited for memory."""
+        """With encoded memory for a tenth of the dataset, and look-ahead for much more, a chunk is read a few times an
+        epoch and not for each sample or two."""
         folder = tree(320, width=400, height=300)
         encoded = sum(os.path.getsize(path) for path in files_of(folder)) // 10
         daemon = self.daemon(CONFIG.replace("64MiB", f"{encoded}B"))

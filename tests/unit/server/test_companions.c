@@ -77,7 +77,7 @@ static void step(struct world *world, struct engine_event event)
             assert_int_equal(output->bytes, output->pipeline ? 100 + action->prepare.id : SLOT);
             assert_ptr_equal(output->dataset, world);
         }
-        later(world, (struct engine_event){.type = ENGINE_PREPARED, .prepared = {action->prepare.task, 0}});
+        later(world, (struct engine_event){.type = ENGINE_PREPARED, .prepared = {.task = action->prepare.task}});
     }
 }
 

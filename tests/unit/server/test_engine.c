@@ -69,7 +69,8 @@ static void react(struct scene *scene, const struct engine_action *action)
     case ENGINE_PREPARE:
         scene->prepares += action->prepare.n_outputs;
         step(scene, (struct engine_event){.type = ENGINE_PREPARED,
-                                          .prepared = {action->prepare.task, scene->bad[action->prepare.id] ? BAD_CORRUPT : 0}});
+                                          .prepared = {.task = action->prepare.task,
+                                                       .reason = scene->bad[action->prepare.id] ? BAD_CORRUPT : 0}});
         break;
     case ENGINE_DROP_ENCODED:
         scene->drops++;
@@ -327,6 +328,14 @@ static void gone(struct scene *scene, uint32_t job)
     step(scene, (struct engine_event){.type = ENGINE_JOB_GONE, .job_gone = {job}});
 }
 
+/* What the engine keeps for jobs is given back to be freed. */
+static void leave_all(struct scene *scene)
+{
+    struct engine_job_status rows[JOBS_MAX];
+    for (size_t count = engine_job_statuses(scene->engine, scene->now, rows, JOBS_MAX); count > 0; count--)
+        gone(scene, rows[count - 1].job);
+}
+
 /* A job that comes gets room that another was ahead with, at once and whatever that one's client does; each sample still
  * comes once, and who stays gets the room back. */
 static void test_look_ahead_is_given_back(void **state)
@@ -368,6 +377,7 @@ static void test_look_ahead_is_given_back(void **state)
         assert_int_equal(scene->got[first][id], 1);
         assert_int_equal(scene->got[second][id], 1);
     }
+    leave_all(scene);
     idset_destroy(view);
     scene_free(scene);
 }
@@ -404,6 +414,7 @@ static void test_only_the_least_refuses(void **state)
         for (uint32_t id = 0; id < 100; id++)
             assert_int_equal(scene->got[jobs[i]][id], 1);
     }
+    leave_all(scene);
     idset_destroy(view);
     scene_free(scene);
 }
@@ -434,6 +445,7 @@ static void test_what_may_be_held_stays(void **state)
     next(scene, second, 0, 64);
     assert_int_equal(scene->batches[first], 6);
     assert_int_equal(scene->batches[second], 4);
+    leave_all(scene);
     idset_destroy(view);
     scene_free(scene);
 }
@@ -474,6 +486,7 @@ static void test_look_ahead_by_need(void **state)
     }
     assert_int_equal(scene->batches[scene->job], 102);
     assert_int_equal(look_ahead(scene), 16);
+    leave_all(scene);
     idset_destroy(view);
     scene_free(scene);
 }
@@ -503,6 +516,7 @@ static void test_needs_come_first(void **state)
     assert_int_equal(scene->ahead[calm], 0);
     assert_int_equal(scene->ahead[unknown], 16);
     assert_int_equal(scene->batches[calm], 100);
+    leave_all(scene);
     idset_destroy(view);
     scene_free(scene);
 }

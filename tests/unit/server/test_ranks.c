@@ -75,7 +75,7 @@ static void prepare(struct scene *scene, const struct engine_action *action)
         scene->slow_task = action->prepare.task;
         return;
     }
-    step(scene, (struct engine_event){.type = ENGINE_PREPARED, .prepared = {action->prepare.task, 0}});
+    step(scene, (struct engine_event){.type = ENGINE_PREPARED, .prepared = {.task = action->prepare.task}});
 }
 
 static void react(struct scene *scene, const struct engine_action *action)
@@ -502,7 +502,7 @@ static void let_go(struct scene *scene)
 {
     assert_true(scene->slow_running);
     scene->slow = SAMPLE_NONE;
-    step(scene, (struct engine_event){.type = ENGINE_PREPARED, .prepared = {scene->slow_task, 0}});
+    step(scene, (struct engine_event){.type = ENGINE_PREPARED, .prepared = {.task = scene->slow_task}});
 }
 
 /* One slow sample delays its own delivery and not the batch, within two batches of look-ahead; an ordered job waits. */
