@@ -33,7 +33,7 @@ import urllib.request
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "system", "python"))
 
-from system import BIN, PACKAGE, PATIENCE, SLOW, Daemon, larder, make_tree, until  # noqa: E402
+from system import BIN, PACKAGE, PATIENCE, SLOW, Daemon, free_port, larder, make_tree, until  # noqa: E402
 
 from larder import _wire  # noqa: E402
 
@@ -145,9 +145,7 @@ class Soak:
         self.draw = random.Random(options.seed)
         self.count = 300
         self.trees = [make_tree(os.path.join(folder, f"tree-{seed}"), self.count, seed=seed) for seed in (1, 2)]
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = free_port()
         self.daemon = Daemon(folder, CONFIG.format(port=self.port))
         self.ending = threading.Event()
         self.memory = []

@@ -3,9 +3,11 @@
 import atexit
 import json
 import os
+import random
 import select
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -52,6 +54,19 @@ def until(what, limit_s):
             return False
         time.sleep(0.01)
     return True
+
+
+def free_port():
+    """A port of 127.0.0.1 that nobody has; below those that the system gives out by itself, or somebody might get it before
+    the daemon does."""
+    for port in random.SystemRandom().sample(range(20000, 32000), 200):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                pass
+    raise AssertionError("no free port")
 
 
 def make_tree(folder, count, classes=10, width=96, height=72, seed=1):

@@ -3,12 +3,11 @@
 import json
 import os
 import shutil
-import socket
 import subprocess
 import urllib.error
 import urllib.request
 
-from system import PIPELINE, SLOW, Case, main, skip, tree, until
+from system import PIPELINE, SLOW, Case, free_port, main, skip, tree, until
 
 COUNT = 120
 CONFIG = """\
@@ -20,12 +19,6 @@ catalog:
 metrics:
   port: %d
 """
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def value(text, name, **labels):

@@ -5,7 +5,7 @@ import socket
 import subprocess
 import threading
 
-from system import BIN, PATIENCE, Case, larder, main, tree, until
+from system import BIN, SLOW, Case, larder, main, tree, until
 
 from larder import _wire
 
@@ -22,7 +22,7 @@ metrics: {enabled: false}
 class Weights(Case):
     def command(self, daemon, *words):
         return subprocess.run([os.path.join(BIN, "larder"), *words, "--socket", daemon.socket], stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE, text=True, timeout=30 * PATIENCE)
+                              stderr=subprocess.PIPE, text=True, timeout=30 * SLOW)
 
     def train(self, daemon, name, subset, weight):
         """A job that takes batches as fast as it gets them, until the test ends."""
@@ -88,7 +88,7 @@ class Weights(Case):
                              subset=b"")
         for weight in (float("nan"), float("inf"), float("-inf"), 0.0, -1.0, 0.0099, 100.1):
             with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
-                sock.settimeout(30 * PATIENCE)
+                sock.settimeout(30 * SLOW)
                 sock.connect(daemon.socket)
                 sock.send(_wire.hello(1, os.getpid(), b"test"))
                 self.assertEqual(_wire.decode(sock.recv(1 << 18))[0], _wire.WELCOME)
@@ -126,14 +126,14 @@ class Weights(Case):
             seen += batch[-1].tolist()
         self.assertEqual(sorted(seen), list(range(COUNT)))
         loader.close()
-        self.assertEqual(daemon.process.wait(30 * PATIENCE), 0)
+        self.assertEqual(daemon.process.wait(30 * SLOW), 0)
 
     def test_drain_of_an_idle_daemon(self):
         """With no job there, whoever drains the daemon gets the answer before it stops."""
         daemon = self.daemon(CONFIG)
         result = self.command(daemon, "drain")
         self.assertEqual((result.returncode, result.stderr), (0, ""))
-        self.assertEqual(daemon.process.wait(30 * PATIENCE), 0)
+        self.assertEqual(daemon.process.wait(30 * SLOW), 0)
 
 
 if __name__ == "__main__":

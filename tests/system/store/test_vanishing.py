@@ -2,11 +2,10 @@
 
 import os
 import re
-import socket
 import urllib.request
 
 from stores import everything, pack
-from system import SLOW, Case, files_of, main, make_tree, until
+from system import SLOW, Case, files_of, free_port, main, make_tree, until
 
 COUNT = 400
 CONFIG = """\
@@ -14,12 +13,6 @@ memory: {{arena: 64MiB, encoded: 1MiB}}
 catalog: {{checkpoint: none}}
 metrics: {{port: {port}}}
 """
-
-
-def free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
 
 
 def spoil(path, how):
