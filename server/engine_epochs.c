@@ -124,7 +124,7 @@ void engine_on_next(struct engine *engine, const struct engine_event *event)
     } else if (!job->began || epoch > job->epoch) {
         ask_later(engine, place, queue, event);
     } else if (epoch < job->epoch) {
-        if (job->world_size == 1)
+        if (job->world_size == 1 || (queue->told && epoch <= queue->told_epoch))
             return;
         struct engine_action *action = act_error(engine, place, event->rank);
         error_set(&action->error.error, LARDER_EINVAL, "job %s: rank %u asks for epoch %u and the job is in epoch %u: a rank that "
@@ -242,6 +242,8 @@ static void deliver_batch(struct engine *engine, uint32_t place, struct job_queu
     action->deliver.count = count;
     /* What is left, with nothing more to come: nothing, or under drop_last less than a batch. */
     action->deliver.last = !engine_plan_left(engine, job, queue) && (job->drop_last ? queue->queued < job->batch_size : queue->queued == 0);
+    queue->told = queue->told || action->deliver.last;
+    queue->told_epoch = action->deliver.last ? job->epoch : queue->told_epoch;
     if (action->deliver.last && !queue->done) {
         queue_done(engine, job, queue);
         turn_epoch(engine, place);

@@ -182,6 +182,7 @@ static void answer(struct engine *engine, uint32_t place, const struct engine_jo
     struct job *job = &engine->jobs[place];
     struct job_queue *queue = &job->queues[desc->rank];
     queue->attached = queue->came = true;
+    queue->told = false;
     queue->client = desc->client;
     queue->returned = attached && job->began && queue->done;
     job->attached++;

@@ -169,6 +169,8 @@ struct job_queue {
 
     /* this epoch */
     bool done;   /* LAST was delivered, or the rank asked for a later epoch */
+    bool told;     /* this client got the LAST of told_epoch: what it asked of it before it knew means nothing */
+    uint32_t told_epoch;
     bool returned; /* came back after it was done: an empty LAST answers when it asks for the epoch again */
     uint32_t batch_index, credits;
     uint64_t planned;   /* samples that are queued or delivered */

@@ -301,6 +301,10 @@ void model_ranks_deliver(struct model *model, struct job_book *job, const struct
     model->delivered += action->deliver.count;
     rank->batches++;
     rank->credits -= rank->credits > 0;
+    if (action->deliver.last) {
+        rank->had_last = true;
+        rank->last_epoch = action->deliver.epoch;
+    }
     if (rank->empty_last)
         rank->empty_last = false;
     else if (action->deliver.last)

@@ -55,6 +55,8 @@ struct rank_book {
     bool asked;
     uint32_t epoch; /* the highest it asked for */
     uint64_t credits;
+    bool had_last; /* this client, of last_epoch: a NEXT for that, sent before it knew, is answered by nothing */
+    uint32_t last_epoch;
     uint32_t nonsense; /* NEXTs for epochs that are over, or that the job does not have: each is answered by an error */
     bool returned;     /* came back when it was through: asking for the epoch again is answered by an empty LAST */
     bool empty_last;   /* that one is due */

@@ -70,6 +70,7 @@ void model_ranks_gone(struct model *model, struct job_book *job, uint32_t number
     model_ranks_put_back(model, job, rank, runs && rank->epoch == job->epoch);
     rank->there = rank->asked = rank->returned = rank->empty_last = false;
     rank->nonsense = 0;
+    rank->had_last = false;
     rank->credits = 0;
     rank->gone_step = model->step;
     rank->away_since_ns = job->empty_since_ns = model->now_ns;
@@ -188,6 +189,8 @@ void model_ranks_next(struct model *model, struct job_book *job, const struct en
     struct rank_book *rank = &job->ranks[event->rank];
     uint32_t epoch = event->next.epoch;
     if (job->failed || !rank->there)
+        return;
+    if (job->started && epoch < job->epoch && rank->had_last && epoch <= rank->last_epoch)
         return;
     if ((job->plan->epochs && epoch >= job->plan->epochs) || (job->started && epoch < job->epoch)) {
         rank->nonsense++;

@@ -319,6 +319,8 @@ static void test_epochs_wait_for_the_last_rank(void **state)
     ask(scene, 1, 0, 1);
     assert_int_equal(scene->seats[1].n_got, 10);
     assert_int_equal(scene->seats[0].n_got, 20);
+    ask(scene, 1, 0, 1); /* sent before its last batch had come: the job is in epoch 1 by now, and that is no mistake */
+    assert_int_equal(scene->seats[1].failed, 0);
     ask(scene, 1, 1, 64);
     assert_int_equal(repeats(scene, 20), 20);
     scene_free(scene);
@@ -338,6 +340,10 @@ static void test_leaving_an_epoch_early(void **state)
     assert_int_equal(scene->seats[1].n_got, 20);
     assert_int_equal(scene->seats[0].n_got, 10);
     ask(scene, 1, 0, 1); /* a late request for what is over does nothing */
+    assert_int_equal(scene->seats[1].failed, 0);
+    leave(scene, 1);
+    attach(scene, 1);
+    ask(scene, 1, 0, 1); /* by one that was told to go on with the next */
     assert_int_equal(scene->seats[1].failed, LARDER_EINVAL);
     scene_free(scene);
 }
