@@ -1,9 +1,10 @@
 /* engine_ranks.c: which rank's task is next when it is a job's turn.
  *
- * Ranks of one job train in step: the slowest queue stalls all of them. So a job's next task is the first one of its list,
- * unless it belongs to a queue that will run dry later than another by more than STRAGGLE_NS: then the task of the queue
- * that runs dry first, by the samples that it has ahead of its client and the pace at which that uses them up. A job's
- * share of the work is its turns' affair (engine_turns.c); here nobody loses but ranks that have more ahead. */
+ * Ranks of one job train in step: the slowest queue stalls all of them. So a job's next task is the first one of its
+ * list, unless that belongs to a queue that will run dry later than another by more than STRAGGLE_NS: then it is a task
+ * of the queue that runs dry first, by the samples that it has ahead of its client and the pace at which that uses them
+ * up. A job's share of the work is its turns' affair (engine_turns.c); here nobody loses but ranks that have more
+ * ahead. */
 #include "server/engine_priv.h"
 
 enum {
@@ -16,7 +17,8 @@ enum {
 static uint32_t rank_of(const struct engine *engine, const struct task *task)
 {
     for (uint32_t i = 0; i < task->n_outputs; i++) {
-        for (uint32_t at = engine->instances[task->outputs[i]].waiters; at != ENGINE_NONE; at = engine->entries[at].link) {
+        uint32_t at = engine->instances[task->outputs[i]].waiters;
+        for (; at != ENGINE_NONE; at = engine->entries[at].link) {
             if (engine->entries[at].job == task->job)
                 return engine->entries[at].rank;
         }
@@ -40,7 +42,8 @@ void engine_rank_unlisted(struct engine *engine, enum task_kind kind, const stru
 void engine_rank_begun(struct engine *engine, const struct task *task)
 {
     for (uint32_t i = 0; i < task->n_outputs; i++) {
-        for (uint32_t at = engine->instances[task->outputs[i]].waiters; at != ENGINE_NONE; at = engine->entries[at].link) {
+        uint32_t at = engine->instances[task->outputs[i]].waiters;
+        for (; at != ENGINE_NONE; at = engine->entries[at].link) {
             engine->entries[at].making = true;
             engine_queue_of(engine, &engine->entries[at])->making++;
         }
@@ -53,7 +56,7 @@ void engine_rank_made(struct engine *engine, struct entry *entry)
     entry->making = false;
 }
 
-/* Nanoseconds until the queue runs dry of what this kind of work has been begun for, its client's batches included. */
+/* Nanoseconds until the queue runs dry of what this kind of work was begun for, its client's batches included. */
 static double dry_ns(const struct job *job, const struct job_queue *queue, enum task_kind kind)
 {
     uint64_t leased = queue->held_slots - queue->queued;
@@ -84,8 +87,10 @@ uint32_t engine_next_task(const struct engine *engine, uint32_t job_index, enum 
 uint32_t engine_load_rank(const struct engine *engine, uint32_t job, sample_id id)
 {
     for (uint32_t at = engine->samples[id].instances; at != ENGINE_NONE; at = engine->instances[at].next) {
-        const struct task *task = engine->instances[at].state == INSTANCE_MAKING ? &engine->tasks[engine->instances[at].task] : NULL;
-        if (task && task->state == TASK_TO_LOAD && task->job == job)
+        if (engine->instances[at].state != INSTANCE_MAKING)
+            continue;
+        const struct task *task = &engine->tasks[engine->instances[at].task];
+        if (task->state == TASK_TO_LOAD && task->job == job)
             return task->rank;
     }
     return ENGINE_RANK_NONE;

@@ -15,7 +15,9 @@
 #define MOVE_S_MIN     0.002 /* hysteresis: predicted lateness that a new deal must save */
 
 enum {
-    PATIENCE = 100 /* windows between tries whether fewer reads at once bring as much */
+    CONFIRMED = 5, /* windows in a row that show a source saturated */
+    PATIENCE = 16,      /* windows until other numbers of reads at once are tried again, when that changed nothing */
+    PATIENCE_MAX = 128 /* and twice as many each time */
 };
 
 struct queue {
@@ -39,6 +41,8 @@ struct source {
     double at_once;  /* reads, in the last window that had any */
     uint32_t probe;  /* reads at once that this window tries; 0: it does not */
     uint32_t rest;   /* windows until the next try */
+    uint32_t pause;  /* the last such rest */
+    uint32_t confirmed; /* windows in a row */
     uint32_t enough; /* reads at once; as the last decision found */
 };
 
@@ -263,20 +267,32 @@ static double mean_load_s(const struct governor *governor, const struct governor
     return demands > 0 ? seconds / demands : 0;
 }
 
-/* Reads at once that one source may have, of at most so many: enough; now and then fewer are tried. */
+static uint32_t rest_longer(struct source *source)
+{
+    source->pause = !source->pause ? PATIENCE : source->pause < PATIENCE_MAX ? source->pause * 2 : PATIENCE_MAX;
+    return source->pause;
+}
+
+/* Reads at once that one source may have, of at most so many. Now and then other numbers are tried for a window:
+ * fewer, and of a source that is saturated more. */
 static uint32_t allowed(struct source *source, uint32_t most)
 {
-    uint32_t probe;
-    source->enough = governor_enough(&source->curve, most, &probe);
-    if (source->probe)
-        source->rest = source->enough <= source->probe ? 0 : PATIENCE;
+    uint32_t probe, before = source->enough, tried = source->probe;
+    uint32_t enough = governor_enough(&source->curve, most, &probe);
+    bool found = tried && (tried < before ? enough <= tried : enough != before);
+    /* what no try has shown may be two moments that were unlike each other */
+    source->confirmed = enough == most ? 0 : found ? CONFIRMED : source->confirmed + 1;
+    bool saturated = source->confirmed >= CONFIRMED;
+    source->enough = saturated ? enough : most;
+    if (tried && !found) /* fewer are not enough: if it is saturated, more may be better */
+        source->rest = saturated && tried < before ? 0 : rest_longer(source);
     else if (source->rest)
         source->rest--;
     source->probe = source->rest ? 0 : probe;
     return source->probe ? source->probe : source->enough;
 }
 
-/* Gives the loaders that all sources in use may have. *enough: those that are enough for them; 0: more may bring more. */
+/* Gives the loaders that all sources in use may have. *enough: those that are enough; 0: more may bring more. */
 static uint32_t limit_loaders(struct governor *governor, const double parts[GOVERNOR_SOURCES_MAX], uint32_t most,
                               uint32_t *enough)
 {

@@ -1,4 +1,5 @@
-/* governor_line.h: reads that wait for a thread, oldest first: a ring that grows. Bounded by the engine's loads in flight.
+/* governor_line.h: reads that wait for a thread, oldest first: a ring that grows, bounded by the engine's loads in
+ * flight.
  *
  * Zeroed to begin with. One thread. */
 #ifndef LARDER_SERVER_GOVERNOR_LINE_H

@@ -367,7 +367,8 @@ void governor_live_job_status(const struct governor_live *live, uint32_t number,
     }
 }
 
-void governor_live_queue_status(const struct governor_live *live, uint32_t job, uint32_t rank, struct status_queue *out)
+void governor_live_queue_status(const struct governor_live *live, uint32_t job, uint32_t rank,
+                                struct status_queue *out)
 {
     uint32_t number = governor_live_queue(live, job, rank);
     const struct line *line = &live->lines[number];

@@ -58,6 +58,7 @@ void governor_live_status(const struct governor_live *live, struct status_govern
 /* governor_live_job_status: a job's loaders, and the look-ahead that would cover the latency of each of its queues in
  * batches (0: not known). */
 void governor_live_job_status(const struct governor_live *live, uint32_t job, uint32_t *loaders, uint32_t *ahead);
-void governor_live_queue_status(const struct governor_live *live, uint32_t job, uint32_t rank, struct status_queue *out);
+void governor_live_queue_status(const struct governor_live *live, uint32_t job, uint32_t rank,
+                                struct status_queue *out);
 
 #endif

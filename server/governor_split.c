@@ -47,9 +47,19 @@ static uint32_t last_seen(const struct governor_curve *reads, uint32_t most)
     return most;
 }
 
+/* Halfway between two numbers that were seen, if there is something between and it may bring as much as `promised`: as
+ * if each read more brought what those below do. 0: not. */
+static uint32_t halfway(const struct governor_curve *reads, uint32_t below, uint32_t above, double promised)
+{
+    uint32_t middle = below + (above - below) / 2;
+    if (middle <= below || middle >= above)
+        return 0;
+    return below == 0 || governor_curve_at(reads, below) * middle / below >= promised ? middle : 0;
+}
+
 uint32_t governor_enough(const struct governor_curve *reads, uint32_t most, uint32_t *probe)
 {
-    uint32_t last = last_seen(reads, most), enough = 1;
+    uint32_t last = last_seen(reads, most), enough = 1, above, few;
     double peak = 0;
     *probe = 0;
     if (last < REACH * most)
@@ -59,10 +69,13 @@ uint32_t governor_enough(const struct governor_curve *reads, uint32_t most, uint
     while (governor_curve_at(reads, enough) < peak * ENOUGH)
         enough++;
     enough = enough > SAVES * most ? most : enough;
-    uint32_t top = (uint32_t)(SAVES * enough), below = last_seen(reads, top);
-    uint32_t middle = below + (top + 1 - below) / 2; /* enough, if each brings what those below do? */
-    if (middle > below && (below == 0 || governor_curve_at(reads, below) * middle / below >= peak * ENOUGH))
-        *probe = middle;
+    above = enough + 1;
+    while (above < most && !governor_curve_seen(reads, above))
+        above++;
+    few = (uint32_t)(SAVES * enough);
+    *probe = last_seen(reads, few) ? halfway(reads, last_seen(reads, few), few + 1, peak * ENOUGH) : few;
+    if (!*probe && enough < most)
+        *probe = halfway(reads, last_seen(reads, enough), above, peak * WORTH);
     return enough;
 }
 

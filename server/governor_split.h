@@ -24,9 +24,10 @@ struct governor_balance {
 double governor_prepare_rate(const struct governor_balance *balance, uint32_t preparers);
 /* governor_load_rate: samples a second that so many loaders bring; 0: nothing is loaded. */
 double governor_load_rate(const struct governor_balance *balance, uint32_t loaders);
-/* governor_enough gives the fewest reads at once that bring nearly as much of a source as any number up to `most`: it is
- * saturated. `most` where that is not known, or saves few: a source that only lets wait. *probe is a lower number that
- * nobody has seen lately and that may be enough too; 0: none. */
+/* governor_enough gives the fewest reads at once that bring nearly as much of a source as any number up to `most`: it
+ * is saturated. `most` where that is not known, or saves few: a source that only lets wait. *probe is a number that
+ * nobody has seen lately: a lower one that may be enough too, or of a saturated source a higher one that may bring
+ * more. 0: none. */
 uint32_t governor_enough(const struct governor_curve *reads, uint32_t most, uint32_t *probe);
 /* governor_deliver_rate: samples a second that can be both loaded and prepared with so many preparers. */
 double governor_deliver_rate(const struct governor_balance *balance, uint32_t preparers);

@@ -93,6 +93,26 @@ def beside_dying(scene):
     return script.waits[-1] - script.waits[0]
 
 
+def check_lines(scene):
+    """The governor sees each rank, and a job beside them, as a queue of its own, and measures its training step."""
+    ranks = [scene.script("ddp", scene.options.step, 160, rank=rank, world_size=RANKS, epochs=1000)
+             for rank in range(RANKS)]
+    ranks.append(scene.script("beside", scene.options.step, 192, epochs=1000))
+    rows = []
+
+    def measured():
+        jobs = scene.daemon.jobs()
+        rows[:] = [queue["governor"] for name in ("ddp", "beside") if name in jobs for queue in jobs[name]["queues"]]
+        return len(rows) == RANKS + 1 and all(row["train_ms"] and row["prepare_ms"] for row in rows)
+
+    for script in ranks:
+        scene.got(script, 4)
+    if not system.until(measured, 60):
+        raise AssertionError(f"what the governor knows of the ranks: {rows} {scene.daemon.log()}")
+    if len({row["line"] for row in rows}) != RANKS + 1:
+        raise AssertionError(f"ranks share queues of the governor: {rows}")
+
+
 def beside_ranks(scene):
     """Four ranks, one of which takes twice as long a step."""
     ranks = [scene.script("ddp", scene.options.step * (4 if rank == 0 else 2), 160, rank=rank, world_size=RANKS,
@@ -141,6 +161,11 @@ def main():
         options.samples, options.step, options.runs = 322, 0.03, 3
     options.dataset = os.path.abspath(options.dataset) if options.dataset else system.tree(max(options.samples, 400))
     began = time.monotonic()
+    scene = Scene(options)
+    try:
+        check_lines(scene)
+    finally:
+        scene.close()
     stalls = measure(options)
     busy = options.samples / 16 * options.step
     base = statistics.median(stalls[alone])

@@ -1,4 +1,4 @@
-/* Which rank of a job is worked for first, when there is more to do than can be done: by hand, one preparation at a time. */
+/* Which rank of a job is worked for first, when there is more to do than can be done: one preparation at a time. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
