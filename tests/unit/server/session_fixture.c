@@ -34,17 +34,18 @@ static void send_batch(struct owner *owner, uint64_t client, uint32_t epoch)
     uint32_t index = owner->sent_of_epoch++;
     uint64_t batch = ++owner->batch;
     pthread_mutex_unlock(&owner->lock);
-    for (uint32_t i = 0; i < owner->samples; i++) {
+    uint32_t samples = owner->samples, last_at = owner->last_at;
+    for (uint32_t i = 0; i < samples; i++) {
         struct wire_entry entry = {.offset = 64 * i, .len_bytes = 64, .id = i, .index = i, .label = 7};
         wire_entry_put(entries, i, &entry);
     }
-    bool last = owner->last_at && index + 1 == owner->last_at;
+    bool last = last_at && index + 1 == last_at;
     struct wire_message msg = {.type = WIRE_BATCH,
                                .batch = {.batch = batch,
                                          .epoch = epoch,
                                          .index = index,
                                          .flags = last ? WIRE_BATCH_LAST : 0,
-                                         .count = owner->samples,
+                                         .count = samples,
                                          .entries = entries}};
     session_send(owner->session, client, &msg);
 }

@@ -24,17 +24,17 @@ struct owner {
     struct session *session;
     char folder[64], path[96];
     int arena_fd;
-    uint32_t samples;
-    uint32_t last_at; /* the batch of an epoch, from 1, that is its LAST; 0: none */
+    _Atomic uint32_t samples; /* set by the test, read by the session's thread; so is last_at */
+    _Atomic uint32_t last_at; /* the batch of an epoch, from 1, that is its LAST; 0: none */
 
     pthread_mutex_t lock;
     pthread_cond_t changed;
     struct owner_counts counts;
     struct session_peer peer; /* of the last register */
-    uint64_t client;          /* the same */
+    _Atomic uint64_t client;  /* the same; read without the lock */
     uint64_t batch;           /* numbers given so far */
     uint32_t sent_of_epoch, epoch;
-    uint64_t silent; /* the last client of that name */
+    _Atomic uint64_t silent; /* the last client of that name */
 };
 
 struct owner *owner_start(uint32_t connections_max);

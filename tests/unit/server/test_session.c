@@ -37,6 +37,7 @@ static void test_conversation(void **state)
     assert_int_equal(client_receive(fd, &msg, NULL), 1);
     assert_int_equal(msg.type, WIRE_REGISTERED);
     assert_int_equal(msg.seq, 2);
+    OWNER_WAIT(owner, registers, 1);
     assert_int_equal(owner->peer.pid, getpid());
     assert_string_equal(owner->peer.client, "py?1?");
 

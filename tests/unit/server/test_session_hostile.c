@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -279,6 +280,7 @@ static pid_t fork_client(const char *path)
     pid_t child = fork();
     if (child != 0)
         return child;
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* when the test fails, ctest waits for all that hold its output */
     int fd = client_connect(path);
     if (!client_open(fd, "child") || !client_next(fd, 0, WIRE_CREDITS_MAX))
         _exit(1);

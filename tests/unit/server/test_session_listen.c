@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -46,6 +47,7 @@ static pid_t fork_daemon(const char *path)
     assert_int_equal(pipe(ready), 0);
     pid_t child = fork();
     if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* when the test fails, ctest waits for all that hold its output */
         struct session *session;
         char done = session_listen(path, &session, NULL) == 0;
         ssize_t written = write(ready[1], &done, 1);
