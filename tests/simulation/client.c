@@ -62,14 +62,13 @@ static void send_release(struct world *world, struct client *client, uint64_t ba
                 NULL);
 }
 
+/* Gone a second time it ends a job that nobody is there of. */
 static void leave(struct world *world, struct client *client)
 {
-    if (client->state == CLIENT_TRAINING)
-        world_event(world,
-                    &(struct engine_event){.type = ENGINE_JOB_GONE,
-                                           .rank = client->plan->rank,
-                                           .job_gone = {.job = client->job}},
-                    NULL);
+    struct engine_event gone = {
+        .type = ENGINE_JOB_GONE, .rank = client->plan->rank, .job_gone = {.job = client->job}};
+    for (int times = 0; client->state == CLIENT_TRAINING && times <= client->plan->leaves_twice; times++)
+        world_event(world, &gone, NULL);
     client->state = CLIENT_DONE;
 }
 
@@ -206,8 +205,8 @@ static void reweigh(struct world *world, const struct client *client)
     world_event(world, &(struct engine_event){.type = ENGINE_WEIGHT, .weight = {.job = client->job, .weight = weight}},
                 NULL);
     uint64_t batch_ns = (uint64_t)(weight * 1e6);
-    world_event(world, &(struct engine_event){.type = ENGINE_PACE, .rank = client->plan->rank, .pace = {client->job, batch_ns}},
-                NULL);
+    struct engine_event pace = {.type = ENGINE_PACE, .rank = client->plan->rank, .pace = {client->job, batch_ns}};
+    world_event(world, &pace, NULL);
 }
 
 static void next_epoch(struct world *world, struct client *client)
@@ -295,6 +294,8 @@ void client_alarm(struct world *world, const struct alarm *alarm)
             leave(world, client);
             break;
         }
+        if (client->lives > 0 && client->epoch > 0 && client->plan->asks_again)
+            send_next(world, client, client->epoch - 1, 1);
         if (!client->stopped)
             go_on(world, client);
         break;

@@ -202,6 +202,7 @@ static struct made *check_entry(struct model *model, struct job_book *job, struc
     if ((*had)++)
         model_break(model, RULE_INSTANCE, "job %u gets instance %llu of sample %u twice", place,
                     (unsigned long long)made->instance, made->id);
+    model_check_variant(model, job, place, made);
     if (entry->id >= model->scenario->n_samples || !job->in_view[entry->id]) {
         model_break(model, RULE_EXACTLY_ONCE, "job %u gets sample %u, which is not in its view", place, entry->id);
         return NULL;
@@ -300,14 +301,16 @@ void model_ranks_deliver(struct model *model, struct job_book *job, const struct
     job->batches++;
     model->delivered += action->deliver.count;
     rank->batches++;
-    rank->credits -= rank->credits > 0;
     if (action->deliver.last) {
         rank->had_last = true;
         rank->last_epoch = action->deliver.epoch;
     }
-    if (rank->empty_last)
+    if (rank->empty_last) {
         rank->empty_last = false;
-    else if (action->deliver.last)
+        return;
+    }
+    rank->credits--;
+    if (action->deliver.last)
         had_share(model, job, rank, action->job);
 }
 
@@ -368,8 +371,8 @@ bool model_others_sample(const struct model *model, uint32_t place, struct engin
     for (size_t i = 0; job && i < model->n_arena; i++) {
         const struct made *made = model->arena[i];
         uint64_t key = (uint64_t)job->serial << 32 | made->serial;
-        if (made->state != MADE_DONE || made->pipeline != job->plan->pipeline || job->book.times[made->id] == 0 ||
-            *table_at((struct table *)&model->had, key))
+        if (made->state != MADE_DONE || made->pipeline != job->plan->pipeline || made->variant != job->plan->variant ||
+            job->book.times[made->id] == 0 || *table_at((struct table *)&model->had, key))
             continue;
         *entry = (struct engine_entry){.offset = made->offset, .bytes = made->bytes, .id = made->id};
         return true;

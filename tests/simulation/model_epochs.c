@@ -158,6 +158,7 @@ static struct made *check_entry(struct model *model, struct job_book *job, uint3
     if ((*had)++)
         model_break(model, RULE_INSTANCE, "job %u gets instance %llu of sample %u twice", place,
                     (unsigned long long)made->instance, made->id);
+    model_check_variant(model, job, place, made);
     check_sample(model, job, place, entry->id);
     return made;
 }

@@ -203,6 +203,8 @@ void model_on_answer(struct model *model, const struct engine_action *action)
 void model_on_gone(struct model *model, uint32_t place, uint32_t rank)
 {
     struct job_book *job = model->jobs[place];
+    if (job == NULL)
+        return;
     if (job->ranks) {
         model_ranks_gone(model, job, rank);
         return;
@@ -261,6 +263,28 @@ uint32_t model_count_excused(const struct model *model, const struct job_book *j
     for (uint32_t i = 0; i < job->plan->n_view; i++)
         excused += model_excused(model, job, job->plan->view[i]);
     return excused;
+}
+
+/* Under `strict` a variant stands for a job's variant and an epoch, one for one. */
+static bool stands_for(struct model *model, uint64_t variant, uint64_t what)
+{
+    uint64_t key = random_mix64(what) | UINT64_C(1) << 63; /* the two ways in one table */
+    uint64_t *known = table_at(&model->variants, variant), first = *known ? *known : what;
+    *known = first;
+    uint64_t *back = table_at(&model->variants, key), only = *back ? *back : variant;
+    *back = only;
+    return first == what && only == variant;
+}
+
+void model_check_variant(struct model *model, const struct job_book *job, uint32_t place, const struct made *made)
+{
+    const struct client_plan *plan = job->plan;
+    bool right = made->variant == plan->variant;
+    if (plan->variant && plan->shuffle == SHUFFLE_STRICT)
+        right = made->variant && stands_for(model, made->variant, random_mix64(plan->variant) + job->epoch);
+    if (!right)
+        model_break(model, RULE_INSTANCE, "job %u gets an instance of sample %u of another variant in epoch %u", place,
+                    made->id, job->epoch);
 }
 
 /* The share of a view's samples that fail, passing faults included. */

@@ -31,6 +31,7 @@ void model_memory_destroy(struct model *model)
     free(model->tasks);
     table_free(&model->instances);
     table_free(&model->had);
+    table_free(&model->variants);
 }
 
 /* ── the arena ── */
@@ -214,6 +215,16 @@ void model_on_drop(struct model *model, const struct engine_action *action)
 
 /* ── prepares ── */
 
+/* Is an instance of the variant another each time? Those of `strict` jobs that have variants are the same whenever they
+ * are made. */
+static bool is_drawn(const struct model *model, uint64_t variant)
+{
+    for (uint32_t i = 0; variant && i < model->scenario->n_clients; i++)
+        if (model->scenario->clients[i].variant == variant && model->scenario->clients[i].shuffle != SHUFFLE_STRICT)
+            return true;
+    return variant == 0;
+}
+
 /* Tags one output; NULL when it makes no sense. */
 static struct made *output_made(struct model *model, sample_id id, const struct engine_output *output)
 {
@@ -237,14 +248,16 @@ static struct made *output_made(struct model *model, sample_id id, const struct 
     uint64_t key =
         (uint64_t)model->number_meaning[output->pipeline] << 48 | (uint64_t)id << 32 | (uint32_t)output->instance;
     uint64_t *begun = table_at(&model->instances, key);
-    if (*begun || output->instance > UINT32_MAX)
+    bool anew = is_drawn(model, output->variant);
+    if ((*begun && anew) || output->instance > UINT32_MAX || (!anew && output->instance))
         model_break(model, RULE_INSTANCE, "instance %llu of sample %u and pipeline %u is made again",
                     (unsigned long long)output->instance, id, output->pipeline);
-    *begun = 1;
+    *begun = anew;
     struct made *made = made_new(model);
     made->id = id;
     made->pipeline = pipeline;
     made->instance = output->instance;
+    made->variant = output->variant;
     made->offset = output->offset;
     made->bytes = output->bytes;
     made->state = MADE_RUNNING;

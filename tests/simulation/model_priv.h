@@ -10,7 +10,7 @@ struct made {
     uint64_t serial; /* tells it from every other */
     sample_id id;
     uint32_t pipeline; /* what was computed, not the number */
-    uint64_t instance;
+    uint64_t instance, variant;
     uint64_t offset, bytes;
     enum { MADE_RUNNING, MADE_DONE, MADE_OVER } state; /* OVER: its range is somebody else's, or it failed */
     uint32_t held;                                     /* batches that clients hold and that contain it */
@@ -94,6 +94,7 @@ struct job_book {
     uint32_t abandoned;                   /* epochs given up */
     struct rank_book *ranks;              /* NULL: only one */
     bool over;                            /* every rank is through with the epoch */
+    bool dismissed;                       /* nobody is to wait for its ranks */
     uint32_t owed;                        /* samples in the ranks' `back` */
     uint64_t empty_since_ns;              /* while no rank is there */
 };
@@ -123,6 +124,7 @@ struct model {
     size_t n_made, cap_made;
     struct table instances; /* (number's meaning, sample, instance) that were begun */
     struct table had;       /* (job serial, made serial) */
+    struct table variants;  /* an epoch's variant under `strict`: what it stands for, and by that: it */
     struct table batches;   /* (job serial, batch) */
 
     struct handle **handles; /* the caller's, by order of arrival: to be freed in the end */
@@ -163,6 +165,7 @@ void model_job_free(struct job_book *job);
 /* Is the sample's failure in the job's pipeline, now or before, a reason for the job to go without it in this epoch? */
 bool model_excused(const struct model *model, const struct job_book *job, sample_id id);
 uint32_t model_count_excused(const struct model *model, const struct job_book *job);
+void model_check_variant(struct model *model, const struct job_book *job, uint32_t place, const struct made *made);
 void model_sample_failed(struct model *model, uint32_t pipeline, sample_id id);
 
 bool model_is_hopeless(const struct model *model, const struct client_plan *plan); /* a substitute may not be found */

@@ -66,6 +66,10 @@ void model_ranks_free(struct job_book *job)
 void model_ranks_gone(struct model *model, struct job_book *job, uint32_t number)
 {
     struct rank_book *rank = &job->ranks[number];
+    if (!rank->there) {
+        job->dismissed = job->gone;
+        return;
+    }
     bool runs = job->started && !job->over && !job->failed;
     model_ranks_put_back(model, job, rank, runs && rank->epoch == job->epoch);
     rank->there = rank->asked = rank->returned = rank->empty_last = false;
@@ -87,7 +91,7 @@ bool model_ranks_linger(const struct job_book *job)
         through = through || job->ranks[i].through;
         open = open || !job->ranks[i].through;
     }
-    return !job->failed && (to_come || (job->started && !job->over && through && open));
+    return !job->failed && !job->dismissed && (to_come || (job->started && !job->over && through && open));
 }
 
 /* ── epochs ── */

@@ -230,8 +230,9 @@ static bool may_change_prepare(struct sabotage *sabotage, const struct engine_ac
 {
     struct engine_output *output = sabotage->outputs;
     uint64_t *made = table_at(&sabotage->prepared, (uint64_t)output->pipeline << 32 | action->prepare.id);
-    uint64_t before = *made;
-    *made = output->instance + 1;
+    uint64_t before = output->variant == 0 ? *made : 0; /* one of a variant may well be the same again */
+    if (output->variant == 0)
+        *made = output->instance + 1;
     switch (sabotage->kind) {
     case SABOTAGE_ALIAS_SLOT:
         return model_held_slot(sabotage->model, &output->offset);

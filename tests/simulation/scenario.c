@@ -16,6 +16,9 @@
 #define KEY_WEIGHTS UINT64_C(0x3e167)
 #define KEY_RAW UINT64_C(0x2a90)
 #define KEY_AHEAD UINT64_C(0xa4ead)
+#define KEY_HABITS UINT64_C(0x4ab17)
+#define KEY_SCATTER UINT64_C(0x5ca77e2)
+#define VARIANTS 50 /* and 0 is none, whose mix is 0 */
 #define SLOW_LANE_EVERY 17
 #define SLOW_LANE_FACTOR 60
 #define HEAVY_FACTOR_MAX 300.0
@@ -24,7 +27,13 @@ enum mood {
     MOOD_PLAIN,
     MOOD_CROWDED, /* more jobs than there are places for */
     MOOD_PIECES, /* slots of many sizes in an arena that is all promised, and clients that stop: free space in pieces */
+    MOOD_SCATTERED, /* small slots of clients that stop, all over the arena, before others come that need large ones */
 };
+
+static bool has_pieces(enum mood mood)
+{
+    return mood == MOOD_PIECES || mood == MOOD_SCATTERED;
+}
 
 static uint64_t between(struct rng *rng, uint64_t low, uint64_t high)
 {
@@ -287,6 +296,26 @@ static void draw_ahead(struct scenario *sc)
         sc->config.ahead_window_ns = between(&rng, 1, 500 * CLOCK_NS_PER_MS);
 }
 
+/* What few do. Drawn apart, as ranks are. */
+static void draw_habits(struct scenario *sc)
+{
+    struct rng rng;
+    random_seed_keys(&rng, KEY_HABITS, sc->seed, 0, 0);
+    uint32_t n_clients = sc->n_clients;
+    bool variants = chance(&rng, 30), few = chance(&rng, 50), doubles = chance(&rng, 15);
+    for (uint32_t i = 0; i < n_clients; i++) {
+        sc->clients[i].asks_again = chance(&rng, 20);
+        sc->clients[i].leaves_twice = chance(&rng, 10);
+        if (variants) /* by the seed, which ranks of a job have in common */
+            sc->clients[i].variant = random_mix64(sc->clients[i].seed % (few ? 3 : VARIANTS));
+        if (!doubles || sc->clients[i].world_size == 1 || !chance(&rng, 40))
+            continue;
+        sc->clients = xrealloc(sc->clients, sc->n_clients + 1, sizeof *sc->clients);
+        draw_rank(sc, &sc->clients[i], &sc->clients[sc->n_clients++], sc->clients[i].rank, &rng); /* one too many */
+    }
+}
+
+/* With keys of its own, so that the scenarios of all seeds stay what they were but for this. */
 static void draw_raw(struct scenario *sc)
 {
     struct rng rng;
@@ -317,13 +346,13 @@ static void draw_arena(struct scenario *sc, struct rng *rng, enum mood mood)
     largest = largest > EXTENT_ALIGN ? largest : EXTENT_ALIGN;
     sum = sum > largest ? sum : largest;
     uint64_t kind = mood == MOOD_CROWDED ? 50 : random_below(rng, 100);
-    sc->config.arena_bytes = mood == MOOD_PIECES ? between(rng, sum / 4 + EXTENT_ALIGN, sum)
+    sc->config.arena_bytes = has_pieces(mood) ? between(rng, sum / 4 + EXTENT_ALIGN, sum)
                              : kind < 15         ? largest
                              : kind < 22         ? between(rng, EXTENT_ALIGN, largest)
                              : kind < 45         ? between(rng, largest, sum)
                              : kind < 70         ? sum
                                                  : sum * between(rng, 2, 20);
-    sc->config.job_quota_bytes = mood == MOOD_PIECES || chance(rng, 85) ? 0 : between(rng, 1, largest);
+    sc->config.job_quota_bytes = has_pieces(mood) || chance(rng, 85) ? 0 : between(rng, 1, largest);
 }
 
 static void draw_budgets(struct scenario *sc, struct rng *rng)
@@ -351,16 +380,38 @@ static void draw_parts(struct scenario *sc, struct rng *rng, enum mood mood)
     sc->datasets = xcalloc(sc->n_datasets, sizeof *sc->datasets);
     for (uint32_t i = 0; i < sc->n_datasets; i++)
         draw_dataset(sc, &sc->datasets[i], rng);
-    sc->n_pipelines = (uint32_t)(mood != MOOD_PIECES && chance(rng, 50) ? 1 : between(rng, 2, 5));
+    sc->n_pipelines = (uint32_t)(!has_pieces(mood) && chance(rng, 50) ? 1 : between(rng, 2, 5));
     sc->slot_bytes = xcalloc(sc->n_pipelines, sizeof *sc->slot_bytes);
     for (uint32_t i = 0; i < sc->n_pipelines; i++)
-        sc->slot_bytes[i] = mood == MOOD_PIECES
+        sc->slot_bytes[i] = mood == MOOD_SCATTERED
+                                ? EXTENT_ALIGN * (i == 0 ? between(rng, 1, 2) : between(rng, 10, 200))
+                            : mood == MOOD_PIECES
                                 ? EXTENT_ALIGN * between(rng, 1, chance(rng, 50) ? 8 : 60)
                                 : slot_sizes[random_below(rng, sizeof slot_sizes / sizeof slot_sizes[0])];
     sc->load = draw_latency(rng, 3 * CLOCK_NS_PER_MS);
     sc->prepare = draw_latency(rng, 3 * CLOCK_NS_PER_MS);
     sc->transit = draw_latency(rng, CLOCK_NS_PER_MS / 5);
     sc->tick_ns = chance(rng, 70) ? 0 : between(rng, CLOCK_NS_PER_MS, 100 * CLOCK_NS_PER_MS);
+}
+
+static bool is_scattered(uint64_t seed)
+{
+    struct rng rng;
+    random_seed_keys(&rng, KEY_SCATTER, seed, 0, 0);
+    return chance(&rng, 3);
+}
+
+/* Those with small slots come first and stop, the others come later. */
+static void scatter(const struct scenario *sc, struct client_plan *plan, uint32_t index, struct rng *rng)
+{
+    bool small = index == 0 || chance(rng, 50);
+    plan->pipeline = small ? 0 : (uint32_t)between(rng, 1, sc->n_pipelines - 1);
+    plan->join_ns = small ? 0 : random_below(rng, 2 * CLOCK_NS_PER_S);
+    if (!small || chance(rng, 30))
+        return;
+    plan->stop_ns = random_below(rng, CLOCK_NS_PER_S / 2);
+    plan->stop_for_ns = SCENARIO_NEVER;
+    plan->hold = (uint32_t)between(rng, 0, 8);
 }
 
 struct scenario *scenario_create(uint64_t seed)
@@ -373,6 +424,8 @@ struct scenario *scenario_create(uint64_t seed)
     enum mood mood = drawn == 0 ? MOOD_CROWDED : drawn <= 20 ? MOOD_PIECES : MOOD_PLAIN;
     draw_ahead(sc);
     bool calm = chance(&rng, 30);
+    if (mood == MOOD_PLAIN && is_scattered(seed))
+        mood = MOOD_SCATTERED;
     draw_parts(sc, &rng, mood);
     if (mood == MOOD_PLAIN)
         draw_raw(sc);
@@ -385,10 +438,13 @@ struct scenario *scenario_create(uint64_t seed)
     uint64_t join_spread_ns = between(&rng, 1, chance(&rng, 50) ? 20 * CLOCK_NS_PER_MS : 2 * CLOCK_NS_PER_S);
     for (uint32_t i = 0; i < sc->n_clients; i++) {
         draw_job(sc, &sc->clients[i], i, &rng, mood);
-        draw_behaviour(&sc->clients[i], &rng, mood == MOOD_CROWDED ? 1 : join_spread_ns, calm && mood != MOOD_PIECES);
+        draw_behaviour(&sc->clients[i], &rng, mood == MOOD_CROWDED ? 1 : join_spread_ns, calm && !has_pieces(mood));
+        if (mood == MOOD_SCATTERED)
+            scatter(sc, &sc->clients[i], i, &rng);
     }
     draw_weights(sc);
     draw_ranks(sc, mood);
+    draw_habits(sc);
     sc->drain_ns = chance(&rng, 94) ? SCENARIO_NEVER : random_below(&rng, join_spread_ns);
     draw_budgets(sc, &rng);
     draw_chunks(sc, &rng);
@@ -457,6 +513,7 @@ void scenario_job_make(const struct scenario *sc, const struct client_plan *plan
         .world_size = plan->world_size,
         .weight = plan->weight,
         .ordered = plan->ordered,
+        .variant = plan->variant,
     };
     if (!dataset->in_chunks)
         return;

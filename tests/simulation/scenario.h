@@ -54,6 +54,7 @@ struct client_plan {
     uint64_t quota_bytes; /* what it asks for where there is plenty */
     bool invalid;         /* a field is out of its range: must be refused */
     bool ordered;
+    uint64_t variant; /* whose instances it may be given */
     uint32_t world_size, rank; /* of a job that several clients are the ranks of */
     double weight;             /* 0: the default */
     uint32_t reweigh_percent;  /* of batches after which somebody gives its job another weight */
@@ -69,6 +70,8 @@ struct client_plan {
     uint32_t break_percent;    /* of batches after which it gives up the epoch */
     uint32_t mischief_percent; /* of batches after which it asks for something wrong */
     uint32_t retries;          /* after a refusal */
+    bool asks_again;           /* when it has returned: for the epoch before the one it is told */
+    bool leaves_twice;         /* so that nobody waits for the job's ranks */
 };
 
 struct scenario {

@@ -109,7 +109,8 @@ static void see_event(struct world *world, const struct engine_event *event)
         world_say(world, "> WEIGHT job %u: %g", event->weight.job, event->weight.weight);
         break;
     case ENGINE_PACE:
-        world_say(world, "> PACE job %u rank %u: %llu ns", event->pace.job, event->rank, (unsigned long long)event->pace.batch_ns);
+        world_say(world, "> PACE job %u rank %u: %llu ns", event->pace.job, event->rank,
+                  (unsigned long long)event->pace.batch_ns);
         break;
     case ENGINE_PIPELINE_GONE:
         world_say(world, "> PIPELINE_GONE number %u", event->pipeline_gone.pipeline);
