@@ -18,8 +18,7 @@ static uint32_t find_instance(const struct engine *engine, uint32_t job, sample_
     return making;
 }
 
-/* Gives the entry an instance; false when a new one is needed and there is no room for it now. */
-static bool place(struct engine *engine, uint32_t index)
+bool engine_place(struct engine *engine, uint32_t index)
 {
     uint32_t job_index = engine->entries[index].job;
     sample_id id = engine->entries[index].id;
@@ -48,38 +47,13 @@ static bool place(struct engine *engine, uint32_t index)
     return true;
 }
 
-/* With slots of several sizes free space can be in pieces, so that a job does not get all that its quota promises. It goes
- * on with less: its first entry without a place takes that of its last one that is ready and nobody else's. */
-static bool take_from_behind(struct engine *engine, struct job_queue *queue)
-{
-    uint32_t first = queue->head, at = queue->tail;
-    while (engine->entries[first].state != ENTRY_UNPLACED)
-        first = engine->entries[first].next;
-    while (at != first && (engine->entries[at].state != ENTRY_READY || residency_pins(engine->prepared, engine->entries[at].instance) > 1))
-        at = engine->entries[at].prev;
-    if (at == first)
-        return false;
-    uint32_t instance = engine->entries[at].instance;
-    engine_clear_had(engine, engine->entries[at].job, instance);
-    engine_unpin_instance(engine, instance);
-    engine_free_instance(engine, instance);
-    engine->totals.evicted_prepared++;
-    queue->ready--;
-    engine_unplaced_append(engine, queue, at);
-    engine_unplaced_remove(engine, queue, first);
-    bool placed = place(engine, first);
-    if (!placed)
-        engine_unplaced_append(engine, queue, first);
-    return placed;
-}
-
 static void place_unplaced(struct engine *engine, struct job_queue *queue)
 {
     while (queue->unplaced_head != ENGINE_NONE) {
         uint32_t index = queue->unplaced_head;
         uint32_t next = engine->entries[index].link;
-        if (!place(engine, index)) {
-            if (!take_from_behind(engine, queue))
+        if (!engine_place(engine, index)) {
+            if (!engine_take_from_behind(engine, queue) && !engine_take_from_idle(engine, queue, index))
                 return;
             continue;
         }
@@ -196,7 +170,7 @@ static void plan_entry(struct engine *engine, uint32_t job_index, struct job_que
                                             .repeat = repeat};
     engine_queue_append(engine, index);
     queue->planned++;
-    if (!place(engine, index))
+    if (!engine_place(engine, index))
         engine_unplaced_append(engine, queue, index);
 }
 

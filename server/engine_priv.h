@@ -422,7 +422,13 @@ void engine_note_ready(struct engine *engine, struct job *job, struct job_queue 
 void engine_note_delivery(struct engine *engine, struct job *job, struct job_queue *queue);
 void engine_note_wait(struct engine *engine, struct job *job, struct job_queue *queue);
 
+/* engine_pieces.c: when free space is in pieces. True: the queue's first entry without a place has one, or can have one. */
+bool engine_take_from_behind(struct engine *engine, struct job_queue *queue);
+bool engine_take_from_idle(struct engine *engine, struct job_queue *queue, uint32_t entry);
+
 /* engine_plan.c: picks, placing */
+/* Gives the entry an instance; false when a new one is needed and there is no room for it now. */
+bool engine_place(struct engine *engine, uint32_t entry);
 void engine_plan(struct engine *engine);
 uint64_t engine_rank_share(const struct job *job); /* samples that the epoch has for each rank */
 bool engine_plan_left(const struct engine *engine, const struct job *job, const struct job_queue *queue); /* will more be planned? */

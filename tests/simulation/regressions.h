@@ -16,6 +16,7 @@ static const struct {
     {"a pick is shared, and the instance begun for one job counts no want of the next", 27},
     {"free space is in pieces, and a substitute at the head of a queue finds no room", 4607},
     {"the same, with a batch of several slots", 6045},
+    {"what is ready for a stopped client lies between the pieces of free space", 25628},
     {"a sample that cannot be read is read ahead for ever", 241},
 };
 
