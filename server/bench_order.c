@@ -1,6 +1,6 @@
-/* bench_order.c: `larder bench order SCENARIO.yaml`: how near the order of one job is to a full shuffle, at each width.
+/* bench_order.c: `larder bench order SCENARIO.yaml`: how near the order of each job is to a full shuffle, at each width.
  *
- * The scenario has one job on all samples; its epochs are the statistic's size. Samples are taken to be sorted by class, as in
+ * The scenario has jobs on all samples; their epochs are the statistic's size. Samples are taken to be sorted by class, as in
  * a folder, and lie in shuffled chunks, as in a store. For every width, for no redirection, and for a full shuffle (shuffle
  * `strict`: a permutation an epoch) the same is measured, so that the last tells what chance does. */
 #include "server/bench_order.h"
@@ -15,9 +15,12 @@
 
 enum { PARTS = 10, CLASSES = 10, BATCH = 64 };
 
+/* Of one job. */
 struct order {
     uint32_t samples, epochs;
     uint16_t *parts; /* times that a sample came in each tenth of an epoch */
+    float *place;    /* where in the epoch before each sample came, -0.5 … 0.5 */
+    double echo, square; /* sums of the product with it, and of squares */
     uint32_t classes[CLASSES];
     uint32_t chunks[BATCH];
     uint64_t batches, mates; /* pairs of one chunk in one batch */
@@ -38,7 +41,13 @@ static void batch_done(struct order *order)
 
 static void got(void *ctx, const struct sharing_given *given)
 {
-    struct order *order = ctx;
+    struct order *order = (struct order *)ctx + given->job;
+    float place = ((float)given->position + 0.5f) / (float)order->samples - 0.5f;
+    if (given->epoch > 0) {
+        order->echo += (double)(place * order->place[given->id]);
+        order->square += (double)(place * place);
+    }
+    order->place[given->id] = place;
     uint32_t at = (uint32_t)(given->position % BATCH);
     order->parts[(size_t)given->id * PARTS + given->position * PARTS / order->samples]++;
     if (at == 0)
@@ -58,31 +67,42 @@ static double position_chi_square(const struct order *order)
     return sum / ((double)order->samples * (PARTS - 1));
 }
 
-static json_t *row(const struct sharing_scenario *scenario, const struct order *order, const char *name, json_t *run)
+/* position_echo: how a sample's place in an epoch correlates with that in the epoch before; 0 in a full shuffle. */
+static json_t *row(const struct sharing_scenario *scenario, const struct order *order, const char *name, uint32_t job, const json_t *run)
 {
     double n = scenario->samples, chi_square = position_chi_square(order);
     double drawn = (CLASSES - 1) * (n - BATCH) / (n - 1); /* of a batch drawn without putting back */
     double pairs = BATCH * (BATCH - 1) / 2.0 * (scenario->chunk - 1) / (n - 1);
     double batches = order->batches ? (double)order->batches : 1;
-    json_t *out = json_pack("{s:s, s:O, s:O, s:f, s:f, s:f, s:f}", "order", name, "position_spread",
-                            json_object_get(run, "position_spread"), "loads_per_chunk_per_epoch",
+    json_t *of_job = json_array_get(json_object_get(run, "jobs"), job);
+    json_t *out = json_pack("{s:s, s:I, s:O, s:O, s:f, s:f, s:f, s:f, s:f}", "order", name, "job", (json_int_t)job, "position_spread",
+                            json_object_get(of_job, "position_spread"), "loads_per_chunk_per_epoch",
                             json_object_get(run, "loads_per_chunk_per_epoch"), "position_chi_square", chi_square, "position_z",
-                            (chi_square - 1) / sqrt(2 / (n * (PARTS - 1))), "class_mix", order->class_square / batches / drawn,
+                            (chi_square - 1) / sqrt(2 / (n * (PARTS - 1))), "position_echo",
+                            order->square > 0 ? order->echo / order->square : 0.0, "class_mix", order->class_square / batches / drawn,
                             "chunk_mates_in_batch", pairs > 0 ? (double)order->mates / batches / pairs : 0.0);
     CHECK(out);
-    json_decref(run);
     return out;
 }
 
 static int measure(const struct sharing_scenario *scenario, const char *name, json_t *rows)
 {
-    struct order order = {.samples = scenario->samples, .epochs = scenario->jobs[0].epochs};
-    order.parts = xcalloc((size_t)scenario->samples * PARTS, sizeof *order.parts);
-    json_t *run;
-    int status = sharing_run(scenario, got, &order, &run);
-    if (!status)
-        json_array_append_new(rows, row(scenario, &order, name, run));
-    free(order.parts);
+    struct order *orders = xcalloc(scenario->n_jobs, sizeof *orders);
+    for (uint32_t job = 0; job < scenario->n_jobs; job++) {
+        orders[job] = (struct order){.samples = scenario->samples, .epochs = scenario->jobs[job].epochs};
+        orders[job].parts = xcalloc((size_t)scenario->samples * PARTS, sizeof *orders[job].parts);
+        orders[job].place = xcalloc(scenario->samples, sizeof *orders[job].place);
+    }
+    json_t *run = NULL;
+    int status = sharing_run(scenario, got, orders, &run);
+    for (uint32_t job = 0; job < scenario->n_jobs; job++) {
+        if (!status)
+            json_array_append_new(rows, row(scenario, &orders[job], name, job, run));
+        free(orders[job].parts);
+        free(orders[job].place);
+    }
+    json_decref(run);
+    free(orders);
     return status;
 }
 
@@ -109,6 +129,14 @@ static int measure_all(const struct sharing_scenario *given, json_t *rows)
     return status;
 }
 
+static bool all_on_all(const struct sharing_scenario *scenario)
+{
+    bool all = scenario->samples > BATCH;
+    for (uint32_t job = 0; job < scenario->n_jobs; job++)
+        all = all && scenario->jobs[job].view == SHARING_ALL;
+    return all;
+}
+
 int order_bench_main(int argc, char **argv)
 {
     struct sharing_scenario *scenario = xcalloc(1, sizeof *scenario);
@@ -119,8 +147,8 @@ int order_bench_main(int argc, char **argv)
         fprintf(stderr, "usage: larder bench %s SCENARIO.yaml\n", argv[0]);
     } else if (sharing_read(argv[1], scenario, &err)) {
         fprintf(stderr, "larder bench order: %s\n", err.text);
-    } else if (scenario->n_jobs != 1 || scenario->jobs[0].view != SHARING_ALL || scenario->samples <= BATCH) {
-        fprintf(stderr, "larder bench order: %s: must have one job, on all of more than %d samples\n", argv[1], BATCH);
+    } else if (!all_on_all(scenario)) {
+        fprintf(stderr, "larder bench order: %s: must have jobs on all of more than %d samples\n", argv[1], BATCH);
     } else {
         status = measure_all(scenario, rows);
         if (!status)

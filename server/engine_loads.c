@@ -20,7 +20,7 @@ enum {
 };
 /* Jobs in step (or one alone), and jobs half an epoch apart; between them in proportion. */
 static const double AHEAD_SHARE[] = {0.9, 0.85}; /* of the budget that reads ahead may fill: the rest is for reads on demand */
-static const double AHEAD_LEAST[] = {0.5, 0.9};  /* of a chunk's samples: with less it is not read ahead */
+static const double AHEAD_LEAST[] = {0.5, 0.8};  /* of a chunk's samples: with less it is not read ahead */
 
 uint32_t engine_stock_max(const struct engine *engine)
 {
