@@ -398,7 +398,8 @@ static void test_weight(void **state)
     char request[128];
     weight_given = 0;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        snprintf(request, sizeof request, "{\"v\":1,\"op\":\"weight\",\"job\":\"a\",\"weight\":%s,\"id\":\"w%zu\"}", wrong[i], i);
+        snprintf(request, sizeof request, "{\"v\":1,\"op\":\"weight\",\"job\":\"a\",\"weight\":%s,\"id\":\"w%zu\"}",
+                 wrong[i], i);
         char *answer = control_answer(&handlers, &memory, request, strlen(request));
         assert_non_null(strstr(answer, "\"ok\":false"));
         free(answer);

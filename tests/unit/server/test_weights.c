@@ -221,7 +221,8 @@ static void test_proportion(void **state)
         run_for(world, 10000 * MS);
         double expected = weights[i][1] / (weights[i][0] == 0 ? 1 : weights[i][0]);
         assert_true(fabs(ratio(world, a, b) / expected - 1) < 0.03);
-        assert_in_range(world->delivered[a] + world->delivered[b], 9900 * world->lanes, 10000 * world->lanes); /* nobody idled */
+        uint64_t both = world->delivered[a] + world->delivered[b];
+        assert_in_range(both, 9900 * world->lanes, 10000 * world->lanes); /* nobody idled */
         set_weight(world, a, 4);
         set_weight(world, b, 2);
         run_for(world, 200 * MS); /* what was planned before */
