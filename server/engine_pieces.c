@@ -5,8 +5,8 @@
  *
  * - It goes on with less: its first entry without a place takes that of its last one that is ready and nobody else's.
  * - A job whose client waits, and for which nothing is being made, would wait for other clients. It takes the places of
- *   what is ready for clients that can be given nothing now; those entries are placed anew when there is room. What
- *   clients hold stays where it is. */
+ *   what is ready for clients that can be given nothing now, or that wait as well and have not waited as long; those
+ *   entries are placed anew when there is room. What clients hold stays where it is. */
 #include <stdlib.h>
 
 #include "server/engine_priv.h"
@@ -55,10 +55,10 @@ static bool is_idle(const struct job *job, const struct job_queue *queue)
     return queue->credits == 0 || queue->n_leases >= job->held_max;
 }
 
-/* Its client waits, and nothing is being made for it. */
+/* Its client waits, nothing is being made for it, and what it still needs has no place. */
 static bool starves(const struct engine *engine, const struct job *job, const struct job_queue *queue)
 {
-    if (is_idle(job, queue))
+    if (is_idle(job, queue) || queue->unplaced_head == ENGINE_NONE || engine_ready_batches(engine, job, queue) > 0)
         return false;
     for (uint32_t index = queue->head; index != ENGINE_NONE; index = engine->entries[index].next)
         if (engine->entries[index].state == ENTRY_WAITING)
@@ -66,15 +66,28 @@ static bool starves(const struct engine *engine, const struct job *job, const st
     return true;
 }
 
-/* Goes through the ready entries of queues that are idle: counts their pins, or with `counts` NULL takes those of
+/* Two that starve must not take from each other by turns: who has waited longer takes. */
+static bool waits_longer(const struct engine *engine, const struct entry *taker, uint32_t place, uint32_t rank)
+{
+    const struct job_queue *queue = engine_queue_of(engine, taker), *other = &engine->jobs[place].queues[rank];
+    uint64_t since = queue->waiting ? queue->waiting_since_ns : engine->now_ns;
+    uint64_t other_since = other->waiting ? other->waiting_since_ns : engine->now_ns;
+    if (since != other_since)
+        return since < other_since;
+    return taker->job != place ? taker->job < place : taker->rank < rank;
+}
+
+/* Goes through the ready entries of queues that the taker may take from: counts their pins, or with `counts` NULL takes those of
  * marked instances out of their places. */
-static void each_loose(struct engine *engine, uint32_t *counts, const bool *marked)
+static void each_loose(struct engine *engine, const struct entry *taker, uint32_t *counts, const bool *marked)
 {
     for (uint32_t place = 0; place < engine->jobs_end; place++) {
         struct job *job = &engine->jobs[place];
         for (uint32_t rank = 0; job->state == JOB_RUNNING && rank < job->world_size; rank++) {
             struct job_queue *queue = &job->queues[rank];
-            for (uint32_t at = queue->head; is_idle(job, queue) && at != ENGINE_NONE; at = engine->entries[at].next) {
+            bool loose =
+                is_idle(job, queue) || (waits_longer(engine, taker, place, rank) && starves(engine, job, queue));
+            for (uint32_t at = queue->head; loose && at != ENGINE_NONE; at = engine->entries[at].next) {
                 uint32_t instance = engine->entries[at].instance;
                 if (engine->entries[at].state != ENTRY_READY)
                     continue;
@@ -129,11 +142,11 @@ bool engine_take_from_idle(struct engine *engine, struct job_queue *queue, uint3
     uint32_t size = engine->instance_pool.size;
     uint32_t *loose = xcalloc(size + 1, sizeof *loose);
     bool *marked = xcalloc(size + 1, sizeof *marked);
-    each_loose(engine, loose, NULL);
+    each_loose(engine, &engine->entries[entry], loose, NULL);
     uint32_t window = find_window(engine, loose, bytes);
     if (window != EXTENT_NONE) {
         mark(engine, window, bytes, marked);
-        each_loose(engine, NULL, marked);
+        each_loose(engine, &engine->entries[entry], NULL, marked);
         for (uint32_t instance = 0; instance < size; instance++)
             if (marked[instance])
                 evict(engine, instance);

@@ -231,7 +231,7 @@ static void check_batch(struct model *model, const struct job_book *job, const s
     if (rank->n_held >= job->held_max)
         model_break(model, RULE_HELD, "rank %u of job %u gets a batch while it holds %u of at most %u", action->rank,
                     place, rank->n_held, job->held_max);
-    if (rank->empty_last && action->deliver.epoch == job->epoch && count == 0 && action->deliver.last)
+    if (rank->empty_last && action->deliver.epoch == rank->last_empty && count == 0 && action->deliver.last)
         return;
     if (action->deliver.epoch != job->epoch || job->epoch != rank->epoch || rank->credits == 0 || rank->through)
         model_break(model, RULE_CREDIT,
@@ -268,7 +268,7 @@ static void take_batch(struct model *model, struct job_book *job, struct rank_bo
                        const struct engine_action *action)
 {
     struct held_batch held = {.batch = action->deliver.batch,
-                              .epoch = job->epoch,
+                              .epoch = action->deliver.epoch,
                               .made = xcalloc(action->deliver.count + 1, sizeof *held.made)};
     for (uint32_t i = 0; i < action->deliver.count; i++) {
         struct made *made = check_entry(model, job, rank, action->job, &action->deliver.entries[i]);
@@ -300,7 +300,7 @@ void model_ranks_deliver(struct model *model, struct job_book *job, const struct
     job->delivered += action->deliver.count;
     job->batches++;
     model->delivered += action->deliver.count;
-    rank->batches++;
+    rank->batches += action->deliver.epoch == job->epoch; /* an empty LAST can be of the one before */
     if (action->deliver.last) {
         rank->had_last = true;
         rank->last_epoch = action->deliver.epoch;

@@ -59,7 +59,8 @@ struct rank_book {
     uint32_t last_epoch;
     uint32_t nonsense; /* NEXTs for epochs that are over, or that the job does not have: each is answered by an error */
     bool returned;     /* came back when it was through: asking for the epoch again is answered by an empty LAST */
-    bool empty_last;   /* that one is due */
+    bool empty_last;   /* that one is due, of last_empty */
+    uint32_t last_empty;
     struct held_batch *held;
     uint32_t n_held;
     uint64_t held_bytes;

@@ -207,6 +207,7 @@ void model_ranks_next(struct model *model, struct job_book *job, const struct en
     } else if (rank->returned && !waits(job, rank)) {
         rank->returned = false;
         rank->empty_last = true;
+        rank->last_empty = epoch;
     }
 }
 
