@@ -77,8 +77,8 @@ static bool waits_longer(const struct engine *engine, const struct entry *taker,
     return taker->job != place ? taker->job < place : taker->rank < rank;
 }
 
-/* Goes through the ready entries of queues that the taker may take from: counts their pins, or with `counts` NULL takes those of
- * marked instances out of their places. */
+/* Goes through the ready entries of queues that the taker may take from: counts their pins, or with `counts` NULL takes
+ * those of marked instances out of their places. */
 static void each_loose(struct engine *engine, const struct entry *taker, uint32_t *counts, const bool *marked)
 {
     for (uint32_t place = 0; place < engine->jobs_end; place++) {
