@@ -37,8 +37,8 @@
  * Under contention work is done for jobs in proportion to their weights, for ranks together; see engine_turns.c.
  *
  * A batch takes what is ready first: it is made of the first batch_size samples that are ready among the first
- * 2 × batch_size planned, so that one slow sample delays itself and not the batch; a sample is overtaken by such that
- * were planned up to 2 × batch_size behind it. `ordered` jobs, and `strict` and `none` always, keep the planned order. */
+ * 2 × batch_size planned, so that one slow sample delays itself and not the batch; a sample is overtaken by no more than
+ * the queue looks ahead, or 2 × batch_size. `ordered` jobs, and `strict` and `none` always, keep the planned order. */
 #ifndef LARDER_SERVER_ENGINE_H
 #define LARDER_SERVER_ENGINE_H
 

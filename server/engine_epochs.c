@@ -250,17 +250,28 @@ static void deliver_batch(struct engine *engine, uint32_t place, struct job_queu
     }
 }
 
-/* Are batch_size entries ready that the next batch may take? In planned order, or in a window of two batches. */
+/* Of the samples planned behind one so many may overtake it: what the queue looks ahead, two batches at the least. */
+static uint64_t overtakers_max(const struct job *job)
+{
+    uint64_t least = 2 * (uint64_t)job->batch_size;
+    return job->quota_slots > least ? job->quota_slots : least;
+}
+
+/* Are batch_size entries ready that the next batch may take? In planned order, or in a window of two batches, which goes
+ * on past one that is not ready until all have overtaken it that may. */
 static bool whole_batch_ready(const struct engine *engine, const struct job *job, const struct job_queue *queue)
 {
     if (queue->ready < job->batch_size)
         return false;
+    uint64_t last = UINT64_MAX;
     uint32_t window = job->ordered ? job->batch_size : 2 * job->batch_size, ready = 0;
     for (uint32_t index = queue->head; index != ENGINE_NONE && window > 0; index = engine->entries[index].next, window--) {
-        if (engine->entries[index].state == ENTRY_READY)
-            ready++;
-        else if (job->ordered)
+        const struct entry *entry = &engine->entries[index];
+        if (entry->number > last || (entry->state != ENTRY_READY && job->ordered))
             return false;
+        if (entry->state != ENTRY_READY && last == UINT64_MAX)
+            last = entry->number + overtakers_max(job);
+        ready += entry->state == ENTRY_READY;
         if (ready == job->batch_size)
             return true;
     }

@@ -166,6 +166,7 @@ static void plan_entry(struct engine *engine, uint32_t job_index, struct job_que
                                             .rank = (uint32_t)(queue - job->queues),
                                             .instance = ENGINE_NONE,
                                             .id = id,
+                                            .number = queue->numbered++,
                                             .planned_ns = engine->now_ns,
                                             .repeat = repeat};
     engine_queue_append(engine, index);

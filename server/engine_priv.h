@@ -127,6 +127,7 @@ struct entry {
     uint32_t instance;
     uint32_t substitutes; /* tried, under policy `replace` */
     sample_id id;
+    uint64_t number; /* of its queue's, in planned order */
     uint64_t planned_ns;
     bool repeat; /* fills a rank's share up */
     bool making; /* its instance is being prepared, not only planned */
@@ -185,6 +186,7 @@ struct job_queue {
 
     /* entries in planned order */
     uint32_t head, tail, queued;
+    uint64_t numbered; /* entries that there ever were */
     uint32_t ready; /* of these */
     uint32_t making; /* of these: being prepared */
     uint32_t unplaced_head, unplaced_tail;

@@ -26,6 +26,8 @@ struct scene {
     uint32_t changes;          /* times that it was told since */
     int failed;              /* code of the last JOB_ERROR */
     bool hold;               /* keep tasks back */
+    bool slow;               /* keep the next load back */
+    sample_id slow_id;
     bool bad[IDS_MAX];
     uint32_t loads, prepares, drops;
     uint32_t got[JOBS_MAX][IDS_MAX];
@@ -62,9 +64,13 @@ static void react(struct scene *scene, const struct engine_action *action)
         break;
     case ENGINE_LOAD:
         scene->loads++;
-        if (!scene->hold)
+        if (scene->slow) {
+            scene->slow = false;
+            scene->slow_id = action->load.id;
+        } else if (!scene->hold) {
             step(scene, (struct engine_event){.type = ENGINE_LOADED,
                                               .loaded = {.id = action->load.id, .encoded = &bytes, .bytes = action->load.bytes}});
+        }
         break;
     case ENGINE_PREPARE:
         scene->prepares += action->prepare.n_outputs;
@@ -419,6 +425,34 @@ static void test_only_the_least_refuses(void **state)
     scene_free(scene);
 }
 
+/* A slow sample delays itself and not the batches behind it, until as many samples have overtaken it as the queue looks
+ * ahead; then the queue waits for it, and it is in the next batch. */
+static void test_a_slow_sample_is_overtaken_within_bounds(void **state)
+{
+    (void)state;
+    struct scene *scene = scene_new(600);
+    struct idset *view;
+    assert_int_equal(idset_from_range(0, 1000, &view), 0);
+    struct engine_job_desc desc = job_desc("a", view);
+    desc.prefetch = 5;
+    scene->slow = true;
+    add(scene, &desc);
+    next(scene, scene->job, 0, 60);
+    static char slow_bytes;
+    sample_id slow_id = scene->slow_id;
+    uint32_t job = scene->job, ahead = (desc.prefetch + 2) * desc.batch_size, batches = scene->batches[job];
+    assert_in_range(batches * desc.batch_size, ahead - desc.batch_size, ahead);
+    assert_int_equal(scene->got[job][slow_id], 0);
+    step(scene, (struct engine_event){
+                    .type = ENGINE_LOADED,
+                    .loaded = {.id = slow_id, .encoded = &slow_bytes, .bytes = sample_bytes(NULL, slow_id)}});
+    assert_int_equal(scene->got[job][slow_id], 1);
+    assert_int_equal(scene->batches[job], 60);
+    leave_all(scene);
+    idset_destroy(view);
+    scene_free(scene);
+}
+
 /* What a client was promised that it may hold is not taken back, and no more than that. */
 static void test_what_may_be_held_stays(void **state)
 {
@@ -528,6 +562,7 @@ int main(void)
         cmocka_unit_test(test_bad_samples_follow_the_policy), cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_a_broken_off_epoch_is_dropped), cmocka_unit_test(test_look_ahead_is_given_back),
         cmocka_unit_test(test_only_the_least_refuses), cmocka_unit_test(test_what_may_be_held_stays),
+        cmocka_unit_test(test_a_slow_sample_is_overtaken_within_bounds),
         cmocka_unit_test(test_look_ahead_by_need), cmocka_unit_test(test_needs_come_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
