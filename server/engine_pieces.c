@@ -77,24 +77,28 @@ static bool waits_longer(const struct engine *engine, const struct entry *taker,
     return taker->job != place ? taker->job < place : taker->rank < rank;
 }
 
-/* Goes through the ready entries of queues that the taker may take from: counts their pins, or with `counts` NULL takes
- * those of marked instances out of their places. */
-static void each_loose(struct engine *engine, const struct entry *taker, uint32_t *counts, const bool *marked)
+/* Goes through the ready entries that the taker may take the places of, among them with `own` those of its queue: counts
+ * their pins, or with `counts` NULL takes those of marked instances out of their places. */
+static void each_loose(struct engine *engine, const struct entry *taker, bool own, uint32_t *counts, const bool *marked)
 {
+    const struct job_queue *takers = engine_queue_of(engine, taker);
     for (uint32_t place = 0; place < engine->jobs_end; place++) {
         struct job *job = &engine->jobs[place];
         for (uint32_t rank = 0; job->state == JOB_RUNNING && rank < job->world_size; rank++) {
             struct job_queue *queue = &job->queues[rank];
-            bool loose =
-                is_idle(job, queue) || (waits_longer(engine, taker, place, rank) && starves(engine, job, queue));
+            bool is_own = own && queue == takers;
+            bool loose = is_own || is_idle(job, queue) ||
+                         (waits_longer(engine, taker, place, rank) && starves(engine, job, queue));
             for (uint32_t at = queue->head; loose && at != ENGINE_NONE; at = engine->entries[at].next) {
                 uint32_t instance = engine->entries[at].instance;
-                if (engine->entries[at].state != ENTRY_READY)
+                if (engine->entries[at].state != ENTRY_READY || (is_own && engine->entries[at].moved))
                     continue;
-                if (counts)
+                if (counts) {
                     counts[instance]++;
-                else if (marked[instance])
+                } else if (marked[instance]) {
+                    engine->entries[at].moved |= is_own;
                     unplace(engine, queue, at);
+                }
             }
         }
     }
@@ -130,23 +134,16 @@ static void mark(const struct engine *engine, uint32_t block, uint64_t bytes, bo
     }
 }
 
-bool engine_take_from_idle(struct engine *engine, struct job_queue *queue, uint32_t entry)
+static bool take(struct engine *engine, const struct entry *taker, uint64_t bytes, bool own)
 {
-    const struct job *job = &engine->jobs[engine->entries[entry].job];
-    if (!starves(engine, job, queue))
-        return false;
-    uint64_t bytes = job->slot_bytes;
-    if (job->by_size)
-        bytes = engine->config.sample_bytes(job->dataset, engine->entries[entry].id);
-    bytes = extent_round(bytes ? bytes : 1);
     uint32_t size = engine->instance_pool.size;
     uint32_t *loose = xcalloc(size + 1, sizeof *loose);
     bool *marked = xcalloc(size + 1, sizeof *marked);
-    each_loose(engine, &engine->entries[entry], loose, NULL);
+    each_loose(engine, taker, own, loose, NULL);
     uint32_t window = find_window(engine, loose, bytes);
     if (window != EXTENT_NONE) {
         mark(engine, window, bytes, marked);
-        each_loose(engine, &engine->entries[entry], NULL, marked);
+        each_loose(engine, taker, own, NULL, marked);
         for (uint32_t instance = 0; instance < size; instance++)
             if (marked[instance])
                 evict(engine, instance);
@@ -154,4 +151,17 @@ bool engine_take_from_idle(struct engine *engine, struct job_queue *queue, uint3
     free(loose);
     free(marked);
     return window != EXTENT_NONE;
+}
+
+bool engine_take_from_idle(struct engine *engine, struct job_queue *queue, uint32_t entry)
+{
+    const struct entry *taker = &engine->entries[entry];
+    const struct job *job = &engine->jobs[taker->job];
+    if (!starves(engine, job, queue))
+        return false;
+    uint64_t bytes = job->slot_bytes;
+    if (job->by_size)
+        bytes = engine->config.sample_bytes(job->dataset, taker->id);
+    bytes = extent_round(bytes ? bytes : 1);
+    return take(engine, taker, bytes, false) || take(engine, taker, bytes, true);
 }

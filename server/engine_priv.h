@@ -131,6 +131,7 @@ struct entry {
     uint64_t planned_ns;
     bool repeat; /* fills a rank's share up */
     bool making; /* its instance is being prepared, not only planned */
+    bool moved;  /* it was ready and lost its place to another of its queue */
 };
 
 struct lease {

@@ -18,6 +18,7 @@ static const struct {
     {"the same, with a batch of several slots", 6045},
     {"what is ready for a stopped client lies between the pieces of free space", 25628},
     {"free space is in pieces, and two jobs that wait have each a part of what they need", 9186},
+    {"free space is in pieces about a sample that is ready, and the rest of its batch finds no room", 51314},
     {"a sample that cannot be read is read ahead for ever", 241},
 };
 
