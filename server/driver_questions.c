@@ -94,8 +94,8 @@ static void on_weight(struct driver *driver, struct driver_question *question)
         uint32_t place = (uint32_t)(job - driver->jobs);
         struct engine_event event = {.type = ENGINE_WEIGHT, .weight = {place, question->weight}};
         log_info("msg=\"job has another weight\" job=\"%s\" weight=%g", job->reg->name, question->weight);
-        driver_step(driver, &event, 1);
         governor_live_job_weight(driver->governor, place, question->weight);
+        driver_step(driver, &event, 1); /* which may end the job: its time for a rank to come may be over */
     }
     answer(question, job ? 0 : LARDER_ENOENT);
 }

@@ -4,6 +4,7 @@ import os
 import socket
 import subprocess
 import threading
+import time
 
 from system import BIN, SLOW, Case, larder, main, tree, until
 
@@ -109,6 +110,21 @@ class Weights(Case):
             self.loader(daemon, dataset, rank=1, weight=3, **options)
         self.loader(daemon, dataset, rank=1, weight=2, **options)
         self.assertEqual(daemon.jobs()["ranks"]["weight"], 2)
+
+    def test_job_that_ends(self):
+        """A weight given at the moment at which a job ends, because a rank has not come in time, is given to nobody, and
+        costs the daemon nothing."""
+        daemon = self.daemon(CONFIG + "limits: {rank_timeout: 1}\n")
+        dataset = tree(COUNT, width=800, height=600)
+        for _ in range(3):
+            loader = self.loader(daemon, dataset, rank=0, world_size=2, name="ranks", pipeline=PIPELINE)
+            time.sleep(0.1)  # between two of the governor's decisions, which would see the job's end first
+            loader.close()
+            results = []
+            self.assertTrue(until(lambda: results.append(self.command(daemon, "weight", "ranks", "2")) or
+                                  results[-1].returncode, 30))
+            self.assertIn('there is no job "ranks"', results[-1].stderr)
+            self.assertGreater(len(results), 1)
 
     def test_drain(self):
         """A drained daemon takes no new job, gives the one it has all of its epoch, and stops when that has gone."""
