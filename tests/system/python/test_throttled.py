@@ -11,18 +11,19 @@ from stores import pack  # noqa: E402
 
 COUNT, BATCH, LOADERS, WORKERS = 12000, 64, 8, 2
 ROUNDS = 5
+EPOCHS = 5  # where rates are held against each other
 
 
 class Throttled(Case):
-    def middle(self, store, delay_ms):
-        """Samples and reads a second between a fifth and four fifths of an epoch, and the samples that a read brought."""
+    def middle(self, store, delay_ms, epochs=1):
+        """Samples and reads a second between a fifth and four fifths of the epochs, and the samples that a read brought."""
         daemon = self.daemon("memory: {arena: 128MiB, encoded: 8MiB}\n"
                              f"threads: {{workers: {WORKERS}, loaders: {LOADERS}}}\ndebug: {{load_delay: {delay_ms}}}\n"
                              "catalog: {checkpoint: none}\nmetrics: {enabled: false}\n")
-        loader = self.loader(daemon, store, batch_size=BATCH, epochs=1, prefetch=16,
+        loader = self.loader(daemon, store, batch_size=BATCH, epochs=epochs, prefetch=16,
                              pipeline=[{"resize": {"size": [64, 64]}}])
-        marks = {COUNT // 5 // BATCH: None, COUNT * 4 // 5 // BATCH: None}
-        for number, _ in enumerate(loader):
+        marks = {COUNT * epochs // 5 // BATCH: None, COUNT * epochs * 4 // 5 // BATCH: None}
+        for number, _ in enumerate(batch for _ in range(epochs) for batch in loader):
             if number in marks:
                 status = daemon.status()
                 marks[number] = (time.monotonic(), status["samples"]["reads"], status["samples"]["loaded"])
@@ -58,9 +59,9 @@ class Throttled(Case):
         store = pack(tree(COUNT), os.path.join(self.folder, "store"), "--chunk-size", 64)
         prepare, best = 0, {}
         for round_ in range(ROUNDS):
-            prepare = max(prepare, self.middle(store, 0)[0])
+            prepare = max(prepare, self.middle(store, 0, EPOCHS)[0])
             for delay_ms in (5, 20, 80):
-                rate, _, brought = self.middle(store, delay_ms)
+                rate, _, brought = self.middle(store, delay_ms, EPOCHS)
                 load = (LOADERS + WORKERS - 1) * brought / (delay_ms / 1000)
                 best[delay_ms] = max(best.get(delay_ms, (0, 0)), (rate, load))
             parts = {delay_ms: round(rate / min(prepare, load), 3) for delay_ms, (rate, load) in best.items()}
