@@ -10,6 +10,7 @@
 #define ENOUGH 0.95 /* of what a source brings at best: reads vary more than preparations */
 #define REACH  0.8  /* of the reads at once that there may be: who has seen so many has seen the end */
 #define SAVES  0.75 /* of these: more are as good as all */
+#define MOST   0.9  /* of the preparations: a count at which their classes were seen has been seen */
 
 /* ── preparers ── */
 
@@ -93,13 +94,15 @@ double governor_deliver_rate(const struct governor_balance *balance, uint32_t pr
     return delivered(balance, preparers, false);
 }
 
+/* Rare classes are not waited for: in most windows too few of their tasks run at any count to tell a rate. */
 static bool seen(const struct governor_balance *balance, uint32_t preparers)
 {
+    double all = 0, known = 0;
     for (size_t i = 0; i < balance->n_classes; i++) {
-        if (balance->parts[i] > 0 && !governor_curve_seen(&balance->curves[i], preparers))
-            return false;
+        all += balance->parts[i];
+        known += governor_curve_seen(&balance->curves[i], preparers) ? balance->parts[i] : 0;
     }
-    return true;
+    return known >= all * MOST;
 }
 
 /* A count between `best` and the next one seen in a direction, whose rate could be worth a try; 0: none. Halfway, so

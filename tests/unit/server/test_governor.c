@@ -150,6 +150,30 @@ static void test_preparers_are_found(void **state)
     }
 }
 
+/* So they are beside tasks of other kinds that are rare, or that nobody has done for long. */
+static void test_preparers_are_found_beside_rare_tasks(void **state)
+{
+    (void)state;
+    static const double parts[] = {0.97, 0.02, 0.01};
+    for (uint32_t peak = 2; peak < WORKERS; peak++) {
+        struct governor_curve curves[] = {{.age = {0}}, {.age = {0}}, {.age = {0}}}; /* the last: never seen */
+        struct governor_balance balance = {
+            .workers = WORKERS, .load_s = 1e-5, .curves = curves, .parts = parts, .n_classes = 3};
+        uint32_t at = 12, settled = 12, probe = 0;
+        note(&curves[1], at, true_rate(at, peak), 50);
+        for (int window = 0; window < 200; window++)
+            governor_curve_fold(&curves[1], true);
+        for (int window = 0; window < 16; window++) {
+            note(&curves[0], at, true_rate(at, peak), 50);
+            governor_curve_fold(&curves[0], true);
+            settled = governor_preparers(&balance, settled, 0.02, &probe);
+            at = probe ? probe : settled;
+        }
+        assert_int_equal(probe, 0);
+        assert_true(true_rate(settled, peak) >= true_rate(peak, peak) * 0.85); /* what the others cost is guessed */
+    }
+}
+
 /* ── loaders ── */
 
 /* Loaders go by pressure; nobody gets more than it can use; each that wants any gets one, and its guaranteed part. */
@@ -510,6 +534,7 @@ int main(void)
         cmocka_unit_test(test_curve_keeps_its_shape),
         cmocka_unit_test(test_preparers),
         cmocka_unit_test(test_preparers_are_found),
+        cmocka_unit_test(test_preparers_are_found_beside_rare_tasks),
         cmocka_unit_test(test_deal),
         cmocka_unit_test(test_bisection),
         cmocka_unit_test(test_relief),
