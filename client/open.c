@@ -14,9 +14,10 @@
 #define CLASS_TEXTS_MAX ((size_t)1 << 28)
 #define OPEN_TIMEOUT_MS 300000
 
-/* The size of the first release's struct. */
-#define OPTIONS_BYTES_MIN (offsetof(struct larder_options, weight) + sizeof(double))
-_Static_assert(sizeof(struct larder_options) == OPTIONS_BYTES_MIN, "padding would hide a later field from size_bytes");
+/* The size of the first struct, without what came later: hold, weight. */
+#define OPTIONS_BYTES_MIN offsetof(struct larder_options, hold)
+_Static_assert(sizeof(struct larder_options) == offsetof(struct larder_options, weight) + sizeof(double),
+               "padding would hide a later field from size_bytes");
 
 static _Thread_local struct error open_error;
 

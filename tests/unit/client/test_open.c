@@ -152,7 +152,8 @@ static void refuses_options(void **state)
     free(longer);
 }
 
-/* A program built with a newer header works as long as it leaves the newer options alone. */
+/* A program built with a newer header works as long as it leaves the newer options alone; one built with an older header
+ * has the defaults of what it does not know. */
 static void grows(void **state)
 {
     (void)state;
@@ -168,6 +169,13 @@ static void grows(void **state)
     assert_refused(&grown.options, LARDER_EGONE, "/nonexistent/larder.sock");
     grown.newer = 1;
     assert_refused(&grown.options, LARDER_EVERSION, "does not know");
+
+    struct larder_options older;
+    memset(&older, 0xff, sizeof older);
+    larder_options_init_sized(&older, offsetof(struct larder_options, hold));
+    older.dataset = "x";
+    older.socket = "/nonexistent/larder.sock";
+    assert_refused(&older, LARDER_EGONE, "/nonexistent/larder.sock");
 
     struct larder_info info;
     memset(&info, 0xff, sizeof info);
