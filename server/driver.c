@@ -69,13 +69,22 @@ struct driver_job *driver_find_job(struct driver *driver, uint64_t client, uint3
     return NULL;
 }
 
-const struct driver_job *driver_find_name(const struct driver *driver, const char *name)
+struct driver_job *driver_find_name(struct driver *driver, const char *name)
 {
     for (uint32_t place = 0; place < JOBS_MAX; place++) {
         if (driver->jobs[place].reg && strcmp(driver->jobs[place].reg->name, name) == 0)
             return &driver->jobs[place];
     }
     return NULL;
+}
+
+bool driver_has_client(const struct driver_job *job)
+{
+    for (uint32_t rank = 0; rank < job->reg->world_size; rank++) {
+        if (job->ranks[rank].there)
+            return true;
+    }
+    return false;
 }
 
 static bool has_ranks(const struct driver *driver)
@@ -243,6 +252,8 @@ static void on_registered(struct driver *driver, struct registration *reg)
         log_info("msg=\"client left before its job was ready\" job=\"%s\" dataset=\"%s\"", reg->name, reg->source);
     } else if (reg->code) {
         refuse(driver, reg, reg->code, reg->err.text);
+    } else if (known && known->cancelled) {
+        refuse(driver, reg, LARDER_EGONE, "the job was cancelled, and ends when its ranks have gone: start all of them again");
     } else if (field) {
         snprintf(text, sizeof text, "rank %u has another %s than the job's first rank: all ranks of a job give the same", reg->rank,
                  field);
@@ -276,6 +287,8 @@ static void on_gone(struct driver *driver, uint64_t client)
             log_info("msg=\"rank left\" job=\"%s\" rank=%u", job->reg->name, rank);
         job->ranks[rank].there = false;
         driver_step(driver, &event, 1);
+        if (job->cancelled && !driver_has_client(job))
+            driver_step(driver, &event, 1); /* without a rank it would only wait for others: this ends it */
     }
 }
 

@@ -20,6 +20,7 @@ struct driver_job {
     struct registration *reg; /* of the rank that made it; NULL: the place is free */
     uint32_t pipeline;        /* number */
     struct driver_rank *ranks; /* reg->world_size */
+    bool cancelled;            /* ends with its last client, whatever ranks are to come */
 };
 
 struct driver_pipeline {
@@ -69,7 +70,8 @@ struct driver {
 
 /* driver_find_job finds the job that the client is a rank of, and which; NULL: of none. */
 struct driver_job *driver_find_job(struct driver *driver, uint64_t client, uint32_t *rank);
-const struct driver_job *driver_find_name(const struct driver *driver, const char *name);
+struct driver_job *driver_find_name(struct driver *driver, const char *name);
+bool driver_has_client(const struct driver_job *job); /* a rank is there */
 size_t driver_count_jobs(const struct driver *driver);
 /* driver_job_clear makes the place free; it may be. */
 void driver_job_clear(struct driver_job *job);

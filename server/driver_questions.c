@@ -60,27 +60,20 @@ static void on_status(struct driver *driver, struct driver_question *question)
     answer(question, 0);
 }
 
-static bool has_client(const struct driver_job *job)
-{
-    for (uint32_t rank = 0; rank < job->reg->world_size; rank++) {
-        if (job->ranks[rank].there)
-            return true;
-    }
-    return false;
-}
-
 static void on_cancel(struct driver *driver, struct driver_question *question)
 {
-    const struct driver_job *job = driver_find_name(driver, question->job);
+    struct driver_job *job = driver_find_name(driver, question->job);
     bool known = job != NULL;
-    if (job)
+    if (job) {
         log_info("msg=\"job cancelled\" job=\"%s\"", job->reg->name);
+        job->cancelled = true;
+    }
     for (uint32_t rank = 0; job && rank < job->reg->world_size; rank++) {
         if (job->ranks[rank].there)
             session_send_error(driver->session, job->ranks[rank].client, 0, LARDER_EGONE, true,
                                "the job was cancelled with `larder cancel`");
     }
-    if (job && !has_client(job)) { /* it waits for ranks: without that, no more */
+    if (job && !driver_has_client(job)) { /* it waits for ranks: without that, no more */
         struct engine_event event = {.type = ENGINE_JOB_GONE, .job_gone = {.job = (uint32_t)(job - driver->jobs)}};
         driver_step(driver, &event, 1);
     }

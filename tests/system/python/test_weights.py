@@ -144,6 +144,18 @@ class Weights(Case):
         loader.close()
         self.assertEqual(daemon.process.wait(30 * SLOW), 0)
 
+    def test_cancelled_job_of_missing_ranks(self):
+        """A job that is cancelled while one of its ranks has yet to come ends with the others, and does not hold up a drained
+        daemon."""
+        daemon = self.daemon(CONFIG)
+        dataset = tree(COUNT, width=800, height=600)
+        loader = self.loader(daemon, dataset, rank=0, world_size=2, name="ranks", pipeline=PIPELINE)
+        self.assertEqual(self.command(daemon, "cancel", "ranks").returncode, 0)
+        loader.close()
+        self.assertTrue(until(lambda: not daemon.jobs(), 5))
+        self.assertEqual(self.command(daemon, "drain").returncode, 0)
+        self.assertEqual(daemon.process.wait(30 * SLOW), 0)
+
     def test_drain_of_an_idle_daemon(self):
         """With no job there, whoever drains the daemon gets the answer before it stops."""
         daemon = self.daemon(CONFIG)
