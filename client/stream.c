@@ -175,7 +175,8 @@ int larder_next(struct larder_loader *loader, int64_t timeout_ms, struct larder_
             return rc;
         if (loader->outstanding == 0)
             return error_set(&loader->error, LARDER_EQUOTA, "%u batches are held, as many as job %s may: release one "
-                             "(larder_batch_release) before asking for the next", loader->held, loader->job_name);
+                             "(larder_batch_release) before asking for the next, or set options.hold and prefetch "
+                             "for more", loader->held, loader->job_name);
         rc = receive_batch(loader, deadline_ns, &batch);
         if (rc)
             return rc;

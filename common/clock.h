@@ -1,4 +1,5 @@
-/* clock.h: monotonic time, and a thread's own, in nanoseconds. The engine never calls this: time comes to it inside its events. */
+/* clock.h: monotonic time, and a thread's own, in nanoseconds. The engine never calls this: time comes to it inside its
+ * events. */
 #ifndef LARDER_COMMON_CLOCK_H
 #define LARDER_COMMON_CLOCK_H
 

@@ -166,7 +166,8 @@ LARDER_API int larder_start_epoch(struct larder_loader *loader, uint32_t epoch);
 LARDER_API int larder_next(struct larder_loader *loader, int64_t timeout_ms, struct larder_batch **out);
 
 /* larder_fd gives a descriptor that poll finds readable when larder_next has something to read; then call larder_next
- * with timeout 0 until it says LARDER_ETIMEOUT. The loader keeps owning it; -1 after a failure that is for good. */
+ * with timeout 0 until it says LARDER_ETIMEOUT, or LARDER_EQUOTA: while held_max batches are held nothing comes. The
+ * loader keeps owning it; -1 after a failure that is for good. */
 LARDER_API int larder_fd(const struct larder_loader *loader);
 
 LARDER_API uint32_t larder_batch_count(const struct larder_batch *batch); /* samples in it; ≥ 1 */

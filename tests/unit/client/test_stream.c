@@ -133,6 +133,7 @@ static void limits_held(void **state)
     assert_int_equal(larder_next(loader, -1, &batch), LARDER_EQUOTA);
     assert_non_null(strstr(larder_last_error(loader), "3 batches are held"));
     assert_non_null(strstr(larder_last_error(loader), "larder_batch_release"));
+    assert_non_null(strstr(larder_last_error(loader), "options.hold"));
     assert_null(batch);
     assert_int_equal(larder_batch_release(&held[1]), 0);
     assert_int_equal(larder_next(loader, 60000, &batch), 0);
