@@ -291,6 +291,12 @@ static bool next_batch_ready(const struct engine *engine, const struct job *job,
     return job->drop_last || queue->ready == queue->queued;
 }
 
+bool engine_batch_ready(const struct engine *engine, const struct job *job, const struct job_queue *queue)
+{
+    uint32_t count;
+    return next_batch_ready(engine, job, queue, &count);
+}
+
 static bool may_have_batch(const struct job *job, const struct job_queue *queue)
 {
     return job->state == JOB_RUNNING && queue->credits > 0 && queue->n_leases < job->held_max;

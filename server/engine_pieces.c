@@ -58,7 +58,7 @@ static bool is_idle(const struct job *job, const struct job_queue *queue)
 /* Its client waits, nothing is being made for it, and what it still needs has no place. */
 static bool starves(const struct engine *engine, const struct job *job, const struct job_queue *queue)
 {
-    if (is_idle(job, queue) || queue->unplaced_head == ENGINE_NONE || engine_ready_batches(engine, job, queue) > 0)
+    if (is_idle(job, queue) || queue->unplaced_head == ENGINE_NONE || engine_batch_ready(engine, job, queue))
         return false;
     for (uint32_t index = queue->head; index != ENGINE_NONE; index = engine->entries[index].next)
         if (engine->entries[index].state == ENTRY_WAITING)

@@ -443,6 +443,7 @@ void engine_on_release(struct engine *engine, const struct engine_event *event);
 void engine_job_fail(struct engine *engine, uint32_t job, sample_id id, int code, const char *text);
 void engine_deliver(struct engine *engine);
 void engine_watch_ranks(struct engine *engine); /* fails the jobs that have waited too long for a rank */
+bool engine_batch_ready(const struct engine *engine, const struct job *job, const struct job_queue *queue); /* the next */
 uint32_t engine_ready_batches(const struct engine *engine, const struct job *job, const struct job_queue *queue);
 
 /* engine_jobs.c: coming, going */
