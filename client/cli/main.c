@@ -42,6 +42,11 @@ static int usage(const char *text, const char *what)
     return CLI_USAGE;
 }
 
+static int print_help(void)
+{
+    return fputs(help, stdout) < 0 || fflush(stdout) ? CLI_FAILED : CLI_OK;
+}
+
 static int ping(const char *socket)
 {
     struct cli_peer *peer = NULL;
@@ -176,12 +181,12 @@ int main(int argc, char **argv)
     if (argc < 2)
         return usage("no command", NULL);
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0)
-        return fputs(help, stdout) < 0 || fflush(stdout) ? CLI_FAILED : CLI_OK;
+        return print_help();
     if (strcmp(argv[1], "--version") == 0)
         return printf("larder %s\n", LARDER_VERSION) < 0 || fflush(stdout) ? CLI_FAILED : CLI_OK;
     for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
         if (strcmp(argv[1], asked[i]) == 0)
-            return ask(argv[1], argv + 2);
+            return argc == 3 && strcmp(argv[2], "--help") == 0 ? print_help() : ask(argv[1], argv + 2);
     }
     for (size_t i = 0; i < sizeof run / sizeof *run; i++) {
         if (strcmp(argv[1], run[i]) == 0)

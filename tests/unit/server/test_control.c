@@ -277,6 +277,8 @@ static void test_usage(void **state)
         assert_int_equal(run_larder("weight", "a", no_weights[i]), 2);
         assert_output("larder: a weight is a number from 0.01 to 100, not: ");
     }
+    assert_int_equal(run_larder("status", "--help", NULL), 0);
+    assert_output("larder drain");
     assert_int_equal(run_larder("--help", NULL, NULL), 0);
     assert_output("exit status: 0 done; 1 failed; 2 usage; 3 no daemon answers");
     assert_int_equal(run_larder("--version", NULL, NULL), 0);
