@@ -7,6 +7,8 @@
 #include "common/log.h"
 #include "server/driver_priv.h"
 
+enum { AHEAD_LOGS_PER_S = 10 };
+
 void driver_job_clear(struct driver_job *job)
 {
     for (uint32_t rank = 0; job->reg && rank < job->reg->world_size; rank++)
@@ -41,6 +43,9 @@ static void log_shortened(const struct driver *driver, const struct registration
 static void ahead_changed(struct driver *driver, const struct engine_action *action)
 {
     const struct registration *reg = driver->jobs[action->job].reg;
+    uint32_t held_back;
+    if (!log_limit(&driver->ahead_log, AHEAD_LOGS_PER_S, &held_back)) /* the metrics count all */
+        return;
     if (action->ahead.to < action->ahead.from)
         log_shortened(driver, reg, action->ahead.from, action->ahead.to, action->ahead.wanted_bytes);
     else

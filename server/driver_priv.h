@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 
+#include "common/log.h"
 #include "server/driver.h"
 #include "server/governor_live.h"
 
@@ -62,6 +63,7 @@ struct driver {
     uint32_t adding_pipeline;
     uint64_t named;              /* jobs that got a name from us */
     uint64_t reads;              /* that workers did */
+    struct log_limiter ahead_log;
 
     uint8_t *entries; /* of the batch being sent */
     size_t entries_cap;

@@ -12,7 +12,7 @@
  *
  * What is planned, being made, ready or leased is pinned and counts against the job's quota; quotas sum up to at most the
  * arena, so that no job can take another's room. Everything else in memory is cache, and goes when room is needed, least
- * wanted first. Quotas are divided again when a job comes or goes; each keeps at least two batches a rank, or what its
+ * wanted first. Quotas are divided again when a job comes or goes or needs more or less; each keeps at least two batches a rank, or what its
  * clients may hold (engine_ahead.c).
  *
  * Ranks. A job of world_size W has W queues, each with a W-th of its quota. The first rank that registers makes the job,

@@ -141,7 +141,8 @@ static uint32_t measured_rows(const struct job *job, const struct need *need)
     uint64_t worst_ns = 0;
     for (uint32_t i = 0; i < ENGINE_AHEAD_WINDOWS; i++)
         worst_ns = need->worst_ns[i] > worst_ns ? need->worst_ns[i] : worst_ns;
-    double rows = 1 + ceil(COVER * (double)worst_ns / (need->step_ns > 1 ? need->step_ns : 1));
+    uint32_t in_use = job->least > ENGINE_ROWS_MIN ? job->least - 1 : 1; /* who holds on to batches holds all but the last */
+    double rows = in_use + ceil(COVER * (double)worst_ns / (need->step_ns > 1 ? need->step_ns : 1));
     return rows < job->least ? job->least : rows < job->most ? (uint32_t)rows : job->most;
 }
 

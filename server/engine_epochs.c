@@ -250,7 +250,7 @@ static void deliver_batch(struct engine *engine, uint32_t place, struct job_queu
     }
 }
 
-/* Of the samples planned behind one so many may overtake it: what the queue looks ahead, two batches at the least. */
+/* Of the samples planned behind one so many may overtake it: what the queue may look ahead, two batches at the least. */
 static uint64_t overtakers_max(const struct job *job)
 {
     uint64_t least = 2 * (uint64_t)job->batch_size;
@@ -274,6 +274,8 @@ static bool whole_batch_ready(const struct engine *engine, const struct job *job
         ready += entry->state == ENTRY_READY;
         if (ready == job->batch_size)
             return true;
+        if (ready + window - 1 < job->batch_size) /* not if all the rest were */
+            return false;
     }
     return false;
 }

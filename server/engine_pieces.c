@@ -18,6 +18,7 @@ static void unplace(struct engine *engine, struct job_queue *queue, uint32_t ind
     engine_clear_had(engine, engine->entries[index].job, instance);
     engine_unpin_instance(engine, instance);
     queue->ready--;
+    engine->entries[index].planned_ns = engine->now_ns;
     engine_unplaced_append(engine, queue, index);
 }
 
@@ -43,7 +44,7 @@ bool engine_take_from_behind(struct engine *engine, struct job_queue *queue)
     engine_unplaced_remove(engine, queue, first);
     bool placed = engine_place(engine, first);
     if (!placed)
-        engine_unplaced_append(engine, queue, first);
+        engine_unplaced_prepend(engine, queue, first);
     return placed;
 }
 

@@ -248,18 +248,23 @@ static void find_need(struct engine *engine, struct jobset *need)
     }
 }
 
-/* Rounds go on until no queue has room, or nothing is left to pick. */
-void engine_plan(struct engine *engine)
+static void place_all(struct engine *engine)
 {
     for (uint32_t job = 0; job < engine->jobs_end; job++) {
         for (uint32_t rank = 0; engine->jobs[job].state == JOB_RUNNING && rank < engine->jobs[job].world_size; rank++)
             place_unplaced(engine, &engine->jobs[job].queues[rank]);
     }
+}
+
+/* Rounds go on until no queue has room, or nothing is left to pick. */
+void engine_plan(struct engine *engine)
+{
+    place_all(engine);
     for (;;) {
         struct jobset need = {{0}};
         find_need(engine, &need);
         if (jobset_empty(&need))
-            return;
+            break;
         size_t count = sampler_round(engine->sampler, &need, engine->picks);
         CHECK(count > 0);
         for (size_t i = 0; i < count; i++) { /* all have left already: what is begun for one counts no want of the others */
@@ -269,4 +274,5 @@ void engine_plan(struct engine *engine)
         for (size_t i = 0; i < count; i++)
             take_pick(engine, &engine->picks[i]);
     }
+    place_all(engine); /* what a round found no room for may take some: no event need follow */
 }

@@ -405,6 +405,7 @@ void engine_queue_drop_all(struct engine *engine, struct job_queue *queue);
 void engine_queue_shorten(struct engine *engine, uint32_t job, struct job_queue *queue, uint64_t slots); /* to at most */
 void engine_queue_put_back(struct engine *engine, uint32_t job, struct job_queue *queue); /* its client has gone */
 void engine_unplaced_append(struct engine *engine, struct job_queue *queue, uint32_t entry);
+void engine_unplaced_prepend(struct engine *engine, struct job_queue *queue, uint32_t entry);
 void engine_unplaced_remove(struct engine *engine, struct job_queue *queue, uint32_t entry);
 void engine_entry_ready(struct engine *engine, uint32_t entry);
 void engine_lease_end(struct engine *engine, struct job_queue *queue, uint32_t at);

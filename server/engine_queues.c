@@ -33,6 +33,15 @@ void engine_unplaced_append(struct engine *engine, struct job_queue *queue, uint
     queue->unplaced_tail = index;
 }
 
+void engine_unplaced_prepend(struct engine *engine, struct job_queue *queue, uint32_t index)
+{
+    engine->entries[index].state = ENTRY_UNPLACED;
+    engine->entries[index].link = queue->unplaced_head;
+    queue->unplaced_head = index;
+    if (queue->unplaced_tail == ENGINE_NONE)
+        queue->unplaced_tail = index;
+}
+
 void engine_unplaced_remove(struct engine *engine, struct job_queue *queue, uint32_t index)
 {
     uint32_t prev = ENGINE_NONE, at = queue->unplaced_head;
