@@ -1,7 +1,8 @@
 /* engine_loads.c: what a read brings: the chunk's samples that are worth keeping, and chunks that nobody waits for yet.
  *
  * A fiber's stock for a job is what the fiber has in memory and the job still wants. A read brings a sample when some job
- * that wants it has room in its stock, ENGINE_STOCK_DEPTH · w samples of a fiber; jobs that are in step want the same, so
+ * that wants it has room in its stock, ENGINE_STOCK_DEPTH · w samples of a fiber (more where memory has room for more
+ * than the smallest groups ask); jobs that are in step want the same, so
  * that one stock serves them all. Groups are made so large that one such stock fills the budget. Jobs that are out of
  * step share the budget: a sample that is missing from a small stock takes the place of what fewer jobs want, or what has
  * lain longest.
