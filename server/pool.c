@@ -113,11 +113,15 @@ static void restore_locked(struct pool *pool)
     }
 }
 
+/* A task of its second kind a worker takes only when nobody was called for it: who was comes at once, and a preparer that
+ * sits in a slow read meanwhile is missed. */
 static bool choose_locked(const struct pool *pool, const struct worker *worker, enum pool_kind *out)
 {
     int best_rank = 3;
     for (int kind = 0; kind < POOL_KINDS; kind++) {
         int rank = pool->ring[kind].length ? rank_locked(pool, worker, (enum pool_kind)kind) : -1;
+        if (rank == 2 && pool->ring[kind].length <= pool->n_called[kind])
+            continue;
         if (rank >= 0 && rank < best_rank) {
             *out = (enum pool_kind)kind;
             best_rank = rank;

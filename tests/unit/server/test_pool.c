@@ -24,6 +24,7 @@
 struct task {
     uint32_t number;
     bool gated; /* waits for the gate to open */
+    bool feeds; /* submits a load before it ends */
     pthread_barrier_t *barrier;
 };
 
@@ -36,10 +37,13 @@ struct fixture {
     uint32_t discarded[POOL_KINDS];
     _Atomic uint32_t runs[CAPACITY * 4];
     _Atomic uint32_t locals, failing;
+    struct pool *pool;     /* to feed */
+    _Atomic uint32_t taken; /* loads that threads took which prepare */
 };
 
 struct local {
     pthread_t thread;
+    bool prepares;
 };
 
 static int make_local(void *ctx, void **out, struct error *err)
@@ -49,7 +53,7 @@ static int make_local(void *ctx, void **out, struct error *err)
         atomic_fetch_sub(&fixture->locals, 1);
         return error_set(err, LARDER_ENOMEM, "no scratch");
     }
-    struct local *local = malloc(sizeof *local);
+    struct local *local = calloc(1, sizeof *local);
     local->thread = pthread_self();
     *out = local;
     return 0;
@@ -68,7 +72,12 @@ static void run_task(void *ctx, void *state, enum pool_kind kind, void *data)
 {
     struct fixture *fixture = ctx;
     struct task *task = data;
-    assert_true(pthread_equal(((struct local *)state)->thread, pthread_self()));
+    struct local *local = state;
+    assert_true(pthread_equal(local->thread, pthread_self()));
+    local->prepares |= kind == POOL_PREPARE;
+    atomic_fetch_add(&fixture->taken, kind == POOL_LOAD && local->prepares);
+    if (task->feeds)
+        assert_int_equal(pool_submit(fixture->pool, POOL_LOAD, &(struct task){.number = 1}), 0);
     atomic_fetch_add(&fixture->runs[task->number], 1);
     if (task->barrier)
         pthread_barrier_wait(task->barrier);
@@ -353,6 +362,28 @@ static void test_overflow_is_a_bug(void **state)
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
 }
 
+/* A worker that has prepared does not take the read that an idle loader has just been called for, however long that takes
+ * to come: the next preparation would wait for the storage. */
+static void test_a_called_loader_gets_its_load(void **state)
+{
+    (void)state;
+    enum { TURNS = 1000 };
+    struct fixture *fixture = make_fixture();
+    fixture->pool = make_pool(fixture, 1, 0, 1);
+    for (uint32_t turn = 1; turn <= TURNS; turn++) {
+        struct pool_counts counts;
+        submit(fixture->pool, POOL_PREPARE, (struct task){.feeds = true});
+        do {
+            sched_yield();
+            pool_counts(fixture->pool, &counts);
+        } while (counts.done[POOL_LOAD] < turn || counts.idle < 2);
+    }
+    pool_destroy(fixture->pool);
+    assert_int_equal(fixture->runs[1], TURNS);
+    assert_int_equal(fixture->taken, 0);
+    free(fixture);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -361,6 +392,7 @@ int main(void)
         cmocka_unit_test(test_first_kind_first),
         cmocka_unit_test(test_nobody_idles),
         cmocka_unit_test(test_no_lost_wake),
+        cmocka_unit_test(test_a_called_loader_gets_its_load),
         cmocka_unit_test(test_stop_returns_waiting),
         cmocka_unit_test(test_local_fails),
     };
