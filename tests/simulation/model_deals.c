@@ -7,25 +7,12 @@
 
 #define REPEATS_TRIED_MAX 2 /* times the view: so many repeats may have failed one after the other */
 
-static void let_go(struct model *model, struct rank_book *rank, struct held_batch *held)
-{
-    for (uint32_t i = 0; i < held->count; i++) {
-        struct made *made = held->made[i];
-        if (made->state != MADE_DONE || model_made_at(model, made->offset, made->bytes) != made)
-            model_break(model, RULE_BYTES, "at its RELEASE the slot of sample %u holds something else", made->id);
-        made->held--;
-        rank->held_bytes -= made->bytes;
-    }
-    free(held->made);
-    *held = rank->held[--rank->n_held];
-}
-
 void model_ranks_release(struct model *model, struct job_book *job, const struct engine_event *event)
 {
     struct rank_book *rank = &job->ranks[event->rank];
     for (uint32_t i = 0; i < rank->n_held; i++) {
         if (rank->held[i].batch == event->release.batch) {
-            let_go(model, rank, &rank->held[i]);
+            model_let_go(model, rank->held, &rank->n_held, &rank->held_bytes, i);
             return;
         }
     }

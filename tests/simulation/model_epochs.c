@@ -46,19 +46,6 @@ void model_on_next(struct model *model, const struct engine_event *event)
         job->credits += event->next.credits;
 }
 
-static void let_go(struct model *model, struct job_book *job, struct held_batch *held)
-{
-    for (uint32_t i = 0; i < held->count; i++) {
-        struct made *made = held->made[i];
-        if (made->state != MADE_DONE || model_made_at(model, made->offset, made->bytes) != made)
-            model_break(model, RULE_BYTES, "at its RELEASE the slot of sample %u holds something else", made->id);
-        made->held--;
-        job->held_bytes -= made->bytes;
-    }
-    free(held->made);
-    *held = job->held[--job->n_held];
-}
-
 void model_on_release(struct model *model, const struct engine_event *event)
 {
     struct job_book *job = model->jobs[event->release.job];
@@ -68,7 +55,7 @@ void model_on_release(struct model *model, const struct engine_event *event)
     }
     for (uint32_t i = 0; i < job->n_held; i++) {
         if (job->held[i].batch == event->release.batch) {
-            let_go(model, job, &job->held[i]);
+            model_let_go(model, job->held, &job->n_held, &job->held_bytes, i);
             return;
         }
     }

@@ -334,3 +334,16 @@ bool model_held_slot(const struct model *model, uint64_t *offset)
     }
     return false;
 }
+
+void model_let_go(struct model *model, struct held_batch *held, uint32_t *n, uint64_t *held_bytes, uint32_t at)
+{
+    for (uint32_t i = 0; i < held[at].count; i++) {
+        struct made *made = held[at].made[i];
+        if (made->state != MADE_DONE || model_made_at(model, made->offset, made->bytes) != made)
+            model_break(model, RULE_BYTES, "at its RELEASE the slot of sample %u holds something else", made->id);
+        made->held--;
+        *held_bytes -= made->bytes;
+    }
+    free(held[at].made);
+    held[at] = held[--*n];
+}

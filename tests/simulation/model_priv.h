@@ -198,4 +198,7 @@ void model_on_next(struct model *model, const struct engine_event *event);
 void model_on_release(struct model *model, const struct engine_event *event);
 void model_on_deliver(struct model *model, const struct engine_action *action);
 
+/* model_let_go: the batch at `at` of the n that a client holds is given back; the last takes its place. */
+void model_let_go(struct model *model, struct held_batch *held, uint32_t *n, uint64_t *held_bytes, uint32_t at);
+
 #endif
