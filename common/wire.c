@@ -162,6 +162,7 @@ static void each_batch(struct codec *codec, struct wire_batch *m)
     u32(codec, &m->index);
     u32(codec, &m->flags);
     u32(codec, &m->count);
+    f64(codec, &m->weight);
     m->entries = bytes(codec, m->entries, (size_t)m->count * WIRE_ENTRY_BYTES);
 }
 
@@ -262,7 +263,8 @@ static int check_batch(const struct wire_batch *m, struct error *err)
 {
     if (m->count > WIRE_BATCH_MAX)
         return error_set(err, LARDER_ELIMIT, "count is %u, more than the %u allowed", m->count, WIRE_BATCH_MAX);
-    return check_number(err, "flags", m->flags, 0, WIRE_BATCH_LAST);
+    int rc = check_number(err, "flags", m->flags, 0, WIRE_BATCH_LAST);
+    return rc || m->weight == 0 ? rc : check_weight(err, m->weight);
 }
 
 static int check_error(const struct wire_error *m, struct error *err)

@@ -31,7 +31,7 @@
 #include "common/types.h"
 
 #define WIRE_MAGIC UINT32_C(0x3152444c) /* "LDR1" */
-#define WIRE_VERSION 2 /* goes up with every change: layouts leave no room */
+#define WIRE_VERSION 3 /* goes up with every change: layouts leave no room */
 #define WIRE_HEADER_BYTES 16
 #define WIRE_REQUEST_MAX 65536   /* a client's message, header included */
 #define WIRE_REPLY_MAX 200704    /* the daemon's message: fits a default socket buffer */
@@ -148,6 +148,7 @@ struct wire_batch {
     uint32_t index; /* in the epoch, from 0 */
     uint32_t flags;
     uint32_t count;
+    double weight; /* of the job, as it is now (`larder weight` may have changed it); 0: not said */
     const uint8_t *entries; /* count × WIRE_ENTRY_BYTES; wire_entry_get reads one */
 };
 

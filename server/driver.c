@@ -194,7 +194,7 @@ static const char *mismatch(const struct registration *first, const struct regis
     uint32_t differ = first->flags ^ reg->flags;
     return memcmp(a, b, sizeof a) != 0      ? "dataset"
            : differ & WIRE_RELABEL          ? "relabel"
-           : differ & WIRE_PRIVATE_AUGMENT  ? "private_augment"
+           : differ & WIRE_PRIVATE_AUGMENT  ? "augment (C: private_augment)"
                                             : NULL;
 }
 

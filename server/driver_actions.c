@@ -62,6 +62,7 @@ static void job_added(struct driver *driver, const struct engine_action *action)
     if (!job->reg) {
         driver->adding = NULL;
         job->reg = reg;
+        job->weight = reg->weight;
         job->ranks = xcalloc(reg->world_size, sizeof *job->ranks);
         job->pipeline = driver->adding_pipeline;
         driver->pipelines[job->pipeline].jobs++;
@@ -210,6 +211,7 @@ static void deliver(struct driver *driver, const struct engine_action *action)
                                              .epoch = action->deliver.epoch,
                                              .index = action->deliver.index,
                                              .flags = action->deliver.last ? WIRE_BATCH_LAST : 0,
+                                             .weight = driver->jobs[action->job].weight,
                                              .count = action->deliver.count,
                                              .entries = driver->entries}};
     session_send(driver->session, action->client, &message);

@@ -21,6 +21,7 @@ struct driver_job {
     struct registration *reg; /* of the rank that made it; NULL: the place is free */
     uint32_t pipeline;        /* number */
     struct driver_rank *ranks; /* reg->world_size */
+    double weight;             /* as registered, or as `larder weight` said since */
     bool cancelled;            /* ends with its last client, whatever ranks are to come */
 };
 

@@ -82,8 +82,9 @@ static void on_cancel(struct driver *driver, struct driver_question *question)
 
 static void on_weight(struct driver *driver, struct driver_question *question)
 {
-    const struct driver_job *job = driver_find_name(driver, question->job);
+    struct driver_job *job = driver_find_name(driver, question->job);
     if (job) {
+        job->weight = question->weight;
         uint32_t place = (uint32_t)(job - driver->jobs);
         struct engine_event event = {.type = ENGINE_WEIGHT, .weight = {place, question->weight}};
         log_info("msg=\"job has another weight\" job=\"%s\" weight=%g", job->reg->name, question->weight);

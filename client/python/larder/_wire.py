@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ._version import __version__
 from .errors import FormatError, InvalidArgument, LimitReached, VersionMismatch
 
 MAGIC = 0x3152444C
-VERSION = 2
+VERSION = 3
 REQUEST_MAX = 65536
 REPLY_MAX = 200704
 BATCH_MAX = 8192
@@ -38,7 +39,7 @@ _REGISTER = struct.Struct("<8IQd")
 _REGISTERED = struct.Struct("<12I3Q")
 _THREE = struct.Struct("<III")
 _NEXT = struct.Struct("<II")
-_BATCH = struct.Struct("<QIIII")
+_BATCH = struct.Struct("<QIIIId")
 _RELEASE = struct.Struct("<Q")
 _ERROR = struct.Struct("<iI")
 _LENGTH = struct.Struct("<I")
@@ -47,7 +48,7 @@ _CLASS = struct.Struct("<H")
 ENTRY = np.dtype([("offset", "<u8"), ("len_bytes", "<u4"), ("id", "<u4"), ("index", "<u4"), ("label", "<i4")])
 
 
-class Register(NamedTuple):
+class _Register(NamedTuple):
     batch_size: int
     prefetch: int
     world_size: int
@@ -62,6 +63,20 @@ class Register(NamedTuple):
     dataset: bytes
     pipeline: bytes
     subset: bytes
+
+
+class Register(_Register):
+    """What REGISTER says. Fields that are not this release's come from a Loader that another one has pickled."""
+
+    __slots__ = ()
+
+    def __new__(cls, *fields, **named):
+        try:
+            return super().__new__(cls, *fields, **named)
+        except TypeError:
+            raise VersionMismatch("this Loader was pickled by another release of the larder package, and this is "
+                                  f"{__version__}: make the Loader anew, or install the same release on both sides"
+                                  ) from None
 
 
 class Welcome(NamedTuple):
@@ -100,6 +115,7 @@ class BatchMessage(NamedTuple):
     epoch: int
     index: int
     last: bool
+    weight: float        # the job's at this moment; 0: not said
     entries: np.ndarray  # of ENTRY; borrows from the message
 
 
@@ -188,12 +204,14 @@ def _decode_classes(body):
 
 
 def _decode_batch(body):
-    batch, epoch, index, flags, count = _BATCH.unpack_from(body)
+    batch, epoch, index, flags, count, weight = _BATCH.unpack_from(body)
     end = _BATCH.size + count * ENTRY.itemsize
     if count > BATCH_MAX or end > len(body):
         raise FormatError(f"BATCH: {count} entries do not fit the message")
+    if weight != 0 and not WEIGHT_MIN <= weight <= WEIGHT_MAX:
+        raise FormatError(f"BATCH: weight is {weight}, not {WEIGHT_MIN} to {WEIGHT_MAX}")
     entries = np.frombuffer(body, ENTRY, count, _BATCH.size)
-    return BatchMessage(batch, epoch, index, bool(flags & BATCH_LAST), entries), end
+    return BatchMessage(batch, epoch, index, bool(flags & BATCH_LAST), weight, entries), end
 
 
 def _decode_error(body):

@@ -18,6 +18,8 @@ from ._session import HANDSHAKE_S, Session, default_path
 from .errors import DaemonGone, EpochsOver, InvalidArgument, LarderError, LimitReached
 
 _OUTPUTS = ("auto", "torch", "numpy")
+_PICKLED = ("_closed", "_zero_copy", "_torch", "_pin_memory", "_with_ids", "_socket", "_timeout_s", "_home_pid",
+            "_weight", "_epoch")
 
 
 class Batch(tuple):
@@ -68,7 +70,8 @@ class Loader:
                    not hold up the batch. "strict" and "none" are always ordered
     weight         0.01 … 100: while jobs want more than the workers can do, each gets work in proportion to its weight,
                    and at least a tenth of an equal share; otherwise it changes nothing. The ranks of a job have its
-                   weight together. `larder weight JOB W` gives a running job another
+                   weight together. `larder weight JOB W` gives a running job another, which this Loader keeps when it
+                   connects again or is copied to another process (ranks: which their job keeps as long as it lives)
     zero_copy      hand out larder.Batch objects of read-only NumPy views into the daemon's memory: one array where the
                    slots are evenly spaced, else a list of arrays. A batch's slots are held until its views are gone;
                    up to prefetch + 1 batches may be held at a time, for which the job keeps room whoever else comes
@@ -103,6 +106,7 @@ class Loader:
         self._socket = None if socket is None else os.path.abspath(os.path.expanduser(os.fspath(socket)))
         self._timeout_s = timeout
         self._home_pid = os.getpid()
+        self._weight = self._job.weight
         self._epoch = 0  # the next one to begin
         self._reset()
         self._open()
@@ -152,6 +156,11 @@ class Loader:
         return self._job.world_size
 
     @property
+    def weight(self):
+        """The job's weight when the last batch came: the one given here, or what `larder weight` made of it."""
+        return self._weight
+
+    @property
     def epoch(self):
         """The epoch that the next iteration begins, from 0."""
         return self._epoch
@@ -175,8 +184,10 @@ class Loader:
             session = connect()
         try:
             job = self._job
-            if job.name and job.world_size == 1 and os.getpid() != self._home_pid:
-                job = job._replace(name=job.name + b"-%d" % os.getpid())
+            if job.world_size == 1:  # ranks are told by what all of them were given
+                job = job._replace(weight=self._weight)
+                if job.name and os.getpid() != self._home_pid:
+                    job = job._replace(name=job.name + b"-%d" % os.getpid())
             session.register(job, self._timeout_s)
         except BaseException:
             session.close()
@@ -209,12 +220,12 @@ class Loader:
         self.close()
 
     def __getstate__(self):
-        kept = ("_closed", "_job", "_zero_copy", "_torch", "_pin_memory", "_with_ids", "_socket", "_timeout_s",
-                "_home_pid", "_epoch")
-        return {key: self.__dict__[key] for key in kept}
+        return dict({key: self.__dict__[key] for key in _PICKLED}, job=self._job._asdict())
 
     def __setstate__(self, state):
-        self.__dict__.update(state)
+        job = state.get("job")
+        self._job = _wire.Register(**(job if isinstance(job, dict) and state.keys() >= set(_PICKLED) else {}))
+        self.__dict__.update({key: state[key] for key in _PICKLED})
         self._reset()
 
     # ── iterating ──
@@ -265,6 +276,7 @@ class Loader:
     def _deliver(self, session, batch):
         """Turns a message into what the caller gets; None when it is empty. Its slots go back at once, or are held."""
         entries = batch.entries
+        self._weight = batch.weight or self._weight
         if batch.last:
             self._ask_ahead(session)
         if entries.size == 0:

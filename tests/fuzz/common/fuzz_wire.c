@@ -34,7 +34,7 @@ size_t fuzz_seed(size_t index, uint8_t *buf, size_t cap)
         {.type = WIRE_CLASSES, .seq = 3,
          .classes = {.count = 3, .total = 3, .names = {.data = class_names, .len_bytes = sizeof class_names - 1}}},
         {.type = WIRE_NEXT, .next = {.epoch = 1, .credits = 2}},
-        {.type = WIRE_BATCH, .batch = {.batch = 42, .epoch = 1, .index = 3, .flags = 1, .count = 3,
+        {.type = WIRE_BATCH, .batch = {.batch = 42, .epoch = 1, .index = 3, .flags = 1, .count = 3, .weight = 2,
                                        .entries = entries}},
         {.type = WIRE_RELEASE, .release = {.batch = 42}},
         {.type = WIRE_ERROR, .seq = 2, .error = {.code = LARDER_ENOENT, .fatal = 1, .text = text("no such dataset")}},

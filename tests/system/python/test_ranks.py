@@ -93,7 +93,9 @@ class Ranks(system.Case):
         self.loader(daemon, folder, rank=0, **common)
         for rank, change, word in ((1, {"batch_size": 7}, "batch_size"), (1, {"relabel": True}, "relabel"),
                                    (1, {"subset": larder.Range(0, 50)}, "dataset or subset"),
-                                   (1, {"ordered": True}, "ordered")):
+                                   (1, {"ordered": True}, "ordered"), (1, {"zero_copy": True}, "zero_copy"),
+                                   (1, {"bad_samples": "error"}, "bad_samples"),
+                                   (1, {"augment": "private"}, "augment")):
             with self.assertRaisesRegex(larder.InvalidArgument, word):
                 self.loader(daemon, folder, rank=rank, **common, **change)
         with self.assertRaisesRegex(larder.InvalidArgument, "dataset"):

@@ -1,6 +1,7 @@
 """Weights of jobs, and draining, with the real daemon and the `larder` command."""
 
 import os
+import pickle
 import socket
 import subprocess
 import threading
@@ -110,6 +111,35 @@ class Weights(Case):
             self.loader(daemon, dataset, rank=1, weight=3, **options)
         self.loader(daemon, dataset, rank=1, weight=2, **options)
         self.assertEqual(daemon.jobs()["ranks"]["weight"], 2)
+
+    def test_weight_lasts(self):
+        """The weight that the command line gave a job is that of its Loader's copies, and of the Loader itself when it
+        comes back after its job was cancelled. A rank that comes back to its job finds the job's."""
+        daemon = self.daemon(CONFIG)
+        dataset = tree(COUNT, width=800, height=600)
+        loader = self.loader(daemon, dataset, pipeline=PIPELINE, name="one", weight=2)
+        ranks = [self.loader(daemon, dataset, pipeline=PIPELINE, name="ranks", weight=2, rank=rank, world_size=2)
+                 for rank in range(2)]
+        for name in ("one", "ranks"):
+            self.assertEqual(self.command(daemon, "weight", name, "7").returncode, 0)
+        for one in (loader, *ranks):
+            next(iter(one))
+            self.assertEqual(one.weight, 7)
+        copy = pickle.loads(pickle.dumps(loader))
+        self.assertEqual(self.command(daemon, "cancel", "one").returncode, 0)
+        with self.assertRaisesRegex(larder.DaemonGone, "cancelled"):
+            list(loader)
+        loader.close()
+        self.assertTrue(until(lambda: "one" not in daemon.jobs(), 30))
+        self.whole(copy, COUNT)
+        self.assertEqual(daemon.jobs()["one"]["weight"], 7)
+        again = pickle.loads(pickle.dumps(ranks[1]))
+        ranks[1].close()
+        self.assertTrue(until(lambda: not daemon.jobs()["ranks"]["queues"][1]["attached"], 30))
+        next(iter(again))
+        self.assertEqual((again.weight, daemon.jobs()["ranks"]["weight"]), (7, 7))
+        copy.close()
+        again.close()
 
     def test_job_that_ends(self):
         """A weight given at the moment at which a job ends, because a rank has not come in time, is given to nobody, and

@@ -14,7 +14,7 @@ import socket
 import struct
 import threading
 
-MAGIC, VERSION = 0x3152444C, 2
+MAGIC, VERSION = 0x3152444C, 3
 HELLO, WELCOME, REGISTER, REGISTERED, CLASSES_GET, CLASSES, NEXT, BATCH, RELEASE, ERROR, BYE = range(1, 12)
 F_ADD_SEALS = 1033
 SEALS = 1 | 2 | 4  # seal, shrink, grow
@@ -44,6 +44,7 @@ class FakeDaemon:
     die_after    batches after which the connection is closed
     error_after  batches after which ERROR (code, text) comes: error_after, error
     mangle       called with each outgoing message's (type, bytes); returns what is sent
+    weight       that batches say the job has (None: the registered one)
     empty_last   end an epoch with an empty batch of its own
     """
 
@@ -57,6 +58,7 @@ class FakeDaemon:
         self.mangle = lambda kind, data: data
         self.empty_last = False
         self.encoded = False
+        self.weight = None
         self.page = 1000
         self.dtype = self.layout = 0
         self.itemsize = 1
@@ -236,9 +238,10 @@ class Connection(threading.Thread):
         self.next_batch += 1
         self.sent += 1
         self.credits -= 1
-        body = struct.pack("<QIIII", number, self.epoch, self.index, 0 if self.plan else 1, len(indices)) + entries
+        weight = daemon.weight or self.job["weight"]
+        body = struct.pack("<QIIIId", number, self.epoch, self.index, 0 if self.plan else 1, len(indices), weight)
         self.index += 1
-        self.send(BATCH, 0, body)
+        self.send(BATCH, 0, body + entries)
 
     def slots(self, count):
         """Offsets that no held batch uses."""

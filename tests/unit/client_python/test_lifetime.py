@@ -90,6 +90,16 @@ class Fork(Case):
         self.assertEqual(len(list(iterator)), 3)
 
 
+class PickledTuple:
+    """Arrives as what a release did that pickled the registration as a tuple of its fields."""
+
+    def __init__(self, fields):
+        self.fields = tuple(fields)
+
+    def __reduce__(self):
+        return larder._wire.Register, self.fields
+
+
 class Pickle(Case):
     def test_a_copy_opens_its_own_job(self):
         """A pickled loader (as multiprocessing's spawn sends it) carries its settings and registers by itself."""
@@ -101,6 +111,42 @@ class Pickle(Case):
         self.assertEqual(sorted(i for _, _, indices in copy for i in indices.tolist()), list(range(20)))
         self.assertEqual(daemon.registrations[1], daemon.registrations[0])
         self.assertEqual(loader.stats()["batches"], 1)
+
+    def test_a_changed_weight_goes_along(self):
+        """The weight that `larder weight` gave a job is what its Loader registers with from then on: a copy by pickle, in
+        a forked child, and after the connection was lost. Ranks are told by what all of them were given, and keep that."""
+        daemon = self.daemon()
+        loader = self.loader(weight=2)
+        ranks = self.loader(weight=2, name="ranks", rank=0, world_size=2)
+        daemon.weight = 9.0
+        for one in (loader, ranks):
+            next(iter(one))
+            self.assertEqual(one.weight, 9)
+        daemon.weight = None
+        self.assertEqual(pickle.loads(pickle.dumps(loader)).dataset_size, 20)
+        self.assertEqual(in_child(lambda: loader.dataset_size == 20), 0)
+        daemon.connections[0].hang_up()
+        with self.assertRaises(larder.DaemonGone):
+            list(loader)
+        self.assertEqual(loader.dataset_size, 20)
+        self.assertEqual(pickle.loads(pickle.dumps(ranks)).dataset_size, 20)
+        self.assertEqual([job["weight"] for job in daemon.registrations], [2, 2, 9, 9, 9, 2])
+
+    def test_pickles_of_another_release(self):
+        """What another release has pickled, with a field more or less or in another form, says so and says what to do."""
+        self.daemon()
+        loader = self.loader()
+        state = loader.__getstate__()
+        job = state["job"]
+        fewer = {key: value for key, value in job.items() if key != "weight"}
+        others = [dict(state, job=fewer), dict(state, job=dict(job, more=1)), dict(state, job=None),
+                  {key: value for key, value in state.items() if key != "job"},
+                  {key: value for key, value in state.items() if key != "_weight"}]
+        for other in others:
+            with self.assertRaisesRegex(larder.VersionMismatch, "another release"):
+                larder.Loader.__new__(larder.Loader).__setstate__(other)
+        with self.assertRaisesRegex(larder.VersionMismatch, "another release"):
+            pickle.loads(pickle.dumps(PickledTuple(fewer.values())))
 
 
 class Interrupt(Case):
@@ -282,9 +328,9 @@ class Hostile(Case):
     def test_offsets_beyond_the_arena(self):
         """No offset or length is believed: beyond the end, just beyond, and so large that adding would wrap."""
         for offset in (1 << 20, (1 << 20) - 71, 2**64 - 1, 2**63):
-            self.refused("beyond its arena", mangle=self.at(fake.BATCH, 16 + 24, "<Q", offset))
-        self.refused("registered size", mangle=self.at(fake.BATCH, 16 + 24 + 8, "<I", 73))
-        long = self.at(fake.BATCH, 16 + 24 + 8, "<I", 2**31)
+            self.refused("beyond its arena", mangle=self.at(fake.BATCH, 16 + 32, "<Q", offset))
+        self.refused("registered size", mangle=self.at(fake.BATCH, 16 + 32 + 8, "<I", 73))
+        long = self.at(fake.BATCH, 16 + 32 + 8, "<I", 2**31)
         self.refused("beyond its arena", mangle=long, encoded=True, pipeline=[])
 
     def test_more_samples_than_the_batch_size(self):
@@ -294,7 +340,7 @@ class Hostile(Case):
         def mangle(kind, data):
             if kind != fake.BATCH:
                 return data
-            return fake.message(kind, 0, struct.pack("<QIIII", 1, 0, 0, 0, 7) + daemon_entries)
+            return fake.message(kind, 0, struct.pack("<QIIIId", 1, 0, 0, 0, 7, 0) + daemon_entries)
         self.refused("batch of 7", mangle=mangle)
 
     def test_shapes_that_do_not_fit(self):

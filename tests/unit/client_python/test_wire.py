@@ -14,7 +14,7 @@ def samples():
     registered = struct.pack("<12I3Q", 1, 20, 4, 2, 4, 6, 3, 0, 0, 4, 0, 0, 72, 8, 9)
     yield fake.message(fake.REGISTERED, 2, registered + fake.text(b"me"))
     yield fake.message(fake.CLASSES, 3, struct.pack("<III", 0, 2, 2) + fake.text(b"\x03\0cat\x03\0dog"))
-    yield fake.message(fake.BATCH, 0, struct.pack("<QIIII", 1, 0, 0, 1, 2) + entry * 2)
+    yield fake.message(fake.BATCH, 0, struct.pack("<QIIIId", 1, 0, 0, 1, 2, 2.5) + entry * 2)
     yield fake.message(fake.ERROR, 4, struct.pack("<iI", -4, 1) + fake.text("kein Ordner: ü".encode()))
 
 
@@ -22,11 +22,11 @@ class Wire(Case):
     def test_requests_have_the_layout_of_wire_c(self):
         """Each request equals bytes written down by hand from common/wire.c."""
         self.assertEqual(_wire.hello(1, 258, b"py"),
-                         bytes.fromhex("4c445231 0200 0100 01000000 1a000000 02010000 02000000") + b"py")
+                         bytes.fromhex("4c445231 0300 0100 01000000 1a000000 02010000 02000000") + b"py")
         self.assertEqual(_wire.next_batches(3, 2),
-                         bytes.fromhex("4c445231 0200 0700 00000000 18000000 03000000 02000000"))
-        self.assertEqual(_wire.release(5), bytes.fromhex("4c445231 0200 0900 00000000 18000000 0500000000000000"))
-        self.assertEqual(_wire.bye(), bytes.fromhex("4c445231 0200 0b00 00000000 10000000"))
+                         bytes.fromhex("4c445231 0300 0700 00000000 18000000 03000000 02000000"))
+        self.assertEqual(_wire.release(5), bytes.fromhex("4c445231 0300 0900 00000000 18000000 0500000000000000"))
+        self.assertEqual(_wire.bye(), bytes.fromhex("4c445231 0300 0b00 00000000 10000000"))
         job = _wire.Register(1, 2, 3, 0, 4, 1, 2, 1, 9, 2.5, b"n", b"/d", b"[]", b"")
         packed = _wire.register(2, job)
         self.assertEqual(packed[16:64], struct.pack("<8IQd", 1, 2, 3, 0, 4, 1, 2, 1, 9, 2.5))
@@ -40,6 +40,7 @@ class Wire(Case):
                          (4, 72, (8, 9), "me"))
         self.assertEqual(classes.names, ["cat", "dog"])
         self.assertTrue(batch.last)
+        self.assertEqual(batch.weight, 2.5)
         self.assertEqual(batch.entries["label"].tolist(), [1, 1])
         self.assertEqual((error.code, error.fatal, error.text), (-4, True, "kein Ordner: ü"))
 

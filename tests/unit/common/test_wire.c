@@ -74,7 +74,7 @@ static void add_replies(void)
                               .classes = {.first = 7, .count = class_names_count, .total = 7 + class_names_count,
                                           .names = {.data = class_names, .len_bytes = class_names_len}}});
     add((struct wire_message){.type = WIRE_BATCH, .batch = {.flags = WIRE_BATCH_LAST}});
-    add((struct wire_message){.type = WIRE_BATCH, .batch = {.batch = 5, .count = 2, .entries = entries}});
+    add((struct wire_message){.type = WIRE_BATCH, .batch = {.batch = 5, .count = 2, .weight = 0.01, .entries = entries}});
     add((struct wire_message){.type = WIRE_BATCH,
                               .batch = {.batch = UINT64_MAX, .epoch = UINT32_MAX, .index = UINT32_MAX,
                                         .count = WIRE_BATCH_MAX, .entries = entries}});
@@ -129,6 +129,7 @@ static bool same_fields(const struct wire_message *a, const struct wire_message 
     case WIRE_NEXT: return SAME(next.epoch) && SAME(next.credits);
     case WIRE_BATCH:
         return SAME(batch.batch) && SAME(batch.epoch) && SAME(batch.index) && SAME(batch.flags) && SAME(batch.count) &&
+               SAME(batch.weight) &&
                (a->batch.count == 0 ||
                 memcmp(a->batch.entries, b->batch.entries, (size_t)a->batch.count * WIRE_ENTRY_BYTES) == 0);
     case WIRE_RELEASE: return SAME(release.batch);
@@ -169,10 +170,11 @@ static void goes_round(void **state)
 static void has_known_bytes(void **state)
 {
     (void)state;
-    static const uint8_t hello[] = {'L', 'D', 'R', '1', 2, 0, 1, 0, 4, 3, 2, 1, 30, 0, 0, 0,
+    static const uint8_t hello[] = {'L', 'D', 'R', '1', 3, 0, 1, 0, 4, 3, 2, 1, 30, 0, 0, 0,
                                     0x78, 0x56, 0x34, 0x12, 6, 0, 0, 0, 'c', '/', '0', '.', '1', '!'};
-    static const uint8_t batch[] = {'L', 'D', 'R', '1', 2, 0, 8, 0, 0, 0, 0, 0, 64, 0, 0, 0,
+    static const uint8_t batch[] = {'L', 'D', 'R', '1', 3, 0, 8, 0, 0, 0, 0, 0, 72, 0, 0, 0,
                                     8, 7, 6, 5, 4, 3, 2, 1, 9, 0, 0, 0, 10, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0,
+                                    0, 0, 0, 0, 0, 0, 4, 0x40,
                                     0, 0x10, 0, 0, 1, 0, 0, 0, 0, 0x4c, 2, 0, 11, 0, 0, 0, 12, 0, 0, 0,
                                     0xff, 0xff, 0xff, 0xff};
     uint8_t buf[128];
@@ -188,11 +190,11 @@ static void has_known_bytes(void **state)
                                                   .label = -1});
     msg = (struct wire_message){.type = WIRE_BATCH};
     msg.batch = (struct wire_batch){.batch = 0x0102030405060708, .epoch = 9, .index = 10, .flags = 1, .count = 1,
-                                    .entries = entry};
+                                    .weight = 2.5, .entries = entry};
     assert_int_equal(wire_encode(&msg, buf, sizeof buf, &len), 0);
     assert_int_equal(len, sizeof batch);
     assert_memory_equal(buf, batch, len);
-    struct wire_entry got = wire_entry_get(buf + 40, 0);
+    struct wire_entry got = wire_entry_get(buf + 48, 0);
     assert_true(got.offset == 0x100001000 && got.len_bytes == 150528 && got.id == 11 && got.index == 12 &&
                 got.label == -1);
 }
@@ -325,6 +327,9 @@ static void refuses_to_send_beyond_bounds(void **state)
         {.type = WIRE_NEXT},
         {.type = WIRE_NEXT, .next = {.credits = WIRE_CREDITS_MAX + 1}},
         {.type = WIRE_BATCH, .batch = {.flags = 2}},
+        {.type = WIRE_BATCH, .batch = {.weight = 0.001}},
+        {.type = WIRE_BATCH, .batch = {.weight = JOB_WEIGHT_MAX + 1}},
+        {.type = WIRE_BATCH, .batch = {.weight = NAN}},
         {.type = WIRE_ERROR},
         {.type = WIRE_ERROR, .error = {.code = 1}},
         {.type = WIRE_ERROR, .error = {.code = LARDER_EEND - 1}},
@@ -387,7 +392,7 @@ static void tells_versions_apart(void **state)
     bye[4] = 1;
     bye[6] = 200;
     assert_int_equal(wire_decode(bye, sizeof bye, &out, &err), LARDER_EVERSION);
-    assert_non_null(strstr(err.text, "version 1, this side version 2"));
+    assert_non_null(strstr(err.text, "version 1, this side version 3"));
     bye[4] = WIRE_VERSION;
     assert_int_equal(wire_decode(bye, sizeof bye, &out, &err), LARDER_EFORMAT);
     assert_non_null(strstr(err.text, "200"));
