@@ -256,7 +256,7 @@ int store_verify(const char *path, store_progress_fn *progress, store_problem_fn
     struct shown shown;
     struct error found = {0};
     int code = store_load(path, &verify.parts, &found);
-    if (code == LARDER_EFORMAT)
+    if (code == LARDER_EFORMAT || code == LARDER_EVERSION) /* the version may be what is damaged */
         problem(&verify, STORE_INDEX_NAME, "%s", found.text);
     if (code)
         return error_set(err, code, "%s", found.text);

@@ -72,13 +72,15 @@ class Commands(Case):
         draw, store = random.Random(SEED), self.store()
         for name in sorted(os.listdir(store)):
             path = os.path.join(store, name)
-            for _ in range(12):
-                offset, flip = draw.randrange(os.path.getsize(path)), 1 << draw.randrange(8)
+            places = [draw.randrange(os.path.getsize(path)) for _ in range(12)] + list(range(0, 40, 4)) # and the header
+            for offset in places:
+                flip = 1 << draw.randrange(8)
                 with self.subTest(file=name, offset=offset, flip=flip):
                     change(path, offset, flip)
-                    found = self.problems(store)
-                    self.assertEqual({line.split(":")[0] for line in found}, {name}, found)
+                    result = command("verify", store)
                     change(path, offset, flip)
+                    self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
+                    self.assertEqual({line.split(":")[0] for line in result.stdout.splitlines()}, {name}, result.stdout)
         self.assertEqual(command("verify", store).returncode, 0)
 
     def test_a_damaged_sample_is_named(self):
