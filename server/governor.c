@@ -15,6 +15,7 @@
 #define MOVE_S_MIN     0.002 /* hysteresis: predicted lateness that a new deal must save */
 
 enum {
+    AWAY = 8, /* windows: tasks of a class that came in none of them are not part of the mixture */
     CONFIRMED = 5, /* windows in a row that show a source saturated */
     PATIENCE = 16,      /* windows until other numbers of reads at once are tried again, when that changed nothing */
     PATIENCE_MAX = 128 /* and twice as many each time */
@@ -48,7 +49,8 @@ struct source {
 
 struct prepare_class {
     uint32_t pipeline, size; /* size: binary logarithm of the encoded bytes */
-    uint64_t window;
+    uint64_t window;         /* tasks */
+    uint32_t away;           /* windows since the last task */
 };
 
 struct governor {
@@ -134,6 +136,56 @@ void governor_loaded(struct governor *governor, uint32_t number, const struct go
     source->reads++;
 }
 
+static double sum_of_parts(const struct governor *governor)
+{
+    double sum = 0;
+    for (size_t i = 0; i < governor->n_classes; i++)
+        sum += governor->parts[i];
+    return sum;
+}
+
+/* What classes that left were of the mixture goes to the others in proportion. */
+static void share_out(struct governor *governor, double sum_before)
+{
+    double sum = sum_of_parts(governor);
+    for (size_t i = 0; i < governor->n_classes && sum > 0; i++)
+        governor->parts[i] *= sum_before / sum;
+}
+
+/* The class whose place, and part of the mixture, another may have: of those without a task in this window the one that
+ * has had none for longest, of several the rarest. GOVERNOR_CLASSES_MAX: none. */
+static size_t class_to_replace(const struct governor *governor)
+{
+    size_t best = GOVERNOR_CLASSES_MAX;
+    for (size_t i = 0; i < governor->n_classes; i++) {
+        const struct prepare_class *class = &governor->classes[i];
+        if (class->window)
+            continue;
+        if (best == GOVERNOR_CLASSES_MAX || class->away > governor->classes[best].away ||
+            (class->away == governor->classes[best].away && governor->parts[i] < governor->parts[best]))
+            best = i;
+    }
+    return best;
+}
+
+/* The class that is most like it. */
+static size_t class_nearest(const struct governor *governor, uint32_t pipeline, uint32_t size)
+{
+    const uint32_t other_pipeline = 64; /* as far as no size is from another */
+    size_t best = 0;
+    uint32_t best_far = UINT32_MAX;
+    for (size_t i = 0; i < governor->n_classes; i++) {
+        const struct prepare_class *class = &governor->classes[i];
+        uint32_t far = class->size > size ? class->size - size : size - class->size;
+        far += class->pipeline == pipeline ? 0 : other_pipeline;
+        if (far < best_far) {
+            best = i;
+            best_far = far;
+        }
+    }
+    return best;
+}
+
 static size_t class_of(struct governor *governor, uint32_t pipeline, uint64_t encoded_bytes)
 {
     uint32_t size = 0;
@@ -143,21 +195,46 @@ static size_t class_of(struct governor *governor, uint32_t pipeline, uint64_t en
         if (governor->classes[i].pipeline == pipeline && governor->classes[i].size == size)
             return i;
     }
-    if (governor->n_classes == GOVERNOR_CLASSES_MAX)
-        return GOVERNOR_CLASSES_MAX - 1;
-    governor->classes[governor->n_classes] = (struct prepare_class){.pipeline = pipeline, .size = size};
-    return governor->n_classes++;
+    size_t place = governor->n_classes < GOVERNOR_CLASSES_MAX ? governor->n_classes++ : class_to_replace(governor);
+    if (place == GOVERNOR_CLASSES_MAX)
+        return class_nearest(governor, pipeline, size);
+    governor->classes[place] = (struct prepare_class){.pipeline = pipeline, .size = size};
+    governor->curves[place] = (struct governor_curve){.age = {0}};
+    return place;
+}
+
+void governor_pipeline_gone(struct governor *governor, uint32_t pipeline)
+{
+    CHECK_MAGIC(governor, GOVERNOR_MAGIC);
+    double before = sum_of_parts(governor);
+    for (size_t i = governor->n_classes; i-- > 0;) {
+        if (governor->classes[i].pipeline != pipeline)
+            continue;
+        size_t last = --governor->n_classes;
+        governor->classes[i] = governor->classes[last];
+        governor->curves[i] = governor->curves[last];
+        governor->parts[i] = governor->parts[last];
+        governor->parts[last] = 0;
+    }
+    share_out(governor, before);
+}
+
+void governor_source_gone(struct governor *governor, uint32_t source)
+{
+    CHECK_MAGIC(governor, GOVERNOR_MAGIC);
+    CHECK(source < GOVERNOR_SOURCES_MAX);
+    governor->sources[source] = (struct source){.enough = 0};
 }
 
 void governor_prepared(struct governor *governor, uint32_t queue, const struct governor_preparation *preparation)
 {
-    CHECK(queue < GOVERNOR_QUEUES_MAX);
+    CHECK(queue < GOVERNOR_QUEUES_MAX || queue == GOVERNOR_QUEUE_NONE);
     size_t class = class_of(governor, preparation->pipeline, preparation->encoded_bytes);
     uint32_t busy = preparation->busy;
     uint32_t threads = busy < 1 ? 1 : busy > governor->limits.workers ? governor->limits.workers : busy;
     governor_curve_note(&governor->curves[class], threads, preparation->seconds);
     governor->classes[class].window++;
-    if (governor->queues[queue].there)
+    if (queue != GOVERNOR_QUEUE_NONE && governor->queues[queue].there)
         governor_times_add(&governor->queues[queue].prepare, preparation->seconds);
 }
 
@@ -186,19 +263,33 @@ static void fold_source(struct source *source, bool steady)
     source->busy = source->reads = 0;
 }
 
+/* Each class's part of the preparations; gives how many the window had. While there are none it stays, but who has been
+ * away for long is no part of what comes then. */
+static uint64_t fold_classes(struct governor *governor)
+{
+    uint64_t prepares = 0;
+    for (size_t i = 0; i < governor->n_classes; i++)
+        prepares += governor->classes[i].window;
+    for (size_t i = 0; i < governor->n_classes; i++) {
+        struct prepare_class *class = &governor->classes[i];
+        governor_curve_fold(&governor->curves[i], governor->steady);
+        double part = prepares ? (double)class->window / (double)prepares : governor->parts[i];
+        governor->parts[i] += (part - governor->parts[i]) * PART_NEW;
+        class->away = class->window ? 0 : class->away + 1;
+        class->window = 0;
+    }
+    double before = sum_of_parts(governor);
+    for (size_t i = 0; i < governor->n_classes && prepares; i++)
+        governor->parts[i] = governor->classes[i].away < AWAY ? governor->parts[i] : 0;
+    share_out(governor, before);
+    return prepares;
+}
+
 static void fold(struct governor *governor)
 {
     for (size_t i = 0; i < GOVERNOR_SOURCES_MAX; i++)
         fold_source(&governor->sources[i], governor->steady_reads);
-    uint64_t prepares = 0, loads = 0;
-    for (size_t i = 0; i < governor->n_classes; i++)
-        prepares += governor->classes[i].window;
-    for (size_t i = 0; i < governor->n_classes; i++) {
-        governor_curve_fold(&governor->curves[i], governor->steady);
-        double part = prepares ? (double)governor->classes[i].window / (double)prepares : governor->parts[i];
-        governor->parts[i] += (part - governor->parts[i]) * PART_NEW;
-        governor->classes[i].window = 0;
-    }
+    uint64_t prepares = fold_classes(governor), loads = 0;
     for (uint32_t i = 0; i < GOVERNOR_QUEUES_MAX; i++) {
         struct queue *queue = &governor->queues[i];
         if (!queue->there)
@@ -416,9 +507,8 @@ static void decide_queues(struct governor *governor, const struct governor_backl
         kept += before[i];
     }
     governor_deal(claims, n, decision->loaders, governor->limits.share, dealt);
+    governor_guaranteed(claims, n, decision->loaders, governor->limits.share, floor);
     for (size_t i = 0; i < n; i++) {
-        floor[i] = (uint32_t)(governor->limits.share * decision->loaders / (double)n);
-        floor[i] = floor[i] < 1 ? 1 : floor[i];
         fits = fits && (before[i] > 0 || dealt[i] == 0);
     }
     governor_relieve(forecasts, n, governor->limits.tau_s, floor, dealt);

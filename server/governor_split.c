@@ -1,6 +1,7 @@
 #include "server/governor_split.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "common/check.h"
 #include "server/governor.h"
@@ -194,26 +195,31 @@ static size_t longest_skipped(const struct governor_claim *claims, size_t n, con
     return best;
 }
 
-void governor_deal(const struct governor_claim *claims, size_t n, uint32_t loaders, double share, uint32_t *out)
+void governor_guaranteed(const struct governor_claim *claims, size_t n, uint32_t loaders, double share, uint32_t *out)
 {
     double weights = 0;
+    for (size_t i = 0; i < n; i++)
+        weights += wants_any(&claims[i]) ? claims[i].weight : 0;
     for (size_t i = 0; i < n; i++) {
-        out[i] = 0;
-        if (wants_any(&claims[i]))
-            weights += claims[i].weight;
+        uint32_t kept = wants_any(&claims[i]) ? (uint32_t)(share * loaders * claims[i].weight / weights) : 0;
+        kept = kept < 1 && wants_any(&claims[i]) ? 1 : kept;
+        out[i] = kept > claims[i].most ? claims[i].most : kept;
     }
-    uint32_t left = loaders;
+}
+
+void governor_deal(const struct governor_claim *claims, size_t n, uint32_t loaders, double share, uint32_t *out)
+{
+    CHECK(n <= GOVERNOR_QUEUES_MAX);
+    uint32_t kept[GOVERNOR_QUEUES_MAX], left = loaders;
+    governor_guaranteed(claims, n, loaders, share, kept);
+    memset(out, 0, n * sizeof *out);
     for (size_t i; left && (i = longest_skipped(claims, n, out)) < n; left--)
         out[i] = 1;
     for (size_t i = 0; i < n && left; i++) {
-        if (!wants_any(&claims[i]))
-            continue;
-        uint32_t kept = (uint32_t)(share * loaders * claims[i].weight / weights);
-        kept = kept > claims[i].most ? claims[i].most : kept;
-        while (out[i] < kept && left) {
-            out[i]++;
-            left--;
-        }
+        uint32_t more = kept[i] > out[i] ? kept[i] - out[i] : 0;
+        more = more < left ? more : left;
+        out[i] += more;
+        left -= more;
     }
     for (size_t i; left && (i = neediest(claims, n, out)) < n; left--)
         out[i]++;

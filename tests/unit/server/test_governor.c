@@ -349,6 +349,46 @@ static void test_weights(void **state)
     governor_destroy(governor);
 }
 
+/* What a queue keeps is its weight's part, when loaders are dealt and when they are taken for a late one: a job of weight 3
+ * keeps half of three quarters, one of weight 1 half of a quarter, and who wants nothing holds nothing back. */
+static void test_guaranteed(void **state)
+{
+    (void)state;
+    uint32_t kept[3], loaders[3];
+    const struct governor_claim claims[] = {{1, 3, 99, 0}, {1, 1, 99, 0}, {0, 4, 99, 0}};
+    governor_guaranteed(claims, 3, 16, 0.5, kept);
+    assert_int_equal(kept[0], 6);
+    assert_int_equal(kept[1], 2);
+    assert_int_equal(kept[2], 0);
+    const struct governor_claim few[] = {{1, 3, 2, 0}, {1, 0.01, 99, 0}};
+    governor_guaranteed(few, 2, 16, 0.5, kept);
+    assert_int_equal(kept[0], 2); /* no more than it can use */
+    assert_int_equal(kept[1], 1);
+    struct governor *governor = make(24, 0);
+    const struct governor_backlog backlogs[] = {{0, 64, 64, 64, 0}, {1, 64, 64, 64, 0}};
+    const struct governor_decision *decision = NULL;
+    for (int other = 0; other <= 1; other++) { /* 0: both are in time; 1: the light one is late, and stays so */
+        begin(governor, 0, 0, 3);
+        begin(governor, 1, 1, 1);
+        for (int k = 0; k < 40; k++) {
+            load(governor, 0, 0.001, 1);
+            load(governor, 1, other ? 0.100 : 0.001, 1);
+            prepare(governor, 0, 4, 0.0001);
+            governor_trained(governor, 0, 10);
+            governor_trained(governor, 1, 0.010);
+        }
+        for (int window = 0; window < 4; window++)
+            decision = governor_decide(governor, backlogs, 2);
+        loaders[other] = decision->queue_loaders[0];
+        assert_true(decision->queue_loaders[0] >= (uint32_t)(0.5 * 0.75 * decision->loaders));
+        assert_true(decision->queue_loaders[1] >= (uint32_t)(0.5 * 0.25 * decision->loaders));
+        governor_queue_end(governor, 0);
+        governor_queue_end(governor, 1);
+    }
+    assert_true(loaders[1] < loaders[0]); /* what is not guaranteed went to the late one */
+    governor_destroy(governor);
+}
+
 /* Look-ahead covers the latency measured, at the queue's pace: a slow source needs more batches ahead than a fast one.
  */
 static void test_look_ahead(void **state)
@@ -391,6 +431,126 @@ static void test_next_queue(void **state)
         given[governor_next_queue(now, 2, 0.5)]++;
     }
     assert_int_equal(given[1], 20);
+}
+
+/* ── what comes and goes ── */
+
+/* So many windows of a job whose preparations gain nothing from more than `peak` threads, and need little loading. */
+static const struct governor_decision *run_pipeline(struct governor *governor, uint32_t pipeline, uint32_t peak,
+                                                    int windows)
+{
+    const struct governor_backlog backlog = {0, 64, 900, 900, 0};
+    const struct governor_decision *decision = governor_decide(governor, &backlog, 1);
+    for (int window = 0; window < windows; window++) {
+        for (int k = 0; k < 50; k++) {
+            uint32_t busy = decision->preparers;
+            load(governor, 0, 1e-5, 1);
+            governor_prepared(governor, 0,
+                              &(struct governor_preparation){.pipeline = pipeline,
+                                                             .busy = busy,
+                                                             .encoded_bytes = 1000 + pipeline,
+                                                             .seconds = busy / true_rate(busy, peak)});
+        }
+        decision = governor_decide(governor, &backlog, 1);
+    }
+    return decision;
+}
+
+/* Of a thousand pipelines that come one after the other, each unlike the one before, the last is modelled as well as the
+ * first: the preparers are as many as serve it best, and its rate is known. */
+static void test_many_pipelines(void **state)
+{
+    (void)state;
+    struct governor *governor = make(WORKERS, 0);
+    begin(governor, 0, 0, 1);
+    for (uint32_t pipeline = 0; pipeline < 1000; pipeline++) {
+        uint32_t peak = pipeline % 2 ? 6 : 18;
+        const struct governor_decision *decision = run_pipeline(governor, pipeline, peak, 40);
+        double rate = true_rate(decision->preparers, peak), best = true_rate(peak, peak);
+        if (rate < best * 0.95 || !near(decision->prepare_rate, rate, 0.05))
+            fail_msg("pipeline %u: %u preparers, which do %.0f/s, taken for %.0f/s; best would be %.0f/s", pipeline,
+                     decision->preparers, rate, decision->prepare_rate, best);
+    }
+    governor_destroy(governor);
+}
+
+/* More classes at once than are told apart leave the predicted rate right as long as they are alike. */
+static void test_too_many_classes_at_once(void **state)
+{
+    (void)state;
+    struct governor *governor = make(WORKERS, 0);
+    const struct governor_backlog backlog = {0, 64, 900, 900, 0};
+    const struct governor_decision *decision = NULL;
+    begin(governor, 0, 0, 1);
+    for (int window = 0; window < 30; window++) {
+        for (uint32_t pipeline = 0; pipeline < 3 * GOVERNOR_CLASSES_MAX; pipeline++) {
+            load(governor, 0, 1e-5, 1);
+            for (int k = 0; k < 4; k++)
+                governor_prepared(governor, 0,
+                                  &(struct governor_preparation){
+                                      .pipeline = pipeline, .busy = 12, .encoded_bytes = 1000, .seconds = 0.010});
+        }
+        decision = governor_decide(governor, &backlog, 1);
+    }
+    assert_true(near(decision->prepare_rate, decision->preparers * 100.0, 0.05));
+    governor_destroy(governor);
+}
+
+/* Samples that cost a hundred times as much, and that nobody prepares any more, have no part in the number of preparers
+ * two seconds later, whether others were prepared meanwhile or nothing was. */
+static void test_old_classes_do_not_count(void **state)
+{
+    (void)state;
+    for (int pause = 0; pause <= 1; pause++) {
+        struct governor *governor = make(WORKERS, 0);
+        const struct governor_backlog backlog = {0, 64, 900, 900, 0};
+        const struct governor_decision *decision = NULL;
+        begin(governor, 0, 0, 1);
+        for (int window = 0; window < 60; window++) {
+            bool old = window < 40;
+            for (int k = 0; k < 50 && !(pause && window >= 40 && window < 50); k++) {
+                load(governor, 0, 0.001, 1);
+                governor_prepared(governor, 0,
+                                  &(struct governor_preparation){.pipeline = old,
+                                                                 .busy = decision ? decision->preparers : 12,
+                                                                 .encoded_bytes = 1000,
+                                                                 .seconds = old ? 0.100 : 0.001});
+            }
+            decision = governor_decide(governor, &backlog, 1);
+            if (window == 39)
+                assert_true(decision->preparers >= 22); /* 100 ms of preparing for 1 of loading */
+            if (window == (pause ? 50 : 48))
+                assert_true(near(decision->prepare_rate, decision->preparers * 1000.0, 0.02));
+        }
+        assert_true(decision->preparers >= 10 && decision->preparers <= 14); /* as much of the one as of the other */
+        governor_destroy(governor);
+    }
+}
+
+/* A pipeline's number, and a source's, can mean another one: nothing that was learned of the one is taken for the other. */
+static void test_numbers_change_their_meaning(void **state)
+{
+    (void)state;
+    struct governor *governor = make(WORKERS, 0);
+    const struct governor_backlog backlog = {0, 64, 900, 900, 0};
+    begin(governor, 0, 0, 1);
+    for (int k = 0; k < 50; k++) {
+        load(governor, 0, 0.010, 1);
+        prepare(governor, 0, 12, 0.010);
+    }
+    const struct governor_decision *decision = governor_decide(governor, &backlog, 1);
+    assert_true(decision->prepare_rate > 0);
+    governor_queue_end(governor, 0);
+    governor_pipeline_gone(governor, 0);
+    governor_source_gone(governor, 0);
+    begin(governor, 0, 0, 1);
+    decision = governor_decide(governor, &backlog, 1);
+    assert_true(decision->prepare_rate == 0);
+    for (int k = 0; k < 50; k++)
+        prepare(governor, GOVERNOR_QUEUE_NONE, 12, 0.002); /* of a queue that has ended: the pipeline's all the same */
+    decision = governor_decide(governor, &backlog, 1);
+    assert_true(decision->prepare_rate >= decision->preparers * 500.0 && decision->views[0].prepare_s == 0);
+    governor_destroy(governor);
 }
 
 /* ── sources ── */
@@ -540,7 +700,12 @@ int main(void)
         cmocka_unit_test(test_relief),
         cmocka_unit_test(test_nothing_starves),
         cmocka_unit_test(test_weights),
+        cmocka_unit_test(test_guaranteed),
         cmocka_unit_test(test_look_ahead),
+        cmocka_unit_test(test_many_pipelines),
+        cmocka_unit_test(test_too_many_classes_at_once),
+        cmocka_unit_test(test_old_classes_do_not_count),
+        cmocka_unit_test(test_numbers_change_their_meaning),
         cmocka_unit_test(test_next_queue),
         cmocka_unit_test(test_enough),
         cmocka_unit_test(test_loaders_by_source),
