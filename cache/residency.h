@@ -25,6 +25,7 @@ void residency_unpin(struct residency *residency, uint32_t resident);
 uint32_t residency_pins(const struct residency *residency, uint32_t resident);
 void residency_set_want(struct residency *residency, uint32_t resident, uint32_t want); /* ≤ JOBS_MAX */
 uint32_t residency_want(const struct residency *residency, uint32_t resident);
+uint32_t residency_idle(const struct residency *residency); /* how many are unpinned, and wanted by nobody */
 
 /* residency_victim gives the unpinned resident to evict first; RESIDENT_NONE when there is none. residency_victim_after
  * goes on from one to the next in the order of eviction. */

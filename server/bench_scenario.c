@@ -33,6 +33,18 @@ static int view_key(struct bench_reader *reader, const char *key, const struct d
     return 0;
 }
 
+static int shuffle_mode(struct bench_reader *reader, const struct doc_node *value, const char *key, enum shuffle_mode *out)
+{
+    static const char *const modes[] = {"dependent", "strict", "none"};
+    for (int mode = 0; value->kind == DOC_SCALAR && mode < 3; mode++) {
+        if (strcmp(value->text, modes[mode]) == 0) {
+            *out = (enum shuffle_mode)mode;
+            return 0;
+        }
+    }
+    return bench_fail(reader, value, key, "must be dependent, strict or none");
+}
+
 static int job_key(struct bench_reader *reader, const char *key, const struct doc_node *value, void *into)
 {
     struct sharing_job *job = into;
@@ -44,6 +56,10 @@ static int job_key(struct bench_reader *reader, const char *key, const struct do
         COUNT(value, key, 1, 1000, job->epochs);
     if (strcmp(key, "pipeline") == 0)
         return bench_name(reader, value, key, &job->pipeline);
+    if (strcmp(key, "shuffle") == 0) {
+        job->own_shuffle = true;
+        return shuffle_mode(reader, value, key, &job->shuffle);
+    }
     if (strcmp(key, "view") != 0)
         return LARDER_ENOENT;
     if (value->kind == DOC_SCALAR && strcmp(value->text, "all") == 0) {
@@ -89,17 +105,9 @@ static int redirect_key(struct bench_reader *reader, const char *key, const stru
 
 static int settings_key(struct bench_reader *reader, const char *key, const struct doc_node *value, void *into)
 {
-    static const char *const modes[] = {"dependent", "strict", "none"};
     struct sharing_scenario *out = into;
-    if (strcmp(key, "shuffle") == 0) {
-        for (int mode = 0; value->kind == DOC_SCALAR && mode < 3; mode++) {
-            if (strcmp(value->text, modes[mode]) == 0) {
-                out->shuffle = (enum shuffle_mode)mode;
-                return 0;
-            }
-        }
-        return bench_fail(reader, value, key, "must be dependent, strict or none");
-    }
+    if (strcmp(key, "shuffle") == 0)
+        return shuffle_mode(reader, value, key, &out->shuffle);
     if (strcmp(key, "batch") == 0)
         BENCH_COUNT(reader, value, key, 1, ENGINE_BATCH_MAX, out->batch);
     if (strcmp(key, "prefetch") == 0)

@@ -45,7 +45,7 @@ struct bench {
     struct slot *slots;
     sharing_got got;
     void *got_ctx;
-    uint64_t delivered, prepared, reads, loaded, last_read;
+    uint64_t delivered, prepared, decoded, reads, loaded, last_read;
     uint64_t peak_prepared, peak_encoded;
 };
 
@@ -234,13 +234,14 @@ static void settle(struct bench *bench, uint64_t now, struct player *adding)
         size_t n = engine_step_all(bench->engine, now, events, count, &actions);
         for (size_t i = 0; i < n; i++)
             react(bench, &actions[i], adding);
+        struct engine_totals totals;
+        engine_counts(bench->engine, &totals);
+        bench->decoded = totals.samples_decoded;
+        if (totals.arena_used_bytes > bench->peak_prepared)
+            bench->peak_prepared = totals.arena_used_bytes;
+        if (totals.encoded_used_bytes > bench->peak_encoded)
+            bench->peak_encoded = totals.encoded_used_bytes;
     }
-    struct engine_totals totals;
-    engine_counts(bench->engine, &totals);
-    if (totals.arena_used_bytes > bench->peak_prepared)
-        bench->peak_prepared = totals.arena_used_bytes;
-    if (totals.encoded_used_bytes > bench->peak_encoded)
-        bench->peak_encoded = totals.encoded_used_bytes;
 }
 
 /* ── a run ── */
@@ -264,7 +265,7 @@ static void join(struct bench *bench, uint32_t number, uint64_t now)
                                    .batch_size = scenario->batch,
                                    .prefetch = scenario->prefetch,
                                    .epochs = player->desc->epochs,
-                                   .shuffle = scenario->shuffle,
+                                   .shuffle = player->desc->own_shuffle ? player->desc->shuffle : scenario->shuffle,
                                    .seed = scenario->seed + number,
                                    .view = player->view,
                                    .order = ids,
@@ -365,9 +366,9 @@ static json_t *report(const struct bench *bench)
             epochs = player->desc->epochs;
         json_array_append_new(jobs, report_job(bench, player));
     }
-    return json_pack("{s:I, s:I, s:f, s:I, s:f, s:f, s:I, s:I, s:f, s:I, s:I, s:I, s:o}", "delivered", (json_int_t)bench->delivered,
-                     "prepared", (json_int_t)bench->prepared, "prepared_per_delivered",
-                     ratio((double)bench->prepared, (double)bench->delivered), "chunk_loads", (json_int_t)bench->reads,
+    return json_pack("{s:I, s:I, s:f, s:I, s:I, s:f, s:f, s:I, s:I, s:f, s:I, s:I, s:I, s:o}", "delivered",
+                     (json_int_t)bench->delivered, "prepared", (json_int_t)bench->prepared, "prepared_per_delivered",
+                     ratio((double)bench->prepared, (double)bench->delivered), "decoded", (json_int_t)bench->decoded, "chunk_loads", (json_int_t)bench->reads,
                      "loads_per_chunk_per_epoch", (double)bench->reads / bench->n_chunks / epochs, "bytes_read_per_byte",
                      (double)bench->loaded / scenario->samples / epochs, "peak_prepared",
                      (json_int_t)(bench->peak_prepared / SLOT_BYTES), "peak_encoded", (json_int_t)bench->peak_encoded,

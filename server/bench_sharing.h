@@ -28,6 +28,8 @@ struct sharing_job {
     uint64_t view_seed;
     uint32_t first, end; /* SHARING_RANGE */
     uint32_t pipeline;   /* number: equal names, equal numbers */
+    bool own_shuffle;    /* `shuffle` is the job's own; else the scenario's is meant */
+    enum shuffle_mode shuffle;
 };
 
 struct sharing_scenario {

@@ -30,7 +30,7 @@ static uint32_t *count_users(const struct engine *engine)
 static void check_instances(const struct engine *engine)
 {
     uint64_t used = 0;
-    uint32_t *users = count_users(engine);
+    uint32_t *users = count_users(engine), idle = 0;
     for (uint32_t index = 0; index < engine->instance_pool.size; index++) {
         const struct instance *instance = &engine->instances[index];
         if (instance->state == INSTANCE_FREE)
@@ -45,8 +45,10 @@ static void check_instances(const struct engine *engine)
         CHECK(making || instance->waiters == ENGINE_NONE);
         CHECK(!making || engine->tasks[instance->task].state == TASK_RUNNING || instance->waiters != ENGINE_NONE);
         used += extent_bytes(engine->extents, instance->block);
+        idle += residency_pins(engine->prepared, index) == 0 && residency_want(engine->prepared, index) == 0;
     }
     free(users);
+    CHECK(idle == residency_idle(engine->prepared));
     CHECK(used == extents_used_bytes(engine->extents) && used <= engine->config.arena_bytes);
     CHECK(engine->quota_bytes <= engine->config.arena_bytes);
 }

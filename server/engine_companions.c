@@ -2,8 +2,9 @@
  *
  * Jobs of one pipeline share an instance, jobs of different pipelines (or variants) the decode: a task about to be run also
  * makes an instance for each other job that wants the sample and has none of it. Such an instance is cache: nobody's quota
- * pays for it, it takes only room that nobody wants, and a later pick of that job is served by it as by any resident, itself
- * or by redirection inside its fiber. So every draw stays what it is. */
+ * pays for it, it takes only room that nobody wants and no queue is about to fill (else it would be evicted before anybody
+ * took it), and a later pick of that job is served by it as by any resident, itself or by redirection inside its fiber. So
+ * every draw stays what it is. */
 #include "server/engine_priv.h"
 
 bool engine_makes_pixels(const struct engine *engine, const struct task *task)
@@ -26,17 +27,38 @@ static bool lacks(const struct engine *engine, uint32_t job, sample_id id)
     return true;
 }
 
+/* Bytes that are free or hold what nobody wants, less what queues will claim before they are as long as they get: at an epoch's
+ * end a queue runs empty, and the next epoch fills it at once. */
+static uint64_t spare_bytes(const struct engine *engine)
+{
+    uint64_t used = extents_used_bytes(engine->extents), taken = engine->instance_pool.taken, claimed = 0;
+    uint64_t spare = engine->config.arena_bytes - used + residency_idle(engine->prepared) * (taken ? used / taken : 0);
+    for (uint32_t place = 0; place < engine->jobs_end; place++) {
+        const struct job *job = &engine->jobs[place];
+        for (uint32_t rank = 0; rank < job->world_size && job->state != JOB_FAILED; rank++) {
+            const struct job_queue *queue = &job->queues[rank];
+            uint64_t depth = engine_depth_slots(job, queue);
+            if (queue->attached && queue->held_slots < depth)
+                claimed += (depth - queue->held_slots) * extent_round(job->slot_bytes);
+        }
+    }
+    return spare > claimed ? spare - claimed : 0;
+}
+
 void engine_add_companions(struct engine *engine, uint32_t index)
 {
     struct task *task = &engine->tasks[index];
     if (!engine_makes_pixels(engine, task))
         return;
+    uint64_t spare = spare_bytes(engine);
     for (uint32_t job = 0; job < engine->jobs_end && task->n_outputs < ENGINE_OUTPUTS_MAX; job++) {
-        if (!lacks(engine, job, task->id))
+        uint64_t bytes = extent_round(engine->jobs[job].slot_bytes);
+        if (bytes > spare || !lacks(engine, job, task->id))
             continue;
         uint32_t instance = engine_begin_spare_instance(engine, job, task->id);
         if (instance == ENGINE_NONE)
             return;
+        spare -= bytes;
         engine->instances[instance].task = index;
         task->outputs[task->n_outputs++] = instance;
     }

@@ -24,6 +24,8 @@ struct world {
     struct engine_place places[SAMPLES];
     uint32_t job; /* of the last JOB_ADDED */
     uint32_t tasks, outputs[2]; /* PREPAREs; their outputs by pipeline */
+    bool consumed;              /* batches are released */
+    uint64_t variant;           /* of the last output */
     struct engine_event answers[4096];
     size_t first, end;
 };
@@ -55,7 +57,7 @@ static void later(struct world *world, struct engine_event event)
     world->answers[world->end++] = event;
 }
 
-/* Loads and prepares are answered later, batches kept. */
+/* Loads and prepares are answered later, batches kept or released later. */
 static void step(struct world *world, struct engine_event event)
 {
     const struct engine_action *actions;
@@ -68,12 +70,15 @@ static void step(struct world *world, struct engine_event event)
         if (action->type == ENGINE_LOAD)
             later(world, (struct engine_event){.type = ENGINE_LOADED,
                                                .loaded = {.id = action->load.id, .encoded = world, .bytes = action->load.bytes}});
+        if (action->type == ENGINE_DELIVER && world->consumed)
+            later(world, (struct engine_event){.type = ENGINE_RELEASE, .release = {action->job, action->deliver.batch}});
         if (action->type != ENGINE_PREPARE)
             continue;
         world->tasks++;
         for (uint32_t k = 0; k < action->prepare.n_outputs; k++) {
             const struct engine_output *output = &action->prepare.outputs[k];
             world->outputs[output->pipeline]++;
+            world->variant = output->variant;
             assert_int_equal(output->bytes, output->pipeline ? 100 + action->prepare.id : SLOT);
             assert_ptr_equal(output->dataset, world);
         }
@@ -132,6 +137,47 @@ static void test_companions(void **state)
     }
 }
 
+/* The last samples of an epoch leave room in their queue that the next epoch fills: what another job would be given there would
+ * go before it is taken. */
+static void test_room_of_queues(void **state)
+{
+    (void)state;
+    struct world *world = world_new(24 * 1024); /* two queues of three batches */
+    idset_remove(world->view, SAMPLES - 1);
+    idset_remove(world->view, SAMPLES - 2);
+    uint32_t a = add(world, "a", (struct engine_job_desc){.slot_bytes = SLOT, .variant = 1});
+    uint32_t b = add(world, "b", (struct engine_job_desc){.slot_bytes = SLOT, .variant = 2});
+    begin(world, a);
+    begin(world, b);
+    settle(world);
+    uint32_t both = world->outputs[0] - world->tasks; /* what both asked for */
+    world->consumed = true;
+    for (uint32_t batch = 0; batch < SAMPLES / 4; batch++) {
+        begin(world, a);
+        settle(world);
+    }
+    assert_int_equal(world->outputs[0] - world->tasks, both);
+    world_free(world);
+}
+
+/* A strict job's variant is another in each epoch, and its neighbour's of no epoch. */
+static void test_variant_of_epoch(void **state)
+{
+    (void)state;
+    uint64_t seen[4];
+    for (uint32_t i = 0; i < 4; i++) {
+        struct world *world = world_new(UINT64_C(1) << 20);
+        uint32_t job = add(world, "s", (struct engine_job_desc){.slot_bytes = SLOT, .variant = 5 + i / 2, .shuffle = SHUFFLE_STRICT});
+        step(world, (struct engine_event){.type = ENGINE_NEXT, .next = {job, i % 2, 1}});
+        settle(world);
+        seen[i] = world->variant;
+        for (uint32_t before = 0; before < i; before++)
+            assert_true(seen[i] != seen[before]);
+        assert_true(seen[i] != 0);
+        world_free(world);
+    }
+}
+
 /* Instances of a job by size are as long as their samples; copying them is no decode, and brings no companions. */
 static void test_by_size(void **state)
 {
@@ -154,6 +200,7 @@ static void test_by_size(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_companions), cmocka_unit_test(test_by_size)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_companions), cmocka_unit_test(test_room_of_queues),
+                                       cmocka_unit_test(test_variant_of_epoch), cmocka_unit_test(test_by_size)};
     return cmocka_run_group_tests_name("companions", tests, NULL, NULL);
 }
