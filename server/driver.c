@@ -45,6 +45,7 @@ static uint32_t pipeline_number(struct driver *driver, struct pipeline *pipeline
     if (number == ENGINE_PIPELINES_MAX && idle != ENGINE_PIPELINES_MAX) { /* one that no job uses gives its number up */
         struct engine_event event = {.type = ENGINE_PIPELINE_GONE, .pipeline_gone = {.pipeline = idle}};
         driver_step(driver, &event, 1);
+        governor_live_pipeline_gone(driver->governor, idle);
         pipeline_unref(&driver->pipelines[idle].pipeline);
         number = idle;
     }

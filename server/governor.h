@@ -18,7 +18,7 @@
 #define GOVERNOR_QUEUES_MAX  1024
 #define GOVERNOR_QUEUE_NONE  UINT32_MAX
 #define GOVERNOR_SOURCES_MAX 16 /* storage that is told apart at a time; more share the last one */
-#define GOVERNOR_CLASSES_MAX 32 /* pipelines × sample sizes told apart in a window; more count as those most like them */
+#define GOVERNOR_CLASSES_MAX 32 /* pipelines × sample sizes told apart in a window; more count as the nearest */
 #define GOVERNOR_AHEAD_MAX   64
 
 struct governor;
@@ -68,8 +68,8 @@ struct governor_preparation {
 void governor_prepared(struct governor *governor, uint32_t queue, const struct governor_preparation *preparation);
 /* governor_trained: the client used a batch for so long; waiting for the next is not part of it. */
 void governor_trained(struct governor *governor, uint32_t queue, double seconds);
-/* governor_pipeline_gone, governor_source_gone: the number, which nothing uses, will mean another one: what was learned of
- * it is forgotten. */
+/* governor_pipeline_gone, governor_source_gone: the number, which nothing uses, will mean another one: what was
+ * learned of it is forgotten. */
 void governor_pipeline_gone(struct governor *governor, uint32_t pipeline);
 void governor_source_gone(struct governor *governor, uint32_t source);
 

@@ -11,11 +11,16 @@
 #define TAU_S     0.010
 #define SHARE     0.5 /* of its fair part of the loaders that a job keeps, whatever waits elsewhere */
 
-_Static_assert(JOBS_MAX <= GOVERNOR_QUEUES_MAX, "each job has a queue at least");
+enum { LINE_BITS = 10, SOURCE_BITS = 4, LEFT = GOVERNOR_QUEUES_MAX };
 
-/* A queue of the governor's: a rank, or where they are scarce several. It outlives its job by the reads under way. */
+_Static_assert(JOBS_MAX <= GOVERNOR_QUEUES_MAX, "each job has a queue at least");
+_Static_assert(GOVERNOR_QUEUES_MAX == 1 << LINE_BITS && GOVERNOR_SOURCES_MAX == 1 << SOURCE_BITS, "names have both");
+
+/* A queue of the governor's: a rank, or where they are scarce several. Tasks name it by its number, its source and
+ * its owner, so that what ends after its owner is not taken for the next one's. */
 struct line {
     bool there;
+    uint32_t owner; /* how many have had the place before */
     uint32_t job;
     uint32_t source;
     struct read_line reads; /* that no thread has been given */
@@ -35,6 +40,11 @@ struct job {
     double weight;
 };
 
+struct device {
+    uint64_t number;
+    uint64_t used; /* by governor_live.uses: when a job of it last began or ended */
+};
+
 struct governor_live {
     struct governor *governor;
     struct workers *workers;
@@ -42,14 +52,33 @@ struct governor_live {
     const struct governor_decision *decision; /* NULL before the first */
     uint32_t most;                            /* reads with the pool at once */
     uint32_t busy, n_jobs, n_lines;           /* n_lines: taken */
-    uint32_t lines_end;                       /* lines at and past it have never been used */
+    uint32_t lines_end;                       /* lines at and past it are not in use */
     uint64_t decided_ns;
-    uint64_t devices[GOVERNOR_SOURCES_MAX];
+    struct device devices[GOVERNOR_SOURCES_MAX];
     uint32_t n_devices;
+    uint64_t uses;
     uint32_t reading[GOVERNOR_SOURCES_MAX]; /* reads with the pool, by source */
     struct job jobs[JOBS_MAX];
-    struct line lines[GOVERNOR_QUEUES_MAX];
+    struct line lines[GOVERNOR_QUEUES_MAX + 1]; /* the last, LEFT: reads whose jobs have ended */
 };
+
+static uint32_t name_of(const struct governor_live *live, uint32_t number)
+{
+    const struct line *line = &live->lines[number];
+    return line->owner << (LINE_BITS + SOURCE_BITS) | line->source << LINE_BITS | number;
+}
+
+static uint32_t source_in(uint32_t name)
+{
+    return name >> LINE_BITS & (GOVERNOR_SOURCES_MAX - 1);
+}
+
+/* Gives the number of the line with that name; LEFT when its job has ended. */
+static uint32_t line_of(const struct governor_live *live, uint32_t name)
+{
+    uint32_t number = name & (GOVERNOR_QUEUES_MAX - 1);
+    return live->lines[number].there && name_of(live, number) == name ? number : LEFT;
+}
 
 int governor_live_create(uint32_t workers, uint32_t loaders, struct governor_live **out, struct error *err)
 {
@@ -77,7 +106,7 @@ void governor_live_destroy(struct governor_live *live)
         return;
     for (uint32_t i = 0; i < JOBS_MAX; i++)
         free(live->jobs[i].ranks);
-    for (uint32_t i = 0; i < GOVERNOR_QUEUES_MAX; i++)
+    for (uint32_t i = 0; i <= LEFT; i++)
         read_line_clear(&live->lines[i].reads);
     governor_destroy(live->governor);
     free(live);
@@ -85,31 +114,68 @@ void governor_live_destroy(struct governor_live *live)
 
 /* ── jobs ── */
 
-static uint32_t source_of(struct governor_live *live, uint64_t device)
+static bool source_in_use(const struct governor_live *live, uint32_t source)
 {
-    for (uint32_t i = 0; i < live->n_devices; i++) {
-        if (live->devices[i] == device)
-            return i;
-    }
-    if (live->n_devices == GOVERNOR_SOURCES_MAX)
-        return GOVERNOR_SOURCES_MAX - 1;
-    live->devices[live->n_devices] = device;
-    return live->n_devices++;
+    const struct read_line *left = &live->lines[LEFT].reads;
+    bool used = live->reading[source] > 0;
+    for (uint32_t i = 0; i < live->lines_end && !used; i++)
+        used = live->lines[i].there && live->lines[i].source == source;
+    for (uint32_t at = 0; at < left->length && !used; at++)
+        used = source_in(left->tasks[(left->head + at) % left->cap].queue) == source;
+    return used;
 }
 
-/* Better one without reads left over from an earlier job: they would be counted as the new one's. */
+/* The place of a device that nothing uses, and has not for longest; the last one's when all are in use. */
+static uint32_t replace_source(struct governor_live *live)
+{
+    uint32_t best = GOVERNOR_SOURCES_MAX;
+    for (uint32_t i = 0; i < GOVERNOR_SOURCES_MAX; i++) {
+        bool longer = best == GOVERNOR_SOURCES_MAX || live->devices[i].used < live->devices[best].used;
+        if (longer && !source_in_use(live, i))
+            best = i;
+    }
+    if (best == GOVERNOR_SOURCES_MAX)
+        return GOVERNOR_SOURCES_MAX - 1;
+    governor_source_gone(live->governor, best);
+    return best;
+}
+
+static uint32_t source_of(struct governor_live *live, uint64_t device)
+{
+    uint32_t source = 0;
+    while (source < live->n_devices && live->devices[source].number != device)
+        source++;
+    if (source == GOVERNOR_SOURCES_MAX)
+        source = replace_source(live);
+    else if (source == live->n_devices)
+        live->n_devices++;
+    live->devices[source] = (struct device){device, ++live->uses};
+    return source;
+}
+
 static uint32_t free_line(const struct governor_live *live)
 {
-    uint32_t best = GOVERNOR_QUEUES_MAX;
-    for (uint32_t i = 0; i < GOVERNOR_QUEUES_MAX; i++) {
-        if (live->lines[i].there)
-            continue;
-        if (!live->lines[i].reads.length && !live->lines[i].busy)
-            return i;
-        best = i;
+    uint32_t number = 0;
+    while (number < GOVERNOR_QUEUES_MAX && live->lines[number].there)
+        number++;
+    CHECK(number < GOVERNOR_QUEUES_MAX);
+    return number;
+}
+
+/* Reads that have not come stay, and are nobody's. */
+static void line_end(struct governor_live *live, uint32_t number)
+{
+    struct line *line = &live->lines[number], *left = &live->lines[LEFT];
+    while (line->reads.length) {
+        struct worker_load task = read_line_take(&line->reads);
+        read_line_put(&left->reads, &task);
     }
-    CHECK(best < GOVERNOR_QUEUES_MAX);
-    return best;
+    read_line_clear(&line->reads);
+    left->samples += line->samples;
+    left->busy += line->busy;
+    live->devices[line->source].used = ++live->uses;
+    *line = (struct line){.owner = line->owner + 1};
+    governor_queue_end(live->governor, number);
 }
 
 void governor_live_job_begin(struct governor_live *live, const struct governor_live_job *desc)
@@ -155,58 +221,78 @@ void governor_live_job_end(struct governor_live *live, uint32_t number)
 {
     CHECK(number < JOBS_MAX && live->jobs[number].ranks);
     struct job *job = &live->jobs[number];
-    for (uint32_t i = 0; i < job->n_lines; i++) {
-        live->lines[job->ranks[i].line].there = false;
-        governor_queue_end(live->governor, job->ranks[i].line);
-    }
+    for (uint32_t i = 0; i < job->n_lines; i++)
+        line_end(live, job->ranks[i].line);
+    while (live->lines_end && !live->lines[live->lines_end - 1].there)
+        live->lines_end--;
     live->n_lines -= job->n_lines;
     live->n_jobs--;
     free(job->ranks);
     *job = (struct job){.ranks = NULL};
 }
 
+static const struct job *job_of(const struct governor_live *live, uint32_t number)
+{
+    CHECK(number < JOBS_MAX && live->jobs[number].ranks);
+    return &live->jobs[number];
+}
+
 uint32_t governor_live_queue(const struct governor_live *live, uint32_t number, uint32_t rank)
 {
-    const struct job *job = &live->jobs[number];
-    CHECK(number < JOBS_MAX && job->ranks && (rank < job->world_size || rank == ENGINE_RANK_NONE));
+    const struct job *job = job_of(live, number);
+    CHECK(rank < job->world_size || rank == ENGINE_RANK_NONE);
     if (rank != ENGINE_RANK_NONE)
-        return job->ranks[rank].line;
+        return name_of(live, job->ranks[rank].line);
     uint32_t best = job->ranks[0].line;
     for (uint32_t i = 1; i < job->n_lines; i++) {
         if (live->lines[job->ranks[i].line].samples < live->lines[best].samples)
             best = job->ranks[i].line;
     }
-    return best;
+    return name_of(live, best);
 }
 
 /* ── reads ── */
 
+/* Fills the queues that have reads waiting, and their lines; gives how many. What jobs that have ended left counts as
+ * one more queue like the others: another job may wait for it. */
+static size_t find_candidates(const struct governor_live *live, struct governor_candidate *candidates, uint32_t *lines)
+{
+    size_t n = 0;
+    double shares = 0;
+    for (uint32_t i = 0; i < live->lines_end; i++) {
+        const struct line *line = &live->lines[i];
+        if (!line->reads.length)
+            continue;
+        const struct job *job = &live->jobs[line->job];
+        double share = live->decision ? live->decision->queue_loaders[i] : job->weight / job->n_lines;
+        shares += share;
+        lines[n] = i;
+        candidates[n++] = (struct governor_candidate){
+            .group = line->job, .share = share, .busy = line->busy, .ahead = line->stock};
+    }
+    const struct line *left = &live->lines[LEFT];
+    if (left->reads.length) {
+        lines[n] = LEFT;
+        candidates[n] = (struct governor_candidate){
+            .group = JOBS_MAX, .share = n && shares > n ? shares / (double)n : 1, .busy = left->busy};
+        n++;
+    }
+    return n;
+}
+
 static void give_reads(struct governor_live *live)
 {
     while (live->busy < live->most) {
-        struct governor_candidate candidates[GOVERNOR_QUEUES_MAX];
-        uint32_t lines[GOVERNOR_QUEUES_MAX];
-        size_t n = 0;
-        for (uint32_t i = 0; i < live->lines_end; i++) {
-            const struct line *line = &live->lines[i];
-            if (!line->reads.length)
-                continue;
-            const struct job *job = &live->jobs[line->job];
-            double weight = line->there ? job->weight / job->n_lines : 1;
-            lines[n] = i;
-            candidates[n++] = (struct governor_candidate){
-                .group = line->there ? line->job : JOBS_MAX + i, /* of a job that has ended */
-                .share = live->decision && line->there ? live->decision->queue_loaders[i] : weight,
-                .busy = line->busy,
-                .ahead = line->stock};
-        }
+        struct governor_candidate candidates[GOVERNOR_QUEUES_MAX + 1];
+        uint32_t lines[GOVERNOR_QUEUES_MAX + 1];
+        size_t n = find_candidates(live, candidates, lines);
         if (n == 0)
             return;
         struct line *line = &live->lines[lines[governor_next_queue(candidates, n, SHARE)]];
         struct worker_load task = read_line_take(&line->reads);
         line->busy++;
         live->busy++;
-        live->reading[line->source]++;
+        live->reading[source_in(task.queue)]++;
         if (line->there)
             line->stock += (double)task.count / live->jobs[line->job].batch_size;
         workers_load(live->workers, &task);
@@ -215,8 +301,7 @@ static void give_reads(struct governor_live *live)
 
 void governor_live_load(struct governor_live *live, const struct worker_load *task)
 {
-    CHECK(task->queue < GOVERNOR_QUEUES_MAX);
-    struct line *line = &live->lines[task->queue];
+    struct line *line = &live->lines[line_of(live, task->queue)];
     read_line_put(&line->reads, task);
     line->samples += task->count;
     give_reads(live);
@@ -224,13 +309,16 @@ void governor_live_load(struct governor_live *live, const struct worker_load *ta
 
 void governor_live_read(struct governor_live *live, uint32_t queue, uint32_t samples, uint64_t took_ns)
 {
-    struct line *line = &live->lines[queue];
-    CHECK(queue < GOVERNOR_QUEUES_MAX && line->busy > 0 && live->busy > 0 && line->samples >= samples);
-    struct governor_read read = {(double)took_ns / (double)CLOCK_NS_PER_S, samples, live->reading[line->source]};
-    governor_loaded(live->governor, queue, &read);
+    uint32_t number = line_of(live, queue);
+    struct line *line = &live->lines[number];
+    uint32_t *reading = &live->reading[source_in(queue)];
+    CHECK(line->busy > 0 && live->busy > 0 && line->samples >= samples && *reading > 0);
+    struct governor_read read = {(double)took_ns / (double)CLOCK_NS_PER_S, samples, *reading};
+    if (number != LEFT)
+        governor_loaded(live->governor, number, &read);
     line->busy--;
     live->busy--;
-    live->reading[line->source]--;
+    --*reading;
     line->samples -= samples;
     give_reads(live);
 }
@@ -241,7 +329,13 @@ void governor_live_prepared(struct governor_live *live, const struct worker_cost
                                                .busy = cost->busy,
                                                .encoded_bytes = cost->encoded_bytes,
                                                .seconds = (double)cost->took_ns / (double)CLOCK_NS_PER_S};
-    governor_prepared(live->governor, cost->queue, &preparation);
+    uint32_t number = line_of(live, cost->queue);
+    governor_prepared(live->governor, number == LEFT ? GOVERNOR_QUEUE_NONE : number, &preparation);
+}
+
+void governor_live_pipeline_gone(struct governor_live *live, uint32_t pipeline)
+{
+    governor_pipeline_gone(live->governor, pipeline);
 }
 
 /* ── clients ── */
@@ -370,7 +464,8 @@ void governor_live_job_status(const struct governor_live *live, uint32_t number,
 void governor_live_queue_status(const struct governor_live *live, uint32_t job, uint32_t rank,
                                 struct status_queue *out)
 {
-    uint32_t number = governor_live_queue(live, job, rank);
+    CHECK(rank < job_of(live, job)->world_size);
+    uint32_t number = live->jobs[job].ranks[rank].line;
     const struct line *line = &live->lines[number];
     *out = (struct status_queue){.line = number,
                                  .pending_reads = line->reads.length + line->busy,

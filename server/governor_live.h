@@ -31,8 +31,9 @@ void governor_live_job_begin(struct governor_live *live, const struct governor_l
 void governor_live_job_weight(struct governor_live *live, uint32_t job, double weight); /* another from now on */
 void governor_live_job_end(struct governor_live *live, uint32_t job);
 
-/* governor_live_queue gives the number of a rank's queue, for tasks: results name it. ENGINE_RANK_NONE: of the job's
- * queue that has least to load. */
+/* governor_live_queue names a rank's queue for tasks; results give the name back, also when the job has ended
+ * meanwhile: they are nobody's then, whoever has the queue's place. ENGINE_RANK_NONE: the job's queue that has least
+ * to load. */
 uint32_t governor_live_queue(const struct governor_live *live, uint32_t job, uint32_t rank);
 
 /* governor_live_load takes a read over; task->queue says whose it is. */
@@ -40,6 +41,8 @@ void governor_live_load(struct governor_live *live, const struct worker_load *ta
 /* governor_live_read: a read that was with the pool has ended. */
 void governor_live_read(struct governor_live *live, uint32_t queue, uint32_t samples, uint64_t took_ns);
 void governor_live_prepared(struct governor_live *live, const struct worker_cost *cost);
+/* governor_live_pipeline_gone: the number, which no job uses, will mean another pipeline. */
+void governor_live_pipeline_gone(struct governor_live *live, uint32_t pipeline);
 /* governor_live_attached: another client is the rank now. */
 void governor_live_attached(struct governor_live *live, uint32_t job, uint32_t rank);
 /* governor_live_delivered: a batch goes to the rank's client. */

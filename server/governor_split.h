@@ -43,8 +43,8 @@ struct governor_claim {
     uint32_t skipped; /* decisions in a row in which it wanted a loader and got none */
 };
 
-/* governor_guaranteed: what each queue that wants any keeps whatever the others want: `share` (0 … 1) of what its weight
- * alone would give it, and at least one. 0 for who wants none. out has n places. */
+/* governor_guaranteed: what each queue that wants any keeps whatever the others want: `share` (0 … 1) of what its
+ * weight alone would give it, and at least one. 0 for who wants none. out has n places. */
 void governor_guaranteed(const struct governor_claim *claims, size_t n, uint32_t loaders, double share, uint32_t *out);
 /* governor_deal deals loaders to queues in proportion to pressure. Each that wants any gets its guaranteed
  * part, as far as there are loaders enough; where not, each gets one, the longest skipped first. Loaders

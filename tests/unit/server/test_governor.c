@@ -317,8 +317,8 @@ static void test_nothing_starves(void **state)
     }
 }
 
-/* A job with twice the weight gets twice the loaders for the same work, also when the weight was given late, and one that just
- * came is served at once. */
+/* A job with twice the weight gets twice the loaders for the same work, also when the weight was given late, and one
+ * that just came is served at once. */
 static void test_weights(void **state)
 {
     (void)state;
@@ -349,8 +349,9 @@ static void test_weights(void **state)
     governor_destroy(governor);
 }
 
-/* What a queue keeps is its weight's part, when loaders are dealt and when they are taken for a late one: a job of weight 3
- * keeps half of three quarters, one of weight 1 half of a quarter, and who wants nothing holds nothing back. */
+/* What a queue keeps is its weight's part, when loaders are dealt and when they are taken for a late one: a job of
+ * weight 3 keeps half of three quarters, one of weight 1 half of a quarter, and who wants nothing holds nothing back.
+ * */
 static void test_guaranteed(void **state)
 {
     (void)state;
@@ -456,8 +457,8 @@ static const struct governor_decision *run_pipeline(struct governor *governor, u
     return decision;
 }
 
-/* Of a thousand pipelines that come one after the other, each unlike the one before, the last is modelled as well as the
- * first: the preparers are as many as serve it best, and its rate is known. */
+/* Of a thousand pipelines that come one after the other, each unlike the one before, the last is modelled as well as
+ * the first: the preparers are as many as serve it best, and its rate is known. */
 static void test_many_pipelines(void **state)
 {
     (void)state;
@@ -527,7 +528,8 @@ static void test_old_classes_do_not_count(void **state)
     }
 }
 
-/* A pipeline's number, and a source's, can mean another one: nothing that was learned of the one is taken for the other. */
+/* A pipeline's number, and a source's, can mean another one: nothing that was learned of the one is taken for the
+ * other. */
 static void test_numbers_change_their_meaning(void **state)
 {
     (void)state;
