@@ -24,8 +24,9 @@
  *   drop_last and up otherwise, where the few that are then missing are repeats of samples of the view, as torch's
  *   DistributedSampler has them. Nothing else comes twice. With W > 1 a bad sample that is skipped leaves no hole either:
  *   its rank gets another of the epoch or, when there is none, a repeat.
- * - `dependent`: a pick goes to the rank whose queue is emptiest, up to its share, so that nobody waits for a slow rank
- *   and a slow rank's share stays its own. `strict` and `none`: the order's sample i is rank i mod W's, as with
+ * - `dependent`: a pick is planned for the rank whose queue is emptiest, up to its share, and what is ready goes to the rank
+ *   that will run dry first, which gives one it waits for in exchange (engine_exchange.c): nobody waits for a slow rank or a
+ *   slow read, and a slow rank's share stays its own. `ordered` jobs' picks stay where they were planned. `strict` and `none`: the order's sample i is rank i mod W's, as with
  *   DistributedSampler; rank and order do not depend on who is fast.
  * - An epoch begins with the first rank that asks for it and is over when every rank has had its share, or has left it by
  *   asking for a later one. Who asks for a later epoch before that waits for the others. All ranks must leave an epoch

@@ -133,10 +133,14 @@ static void check_queue(const struct engine *engine, uint32_t place, uint32_t ra
     const struct job *job = &engine->jobs[place];
     const struct job_queue *queue = &job->queues[rank];
     uint64_t leased = 0;
-    uint32_t queued = 0, ready = 0, unplaced = 0, making = 0;
-    for (uint32_t index = queue->head; index != ENGINE_NONE; index = engine->entries[index].next) {
+    uint32_t queued = 0, ready = 0, unplaced = 0, making = 0, prev = ENGINE_NONE;
+    bool open = false;
+    for (uint32_t index = queue->head; index != ENGINE_NONE; prev = index, index = engine->entries[index].next) {
         const struct entry *entry = &engine->entries[index];
-        CHECK(entry->job == place && entry->rank == rank && entry->state != ENTRY_FREE);
+        CHECK(entry->job == place && entry->rank == rank && entry->state != ENTRY_FREE && entry->prev == prev);
+        CHECK(entry->number < queue->numbered && (prev == ENGINE_NONE || engine->entries[prev].number < entry->number));
+        open = open || index == queue->open;
+        CHECK(open || entry->state != ENTRY_WAITING);
         queued++;
         ready += entry->state == ENTRY_READY;
         unplaced += entry->state == ENTRY_UNPLACED;
@@ -147,6 +151,7 @@ static void check_queue(const struct engine *engine, uint32_t place, uint32_t ra
         unplaced--;
     for (uint32_t at = 0; at < queue->n_leases; at++)
         leased += queue->leases[at].count;
+    CHECK(prev == queue->tail && (open || queue->open == ENGINE_NONE));
     CHECK(queued == queue->queued && ready == queue->ready && unplaced == 0 && making == queue->making);
     CHECK(queue->held_slots == queued + leased && queue->held_slots <= job->quota_slots);
     CHECK(queue->n_leases <= job->held_max && job->held_max <= job->least && job->least <= job->rows);

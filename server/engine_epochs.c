@@ -258,8 +258,8 @@ static void deliver_batch(struct engine *engine, uint32_t place, struct job_queu
     }
 }
 
-/* Of the samples planned behind one so many may overtake it: what the queue may look ahead, two batches at the least. */
-static uint64_t overtakers_max(const struct job *job)
+/* What the queue may look ahead, two batches at the least. */
+uint64_t engine_overtakers_max(const struct job *job)
 {
     uint64_t least = 2 * (uint64_t)job->batch_size;
     return job->quota_slots > least ? job->quota_slots : least;
@@ -271,14 +271,14 @@ static bool whole_batch_ready(const struct engine *engine, const struct job *job
 {
     if (queue->ready < job->batch_size)
         return false;
-    uint64_t last = UINT64_MAX;
+    int64_t last = INT64_MAX, most = (int64_t)engine_overtakers_max(job);
     uint32_t window = job->ordered ? job->batch_size : 2 * job->batch_size, ready = 0;
     for (uint32_t index = queue->head; index != ENGINE_NONE && window > 0; index = engine->entries[index].next, window--) {
         const struct entry *entry = &engine->entries[index];
-        if (entry->number > last || (entry->state != ENTRY_READY && job->ordered))
+        if ((int64_t)entry->number > last || (entry->state != ENTRY_READY && job->ordered))
             return false;
-        if (entry->state != ENTRY_READY && last == UINT64_MAX)
-            last = entry->number + overtakers_max(job);
+        if (entry->state != ENTRY_READY && entry->due + most < last)
+            last = entry->due + most;
         ready += entry->state == ENTRY_READY;
         if (ready == job->batch_size)
             return true;

@@ -99,7 +99,8 @@ static void queues_begin(struct job *job)
         job->first = xcalloc(job->world_size, sizeof *job->first);
     for (uint32_t rank = 0; rank < job->world_size; rank++) {
         struct job_queue *queue = &job->queues[rank];
-        *queue = (struct job_queue){.head = ENGINE_NONE, .tail = ENGINE_NONE, .unplaced_head = ENGINE_NONE, .unplaced_tail = ENGINE_NONE};
+        *queue = (struct job_queue){.head = ENGINE_NONE, .tail = ENGINE_NONE, .open = ENGINE_NONE,
+                                    .unplaced_head = ENGINE_NONE, .unplaced_tail = ENGINE_NONE};
         queue->leases = xcalloc(job->held_max, sizeof *queue->leases);
     }
 }

@@ -38,6 +38,7 @@ bool engine_place(struct engine *engine, uint32_t index)
         return true;
     }
     entry->state = ENTRY_WAITING;
+    engine_queue_waits_for(engine, index);
     entry->link = engine->instances[instance].waiters;
     engine->instances[instance].waiters = index;
     if (fresh)
@@ -157,7 +158,9 @@ static sample_id choose_repeat(struct engine *engine, const struct job *job, con
 
 /* ── rounds ── */
 
-static void plan_entry(struct engine *engine, uint32_t job_index, struct job_queue *queue, sample_id id, bool repeat)
+enum source { DRAWN, KEPT, REPEAT };
+
+static void plan_entry(struct engine *engine, uint32_t job_index, struct job_queue *queue, sample_id id, enum source source)
 {
     struct job *job = &engine->jobs[job_index];
     uint32_t index = engine_entry_new(engine);
@@ -166,9 +169,12 @@ static void plan_entry(struct engine *engine, uint32_t job_index, struct job_que
                                             .rank = (uint32_t)(queue - job->queues),
                                             .instance = ENGINE_NONE,
                                             .id = id,
-                                            .number = queue->numbered++,
+                                            .number = queue->numbered,
+                                            .due = (int64_t)queue->numbered,
                                             .planned_ns = engine->now_ns,
-                                            .repeat = repeat};
+                                            .repeat = source == REPEAT,
+                                            .kept = source == KEPT};
+    queue->numbered++;
     engine_queue_append(engine, index);
     queue->planned++;
     if (!engine_place(engine, index))
@@ -183,9 +189,9 @@ static void plan_reserved(struct engine *engine, uint32_t job_index)
         struct job_queue *queue = &job->queues[rank];
         while (has_room(engine, job, queue)) {
             if (engine_reserve_count(&queue->reserve)) {
-                plan_entry(engine, job_index, queue, queue->reserve.ids[queue->reserve.at++], false);
+                plan_entry(engine, job_index, queue, queue->reserve.ids[queue->reserve.at++], KEPT);
             } else if (sampler_remaining(engine->sampler, job_index) == 0) {
-                plan_entry(engine, job_index, queue, choose_repeat(engine, job, queue), true);
+                plan_entry(engine, job_index, queue, choose_repeat(engine, job, queue), REPEAT);
                 queue->repeats++;
                 job->repeats++;
             } else {
@@ -214,7 +220,7 @@ static void deal(struct engine *engine, uint32_t job_index, sample_id id)
     if (job->world_size == 1 || job->shuffle == SHUFFLE_DEPENDENT) {
         struct job_queue *queue = job->world_size == 1 ? &job->queues[0] : neediest(engine, job);
         CHECK(queue); /* else there was no draw for the job */
-        plan_entry(engine, job_index, queue, id, false);
+        plan_entry(engine, job_index, queue, id, DRAWN);
         return;
     }
     if (position < job->world_size)

@@ -18,7 +18,8 @@
 #define ENGINE_SUBSTITUTES_MAX 16 /* bad samples in a row before policy `replace` gives up */
 #define ENGINE_REASONS 8
 #define ENGINE_TAKERS_MAX 64 /* jobs that a read has regard to */
-#define ENGINE_COMPARE_MAX 8 /* chunks that are compared before one is read, from a random one on: bounds the work */
+#define ENGINE_COMPARE_MAX 8 /* chunks that are compared before one is read, from a random one on */
+#define ENGINE_LOOK_MAX 64   /* chunks that are looked at for them: some bring nothing, or too little; bounds the work */
 #define ENGINE_STOCK_DEPTH 1.5 /* samples that a job may have in a fiber's stock, over w */
 
 /* A growing array of places with a list of unused ones. `used` tells which places are taken. */
@@ -127,11 +128,13 @@ struct entry {
     uint32_t instance;
     uint32_t substitutes; /* tried, under policy `replace` */
     sample_id id;
-    uint64_t number; /* of its queue's, in planned order */
+    uint64_t number; /* of its queue's: the place in line */
+    int64_t due;     /* the number it would have, had it always been in this queue: what overtakes it counts from there */
     uint64_t planned_ns;
     bool repeat; /* fills a rank's share up */
     bool making; /* its instance is being prepared, not only planned */
     bool moved;  /* it was ready and lost its place to another of its queue */
+    bool kept;   /* for this rank, which had gone: no other gets it */
 };
 
 struct lease {
@@ -190,6 +193,7 @@ struct job_queue {
     uint64_t numbered; /* entries that there ever were */
     uint32_t ready; /* of these */
     uint32_t making; /* of these: being prepared */
+    uint32_t open;   /* an entry before which none is waited for; ENGINE_NONE: all that is waited for has no place */
     uint32_t unplaced_head, unplaced_tail;
     struct lease *leases;
     uint32_t n_leases;
@@ -391,7 +395,14 @@ void engine_rank_begun(struct engine *engine, const struct task *task); /* it ru
 void engine_rank_made(struct engine *engine, struct entry *entry); /* what it waits for is there, or has failed */
 uint32_t engine_next_task(const struct engine *engine, uint32_t job, enum task_kind kind); /* of a list that has some */
 uint32_t engine_load_rank(const struct engine *engine, uint32_t job, sample_id id); /* ENGINE_RANK_NONE: none waits */
+/* Nanoseconds until the rank's client has used up `begun` samples; below 0 when it has asked for more than these. */
+double engine_rank_dry_ns(const struct job *job, const struct job_queue *queue, uint64_t begun);
+void engine_rank_changed(struct engine *engine, uint32_t task); /* who waits for it has changed places with another */
 void engine_on_pace(struct engine *engine, const struct engine_event *event);
+
+/* engine_exchange.c: which rank gets what is ready */
+void engine_exchange(struct engine *engine, uint32_t ready); /* not counted among its queue's ready ones yet */
+void engine_queue_waits_for(struct engine *engine, uint32_t entry); /* it is, from now on */
 
 /* engine_queues.c: a rank's queue */
 static inline struct job_queue *engine_queue_of(const struct engine *engine, const struct entry *entry)
@@ -445,6 +456,8 @@ void engine_job_fail(struct engine *engine, uint32_t job, sample_id id, int code
 void engine_deliver(struct engine *engine);
 void engine_watch_ranks(struct engine *engine); /* fails the jobs that have waited too long for a rank */
 bool engine_batch_ready(const struct engine *engine, const struct job *job, const struct job_queue *queue); /* the next */
+/* Of the samples planned behind one so many may overtake it. */
+uint64_t engine_overtakers_max(const struct job *job);
 uint32_t engine_ready_batches(const struct engine *engine, const struct job *job, const struct job_queue *queue);
 
 /* engine_jobs.c: coming, going */

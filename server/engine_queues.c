@@ -82,6 +82,7 @@ void engine_queue_remove(struct engine *engine, uint32_t index)
     else
         queue->tail = entry->prev;
     queue->ready -= entry->state == ENTRY_READY;
+    queue->open = queue->open == index ? entry->next : queue->open;
     queue->queued--;
     queue->held_slots--;
     engine_entry_drop(engine, index);
@@ -118,7 +119,7 @@ void engine_queue_drop_all(struct engine *engine, struct job_queue *queue)
         queue->held_slots--;
         engine_entry_drop(engine, index);
     }
-    queue->head = queue->tail = ENGINE_NONE;
+    queue->head = queue->tail = queue->open = ENGINE_NONE;
     queue->queued = queue->ready = 0;
     CHECK(queue->unplaced_head == ENGINE_NONE && queue->unplaced_tail == ENGINE_NONE);
 }
@@ -128,11 +129,12 @@ void engine_entry_ready(struct engine *engine, uint32_t index)
     struct entry *entry = &engine->entries[index];
     struct job_queue *queue = engine_queue_of(engine, entry);
     entry->state = ENTRY_READY;
-    queue->ready++;
     engine_rank_made(engine, entry);
     engine_note_ready(engine, &engine->jobs[entry->job], queue, entry);
     if (entry->repeat)
         queue->repeats_lost = 0;
+    engine_exchange(engine, index);
+    engine_queue_of(engine, entry)->ready++;
 }
 
 /* ── leases ── */
@@ -201,6 +203,7 @@ void engine_queue_shorten(struct engine *engine, uint32_t job, struct job_queue 
     uint32_t first = queue->tail;
     for (uint64_t i = 1; i < surplus; i++)
         first = engine->entries[first].prev;
+    queue->numbered = engine->entries[first].number;
     for (uint32_t index = first, next; index != ENGINE_NONE; index = next) {
         next = engine->entries[index].next;
         engine_reserve_add(&back, engine->entries[index].id);

@@ -2,8 +2,8 @@
  *
  * Ranks of one job train in step: the slowest queue stalls all of them. So a job's next task is the first one of its
  * list, unless that belongs to a queue that will run dry later than another by more than STRAGGLE_NS: then it is a task
- * of the queue that runs dry first, by the samples that it has ahead of its client and the pace at which that uses them
- * up. A job's share of the work is its turns' affair (engine_turns.c); here nobody loses but ranks that have more
+ * of the queue that runs dry first, by the samples that it has ahead, less what its client has asked for, and the pace at
+ * which that uses them up. A job's share of the work is its turns' affair (engine_turns.c); here nobody loses but ranks that have more
  * ahead. */
 #include "server/engine_priv.h"
 
@@ -39,6 +39,16 @@ void engine_rank_unlisted(struct engine *engine, enum task_kind kind, const stru
     queue->listed[kind]--;
 }
 
+void engine_rank_changed(struct engine *engine, uint32_t index)
+{
+    struct task *task = &engine->tasks[index];
+    if (task->state != TASK_TO_LOAD && task->state != TASK_TO_PREPARE)
+        return;
+    enum task_kind kind = task->state == TASK_TO_LOAD ? TASK_LOADS : TASK_PREPARES;
+    engine_rank_unlisted(engine, kind, task);
+    engine_rank_listed(engine, kind, task);
+}
+
 void engine_rank_begun(struct engine *engine, const struct task *task)
 {
     for (uint32_t i = 0; i < task->n_outputs; i++) {
@@ -56,15 +66,24 @@ void engine_rank_made(struct engine *engine, struct entry *entry)
     entry->making = false;
 }
 
-/* Nanoseconds until the queue runs dry of what this kind of work was begun for, its client's batches included. */
-static double dry_ns(const struct job *job, const struct job_queue *queue, enum task_kind kind)
+/* Below 0 by what was asked for and is not there, which all miss alike. */
+double engine_rank_dry_ns(const struct job *job, const struct job_queue *queue, uint64_t begun)
 {
     uint64_t leased = queue->held_slots - queue->queued;
+    double batches = (double)(leased + begun) / job->batch_size - queue->credits;
+    double pace_ns = job->pace_ns > 0 ? job->pace_ns : PACE_FIRST_NS;
+    if (batches > 0 && queue->pace_ns)
+        pace_ns = (double)queue->pace_ns;
+    return batches * pace_ns;
+}
+
+/* Until the queue runs dry of what this kind of work was begun for. */
+static double dry_ns(const struct job *job, const struct job_queue *queue, enum task_kind kind)
+{
     uint64_t begun = kind == TASK_PREPARES             ? queue->ready + queue->making
                      : queue->queued > queue->listed[kind] ? queue->queued - queue->listed[kind]
                                                            : 0;
-    double pace_ns = queue->pace_ns ? (double)queue->pace_ns : job->pace_ns > 0 ? job->pace_ns : PACE_FIRST_NS;
-    return (double)(leased + begun) / job->batch_size * pace_ns;
+    return engine_rank_dry_ns(job, queue, begun);
 }
 
 uint32_t engine_next_task(const struct engine *engine, uint32_t job_index, enum task_kind kind)
