@@ -191,3 +191,12 @@ const char *pipeline_canonical(const struct pipeline *pipeline)
     CHECK_MAGIC(pipeline, PIPELINE_MAGIC);
     return pipeline->canonical;
 }
+
+bool pipeline_is_random(const struct pipeline *pipeline)
+{
+    CHECK_MAGIC(pipeline, PIPELINE_MAGIC);
+    bool random = false;
+    for (uint32_t i = 0; i < pipeline->n_ops; i++)
+        random = random || pipeline->ops[i].kind->flags & OP_RANDOM;
+    return random;
+}

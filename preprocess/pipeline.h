@@ -6,6 +6,7 @@
 #ifndef LARDER_PREPROCESS_PIPELINE_H
 #define LARDER_PREPROCESS_PIPELINE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "common/error.h"
@@ -26,5 +27,8 @@ struct sample_shape pipeline_shape(const struct pipeline *pipeline);
 /* The normal form: every argument with its value, one spelling. Two pipelines are the same exactly when these are equal.
  * Borrowed, lives with the pipeline. */
 const char *pipeline_canonical(const struct pipeline *pipeline);
+
+/* Has it an operator that draws random numbers? Without one, samples are the same whatever their key is. */
+bool pipeline_is_random(const struct pipeline *pipeline);
 
 #endif

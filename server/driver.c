@@ -175,10 +175,13 @@ static uint32_t chunk_base(struct driver *driver, const struct dataset *dataset)
     return source.base;
 }
 
-/* Whose augmentations the job may share: 0, everybody's. A strict job's depend on its seed, its dataset and the epoch alone. */
+/* Whose augmentations the job may share: 0, everybody's. A strict job's depend on its seed, its dataset and the epoch alone.
+ * Where nothing is drawn there is nothing to keep apart. */
 static uint64_t variant_of(const struct registration *reg)
 {
     uint64_t fingerprint[2];
+    if (!pipeline_is_random(reg->pipeline))
+        return 0;
     if (reg->shuffle == SHUFFLE_STRICT) {
         dataset_fingerprint(reg->dataset, fingerprint);
         return random_mix64(random_mix64(reg->seed + 1) ^ fingerprint[0] ^ random_mix64(fingerprint[1])) | 1;

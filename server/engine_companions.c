@@ -15,11 +15,22 @@ bool engine_makes_pixels(const struct engine *engine, const struct task *task)
     return false;
 }
 
-/* Would an instance of the sample be of use to the job? One whose order is fixed takes it too late to find it still there. */
-static bool lacks(const struct engine *engine, uint32_t job, sample_id id)
+/* Do two jobs with orders of their own take the same samples in the same order? What the one that is ahead decodes the other
+ * wants soon. */
+static bool same_order(const struct job *ahead, const struct job *behind)
+{
+    bool strict = behind->shuffle == SHUFFLE_STRICT;
+    return behind->shuffle != SHUFFLE_DEPENDENT && ahead->shuffle == behind->shuffle && ahead->dataset == behind->dataset &&
+           (!strict || (ahead->seed == behind->seed && ahead->epoch == behind->epoch && ahead->view_samples == behind->view_samples));
+}
+
+/* Would an instance of the sample, which the maker decodes, be of use to the job? One whose order is fixed, and another than
+ * the maker's, takes it too late to find it still there. */
+static bool lacks(const struct engine *engine, uint32_t job, uint32_t maker, sample_id id)
 {
     const struct job *wanting = &engine->jobs[job];
-    if (wanting->state != JOB_RUNNING || !wanting->redirected || wanting->by_size || !sampler_wants(engine->sampler, job, id))
+    if (wanting->state != JOB_RUNNING || wanting->by_size || !sampler_wants(engine->sampler, job, id) ||
+        !(wanting->redirected || same_order(&engine->jobs[maker], wanting)))
         return false;
     for (uint32_t index = engine->samples[id].instances; index != ENGINE_NONE; index = engine->instances[index].next)
         if (!engine->instances[index].doomed && engine_suits(engine, job, &engine->instances[index]))
@@ -53,7 +64,7 @@ void engine_add_companions(struct engine *engine, uint32_t index)
     uint64_t spare = spare_bytes(engine);
     for (uint32_t job = 0; job < engine->jobs_end && task->n_outputs < ENGINE_OUTPUTS_MAX; job++) {
         uint64_t bytes = extent_round(engine->jobs[job].slot_bytes);
-        if (bytes > spare || !lacks(engine, job, task->id))
+        if (bytes > spare || !lacks(engine, job, task->job, task->id))
             continue;
         uint32_t instance = engine_begin_spare_instance(engine, job, task->id);
         if (instance == ENGINE_NONE)

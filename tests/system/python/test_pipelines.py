@@ -1,5 +1,6 @@
 """Jobs with different pipelines on one dataset, and what augmentations depend on."""
 
+import json
 import threading
 import time
 
@@ -24,14 +25,18 @@ metrics:
 
 
 def run(loaders, epochs=1, step_s=0.0):
-    """Iterates over all loaders at once, each in a thread; gives for each its epochs as {index: pixels}."""
+    """Iterates over all loaders at once, each in a thread, from when all have their first batch; gives for each its epochs
+    as {index: pixels}."""
     results = [None] * len(loaders)
+    begun = threading.Barrier(len(loaders))
 
     def one(number):
         taken = []
-        for _ in range(epochs):
+        for epoch in range(epochs):
             seen = {}
             for images, _, indices in loaders[number]:
+                if epoch == 0 and not seen:
+                    begun.wait()
                 seen.update((index, image.copy()) for index, image in zip(indices.tolist(), images))
                 time.sleep(step_s)
             taken.append(seen)
@@ -89,6 +94,46 @@ class Pipelines(Case):
         self.assertEqual((len(a[0]), len(b[0])), (COUNT, COUNT))
         self.assertLess(same(a[0], b[0]), 0.01 * COUNT)
         self.assertLessEqual(daemon.status()["samples"]["decoded"], 1.15 * COUNT)
+
+    def counts(self, pipelines, options, epochs=1):
+        """Loads, decodes and instances a sample of jobs that run together in a daemon of their own."""
+        daemon = self.daemon()
+        loaders = [self.loader(daemon, self.dataset, 16, pipeline, epochs=epochs, **more)
+                   for pipeline, more in zip(pipelines, options)]
+        for taken in run(loaders, epochs, 0.005):
+            for seen in taken:
+                self.assertEqual(sorted(seen), list(range(COUNT)))
+        samples = daemon.status()["samples"]
+        for loader in loaders:
+            loader.close()
+        daemon.stop()
+        return [samples[what] / COUNT / epochs for what in ("loaded", "decoded", "prepared")]
+
+    def test_what_is_the_same_is_shared(self):
+        """One list in another spelling, with other keys first and other spaces, is one pipeline. So is one without chance,
+        whatever the jobs' orders: a strict job and a private one are given what another job has had made."""
+        text = json.dumps([{"random_resized_crop": {"size": 48, "scale": [0.2, 1], "ratio": [0.75, 1.25]}},
+                           "random_horizontal_flip"])
+        again = """[ {"random_resized_crop" :
+            {"ratio": [75e-2, 1.25], "antialias": true, "scale": [0.20, 1.0], "size": [48, 48]} },
+            {"random_horizontal_flip":{"p":0.5}} ]"""
+        fixed = [larder.Resize(64), larder.CenterCrop(48)]
+        for pipelines, options in (((text, again), ({}, {})), ((fixed, fixed), ({}, {"shuffle": "strict"})),
+                                   ((fixed, fixed), ({}, {"augment": "private"})),
+                                   ((fixed, fixed), ({"shuffle": "strict", "seed": 1}, {"shuffle": "strict", "seed": 2}))):
+            loaded, decoded, prepared = self.counts(pipelines, options)
+            self.assertLessEqual(max(loaded, decoded, prepared), 1.05, (pipelines, options))
+
+    def test_a_longer_list_shares_the_decode(self):
+        """Of two lists of which one goes on where the other ends, and of two jobs in one order of their own, each sample is
+        decoded once, or nearly."""
+        fixed = [larder.Resize(64), larder.CenterCrop(48)]
+        longer = fixed + [larder.ToDtype("float32", scale=True), larder.Normalize([0.5] * 3, [0.2] * 3)]
+        for pipelines, same in (((fixed, longer), {}), ((fixed, fixed + [larder.RandomHorizontalFlip()]), {}),
+                                ((TRAIN, longer), {"shuffle": "strict", "seed": 3}), ((fixed, longer), {"shuffle": "none"})):
+            loaded, decoded, prepared = self.counts(pipelines, (same, same))
+            self.assertLessEqual(max(loaded, decoded), 1.15, (pipelines, same))
+            self.assertLessEqual(prepared, 2.05, (pipelines, same))
 
     def strict(self, workers, beside):
         """Two epochs of a strict job as one array each, in a daemon of its own that other jobs may keep busy."""

@@ -43,6 +43,24 @@ static void test_canonical(void **state)
     pipeline_unref(&b);
 }
 
+/* A list draws when one of its operators does, wherever it stands. */
+static void test_random(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *list;
+        bool random;
+    } lists[] = {{"[]", false},
+                 {"[{\"resize\": {\"size\": 64}}, {\"center_crop\": {\"size\": 56}}, {\"to_dtype\": {\"dtype\": \"float32\"}}]", false},
+                 {"[{\"center_crop\": {\"size\": 56}}, \"random_horizontal_flip\"]", true},
+                 {"[{\"random_resized_crop\": {\"size\": 56}}, {\"layout\": {\"layout\": \"CHW\"}}]", true}};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        struct pipeline *pipeline = parse(lists[i].list);
+        assert_int_equal(pipeline_is_random(pipeline), lists[i].random);
+        pipeline_unref(&pipeline);
+    }
+}
+
 /* Proves: a normal form parses to itself. */
 static void test_canonical_is_stable(void **state)
 {
@@ -147,7 +165,7 @@ static void test_bounded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_canonical), cmocka_unit_test(test_canonical_is_stable), cmocka_unit_test(test_shape),
+        cmocka_unit_test(test_canonical), cmocka_unit_test(test_random), cmocka_unit_test(test_canonical_is_stable), cmocka_unit_test(test_shape),
         cmocka_unit_test(test_refused),   cmocka_unit_test(test_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

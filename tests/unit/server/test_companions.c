@@ -22,9 +22,11 @@ struct world {
     struct engine *engine;
     struct idset *view;
     struct engine_place places[SAMPLES];
+    sample_id order[SAMPLES];
     uint32_t job; /* of the last JOB_ADDED */
     uint32_t tasks, outputs[2]; /* PREPAREs; their outputs by pipeline */
     bool consumed;              /* batches are released */
+    bool by_size;               /* pipeline 1 is encoded bytes */
     uint64_t variant;           /* of the last output */
     struct engine_event answers[4096];
     size_t first, end;
@@ -40,6 +42,7 @@ static struct world *world_new(uint64_t arena_bytes)
     for (sample_id id = 0; id < SAMPLES; id++) {
         idset_add(world->view, id);
         world->places[id] = (struct engine_place){id / 16, id % 16};
+        world->order[id] = id;
     }
     return world;
 }
@@ -79,7 +82,7 @@ static void step(struct world *world, struct engine_event event)
             const struct engine_output *output = &action->prepare.outputs[k];
             world->outputs[output->pipeline]++;
             world->variant = output->variant;
-            assert_int_equal(output->bytes, output->pipeline ? 100 + action->prepare.id : SLOT);
+            assert_int_equal(output->bytes, world->by_size && output->pipeline ? 100 + action->prepare.id : SLOT);
             assert_ptr_equal(output->dataset, world);
         }
         later(world, (struct engine_event){.type = ENGINE_PREPARED, .prepared = {.task = action->prepare.task}});
@@ -100,6 +103,7 @@ static uint32_t add(struct world *world, const char *name, struct engine_job_des
     desc.batch_size = 4;
     desc.prefetch = 1;
     desc.view = world->view;
+    desc.order = world->order;
     desc.places = world->places;
     desc.chunk_count = SAMPLES / 16;
     desc.chunk_samples = 16;
@@ -160,6 +164,41 @@ static void test_room_of_queues(void **state)
     world_free(world);
 }
 
+/* Of two jobs with different pipelines that take the same order, the one behind is given what the one ahead decodes; a strict job
+ * of another seed is not. */
+static void test_same_order(void **state)
+{
+    (void)state;
+    const struct engine_job_desc ahead = {.slot_bytes = SLOT, .variant = 1, .seed = 1};
+    for (int i = 0; i < 3; i++) {
+        enum shuffle_mode shuffle = i < 2 ? SHUFFLE_STRICT : SHUFFLE_NONE;
+        bool same = i != 1;
+        struct world *world = world_new(UINT64_C(1) << 20);
+        struct engine_job_desc first = ahead, second = ahead;
+        first.shuffle = shuffle;
+        second = first;
+        second.pipeline = 1;
+        second.seed = same ? 1 : 2;
+        uint32_t a = add(world, "a", first), b = add(world, "b", second);
+        begin(world, b);
+        settle(world);
+        world->consumed = true;
+        for (uint32_t batch = 0; batch < SAMPLES / 4; batch++) {
+            begin(world, a);
+            settle(world);
+        }
+        uint32_t made = world->outputs[1], decoded = world->tasks;
+        assert_true(same ? made == SAMPLES : made < SAMPLES / 2);
+        for (uint32_t batch = 0; batch < SAMPLES / 4; batch++) {
+            begin(world, b);
+            settle(world);
+        }
+        assert_int_equal(world->outputs[1], SAMPLES);
+        assert_true(same ? world->tasks == decoded : world->tasks > decoded);
+        world_free(world);
+    }
+}
+
 /* A strict job's variant is another in each epoch, and its neighbour's of no epoch. */
 static void test_variant_of_epoch(void **state)
 {
@@ -183,6 +222,7 @@ static void test_by_size(void **state)
 {
     (void)state;
     struct world *world = world_new(UINT64_C(1) << 20);
+    world->by_size = true;
     uint32_t pixels = add(world, "p", (struct engine_job_desc){.slot_bytes = SLOT, .variant = 1});
     uint32_t files = add(world, "f", (struct engine_job_desc){.slot_bytes = 192, .pipeline = 1, .by_size = true});
     begin(world, pixels);
@@ -201,6 +241,7 @@ static void test_by_size(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_companions), cmocka_unit_test(test_room_of_queues),
-                                       cmocka_unit_test(test_variant_of_epoch), cmocka_unit_test(test_by_size)};
+                                       cmocka_unit_test(test_same_order), cmocka_unit_test(test_variant_of_epoch),
+                                       cmocka_unit_test(test_by_size)};
     return cmocka_run_group_tests_name("companions", tests, NULL, NULL);
 }
