@@ -300,9 +300,9 @@ static int check_room(const struct pack *pack, struct error *err)
     if (statvfs(pack->dest, &fs) || (uint64_t)fs.f_bavail * fs.f_frsize >= needed)
         return 0; /* where the system does not tell, writing will */
     struct shown shown;
-    return error_set(err, LARDER_ELIMIT, "%s: the store needs %.1f GiB more and its disk has %.1f GiB left",
-                     path_shown(pack->dest, &shown), (double)needed / (1 << 30),
-                     (double)fs.f_bavail * (double)fs.f_frsize / (1 << 30));
+    return error_set(err, LARDER_ELIMIT, "%s: the store needs %.1f MiB more and its disk has %.1f MiB left",
+                     path_shown(pack->dest, &shown), (double)needed / (1 << 20),
+                     (double)fs.f_bavail * (double)fs.f_frsize / (1 << 20));
 }
 
 static int build_index(const struct pack *pack, struct index *index, struct store *store)
