@@ -23,9 +23,11 @@ static const char help[] =
     "$XDG_RUNTIME_DIR/larder/larder.sock,\n"
     "else /run/larder/larder.sock. Rates in `status` are over the last half second; with --watch over the interval (1 "
     "s).\n"
-    "WAITING is the part of the time in which a script had asked for a batch and none was ready; SHARED the part of "
-    "its samples\n"
-    "that were prepared for another job. `status --json --watch` writes one line a time.\n"
+    "WAITS is the part of the time in which a script had asked for a batch and none was ready; READY the batches that "
+    "wait\n"
+    "for it, of those it asks for ahead; HELD those it has not given back; SHARED the part of its samples that were "
+    "prepared\n"
+    "for another job. `status --json --watch` writes one line a time.\n"
     "\n"
     "exit status: 0 done; 1 failed; 2 usage; 3 no daemon answers\n";
 

@@ -2,7 +2,7 @@
 """Trains a small network on several processes with DistributedDataParallel and one Larder job.
 
     train_ddp.py FOLDER --processes 4            starts four processes on this machine
-    torchrun --nproc-per-node 4 train_ddp.py FOLDER
+    torchrun --nproc_per_node 4 train_ddp.py FOLDER
 
 The only thing a Larder loader needs to know, its rank, it takes from torch.distributed. Every rank gets another part of
 each epoch, all as many batches, so that no process is left waiting in a gradient's all-reduce.
@@ -53,20 +53,23 @@ def train(options):
             indices.extend(positions.tolist())
         mean = torch.tensor(sum(losses) / max(1, len(losses)))
         dist.all_reduce(mean)
-        mean = mean.item() / dist.get_world_size()
+        mean /= dist.get_world_size()
         epochs.append((mean, indices))
         if dist.get_rank() == 0:
-            print(f"epoch {epoch}: loss {mean:.4f}, {len(losses)} batches a rank", flush=True)
+            print(f"epoch {epoch}: loss {mean.item():.4f}, {len(losses)} batches a rank", flush=True)
     weights = torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
     report(options, epochs, weights.double().sum().item())
     loader.close()
     dist.destroy_process_group()
+    # The group ends with the model. If one of its threads were then the last to hold a tensor of an all_reduce, it would
+    # wait for the interpreter, which waits for that thread (torch 1.13): `epochs` still has them.
+    del model
 
 
 def report(options, epochs, weights):
     if options.report:
         with open(f"{options.report}.{dist.get_rank()}", "w") as file:
-            json.dump({"losses": [loss for loss, _ in epochs], "indices": [indices for _, indices in epochs],
+            json.dump({"losses": [loss.item() for loss, _ in epochs], "indices": [indices for _, indices in epochs],
                        "weights": weights}, file)
 
 

@@ -115,6 +115,7 @@ class Loader:
         self._session = None
         self._pool = None
         self._current = None
+        self._chosen = 0          # by set_epoch, until that epoch begins
         self._counts = {"samples": 0, "batches": 0, "wait_s": 0.0}
         self.last_ids = None      # of the batch given last: the daemon's sample ids …
         self.last_indices = None  # … and the positions in the dataset
@@ -165,6 +166,19 @@ class Loader:
         """The epoch that the next iteration begins, from 0."""
         return self._epoch
 
+    def set_epoch(self, epoch):
+        """Makes the next iteration give this epoch, from 0, as DistributedSampler.set_epoch does: to go on where a
+        checkpoint was made, or to repeat an epoch that an error ended. Not needed otherwise. With shuffle="strict" the
+        order is that epoch's. Ranks give the same, and only go forward."""
+        if not 0 <= epoch < 2**32:
+            raise InvalidArgument(f"epoch is {epoch}, not 0 or more")
+        if epoch < self._epoch and self._session is not None:
+            if self._job.world_size > 1 and self._session.usable:
+                raise InvalidArgument(f"epoch {epoch} of this job is over, and its ranks only go forward: the next is "
+                                      f"{self._epoch}")
+            self._drop()  # a job's epochs only go forward as well: the next iteration makes another job
+        self._epoch = self._chosen = int(epoch)
+
     def stats(self):
         """What this loader has given so far: samples, batches, and seconds it waited for the daemon."""
         return dict(self._counts)
@@ -193,7 +207,8 @@ class Loader:
             session.close()
             raise
         if job.world_size > 1:
-            self._epoch = session.info.epoch  # where the other ranks are: a rank that comes back goes on there
+            # Where the other ranks are: a rank that comes back goes on there, unless it was told to go further.
+            self._epoch = max(session.info.epoch, self._chosen)
         self._pool = Pool(job.batch_size * session.info.sample_bytes, job.prefetch + 1)
         self._session = session
         return session
@@ -243,7 +258,7 @@ class Loader:
         except BaseException:
             self._drop()
             raise
-        self._epoch = epoch + 1
+        self._epoch, self._chosen = epoch + 1, 0
         self._current = _Epoch(self, session, epoch)
         return self._current
 

@@ -8,6 +8,8 @@ import enum
 import json
 import numbers
 
+from .errors import InvalidArgument
+
 
 class Operator:
     """One step of a pipeline. Subclasses are made by the table below."""
@@ -113,6 +115,18 @@ def to_json(pipeline):
         return ""
     if isinstance(pipeline, str) and pipeline.lstrip().startswith("["):
         return pipeline
-    if isinstance(pipeline, (Operator, str, dict)):
+    if isinstance(pipeline, (Operator, str, dict)) or not hasattr(pipeline, "__iter__"):
         pipeline = [pipeline]
-    return json.dumps([step.spec if isinstance(step, Operator) else step for step in pipeline])
+    return json.dumps([_step(position, step) for position, step in enumerate(pipeline)])
+
+
+def _step(position, step):
+    if isinstance(step, Operator):
+        return step.spec
+    if isinstance(step, (str, dict)):
+        return step
+    if isinstance(step, type) and issubclass(step, Operator):
+        raise InvalidArgument(f"pipeline[{position}] is the class {step.__name__}: call it, with its arguments")
+    hint = ": larder.from_torchvision makes a pipeline of torchvision's transforms" \
+        if "torchvision" in type(step).__module__ else ", not an operator of larder, a name or a dict"
+    raise InvalidArgument(f"pipeline[{position}] is a {type(step).__module__}.{type(step).__name__}{hint}")

@@ -59,6 +59,20 @@ class Ranks(system.Case):
         filled = order + order[:1]
         self.assertEqual(self.shares(scripts, 0), [filled[rank::4] for rank in range(4)])
 
+    def test_set_epoch(self):
+        """set_epoch begins with a later epoch, in ranks as in one process: strict orders are that epoch's."""
+        daemon, folder = self.daemon(), system.tree(96)
+        options = {"shuffle": "strict", "seed": 5, "batch_size": 16}
+        alone = self.loader(daemon, folder, **options)
+        orders = [[index for batch in alone for index in batch[-1].tolist()] for _ in range(3)]
+        alone.set_epoch(1)
+        self.assertEqual([index for batch in alone for index in batch[-1].tolist()], orders[1])
+        ranks = [self.loader(daemon, folder, name="train", rank=rank, world_size=2, **options) for rank in range(2)]
+        for loader in ranks:
+            loader.set_epoch(2)
+        for rank, iterator in enumerate([iter(loader) for loader in ranks]):
+            self.assertEqual([index for batch in iterator for index in batch[-1].tolist()], orders[2][rank::2])
+
     def test_a_rank_is_killed(self):
         """A rank that is killed and started again goes on with its part: every sample comes once over both lives."""
         daemon, folder = self.daemon(), system.tree(240)

@@ -250,6 +250,35 @@ class Ends(Case):
         self.daemon()
         self.assertEqual(sorted(i for _, _, indices in loader for i in indices.tolist()), list(range(20)))
 
+    def test_set_epoch(self):
+        """set_epoch goes forward in the same job; to an earlier epoch, or after the daemon was lost, in another job. What
+        it chose is given once; ranks only go forward."""
+        daemon = self.daemon()
+        loader = self.loader(name="mine")
+        loader.set_epoch(5)
+        self.assertEqual((len(list(loader)), loader.epoch), (4, 6))
+        loader.set_epoch(6)
+        list(loader)
+        self.assertEqual(len(daemon.registrations), 1)
+        loader.set_epoch(2)
+        self.assertEqual((len(list(loader)), loader.epoch, len(daemon.registrations)), (4, 3, 2))
+        iterator = iter(loader)
+        daemon.connections[1].hang_up()
+        with self.assertRaises(larder.DaemonGone):
+            list(iterator)
+        loader.set_epoch(3)
+        self.assertEqual(len(list(loader)), 4)
+        asked = [entry[1] for entry in daemon.log if entry[0] == "next"]
+        self.assertEqual(sorted(set(asked), key=asked.index), [5, 6, 2, 3])
+        ranks = self.loader(name="ranks", rank=0, world_size=2)
+        ranks.set_epoch(2)
+        list(ranks)
+        with self.assertRaisesRegex(larder.InvalidArgument, "only go forward: the next is 3"):
+            ranks.set_epoch(1)
+        for wrong in (-1, 2**32):
+            with self.assertRaisesRegex(larder.InvalidArgument, "epoch is"):
+                loader.set_epoch(wrong)
+
     def test_no_daemon_at_a_given_socket(self):
         """A socket that was named is not autostarted: the error says where nobody answers. LARDER_SOCKET counts too."""
         with self.assertRaisesRegex(larder.DaemonGone, self.path):

@@ -55,6 +55,18 @@ class Specs(Case):
         self.assertEqual(json.loads(transforms.to_json(larder.CenterCrop(8))), [{"center_crop": {"size": 8}}])
         self.assertEqual((transforms.to_json([]), transforms.to_json(None)), ("[]", ""))
 
+    def test_what_is_no_operator_is_named(self):
+        """A step that is no operator, a class that was not called, and transforms of torchvision, alone or in a list, are
+        refused by position with what to do; an iterable of operators is as good as a list."""
+        foreign = type("Compose", (), {"__module__": "torchvision.transforms.transforms"})()
+        for pipeline, words in ((foreign, r"\[0\] is a torchvision.*larder.from_torchvision"),
+                                ([larder.Resize(8), foreign], r"pipeline\[1\] .*larder.from_torchvision"),
+                                ([larder.RandomHorizontalFlip], r"class RandomHorizontalFlip: call it"),
+                                ([3], "int, not an operator"), (lambda image: image, "function, not an operator")):
+            with self.assertRaisesRegex(larder.InvalidArgument, words):
+                transforms.to_json(pipeline)
+        self.assertEqual(transforms.to_json(iter([larder.Resize(8)])), transforms.to_json(larder.Resize(8)))
+
     def test_wrong_arguments_are_named(self):
         """A missing, unknown or doubled argument fails where the operator is written."""
         for call, words in ((lambda: larder.Resize(), "needs the argument 'size'"),
