@@ -83,7 +83,8 @@ const uint32_t *dataset_chunk_members(const struct dataset *dataset, uint32_t ch
 
 /* dataset_read reads the encoded bytes of a sample into buf, which has room for dataset_size(index). Blocks on I/O; handles
  * EINTR and short reads. LARDER_ENOENT (vanished), LARDER_EIO, LARDER_EPERM, LARDER_EFORMAT (not a regular file, it
- * changed its size or time since it was indexed, or a store's bytes are damaged): always with the file's name in err. */
+ * changed its size or time since it was indexed, or a store's bytes are damaged), LARDER_ELIMIT (no file descriptor is free:
+ * the sample is none the worse, try again): always with the file's name in err. */
 int dataset_read(const struct dataset *dataset, uint32_t index, void *buf, struct error *err);
 
 /* One sample among several to be read: index and buf are the caller's, the outcome comes back in err (code 0: read). */

@@ -15,13 +15,13 @@ int errno_code(int number)
     switch (number) {
     case ENOENT:
     case ENOTDIR:
+    case ENAMETOOLONG:
         return LARDER_ENOENT;
     case EACCES:
     case EPERM:
         return LARDER_EPERM;
     case ENOMEM:
         return LARDER_ENOMEM;
-    case ENAMETOOLONG:
     case EMFILE:
     case ENFILE:
         return LARDER_ELIMIT;

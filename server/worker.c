@@ -9,12 +9,16 @@
 #include "common/log.h"
 #include "server/inbox.h"
 
-enum { BAD_LOGS_PER_S = 10 };
+enum { BAD_LOGS_PER_S = 10, STARVED_MS_MIN = 5, STARVED_MS_MAX = 200 };
+
+#define STARVED_LOG_NS (10 * CLOCK_NS_PER_S)
 
 struct workers {
     struct worker_config config;
     struct pool *pool;
     atomic_uint preparing; /* threads, for the times' sake: relaxed, no partner */
+    atomic_bool stopping;  /* set by workers_stop, read by threads that wait for descriptors */
+    atomic_uint_least64_t starved_ns; /* when a line last said that they wait: relaxed, no partner */
 };
 
 /* A thread's own. */
@@ -82,6 +86,67 @@ static void sleep_ms(uint32_t ms)
         ;
 }
 
+/* ── descriptors ── */
+
+static uint32_t count_starved(const struct sample_read *reads, uint32_t n)
+{
+    uint32_t starved = 0;
+    for (uint32_t i = 0; i < n; i++)
+        starved += reads[i].err.code == LARDER_ELIMIT;
+    return starved;
+}
+
+static void read_starved_again(const struct dataset *dataset, struct sample_read *reads, uint32_t n)
+{
+    struct sample_read *again = xcalloc(n, sizeof *again);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (reads[i].err.code == LARDER_ELIMIT)
+            again[count++] = reads[i];
+    }
+    dataset_read_many(dataset, again, count);
+    for (uint32_t i = n; i-- > 0;) {
+        if (reads[i].err.code == LARDER_ELIMIT)
+            reads[i] = again[--count];
+    }
+    free(again);
+}
+
+static void log_starved(struct workers *workers, const char *text)
+{
+    uint64_t now_ns = clock_now_ns(), last_ns = atomic_load_explicit(&workers->starved_ns, memory_order_relaxed);
+    if ((last_ns && now_ns - last_ns < STARVED_LOG_NS) ||
+        !atomic_compare_exchange_strong_explicit(&workers->starved_ns, &last_ns, now_ns, memory_order_relaxed,
+                                                 memory_order_relaxed))
+        return;
+    log_warn("msg=\"reads wait until a file descriptor is free: raise the limit on open files (ulimit -n, LimitNOFILE=)\""
+             " err=\"%s\"",
+             text);
+}
+
+/* Where no file descriptor is free the samples are none the worse: they are read when there is one again. Gives the
+ * time that was spent waiting. Ends with samples unread only when the workers are stopped. */
+static uint64_t read_samples(struct workers *workers, const struct dataset *dataset, struct sample_read *reads,
+                             uint32_t n)
+{
+    uint64_t waited_ns = 0;
+    uint32_t wait_ms = STARVED_MS_MIN;
+    dataset_read_many(dataset, reads, n);
+    for (uint32_t starved; (starved = count_starved(reads, n)) && !atomic_load(&workers->stopping);) {
+        uint32_t i = 0;
+        while (reads[i].err.code != LARDER_ELIMIT)
+            i++;
+        log_starved(workers, reads[i].err.text);
+        uint64_t began_ns = clock_now_ns();
+        sleep_ms(wait_ms);
+        waited_ns += clock_now_ns() - began_ns;
+        read_starved_again(dataset, reads, n);
+        wait_ms = count_starved(reads, n) < starved ? STARVED_MS_MIN : wait_ms * 2;
+        wait_ms = wait_ms < STARVED_MS_MAX ? wait_ms : STARVED_MS_MAX;
+    }
+    return waited_ns;
+}
+
 static void run_load(struct workers *workers, struct local *local, struct worker_load *task)
 {
     uint64_t began_ns = clock_now_ns();
@@ -101,11 +166,12 @@ static void run_load(struct workers *workers, struct local *local, struct worker
             tell_loaded(workers, sample, NULL, BAD_NO_MEMORY);
         }
     }
-    dataset_read_many(task->dataset, reads, n);
+    uint64_t waited_ns = read_samples(workers, task->dataset, reads, n);
     for (uint32_t i = 0; i < n; i++) {
         const struct worker_sample *sample = &task->samples[slot[i]];
         if (reads[i].err.code) {
-            log_bad(local, task->dataset, sample->id, BAD_UNREADABLE, reads[i].err.text);
+            if (reads[i].err.code != LARDER_ELIMIT) /* else it is not its fault, and nobody waits for it any more */
+                log_bad(local, task->dataset, sample->id, BAD_UNREADABLE, reads[i].err.text);
             free(reads[i].buf);
             reads[i].buf = NULL;
         }
@@ -113,7 +179,7 @@ static void run_load(struct workers *workers, struct local *local, struct worker
     }
     free(reads);
     free(slot);
-    load_end(workers, task, clock_now_ns() - began_ns);
+    load_end(workers, task, clock_now_ns() - began_ns - waited_ns);
 }
 
 /* `cost` lacks what the task says. */
@@ -177,6 +243,8 @@ int workers_create(const struct worker_config *config, struct workers **out, str
 {
     struct workers *workers = xcalloc(1, sizeof *workers);
     workers->config = *config;
+    atomic_init(&workers->stopping, false);
+    atomic_init(&workers->starved_ns, 0);
     struct pool_config pool = {.workers = config->workers,
                                .loaders = 0,
                                .extra_loaders = config->loaders,
@@ -224,6 +292,7 @@ void workers_counts(struct workers *workers, struct pool_counts *out)
 
 void workers_stop(struct workers *workers)
 {
+    atomic_store(&workers->stopping, true);
     pool_stop(workers->pool);
 }
 

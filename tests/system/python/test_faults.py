@@ -1,9 +1,10 @@
 """Processes that die: a killed script costs the others nothing, a killed daemon is named, and nothing stale stays."""
 
 import os
+import resource
 import time
 
-from system import QUIET, SLOW, Case, main, tree, until
+from system import CONFIG, QUIET, SLOW, Case, main, tree, until
 
 COUNT = 600
 PIPELINE = [{"resize": {"size": [64, 64]}}]
@@ -76,6 +77,23 @@ class Faults(Case):
             self.took_at_most(script.end["time"] - killed, 2)
         self.assertTrue(os.path.exists(daemon.socket))
         self.whole(self.loader(self.daemon(), tree(COUNT)), COUNT)
+
+    def test_no_descriptors(self):
+        """A daemon that has no file descriptor left says so and reads on when it has: no sample is bad or lost over it, though
+        the job would skip bad ones."""
+        daemon = self.daemon(CONFIG + "threads: {workers: 2, loaders: 6}\ndebug: {load_delay: 20}\n")
+        pid = daemon.process.pid
+        script = self.script(daemon, dataset=tree(COUNT), pipeline=PIPELINE, batch_size=16, epochs=2, bad_samples="skip")
+        self.assertTrue(until(lambda: script.batches, 30), script.errors)
+        soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+        self.assertTrue(until(lambda: "reads wait until a file descriptor is free" in daemon.log(), 60), daemon.log())
+        self.assertIsNone(script.process.poll())
+        taken = max(int(name) for name in os.listdir(f"/proc/{pid}/fd"))
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (taken + 2, hard))  # one or two for eight threads
+        self.assertEqual(script.wait(), 0, script.errors or script.end)
+        self.assertEqual(script.epochs(), [list(range(COUNT))] * 2)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
+        self.assertNotIn("bad sample", daemon.log())
 
     def test_a_loader_finds_the_next_daemon(self):
         """After a daemon was replaced, iterating again works with the same Loader."""
