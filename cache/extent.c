@@ -153,6 +153,33 @@ void extents_destroy(struct extents *extents)
     free(extents);
 }
 
+/* Cuts a block that is in no list after `bytes`; gives the rest, which is put into its list. */
+static uint32_t split(struct extents *extents, uint32_t index, uint64_t bytes)
+{
+    uint32_t rest = record_new(extents); /* may move the records */
+    struct block *block = &extents->blocks[index];
+    extents->blocks[rest] = (struct block){
+        .offset = block->offset + bytes, .bytes = block->bytes - bytes, .prev = index, .next = block->next};
+    if (block->next != EXTENT_NONE)
+        extents->blocks[block->next].prev = rest;
+    block->next = rest;
+    block->bytes = bytes;
+    list_push(extents, rest);
+    return rest;
+}
+
+/* Takes the front of a free block. */
+static uint32_t cut(struct extents *extents, uint32_t index, uint64_t bytes, uint32_t owner)
+{
+    list_remove(extents, index);
+    if (extents->blocks[index].bytes > bytes)
+        split(extents, index, bytes);
+    extents->blocks[index].used = true;
+    extents->blocks[index].owner = owner;
+    extents->used_bytes += bytes;
+    return index;
+}
+
 uint32_t extent_alloc(struct extents *extents, uint64_t bytes, uint32_t owner)
 {
     CHECK_MAGIC(extents, EXTENTS_MAGIC);
@@ -167,22 +194,22 @@ uint32_t extent_alloc(struct extents *extents, uint64_t bytes, uint32_t owner)
         index = fit_in_list(extents, bytes, UINT32_MAX);
     if (index == EXTENT_NONE)
         return EXTENT_NONE;
-    list_remove(extents, index);
-    if (extents->blocks[index].bytes > bytes) {
-        uint32_t rest = record_new(extents); /* may move the records */
-        struct block *block = &extents->blocks[index];
-        extents->blocks[rest] = (struct block){
-            .offset = block->offset + bytes, .bytes = block->bytes - bytes, .prev = index, .next = block->next};
-        if (block->next != EXTENT_NONE)
-            extents->blocks[block->next].prev = rest;
-        block->next = rest;
-        block->bytes = bytes;
-        list_push(extents, rest);
+    return cut(extents, index, bytes, owner);
+}
+
+uint32_t extent_alloc_at(struct extents *extents, uint32_t index, uint64_t offset, uint64_t bytes, uint32_t owner)
+{
+    CHECK_MAGIC(extents, EXTENTS_MAGIC);
+    CHECK(index < extents->blocks_size && !extents->blocks[index].used && extents->blocks[index].offset <= offset);
+    uint64_t before = offset - extents->blocks[index].offset;
+    CHECK(bytes > 0 && (before | bytes) % EXTENT_ALIGN == 0 && extents->blocks[index].bytes >= before + bytes);
+    if (before > 0) {
+        list_remove(extents, index);
+        uint32_t rest = split(extents, index, before);
+        list_push(extents, index);
+        index = rest;
     }
-    extents->blocks[index].used = true;
-    extents->blocks[index].owner = owner;
-    extents->used_bytes += bytes;
-    return index;
+    return cut(extents, index, bytes, owner);
 }
 
 /* Joins `right`, which follows `left` and is in no list, to left. */
@@ -218,6 +245,11 @@ void extent_free(struct extents *extents, uint32_t block)
         block = prev;
     }
     list_push(extents, block);
+}
+
+void extent_set_owner(struct extents *extents, uint32_t block, uint32_t owner)
+{
+    used_block(extents, block)->owner = owner;
 }
 
 uint64_t extent_offset(const struct extents *extents, uint32_t block)

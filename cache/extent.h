@@ -28,6 +28,10 @@ static inline uint64_t extent_round(uint64_t bytes)
 /* extent_alloc gives a block of at least `bytes` (rounded up), or EXTENT_NONE when no free piece is long enough. */
 uint32_t extent_alloc(struct extents *extents, uint64_t bytes, uint32_t owner);
 void extent_free(struct extents *extents, uint32_t block);
+/* extent_alloc_at gives the block [offset, offset + bytes), both multiples of EXTENT_ALIGN, cut from the free block that
+ * contains it. */
+uint32_t extent_alloc_at(struct extents *extents, uint32_t free_block, uint64_t offset, uint64_t bytes, uint32_t owner);
+void extent_set_owner(struct extents *extents, uint32_t block, uint32_t owner); /* of a used one */
 
 uint64_t extent_offset(const struct extents *extents, uint32_t block);
 uint64_t extent_bytes(const struct extents *extents, uint32_t block);

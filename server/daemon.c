@@ -28,6 +28,7 @@
 /* Tasks out at once: each thread's own, and one more each, so that none waits for the engine. A load task is a chunk. */
 enum { TASKS_PER_THREAD = 2, CHUNK_SAMPLES = 64 };
 #define AHEAD_WINDOW_NS (UINT64_C(30) * CLOCK_NS_PER_S)
+#define ROOM_TIMEOUT_NS (UINT64_C(60) * CLOCK_NS_PER_S)
 
 enum { CONNECTIONS_PER_JOB = 8 }; /* ranks on the mean: connections are few bytes each */
 
@@ -210,6 +211,7 @@ static int start_engine(struct daemon *daemon, struct error *err)
         .engine = {.seed = random_mix64(clock_now_ns()),
                    .arena_bytes = arena_bytes(daemon->arena),
                    .rank_timeout_ns = config->rank_timeout_s * CLOCK_NS_PER_S,
+                   .room_timeout_ns = ROOM_TIMEOUT_NS,
                    .job_quota_bytes = (uint64_t)((double)arena_bytes(daemon->arena) * config->job_quota_share),
                    .encoded_bytes = config->encoded_bytes,
                    .ahead_window_ns = AHEAD_WINDOW_NS,

@@ -14,7 +14,7 @@
 
 enum {
     MESSAGES_AT_ONCE = 64,
-    TICK_MS = 250, /* while a job has ranks that may be missing: time must pass without messages too */
+    TICK_MS = 250, /* while a job waits for ranks or room, or may: time must pass without messages too */
 };
 
 /* ── jobs and pipelines ── */
@@ -88,13 +88,14 @@ bool driver_has_client(const struct driver_job *job)
     return false;
 }
 
-static bool has_ranks(const struct driver *driver)
+/* Ranks that may be missing, or jobs that wait for room. */
+static bool needs_ticks(const struct driver *driver)
 {
     for (uint32_t place = 0; place < JOBS_MAX; place++) {
         if (driver->jobs[place].reg && driver->jobs[place].reg->world_size > 1)
             return true;
     }
-    return false;
+    return engine_waits_for_room(driver->engine);
 }
 
 size_t driver_count_jobs(const struct driver *driver)
@@ -428,15 +429,15 @@ static void *run(void *arg)
     bool going = true;
     while (going) {
         int64_t wait_ms = governor_live_wait_ms(driver->governor, clock_now_ns());
-        bool ranks = has_ranks(driver);
-        if (ranks && (wait_ms < 0 || wait_ms > TICK_MS))
+        bool ticks = needs_ticks(driver);
+        if (ticks && (wait_ms < 0 || wait_ms > TICK_MS))
             wait_ms = TICK_MS;
         int code = queue_pop_many(driver->config.inbox, messages, MESSAGES_AT_ONCE, &count, wait_ms);
         if (code && code != LARDER_ETIMEOUT)
             break;
         if (code) {
             count = 0;
-            driver_step(driver, &(struct engine_event){.type = ENGINE_TICK}, ranks);
+            driver_step(driver, &(struct engine_event){.type = ENGINE_TICK}, ticks);
         }
         for (size_t i = 0; i < count; i++) {
             if (is_event(messages[i].type)) {

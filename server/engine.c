@@ -13,7 +13,7 @@ int engine_create(const struct engine_config *config, struct engine **out, struc
     engine->magic = ENGINE_MAGIC;
     engine->config = *config;
     engine->config.arena_bytes = config->arena_bytes / EXTENT_ALIGN * EXTENT_ALIGN;
-    engine->next_batch = 1;
+    engine->next_batch = engine->room_changes = 1;
     engine->instance_pool.spare = engine->encoded_pool.spare = ENGINE_NONE;
     engine->task_pool.spare = engine->entry_pool.spare = ENGINE_NONE;
     random_seed_keys(&engine->rng, config->seed, 1, 0, 0);
@@ -45,6 +45,7 @@ void engine_destroy(struct engine *engine)
     engine_chunks_destroy(engine);
     sampler_destroy(engine->sampler);
     extents_destroy(engine->extents);
+    engine_zones_destroy(engine);
     residency_destroy(engine->prepared);
     residency_destroy(engine->encodeds);
     free(engine->jobs);
@@ -130,6 +131,7 @@ size_t engine_step_all(struct engine *engine, uint64_t now_ns, const struct engi
     for (size_t i = 0; i < count; i++)
         handle(engine, &events[i]);
     engine_watch_ranks(engine);
+    engine_watch_room(engine);
     if (engine->divide)
         engine_divide_arena(engine);
     do { /* a sample that turns out too large while it is dispatched leaves room for another pick; so does an epoch's end */

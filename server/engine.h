@@ -11,7 +11,7 @@
  *        └─▶ new instance: slot reserved ─▶ LOAD (when not in memory) ─▶ PREPARE ───────┘ └─ bad: the job's policy
  *
  * What is planned, being made, ready or leased is pinned and counts against the job's quota; quotas sum up to at most the
- * arena, so that no job can take another's room. Everything else in memory is cache, and goes when room is needed, least
+ * arena, and what each job keeps has slots of its size (engine_zones.c), so that no job can take another's room. Everything else in memory is cache, and goes when room is needed, least
  * wanted first. Quotas are divided again when a job comes or goes or needs more or less; each keeps at least two batches a rank, or what its
  * clients may hold (engine_ahead.c).
  *
@@ -81,6 +81,7 @@ struct engine_config {
     uint64_t ahead_window_ns;  /* a queue's need of look-ahead is judged by the last ENGINE_AHEAD_WINDOWS of so long; 0: not at
                                   all, each looks as far ahead as its quota lets it */
     uint64_t rank_timeout_ns;  /* how long a job's other ranks wait for one that is away; 0: for ever */
+    uint64_t room_timeout_ns;  /* how long a job waits for what clients hold in the middle of free space; 0: for ever */
     /* Encoded bytes of a sample of a job's dataset, ENGINE_NOT_THERE when it is not in it; called from engine_step only. */
     uint64_t (*sample_bytes)(const void *dataset, sample_id id);
 };
@@ -315,6 +316,9 @@ struct engine_job_status {
     uint64_t epoch_delivered; /* samples delivered in this epoch */
     uint32_t world_size, attached; /* ranks that are there now */
 };
+
+/* engine_waits_for_room: some job waits until room that lies in pieces is given back: it needs a TICK now and then. */
+bool engine_waits_for_room(const struct engine *engine);
 
 /* One rank's queue. */
 struct engine_queue_status {

@@ -49,8 +49,32 @@ static void check_instances(const struct engine *engine)
     }
     free(users);
     CHECK(idle == residency_idle(engine->prepared));
-    CHECK(used == extents_used_bytes(engine->extents) && used <= engine->config.arena_bytes);
+    CHECK(used + engine_zones_free_bytes(engine) == extents_used_bytes(engine->extents));
+    CHECK(extents_used_bytes(engine->extents) <= engine->config.arena_bytes);
     CHECK(engine->quota_bytes <= engine->config.arena_bytes);
+}
+
+/* Each zone has the slots that it has promised, in use or free. */
+static void check_zones(const struct engine *engine)
+{
+    for (uint32_t at = 0; at < engine->n_zones; at++) {
+        const struct zone *zone = &engine->zones[at];
+        uint64_t promised = 0, used = 0;
+        uint32_t owner;
+        for (uint32_t place = 0; place < engine->jobs_end; place++) {
+            const struct job *job = &engine->jobs[place];
+            if (job->state != JOB_FREE && job->zoned && extent_round(job->slot_bytes) == zone->bytes)
+                promised += job->least * job->batch_slots * job->world_size;
+        }
+        for (uint32_t index = 0; index < engine->instance_pool.size; index++) {
+            const struct instance *instance = &engine->instances[index];
+            used += instance->state != INSTANCE_FREE && instance->zoned && engine_zone_of(engine, instance) == zone;
+        }
+        for (size_t i = 0; i < zone->n_free; i++)
+            CHECK(extent_owner(engine->extents, zone->free[i], &owner) && owner == ENGINE_NONE);
+        CHECK(zone->slots == zone->promised && zone->promised == promised && used + zone->n_free == zone->slots);
+        CHECK(at == 0 || engine->zones[at - 1].bytes > zone->bytes);
+    }
 }
 
 static void check_encoded(const struct engine *engine)
@@ -147,14 +171,13 @@ static void check_queue(const struct engine *engine, uint32_t place, uint32_t ra
         making += entry->making;
         CHECK(!entry->making || entry->state == ENTRY_WAITING);
     }
-    for (uint32_t index = queue->unplaced_head; index != ENGINE_NONE; index = engine->entries[index].link)
-        unplaced--;
     for (uint32_t at = 0; at < queue->n_leases; at++)
         leased += queue->leases[at].count;
     CHECK(prev == queue->tail && (open || queue->open == ENGINE_NONE));
-    CHECK(queued == queue->queued && ready == queue->ready && unplaced == 0 && making == queue->making);
+    CHECK(queued == queue->queued && ready == queue->ready && unplaced == queue->unplaced && making == queue->making);
     CHECK(queue->held_slots == queued + leased && queue->held_slots <= job->quota_slots);
     CHECK(queue->n_leases <= job->held_max && job->held_max <= job->least && job->least <= job->rows);
+    CHECK(queued == 0 || job->zoned || job->by_size);
     CHECK((job->state == JOB_RUNNING && !queue->done) || (queued == 0 && engine_reserve_count(&queue->reserve) == 0));
     CHECK(queue->attached || (queue->held_slots == 0 && queue->credits == 0 && !queue->waits));
     CHECK(job->state != JOB_RUNNING || queue->planned == queued + queue->delivered);
@@ -186,6 +209,7 @@ void engine_check(const struct engine *engine)
     uint64_t quota = 0;
     extents_check(engine->extents);
     check_instances(engine);
+    check_zones(engine);
     check_encoded(engine);
     check_tasks(engine);
     for (uint32_t place = 0; place < engine->jobs_end; place++) {
@@ -216,7 +240,7 @@ void engine_counts(const struct engine *engine, struct engine_totals *out)
 {
     CHECK_MAGIC(engine, ENGINE_MAGIC);
     *out = engine->totals;
-    out->arena_used_bytes = extents_used_bytes(engine->extents);
+    out->arena_used_bytes = extents_used_bytes(engine->extents) - engine_zones_free_bytes(engine);
     out->arena_quota_bytes = engine->quota_bytes;
     out->encoded_used_bytes = engine->encoded_used;
     out->loads_inflight = engine->loads_inflight;

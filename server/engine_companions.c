@@ -42,7 +42,8 @@ static bool lacks(const struct engine *engine, uint32_t job, uint32_t maker, sam
  * end a queue runs empty, and the next epoch fills it at once. */
 static uint64_t spare_bytes(const struct engine *engine)
 {
-    uint64_t used = extents_used_bytes(engine->extents), taken = engine->instance_pool.taken, claimed = 0;
+    uint64_t used = extents_used_bytes(engine->extents) - engine_zones_free_bytes(engine);
+    uint64_t taken = engine->instance_pool.taken, claimed = 0;
     uint64_t spare = engine->config.arena_bytes - used + residency_idle(engine->prepared) * (taken ? used / taken : 0);
     for (uint32_t place = 0; place < engine->jobs_end; place++) {
         const struct job *job = &engine->jobs[place];

@@ -99,8 +99,7 @@ static void queues_begin(struct job *job)
         job->first = xcalloc(job->world_size, sizeof *job->first);
     for (uint32_t rank = 0; rank < job->world_size; rank++) {
         struct job_queue *queue = &job->queues[rank];
-        *queue = (struct job_queue){.head = ENGINE_NONE, .tail = ENGINE_NONE, .open = ENGINE_NONE,
-                                    .unplaced_head = ENGINE_NONE, .unplaced_tail = ENGINE_NONE};
+        *queue = (struct job_queue){.head = ENGINE_NONE, .tail = ENGINE_NONE, .open = ENGINE_NONE};
         queue->leases = xcalloc(job->held_max, sizeof *queue->leases);
     }
 }
@@ -289,6 +288,7 @@ static void add_job(struct engine *engine, const struct engine_job_desc *desc)
     make_room_for_ids(engine, desc->view);
     engine_place_samples(engine, desc);
     job_begin(engine, place, desc);
+    engine_zone_enter(engine, &engine->jobs[place]);
     engine->jobs[place].view = view;
     answer(engine, place, desc, false);
 }
@@ -336,6 +336,7 @@ static bool lingers(const struct engine *engine, const struct job *job)
 void engine_job_end(struct engine *engine, uint32_t place)
 {
     struct job *job = &engine->jobs[place];
+    engine_zone_leave(engine, job);
     engine_withdraw_wants(engine, place);
     for (uint32_t index = 0; index < engine->instance_pool.size; index++) {
         if (engine->instances[index].state != INSTANCE_FREE)

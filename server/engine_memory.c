@@ -66,23 +66,42 @@ void engine_free_instance(struct engine *engine, uint32_t index)
     }
     *link = instance->next;
     set_want(engine, index, 0);
-    extent_free(engine->extents, instance->block);
+    if (instance->zoned)
+        engine_zone_give(engine, index);
+    else
+        extent_free(engine->extents, instance->block);
+    engine->room_changes++;
     residency_remove(engine->prepared, index);
     engine_instance_drop(engine, index);
 }
 
-static void evict_instance(struct engine *engine, uint32_t index)
+void engine_evict_instance(struct engine *engine, uint32_t index)
 {
     CHECK(engine->instances[index].state == INSTANCE_READY && residency_pins(engine->prepared, index) == 0);
     engine->totals.evicted_prepared++;
     engine_free_instance(engine, index);
 }
 
-/* May the block go? Free ones have gone already. */
+/* What an instance asks for: a slot of its zone, or so many bytes beside all zones. */
+struct want {
+    uint32_t index;
+    uint64_t bytes;
+    struct zone *zone; /* NULL: there is none of its size */
+};
+
+/* May the block go? Free ones have gone already, and slots of zones are for their own size only. */
 static bool clearable(const struct engine *engine, uint32_t block, uint32_t *owner)
 {
     *owner = ENGINE_NONE;
-    return !extent_owner(engine->extents, block, owner) || residency_pins(engine->prepared, *owner) == 0;
+    if (!extent_owner(engine->extents, block, owner))
+        return true;
+    return *owner != ENGINE_NONE && !engine->instances[*owner].zoned && residency_pins(engine->prepared, *owner) == 0;
+}
+
+static bool is_slot_for(const struct engine *engine, const struct want *want, uint32_t victim)
+{
+    const struct instance *instance = &engine->instances[victim];
+    return want->zone && instance->zoned && extent_bytes(engine->extents, instance->block) == want->bytes;
 }
 
 /* Collects the owners of clearable blocks from `block` on, in one direction, until `bytes` are together. */
@@ -104,18 +123,23 @@ static uint64_t collect(struct engine *engine, uint32_t block, bool forward, uin
     return found;
 }
 
-/* Clears a window of `bytes` around a victim when its neighbours let it. */
-static bool clear_around(struct engine *engine, uint32_t victim, uint64_t bytes)
+/* Clears a slot of the zone, or a window around the victim when its neighbours let it. */
+static bool clear_around(struct engine *engine, const struct want *want, uint32_t victim)
 {
     uint32_t block = engine->instances[victim].block;
+    uint64_t bytes = want->bytes;
     size_t count = 0;
+    if (is_slot_for(engine, want, victim)) {
+        engine_evict_instance(engine, victim);
+        return true;
+    }
     uint64_t found = collect(engine, block, true, bytes, &count);
     if (found < bytes)
         found += collect(engine, extent_prev(engine->extents, block), false, bytes - found, &count);
     if (found < bytes)
         return false;
     for (size_t i = 0; i < count; i++)
-        evict_instance(engine, engine->scratch[i]);
+        engine_evict_instance(engine, engine->scratch[i]);
     return true;
 }
 
@@ -129,7 +153,7 @@ static bool clear_anywhere(struct engine *engine, uint64_t bytes)
         uint64_t found = collect(engine, start, true, bytes, &count);
         if (found >= bytes) {
             for (size_t i = 0; i < count; i++)
-                evict_instance(engine, engine->scratch[i]);
+                engine_evict_instance(engine, engine->scratch[i]);
             return true;
         }
         while (block != EXTENT_NONE && clearable(engine, block, &owner)) /* too short: on past what stopped it */
@@ -178,55 +202,93 @@ static uint32_t find_victim(const struct engine *engine)
     return victim;
 }
 
-static uint32_t arena_alloc(struct engine *engine, uint64_t bytes, uint32_t owner)
+/* A slot of the zone that nobody pins, the first to be evicted of them. */
+static bool clear_slot(struct engine *engine, const struct want *want)
 {
-    bytes = extent_round(bytes ? bytes : 1); /* an empty file has a place too */
-    uint32_t block = extent_alloc(engine->extents, bytes, owner);
+    uint32_t victim = want->zone ? residency_victim(engine->prepared) : RESIDENT_NONE;
+    while (victim != RESIDENT_NONE && !is_slot_for(engine, want, victim))
+        victim = residency_victim_after(engine->prepared, victim);
+    if (victim != RESIDENT_NONE)
+        engine_evict_instance(engine, victim);
+    return victim != RESIDENT_NONE;
+}
+
+static uint32_t take_free(struct engine *engine, const struct want *want)
+{
+    uint32_t block = want->zone ? engine_zone_take(engine, want->zone, want->index) : ENGINE_NONE;
+    return block != ENGINE_NONE ? block : extent_alloc(engine->extents, want->bytes, want->index);
+}
+
+static uint32_t arena_alloc(struct engine *engine, const struct want *want)
+{
+    uint32_t block = take_free(engine, want);
     if (block != EXTENT_NONE)
         return block;
     uint32_t victim = find_victim(engine);
     bool cleared = false;
     for (int tries = 0; victim != RESIDENT_NONE && !cleared && tries < WINDOW_VICTIMS; tries++) {
-        cleared = clear_around(engine, victim, bytes);
+        cleared = clear_around(engine, want, victim);
         if (!cleared)
             victim = residency_victim_after(engine->prepared, victim);
     }
-    if (!cleared && !clear_anywhere(engine, bytes))
+    if (!cleared && !clear_slot(engine, want) && !clear_anywhere(engine, want->bytes))
         return EXTENT_NONE;
-    block = extent_alloc(engine->extents, bytes, owner);
+    block = take_free(engine, want);
     CHECK(block != EXTENT_NONE);
     return block;
 }
 
-/* As arena_alloc, but clears away only what nobody wants. */
-static uint32_t arena_alloc_spare(struct engine *engine, uint64_t bytes, uint32_t owner)
+/* What is planned farther ahead than its queue is sure of makes way: what is ready, then what is not under way. */
+static uint32_t arena_alloc_sure(struct engine *engine, const struct want *want)
 {
-    uint32_t block = extent_alloc(engine->extents, extent_round(bytes ? bytes : 1), owner);
-    for (int tries = 0; block == EXTENT_NONE && tries < SPARE_VICTIMS; tries++) {
-        uint32_t victim = residency_victim(engine->prepared);
-        if (victim == RESIDENT_NONE || residency_want(engine->prepared, victim) > 0)
-            return EXTENT_NONE;
-        evict_instance(engine, victim);
-        block = extent_alloc(engine->extents, extent_round(bytes ? bytes : 1), owner);
+    static const enum entry_state states[] = {ENTRY_READY, ENTRY_WAITING};
+    uint32_t block = arena_alloc(engine, want);
+    for (size_t i = 0; i < sizeof states / sizeof states[0] && block == EXTENT_NONE; i++) {
+        engine_loosen(engine, states[i]);
+        block = arena_alloc(engine, want);
     }
     return block;
 }
 
-static uint32_t begin_instance(struct engine *engine, uint32_t job, sample_id id, bool spare)
+/* As arena_alloc, but clears away only what nobody wants. */
+static uint32_t arena_alloc_spare(struct engine *engine, const struct want *want)
+{
+    uint32_t block = take_free(engine, want), victim = residency_victim(engine->prepared);
+    for (int tries = 0; block == EXTENT_NONE && tries < SPARE_VICTIMS; tries++) {
+        if (victim == RESIDENT_NONE || residency_want(engine->prepared, victim) > 0)
+            return EXTENT_NONE;
+        uint32_t after = residency_victim_after(engine->prepared, victim);
+        if (!engine->instances[victim].zoned || is_slot_for(engine, want, victim)) {
+            engine_evict_instance(engine, victim);
+            block = take_free(engine, want);
+        }
+        victim = after;
+    }
+    return block;
+}
+
+/* How hard room is looked for. */
+enum effort { EFFORT_SPARE, EFFORT_LOOSE, EFFORT_SURE };
+
+static uint32_t begin_instance(struct engine *engine, uint32_t job, sample_id id, enum effort effort)
 {
     uint32_t index = engine_instance_new(engine);
     struct instance *instance = &engine->instances[index];
     const struct job *owner = &engine->jobs[job];
-    instance->state = INSTANCE_MAKING;
     uint64_t bytes = owner->by_size ? engine->config.sample_bytes(owner->dataset, id) : owner->slot_bytes;
+    *instance = (struct instance){.state = INSTANCE_MAKING, .task = ENGINE_NONE, .bytes = bytes, .by_size = owner->by_size};
+    struct want want = {index, extent_round(bytes ? bytes : 1), engine_zone_of(engine, instance)}; /* an empty file has a place too */
     /* evicts, but begins no instance: `instance` holds */
-    uint32_t block = spare ? arena_alloc_spare(engine, bytes, index) : arena_alloc(engine, bytes, index);
+    uint32_t block = effort == EFFORT_SPARE  ? arena_alloc_spare(engine, &want)
+                     : effort == EFFORT_LOOSE ? arena_alloc(engine, &want)
+                                              : arena_alloc_sure(engine, &want);
     if (block == EXTENT_NONE) {
         engine_instance_drop(engine, index);
         return ENGINE_NONE;
     }
     struct sample_state *sample = &engine->samples[id];
     *instance = (struct instance){.state = INSTANCE_MAKING,
+                                  .zoned = instance->zoned,
                                   .next = sample->instances,
                                   .id = id,
                                   .pipeline = owner->pipeline,
@@ -245,19 +307,20 @@ static uint32_t begin_instance(struct engine *engine, uint32_t job, sample_id id
     return index;
 }
 
-uint32_t engine_begin_instance(struct engine *engine, uint32_t job, sample_id id)
+uint32_t engine_begin_instance(struct engine *engine, uint32_t job, sample_id id, bool sure)
 {
-    return begin_instance(engine, job, id, false);
+    return begin_instance(engine, job, id, sure ? EFFORT_SURE : EFFORT_LOOSE);
 }
 
 uint32_t engine_begin_spare_instance(struct engine *engine, uint32_t job, sample_id id)
 {
-    return begin_instance(engine, job, id, true);
+    return begin_instance(engine, job, id, EFFORT_SPARE);
 }
 
 void engine_unpin_instance(struct engine *engine, uint32_t index)
 {
     residency_unpin(engine->prepared, index);
+    engine->room_changes++;
     if (engine->instances[index].doomed && residency_pins(engine->prepared, index) == 0)
         engine_free_instance(engine, index);
 }
@@ -285,7 +348,7 @@ void engine_forget_pipeline(struct engine *engine, uint32_t pipeline)
         if (instance->state == INSTANCE_FREE || instance->pipeline != pipeline)
             continue;
         if (instance->state == INSTANCE_READY) {
-            evict_instance(engine, index);
+            engine_evict_instance(engine, index);
         } else { /* its task runs for nobody: the result is not wanted under the number's new meaning */
             CHECK(instance->waiters == ENGINE_NONE);
             instance->doomed = true;

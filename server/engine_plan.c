@@ -18,14 +18,14 @@ static uint32_t find_instance(const struct engine *engine, uint32_t job, sample_
     return making;
 }
 
-bool engine_place(struct engine *engine, uint32_t index)
+bool engine_place(struct engine *engine, uint32_t index, bool sure)
 {
     uint32_t job_index = engine->entries[index].job;
     sample_id id = engine->entries[index].id;
     uint32_t instance = find_instance(engine, job_index, id);
     bool fresh = instance == ENGINE_NONE;
     if (fresh) {
-        instance = engine_begin_instance(engine, job_index, id);
+        instance = engine_begin_instance(engine, job_index, id, sure);
         if (instance == ENGINE_NONE)
             return false;
     }
@@ -48,29 +48,31 @@ bool engine_place(struct engine *engine, uint32_t index)
     return true;
 }
 
-static void place_unplaced(struct engine *engine, struct job_queue *queue)
+/* In planned order: when there is no room for one, those behind it wait too. */
+static void place_unplaced(struct engine *engine, const struct job *job, struct job_queue *queue)
 {
-    while (queue->unplaced_head != ENGINE_NONE) {
-        uint32_t index = queue->unplaced_head;
-        uint32_t next = engine->entries[index].link;
-        if (!engine_place(engine, index)) {
-            if (!engine_take_from_behind(engine, queue) && !engine_take_from_idle(engine, queue, index))
-                return;
+    if (queue->unplaced == 0 || queue->no_room_since == engine->room_changes)
+        return;
+    uint64_t sure = engine_sure_slots(job, queue), at = 0;
+    for (uint32_t index = queue->head, next; queue->unplaced > 0 && index != ENGINE_NONE; index = next, at++) {
+        next = engine->entries[index].next; /* what is placed and ready may change places with another rank's */
+        if (engine->entries[index].state != ENTRY_UNPLACED)
             continue;
+        if (!engine_place(engine, index, at < sure)) {
+            queue->no_room_since = engine->room_changes;
+            return;
         }
-        queue->unplaced_head = next;
-        if (next == ENGINE_NONE)
-            queue->unplaced_tail = ENGINE_NONE;
+        queue->unplaced--;
     }
 }
 
 /* ── bad samples ── */
 
-/* Policy `error`, or no substitute found. The entry goes into the unplaced list so that dropping the queue finds it whole. */
+/* Policy `error`, or no substitute found. Dropping the queue finds the entry whole. */
 static void fail_job(struct engine *engine, uint32_t index, const char *text)
 {
     struct entry *entry = &engine->entries[index];
-    engine_unplaced_append(engine, engine_queue_of(engine, entry), index);
+    engine_entry_unplaced(engine, index);
     engine_job_fail(engine, entry->job, entry->id, LARDER_ESAMPLE, text);
 }
 
@@ -83,7 +85,7 @@ static void substitute(struct engine *engine, uint32_t index)
         return;
     }
     CHECK(idset_select(job->view, random_below(&engine->rng, job->view_samples), &entry->id));
-    engine_unplaced_append(engine, engine_queue_of(engine, entry), index); /* placed by the planning that follows */
+    engine_entry_unplaced(engine, index); /* placed by the planning that follows */
 }
 
 static void skip(struct engine *engine, uint32_t index)
@@ -135,7 +137,7 @@ bool engine_plan_left(const struct engine *engine, const struct job *job, const 
 
 static bool has_room(const struct engine *engine, const struct job *job, const struct job_queue *queue)
 {
-    return queue->attached && queue->held_slots < engine_depth_slots(job, queue) && queue->unplaced_head == ENGINE_NONE &&
+    return (job->zoned || job->by_size) && queue->attached && queue->held_slots < engine_depth_slots(job, queue) && queue->unplaced == 0 &&
            engine_plan_left(engine, job, queue);
 }
 
@@ -177,8 +179,8 @@ static void plan_entry(struct engine *engine, uint32_t job_index, struct job_que
     queue->numbered++;
     engine_queue_append(engine, index);
     queue->planned++;
-    if (!engine_place(engine, index))
-        engine_unplaced_append(engine, queue, index);
+    if (!engine_place(engine, index, queue->queued <= engine_sure_slots(job, queue)))
+        engine_entry_unplaced(engine, index);
 }
 
 /* What needs no draw: a rank's own samples, and repeats when nothing is left to draw. */
@@ -258,7 +260,7 @@ static void place_all(struct engine *engine)
 {
     for (uint32_t job = 0; job < engine->jobs_end; job++) {
         for (uint32_t rank = 0; engine->jobs[job].state == JOB_RUNNING && rank < engine->jobs[job].world_size; rank++)
-            place_unplaced(engine, &engine->jobs[job].queues[rank]);
+            place_unplaced(engine, &engine->jobs[job], &engine->jobs[job].queues[rank]);
     }
 }
 

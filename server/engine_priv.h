@@ -62,6 +62,7 @@ enum instance_state { INSTANCE_FREE, INSTANCE_MAKING, INSTANCE_READY };
 struct instance {
     enum instance_state state;
     bool doomed; /* being made for a pipeline that has gone: freed when done */
+    bool zoned;  /* its block is a slot of the zone of its size */
     uint32_t next; /* of the same sample, or the next unused place */
     sample_id id;
     uint32_t pipeline;
@@ -124,7 +125,7 @@ struct entry {
     enum entry_state state;
     uint32_t job, rank;
     uint32_t prev, next; /* in the queue; unused places by next */
-    uint32_t link;       /* next waiter of its instance, or next unplaced of its queue */
+    uint32_t link;       /* next waiter of its instance */
     uint32_t instance;
     uint32_t substitutes; /* tried, under policy `replace` */
     sample_id id;
@@ -133,7 +134,6 @@ struct entry {
     uint64_t planned_ns;
     bool repeat; /* fills a rank's share up */
     bool making; /* its instance is being prepared, not only planned */
-    bool moved;  /* it was ready and lost its place to another of its queue */
     bool kept;   /* for this rank, which had gone: no other gets it */
 };
 
@@ -194,7 +194,9 @@ struct job_queue {
     uint32_t ready; /* of these */
     uint32_t making; /* of these: being prepared */
     uint32_t open;   /* an entry before which none is waited for; ENGINE_NONE: all that is waited for has no place */
-    uint32_t unplaced_head, unplaced_tail;
+    uint32_t unplaced;    /* of these: waiting for room */
+    uint64_t no_room_since; /* engine->room_changes when none of them found any; 0: not tried */
+    uint64_t starves_since_ns; /* its client waits, and no work is under way that leads to its batch; 0: not so */
     struct lease *leases;
     uint32_t n_leases;
     uint64_t held_slots; /* queued + leased */
@@ -239,6 +241,8 @@ struct job {
     uint64_t batch_slots, row_bytes; /* samples of a batch; arena bytes of a batch for each rank */
     uint32_t least, most, asked; /* rows: its own for good; that it may get; with all it asked for */
     uint32_t rows;        /* that it has now */
+    bool zoned; /* its least rows are slots of a zone; nothing is planned before, but by_size; see engine_zones.c */
+    uint64_t tried_ns; /* when that was tried last */
     uint64_t quota_slots; /* of each queue */
     uint64_t quota_bytes; /* of all together */
     uint32_t held_max;    /* ≤ least */
@@ -262,6 +266,15 @@ struct job {
     uint64_t samples_shared, bad_samples;
 };
 
+/* Slots of one size that are nobody else's; see engine_zones.c. */
+struct zone {
+    uint64_t bytes;    /* of a slot, rounded */
+    uint64_t promised; /* slots, to jobs whose `zoned` is set */
+    uint64_t slots;    /* that there are, those in use included */
+    uint32_t *free;    /* blocks */
+    size_t n_free, cap;
+};
+
 struct engine {
     uint32_t magic;
     struct engine_config config;
@@ -271,6 +284,9 @@ struct engine {
     struct sampler *sampler;
     struct rng rng;
     struct extents *extents;
+    struct zone *zones; /* the largest slots first */
+    uint32_t n_zones;
+    uint64_t room_changes; /* counts what may have made room */
     struct residency *prepared, *encodeds;
 
     struct job *jobs; /* JOBS_MAX places */
@@ -323,9 +339,11 @@ struct engine_action *engine_act(struct engine *engine, enum engine_action_type 
 struct engine_action *engine_act_job(struct engine *engine, enum engine_action_type type, uint32_t job);
 
 /* engine_memory.c: instances, encoded bytes, eviction */
-uint32_t engine_begin_instance(struct engine *engine, uint32_t job, sample_id id); /* ENGINE_NONE: no room now */
+/* ENGINE_NONE: no room now. `sure`: for an entry that its queue is sure of room for. */
+uint32_t engine_begin_instance(struct engine *engine, uint32_t job, sample_id id, bool sure);
 uint32_t engine_begin_spare_instance(struct engine *engine, uint32_t job, sample_id id); /* evicts nothing that is wanted */
 void engine_free_instance(struct engine *engine, uint32_t instance);
+void engine_evict_instance(struct engine *engine, uint32_t instance); /* ready, and unpinned */
 void engine_unpin_instance(struct engine *engine, uint32_t instance);
 uint32_t engine_begin_load(struct engine *engine, sample_id id, uint64_t bytes); /* ENGINE_NONE: no room now */
 void engine_pin_encoded(struct engine *engine, uint32_t encoded);
@@ -415,9 +433,8 @@ void engine_queue_remove(struct engine *engine, uint32_t entry); /* what it hold
 void engine_queue_drop_all(struct engine *engine, struct job_queue *queue);
 void engine_queue_shorten(struct engine *engine, uint32_t job, struct job_queue *queue, uint64_t slots); /* to at most */
 void engine_queue_put_back(struct engine *engine, uint32_t job, struct job_queue *queue); /* its client has gone */
-void engine_unplaced_append(struct engine *engine, struct job_queue *queue, uint32_t entry);
-void engine_unplaced_prepend(struct engine *engine, struct job_queue *queue, uint32_t entry);
-void engine_unplaced_remove(struct engine *engine, struct job_queue *queue, uint32_t entry);
+void engine_entry_unplaced(struct engine *engine, uint32_t entry); /* it has no instance: it waits for room */
+void engine_entry_unplace(struct engine *engine, uint32_t entry);  /* gives up the one it has, ready or waited for */
 void engine_entry_ready(struct engine *engine, uint32_t entry);
 void engine_lease_end(struct engine *engine, struct job_queue *queue, uint32_t at);
 void engine_reserve_add(struct reserve *reserve, sample_id id);
@@ -437,13 +454,22 @@ void engine_note_ready(struct engine *engine, struct job *job, struct job_queue 
 void engine_note_delivery(struct engine *engine, struct job *job, struct job_queue *queue);
 void engine_note_wait(struct engine *engine, struct job *job, struct job_queue *queue);
 
-/* engine_pieces.c: when free space is in pieces. True: the queue's first entry without a place has one, or can have one. */
-bool engine_take_from_behind(struct engine *engine, struct job_queue *queue);
-bool engine_take_from_idle(struct engine *engine, struct job_queue *queue, uint32_t entry);
+/* engine_zones.c: room that nobody takes */
+struct zone *engine_zone_of(const struct engine *engine, const struct instance *instance); /* NULL: none has its size */
+uint32_t engine_zone_take(struct engine *engine, struct zone *zone, uint32_t instance); /* a free slot; ENGINE_NONE: none */
+void engine_zone_give(struct engine *engine, uint32_t instance); /* its slot, which is one of a zone */
+void engine_zone_enter(struct engine *engine, struct job *job); /* makes its slots, if that can be done now: job->zoned */
+void engine_zone_leave(struct engine *engine, const struct job *job);
+/* The queue is sure of room for so many of its entries, the first. */
+uint64_t engine_sure_slots(const struct job *job, const struct job_queue *queue);
+void engine_loosen(struct engine *engine, enum entry_state state); /* all others in this state give up what they have */
+uint64_t engine_zones_free_bytes(const struct engine *engine);
+void engine_zones_destroy(struct engine *engine);
+void engine_watch_room(struct engine *engine); /* jobs that wait for room: they begin, or fail */
 
 /* engine_plan.c: picks, placing */
 /* Gives the entry an instance; false when a new one is needed and there is no room for it now. */
-bool engine_place(struct engine *engine, uint32_t entry);
+bool engine_place(struct engine *engine, uint32_t entry, bool sure);
 void engine_plan(struct engine *engine);
 uint64_t engine_rank_share(const struct job *job); /* samples that the epoch has for each rank */
 bool engine_plan_left(const struct engine *engine, const struct job *job, const struct job_queue *queue); /* will more be planned? */

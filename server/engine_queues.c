@@ -22,41 +22,14 @@ void engine_queue_append(struct engine *engine, uint32_t index)
     queue->held_slots++;
 }
 
-void engine_unplaced_append(struct engine *engine, struct job_queue *queue, uint32_t index)
+void engine_entry_unplaced(struct engine *engine, uint32_t index)
 {
-    engine->entries[index].state = ENTRY_UNPLACED;
-    engine->entries[index].link = ENGINE_NONE;
-    if (queue->unplaced_tail != ENGINE_NONE)
-        engine->entries[queue->unplaced_tail].link = index;
-    else
-        queue->unplaced_head = index;
-    queue->unplaced_tail = index;
-}
-
-void engine_unplaced_prepend(struct engine *engine, struct job_queue *queue, uint32_t index)
-{
-    engine->entries[index].state = ENTRY_UNPLACED;
-    engine->entries[index].link = queue->unplaced_head;
-    queue->unplaced_head = index;
-    if (queue->unplaced_tail == ENGINE_NONE)
-        queue->unplaced_tail = index;
-}
-
-void engine_unplaced_remove(struct engine *engine, struct job_queue *queue, uint32_t index)
-{
-    uint32_t prev = ENGINE_NONE, at = queue->unplaced_head;
-    while (at != index) {
-        CHECK(at != ENGINE_NONE);
-        prev = at;
-        at = engine->entries[at].link;
-    }
-    uint32_t next = engine->entries[index].link;
-    if (prev != ENGINE_NONE)
-        engine->entries[prev].link = next;
-    else
-        queue->unplaced_head = next;
-    if (next == ENGINE_NONE)
-        queue->unplaced_tail = prev;
+    struct entry *entry = &engine->entries[index];
+    struct job_queue *queue = engine_queue_of(engine, entry);
+    entry->state = ENTRY_UNPLACED;
+    entry->instance = ENGINE_NONE;
+    queue->unplaced++;
+    queue->no_room_since = 0;
 }
 
 static void waiter_remove(struct engine *engine, uint32_t index)
@@ -83,20 +56,20 @@ void engine_queue_remove(struct engine *engine, uint32_t index)
         queue->tail = entry->prev;
     queue->ready -= entry->state == ENTRY_READY;
     queue->open = queue->open == index ? entry->next : queue->open;
+    queue->unplaced -= entry->state == ENTRY_UNPLACED;
     queue->queued--;
     queue->held_slots--;
+    engine->room_changes++; /* those behind it are nearer to the front */
     engine_entry_drop(engine, index);
 }
 
 /* Gives back what an undelivered entry holds: its job has not had the instance after all. */
-static void entry_abandon(struct engine *engine, struct job_queue *queue, uint32_t index)
+static void entry_abandon(struct engine *engine, uint32_t index)
 {
     struct entry *entry = &engine->entries[index];
     uint32_t instance = entry->instance;
-    if (entry->state == ENTRY_UNPLACED) {
-        engine_unplaced_remove(engine, queue, index);
+    if (entry->state == ENTRY_UNPLACED)
         return;
-    }
     engine_clear_had(engine, entry->job, instance);
     bool orphan = false;
     if (entry->state == ENTRY_WAITING) {
@@ -115,13 +88,21 @@ void engine_queue_drop_all(struct engine *engine, struct job_queue *queue)
 {
     for (uint32_t index = queue->head, next; index != ENGINE_NONE; index = next) {
         next = engine->entries[index].next;
-        entry_abandon(engine, queue, index);
+        entry_abandon(engine, index);
         queue->held_slots--;
         engine_entry_drop(engine, index);
     }
     queue->head = queue->tail = queue->open = ENGINE_NONE;
-    queue->queued = queue->ready = 0;
-    CHECK(queue->unplaced_head == ENGINE_NONE && queue->unplaced_tail == ENGINE_NONE);
+    queue->queued = queue->ready = queue->unplaced = 0;
+}
+
+void engine_entry_unplace(struct engine *engine, uint32_t index)
+{
+    struct entry *entry = &engine->entries[index];
+    engine_queue_of(engine, entry)->ready -= entry->state == ENTRY_READY;
+    entry_abandon(engine, index);
+    entry->planned_ns = engine->now_ns;
+    engine_entry_unplaced(engine, index);
 }
 
 void engine_entry_ready(struct engine *engine, uint32_t index)
@@ -145,6 +126,7 @@ void engine_lease_end(struct engine *engine, struct job_queue *queue, uint32_t a
     for (uint32_t i = 0; i < lease->count; i++)
         engine_unpin_instance(engine, lease->instances[i]);
     queue->held_slots -= lease->count;
+    engine->room_changes++;
     free(lease->instances);
     *lease = queue->leases[--queue->n_leases];
 }
@@ -208,7 +190,7 @@ void engine_queue_shorten(struct engine *engine, uint32_t job, struct job_queue 
         next = engine->entries[index].next;
         engine_reserve_add(&back, engine->entries[index].id);
         CHECK(engine->entries[index].job == job);
-        entry_abandon(engine, queue, index);
+        entry_abandon(engine, index);
         engine_queue_remove(engine, index);
     }
     queue->planned -= surplus;

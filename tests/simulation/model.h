@@ -57,6 +57,10 @@ void model_compare_totals(struct model *model, bool compare);
 uint32_t model_jobs(const struct model *model);
 /* model_rank_waits: the rank has asked for an epoch that begins when the others are through with the one before. */
 bool model_rank_waits(const struct model *model, uint32_t job, uint32_t rank);
+/* model_may_lack_room: the job may have to wait until there is room for it, a time that is limited. One whose slots have
+ * one size never does after its first batch. */
+bool model_may_lack_room(const struct model *model, uint32_t job);
+uint32_t model_no_rooms(const struct model *model); /* jobs that failed for that */
 /* What sabotage looks for. */
 /* model_steady_plan: the plan of a running job whose client neither vanishes nor breaks off; NULL for others. */
 const struct client_plan *model_steady_plan(const struct model *model, uint32_t job);

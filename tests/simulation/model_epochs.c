@@ -30,6 +30,8 @@ void model_on_next(struct model *model, const struct engine_event *event)
 {
     struct job_book *job = model->jobs[event->next.job];
     uint32_t epoch = event->next.epoch;
+    job->asked_ns = job->asked ? job->asked_ns : model->now_ns;
+    job->asked = true;
     if (job->ranks) {
         model_ranks_next(model, job, event);
         return;

@@ -304,7 +304,29 @@ bool model_is_hopeless(const struct model *model, const struct client_plan *plan
     return bad_share(model, plan) >= SHARE_HOPELESS;
 }
 
-/* Policy `error` fails with the first bad sample; `replace` only when so many are bad that no substitute is found. */
+bool model_may_lack_room(const struct model *model, uint32_t place)
+{
+    const struct job_book *job = place < JOBS_MAX ? model->jobs[place] : NULL;
+    return job && !job->failed && (job->delivered == 0 || job->plan->pipeline == model->scenario->raw_pipeline);
+}
+
+void model_on_no_room(struct model *model, const struct job_book *job, uint32_t place, const struct error *error)
+{
+    uint64_t waited_ns = job->asked ? model->now_ns - job->asked_ns : 0, held;
+    model->no_rooms++;
+    if (!model_may_lack_room(model, place) || !model_held_slot(model, &held) || !strstr(error->text, " holds ") ||
+        waited_ns < model->scenario->config.room_timeout_ns)
+        model_break(model, RULE_BAD, "job %u failed for room after %llu ns: %s", place, (unsigned long long)waited_ns,
+                    error->text);
+}
+
+uint32_t model_no_rooms(const struct model *model)
+{
+    return model->no_rooms;
+}
+
+/* Policy `error` fails with the first bad sample; `replace` only when so many are bad that no substitute is found; any when
+ * there is no room for the job. */
 void model_on_error(struct model *model, const struct engine_action *action)
 {
     struct job_book *job = action->job < JOBS_MAX ? model->jobs[action->job] : NULL;
@@ -325,7 +347,12 @@ void model_on_error(struct model *model, const struct engine_action *action)
         job->beyond_end--;
         return;
     }
+    bool no_room = error->code == LARDER_EQUOTA;
+    if (no_room)
+        model_on_no_room(model, job, action->job, error);
     job->failed = true;
+    if (no_room)
+        return;
     bool hopeless = job->plan->bad_policy == BAD_REPLACE && model_is_hopeless(model, job->plan);
     if (job->plan->bad_policy != BAD_ERROR && !hopeless)
         model_break(model, RULE_BAD, "job %u failed, which its policy forbids: %s", action->job, error->text);

@@ -78,6 +78,8 @@ struct job_book {
     const struct client_plan *plan;
     uint64_t client;
     bool gone, failed;
+    bool asked;
+    uint64_t asked_ns; /* for its first batch */
     uint32_t beyond_end; /* NEXTs for epochs it does not have: each is answered by an error, and all goes on */
     uint32_t n_batches, held_max;
     uint64_t quota_bytes, least_bytes; /* now; what no other job may cost it */
@@ -143,6 +145,7 @@ struct model {
     uint32_t read_datasets; /* bits: those that have all its samples in one chunk */
 
     uint64_t loaded, loaded_bytes, prepared, delivered, unknown_releases;
+    uint32_t no_rooms;
 };
 
 /* model_memory.c: the arena, encoded bytes, loads and prepares */
@@ -169,6 +172,8 @@ uint32_t model_count_excused(const struct model *model, const struct job_book *j
 void model_check_variant(struct model *model, const struct job_book *job, uint32_t place, const struct made *made);
 void model_sample_failed(struct model *model, uint32_t pipeline, sample_id id);
 
+/* An error that says that there is no room for the job. */
+void model_on_no_room(struct model *model, const struct job_book *job, uint32_t place, const struct error *error);
 bool model_is_hopeless(const struct model *model, const struct client_plan *plan); /* a substitute may not be found */
 
 /* model_ranks.c: jobs with several ranks: who is there, epochs, errors */

@@ -263,7 +263,12 @@ void model_ranks_error(struct model *model, struct job_book *job, const struct e
         return;
     }
     rank->told = rank->there;
+    bool no_room = error->code == LARDER_EQUOTA;
+    if (no_room && !job->failed)
+        model_on_no_room(model, job, action->job, error);
     job->failed = true;
+    if (no_room)
+        return;
     if (error->code == LARDER_ETIMEOUT) {
         check_timeout(model, job, action->job, error->text);
         return;

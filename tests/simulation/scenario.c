@@ -18,6 +18,7 @@
 #define KEY_AHEAD UINT64_C(0xa4ead)
 #define KEY_HABITS UINT64_C(0x4ab17)
 #define KEY_SCATTER UINT64_C(0x5ca77e2)
+#define KEY_TIGHT UINT64_C(0x719487)
 #define VARIANTS 50 /* and 0 is none, whose mix is 0 */
 #define SLOW_LANE_EVERY 17
 #define SLOW_LANE_FACTOR 60
@@ -28,11 +29,12 @@ enum mood {
     MOOD_CROWDED, /* more jobs than there are places for */
     MOOD_PIECES, /* slots of many sizes in an arena that is all promised, and clients that stop: free space in pieces */
     MOOD_SCATTERED, /* small slots of clients that stop, all over the arena, before others come that need large ones */
+    MOOD_TIGHT, /* as MOOD_PIECES, and no more room than jobs are sure of; clients hold what they may */
 };
 
 static bool has_pieces(enum mood mood)
 {
-    return mood == MOOD_PIECES || mood == MOOD_SCATTERED;
+    return mood == MOOD_PIECES || mood == MOOD_SCATTERED || mood == MOOD_TIGHT;
 }
 
 static uint64_t between(struct rng *rng, uint64_t low, uint64_t high)
@@ -294,6 +296,7 @@ static void draw_ahead(struct scenario *sc)
     random_seed_keys(&rng, KEY_AHEAD, sc->seed, 0, 0);
     if (chance(&rng, 60))
         sc->config.ahead_window_ns = between(&rng, 1, 500 * CLOCK_NS_PER_MS);
+    sc->config.room_timeout_ns = between(&rng, CLOCK_NS_PER_S / 10, 20 * CLOCK_NS_PER_S);
 }
 
 /* What few do. Drawn apart, as ranks are. */
@@ -385,7 +388,7 @@ static void draw_parts(struct scenario *sc, struct rng *rng, enum mood mood)
     for (uint32_t i = 0; i < sc->n_pipelines; i++)
         sc->slot_bytes[i] = mood == MOOD_SCATTERED
                                 ? EXTENT_ALIGN * (i == 0 ? between(rng, 1, 2) : between(rng, 10, 200))
-                            : mood == MOOD_PIECES
+                            : has_pieces(mood)
                                 ? EXTENT_ALIGN * between(rng, 1, chance(rng, 50) ? 8 : 60)
                                 : slot_sizes[random_below(rng, sizeof slot_sizes / sizeof slot_sizes[0])];
     sc->load = draw_latency(rng, 3 * CLOCK_NS_PER_MS);
@@ -414,7 +417,42 @@ static void scatter(const struct scenario *sc, struct client_plan *plan, uint32_
     plan->hold = (uint32_t)between(rng, 0, 8);
 }
 
-struct scenario *scenario_create(uint64_t seed)
+static bool is_tight(uint64_t seed)
+{
+    struct rng rng;
+    random_seed_keys(&rng, KEY_TIGHT, seed, 0, 0);
+    return chance(&rng, 2);
+}
+
+/* What a job is sure of, in bytes of the arena. */
+static uint64_t least_bytes(const struct scenario *sc, const struct client_plan *plan)
+{
+    uint64_t share = (plan->n_view + plan->world_size - 1) / plan->world_size, hold = scenario_hold(plan);
+    uint64_t batch = plan->batch_size < share ? plan->batch_size : share;
+    return (hold > ENGINE_ROWS_MIN ? hold : ENGINE_ROWS_MIN) * batch * plan->world_size *
+           extent_round(sc->slot_bytes[plan->pipeline]);
+}
+
+/* Mostly all jobs just fit. */
+static void tighten(struct scenario *sc)
+{
+    struct rng rng;
+    random_seed_keys(&rng, KEY_TIGHT, sc->seed, 1, 0);
+    uint64_t sum = EXTENT_ALIGN;
+    for (uint32_t i = 0; i < sc->n_clients; i++) {
+        struct client_plan *plan = &sc->clients[i];
+        sum += plan->rank == 0 ? least_bytes(sc, plan) : 0;
+        plan->hold = chance(&rng, 75) ? ENGINE_HOLD_MAX : plan->hold;
+        if (plan->stop_ns != SCENARIO_NEVER || chance(&rng, 50))
+            continue;
+        plan->stop_ns = plan->join_ns + random_below(&rng, CLOCK_NS_PER_S / 2);
+        plan->stop_for_ns = chance(&rng, 60) ? SCENARIO_NEVER : random_below(&rng, 10 * CLOCK_NS_PER_S);
+    }
+    sc->config.arena_bytes = sum / 100 * (chance(&rng, 25) ? between(&rng, 40, 99) : between(&rng, 100, 115)) + EXTENT_ALIGN;
+    sc->config.job_quota_bytes = 0;
+}
+
+struct scenario *scenario_create(uint64_t seed, bool tight)
 {
     struct rng rng;
     random_seed_keys(&rng, KEY_SCENARIO, seed, 0, 0);
@@ -426,8 +464,10 @@ struct scenario *scenario_create(uint64_t seed)
     bool calm = chance(&rng, 30);
     if (mood == MOOD_PLAIN && is_scattered(seed))
         mood = MOOD_SCATTERED;
+    if (tight || (mood == MOOD_PLAIN && is_tight(seed)))
+        mood = MOOD_TIGHT;
     draw_parts(sc, &rng, mood);
-    if (mood == MOOD_PLAIN)
+    if (mood == MOOD_PLAIN || mood == MOOD_TIGHT)
         draw_raw(sc);
     else
         sc->raw_pipeline = sc->n_pipelines;
@@ -449,6 +489,8 @@ struct scenario *scenario_create(uint64_t seed)
     draw_budgets(sc, &rng);
     draw_chunks(sc, &rng);
     draw_arena(sc, &rng, mood);
+    if (mood == MOOD_TIGHT)
+        tighten(sc);
     return sc;
 }
 

@@ -94,7 +94,9 @@ struct scenario {
     uint32_t gather; /* events of one moment that make one step */
 };
 
-struct scenario *scenario_create(uint64_t seed);
+/* scenario_create: with `tight` in an arena that is hardly larger than what the jobs are sure of, for slots of several sizes
+ * and clients that hold what they may, and stop. Without it a few seeds are so too. */
+struct scenario *scenario_create(uint64_t seed, bool tight);
 void scenario_destroy(struct scenario *scenario);
 /* What JOB_ADD says of a plan, and what it borrows. */
 struct scenario_job {

@@ -5,6 +5,7 @@
  *   simulate --seeds 1 100 --twice     the same seed gives the same events and actions
  *   simulate --seeds 1 500 --sabotage KIND   the model finds each wrong deed of the kind (`--sabotage list` lists them)
  *   simulate --regressions             seeds that found something once
+ *   … --tight                          in arenas hardly larger than what the jobs are sure of, see scenario.h
  *   … --check-every K                  engine_check after every K-th step, whatever it costs */
 #include <inttypes.h>
 #include <signal.h>
@@ -21,13 +22,13 @@
 
 struct options {
     uint64_t first, last;
-    bool twice, regressions;
+    bool twice, regressions, tight;
     struct world_options world;
 };
 
 struct tally {
     uint64_t runs, failures, steps, sabotaged, found, missed;
-    uint64_t delivered, prepared, loaded, bad;
+    uint64_t delivered, prepared, loaded, bad, no_rooms;
 };
 
 /* What a crash is told with: nothing but write() is safe then. */
@@ -41,12 +42,11 @@ static void on_crash(int signal_number)
     raise(signal_number);
 }
 
-static void tell_failure(struct tally *tally, uint64_t seed, enum sabotage_kind sabotage, const char *rule,
-                         const char *text)
+static void tell_failure(struct tally *tally, uint64_t seed, const char *how, const char *rule, const char *text)
 {
     if (tally->failures++ < FAILURES_SHOWN)
-        printf("seed %" PRIu64 ": %s: %s\n  replay: simulate --seed %" PRIu64 " --verbose --check-every 1%s%s\n", seed,
-               rule, text, seed, sabotage ? " --sabotage " : "", sabotage ? sabotage_name(sabotage) : "");
+        printf("seed %" PRIu64 ": %s: %s\n  replay: simulate --seed %" PRIu64 " --verbose --check-every 1%s\n", seed,
+               rule, text, seed, how);
 }
 
 static bool has_ranks(const struct scenario *scenario)
@@ -60,11 +60,13 @@ static bool has_ranks(const struct scenario *scenario)
 static void run_seed(uint64_t seed, const struct options *options, struct tally *tally)
 {
     enum sabotage_kind sabotage = options->world.sabotage;
+    char how[64];
+    snprintf(how, sizeof how, "%s%s%s", options->tight ? " --tight" : "", sabotage ? " --sabotage " : "",
+             sabotage ? sabotage_name(sabotage) : "");
     snprintf(replay, sizeof replay,
-             "seed %" PRIu64 ": the engine crashed\n  replay: simulate --seed %" PRIu64
-             " --verbose --check-every 1%s%s\n",
-             seed, seed, sabotage ? " --sabotage " : "", sabotage ? sabotage_name(sabotage) : "");
-    struct scenario *scenario = scenario_create(seed);
+             "seed %" PRIu64 ": the engine crashed\n  replay: simulate --seed %" PRIu64 " --verbose --check-every 1%s\n", seed,
+             seed, how);
+    struct scenario *scenario = scenario_create(seed, options->tight);
     struct world_result result, again;
     if (sabotage_needs_ranks(sabotage) && !has_ranks(scenario)) {
         scenario_destroy(scenario);
@@ -76,6 +78,7 @@ static void run_seed(uint64_t seed, const struct options *options, struct tally 
     tally->delivered += result.totals.samples_delivered;
     tally->prepared += result.totals.instances_prepared;
     tally->loaded += result.totals.samples_loaded;
+    tally->no_rooms += result.no_rooms;
     for (size_t i = 0; i < sizeof result.totals.bad_samples / sizeof result.totals.bad_samples[0]; i++)
         tally->bad += result.totals.bad_samples[i];
     tally->sabotaged += result.sabotaged;
@@ -84,11 +87,11 @@ static void run_seed(uint64_t seed, const struct options *options, struct tally 
     else if (result.sabotaged && result.broken == RULE_NONE)
         tally->missed = seed;
     else if (result.broken)
-        tell_failure(tally, seed, sabotage, rule_name(result.broken), result.text);
+        tell_failure(tally, seed, how, rule_name(result.broken), result.text);
     if (options->twice && !result.broken) {
         world_run(scenario, &options->world, &again);
         if (again.hash != result.hash || again.steps != result.steps)
-            tell_failure(tally, seed, sabotage, "deterministic", "a second run gave other events and actions");
+            tell_failure(tally, seed, how, "deterministic", "a second run gave other events and actions");
     }
     scenario_destroy(scenario);
 }
@@ -98,7 +101,9 @@ static void run_seeds(const struct options *options, struct tally *tally)
     if (options->regressions) {
         for (size_t i = 0; i < sizeof regressions / sizeof regressions[0]; i++) {
             printf("regression '%s', seed %" PRIu64 "\n", regressions[i].what, regressions[i].seed);
-            run_seed(regressions[i].seed, options, tally);
+            struct options its = *options;
+            its.tight = regressions[i].tight;
+            run_seed(regressions[i].seed, &its, tally);
         }
         return;
     }
@@ -124,8 +129,9 @@ static bool run(const struct options *options)
         return tally.failures == 0 && enough;
     }
     printf("%" PRIu64 " seeds, %" PRIu64 " failures, %.1f s: %" PRIu64 " steps, %" PRIu64 " samples delivered, %" PRIu64
-           " prepared, %" PRIu64 " loaded, %" PRIu64 " bad\n",
-           tally.runs, tally.failures, seconds, tally.steps, tally.delivered, tally.prepared, tally.loaded, tally.bad);
+           " prepared, %" PRIu64 " loaded, %" PRIu64 " bad, %" PRIu64 " jobs without room\n",
+           tally.runs, tally.failures, seconds, tally.steps, tally.delivered, tally.prepared, tally.loaded, tally.bad,
+           tally.no_rooms);
     return tally.failures == 0;
 }
 
@@ -158,6 +164,8 @@ static bool parse(int argc, char **argv, struct options *options)
             options->world.verbose = true;
         } else if (strcmp(*arg, "--twice") == 0) {
             options->twice = true;
+        } else if (strcmp(*arg, "--tight") == 0) {
+            options->tight = true;
         } else if (strcmp(*arg, "--regressions") == 0) {
             options->regressions = true;
         } else if (strcmp(*arg, "--seed") == 0 && parse_number(arg[1], &number)) {

@@ -349,6 +349,13 @@ static bool waits_for_ranks(struct world *world, const struct client *client)
     return away && world->lull_ticks < LULL_TICKS;
 }
 
+/* Time passes for that too. */
+static bool waits_for_room(const struct world *world, const struct client *client)
+{
+    return client->state == CLIENT_TRAINING && model_may_lack_room(world->model, client->job) &&
+           world->lull_ticks < LULL_TICKS;
+}
+
 /* Nothing is under way. Whoever waits now waits for ever, unless it is stopped: those go on, one at a time. */
 static bool revive(struct world *world)
 {
@@ -358,7 +365,7 @@ static bool revive(struct world *world)
         struct client *client = &world->clients[i];
         if (client->state == CLIENT_DONE)
             continue;
-        if (!client->stopped && waits_for_ranks(world, client))
+        if (!client->stopped && (waits_for_ranks(world, client) || waits_for_room(world, client)))
             time_passes = true;
         else if (!client->stopped)
             model_break(world->model, RULE_STUCK, "nothing is under way, but job %u ('%s') waits in epoch %u",
@@ -368,7 +375,9 @@ static bool revive(struct world *world)
     }
     time_passes = time_passes || (!stopped && model_jobs(world->model) > 0); /* jobs that wait for their ranks */
     if (time_passes && !broken(world) && world->lull_ticks++ < LULL_TICKS) {
-        world_alarm(world, world->scenario->config.rank_timeout_ns, ALARM_TICK, 0, 0, 0);
+        const struct engine_config *config = &world->scenario->config;
+        uint64_t wait_ns = config->rank_timeout_ns > config->room_timeout_ns ? config->rank_timeout_ns : config->room_timeout_ns;
+        world_alarm(world, wait_ns, ALARM_TICK, 0, 0, 0);
         return true;
     }
     if (!stopped || broken(world))
@@ -449,6 +458,7 @@ void world_run(struct scenario *scenario, const struct world_options *options, s
     result->broken = model_broken(world.model, &text);
     snprintf(result->text, sizeof result->text, "%s", text);
     result->sabotaged = sabotage_done(world.sabotage);
+    result->no_rooms = model_no_rooms(world.model);
     engine_totals(world.engine, &result->totals);
     engine_destroy(world.engine);
     model_destroy(world.model);

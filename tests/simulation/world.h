@@ -24,6 +24,7 @@ struct world_result {
     uint64_t hash; /* of all events and actions */
     uint64_t steps, virtual_ns;
     bool sabotaged; /* an opportunity came */
+    uint32_t no_rooms; /* jobs that failed because others' batches lay in the way */
     struct engine_totals totals;
 };
 

@@ -17,6 +17,30 @@ enum { UNITS = 4096, SLOTS = 600 };
 
 static uint64_t seed = 20240611;
 
+/* A place inside a free block is cut out of it, whatever is before and behind, and merges again. */
+static void test_a_block_at_a_place(void **state)
+{
+    (void)state;
+    for (uint64_t before = 0; before <= 2; before++) {
+        for (uint64_t behind = 0; behind <= 2; behind++) {
+            struct extents *extents;
+            uint32_t owner;
+            assert_int_equal(extents_create((before + 3 + behind) * EXTENT_ALIGN, &extents), 0);
+            uint32_t block =
+                extent_alloc_at(extents, extent_first(extents), before * EXTENT_ALIGN, 3 * EXTENT_ALIGN, 7);
+            assert_int_equal(extent_offset(extents, block), before * EXTENT_ALIGN);
+            assert_int_equal(extents_used_bytes(extents), 3 * EXTENT_ALIGN);
+            extent_set_owner(extents, block, 9);
+            assert_true(extent_owner(extents, block, &owner) && owner == 9);
+            extents_check(extents);
+            extent_free(extents, block);
+            extents_check(extents);
+            assert_int_equal(extent_next(extents, extent_first(extents)), EXTENT_NONE);
+            extents_destroy(extents);
+        }
+    }
+}
+
 /* Random allocations and frees never overlap, never leave the arena, and keep every record consistent. */
 static void test_random_blocks_never_overlap(void **state)
 {
@@ -184,7 +208,7 @@ int main(void)
         seed = strtoull(given, NULL, 0);
     printf("seed %llu (LARDER_TEST_SEED sets it)\n", (unsigned long long)seed);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_blocks_never_overlap),
+        cmocka_unit_test(test_a_block_at_a_place), cmocka_unit_test(test_random_blocks_never_overlap),
         cmocka_unit_test(test_equal_blocks_fill_it_and_merge),
         cmocka_unit_test(test_fit_behind_shorter_ones),
         cmocka_unit_test(test_victim_is_least_wanted_unpinned),

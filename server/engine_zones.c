@@ -1,0 +1,394 @@
+/* engine_zones.c: room that nobody takes.
+ *
+ * Quotas sum up to at most the arena, but with slots of several sizes free space can lie in pieces between what clients
+ * hold, too short for a slot. So the least rows of each job are more than a sum: for each slot size there is a zone, as
+ * many slots of exactly that size as the jobs with that size are to keep in all. A zone's slots lie anywhere; no other
+ * size ever gets into one. Whose they are is not fixed: an instance takes a free slot first, one in a slot that nobody
+ * pins is cache as any, and an instance may lie beside the zone as well.
+ *
+ * A queue is sure of room for its first entries, as many as its least rows have room for beside what its client holds;
+ * those behind them are loose. Why a sure entry always finds room, whatever clients do and wherever things lie: leases and
+ * sure entries of all jobs of its size need no more slots than the zone has, and it has none yet. So one slot is free, or
+ * pinned by nobody, or by loose entries only, which give it up (engine_loosen), or by a preparation under way, which ends.
+ *
+ * A zone is laid out when a job comes. All but what clients hold, or is being prepared, can make way then. Where that is
+ * not enough nothing is planned for the job until it is; after config.room_timeout_ns the job fails, with a text that says
+ * who holds what.
+ *
+ * Instances as long as their samples (by_size) have no zone: they lie in what the zones leave, where a sure entry may have
+ * to wait for what clients hold. That ends after room_timeout_ns in the same way. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cache/layout.h"
+#include "server/engine_priv.h"
+
+#define TRY_NS UINT64_C(20000000) /* between two tries to lay a job's zone out, which looks at all of the arena */
+
+/* ── slots ── */
+
+static struct zone *find_zone(const struct engine *engine, uint64_t bytes)
+{
+    for (uint32_t i = 0; i < engine->n_zones; i++)
+        if (engine->zones[i].bytes == bytes)
+            return &engine->zones[i];
+    return NULL;
+}
+
+struct zone *engine_zone_of(const struct engine *engine, const struct instance *instance)
+{
+    return instance->by_size ? NULL : find_zone(engine, extent_round(instance->bytes));
+}
+
+static void push_free(struct zone *zone, uint32_t block)
+{
+    if (zone->n_free == zone->cap) {
+        zone->cap = zone->cap ? zone->cap * 2 : 64;
+        zone->free = xrealloc(zone->free, zone->cap, sizeof *zone->free);
+    }
+    zone->free[zone->n_free++] = block;
+}
+
+uint32_t engine_zone_take(struct engine *engine, struct zone *zone, uint32_t index)
+{
+    if (zone->n_free == 0)
+        return ENGINE_NONE;
+    uint32_t block = zone->free[--zone->n_free];
+    extent_set_owner(engine->extents, block, index);
+    engine->instances[index].zoned = true;
+    return block;
+}
+
+void engine_zone_give(struct engine *engine, uint32_t index)
+{
+    struct instance *instance = &engine->instances[index];
+    extent_set_owner(engine->extents, instance->block, ENGINE_NONE);
+    push_free(engine_zone_of(engine, instance), instance->block);
+    instance->zoned = false;
+}
+
+uint64_t engine_zones_free_bytes(const struct engine *engine)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < engine->n_zones; i++)
+        bytes += engine->zones[i].n_free * engine->zones[i].bytes;
+    return bytes;
+}
+
+void engine_zones_destroy(struct engine *engine)
+{
+    for (uint32_t i = 0; i < engine->n_zones; i++)
+        free(engine->zones[i].free);
+    free(engine->zones);
+}
+
+/* ── what a queue is sure of ── */
+
+uint64_t engine_sure_slots(const struct job *job, const struct job_queue *queue)
+{
+    uint64_t least = job->least * job->batch_slots, leased = queue->held_slots - queue->queued;
+    CHECK(leased <= least);
+    return least - leased;
+}
+
+static bool is_running(const struct engine *engine, const struct instance *instance)
+{
+    return instance->state == INSTANCE_MAKING && engine->tasks[instance->task].state == TASK_RUNNING;
+}
+
+/* The last first: what is evicted first of what they leave is wanted last. */
+static void loosen_queue(struct engine *engine, const struct job *job, const struct job_queue *queue, enum entry_state state)
+{
+    uint64_t sure = engine_sure_slots(job, queue);
+    uint32_t index = queue->tail;
+    for (uint64_t at = queue->queued; at > sure; at--) {
+        uint32_t prev = engine->entries[index].prev;
+        if (engine->entries[index].state == state && !is_running(engine, &engine->instances[engine->entries[index].instance]))
+            engine_entry_unplace(engine, index);
+        index = prev;
+    }
+}
+
+void engine_loosen(struct engine *engine, enum entry_state state)
+{
+    for (uint32_t place = 0; place < engine->jobs_end; place++) {
+        const struct job *job = &engine->jobs[place];
+        for (uint32_t rank = 0; job->state == JOB_RUNNING && rank < job->world_size; rank++)
+            loosen_queue(engine, job, &job->queues[rank], state);
+    }
+}
+
+/* ── laying out ── */
+
+static uint64_t slots_of(const struct job *job)
+{
+    return job->least * job->batch_slots * job->world_size;
+}
+
+/* Marks the instances in clients' hands. */
+static void mark_leased(const struct engine *engine, bool *leased)
+{
+    for (uint32_t place = 0; place < engine->jobs_end; place++) {
+        const struct job *job = &engine->jobs[place];
+        for (uint32_t rank = 0; job->state != JOB_FREE && rank < job->world_size; rank++) {
+            const struct job_queue *queue = &job->queues[rank];
+            for (uint32_t at = 0; at < queue->n_leases; at++)
+                for (uint32_t i = 0; i < queue->leases[at].count; i++)
+                    leased[queue->leases[at].instances[i]] = true;
+        }
+    }
+}
+
+/* The arena as it is. `fixed` tells of each instance whether it stays. */
+static void survey(const struct engine *engine, const bool *fixed, struct layout *layout)
+{
+    size_t count = 0;
+    uint32_t owner;
+    for (uint32_t block = extent_first(engine->extents); block != EXTENT_NONE; block = extent_next(engine->extents, block))
+        count += extent_owner(engine->extents, block, &owner);
+    layout->blocks = xcalloc(count + 1, sizeof *layout->blocks);
+    for (uint32_t block = extent_first(engine->extents); block != EXTENT_NONE; block = extent_next(engine->extents, block)) {
+        if (!extent_owner(engine->extents, block, &owner))
+            continue;
+        uint64_t bytes = extent_bytes(engine->extents, block);
+        bool taken = owner != ENGINE_NONE;
+        const struct zone *zone = taken ? engine_zone_of(engine, &engine->instances[owner]) : find_zone(engine, bytes);
+        layout->blocks[layout->n_blocks++] =
+            (struct layout_block){.offset = extent_offset(engine->extents, block),
+                                  .bytes = bytes,
+                                  .name = block,
+                                  .zone = zone ? (uint32_t)(zone - engine->zones) : LAYOUT_NONE,
+                                  .fixed = taken && fixed[owner]};
+    }
+}
+
+/* Entries leave the instances that must go. */
+static void unplace_from(struct engine *engine, const bool *goes)
+{
+    for (uint32_t index = 0; index < engine->entry_pool.size; index++) {
+        const struct entry *entry = &engine->entries[index];
+        if ((entry->state == ENTRY_READY || entry->state == ENTRY_WAITING) && goes[entry->instance])
+            engine_entry_unplace(engine, index);
+    }
+}
+
+static void clear(struct engine *engine, const struct layout *layout)
+{
+    uint32_t size = engine->instance_pool.size, owner = ENGINE_NONE;
+    bool *goes = xcalloc(size + 1, sizeof *goes);
+    for (uint32_t i = 0; i < engine->n_zones; i++)
+        engine->zones[i].slots = engine->zones[i].n_free = 0;
+    for (size_t i = 0; i < layout->n_blocks; i++) {
+        const struct layout_block *block = &layout->blocks[i];
+        CHECK(extent_owner(engine->extents, block->name, &owner));
+        if (block->is_slot)
+            engine->zones[block->zone].slots++;
+        if (owner != ENGINE_NONE) {
+            engine->instances[owner].zoned = block->is_slot;
+            goes[owner] = block->must_go;
+        } else if (block->is_slot) {
+            push_free(&engine->zones[block->zone], block->name);
+        } else {
+            extent_free(engine->extents, block->name);
+        }
+    }
+    unplace_from(engine, goes);
+    for (uint32_t index = 0; index < size; index++)
+        if (goes[index] && engine->instances[index].state != INSTANCE_FREE)
+            engine_evict_instance(engine, index);
+    free(goes);
+}
+
+static void make_slots(struct engine *engine, const struct layout *layout)
+{
+    uint32_t block = extent_first(engine->extents);
+    for (size_t i = 0; i < layout->n_places; i++) {
+        const struct layout_place *place = &layout->places[i];
+        struct zone *zone = &engine->zones[place->zone];
+        while (extent_offset(engine->extents, block) + extent_bytes(engine->extents, block) <= place->offset)
+            block = extent_next(engine->extents, block);
+        block = extent_alloc_at(engine->extents, block, place->offset, zone->bytes, ENGINE_NONE);
+        push_free(zone, block);
+        zone->slots++;
+    }
+    for (uint32_t i = 0; i < engine->n_zones; i++)
+        CHECK(engine->zones[i].slots == engine->zones[i].promised);
+}
+
+/* Gives every zone the slots that it has promised. With `move` entries make way, what clients hold and what is being
+ * prepared never. */
+static bool lay_out(struct engine *engine, bool move)
+{
+    struct layout layout = {.bytes = engine->config.arena_bytes, .n_zones = engine->n_zones};
+    struct layout_zone *zones = xcalloc(engine->n_zones, sizeof *zones);
+    bool *fixed = xcalloc(engine->instance_pool.size + 1, sizeof *fixed);
+    for (uint32_t i = 0; i < engine->n_zones; i++)
+        zones[i] = (struct layout_zone){.bytes = engine->zones[i].bytes, .slots = engine->zones[i].promised};
+    layout.zones = zones;
+    mark_leased(engine, fixed);
+    for (uint32_t index = 0; index < engine->instance_pool.size; index++) {
+        const struct instance *instance = &engine->instances[index];
+        if (instance->state != INSTANCE_FREE)
+            fixed[index] |= is_running(engine, instance) || (!move && residency_pins(engine->prepared, index) > 0);
+    }
+    survey(engine, fixed, &layout);
+    bool found = layout_find(&layout);
+    if (found) {
+        clear(engine, &layout);
+        make_slots(engine, &layout);
+        engine->room_changes++;
+    }
+    free(layout.blocks);
+    free(layout.places);
+    free(fixed);
+    free(zones);
+    return found;
+}
+
+static struct zone *insert_zone(struct engine *engine, uint64_t bytes)
+{
+    uint32_t at = 0;
+    engine->zones = xrealloc(engine->zones, engine->n_zones + 1, sizeof *engine->zones);
+    while (at < engine->n_zones && engine->zones[at].bytes > bytes)
+        at++;
+    memmove(&engine->zones[at + 1], &engine->zones[at], (engine->n_zones++ - at) * sizeof *engine->zones);
+    engine->zones[at] = (struct zone){.bytes = bytes};
+    return &engine->zones[at];
+}
+
+static void shrink(struct engine *engine, struct zone *zone, uint64_t by)
+{
+    zone->promised -= by;
+    for (; zone->slots > zone->promised && zone->n_free > 0; zone->slots--)
+        extent_free(engine->extents, zone->free[--zone->n_free]);
+    for (uint32_t index = 0; index < engine->instance_pool.size && zone->slots > zone->promised; index++) {
+        struct instance *instance = &engine->instances[index];
+        if (instance->state == INSTANCE_FREE || !instance->zoned || engine_zone_of(engine, instance) != zone)
+            continue;
+        instance->zoned = false;
+        zone->slots--;
+    }
+    engine->room_changes++;
+    if (zone->promised > 0)
+        return;
+    free(zone->free);
+    uint32_t at = (uint32_t)(zone - engine->zones);
+    memmove(zone, zone + 1, (--engine->n_zones - at) * sizeof *zone);
+}
+
+void engine_zone_enter(struct engine *engine, struct job *job)
+{
+    if (job->by_size || (job->tried_ns && engine->now_ns - job->tried_ns < TRY_NS))
+        return;
+    job->tried_ns = engine->now_ns;
+    uint64_t bytes = extent_round(job->slot_bytes);
+    struct zone *zone = find_zone(engine, bytes);
+    if (!zone)
+        zone = insert_zone(engine, bytes);
+    zone->promised += slots_of(job);
+    job->zoned = lay_out(engine, false) || lay_out(engine, true);
+    if (!job->zoned)
+        shrink(engine, zone, slots_of(job));
+}
+
+void engine_zone_leave(struct engine *engine, const struct job *job)
+{
+    if (job->zoned)
+        shrink(engine, find_zone(engine, extent_round(job->slot_bytes)), slots_of(job));
+}
+
+/* ── who waits for room ── */
+
+enum { HOLDERS_TOLD = 4 };
+
+static uint32_t batches_held(const struct job *job)
+{
+    uint32_t batches = 0;
+    for (uint32_t rank = 0; job->state != JOB_FREE && rank < job->world_size; rank++)
+        batches += job->queues[rank].n_leases;
+    return batches;
+}
+
+/* Any arena so large has room for the job wherever others hold theirs: each thing held wastes less than a slot. */
+static uint64_t enough_bytes(const struct engine *engine, const struct job *job)
+{
+    uint64_t held = 0;
+    for (uint32_t place = 0; place < engine->jobs_end; place++)
+        held += engine->jobs[place].state != JOB_FREE ? slots_of(&engine->jobs[place]) : 0;
+    return engine_least_bytes(engine) + held * extent_round(job->slot_bytes);
+}
+
+static void fail(struct engine *engine, uint32_t place)
+{
+    char text[ERROR_TEXT_MAX], holders[256] = "";
+    size_t used = 0;
+    uint32_t told = 0;
+    for (uint32_t other = 0; other < engine->jobs_end && told < HOLDERS_TOLD; other++) {
+        uint32_t batches = batches_held(&engine->jobs[other]);
+        if (batches == 0 || used >= sizeof holders)
+            continue;
+        int n = snprintf(holders + used, sizeof holders - used, "%s%.48s holds %u", told++ ? ", " : "",
+                         engine->jobs[other].name, batches);
+        used += n > 0 ? (size_t)n : 0;
+    }
+    snprintf(text, sizeof text, "no room in the arena for %.3g s: free space lies in pieces between batches that clients hold (%s): "
+             "give batches back sooner (zero_copy, C: hold), stop a job, or raise memory.arena to %llu bytes",
+             (double)engine->config.room_timeout_ns / 1e9, holders, (unsigned long long)enough_bytes(engine, &engine->jobs[place]));
+    engine_job_fail(engine, place, SAMPLE_NONE, LARDER_EQUOTA, text);
+}
+
+/* Its client waits, and nothing that is under way leads to its next batch. */
+static bool starves(const struct engine *engine, const struct job *job, const struct job_queue *queue)
+{
+    if (job->state != JOB_RUNNING || queue->credits == 0 || queue->n_leases >= job->held_max)
+        return false;
+    if (!job->by_size)
+        return true; /* nothing is planned for it yet */
+    if (queue->unplaced == 0 || engine_batch_ready(engine, job, queue))
+        return false;
+    for (uint32_t index = queue->head; index != ENGINE_NONE; index = engine->entries[index].next)
+        if (engine->entries[index].state == ENTRY_WAITING)
+            return false;
+    return true;
+}
+
+static void watch_job(struct engine *engine, uint32_t place)
+{
+    struct job *job = &engine->jobs[place];
+    if (!job->by_size)
+        engine_zone_enter(engine, job);
+    for (uint32_t rank = 0; rank < job->world_size; rank++) {
+        struct job_queue *queue = &job->queues[rank];
+        uint64_t timeout_ns = engine->config.room_timeout_ns;
+        if (job->zoned || !starves(engine, job, queue)) {
+            queue->starves_since_ns = 0;
+        } else if (queue->starves_since_ns == 0) {
+            queue->starves_since_ns = engine->now_ns ? engine->now_ns : 1;
+        } else if (timeout_ns && engine->now_ns >= queue->starves_since_ns + timeout_ns) {
+            fail(engine, place);
+            return;
+        }
+    }
+}
+
+static bool may_wait(const struct job *job)
+{
+    return job->state != JOB_FREE && job->state != JOB_FAILED && !job->zoned;
+}
+
+bool engine_waits_for_room(const struct engine *engine)
+{
+    CHECK_MAGIC(engine, ENGINE_MAGIC);
+    for (uint32_t place = 0; place < engine->jobs_end; place++)
+        if (may_wait(&engine->jobs[place]))
+            return true;
+    return false;
+}
+
+void engine_watch_room(struct engine *engine)
+{
+    for (uint32_t place = 0; place < engine->jobs_end; place++)
+        if (may_wait(&engine->jobs[place]))
+            watch_job(engine, place);
+}
