@@ -100,6 +100,36 @@ class Ranks(system.Case):
         self.assertEqual(first.end["error"], "Timeout")
         self.assertIn("rank 1 of 2 has not come within 2 s", first.end["text"])
 
+    def test_a_rank_stays_away(self):
+        """When a rank was killed and does not come back, all others get the error that names it, after all their own part."""
+        daemon = self.daemon(CONFIG)
+        begin = os.path.join(self.folder, "begin")
+        scripts = self.ranks(daemon, system.tree(96), 3, {1: {"pause": [2, os.path.join(self.folder, "never")]}},
+                             start_after=begin)
+        self.assertTrue(system.until(lambda: [queue["attached"] for job in daemon.jobs().values()
+                                              for queue in job["queues"]] == [True] * 3, 60))
+        open(begin, "w").close()
+        self.assertTrue(system.until(lambda: len(scripts[1].batches) == 2, 30))
+        scripts[1].kill()
+        for script in (scripts[0], scripts[2]):
+            self.assertEqual(script.wait(), 1)
+            self.assertEqual((script.end["error"], len(script.batches)), ("Timeout", 4))
+            self.assertIn("rank 1 of 3 has not come back within 2 s", script.end["text"])
+
+    def test_all_ranks_at_once(self):
+        """When all ranks are killed in mid-epoch and started again, they are a new job, which begins with the first epoch."""
+        daemon, folder = self.daemon(), system.tree(96)
+        go_on = os.path.join(self.folder, "go on")
+        scripts = self.ranks(daemon, folder, 2, {rank: {"pause": [2, go_on]} for rank in range(2)})
+        self.assertTrue(system.until(lambda: all(len(script.batches) == 2 for script in scripts), 30))
+        for script in scripts:
+            script.kill()
+        self.assertTrue(system.until(lambda: not daemon.jobs(), 30))
+        again = self.ranks(daemon, folder, 2)
+        self.finish(again)
+        for epoch in range(2):
+            self.assertEqual(sorted(sum(self.shares(again, epoch), [])), list(range(96)))
+
     def test_ranks_must_agree(self):
         """A rank that gives another batch size, dataset or label numbering is refused, and the text names it."""
         daemon, folder = self.daemon(), system.tree(96)
