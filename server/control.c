@@ -4,7 +4,8 @@
  * nng before 1.6 has a fault (its issue 1518): a peer that connects and closes at once ends the listener for good, and
  * all later ones wait in vain. A killed `larder status` can do that. So the thread looks every PROBE_INTERVAL_MS
  * whether a new connection gets through, and listens anew when it does not; clients that waited connect again by
- * themselves. nng loses three descriptors each time, which is why there is an end to it: RESTARTS_MAX. */
+ * themselves. nng loses three descriptors each time, which is why there is an end to it: RESTARTS_MAX. What only takes
+ * long, or waits for a descriptor, is not counted. */
 #include "server/control.h"
 
 #include <errno.h>
@@ -35,7 +36,7 @@
 #define CONTROL_MAGIC UINT32_C(0x4c544343)
 #define URL_BYTES (SOCKET_PATH_MAX + 8)
 #define PROBE_INTERVAL_MS 2000
-#define PROBE_WAIT_MS 1000
+#define PROBE_WAIT_MS 3000 /* in steps, so that a process that was stopped, or got no core, has time left */
 #define PROBE_STEP_MS 5
 #define RESTARTS_MAX 100
 
@@ -43,7 +44,10 @@ struct control {
     uint32_t magic;
     nng_socket socket;
     nng_listener listener; /* the thread's, once that runs */
+    bool listening;        /* the thread's, as what follows */
     unsigned restarts;     /* of the listener */
+    int probe_fd;          /* connection that nng has not accepted yet; -1: none */
+    unsigned arrivals_before; /* of it */
     char path[SOCKET_PATH_MAX];
     pthread_t thread;
     struct control_handlers handlers;
@@ -136,36 +140,78 @@ static int listen_at(struct control *control, struct error *err)
     return rv ? fail_nng(rv, control->path, err) : 0;
 }
 
-/* gets_through says whether a new connection arrives at the socket, by making one, as far as an SP peer's greeting. A
- * connection that cannot even be tried proves nothing. */
-static bool gets_through(struct control *control)
+/* Begins a connection to the socket, as far as an SP peer's greeting. False when it cannot be tried, which proves
+ * nothing. *full: it could not begin, because nobody has accepted those before. */
+static bool begin_probe(struct control *control, bool *full)
 {
     static const unsigned char greeting[8] = {0, 'S', 'P', 0, NNG_REQ0_SELF >> 8, NNG_REQ0_SELF & 0xff, 0, 0};
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    unsigned before = atomic_load(&control->arrivals);
     snprintf(address.sun_path, sizeof address.sun_path, "%s", control->path);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
-        return true;
+        return false;
+    control->arrivals_before = atomic_load(&control->arrivals);
     if (connect(fd, (struct sockaddr *)&address, sizeof address) != 0) {
-        bool full = errno == EAGAIN; /* the backlog: nobody accepts */
+        *full = errno == EAGAIN;
         close(fd);
-        return !full;
+        return *full;
     }
-    bool arrived = false;
-    (void)!send(fd, greeting, sizeof greeting, MSG_NOSIGNAL); /* 8 bytes fit; a peer that is gone shows below */
+    (void)!send(fd, greeting, sizeof greeting, MSG_NOSIGNAL); /* 8 bytes fit; a peer that is gone shows later */
+    control->probe_fd = fd;
+    return true;
+}
+
+static void end_probe(struct control *control)
+{
+    if (control->probe_fd >= 0)
+        close(control->probe_fd);
+    control->probe_fd = -1;
+}
+
+/* nng needs one to accept a connection, and tries again until it gets it. */
+static bool descriptor_is_free(void)
+{
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
+}
+
+/* gets_through says whether a new connection arrives at the socket. One that nng had no descriptor for stays open
+ * until the next look: closed before it is accepted it would end the listener. */
+static bool gets_through(struct control *control)
+{
+    bool arrived = false, full = false;
+    if (control->probe_fd < 0 && !begin_probe(control, &full))
+        return true;
     for (int waited_ms = 0; waited_ms < PROBE_WAIT_MS && !arrived; waited_ms += PROBE_STEP_MS) {
         if (waited_ms)
             nng_msleep(PROBE_STEP_MS);
-        arrived = atomic_load(&control->arrivals) != before;
+        arrived = atomic_load(&control->arrivals) != control->arrivals_before;
     }
-    close(fd);
+    if (!arrived && !descriptor_is_free())
+        return true;
+    end_probe(control);
     return arrived;
+}
+
+static void listen_anew(struct control *control)
+{
+    struct error err;
+    bool before = control->listening;
+    control->listening = listen_at(control, &err) == 0;
+    if (!control->listening && before)
+        log_error("msg=\"control socket lost; it is tried again\" err=\"%s\"", err.text);
+    else if (control->listening && !before)
+        log_info("msg=\"control socket is there again\" socket=\"%s\"", control->path);
 }
 
 static void probe(struct control *control)
 {
-    struct error err;
+    if (!control->listening) {
+        listen_anew(control);
+        return;
+    }
     if (control->restarts > RESTARTS_MAX || gets_through(control))
         return;
     if (control->restarts++ == RESTARTS_MAX) {
@@ -177,8 +223,7 @@ static void probe(struct control *control)
     }
     log_warn("msg=\"control socket does not answer: listening anew\" socket=\"%s\"", control->path);
     nng_listener_close(control->listener);
-    if (listen_at(control, &err) != 0)
-        log_error("msg=\"control socket lost\" err=\"%s\"", err.text);
+    listen_anew(control);
 }
 
 static void *run(void *arg)
@@ -232,6 +277,8 @@ int control_start(const char *path, const struct control_handlers *handlers, str
     }
     rv = set_up(control);
     rc = rv ? fail_nng(rv, path, err) : listen_at(control, err);
+    control->listening = rc == 0;
+    control->probe_fd = -1;
     if (rc == 0)
         rc = start_thread(control, err);
     if (rc) {
@@ -250,6 +297,7 @@ void control_stop(struct control *control)
     CHECK_MAGIC(control, CONTROL_MAGIC);
     nng_close(control->socket); /* ends run's nng_recvmsg */
     pthread_join(control->thread, NULL);
+    end_probe(control);
     control_memory_clear(&control->memory);
     control->magic = 0;
     free(control);

@@ -4,12 +4,14 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -237,6 +239,42 @@ static void test_rude_peers(void **state)
     stop_daemon(&peer);
 }
 
+/* A daemon that runs out of descriptors for a while, so that nobody can connect, answers as before when it has some
+ * again, and has not taken its socket for ended. */
+static void test_no_descriptors(void **state)
+{
+    (void)state;
+    struct peer peer;
+    struct rlimit before, none;
+    char said[16384], name[48];
+    size_t len = 0;
+    ssize_t got;
+    rlim_t lowest = 0; /* descriptor that is free */
+    assert_string_equal(start_daemon(&peer), "listening\n");
+    assert_int_equal(run_larder("ping", NULL, NULL), 0);
+    sleep(1); /* until it has closed its end */
+    do
+        snprintf(name, sizeof name, "/proc/%d/fd/%u", (int)peer.pid, (unsigned)lowest++);
+    while (access(name, F_OK) == 0 || errno != ENOENT);
+    lowest--;
+    assert_int_equal(prlimit(peer.pid, RLIMIT_NOFILE, NULL, &before), 0);
+    for (rlim_t room = 1; room <= 2; room++) { /* for a probe, and for one connection */
+        none = (struct rlimit){.rlim_cur = lowest + room, .rlim_max = before.rlim_max};
+        assert_int_equal(prlimit(peer.pid, RLIMIT_NOFILE, &none, NULL), 0);
+        sleep(9); /* time for two probes; if fewer came nothing is proved, and nothing fails */
+    }
+    assert_int_equal(prlimit(peer.pid, RLIMIT_NOFILE, &before, NULL), 0);
+    assert_int_equal(run_larder("ping", NULL, NULL), 0);
+    close(peer.to);
+    while ((got = read(peer.from, said + len, sizeof said - 1 - len)) > 0)
+        len += (size_t)got;
+    said[len] = '\0';
+    close(peer.from);
+    assert_int_equal(program_wait(peer.pid), 0);
+    if (strstr(said, "listening anew"))
+        fail_msg("it said: %s", said);
+}
+
 /* The watching forms go on until the daemon is gone, and then say so. */
 static void test_watch(void **state)
 {
@@ -390,7 +428,8 @@ static void test_requests(void **state)
     control_memory_clear(&memory);
 }
 
-/* A weight is a number within its bounds, and goes to a job that is there; one that is sent late does not undo a newer one. */
+/* A weight is a number within its bounds, and goes to a job that is there; one that is sent late does not undo a
+ * newer one. */
 static void test_weight(void **state)
 {
     (void)state;
@@ -491,6 +530,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_stale_and_busy),
         cmocka_unit_test(test_start_errors),
         cmocka_unit_test(test_rude_peers),
+        cmocka_unit_test(test_no_descriptors),
         cmocka_unit_test(test_watch),
         cmocka_unit_test(test_connection_limit),
         cmocka_unit_test(test_usage),
