@@ -6,6 +6,7 @@ own.
 One iterator is live at a time: `_current`.
 """
 
+import operator
 import os
 import time
 import warnings
@@ -122,6 +123,13 @@ class Loader:
 
     # ── what the dataset is ──
 
+    def __repr__(self):
+        job = self._job
+        rank = f", rank {job.rank} of {job.world_size}" if job.world_size > 1 else ""
+        name = f" job {self._session.info.name!r}," if self._session is not None else ""
+        return f"<larder.Loader{name} of {os.fsdecode(job.dataset)!r}, batches of {job.batch_size}{rank}, " \
+               f"next is epoch {self._epoch}>"
+
     def __len__(self):
         """Batches an epoch."""
         return self._open().info.n_batches
@@ -170,14 +178,13 @@ class Loader:
         """Makes the next iteration give this epoch, from 0, as DistributedSampler.set_epoch does: to go on where a
         checkpoint was made, or to repeat an epoch that an error ended. Not needed otherwise. With shuffle="strict" the
         order is that epoch's. Ranks give the same, and only go forward."""
-        if not 0 <= epoch < 2**32:
-            raise InvalidArgument(f"epoch is {epoch}, not 0 or more")
+        epoch = _whole("epoch", epoch, 0, 2**32 - 1)
         if epoch < self._epoch and self._session is not None:
             if self._job.world_size > 1 and self._session.usable:
                 raise InvalidArgument(f"epoch {epoch} of this job is over, and its ranks only go forward: the next is "
                                       f"{self._epoch}")
             self._drop()  # a job's epochs only go forward as well: the next iteration makes another job
-        self._epoch = self._chosen = int(epoch)
+        self._epoch = self._chosen = epoch
 
     def stats(self):
         """What this loader has given so far: samples, batches, and seconds it waited for the daemon."""
@@ -383,14 +390,6 @@ class _Epoch:
 
 def _job(dataset, pipeline, batch_size, drop_last, shuffle, epochs, seed, prefetch, bad_samples, subset, augment,
          all_files, relabel, weight, name):
-    if not 1 <= batch_size <= _wire.BATCH_MAX:
-        raise InvalidArgument(f"batch_size is {batch_size}, not 1 to {_wire.BATCH_MAX}")
-    if not 1 <= prefetch <= _wire.CREDITS_MAX:
-        raise InvalidArgument(f"prefetch is {prefetch}, not 1 to {_wire.CREDITS_MAX}")
-    if epochs is not None and not 1 <= epochs < 2**32:
-        raise InvalidArgument(f"epochs is {epochs}, not 1 or more, or None for no end")
-    if not 0 <= seed < 2**64:
-        raise InvalidArgument(f"seed is {seed}, not 0 to 2**64 - 1")
     if not _wire.WEIGHT_MIN <= weight <= _wire.WEIGHT_MAX:  # nor what is no number
         raise InvalidArgument(f"weight is {weight}, not {_wire.WEIGHT_MIN} to {_wire.WEIGHT_MAX}")
     for what, value, known in (("shuffle", shuffle, _wire.SHUFFLES), ("bad_samples", bad_samples, _wire.BAD_POLICIES),
@@ -401,10 +400,22 @@ def _job(dataset, pipeline, batch_size, drop_last, shuffle, epochs, seed, prefet
     for on, flag in ((drop_last, _wire.DROP_LAST), (relabel, _wire.RELABEL), (all_files, _wire.ALL_FILES)):
         flags |= flag if on else 0
     return _wire.Register(
-        batch_size=int(batch_size), prefetch=int(prefetch), world_size=1, rank=0, epochs=int(epochs or 0),
+        batch_size=_whole("batch_size", batch_size, 1, _wire.BATCH_MAX),
+        prefetch=_whole("prefetch", prefetch, 1, _wire.CREDITS_MAX), world_size=1, rank=0,
+        epochs=0 if epochs is None else _whole("epochs", epochs, 1, 2**32 - 1),
         shuffle=_wire.SHUFFLES[shuffle], bad_policy=_wire.BAD_POLICIES[bad_samples],
-        flags=flags, seed=int(seed), weight=float(weight), name=(name or "").encode(), dataset=_dataset(dataset),
+        flags=flags, seed=_whole("seed", seed, 0, 2**64 - 1), weight=float(weight), name=(name or "").encode(), dataset=_dataset(dataset),
         pipeline=transforms.to_json(pipeline).encode(), subset=subset_module.to_json(subset).encode())
+
+
+def _whole(what, value, least, most):
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise InvalidArgument(f"{what} is {value!r}, not a whole number") from None
+    if not least <= number <= most:
+        raise InvalidArgument(f"{what} is {number}, not {least} to {most}")
+    return number
 
 
 def _dataset(dataset):

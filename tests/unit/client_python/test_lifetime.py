@@ -326,9 +326,10 @@ class Ends(Case):
 
     def test_wrong_arguments(self):
         """What cannot be right is refused before a connection is opened."""
-        for options in ({"batch_size": 0}, {"batch_size": 8193}, {"prefetch": 65}, {"seed": -1}, {"epochs": 0},
-                        {"weight": 0}, {"weight": 100.1}, {"weight": -1}, {"weight": float("nan")}, {"weight": float("inf")},
-                        {"shuffle": "some"}, {"bad_samples": "drop"}, {"output": "jax"}):
+        for options in ({"batch_size": 0}, {"batch_size": 8193}, {"batch_size": None}, {"batch_size": 32.0},
+                        {"prefetch": 65}, {"seed": -1}, {"seed": "1"}, {"epochs": 0}, {"weight": 0}, {"weight": 100.1},
+                        {"weight": -1}, {"weight": float("nan")}, {"weight": float("inf")}, {"shuffle": "some"},
+                        {"bad_samples": "drop"}, {"output": "jax"}):
             with self.assertRaisesRegex(larder.InvalidArgument, next(iter(options))):
                 self.loader(**options)
 

@@ -80,6 +80,15 @@ class Epochs(Case):
         self.assertEqual([entry[1] for entry in daemon.log if entry[0] == "next"][0], 0)
         self.assertEqual(loader.epoch, 2)
 
+    def test_it_says_what_it_is(self):
+        """repr names job, dataset, batch size, rank and the next epoch, also of a loader that is closed."""
+        self.daemon()
+        loader = self.loader(name="mine", rank=1, world_size=2)
+        text = "job 'mine', of '/data', batches of 6, rank 1 of 2, next is epoch 0>"
+        self.assertEqual(repr(loader), "<larder.Loader " + text)
+        loader.close()
+        self.assertEqual(repr(loader), "<larder.Loader of '/data', batches of 6, rank 1 of 2, next is epoch 0>")
+
     def test_an_empty_last_batch_ends_the_epoch(self):
         """An empty batch with the flag is an end, not a batch."""
         self.daemon(empty_last=True)
