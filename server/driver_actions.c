@@ -5,6 +5,7 @@
 #include "common/check.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "preprocess/prepare.h"
 #include "server/driver_priv.h"
 
 enum { AHEAD_LOGS_PER_S = 10 };
@@ -122,7 +123,8 @@ static void job_error(struct driver *driver, const struct engine_action *action)
     struct error err = action->error.error;
     uint32_t index;
     if (action->error.id != SAMPLE_NONE && dataset_index(action->error.dataset, action->error.id, &index))
-        error_prefix(&err, err.code, "%s/%s", dataset_path(action->error.dataset), dataset_key(action->error.dataset, index));
+        error_prefix(&err, err.code, "%s/%s (%s)", dataset_path(action->error.dataset), dataset_key(action->error.dataset, index),
+                     bad_reason_name((enum bad_reason)action->error.reason));
     log_warn("msg=\"job failed\" job=\"%s\" rank=%u code=%s err=\"%s\"", driver->jobs[action->job].reg->name, action->rank, larder_err_name(err.code), err.text);
     session_send_error(driver->session, action->client, 0, err.code, false, err.text);
 }

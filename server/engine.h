@@ -49,7 +49,7 @@
 #include "common/types.h"
 #include "sampler/idset.h"
 
-#define ENGINE_NAME_MAX 128
+#define ENGINE_NAME_MAX 129      /* bytes of a job's name, its end included */
 #define ENGINE_OUTPUTS_MAX 16    /* instances one prepare task makes */
 #define ENGINE_BATCH_MAX 8192    /* samples in a batch */
 #define ENGINE_PREFETCH_MAX 64   /* batches a queue may be ahead */
@@ -233,6 +233,7 @@ struct engine_action {
         struct {
             struct error error;
             sample_id id;       /* JOB_ERROR about a bad sample: which; else SAMPLE_NONE */
+            int reason;         /* enum bad_reason of that */
             const void *dataset;
         } error; /* JOB_REFUSED, JOB_ERROR */
         struct {

@@ -153,6 +153,7 @@ void engine_job_fail(struct engine *engine, uint32_t place, sample_id id, int co
             continue;
         struct engine_action *action = act_error(engine, place, rank);
         action->error.id = id;
+        action->error.reason = id == SAMPLE_NONE ? 0 : engine->failing;
         action->error.dataset = job->dataset;
         error_set(&action->error.error, code, "job %s: %s", job->name, text);
     }

@@ -88,16 +88,22 @@ static void substitute(struct engine *engine, uint32_t index)
     engine_entry_unplaced(engine, index); /* placed by the planning that follows */
 }
 
+/* One that has lost all of an epoch would train on nothing without a word. */
 static void skip(struct engine *engine, uint32_t index)
 {
     struct entry *entry = &engine->entries[index];
+    struct job *job = &engine->jobs[entry->job];
     struct job_queue *queue = engine_queue_of(engine, entry);
     if (entry->repeat && queue->repeats_lost++ == ENGINE_SUBSTITUTES_MAX) {
         fail_job(engine, index, "this sample and all others that were to fill a rank's share up are bad: check the dataset");
         return;
     }
+    job->lost++;
+    if (job->world_size == 1 && engine_rank_share(job) == 0) {
+        fail_job(engine, index, "this sample and so many others are bad that nothing is left of the epoch: check the dataset");
+        return;
+    }
     queue->planned--;
-    engine->jobs[entry->job].lost++;
     engine_queue_remove(engine, index);
 }
 
@@ -113,7 +119,8 @@ void engine_entry_bad(struct engine *engine, uint32_t index)
     else if (job->bad_policy == BAD_REPLACE)
         substitute(engine, index);
     else
-        fail_job(engine, index, "bad sample, and the job's policy is `error`");
+        fail_job(engine, index, "this sample is bad, and the job's policy is `error`: repair it or take it away, or have bad samples "
+                 "skipped or replaced");
 }
 
 /* ── shares ── */

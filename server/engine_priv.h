@@ -313,6 +313,7 @@ struct engine {
     double turn[TASK_KINDS]; /* virtual time: no list that has work is behind it by more than its slack */
     double cost_s;           /* mean worker time of one output; 0: not known */
     uint64_t next_batch;
+    int failing; /* enum bad_reason of the sample that fails just now */
     struct engine_totals totals; /* the counting fields */
 
     struct engine_action *actions;

@@ -190,7 +190,8 @@ static void task_failed(struct engine *engine, uint32_t index, int reason)
 {
     struct task task = engine->tasks[index];
     engine->tasks[index].state = TASK_RUNNING;
-    engine->totals.bad_samples[reason > 0 && reason < BAD_REASONS ? reason : BAD_CORRUPT]++;
+    engine->failing = reason > 0 && reason < BAD_REASONS ? reason : BAD_CORRUPT;
+    engine->totals.bad_samples[engine->failing]++;
     for (uint32_t i = 0; i < task.n_outputs; i++)
         instance_failed(engine, task.outputs[i]);
     task_end(engine, index);

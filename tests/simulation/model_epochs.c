@@ -182,6 +182,8 @@ static void check_epoch(struct model *model, struct job_book *job, uint32_t plac
     if (missing == 0 && book->batches != job->n_batches && job->n_batches)
         model_break(model, RULE_BATCH, "job %u got %u batches in epoch %u, not %u", place, book->batches, job->epoch,
                     job->n_batches);
+    if (book->delivered == 0 && job->n_batches)
+        model_break(model, RULE_BAD, "job %u ended epoch %u without one sample, and was not told", place, job->epoch);
     if (!plan->drop_last)
         job->missing += missing;
 }

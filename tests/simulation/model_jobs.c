@@ -325,8 +325,16 @@ uint32_t model_no_rooms(const struct model *model)
     return model->no_rooms;
 }
 
-/* Policy `error` fails with the first bad sample; `replace` only when so many are bad that no substitute is found; any when
- * there is no room for the job. */
+/* Under `skip`: are so many bad that the epoch has not one batch? */
+static bool nothing_left(const struct model *model, const struct job_book *job)
+{
+    const struct client_plan *plan = job->plan;
+    uint32_t least = plan->drop_last ? plan->batch_size : 1;
+    return plan->bad_policy == BAD_SKIP && plan->n_view - model_count_excused(model, job) < least;
+}
+
+/* Policy `error` fails with the first bad sample; `replace` only when so many are bad that no substitute is found, `skip` when
+ * nothing is left; any when there is no room for the job. */
 void model_on_error(struct model *model, const struct engine_action *action)
 {
     struct job_book *job = action->job < JOBS_MAX ? model->jobs[action->job] : NULL;
@@ -354,7 +362,7 @@ void model_on_error(struct model *model, const struct engine_action *action)
     if (no_room)
         return;
     bool hopeless = job->plan->bad_policy == BAD_REPLACE && model_is_hopeless(model, job->plan);
-    if (job->plan->bad_policy != BAD_ERROR && !hopeless)
+    if (job->plan->bad_policy != BAD_ERROR && !hopeless && !nothing_left(model, job))
         model_break(model, RULE_BAD, "job %u failed, which its policy forbids: %s", action->job, error->text);
     if (action->error.id >= model->scenario->n_samples || !model_excused(model, job, action->error.id))
         model_break(model, RULE_BAD, "job %u failed over sample %u, which is not bad", action->job, action->error.id);

@@ -68,7 +68,7 @@ class VersionMismatch(LarderError):
 
 
 class BadSample(LarderError):
-    """A sample is bad and the job's policy is "error"."""
+    """A sample is bad and the job's policy is "error", or so many are that nothing is left."""
 
     code = "ESAMPLE"
 

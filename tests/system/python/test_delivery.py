@@ -164,10 +164,20 @@ class BadSamples(Case):
         self.assertEqual(len(self.epoch(bad_samples="skip")), 95)
 
     def test_all_bad(self):
-        """A dataset of bad samples alone ends its epoch empty instead of hanging."""
-        for path in files_of(self.tree):
+        """A dataset of bad samples alone is an error under every policy, and nobody trains on nothing; so is one that has less
+        than a batch left under drop_last. With a batch left it is served."""
+        files = files_of(self.tree)
+        for path in files[10:]:
             shutil.copyfile("/dev/null", path)
-        self.assertEqual(self.epoch(bad_samples="skip"), [])
+        self.assertEqual(len(self.epoch(bad_samples="skip", batch_size=8, drop_last=True)), 8)
+        with self.assertRaisesRegex(larder.BadSample, "nothing is left"):
+            self.epoch(bad_samples="skip", batch_size=16, drop_last=True)
+        for path in files:
+            shutil.copyfile("/dev/null", path)
+        for policy in ("skip", "replace", "error"):
+            for shuffle in ("dependent", "strict", "none"):
+                with self.assertRaisesRegex(larder.BadSample, r"/class_0\d/.*\.jpg \((not_an_image|unreadable)\): job .* bad"):
+                    self.epoch(bad_samples=policy, shuffle=shuffle)
 
 
 if __name__ == "__main__":

@@ -98,7 +98,8 @@ class Files(Case):
         with self.assertRaisesRegex(larder.InvalidArgument, "no image"):
             self.loader(daemon, self.dataset, 2, pipeline=[])
         with self.loader(daemon, self.dataset, 2, all_files=True) as loader:
-            self.assertEqual(list(loader), [])
+            with self.assertRaisesRegex(larder.BadSample, r"\.txt \(not_an_image\)"):
+                list(loader)
         self.assertTrue(until(lambda: daemon.status()["samples"]["bad"]["not_an_image"] == 6, 10))
 
 

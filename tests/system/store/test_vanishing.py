@@ -5,7 +5,7 @@ import re
 import urllib.request
 
 from stores import everything, pack
-from system import SLOW, Case, files_of, free_port, main, make_tree, until
+from system import SLOW, Case, files_of, free_port, larder, main, make_tree, until
 
 COUNT = 400
 CONFIG = """\
@@ -88,21 +88,24 @@ class Vanishing(Case):
         self.assertTrue(any(path in str(raised.exception) for path in gone), raised.exception)
 
     def test_all_gone(self):
-        """The whole tree removed: the epoch ends, empty of what was not in memory, and the daemon serves others."""
+        """The whole tree removed: nothing is left to skip to, which is an error that names a file, and the daemon serves others."""
         loader = self.loader(self.served, self.tree)
         for path in self.files:
             os.unlink(path)
-        self.assertLess(len([index for batch in loader for index in batch[-1].tolist()]), COUNT // 2)
+        with self.assertRaisesRegex(larder.BadSample, re.escape(self.tree) + r".*\(unreadable\).*nothing is left"):
+            list(loader)
         self.whole(self.loader(self.served, make_tree(os.path.join(self.folder, "next"), 100)), 100)
 
     def test_reads_that_fail(self):
-        """A segment replaced by a folder: every read fails, is counted and named, and the next store is served."""
+        """A segment replaced by a folder: every read fails, is counted and named, the script is told, and the next store is
+        served."""
         store = pack(self.tree, os.path.join(self.folder, "store"))
         loader = self.loader(self.served, store)
         os.unlink(os.path.join(store, "segment-00000.larder"))
         os.mkdir(os.path.join(store, "segment-00000.larder"))
-        got = [index for batch in loader for index in batch[-1].tolist()]
-        self.assertEqual(len(got) + self.served.status()["samples"]["bad"]["unreadable"], COUNT)
+        with self.assertRaisesRegex(larder.BadSample, "nothing is left"):
+            list(loader)
+        self.assertEqual(self.served.status()["samples"]["bad"]["unreadable"], COUNT)
         self.assertIn("segment-00000.larder", self.served.log())
         self.whole(self.loader(self.served, pack(self.tree, os.path.join(self.folder, "again"))), COUNT)
 

@@ -106,6 +106,32 @@ static void test_bad_samples_follow_the_policy(void **state)
     scene_free(scene);
 }
 
+/* Under `skip` too a job is told when bad samples leave nothing of an epoch, or less than a batch under drop_last. */
+static void test_nothing_left(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t bad, batch;
+        bool drop_last, fails;
+    } cases[] = {{20, 4, false, true}, {19, 4, false, false}, {17, 4, true, true}, {16, 4, true, false}, {0, 21, true, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct scene *scene = scene_new(600);
+        struct idset *view;
+        assert_int_equal(idset_from_range(0, 20, &view), 0);
+        for (uint32_t id = 0; id < cases[i].bad; id++)
+            scene->bad[id] = true;
+        struct engine_job_desc desc = scene_job("s", view);
+        desc.batch_size = cases[i].batch;
+        desc.drop_last = cases[i].drop_last;
+        scene_add(scene, &desc);
+        scene_next(scene, scene->job, 0, 10);
+        assert_int_equal(scene->failed, cases[i].fails ? LARDER_ESAMPLE : 0);
+        assert_int_equal(scene->last[scene->job], !cases[i].fails);
+        idset_destroy(view);
+        scene_free(scene);
+    }
+}
+
 /* What cannot be served is refused, each with its own code. */
 static void test_refusals(void **state)
 {
@@ -389,7 +415,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_three_jobs_share_every_sample), cmocka_unit_test(test_a_client_that_keeps_batches_stops_at_its_quota),
-        cmocka_unit_test(test_bad_samples_follow_the_policy), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_bad_samples_follow_the_policy),
+        cmocka_unit_test(test_nothing_left), cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_a_broken_off_epoch_is_dropped), cmocka_unit_test(test_look_ahead_is_given_back),
         cmocka_unit_test(test_only_the_least_refuses), cmocka_unit_test(test_what_may_be_held_stays),
         cmocka_unit_test(test_a_slow_sample_is_overtaken_within_bounds),
