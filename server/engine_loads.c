@@ -246,6 +246,24 @@ static uint64_t mean_bytes(const struct engine *engine)
     return taken ? engine->encoded_used / taken : 0;
 }
 
+/* The most that a read of a chunk of the group could bring, after engine_measure_room: all that there is room for. */
+static struct fill most_fill(const struct engine *engine)
+{
+    const struct room *room = &engine->room;
+    uint32_t width = engine->config.redirect_width;
+    struct fill most = {0, 0};
+    for (uint32_t fiber = 0; fiber < room->n_fibers; fiber++) {
+        uint32_t wants = 0;
+        for (uint32_t i = 0; i < room->n_takers; i++) {
+            uint32_t left = room->left[fiber * room->n_takers + i];
+            wants += left < width ? left : width;
+        }
+        most.samples += wants < width ? wants : width;
+        most.wants += wants;
+    }
+    return most;
+}
+
 /* The chunk of the group that brings most; NULL when none brings enough that fits. Ties at random. */
 static const struct chunk *best_chunk(struct engine *engine, const struct group *group)
 {
@@ -255,7 +273,10 @@ static const struct chunk *best_chunk(struct engine *engine, const struct group 
     engine_measure_room(engine, group);
     double least = group->chunk_samples * between(AHEAD_LEAST, engine->room.apart);
     double room = (double)engine->config.encoded_bytes * between(AHEAD_SHARE, engine->room.apart) - (double)engine->encoded_used;
-    for (uint32_t i = 0; i < group->n_chunks && compared < ENGINE_COMPARE_MAX; i++) {
+    struct fill most = most_fill(engine);
+    if (most.samples < least || least * (double)mean > room)
+        return NULL;
+    for (uint32_t i = 0; i < group->n_chunks && i < ENGINE_LOOK_MAX && compared < ENGINE_COMPARE_MAX && best_wants < most.wants; i++) {
         const struct chunk *chunk = &engine->chunks[group->first_chunk + (from + i) % group->n_chunks];
         struct fill fill = engine_chunk_fill(engine, chunk, group->chunk_samples);
         if (fill.samples == 0 || fill.samples < least || (double)(fill.samples * mean) > room)

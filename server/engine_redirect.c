@@ -4,6 +4,8 @@
  * not e, leaves R_j, and the fiber is asked for as often as it has samples left. */
 #include "server/engine_priv.h"
 
+enum { PREPARED_LOOK_MAX = 256 }; /* instances of a fiber that are looked at for one job, newest first: bounds the work */
+
 /* In R_j, or the pick itself, which has left it just now. */
 static bool eligible(const struct engine *engine, uint32_t job, sample_id pick, sample_id id)
 {
@@ -33,15 +35,22 @@ static uint32_t better_instance(const struct engine *engine, uint32_t job, sampl
     return residency_want(engine->prepared, index) < residency_want(engine->prepared, best) ? index : best;
 }
 
+/* Nothing of the fiber comes before an instance that is ready, and that the job alone wants. */
+static bool none_is_better(const struct engine *engine, uint32_t best)
+{
+    return best != ENGINE_NONE && engine->instances[best].state == INSTANCE_READY && residency_want(engine->prepared, best) <= 1;
+}
+
 /* The pick's own instances, which perhaps nobody else wants, then those of the fiber that somebody wants. What a job in the
  * dataset's order left behind is given for itself only: a folder is sorted by class, and an epoch would begin with one. */
 static uint32_t find_prepared(const struct engine *engine, uint32_t job, sample_id pick)
 {
-    uint32_t best = ENGINE_NONE;
+    uint32_t best = ENGINE_NONE, looked = 0;
     for (uint32_t index = engine->samples[pick].instances; index != ENGINE_NONE; index = engine->instances[index].next)
         best = better_instance(engine, job, pick, index, best);
-    for (uint32_t index = engine->fibers[engine->samples[pick].fiber].instances; index != ENGINE_NONE;
-         index = engine->instances[index].fiber_next) {
+    for (uint32_t index = engine->fibers[engine->samples[pick].fiber].instances;
+         index != ENGINE_NONE && looked < PREPARED_LOOK_MAX && !none_is_better(engine, best);
+         index = engine->instances[index].fiber_next, looked++) {
         if (!engine->instances[index].in_order)
             best = better_instance(engine, job, pick, index, best);
     }
@@ -101,7 +110,7 @@ static sample_id find_load(struct engine *engine, const struct jobset *jobs, sam
     uint64_t best_fill = 0;
     uint32_t compared = 0, from = (uint32_t)random_below(&engine->rng, group->n_chunks);
     engine_measure_room(engine, group);
-    for (uint32_t i = 0; i < group->n_chunks && compared < ENGINE_COMPARE_MAX; i++) {
+    for (uint32_t i = 0; i < group->n_chunks && i < ENGINE_LOOK_MAX && compared < ENGINE_COMPARE_MAX; i++) {
         const struct chunk *chunk = &engine->chunks[group->first_chunk + (from + i) % group->n_chunks];
         sample_id id = member_for(engine, chunk, jobs, pick, first, end);
         if (id == SAMPLE_NONE)
