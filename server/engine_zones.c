@@ -319,22 +319,20 @@ static uint64_t enough_bytes(const struct engine *engine, const struct job *job)
     return engine_least_bytes(engine) + held * extent_round(job->slot_bytes);
 }
 
+/* What it takes comes first: the text may be cut. */
 static void fail(struct engine *engine, uint32_t place)
 {
-    char text[ERROR_TEXT_MAX], holders[256] = "";
-    size_t used = 0;
-    uint32_t told = 0;
-    for (uint32_t other = 0; other < engine->jobs_end && told < HOLDERS_TOLD; other++) {
+    char text[ERROR_TEXT_MAX];
+    int used = snprintf(text, sizeof text, "no room in the arena for %.3g s, free space lies in pieces between what clients hold: "
+                        "raise memory.arena to %llu bytes, stop a job, or give batches back sooner (zero_copy, C: hold)",
+                        (double)engine->config.room_timeout_ns / 1e9,
+                        (unsigned long long)enough_bytes(engine, &engine->jobs[place]));
+    for (uint32_t other = 0, told = 0; other < engine->jobs_end && told < HOLDERS_TOLD && used < ERROR_TEXT_MAX; other++) {
         uint32_t batches = batches_held(&engine->jobs[other]);
-        if (batches == 0 || used >= sizeof holders)
-            continue;
-        int n = snprintf(holders + used, sizeof holders - used, "%s%.48s holds %u", told++ ? ", " : "",
-                         engine->jobs[other].name, batches);
-        used += n > 0 ? (size_t)n : 0;
+        if (batches > 0)
+            used += snprintf(text + used, sizeof text - (size_t)used, "%s%s holds %u", told++ ? ", " : "; ",
+                             engine->jobs[other].name, batches);
     }
-    snprintf(text, sizeof text, "no room in the arena for %.3g s: free space lies in pieces between batches that clients hold (%s): "
-             "give batches back sooner (zero_copy, C: hold), stop a job, or raise memory.arena to %llu bytes",
-             (double)engine->config.room_timeout_ns / 1e9, holders, (unsigned long long)enough_bytes(engine, &engine->jobs[place]));
     engine_job_fail(engine, place, SAMPLE_NONE, LARDER_EQUOTA, text);
 }
 
