@@ -109,6 +109,21 @@ class Delivery(Case):
             del batch
         self.assertEqual(sorted(seen), list(range(COUNT)))
 
+    def test_who_holds_all_it_may_is_in_nobodys_way(self):
+        """Slots of two sizes in an arena hardly larger than both jobs keep: one holds a whole epoch, the other trains on."""
+        daemon = self.daemon("memory: {arena: 1MiB, encoded: 64MiB}\njobs: {quota: 100%}\ncatalog: {checkpoint: none}\n"
+                             "metrics: {enabled: false}\n")
+        large = self.loader(daemon, tree(COUNT), 8, [{"resize": {"size": [96, 128]}}], prefetch=1)
+        small = self.loader(daemon, tree(COUNT), 8, [{"resize": {"size": [32, 32]}}], prefetch=16, zero_copy=True)
+        kept, seen = [], []
+        for batch, (_, _, indices) in zip(small, large):
+            kept.append(batch)
+            seen += indices.tolist()
+        self.assertEqual(sorted(seen), list(range(COUNT)))
+        for _ in range(3):
+            self.whole(large, COUNT)
+        self.assertEqual(sorted(index for batch in kept for index in batch[2].tolist()), list(range(COUNT)))
+
     def test_a_missing_class_folder_is_no_image_folder(self):
         """An empty class and a folder without classes are refused as ImageFolder refuses them, by name."""
         daemon = self.daemon()
