@@ -3,7 +3,8 @@
  * Ranks of one job train in step, and each would wait for reads of its own, slow ones among them. So what becomes ready
  * for one of them is given to the rank that runs dry first (engine_ranks.c), and that rank's first sample that is still
  * waited for takes its place: the two entries change places. Every rank has as many samples planned as before, and every
- * sample one rank; a batch comes to all ranks within a few arrivals.
+ * sample one rank; a batch comes to all ranks within a few arrivals. Where the rank itself is the one that runs dry first
+ * the two are of one queue: once samples are exchanged they get ready out of turn, and what lies far behind makes no batch.
  *
  * - Only where the order is the ranks' own affair: `dependent`, not `ordered`.
  * - What was given to a rank that went, and is kept for it, stays its own.
@@ -30,15 +31,15 @@ void engine_queue_waits_for(struct engine *engine, uint32_t index)
         queue->open = index;
 }
 
-/* The other rank that runs dry before `from` does and waits for something; NULL: none. */
-static struct job_queue *driest(const struct job *job, const struct job_queue *from)
+/* The rank that runs dry first of those that wait for something; `from` itself when none does so before it. */
+static struct job_queue *driest(const struct job *job, struct job_queue *from)
 {
-    struct job_queue *best = NULL;
+    struct job_queue *best = from;
     double best_ns = engine_rank_dry_ns(job, from, from->ready);
     for (uint32_t rank = 0; rank < job->world_size; rank++) {
         struct job_queue *queue = &job->queues[rank];
         double its_ns = engine_rank_dry_ns(job, queue, queue->ready);
-        if (queue != from && its_ns < best_ns && queue->queued > queue->ready) {
+        if (its_ns < best_ns && queue->queued > queue->ready) {
             best = queue;
             best_ns = its_ns;
         }
@@ -46,10 +47,12 @@ static struct job_queue *driest(const struct job *job, const struct job_queue *f
     return best;
 }
 
-/* The first of the queue's entries that may wait in the place of `ready`; ENGINE_NONE: none. */
+/* The first of the queue's entries that may wait in the place of `ready`, in the same queue if that is behind it;
+ * ENGINE_NONE: none. */
 static uint32_t find_waiting(const struct engine *engine, struct job_queue *queue, const struct entry *ready)
 {
     const struct job *job = &engine->jobs[ready->job];
+    uint64_t end = queue == engine_queue_of(engine, ready) ? ready->number : UINT64_MAX;
     int64_t place = (int64_t)ready->number - passed(engine_queue_of(engine, ready));
     int64_t most = (int64_t)engine_overtakers_max(job) - job->batch_size - (place > 0 ? place : 0);
     while (queue->open != ENGINE_NONE && engine->entries[queue->open].state != ENTRY_WAITING)
@@ -57,6 +60,8 @@ static uint32_t find_waiting(const struct engine *engine, struct job_queue *queu
     uint32_t index = queue->open;
     for (uint32_t looked = 0; index != ENGINE_NONE && looked < LOOK; index = engine->entries[index].next, looked++) {
         const struct entry *entry = &engine->entries[index];
+        if (entry->number >= end)
+            return ENGINE_NONE;
         if (entry->state == ENTRY_WAITING && !entry->kept && passed(queue) - entry->due <= most)
             return index;
     }
@@ -84,7 +89,7 @@ static void link_at_place(struct engine *engine, uint32_t index)
         b = swap_;       \
     } while (0)
 
-/* Two entries of different queues of one job: each is in the other's place from now on. */
+/* Two entries of one job, in one queue the waiting one before the other: each is in the other's place from now on. */
 static void exchange(struct engine *engine, uint32_t ready_index, uint32_t waiting_index)
 {
     struct entry *ready = &engine->entries[ready_index], *waiting = &engine->entries[waiting_index];
@@ -94,12 +99,15 @@ static void exchange(struct engine *engine, uint32_t ready_index, uint32_t waiti
     SWAP(uint32_t, ready->prev, waiting->prev);
     SWAP(uint32_t, ready->next, waiting->next);
     SWAP(uint64_t, ready->number, waiting->number);
+    ready->next = ready->next == ready_index ? waiting_index : ready->next; /* they were neighbours */
+    waiting->prev = waiting->prev == waiting_index ? ready_index : waiting->prev;
     ready->due -= ahead;
     waiting->due += ahead;
     link_at_place(engine, ready_index);
     link_at_place(engine, waiting_index);
-    to->open = to->open == waiting_index ? ready_index : to->open;
+    bool first = to->open == waiting_index;
     from->open = from->open == ready_index ? waiting_index : from->open;
+    to->open = first ? ready_index : to->open;
     engine_queue_waits_for(engine, waiting_index);
     to->making -= waiting->making;
     from->making += waiting->making;
@@ -112,8 +120,7 @@ void engine_exchange(struct engine *engine, uint32_t index)
     const struct job *job = &engine->jobs[entry->job];
     if (job->world_size == 1 || job->ordered || entry->kept)
         return;
-    struct job_queue *to = driest(job, engine_queue_of(engine, entry));
-    uint32_t waiting = to ? find_waiting(engine, to, entry) : ENGINE_NONE;
+    uint32_t waiting = find_waiting(engine, driest(job, engine_queue_of(engine, entry)), entry);
     if (waiting != ENGINE_NONE)
         exchange(engine, index, waiting);
 }

@@ -259,6 +259,20 @@ static void test_equals_exchange_nothing(void **state)
     scene_end(scene);
 }
 
+/* What is ready makes a batch wherever in line it was planned: the last of each rank's samples get ready first. */
+static void test_the_last_make_a_batch(void **state)
+{
+    (void)state;
+    struct scene *scene = scene_new(AT_ONCE_MAX, false);
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+        ask(scene, rank, 1);
+    for (uint32_t i = 0; i < RANKS * BATCH; i++)
+        finish(scene, scene->n_preparing - 1);
+    assert_int_equal(scene->batches[0], 1);
+    assert_int_equal(scene->batches[1], 1);
+    scene_end(scene);
+}
+
 /* A sample that takes for ever goes from rank to rank and is overtaken all the same by no more than a queue looks ahead:
  * then one rank waits for it, and the other does not. */
 static void test_a_slow_sample_is_not_put_off_for_ever(void **state)
@@ -288,6 +302,7 @@ int main(void)
         cmocka_unit_test(test_pace_of_nobody),
         cmocka_unit_test(test_ready_goes_to_who_lacks_most),
         cmocka_unit_test(test_equals_exchange_nothing),
+        cmocka_unit_test(test_the_last_make_a_batch),
         cmocka_unit_test(test_a_slow_sample_is_not_put_off_for_ever),
     };
     return cmocka_run_group_tests_name("rank_order", tests, NULL, NULL);
