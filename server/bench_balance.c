@@ -36,6 +36,9 @@ static void print_run(const struct balance_scenario *scenario, const struct bala
 
 /* ── all fixed splits against the governor ── */
 
+static const char *const mode_names[] = {
+    [BALANCE_EVEN] = "even", [BALANCE_DEALT] = "dealt", [BALANCE_SHARED] = "shared"};
+
 struct best {
     struct balance_split split;
     double stall_s, imbalance;
@@ -73,26 +76,25 @@ static void print_tried(const struct tried *tried)
 
 /* All threads at work, every number of preparers: from the middle outwards, where the best ones mostly are, so that the
  * others are soon given up. */
-static int try_all(const struct balance_scenario *scenario, struct best *even, struct best *shared, struct error *err)
+static int try_all(const struct balance_scenario *scenario, struct best bests[BALANCE_AUTO], struct error *err)
 {
-    struct tried tried[BALANCE_WORKERS_MAX + 1][2];
+    struct tried tried[BALANCE_WORKERS_MAX + 1][BALANCE_AUTO];
     uint32_t workers = (uint32_t)scenario->workers, extra = (uint32_t)scenario->extra_loaders;
     uint32_t end = workers + (extra > 0), count = end - 1, middle = end / 2;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t off = (i + 1) / 2, preparers = i % 2 && middle > off ? middle - off : middle + off;
-        struct balance_split split = {BALANCE_EVEN, workers - preparers + extra, preparers, 0};
-        int code = try_split(scenario, split, even, &tried[preparers][0], err);
-        split.mode = BALANCE_SHARED;
-        if (!code)
-            code = try_split(scenario, split, shared, &tried[preparers][1], err);
-        if (code)
-            return code;
+        for (int mode = 0; mode < BALANCE_AUTO; mode++) {
+            struct balance_split split = {(enum balance_mode)mode, workers - preparers + extra, preparers, 0};
+            int code = try_split(scenario, split, &bests[mode], &tried[preparers][mode], err);
+            if (code)
+                return code;
+        }
     }
-    printf("load prepare  even: stall  imbalance  shared: stall imbalance\n");
+    printf("load prepare  even: stall  imbalance  dealt: stall  imbalance shared: stall  imbalance\n");
     for (uint32_t preparers = 1; preparers < end; preparers++) {
         printf("%4u %7u", workers - preparers + extra, preparers);
-        print_tried(&tried[preparers][0]);
-        print_tried(&tried[preparers][1]);
+        for (int mode = 0; mode < BALANCE_AUTO; mode++)
+            print_tried(&tried[preparers][mode]);
         putchar('\n');
     }
     return 0;
@@ -124,10 +126,10 @@ static bool hold(const char *what, double value, double most, double of, const c
     return holds;
 }
 
-static void print_best(const char *kind, const struct best *best)
+static void print_best(const struct best *best)
 {
-    printf("best %-6s split  load %u, prepare %u: stall %.3f s, imbalance %.4f\n", kind, best->split.loaders,
-           best->split.preparers, best->stall_s, best->imbalance);
+    printf("best %-6s split  load %u, prepare %u: stall %.3f s, imbalance %.4f\n", mode_names[best->split.mode],
+           best->split.loaders, best->split.preparers, best->stall_s, best->imbalance);
 }
 
 /* Look-ahead by need against the whole of it. */
@@ -149,24 +151,27 @@ static int compare_ahead(const struct balance_scenario *scenario, const struct b
 
 static int compare(const struct balance_scenario *scenario, struct balance_result *result, struct error *err)
 {
-    struct best even = {0}, shared = {0};
-    int code = try_all(scenario, &even, &shared, err);
+    struct best bests[BALANCE_AUTO] = {{.any = false}};
+    const struct best *even = &bests[BALANCE_EVEN], *dealt = &bests[BALANCE_DEALT], *best = even;
+    int code = try_all(scenario, bests, err);
     if (!code)
-        code = try_fewer(scenario, &shared, err);
+        code = try_fewer(scenario, &bests[BALANCE_SHARED], err);
     if (!code)
         code = balance_run(scenario, &(struct balance_split){.mode = BALANCE_AUTO}, result, err);
     if (code)
         return code;
-    bool shared_better = shared.any && (!even.any || shared.stall_s < even.stall_s);
-    struct best best = shared_better ? shared : even;
     putchar('\n');
-    print_best("even", &even);
-    print_best("shared", &shared);
+    for (int mode = 0; mode < BALANCE_AUTO; mode++) {
+        print_best(&bests[mode]);
+        best = bests[mode].any && (!best->any || bests[mode].stall_s < best->stall_s) ? &bests[mode] : best;
+    }
+    char name[32];
+    snprintf(name, sizeof name, "best fixed (%s)", mode_names[best->split.mode]);
     bool holds = !result->stuck;
-    holds &= hold("stall", result->stall_s, scenario->expect_stall, best.stall_s,
-                  shared_better ? "best fixed (shared)" : "best fixed (even)");
-    hold("stall", result->stall_s, 0, even.stall_s, "best even");
-    holds &= hold("imbalance", imbalance(result), scenario->expect_imbalance, even.imbalance, "best even");
+    holds &= hold("stall", result->stall_s, scenario->expect_stall, best->stall_s, name);
+    hold("stall", result->stall_s, 0, even->stall_s, "best even");
+    holds &= hold("imbalance", imbalance(result), scenario->expect_imbalance, even->imbalance, "best even");
+    hold("imbalance", imbalance(result), 0, dealt->imbalance, "best dealt");
     if (scenario->ahead_ms > 0)
         code = compare_ahead(scenario, result, &holds, err);
     return code ? code : holds ? 0 : 1;
@@ -178,7 +183,7 @@ static int usage(const char *name)
 {
     fprintf(stderr,
             "usage: larder bench %s SCENARIO.yaml [--governor auto | fixed:LOADERS,PREPARERS | "
-            "shared:LOADERS,PREPARERS | --compare] [--seed N]\n",
+            "dealt:LOADERS,PREPARERS | shared:LOADERS,PREPARERS | --compare] [--seed N]\n",
             name);
     return 2;
 }
@@ -192,13 +197,17 @@ struct options {
 
 static bool parse_mode(const char *text, struct options *options)
 {
+    static const char *const names[] = {[BALANCE_EVEN] = "fixed:", [BALANCE_DEALT] = "dealt:", [BALANCE_SHARED] = "shared:"};
     char end;
-    options->split.mode = strncmp(text, "shared:", 7) == 0 ? BALANCE_SHARED : BALANCE_EVEN;
     if (strcmp(text, "auto") == 0) {
         options->split.mode = BALANCE_AUTO;
         return true;
     }
-    if (strncmp(text, "fixed:", 6) != 0 && options->split.mode != BALANCE_SHARED)
+    uint32_t mode = 0;
+    while (mode < BALANCE_AUTO && strncmp(text, names[mode], strlen(names[mode])) != 0)
+        mode++;
+    options->split.mode = (enum balance_mode)mode;
+    if (mode == BALANCE_AUTO)
         return false;
     return sscanf(strchr(text, ':') + 1, "%4u,%4u%c", &options->split.loaders, &options->split.preparers, &end) == 2 &&
            options->split.loaders && options->split.preparers;

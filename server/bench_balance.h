@@ -1,8 +1,9 @@
 /* bench_balance.h: `larder bench balance SCENARIO.yaml`: the real engine and the real governor in virtual time, with a
  * finite set of threads, sources with latencies, and pipelines with costs.
  *
- * A queue is an engine job; ranks of one job go in lock-step: an iteration begins when each of them has its batch. A
- * read brings one sample. Latencies and bursts depend on the seed, the queue and the time alone, so that all splits
+ * Ranks of one job go in lock-step: an iteration begins when each of them has its batch. They are ranks of one job of the
+ * engine's, which draw from one view and exchange what is ready, but for the even split, where each has its own. A read
+ * brings one sample. Latencies and bursts depend on the seed, the queue and the time alone, so that all splits
  * meet the same storage. */
 #ifndef LARDER_SERVER_BENCH_BALANCE_H
 #define LARDER_SERVER_BENCH_BALANCE_H
@@ -64,9 +65,10 @@ int balance_read(const char *path, struct balance_scenario *out, struct error *e
 uint64_t balance_samples(const struct balance_scenario *scenario);
 
 enum balance_mode {
-    BALANCE_EVEN,   /* loaders dealt evenly to the queues, each its own */
-    BALANCE_SHARED, /* loaders serve the oldest read of all queues */
-    BALANCE_AUTO,   /* the governor */
+    BALANCE_EVEN,   /* loaders dealt evenly to the queues, each its own, and so the samples: the paper's even split */
+    BALANCE_DEALT,  /* the same loaders, but ranks of one job have their samples in common */
+    BALANCE_SHARED, /* so; and loaders serve the oldest read of all queues */
+    BALANCE_AUTO,   /* so; and the governor */
 };
 
 struct balance_trace {

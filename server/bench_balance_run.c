@@ -13,10 +13,11 @@ enum { SLOT_BYTES = 64, ENCODED_BYTES = 1024, KEY_READ = 1, KEY_PREPARE = 2, KEY
 #define SPREAD(scenario_spread, unit) (1 + (scenario_spread) * (2 * (unit)-1))
 
 struct rank {
-    uint32_t job, place; /* place: the engine's */
+    uint32_t job;
+    uint32_t place, number; /* the engine's job, and which rank of it */
     struct line reads, prepares;
     uint32_t reading, preparing;
-    uint64_t reads_begun, prepares_begun;
+    uint64_t reads_begun;
     uint64_t batch; /* held */
     uint32_t ended; /* the last batch of its epoch came */
     uint64_t asked_ns, came_ns;
@@ -44,7 +45,7 @@ struct bench {
     struct agenda agenda;
     struct rank ranks[BALANCE_QUEUES_MAX];
     struct group groups[BALANCE_QUEUES_MAX];
-    uint32_t queue_at[JOBS_MAX]; /* by the engine's place */
+    uint32_t first_at[JOBS_MAX]; /* by the engine's place: the queue of its first rank */
     uint32_t adding, running;
     uint32_t reading, preparing;
     struct engine_event *events;
@@ -151,7 +152,6 @@ static void start_prepare(struct bench *bench, uint32_t queue)
     struct rank *rank = &bench->ranks[queue];
     struct waiting row = line_take(&rank->prepares);
     rank->preparing++;
-    rank->prepares_begun++;
     bench->preparing++;
     agenda_put(&bench->agenda, (struct timed){.at_ns = bench->now_ns + from_ms(prepare_ms(bench, queue, row.id)),
                                               .what = PREPARE_DONE,
@@ -181,7 +181,7 @@ static uint32_t oldest(struct bench *bench, bool reads)
     return best;
 }
 
-/* The same, by the governor's rule. */
+/* The same, by the governor's rule. Ranks exchange what is prepared: of one job's the oldest goes first. */
 static uint32_t governed(struct bench *bench, bool reads)
 {
     struct governor_candidate candidates[BALANCE_QUEUES_MAX];
@@ -197,8 +197,8 @@ static uint32_t governed(struct bench *bench, bool reads)
             .group = rank->job,
             .share = reads ? bench->decision->queue_loaders[i] : job->weight / job->ranks,
             .busy = reads ? rank->reading : rank->preparing,
-            .ahead = (double)(reads ? rank->reads_begun : rank->prepares_begun) / (double)job->batch -
-                     (double)bench->groups[rank->job].iteration};
+            .ahead = reads ? (double)rank->reads_begun / (double)job->batch - (double)bench->groups[rank->job].iteration
+                           : (double)rank->prepares.rows[rank->prepares.head].order};
     }
     return n ? queues[governor_next_queue(candidates, n, bench->scenario->share)] : BALANCE_QUEUES_MAX;
 }
@@ -225,7 +225,7 @@ static void start_threads(struct bench *bench)
             break;
         start_prepare(bench, queue);
     }
-    if (bench->mode == BALANCE_EVEN) {
+    if (bench->mode == BALANCE_EVEN || bench->mode == BALANCE_DEALT) {
         start_even(bench);
         return;
     }
@@ -261,9 +261,15 @@ static void iteration_begins(struct bench *bench, uint32_t job)
                (struct timed){.at_ns = bench->now_ns + from_ms(desc->step_ms), .what = STEP_DONE, .job = job});
 }
 
+static uint32_t queue_of(const struct bench *bench, const struct engine_action *action)
+{
+    CHECK(action->rank != ENGINE_RANK_NONE);
+    return bench->first_at[action->job] + action->rank;
+}
+
 static void delivered(struct bench *bench, const struct engine_action *action)
 {
-    uint32_t queue = bench->queue_at[action->job];
+    uint32_t queue = queue_of(bench, action);
     struct rank *rank = &bench->ranks[queue];
     CHECK(!rank->came);
     rank->came = true;
@@ -279,14 +285,14 @@ static void react(struct bench *bench, const struct engine_action *action)
     switch (action->type) {
     case ENGINE_JOB_ADDED:
         bench->ranks[bench->adding].place = action->job;
-        bench->queue_at[action->job] = bench->adding;
+        bench->first_at[action->job] = bench->adding - action->rank;
         break;
     case ENGINE_LOAD:
-        line_put(&bench->ranks[bench->queue_at[action->job]].reads,
+        line_put(&bench->ranks[queue_of(bench, action)].reads,
                  (struct waiting){bench->order++, action->load.id, 0});
         break;
     case ENGINE_PREPARE:
-        line_put(&bench->ranks[bench->queue_at[action->job]].prepares,
+        line_put(&bench->ranks[queue_of(bench, action)].prepares,
                  (struct waiting){bench->order++, action->prepare.id, action->prepare.task});
         break;
     case ENGINE_DELIVER:
@@ -323,7 +329,7 @@ static void ask(struct bench *bench, uint32_t job)
         struct rank *rank = &bench->ranks[i];
         rank->came = false;
         rank->asked_ns = bench->now_ns;
-        push(bench, (struct engine_event){.type = ENGINE_NEXT, .next = {rank->place, 0, 1}});
+        push(bench, (struct engine_event){.type = ENGINE_NEXT, .rank = rank->number, .next = {rank->place, 0, 1}});
     }
 }
 
@@ -334,11 +340,13 @@ static void step_done(struct bench *bench, uint32_t job)
     bool more = ++group->iteration < bench->scenario->iterations;
     for (uint32_t i = desc->first_queue; i < desc->first_queue + desc->ranks; i++) {
         struct rank *rank = &bench->ranks[i];
-        push(bench, (struct engine_event){.type = ENGINE_RELEASE, .release = {rank->place, rank->batch}});
+        push(bench, (struct engine_event){
+                        .type = ENGINE_RELEASE, .rank = rank->number, .release = {rank->place, rank->batch}});
         if (bench->governor)
             governor_trained(bench->governor, i, desc->step_ms / 1e3);
         if (!more)
-            push(bench, (struct engine_event){.type = ENGINE_JOB_GONE, .job_gone = {rank->place}});
+            push(bench, (struct engine_event){
+                            .type = ENGINE_JOB_GONE, .rank = rank->number, .job_gone = {rank->place}});
         if (!more && bench->governor)
             governor_queue_end(bench->governor, i);
     }
@@ -365,21 +373,23 @@ static void trace(struct bench *bench)
 static void decide(struct bench *bench)
 {
     struct governor_backlog backlogs[BALANCE_QUEUES_MAX];
-    struct engine_job_status rows[JOBS_MAX];
-    size_t n = 0, n_rows = engine_job_statuses(bench->engine, bench->now_ns, rows, JOBS_MAX);
-    for (size_t row = 0; row < n_rows; row++) {
-        uint32_t queue = bench->queue_at[rows[row].job];
-        const struct rank *rank = &bench->ranks[queue];
+    struct engine_queue_status rows[BALANCE_QUEUES_MAX];
+    size_t n = 0;
+    double held = 0;
+    for (uint32_t i = 0; i < bench->scenario->n_queues; i++) {
+        const struct rank *rank = &bench->ranks[i];
         uint32_t pending = rank->reads.length + rank->reading;
-        backlogs[n++] = (struct governor_backlog){.queue = queue,
+        if (bench->groups[rank->job].done)
+            continue;
+        if (rank->number == 0)
+            engine_queue_statuses(bench->engine, rank->place, bench->now_ns, rows, BALANCE_QUEUES_MAX);
+        backlogs[n++] = (struct governor_backlog){.queue = i,
                                                   .batch_size = (uint32_t)bench->scenario->jobs[rank->job].batch,
                                                   .pending_loads = pending,
                                                   .pending_reads = pending,
-                                                  .ready_batches = rows[row].ready_batches};
+                                                  .ready_batches = rows[rank->number].ready_batches};
+        held += (double)rows[rank->number].held_slots;
     }
-    double held = 0;
-    for (size_t row = 0; row < n_rows; row++)
-        held += (double)rows[row].held_slots;
     bench->result->held += (held - bench->result->held) / (double)++bench->result->decisions;
     bench->decision = governor_decide(bench->governor, backlogs, n);
     trace(bench);
@@ -424,7 +434,7 @@ static uint64_t sample_bytes(const void *dataset, sample_id id)
     return ENCODED_BYTES;
 }
 
-/* Of each queue's own: so many that an epoch never ends in a run. */
+/* For each queue: so many that an epoch never ends in a run. */
 uint64_t balance_samples(const struct balance_scenario *scenario)
 {
     uint64_t most = 0;
@@ -436,14 +446,16 @@ uint64_t balance_samples(const struct balance_scenario *scenario)
     return most;
 }
 
+/* A queue with samples of its own is a job of one rank; else it is one of the job's ranks, which draw from all of its. */
 static void join(struct bench *bench, uint32_t job, uint32_t queue)
 {
     const struct balance_job *desc = &bench->scenario->jobs[job];
     uint64_t samples = balance_samples(bench->scenario);
     struct idset *view;
-    char name[16] = {'q', (char)('0' + queue / 10), (char)('0' + queue % 10)};
-    uint32_t first = (uint32_t)(queue * samples);
-    CHECK(idset_from_range(first, first + (uint32_t)samples, &view) == 0);
+    uint32_t first = bench->mode == BALANCE_EVEN ? queue : desc->first_queue;
+    uint32_t ranks = bench->mode == BALANCE_EVEN ? 1 : desc->ranks;
+    char name[16] = {'q', (char)('0' + first / 10), (char)('0' + first % 10)};
+    CHECK(idset_from_range((uint32_t)(first * samples), (uint32_t)((first + ranks) * samples), &view) == 0);
     struct engine_job_desc added = {.client = queue + 1,
                                     .name = name,
                                     .dataset = bench,
@@ -453,10 +465,13 @@ static void join(struct bench *bench, uint32_t job, uint32_t queue)
                                     .prefetch = (uint32_t)desc->prefetch,
                                     .epochs = 1,
                                     .shuffle = SHUFFLE_DEPENDENT,
-                                    .seed = bench->scenario->seed + queue,
-                                    .view = view};
+                                    .seed = bench->scenario->seed + first,
+                                    .view = view,
+                                    .rank = queue - first,
+                                    .world_size = ranks};
     struct rank *rank = &bench->ranks[queue];
     rank->job = job;
+    rank->number = queue - first;
     random_seed_keys(&rank->burst, bench->scenario->seed, KEY_BURST, queue, 0);
     bench->adding = queue;
     push(bench, (struct engine_event){.type = ENGINE_JOB_ADD, .job_add = &added});

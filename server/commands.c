@@ -27,7 +27,7 @@ static const struct command commands[] = {
      "  --grid N         a sheet of N draws (4, 9, 16 …) instead of one\n"},
     {"verify", NULL, verify_main, "verify STORE", "check every byte of a chunk store", NULL},
     {"bench", "balance", balance_bench_main, "bench balance FILE", "run the governor on a scenario in virtual time",
-     "  --governor auto | fixed:L,P | shared:L,P   who moves the threads; default auto\n"
+     "  --governor auto | fixed:L,P | dealt:L,P | shared:L,P   who moves the threads; default auto\n"
      "  --compare                                   with every fixed split; fails where the scenario asks for more\n"
      "The scenario files are described in docs/governor.md.\n"},
     {"bench", "prepare", prepare_bench_main, "bench prepare DIR", "time preparing against plain libjpeg-turbo",
