@@ -46,8 +46,8 @@ static void put(struct line *line, char c)
         line->text[line->len++] = c;
 }
 
-/* What stands between quotes ends where we say it ends: a name that holds a quote must not begin a key of its own. A line is
- * UTF-8, whatever a file's name is, and holds nothing that a terminal obeys. */
+/* What stands between quotes ends where we say it ends: a name that holds a quote must not begin a key of its own. A
+ * line is UTF-8, whatever a file's name is, and holds nothing that a terminal obeys. */
 static void put_text(struct line *line, const char *text, int precision, bool quoted)
 {
     size_t max = precision < 0 ? SIZE_MAX : (size_t)precision;

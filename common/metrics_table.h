@@ -1,47 +1,76 @@
 /* metrics_table.h: METRIC(id, type, name, help, label names…), included by metrics.h and metrics.c. */
-METRIC(BUILD_INFO, METRIC_GAUGE, "larder_build_info", "Always 1; the labels say what was built.", "version", "libvips", "compiler")
-METRIC(START_TIME, METRIC_GAUGE, "larder_process_start_time_seconds", "When the daemon started, in seconds since the epoch.", NULL)
-METRIC(CPU, METRIC_COUNTER, "larder_process_cpu_seconds_total", "Processor time the daemon used, user and system.", NULL)
-METRIC(RESIDENT, METRIC_GAUGE, "larder_process_resident_memory_bytes", "Resident memory of the daemon, arena included.", NULL)
+METRIC(BUILD_INFO, METRIC_GAUGE, "larder_build_info", "Always 1; the labels say what was built.", "version", "libvips",
+       "compiler")
+METRIC(START_TIME, METRIC_GAUGE, "larder_process_start_time_seconds",
+       "When the daemon started, in seconds since the epoch.", NULL)
+METRIC(CPU, METRIC_COUNTER, "larder_process_cpu_seconds_total", "Processor time the daemon used, user and system.",
+       NULL)
+METRIC(RESIDENT, METRIC_GAUGE, "larder_process_resident_memory_bytes", "Resident memory of the daemon, arena included.",
+       NULL)
 METRIC(THREADS, METRIC_GAUGE, "larder_threads", "Worker threads by what they do now.", "role")
 METRIC(SESSIONS, METRIC_GAUGE, "larder_sessions", "Connected clients.", NULL)
 METRIC(JOBS, METRIC_GAUGE, "larder_jobs", "Registered jobs.", NULL)
 METRIC(DATASETS, METRIC_GAUGE, "larder_datasets", "Datasets in the catalog.", NULL)
 METRIC(SAMPLES_LOADED, METRIC_COUNTER, "larder_samples_loaded_total", "Samples whose encoded bytes were read.", NULL)
-METRIC(READS, METRIC_COUNTER, "larder_reads_total", "Reads that brought samples: of a part of a chunk, or of all of it.", NULL)
+METRIC(READS, METRIC_COUNTER, "larder_reads_total",
+       "Reads that brought samples: of a part of a chunk, or of all of it.", NULL)
 METRIC(LOADED_BYTES, METRIC_COUNTER, "larder_loaded_bytes_total", "Encoded bytes read from sources.", NULL)
-METRIC(SAMPLES_DECODED, METRIC_COUNTER, "larder_samples_decoded_total", "Images decoded; one decode can make instances for several pipelines.", NULL)
-METRIC(SAMPLES_PREPARED, METRIC_COUNTER, "larder_samples_prepared_total", "Instances prepared, each by one pipeline.", NULL)
+METRIC(SAMPLES_DECODED, METRIC_COUNTER, "larder_samples_decoded_total",
+       "Images decoded; one decode can make instances for several pipelines.", NULL)
+METRIC(SAMPLES_PREPARED, METRIC_COUNTER, "larder_samples_prepared_total", "Instances prepared, each by one pipeline.",
+       NULL)
 METRIC(SAMPLES_DELIVERED, METRIC_COUNTER, "larder_samples_delivered_total", "Samples delivered, over all jobs.", NULL)
-METRIC(BAD_SAMPLES, METRIC_COUNTER, "larder_bad_samples_total", "Samples that could not be read or prepared, by reason.", "reason")
+METRIC(BAD_SAMPLES, METRIC_COUNTER, "larder_bad_samples_total",
+       "Samples that could not be read or prepared, by reason.", "reason")
 METRIC(ARENA_BUDGET, METRIC_GAUGE, "larder_arena_budget_bytes", "Size of the arena.", NULL)
 METRIC(ARENA_USED, METRIC_GAUGE, "larder_arena_used_bytes", "Arena bytes that hold instances.", NULL)
-METRIC(ARENA_PINNED, METRIC_GAUGE, "larder_arena_pinned_bytes", "Arena bytes that are planned, being prepared, or held by clients.", NULL)
+METRIC(ARENA_PINNED, METRIC_GAUGE, "larder_arena_pinned_bytes",
+       "Arena bytes that are planned, being prepared, or held by clients.", NULL)
 METRIC(ENCODED_BUDGET, METRIC_GAUGE, "larder_encoded_budget_bytes", "Budget for encoded samples in memory.", NULL)
-METRIC(ENCODED_USED, METRIC_GAUGE, "larder_encoded_used_bytes", "Encoded samples in memory, loads in flight included.", NULL)
+METRIC(ENCODED_USED, METRIC_GAUGE, "larder_encoded_used_bytes", "Encoded samples in memory, loads in flight included.",
+       NULL)
 METRIC(EVICTIONS, METRIC_COUNTER, "larder_evictions_total", "Residents evicted, by form.", "form")
 METRIC(JOB_DELIVERED, METRIC_COUNTER, "larder_job_samples_delivered_total", "Samples delivered to a job.", "job")
-METRIC(JOB_WEIGHT, METRIC_GAUGE, "larder_job_weight", "The job's weight: its share of the work where jobs contend for it.", "job")
-METRIC(JOB_BATCHES, METRIC_COUNTER, "larder_job_batches_delivered_total", "Batches delivered to a job's queue.", "job", "rank")
-METRIC(JOB_SHARED, METRIC_COUNTER, "larder_job_samples_shared_total", "Samples a job got from an instance that was prepared for another.", "job")
-METRIC(JOB_WAIT, METRIC_COUNTER, "larder_job_wait_seconds_total", "Time a queue's client had asked for a batch and none was ready.", "job", "rank")
-METRIC(AHEAD_SHORTENED, METRIC_COUNTER, "larder_look_ahead_shortened_total", "Times that a job gave look-ahead back because others needed the arena.", NULL)
-METRIC(JOB_AHEAD, METRIC_GAUGE, "larder_job_look_ahead_batches", "Batches that each queue of a job looks ahead now, by need and quota.", "job")
+METRIC(JOB_WEIGHT, METRIC_GAUGE, "larder_job_weight",
+       "The job's weight: its share of the work where jobs contend for it.", "job")
+METRIC(JOB_BATCHES, METRIC_COUNTER, "larder_job_batches_delivered_total", "Batches delivered to a job's queue.", "job",
+       "rank")
+METRIC(JOB_SHARED, METRIC_COUNTER, "larder_job_samples_shared_total",
+       "Samples a job got from an instance that was prepared for another.", "job")
+METRIC(JOB_WAIT, METRIC_COUNTER, "larder_job_wait_seconds_total",
+       "Time a queue's client had asked for a batch and none was ready.", "job", "rank")
+METRIC(AHEAD_SHORTENED, METRIC_COUNTER, "larder_look_ahead_shortened_total",
+       "Times that a job gave look-ahead back because others needed the arena.", NULL)
+METRIC(JOB_AHEAD, METRIC_GAUGE, "larder_job_look_ahead_batches",
+       "Batches that each queue of a job looks ahead now, by need and quota.", "job")
 METRIC(JOB_DEPTH, METRIC_GAUGE, "larder_job_queue_depth_batches", "Ready batches in a queue.", "job", "rank")
-METRIC(JOB_HELD, METRIC_GAUGE, "larder_job_held_slots", "Arena slots that the job pins: planned, ready or held by its clients.", "job", "rank")
+METRIC(JOB_HELD, METRIC_GAUGE, "larder_job_held_slots",
+       "Arena slots that the job pins: planned, ready or held by its clients.", "job", "rank")
 METRIC(JOB_EPOCH, METRIC_GAUGE, "larder_job_epoch", "The epoch a job is in, from 0.", "job")
-METRIC(JOB_REMAINING, METRIC_GAUGE, "larder_job_remaining_samples", "Samples the job has still to be given in this epoch.", "job")
+METRIC(JOB_REMAINING, METRIC_GAUGE, "larder_job_remaining_samples",
+       "Samples the job has still to be given in this epoch.", "job")
 METRIC(JOB_BAD, METRIC_COUNTER, "larder_job_bad_samples_total", "Bad samples a job met.", "job")
 METRIC(GOVERNOR_PREPARERS, METRIC_GAUGE, "larder_governor_preparers", "Threads that the governor lets prepare.", NULL)
 METRIC(GOVERNOR_LOADERS, METRIC_GAUGE, "larder_governor_loaders", "Reads that the governor lets run at once.", NULL)
-METRIC(GOVERNOR_PREPARE_RATE, METRIC_GAUGE, "larder_governor_prepare_rate", "Samples a second that the preparers can do, as predicted; 0: not known.", NULL)
-METRIC(GOVERNOR_LOAD_RATE, METRIC_GAUGE, "larder_governor_load_rate", "Samples a second that the loaders can bring, as predicted; 0: not known.", NULL)
-METRIC(GOVERNOR_MOVES, METRIC_COUNTER, "larder_governor_moves_total", "Decisions that changed the number of preparers.", NULL)
-METRIC(GOVERNOR_JOB_LOADERS, METRIC_GAUGE, "larder_governor_job_loaders", "Loaders that the governor gives a job.", "job")
-METRIC(GOVERNOR_JOB_AHEAD, METRIC_GAUGE, "larder_governor_job_ahead_batches", "Batches of look-ahead that cover a job's latency; 0: not known.", "job")
-METRIC(QUEUE_LOADERS, METRIC_GAUGE, "larder_governor_queue_loaders", "Loaders that the governor gives a rank's queue.", "job", "rank")
-METRIC(QUEUE_PENDING, METRIC_GAUGE, "larder_governor_queue_pending_samples", "Samples of a queue whose reads wait or are under way.", "job", "rank")
-METRIC(QUEUE_LOAD, METRIC_GAUGE, "larder_governor_queue_load_seconds", "Thread time of loading a sample for a queue; 0: not known.", "job", "rank")
-METRIC(QUEUE_PREPARE, METRIC_GAUGE, "larder_governor_queue_prepare_seconds", "Thread time of preparing a sample for a queue; 0: not known.", "job", "rank")
-METRIC(QUEUE_TRAIN, METRIC_GAUGE, "larder_governor_queue_train_seconds", "A queue's training step: time between requests less waiting; 0: not known.", "job", "rank")
-METRIC(QUEUE_LATE, METRIC_GAUGE, "larder_governor_queue_late_seconds", "How late a queue's next batch is predicted to be; below 0: in time.", "job", "rank")
+METRIC(GOVERNOR_PREPARE_RATE, METRIC_GAUGE, "larder_governor_prepare_rate",
+       "Samples a second that the preparers can do, as predicted; 0: not known.", NULL)
+METRIC(GOVERNOR_LOAD_RATE, METRIC_GAUGE, "larder_governor_load_rate",
+       "Samples a second that the loaders can bring, as predicted; 0: not known.", NULL)
+METRIC(GOVERNOR_MOVES, METRIC_COUNTER, "larder_governor_moves_total", "Decisions that changed the number of preparers.",
+       NULL)
+METRIC(GOVERNOR_JOB_LOADERS, METRIC_GAUGE, "larder_governor_job_loaders", "Loaders that the governor gives a job.",
+       "job")
+METRIC(GOVERNOR_JOB_AHEAD, METRIC_GAUGE, "larder_governor_job_ahead_batches",
+       "Batches of look-ahead that cover a job's latency; 0: not known.", "job")
+METRIC(QUEUE_LOADERS, METRIC_GAUGE, "larder_governor_queue_loaders", "Loaders that the governor gives a rank's queue.",
+       "job", "rank")
+METRIC(QUEUE_PENDING, METRIC_GAUGE, "larder_governor_queue_pending_samples",
+       "Samples of a queue whose reads wait or are under way.", "job", "rank")
+METRIC(QUEUE_LOAD, METRIC_GAUGE, "larder_governor_queue_load_seconds",
+       "Thread time of loading a sample for a queue; 0: not known.", "job", "rank")
+METRIC(QUEUE_PREPARE, METRIC_GAUGE, "larder_governor_queue_prepare_seconds",
+       "Thread time of preparing a sample for a queue; 0: not known.", "job", "rank")
+METRIC(QUEUE_TRAIN, METRIC_GAUGE, "larder_governor_queue_train_seconds",
+       "A queue's training step: time between requests less waiting; 0: not known.", "job", "rank")
+METRIC(QUEUE_LATE, METRIC_GAUGE, "larder_governor_queue_late_seconds",
+       "How late a queue's next batch is predicted to be; below 0: in time.", "job", "rank")

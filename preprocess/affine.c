@@ -15,7 +15,7 @@ static uint32_t clamp(int at, uint32_t count)
     return at < 0 ? 0 : (uint32_t)at < count ? (uint32_t)at : count - 1;
 }
 
-/* ── nearest ────────────────────────────────────────────────────────────────────────────────────────────────────────── */
+/* ── nearest ─────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
 /* Without rotation or shear Pillow steps along in double precision. */
 static void scale_only(const struct affine *affine, const struct image *in, const struct image *out)
@@ -79,14 +79,14 @@ static void nearest(const struct affine *affine, const struct image *in, const s
 {
     if (affine->m[1] == 0 && affine->m[3] == 0)
         scale_only(affine, in, out);
-    else if (fits_fixed(affine, 0, 0) && fits_fixed(affine, out->width, out->height) && fits_fixed(affine, 0, out->height) &&
-             fits_fixed(affine, out->width, 0))
+    else if (fits_fixed(affine, 0, 0) && fits_fixed(affine, out->width, out->height) &&
+             fits_fixed(affine, 0, out->height) && fits_fixed(affine, out->width, 0))
         nearest_fixed(affine, in, out);
     else
         nearest_double(affine, in, out);
 }
 
-/* ── interpolated ───────────────────────────────────────────────────────────────────────────────────────────────────── */
+/* ── interpolated ────────────────────────────────────────────────────────────────────────────────────────────────── */
 
 static double linear(double a, double b, double d)
 {
@@ -122,14 +122,15 @@ static void bicubic_pixel(const struct image *in, double xin, double yin, uint8_
     for (int c = 0; c < IMAGE_CHANNELS; c++) {
         double v[4];
         for (int i = 0; i < 4; i++)
-            v[i] = cubic(rows[i][columns[0] + c], rows[i][columns[1] + c], rows[i][columns[2] + c], rows[i][columns[3] + c], dx);
+            v[i] = cubic(rows[i][columns[0] + c], rows[i][columns[1] + c], rows[i][columns[2] + c],
+                         rows[i][columns[3] + c], dx);
         double value = cubic(v[0], v[1], v[2], v[3], dy);
         to[c] = value <= 0.0 ? 0 : value >= 255.0 ? 255 : (uint8_t)value;
     }
 }
 
-static void interpolate(const struct affine *affine, void (*pixel)(const struct image *, double, double, uint8_t *), const struct image *in,
-                        const struct image *out)
+static void interpolate(const struct affine *affine, void (*pixel)(const struct image *, double, double, uint8_t *),
+                        const struct image *in, const struct image *out)
 {
     const double *m = affine->m;
     for (uint32_t y = 0; y < out->height; y++) {
@@ -142,8 +143,8 @@ static void interpolate(const struct affine *affine, void (*pixel)(const struct 
     }
 }
 
-void affine_apply(const struct affine *affine, enum filter filter, const uint8_t fill[IMAGE_CHANNELS], const struct image *in,
-                  const struct image *out)
+void affine_apply(const struct affine *affine, enum filter filter, const uint8_t fill[IMAGE_CHANNELS],
+                  const struct image *in, const struct image *out)
 {
     for (uint32_t y = 0; y < out->height; y++) {
         uint8_t *to = image_row(out, y);
@@ -156,7 +157,7 @@ void affine_apply(const struct affine *affine, enum filter filter, const uint8_t
         interpolate(affine, filter == FILTER_BILINEAR ? bilinear_pixel : bicubic_pixel, in, out);
 }
 
-/* ── maps ───────────────────────────────────────────────────────────────────────────────────────────────────────────── */
+/* ── maps ────────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
 struct affine affine_shear(double x, double y)
 {

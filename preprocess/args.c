@@ -124,7 +124,8 @@ static int read_color(const struct arg *arg, const json_t *value, struct arg_col
     } else if (!json_is_null(value)) {
         size_t count = get_numbers(arg, value, list, false);
         if (count != 1 && count != 3)
-            return want_within(arg, value, noise ? "a number, three numbers or \"random\"," : "a number or three numbers", err);
+            return want_within(arg, value,
+                               noise ? "a number, three numbers or \"random\"," : "a number or three numbers", err);
         for (size_t i = 0; i < 3; i++)
             color.value[i] = list[count == 3 ? i : 0];
     }
@@ -169,7 +170,8 @@ static int read_choice(const struct arg *arg, const json_t *value, int32_t *out,
     char list[256] = "one of";
     for (int32_t i = 0; arg->choices[i]; i++) {
         size_t len = strlen(list);
-        snprintf(list + len, sizeof list - len, "%s \"%.*s\"", i ? "," : "", (int)strcspn(arg->choices[i], "="), arg->choices[i]);
+        snprintf(list + len, sizeof list - len, "%s \"%.*s\"", i ? "," : "", (int)strcspn(arg->choices[i], "="),
+                 arg->choices[i]);
     }
     return want(arg, value, list, err);
 }
@@ -224,7 +226,8 @@ static int refuse_unknown(const struct arg *table, const json_t *object, struct 
             size_t len = strlen(list);
             snprintf(list + len, sizeof list - len, "%s%s", len ? ", " : "", arg->name);
         }
-        return error_set(err, LARDER_EINVAL, "it has no argument '%.64s'; its arguments are: %s", key, *list ? list : "none");
+        return error_set(err, LARDER_EINVAL, "it has no argument '%.64s'; its arguments are: %s", key,
+                         *list ? list : "none");
     }
     return 0;
 }

@@ -59,8 +59,8 @@ struct arg {
     const char *const *choices; /* NULL-terminated */
 };
 
-/* args_read fills `values` from a JSON object (NULL: every default; a null stands for its argument's default). table ends with a NULL name. Errors name the argument
- * and what it must be, not the operator. */
+/* args_read fills `values` from a JSON object (NULL: every default; a null stands for its argument's default). table
+ * ends with a NULL name. Errors name the argument and what it must be, not the operator. */
 int args_read(const struct arg *table, const json_t *object, void *values, struct error *err);
 /* args_write gives the normal form: an object with every argument in table order; the caller drops the reference. */
 json_t *args_write(const struct arg *table, const void *values);

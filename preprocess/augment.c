@@ -31,8 +31,8 @@ bool augment_signed(enum augment_change change)
 }
 
 /* Through an affine map, back into the same memory. */
-static int through(const struct affine *affine, enum filter filter, const uint8_t fill[IMAGE_CHANNELS], const struct image *image,
-                   struct scratch *scratch)
+static int through(const struct affine *affine, enum filter filter, const uint8_t fill[IMAGE_CHANNELS],
+                   const struct image *image, struct scratch *scratch)
 {
     struct image made, back = *image;
     if (scratch_image(scratch, image->width, image->height, &made))

@@ -1,5 +1,5 @@
-/* augment.h: the fourteen changes that trivial_augment_wide and rand_augment choose from, as torchvision's autoaugment.py
- * has them. */
+/* augment.h: the fourteen changes that trivial_augment_wide and rand_augment choose from, as torchvision's
+ * autoaugment.py has them. */
 #ifndef LARDER_PREPROCESS_AUGMENT_H
 #define LARDER_PREPROCESS_AUGMENT_H
 
@@ -32,7 +32,8 @@ struct augment_space {
     double posterize_bits;        /* taken away at the highest bin */
 };
 
-/* augment_magnitude gives a change's strength at `bin` of `bins`, before its sign; augment_signed whether it has one. */
+/* augment_magnitude gives a change's strength at `bin` of `bins`, before its sign; augment_signed whether it has
+ * one. */
 double augment_magnitude(const struct augment_space *space, enum augment_change change, int32_t bin, int32_t bins);
 bool augment_signed(enum augment_change change);
 

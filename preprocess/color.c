@@ -90,7 +90,7 @@ void color_grayscale(const struct image *image)
     }
 }
 
-/* ── hue: to HSV and back, with 8 bits for each ─────────────────────────────────────────────────────────────────────── */
+/* ── hue: to HSV and back, with 8 bits for each ──────────────────────────────────────────────────────────────────── */
 
 static void to_hsv(const uint8_t *rgb, uint8_t hsv[3])
 {
@@ -118,11 +118,13 @@ static void from_hsv(const uint8_t hsv[3], uint8_t *rgb)
         return;
     }
     int sextant = (int)floor((float)hsv[0] * 6.0 / 255.0);
-    float rest = (float)((float)hsv[0] * 6.0 / 255.0 - (float)sextant), saturation = (float)((float)hsv[1] / 255.0), v = (float)hsv[2];
+    float rest = (float)((float)hsv[0] * 6.0 / 255.0 - (float)sextant), saturation = (float)((float)hsv[1] / 255.0),
+          v = (float)hsv[2];
     uint8_t p = clip((int)round(v * (1.0 - saturation)));
     uint8_t q = clip((int)round(v * (1.0 - saturation * rest)));
     uint8_t t = clip((int)round(v * (1.0 - saturation * (1.0 - rest))));
-    const uint8_t colors[6][3] = {{hsv[2], t, p}, {q, hsv[2], p}, {p, hsv[2], t}, {p, q, hsv[2]}, {t, p, hsv[2]}, {hsv[2], p, q}};
+    const uint8_t colors[6][3] = {{hsv[2], t, p}, {q, hsv[2], p}, {p, hsv[2], t},
+                                  {p, q, hsv[2]}, {t, p, hsv[2]}, {hsv[2], p, q}};
     memcpy(rgb, colors[sextant % 6], 3);
 }
 
@@ -140,7 +142,7 @@ void color_hue(const struct image *image, double factor)
     }
 }
 
-/* ── sharpness: away from, or towards, a smoothed image ─────────────────────────────────────────────────────────────── */
+/* ── sharpness: away from, or towards, a smoothed image ──────────────────────────────────────────────────────────── */
 
 /* Pillow's SMOOTH: ones around a five, over 13, in single precision and its order of sums. */
 static inline uint8_t smooth(const uint8_t *above, const uint8_t *at, const uint8_t *below)
@@ -161,7 +163,8 @@ int color_sharpness(const struct image *image, double factor, struct scratch *sc
         return LARDER_ENOMEM;
     pixels_copy(image, &before);
     for (uint32_t y = 1; y + 1 < image->height; y++) {
-        const uint8_t *above = image_row(&before, y - 1), *at = image_row(&before, y), *below = image_row(&before, y + 1);
+        const uint8_t *above = image_row(&before, y - 1), *at = image_row(&before, y),
+                      *below = image_row(&before, y + 1);
         uint8_t *to = image_row(image, y);
         for (size_t i = IMAGE_CHANNELS; i + IMAGE_CHANNELS < (size_t)image->width * IMAGE_CHANNELS; i++)
             to[i] = blend(smooth(above + i, at + i, below + i), at[i], (float)factor);
@@ -169,7 +172,7 @@ int color_sharpness(const struct image *image, double factor, struct scratch *sc
     return 0;
 }
 
-/* ── lookups ────────────────────────────────────────────────────────────────────────────────────────────────────────── */
+/* ── lookups ─────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
 void color_solarize(const struct image *image, double threshold)
 {

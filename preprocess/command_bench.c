@@ -242,17 +242,20 @@ static json_t *stage(const struct result *result, uint64_t ns)
 
 static json_t *report(const struct bench *bench, const struct result *result)
 {
-    json_t *json = json_pack("{s:s, s:s, s:I, s:I, s:o}", "pipeline", pipeline_canonical(bench->pipeline), "simd", resample_simd_name(),
-                             "images", (json_int_t)result->images, "passes", (json_int_t)result->n_passes, "prepare_per_s",
+    json_t *json = json_pack("{s:s, s:s, s:I, s:I, s:o}", "pipeline", pipeline_canonical(bench->pipeline), "simd",
+                             resample_simd_name(), "images", (json_int_t)result->images, "passes",
+                             (json_int_t)result->n_passes, "prepare_per_s",
                              rounded((double)result->images * 1e9 / median_ns(result, ours_ns)));
     if (result->reference_images == result->images) {
-        json_object_set_new(json, "regional_decode_per_s", rounded((double)result->images * 1e9 / median_ns(result, reference_ns)));
+        json_object_set_new(json, "regional_decode_per_s",
+                            rounded((double)result->images * 1e9 / median_ns(result, reference_ns)));
         json_object_set_new(json, "ratio", rounded(median_ns(result, ratio)));
     }
     const struct prepare_times *times = &result->times;
     json_object_set_new(json, "stages_us",
-                        json_pack("{s:o, s:o, s:o, s:o}", "open", stage(result, times->open_ns), "plan", stage(result, times->plan_ns),
-                                  "decode", stage(result, times->decode_ns), "transform", stage(result, times->transform_ns)));
+                        json_pack("{s:o, s:o, s:o, s:o}", "open", stage(result, times->open_ns), "plan",
+                                  stage(result, times->plan_ns), "decode", stage(result, times->decode_ns), "transform",
+                                  stage(result, times->transform_ns)));
     return json;
 }
 
@@ -268,9 +271,11 @@ static int run_bench(struct bench *bench)
     }
     json_t *json = report(bench, &result);
     if (bench->threads > 1) {
-        double one = run_together(bench, 1, bench->seconds / 2), all = run_together(bench, bench->threads, bench->seconds / 2);
-        json_object_set_new(json, "threads", json_pack("{s:i, s:o, s:o, s:o}", "count", bench->threads, "one_per_s", rounded(one),
-                                                       "all_per_s", rounded(all), "speedup", rounded(all / one)));
+        double one = run_together(bench, 1, bench->seconds / 2),
+               all = run_together(bench, bench->threads, bench->seconds / 2);
+        json_object_set_new(json, "threads",
+                            json_pack("{s:i, s:o, s:o, s:o}", "count", bench->threads, "one_per_s", rounded(one),
+                                      "all_per_s", rounded(all), "speedup", rounded(all / one)));
     }
     json_dumpf(json, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
     putchar('\n');
@@ -304,7 +309,8 @@ int prepare_bench_main(int argc, char **argv)
         else
             return usage();
     }
-    if (optind != argc - 1 || !(bench.seconds > 0 && bench.seconds < 86400) || bench.threads < 1 || bench.threads > THREADS_MAX)
+    if (optind != argc - 1 || !(bench.seconds > 0 && bench.seconds < 86400) || bench.threads < 1 ||
+        bench.threads > THREADS_MAX)
         return usage();
     struct error err = {0};
     int rc = prepare_init(&err);

@@ -30,7 +30,8 @@ static int usage(void)
 
 static int save(const struct sheet *sheet, uint8_t *pixels, uint32_t width, uint32_t height, struct error *err)
 {
-    VipsImage *image = vips_image_new_from_memory(pixels, (size_t)width * height * 3, (int)width, (int)height, 3, VIPS_FORMAT_UCHAR);
+    VipsImage *image = vips_image_new_from_memory(pixels, (size_t)width * height * 3, (int)width, (int)height, 3,
+                                                  VIPS_FORMAT_UCHAR);
     if (image)
         image->Type = VIPS_INTERPRETATION_sRGB;
     int failed = !image || vips_pngsave(image, sheet->out, NULL);
@@ -40,8 +41,8 @@ static int save(const struct sheet *sheet, uint8_t *pixels, uint32_t width, uint
 }
 
 /* Makes the draws and lays them out in rows, as many as there are columns or one fewer. */
-static int draw(const struct sheet *sheet, const struct pipeline *pipeline, const struct command_file *file, struct prepare_scratch *scratch,
-                struct error *err)
+static int draw(const struct sheet *sheet, const struct pipeline *pipeline, const struct command_file *file,
+                struct prepare_scratch *scratch, struct error *err)
 {
     struct sample_shape shape = pipeline_shape(pipeline);
     uint32_t columns = 1;
@@ -58,7 +59,8 @@ static int draw(const struct sheet *sheet, const struct pipeline *pipeline, cons
         if (rc)
             rc = error_prefix(err, rc, "%s: %s", sheet->file, bad_reason_name(reason));
         for (uint32_t y = 0; rc == 0 && y < shape.height; y++)
-            memcpy(all + (i / columns * shape.height + y) * sheet_row + i % columns * row_bytes, one + y * row_bytes, row_bytes);
+            memcpy(all + (i / columns * shape.height + y) * sheet_row + i % columns * row_bytes, one + y * row_bytes,
+                   row_bytes);
     }
     if (rc == 0)
         rc = save(sheet, all, shape.width * columns, shape.height * rows, err);
@@ -79,8 +81,9 @@ static int make(const struct sheet *sheet, struct error *err)
         goto out;
     struct sample_shape shape = pipeline_shape(pipeline);
     if (shape.height == 0 || shape.dtype != PIXEL_UINT8 || shape.layout != LAYOUT_HWC || shape.channels != 3) {
-        rc = error_set(err, LARDER_EINVAL, "only a pipeline that makes uint8 RGB pixels can be looked at: leave out to_dtype, normalize, "
-                                           "layout and grayscale's single channel");
+        rc = error_set(err, LARDER_EINVAL,
+                       "only a pipeline that makes uint8 RGB pixels can be looked at: leave out to_dtype, normalize, "
+                       "layout and grayscale's single channel");
         goto out;
     }
     rc = command_file_read(sheet->file, &file, err);

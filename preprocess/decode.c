@@ -42,10 +42,12 @@ int decode_fail(struct decode_fault *fault, enum bad_reason reason, const char *
 int decode_limits(const struct prepare_limits *limits, uint64_t width, uint64_t height, struct decode_fault *fault)
 {
     if (width == 0 || height == 0)
-        return decode_fail(fault, BAD_CORRUPT, "an image of %llu × %llu pixels", (unsigned long long)width, (unsigned long long)height);
+        return decode_fail(fault, BAD_CORRUPT, "an image of %llu × %llu pixels", (unsigned long long)width,
+                           (unsigned long long)height);
     if (width > SIDE_MAX || height > SIDE_MAX || width > limits->pixels_max / height)
-        return decode_fail(fault, BAD_TOO_LARGE, "%llu × %llu pixels are above the limit of %llu pixels", (unsigned long long)width,
-                           (unsigned long long)height, (unsigned long long)limits->pixels_max);
+        return decode_fail(fault, BAD_TOO_LARGE, "%llu × %llu pixels are above the limit of %llu pixels",
+                           (unsigned long long)width, (unsigned long long)height,
+                           (unsigned long long)limits->pixels_max);
     return 0;
 }
 
@@ -87,8 +89,8 @@ void decoder_destroy(struct decoder *decoder)
     free(decoder);
 }
 
-int decode_open(struct decoder *decoder, const void *bytes, size_t len_bytes, struct scratch *scratch, struct rect *whole,
-                struct decode_fault *fault)
+int decode_open(struct decoder *decoder, const void *bytes, size_t len_bytes, struct scratch *scratch,
+                struct rect *whole, struct decode_fault *fault)
 {
     static const uint8_t jpeg_start[] = {0xff, 0xd8, 0xff};
     CHECK(decoder->source == SOURCE_NONE);

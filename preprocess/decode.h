@@ -5,9 +5,10 @@
  *   decode_region  once: decodes the rectangle (or nothing more than rows above it that the format forces)
  *   decode_close   always, also after a failure
  *
- * JPEG goes through libjpeg-turbo, still WebP through libwebp, BMP and binary PNM are read here, all else by libvips. Output is 8-bit RGB: greyscale is spread over the
- * channels, palettes are looked up, of 16 bits the upper 8 are kept, CMYK is converted as Pillow does, alpha is dropped
- * without compositing, orientation in EXIF is not applied: what torchvision's ImageFolder gives. One thread. */
+ * JPEG goes through libjpeg-turbo, still WebP through libwebp, BMP and binary PNM are read here, all else by libvips.
+ * Output is 8-bit RGB: greyscale is spread over the channels, palettes are looked up, of 16 bits the upper 8 are kept,
+ * CMYK is converted as Pillow does, alpha is dropped without compositing, orientation in EXIF is not applied: what
+ * torchvision's ImageFolder gives. One thread. */
 #ifndef LARDER_PREPROCESS_DECODE_H
 #define LARDER_PREPROCESS_DECODE_H
 
@@ -24,15 +25,17 @@ struct decode_fault {
     struct error error;
 };
 
-int decode_fail(struct decode_fault *fault, enum bad_reason reason, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+int decode_fail(struct decode_fault *fault, enum bad_reason reason, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 
 int decoder_create(const struct prepare_limits *limits, struct decoder **out);
 void decoder_destroy(struct decoder *decoder); /* accepts NULL */
 
 /* `bytes` are borrowed, and `scratch` is used, until decode_close. *whole: the image's size. */
-int decode_open(struct decoder *decoder, const void *bytes, size_t len_bytes, struct scratch *scratch, struct rect *whole,
-                struct decode_fault *fault);
-/* decode_scale asks for the image divided by 2, 4 or 8, its size rounded up; gives by how much it will be: that, or 1. */
+int decode_open(struct decoder *decoder, const void *bytes, size_t len_bytes, struct scratch *scratch,
+                struct rect *whole, struct decode_fault *fault);
+/* decode_scale asks for the image divided by 2, 4 or 8, its size rounded up; gives by how much it will be: that, or
+ * 1. */
 uint32_t decode_scale(struct decoder *decoder, uint32_t divisor);
 /* decode_region gives the rectangle's pixels, in scratch memory; rows may be longer than the rectangle is wide. */
 int decode_region(struct decoder *decoder, struct rect rect, struct image *out, struct decode_fault *fault);

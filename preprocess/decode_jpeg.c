@@ -1,8 +1,8 @@
 /* decode_jpeg.c: libjpeg-turbo, asked for no more than a rectangle.
  *
  * One decompressor a thread, used again and again. libjpeg reports errors by calling error_exit, which jumps back to
- * guarded(); nothing that is entered that way owns anything. What one image sets must not reach the next, so tables that
- * libjpeg would keep are dropped when an image is opened.
+ * guarded(); nothing that is entered that way owns anything. What one image sets must not reach the next, so tables
+ * that libjpeg would keep are dropped when an image is opened.
  *
  * The pixels are those of a full decode. Upsampling of chroma looks one sample to each side, so the columns asked for
  * reach one chroma sample further than the rectangle; rows are libjpeg's own care (jpeg_skip_scanlines). */
@@ -91,7 +91,8 @@ static void watch_scans(j_common_ptr cinfo)
 {
     struct jpeg_reader *reader = cinfo->client_data;
     if (cinfo->is_decompressor && ((j_decompress_ptr)cinfo)->input_scan_number > (int)reader->limits.scans_max) {
-        decode_fail(reader->fault, BAD_TOO_LARGE, "JPEG: more than the allowed %u progressive scans", reader->limits.scans_max);
+        decode_fail(reader->fault, BAD_TOO_LARGE, "JPEG: more than the allowed %u progressive scans",
+                    reader->limits.scans_max);
         jump_back(reader);
     }
 }
@@ -155,8 +156,8 @@ static void open_body(struct jpeg_reader *reader)
     jpeg_read_header(cinfo, TRUE);
 }
 
-/* A file that was cut short lacks its end marker. Looking for it costs nothing and, other than decoding, does not depend on
- * which part of the image is wanted. Bytes after the marker are common and harmless. */
+/* A file that was cut short lacks its end marker. Looking for it costs nothing and, other than decoding, does not
+ * depend on which part of the image is wanted. Bytes after the marker are common and harmless. */
 static bool has_end(const uint8_t *from, size_t len_bytes)
 {
     for (size_t i = len_bytes; i >= 2; i--) {
@@ -166,8 +167,8 @@ static bool has_end(const uint8_t *from, size_t len_bytes)
     return false;
 }
 
-int jpeg_reader_open(struct jpeg_reader *reader, const uint8_t *bytes, size_t len_bytes, struct scratch *scratch, struct rect *whole,
-                     struct decode_fault *fault)
+int jpeg_reader_open(struct jpeg_reader *reader, const uint8_t *bytes, size_t len_bytes, struct scratch *scratch,
+                     struct rect *whole, struct decode_fault *fault)
 {
     struct jpeg_decompress_struct *cinfo = &reader->cinfo;
     jpeg_memory_begin(&reader->memory, cinfo, scratch);
@@ -218,10 +219,12 @@ static void read_rows(struct jpeg_reader *reader, uint8_t *data, size_t stride)
 static void read_cmyk_rows(struct jpeg_reader *reader, uint32_t skip)
 {
     struct jpeg_decompress_struct *cinfo = &reader->cinfo;
-    uint8_t *row = cinfo->mem->alloc_large((j_common_ptr)cinfo, JPOOL_IMAGE, (size_t)cinfo->output_width * 4 + IMAGE_SLACK_BYTES);
+    uint8_t *row = cinfo->mem->alloc_large((j_common_ptr)cinfo, JPOOL_IMAGE,
+                                           (size_t)cinfo->output_width * 4 + IMAGE_SLACK_BYTES);
     for (uint32_t y = 0; y < reader->rect.height; y++) {
         jpeg_read_scanlines(cinfo, &row, 1);
-        decode_cmyk(row + (size_t)skip * 4, 4, cinfo->saw_Adobe_marker, image_row(&reader->image, y), reader->rect.width);
+        decode_cmyk(row + (size_t)skip * 4, 4, cinfo->saw_Adobe_marker, image_row(&reader->image, y),
+                    reader->rect.width);
     }
 }
 
@@ -235,7 +238,8 @@ static void region_body(struct jpeg_reader *reader)
 
     uint32_t side = margin(cinfo);
     JDIMENSION left = rect.x > side ? rect.x - side : 0;
-    JDIMENSION right = cinfo->output_width - rect.x - rect.width > side ? rect.x + rect.width + side : cinfo->output_width;
+    JDIMENSION right = cinfo->output_width - rect.x - rect.width > side ? rect.x + rect.width + side
+                                                                        : cinfo->output_width;
     JDIMENSION width = right - left;
     if (width < cinfo->output_width)
         jpeg_crop_scanline(cinfo, &left, &width);

@@ -8,7 +8,7 @@
 #define BMP_RAW 0
 #define BMP_MASKS 3
 
-/* ── PBM, PGM, PPM ──────────────────────────────────────────────────────────────────────────────────────────────────── */
+/* ── PBM, PGM, PPM ───────────────────────────────────────────────────────────────────────────────────────────────── */
 
 struct text {
     const uint8_t *at, *end;
@@ -44,21 +44,23 @@ static int truncated(const char *format, struct decode_fault *fault)
 }
 
 /* Checks that the rows lie within the file. */
-static int check_rows(const struct plain_image *plain, const uint8_t *end, const char *format, struct decode_fault *fault)
+static int check_rows(const struct plain_image *plain, const uint8_t *end, const char *format,
+                      struct decode_fault *fault)
 {
     if (plain->pixels > end || plain->stride > (size_t)(end - plain->pixels) / plain->whole.height)
         return truncated(format, fault);
     return 0;
 }
 
-static int pnm_open(const struct prepare_limits *limits, const uint8_t *bytes, size_t len_bytes, struct plain_image *out,
-                    struct decode_fault *fault)
+static int pnm_open(const struct prepare_limits *limits, const uint8_t *bytes, size_t len_bytes,
+                    struct plain_image *out, struct decode_fault *fault)
 {
     struct text text = {bytes + 2, bytes + len_bytes};
     struct plain_image plain = {.most = 1};
     bool bits = bytes[1] == '4', grey = bytes[1] == '5';
-    if (!next_number(&text, &plain.whole.width) || !next_number(&text, &plain.whole.height) || (!bits && !next_number(&text, &plain.most)) ||
-        text.at == text.end || !is_space(*text.at) || plain.most == 0 || plain.most > PNM_VALUE_MAX)
+    if (!next_number(&text, &plain.whole.width) || !next_number(&text, &plain.whole.height) ||
+        (!bits && !next_number(&text, &plain.most)) || text.at == text.end || !is_space(*text.at) || plain.most == 0 ||
+        plain.most > PNM_VALUE_MAX)
         return decode_fail(fault, BAD_CORRUPT, "PNM: its header is damaged");
     int rc = decode_limits(limits, plain.whole.width, plain.whole.height, fault);
     if (rc)
@@ -66,13 +68,14 @@ static int pnm_open(const struct prepare_limits *limits, const uint8_t *bytes, s
     bool wide = plain.most > 255;
     plain.pixels = text.at + 1;
     plain.form = bits ? PLAIN_BITS1 : grey ? (wide ? PLAIN_GREY16 : PLAIN_GREY8) : (wide ? PLAIN_RGB16 : PLAIN_RGB8);
-    plain.stride = bits ? ((size_t)plain.whole.width + 7) / 8 : (size_t)plain.whole.width * (grey ? 1 : 3) * (wide ? 2 : 1);
+    plain.stride = bits ? ((size_t)plain.whole.width + 7) / 8
+                        : (size_t)plain.whole.width * (grey ? 1 : 3) * (wide ? 2 : 1);
     memset(plain.palette[0], 255, IMAGE_CHANNELS); /* a set bit is black */
     *out = plain;
     return check_rows(&plain, text.end, "PNM", fault);
 }
 
-/* ── BMP ────────────────────────────────────────────────────────────────────────────────────────────────────────────── */
+/* ── BMP ─────────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
 static uint32_t le16(const uint8_t *at)
 {
@@ -134,11 +137,12 @@ static bool bmp_palette(const uint8_t *bytes, size_t len_bytes, const struct bmp
 static bool bmp_usual_masks(const uint8_t *bytes, size_t len_bytes)
 {
     const uint8_t *masks = bytes + BMP_FILE_HEADER + 40;
-    return len_bytes >= BMP_FILE_HEADER + 52 && le32(masks) == 0xff0000 && le32(masks + 4) == 0xff00 && le32(masks + 8) == 0xff;
+    return len_bytes >= BMP_FILE_HEADER + 52 && le32(masks) == 0xff0000 && le32(masks + 4) == 0xff00 &&
+           le32(masks + 8) == 0xff;
 }
 
-static int bmp_open(const struct prepare_limits *limits, const uint8_t *bytes, size_t len_bytes, struct plain_image *out,
-                    struct decode_fault *fault)
+static int bmp_open(const struct prepare_limits *limits, const uint8_t *bytes, size_t len_bytes,
+                    struct plain_image *out, struct decode_fault *fault)
 {
     struct bmp_header h;
     if (!bmp_header(bytes, len_bytes, &h))
@@ -150,11 +154,16 @@ static int bmp_open(const struct prepare_limits *limits, const uint8_t *bytes, s
     bool masks = h.compression == BMP_MASKS && h.bits == 32 && bmp_usual_masks(bytes, len_bytes);
     bool known = h.bits == 1 || h.bits == 4 || h.bits == 8 || h.bits == 24 || h.bits == 32;
     if (!known || (h.compression != BMP_RAW && !masks))
-        return decode_fail(fault, BAD_NOT_AN_IMAGE, "BMP: %u bits a pixel with compression %u are not supported: save it as PNG", h.bits,
+        return decode_fail(fault, BAD_NOT_AN_IMAGE,
+                           "BMP: %u bits a pixel with compression %u are not supported: save it as PNG", h.bits,
                            h.compression);
     if (h.bits <= 8 && !bmp_palette(bytes, len_bytes, &h, &plain))
         return truncated("BMP", fault);
-    plain.form = h.bits == 1 ? PLAIN_BITS1 : h.bits == 4 ? PLAIN_BITS4 : h.bits == 8 ? PLAIN_BITS8 : h.bits == 24 ? PLAIN_BGR8 : PLAIN_BGRX8;
+    plain.form = h.bits == 1    ? PLAIN_BITS1
+                 : h.bits == 4  ? PLAIN_BITS4
+                 : h.bits == 8  ? PLAIN_BITS8
+                 : h.bits == 24 ? PLAIN_BGR8
+                                : PLAIN_BGRX8;
     plain.stride = ((size_t)h.width * h.bits + 31) / 32 * 4;
     if (h.offset > len_bytes)
         return truncated("BMP", fault);
@@ -163,10 +172,10 @@ static int bmp_open(const struct prepare_limits *limits, const uint8_t *bytes, s
     return check_rows(&plain, bytes + len_bytes, "BMP", fault);
 }
 
-/* ── pixels ─────────────────────────────────────────────────────────────────────────────────────────────────────────── */
+/* ── pixels ──────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
-bool plain_open(const struct prepare_limits *limits, const uint8_t *bytes, size_t len_bytes, struct plain_image *out, int *rc,
-                struct decode_fault *fault)
+bool plain_open(const struct prepare_limits *limits, const uint8_t *bytes, size_t len_bytes, struct plain_image *out,
+                int *rc, struct decode_fault *fault)
 {
     if (len_bytes < 3)
         return false;
@@ -193,7 +202,8 @@ static uint8_t wide_level(const uint8_t *at, uint32_t most)
 }
 
 /* Pixel x of a row; levels: what 8-bit values mean. */
-static inline void pixel(const struct plain_image *plain, const uint8_t *row, size_t x, const uint8_t levels[256], uint8_t *to)
+static inline void pixel(const struct plain_image *plain, const uint8_t *row, size_t x, const uint8_t levels[256],
+                         uint8_t *to)
 {
     switch (plain->form) {
     case PLAIN_BITS1:
@@ -225,7 +235,8 @@ static inline void pixel(const struct plain_image *plain, const uint8_t *row, si
     }
 }
 
-int plain_region(const struct plain_image *plain, struct rect rect, struct scratch *scratch, struct image *out, struct decode_fault *fault)
+int plain_region(const struct plain_image *plain, struct rect rect, struct scratch *scratch, struct image *out,
+                 struct decode_fault *fault)
 {
     uint8_t levels[256];
     if (scratch_image(scratch, rect.width, rect.height, out))

@@ -13,22 +13,24 @@ int decode_limits(const struct prepare_limits *limits, uint64_t width, uint64_t 
 struct jpeg_reader;
 int jpeg_reader_create(const struct prepare_limits *limits, struct jpeg_reader **out);
 void jpeg_reader_destroy(struct jpeg_reader *reader);
-int jpeg_reader_open(struct jpeg_reader *reader, const uint8_t *bytes, size_t len_bytes, struct scratch *scratch, struct rect *whole,
-                     struct decode_fault *fault);
+int jpeg_reader_open(struct jpeg_reader *reader, const uint8_t *bytes, size_t len_bytes, struct scratch *scratch,
+                     struct rect *whole, struct decode_fault *fault);
 void jpeg_reader_scale(struct jpeg_reader *reader, uint32_t divisor);
 int jpeg_reader_region(struct jpeg_reader *reader, struct rect rect, struct image *out, struct decode_fault *fault);
 void jpeg_reader_close(struct jpeg_reader *reader);
 
 /* Still WebP images. They keep nothing between the calls. */
 bool webp_is_still(const uint8_t *bytes, size_t len_bytes);
-int webp_open(const struct prepare_limits *limits, const uint8_t *bytes, size_t len_bytes, struct rect *whole, struct decode_fault *fault);
+int webp_open(const struct prepare_limits *limits, const uint8_t *bytes, size_t len_bytes, struct rect *whole,
+              struct decode_fault *fault);
 int webp_region(const uint8_t *bytes, size_t len_bytes, struct rect rect, struct scratch *scratch, struct image *out,
                 struct decode_fault *fault);
 
 /* `*handle` is libvips' image, dropped by vips_reader_close. */
-int vips_reader_open(const struct prepare_limits *limits, const void *bytes, size_t len_bytes, void **handle, struct rect *whole,
-                     struct decode_fault *fault);
-int vips_reader_region(void *handle, struct rect rect, struct scratch *scratch, struct image *out, struct decode_fault *fault);
+int vips_reader_open(const struct prepare_limits *limits, const void *bytes, size_t len_bytes, void **handle,
+                     struct rect *whole, struct decode_fault *fault);
+int vips_reader_region(void *handle, struct rect rect, struct scratch *scratch, struct image *out,
+                       struct decode_fault *fault);
 void vips_reader_close(void **handle);
 
 #endif

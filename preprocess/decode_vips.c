@@ -1,7 +1,7 @@
 /* decode_vips.c: every format but JPEG and still WebP, through libvips, pulled strip by strip in the calling thread.
  *
- * Only loaders that are named here and that libvips trusts are used. Pulling a region (and not a whole image) makes libvips
- * start no threads. */
+ * Only loaders that are named here and that libvips trusts are used. Pulling a region (and not a whole image) makes
+ * libvips start no threads. */
 #include <string.h>
 
 #include <vips/vips.h>
@@ -26,8 +26,8 @@ static int vips_fault(struct decode_fault *fault, enum bad_reason reason)
 
 static bool known_loader(const char *loader)
 {
-    static const char *const prefixes[] = {"VipsForeignLoadPng", "VipsForeignLoadWebp", "VipsForeignLoadTiff", "VipsForeignLoadNsgif",
-                                           "VipsForeignLoadHeif"};
+    static const char *const prefixes[] = {"VipsForeignLoadPng", "VipsForeignLoadWebp", "VipsForeignLoadTiff",
+                                           "VipsForeignLoadNsgif", "VipsForeignLoadHeif"};
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
         if (strncmp(loader, prefixes[i], strlen(prefixes[i])) == 0)
             return true;
@@ -61,19 +61,21 @@ static VipsImage *to_integers(VipsImage *image)
     return cast;
 }
 
-int vips_reader_open(const struct prepare_limits *limits, const void *bytes, size_t len_bytes, void **handle, struct rect *whole,
-                     struct decode_fault *fault)
+int vips_reader_open(const struct prepare_limits *limits, const void *bytes, size_t len_bytes, void **handle,
+                     struct rect *whole, struct decode_fault *fault)
 {
     const char *loader = vips_foreign_find_load_buffer(bytes, len_bytes);
     if (!loader || !known_loader(loader)) {
         vips_error_clear();
-        return decode_fail(fault, BAD_NOT_AN_IMAGE, "not an image of a supported format (JPEG, PNG, WebP, TIFF, GIF, HEIF, BMP, binary PNM)");
+        return decode_fail(fault, BAD_NOT_AN_IMAGE,
+                           "not an image of a supported format (JPEG, PNG, WebP, TIFF, GIF, HEIF, BMP, binary PNM)");
     }
     VipsImage *image = vips_image_new_from_buffer(bytes, len_bytes, "", "access", VIPS_ACCESS_SEQUENTIAL, "fail_on",
                                                   VIPS_FAIL_ON_ERROR, NULL);
     if (!image)
         return vips_fault(fault, BAD_CORRUPT);
-    int rc = decode_limits(limits, (uint64_t)vips_image_get_width(image), (uint64_t)vips_image_get_height(image), fault);
+    int rc = decode_limits(limits, (uint64_t)vips_image_get_width(image), (uint64_t)vips_image_get_height(image),
+                           fault);
     if (rc) {
         g_object_unref(image);
         return rc;
@@ -85,7 +87,8 @@ int vips_reader_open(const struct prepare_limits *limits, const void *bytes, siz
         g_object_unref(image);
         return decode_fail(fault, BAD_CORRUPT, "PNG: truncated, the last chunk is missing");
     }
-    *whole = (struct rect){.width = (uint32_t)vips_image_get_width(image), .height = (uint32_t)vips_image_get_height(image)};
+    *whole = (struct rect){.width = (uint32_t)vips_image_get_width(image),
+                           .height = (uint32_t)vips_image_get_height(image)};
     *handle = image;
     return 0;
 }
@@ -97,7 +100,8 @@ struct pixel_form {
     bool grey, cmyk;
 };
 
-static void convert_row(const struct pixel_form *form, const void *pixels, uint8_t *narrow, uint8_t *out, uint32_t width)
+static void convert_row(const struct pixel_form *form, const void *pixels, uint8_t *narrow, uint8_t *out,
+                        uint32_t width)
 {
     size_t bands = (size_t)form->bands;
     const uint8_t *in = pixels;
@@ -136,16 +140,19 @@ static int pull(VipsRegion *region, struct rect rect, uint8_t *narrow, struct im
         if (vips_region_prepare(region, &strip))
             return -1;
         for (uint32_t i = 0; i < rows; i++)
-            convert_row(&form, VIPS_REGION_ADDR(region, strip.left, strip.top + (int)i), narrow, image_row(out, y + i), rect.width);
+            convert_row(&form, VIPS_REGION_ADDR(region, strip.left, strip.top + (int)i), narrow, image_row(out, y + i),
+                        rect.width);
     }
     return 0;
 }
 
-int vips_reader_region(void *handle, struct rect rect, struct scratch *scratch, struct image *out, struct decode_fault *fault)
+int vips_reader_region(void *handle, struct rect rect, struct scratch *scratch, struct image *out,
+                       struct decode_fault *fault)
 {
     VipsImage *image = handle;
     struct image made;
-    uint8_t *narrow = scratch_take(scratch, (size_t)rect.width * (size_t)vips_image_get_bands(image) + IMAGE_SLACK_BYTES);
+    uint8_t *narrow = scratch_take(scratch,
+                                   (size_t)rect.width * (size_t)vips_image_get_bands(image) + IMAGE_SLACK_BYTES);
     if (!narrow || scratch_image(scratch, rect.width, rect.height, &made))
         return decode_fail(fault, BAD_NO_MEMORY, "decoding takes more memory than allowed");
     VipsRegion *region = vips_region_new(image);

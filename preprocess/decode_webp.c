@@ -25,7 +25,8 @@ static const char *status_text(VP8StatusCode status)
 
 static int webp_fault(struct decode_fault *fault, VP8StatusCode status)
 {
-    return decode_fail(fault, status == VP8_STATUS_OUT_OF_MEMORY ? BAD_NO_MEMORY : BAD_CORRUPT, "WebP: %s", status_text(status));
+    return decode_fail(fault, status == VP8_STATUS_OUT_OF_MEMORY ? BAD_NO_MEMORY : BAD_CORRUPT, "WebP: %s",
+                       status_text(status));
 }
 
 /* The container says how long it is; decoding stops below the needed rows and would not notice. */
@@ -43,7 +44,8 @@ bool webp_is_still(const uint8_t *bytes, size_t len_bytes)
     return WebPGetFeatures(bytes, len_bytes, &features) == VP8_STATUS_OK && !features.has_animation;
 }
 
-int webp_open(const struct prepare_limits *limits, const uint8_t *bytes, size_t len_bytes, struct rect *whole, struct decode_fault *fault)
+int webp_open(const struct prepare_limits *limits, const uint8_t *bytes, size_t len_bytes, struct rect *whole,
+              struct decode_fault *fault)
 {
     WebPBitstreamFeatures features;
     VP8StatusCode status = WebPGetFeatures(bytes, len_bytes, &features);

@@ -85,7 +85,8 @@ static void store_levels32(const struct sample_shape *shape, const struct image 
     }
 }
 
-static void store_levels16(const struct sample_shape *shape, const struct image *image, const levels table, uint16_t *dst)
+static void store_levels16(const struct sample_shape *shape, const struct image *image, const levels table,
+                           uint16_t *dst)
 {
     uint16_t halves[IMAGE_CHANNELS][256];
     for (int c = 0; c < IMAGE_CHANNELS; c++) {
@@ -112,8 +113,8 @@ static uint32_t next_change(const struct pipeline *pipeline, const struct op_pla
 }
 
 /* Operators that look at more than levels: on numbers, pixel by pixel. */
-static int finish_slowly(const struct pipeline *pipeline, const struct op_plan *plans, const struct image *image, levels table, uint32_t op,
-                         void *dst, struct scratch *scratch)
+static int finish_slowly(const struct pipeline *pipeline, const struct op_plan *plans, const struct image *image,
+                         levels table, uint32_t op, void *dst, struct scratch *scratch)
 {
     const struct sample_shape *shape = &pipeline->shape;
     size_t n_pixels = (size_t)shape->width * shape->height;
@@ -136,7 +137,8 @@ static int finish_slowly(const struct pipeline *pipeline, const struct op_plan *
     return 0;
 }
 
-int finish(const struct pipeline *pipeline, const struct op_plan *plans, const struct image *image, void *dst, struct scratch *scratch)
+int finish(const struct pipeline *pipeline, const struct op_plan *plans, const struct image *image, void *dst,
+           struct scratch *scratch)
 {
     const struct sample_shape *shape = &pipeline->shape;
     if (shape->dtype == PIXEL_UINT8) {

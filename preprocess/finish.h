@@ -5,6 +5,7 @@
 #include "preprocess/pipeline_priv.h"
 
 /* finish runs the operators from pipeline->n_pixel_ops on, on `image`, into dst. LARDER_ENOMEM only. */
-int finish(const struct pipeline *pipeline, const struct op_plan *plans, const struct image *image, void *dst, struct scratch *scratch);
+int finish(const struct pipeline *pipeline, const struct op_plan *plans, const struct image *image, void *dst,
+           struct scratch *scratch);
 
 #endif

@@ -8,12 +8,14 @@
 /* How much must be left to shrink after scaling the source: with 2, the mean error stays below half a level. */
 #define SCALING_LEFT 2u
 
-const char *const filter_names[] = {"nearest", "bilinear", "bicubic", "box", "hamming", "lanczos", "nearest-exact=nearest", NULL};
+const char *const filter_names[] = {
+    "nearest", "bilinear", "bicubic", "box", "hamming", "lanczos", "nearest-exact=nearest", NULL};
 
 void geometry_start(struct geometry *geometry, uint32_t width, uint32_t height)
 {
     struct rect all = {.width = width, .height = height};
-    *geometry = (struct geometry){.box = all, .span_x = width, .span_y = height, .full_width = width, .full_height = height, .window = all};
+    *geometry = (struct geometry){
+        .box = all, .span_x = width, .span_y = height, .full_width = width, .full_height = height, .window = all};
 }
 
 bool geometry_is_idle(const struct geometry *g, uint32_t width, uint32_t height)
@@ -58,11 +60,13 @@ bool geometry_resize(struct geometry *geometry, uint32_t width, uint32_t height,
 
 uint32_t geometry_scaling(const struct geometry *geometry)
 {
-    if (!geometry->resized || !geometry->how.dct_scaling || !geometry->how.antialias || geometry->how.filter == FILTER_NEAREST)
+    if (!geometry->resized || !geometry->how.dct_scaling || !geometry->how.antialias ||
+        geometry->how.filter == FILTER_NEAREST)
         return 1;
     for (uint32_t divisor = SCALING_MAX; divisor > 1; divisor /= 2) {
         uint64_t least = (uint64_t)divisor * SCALING_LEFT;
-        if (geometry->box.width >= geometry->full_width * least && geometry->box.height >= geometry->full_height * least)
+        if (geometry->box.width >= geometry->full_width * least &&
+            geometry->box.height >= geometry->full_height * least)
             return divisor;
     }
     return 1;

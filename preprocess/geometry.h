@@ -1,8 +1,9 @@
 /* geometry.h: crops, one resize and flips in a row, as one thing to do to the pixels.
  *
- * A chain of such operators says which rectangle of the source is resized to what size, which window of that is kept, and
- * whether it is mirrored. So only the source pixels that matter need decoding, the resampler computes only the window, and
- * flips cost nothing. Nothing is approximated: the pixels are those of the operators one after the other. */
+ * A chain of such operators says which rectangle of the source is resized to what size, which window of that is kept,
+ * and whether it is mirrored. So only the source pixels that matter need decoding, the resampler computes only the
+ * window, and flips cost nothing. Nothing is approximated: the pixels are those of the operators one after the
+ * other. */
 #ifndef LARDER_PREPROCESS_GEOMETRY_H
 #define LARDER_PREPROCESS_GEOMETRY_H
 
@@ -19,7 +20,7 @@ extern const char *const filter_names[];
 struct resizing {
     enum filter filter;
     bool antialias;   /* when shrinking, widen the filter by the ratio */
-    bool dct_scaling; /* a JPEG may be decoded at a half, a quarter or an eighth first: faster, and not the same pixels */
+    bool dct_scaling; /* a JPEG may be decoded at 1/2, 1/4 or 1/8 first: faster, and not the same pixels */
 };
 
 struct geometry {
@@ -41,8 +42,8 @@ void geometry_crop(struct geometry *geometry, struct rect rect);
 /* geometry_resize: false when there was a resize, or a flip, before. */
 bool geometry_resize(struct geometry *geometry, uint32_t width, uint32_t height, struct resizing how);
 
-/* geometry_scaling: by how much (8, 4, 2 or 1) the source may be divided beforehand, so that something is left to shrink.
- * geometry_scale says that it was: box is then in pixels of the smaller source. */
+/* geometry_scaling: by how much (8, 4, 2 or 1) the source may be divided beforehand, so that something is left to
+ * shrink. geometry_scale says that it was: box is then in pixels of the smaller source. */
 uint32_t geometry_scaling(const struct geometry *geometry);
 void geometry_scale(struct geometry *geometry, uint32_t divisor);
 

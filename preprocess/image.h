@@ -14,7 +14,8 @@ struct rect {
     uint32_t x, y, width, height;
 };
 
-/* Interleaved RGB, 8 bits a channel. Says nothing about who owns the bytes: scratch memory, or an output's destination. */
+/* Interleaved RGB, 8 bits a channel. Says nothing about who owns the bytes: scratch memory, or an output's
+ * destination. */
 struct image {
     uint8_t *data;
     size_t stride; /* bytes from row to row */

@@ -64,8 +64,8 @@ static JBLOCKARRAY alloc_barray(j_common_ptr cinfo, int pool, JDIMENSION blocks_
     return take_rows(cinfo, pool, (size_t)blocks_per_row * sizeof(JBLOCK), n_rows);
 }
 
-static jvirt_sarray_ptr request_virt_sarray(j_common_ptr cinfo, int pool, boolean zero, JDIMENSION samples_per_row, JDIMENSION n_rows,
-                                            JDIMENSION max_access)
+static jvirt_sarray_ptr request_virt_sarray(j_common_ptr cinfo, int pool, boolean zero, JDIMENSION samples_per_row,
+                                            JDIMENSION n_rows, JDIMENSION max_access)
 {
     (void)max_access;
     struct jpeg_memory *memory = memory_of(cinfo);
@@ -75,8 +75,8 @@ static jvirt_sarray_ptr request_virt_sarray(j_common_ptr cinfo, int pool, boolea
     return array;
 }
 
-static jvirt_barray_ptr request_virt_barray(j_common_ptr cinfo, int pool, boolean zero, JDIMENSION blocks_per_row, JDIMENSION n_rows,
-                                            JDIMENSION max_access)
+static jvirt_barray_ptr request_virt_barray(j_common_ptr cinfo, int pool, boolean zero, JDIMENSION blocks_per_row,
+                                            JDIMENSION n_rows, JDIMENSION max_access)
 {
     (void)max_access;
     struct jpeg_memory *memory = memory_of(cinfo);
@@ -105,7 +105,8 @@ static void realize_virt_arrays(j_common_ptr cinfo)
     }
 }
 
-static JSAMPARRAY access_virt_sarray(j_common_ptr cinfo, jvirt_sarray_ptr array, JDIMENSION start_row, JDIMENSION n_rows, boolean writable)
+static JSAMPARRAY access_virt_sarray(j_common_ptr cinfo, jvirt_sarray_ptr array, JDIMENSION start_row,
+                                     JDIMENSION n_rows, boolean writable)
 {
     (void)writable;
     if (!array->rows || start_row > array->n_rows || n_rows > array->n_rows - start_row)
@@ -113,7 +114,8 @@ static JSAMPARRAY access_virt_sarray(j_common_ptr cinfo, jvirt_sarray_ptr array,
     return array->rows + start_row;
 }
 
-static JBLOCKARRAY access_virt_barray(j_common_ptr cinfo, jvirt_barray_ptr array, JDIMENSION start_row, JDIMENSION n_rows, boolean writable)
+static JBLOCKARRAY access_virt_barray(j_common_ptr cinfo, jvirt_barray_ptr array, JDIMENSION start_row,
+                                      JDIMENSION n_rows, boolean writable)
 {
     (void)writable;
     if (!array->rows || start_row > array->n_rows || n_rows > array->n_rows - start_row)

@@ -1,8 +1,8 @@
 /* jpeg_memory.h: libjpeg's memory manager, on a worker's scratch memory.
  *
  * libjpeg takes what an image needs from malloc and gives it back afterwards. Here it takes it from the scratch of the
- * image, which is bounded, and empty again when the image is done, without a call to malloc. Tables that libjpeg would keep
- * from one image to the next (JPOOL_PERMANENT) have a small fixed place. One thread. */
+ * image, which is bounded, and empty again when the image is done, without a call to malloc. Tables that libjpeg would
+ * keep from one image to the next (JPOOL_PERMANENT) have a small fixed place. One thread. */
 #ifndef LARDER_PREPROCESS_JPEG_MEMORY_H
 #define LARDER_PREPROCESS_JPEG_MEMORY_H
 

@@ -3,7 +3,8 @@
  * An operator works in three steps:
  *
  *   shape   when a pipeline is parsed: what size comes out, as far as it is the same for every sample
- *   plan    when a sample's size is known, before anything is decoded: draws the random numbers, says what size comes out
+ *   plan    when a sample's size is known, before anything is decoded: draws the random numbers, says what size
+ *           comes out
  *   then    either join: it becomes part of a geometry (crop, resize, flip), or
  *           apply: it makes a new image, or, with OP_IN_PLACE, changes the one it is given
  *
@@ -61,9 +62,10 @@ struct op_kind {
     int (*plan)(const void *values, struct rng *rng, struct op_plan *plan, struct error *err);
     /* Optional: false when the operator, so planned, cannot be part of this geometry. */
     bool (*join)(const void *values, const struct op_plan *plan, struct geometry *geometry);
-    /* LARDER_ENOMEM only. `out` has memory for the planned size. NULL where join never refuses a fresh geometry, and where
-     * 8-bit pixels stay as they are. */
-    int (*apply)(const void *values, const struct op_plan *plan, const struct image *in, struct image *out, struct scratch *scratch);
+    /* LARDER_ENOMEM only. `out` has memory for the planned size. NULL where join never refuses a fresh geometry, and
+     * where 8-bit pixels stay as they are. */
+    int (*apply)(const void *values, const struct op_plan *plan, const struct image *in, struct image *out,
+                 struct scratch *scratch);
     /* For floating point pixels, optional: what becomes of one pixel, whatever its place. from: what it was before. */
     void (*level)(const void *values, enum pixel_dtype from, float pixel[IMAGE_CHANNELS]);
     /* For floating point pixels, optional: changes all of them, in_width × in_height, channels last. Before level. */

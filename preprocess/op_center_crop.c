@@ -59,7 +59,8 @@ static int32_t *indices(int32_t from, uint32_t in, uint32_t out, struct scratch 
     return list;
 }
 
-static int apply(const void *values, const struct op_plan *p, const struct image *in, struct image *out, struct scratch *scratch)
+static int apply(const void *values, const struct op_plan *p, const struct image *in, struct image *out,
+                 struct scratch *scratch)
 {
     (void)values;
     static const uint8_t black[IMAGE_CHANNELS];

@@ -1,5 +1,5 @@
-/* gaussian_blur: with a random sigma; borders reflected. As torchvision computes it: a kernel in single precision, and one
- * rounding at the end. */
+/* gaussian_blur: with a random sigma; borders reflected. As torchvision computes it: a kernel in single precision, and
+ * one rounding at the end. */
 #include <math.h>
 
 #include "preprocess/op.h"
@@ -14,7 +14,8 @@ struct values {
 
 static const struct arg args[] = {
     {.name = "kernel_size", .type = ARG_KERNEL, .offset = offsetof(struct values, kernel), .min = 1, .max = KERNEL_MAX},
-    {.name = "sigma", .type = ARG_SPAN, .offset = offsetof(struct values, sigma), .initial = "[0.1, 2.0]", .min = 1e-3, .max = 1e4},
+    {.name = "sigma", .type = ARG_SPAN, .offset = offsetof(struct values, sigma), .initial = "[0.1, 2.0]", .min = 1e-3,
+     .max = 1e4},
     {0},
 };
 
@@ -22,8 +23,8 @@ static int plan(const void *values, struct rng *rng, struct op_plan *p, struct e
 {
     const struct values *v = values;
     if (v->kernel.width / 2 >= p->in_width || v->kernel.height / 2 >= p->in_height)
-        return error_set(err, LARDER_ELIMIT, "an image of %u × %u pixels is too small for a kernel of %u × %u", p->in_width, p->in_height,
-                         v->kernel.width, v->kernel.height);
+        return error_set(err, LARDER_ELIMIT, "an image of %u × %u pixels is too small for a kernel of %u × %u",
+                         p->in_width, p->in_height, v->kernel.width, v->kernel.height);
     p->real[0] = op_uniform(rng, v->sigma.low, v->sigma.high);
     return 0;
 }
@@ -62,13 +63,15 @@ static void along_row(const float *restrict wide, size_t count, const float *ker
 }
 
 /* One output row from the rows around it, by way of `sums`. */
-static void down_columns(const float *middle, const struct image *out, uint32_t y, const float *kernel, uint32_t size, float *restrict sums)
+static void down_columns(const float *middle, const struct image *out, uint32_t y, const float *kernel, uint32_t size,
+                         float *restrict sums)
 {
     size_t count = (size_t)out->width * IMAGE_CHANNELS;
     for (size_t i = 0; i < count; i++)
         sums[i] = 0;
     for (uint32_t k = 0; k < size; k++) {
-        const float *from = middle + (size_t)pixels_pad_index((int64_t)y + k - size / 2, out->height, PAD_REFLECT) * count;
+        const float *from = middle +
+                            (size_t)pixels_pad_index((int64_t)y + k - size / 2, out->height, PAD_REFLECT) * count;
         for (size_t i = 0; i < count; i++)
             sums[i] += kernel[k] * from[i];
     }
@@ -77,12 +80,14 @@ static void down_columns(const float *middle, const struct image *out, uint32_t 
         to[i] = (uint8_t)(sums[i] >= 255.0f ? 255.0f : rintf(sums[i]));
 }
 
-static int apply(const void *values, const struct op_plan *p, const struct image *in, struct image *out, struct scratch *scratch)
+static int apply(const void *values, const struct op_plan *p, const struct image *in, struct image *out,
+                 struct scratch *scratch)
 {
     const struct values *v = values;
     uint32_t kx = v->kernel.width, ky = v->kernel.height;
     size_t count = (size_t)in->width * IMAGE_CHANNELS;
-    float *kernel_x = scratch_take(scratch, kx * sizeof *kernel_x), *kernel_y = scratch_take(scratch, ky * sizeof *kernel_y);
+    float *kernel_x = scratch_take(scratch, kx * sizeof *kernel_x),
+          *kernel_y = scratch_take(scratch, ky * sizeof *kernel_y);
     float *wide = scratch_take(scratch, (count + (size_t)kx * IMAGE_CHANNELS) * sizeof *wide);
     float *middle = scratch_take(scratch, count * in->height * sizeof *middle);
     if (!kernel_x || !kernel_y || !wide || !middle)

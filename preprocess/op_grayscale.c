@@ -1,5 +1,5 @@
-/* grayscale: luminance, in one channel or the same in three. Within a pipeline there are always three; the last step keeps
- * as many as the shape says. */
+/* grayscale: luminance, in one channel or the same in three. Within a pipeline there are always three; the last step
+ * keeps as many as the shape says. */
 #include "preprocess/color.h"
 #include "preprocess/op.h"
 
@@ -8,7 +8,8 @@ struct values {
 };
 
 static const struct arg args[] = {
-    {.name = "num_output_channels", .type = ARG_INTEGER, .offset = offsetof(struct values, channels), .initial = "1", .min = 1, .max = 3},
+    {.name = "num_output_channels", .type = ARG_INTEGER, .offset = offsetof(struct values, channels), .initial = "1",
+     .min = 1, .max = 3},
     {0},
 };
 
@@ -25,7 +26,8 @@ static int shape(const void *values, struct op_shape *shape, struct error *err)
     return 0;
 }
 
-static int apply(const void *values, const struct op_plan *p, const struct image *in, struct image *out, struct scratch *scratch)
+static int apply(const void *values, const struct op_plan *p, const struct image *in, struct image *out,
+                 struct scratch *scratch)
 {
     (void)values, (void)p, (void)out, (void)scratch;
     color_grayscale(in);

@@ -1,4 +1,5 @@
-/* layout: the order of the finished sample's numbers: channels last (HWC) or first (CHW). It changes nothing in between. */
+/* layout: the order of the finished sample's numbers: channels last (HWC) or first (CHW). It changes nothing in
+ * between. */
 #include "preprocess/op.h"
 
 struct values {

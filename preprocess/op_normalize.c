@@ -17,7 +17,9 @@ static int shape(const void *values, struct op_shape *shape, struct error *err)
 {
     const struct values *v = values;
     if (shape->dtype == PIXEL_UINT8)
-        return error_set(err, LARDER_EINVAL, "it needs floating point: put {\"to_dtype\": {\"dtype\": \"float32\", \"scale\": true}} before it");
+        return error_set(
+            err, LARDER_EINVAL,
+            "it needs floating point: put {\"to_dtype\": {\"dtype\": \"float32\", \"scale\": true}} before it");
     for (int c = 1; c < IMAGE_CHANNELS && shape->channels == 1; c++) {
         if (v->mean.value[c] != v->mean.value[0] || v->std.value[c] != v->std.value[0])
             return error_set(err, LARDER_EINVAL, "there is one channel only: give one mean and one std");

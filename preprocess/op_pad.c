@@ -11,7 +11,8 @@ struct values {
 static const struct arg args[] = {
     {.name = "padding", .type = ARG_PADDING, .offset = offsetof(struct values, padding), .min = 0, .max = OP_SIZE_MAX},
     {.name = "fill", .type = ARG_COLOR, .offset = offsetof(struct values, fill), .initial = "0", .min = 0, .max = 255},
-    {.name = "padding_mode", .type = ARG_CHOICE, .offset = offsetof(struct values, mode), .initial = "\"constant\"", .choices = pad_mode_names},
+    {.name = "padding_mode", .type = ARG_CHOICE, .offset = offsetof(struct values, mode), .initial = "\"constant\"",
+     .choices = pad_mode_names},
     {0},
 };
 
@@ -44,7 +45,8 @@ static int32_t *indices(const struct values *v, uint32_t before, uint32_t in, ui
     return list;
 }
 
-static int apply(const void *values, const struct op_plan *p, const struct image *in, struct image *out, struct scratch *scratch)
+static int apply(const void *values, const struct op_plan *p, const struct image *in, struct image *out,
+                 struct scratch *scratch)
 {
     (void)p;
     const struct values *v = values;

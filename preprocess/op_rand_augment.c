@@ -11,10 +11,14 @@ struct values {
 };
 
 static const struct arg args[] = {
-    {.name = "num_ops", .type = ARG_INTEGER, .offset = offsetof(struct values, n_ops), .initial = "2", .min = 0, .max = PLAN_CHOICES},
-    {.name = "magnitude", .type = ARG_INTEGER, .offset = offsetof(struct values, magnitude), .initial = "9", .min = 0, .max = 10000},
-    {.name = "num_magnitude_bins", .type = ARG_INTEGER, .offset = offsetof(struct values, bins), .initial = "31", .min = 2, .max = 10000},
-    {.name = "interpolation", .type = ARG_CHOICE, .offset = offsetof(struct values, interpolation), .initial = "\"nearest\"", .choices = affine_filter_names},
+    {.name = "num_ops", .type = ARG_INTEGER, .offset = offsetof(struct values, n_ops), .initial = "2", .min = 0,
+     .max = PLAN_CHOICES},
+    {.name = "magnitude", .type = ARG_INTEGER, .offset = offsetof(struct values, magnitude), .initial = "9", .min = 0,
+     .max = 10000},
+    {.name = "num_magnitude_bins", .type = ARG_INTEGER, .offset = offsetof(struct values, bins), .initial = "31",
+     .min = 2, .max = 10000},
+    {.name = "interpolation", .type = ARG_CHOICE, .offset = offsetof(struct values, interpolation),
+     .initial = "\"nearest\"", .choices = affine_filter_names},
     {.name = "fill", .type = ARG_COLOR, .offset = offsetof(struct values, fill), .initial = "0", .min = 0, .max = 255},
     {0},
 };
@@ -25,7 +29,8 @@ static int check(void *values, struct error *err)
 {
     const struct values *v = values;
     if (v->magnitude >= v->bins)
-        return error_set(err, LARDER_EINVAL, "magnitude must be below num_magnitude_bins (%d), not %d", v->bins, v->magnitude);
+        return error_set(err, LARDER_EINVAL, "magnitude must be below num_magnitude_bins (%d), not %d", v->bins,
+                         v->magnitude);
     return 0;
 }
 
@@ -54,7 +59,8 @@ static int plan(const void *values, struct rng *rng, struct op_plan *p, struct e
     return 0;
 }
 
-static int apply(const void *values, const struct op_plan *p, const struct image *in, struct image *out, struct scratch *scratch)
+static int apply(const void *values, const struct op_plan *p, const struct image *in, struct image *out,
+                 struct scratch *scratch)
 {
     (void)out;
     const struct values *v = values;
@@ -62,7 +68,8 @@ static int apply(const void *values, const struct op_plan *p, const struct image
     pixels_color(&v->fill, fill);
     int rc = 0;
     for (int32_t i = 0; i < v->n_ops && rc == 0; i++)
-        rc = augment_apply((enum augment_change)p->choice[i], p->real[i], (enum filter)v->interpolation, fill, in, scratch);
+        rc = augment_apply((enum augment_change)p->choice[i], p->real[i], (enum filter)v->interpolation, fill, in,
+                           scratch);
     return rc;
 }
 

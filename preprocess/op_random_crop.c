@@ -12,23 +12,27 @@ struct values {
 
 static const struct arg args[] = {
     {.name = "size", .type = ARG_SQUARE, .offset = offsetof(struct values, size), .min = 1, .max = OP_SIZE_MAX},
-    {.name = "padding", .type = ARG_PADDING, .offset = offsetof(struct values, padding), .initial = "null", .min = 0, .max = OP_SIZE_MAX},
+    {.name = "padding", .type = ARG_PADDING, .offset = offsetof(struct values, padding), .initial = "null", .min = 0,
+     .max = OP_SIZE_MAX},
     {.name = "pad_if_needed", .type = ARG_BOOL, .offset = offsetof(struct values, pad_if_needed), .initial = "false"},
     {.name = "fill", .type = ARG_COLOR, .offset = offsetof(struct values, fill), .initial = "0", .min = 0, .max = 255},
-    {.name = "padding_mode", .type = ARG_CHOICE, .offset = offsetof(struct values, mode), .initial = "\"constant\"", .choices = pad_mode_names},
+    {.name = "padding_mode", .type = ARG_CHOICE, .offset = offsetof(struct values, mode), .initial = "\"constant\"",
+     .choices = pad_mode_names},
     {0},
 };
 
 static int too_small(uint32_t width, uint32_t height, const struct values *v, int code, struct error *err)
 {
-    return error_set(err, code, "an image of %u × %u pixels is smaller than the crop of %u × %u: set pad_if_needed, or resize first",
-                     width, height, v->size.width, v->size.height);
+    return error_set(
+        err, code, "an image of %u × %u pixels is smaller than the crop of %u × %u: set pad_if_needed, or resize first",
+        width, height, v->size.width, v->size.height);
 }
 
 static int shape(const void *values, struct op_shape *shape, struct error *err)
 {
     const struct values *v = values;
-    uint32_t width = shape->width + v->padding.left + v->padding.right, height = shape->height + v->padding.top + v->padding.bottom;
+    uint32_t width = shape->width + v->padding.left + v->padding.right,
+             height = shape->height + v->padding.top + v->padding.bottom;
     if (!v->pad_if_needed && ((shape->width && width < v->size.width) || (shape->height && height < v->size.height)))
         return too_small(width, height, v, LARDER_EINVAL, err);
     shape->width = v->size.width;
@@ -45,7 +49,8 @@ static uint32_t missing(const struct values *v, uint32_t padded, uint32_t wanted
 static int plan(const void *values, struct rng *rng, struct op_plan *p, struct error *err)
 {
     const struct values *v = values;
-    uint32_t width = p->in_width + v->padding.left + v->padding.right, height = p->in_height + v->padding.top + v->padding.bottom;
+    uint32_t width = p->in_width + v->padding.left + v->padding.right,
+             height = p->in_height + v->padding.top + v->padding.bottom;
     width += 2 * missing(v, width, v->size.width);
     height += 2 * missing(v, height, v->size.height);
     if (width < v->size.width || height < v->size.height)
@@ -62,14 +67,16 @@ static bool join(const void *values, const struct op_plan *p, struct geometry *g
 {
     const struct values *v = values;
     const struct arg_padding *pad = &v->padding;
-    if (pad->left || pad->top || pad->right || pad->bottom || p->in_width < p->out_width || p->in_height < p->out_height)
+    if (pad->left || pad->top || pad->right || pad->bottom || p->in_width < p->out_width ||
+        p->in_height < p->out_height)
         return false;
     geometry_crop(geometry, p->rect);
     return true;
 }
 
 /* One side: the crop's pixels, through pad_if_needed's border, through padding's border, to the image's. */
-static int32_t *indices(const struct values *v, uint32_t in, uint32_t before, uint32_t after, struct op_plan side, struct scratch *scratch)
+static int32_t *indices(const struct values *v, uint32_t in, uint32_t before, uint32_t after, struct op_plan side,
+                        struct scratch *scratch)
 {
     uint32_t padded = in + before + after, added = missing(v, padded, side.out_width);
     int32_t *list = scratch_take(scratch, side.out_width * sizeof *list);
@@ -80,7 +87,8 @@ static int32_t *indices(const struct values *v, uint32_t in, uint32_t before, ui
     return list;
 }
 
-static int apply(const void *values, const struct op_plan *p, const struct image *in, struct image *out, struct scratch *scratch)
+static int apply(const void *values, const struct op_plan *p, const struct image *in, struct image *out,
+                 struct scratch *scratch)
 {
     const struct values *v = values;
     uint8_t fill[IMAGE_CHANNELS];

@@ -14,9 +14,12 @@ struct values {
 
 static const struct arg args[] = {
     {.name = "p", .type = ARG_NUMBER, .offset = offsetof(struct values, p), .initial = "0.5", .min = 0, .max = 1},
-    {.name = "scale", .type = ARG_RANGE, .offset = offsetof(struct values, scale), .initial = "[0.02, 0.33]", .min = 0, .max = 1},
-    {.name = "ratio", .type = ARG_RANGE, .offset = offsetof(struct values, ratio), .initial = "[0.3, 3.3]", .min = 1e-3, .max = 1e3},
-    {.name = "value", .type = ARG_NOISE, .offset = offsetof(struct values, value), .initial = "0", .min = -1e6, .max = 1e6},
+    {.name = "scale", .type = ARG_RANGE, .offset = offsetof(struct values, scale), .initial = "[0.02, 0.33]", .min = 0,
+     .max = 1},
+    {.name = "ratio", .type = ARG_RANGE, .offset = offsetof(struct values, ratio), .initial = "[0.3, 3.3]", .min = 1e-3,
+     .max = 1e3},
+    {.name = "value", .type = ARG_NOISE, .offset = offsetof(struct values, value), .initial = "0", .min = -1e6,
+     .max = 1e6},
     {.name = "inplace", .type = ARG_IGNORED, .offset = offsetof(struct values, inplace), .initial = "false"},
     {0},
 };
@@ -30,7 +33,8 @@ static int shape(const void *values, struct op_shape *shape, struct error *err)
         return error_set(err, LARDER_EINVAL, "value \"random\" needs floating point: put it after to_dtype");
     for (int c = 0; c < IMAGE_CHANNELS; c++) {
         if (v->value.value[c] < 0 || v->value.value[c] > 255)
-            return error_set(err, LARDER_EINVAL, "value must be from 0 to 255 for 8-bit pixels, or put it after to_dtype");
+            return error_set(err, LARDER_EINVAL,
+                             "value must be from 0 to 255 for 8-bit pixels, or put it after to_dtype");
     }
     return 0;
 }
@@ -59,7 +63,8 @@ static int plan(const void *values, struct rng *rng, struct op_plan *p, struct e
     return 0;
 }
 
-static int apply(const void *values, const struct op_plan *p, const struct image *in, struct image *out, struct scratch *scratch)
+static int apply(const void *values, const struct op_plan *p, const struct image *in, struct image *out,
+                 struct scratch *scratch)
 {
     (void)out;
     (void)scratch;

@@ -14,9 +14,12 @@ struct values {
 
 static const struct arg args[] = {
     {.name = "size", .type = ARG_SQUARE, .offset = offsetof(struct values, size), .min = 1, .max = OP_SIZE_MAX},
-    {.name = "scale", .type = ARG_RANGE, .offset = offsetof(struct values, scale), .initial = "[0.08, 1.0]", .min = 1e-6, .max = 1e3},
-    {.name = "ratio", .type = ARG_RANGE, .offset = offsetof(struct values, ratio), .initial = "[0.75, 1.3333333333333333]", .min = 1e-3, .max = 1e3},
-    {.name = "interpolation", .type = ARG_CHOICE, .offset = offsetof(struct values, interpolation), .initial = "\"bilinear\"", .choices = filter_names},
+    {.name = "scale", .type = ARG_RANGE, .offset = offsetof(struct values, scale), .initial = "[0.08, 1.0]",
+     .min = 1e-6, .max = 1e3},
+    {.name = "ratio", .type = ARG_RANGE, .offset = offsetof(struct values, ratio),
+     .initial = "[0.75, 1.3333333333333333]", .min = 1e-3, .max = 1e3},
+    {.name = "interpolation", .type = ARG_CHOICE, .offset = offsetof(struct values, interpolation),
+     .initial = "\"bilinear\"", .choices = filter_names},
     {.name = "antialias", .type = ARG_BOOL, .offset = offsetof(struct values, antialias), .initial = "true"},
     {.name = "dct_scaling", .type = ARG_BOOL, .offset = offsetof(struct values, dct_scaling), .initial = "false"},
     {0},
@@ -42,7 +45,8 @@ static struct rect central(const struct arg_range *ratio, uint32_t in_width, uin
         width = lrint(in_height * ratio->high);
     width = width < 1 ? 1 : width > in_width ? in_width : width;
     height = height < 1 ? 1 : height > in_height ? in_height : height;
-    return (struct rect){(in_width - (uint32_t)width) / 2, (in_height - (uint32_t)height) / 2, (uint32_t)width, (uint32_t)height};
+    return (struct rect){(in_width - (uint32_t)width) / 2, (in_height - (uint32_t)height) / 2, (uint32_t)width,
+                         (uint32_t)height};
 }
 
 static int plan(const void *values, struct rng *rng, struct op_plan *p, struct error *err)

@@ -15,9 +15,11 @@ struct values {
 
 static const struct arg args[] = {
     {.name = "degrees", .type = ARG_SPREAD, .offset = offsetof(struct values, degrees), .min = -3600, .max = 3600},
-    {.name = "interpolation", .type = ARG_CHOICE, .offset = offsetof(struct values, interpolation), .initial = "\"nearest\"", .choices = affine_filter_names},
+    {.name = "interpolation", .type = ARG_CHOICE, .offset = offsetof(struct values, interpolation),
+     .initial = "\"nearest\"", .choices = affine_filter_names},
     {.name = "expand", .type = ARG_BOOL, .offset = offsetof(struct values, expand), .initial = "false"},
-    {.name = "center", .type = ARG_POINT, .offset = offsetof(struct values, center), .initial = "null", .min = -1e6, .max = 1e6},
+    {.name = "center", .type = ARG_POINT, .offset = offsetof(struct values, center), .initial = "null", .min = -1e6,
+     .max = 1e6},
     {.name = "fill", .type = ARG_COLOR, .offset = offsetof(struct values, fill), .initial = "0", .min = 0, .max = 255},
     {0},
 };
@@ -54,13 +56,15 @@ static int plan(const void *values, struct rng *rng, struct op_plan *p, struct e
         p->out_width = p->in_height;
         p->out_height = p->in_width;
     } else if (p->choice[0] == BY_MAP && !p->skip) {
-        double x = v->center.given ? v->center.low : p->in_width / 2.0, y = v->center.given ? v->center.high : p->in_height / 2.0;
+        double x = v->center.given ? v->center.low : p->in_width / 2.0,
+               y = v->center.given ? v->center.high : p->in_height / 2.0;
         struct affine affine = affine_rotation(angle, x, y, v->expand, &p->out_width, &p->out_height);
         for (int i = 0; i < 6; i++)
             p->real[i] = affine.m[i];
     }
     if (p->out_width > 16 * OP_SIZE_MAX || p->out_height > 16 * OP_SIZE_MAX || p->out_width == 0 || p->out_height == 0)
-        return error_set(err, LARDER_ELIMIT, "an image of %u × %u pixels cannot be rotated: resize it first", p->in_width, p->in_height);
+        return error_set(err, LARDER_ELIMIT, "an image of %u × %u pixels cannot be rotated: resize it first",
+                         p->in_width, p->in_height);
     return 0;
 }
 
@@ -80,14 +84,16 @@ static void quarter_turn(const struct image *in, const struct image *out, bool c
         uint8_t *to = image_row(out, y);
         uint32_t column = counter_clockwise ? in->width - 1 - y : y;
         for (uint32_t x = 0; x < out->width; x++, to += IMAGE_CHANNELS) {
-            const uint8_t *from = image_row(in, counter_clockwise ? x : in->height - 1 - x) + (size_t)column * IMAGE_CHANNELS;
+            const uint8_t *from = image_row(in, counter_clockwise ? x : in->height - 1 - x) +
+                                  (size_t)column * IMAGE_CHANNELS;
             for (int c = 0; c < IMAGE_CHANNELS; c++)
                 to[c] = from[c];
         }
     }
 }
 
-static int apply(const void *values, const struct op_plan *p, const struct image *in, struct image *out, struct scratch *scratch)
+static int apply(const void *values, const struct op_plan *p, const struct image *in, struct image *out,
+                 struct scratch *scratch)
 {
     (void)scratch;
     const struct values *v = values;

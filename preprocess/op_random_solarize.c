@@ -20,7 +20,8 @@ static int plan(const void *values, struct rng *rng, struct op_plan *p, struct e
     return 0;
 }
 
-static int apply(const void *values, const struct op_plan *p, const struct image *in, struct image *out, struct scratch *scratch)
+static int apply(const void *values, const struct op_plan *p, const struct image *in, struct image *out,
+                 struct scratch *scratch)
 {
     (void)values, (void)p, (void)out, (void)scratch;
     color_solarize(in, ((const struct values *)values)->threshold);

@@ -12,10 +12,12 @@ struct values {
 
 static const struct arg args[] = {
     {.name = "size", .type = ARG_EDGE, .offset = offsetof(struct values, size), .min = 1, .max = OP_SIZE_MAX},
-    {.name = "interpolation", .type = ARG_CHOICE, .offset = offsetof(struct values, interpolation), .initial = "\"bilinear\"", .choices = filter_names},
+    {.name = "interpolation", .type = ARG_CHOICE, .offset = offsetof(struct values, interpolation),
+     .initial = "\"bilinear\"", .choices = filter_names},
     {.name = "antialias", .type = ARG_BOOL, .offset = offsetof(struct values, antialias), .initial = "true"},
     {.name = "dct_scaling", .type = ARG_BOOL, .offset = offsetof(struct values, dct_scaling), .initial = "false"},
-    {.name = "max_size", .type = ARG_INTEGER, .offset = offsetof(struct values, max_size), .initial = "0", .min = 0, .max = OP_SIZE_MAX},
+    {.name = "max_size", .type = ARG_INTEGER, .offset = offsetof(struct values, max_size), .initial = "0", .min = 0,
+     .max = OP_SIZE_MAX},
     {0},
 };
 
@@ -23,7 +25,8 @@ static int check(void *values, struct error *err)
 {
     const struct values *v = values;
     if (v->max_size && v->size.width)
-        return error_set(err, LARDER_EINVAL, "max_size goes with a single size, the shorter edge's: remove it, or give one number");
+        return error_set(err, LARDER_EINVAL,
+                         "max_size goes with a single size, the shorter edge's: remove it, or give one number");
     if (v->max_size && v->max_size <= (int32_t)v->size.height)
         return error_set(err, LARDER_EINVAL, "max_size must be above size (%u), not %d", v->size.height, v->max_size);
     return 0;
@@ -70,8 +73,10 @@ static int plan(const void *values, struct rng *rng, struct op_plan *p, struct e
     uint64_t width, height;
     target(values, p->in_width, p->in_height, &width, &height);
     if (width < 1 || height < 1 || width > 16 * OP_SIZE_MAX || height > 16 * OP_SIZE_MAX)
-        return error_set(err, LARDER_ELIMIT, "an image of %u × %u would become %llu × %llu pixels: give resize [height, width], or max_size",
-                         p->in_width, p->in_height, (unsigned long long)width, (unsigned long long)height);
+        return error_set(
+            err, LARDER_ELIMIT,
+            "an image of %u × %u would become %llu × %llu pixels: give resize [height, width], or max_size",
+            p->in_width, p->in_height, (unsigned long long)width, (unsigned long long)height);
     p->out_width = (uint32_t)width;
     p->out_height = (uint32_t)height;
     return 0;

@@ -1,5 +1,5 @@
-/* to_dtype: to floating point, from 0 … 255, or with scale from 0 … 1. Within a pipeline float16 is float32; it is rounded
- * once, at the end. */
+/* to_dtype: to floating point, from 0 … 255, or with scale from 0 … 1. Within a pipeline float16 is float32; it is
+ * rounded once, at the end. */
 #include "preprocess/op.h"
 
 struct values {
@@ -21,7 +21,8 @@ static int shape(const void *values, struct op_shape *shape, struct error *err)
 {
     enum pixel_dtype dtype = (enum pixel_dtype)((const struct values *)values)->dtype;
     if (dtype == PIXEL_UINT8 && shape->dtype != PIXEL_UINT8)
-        return error_set(err, LARDER_EINVAL, "pixels are floating point already: remove this step, or the to_dtype before it");
+        return error_set(err, LARDER_EINVAL,
+                         "pixels are floating point already: remove this step, or the to_dtype before it");
     shape->dtype = dtype;
     return 0;
 }

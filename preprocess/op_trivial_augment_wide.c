@@ -11,8 +11,10 @@ struct values {
 };
 
 static const struct arg args[] = {
-    {.name = "num_magnitude_bins", .type = ARG_INTEGER, .offset = offsetof(struct values, bins), .initial = "31", .min = 2, .max = 10000},
-    {.name = "interpolation", .type = ARG_CHOICE, .offset = offsetof(struct values, interpolation), .initial = "\"nearest\"", .choices = affine_filter_names},
+    {.name = "num_magnitude_bins", .type = ARG_INTEGER, .offset = offsetof(struct values, bins), .initial = "31",
+     .min = 2, .max = 10000},
+    {.name = "interpolation", .type = ARG_CHOICE, .offset = offsetof(struct values, interpolation),
+     .initial = "\"nearest\"", .choices = affine_filter_names},
     {.name = "fill", .type = ARG_COLOR, .offset = offsetof(struct values, fill), .initial = "0", .min = 0, .max = 255},
     {0},
 };
@@ -42,13 +44,15 @@ static int plan(const void *values, struct rng *rng, struct op_plan *p, struct e
     return 0;
 }
 
-static int apply(const void *values, const struct op_plan *p, const struct image *in, struct image *out, struct scratch *scratch)
+static int apply(const void *values, const struct op_plan *p, const struct image *in, struct image *out,
+                 struct scratch *scratch)
 {
     (void)out;
     const struct values *v = values;
     uint8_t fill[IMAGE_CHANNELS];
     pixels_color(&v->fill, fill);
-    return augment_apply((enum augment_change)p->choice[0], p->real[0], (enum filter)v->interpolation, fill, in, scratch);
+    return augment_apply((enum augment_change)p->choice[0], p->real[0], (enum filter)v->interpolation, fill, in,
+                         scratch);
 }
 
 const struct op_kind op_trivial_augment_wide = {

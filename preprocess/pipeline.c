@@ -70,7 +70,8 @@ static int flow_shape(struct pipeline *pipeline, struct error *err)
     for (uint32_t i = 0; i < pipeline->n_ops; i++) {
         const struct pipeline_op *op = &pipeline->ops[i];
         if (shape.dtype != PIXEL_UINT8 && !(op->kind->flags & OP_FLOAT))
-            return error_set(err, LARDER_EINVAL, "pipeline[%u] %s: it works on 8-bit pixels: put it before to_dtype", i, op->kind->name);
+            return error_set(err, LARDER_EINVAL, "pipeline[%u] %s: it works on 8-bit pixels: put it before to_dtype", i,
+                             op->kind->name);
         int rc = op->kind->shape ? op->kind->shape(op->values, &shape, err) : 0;
         if (rc)
             return error_prefix(err, rc, "pipeline[%u] %s", i, op->kind->name);
@@ -80,8 +81,9 @@ static int flow_shape(struct pipeline *pipeline, struct error *err)
     if (pipeline->n_ops == 0)
         return 0; /* encoded bytes as they are */
     if (shape.width == 0 || shape.height == 0)
-        return error_set(err, LARDER_EINVAL, "the pipeline makes samples of different sizes: end it with a crop, such as "
-                                             "{\"center_crop\": {\"size\": 224}}, or resize to [height, width]");
+        return error_set(err, LARDER_EINVAL,
+                         "the pipeline makes samples of different sizes: end it with a crop, such as "
+                         "{\"center_crop\": {\"size\": 224}}, or resize to [height, width]");
     static const unsigned dtype_bytes[] = {[PIXEL_UINT8] = 1, [PIXEL_FLOAT16] = 2, [PIXEL_FLOAT32] = 4};
     pipeline->shape = (struct sample_shape){
         .height = shape.height,
@@ -93,8 +95,8 @@ static int flow_shape(struct pipeline *pipeline, struct error *err)
     };
     pipeline->plain = shape.dtype == PIXEL_UINT8 && shape.layout == LAYOUT_HWC && shape.channels == IMAGE_CHANNELS;
     if (pipeline->shape.bytes > UINT32_MAX)
-        return error_set(err, LARDER_EINVAL, "a sample of %u × %u × %u takes over 4 GiB: make it smaller", shape.height, shape.width,
-                         shape.channels);
+        return error_set(err, LARDER_EINVAL, "a sample of %u × %u × %u takes over 4 GiB: make it smaller", shape.height,
+                         shape.width, shape.channels);
     return 0;
 }
 
@@ -148,7 +150,8 @@ int pipeline_parse(const char *json, size_t len_bytes, struct pipeline **out, st
     if (!list)
         rc = error_set(err, LARDER_EINVAL, "pipeline: not JSON, at byte %d: %s", where.position, where.text);
     else if (!json_is_array(list))
-        rc = error_set(err, LARDER_EINVAL, "pipeline: must be a list of operators, such as [{\"random_resized_crop\": {\"size\": 224}}]");
+        rc = error_set(err, LARDER_EINVAL,
+                       "pipeline: must be a list of operators, such as [{\"random_resized_crop\": {\"size\": 224}}]");
     else
         rc = build(list, out, err);
     json_decref(list);

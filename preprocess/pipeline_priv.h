@@ -28,9 +28,10 @@ struct pipeline {
 
 /* pipeline_plan draws everything random of one instance, given the size of the image: plans has room for n_ops. Each
  * operator has its own stream of numbers, keyed by its place. LARDER_ELIMIT when the image's size does not do. */
-int pipeline_plan(const struct pipeline *pipeline, const uint64_t key[3], uint32_t width, uint32_t height, struct op_plan *plans,
-                  struct error *err);
-/* pipeline_gather joins operators from `op` on, and before `end`, into one geometry; gives the first that is not part of it. */
+int pipeline_plan(const struct pipeline *pipeline, const uint64_t key[3], uint32_t width, uint32_t height,
+                  struct op_plan *plans, struct error *err);
+/* pipeline_gather joins operators from `op` on, and before `end`, into one geometry; gives the first that is not part
+ * of it. */
 uint32_t pipeline_gather(const struct pipeline *pipeline, const struct op_plan *plans, uint32_t op, uint32_t end,
                          struct geometry *geometry);
 

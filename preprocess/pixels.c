@@ -42,13 +42,14 @@ int64_t pixels_pad_index(int64_t at, uint32_t count, enum pad_mode mode)
     return PIXELS_OUTSIDE;
 }
 
-void pixels_gather(const struct image *in, const int32_t *columns, const int32_t *rows, const uint8_t fill[IMAGE_CHANNELS],
-                   struct image *out)
+void pixels_gather(const struct image *in, const int32_t *columns, const int32_t *rows,
+                   const uint8_t fill[IMAGE_CHANNELS], struct image *out)
 {
     for (uint32_t y = 0; y < out->height; y++) {
         uint8_t *to = image_row(out, y);
         const uint8_t *from = rows[y] == PIXELS_OUTSIDE ? NULL : image_row(in, (uint32_t)rows[y]);
         for (uint32_t x = 0; x < out->width; x++, to += IMAGE_CHANNELS)
-            memcpy(to, !from || columns[x] == PIXELS_OUTSIDE ? fill : from + (size_t)columns[x] * IMAGE_CHANNELS, IMAGE_CHANNELS);
+            memcpy(to, !from || columns[x] == PIXELS_OUTSIDE ? fill : from + (size_t)columns[x] * IMAGE_CHANNELS,
+                   IMAGE_CHANNELS);
     }
 }

@@ -21,7 +21,7 @@ extern const char *const pad_mode_names[];
 int64_t pixels_pad_index(int64_t at, uint32_t count, enum pad_mode mode);
 
 /* pixels_gather makes out's pixel (x, y) from in's (columns[x], rows[y]), or from fill where one is PIXELS_OUTSIDE. */
-void pixels_gather(const struct image *in, const int32_t *columns, const int32_t *rows, const uint8_t fill[IMAGE_CHANNELS],
-                   struct image *out);
+void pixels_gather(const struct image *in, const int32_t *columns, const int32_t *rows,
+                   const uint8_t fill[IMAGE_CHANNELS], struct image *out);
 
 #endif

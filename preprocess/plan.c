@@ -1,8 +1,8 @@
 /* plan.c: what is decided about an instance before anything is decoded. */
 #include "preprocess/pipeline_priv.h"
 
-int pipeline_plan(const struct pipeline *pipeline, const uint64_t key[3], uint32_t width, uint32_t height, struct op_plan *plans,
-                  struct error *err)
+int pipeline_plan(const struct pipeline *pipeline, const uint64_t key[3], uint32_t width, uint32_t height,
+                  struct op_plan *plans, struct error *err)
 {
     for (uint32_t i = 0; i < pipeline->n_ops; i++) {
         const struct pipeline_op *op = &pipeline->ops[i];

@@ -1,7 +1,7 @@
 /* prepare.c: the order of things for one sample: header, plans, decode what they need, then each output.
  *
- * Outputs whose pipelines begin with the same operators, none of them random, share the work: outputs are followed through
- * their pipelines together for as long as they agree, and each goes on alone from where they part. */
+ * Outputs whose pipelines begin with the same operators, none of them random, share the work: outputs are followed
+ * through their pipelines together for as long as they agree, and each goes on alone from where they part. */
 #include "preprocess/prepare.h"
 
 #include <stdio.h>
@@ -51,7 +51,8 @@ struct run {
 
 const char *bad_reason_name(enum bad_reason reason)
 {
-    static const char *const names[BAD_REASONS] = {"none", "unreadable", "not_an_image", "corrupt", "too_large", "no_memory", "too_small"};
+    static const char *const names[BAD_REASONS] = {"none",      "unreadable", "not_an_image", "corrupt",
+                                                   "too_large", "no_memory",  "too_small"};
     return reason < BAD_REASONS ? names[reason] : "unknown";
 }
 
@@ -68,7 +69,8 @@ int prepare_init(struct error *err)
     vips_cache_set_max(0);
     vips_concurrency_set(1);
     vips_block_untrusted_set(TRUE);
-    g_log_set_handler("VIPS", G_LOG_LEVEL_WARNING | G_LOG_LEVEL_MESSAGE | G_LOG_LEVEL_INFO | G_LOG_LEVEL_DEBUG, drop_log, NULL);
+    g_log_set_handler("VIPS", G_LOG_LEVEL_WARNING | G_LOG_LEVEL_MESSAGE | G_LOG_LEVEL_INFO | G_LOG_LEVEL_DEBUG,
+                      drop_log, NULL);
     resample_select();
     return 0;
 }
@@ -120,7 +122,7 @@ void prepare_scratch_time(struct prepare_scratch *scratch, struct prepare_times 
     scratch->times = times;
 }
 
-/* ── plans ──────────────────────────────────────────────────────────────────────────────────────────────────────────── */
+/* ── plans ───────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
 static const struct pipeline_op *op_at(const struct run *run, size_t output, uint32_t op)
 {
@@ -148,7 +150,7 @@ static int plan_all(struct run *run, uint32_t width, uint32_t height, struct dec
     return 0;
 }
 
-/* ── operators, one after the other ─────────────────────────────────────────────────────────────────────────────────── */
+/* ── operators, one after the other ──────────────────────────────────────────────────────────────────────────────── */
 
 static uint32_t gather(const struct run *run, size_t output, uint32_t op, uint32_t end, struct geometry *geometry)
 {
@@ -168,7 +170,8 @@ static bool ends_here(const struct run *run, size_t output, uint32_t op)
 }
 
 /* Memory for an image that operators before `op` made: the output's own if it is the last one. */
-static int make_room(struct run *run, size_t output, uint32_t op, bool last, uint32_t width, uint32_t height, struct pixels *out)
+static int make_room(struct run *run, size_t output, uint32_t op, bool last, uint32_t width, uint32_t height,
+                     struct pixels *out)
 {
     *out = (struct pixels){.width = width, .height = height, .divisor = 1, .own = true};
     if (last && ends_here(run, output, op)) {
@@ -183,7 +186,8 @@ static bool is_whole(const struct pixels *pixels)
     return pixels->image.width == pixels->width && pixels->image.height == pixels->height;
 }
 
-/* Runs operators [op, end) of an output on its pixels. last: they are the last ones, and the result, whole, is the output's. */
+/* Runs operators [op, end) of an output on its pixels. last: they are the last ones, and the result, whole, is the
+ * output's. */
 static int walk(struct run *run, size_t output, uint32_t op, uint32_t end, bool last, struct pixels *pixels)
 {
     bool settled = !last;
@@ -195,8 +199,10 @@ static int walk(struct run *run, size_t output, uint32_t op, uint32_t end, bool 
             geometry_scale(&geometry, pixels->divisor);
         const struct pipeline_op *item = next < end ? op_at(run, output, next) : NULL;
         bool in_place = item && item->kind->flags & OP_IN_PLACE;
-        bool settle = last && !item && run->outputs[output].pipeline->plain && pixels->image.data != run->outputs[output].dst;
-        if (!geometry_is_idle(&geometry, pixels->width, pixels->height) || !is_whole(pixels) || settle || (in_place && !pixels->own)) {
+        bool settle = last && !item && run->outputs[output].pipeline->plain &&
+                      pixels->image.data != run->outputs[output].dst;
+        if (!geometry_is_idle(&geometry, pixels->width, pixels->height) || !is_whole(pixels) || settle ||
+            (in_place && !pixels->own)) {
             struct pixels made;
             if (make_room(run, output, next, last, geometry.window.width, geometry.window.height, &made) ||
                 resample(&geometry, &pixels->image, pixels->x, pixels->y, &made.image, run->memory))
@@ -220,7 +226,7 @@ static int walk(struct run *run, size_t output, uint32_t op, uint32_t end, bool 
     return 0;
 }
 
-/* ── outputs that go together ───────────────────────────────────────────────────────────────────────────────────────── */
+/* ── outputs that go together ────────────────────────────────────────────────────────────────────────────────────── */
 
 static bool deterministic(const struct pipeline_op *op)
 {
@@ -289,8 +295,8 @@ static struct rect united(struct rect a, struct rect b)
 }
 
 /* What the outputs begin with, as far as it says what they look at. Calls `each` for every group that starts alike. */
-static void each_start(const struct run *run, uint64_t members, struct rect whole, void (*each)(struct geometry *geometry, void *context),
-                       void *context)
+static void each_start(const struct run *run, uint64_t members, struct rect whole,
+                       void (*each)(struct geometry *geometry, void *context), void *context)
 {
     while (members) {
         uint32_t end;
@@ -322,7 +328,7 @@ static void unite(struct geometry *geometry, void *context)
     demand->rect = united(demand->rect, resample_needs(geometry));
 }
 
-/* ── a sample ───────────────────────────────────────────────────────────────────────────────────────────────────────── */
+/* ── a sample ────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
 /* lap adds the time since *from to a stage, and begins the next one. */
 static void lap(uint64_t *stage, uint64_t *from)
@@ -332,7 +338,8 @@ static void lap(uint64_t *stage, uint64_t *from)
     *from = now;
 }
 
-static int make_outputs(struct prepare_scratch *scratch, struct run *run, struct rect whole, uint64_t members, struct decode_fault *fault)
+static int make_outputs(struct prepare_scratch *scratch, struct run *run, struct rect whole, uint64_t members,
+                        struct decode_fault *fault)
 {
     struct prepare_times *times = scratch->times;
     uint64_t clock = times ? clock_now_ns() : 0;
@@ -344,7 +351,8 @@ static int make_outputs(struct prepare_scratch *scratch, struct run *run, struct
     if (demand.divisor > 1)
         demand.divisor = decode_scale(scratch->decoder, demand.divisor);
     each_start(run, members, whole, unite, &demand);
-    struct pixels pixels = {.x = demand.rect.x, .y = demand.rect.y, .width = whole.width, .height = whole.height, .divisor = demand.divisor};
+    struct pixels pixels = {.x = demand.rect.x, .y = demand.rect.y, .width = whole.width, .height = whole.height,
+                            .divisor = demand.divisor};
     if (times)
         lap(&times->plan_ns, &clock);
     rc = decode_region(scratch->decoder, demand.rect, &pixels.image, fault);
@@ -358,8 +366,8 @@ static int make_outputs(struct prepare_scratch *scratch, struct run *run, struct
     return rc;
 }
 
-int prepare_sample(struct prepare_scratch *scratch, const void *encoded, size_t len_bytes, const struct prepare_output *outputs,
-                   size_t n_outputs, enum bad_reason *reason, struct error *err)
+int prepare_sample(struct prepare_scratch *scratch, const void *encoded, size_t len_bytes,
+                   const struct prepare_output *outputs, size_t n_outputs, enum bad_reason *reason, struct error *err)
 {
     CHECK_MAGIC(scratch, SCRATCH_MAGIC);
     CHECK(n_outputs <= PREPARE_OUTPUTS_MAX);

@@ -10,7 +10,9 @@
 #include "preprocess/pipeline.h"
 
 /* Why a sample is bad: the `reason` label of larder_bad_samples_total. */
-enum bad_reason { BAD_NONE, BAD_UNREADABLE, BAD_NOT_AN_IMAGE, BAD_CORRUPT, BAD_TOO_LARGE, BAD_NO_MEMORY, BAD_TOO_SMALL, BAD_REASONS };
+enum bad_reason {
+    BAD_NONE, BAD_UNREADABLE, BAD_NOT_AN_IMAGE, BAD_CORRUPT, BAD_TOO_LARGE, BAD_NO_MEMORY, BAD_TOO_SMALL, BAD_REASONS
+};
 const char *bad_reason_name(enum bad_reason reason);
 
 struct prepare_limits {
@@ -19,7 +21,8 @@ struct prepare_limits {
     uint64_t memory_max;  /* bytes of scratch for one image; 0: what pixels_max needs at worst */
 };
 
-/* prepare_init sets libvips up for a process (cache off, untrusted loaders blocked, concurrency 1). Once, before threads. */
+/* prepare_init sets libvips up for a process (cache off, untrusted loaders blocked, concurrency 1). Once, before
+ * threads. */
 int prepare_init(struct error *err);
 void prepare_shutdown(void);
 
@@ -47,12 +50,12 @@ void prepare_scratch_time(struct prepare_scratch *scratch, struct prepare_times 
 struct prepare_output {
     const struct pipeline *pipeline; /* borrowed */
     uint64_t key[3];                 /* of the random suffix: (pipeline seed, sample, instance) */
-    void *dst;                       /* room for pipeline_shape().bytes; for the empty pipeline, for the encoded bytes */
+    void *dst; /* room for pipeline_shape().bytes; for the empty pipeline, for the encoded bytes */
 };
 
-/* prepare_sample decodes once and makes every output. On failure nothing can be said about dst; *reason says why and err
- * what (without the file's name: the caller knows it). LARDER_EFORMAT, LARDER_ELIMIT, LARDER_ENOMEM. */
-int prepare_sample(struct prepare_scratch *scratch, const void *encoded, size_t len_bytes, const struct prepare_output *outputs,
-                   size_t n_outputs, enum bad_reason *reason, struct error *err);
+/* prepare_sample decodes once and makes every output. On failure nothing can be said about dst; *reason says why and
+ * err what (without the file's name: the caller knows it). LARDER_EFORMAT, LARDER_ELIMIT, LARDER_ENOMEM. */
+int prepare_sample(struct prepare_scratch *scratch, const void *encoded, size_t len_bytes,
+                   const struct prepare_output *outputs, size_t n_outputs, enum bad_reason *reason, struct error *err);
 
 #endif

@@ -10,7 +10,7 @@
 static const struct resample_kernel *kernel = &resample_portable;
 static enum resample_simd selected = RESAMPLE_PORTABLE;
 
-/* ── filters, as Pillow's Resample.c has them ───────────────────────────────────────────────────────────────────────── */
+/* ── filters, as Pillow's Resample.c has them ────────────────────────────────────────────────────────────────────── */
 
 static double box_filter(double x)
 {
@@ -83,7 +83,7 @@ static inline double filter_weight(enum filter filter, double x)
     CHECK(!"every filter has its case");
 }
 
-/* ── one side of a resize ───────────────────────────────────────────────────────────────────────────────────────────── */
+/* ── one side of a resize ────────────────────────────────────────────────────────────────────────────────────────── */
 
 struct side {
     uint32_t in;          /* source pixels */
@@ -211,7 +211,8 @@ static int axis_make(struct side *side, struct scratch *scratch, struct resample
         uint32_t at = side->from + i, to = side->mirror ? side->count - 1 - i : i;
         struct span span = side_span(side, at);
         /* Whole groups are read: near the end the span begins earlier, behind weights of zero, so as not to pass it. */
-        uint32_t first = span.first - base, shift = first + taps > needs.count ? (uint32_t)(first + taps - needs.count) : 0;
+        uint32_t first = span.first - base,
+                 shift = first + taps > needs.count ? (uint32_t)(first + taps - needs.count) : 0;
         shift = shift < first ? shift : first;
         shift = shift < taps - span.count ? shift : (uint32_t)(taps - span.count);
         side_weights(side, at, span, real, axis->weights + to * taps + shift);
@@ -226,7 +227,7 @@ static int axis_make(struct side *side, struct scratch *scratch, struct resample
     return 0;
 }
 
-/* ── the whole ──────────────────────────────────────────────────────────────────────────────────────────────────────── */
+/* ── the whole ───────────────────────────────────────────────────────────────────────────────────────────────────── */
 
 struct rect resample_needs(const struct geometry *geometry)
 {
@@ -257,8 +258,8 @@ static void copy(const struct geometry *geometry, const uint8_t *from, size_t st
     }
 }
 
-int resample(const struct geometry *geometry, const struct image *source, uint32_t x, uint32_t y, const struct image *out,
-             struct scratch *scratch)
+int resample(const struct geometry *geometry, const struct image *source, uint32_t x, uint32_t y,
+             const struct image *out, struct scratch *scratch)
 {
     struct rect needs = resample_needs(geometry);
     CHECK(needs.x >= x && needs.x - x + needs.width <= source->width);
@@ -283,7 +284,7 @@ int resample(const struct geometry *geometry, const struct image *source, uint32
     return 0;
 }
 
-/* ── which version ──────────────────────────────────────────────────────────────────────────────────────────────────── */
+/* ── which version ───────────────────────────────────────────────────────────────────────────────────────────────── */
 
 static const struct resample_kernel *available(enum resample_simd simd)
 {

@@ -1,8 +1,8 @@
 /* resample.h: does a geometry to pixels: crop, antialiased separable resize, mirror.
  *
  * The arithmetic is Pillow's for 8 bits, so that results equal it bit for bit: filter weights normalised in double
- * precision and rounded to 22 fractional bits; first along rows, rounded and clipped to 8 bits, then along columns. Vector
- * versions do the same sums in other pieces and give the same bytes. */
+ * precision and rounded to 22 fractional bits; first along rows, rounded and clipped to 8 bits, then along columns.
+ * Vector versions do the same sums in other pieces and give the same bytes. */
 #ifndef LARDER_PREPROCESS_RESAMPLE_H
 #define LARDER_PREPROCESS_RESAMPLE_H
 
@@ -15,8 +15,8 @@ struct rect resample_needs(const struct geometry *geometry);
 
 /* resample makes geometry->window's pixels. `source` holds the source's rectangle that begins at (x, y) and covers what
  * resample_needs says; out has the window's size. LARDER_ENOMEM only. */
-int resample(const struct geometry *geometry, const struct image *source, uint32_t x, uint32_t y, const struct image *out,
-             struct scratch *scratch);
+int resample(const struct geometry *geometry, const struct image *source, uint32_t x, uint32_t y,
+             const struct image *out, struct scratch *scratch);
 
 enum resample_simd { RESAMPLE_PORTABLE, RESAMPLE_AVX2, RESAMPLE_AVX512, RESAMPLE_SIMDS };
 /* resample_select chooses the fastest version this processor runs; before threads. */

@@ -1,7 +1,7 @@
 /* resample_avx2.c: the resampler's inner loops for AVX2.
  *
- * vpmaddwd multiplies pairs of 16-bit numbers and adds them up, so a weight is split into w = low + 256 high, low from 0 to
- * 255, and both are summed on their own: exact, two taps of all channels an instruction and half. */
+ * vpmaddwd multiplies pairs of 16-bit numbers and adds them up, so a weight is split into w = low + 256 high, low from
+ * 0 to 255, and both are summed on their own: exact, two taps of all channels an instruction and half. */
 #if defined(__x86_64__)
 #include <immintrin.h>
 #include <string.h>
@@ -52,10 +52,13 @@ TARGET static ALWAYS_INLINE __m256i combine(const struct sums *sums)
 }
 
 /* One output pixel of two rows, a row per 128-bit lane: r, g, b and a stray value as 32-bit numbers. */
-TARGET static ALWAYS_INLINE __m256i output(const uint8_t *first, const uint8_t *second, size_t at, const struct pairs *pairs, uint32_t groups)
+TARGET static ALWAYS_INLINE __m256i output(const uint8_t *first, const uint8_t *second, size_t at,
+                                           const struct pairs *pairs, uint32_t groups)
 {
-    const __m256i taps01 = _mm256_broadcastsi128_si256(_mm_setr_epi8(0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1, -1));
-    const __m256i taps23 = _mm256_broadcastsi128_si256(_mm_setr_epi8(6, -1, 9, -1, 7, -1, 10, -1, 8, -1, 11, -1, -1, -1, -1, -1));
+    const __m256i taps01 = _mm256_broadcastsi128_si256(
+        _mm_setr_epi8(0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1, -1));
+    const __m256i taps23 = _mm256_broadcastsi128_si256(
+        _mm_setr_epi8(6, -1, 9, -1, 7, -1, 10, -1, 8, -1, 11, -1, -1, -1, -1, -1));
     struct sums sums = start();
     for (uint32_t g = 0; g < groups; g++, at += RESAMPLE_GROUP * IMAGE_CHANNELS) {
         __m256i pixels = _mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)(first + at)));
@@ -67,10 +70,11 @@ TARGET static ALWAYS_INLINE __m256i output(const uint8_t *first, const uint8_t *
 }
 
 /* Called with constant `groups` for the common small counts, so that the compiler unrolls. */
-TARGET static ALWAYS_INLINE void two_rows(const struct resample_axis *axis, const uint8_t *a, const uint8_t *b, uint8_t *out,
-                                          size_t out_stride, uint32_t groups)
+TARGET static ALWAYS_INLINE void two_rows(const struct resample_axis *axis, const uint8_t *a, const uint8_t *b,
+                                          uint8_t *out, size_t out_stride, uint32_t groups)
 {
-    const __m256i drop_fourth = _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1));
+    const __m256i drop_fourth = _mm256_broadcastsi128_si256(
+        _mm_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1));
     const struct pairs *pairs = axis->packed;
     const int32_t *first = axis->first;
     for (uint32_t x = 0; x < axis->count; x += 4, out += 4 * IMAGE_CHANNELS, pairs += 4 * groups) {
@@ -85,8 +89,8 @@ TARGET static ALWAYS_INLINE void two_rows(const struct resample_axis *axis, cons
     }
 }
 
-TARGET static void horizontal(const struct resample_axis *axis, const uint8_t *source, size_t stride, uint32_t rows, uint8_t *out,
-                              size_t out_stride)
+TARGET static void horizontal(const struct resample_axis *axis, const uint8_t *source, size_t stride, uint32_t rows,
+                              uint8_t *out, size_t out_stride)
 {
     for (uint32_t y = 0; y < rows; y += 2, out += 2 * out_stride) {
         const uint8_t *a = source + stride * y, *b = y + 1 < rows ? a + stride : a;
@@ -100,7 +104,8 @@ TARGET static void horizontal(const struct resample_axis *axis, const uint8_t *s
 }
 
 /* Two rows' share of 32 bytes: the same byte of both goes into one 32-bit lane. */
-TARGET static ALWAYS_INLINE void add_rows(struct sums sums[4], const uint8_t *from, size_t stride, uint32_t high, uint32_t low)
+TARGET static ALWAYS_INLINE void add_rows(struct sums sums[4], const uint8_t *from, size_t stride, uint32_t high,
+                                          uint32_t low)
 {
     const __m256i zero = _mm256_setzero_si256();
     __m256i a = _mm256_loadu_si256((const __m256i *)from), b = _mm256_loadu_si256((const __m256i *)(from + stride));
@@ -112,7 +117,8 @@ TARGET static ALWAYS_INLINE void add_rows(struct sums sums[4], const uint8_t *fr
 }
 
 /* 32 bytes of one output row. */
-TARGET static ALWAYS_INLINE __m256i column_bytes(const uint8_t *from, size_t stride, const struct pairs *pairs, uint32_t groups)
+TARGET static ALWAYS_INLINE __m256i column_bytes(const uint8_t *from, size_t stride, const struct pairs *pairs,
+                                                 uint32_t groups)
 {
     struct sums sums[4] = {start(), start(), start(), start()};
     for (uint32_t g = 0; g < groups; g++, from += stride * RESAMPLE_GROUP) {
@@ -124,8 +130,8 @@ TARGET static ALWAYS_INLINE __m256i column_bytes(const uint8_t *from, size_t str
     return _mm256_packus_epi16(first, second);
 }
 
-TARGET static ALWAYS_INLINE void column(const uint8_t *top, size_t stride, const struct pairs *pairs, uint32_t groups, uint32_t bytes,
-                                        uint8_t *out)
+TARGET static ALWAYS_INLINE void column(const uint8_t *top, size_t stride, const struct pairs *pairs, uint32_t groups,
+                                        uint32_t bytes, uint8_t *out)
 {
     uint32_t x = 0;
     for (; x + 32 <= bytes; x += 32)
@@ -137,7 +143,8 @@ TARGET static ALWAYS_INLINE void column(const uint8_t *top, size_t stride, const
     }
 }
 
-TARGET static void vertical(const struct resample_axis *axis, uint32_t index, const uint8_t *source, size_t stride, uint32_t bytes, uint8_t *out)
+TARGET static void vertical(const struct resample_axis *axis, uint32_t index, const uint8_t *source, size_t stride,
+                            uint32_t bytes, uint8_t *out)
 {
     const struct pairs *pairs = (const struct pairs *)axis->packed + (size_t)index * axis->groups;
     const uint8_t *top = source + stride * (size_t)axis->first[index];

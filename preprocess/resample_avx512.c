@@ -1,7 +1,8 @@
 /* resample_avx512.c: the resampler's inner loops for AVX-512 with VNNI (Cascade Lake, Ice Lake, Zen 4 and later).
  *
- * vpdpbusd multiplies four bytes by four signed bytes and adds up, so a 24-bit weight is split into three signed digits of
- * 8 bits, w = d0 + 256 d1 + 65536 d2, each summed on its own: exact, and four taps of all channels an instruction. */
+ * vpdpbusd multiplies four bytes by four signed bytes and adds up, so a 24-bit weight is split into three signed digits
+ * of 8 bits, w = d0 + 256 d1 + 65536 d2, each summed on its own: exact, and four taps of all channels an
+ * instruction. */
 #if defined(__x86_64__)
 #include <immintrin.h>
 #include <string.h>
@@ -41,9 +42,11 @@ TARGET static ALWAYS_INLINE __m512i combine(__m512i s0, __m512i s1, __m512i s2)
 }
 
 /* One output pixel of four rows, a row per 128-bit lane: r, g, b and a stray value as 32-bit numbers. */
-TARGET static ALWAYS_INLINE __m512i output(const uint8_t *const rows[RESAMPLE_ROWS], size_t at, const struct digits *digits, uint32_t groups)
+TARGET static ALWAYS_INLINE __m512i output(const uint8_t *const rows[RESAMPLE_ROWS], size_t at,
+                                           const struct digits *digits, uint32_t groups)
 {
-    const __m512i by_channel = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 3, 6, 9, 1, 4, 7, 10, 2, 5, 8, 11, -1, -1, -1, -1));
+    const __m512i by_channel = _mm512_broadcast_i32x4(
+        _mm_setr_epi8(0, 3, 6, 9, 1, 4, 7, 10, 2, 5, 8, 11, -1, -1, -1, -1));
     __m512i s0 = _mm512_set1_epi32(RESAMPLE_ROUND), s1 = _mm512_setzero_si512(), s2 = _mm512_setzero_si512();
     for (uint32_t g = 0; g < groups; g++, at += RESAMPLE_GROUP * IMAGE_CHANNELS) {
         __m512i pixels = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)(rows[0] + at)));
@@ -59,10 +62,11 @@ TARGET static ALWAYS_INLINE __m512i output(const uint8_t *const rows[RESAMPLE_RO
 }
 
 /* Called with constant `groups` for the common small counts, so that the compiler unrolls. */
-TARGET static ALWAYS_INLINE void four_rows(const struct resample_axis *axis, const uint8_t *const rows[RESAMPLE_ROWS], uint8_t *out,
-                                           size_t out_stride, uint32_t groups)
+TARGET static ALWAYS_INLINE void four_rows(const struct resample_axis *axis, const uint8_t *const rows[RESAMPLE_ROWS],
+                                           uint8_t *out, size_t out_stride, uint32_t groups)
 {
-    const __m512i drop_fourth = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1));
+    const __m512i drop_fourth = _mm512_broadcast_i32x4(
+        _mm_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1));
     const struct digits *digits = axis->packed;
     const int32_t *first = axis->first;
     const uint8_t *const mine[RESAMPLE_ROWS] = {rows[0], rows[1], rows[2], rows[3]};
@@ -80,8 +84,8 @@ TARGET static ALWAYS_INLINE void four_rows(const struct resample_axis *axis, con
     }
 }
 
-TARGET static void horizontal(const struct resample_axis *axis, const uint8_t *source, size_t stride, uint32_t rows, uint8_t *out,
-                              size_t out_stride)
+TARGET static void horizontal(const struct resample_axis *axis, const uint8_t *source, size_t stride, uint32_t rows,
+                              uint8_t *out, size_t out_stride)
 {
     for (uint32_t y = 0; y < rows; y += RESAMPLE_ROWS, out += out_stride * RESAMPLE_ROWS) {
         const uint8_t *four[RESAMPLE_ROWS];
@@ -108,7 +112,8 @@ TARGET static ALWAYS_INLINE void add(struct sums *sums, __m512i values, const st
 }
 
 /* 64 bytes of one output row: the same byte of four rows goes into one 32-bit lane. */
-TARGET static ALWAYS_INLINE __m512i column_bytes(const uint8_t *from, size_t stride, const struct digits *digits, uint32_t groups)
+TARGET static ALWAYS_INLINE __m512i column_bytes(const uint8_t *from, size_t stride, const struct digits *digits,
+                                                 uint32_t groups)
 {
     const struct sums start = {_mm512_set1_epi32(RESAMPLE_ROUND), _mm512_setzero_si512(), _mm512_setzero_si512()};
     struct sums q0 = start, q1 = start, q2 = start, q3 = start;
@@ -127,17 +132,19 @@ TARGET static ALWAYS_INLINE __m512i column_bytes(const uint8_t *from, size_t str
     return _mm512_packus_epi16(low, high);
 }
 
-TARGET static ALWAYS_INLINE void column(const uint8_t *top, size_t stride, const struct digits *digits, uint32_t groups, uint32_t bytes,
-                                        uint8_t *out)
+TARGET static ALWAYS_INLINE void column(const uint8_t *top, size_t stride, const struct digits *digits, uint32_t groups,
+                                        uint32_t bytes, uint8_t *out)
 {
     uint32_t x = 0;
     for (; x + 64 <= bytes; x += 64)
         _mm512_storeu_si512(out + x, column_bytes(top + x, stride, digits, groups));
     if (x < bytes)
-        _mm512_mask_storeu_epi8(out + x, ((__mmask64)1 << (bytes - x)) - 1, column_bytes(top + x, stride, digits, groups));
+        _mm512_mask_storeu_epi8(out + x, ((__mmask64)1 << (bytes - x)) - 1,
+                                column_bytes(top + x, stride, digits, groups));
 }
 
-TARGET static void vertical(const struct resample_axis *axis, uint32_t index, const uint8_t *source, size_t stride, uint32_t bytes, uint8_t *out)
+TARGET static void vertical(const struct resample_axis *axis, uint32_t index, const uint8_t *source, size_t stride,
+                            uint32_t bytes, uint8_t *out)
 {
     const struct digits *digits = (const struct digits *)axis->packed + (size_t)index * axis->groups;
     const uint8_t *top = source + stride * (size_t)axis->first[index];

@@ -1,8 +1,9 @@
-/* resample_portable.c: the resampler's inner loops in plain C: the definition the vector versions are tested against. */
+/* resample_portable.c: the resampler's inner loops in plain C: the definition the vector versions are tested
+ * against. */
 #include "preprocess/resample_priv.h"
 
-static void horizontal(const struct resample_axis *axis, const uint8_t *source, size_t stride, uint32_t rows, uint8_t *out,
-                       size_t out_stride)
+static void horizontal(const struct resample_axis *axis, const uint8_t *source, size_t stride, uint32_t rows,
+                       uint8_t *out, size_t out_stride)
 {
     uint32_t taps = axis->groups * RESAMPLE_GROUP;
     for (uint32_t y = 0; y < rows; y++, source += stride, out += out_stride) {
@@ -23,7 +24,8 @@ static void horizontal(const struct resample_axis *axis, const uint8_t *source, 
     }
 }
 
-static void vertical(const struct resample_axis *axis, uint32_t index, const uint8_t *source, size_t stride, uint32_t bytes, uint8_t *out)
+static void vertical(const struct resample_axis *axis, uint32_t index, const uint8_t *source, size_t stride,
+                     uint32_t bytes, uint8_t *out)
 {
     enum { PIECE = 256 };
     uint32_t taps = axis->groups * RESAMPLE_GROUP;

@@ -29,11 +29,13 @@ struct resample_kernel {
     /* Bytes of `packed` for a group of weights, and the packing; NULL when the plain weights do. */
     size_t packed_bytes;
     void (*pack)(const int32_t *weights, size_t groups, void *packed);
-    /* Makes `rows` rows of axis->count RGB pixels, and may write up to whole multiples, and 4 bytes past a row's end. */
-    void (*horizontal)(const struct resample_axis *axis, const uint8_t *source, size_t stride, uint32_t rows, uint8_t *out,
-                       size_t out_stride);
+    /* Makes `rows` rows of axis->count RGB pixels, and may write up to whole multiples, and 4 bytes past a row's
+     * end. */
+    void (*horizontal)(const struct resample_axis *axis, const uint8_t *source, size_t stride, uint32_t rows,
+                       uint8_t *out, size_t out_stride);
     /* Makes row `index` of `bytes` bytes, exactly, from the rows of source. */
-    void (*vertical)(const struct resample_axis *axis, uint32_t index, const uint8_t *source, size_t stride, uint32_t bytes, uint8_t *out);
+    void (*vertical)(const struct resample_axis *axis, uint32_t index, const uint8_t *source, size_t stride,
+                     uint32_t bytes, uint8_t *out);
 };
 
 extern const struct resample_kernel resample_portable, resample_avx2, resample_avx512;

@@ -77,21 +77,23 @@ struct larder_options {
     uint32_t prefetch;        /* batches asked for ahead, 1 … 64; default 2 */
     uint32_t epochs;          /* 0 (default): until the program stops */
     uint32_t rank;            /* default 0; below world_size, another for each process */
-    uint32_t world_size;      /* processes that share the job (data-parallel training); default 1. With more, `job` must be
-                                 set, and all give the same options: each rank gets its own equal part of every epoch */
+    uint32_t world_size;      /* processes that share the job (data-parallel training); default 1. With more, `job` must
+                                 be set, and all give the same options: each rank gets its own equal part of every
+                                 epoch */
     uint32_t shuffle;         /* enum larder_shuffle */
     uint32_t bad;             /* enum larder_bad */
     uint32_t drop_last;       /* not 0: a last batch that is not full is left out */
     uint32_t relabel;         /* not 0: labels are numbered anew from 0 over the classes of the subset */
     uint32_t private_augment; /* not 0: no augmented sample is shared with other jobs */
-    uint32_t ordered;         /* not 0: batches in planned order; else a slow sample comes later, by what the queue looks ahead at most */
+    uint32_t ordered;         /* not 0: batches in planned order; else a slow sample comes later, by what the queue looks
+                                 ahead at most */
     uint32_t all_files;       /* not 0: samples are files of any kind, not images alone; goes with no pipeline */
     uint32_t hold;            /* not 0: the program keeps several batches at a time, and the daemon promises it room for
                                  prefetch + 1; else two, and it gives look-ahead back to jobs that come */
     uint32_t reserved;        /* 0 */
-    double weight;            /* 0.01 … 100, default 1: while jobs want more than the daemon's workers can do, each gets work
-                                 in proportion to its weight, and at least a tenth of an equal share; otherwise it changes
-                                 nothing. The ranks of a job have its weight together */
+    double weight;            /* 0.01 … 100, default 1: while jobs want more than the daemon's workers can do, each gets
+                                 work in proportion to its weight, and at least a tenth of an equal share; otherwise it
+                                 changes nothing. The ranks of a job have its weight together */
 };
 
 struct larder_info {

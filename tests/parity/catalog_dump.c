@@ -1,5 +1,6 @@
 /* catalog_dump.c: writes what the catalog makes of each tree named on the command line, for catalog_parity.py:
- * "tree", then "class NAME" lines and "sample LABEL SIZE KEY" lines, or "refused CODE TEXT". Names are in hexadecimal. */
+ * "tree", then "class NAME" lines and "sample LABEL SIZE KEY" lines, or "refused CODE TEXT". Names are in
+ * hexadecimal. */
 #include <stdio.h>
 
 #include "cache/catalog.h"

@@ -21,8 +21,10 @@ struct probe_plan {
 PUBLIC int probe_init(uint64_t pixels_max);
 PUBLIC const char *probe_simd(int simd);
 PUBLIC int probe_shape(const char *json, uint64_t shape[6], char *text);
-PUBLIC int probe_prepare(const char *json, const void *bytes, size_t len_bytes, const uint64_t key[3], void *dst, int *reason, char *text);
-PUBLIC int probe_plan(const char *json, const uint64_t key[3], uint32_t width, uint32_t height, uint32_t op, struct probe_plan *out, char *text);
+PUBLIC int probe_prepare(const char *json, const void *bytes, size_t len_bytes, const uint64_t key[3], void *dst,
+                         int *reason, char *text);
+PUBLIC int probe_plan(const char *json, const uint64_t key[3], uint32_t width, uint32_t height, uint32_t op,
+                      struct probe_plan *out, char *text);
 
 static int parse(const char *json, struct pipeline **out, char *text)
 {
@@ -61,7 +63,8 @@ int probe_shape(const char *json, uint64_t shape[6], char *text)
     return 0;
 }
 
-int probe_prepare(const char *json, const void *bytes, size_t len_bytes, const uint64_t key[3], void *dst, int *reason, char *text)
+int probe_prepare(const char *json, const void *bytes, size_t len_bytes, const uint64_t key[3], void *dst, int *reason,
+                  char *text)
 {
     struct pipeline *pipeline = NULL;
     int rc = parse(json, &pipeline, text);
@@ -77,7 +80,8 @@ int probe_prepare(const char *json, const void *bytes, size_t len_bytes, const u
     return rc;
 }
 
-int probe_plan(const char *json, const uint64_t key[3], uint32_t width, uint32_t height, uint32_t op, struct probe_plan *out, char *text)
+int probe_plan(const char *json, const uint64_t key[3], uint32_t width, uint32_t height, uint32_t op,
+               struct probe_plan *out, char *text)
 {
     struct pipeline *pipeline = NULL;
     struct op_plan plans[PIPELINE_OPS_MAX];
@@ -88,8 +92,9 @@ int probe_plan(const char *json, const uint64_t key[3], uint32_t width, uint32_t
     rc = pipeline_plan(pipeline, key, width, height, plans, &err);
     if (rc == 0) {
         const struct op_plan *p = &plans[op];
-        *out = (struct probe_plan){p->skip, (int32_t)p->in_width, (int32_t)p->in_height, (int32_t)p->out_width, (int32_t)p->out_height,
-                                   (int32_t)p->rect.x, (int32_t)p->rect.y, (int32_t)p->rect.width, (int32_t)p->rect.height, {0}, {0}};
+        *out = (struct probe_plan){p->skip, (int32_t)p->in_width, (int32_t)p->in_height, (int32_t)p->out_width,
+                                   (int32_t)p->out_height, (int32_t)p->rect.x, (int32_t)p->rect.y,
+                                   (int32_t)p->rect.width, (int32_t)p->rect.height, {0}, {0}};
         memcpy(out->choice, p->choice, sizeof out->choice);
         memcpy(out->real, p->real, sizeof out->real);
     }
