@@ -143,37 +143,20 @@ static void name_job(struct driver *driver, struct registration *reg)
     reg->name = xstrdup(name);
 }
 
-/* Tells apart how the same samples fall into chunks: the same datasets in stores of other seeds or chunk sizes. */
-static uint64_t chunk_layout(const struct dataset *dataset)
-{
-    uint32_t count;
-    const uint32_t *members = dataset_chunk_members(dataset, 0, &count);
-    uint64_t layout = random_mix64(dataset_chunk_size(dataset));
-    for (uint32_t i = 0; i < count; i++)
-        layout = random_mix64(layout ^ members[i]);
-    return layout;
-}
-
-/* The number of a dataset's first chunk: datasets get ranges of numbers of their own, the same when they come again. A copy
- * of a dataset has other ids, and so another range. */
+/* The number of a dataset's first chunk. */
 static uint32_t chunk_base(struct driver *driver, const struct dataset *dataset)
 {
-    struct driver_source source = {.layout = chunk_layout(dataset),
-                                   .first_id = dataset_id(dataset, 0),
-                                   .count = dataset_count(dataset),
-                                   .chunks = dataset_chunk_count(dataset)};
-    dataset_fingerprint(dataset, source.fingerprint);
-    for (size_t i = 0; i < driver->n_sources; i++) {
-        const struct driver_source *known = &driver->sources[i];
-        if (known->first_id == source.first_id && known->count == source.count && known->chunks == source.chunks &&
-            known->layout == source.layout && memcmp(known->fingerprint, source.fingerprint, sizeof source.fingerprint) == 0)
-            return known->base;
+    const struct dataset *in_use[JOBS_MAX + 1] = {dataset};
+    size_t n = 1;
+    for (uint32_t place = 0; place < JOBS_MAX; place++) {
+        const struct registration *reg = driver->jobs[place].reg;
+        size_t at = 0;
+        while (reg && at < n && in_use[at] != reg->dataset)
+            at++;
+        if (reg && at == n)
+            in_use[n++] = reg->dataset;
     }
-    source.base = driver->next_chunk;
-    driver->next_chunk += source.chunks;
-    driver->sources = xrealloc(driver->sources, driver->n_sources + 1, sizeof *driver->sources);
-    driver->sources[driver->n_sources++] = source;
-    return source.base;
+    return chunk_numbers_base(&driver->chunks, driver->engine, dataset, in_use, n);
 }
 
 /* Whose augmentations the job may share: 0, everybody's. A strict job's depend on its seed, its dataset and the epoch alone.
@@ -507,7 +490,7 @@ void driver_destroy(struct driver *driver)
     for (uint32_t place = 0; place < JOBS_MAX; place++)
         driver_job_clear(&driver->jobs[place]);
     free(driver->coming);
-    free(driver->sources);
+    chunk_numbers_clear(&driver->chunks);
     free(driver->entries);
     free(driver);
 }

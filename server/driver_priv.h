@@ -7,6 +7,7 @@
 
 #include "common/log.h"
 #include "server/driver.h"
+#include "server/driver_chunks.h"
 #include "server/governor_live.h"
 
 /* Whoever is a rank now, or was last. */
@@ -36,13 +37,6 @@ struct driver_coming {
     bool gone;
 };
 
-/* A dataset whose chunks have numbers. */
-struct driver_source {
-    uint64_t fingerprint[2], layout;
-    sample_id first_id;
-    uint32_t count, chunks, base;
-};
-
 struct driver {
     struct driver_config config;
     struct engine *engine;
@@ -57,9 +51,7 @@ struct driver {
     struct driver_pipeline pipelines[ENGINE_PIPELINES_MAX];
     struct driver_coming *coming;
     size_t n_coming, coming_cap;
-    struct driver_source *sources; /* bounded by the datasets ever opened */
-    size_t n_sources;
-    uint32_t next_chunk;
+    struct chunk_numbers chunks;
     struct registration *adding; /* while JOB_ADD is stepped */
     uint32_t adding_pipeline;
     uint64_t named;              /* jobs that got a name from us */

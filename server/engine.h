@@ -61,6 +61,7 @@
 #define ENGINE_RANK_NONE UINT32_MAX
 
 #define ENGINE_NOT_THERE UINT64_MAX
+#define ENGINE_CHUNK_NONE UINT32_MAX
 
 /* Measured with one job and encoded memory for 25, 10 and 4 % of its dataset: a chunk is loaded 1.9, 1.9 and 2.0 times an
  * epoch, and keeps 0.83, 0.80 and 0.78 of a full shuffle's spread. Narrower fibers load more often (w = 8: 2.1 to 2.4, w = 1,
@@ -280,6 +281,13 @@ size_t engine_step(struct engine *engine, uint64_t now_ns, const struct engine_e
  * that got room together pick together, which is what lets them share. */
 size_t engine_step_all(struct engine *engine, uint64_t now_ns, const struct engine_event *events, size_t count,
                        const struct engine_action **actions);
+
+/* engine_chunk_of: the chunk that a sample has its place in; ENGINE_CHUNK_NONE: none. */
+uint32_t engine_chunk_of(const struct engine *engine, sample_id id);
+/* engine_forget_chunks: the numbers of a dataset's chunks, all of them, will mean others; between steps. Samples that have
+ * their places there have none from now on: until a job comes that places them anew each is loaded alone. Whether running
+ * jobs have such samples is the caller's affair. */
+void engine_forget_chunks(struct engine *engine, uint32_t chunk_base, uint32_t chunk_count);
 
 /* engine_check goes through all state and CHECKs every invariant: budgets, quotas, pins, want counts against the remaining
  * sets, and that nothing is lost. Linear in what is resident: for the simulator, and for tests. */

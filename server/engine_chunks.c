@@ -7,6 +7,7 @@
  *                  └─ w = 3 ─┘ └─ w = 3 ─┘
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "server/engine_priv.h"
 
@@ -89,6 +90,25 @@ static void add_chunks(struct engine *engine, const struct engine_job_desc *desc
     }
 }
 
+/* What is in memory of the sample counts in its fiber from now on. */
+static void take_place(struct engine *engine, sample_id id, const struct engine_place *place)
+{
+    struct sample_state *sample = &engine->samples[id];
+    struct chunk *chunk = &engine->chunks[place->chunk];
+    struct group *group = &engine->groups[chunk->group];
+    sample->chunk = place->chunk;
+    sample->fiber = group->first_fiber + place->slot / engine->config.redirect_width;
+    chunk->members[place->slot] = id;
+    for (uint32_t i = sample->instances; i != ENGINE_NONE; i = engine->instances[i].next) {
+        if (residency_want(engine->prepared, i))
+            engine_fiber_add_instance(engine, i);
+    }
+    if (sample->encoded != ENGINE_NONE) {
+        engine_fiber_add_encoded(engine, sample->encoded);
+        group->stock++;
+    }
+}
+
 void engine_place_samples(struct engine *engine, const struct engine_job_desc *desc)
 {
     if (!desc->places || !desc->chunk_count || !engine->config.redirect_width)
@@ -103,14 +123,74 @@ void engine_place_samples(struct engine *engine, const struct engine_job_desc *d
         const struct engine_place *place = &desc->places[i];
         CHECK(place->chunk >= desc->chunk_base && place->chunk - desc->chunk_base < desc->chunk_count &&
               place->slot < desc->chunk_samples);
-        if (sample->chunk != ENGINE_NONE || sample->instances != ENGINE_NONE || sample->encoded != ENGINE_NONE || sample->pending)
-            continue;
-        struct chunk *chunk = &engine->chunks[place->chunk];
-        sample->chunk = place->chunk;
-        sample->fiber = engine->groups[chunk->group].first_fiber + place->slot / engine->config.redirect_width;
-        chunk->members[place->slot] = ids[i];
+        if (sample->chunk == ENGINE_NONE && !sample->pending)
+            take_place(engine, ids[i], place);
     }
     free(ids);
+}
+
+uint32_t engine_chunk_of(const struct engine *engine, sample_id id)
+{
+    return id < engine->samples_cap ? engine->samples[id].chunk : ENGINE_CHUNK_NONE;
+}
+
+/* What is in memory of the sample stays there. */
+static void lose_place(struct engine *engine, sample_id id)
+{
+    struct sample_state *sample = &engine->samples[id];
+    for (uint32_t i = sample->instances; i != ENGINE_NONE; i = engine->instances[i].next) {
+        if (residency_want(engine->prepared, i))
+            engine_fiber_remove_instance(engine, i);
+    }
+    if (sample->encoded != ENGINE_NONE) {
+        engine_fiber_remove_encoded(engine, sample->encoded);
+        engine->groups[engine->chunks[sample->chunk].group].stock--;
+    }
+    sample->chunk = sample->fiber = ENGINE_NONE;
+}
+
+/* Closes the gap that groups first … end - 1 leave, and their fibers. */
+static void drop_groups(struct engine *engine, uint32_t first, uint32_t end)
+{
+    uint32_t groups = end - first, first_fiber = engine->groups[first].first_fiber;
+    uint32_t end_fiber = end < engine->n_groups ? engine->groups[end].first_fiber : engine->n_fibers;
+    uint32_t fibers = end_fiber - first_fiber;
+    for (uint32_t fiber = first_fiber; fiber < end_fiber; fiber++)
+        CHECK(engine->fibers[fiber].instances == ENGINE_NONE && engine->fibers[fiber].encoded == ENGINE_NONE);
+    engine->n_groups -= groups;
+    engine->n_fibers -= fibers;
+    memmove(&engine->groups[first], &engine->groups[end], (engine->n_groups - first) * sizeof *engine->groups);
+    memmove(&engine->fibers[first_fiber], &engine->fibers[end_fiber],
+            (engine->n_fibers - first_fiber) * sizeof *engine->fibers);
+    for (uint32_t i = first; i < engine->n_groups; i++)
+        engine->groups[i].first_fiber -= fibers;
+    for (uint32_t chunk = 0; chunk < engine->n_chunks; chunk++) {
+        if (engine->chunks[chunk].group != ENGINE_NONE && engine->chunks[chunk].group >= end)
+            engine->chunks[chunk].group -= groups;
+    }
+    for (uint64_t id = 0; id < engine->samples_cap; id++) {
+        if (engine->samples[id].fiber != ENGINE_NONE && engine->samples[id].fiber >= end_fiber)
+            engine->samples[id].fiber -= fibers;
+    }
+}
+
+void engine_forget_chunks(struct engine *engine, uint32_t chunk_base, uint32_t chunk_count)
+{
+    uint32_t chunk_end = chunk_base + chunk_count;
+    if (!chunk_count || chunk_base >= engine->n_chunks || engine->chunks[chunk_base].group == ENGINE_NONE)
+        return; /* no job that was accepted came with them */
+    CHECK(chunk_end <= engine->n_chunks);
+    uint32_t first = engine->chunks[chunk_base].group, end = engine->chunks[chunk_end - 1].group + 1;
+    for (uint64_t id = 0; id < engine->samples_cap; id++) { /* a member's slot may be another's by now */
+        uint32_t chunk = engine->samples[id].chunk;
+        if (chunk != ENGINE_NONE && chunk >= chunk_base && chunk < chunk_end)
+            lose_place(engine, (sample_id)id);
+    }
+    for (uint32_t chunk = chunk_base; chunk < chunk_end; chunk++) {
+        free(engine->chunks[chunk].members);
+        engine->chunks[chunk] = (struct chunk){.group = ENGINE_NONE};
+    }
+    drop_groups(engine, first, end);
 }
 
 void engine_chunks_destroy(struct engine *engine)
