@@ -1,10 +1,10 @@
 /* engine_companions.c: one decode for all pipelines.
  *
- * Jobs of one pipeline share an instance, jobs of different pipelines (or variants) the decode: a task about to be run also
- * makes an instance for each other job that wants the sample and has none of it. Such an instance is cache: nobody's quota
- * pays for it, it takes only room that nobody wants and no queue is about to fill (else it would be evicted before anybody
- * took it), and a later pick of that job is served by it as by any resident, itself or by redirection inside its fiber. So
- * every draw stays what it is. */
+ * Jobs of one pipeline share an instance, jobs of different pipelines (or variants) the decode: a task about to be
+ * run also makes an instance for each other job that wants the sample and has none of it. Such an instance is cache:
+ * nobody's quota pays for it, it takes only room that nobody wants and no queue is about to fill (else it would be
+ * evicted before anybody took it), and a later pick of that job is served by it as by any resident, itself or by
+ * redirection inside its fiber. So every draw stays what it is. */
 #include "server/engine_priv.h"
 
 bool engine_makes_pixels(const struct engine *engine, const struct task *task)
@@ -15,17 +15,19 @@ bool engine_makes_pixels(const struct engine *engine, const struct task *task)
     return false;
 }
 
-/* Do two jobs with orders of their own take the same samples in the same order? What the one that is ahead decodes the other
- * wants soon. */
+/* Do two jobs with orders of their own take the same samples in the same order? What the one that is ahead decodes the
+ * other wants soon. */
 static bool same_order(const struct job *ahead, const struct job *behind)
 {
     bool strict = behind->shuffle == SHUFFLE_STRICT;
-    return behind->shuffle != SHUFFLE_DEPENDENT && ahead->shuffle == behind->shuffle && ahead->dataset == behind->dataset &&
-           (!strict || (ahead->seed == behind->seed && ahead->epoch == behind->epoch && ahead->view_samples == behind->view_samples));
+    bool alike = ahead->shuffle == behind->shuffle && ahead->dataset == behind->dataset;
+    return behind->shuffle != SHUFFLE_DEPENDENT && alike &&
+           (!strict || (ahead->seed == behind->seed && ahead->epoch == behind->epoch &&
+                        ahead->view_samples == behind->view_samples));
 }
 
-/* Would an instance of the sample, which the maker decodes, be of use to the job? One whose order is fixed, and another than
- * the maker's, takes it too late to find it still there. */
+/* Would an instance of the sample, which the maker decodes, be of use to the job? One whose order is fixed, and another
+ * than the maker's, takes it too late to find it still there. */
 static bool lacks(const struct engine *engine, uint32_t job, uint32_t maker, sample_id id)
 {
     const struct job *wanting = &engine->jobs[job];
@@ -38,8 +40,8 @@ static bool lacks(const struct engine *engine, uint32_t job, uint32_t maker, sam
     return true;
 }
 
-/* Bytes that are free or hold what nobody wants, less what queues will claim before they are as long as they get: at an epoch's
- * end a queue runs empty, and the next epoch fills it at once. */
+/* Bytes that are free or hold what nobody wants, less what queues will claim before they are as long as they get: at an
+ * epoch's end a queue runs empty, and the next epoch fills it at once. */
 static uint64_t spare_bytes(const struct engine *engine)
 {
     uint64_t used = extents_used_bytes(engine->extents) - engine_zones_free_bytes(engine);

@@ -100,7 +100,8 @@ static void skip(struct engine *engine, uint32_t index)
     }
     job->lost++;
     if (job->world_size == 1 && engine_rank_share(job) == 0) {
-        fail_job(engine, index, "this sample and so many others are bad that nothing is left of the epoch: check the dataset");
+        fail_job(engine, index, "this sample and so many others are bad that nothing is left of the epoch: check the "
+                 "dataset");
         return;
     }
     queue->planned--;
@@ -119,8 +120,8 @@ void engine_entry_bad(struct engine *engine, uint32_t index)
     else if (job->bad_policy == BAD_REPLACE)
         substitute(engine, index);
     else
-        fail_job(engine, index, "this sample is bad, and the job's policy is `error`: repair it or take it away, or have bad samples "
-                 "skipped or replaced");
+        fail_job(engine, index, "this sample is bad, and the job's policy is `error`: repair it or take it away, or have "
+                 "bad samples skipped or replaced");
 }
 
 /* ── shares ── */

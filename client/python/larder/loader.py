@@ -404,7 +404,8 @@ def _job(dataset, pipeline, batch_size, drop_last, shuffle, epochs, seed, prefet
         prefetch=_whole("prefetch", prefetch, 1, _wire.CREDITS_MAX), world_size=1, rank=0,
         epochs=0 if epochs is None else _whole("epochs", epochs, 1, 2**32 - 1),
         shuffle=_wire.SHUFFLES[shuffle], bad_policy=_wire.BAD_POLICIES[bad_samples],
-        flags=flags, seed=_whole("seed", seed, 0, 2**64 - 1), weight=float(weight), name=(name or "").encode(), dataset=_dataset(dataset),
+        flags=flags, seed=_whole("seed", seed, 0, 2**64 - 1), weight=float(weight),
+        name=(name or "").encode("utf-8", "surrogateescape"), dataset=_dataset(dataset),
         pipeline=transforms.to_json(pipeline).encode(), subset=subset_module.to_json(subset).encode())
 
 

@@ -6,6 +6,8 @@
 import json
 import os
 
+from .errors import InvalidArgument
+
 
 class Subset:
     """A part of a dataset. `spec` is what goes to the daemon."""
@@ -78,6 +80,12 @@ def to_json(subset):
     """The text that goes to the daemon: of a Subset, of its JSON as Python objects, or JSON text; "" for None."""
     if subset is None:
         return ""
-    if isinstance(subset, str):
-        return subset
-    return json.dumps(subset.spec if isinstance(subset, Subset) else subset)
+    text = subset
+    if not isinstance(subset, str):
+        text = json.dumps(subset.spec if isinstance(subset, Subset) else subset, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError as cause:  # a name with other bytes, as os.listdir gives it
+        raise InvalidArgument(f"subset {text!r}: names and paths in it must be UTF-8: match a class of another name by a "
+                              "pattern, such as 'c*'") from cause
+    return text

@@ -141,8 +141,8 @@ static void test_companions(void **state)
     }
 }
 
-/* The last samples of an epoch leave room in their queue that the next epoch fills: what another job would be given there would
- * go before it is taken. */
+/* The last samples of an epoch leave room in their queue that the next epoch fills: what another job would be given there
+ * would go before it is taken. */
 static void test_room_of_queues(void **state)
 {
     (void)state;
@@ -164,8 +164,8 @@ static void test_room_of_queues(void **state)
     world_free(world);
 }
 
-/* Of two jobs with different pipelines that take the same order, the one behind is given what the one ahead decodes; a strict job
- * of another seed is not. */
+/* Of two jobs with different pipelines that take the same order, the one behind is given what the one ahead decodes; a
+ * strict job of another seed is not. */
 static void test_same_order(void **state)
 {
     (void)state;
@@ -206,7 +206,8 @@ static void test_variant_of_epoch(void **state)
     uint64_t seen[4];
     for (uint32_t i = 0; i < 4; i++) {
         struct world *world = world_new(UINT64_C(1) << 20);
-        uint32_t job = add(world, "s", (struct engine_job_desc){.slot_bytes = SLOT, .variant = 5 + i / 2, .shuffle = SHUFFLE_STRICT});
+        const struct engine_job_desc desc = {.slot_bytes = SLOT, .variant = 5 + i / 2, .shuffle = SHUFFLE_STRICT};
+        uint32_t job = add(world, "s", desc);
         step(world, (struct engine_event){.type = ENGINE_NEXT, .next = {job, i % 2, 1}});
         settle(world);
         seen[i] = world->variant;
