@@ -48,6 +48,23 @@ class Ranks(system.Case):
         self.assertEqual([len(share) for share in shares], [64] * 3)
         self.assertEqual(max(Counter(sum(shares, [])).values()), 1)
 
+    def test_samples_of_very_different_size(self):
+        """Where one sample in nine takes hundreds of times as long as the others, and one rank's step longer than the
+        others', each rank gets as many batches of the same size, and together they get each sample once."""
+        daemon = self.daemon()
+        folder = system.make_tree(os.path.join(self.folder, "mixed"), 180)
+        system.make_tree(os.path.join(self.folder, "large"), 20, width=2400, height=1800, seed=2)
+        for path in system.files_of(os.path.join(self.folder, "large")):
+            os.rename(path, os.path.join(folder, os.path.basename(os.path.dirname(path)), "z" + os.path.basename(path)))
+        scripts = self.ranks(daemon, folder, 4, {3: {"step_s": 0.03}})
+        self.finish(scripts)
+        for epoch in range(2):
+            shares = self.shares(scripts, epoch)
+            self.assertEqual([len(share) for share in shares], [50] * 4)
+            self.assertEqual(sorted(sum(shares, [])), list(range(200)))
+        sizes = [[len(indices) for _, _, indices in script.batches] for script in scripts]
+        self.assertEqual(sizes, [[8, 8, 8, 8, 8, 8, 2] * 2] * 4)
+
     def test_strict_order(self):
         """strict: each rank gets every W-th sample of the order that one process alone would see, as DistributedSampler
         deals it, however fast each is."""
@@ -101,7 +118,8 @@ class Ranks(system.Case):
         self.assertIn("rank 1 of 2 has not come within 2 s", first.end["text"])
 
     def test_a_rank_stays_away(self):
-        """When a rank was killed and does not come back, all others get the error that names it, after all their own part."""
+        """When a rank was killed and does not come back, all others get the error that names it, after all their own
+        part."""
         daemon = self.daemon(CONFIG)
         begin = os.path.join(self.folder, "begin")
         scripts = self.ranks(daemon, system.tree(96), 3, {1: {"pause": [2, os.path.join(self.folder, "never")]}},
@@ -117,7 +135,8 @@ class Ranks(system.Case):
             self.assertIn("rank 1 of 3 has not come back within 2 s", script.end["text"])
 
     def test_all_ranks_at_once(self):
-        """When all ranks are killed in mid-epoch and started again, they are a new job, which begins with the first epoch."""
+        """When all ranks are killed in mid-epoch and started again, they are a new job, which begins with the first
+        epoch."""
         daemon, folder = self.daemon(), system.tree(96)
         go_on = os.path.join(self.folder, "go on")
         scripts = self.ranks(daemon, folder, 2, {rank: {"pause": [2, go_on]} for rank in range(2)})
