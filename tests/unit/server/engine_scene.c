@@ -85,7 +85,7 @@ void scene_step_all(struct scene *scene, const struct engine_event *events, size
     struct engine_entry **entries = xcalloc(count, sizeof *entries);
     memcpy(copy, actions, count * sizeof *copy);
     for (size_t i = 0; i < count; i++) {
-        if (copy[i].type != ENGINE_DELIVER)
+        if (copy[i].type != ENGINE_DELIVER || copy[i].deliver.count == 0)
             continue;
         entries[i] = xcalloc(copy[i].deliver.count, sizeof **entries);
         memcpy(entries[i], copy[i].deliver.entries, copy[i].deliver.count * sizeof **entries);
