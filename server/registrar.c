@@ -8,20 +8,40 @@
 
 #include "cache/extent.h"
 #include "common/check.h"
+#include "common/clock.h"
 #include "common/log.h"
 #include "common/utf8.h"
 #include "sampler/view.h"
 #include "server/thread.h"
 
-enum { THREADS = 4, WAITING_MAX = 1024 };
+enum {
+    THREADS = 4, /* of each lane */
+    WAITING_MAX = 1024,
+    KNOWN_MAX = 1024,
+    QUICK_MS = 1000 /* a source that took longer, though it was opened before, is not taken for known */
+};
+
+/* Sources that were opened before mostly are again in no time: they do not wait behind those that are new, whose
+ * indexing may take minutes each. */
+enum lane_kind { LANE_NEW, LANE_KNOWN };
+#define LANES 2
+
+struct lane {
+    struct registrar *registrar;
+    enum lane_kind kind;
+    struct queue *waiting;
+    pthread_t threads[THREADS];
+    unsigned n_threads;
+};
 
 struct registrar {
     struct catalog *catalog;
     const struct config *config;
-    struct queue *inbox, *waiting;
+    struct queue *inbox;
     atomic_bool stopping; /* set by registrar_stop, read by the threads between registrations */
-    pthread_t threads[THREADS];
-    unsigned n_threads;
+    struct lane lanes[LANES];
+    pthread_mutex_t known_lock; /* of what is below */
+    uint64_t known[KNOWN_MAX];  /* hashes of sources, at hash % KNOWN_MAX; 0: none. Only the lane depends on them. */
 };
 
 void registration_destroy(struct registration *registration)
@@ -158,8 +178,9 @@ static int compare_descending(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* What a sample takes in the arena. Without operators that is the file's size, and what counts is the mean of the longest
- * ones: a job holds two batches for each rank or more, and two epochs meet in them, so a sample may be held twice. */
+/* What a sample takes in the arena. Without operators that is the file's size, and what counts is the mean of the
+ * longest ones: a job holds two batches for each rank or more, and two epochs meet in them, so a sample may be held
+ * twice. */
 static int size_slots(struct registration *reg, struct error *err)
 {
     reg->sample_bytes = reg->slot_bytes = pipeline_shape(reg->pipeline).bytes;
@@ -226,19 +247,69 @@ static int resolve(struct registrar *registrar, struct registration *reg, struct
     return code;
 }
 
+/* ── lanes ── */
+
+static uint64_t source_hash(const struct registration *reg) /* FNV-1a */
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325) ^ (reg->flags & WIRE_ALL_FILES);
+    for (const char *text = reg->source; *text; text++)
+        hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
+    return hash ? hash : 1;
+}
+
+static bool is_known(struct registrar *registrar, uint64_t hash)
+{
+    pthread_mutex_lock(&registrar->known_lock);
+    bool known = registrar->known[hash % KNOWN_MAX] == hash;
+    pthread_mutex_unlock(&registrar->known_lock);
+    return known;
+}
+
+static void set_known(struct registrar *registrar, uint64_t hash, bool known)
+{
+    pthread_mutex_lock(&registrar->known_lock);
+    uint64_t *place = &registrar->known[hash % KNOWN_MAX];
+    if (known)
+        *place = hash;
+    else if (*place == hash)
+        *place = 0;
+    pthread_mutex_unlock(&registrar->known_lock);
+}
+
+static void work_on(struct lane *lane, struct registration *reg)
+{
+    uint64_t hash = source_hash(reg), began_ns = clock_now_ns();
+    reg->code = resolve(lane->registrar, reg, &reg->err);
+    bool quick = clock_now_ns() - began_ns < QUICK_MS * CLOCK_NS_PER_MS;
+    if (reg->dataset || !quick)
+        set_known(lane->registrar, hash, reg->dataset && (quick || lane->kind == LANE_NEW));
+}
+
 static void *run(void *arg)
 {
-    struct registrar *registrar = arg;
+    struct lane *lane = arg;
+    struct registrar *registrar = lane->registrar;
     struct registration *reg;
-    while (queue_pop(registrar->waiting, &reg, -1) == 0) {
+    while (queue_pop(lane->waiting, &reg, -1) == 0) {
         if (atomic_load(&registrar->stopping))
             reg->code = error_set(&reg->err, LARDER_EGONE, "the daemon is stopping and takes no new jobs");
         else
-            reg->code = resolve(registrar, reg, &reg->err);
+            work_on(lane, reg);
         struct inbox_message message = {.type = INBOX_REGISTERED, .registration = reg};
         CHECK(queue_push(registrar->inbox, &message) == 0); /* the inbox outlives the registrar */
     }
     return NULL;
+}
+
+static int lane_start(struct lane *lane)
+{
+    int code = queue_create(WAITING_MAX, sizeof(struct registration *), &lane->waiting);
+    while (!code && lane->n_threads < THREADS) {
+        if (thread_start(&lane->threads[lane->n_threads], "registrar", run, lane))
+            return LARDER_ELIMIT;
+        lane->n_threads++;
+    }
+    return code;
 }
 
 int registrar_create(struct catalog *catalog, const struct config *config, struct queue *inbox, struct registrar **out,
@@ -249,12 +320,11 @@ int registrar_create(struct catalog *catalog, const struct config *config, struc
     registrar->config = config;
     registrar->inbox = inbox;
     atomic_init(&registrar->stopping, false);
-    int code = queue_create(WAITING_MAX, sizeof(struct registration *), &registrar->waiting);
-    while (!code && registrar->n_threads < THREADS) {
-        if (thread_start(&registrar->threads[registrar->n_threads], "registrar", run, registrar))
-            code = LARDER_ELIMIT;
-        else
-            registrar->n_threads++;
+    CHECK(pthread_mutex_init(&registrar->known_lock, NULL) == 0);
+    int code = 0;
+    for (int kind = 0; kind < LANES && !code; kind++) {
+        registrar->lanes[kind] = (struct lane){.registrar = registrar, .kind = (enum lane_kind)kind};
+        code = lane_start(&registrar->lanes[kind]);
     }
     if (code) {
         registrar_destroy(registrar);
@@ -266,16 +336,22 @@ int registrar_create(struct catalog *catalog, const struct config *config, struc
 
 int registrar_submit(struct registrar *registrar, struct registration *registration)
 {
-    return queue_try_push(registrar->waiting, &registration);
+    enum lane_kind kind = is_known(registrar, source_hash(registration)) ? LANE_KNOWN : LANE_NEW;
+    return queue_try_push(registrar->lanes[kind].waiting, &registration);
 }
 
 void registrar_stop(struct registrar *registrar)
 {
     atomic_store(&registrar->stopping, true);
-    if (registrar->waiting)
-        queue_close(registrar->waiting);
-    while (registrar->n_threads)
-        pthread_join(registrar->threads[--registrar->n_threads], NULL);
+    for (int kind = 0; kind < LANES; kind++) {
+        if (registrar->lanes[kind].waiting)
+            queue_close(registrar->lanes[kind].waiting);
+    }
+    for (int kind = 0; kind < LANES; kind++) {
+        struct lane *lane = &registrar->lanes[kind];
+        while (lane->n_threads)
+            pthread_join(lane->threads[--lane->n_threads], NULL);
+    }
 }
 
 void registrar_destroy(struct registrar *registrar)
@@ -283,6 +359,8 @@ void registrar_destroy(struct registrar *registrar)
     if (!registrar)
         return;
     registrar_stop(registrar);
-    queue_destroy(registrar->waiting);
+    for (int kind = 0; kind < LANES; kind++)
+        queue_destroy(registrar->lanes[kind].waiting);
+    pthread_mutex_destroy(&registrar->known_lock);
     free(registrar);
 }

@@ -1,6 +1,8 @@
-/* registrar.h: turns a client's request into something the engine can take: opens the dataset (which may mean indexing a
- * million files), parses the pipeline, evaluates the subset. A few threads of its own, so that neither the engine nor the
- * sessions wait, nor one job for another job's indexing. Results go to the inbox as INBOX_REGISTERED, whatever they are. */
+/* registrar.h: turns a client's request into something the engine can take: opens the dataset (which may mean
+ * indexing a million files), parses the pipeline, evaluates the subset. A few threads of its own, so that neither the
+ * engine nor the sessions wait, nor one job for another job's indexing; and a few more for sources that were opened
+ * before, so that these do not wait behind any number of new ones. Results go to the inbox as INBOX_REGISTERED,
+ * whatever they are. */
 #ifndef LARDER_SERVER_REGISTRAR_H
 #define LARDER_SERVER_REGISTRAR_H
 
