@@ -17,6 +17,8 @@ enum {
     MEAN_OF = 256    /* samples whose sizes tell how many the encoded budget holds */
 };
 
+static const double READ_PART = 0.75; /* of what a job's view has in a chunk */
+
 static uint64_t fibers_per_group(const struct engine *engine, uint32_t chunk_samples)
 {
     return (chunk_samples + engine->config.redirect_width - 1) / engine->config.redirect_width;
@@ -109,7 +111,15 @@ static void take_place(struct engine *engine, sample_id id, const struct engine_
     }
 }
 
-void engine_place_samples(struct engine *engine, const struct engine_job_desc *desc)
+/* Samples that two visits to a chunk bring the job with some to spare; all where memory holds half of its view, and at w = 1. */
+static uint32_t read_most(const struct engine *engine, const struct engine_job_desc *desc, double chunk_samples)
+{
+    if (engine->config.redirect_width == 1 || samples_held(engine, desc) * 2 >= idset_count(desc->view))
+        return desc->chunk_samples;
+    return chunk_samples * READ_PART < 1 ? 1 : (uint32_t)(chunk_samples * READ_PART);
+}
+
+void engine_place_samples(struct engine *engine, const struct engine_job_desc *desc, struct job *job)
 {
     if (!desc->places || !desc->chunk_count || !engine->config.redirect_width)
         return;
@@ -118,6 +128,8 @@ void engine_place_samples(struct engine *engine, const struct engine_job_desc *d
     uint64_t count = idset_count(desc->view);
     sample_id *ids = xcalloc(count, sizeof *ids);
     idset_to_array(desc->view, ids);
+    bool *seen = xcalloc(engine->n_chunks, sizeof *seen);
+    uint32_t n_seen = 0;
     for (uint64_t i = 0; i < count; i++) {
         struct sample_state *sample = &engine->samples[ids[i]];
         const struct engine_place *place = &desc->places[i];
@@ -125,8 +137,15 @@ void engine_place_samples(struct engine *engine, const struct engine_job_desc *d
               place->slot < desc->chunk_samples);
         if (sample->chunk == ENGINE_NONE && !sample->pending)
             take_place(engine, ids[i], place);
+        n_seen += !seen[place->chunk];
+        seen[place->chunk] = true;
     }
+    free(seen);
     free(ids);
+    job->chunk_base = desc->chunk_base;
+    job->chunk_count = desc->chunk_count;
+    job->chunk_samples = (double)count / n_seen;
+    job->read_most = read_most(engine, desc, job->chunk_samples);
 }
 
 uint32_t engine_chunk_of(const struct engine *engine, sample_id id)

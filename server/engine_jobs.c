@@ -286,9 +286,9 @@ static void add_job(struct engine *engine, const struct engine_job_desc *desc)
         return;
     }
     make_room_for_ids(engine, desc->view);
-    engine_place_samples(engine, desc);
     job_begin(engine, place, desc);
     engine_zone_enter(engine, &engine->jobs[place]);
+    engine_place_samples(engine, desc, &engine->jobs[place]);
     engine->jobs[place].view = view;
     answer(engine, place, desc, false);
 }

@@ -7,6 +7,10 @@
  * step share the budget: a sample that is missing from a small stock takes the place of what fewer jobs want, or what has
  * lain longest.
  *
+ * No read brings a job more than a part of what its view has in the chunk: what comes together leaves together, so that
+ * two visits at different times spread a chunk's samples farther than any stay in a small memory. Jobs out of step find
+ * together what one of them would leave, and get all. Where memory holds half of a view, samples stay long enough.
+ *
  * Reads ahead keep memory filled, which is what spreads a chunk's samples: the longer one can stay, the farther it may
  * land from its neighbours. What they bring too early costs jobs out of step more than it gives: memory is full of what one
  * of them wants, and what is read for the other finds no room. So the farther jobs are apart, the more is left for reads on
@@ -21,7 +25,8 @@ enum {
 };
 /* Jobs in step (or one alone), and jobs half an epoch apart; between them in proportion. */
 static const double AHEAD_SHARE[] = {0.9, 0.85}; /* of the budget that reads ahead may fill: the rest is for reads on demand */
-static const double AHEAD_LEAST[] = {0.5, 0.8};  /* of a chunk's samples: with less it is not read ahead */
+static const double AHEAD_LEAST[] = {0.5, 0.8};  /* of what views have of a chunk: with less it is not read ahead */
+static const double IN_STEP = 0.02; /* of half an epoch: jobs that are no farther apart */
 
 uint32_t engine_stock_max(const struct engine *engine)
 {
@@ -77,6 +82,28 @@ static double takers_apart(const struct engine *engine, const struct room *room,
     return apart;
 }
 
+/* Is the group of the job's dataset? */
+static bool is_here(const struct job *job, const struct group *group)
+{
+    return group->first_chunk >= job->chunk_base && group->first_chunk - job->chunk_base < job->chunk_count;
+}
+
+/* How many samples of a chunk of the group the takers' views have, by the one that has most; and the most that a read may
+ * bring each of them. */
+static void measure_parts(const struct engine *engine, const struct group *group, struct room *room)
+{
+    bool here[ENGINE_TAKERS_MAX];
+    room->chunk_samples = 0;
+    for (uint32_t i = 0; i < room->n_takers; i++) {
+        double samples = engine->jobs[room->takers[i]].chunk_samples;
+        here[i] = is_here(&engine->jobs[room->takers[i]], group);
+        room->chunk_samples = here[i] && samples > room->chunk_samples ? samples : room->chunk_samples;
+    }
+    bool in_step = takers_apart(engine, room, here) <= IN_STEP;
+    for (uint32_t i = 0; i < room->n_takers; i++)
+        room->most[i] = in_step ? engine->jobs[room->takers[i]].read_most : group->chunk_samples;
+}
+
 /* The room that each taker has in the stock of each fiber of the group, by fiber, then taker. */
 void engine_measure_room(struct engine *engine, const struct group *group)
 {
@@ -97,6 +124,7 @@ void engine_measure_room(struct engine *engine, const struct group *group)
         }
     }
     room->apart = takers_apart(engine, room, stocked);
+    measure_parts(engine, group, room);
 }
 
 /* What a read of the chunk would bring, after engine_measure_room of its group: samples for which some job has room, and
@@ -104,8 +132,9 @@ void engine_measure_room(struct engine *engine, const struct group *group)
 struct fill engine_chunk_fill(const struct engine *engine, const struct chunk *chunk, uint32_t chunk_samples)
 {
     const struct room *room = &engine->room;
-    uint32_t width = engine->config.redirect_width, left[ENGINE_TAKERS_MAX];
+    uint32_t width = engine->config.redirect_width, left[ENGINE_TAKERS_MAX], most[ENGINE_TAKERS_MAX];
     struct fill fill = {0, 0};
+    memcpy(most, room->most, room->n_takers * sizeof *most);
     for (uint32_t slot = 0; slot < chunk_samples; slot++) {
         if (slot % width == 0 && room->n_takers) /* with none there may be no array either */
             memcpy(left, room->left + slot / width * room->n_takers, room->n_takers * sizeof *left);
@@ -114,8 +143,9 @@ struct fill engine_chunk_fill(const struct engine *engine, const struct chunk *c
             continue;
         uint32_t wants = 0;
         for (uint32_t i = 0; i < room->n_takers; i++) {
-            if (left[i] && needs_bytes(engine, room->takers[i], id)) {
+            if (left[i] && most[i] && needs_bytes(engine, room->takers[i], id)) {
                 left[i]--;
+                most[i]--;
                 wants++;
             }
         }
@@ -125,24 +155,31 @@ struct fill engine_chunk_fill(const struct engine *engine, const struct chunk *c
     return fill;
 }
 
-/* Is there room for the sample in some taker's stock of max samples? */
-static bool lacks(const struct engine *engine, const uint32_t *takers, uint32_t n_takers, sample_id id, uint32_t max)
+/* Is there room for the sample in the stock of max samples of some taker that may still get some of this read? */
+static bool lacks(const struct engine *engine, const struct room *room, sample_id id, uint32_t max)
 {
-    for (uint32_t i = 0; i < n_takers; i++) {
-        if (needs_bytes(engine, takers[i], id) && stock_of(engine, takers[i], engine->samples[id].fiber) < max)
+    for (uint32_t i = 0; i < room->n_takers; i++) {
+        uint32_t job = room->takers[i];
+        if (room->most[i] && needs_bytes(engine, job, id) && stock_of(engine, job, engine->samples[id].fiber) < max)
             return true;
     }
     return false;
 }
 
-/* May the sample take the place of another? */
-static bool may_evict(const struct engine *engine, const uint32_t *takers, uint32_t n_takers, sample_id id, uint32_t max)
+static void count_brought(const struct engine *engine, struct room *room, sample_id id)
 {
-    uint32_t share = (uint32_t)(SHARED_STOCKS / ENGINE_STOCK_DEPTH * max) / n_takers;
+    for (uint32_t i = 0; i < room->n_takers; i++)
+        room->most[i] -= room->most[i] && needs_bytes(engine, room->takers[i], id);
+}
+
+/* May the sample take the place of another? */
+static bool may_evict(const struct engine *engine, const struct room *room, sample_id id, uint32_t max)
+{
+    uint32_t share = (uint32_t)(SHARED_STOCKS / ENGINE_STOCK_DEPTH * max) / room->n_takers;
     uint32_t victim = residency_victim(engine->encodeds);
     share = share < 1 ? 1 : share > max ? max : share;
     return victim != RESIDENT_NONE && residency_want(engine->encodeds, victim) <= engine_count_encoded_want(engine, id) &&
-           lacks(engine, takers, n_takers, id, share);
+           lacks(engine, room, id, share);
 }
 
 /* Slots in random order: what a stock has no room for comes later, and no sample may always be the late one. */
@@ -165,21 +202,26 @@ static uint32_t load_chunk(struct engine *engine, uint32_t job, const struct chu
 {
     const struct group *group = &engine->groups[chunk->group];
     uint32_t samples = group->chunk_samples, max = group->stock_max, came = 0;
-    uint32_t takers[ENGINE_TAKERS_MAX], n_takers = find_takers(engine, takers, ENGINE_TAKERS_MAX);
+    struct room *room = &engine->room;
     const uint32_t *slots = shuffled_slots(engine, samples);
+    engine_measure_room(engine, group);
     for (int stocked = 0; stocked <= 1; stocked++) {
         for (uint32_t i = 0; i < samples && engine->loads_inflight < engine->config.inflight_loads; i++) {
             sample_id id = chunk->members[slots[i]];
             if (id == SAMPLE_NONE || engine->samples[id].encoded != ENGINE_NONE)
                 continue;
-            if (stocked ? !lacks(engine, takers, n_takers, id, max) : engine->samples[id].pending == 0)
+            if (stocked ? !lacks(engine, room, id, max) : engine->samples[id].pending == 0)
                 continue;
             uint64_t bytes = engine->config.sample_bytes(engine->jobs[job].dataset, id);
             if (bytes == ENGINE_NOT_THERE || bytes > engine->config.encoded_bytes)
                 continue;
-            bool room = bytes <= engine->config.encoded_bytes - engine->encoded_used;
-            if (room || (stocked && !ahead && !group->thin && may_evict(engine, takers, n_takers, id, max)))
-                came += engine_load(engine, job, id, bytes);
+            bool fits = bytes <= engine->config.encoded_bytes - engine->encoded_used;
+            if (!fits && !(stocked && !ahead && !group->thin && may_evict(engine, room, id, max)))
+                continue;
+            if (engine_load(engine, job, id, bytes)) {
+                came++;
+                count_brought(engine, room, id);
+            }
         }
     }
     return came;
@@ -252,15 +294,15 @@ static struct fill most_fill(const struct engine *engine)
     const struct room *room = &engine->room;
     uint32_t width = engine->config.redirect_width;
     struct fill most = {0, 0};
-    for (uint32_t fiber = 0; fiber < room->n_fibers; fiber++) {
+    for (uint32_t i = 0; i < room->n_takers; i++) {
         uint32_t wants = 0;
-        for (uint32_t i = 0; i < room->n_takers; i++) {
+        for (uint32_t fiber = 0; fiber < room->n_fibers; fiber++) {
             uint32_t left = room->left[fiber * room->n_takers + i];
             wants += left < width ? left : width;
         }
-        most.samples += wants < width ? wants : width;
-        most.wants += wants;
+        most.wants += wants < room->most[i] ? wants : room->most[i];
     }
+    most.samples = (uint32_t)most.wants; /* when each is for one of them only */
     return most;
 }
 
@@ -271,7 +313,7 @@ static const struct chunk *best_chunk(struct engine *engine, const struct group 
     uint64_t best_wants = 0, mean = mean_bytes(engine);
     uint32_t compared = 0, from = (uint32_t)random_below(&engine->rng, group->n_chunks);
     engine_measure_room(engine, group);
-    double least = group->chunk_samples * between(AHEAD_LEAST, engine->room.apart);
+    double least = engine->room.chunk_samples * between(AHEAD_LEAST, engine->room.apart);
     double room = (double)engine->config.encoded_bytes * between(AHEAD_SHARE, engine->room.apart) - (double)engine->encoded_used;
     struct fill most = most_fill(engine);
     if (most.samples < least || least * (double)mean > room)

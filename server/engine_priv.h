@@ -109,7 +109,9 @@ struct task {
 struct room {
     uint32_t takers[ENGINE_TAKERS_MAX], n_takers, n_fibers;
     uint32_t *left; /* by fiber, then taker */
+    uint32_t most[ENGINE_TAKERS_MAX]; /* samples that a read may bring each taker */
     size_t cap;
+    double chunk_samples; /* that a view has in a chunk, on the mean, by the taker of this dataset that has most */
     double apart; /* how far those with a stock there are from each other in their epochs: 0 in step, 1 half an epoch */
 };
 
@@ -238,6 +240,9 @@ struct job {
     uint64_t variant_seed, variant; /* as described, and of this epoch */
     uint64_t came_ns;
     uint64_t view_samples;
+    double chunk_samples; /* of the view in a chunk that has any, on the mean; 0 without chunks */
+    uint32_t chunk_base, chunk_count; /* of its dataset; 0 without */
+    uint32_t read_most;   /* samples that one read of a chunk brings it at the most while it is in step with the others */
     uint64_t batch_slots, row_bytes; /* samples of a batch; arena bytes of a batch for each rank */
     uint32_t least, most, asked; /* rows: its own for good; that it may get; with all it asked for */
     uint32_t rows;        /* that it has now */
@@ -364,7 +369,7 @@ void engine_settle_encoded(struct engine *engine);
 void engine_forget_pipeline(struct engine *engine, uint32_t pipeline);
 
 /* engine_chunks.c: where samples are stored, and what of a fiber is in memory */
-void engine_place_samples(struct engine *engine, const struct engine_job_desc *desc);
+void engine_place_samples(struct engine *engine, const struct engine_job_desc *desc, struct job *job);
 void engine_fiber_add_instance(struct engine *engine, uint32_t instance);
 void engine_fiber_remove_instance(struct engine *engine, uint32_t instance);
 void engine_fiber_add_encoded(struct engine *engine, uint32_t encoded);
