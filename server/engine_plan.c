@@ -143,10 +143,16 @@ bool engine_plan_left(const struct engine *engine, const struct job *job, const 
             sampler_remaining(engine->sampler, (unsigned)(job - engine->jobs)) > 0);
 }
 
+/* May more be planned for the queue, when all that is planned has its place? */
+static bool is_short(const struct engine *engine, const struct job *job, const struct job_queue *queue)
+{
+    return (job->zoned || job->by_size) && queue->attached && queue->held_slots < engine_depth_slots(job, queue) &&
+           engine_plan_left(engine, job, queue);
+}
+
 static bool has_room(const struct engine *engine, const struct job *job, const struct job_queue *queue)
 {
-    return (job->zoned || job->by_size) && queue->attached && queue->held_slots < engine_depth_slots(job, queue) && queue->unplaced == 0 &&
-           engine_plan_left(engine, job, queue);
+    return queue->unplaced == 0 && is_short(engine, job, queue);
 }
 
 /* Which sample fills a rank's share up. In a fixed order the one that DistributedSampler takes: the order's first ones
@@ -211,13 +217,14 @@ static void plan_reserved(struct engine *engine, uint32_t job_index)
     }
 }
 
-/* The emptiest of the queues that have room: the pick is its. NULL when none has. */
-static struct job_queue *neediest(const struct engine *engine, const struct job *job)
+/* The emptiest of the queues that have room, or with `all` of those that are short: the pick is its. NULL when there is none. */
+static struct job_queue *neediest(const struct engine *engine, const struct job *job, bool all)
 {
     struct job_queue *best = NULL;
     for (uint32_t rank = 0; rank < job->world_size; rank++) {
         struct job_queue *queue = &job->queues[rank];
-        if (has_room(engine, job, queue) && (!best || queue->held_slots < best->held_slots))
+        bool fits = all ? is_short(engine, job, queue) : has_room(engine, job, queue);
+        if (fits && (!best || queue->held_slots < best->held_slots))
             best = queue;
     }
     return best;
@@ -228,7 +235,9 @@ static void deal(struct engine *engine, uint32_t job_index, sample_id id)
     struct job *job = &engine->jobs[job_index];
     uint64_t position = job->drawn++;
     if (job->world_size == 1 || job->shuffle == SHUFFLE_DEPENDENT) {
-        struct job_queue *queue = job->world_size == 1 ? &job->queues[0] : neediest(engine, job);
+        struct job_queue *queue = job->world_size == 1 ? &job->queues[0] : neediest(engine, job, false);
+        if (!queue) /* since the draw one that was placed has made way for another job's */
+            queue = neediest(engine, job, true);
         CHECK(queue); /* else there was no draw for the job */
         plan_entry(engine, job_index, queue, id, DRAWN);
         return;
@@ -259,7 +268,7 @@ static void find_need(struct engine *engine, struct jobset *need)
         if (engine->jobs[job].state != JOB_RUNNING)
             continue;
         plan_reserved(engine, job);
-        if (sampler_remaining(engine->sampler, job) > 0 && neediest(engine, &engine->jobs[job]))
+        if (sampler_remaining(engine->sampler, job) > 0 && neediest(engine, &engine->jobs[job], false))
             jobset_add(need, job);
     }
 }

@@ -26,6 +26,7 @@ static const struct {
     {"the same, and the job that waits has nothing yet", 57860, false},
     {"the same, in a later epoch", 188, true},
     {"the same, among jobs with several ranks", 430, true},
+    {"in the round of a pick for ranks, what is ready for them makes way for another job's", 61424, true},
     {"no slot is long enough for a job that comes, until what is being prepared is ready", 1243, false},
 };
 
