@@ -14,11 +14,13 @@ except ImportError as error:
     print(f"skipped: {error}")
     sys.exit(77)
 
-STEMS = ["a", "A", "b", "ab", "a-b", "a b", "a.b", "a+", "a0", "10", "9", "Z", "_", ".hidden", "\u00e9t\u00e9", "e\u0301", "\u00df",
-         "\u4e2d", "\ud7ff", "\ue000", "\uffee", "\U0001f431", "line\nbreak", "tab\t", "quote'\"", "\u212a", "\u0130", "~", "%s",
-         "\udc80", "x\udcffy", "\udcc3", "\udced\udca0\udc80"]
-ENDINGS = [".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp", ".JPG", ".JpEg", ".TIF", ".WebP", ".PNG",
-           ".jpg.txt", ".gif", ".txt", "", ".", ".jp", ".jpgx", ".t\u0130f", "jpg", ".npy"]
+STEMS = [
+    "a", "A", "b", "ab", "a-b", "a b", "a.b", "a+", "a0", "10", "9", "Z", "_", ".hidden", "\u00e9t\u00e9", "e\u0301",
+    "\u00df", "\u4e2d", "\ud7ff", "\ue000", "\uffee", "\U0001f431", "line\nbreak", "tab\t", "quote'\"", "\u212a",
+    "\u0130", "~", "%s", "\udc80", "x\udcffy", "\udcc3", "\udced\udca0\udc80"]
+ENDINGS = [
+    ".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp", ".JPG", ".JpEg", ".TIF", ".WebP", ".PNG",
+    ".jpg.txt", ".gif", ".txt", "", ".", ".jp", ".jpgx", ".t\u0130f", "jpg", ".npy"]
 
 
 def write(path, size):
@@ -42,7 +44,8 @@ def fill(rng, folder, depth, others):
             others.append(path)
         elif kind < 0.85 and others:
             target = rng.choice(others)
-            if not (os.path.isdir(target) and (os.path.realpath(path) + "/").startswith(os.path.realpath(target) + "/")):
+            if not (os.path.isdir(target) and
+                    (os.path.realpath(path) + "/").startswith(os.path.realpath(target) + "/")):
                 os.symlink(target if rng.random() < 0.5 else os.path.relpath(target, os.path.realpath(folder)), path)
         elif kind < 0.88:
             os.symlink("dangling-target", path)
@@ -150,7 +153,8 @@ def main():
                 samples += len(mine[1])
     finally:
         shutil.rmtree(top)
-    print(f"seed {seed}: {agreed} trees with {samples} samples agree, {refused} refused by both, {loops} with loops refused")
+    print(f"seed {seed}: {agreed} trees with {samples} samples agree, {refused} refused by both, {loops} with loops "
+          "refused")
     return 0 if agreed > count // 4 and refused else 1
 
 

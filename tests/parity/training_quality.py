@@ -5,12 +5,13 @@ pipeline; flips and shifts are drawn by the trainer from the seed alone):
 
   full    torch's own order: a fresh uniform permutation an epoch
   larder  the order that a real daemon delivered: shuffle `dependent` with redirection, while two more jobs of other
-          speeds run on the same dataset, with encoded memory for a third of it, so that a read brings many samples of a chunk
+          speeds run on the same dataset, with encoded memory for a third of it, so that a read brings many samples of
+          a chunk
 
-One pair a seed; both arms see the same initial weights. The hypothesis that the arms have the same mean test accuracy is
-tested two-sidedly by permutation of the signs of the paired differences; that they differ by no more than --margin by
-TOST (two one-sided t tests) on the pairs. The report tells the power: the difference that the sign test would have found
-with probability 0.8, from the pairs' spread.
+One pair a seed; both arms see the same initial weights. The hypothesis that the arms have the same mean test accuracy
+is tested two-sidedly by permutation of the signs of the paired differences; that they differ by no more than --margin
+by TOST (two one-sided t tests) on the pairs. The report tells the power: the difference that the sign test would have
+found with probability 0.8, from the pairs' spread.
 
   training_quality.py --bin BUILD/bin [--data cifar-small] [--seeds 12] [--epochs 8]
 
@@ -69,8 +70,8 @@ def generate(folder, count, seed):
 
 
 def split(source, folder, test_share, seed):
-    """Copies the tree into train/ and test/, by a seeded draw in each class: as uncompressed PNG of twice the side, so that
-    a tenth of a small dataset is more than the least that memory.encoded may be."""
+    """Copies the tree into train/ and test/, by a seeded draw in each class: as uncompressed PNG of twice the side, so
+    that a tenth of a small dataset is more than the least that memory.encoded may be."""
     rng = np.random.default_rng(seed)
     size = 0
     for label in sorted(os.listdir(source)):
@@ -94,9 +95,9 @@ class Daemon:
             file.write(config)
         ready, far = os.pipe()
         self.log = open(os.path.join(folder, "log"), "wb")
-        self.process = subprocess.Popen([os.path.join(bin_folder, "larderd"), "--config", path, "--socket", self.socket,
-                                         "--ready-fd", str(far)], stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
-                                        pass_fds=(far,))
+        self.process = subprocess.Popen(
+            [os.path.join(bin_folder, "larderd"), "--config", path, "--socket", self.socket, "--ready-fd", str(far)],
+            stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, pass_fds=(far,))
         os.close(far)
         came, _, _ = select.select([ready], [], [], 30)
         if not came or not os.read(ready, 1):
@@ -111,7 +112,8 @@ class Daemon:
 
 def load_all(socket, folder):
     """Every sample's pixels and label, as the daemon prepares them, by index."""
-    with larder.Loader(folder, PIPELINE, BATCH, shuffle="none", epochs=1, output="numpy", with_ids=True, socket=socket) as loader:
+    with larder.Loader(folder, PIPELINE, BATCH, shuffle="none", epochs=1, output="numpy", with_ids=True,
+                       socket=socket) as loader:
         parts = [(i, x, y) for x, y, i in loader]
     at = np.concatenate([p[0] for p in parts])
     pixels, labels = np.concatenate([p[1] for p in parts]), np.concatenate([p[2] for p in parts])
@@ -123,8 +125,8 @@ PIPELINE = [{"resize": {"size": [SIDE, SIDE]}}]
 
 
 def larder_orders(socket, folder, count, epochs, runs):
-    """`runs` orders of `epochs` epochs: indices by epoch. Three jobs run at a time, each at a pace of its own; their orders
-    are all used, since each is a job beside two others."""
+    """`runs` orders of `epochs` epochs: indices by epoch. Three jobs run at a time, each at a pace of its own; their
+    orders are all used, since each is a job beside two others."""
     orders, errors = [], []
     lock = threading.Lock()
 
@@ -203,7 +205,8 @@ def normal_quantile(p):
 def t_tail(t, df):
     """P(T > t), by numerical integration."""
     x = np.linspace(0, abs(t), 20001)
-    density = np.exp(math.lgamma((df + 1) / 2) - math.lgamma(df / 2)) / math.sqrt(df * math.pi) * (1 + x * x / df) ** (-(df + 1) / 2)
+    factor = np.exp(math.lgamma((df + 1) / 2) - math.lgamma(df / 2)) / math.sqrt(df * math.pi)
+    density = factor * (1 + x * x / df) ** (-(df + 1) / 2)
     inside = float(((density[1:] + density[:-1]) / 2 * np.diff(x)).sum())
     return 0.5 - inside if t > 0 else 0.5 + inside
 
@@ -220,8 +223,9 @@ def compare(full, other, margin):
     error = float(d.std(ddof=1)) / math.sqrt(n)
     p_equal = max(t_tail((margin + mean) / error, n - 1), t_tail((margin - mean) / error, n - 1)) if error else 0.0
     found = (normal_quantile(0.975) + normal_quantile(0.8)) * error
-    return {"mean_difference": mean, "standard_error": error, "p_two_sided": p_differ, "margin": margin, "p_tost": p_equal,
-            "difference_found_with_power_0.8": found}
+    return {
+        "mean_difference": mean, "standard_error": error, "p_two_sided": p_differ, "margin": margin, "p_tost": p_equal,
+        "difference_found_with_power_0.8": found}
 
 
 def arguments():
@@ -251,8 +255,9 @@ def report(options, folder):
         test_pixels, test_labels = load_all(daemon.socket, test_folder)
         began = time.monotonic()
         orders = larder_orders(daemon.socket, train_folder, len(labels), options.epochs, options.seeds)
-        status = json.loads(subprocess.run([os.path.join(options.bin, "larder"), "status", "--json", "--socket", daemon.socket],
-                                           stdout=subprocess.PIPE, check=True).stdout)
+        status = json.loads(
+            subprocess.run([os.path.join(options.bin, "larder"), "status", "--json", "--socket", daemon.socket],
+                           stdout=subprocess.PIPE, check=True).stdout)
     finally:
         daemon.stop()
     print(f"{len(labels)} training and {len(test_labels)} test images, encoded memory {encoded} of {size} bytes; "
@@ -270,7 +275,9 @@ def report(options, folder):
         accuracies["larder"].append(train(*data, orders[seed], seed))
         print(f"seed {seed}: full {accuracies['full'][-1]:.4f} larder {accuracies['larder'][-1]:.4f}", flush=True)
     result = compare(accuracies["full"], accuracies["larder"], options.margin)
-    result.update({arm: {"mean": float(np.mean(a)), "sd": float(np.std(a, ddof=1)), "accuracies": a} for arm, a in accuracies.items()})
+    result.update({
+        arm: {"mean": float(np.mean(a)), "sd": float(np.std(a, ddof=1)), "accuracies": a}
+        for arm, a in accuracies.items()})
     return result
 
 

@@ -61,8 +61,8 @@ def train(options):
     report(options, epochs, weights.double().sum().item())
     loader.close()
     dist.destroy_process_group()
-    # The group ends with the model. If one of its threads were then the last to hold a tensor of an all_reduce, it would
-    # wait for the interpreter, which waits for that thread (torch 1.13): `epochs` still has them.
+    # The group ends with the model. If one of its threads were then the last to hold a tensor of an all_reduce, it
+    # would wait for the interpreter, which waits for that thread (torch 1.13): `epochs` still has them.
     del model
 
 

@@ -64,8 +64,8 @@ class Loader:
                    knows once it is initialised, else RANK and WORLD_SIZE of the environment, else one process. Each
                    rank gets its own part of every epoch, all as many batches; all must give the same arguments and a
                    common name (made from the launcher's environment where there is none). A rank that is started again
-                   under the same name goes on with its part. Ranks leave an epoch early together or not at all; who asks
-                   for the next one waits until the others are through
+                   under the same name goes on with its part. Ranks leave an epoch early together or not at all; who
+                   asks for the next one waits until the others are through
     job            the same as name
     ordered        batches in planned order; otherwise one slow sample may come up to two batches later, so that it does
                    not hold up the batch. "strict" and "none" are always ordered

@@ -66,8 +66,11 @@ def resized_crop(probe, comparison, seed):
 
 
 def chances(probe, comparison, seed):
-    for name, p in [("random_horizontal_flip", 0.5), ("random_vertical_flip", 0.1), ("random_grayscale", 0.3), ("random_equalize", 0.9)]:
-        plans = [probe.plan([{"center_crop": {"size": 8}}, {name: {"p": p}}], (seed, 2, i), 9, 9, op=1) for i in range(DRAWS)]
+    for name, p in [("random_horizontal_flip", 0.5), ("random_vertical_flip", 0.1), ("random_grayscale", 0.3),
+                    ("random_equalize", 0.9)]:
+        plans = [
+            probe.plan([{"center_crop": {"size": 8}}, {name: {"p": p}}], (seed, 2, i), 9, 9, op=1)
+            for i in range(DRAWS)]
         theirs = (torch.rand(DRAWS) < p).numpy()
         comparison.check(f"{name}: done", [not p.skip for p in plans], theirs)
         together = [(not a.skip) == (not b.skip) for a, b in zip(plans, plans[1:])]
@@ -83,14 +86,18 @@ def random_crop(probe, comparison, seed):
 
 
 def jitter(probe, comparison, seed):
-    pipeline = [{"center_crop": {"size": 8}}, {"color_jitter": {"brightness": 0.4, "contrast": [0.2, 1.4], "saturation": 3, "hue": 0.1}}]
+    pipeline = [{"center_crop": {"size": 8}},
+                {"color_jitter": {"brightness": 0.4, "contrast": [0.2, 1.4], "saturation": 3, "hue": 0.1}}]
     plans = [probe.plan(pipeline, (seed, 4, i), 9, 9, op=1) for i in range(DRAWS)]
     transform = T.ColorJitter(0.4, (0.2, 1.4), 3, 0.1)
-    theirs = [T.ColorJitter.get_params(transform.brightness, transform.contrast, transform.saturation, transform.hue) for _ in range(DRAWS)]
+    theirs = [
+        T.ColorJitter.get_params(transform.brightness, transform.contrast, transform.saturation, transform.hue)
+        for _ in range(DRAWS)]
     for part, name in enumerate(["brightness", "contrast", "saturation", "hue"]):
         comparison.check(f"color_jitter: {name}", [p.real[part] for p in plans], [t[part + 1] for t in theirs])
     number = np.array([1000, 100, 10, 1])
-    comparison.check("color_jitter: order", [np.dot(p.choice[:4], number) for p in plans], [np.dot(t[0].numpy(), number) for t in theirs])
+    comparison.check("color_jitter: order", [np.dot(p.choice[:4], number) for p in plans],
+                     [np.dot(t[0].numpy(), number) for t in theirs])
 
 
 def erasing(probe, comparison, seed):
@@ -105,12 +112,18 @@ def erasing(probe, comparison, seed):
 
 
 def angles(probe, comparison, seed):
-    plans = [probe.plan([{"center_crop": {"size": 8}}, {"random_rotation": {"degrees": [-30, 50]}}], (seed, 6, i), 9, 9, op=1) for i in range(DRAWS)]
+    pipeline = [{"center_crop": {"size": 8}}, {"random_rotation": {"degrees": [-30, 50]}}]
+    plans = [probe.plan(pipeline, (seed, 6, i), 9, 9, op=1) for i in range(DRAWS)]
     ours = [p.real[6] - 360 if p.real[6] > 180 else p.real[6] for p in plans]
     comparison.check("random_rotation: angle", ours, [T.RandomRotation.get_params([-30, 50]) for _ in range(DRAWS)])
-    plans = [probe.plan([{"center_crop": {"size": 8}}, {"gaussian_blur": {"kernel_size": 3}}], (seed, 7, i), 9, 9, op=1) for i in range(DRAWS)]
-    comparison.check("gaussian_blur: sigma", [p.real[0] for p in plans], [T.GaussianBlur.get_params(0.1, 2.0) for _ in range(DRAWS)])
-    plans = [probe.plan([{"center_crop": {"size": 8}}, "trivial_augment_wide"], (seed, 8, i), 9, 9, op=1) for i in range(DRAWS)]
+    plans = [
+        probe.plan([{"center_crop": {"size": 8}}, {"gaussian_blur": {"kernel_size": 3}}], (seed, 7, i), 9, 9, op=1)
+        for i in range(DRAWS)]
+    comparison.check("gaussian_blur: sigma", [p.real[0] for p in plans],
+                     [T.GaussianBlur.get_params(0.1, 2.0) for _ in range(DRAWS)])
+    plans = [
+        probe.plan([{"center_crop": {"size": 8}}, "trivial_augment_wide"], (seed, 8, i), 9, 9, op=1)
+        for i in range(DRAWS)]
     comparison.check("trivial_augment_wide: change", [p.choice[0] for p in plans], torch.randint(14, (DRAWS,)).numpy())
 
 

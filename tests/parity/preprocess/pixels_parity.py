@@ -1,4 +1,5 @@
-"""Proves, pixel by pixel, that preprocess/ makes what Pillow and torchvision make, with the same parameters on both sides.
+"""Proves, pixel by pixel, that preprocess/ makes what Pillow and torchvision make, with the same parameters on both
+sides.
 
 usage: pixels_parity.py LIBRARY [--table]     (--table prints the differences as Markdown, for docs/preprocess.md)
 
@@ -26,8 +27,9 @@ except ImportError as reason:
 from probe import Bad, Probe
 
 MODES = {name: F.InterpolationMode(name) for name in ("nearest", "bilinear", "bicubic", "box", "hamming", "lanczos")}
-CHANGES = ["Identity", "ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate", "Brightness", "Color", "Contrast", "Sharpness",
-           "Posterize", "Solarize", "AutoContrast", "Equalize"]
+CHANGES = [
+    "Identity", "ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate", "Brightness", "Color", "Contrast",
+    "Sharpness", "Posterize", "Solarize", "AutoContrast", "Equalize"]
 torch.manual_seed(1)
 
 
@@ -56,7 +58,9 @@ class Table:
             print("| subject | cases | greatest difference | mean difference | allowed |\n|---|---|---|---|---|")
         for subject, (cases, most, total, count, allowed) in self.rows.items():
             row = (subject, cases, f"{most:g}", f"{total / max(count, 1):.3g}", f"{allowed:g}")
-            print("| {} | {} | {} | {} | {} |".format(*row) if markdown else "{:<44} {:>6} cases  max {:<10} mean {:<10} allowed {}".format(*row))
+            form = "| {} | {} | {} | {} | {} |" if markdown else \
+                "{:<44} {:>6} cases  max {:<10} mean {:<10} allowed {}"
+            print(form.format(*row))
 
 
 def picture(width, height, seed):
@@ -65,7 +69,8 @@ def picture(width, height, seed):
     y, x = np.mgrid[0:height, 0:width]
     wave = 127.5 + 100 * np.sin(0.05 * x[..., None] + np.arange(3)) * np.cos(0.04 * y[..., None] + 0.7 * np.arange(3))
     busy = ((x // 16) ^ (y // 24)) & 1
-    noise = np.where(busy[..., None], rng.integers(-60, 60, (height, width, 3)), rng.integers(-2, 3, (height, width, 3)))
+    noise = np.where(busy[..., None], rng.integers(-60, 60, (height, width, 3)),
+                     rng.integers(-2, 3, (height, width, 3)))
     return PIL.Image.fromarray(np.clip(wave + noise, 0, 255).astype(np.uint8))
 
 
@@ -89,7 +94,8 @@ def odd_files():
         rgb = picture(width, height, index)
         for sampling in (0, 1, 2):
             yield f"jpeg {width}x{height} sampling {sampling}", encode(rgb, "JPEG", quality=88, subsampling=sampling)
-            yield f"progressive {width}x{height} sampling {sampling}", encode(rgb, "JPEG", quality=80, subsampling=sampling, progressive=True)
+            data = encode(rgb, "JPEG", quality=80, subsampling=sampling, progressive=True)
+            yield f"progressive {width}x{height} sampling {sampling}", data
         yield f"grey jpeg {width}x{height}", encode(rgb.convert("L"), "JPEG")
         yield f"cmyk jpeg {width}x{height}", encode(rgb.convert("CMYK"), "JPEG")
         alpha = rgb.copy()
@@ -124,7 +130,8 @@ def odd_files():
 
 def photographs():
     folder = os.environ.get("LARDER_TEST_IMAGES")
-    files = sorted(p for p in pathlib.Path(folder).rglob("*") if p.suffix.lower() in (".jpg", ".jpeg", ".png")) if folder else []
+    files = sorted(p for p in pathlib.Path(folder).rglob("*")
+                   if p.suffix.lower() in (".jpg", ".jpeg", ".png")) if folder else []
     return [(str(path), path.read_bytes()) for path in files]
 
 
@@ -142,7 +149,8 @@ def crops(probe, table, files):
         image = pillow(data)
         for draw in range(4):
             size = [max(1, image.height * (draw + 1) // 5 - draw), max(1, image.width * (4 - draw) // 5 - 1)]
-            pipeline, key = [{"random_crop": {"size": size}}, "random_horizontal_flip", "random_vertical_flip"], (1, number, draw)
+            pipeline = [{"random_crop": {"size": size}}, "random_horizontal_flip", "random_vertical_flip"]
+            key = (1, number, draw)
             plan = probe.plan(pipeline, key, *image.size)
             theirs = F.crop(image, plan.y, plan.x, plan.height, plan.width)
             theirs = theirs if probe.plan(pipeline, key, *image.size, op=1).skip else F.hflip(theirs)
@@ -177,7 +185,8 @@ def scaled(probe, table, files):
         image = pillow(data)
         for size in (32, 64, 96):
             pipeline = [{"resize": {"size": [size, size], "dct_scaling": True}}]
-            table.compare(f"resize to {size} with dct_scaling", 40, probe.prepare(pipeline, data), F.resize(image, [size, size]), name)
+            table.compare(f"resize to {size} with dct_scaling", 40, probe.prepare(pipeline, data),
+                          F.resize(image, [size, size]), name)
 
 
 def versions(probe, table, files):
@@ -191,7 +200,8 @@ def versions(probe, table, files):
             pipeline = [{"random_resized_crop": {"size": [61, 83]}}]
             plan = probe.plan(pipeline, (3, number, 0), *image.size)
             theirs = F.resized_crop(image, plan.y, plan.x, plan.height, plan.width, [61, 83])
-            table.compare(f"random_resized_crop, {name}", 0, probe.prepare(pipeline, data, (3, number, 0)), theirs, file)
+            table.compare(f"random_resized_crop, {name}", 0, probe.prepare(pipeline, data, (3, number, 0)), theirs,
+                          file)
 
 
 def applied(probe, image, data, step, key, function):
@@ -212,11 +222,15 @@ def colours(probe, table, files):
     """Proves: colour operators equal torchvision's on Pillow images."""
     p = {"p": 0.9}
     steps = [
-        ("color_jitter, all parts", {"color_jitter": {"brightness": 0.8, "contrast": 0.8, "saturation": 0.8, "hue": 0.5}}, jitter),
+        ("color_jitter, all parts",
+         {"color_jitter": {"brightness": 0.8, "contrast": 0.8, "saturation": 0.8, "hue": 0.5}}, jitter),
         ("color_jitter, hue", {"color_jitter": {"hue": [-0.5, 0.5]}}, lambda i, d: F.adjust_hue(i, d.real[3])),
-        ("color_jitter, brightness", {"color_jitter": {"brightness": [0, 3]}}, lambda i, d: F.adjust_brightness(i, d.real[0])),
-        ("color_jitter, contrast", {"color_jitter": {"contrast": [0, 3]}}, lambda i, d: F.adjust_contrast(i, d.real[1])),
-        ("color_jitter, saturation", {"color_jitter": {"saturation": [0, 3]}}, lambda i, d: F.adjust_saturation(i, d.real[2])),
+        ("color_jitter, brightness", {"color_jitter": {"brightness": [0, 3]}},
+         lambda i, d: F.adjust_brightness(i, d.real[0])),
+        ("color_jitter, contrast", {"color_jitter": {"contrast": [0, 3]}},
+         lambda i, d: F.adjust_contrast(i, d.real[1])),
+        ("color_jitter, saturation", {"color_jitter": {"saturation": [0, 3]}},
+         lambda i, d: F.adjust_saturation(i, d.real[2])),
         ("grayscale", {"grayscale": {"num_output_channels": 3}}, lambda i, d: F.to_grayscale(i, 3)),
         ("random_grayscale", {"random_grayscale": p}, lambda i, d: F.to_grayscale(i, 3)),
         ("random_solarize", {"random_solarize": {"threshold": 100.5, **p}}, lambda i, d: F.solarize(i, 100.5)),
@@ -248,9 +262,12 @@ def augments(probe, table, files):
 
             arguments = {"interpolation": mode, "fill": [9, 8, 7]}
             table.compare("trivial_augment_wide", 2,
-                          *applied(probe, image, data, {"trivial_augment_wide": arguments}, (5, number, draw), trivial), name)
-            table.compare("rand_augment", 2,
-                          *applied(probe, image, data, {"rand_augment": {"num_ops": 3, "magnitude": draw, **arguments}}, (5, number, draw), rand), name)
+                          *applied(probe, image, data, {"trivial_augment_wide": arguments}, (5, number, draw), trivial),
+                          name)
+            table.compare(
+                "rand_augment", 2,
+                *applied(probe, image, data, {"rand_augment": {"num_ops": 3, "magnitude": draw, **arguments}},
+                         (5, number, draw), rand), name)
 
 
 def strengths(probe, table):
@@ -259,7 +276,8 @@ def strengths(probe, table):
     rand = T.RandAugment()._augmentation_space(31, (200, 300))
     for draw in range(600):
         for space, step, subject in ((wide, "trivial_augment_wide", "trivial_augment_wide, strengths"),
-                                     (rand, {"rand_augment": {"num_ops": 1, "magnitude": draw % 31}}, "rand_augment, strengths")):
+                                     (rand, {"rand_augment": {"num_ops": 1, "magnitude": draw % 31}},
+                                      "rand_augment, strengths")):
             plan = probe.plan([{"center_crop": {"size": [200, 300]}}, step], (6, draw, 0), 300, 200, op=1)
             magnitudes, signed = space[CHANGES[plan.choice[0]]]
             wanted = magnitudes.double().reshape(-1).numpy()
@@ -275,11 +293,13 @@ def geometry(probe, table, files):
         for draw, mode in enumerate(["nearest", "bilinear", "bicubic"]):
             for center in (None, [3, 5.5]):
                 step = {"random_rotation": {"degrees": 180, "interpolation": mode, "fill": [1, 2, 3], "center": center}}
-                table.compare(f"random_rotation, {mode}", 2, *applied(
-                    probe, image, data, step, (7, number, draw),
-                    lambda i, d, mode=mode, center=center: F.rotate(i, d.real[6], MODES[mode], center=center, fill=[1, 2, 3])), name)
+                def rotate(i, d, mode=mode, center=center):
+                    return F.rotate(i, d.real[6], MODES[mode], center=center, fill=[1, 2, 3])
+                table.compare(f"random_rotation, {mode}", 2,
+                              *applied(probe, image, data, step, (7, number, draw), rotate), name)
             for angle in (33, 90, 180, 270):
-                pipeline = whole(*image.size) + [{"random_rotation": {"degrees": [angle, angle], "interpolation": mode, "expand": True}}]
+                pipeline = whole(*image.size) + [
+                    {"random_rotation": {"degrees": [angle, angle], "interpolation": mode, "expand": True}}]
                 theirs = F.rotate(image, angle, MODES[mode], expand=True)
                 pipeline += whole(*theirs.size)
                 table.compare("random_rotation, expanded", 2, probe.prepare(pipeline, data), theirs, f"{name} {angle}")
@@ -288,8 +308,10 @@ def geometry(probe, table, files):
             if largest // 2 >= min(image.size):
                 continue
             step = {"gaussian_blur": {"kernel_size": kernel, "sigma": [0.1, 5]}}
-            table.compare("gaussian_blur", 1, *applied(probe, image, data, step, (7, number, largest),
-                                                       lambda i, d, k=kernel: F.gaussian_blur(i, k, [d.real[0]] * 2)), name)
+            table.compare(
+                "gaussian_blur", 1,
+                *applied(probe, image, data, step, (7, number, largest),
+                         lambda i, d, k=kernel: F.gaussian_blur(i, k, [d.real[0]] * 2)), name)
         for mode in ("constant", "edge", "reflect", "symmetric"):
             padding = [3, 4, 200, 6] if min(image.size) > 250 else [2, 0, 1, 3]
             if min(image.size) < 8:
@@ -298,14 +320,16 @@ def geometry(probe, table, files):
             table.compare(f"pad, {mode}", 0, *applied(probe, image, data, step, (7, 0, 0),
                                                       lambda i, d, m=mode, p=padding: F.pad(i, p, (7, 8, 9), m)), name)
             size = [image.height + 5, max(1, image.width - 9)]
-            step = {"random_crop": {"size": size, "padding": [1, 2], "pad_if_needed": True, "fill": [7, 8, 9], "padding_mode": mode}}
+            step = {"random_crop": {"size": size, "padding": [1, 2], "pad_if_needed": True, "fill": [7, 8, 9],
+                                    "padding_mode": mode}}
 
             def padded(picture, plan, mode=mode, size=size):
                 picture = F.pad(picture, (1, 2), (7, 8, 9), mode)
                 picture = F.pad(picture, (0, max(0, size[0] - picture.height)), (7, 8, 9), mode)
                 return F.crop(picture, plan.y, plan.x, plan.height, plan.width)
 
-            table.compare("random_crop with padding", 0, *applied(probe, image, data, step, (7, number, 1), padded), name)
+            table.compare("random_crop with padding", 0, *applied(probe, image, data, step, (7, number, 1), padded),
+                          name)
 
 
 def tensors(probe, table, files):
@@ -319,10 +343,12 @@ def tensors(probe, table, files):
         theirs = F.normalize(F.to_tensor(image), mean, std)
         table.compare("to_dtype, scaled", 1e-7, probe.prepare(base + [scaled, chw], data), F.to_tensor(image), name)
         table.compare("normalize", 1e-6, probe.prepare(base + [scaled, normalize, chw], data), theirs, name)
-        table.compare("normalize, HWC", 1e-6, probe.prepare(base + [scaled, normalize], data), theirs.permute(1, 2, 0), name)
+        table.compare("normalize, HWC", 1e-6, probe.prepare(base + [scaled, normalize], data), theirs.permute(1, 2, 0),
+                      name)
         half = probe.prepare(base + [{"to_dtype": {"dtype": "float16", "scale": True}}, normalize, chw], data)
         table.compare("normalize, float16 (of float32, rounded)", 0, half, theirs.half(), name)
-        table.compare("to_dtype, not scaled", 0, probe.prepare(base + [{"to_dtype": {"dtype": "float32"}}], data), image, name)
+        table.compare("to_dtype, not scaled", 0, probe.prepare(base + [{"to_dtype": {"dtype": "float32"}}], data),
+                      image, name)
         table.compare("layout, uint8", 0, probe.prepare(base + [chw], data), F.pil_to_tensor(image), name)
         grey = probe.prepare(base + [{"grayscale": {}}, chw], data)
         table.compare("grayscale, one channel", 2, grey, F.pil_to_tensor(F.to_grayscale(image, 1)), name)
@@ -331,15 +357,18 @@ def tensors(probe, table, files):
         plan = probe.plan(pipeline, (8, number, 0), *image.size, op=2)
         erased = F.to_tensor(image)
         if not plan.skip:
-            erased = F.erase(erased, plan.y, plan.x, plan.height, plan.width, torch.tensor([0.5, 0.25, 2])[:, None, None])
-        table.compare("random_erasing, normalize", 1e-6, probe.prepare(pipeline, data, (8, number, 0)), F.normalize(erased, mean, std), name)
+            erased = F.erase(erased, plan.y, plan.x, plan.height, plan.width,
+                             torch.tensor([0.5, 0.25, 2])[:, None, None])
+        table.compare("random_erasing, normalize", 1e-6, probe.prepare(pipeline, data, (8, number, 0)),
+                      F.normalize(erased, mean, std), name)
 
 
 def noise(probe, table):
     """Proves: random_erasing's noise is standard normal, and inside the rectangle alone."""
     data = encode(picture(200, 160, 3), "PNG")
     pipeline = whole(200, 160) + [{"to_dtype": {"dtype": "float32", "scale": True}},
-                                  {"random_erasing": {"p": 1, "value": "random", "scale": [0.3, 0.33]}}, {"layout": {"layout": "CHW"}}]
+                                  {"random_erasing": {"p": 1, "value": "random", "scale": [0.3, 0.33]}},
+                                  {"layout": {"layout": "CHW"}}]
     plan = probe.plan(pipeline, (9, 1, 1), 200, 160, op=2)
     ours, plain = probe.prepare(pipeline, data, (9, 1, 1)), F.to_tensor(pillow(data)).numpy().copy()
     inside = ours[:, plan.y:plan.y + plan.height, plan.x:plan.x + plan.width].copy()
@@ -352,8 +381,9 @@ def noise(probe, table):
 def refusals(probe, failures):
     """Proves: what Pillow cannot read, the library refuses, and the other way round."""
     good = encode(picture(120, 90, 4), "JPEG")
-    for name, data in [("cut in half", good[:len(good) // 2]), ("without its end", good[:-2]), ("bytes after its end", good + b"x" * 300),
-                       ("nothing", b""), ("text", b"no image at all"), ("cut png", encode(picture(50, 50, 1), "PNG")[:400])]:
+    for name, data in [("cut in half", good[:len(good) // 2]), ("without its end", good[:-2]),
+                       ("bytes after its end", good + b"x" * 300), ("nothing", b""), ("text", b"no image at all"),
+                       ("cut png", encode(picture(50, 50, 1), "PNG")[:400])]:
         try:
             pillow(data).load()
             theirs = True

@@ -49,13 +49,16 @@ class Probe:
             shape, dtype = self.shape(pipeline)
             out = np.empty(shape, dtype)
         reason = ctypes.c_int()
-        code = self.library.probe_prepare(json.dumps(pipeline).encode(), data, ctypes.c_size_t(len(data)), (ctypes.c_uint64 * 3)(*key),
-                                          out.ctypes.data_as(ctypes.c_void_p), ctypes.byref(reason), self.text)
+        code = self.library.probe_prepare(
+            json.dumps(pipeline).encode(), data, ctypes.c_size_t(len(data)), (ctypes.c_uint64 * 3)(*key),
+            out.ctypes.data_as(ctypes.c_void_p), ctypes.byref(reason), self.text)
         self._check(code, reason.value)
         return out
 
     def plan(self, pipeline, key, width, height, op=0):
         out = Plan()
-        self._check(self.library.probe_plan(json.dumps(pipeline).encode(), (ctypes.c_uint64 * 3)(*key), width, height, op,
-                                            ctypes.byref(out), self.text))
+        self._check(
+            self.library.probe_plan(
+                json.dumps(pipeline).encode(), (ctypes.c_uint64 * 3)(*key), width, height, op, ctypes.byref(out),
+                self.text))
         return out

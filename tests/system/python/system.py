@@ -39,8 +39,8 @@ import larder  # noqa: E402
 
 # Under a sanitizer everything takes several times as long.
 PATIENCE = float(os.environ.get("LARDER_TEST_PATIENCE", "1"))
-# How quickly something comes is held against the limit that a test states only where nothing else runs. Elsewhere others
-# may take nearly all of the machine, and the limits are those of something that hangs.
+# How quickly something comes is held against the limit that a test states only where nothing else runs. Elsewhere
+# others may take nearly all of the machine, and the limits are those of something that hangs.
 QUIET = bool(os.environ.get("LARDER_TEST_QUIET"))
 SLOW = PATIENCE if QUIET else 8 * PATIENCE
 PIPELINE = [{"resize": {"size": [64, 64]}}, "random_horizontal_flip"]
@@ -57,8 +57,8 @@ def until(what, limit_s):
 
 
 def free_port():
-    """A port of 127.0.0.1 that nobody has; below those that the system gives out by itself, or somebody might get it before
-    the daemon does."""
+    """A port of 127.0.0.1 that nobody has; below those that the system gives out by itself, or somebody might get it
+    before the daemon does."""
     for port in random.SystemRandom().sample(range(20000, 32000), 200):
         with socket.socket() as probe:
             try:
@@ -160,8 +160,8 @@ metrics:
 
 
 class Script:
-    """A training script in a process of its own, script.py, and what it got: (time, epoch, indices) of each batch, and how
-    long it had waited for batches by then."""
+    """A training script in a process of its own, script.py, and what it got: (time, epoch, indices) of each batch, and
+    how long it had waited for batches by then."""
 
     def __init__(self, socket, **options):
         environment = dict(os.environ, PYTHONPATH=PACKAGE)

@@ -112,7 +112,8 @@ class ShortBudgets(Case):
         self.assertLess(status["samples"]["loaded"] / 320 / 3, 1.5)
 
     def test_the_least_does_not_fit(self):
-        """A job is refused when not even two batches of it fit beside two of each other; the text says what would do."""
+        """A job is refused when not even two batches of it fit beside two of each other; the text says what would
+        do."""
         daemon = self.daemon(CONFIG.replace("128MiB", "1MiB") + "jobs:\n  quota: 100%\n")
         first = self.loader(daemon, tree(60), batch_size=30, name="first")
         with self.assertRaisesRegex(larder.QuotaExceeded, "raise memory.arena to at least 1474560"):

@@ -110,7 +110,8 @@ class Delivery(Case):
         self.assertEqual(sorted(seen), list(range(COUNT)))
 
     def test_who_holds_all_it_may_is_in_nobodys_way(self):
-        """Slots of two sizes in an arena hardly larger than both jobs keep: one holds a whole epoch, the other trains on."""
+        """Slots of two sizes in an arena hardly larger than both jobs keep: one holds a whole epoch, the other trains
+        on."""
         daemon = self.daemon("memory: {arena: 1MiB, encoded: 64MiB}\njobs: {quota: 100%}\ncatalog: {checkpoint: none}\n"
                              "metrics: {enabled: false}\n")
         large = self.loader(daemon, tree(COUNT), 8, [{"resize": {"size": [96, 128]}}], prefetch=1)
@@ -179,8 +180,8 @@ class BadSamples(Case):
         self.assertEqual(len(self.epoch(bad_samples="skip")), 95)
 
     def test_all_bad(self):
-        """A dataset of bad samples alone is an error under every policy, and nobody trains on nothing; so is one that has less
-        than a batch left under drop_last. With a batch left it is served."""
+        """A dataset of bad samples alone is an error under every policy, and nobody trains on nothing; so is one that
+        has less than a batch left under drop_last. With a batch left it is served."""
         files = files_of(self.tree)
         for path in files[10:]:
             shutil.copyfile("/dev/null", path)
@@ -191,7 +192,8 @@ class BadSamples(Case):
             shutil.copyfile("/dev/null", path)
         for policy in ("skip", "replace", "error"):
             for shuffle in ("dependent", "strict", "none"):
-                with self.assertRaisesRegex(larder.BadSample, r"/class_0\d/.*\.jpg \((not_an_image|unreadable)\): job .* bad"):
+                with self.assertRaisesRegex(larder.BadSample,
+                                            r"/class_0\d/.*\.jpg \((not_an_image|unreadable)\): job .* bad"):
                     self.epoch(bad_samples=policy, shuffle=shuffle)
 
 

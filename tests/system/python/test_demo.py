@@ -43,11 +43,13 @@ class Demo(Case):
         self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
         self.assertNotIn("\r", done.stdout)
         for number in (1, 2, 3):
-            losses = [float(loss) for loss in re.findall(rf"script-{number}: epoch \d of 2: loss ([\d.]+)", done.stdout)]
+            losses = [
+                float(loss) for loss in re.findall(rf"script-{number}: epoch \d of 2: loss ([\d.]+)", done.stdout)]
             self.assertEqual(len(losses), 2)
             self.assertLess(losses[1], losses[0])
             self.assertRegex(done.stdout, rf"script-{number} +{2 * COUNT} +[\d,]+ +[\d.]+ s")
-        prepared, delivered, ratio = re.search(r"prepared ([\d,]+), delivered ([\d,]+): ([\d.]+) ", done.stdout).groups()
+        prepared, delivered, ratio = re.search(r"prepared ([\d,]+), delivered ([\d,]+): ([\d.]+) ",
+                                               done.stdout).groups()
         self.assertEqual(int(delivered.replace(",", "")), 6 * COUNT)
         self.assertGreaterEqual(int(prepared.replace(",", "")), 2 * COUNT)
         self.assertAlmostEqual(float(ratio), int(prepared.replace(",", "")) / (6 * COUNT), places=2)

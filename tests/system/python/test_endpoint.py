@@ -64,7 +64,8 @@ class Endpoint(Case):
         promtool = shutil.which("promtool")
         if not promtool:
             skip("promtool (Debian's package prometheus) is not installed")
-        check = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, text=True, timeout=60 * SLOW)
+        check = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, text=True,
+                               timeout=60 * SLOW)
         self.assertEqual((check.returncode, check.stderr + check.stdout), (0, ""))
 
     def test_health(self):

@@ -7,12 +7,13 @@ import numpy as np
 from system import Case, larder, main, tree
 
 SIDE = 32
-CONSTANT = {"size": SIDE, "padding": 0, "threshold": 128, "bits": 4, "degrees": 30, "kernel_size": 3, "scale": [0.1, 0.3],
-            "ratio": [0.5, 2], "interpolation": "bilinear", "antialias": True, "max_size": None, "p": 1, "fill": 7,
-            "padding_mode": "constant", "pad_if_needed": True, "brightness": 0.5, "contrast": 0.5, "saturation": 0.5,
-            "hue": 0.1, "num_output_channels": 3, "sigma": [0.5, 1], "expand": False, "center": None, "value": 3,
-            "inplace": False, "num_magnitude_bins": 31, "num_ops": 2, "magnitude": 9, "mean": [0.5] * 3, "std": [0.2] * 3,
-            "dtype": "float32", "layout": "CHW", "dct_scaling": False}
+CONSTANT = {
+    "size": SIDE, "padding": 0, "threshold": 128, "bits": 4, "degrees": 30, "kernel_size": 3, "scale": [0.1, 0.3],
+    "ratio": [0.5, 2], "interpolation": "bilinear", "antialias": True, "max_size": None, "p": 1, "fill": 7,
+    "padding_mode": "constant", "pad_if_needed": True, "brightness": 0.5, "contrast": 0.5, "saturation": 0.5,
+    "hue": 0.1, "num_output_channels": 3, "sigma": [0.5, 1], "expand": False, "center": None, "value": 3,
+    "inplace": False, "num_magnitude_bins": 31, "num_ops": 2, "magnitude": 9, "mean": [0.5] * 3, "std": [0.2] * 3,
+    "dtype": "float32", "layout": "CHW", "dct_scaling": False}
 EXCEPT = {"ToDtype": {"scale": True}}
 FLOAT = ("ToDtype", "Normalize")
 

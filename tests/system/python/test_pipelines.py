@@ -25,8 +25,8 @@ metrics:
 
 
 def run(loaders, epochs=1, step_s=0.0):
-    """Iterates over all loaders at once, each in a thread, from when all have their first batch; gives for each its epochs
-    as {index: pixels}."""
+    """Iterates over all loaders at once, each in a thread, from when all have their first batch; gives for each its
+    epochs as {index: pixels}."""
     results = [None] * len(loaders)
     begun = threading.Barrier(len(loaders))
 
@@ -110,8 +110,8 @@ class Pipelines(Case):
         return [samples[what] / COUNT / epochs for what in ("loaded", "decoded", "prepared")]
 
     def test_what_is_the_same_is_shared(self):
-        """One list in another spelling, with other keys first and other spaces, is one pipeline. So is one without chance,
-        whatever the jobs' orders: a strict job and a private one are given what another job has had made."""
+        """One list in another spelling, with other keys first and other spaces, is one pipeline. So is one without
+        chance, whatever the jobs' orders: a strict job and a private one are given what another job has had made."""
         text = json.dumps([{"random_resized_crop": {"size": 48, "scale": [0.2, 1], "ratio": [0.75, 1.25]}},
                            "random_horizontal_flip"])
         again = """[ {"random_resized_crop" :
@@ -120,17 +120,19 @@ class Pipelines(Case):
         fixed = [larder.Resize(64), larder.CenterCrop(48)]
         for pipelines, options in (((text, again), ({}, {})), ((fixed, fixed), ({}, {"shuffle": "strict"})),
                                    ((fixed, fixed), ({}, {"augment": "private"})),
-                                   ((fixed, fixed), ({"shuffle": "strict", "seed": 1}, {"shuffle": "strict", "seed": 2}))):
+                                   ((fixed, fixed), ({"shuffle": "strict", "seed": 1},
+                                                     {"shuffle": "strict", "seed": 2}))):
             loaded, decoded, prepared = self.counts(pipelines, options)
             self.assertLessEqual(max(loaded, decoded, prepared), 1.05, (pipelines, options))
 
     def test_a_longer_list_shares_the_decode(self):
-        """Of two lists of which one goes on where the other ends, and of two jobs in one order of their own, each sample is
-        decoded once, or nearly."""
+        """Of two lists of which one goes on where the other ends, and of two jobs in one order of their own, each
+        sample is decoded once, or nearly."""
         fixed = [larder.Resize(64), larder.CenterCrop(48)]
         longer = fixed + [larder.ToDtype("float32", scale=True), larder.Normalize([0.5] * 3, [0.2] * 3)]
         for pipelines, same in (((fixed, longer), {}), ((fixed, fixed + [larder.RandomHorizontalFlip()]), {}),
-                                ((TRAIN, longer), {"shuffle": "strict", "seed": 3}), ((fixed, longer), {"shuffle": "none"})):
+                                ((TRAIN, longer), {"shuffle": "strict", "seed": 3}),
+                                ((fixed, longer), {"shuffle": "none"})):
             loaded, decoded, prepared = self.counts(pipelines, (same, same))
             self.assertLessEqual(max(loaded, decoded), 1.15, (pipelines, same))
             self.assertLessEqual(prepared, 2.05, (pipelines, same))

@@ -16,7 +16,8 @@ EPOCHS = 5  # where rates are held against each other
 
 class Throttled(Case):
     def middle(self, store, delay_ms, epochs=1):
-        """Samples and reads a second between a fifth and four fifths of the epochs, and the samples that a read brought."""
+        """Samples and reads a second between a fifth and four fifths of the epochs, and the samples that a read
+        brought."""
         daemon = self.daemon("memory: {arena: 128MiB, encoded: 8MiB}\n"
                              f"threads: {{workers: {WORKERS}, loaders: {LOADERS}}}\ndebug: {{load_delay: {delay_ms}}}\n"
                              "catalog: {checkpoint: none}\nmetrics: {enabled: false}\n")
@@ -41,21 +42,23 @@ class Throttled(Case):
         samples are dropped to make room for it."""
         store = pack(tree(COUNT), os.path.join(self.folder, "store"), "--chunk-size", 64)
         for delay_ms in (0, 5, 20):
-            print(f"{delay_ms} ms: %.0f samples/s, %.0f reads/s, %.1f samples a read" % self.middle(store, delay_ms), flush=True)
+            print(f"{delay_ms} ms: %.0f samples/s, %.0f reads/s, %.1f samples a read" % self.middle(store, delay_ms),
+                  flush=True)
         allowed, most = (LOADERS + WORKERS - 1) / 0.080, 0
         for _ in range(ROUNDS):
             samples, reads, brought = self.middle(store, 80)
             most = max(most, reads)
-            print(f"80 ms: {samples:.0f} samples/s, {reads:.0f} of {allowed:.0f} reads/s, {brought:.1f} samples a read", flush=True)
+            print(f"80 ms: {samples:.0f} samples/s, {reads:.0f} of {allowed:.0f} reads/s, {brought:.1f} samples a read",
+                  flush=True)
             self.assertGreater(brought, 12)
             if most >= (0.5 if QUIET else 0.2) * allowed:
                 return
         self.fail(f"{most:.0f} of {allowed:.0f} reads a second")
 
     def test_nine_tenths(self):
-        """With reads that take 5, 20 and 80 ms longer, a job gets at least 90 % of what either the preparers alone or the
-        reads alone would give: the second counts the loaders that may run, and what a read brings. What else the machine
-        does only slows: the best of up to ROUNDS runs counts, on both sides."""
+        """With reads that take 5, 20 and 80 ms longer, a job gets at least 90 % of what either the preparers alone or
+        the reads alone would give: the second counts the loaders that may run, and what a read brings. What else the
+        machine does only slows: the best of up to ROUNDS runs counts, on both sides."""
         store = pack(tree(COUNT), os.path.join(self.folder, "store"), "--chunk-size", 64)
         prepare, best = 0, {}
         for round_ in range(ROUNDS):
@@ -65,7 +68,8 @@ class Throttled(Case):
                 load = (LOADERS + WORKERS - 1) * brought / (delay_ms / 1000)
                 best[delay_ms] = max(best.get(delay_ms, (0, 0)), (rate, load))
             parts = {delay_ms: round(rate / min(prepare, load), 3) for delay_ms, (rate, load) in best.items()}
-            print(f"round {round_}: prepare limit {prepare:.0f} samples/s, parts of the lower limit {parts}", flush=True)
+            print(f"round {round_}: prepare limit {prepare:.0f} samples/s, parts of the lower limit {parts}",
+                  flush=True)
             if round_ and min(parts.values()) >= 0.9:
                 return
         self.fail(f"of the lower limit: {parts}")
@@ -76,6 +80,7 @@ if __name__ == "__main__":
         skip("under a sanitizer decoding is the limit, not reading")
     quiet = "--rate" in sys.argv
     if quiet and not QUIET:
-        skip("rates are held against 90 % of the limits on a machine that does nothing else: set LARDER_TEST_QUIET=1 there")
+        skip("rates are held against 90 % of the limits on a machine that does nothing else: set "
+             "LARDER_TEST_QUIET=1 there")
     sys.argv[1:] = ["Throttled.test_nine_tenths" if quiet else "Throttled.test_loaders_work_side_by_side"]
     main()

@@ -61,8 +61,9 @@ class Weights(Case):
         return (after["b"] - before["b"]) / max(1, after["a"] - before["a"])
 
     def test_proportion(self):
-        """Two jobs on disjoint samples share one worker by their weights, 1 to 3; when the command line gives the lighter
-        one nine, repeated or not, it is 9 to 3 from then on. A weight out of bounds or of nobody changes nothing."""
+        """Two jobs on disjoint samples share one worker by their weights, 1 to 3; when the command line gives the
+        lighter one nine, repeated or not, it is 9 to 3 from then on. A weight out of bounds or of nobody changes
+        nothing."""
         daemon = self.daemon(CONFIG)
         self.train(daemon, "a", larder.Range(0, COUNT // 2), 1)
         self.train(daemon, "b", larder.Range(COUNT // 2, COUNT), 3)
@@ -85,9 +86,9 @@ class Weights(Case):
     def test_foreign_weight(self):
         """A weight that is no number, or out of bounds, costs its sender the connection, with a text that says why."""
         daemon = self.daemon(CONFIG)
-        job = _wire.Register(batch_size=8, prefetch=2, world_size=1, rank=0, epochs=0, shuffle=0, bad_policy=0, flags=0, seed=0,
-                             weight=1.0, name=b"", dataset=tree(COUNT, width=800, height=600).encode(), pipeline=b"[]",
-                             subset=b"")
+        job = _wire.Register(batch_size=8, prefetch=2, world_size=1, rank=0, epochs=0, shuffle=0, bad_policy=0, flags=0,
+                             seed=0, weight=1.0, name=b"", dataset=tree(COUNT, width=800, height=600).encode(),
+                             pipeline=b"[]", subset=b"")
         for weight in (float("nan"), float("inf"), float("-inf"), 0.0, -1.0, 0.0099, 100.1):
             with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
                 sock.settimeout(30 * SLOW)
@@ -142,8 +143,8 @@ class Weights(Case):
         again.close()
 
     def test_job_that_ends(self):
-        """A weight given at the moment at which a job ends, because a rank has not come in time, is given to nobody, and
-        costs the daemon nothing."""
+        """A weight given at the moment at which a job ends, because a rank has not come in time, is given to nobody,
+        and costs the daemon nothing."""
         daemon = self.daemon(CONFIG + "limits: {rank_timeout: 1}\n")
         dataset = tree(COUNT, width=800, height=600)
         for _ in range(3):
@@ -175,8 +176,8 @@ class Weights(Case):
         self.assertEqual(daemon.process.wait(30 * SLOW), 0)
 
     def test_cancelled_job_of_missing_ranks(self):
-        """A job that is cancelled while one of its ranks has yet to come ends with the others, and does not hold up a drained
-        daemon."""
+        """A job that is cancelled while one of its ranks has yet to come ends with the others, and does not hold up a
+        drained daemon."""
         daemon = self.daemon(CONFIG)
         dataset = tree(COUNT, width=800, height=600)
         loader = self.loader(daemon, dataset, rank=0, world_size=2, name="ranks", pipeline=PIPELINE)

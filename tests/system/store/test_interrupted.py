@@ -31,7 +31,8 @@ class TooLate(Exception):
 
 
 def in_time(test):
-    """A pack takes a few tens of milliseconds, and on a busy machine this process may not run for as long: then once more."""
+    """A pack takes a few tens of milliseconds, and on a busy machine this process may not run for as long: then once
+    more."""
     @functools.wraps(test)
     def again(self):
         for _ in range(100):

@@ -57,9 +57,9 @@ class Reads(Case):
         self.assertLessEqual(two, 1.1 * one)
 
     def test_reads_for_an_order_of_its_own(self):
-        """A job in an order of its own is given no other sample than the next, but what a read can bring for later comes
-        with it: with memory for all, a chunk is read about once an epoch; with memory for a tenth, fewer times than it
-        has samples, by a quarter."""
+        """A job in an order of its own is given no other sample than the next, but what a read can bring for later
+        comes with it: with memory for all, a chunk is read about once an epoch; with memory for a tenth, fewer times
+        than it has samples, by a quarter."""
         store = pack(tree(COUNT), os.path.join(self.folder, "store"), "--chunk-size", CHUNK)
         for shuffle in ("strict", "none"):
             scarce, ample = self.reads(store, 1, shuffle=shuffle), self.reads(store, 1, 2, shuffle)

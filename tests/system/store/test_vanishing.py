@@ -88,7 +88,8 @@ class Vanishing(Case):
         self.assertTrue(any(path in str(raised.exception) for path in gone), raised.exception)
 
     def test_all_gone(self):
-        """The whole tree removed: nothing is left to skip to, which is an error that names a file, and the daemon serves others."""
+        """The whole tree removed: nothing is left to skip to, which is an error that names a file, and the daemon
+        serves others."""
         loader = self.loader(self.served, self.tree)
         for path in self.files:
             os.unlink(path)
@@ -97,8 +98,8 @@ class Vanishing(Case):
         self.whole(self.loader(self.served, make_tree(os.path.join(self.folder, "next"), 100)), 100)
 
     def test_reads_that_fail(self):
-        """A segment replaced by a folder: every read fails, is counted and named, the script is told, and the next store is
-        served."""
+        """A segment replaced by a folder: every read fails, is counted and named, the script is told, and the next
+        store is served."""
         store = pack(self.tree, os.path.join(self.folder, "store"))
         loader = self.loader(self.served, store)
         os.unlink(os.path.join(store, "segment-00000.larder"))
