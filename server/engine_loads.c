@@ -21,7 +21,7 @@
 
 enum {
     AHEAD_PATIENCE = 4, /* a group that had no such chunk is tried again when a chunk's samples over this are used up */
-    SHARED_STOCKS = 2   /* stocks of w that jobs out of step may fill by eviction, all together */
+    SHARED_STOCKS = 2   /* stocks that jobs out of step may fill by eviction, all together */
 };
 /* Jobs in step (or one alone), and jobs half an epoch apart; between them in proportion. */
 static const double AHEAD_SHARE[] = {0.9, 0.85}; /* of the budget that reads ahead may fill: the rest is for reads on demand */
@@ -175,7 +175,7 @@ static void count_brought(const struct engine *engine, struct room *room, sample
 /* May the sample take the place of another? */
 static bool may_evict(const struct engine *engine, const struct room *room, sample_id id, uint32_t max)
 {
-    uint32_t share = (uint32_t)(SHARED_STOCKS / ENGINE_STOCK_DEPTH * max) / room->n_takers;
+    uint32_t share = SHARED_STOCKS * max / room->n_takers;
     uint32_t victim = residency_victim(engine->encodeds);
     share = share < 1 ? 1 : share > max ? max : share;
     return victim != RESIDENT_NONE && residency_want(engine->encodeds, victim) <= engine_count_encoded_want(engine, id) &&
