@@ -83,7 +83,7 @@ void engine_evict_instance(struct engine *engine, uint32_t index)
 }
 
 /* What an instance asks for: a slot of its zone, or so many bytes beside all zones. */
-struct want {
+struct claim {
     uint32_t index;
     uint64_t bytes;
     struct zone *zone; /* NULL: there is none of its size */
@@ -98,10 +98,10 @@ static bool clearable(const struct engine *engine, uint32_t block, uint32_t *own
     return *owner != ENGINE_NONE && !engine->instances[*owner].zoned && residency_pins(engine->prepared, *owner) == 0;
 }
 
-static bool is_slot_for(const struct engine *engine, const struct want *want, uint32_t victim)
+static bool is_slot_for(const struct engine *engine, const struct claim *claim, uint32_t victim)
 {
     const struct instance *instance = &engine->instances[victim];
-    return want->zone && instance->zoned && extent_bytes(engine->extents, instance->block) == want->bytes;
+    return claim->zone && instance->zoned && extent_bytes(engine->extents, instance->block) == claim->bytes;
 }
 
 /* Collects the owners of clearable blocks from `block` on, in one direction, until `bytes` are together. */
@@ -124,12 +124,12 @@ static uint64_t collect(struct engine *engine, uint32_t block, bool forward, uin
 }
 
 /* Clears a slot of the zone, or a window around the victim when its neighbours let it. */
-static bool clear_around(struct engine *engine, const struct want *want, uint32_t victim)
+static bool clear_around(struct engine *engine, const struct claim *claim, uint32_t victim)
 {
     uint32_t block = engine->instances[victim].block;
-    uint64_t bytes = want->bytes;
+    uint64_t bytes = claim->bytes;
     size_t count = 0;
-    if (is_slot_for(engine, want, victim)) {
+    if (is_slot_for(engine, claim, victim)) {
         engine_evict_instance(engine, victim);
         return true;
     }
@@ -203,64 +203,64 @@ static uint32_t find_victim(const struct engine *engine)
 }
 
 /* A slot of the zone that nobody pins, the first to be evicted of them. */
-static bool clear_slot(struct engine *engine, const struct want *want)
+static bool clear_slot(struct engine *engine, const struct claim *claim)
 {
-    uint32_t victim = want->zone ? residency_victim(engine->prepared) : RESIDENT_NONE;
-    while (victim != RESIDENT_NONE && !is_slot_for(engine, want, victim))
+    uint32_t victim = claim->zone ? residency_victim(engine->prepared) : RESIDENT_NONE;
+    while (victim != RESIDENT_NONE && !is_slot_for(engine, claim, victim))
         victim = residency_victim_after(engine->prepared, victim);
     if (victim != RESIDENT_NONE)
         engine_evict_instance(engine, victim);
     return victim != RESIDENT_NONE;
 }
 
-static uint32_t take_free(struct engine *engine, const struct want *want)
+static uint32_t take_free(struct engine *engine, const struct claim *claim)
 {
-    uint32_t block = want->zone ? engine_zone_take(engine, want->zone, want->index) : ENGINE_NONE;
-    return block != ENGINE_NONE ? block : extent_alloc(engine->extents, want->bytes, want->index);
+    uint32_t block = claim->zone ? engine_zone_take(engine, claim->zone, claim->index) : ENGINE_NONE;
+    return block != ENGINE_NONE ? block : extent_alloc(engine->extents, claim->bytes, claim->index);
 }
 
-static uint32_t arena_alloc(struct engine *engine, const struct want *want)
+static uint32_t arena_alloc(struct engine *engine, const struct claim *claim)
 {
-    uint32_t block = take_free(engine, want);
+    uint32_t block = take_free(engine, claim);
     if (block != EXTENT_NONE)
         return block;
     uint32_t victim = find_victim(engine);
     bool cleared = false;
     for (int tries = 0; victim != RESIDENT_NONE && !cleared && tries < WINDOW_VICTIMS; tries++) {
-        cleared = clear_around(engine, want, victim);
+        cleared = clear_around(engine, claim, victim);
         if (!cleared)
             victim = residency_victim_after(engine->prepared, victim);
     }
-    if (!cleared && !clear_slot(engine, want) && !clear_anywhere(engine, want->bytes))
+    if (!cleared && !clear_slot(engine, claim) && !clear_anywhere(engine, claim->bytes))
         return EXTENT_NONE;
-    block = take_free(engine, want);
+    block = take_free(engine, claim);
     CHECK(block != EXTENT_NONE);
     return block;
 }
 
 /* What is planned farther ahead than its queue is sure of makes way: what is ready, then what is not under way. */
-static uint32_t arena_alloc_sure(struct engine *engine, const struct want *want)
+static uint32_t arena_alloc_sure(struct engine *engine, const struct claim *claim)
 {
     static const enum entry_state states[] = {ENTRY_READY, ENTRY_WAITING};
-    uint32_t block = arena_alloc(engine, want);
+    uint32_t block = arena_alloc(engine, claim);
     for (size_t i = 0; i < sizeof states / sizeof states[0] && block == EXTENT_NONE; i++) {
         engine_loosen(engine, states[i]);
-        block = arena_alloc(engine, want);
+        block = arena_alloc(engine, claim);
     }
     return block;
 }
 
 /* As arena_alloc, but clears away only what nobody wants. */
-static uint32_t arena_alloc_spare(struct engine *engine, const struct want *want)
+static uint32_t arena_alloc_spare(struct engine *engine, const struct claim *claim)
 {
-    uint32_t block = take_free(engine, want), victim = residency_victim(engine->prepared);
+    uint32_t block = take_free(engine, claim), victim = residency_victim(engine->prepared);
     for (int tries = 0; block == EXTENT_NONE && tries < SPARE_VICTIMS; tries++) {
         if (victim == RESIDENT_NONE || residency_want(engine->prepared, victim) > 0)
             return EXTENT_NONE;
         uint32_t after = residency_victim_after(engine->prepared, victim);
-        if (!engine->instances[victim].zoned || is_slot_for(engine, want, victim)) {
+        if (!engine->instances[victim].zoned || is_slot_for(engine, claim, victim)) {
             engine_evict_instance(engine, victim);
-            block = take_free(engine, want);
+            block = take_free(engine, claim);
         }
         victim = after;
     }
@@ -276,12 +276,13 @@ static uint32_t begin_instance(struct engine *engine, uint32_t job, sample_id id
     struct instance *instance = &engine->instances[index];
     const struct job *owner = &engine->jobs[job];
     uint64_t bytes = owner->by_size ? engine->config.sample_bytes(owner->dataset, id) : owner->slot_bytes;
-    *instance = (struct instance){.state = INSTANCE_MAKING, .task = ENGINE_NONE, .bytes = bytes, .by_size = owner->by_size};
-    struct want want = {index, extent_round(bytes ? bytes : 1), engine_zone_of(engine, instance)}; /* an empty file has a place too */
+    *instance = (struct instance){.state = INSTANCE_MAKING, .bytes = bytes, .by_size = owner->by_size};
+    uint64_t rounded = extent_round(bytes ? bytes : 1); /* an empty file has a place too */
+    struct claim claim = {.index = index, .bytes = rounded, .zone = engine_zone_of(engine, instance)};
     /* evicts, but begins no instance: `instance` holds */
-    uint32_t block = effort == EFFORT_SPARE  ? arena_alloc_spare(engine, &want)
-                     : effort == EFFORT_LOOSE ? arena_alloc(engine, &want)
-                                              : arena_alloc_sure(engine, &want);
+    uint32_t block = effort == EFFORT_SPARE  ? arena_alloc_spare(engine, &claim)
+                     : effort == EFFORT_LOOSE ? arena_alloc(engine, &claim)
+                                              : arena_alloc_sure(engine, &claim);
     if (block == EXTENT_NONE) {
         engine_instance_drop(engine, index);
         return ENGINE_NONE;

@@ -217,7 +217,7 @@ static void plan_reserved(struct engine *engine, uint32_t job_index)
     }
 }
 
-/* The emptiest of the queues that have room, or with `all` of those that are short: the pick is its. NULL when there is none. */
+/* The emptiest of the queues that have room, or with `all` of those that are short: the pick is its. NULL: none is. */
 static struct job_queue *neediest(const struct engine *engine, const struct job *job, bool all)
 {
     struct job_queue *best = NULL;

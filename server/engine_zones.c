@@ -98,13 +98,15 @@ static bool is_running(const struct engine *engine, const struct instance *insta
 }
 
 /* The last first: what is evicted first of what they leave is wanted last. */
-static void loosen_queue(struct engine *engine, const struct job *job, const struct job_queue *queue, enum entry_state state)
+static void loosen_queue(struct engine *engine, const struct job *job, const struct job_queue *queue,
+                         enum entry_state state)
 {
     uint64_t sure = engine_sure_slots(job, queue);
     uint32_t index = queue->tail;
     for (uint64_t at = queue->queued; at > sure; at--) {
-        uint32_t prev = engine->entries[index].prev;
-        if (engine->entries[index].state == state && !is_running(engine, &engine->instances[engine->entries[index].instance]))
+        const struct entry *entry = &engine->entries[index];
+        uint32_t prev = entry->prev;
+        if (entry->state == state && !is_running(engine, &engine->instances[entry->instance]))
             engine_entry_unplace(engine, index);
         index = prev;
     }
@@ -145,17 +147,18 @@ static void survey(const struct engine *engine, const bool *fixed, struct layout
 {
     size_t count = 0;
     uint32_t owner;
-    for (uint32_t block = extent_first(engine->extents); block != EXTENT_NONE; block = extent_next(engine->extents, block))
-        count += extent_owner(engine->extents, block, &owner);
+    const struct extents *arena = engine->extents;
+    for (uint32_t block = extent_first(arena); block != EXTENT_NONE; block = extent_next(arena, block))
+        count += extent_owner(arena, block, &owner);
     layout->blocks = xcalloc(count + 1, sizeof *layout->blocks);
-    for (uint32_t block = extent_first(engine->extents); block != EXTENT_NONE; block = extent_next(engine->extents, block)) {
-        if (!extent_owner(engine->extents, block, &owner))
+    for (uint32_t block = extent_first(arena); block != EXTENT_NONE; block = extent_next(arena, block)) {
+        if (!extent_owner(arena, block, &owner))
             continue;
-        uint64_t bytes = extent_bytes(engine->extents, block);
+        uint64_t bytes = extent_bytes(arena, block);
         bool taken = owner != ENGINE_NONE;
         const struct zone *zone = taken ? engine_zone_of(engine, &engine->instances[owner]) : find_zone(engine, bytes);
         layout->blocks[layout->n_blocks++] =
-            (struct layout_block){.offset = extent_offset(engine->extents, block),
+            (struct layout_block){.offset = extent_offset(arena, block),
                                   .bytes = bytes,
                                   .name = block,
                                   .zone = zone ? (uint32_t)(zone - engine->zones) : LAYOUT_NONE,
@@ -323,13 +326,14 @@ static uint64_t enough_bytes(const struct engine *engine, const struct job *job)
 static void fail(struct engine *engine, uint32_t place)
 {
     char text[ERROR_TEXT_MAX];
-    int used = snprintf(text, sizeof text, "no room in the arena for %.3g s, free space lies in pieces between what clients hold: "
+    int used = snprintf(text, sizeof text,
+                        "no room in the arena for %.3g s, free space lies in pieces between what clients hold: "
                         "raise memory.arena to %llu bytes, stop a job, or give batches back sooner (zero_copy, C: hold)",
                         (double)engine->config.room_timeout_ns / 1e9,
                         (unsigned long long)enough_bytes(engine, &engine->jobs[place]));
-    for (uint32_t other = 0, told = 0; other < engine->jobs_end && told < HOLDERS_TOLD && used < ERROR_TEXT_MAX; other++) {
+    for (uint32_t other = 0, told = 0; other < engine->jobs_end && told < HOLDERS_TOLD; other++) {
         uint32_t batches = batches_held(&engine->jobs[other]);
-        if (batches > 0)
+        if (batches > 0 && used < ERROR_TEXT_MAX)
             used += snprintf(text + used, sizeof text - (size_t)used, "%s%s holds %u", told++ ? ", " : "; ",
                              engine->jobs[other].name, batches);
     }

@@ -448,7 +448,8 @@ static void tighten(struct scenario *sc)
         plan->stop_ns = plan->join_ns + random_below(&rng, CLOCK_NS_PER_S / 2);
         plan->stop_for_ns = chance(&rng, 60) ? SCENARIO_NEVER : random_below(&rng, 10 * CLOCK_NS_PER_S);
     }
-    sc->config.arena_bytes = sum / 100 * (chance(&rng, 25) ? between(&rng, 40, 99) : between(&rng, 100, 115)) + EXTENT_ALIGN;
+    uint64_t percent = chance(&rng, 25) ? between(&rng, 40, 99) : between(&rng, 100, 115);
+    sc->config.arena_bytes = sum / 100 * percent + EXTENT_ALIGN;
     sc->config.job_quota_bytes = 0;
 }
 

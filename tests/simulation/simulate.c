@@ -64,8 +64,8 @@ static void run_seed(uint64_t seed, const struct options *options, struct tally 
     snprintf(how, sizeof how, "%s%s%s", options->tight ? " --tight" : "", sabotage ? " --sabotage " : "",
              sabotage ? sabotage_name(sabotage) : "");
     snprintf(replay, sizeof replay,
-             "seed %" PRIu64 ": the engine crashed\n  replay: simulate --seed %" PRIu64 " --verbose --check-every 1%s\n", seed,
-             seed, how);
+             "seed %" PRIu64 ": the engine crashed\n  replay: simulate --seed %" PRIu64
+             " --verbose --check-every 1%s\n", seed, seed, how);
     struct scenario *scenario = scenario_create(seed, options->tight);
     struct world_result result, again;
     if (sabotage_needs_ranks(sabotage) && !has_ranks(scenario)) {

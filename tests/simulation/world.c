@@ -376,8 +376,8 @@ static bool revive(struct world *world)
     time_passes = time_passes || (!stopped && model_jobs(world->model) > 0); /* jobs that wait for their ranks */
     if (time_passes && !broken(world) && world->lull_ticks++ < LULL_TICKS) {
         const struct engine_config *config = &world->scenario->config;
-        uint64_t wait_ns = config->rank_timeout_ns > config->room_timeout_ns ? config->rank_timeout_ns : config->room_timeout_ns;
-        world_alarm(world, wait_ns, ALARM_TICK, 0, 0, 0);
+        uint64_t ranks_ns = config->rank_timeout_ns, room_ns = config->room_timeout_ns;
+        world_alarm(world, ranks_ns > room_ns ? ranks_ns : room_ns, ALARM_TICK, 0, 0, 0);
         return true;
     }
     if (!stopped || broken(world))

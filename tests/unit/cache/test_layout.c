@@ -32,13 +32,17 @@ static void draw(struct drawn *drawn, struct rng *rng)
     layout->zones = drawn->zones;
     layout->n_zones = 1 + (uint32_t)random_below(rng, ZONES_MAX);
     for (uint32_t i = 0; i < layout->n_zones; i++)
-        drawn->zones[i] = (struct layout_zone){.bytes = (uint64_t)(ZONES_MAX - i) * 3 - random_below(rng, 3), .slots = random_below(rng, 40)};
+        drawn->zones[i] = (struct layout_zone){.bytes = (uint64_t)(ZONES_MAX - i) * 3 - random_below(rng, 3),
+                                               .slots = random_below(rng, 40)};
     for (uint64_t at = random_below(rng, 4); at < UNITS;) {
-        uint64_t bytes = random_below(rng, 2) ? drawn->zones[random_below(rng, layout->n_zones)].bytes : 1 + random_below(rng, 9);
+        uint64_t bytes = 1 + random_below(rng, 9);
+        if (random_below(rng, 2))
+            bytes = drawn->zones[random_below(rng, layout->n_zones)].bytes;
         if (at + bytes > UNITS)
             break;
         struct layout_block *block = &drawn->blocks[layout->n_blocks++];
-        *block = (struct layout_block){.offset = at, .bytes = bytes, .zone = LAYOUT_NONE, .fixed = random_below(rng, 3) == 0};
+        *block = (struct layout_block){.offset = at, .bytes = bytes, .zone = LAYOUT_NONE};
+        block->fixed = random_below(rng, 3) == 0;
         for (uint32_t i = 0; i < layout->n_zones; i++)
             if (drawn->zones[i].bytes == bytes && random_below(rng, 8) > 0)
                 block->zone = i;
@@ -121,7 +125,9 @@ static void test_blocks_of_the_size_become_slots(void **state)
     struct rng rng;
     random_seed(&rng, seed);
     memset(&drawn, 0, sizeof drawn);
-    drawn.layout = (struct layout){.bytes = UNITS, .blocks = drawn.blocks, .n_blocks = UNITS / 5, .zones = drawn.zones, .n_zones = 1};
+    drawn.layout = (struct layout){.bytes = UNITS, .blocks = drawn.blocks, .n_blocks = UNITS / 5};
+    drawn.layout.zones = drawn.zones;
+    drawn.layout.n_zones = 1;
     drawn.zones[0] = (struct layout_zone){.bytes = 5, .slots = 40};
     for (size_t i = 0; i < UNITS / 5; i++)
         drawn.blocks[i] = (struct layout_block){.offset = 5 * i, .bytes = 5, .fixed = random_below(&rng, 4) == 0};

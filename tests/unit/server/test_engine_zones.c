@@ -28,7 +28,8 @@ static void wait_s(struct scene *scene, uint64_t seconds)
 /* Two jobs of one-slot batches plan in turns, and one of them leaves: 16 slots stay held, with one free between them. */
 static uint32_t scatter(struct scene *scene, const struct idset *view, const char *stays)
 {
-    struct engine_event both[2] = {{.type = ENGINE_NEXT, .next = {.credits = 16}}, {.type = ENGINE_NEXT, .next = {.credits = 16}}};
+    struct engine_event both[2] = {{.type = ENGINE_NEXT, .next = {.credits = 16}},
+                                   {.type = ENGINE_NEXT, .next = {.credits = 16}}};
     struct engine_job_desc desc = scene_job(stays, view);
     bool release = scene->release;
     scene->release = false;
@@ -68,7 +69,8 @@ static void train(struct scene *scene, uint32_t job, uint32_t batches)
     }
 }
 
-/* A job has its least rows though a stopped client has been given more than its own of the only slots that are long enough. */
+/* A job has its least rows though a stopped client has been given more than its own of the only slots that are long
+ * enough. */
 static void test_what_is_planned_ahead_makes_way(void **state)
 {
     (void)state;
@@ -93,8 +95,8 @@ static void test_what_is_planned_ahead_makes_way(void **state)
     scene_free(scene);
 }
 
-/* Slots of one size are not lost to another: a client gives its batches back, others fill what it had with smaller samples and
- * hold them, and it still gets its next ones. */
+/* Slots of one size are not lost to another: a client gives its batches back, others fill what it had with smaller samples
+ * and hold them, and it still gets its next ones. */
 static void test_others_stay_out_of_a_zone(void **state)
 {
     (void)state;
@@ -150,8 +152,8 @@ static void test_a_job_waits_for_room(void **state)
     scene_free(scene);
 }
 
-/* Nobody gives back: the job fails after the time that it is to wait, in words that say who holds what, and how large an arena
- * would do. It does. */
+/* Nobody gives back: the job fails after the time that it is to wait, in words that say who holds what, and how large an
+ * arena would do. It does. */
 static void test_a_job_does_not_wait_for_ever(void **state)
 {
     (void)state;
@@ -184,8 +186,8 @@ static void test_a_job_does_not_wait_for_ever(void **state)
     scene_free(scene);
 }
 
-/* Files as they are have no slots of one size: where a long one finds no room between those that the job's own client holds, the
- * job fails after a time, and does not when the client gives one back in time. */
+/* Files as they are have no slots of one size: where a long one finds no room between those that the job's own client
+ * holds, the job fails after a time, and does not when the client gives one back in time. */
 static void test_files_wait_for_room(void **state)
 {
     (void)state;
