@@ -313,13 +313,33 @@ static uint32_t batches_held(const struct job *job)
     return batches;
 }
 
-/* Any arena so large has room for the job wherever others hold theirs: each thing held wastes less than a slot. */
+/* The longest place that is asked for: of any job's slots, or of a file that waits. */
+static uint64_t longest_place(const struct engine *engine, const struct job *job)
+{
+    uint64_t longest = 0;
+    for (uint32_t place = 0; place < engine->jobs_end; place++) {
+        uint64_t bytes = engine->jobs[place].state != JOB_FREE ? engine->jobs[place].slot_bytes : 0;
+        longest = bytes > longest ? bytes : longest;
+    }
+    for (uint32_t rank = 0; job->by_size && rank < job->world_size; rank++) {
+        uint32_t index = job->queues[rank].head;
+        for (; index != ENGINE_NONE; index = engine->entries[index].next) {
+            uint64_t bytes = engine->config.sample_bytes(job->dataset, engine->entries[index].id);
+            if (engine->entries[index].state == ENTRY_UNPLACED && bytes > longest)
+                longest = bytes;
+        }
+    }
+    return extent_round(longest);
+}
+
+/* So large an arena has room for the job wherever clients hold theirs: what is free between two of those is less than a
+ * place, else one would be there. */
 static uint64_t enough_bytes(const struct engine *engine, const struct job *job)
 {
     uint64_t held = 0;
     for (uint32_t place = 0; place < engine->jobs_end; place++)
         held += engine->jobs[place].state != JOB_FREE ? slots_of(&engine->jobs[place]) : 0;
-    return engine_least_bytes(engine) + held * extent_round(job->slot_bytes);
+    return engine_least_bytes(engine) + held * longest_place(engine, job);
 }
 
 /* What it takes comes first: the text may be cut. */
