@@ -17,8 +17,6 @@ enum {
     MEAN_OF = 256    /* samples whose sizes tell how many the encoded budget holds */
 };
 
-static const double READ_PART = 0.75; /* of what a job's view has in a chunk */
-
 static uint64_t fibers_per_group(const struct engine *engine, uint32_t chunk_samples)
 {
     return (chunk_samples + engine->config.redirect_width - 1) / engine->config.redirect_width;
@@ -111,14 +109,6 @@ static void take_place(struct engine *engine, sample_id id, const struct engine_
     }
 }
 
-/* Samples that two visits to a chunk bring the job with some to spare; all where memory holds half of its view, and at w = 1. */
-static uint32_t read_most(const struct engine *engine, const struct engine_job_desc *desc, double chunk_samples)
-{
-    if (engine->config.redirect_width == 1 || samples_held(engine, desc) * 2 >= idset_count(desc->view))
-        return desc->chunk_samples;
-    return chunk_samples * READ_PART < 1 ? 1 : (uint32_t)(chunk_samples * READ_PART);
-}
-
 void engine_place_samples(struct engine *engine, const struct engine_job_desc *desc, struct job *job)
 {
     if (!desc->places || !desc->chunk_count || !engine->config.redirect_width)
@@ -145,7 +135,7 @@ void engine_place_samples(struct engine *engine, const struct engine_job_desc *d
     job->chunk_base = desc->chunk_base;
     job->chunk_count = desc->chunk_count;
     job->chunk_samples = (double)count / n_seen;
-    job->read_most = read_most(engine, desc, job->chunk_samples);
+    job->ample = engine->config.redirect_width == 1 || samples_held(engine, desc) * 2 >= count;
 }
 
 uint32_t engine_chunk_of(const struct engine *engine, sample_id id)

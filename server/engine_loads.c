@@ -26,7 +26,9 @@ enum {
 /* Jobs in step (or one alone), and jobs half an epoch apart; between them in proportion. */
 static const double AHEAD_SHARE[] = {0.9, 0.85}; /* of the budget that reads ahead may fill: the rest is for reads on demand */
 static const double AHEAD_LEAST[] = {0.5, 0.8};  /* of what views have of a chunk: with less it is not read ahead */
-static const double IN_STEP = 0.02; /* of half an epoch: jobs that are no farther apart */
+static const double IN_STEP = 0.02;   /* of half an epoch: jobs that are no farther apart */
+static const double READ_PART = 0.75; /* of what a view has in a chunk: what two visits bring, with some to spare */
+static const double LIKE_SPEED = 0.1; /* a job slower by no more than this finds most of what a faster one's read brings */
 
 uint32_t engine_stock_max(const struct engine *engine)
 {
@@ -88,6 +90,21 @@ static bool is_here(const struct job *job, const struct group *group)
     return group->first_chunk >= job->chunk_base && group->first_chunk - job->chunk_base < job->chunk_count;
 }
 
+/* The part of what a view has in a chunk that one read may bring a job, when `here` tells whose dataset it is. */
+static double read_part(const struct engine *engine, const struct room *room, const bool *here)
+{
+    double slowest = 0, fastest = 0;
+    if (takers_apart(engine, room, here) <= IN_STEP)
+        return READ_PART;
+    for (uint32_t i = 0; i < room->n_takers; i++) {
+        double rate = here[i] ? engine_job_rate(engine, &engine->jobs[room->takers[i]]) : 0;
+        slowest = rate > 0 && (slowest == 0 || rate < slowest) ? rate : slowest;
+        fastest = rate > fastest ? rate : fastest;
+    }
+    double part = fastest > 0 ? slowest / fastest + LIKE_SPEED : 1;
+    return part < READ_PART ? READ_PART : part < 1 ? part : 1;
+}
+
 /* How many samples of a chunk of the group the takers' views have, by the one that has most; and the most that a read may
  * bring each of them. */
 static void measure_parts(const struct engine *engine, const struct group *group, struct room *room)
@@ -99,9 +116,12 @@ static void measure_parts(const struct engine *engine, const struct group *group
         here[i] = is_here(&engine->jobs[room->takers[i]], group);
         room->chunk_samples = here[i] && samples > room->chunk_samples ? samples : room->chunk_samples;
     }
-    bool in_step = takers_apart(engine, room, here) <= IN_STEP;
-    for (uint32_t i = 0; i < room->n_takers; i++)
-        room->most[i] = in_step ? engine->jobs[room->takers[i]].read_most : group->chunk_samples;
+    double part = read_part(engine, room, here);
+    for (uint32_t i = 0; i < room->n_takers; i++) {
+        const struct job *job = &engine->jobs[room->takers[i]];
+        double most = job->chunk_samples * part;
+        room->most[i] = part == 1 || job->ample ? group->chunk_samples : most < 1 ? 1 : (uint32_t)most;
+    }
 }
 
 /* The room that each taker has in the stock of each fiber of the group, by fiber, then taker. */

@@ -164,8 +164,16 @@ static bool clear_anywhere(struct engine *engine, uint64_t bytes)
     return false;
 }
 
+double engine_job_rate(const struct engine *engine, const struct job *job)
+{
+    uint64_t given = 0;
+    for (uint32_t rank = 0; rank < job->world_size; rank++)
+        given += job->queues[rank].samples_delivered;
+    return (double)given / (double)(engine->now_ns - job->came_ns + 1);
+}
+
 /* How soon an instance is expected to be asked for: the sum over the jobs that want it of rate / |R| (Lobster's reuse distance,
- * in expectation). A job's rate is what it was given since it came. */
+ * in expectation). */
 static double expected_reuse(const struct engine *engine, const struct instance *instance)
 {
     double reuse = 0;
@@ -173,10 +181,7 @@ static double expected_reuse(const struct engine *engine, const struct instance 
         const struct job *job = &engine->jobs[place];
         if (!wants_instance(engine, place, instance))
             continue;
-        uint64_t given = 0;
-        for (uint32_t rank = 0; rank < job->world_size; rank++)
-            given += job->queues[rank].samples_delivered;
-        reuse += (double)given / (double)(engine->now_ns - job->came_ns + 1) / (double)sampler_remaining(engine->sampler, place);
+        reuse += engine_job_rate(engine, job) / (double)sampler_remaining(engine->sampler, place);
     }
     return reuse;
 }

@@ -242,7 +242,7 @@ struct job {
     uint64_t view_samples;
     double chunk_samples; /* of the view in a chunk that has any, on the mean; 0 without chunks */
     uint32_t chunk_base, chunk_count; /* of its dataset; 0 without */
-    uint32_t read_most;   /* samples that one read of a chunk brings it at the most while it is in step with the others */
+    bool ample; /* memory holds so much of its view that a read may bring all of a chunk, as at w = 1 */
     uint64_t batch_slots, row_bytes; /* samples of a batch; arena bytes of a batch for each rank */
     uint32_t least, most, asked; /* rows: its own for good; that it may get; with all it asked for */
     uint32_t rows;        /* that it has now */
@@ -366,6 +366,7 @@ uint32_t engine_count_encoded_want(const struct engine *engine, sample_id id);
 void engine_withdraw_wants(struct engine *engine, uint32_t job);
 void engine_declare_wants(struct engine *engine, uint32_t job);
 void engine_settle_encoded(struct engine *engine);
+double engine_job_rate(const struct engine *engine, const struct job *job); /* samples a nanosecond that it was given since it came */
 void engine_forget_pipeline(struct engine *engine, uint32_t pipeline);
 
 /* engine_chunks.c: where samples are stored, and what of a fiber is in memory */
