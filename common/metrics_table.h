@@ -29,6 +29,8 @@ METRIC(ARENA_PINNED, METRIC_GAUGE, "larder_arena_pinned_bytes",
 METRIC(ENCODED_BUDGET, METRIC_GAUGE, "larder_encoded_budget_bytes", "Budget for encoded samples in memory.", NULL)
 METRIC(ENCODED_USED, METRIC_GAUGE, "larder_encoded_used_bytes", "Encoded samples in memory, loads in flight included.",
        NULL)
+METRIC(ENCODED_AHEAD, METRIC_GAUGE, "larder_encoded_look_ahead_bytes",
+       "Encoded bytes of all that jobs look ahead: above the budget reads wait for room.", NULL)
 METRIC(EVICTIONS, METRIC_COUNTER, "larder_evictions_total", "Residents evicted, by form.", "form")
 METRIC(JOB_DELIVERED, METRIC_COUNTER, "larder_job_samples_delivered_total", "Samples delivered to a job.", "job")
 METRIC(JOB_WEIGHT, METRIC_GAUGE, "larder_job_weight",

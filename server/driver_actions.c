@@ -41,6 +41,17 @@ static void log_shortened(const struct driver *driver, const struct registration
                  "jobs.quota or memory.arena\" job=\"%s\"", from, to, (unsigned long long)(quota_bytes >> 20), reg->name);
 }
 
+/* Look-ahead stays as it is then, and reads wait: each brings fewer samples of its chunk. */
+static void log_short_reads(const struct driver *driver, uint64_t needed_bytes)
+{
+    uint64_t budget_bytes = driver->config.engine.encoded_bytes;
+    if (needed_bytes > budget_bytes)
+        log_warn("msg=\"encoded memory of %llu MiB is less than what the jobs look ahead, %llu MiB: reads wait for room and bring "
+                 "fewer samples each; raise memory.encoded to %llu MiB, or lower prefetch\"",
+                 (unsigned long long)(budget_bytes >> 20), (unsigned long long)(needed_bytes >> 20),
+                 (unsigned long long)(needed_bytes >> 20) + 1);
+}
+
 static void ahead_changed(struct driver *driver, const struct engine_action *action)
 {
     const struct registration *reg = driver->jobs[action->job].reg;
@@ -104,6 +115,7 @@ static void job_added(struct driver *driver, const struct engine_action *action)
              (unsigned long long)(action->job_added.quota_bytes >> 20), pipeline_canonical(reg->pipeline));
     if (action->job_added.ahead < reg->prefetch)
         log_shortened(driver, reg, reg->prefetch, action->job_added.ahead, action->job_added.wanted_bytes);
+    log_short_reads(driver, action->job_added.encoded_bytes);
     view_result_clear(&reg->view); /* the engine has what it needs of both */
     free(reg->places);
     reg->places = NULL;

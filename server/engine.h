@@ -228,6 +228,7 @@ struct engine_action {
             uint64_t quota_bytes; /* of the whole job */
             uint32_t ahead;     /* batches of look-ahead that the quota lets each rank have */
             uint64_t wanted_bytes; /* of the arena, for all that all jobs asked for */
+            uint64_t encoded_bytes; /* of encoded memory, that what all jobs look ahead would take at once */
             bool attached;      /* to a job that was there: JOB_ADD's dataset, order and places are not kept */
             uint32_t epoch, batch; /* the first that the rank can ask for, and the index of its next batch of it */
         } job_added;
@@ -305,7 +306,7 @@ struct engine_totals {
     uint64_t evicted_prepared, evicted_encoded;
     uint64_t ahead_shortened; /* times that a job had to give look-ahead back */
     uint64_t arena_used_bytes, arena_pinned_bytes, arena_quota_bytes;
-    uint64_t encoded_used_bytes;
+    uint64_t encoded_used_bytes, encoded_ahead_bytes; /* the last: what all jobs look ahead would take at once */
     uint32_t jobs, loads_inflight, prepares_inflight;
     uint64_t unknown_releases;
 };

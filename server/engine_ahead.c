@@ -46,6 +46,17 @@ uint64_t engine_wanted_bytes(const struct engine *engine)
     return bytes;
 }
 
+uint64_t engine_ahead_encoded_bytes(const struct engine *engine)
+{
+    uint64_t bytes = 0;
+    for (uint32_t place = 0; place < engine->jobs_end; place++) {
+        const struct job *job = &engine->jobs[place];
+        if (job->state != JOB_FREE)
+            bytes += job->rows * job->batch_slots * job->world_size * job->mean_bytes;
+    }
+    return bytes;
+}
+
 static void set_rows(struct engine *engine, uint32_t place, uint32_t rows)
 {
     struct job *job = &engine->jobs[place];

@@ -243,6 +243,7 @@ void engine_counts(const struct engine *engine, struct engine_totals *out)
     out->arena_used_bytes = extents_used_bytes(engine->extents) - engine_zones_free_bytes(engine);
     out->arena_quota_bytes = engine->quota_bytes;
     out->encoded_used_bytes = engine->encoded_used;
+    out->encoded_ahead_bytes = engine_ahead_encoded_bytes(engine);
     out->loads_inflight = engine->loads_inflight;
     out->prepares_inflight = engine->prepares_inflight;
     for (uint32_t place = 0; place < engine->jobs_end; place++)

@@ -22,8 +22,7 @@ static uint64_t fibers_per_group(const struct engine *engine, uint32_t chunk_sam
     return (chunk_samples + engine->config.redirect_width - 1) / engine->config.redirect_width;
 }
 
-/* How many of the dataset's samples the encoded budget holds. */
-static uint64_t samples_held(const struct engine *engine, const struct engine_job_desc *desc)
+uint64_t engine_mean_bytes(const struct engine *engine, const struct engine_job_desc *desc)
 {
     uint64_t count = idset_count(desc->view), step = count / MEAN_OF + 1, sum = 0, n = 0;
     for (uint64_t rank = 0; rank < count; rank += step, n++) {
@@ -31,7 +30,13 @@ static uint64_t samples_held(const struct engine *engine, const struct engine_jo
         CHECK(idset_select(desc->view, rank, &id));
         sum += engine->config.sample_bytes(desc->dataset, id);
     }
-    return engine->config.encoded_bytes / ((sum + n - 1) / n + !sum);
+    return (sum + n - 1) / n + !sum;
+}
+
+/* How many of the dataset's samples the encoded budget holds. */
+static uint64_t samples_held(const struct engine *engine, const struct engine_job_desc *desc)
+{
+    return engine->config.encoded_bytes / engine_mean_bytes(engine, desc);
 }
 
 /* How many chunks share a place: so many that their fibers' stocks together are what memory holds. */

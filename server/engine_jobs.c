@@ -158,6 +158,7 @@ static void job_begin(struct engine *engine, uint32_t place, const struct engine
                         .redirected = engine->config.redirect_width > 0 && desc->shuffle == SHUFFLE_DEPENDENT && desc->places,
                         .came_ns = engine->now_ns,
                         .view_samples = idset_count(desc->view),
+                        .mean_bytes = engine_mean_bytes(engine, desc),
                         .batch_slots = batch_slots(desc),
                         .row_bytes = row_bytes,
                         .least = least,
@@ -194,6 +195,7 @@ static void answer(struct engine *engine, uint32_t place, const struct engine_jo
     action->job_added.quota_bytes = job->quota_bytes;
     action->job_added.ahead = job->rows - ENGINE_ROWS_MIN;
     action->job_added.wanted_bytes = engine_wanted_bytes(engine);
+    action->job_added.encoded_bytes = engine_ahead_encoded_bytes(engine);
     action->job_added.n_batches = (uint32_t)((share + job->batch_size - 1) / job->batch_size);
     action->job_added.attached = attached;
     action->job_added.epoch = job->began ? job->epoch + queue->returned : 0;

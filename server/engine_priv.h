@@ -240,6 +240,7 @@ struct job {
     uint64_t variant_seed, variant; /* as described, and of this epoch */
     uint64_t came_ns;
     uint64_t view_samples;
+    uint64_t mean_bytes;  /* of its samples, encoded */
     double chunk_samples; /* of the view in a chunk that has any, on the mean; 0 without chunks */
     uint32_t chunk_base, chunk_count; /* of its dataset; 0 without */
     bool ample; /* memory holds so much of its view that a read may bring all of a chunk, as at w = 1 */
@@ -371,6 +372,7 @@ void engine_forget_pipeline(struct engine *engine, uint32_t pipeline);
 
 /* engine_chunks.c: where samples are stored, and what of a fiber is in memory */
 void engine_place_samples(struct engine *engine, const struct engine_job_desc *desc, struct job *job);
+uint64_t engine_mean_bytes(const struct engine *engine, const struct engine_job_desc *desc); /* of a sample of the view, encoded */
 void engine_fiber_add_instance(struct engine *engine, uint32_t instance);
 void engine_fiber_remove_instance(struct engine *engine, uint32_t instance);
 void engine_fiber_add_encoded(struct engine *engine, uint32_t encoded);
@@ -453,6 +455,7 @@ static inline uint64_t engine_reserve_count(const struct reserve *reserve)
 /* engine_ahead.c: how far ahead queues may plan */
 uint64_t engine_least_bytes(const struct engine *engine);  /* of the arena, that the jobs keep whoever comes */
 uint64_t engine_wanted_bytes(const struct engine *engine); /* for all that they asked for */
+uint64_t engine_ahead_encoded_bytes(const struct engine *engine); /* encoded, of what all may look ahead now */
 void engine_divide_arena(struct engine *engine);           /* jobs came or went, or need more or less */
 uint64_t engine_depth_slots(const struct job *job, const struct job_queue *queue); /* that the queue is filled up to */
 uint32_t engine_rows_needed(const struct job *job); /* of those that it has, by the rank that needs most */

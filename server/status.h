@@ -8,8 +8,8 @@
  *             (monotonic: two snapshots give a rate), rss_bytes, cpu_s, sessions, datasets, threads {role: count}
  *   samples   loaded, loaded_bytes, reads, decoded, prepared, delivered, prepared_per_delivered (null before the first),
  *             bad {reason: count}
- *   memory    arena {budget_bytes, used_bytes, pinned_bytes, quota_bytes}, encoded {budget_bytes, used_bytes},
- *             evicted {prepared, encoded}
+ *   memory    arena {budget_bytes, used_bytes, pinned_bytes, quota_bytes}, encoded {budget_bytes, used_bytes,
+ *             look_ahead_bytes}, evicted {prepared, encoded}
  *   engine    loads_inflight, prepares_inflight, unknown_releases
  *   governor  preparers, loaders (threads), prepare_rate, load_rate (samples/s predicted; null: not known), moves
  *   jobs[]    name, job, pid, client, dataset, pipeline, weight, batch_size, prefetch (batches each rank may be ahead

@@ -86,6 +86,7 @@ static json_t *memory_json(const struct daemon_status *status, bool *failed)
     put(arena, "quota_bytes", count(totals->arena_quota_bytes), failed);
     put(encoded, "budget_bytes", count(status->encoded_budget_bytes), failed);
     put(encoded, "used_bytes", count(totals->encoded_used_bytes), failed);
+    put(encoded, "look_ahead_bytes", count(totals->encoded_ahead_bytes), failed);
     put(evicted, "prepared", count(totals->evicted_prepared), failed);
     put(evicted, "encoded", count(totals->evicted_encoded), failed);
     put(memory, "arena", arena, failed);

@@ -75,6 +75,15 @@ class ShortBudgets(Case):
         self.assertIn("look-ahead shortened", daemon.log())
         self.assertIn("far-ahead", daemon.log())
 
+    def test_reads_wait_for_encoded_memory(self):
+        """Where encoded memory holds less than what jobs look ahead all comes exactly once, and log and metrics say so."""
+        daemon = self.daemon(CONFIG.replace("64MiB", "1MiB"))
+        loader = self.loader(daemon, tree(60, width=640, height=480), batch_size=16, prefetch=8, name="far-ahead")
+        self.whole(loader, 60)
+        self.assertIn("raise memory.encoded to", daemon.log())
+        encoded = daemon.status()["memory"]["encoded"]
+        self.assertGreater(encoded["look_ahead_bytes"], encoded["budget_bytes"])
+        self.assertLessEqual(encoded["used_bytes"], encoded["budget_bytes"])
 
     def test_look_ahead_is_given_back(self):
         """A second job that comes when the first has taken the arena gets its part while the first one hangs with

@@ -90,6 +90,7 @@ void sample_status_fill(struct daemon_status *status)
                    .arena_pinned_bytes = UINT64_C(1) << 29,
                    .arena_quota_bytes = UINT64_C(2) << 30,
                    .encoded_used_bytes = UINT64_C(1) << 28,
+                   .encoded_ahead_bytes = UINT64_C(1) << 29,
                    .jobs = 2,
                    .loads_inflight = 5,
                    .prepares_inflight = 4},
