@@ -248,7 +248,6 @@ struct job {
     uint32_t least, most, asked; /* rows: its own for good; that it may get; with all it asked for */
     uint32_t rows;        /* that it has now */
     bool zoned; /* its least rows are slots of a zone; nothing is planned before, but by_size; see engine_zones.c */
-    uint64_t tried_ns; /* when that was tried last */
     uint64_t quota_slots; /* of each queue */
     uint64_t quota_bytes; /* of all together */
     uint32_t held_max;    /* ≤ least */
@@ -292,6 +291,8 @@ struct engine {
     struct extents *extents;
     struct zone *zones; /* the largest slots first */
     uint32_t n_zones;
+    uint64_t try_again_ns; /* no zone is laid out before */
+    uint32_t try_place;    /* of the job that had the last turn to have its zone laid out */
     uint64_t room_changes; /* counts what may have made room */
     struct residency *prepared, *encodeds;
 

@@ -24,7 +24,11 @@
 #include "cache/layout.h"
 #include "server/engine_priv.h"
 
-#define TRY_NS UINT64_C(20000000) /* between two tries to lay a job's zone out, which looks at all of the arena */
+/* To lay a zone out takes a look at all of the arena. After a look at many instances none follows for TRY_LOOK_NS each,
+ * after one in vain none for TRY_NS besides: jobs that wait take turns. */
+#define TRY_NS UINT64_C(20000000)
+#define TRY_LOOK_NS 2000
+enum { TRY_LOOK_FREE = 10000 };
 
 /* ── slots ── */
 
@@ -128,16 +132,32 @@ static uint64_t slots_of(const struct job *job)
     return job->least * job->batch_slots * job->world_size;
 }
 
-/* Marks the instances in clients' hands. */
-static void mark_leased(const struct engine *engine, bool *leased)
+static struct layout_block as_block(const struct engine *engine, uint32_t block, uint32_t owner)
+{
+    uint64_t bytes = extent_bytes(engine->extents, block);
+    const struct zone *zone =
+        owner != ENGINE_NONE ? engine_zone_of(engine, &engine->instances[owner]) : find_zone(engine, bytes);
+    return (struct layout_block){.offset = extent_offset(engine->extents, block),
+                                 .bytes = bytes,
+                                 .name = block,
+                                 .zone = zone ? (uint32_t)(zone - engine->zones) : LAYOUT_NONE};
+}
+
+/* Marks the instances in clients' hands; a layout gets their blocks besides, in any order. */
+static void mark_leased(const struct engine *engine, bool *leased, struct layout *layout)
 {
     for (uint32_t place = 0; place < engine->jobs_end; place++) {
         const struct job *job = &engine->jobs[place];
         for (uint32_t rank = 0; job->state != JOB_FREE && rank < job->world_size; rank++) {
             const struct job_queue *queue = &job->queues[rank];
-            for (uint32_t at = 0; at < queue->n_leases; at++)
-                for (uint32_t i = 0; i < queue->leases[at].count; i++)
-                    leased[queue->leases[at].instances[i]] = true;
+            for (uint32_t at = 0; at < queue->n_leases; at++) {
+                for (uint32_t i = 0; i < queue->leases[at].count; i++) {
+                    uint32_t index = queue->leases[at].instances[i];
+                    if (layout && !leased[index])
+                        layout->blocks[layout->n_blocks++] = as_block(engine, engine->instances[index].block, index);
+                    leased[index] = true;
+                }
+            }
         }
     }
 }
@@ -154,15 +174,8 @@ static void survey(const struct engine *engine, const bool *fixed, struct layout
     for (uint32_t block = extent_first(arena); block != EXTENT_NONE; block = extent_next(arena, block)) {
         if (!extent_owner(arena, block, &owner))
             continue;
-        uint64_t bytes = extent_bytes(arena, block);
-        bool taken = owner != ENGINE_NONE;
-        const struct zone *zone = taken ? engine_zone_of(engine, &engine->instances[owner]) : find_zone(engine, bytes);
-        layout->blocks[layout->n_blocks++] =
-            (struct layout_block){.offset = extent_offset(arena, block),
-                                  .bytes = bytes,
-                                  .name = block,
-                                  .zone = zone ? (uint32_t)(zone - engine->zones) : LAYOUT_NONE,
-                                  .fixed = taken && fixed[owner]};
+        layout->blocks[layout->n_blocks] = as_block(engine, block, owner);
+        layout->blocks[layout->n_blocks++].fixed = owner != ENGINE_NONE && fixed[owner];
     }
 }
 
@@ -219,17 +232,23 @@ static void make_slots(struct engine *engine, const struct layout *layout)
         CHECK(engine->zones[i].slots == engine->zones[i].promised);
 }
 
+static struct layout_zone *promises(const struct engine *engine)
+{
+    struct layout_zone *zones = xcalloc(engine->n_zones, sizeof *zones);
+    for (uint32_t i = 0; i < engine->n_zones; i++)
+        zones[i] = (struct layout_zone){.bytes = engine->zones[i].bytes, .slots = engine->zones[i].promised};
+    return zones;
+}
+
 /* Gives every zone the slots that it has promised. With `move` entries make way, what clients hold and what is being
  * prepared never. */
 static bool lay_out(struct engine *engine, bool move)
 {
     struct layout layout = {.bytes = engine->config.arena_bytes, .n_zones = engine->n_zones};
-    struct layout_zone *zones = xcalloc(engine->n_zones, sizeof *zones);
+    struct layout_zone *zones = promises(engine);
     bool *fixed = xcalloc(engine->instance_pool.size + 1, sizeof *fixed);
-    for (uint32_t i = 0; i < engine->n_zones; i++)
-        zones[i] = (struct layout_zone){.bytes = engine->zones[i].bytes, .slots = engine->zones[i].promised};
     layout.zones = zones;
-    mark_leased(engine, fixed);
+    mark_leased(engine, fixed, NULL);
     for (uint32_t index = 0; index < engine->instance_pool.size; index++) {
         const struct instance *instance = &engine->instances[index];
         if (instance->state != INSTANCE_FREE)
@@ -245,6 +264,33 @@ static bool lay_out(struct engine *engine, bool move)
     free(layout.blocks);
     free(layout.places);
     free(fixed);
+    free(zones);
+    return found;
+}
+
+static int compare_blocks(const void *a, const void *b)
+{
+    uint64_t x = ((const struct layout_block *)a)->offset, y = ((const struct layout_block *)b)->offset;
+    return (x > y) - (x < y);
+}
+
+/* Would the zones find room if nothing were in the arena but what clients hold? Mostly that is far less to look at. */
+static bool fit_beside_leased(const struct engine *engine, uint64_t *looked)
+{
+    struct layout layout = {.bytes = engine->config.arena_bytes, .n_zones = engine->n_zones};
+    struct layout_zone *zones = promises(engine);
+    bool *leased = xcalloc(engine->instance_pool.size + 1, sizeof *leased);
+    layout.zones = zones;
+    layout.blocks = xcalloc(engine->instance_pool.taken + 1, sizeof *layout.blocks);
+    mark_leased(engine, leased, &layout);
+    *looked = layout.n_blocks;
+    qsort(layout.blocks, layout.n_blocks, sizeof *layout.blocks, compare_blocks);
+    for (size_t i = 0; i < layout.n_blocks; i++)
+        layout.blocks[i].fixed = true;
+    bool found = layout_find(&layout);
+    free(layout.blocks);
+    free(layout.places);
+    free(leased);
     free(zones);
     return found;
 }
@@ -282,15 +328,18 @@ static void shrink(struct engine *engine, struct zone *zone, uint64_t by)
 
 void engine_zone_enter(struct engine *engine, struct job *job)
 {
-    if (job->by_size || (job->tried_ns && engine->now_ns - job->tried_ns < TRY_NS))
+    if (job->by_size || engine->now_ns < engine->try_again_ns)
         return;
-    job->tried_ns = engine->now_ns;
-    uint64_t bytes = extent_round(job->slot_bytes);
+    uint64_t bytes = extent_round(job->slot_bytes), looked = 0;
     struct zone *zone = find_zone(engine, bytes);
     if (!zone)
         zone = insert_zone(engine, bytes);
     zone->promised += slots_of(job);
-    job->zoned = lay_out(engine, false) || lay_out(engine, true);
+    if (fit_beside_leased(engine, &looked)) {
+        looked += engine->instance_pool.taken;
+        job->zoned = lay_out(engine, false) || lay_out(engine, true);
+    }
+    engine->try_again_ns = engine->now_ns + (job->zoned ? 0 : TRY_NS) + (looked > TRY_LOOK_FREE ? looked * TRY_LOOK_NS : 0);
     if (!job->zoned)
         shrink(engine, zone, slots_of(job));
 }
@@ -378,8 +427,6 @@ static bool starves(const struct engine *engine, const struct job *job, const st
 static void watch_job(struct engine *engine, uint32_t place)
 {
     struct job *job = &engine->jobs[place];
-    if (!job->by_size)
-        engine_zone_enter(engine, job);
     for (uint32_t rank = 0; rank < job->world_size; rank++) {
         struct job_queue *queue = &job->queues[rank];
         uint64_t timeout_ns = engine->config.room_timeout_ns;
@@ -388,7 +435,10 @@ static void watch_job(struct engine *engine, uint32_t place)
         } else if (queue->starves_since_ns == 0) {
             queue->starves_since_ns = engine->now_ns ? engine->now_ns : 1;
         } else if (timeout_ns && engine->now_ns >= queue->starves_since_ns + timeout_ns) {
-            fail(engine, place);
+            engine->try_again_ns = 0; /* whoever's turn it is: its last one */
+            engine_zone_enter(engine, job);
+            if (!job->zoned)
+                fail(engine, place);
             return;
         }
     }
@@ -410,6 +460,11 @@ bool engine_waits_for_room(const struct engine *engine)
 
 void engine_watch_room(struct engine *engine)
 {
+    for (uint32_t i = 0; i < engine->jobs_end && engine->now_ns >= engine->try_again_ns; i++) {
+        engine->try_place = (engine->try_place + 1) % engine->jobs_end;
+        if (may_wait(&engine->jobs[engine->try_place]))
+            engine_zone_enter(engine, &engine->jobs[engine->try_place]);
+    }
     for (uint32_t place = 0; place < engine->jobs_end; place++)
         if (may_wait(&engine->jobs[place]))
             watch_job(engine, place);

@@ -12,12 +12,12 @@ static const char *const seeds[] = {
     "socket:\n  path: \"/tmp/l.sock\"\nlog: {level: debug}\nmetrics: {enabled: true, address: ::1, port: 0}\n",
     "limits:\n  jobs: 5\n  pixels: 1000\n  scans: 7\n  idle_exit: 60\ncontrol: {enabled: false}\n",
     "catalog: {checkpoint: none}\njobs:\n  prefetch: 9\n  bad_samples: error\n  quota: 12.5%\n",
-    "datasets:\n  cats:\n    path: /data/cats\n    pipeline:\n      - random_resized_crop: {size: 224, scale: [0.25, "
-    "1]}\n"
-    "      - random_horizontal_flip\n      - x: {mean: 1e-1, exact: true, nothing: ~, text: 'it''s', more: "
-    "\"\\x41\\u00e9\"}\n",
-    "datasets: {a: {path: /d, subset: {union: [{classes: [\"n0*\", '7']}, {difference: [{range: [0, 9]}, {fraction: 0.5, "
-    "seed: 3}]}]}}}\n",
+    ("datasets:\n  cats:\n    path: /data/cats\n    pipeline:\n      - random_resized_crop: {size: 224, scale: [0.25, "
+     "1]}\n"
+     "      - random_horizontal_flip\n      - x: {mean: 1e-1, exact: true, nothing: ~, text: 'it''s', more: "
+     "\"\\x41\\u00e9\"}\n"),
+    ("datasets: {a: {path: /d, subset: {union: [{classes: [\"n0*\", '7']}, {difference: [{range: [0, 9]}, {fraction: 0.5, "
+     "seed: 3}]}]}}}\n"),
     "--- &a !t\nmemory: *a\n? [x]\n: |\n  text\n...\n---\n%TAG ! a\n",
 };
 
