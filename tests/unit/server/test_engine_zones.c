@@ -152,6 +152,37 @@ static void test_a_job_waits_for_room(void **state)
     scene_free(scene);
 }
 
+/* Jobs that wait take turns: one whose slots are too long does not keep others from the room that there is for theirs. */
+static void test_jobs_that_wait_take_turns(void **state)
+{
+    (void)state;
+    struct scene *scene = scene_new(34);
+    struct idset *view = make_view();
+    uint32_t small = scatter(scene, view, "small"), large[2];
+    struct engine_job_desc desc = large_job("longer", view);
+    desc.slot_bytes = 4 * 1024;
+    desc.pipeline = 4;
+    scene_add(scene, &desc);
+    uint32_t longer = scene->job;
+    scene_next(scene, longer, 0, 1);
+    for (uint32_t i = 0; i < 2; i++) {
+        desc = large_job(i ? "large" : "as large", view);
+        scene_add(scene, &desc);
+        large[i] = scene->job;
+        scene_next(scene, large[i], 0, 1);
+    }
+    for (uint64_t batch = 2; batch <= 32; batch += 2) /* every second one: three slots lie together, not four */
+        scene_step(scene, (struct engine_event){.type = ENGINE_RELEASE, .release = {small, batch}});
+    wait_s(scene, 1);
+    assert_int_equal(scene->batches[longer], 0);
+    for (uint32_t i = 0; i < 2; i++)
+        train(scene, large[i], 100);
+    assert_int_equal(scene->refused + scene->failed, 0);
+    scene_leave_all(scene);
+    idset_destroy(view);
+    scene_free(scene);
+}
+
 /* Nobody gives back: the job fails after the time that it is to wait, in words that say who holds what, and how large an
  * arena would do. It does. */
 static void test_a_job_does_not_wait_for_ever(void **state)
@@ -234,8 +265,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_is_planned_ahead_makes_way), cmocka_unit_test(test_others_stay_out_of_a_zone),
-        cmocka_unit_test(test_a_job_waits_for_room),            cmocka_unit_test(test_a_job_does_not_wait_for_ever),
-        cmocka_unit_test(test_files_wait_for_room),
+        cmocka_unit_test(test_a_job_waits_for_room),            cmocka_unit_test(test_jobs_that_wait_take_turns),
+        cmocka_unit_test(test_a_job_does_not_wait_for_ever),    cmocka_unit_test(test_files_wait_for_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
