@@ -116,7 +116,7 @@ class Loader:
         self._session = None
         self._pool = None
         self._current = None
-        self._chosen = 0          # by set_epoch, until that epoch begins
+        self._chosen = 0          # by set_epoch, or because an error ended that epoch, until it begins
         self._counts = {"samples": 0, "batches": 0, "wait_s": 0.0}
         self.last_ids = None      # of the batch given last: the daemon's sample ids …
         self.last_indices = None  # … and the positions in the dataset
@@ -176,8 +176,8 @@ class Loader:
 
     def set_epoch(self, epoch):
         """Makes the next iteration give this epoch, from 0, as DistributedSampler.set_epoch does: to go on where a
-        checkpoint was made, or to repeat an epoch that an error ended. Not needed otherwise. With shuffle="strict" the
-        order is that epoch's. Ranks give the same, and only go forward."""
+        checkpoint was made. Not needed otherwise: an epoch that an error ended does not count, the next iteration
+        begins it again. With shuffle="strict" the order is that epoch's. Ranks give the same, and only go forward."""
         epoch = _whole("epoch", epoch, 0, 2**32 - 1)
         if epoch < self._epoch and self._session is not None:
             if self._job.world_size > 1 and self._session.usable:
@@ -214,7 +214,8 @@ class Loader:
             session.close()
             raise
         if job.world_size > 1:
-            # Where the other ranks are: a rank that comes back goes on there, unless it was told to go further.
+            # Where the other ranks are: a rank that comes back goes on there, unless it was further. So all go on with
+            # the epoch that they were in when their daemon was replaced, and with it their job.
             self._epoch = max(session.info.epoch, self._chosen)
         self._pool = Pool(job.batch_size * session.info.sample_bytes, job.prefetch + 1)
         self._session = session
@@ -229,6 +230,14 @@ class Loader:
         self._current = None
         if session is not None:
             session.close()
+
+    def _fail(self, epoch):
+        """After an error that ends the connection. An epoch that it broke off does not count: the next iteration begins
+        it again."""
+        if self._epoch == epoch + 1:  # otherwise it had not begun, or set_epoch chose another
+            self._epoch = epoch
+        self._chosen = self._epoch
+        self._drop()
 
     def close(self):
         """Gives everything back to the daemon, views of zero-copy batches included, and ends the loader's life."""
@@ -263,21 +272,22 @@ class Loader:
                 session.begin(epoch)
             session.ask(self._job.prefetch)
         except BaseException:
-            self._drop()
+            self._fail(epoch)
             raise
         self._epoch, self._chosen = epoch + 1, 0
         self._current = _Epoch(self, session, epoch)
         return self._current
 
-    def _next(self, session):
-        """The next batch of the running epoch; None when it was empty, and the epoch's last. Errors end the session, so
-        that no later call waits for what will never come; a Timeout or Ctrl-C while waiting loses nothing."""
+    def _next(self, session, epoch):
+        """The next batch of the running epoch, `epoch`; None when it was empty, and the epoch's last. Errors end the
+        session, so that no later call waits for what will never come; a Timeout or Ctrl-C while waiting loses
+        nothing."""
         batch = None
         while batch is None:
             try:
                 session.ask(self._job.prefetch)
             except BaseException:
-                self._drop()
+                self._fail(epoch)
                 raise
             if session.outstanding <= 0:
                 raise LimitReached(f"this Loader holds {len(session.held)} zero-copy batches, as many as the daemon "
@@ -291,7 +301,7 @@ class Loader:
                 batch = session.receive()
                 parts = None if batch is None else self._deliver(session, batch)
             except BaseException:
-                self._drop()
+                self._fail(epoch)
                 raise
         return parts
 
@@ -368,7 +378,7 @@ class _Epoch:
         while not self._done:
             self._check_live()
             self._done = self._session.ended == self._number  # as when Ctrl-C came right after the last batch
-            parts = None if self._done else self._loader._next(self._session)
+            parts = None if self._done else self._loader._next(self._session, self._number)
             self._done = self._session.ended == self._number
             if parts is not None:
                 return parts
@@ -382,7 +392,7 @@ class _Epoch:
             if newer:
                 raise LarderError(f"the iterator of epoch {self._number} is over: a newer one of its Loader has begun")
             raise DaemonGone(f"the iterator of epoch {self._number} has lost its connection to the daemon at "
-                             f"{self._session.path}: begin the next epoch with iter(loader)")
+                             f"{self._session.path}: iter(loader) begins it again")
 
 
 # ── leaves ──

@@ -4,7 +4,7 @@ import os
 import resource
 import time
 
-from system import CONFIG, QUIET, SLOW, Case, main, tree, until
+from system import CONFIG, QUIET, SLOW, Case, larder, main, tree, until
 
 COUNT = 600
 PIPELINE = [{"resize": {"size": [64, 64]}}]
@@ -13,6 +13,10 @@ PIPELINE = [{"resize": {"size": [64, 64]}}]
 def longest_gap(script, begin, end):
     times = [begin] + [when for when, _, _ in script.batches if begin < when < end] + [end]
     return max(later - earlier for earlier, later in zip(times, times[1:]))
+
+
+def indices_of(loader):
+    return [index for batch in loader for index in batch[-1].tolist()]
 
 
 class Faults(Case):
@@ -94,6 +98,45 @@ class Faults(Case):
         self.assertEqual(script.epochs(), [list(range(COUNT))] * 2)
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
         self.assertNotIn("bad sample", daemon.log())
+
+    def test_a_broken_epoch_does_not_count(self):
+        """After a daemon was killed in mid-epoch and replaced, iterating again begins that epoch again: the loader gives
+        as many whole epochs as it was asked for, in the order of each."""
+        daemon = self.daemon()
+        alone = self.loader(daemon, tree(COUNT), shuffle="strict", seed=4)
+        orders = [indices_of(alone) for _ in range(3)]
+        loader = self.loader(daemon, tree(COUNT), shuffle="strict", seed=4, epochs=3)
+        got = [indices_of(loader)]
+        iterator = iter(loader)
+        next(iterator)
+        daemon.kill()
+        with self.assertRaises(larder.DaemonGone):
+            list(iterator)
+        self.assertEqual(loader.epoch, 1)
+        self.daemon()
+        got += [indices_of(loader) for _ in range(2)]
+        self.assertEqual(got, orders)
+        with self.assertRaises(larder.EpochsOver):
+            iter(loader)
+
+    def test_ranks_find_the_next_daemon(self):
+        """Ranks whose daemon was killed go on together with the epoch that they were in, and get all of it."""
+        daemon = self.daemon()
+        ranks = [self.loader(daemon, tree(COUNT), rank=rank, world_size=2, name="both") for rank in range(2)]
+        for loader in ranks:
+            self.assertEqual(len(indices_of(loader)), COUNT // 2)
+        iterators = [iter(loader) for loader in ranks]
+        for iterator in iterators:
+            next(iterator)
+        daemon.kill()
+        for iterator in iterators:
+            with self.assertRaises(larder.DaemonGone):
+                list(iterator)
+        self.daemon()
+        for epoch in (1, 2):
+            seen = sum([indices_of(loader) for loader in ranks], [])
+            self.assertEqual(sorted(seen), list(range(COUNT)))
+            self.assertEqual([loader.epoch for loader in ranks], [epoch + 1] * 2)
 
     def test_a_loader_finds_the_next_daemon(self):
         """After a daemon was replaced, iterating again works with the same Loader."""
