@@ -9,6 +9,7 @@
 
 #include "common/check.h"
 #include "preprocess/prepare.h"
+#include "tests/unit/server/engine_play.h"
 
 uint64_t scene_sample_bytes(const void *dataset, sample_id id)
 {
@@ -18,8 +19,9 @@ uint64_t scene_sample_bytes(const void *dataset, sample_id id)
 
 static char bytes; /* of every encoded sample: the engine never looks at them */
 
-static void react(struct scene *scene, const struct engine_action *action)
+static void react(void *ctx, const struct engine_action *action)
 {
+    struct scene *scene = ctx;
     switch (action->type) {
     case ENGINE_JOB_ADDED:
         scene->job = action->job;
@@ -78,26 +80,7 @@ static void react(struct scene *scene, const struct engine_action *action)
 
 void scene_step_all(struct scene *scene, const struct engine_event *events, size_t n_events)
 {
-    const struct engine_action *actions;
-    size_t count = engine_step_all(scene->engine, ++scene->now, events, n_events, &actions);
-    /* The actions are the engine's until its next step, which reactions take: copy them, and what they point to. */
-    struct engine_action *copy = xcalloc(count, sizeof *copy);
-    struct engine_entry **entries = xcalloc(count, sizeof *entries);
-    memcpy(copy, actions, count * sizeof *copy);
-    for (size_t i = 0; i < count; i++) {
-        if (copy[i].type != ENGINE_DELIVER || copy[i].deliver.count == 0)
-            continue;
-        entries[i] = xcalloc(copy[i].deliver.count, sizeof **entries);
-        memcpy(entries[i], copy[i].deliver.entries, copy[i].deliver.count * sizeof **entries);
-        copy[i].deliver.entries = entries[i];
-    }
-    engine_check(scene->engine);
-    for (size_t i = 0; i < count; i++) {
-        react(scene, &copy[i]);
-        free(entries[i]);
-    }
-    free(entries);
-    free(copy);
+    engine_play(scene->engine, ++scene->now, events, n_events, react, scene);
 }
 
 void scene_step(struct scene *scene, struct engine_event event)

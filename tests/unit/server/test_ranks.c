@@ -11,6 +11,7 @@
 #include "common/check.h"
 #include "common/clock.h"
 #include "server/engine.h"
+#include "tests/unit/server/engine_play.h"
 
 enum { SLOT = 1000, ENCODED = 100, IDS_MAX = 256, RANKS_MAX = 4, BATCHES_MAX = 64 };
 
@@ -78,8 +79,9 @@ static void prepare(struct scene *scene, const struct engine_action *action)
     step(scene, (struct engine_event){.type = ENGINE_PREPARED, .prepared = {.task = action->prepare.task}});
 }
 
-static void react(struct scene *scene, const struct engine_action *action)
+static void react(void *ctx, const struct engine_action *action)
 {
+    struct scene *scene = ctx;
     struct seat *seat = &scene->seats[action->rank < RANKS_MAX ? action->rank : 0];
     switch (action->type) {
     case ENGINE_JOB_ADDED:
@@ -119,26 +121,7 @@ static void react(struct scene *scene, const struct engine_action *action)
 
 static void step(struct scene *scene, struct engine_event event)
 {
-    const struct engine_action *actions;
-    size_t count = engine_step(scene->engine, scene->now_ns, &event, &actions);
-    /* Reactions take further steps, and actions live for one: copies, with what they point to. */
-    struct engine_action *copy = xcalloc(count, sizeof *copy);
-    struct engine_entry **entries = xcalloc(count, sizeof *entries);
-    memcpy(copy, actions, count * sizeof *copy);
-    for (size_t i = 0; i < count; i++) {
-        if (copy[i].type != ENGINE_DELIVER || copy[i].deliver.count == 0)
-            continue;
-        entries[i] = xcalloc(copy[i].deliver.count, sizeof **entries);
-        memcpy(entries[i], copy[i].deliver.entries, copy[i].deliver.count * sizeof **entries);
-        copy[i].deliver.entries = entries[i];
-    }
-    engine_check(scene->engine);
-    for (size_t i = 0; i < count; i++) {
-        react(scene, &copy[i]);
-        free(entries[i]);
-    }
-    free(entries);
-    free(copy);
+    engine_play(scene->engine, scene->now_ns, &event, 1, react, scene);
 }
 
 static struct scene *scene_new(uint32_t samples, uint32_t world_size, uint32_t batch_size)
