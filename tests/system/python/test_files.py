@@ -80,7 +80,8 @@ class Files(Case):
             self.loader(daemon, self.dataset, 2, pipeline=[], all_files=True)
 
     def test_with_pixels_beside_it(self):
-        """A job that wants pixels and one that wants the files' bytes share each read."""
+        """A job that wants pixels and one that wants the files' bytes share each read, but for what the first looks ahead
+        before the second begins."""
         folder, daemon = tree(60), self.daemon(CONFIG)
         loaders = [self.loader(daemon, folder, 10, pipeline=pipeline, epochs=1)
                    for pipeline in ([], [larder.Resize([32, 32])])]
@@ -88,7 +89,8 @@ class Files(Case):
             self.assertIsInstance(files[0][0], bytes)
             self.assertEqual(pixels[0].shape[1:], (32, 32, 3))
         counts = daemon.status()["samples"]
-        self.assertEqual((counts["loaded"], counts["decoded"], counts["delivered"]), (60, 60, 120))
+        self.assertEqual((counts["decoded"], counts["delivered"]), (60, 120))
+        self.assertLessEqual(counts["loaded"], 60 + 4 * 10)
 
     def test_refusals(self):
         """Without all_files a folder of other files is no dataset; with it, what is no image is a bad sample for
