@@ -106,6 +106,42 @@ static uint32_t pipeline_number(struct world *world, uint32_t pipeline)
     return idle;
 }
 
+static void forget(struct world *world, uint32_t dataset)
+{
+    world_say(world, "chunks %u … of dataset %u are forgotten", world->chunk_bases[dataset], dataset);
+    engine_forget_chunks(world->engine, world->chunk_bases[dataset],
+                         world->scenario->datasets[dataset].chunk_count);
+}
+
+/* Now and then the chunks of a dataset are forgotten, or of all, whose numbers are then dealt in another order: whoever
+ * runs. Between steps. */
+static void forget_chunks(struct world *world)
+{
+    const struct scenario *sc = world->scenario;
+    uint32_t first = (uint32_t)random_below(&world->forget_rng, sc->n_datasets), base = 0;
+    if (random_below(&world->forget_rng, 100) >= sc->forget_percent)
+        return;
+    if (random_below(&world->forget_rng, 2)) {
+        forget(world, first);
+        return;
+    }
+    for (uint32_t i = 0; i < sc->n_datasets; i++)
+        forget(world, i);
+    for (uint32_t i = 0; i < sc->n_datasets; i++) {
+        uint32_t dataset = (first + i) % sc->n_datasets;
+        world->chunk_bases[dataset] = base;
+        base += sc->datasets[dataset].chunk_count;
+    }
+}
+
+static void number_chunks(const struct world *world, uint32_t dataset, struct scenario_job *job)
+{
+    uint32_t before = world->scenario->datasets[dataset].chunk_base, now = world->chunk_bases[dataset];
+    for (uint64_t i = 0; i < idset_count(job->view); i++)
+        job->places[i].chunk = job->places[i].chunk - before + now;
+    job->desc.chunk_base = job->desc.places ? now : 0;
+}
+
 static void join(struct world *world, struct client *client)
 {
     client->state = CLIENT_JOINING;
@@ -114,6 +150,8 @@ static void join(struct world *world, struct client *client)
     uint32_t number = pipeline_number(world, client->plan->pipeline);
     scenario_job_make(world->scenario, client->plan, number, number_of(world, client), &job);
     world_flush(world);
+    forget_chunks(world);
+    number_chunks(world, client->plan->dataset, &job);
     world_event(world, &(struct engine_event){.type = ENGINE_JOB_ADD, .job_add = &job.desc}, client->plan);
     world_flush(world); /* the description is lent for the step */
     scenario_job_free(&job);

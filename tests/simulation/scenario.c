@@ -19,6 +19,7 @@
 #define KEY_HABITS UINT64_C(0x4ab17)
 #define KEY_SCATTER UINT64_C(0x5ca77e2)
 #define KEY_TIGHT UINT64_C(0x719487)
+#define KEY_FORGET UINT64_C(0xf0c607)
 #define VARIANTS 50 /* and 0 is none, whose mix is 0 */
 #define SLOW_LANE_EVERY 17
 #define SLOW_LANE_FACTOR 60
@@ -118,6 +119,14 @@ static void draw_dataset(struct scenario *sc, struct scenario_dataset *dataset, 
         dataset->position[id] = SCENARIO_NOT_THERE;
     for (uint32_t i = 0; i < dataset->n_ids; i++)
         dataset->position[dataset->ids[i]] = i;
+}
+
+/* With a key of its own, so that the scenarios of all seeds stay what they were but for this. */
+static void draw_forgetting(struct scenario *sc)
+{
+    struct rng rng;
+    random_seed_keys(&rng, KEY_FORGET, sc->seed, 0, 0);
+    sc->forget_percent = chance(&rng, 15) ? (uint32_t)between(&rng, 10, 100) : 0;
 }
 
 /* How datasets lie in chunks, and how picks are redirected among these. */
@@ -489,6 +498,7 @@ struct scenario *scenario_create(uint64_t seed, bool tight)
     sc->drain_ns = chance(&rng, 94) ? SCENARIO_NEVER : random_below(&rng, join_spread_ns);
     draw_budgets(sc, &rng);
     draw_chunks(sc, &rng);
+    draw_forgetting(sc);
     draw_arena(sc, &rng, mood);
     if (mood == MOOD_TIGHT)
         tighten(sc);

@@ -92,6 +92,7 @@ struct scenario {
     uint64_t tick_ns;                     /* 0: no ticks */
     uint64_t drain_ns;
     uint32_t gather; /* events of one moment that make one step */
+    uint32_t forget_percent; /* of registrations before which the engine forgets chunks, and numbers mean others */
 };
 
 /* scenario_create: with `tight` in an arena that is hardly larger than what the jobs are sure of, for slots of several sizes

@@ -11,6 +11,7 @@
 #include "tests/simulation/world_priv.h"
 
 #define KEY_WORLD UINT64_C(0x3027d)
+#define KEY_FORGETTING UINT64_C(0xf0c6e8)
 #define CHECK_CREDIT_PER_STEP 600 /* of samples gone through by engine_check */
 #define LULL_TICKS 2 /* the first may find out that a rank is missed, the second that it is for too long */
 #define STEPS_FIRST 20000
@@ -445,6 +446,10 @@ void world_run(struct scenario *scenario, const struct world_options *options, s
     struct error err;
     config.sample_bytes = sample_bytes;
     random_seed_keys(&world.rng, KEY_WORLD, scenario->seed, 0, 0);
+    random_seed_keys(&world.forget_rng, KEY_FORGETTING, scenario->seed, 0, 0);
+    world.chunk_bases = xcalloc(scenario->n_datasets, sizeof *world.chunk_bases);
+    for (uint32_t i = 0; i < scenario->n_datasets; i++)
+        world.chunk_bases[i] = scenario->datasets[i].chunk_base;
     world.model = model_create(scenario);
     if (options->sabotage != SABOTAGE_NONE)
         world.sabotage = sabotage_create(options->sabotage, scenario, world.model);
@@ -468,5 +473,6 @@ void world_run(struct scenario *scenario, const struct world_options *options, s
         free(world.clients[i].kept.items);
     }
     free(world.clients);
+    free(world.chunk_bases);
     free(world.heap);
 }

@@ -61,7 +61,8 @@ struct world {
     struct engine *engine;
     struct model *model;
     struct sabotage *sabotage;
-    struct rng rng;
+    struct rng rng, forget_rng;
+    uint32_t *chunk_bases; /* by dataset */
     uint64_t now_ns, steps, hash, serials;
     uint64_t check_credit;
     struct engine_event events[SCENARIO_GATHER_MAX]; /* of the step that is being gathered */
