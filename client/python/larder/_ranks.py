@@ -10,6 +10,10 @@ from collections import Counter
 
 from .errors import InvalidArgument
 
+# Of torchrun and what is like it, of srun, of Open MPI's mpirun. Of Slurm only what srun says: sbatch tells a script that
+# it runs once how many tasks there might be.
+_LAUNCHERS = (("RANK", "WORLD_SIZE"), ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
+              ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"))
 _made = Counter()  # loaders that were named here, by launch
 
 
@@ -28,12 +32,10 @@ def job_name(name, world_size):
     """The job's name: the given one, or with several ranks one that all of them make alike."""
     if name or world_size == 1:
         return name or ""
-    address, port = os.environ.get("MASTER_ADDR"), os.environ.get("MASTER_PORT")
-    launch = os.environ.get("TORCHELASTIC_RUN_ID", "")
-    if not launch and not (address and port):
+    launch = _launch()
+    if not launch:
         raise InvalidArgument(f"this is one of {world_size} ranks, and they need a name to find each other by: give "
                               "name=, the same in all of them, or set MASTER_ADDR and MASTER_PORT as torchrun does")
-    launch = f"{launch or 'ranks'}-{address or ''}:{port or ''}"[:96]
     _made[launch] += 1
     return f"{launch}-{_made[launch]}"
 
@@ -47,7 +49,20 @@ def _from_torch():
 
 
 def _from_environment():
-    try:
-        return int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    except (KeyError, ValueError):
-        return None
+    for rank, world_size in _LAUNCHERS:
+        try:
+            return int(os.environ[rank]), int(os.environ[world_size])
+        except (KeyError, ValueError):
+            pass
+    return None
+
+
+def _launch():
+    """What the processes of this launch have in common, and no other launch of this machine; "" where nothing is."""
+    given = os.environ.get
+    address, port, run = given("MASTER_ADDR", ""), given("MASTER_PORT", ""), given("TORCHELASTIC_RUN_ID", "")
+    if run or (address and port):
+        return f"{run or 'ranks'}-{address}:{port}"[:96]
+    if given("SLURM_JOB_ID") and given("SLURM_STEP_ID"):
+        return f"slurm-{given('SLURM_JOB_ID')}.{given('SLURM_STEP_ID')}"[:96]
+    return given("PMIX_NAMESPACE", "")[:96]

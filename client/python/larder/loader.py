@@ -61,11 +61,11 @@ class Loader:
     relabel        number labels anew, 0, 1, 2 … over the classes that the subset has; classes has their names
     name           of the job, unique in the daemon; by default the daemon makes one
     rank, world_size   data-parallel training: which of how many processes this is. By default what torch.distributed
-                   knows once it is initialised, else RANK and WORLD_SIZE of the environment, else one process. Each
-                   rank gets its own part of every epoch, all as many batches; all must give the same arguments and a
-                   common name (made from the launcher's environment where there is none). A rank that is started again
-                   under the same name goes on with its part. Ranks leave an epoch early together or not at all; who
-                   asks for the next one waits until the others are through
+                   knows once it is initialised, else what torchrun, srun or mpirun set, else one process. Each rank gets
+                   its own part of every epoch, all as many batches; all must give the same arguments and a common name
+                   (made from the launcher's environment where there is none). A rank that is started again under the
+                   same name goes on with its part. Ranks leave an epoch early together or not at all; who asks for the
+                   next one waits until the others are through
     job            the same as name
     ordered        batches in planned order; otherwise one slow sample may come up to two batches later, so that it does
                    not hold up the batch. "strict" and "none" are always ordered

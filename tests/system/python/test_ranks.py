@@ -3,6 +3,7 @@
 import os
 import unittest
 from collections import Counter
+from unittest import mock
 
 import system
 from system import SLOW, larder
@@ -169,20 +170,28 @@ class Ranks(system.Case):
             self.loader(daemon, folder, rank=0, world_size=2)
 
     def test_from_the_environment(self):
-        """RANK and WORLD_SIZE make a loader a rank, and the launch's address gives all of them one name."""
+        """What torchrun, srun or mpirun sets makes a loader a rank, and the launch gives all of them one name."""
         daemon, folder = self.daemon(), system.tree(96)
-        names = []
-        for rank in range(2):
-            environment = {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29512"}
-            os.environ.update(environment)
-            self.addCleanup(lambda keys=tuple(environment): [os.environ.pop(key, None) for key in keys])
-            larder._ranks._made.clear()  # as in a process of its own
-            loader = self.loader(daemon, folder)
-            self.assertEqual((loader.rank, loader.world_size), (rank, 2))
-            names.append(loader.name)
-        self.assertEqual(names[0], names[1])
-        queues = daemon.jobs()[names[0]]["queues"]
-        self.assertEqual([(queue["rank"], queue["attached"]) for queue in queues], [(0, True), (1, True)])
+        for rank_is, size_is, launch in (
+                ("RANK", "WORLD_SIZE", {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29512"}),
+                ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", {"SLURM_JOB_ID": "77", "SLURM_STEP_ID": "0"}),
+                ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", {"PMIX_NAMESPACE": "prte-node-12@1"})):
+            names = []
+            for rank in range(2):
+                with mock.patch.dict(os.environ, {rank_is: str(rank), size_is: "2", **launch}):
+                    larder._ranks._made.clear()  # as in a process of its own
+                    loader = self.loader(daemon, folder)
+                self.assertEqual((loader.rank, loader.world_size), (rank, 2))
+                names.append(loader.name)
+            self.assertEqual(names[0], names[1])
+            queues = daemon.jobs()[names[0]]["queues"]
+            self.assertEqual([(queue["rank"], queue["attached"]) for queue in queues], [(0, True), (1, True)])
+
+    def test_a_script_of_sbatch_is_no_rank(self):
+        """A script that sbatch runs once is one process, however many tasks its allocation has."""
+        with mock.patch.dict(os.environ, {"SLURM_PROCID": "0", "SLURM_NTASKS": "4", "SLURM_JOB_ID": "77"}):
+            loader = self.loader(self.daemon(), system.tree(96))
+        self.assertEqual((loader.rank, loader.world_size), (0, 1))
 
 
 if __name__ == "__main__":
