@@ -268,13 +268,14 @@ static void fold_source(struct source *source, bool steady)
 static uint64_t fold_classes(struct governor *governor)
 {
     uint64_t prepares = 0;
+    double part_new = sum_of_parts(governor) > 0 ? PART_NEW : 1; /* the parts' sum is 1 as soon as any are known */
     for (size_t i = 0; i < governor->n_classes; i++)
         prepares += governor->classes[i].window;
     for (size_t i = 0; i < governor->n_classes; i++) {
         struct prepare_class *class = &governor->classes[i];
         governor_curve_fold(&governor->curves[i], governor->steady);
         double part = prepares ? (double)class->window / (double)prepares : governor->parts[i];
-        governor->parts[i] += (part - governor->parts[i]) * PART_NEW;
+        governor->parts[i] += (part - governor->parts[i]) * part_new;
         class->away = class->window ? 0 : class->away + 1;
         class->window = 0;
     }
@@ -399,6 +400,13 @@ static uint32_t limit_loaders(struct governor *governor, const double parts[GOVE
     return limit ? limit : most;
 }
 
+/* One thing at a time: what a window shows with another number of preparers too says little of the reads. */
+static void forget_tries(struct source *sources)
+{
+    for (size_t i = 0; i < GOVERNOR_SOURCES_MAX; i++)
+        sources[i].probe = 0;
+}
+
 static double reads_at_once(const struct governor *governor, const double parts[GOVERNOR_SOURCES_MAX])
 {
     double reads = 0;
@@ -426,6 +434,10 @@ static void decide_split(struct governor *governor, const struct governor_backlo
     governor->settled = governor_preparers(&balance, governor->settled, GAIN, &probe);
     uint32_t preparers = probe ? probe : governor->settled;
     governor->steady = preparers == decision->preparers;
+    if (!governor->steady) {
+        forget_tries(governor->sources);
+        limit = balance.enough ? balance.enough : others;
+    }
     decision->moves += !governor->steady;
     decision->preparers = preparers;
     uint32_t loaders = balance.workers - preparers + balance.extra_loaders;

@@ -93,11 +93,31 @@ static double change(const struct governor_curve *curve, uint32_t tasks)
     return factor > 1 + CHANGED || factor < 1 - CHANGED ? factor : 1;
 }
 
+/* Where no count has enough of the window's tasks because it went up and down, the window is one point at its mean. */
+static void gather(struct governor_curve *curve, uint32_t tasks)
+{
+    double threads = 0, seconds = 0;
+    for (uint32_t knot = 0; knot < GOVERNOR_KNOTS; knot++) {
+        if (window_rate(curve, knot, tasks) > 0)
+            return;
+        threads += (double)threads_of(knot) * curve->count[knot];
+        seconds += curve->seconds[knot];
+    }
+    if (tasks < LEAST_TASKS)
+        return;
+    uint32_t mean = knot_of((uint32_t)(threads / tasks + 0.5));
+    memset(curve->seconds, 0, sizeof curve->seconds);
+    memset(curve->count, 0, sizeof curve->count);
+    curve->seconds[mean] = seconds;
+    curve->count[mean] = tasks;
+}
+
 void governor_curve_fold(struct governor_curve *curve, bool steady)
 {
     uint32_t tasks = 0;
     for (uint32_t knot = 0; knot < GOVERNOR_KNOTS; knot++)
         tasks += curve->count[knot];
+    gather(curve, tasks);
     double factor = steady ? change(curve, tasks) : 1;
     for (uint32_t knot = 0; knot < GOVERNOR_KNOTS; knot++) {
         double rate = window_rate(curve, knot, tasks), before = curve->rate[knot];

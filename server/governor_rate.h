@@ -34,7 +34,8 @@ struct governor_curve {
 
 /* governor_curve_note: a task took so long while `threads` (≥ 1) were busy with such tasks. */
 void governor_curve_note(struct governor_curve *curve, uint32_t threads, double seconds);
-/* governor_curve_fold ends a window. Where the thread count that most tasks of the window ran at has another rate than
+/* governor_curve_fold ends a window: counts at which a quarter of its tasks ran are seen, or, where there is no such
+ * count, the mean of all. Where the thread count that most tasks of the window ran at has another rate than
  * before, the tasks have become other tasks: what is known of counts that the window did not see is scaled alike, so
  * that a shape once learned lasts, and is stale until it is seen again. Not so in a window that is not steady, because
  * the number of threads was another one shortly before: some of its tasks ran beside more or fewer others than they

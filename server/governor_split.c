@@ -11,6 +11,7 @@
 #define ENOUGH 0.95 /* of what a source brings at best: reads vary more than preparations */
 #define REACH  0.8  /* of the reads at once that there may be: who has seen so many has seen the end */
 #define SAVES  0.75 /* of these: more are as good as all */
+#define STEP   4    /* one of so many preparers at a time is left out, where nobody has seen so few */
 #define MOST   0.9  /* of the preparations: a count at which their classes were seen has been seen */
 
 /* ── preparers ── */
@@ -117,6 +118,8 @@ static uint32_t worth_trying(const struct governor_balance *balance, uint32_t be
     while (at >= 1 && at <= most && !seen(balance, at));
     uint32_t low = direction > 0 ? best + 1 : at + 1,
              high = direction > 0 ? at - 1 : best - 1; /* the ends may be outside */
+    if (direction < 0 && at < 1) /* nobody saw fewer, which may do as much less: a quarter at the most */
+        low = best > STEP ? best - best / STEP : best > 1 ? best - 1 : 1;
     if (low > high)
         return 0;
     uint32_t middle = low + (high - low) / 2;
