@@ -339,7 +339,8 @@ void engine_zone_enter(struct engine *engine, struct job *job)
         looked += engine->instance_pool.taken;
         job->zoned = lay_out(engine, false) || lay_out(engine, true);
     }
-    engine->try_again_ns = engine->now_ns + (job->zoned ? 0 : TRY_NS) + (looked > TRY_LOOK_FREE ? looked * TRY_LOOK_NS : 0);
+    uint64_t pause_ns = looked > TRY_LOOK_FREE ? looked * TRY_LOOK_NS : 0;
+    engine->try_again_ns = engine->now_ns + pause_ns + (job->zoned ? 0 : TRY_NS);
     if (!job->zoned)
         shrink(engine, zone, slots_of(job));
 }
