@@ -41,15 +41,19 @@ static void log_shortened(const struct driver *driver, const struct registration
                  "jobs.quota or memory.arena\" job=\"%s\"", from, to, (unsigned long long)(quota_bytes >> 20), reg->name);
 }
 
-/* Look-ahead stays as it is then, and reads wait: each brings fewer samples of its chunk. */
-static void log_short_reads(const struct driver *driver, uint64_t needed_bytes)
+/* Look-ahead stays as it is then, and reads wait: each brings fewer samples of its chunk. Said when it becomes worse. */
+static void log_short_reads(struct driver *driver, uint64_t needed_bytes)
 {
     uint64_t budget_bytes = driver->config.engine.encoded_bytes;
-    if (needed_bytes > budget_bytes)
+    if (needed_bytes > budget_bytes && needed_bytes > driver->short_told_bytes)
         log_warn("msg=\"encoded memory of %llu MiB is less than what the jobs look ahead, %llu MiB: reads wait for room and bring "
                  "fewer samples each; raise memory.encoded to %llu MiB, or lower prefetch\"",
                  (unsigned long long)(budget_bytes >> 20), (unsigned long long)(needed_bytes >> 20),
                  (unsigned long long)(needed_bytes >> 20) + 1);
+    if (needed_bytes <= budget_bytes)
+        driver->short_told_bytes = 0;
+    else if (needed_bytes > driver->short_told_bytes)
+        driver->short_told_bytes = needed_bytes;
 }
 
 static void ahead_changed(struct driver *driver, const struct engine_action *action)
