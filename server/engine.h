@@ -29,7 +29,8 @@
  *   slow read, and a slow rank's share stays its own. `ordered` jobs' picks stay where they were planned. `strict` and `none`: the order's sample i is rank i mod W's, as with
  *   DistributedSampler; rank and order do not depend on who is fast.
  * - An epoch begins with the first rank that asks for it and is over when every rank has had its share, or has left it by
- *   asking for a later one. Who asks for a later epoch before that waits for the others. All ranks must leave an epoch
+ *   asking for a later one; and has released it, or taken it all by asking for a later one. Who asks for a later epoch
+ *   before that waits for the others. All ranks must leave an epoch
  *   early or none: what one leaves behind is nobody else's, and the next epoch begins only when the rest is through too.
  * - A rank that goes away is missed, not replaced: what it was given and did not release is put back, and with the rest of
  *   its share is kept for who comes under its number. While it is needed (its share is open, or somebody waits for the next

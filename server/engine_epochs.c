@@ -65,6 +65,17 @@ static void epoch_start(struct engine *engine, uint32_t place, uint32_t epoch)
     engine->replan = true;
 }
 
+/* Has it been given batches of the epoch that it may yet lose? What it has not released is put back should it die; who asks
+ * for a later epoch has taken all. (A job of one rank ends with its client.) */
+static bool may_lose(const struct job *job, const struct job_queue *queue)
+{
+    for (uint32_t at = 0; job->world_size > 1 && !queue->waits && at < queue->n_leases; at++) {
+        if (queue->leases[at].epoch == job->epoch && queue->leases[at].count > 0)
+            return true;
+    }
+    return false;
+}
+
 /* Ends the epoch when every rank is through with it, and begins the lowest that a rank waits for. */
 static void turn_epoch(struct engine *engine, uint32_t place)
 {
@@ -72,7 +83,7 @@ static void turn_epoch(struct engine *engine, uint32_t place)
     struct job_queue *first = NULL;
     for (uint32_t rank = 0; rank < job->world_size; rank++) {
         struct job_queue *queue = &job->queues[rank];
-        if (job->state == JOB_RUNNING && !queue->done)
+        if (job->state == JOB_RUNNING && (!queue->done || may_lose(job, queue)))
             return;
         if (queue->waits && (!first || queue->wanted_epoch < first->wanted_epoch))
             first = queue;
@@ -354,6 +365,8 @@ void engine_on_release(struct engine *engine, const struct engine_event *event)
         for (uint32_t at = 0; at < queue->n_leases; at++) {
             if (queue->leases[at].batch == event->release.batch) {
                 engine_lease_end(engine, queue, at);
+                if (job->state == JOB_RUNNING && queue->done)
+                    turn_epoch(engine, event->release.job);
                 return;
             }
         }

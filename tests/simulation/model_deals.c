@@ -13,6 +13,8 @@ void model_ranks_release(struct model *model, struct job_book *job, const struct
     for (uint32_t i = 0; i < rank->n_held; i++) {
         if (rank->held[i].batch == event->release.batch) {
             model_let_go(model, rank->held, &rank->n_held, &rank->held_bytes, i);
+            if (!job->failed)
+                model_ranks_through(model, job, event->release.job);
             return;
         }
     }

@@ -151,13 +151,22 @@ static void check_over(struct model *model, struct job_book *job, uint32_t place
                     job->epoch, missing);
 }
 
-/* The epoch is over when every rank is through with it; then the lowest that a rank waits for begins. */
+/* Would something of the epoch be put back if the rank went? Not of one that waits for a later epoch: it has taken all. */
+static bool may_lose(const struct job_book *job, const struct rank_book *rank)
+{
+    bool holds = false;
+    for (uint32_t i = 0; i < rank->n_held; i++)
+        holds = holds || (rank->held[i].epoch == job->epoch && rank->held[i].count > 0);
+    return holds && !waits(job, rank);
+}
+
+/* The epoch is over when every rank is through with it, and would lose nothing of it; then the lowest that a rank waits for begins. */
 void model_ranks_through(struct model *model, struct job_book *job, uint32_t place)
 {
     const struct rank_book *first = NULL;
     for (uint32_t i = 0; i < job->plan->world_size; i++) {
         const struct rank_book *rank = &job->ranks[i];
-        if (job->started && !job->over && !rank->through)
+        if (job->started && !job->over && (!rank->through || may_lose(job, rank)))
             return;
         if (waits(job, rank) && (!first || rank->epoch < first->epoch))
             first = rank;

@@ -309,10 +309,9 @@ class Loader:
         """Turns a message into what the caller gets; None when it is empty. Its slots go back at once, or are held."""
         entries = batch.entries
         self._weight = batch.weight or self._weight
-        if batch.last:
-            self._ask_ahead(session)
         if entries.size == 0:
             session.release(batch.batch)
+            self._ask_ahead(session, batch.last)
             return None
         labels = entries["label"].astype(np.int64)
         self.last_ids = entries["id"].astype(np.int64)
@@ -323,6 +322,9 @@ class Loader:
         else:
             images = self._copy(session, entries)
             session.release(batch.batch)
+        # A rank that asks for the next epoch has taken all of this one: what it had not released is not kept for it.
+        if self._job.world_size == 1 or not self._zero_copy:
+            self._ask_ahead(session, batch.last)
         self._counts["samples"] += entries.size
         self._counts["batches"] += 1
         indices = self.last_indices
@@ -332,9 +334,9 @@ class Loader:
         parts = (images, labels, indices) if self._with_ids else (images, labels)
         return Batch(parts, held) if self._zero_copy else parts
 
-    def _ask_ahead(self, session):
+    def _ask_ahead(self, session, last):
         """At an epoch's end the next one's first batches are requested, if it is certain to come."""
-        if session.epoch + 1 < self._job.epochs:
+        if last and session.epoch + 1 < self._job.epochs:
             session.begin(session.epoch + 1)
             session.ask(self._job.prefetch)
 

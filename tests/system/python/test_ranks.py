@@ -107,6 +107,23 @@ class Ranks(system.Case):
         self.assertEqual([len(share) for share in shares], [80] * 3)
         self.assertEqual(sorted(sum(shares, [])), list(range(240)))
 
+    def test_killed_at_the_end_of_its_part(self):
+        """A rank that is killed while it holds the last batches of its part, when the other is through and waits for the
+        next epoch, gets them again: nothing of the epoch is lost."""
+        daemon, folder = self.daemon(system.CONFIG), system.tree(203)
+        go = os.path.join(self.folder, "never")
+        first, other = self.ranks(daemon, folder, 2, {0: {"hold": 2, "pause": [13, go]}}, hold=1)
+        self.assertTrue(system.until(lambda: len(first.batches) == 13 and len(other.batches) >= 13, 30), first.errors)
+        first.kill()
+        first.wait()
+        again = self.script(daemon, dataset=folder, pipeline=system.PIPELINE, batch_size=8, epochs=2, name="train",
+                            timeout=60 * SLOW, rank=0, world_size=2, hold=1)
+        self.finish([again, other])
+        for epoch in range(2):
+            self.assertEqual(set(sum(self.shares([first, again, other], epoch), [])), set(range(203)))
+        held = sum((indices for _, _, indices in first.batches[-2:]), [])
+        self.assertEqual(sorted(self.shares([again], 0)[0]), sorted(held))
+
     def test_a_rank_is_missing(self):
         """Ranks that wait for one that never comes get an error after the stated time, and it says which."""
         daemon = self.daemon(CONFIG)
