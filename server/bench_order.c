@@ -108,7 +108,7 @@ static int measure(const struct sharing_scenario *scenario, const char *name, js
 
 static int measure_all(const struct sharing_scenario *given, json_t *rows)
 {
-    static const uint32_t widths[] = {1, 2, 4, 8, 12, 16, 24, 32, 64};
+    static const uint32_t widths[] = {1, 2, 4, 8, 12, 16, 24, 32, 64, 128};
     struct sharing_scenario *scenario = xmalloc(sizeof *scenario);
     *scenario = *given;
     scenario->shuffle = SHUFFLE_STRICT;

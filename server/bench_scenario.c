@@ -4,6 +4,11 @@
 #include "server/bench_read.h"
 #include "server/bench_sharing.h"
 
+static bool is_word(const struct doc_node *node, const char *word)
+{
+    return node->kind == DOC_SCALAR && strcmp(node->text, word) == 0;
+}
+
 #define COUNT(node, key, min, max, field) BENCH_COUNT(reader, node, key, min, max, field)
 
 static int view_key(struct bench_reader *reader, const char *key, const struct doc_node *value, void *into)
@@ -62,7 +67,7 @@ static int job_key(struct bench_reader *reader, const char *key, const struct do
     }
     if (strcmp(key, "view") != 0)
         return LARDER_ENOENT;
-    if (value->kind == DOC_SCALAR && strcmp(value->text, "all") == 0) {
+    if (is_word(value, "all")) {
         job->view = SHARING_ALL;
         return 0;
     }
@@ -100,6 +105,10 @@ static int redirect_key(struct bench_reader *reader, const char *key, const stru
     struct sharing_scenario *out = into;
     if (strcmp(key, "width") != 0)
         return LARDER_ENOENT;
+    if (is_word(value, "half")) {
+        out->width = ENGINE_REDIRECT_HALF;
+        return 0;
+    }
     COUNT(value, key, 1, 65536, out->width);
 }
 
@@ -114,7 +123,7 @@ static int settings_key(struct bench_reader *reader, const char *key, const stru
         BENCH_COUNT(reader, value, key, 1, ENGINE_PREFETCH_MAX, out->prefetch);
     if (strcmp(key, "redirect") != 0)
         return LARDER_ENOENT;
-    out->redirect = !(value->kind == DOC_SCALAR && strcmp(value->text, "off") == 0);
+    out->redirect = !is_word(value, "off");
     return out->redirect ? bench_mapping(reader, value, key, redirect_key, out) : 0;
 }
 
@@ -149,7 +158,7 @@ static int check_views(struct bench_reader *reader, const struct doc_node *root,
 int sharing_read(const char *path, struct sharing_scenario *out, struct error *err)
 {
     struct sharing_scenario scenario = {
-        .chunk = 64, .prepared = 0.1, .encoded = 0.1, .seed = 1, .redirect = true, .width = SHARING_WIDTH_DEFAULT, .batch = 1, .prefetch = 1};
+        .chunk = 64, .prepared = 0.1, .encoded = 0.1, .seed = 1, .redirect = true, .width = ENGINE_REDIRECT_HALF, .batch = 1, .prefetch = 1};
     struct bench_reader reader = {.file = path, .err = err, .names = {{"default"}, 1}}; /* of a job that names no pipeline */
     int code = bench_document(&reader, top_key, check_views, &scenario);
     if (!code)

@@ -322,6 +322,7 @@ static void print_bounds(const struct config_row *row, FILE *out)
     fprintf(out, "  # %s", row->unit);
     switch (row->kind) {
     case CONFIG_COUNT:
+    case CONFIG_WIDTH:
         fprintf(out, ", %llu to %llu", (unsigned long long)row->min, (unsigned long long)row->max);
         break;
     case CONFIG_SHARE:

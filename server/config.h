@@ -21,6 +21,7 @@
 #define CONFIG_MEMORY_MAX (UINT64_C(1) << 46)
 /* A unix socket's path has 107 bytes, and the control socket's name is 8 bytes longer. */
 #define CONFIG_SOCKET_PATH_MAX 99
+#define CONFIG_WIDTH_HALF UINT64_MAX
 
 enum config_setting {
 #define SETTING(kind, field, ...) SETTING_##field,
@@ -49,6 +50,7 @@ struct config_dataset {
 
 #define CONFIG_C_BOOL bool
 #define CONFIG_C_COUNT uint64_t
+#define CONFIG_C_WIDTH uint64_t
 #define CONFIG_C_BYTES uint64_t
 #define CONFIG_C_SHARE double
 #define CONFIG_C_CHOICE int

@@ -5,6 +5,7 @@
  * The default is written as a file would write it, and read by the same code. Kinds, and what min and max bound:
  *   BOOL     true or false
  *   COUNT    a whole number: its value
+ *   WIDTH    a whole number, half (CONFIG_WIDTH_HALF) or off (0)
  *   BYTES    a size with a unit, or a percentage of the machine's memory: the bytes
  *   SHARE    a percentage: its value; the field holds 0 … 1
  *   CHOICE   one word of those the unit column lists, in the order of the enum they stand for
@@ -24,10 +25,10 @@ SETTING(COUNT, workers, "threads", "workers", "0", "threads", 0, 1024,
         "Threads that decode and augment. 0: as many as there are processor cores.")
 SETTING(COUNT, loaders, "threads", "loaders", "8", "threads", 1, 1024,
         "Threads that read files. More help where single reads are slow (network file systems, hard disks).")
-SETTING(COUNT, redirect_width, "redirect", "width", "32", "slots", 0, 4096,
+SETTING(WIDTH, redirect_width, "redirect", "width", "half", "slots, half or off", 0, 4096,
         "How many neighbouring slots of the chunks that share a place in memory may stand for each other, so that samples "
-        "are prepared, and chunks read, fewer times (docs/sharing.md). Narrower mixes more and reads more; 1 is the papers' "
-        "rule; 0 switches redirection off.")
+        "are prepared, and chunks read, fewer times (docs/sharing.md). half: half a chunk, 8 to 128. Narrower mixes more and "
+        "reads more; 1 is the papers' rule; off or 0 switches redirection off.")
 SETTING(COUNT, jobs_max, "limits", "jobs", "64", "jobs", 1, JOBS_MAX,
         "Jobs that may be registered at once. A further one is refused.")
 SETTING(COUNT, pixels_max, "limits", "pixels", "100000000", "pixels", 1, UINT64_C(10000000000),

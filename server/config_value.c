@@ -92,6 +92,15 @@ static int parse_count(const struct config_row *row, struct config_text value, u
                      (unsigned long long)row->max, row->unit);
 }
 
+static int parse_width(const struct config_row *row, struct config_text value, uint64_t *out, struct error *err)
+{
+    bool half = strcmp(value.text, "half") == 0;
+    if (value.quoted || !(half || strcmp(value.text, "off") == 0))
+        return parse_count(row, value, out, err);
+    *out = half ? CONFIG_WIDTH_HALF : 0;
+    return 0;
+}
+
 static bool parse_percent(const char *text, double *out)
 {
     const char *at = text;
@@ -250,6 +259,8 @@ int config_value_set(struct config *config, const struct config_row *row, struct
         return parse_bool(value, field, err);
     case CONFIG_COUNT:
         return parse_count(row, value, field, err);
+    case CONFIG_WIDTH:
+        return parse_width(row, value, field, err);
     case CONFIG_BYTES:
         return parse_bytes(row, value, machine, field, err);
     case CONFIG_SHARE:
@@ -293,7 +304,11 @@ void config_value_print(const struct config *config, const struct config_row *ro
         fputs(*(const bool *)field ? "true" : "false", out);
         break;
     case CONFIG_COUNT:
-        fprintf(out, "%llu", (unsigned long long)*(const uint64_t *)field);
+    case CONFIG_WIDTH:
+        if (row->kind == CONFIG_WIDTH && *(const uint64_t *)field == CONFIG_WIDTH_HALF)
+            fputs("half", out);
+        else
+            fprintf(out, "%llu", (unsigned long long)*(const uint64_t *)field);
         break;
     case CONFIG_BYTES:
         fprintf(out, "%lluB", (unsigned long long)*(const uint64_t *)field);

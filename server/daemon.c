@@ -216,7 +216,7 @@ static int start_engine(struct daemon *daemon, struct error *err)
                    .encoded_bytes = config->encoded_bytes,
                    .ahead_window_ns = AHEAD_WINDOW_NS,
                    .inflight_loads = (workers + loaders) * TASKS_PER_THREAD * CHUNK_SAMPLES,
-                   .redirect_width = (uint32_t)config->redirect_width,
+                   .redirect_width = config->redirect_width == CONFIG_WIDTH_HALF ? ENGINE_REDIRECT_HALF : (uint32_t)config->redirect_width,
                    .inflight_prepares = workers * TASKS_PER_THREAD,
                    .sample_bytes = sample_bytes},
         .jobs_max = (uint32_t)config->jobs_max,

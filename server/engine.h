@@ -64,10 +64,13 @@
 #define ENGINE_NOT_THERE UINT64_MAX
 #define ENGINE_CHUNK_NONE UINT32_MAX
 
-/* Measured with one job and encoded memory for 25, 10 and 4 % of its dataset: a chunk is loaded 1.9, 1.9 and 2.0 times an
- * epoch, and keeps 0.83, 0.80 and 0.78 of a full shuffle's spread. Narrower fibers load more often (w = 8: 2.1 to 2.4, w = 1,
- * the papers' rule: 8.1 to 9.6), most of all for jobs out of step; wider ones put neighbours closer together. docs/sharing.md. */
-#define ENGINE_REDIRECT_WIDTH_DEFAULT 32
+/* A width for each dataset by its chunks: half of one, within the two bounds. Measured with chunks of 8 to 512, one job and
+ * encoded memory for 25, 10 and 4 % of its dataset: a chunk is loaded 2.0 times an epoch, and keeps 0.75 to 0.93 of a full
+ * shuffle's spread. Narrower fibers load more often (w = 1, the papers' rule: 8.1 to 9.6), most of all for jobs out of step;
+ * wider ones put neighbours closer together. docs/sharing.md. */
+#define ENGINE_REDIRECT_HALF UINT32_MAX
+#define ENGINE_REDIRECT_HALF_MIN 8u
+#define ENGINE_REDIRECT_HALF_MAX 128u
 
 struct engine;
 
@@ -78,7 +81,7 @@ struct engine_config {
     uint64_t encoded_bytes;    /* budget for encoded samples, loads in flight included */
     uint32_t inflight_loads;   /* LOAD samples out at once, ≥ 1 */
     uint32_t inflight_prepares; /* PREPARE tasks out at once, ≥ 1 */
-    uint32_t redirect_width;   /* w: neighbouring slots of a fiber; 0: no redirection */
+    uint32_t redirect_width;   /* w: neighbouring slots of a fiber, or ENGINE_REDIRECT_HALF; 0: no redirection */
     uint32_t redirect_group;   /* n: chunks that share one place in memory; 0: from the budgets */
     uint64_t ahead_window_ns;  /* a queue's need of look-ahead is judged by the last ENGINE_AHEAD_WINDOWS of so long; 0: not at
                                   all, each looks as far ahead as its quota lets it */

@@ -17,9 +17,14 @@ enum {
     MEAN_OF = 256    /* samples whose sizes tell how many the encoded budget holds */
 };
 
-static uint64_t fibers_per_group(const struct engine *engine, uint32_t chunk_samples)
+static uint32_t fiber_width(const struct engine *engine, uint32_t chunk_samples)
 {
-    return (chunk_samples + engine->config.redirect_width - 1) / engine->config.redirect_width;
+    if (engine->config.redirect_width != ENGINE_REDIRECT_HALF)
+        return engine->config.redirect_width;
+    uint32_t half = (chunk_samples + 1) / 2;
+    return half < ENGINE_REDIRECT_HALF_MIN   ? ENGINE_REDIRECT_HALF_MIN
+           : half > ENGINE_REDIRECT_HALF_MAX ? ENGINE_REDIRECT_HALF_MAX
+                                             : half;
 }
 
 uint64_t engine_mean_bytes(const struct engine *engine, const struct engine_job_desc *desc)
@@ -40,22 +45,21 @@ static uint64_t samples_held(const struct engine *engine, const struct engine_jo
 }
 
 /* How many chunks share a place: so many that their fibers' stocks together are what memory holds. */
-static uint32_t group_size(const struct engine *engine, const struct engine_job_desc *desc, uint64_t held)
+static uint32_t group_size(const struct engine *engine, const struct engine_job_desc *desc, uint32_t width, uint64_t held)
 {
     if (engine->config.redirect_group)
         return engine->config.redirect_group;
-    uint64_t total = (uint64_t)desc->chunk_count * desc->chunk_samples * engine_stock_max(engine) / engine->config.redirect_width;
+    uint64_t total = (uint64_t)desc->chunk_count * desc->chunk_samples * engine_stock_max(width) / width;
     uint64_t size = held ? (total + held - 1) / held : GROUP_MAX; /* a budget below the mean sample holds none */
     return size < GROUP_MIN ? GROUP_MIN : size > GROUP_MAX ? GROUP_MAX : (uint32_t)size;
 }
 
 /* A job's stock in a fiber, its part of what memory holds: less than a group was made for where the dataset has not the
  * chunks for it, more where memory holds more than the smallest groups are made for. */
-static uint32_t stock_size(const struct engine *engine, const struct engine_job_desc *desc, uint64_t held, uint32_t group_chunks)
+static uint32_t stock_size(uint32_t width, uint64_t fibers, uint64_t held, uint32_t group_chunks)
 {
-    uint64_t fibers = desc->chunk_count * fibers_per_group(engine, desc->chunk_samples);
-    uint64_t size = (held * group_chunks + fibers - 1) / fibers, all = (uint64_t)engine->config.redirect_width * group_chunks;
-    if (engine->config.redirect_width == 1)
+    uint64_t size = (held * group_chunks + fibers - 1) / fibers, all = (uint64_t)width * group_chunks;
+    if (width == 1)
         return 1;
     return size < 1 ? 1 : size > all ? (uint32_t)all : (uint32_t)size;
 }
@@ -63,10 +67,11 @@ static uint32_t stock_size(const struct engine *engine, const struct engine_job_
 static void add_chunks(struct engine *engine, const struct engine_job_desc *desc)
 {
     uint64_t held = samples_held(engine, desc);
-    uint32_t end = desc->chunk_base + desc->chunk_count, size = group_size(engine, desc, held);
+    uint32_t width = fiber_width(engine, desc->chunk_samples);
+    uint32_t end = desc->chunk_base + desc->chunk_count, size = group_size(engine, desc, width, held);
     size = size < desc->chunk_count ? size : desc->chunk_count;
     uint32_t groups = (desc->chunk_count + size - 1) / size;
-    uint64_t fibers = fibers_per_group(engine, desc->chunk_samples);
+    uint64_t fibers = (desc->chunk_samples + width - 1) / width; /* of a group */
     if (end > engine->n_chunks) {
         engine->chunks = xrealloc(engine->chunks, end, sizeof *engine->chunks);
         for (uint32_t chunk = engine->n_chunks; chunk < end; chunk++)
@@ -80,8 +85,9 @@ static void add_chunks(struct engine *engine, const struct engine_job_desc *desc
         engine->groups[engine->n_groups] = (struct group){.first_chunk = first,
                                                           .n_chunks = end - first < size ? end - first : size,
                                                           .chunk_samples = desc->chunk_samples,
+                                                          .width = width,
                                                           .first_fiber = engine->n_fibers,
-                                                          .stock_max = stock_size(engine, desc, held, size),
+                                                          .stock_max = stock_size(width, desc->chunk_count * fibers, held, size),
                                                           .thin = held * size < desc->chunk_count * fibers,
                                                           .ahead_below = UINT32_MAX};
         for (uint32_t chunk = first; chunk < first + engine->groups[engine->n_groups].n_chunks; chunk++) {
@@ -102,7 +108,7 @@ static void take_place(struct engine *engine, sample_id id, const struct engine_
     struct chunk *chunk = &engine->chunks[place->chunk];
     struct group *group = &engine->groups[chunk->group];
     sample->chunk = place->chunk;
-    sample->fiber = group->first_fiber + place->slot / engine->config.redirect_width;
+    sample->fiber = group->first_fiber + place->slot / group->width;
     chunk->members[place->slot] = id;
     for (uint32_t i = sample->instances; i != ENGINE_NONE; i = engine->instances[i].next) {
         if (residency_want(engine->prepared, i))

@@ -30,9 +30,8 @@ static const double IN_STEP = 0.02;   /* of half an epoch: jobs that are no fart
 static const double READ_PART = 0.75; /* of what a view has in a chunk: what two visits bring, with some to spare */
 static const double LIKE_SPEED = 0.1; /* a job slower by no more than this finds most of what a faster one's read brings */
 
-uint32_t engine_stock_max(const struct engine *engine)
+uint32_t engine_stock_max(uint32_t width)
 {
-    uint32_t width = engine->config.redirect_width;
     return width == 1 ? 1 : (uint32_t)(width * ENGINE_STOCK_DEPTH + 0.5);
 }
 
@@ -128,7 +127,7 @@ static void measure_parts(const struct engine *engine, const struct group *group
 void engine_measure_room(struct engine *engine, const struct group *group)
 {
     struct room *room = &engine->room;
-    uint32_t width = engine->config.redirect_width, max = group->stock_max;
+    uint32_t width = group->width, max = group->stock_max;
     bool stocked[ENGINE_TAKERS_MAX] = {false};
     room->n_takers = find_takers(engine, room->takers, ENGINE_TAKERS_MAX);
     room->n_fibers = (group->chunk_samples + width - 1) / width;
@@ -149,13 +148,14 @@ void engine_measure_room(struct engine *engine, const struct group *group)
 
 /* What a read of the chunk would bring, after engine_measure_room of its group: samples for which some job has room, and
  * the wants that they answer. */
-struct fill engine_chunk_fill(const struct engine *engine, const struct chunk *chunk, uint32_t chunk_samples)
+struct fill engine_chunk_fill(const struct engine *engine, const struct chunk *chunk)
 {
     const struct room *room = &engine->room;
-    uint32_t width = engine->config.redirect_width, left[ENGINE_TAKERS_MAX], most[ENGINE_TAKERS_MAX];
+    const struct group *group = &engine->groups[chunk->group];
+    uint32_t width = group->width, left[ENGINE_TAKERS_MAX], most[ENGINE_TAKERS_MAX];
     struct fill fill = {0, 0};
     memcpy(most, room->most, room->n_takers * sizeof *most);
-    for (uint32_t slot = 0; slot < chunk_samples; slot++) {
+    for (uint32_t slot = 0; slot < group->chunk_samples; slot++) {
         if (slot % width == 0 && room->n_takers) /* with none there may be no array either */
             memcpy(left, room->left + slot / width * room->n_takers, room->n_takers * sizeof *left);
         sample_id id = chunk->members[slot];
@@ -309,16 +309,15 @@ static uint64_t mean_bytes(const struct engine *engine)
 }
 
 /* The most that a read of a chunk of the group could bring, after engine_measure_room: all that there is room for. */
-static struct fill most_fill(const struct engine *engine)
+static struct fill most_fill(const struct engine *engine, const struct group *group)
 {
     const struct room *room = &engine->room;
-    uint32_t width = engine->config.redirect_width;
     struct fill most = {0, 0};
     for (uint32_t i = 0; i < room->n_takers; i++) {
         uint32_t wants = 0;
         for (uint32_t fiber = 0; fiber < room->n_fibers; fiber++) {
             uint32_t left = room->left[fiber * room->n_takers + i];
-            wants += left < width ? left : width;
+            wants += left < group->width ? left : group->width;
         }
         most.wants += wants < room->most[i] ? wants : room->most[i];
     }
@@ -335,12 +334,12 @@ static const struct chunk *best_chunk(struct engine *engine, const struct group 
     engine_measure_room(engine, group);
     double least = engine->room.chunk_samples * between(AHEAD_LEAST, engine->room.apart);
     double room = (double)engine->config.encoded_bytes * between(AHEAD_SHARE, engine->room.apart) - (double)engine->encoded_used;
-    struct fill most = most_fill(engine);
+    struct fill most = most_fill(engine, group);
     if (most.samples < least || least * (double)mean > room)
         return NULL;
     for (uint32_t i = 0; i < group->n_chunks && i < ENGINE_LOOK_MAX && compared < ENGINE_COMPARE_MAX && best_wants < most.wants; i++) {
         const struct chunk *chunk = &engine->chunks[group->first_chunk + (from + i) % group->n_chunks];
-        struct fill fill = engine_chunk_fill(engine, chunk, group->chunk_samples);
+        struct fill fill = engine_chunk_fill(engine, chunk);
         if (fill.samples == 0 || fill.samples < least || (double)(fill.samples * mean) > room)
             continue;
         compared++;

@@ -45,6 +45,7 @@ struct chunk {
 /* n chunks that share one place in memory, and the fibers across them. */
 struct group {
     uint32_t first_chunk, n_chunks, chunk_samples;
+    uint32_t width; /* slots of a fiber */
     uint32_t first_fiber;
     uint32_t stock;       /* encoded samples of it in memory */
     uint32_t stock_max;   /* samples of a fiber that one job may have there and still want */
@@ -384,9 +385,9 @@ void engine_chunks_destroy(struct engine *engine);
 void engine_redirect(struct engine *engine, const struct pick *pick, sample_id target[JOBS_MAX]);
 
 /* engine_loads.c: what a read brings */
-uint32_t engine_stock_max(const struct engine *engine); /* samples that a job's stock in a fiber is meant to have */
+uint32_t engine_stock_max(uint32_t width); /* samples that a job's stock in a fiber is meant to have */
 void engine_measure_room(struct engine *engine, const struct group *group);
-struct fill engine_chunk_fill(const struct engine *engine, const struct chunk *chunk, uint32_t chunk_samples);
+struct fill engine_chunk_fill(const struct engine *engine, const struct chunk *chunk);
 void engine_load_mates(struct engine *engine, uint32_t job, sample_id id); /* what comes with it in one read */
 void engine_read_ahead(struct engine *engine);
 void engine_read_ahead_again(struct engine *engine); /* what is wanted has changed: every group is worth a try */

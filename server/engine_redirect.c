@@ -103,8 +103,8 @@ static sample_id find_load(struct engine *engine, const struct jobset *jobs, sam
 {
     const struct sample_state *sample = &engine->samples[pick];
     const struct group *group = &engine->groups[engine->chunks[sample->chunk].group];
-    uint32_t first = (sample->fiber - group->first_fiber) * engine->config.redirect_width;
-    uint32_t end = first + engine->config.redirect_width;
+    uint32_t first = (sample->fiber - group->first_fiber) * group->width;
+    uint32_t end = first + group->width;
     end = end < group->chunk_samples ? end : group->chunk_samples;
     sample_id best = pick;
     uint64_t best_fill = 0;
@@ -117,7 +117,7 @@ static sample_id find_load(struct engine *engine, const struct jobset *jobs, sam
             continue;
         if (chunk->pending)
             return id;
-        uint64_t fill = engine_chunk_fill(engine, chunk, group->chunk_samples).wants + 1;
+        uint64_t fill = engine_chunk_fill(engine, chunk).wants + 1;
         compared++;
         if (fill > best_fill) {
             best = id;

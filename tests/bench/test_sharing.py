@@ -75,9 +75,9 @@ def off(seeds):
             expect(f"{name}, off, seed {seed}: prepared per delivered", result["prepared_per_delivered"], joader * 0.95, joader * 1.05)
 
 
-def pair(percent, seed, **second):
+def pair(percent, seed, chunk=64, **second):
     """Two jobs of 4 epochs with memory for so many percent; the second as told."""
-    first, end = scenario(f"loading-{percent}-two", seed).rsplit("{epochs: 4}", 1)
+    first, end = scenario(f"loading-{percent}-two", seed).replace("chunk: 64", f"chunk: {chunk}").rsplit("{epochs: 4}", 1)
     return first + "{" + ", ".join(f"{key}: {value}" for key, value in {"epochs": 4, **second}.items()) + "}" + end
 
 
@@ -87,10 +87,10 @@ OTHERS = {"half an epoch later": {"start": 0.5}, "a quarter later": {"start": 0.
           "speed 0.7": {"rate": 0.7, "epochs": 2}, "speed 0.5": {"rate": 0.5, "epochs": 2}}
 
 
-def apart(percent, seed, alone, others):
+def apart(percent, seed, alone, others, chunk=64):
     """Two jobs load at most 1.10 times what one alone, which came to `alone` in 4 epochs, loads in the same time."""
-    for name, result in zip(others, runs([pair(percent, seed, **second) for second in others.values()])):
-        what = f"two jobs, {percent} %, {name}, seed {seed}"
+    for name, result in zip(others, runs([pair(percent, seed, chunk, **second) for second in others.values()])):
+        what = f"two jobs, chunks of {chunk}, {percent} %, {name}, seed {seed}"
         exactly_once(what, result)
         ratio = result["chunk_loads"] / (alone * (4 + others[name].get("start", 0)) / 4)
         expect(what + ": loads over those of one", ratio, 0, 1.1)
@@ -133,6 +133,15 @@ def parts(seeds):
             expect(what + ": encoded memory", result["peak_encoded"], 0, samples * percent // 100)
             expect(what + ": loads", result["loads_per_chunk_per_epoch"], 0.9, 2.5)
             expect(what + ": spread", result["position_spread"], 0.65, 1.05)
+
+
+def chunks(seeds):
+    """Two jobs out of step load at most 1.10 times what one does, whether memory holds fifty chunks or three."""
+    others = {name: OTHERS[name] for name in ("half an epoch later", "a quarter later", "speed 0.7")}
+    for seed in seeds:
+        for percent, chunk in ((10, 16), (4, 16), (10, 256), (4, 128), (4, 256)):
+            alone = run(scenario(f"loading-{percent}", seed).replace("chunk: 64", f"chunk: {chunk}"))["chunk_loads"]
+            apart(percent, seed, alone, others, chunk)
 
 
 def orders(text):
@@ -210,6 +219,6 @@ def odd(seeds):
 failures = []
 LARDERD, part = sys.argv[1], sys.argv[2]
 count = int(sys.argv[4]) if sys.argv[3:4] == ["--seeds"] else 2
-{"redirect": redirect, "off": off, "loading": loading, "parts": parts, "order": order, "odd": odd}[part](range(1, count + 1))
+{"redirect": redirect, "off": off, "loading": loading, "parts": parts, "chunks": chunks, "order": order, "odd": odd}[part](range(1, count + 1))
 print(f"{len(failures)} failures")
 sys.exit(1 if failures else 0)

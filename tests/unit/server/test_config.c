@@ -211,6 +211,30 @@ static void test_dump_round_trip(void **state)
     free(text);
 }
 
+/* A fiber's width is half a chunk unless the file says otherwise, in slots or with a word, and config_dump says the same. */
+static void test_widths(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *dumped;
+        uint64_t width;
+    } widths[] = {{"", "  width: half", CONFIG_WIDTH_HALF}, {"redirect: {width: half}\n", "  width: half", CONFIG_WIDTH_HALF},
+                  {"redirect: {width: off}\n", "  width: 0", 0}, {"redirect: {width: 0}\n", "  width: 0", 0},
+                  {"redirect: {width: 4096}\n", "  width: 4096", 4096}};
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+        char *text = NULL;
+        size_t len = 0;
+        struct config *config = parse(widths[i].text);
+        FILE *out = open_memstream(&text, &len);
+        config_dump(config, out);
+        fclose(out);
+        assert_true(config->redirect_width == widths[i].width);
+        assert_non_null(strstr(text, widths[i].dumped));
+        config_destroy(config);
+        free(text);
+    }
+}
+
 /* Files with nothing in them, and sections with everything commented out, are the defaults. */
 static void test_empty_files(void **state)
 {
@@ -295,6 +319,11 @@ static const struct {
     {"memory:\n  encoded: 14GiB\n",
      "f.yaml:2:12: memory.encoded: memory.arena (4 GiB) and memory.encoded (14 GiB) together are more than the 16 GiB "
      "of memory this machine (or cgroup) has: make one smaller"},
+    {"redirect:\n  width: \"half\"\n",
+     "f.yaml:2:10: redirect.width: 'half' is not a whole number: write a whole number from 0 to 4096 (slots, half or off), "
+     "without quotes"},
+    {"redirect:\n  width: 4097\n",
+     "f.yaml:2:10: redirect.width: 4097 is out of range: write a whole number from 0 to 4096 (slots, half or off), without quotes"},
     {"memory:\n  arena:\n", "f.yaml:2:9: memory.arena: no value is given: write one (size or % of memory), or remove "
                             "the line for the default, 25%"},
     /* numbers */
@@ -558,7 +587,8 @@ int main(void)
     setenv("XDG_CACHE_HOME", "/home/x/.cache-there", 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defaults),   cmocka_unit_test(test_environment),     cmocka_unit_test(test_busy_machine),
-        cmocka_unit_test(test_everything), cmocka_unit_test(test_dump_round_trip), cmocka_unit_test(test_empty_files),
+        cmocka_unit_test(test_everything), cmocka_unit_test(test_dump_round_trip), cmocka_unit_test(test_widths),
+        cmocka_unit_test(test_empty_files),
         cmocka_unit_test(test_refused),    cmocka_unit_test(test_bounds),          cmocka_unit_test(test_files),
         cmocka_unit_test(test_set),        cmocka_unit_test(test_example_file),    cmocka_unit_test(test_minimal_file),
         cmocka_unit_test(test_machine),
