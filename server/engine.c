@@ -43,6 +43,7 @@ void engine_destroy(struct engine *engine)
     }
     engine->magic = 0;
     engine_chunks_destroy(engine);
+    idset_destroy(engine->kept);
     sampler_destroy(engine->sampler);
     extents_destroy(engine->extents);
     engine_zones_destroy(engine);

@@ -93,7 +93,7 @@ static void check_encoded(const struct engine *engine)
         CHECK(engine->samples[encoded->id].encoded == index);
         CHECK(residency_pins(engine->encodeds, index) == tasks[index] + (encoded->state == ENCODED_LOADING));
         CHECK(residency_want(engine->encodeds, index) == engine_count_encoded_want(engine, encoded->id));
-        CHECK(residency_pins(engine->encodeds, index) || residency_want(engine->encodeds, index));
+        CHECK(residency_pins(engine->encodeds, index) || residency_want(engine->encodeds, index) || engine_keeps(engine, encoded->id));
         CHECK((encoded->state == ENCODED_READY) == (encoded->handle != NULL));
         loading += encoded->state == ENCODED_LOADING;
         used += encoded->bytes;

@@ -277,7 +277,7 @@ static void add_job(struct engine *engine, const struct engine_job_desc *desc)
     struct error err;
     struct sampler_job sampled = {.shuffle = desc->shuffle, .seed = desc->seed, .view = desc->view, .order = desc->order};
     struct idset *view = NULL;
-    int code = desc->bad_policy == BAD_REPLACE || world_size(desc) > 1 ? idset_copy(desc->view, &view) : 0;
+    int code = idset_copy(desc->view, &view);
     if (code)
         error_set(&err, code, "no memory for its view");
     else
@@ -292,6 +292,7 @@ static void add_job(struct engine *engine, const struct engine_job_desc *desc)
     engine_zone_enter(engine, &engine->jobs[place]);
     engine_place_samples(engine, desc, &engine->jobs[place]);
     engine->jobs[place].view = view;
+    engine_keep_measure(engine);
     answer(engine, place, desc, false);
 }
 
@@ -353,7 +354,7 @@ void engine_job_end(struct engine *engine, uint32_t place)
     engine_divide_arena(engine);
     while (engine->jobs_end && engine->jobs[engine->jobs_end - 1].state == JOB_FREE)
         engine->jobs_end--;
-    engine_settle_encoded(engine);
+    engine_keep_measure(engine);
 }
 
 void engine_on_job_gone(struct engine *engine, uint32_t place, uint32_t rank)

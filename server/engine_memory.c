@@ -410,10 +410,11 @@ void engine_pin_encoded(struct engine *engine, uint32_t index)
     residency_pin(engine->encodeds, index);
 }
 
-/* A loaded sample that nobody wants this epoch is not kept. */
+/* A loaded sample that nobody wants this epoch is not kept, unless there is room for all. */
 static void encoded_settle(struct engine *engine, uint32_t index)
 {
-    if (residency_pins(engine->encodeds, index) == 0 && residency_want(engine->encodeds, index) == 0)
+    if (residency_pins(engine->encodeds, index) == 0 && residency_want(engine->encodeds, index) == 0 &&
+        !engine_keeps(engine, engine->encoded[index].id))
         engine_free_encoded(engine, index, false);
 }
 

@@ -224,7 +224,7 @@ struct job {
     char name[ENGINE_NAME_MAX];
     uint64_t client; /* of the rank that made it: names the job as an instance's maker */
     const void *dataset;
-    struct idset *view; /* policy `replace` and several ranks only: where substitutes and repeats come from */
+    struct idset *view;
     uint32_t world_size, attached; /* ranks; those that are there */
     uint64_t empty_since_ns;       /* while attached is 0 */
     enum shuffle_mode shuffle;
@@ -332,6 +332,7 @@ struct engine {
     size_t n_delivered, delivered_cap;
     uint32_t *scratch; /* instances of a window to clear, or slots of a chunk */
     size_t scratch_cap;
+    struct idset *kept; /* encoded samples that stay though nobody wants them; NULL: none */
     struct pick picks[JOBS_MAX];
 };
 
@@ -371,6 +372,10 @@ void engine_declare_wants(struct engine *engine, uint32_t job);
 void engine_settle_encoded(struct engine *engine);
 double engine_job_rate(const struct engine *engine, const struct job *job); /* samples a nanosecond that it was given since it came */
 void engine_forget_pipeline(struct engine *engine, uint32_t pipeline);
+
+/* engine_keep.c: encoded samples for the epochs to come */
+void engine_keep_measure(struct engine *engine); /* when jobs come and go */
+bool engine_keeps(const struct engine *engine, sample_id id);
 
 /* engine_chunks.c: where samples are stored, and what of a fiber is in memory */
 void engine_place_samples(struct engine *engine, const struct engine_job_desc *desc, struct job *job);

@@ -170,7 +170,7 @@ void engine_redirect(struct engine *engine, const struct pick *pick, sample_id t
         }
         return;
     }
-    sample_id id = find_encoded(engine, &jobs, pick->id);
+    sample_id id = engine_keeps(engine, pick->id) ? pick->id : find_encoded(engine, &jobs, pick->id);
     if (id == SAMPLE_NONE)
         id = find_load(engine, &jobs, pick->id);
     engine->totals.redirected_encoded += id != pick->id;

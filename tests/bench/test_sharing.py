@@ -144,6 +144,25 @@ def chunks(seeds):
             apart(percent, seed, alone, others, chunk)
 
 
+def fits(seeds):
+    """With encoded memory for all that jobs want each chunk is read once, however many epochs, jobs and orders there are, and a
+    chunk's samples lie as far apart as in a full shuffle."""
+    for seed in seeds:
+        cases = [(memory, jobs) for memory, jobs in (
+            (1, "{epochs: 4}"), (1, "{epochs: 4}\n  - {epochs: 4, start: 0.5}\n  - {epochs: 3, rate: 0.7}"),
+            (1, "{epochs: 4, shuffle: strict}"), (1, "{epochs: 4, shuffle: none}\n  - {epochs: 4, shuffle: strict}"),
+            (0.1, "{epochs: 4, view: {fraction: 0.1, seed: 3}}"),
+            (0.6, "{epochs: 4, view: {range: [0, 8000]}}\n  - {epochs: 4, view: {range: [4000, 12000]}}"))]
+        results = runs([f"samples: 20000\nchunk: 64\nmemory: {{prepared: 0.1, encoded: {memory}}}\nseed: {seed}\n"
+                        f"settings: {{shuffle: dependent}}\njobs:\n  - {jobs}\n" for memory, jobs in cases])
+        for (memory, jobs), result in zip(cases, results):
+            what = f"memory {memory}, seed {seed}, jobs {jobs!r}"
+            exactly_once(what, result)
+            expect(what + ": encoded memory", result["peak_encoded"], 0, 20000 * memory)
+            expect(what + ": chunk loads", result["chunk_loads"], 1, 20000 / 64 * 1.05)
+            expect(what + ": spread", result["position_spread"], 0.9, 1.05)
+
+
 def orders(text):
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
         file.write(text.replace("samples: 20000", "samples: 6400").replace("epochs: 4", "epochs: 40"))
@@ -219,6 +238,6 @@ def odd(seeds):
 failures = []
 LARDERD, part = sys.argv[1], sys.argv[2]
 count = int(sys.argv[4]) if sys.argv[3:4] == ["--seeds"] else 2
-{"redirect": redirect, "off": off, "loading": loading, "parts": parts, "chunks": chunks, "order": order, "odd": odd}[part](range(1, count + 1))
+{"redirect": redirect, "off": off, "loading": loading, "parts": parts, "chunks": chunks, "fits": fits, "order": order, "odd": odd}[part](range(1, count + 1))
 print(f"{len(failures)} failures")
 sys.exit(1 if failures else 0)

@@ -144,18 +144,36 @@ class OddDatasets(Case):
     def test_a_folder_that_vanishes(self):
         """A folder goes while a job trains on it: whatever its policy, the job goes on with what is in memory, then ends
         with an error that names a file of the folder, and the daemon serves others."""
+        self.served.stop()
+        little = self.daemon("memory: {arena: 64MiB, encoded: 1MiB}\ncatalog: {checkpoint: none}\nmetrics: {enabled: false}\n")
         for policy in ("skip", "replace", "error"):
-            root = make_tree(os.path.join(self.folder, policy), 300)
-            loader = self.loader(self.served, root, 8, bad_samples=policy)
+            root = make_tree(os.path.join(self.folder, policy), 300, width=384, height=288)
+            self.assertGreater(sum(os.path.getsize(path) for path in files_of(root)), 2 << 20)
+            loader = self.loader(little, root, 8, bad_samples=policy)
             next(iter(loader))
             shutil.rmtree(root)
             with self.assertRaisesRegex(larder.BadSample, root + r"/.*\.jpg \(unreadable\): job .* bad"):
                 epochs(loader, 4)
             with self.assertRaisesRegex(larder.NotFound, root):
-                self.loader(self.served, root)
+                self.loader(little, root)
             loader.close()
-        self.assertTrue(until(lambda: self.served.status()["jobs"] == [], 10))
-        self.whole(self.loader(self.served, os.path.dirname(os.path.dirname(self.images[0]))), COUNT)
+        self.assertTrue(until(lambda: little.status()["jobs"] == [], 10))
+        self.whole(self.loader(little, os.path.dirname(os.path.dirname(self.images[0]))), COUNT)
+
+    def test_a_folder_that_memory_has(self):
+        """With memory for all that jobs want each file is read once for all their epochs, whatever their orders, and a folder
+        may go once it was read."""
+        root = make_tree(os.path.join(self.folder, "root"), 300)
+        loaders = [self.loader(self.served, root, 8, shuffle=shuffle, seed=1) for shuffle in SHUFFLES]
+        for got in together(lambda number: epochs(loaders[number], 2), len(loaders)):
+            self.assertEqual([sorted(sum(epoch, [])) for epoch in got], 2 * [list(range(300))])
+        shutil.rmtree(root)
+        for got in together(lambda number: epochs(loaders[number], 2), len(loaders)):
+            self.assertEqual([sorted(sum(epoch, [])) for epoch in got], 2 * [list(range(300))])
+        self.assertEqual(self.served.status()["samples"]["loaded"], 300)
+        for loader in loaders:
+            loader.close()
+        self.assertTrue(until(lambda: self.served.status()["memory"]["encoded"]["used_bytes"] == 0, 10))
 
 
 if __name__ == "__main__":

@@ -38,9 +38,46 @@ static void test_three_jobs_share_every_sample(void **state)
     struct engine_totals totals;
     engine_totals(scene->engine, &totals);
     assert_int_equal(totals.arena_pinned_bytes, 0);
-    assert_int_equal(totals.encoded_used_bytes, 0); /* nobody wants them: not kept */
     assert_int_equal(totals.samples_delivered, 300);
     idset_destroy(view);
+    scene_free(scene);
+}
+
+static void play_epochs(struct scene *scene, uint32_t job, uint32_t first, uint32_t end)
+{
+    for (uint32_t epoch = first; epoch < end; epoch++) {
+        scene->last[job] = false;
+        scene_next(scene, job, epoch, 13);
+        assert_true(scene->last[job]);
+    }
+}
+
+/* While memory has room for all that jobs' views have, a sample is loaded once for all epochs. When a job comes whose view
+ * does not fit beside, what nobody wants any more goes at once; when it leaves, what is read from then on stays. */
+static void test_what_fits_is_loaded_once(void **state)
+{
+    (void)state;
+    struct scene *scene = scene_new(600);
+    struct engine_totals totals;
+    struct idset *view, *large;
+    assert_int_equal(idset_from_range(0, 100, &view), 0);
+    assert_int_equal(idset_from_range(0, 1000, &large), 0);
+    struct engine_job_desc small = scene_job("a", view), whole = scene_job("b", large);
+    scene_add(scene, &small);
+    uint32_t job = scene->job;
+    play_epochs(scene, job, 0, 3);
+    assert_int_equal(scene->loads, 100);
+    assert_int_equal(scene->prepares, 300);
+    scene_add(scene, &whole);
+    engine_totals(scene->engine, &totals);
+    assert_int_equal(totals.encoded_used_bytes, 0);
+    play_epochs(scene, job, 3, 4);
+    assert_int_equal(scene->loads, 200);
+    scene_gone(scene, scene->job);
+    play_epochs(scene, job, 4, 7);
+    assert_int_equal(scene->loads, 300);
+    idset_destroy(view);
+    idset_destroy(large);
     scene_free(scene);
 }
 
@@ -414,7 +451,8 @@ static void test_needs_come_first(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_three_jobs_share_every_sample), cmocka_unit_test(test_a_client_that_keeps_batches_stops_at_its_quota),
+        cmocka_unit_test(test_three_jobs_share_every_sample),
+        cmocka_unit_test(test_what_fits_is_loaded_once), cmocka_unit_test(test_a_client_that_keeps_batches_stops_at_its_quota),
         cmocka_unit_test(test_bad_samples_follow_the_policy),
         cmocka_unit_test(test_nothing_left), cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_a_broken_off_epoch_is_dropped), cmocka_unit_test(test_look_ahead_is_given_back),

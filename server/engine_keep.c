@@ -1,0 +1,48 @@
+/* engine_keep.c: are encoded samples kept that nobody wants any more in this epoch?
+ *
+ * When memory has room for all that the jobs' views have, they stay, and each sample is read once for all epochs. When it has
+ * not, they go: what is left of an epoch's end would come at the next one's beginning, and each order would echo the one
+ * before. */
+#include "server/engine_priv.h"
+
+/* Adds the job's view to the union of those before, and about how many bytes that brings to *bytes: told from
+ * the mean of some samples. When it is too few the oldest go again. */
+static int add_view(const struct job *job, struct idset **all, double *bytes)
+{
+    struct idset *more;
+    int code = idset_union(*all, job->view, &more);
+    if (code)
+        return code;
+    *bytes += (double)((idset_count(more) - idset_count(*all)) * job->mean_bytes);
+    idset_destroy(*all);
+    *all = more;
+    return 0;
+}
+
+/* The union of the jobs' views; NULL when it is more than memory may keep (or there is no memory to find out). */
+static struct idset *all_that_fits(const struct engine *engine)
+{
+    struct idset *all = NULL;
+    double bytes = 0;
+    int code = idset_create(&all);
+    for (uint32_t place = 0; !code && place < engine->jobs_end; place++) {
+        if (engine->jobs[place].state != JOB_FREE)
+            code = add_view(&engine->jobs[place], &all, &bytes);
+    }
+    if (!code && bytes <= (double)engine->config.encoded_bytes)
+        return all;
+    idset_destroy(all);
+    return NULL;
+}
+
+void engine_keep_measure(struct engine *engine)
+{
+    idset_destroy(engine->kept);
+    engine->kept = all_that_fits(engine);
+    engine_settle_encoded(engine);
+}
+
+bool engine_keeps(const struct engine *engine, sample_id id)
+{
+    return engine->kept && idset_contains(engine->kept, id);
+}
