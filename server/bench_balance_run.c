@@ -181,6 +181,21 @@ static uint32_t oldest(struct bench *bench, bool reads)
     return best;
 }
 
+static uint32_t threads_of(const struct bench *bench, uint32_t job, bool reads)
+{
+    const struct balance_job *desc = &bench->scenario->jobs[job];
+    uint32_t threads = 0;
+    for (uint32_t i = desc->first_queue; i < desc->first_queue + desc->ranks; i++)
+        threads += reads ? bench->ranks[i].reading : bench->ranks[i].preparing;
+    return threads;
+}
+
+static bool source_full(const struct bench *bench, uint32_t source)
+{
+    uint32_t known = source < GOVERNOR_SOURCES_MAX ? source : GOVERNOR_SOURCES_MAX - 1;
+    return reading_from(bench, source) >= bench->decision->source_most[known];
+}
+
 /* The same, by the governor's rule. Ranks exchange what is prepared: of one job's the oldest goes first. */
 static uint32_t governed(struct bench *bench, bool reads)
 {
@@ -190,11 +205,12 @@ static uint32_t governed(struct bench *bench, bool reads)
     for (uint32_t i = 0; i < bench->scenario->n_queues; i++) {
         struct rank *rank = &bench->ranks[i];
         const struct balance_job *job = &bench->scenario->jobs[rank->job];
-        if (!line_of(rank, reads)->length)
+        if (!line_of(rank, reads)->length || (reads && source_full(bench, bench->scenario->source_of[i])))
             continue;
         queues[n] = i;
         candidates[n++] = (struct governor_candidate){
             .group = rank->job,
+            .job_part = (1.0 + threads_of(bench, rank->job, reads)) / job->weight,
             .share = reads ? bench->decision->queue_loaders[i] : job->weight / job->ranks,
             .busy = reads ? rank->reading : rank->preparing,
             .ahead = reads ? (double)rank->reads_begun / (double)job->batch - (double)bench->groups[rank->job].iteration
@@ -213,27 +229,34 @@ static void start_even(struct bench *bench)
     }
 }
 
+static void start_up_to(struct bench *bench, bool reads, uint32_t most)
+{
+    bool by_rule = bench->mode == BALANCE_AUTO;
+    uint32_t threads = (uint32_t)(bench->scenario->workers + bench->scenario->extra_loaders);
+    while ((reads ? bench->reading : bench->preparing) < most && bench->preparing + bench->reading < threads) {
+        uint32_t queue = by_rule ? governed(bench, reads) : oldest(bench, reads);
+        if (queue == BALANCE_QUEUES_MAX)
+            break;
+        if (reads)
+            start_read(bench, queue);
+        else
+            start_prepare(bench, queue);
+    }
+}
+
+/* By the governor's rule a thread without work of its kind takes the other. */
 static void start_threads(struct bench *bench)
 {
     bool by_rule = bench->mode == BALANCE_AUTO;
-    uint32_t loaders = by_rule ? bench->decision->loaders : bench->loaders;
-    uint32_t preparers = by_rule ? bench->decision->preparers : bench->preparers;
-    uint32_t threads = (uint32_t)(bench->scenario->workers + bench->scenario->extra_loaders);
-    while (bench->preparing < preparers && bench->preparing + bench->reading < threads) {
-        uint32_t queue = by_rule ? governed(bench, false) : oldest(bench, false);
-        if (queue == BALANCE_QUEUES_MAX)
-            break;
-        start_prepare(bench, queue);
-    }
+    start_up_to(bench, false, by_rule ? bench->decision->preparers : bench->preparers);
     if (bench->mode == BALANCE_EVEN || bench->mode == BALANCE_DEALT) {
         start_even(bench);
         return;
     }
-    while (bench->reading < loaders && bench->preparing + bench->reading < threads) {
-        uint32_t queue = by_rule ? governed(bench, true) : oldest(bench, true);
-        if (queue == BALANCE_QUEUES_MAX)
-            break;
-        start_read(bench, queue);
+    start_up_to(bench, true, by_rule ? bench->decision->loaders : bench->loaders);
+    if (by_rule) {
+        start_up_to(bench, false, bench->decision->preparers_most);
+        start_up_to(bench, true, bench->decision->loaders_most);
     }
 }
 

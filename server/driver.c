@@ -348,8 +348,7 @@ static bool as_event(struct driver *driver, const struct inbox_message *message,
         return true;
     default:
         CHECK(message->type == INBOX_PREPARED);
-        if (message->prepared.cost.took_ns)
-            governor_live_prepared(driver->governor, &message->prepared.cost);
+        governor_live_prepared(driver->governor, &message->prepared.cost);
         *event = (struct engine_event){.type = ENGINE_PREPARED, .prepared = {message->prepared.task, message->prepared.reason, message->prepared.cost.core_ns}};
         return true;
     }

@@ -204,6 +204,7 @@ static void prepare(struct driver *driver, const struct engine_action *action)
                                   .n_outputs = action->prepare.n_outputs};
     for (uint32_t i = 0; i < task.n_outputs; i++)
         task.outputs[i] = worker_output(driver, &action->prepare.outputs[i], action->prepare.id);
+    governor_live_prepare(driver->governor);
     workers_prepare(driver->workers, &task);
 }
 

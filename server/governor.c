@@ -6,19 +6,19 @@
 
 #include "common/check.h"
 #include "common/larder_err.h"
+#include "server/governor_source.h"
 #include "server/governor_split.h"
 
 #define GOVERNOR_MAGIC 0x676f7665u
 #define GAIN           0.02  /* hysteresis: what a move of preparers must bring */
 #define PRESSURE_NEW   0.5   /* of what waits now in the smoothed pressure */
 #define PART_NEW       0.3   /* of a window in the mixture of classes */
+#define NEARLY_ALL     0.9   /* of the threads */
 #define MOVE_S_MIN     0.002 /* hysteresis: predicted lateness that a new deal must save */
 
 enum {
     AWAY = 8, /* windows: tasks of a class that came in none of them are not part of the mixture */
-    CONFIRMED = 5, /* windows in a row that show a source saturated */
-    PATIENCE = 16,      /* windows until other numbers of reads at once are tried again, when that changed nothing */
-    PATIENCE_MAX = 128 /* and twice as many each time */
+    FULL = 8  /* windows in a row with all threads at work, until anything is tried */
 };
 
 struct queue {
@@ -34,19 +34,6 @@ struct queue {
     uint64_t loads; /* samples of this window */
 };
 
-struct source {
-    struct governor_curve curve; /* reads a second against reads at once */
-    double seconds;              /* of this window's reads, as the next two */
-    uint64_t busy;
-    uint32_t reads;
-    double at_once;  /* reads, in the last window that had any */
-    uint32_t probe;  /* reads at once that this window tries; 0: it does not */
-    uint32_t rest;   /* windows until the next try */
-    uint32_t pause;  /* the last such rest */
-    uint32_t confirmed; /* windows in a row */
-    uint32_t enough; /* reads at once; as the last decision found */
-};
-
 struct prepare_class {
     uint32_t pipeline, size; /* size: binary logarithm of the encoded bytes */
     uint64_t window;         /* tasks */
@@ -57,15 +44,18 @@ struct governor {
     uint32_t magic;
     struct governor_limits limits;
     struct queue queues[GOVERNOR_QUEUES_MAX];
-    struct source sources[GOVERNOR_SOURCES_MAX];
+    struct governor_source sources[GOVERNOR_SOURCES_MAX];
     struct prepare_class classes[GOVERNOR_CLASSES_MAX];
     struct governor_curve curves[GOVERNOR_CLASSES_MAX];
     double parts[GOVERNOR_CLASSES_MAX];
     size_t n_classes;
     double loads_per_prepare; /* smoothed; what sharing and redirection save */
     bool decided;
-    bool steady;      /* the last decision left the number of preparers as it was */
-    bool steady_reads; /* and of loaders */
+    bool steady;      /* the last decision left the number of preparers, and the most there may be, as they were */
+    uint64_t busy;    /* threads that prepared when each of this window's tasks began: their sum, */
+    double preparing; /* and the mean of the last window's */
+    uint32_t full;    /* windows in a row with nearly all threads at work, */
+    uint32_t pressed; /* and with nearly all preparers */
     uint32_t settled; /* preparers, apart from probes */
     struct governor_decision decision;
 };
@@ -81,6 +71,11 @@ int governor_create(const struct governor_limits *limits, struct governor **out)
     governor->decision.preparers = (limits->workers + (limits->extra_loaders ? limits->workers : 0) + 1) / 2;
     governor->settled = governor->decision.preparers;
     governor->decision.loaders = limits->workers - governor->decision.preparers + limits->extra_loaders;
+    governor->decision.preparers_most = limits->workers;
+    /* What comes to be prepared does not wait for slow storage, where there are threads for that. */
+    governor->decision.loaders_most = limits->workers + limits->extra_loaders - (limits->extra_loaders > 0);
+    for (size_t i = 0; i < GOVERNOR_SOURCES_MAX; i++)
+        governor->decision.source_most[i] = limits->workers + limits->extra_loaders;
     *out = governor;
     return 0;
 }
@@ -130,10 +125,7 @@ void governor_loaded(struct governor *governor, uint32_t number, const struct go
     governor_times_add(&queue->read, read->seconds);
     governor_times_add(&queue->size, read->samples);
     queue->loads += read->samples;
-    struct source *source = &governor->sources[queue->desc.source];
-    source->seconds += read->seconds;
-    source->busy += read->busy;
-    source->reads++;
+    governor_source_read(&governor->sources[queue->desc.source], read->seconds, read->busy);
 }
 
 static double sum_of_parts(const struct governor *governor)
@@ -223,7 +215,7 @@ void governor_source_gone(struct governor *governor, uint32_t source)
 {
     CHECK_MAGIC(governor, GOVERNOR_MAGIC);
     CHECK(source < GOVERNOR_SOURCES_MAX);
-    governor->sources[source] = (struct source){.enough = 0};
+    governor->sources[source] = (struct governor_source){.cap = 0};
 }
 
 void governor_prepared(struct governor *governor, uint32_t queue, const struct governor_preparation *preparation)
@@ -234,6 +226,7 @@ void governor_prepared(struct governor *governor, uint32_t queue, const struct g
     uint32_t threads = busy < 1 ? 1 : busy > governor->limits.workers ? governor->limits.workers : busy;
     governor_curve_note(&governor->curves[class], threads, preparation->seconds);
     governor->classes[class].window++;
+    governor->busy += threads;
     if (queue != GOVERNOR_QUEUE_NONE && governor->queues[queue].there)
         governor_times_add(&governor->queues[queue].prepare, preparation->seconds);
 }
@@ -246,22 +239,6 @@ void governor_trained(struct governor *governor, uint32_t queue, double seconds)
 }
 
 /* ── decisions ── */
-
-/* A window is one point of the curve, at its mean of reads at once: how many there are goes up and down. */
-static void fold_source(struct source *source, bool steady)
-{
-    const uint32_t least = 8;
-    if (source->reads >= least) {
-        source->at_once = (double)source->busy / source->reads;
-        uint32_t count = source->at_once < 1 ? 1 : (uint32_t)(source->at_once + 0.5);
-        count = count > GOVERNOR_THREADS_MAX ? GOVERNOR_THREADS_MAX : count;
-        for (uint32_t i = 0; i < least; i++)
-            governor_curve_note(&source->curve, count, source->seconds / source->reads);
-    }
-    governor_curve_fold(&source->curve, steady);
-    source->seconds = 0;
-    source->busy = source->reads = 0;
-}
 
 /* Each class's part of the preparations; gives how many the window had. While there are none it stays, but who has been
  * away for long is no part of what comes then. */
@@ -279,6 +256,8 @@ static uint64_t fold_classes(struct governor *governor)
         class->away = class->window ? 0 : class->away + 1;
         class->window = 0;
     }
+    governor->preparing = prepares ? (double)governor->busy / (double)prepares : 0;
+    governor->busy = 0;
     double before = sum_of_parts(governor);
     for (size_t i = 0; i < governor->n_classes && prepares; i++)
         governor->parts[i] = governor->classes[i].away < AWAY ? governor->parts[i] : 0;
@@ -288,8 +267,6 @@ static uint64_t fold_classes(struct governor *governor)
 
 static void fold(struct governor *governor)
 {
-    for (size_t i = 0; i < GOVERNOR_SOURCES_MAX; i++)
-        fold_source(&governor->sources[i], governor->steady_reads);
     uint64_t prepares = fold_classes(governor), loads = 0;
     for (uint32_t i = 0; i < GOVERNOR_QUEUES_MAX; i++) {
         struct queue *queue = &governor->queues[i];
@@ -359,60 +336,29 @@ static double mean_load_s(const struct governor *governor, const struct governor
     return demands > 0 ? seconds / demands : 0;
 }
 
-static uint32_t rest_longer(struct source *source)
+/* Gives the loaders that all sources in use may have; *at_once: the reads under way in the last window. */
+static uint32_t limit_loaders(struct governor *governor, const double parts[GOVERNOR_SOURCES_MAX], double *at_once)
 {
-    source->pause = !source->pause ? PATIENCE : source->pause < PATIENCE_MAX ? source->pause * 2 : PATIENCE_MAX;
-    return source->pause;
-}
-
-/* Reads at once that one source may have, of at most so many. Now and then other numbers are tried for a window:
- * fewer, and of a source that is saturated more. */
-static uint32_t allowed(struct source *source, uint32_t most)
-{
-    uint32_t probe, before = source->enough, tried = source->probe;
-    uint32_t enough = governor_enough(&source->curve, most, &probe);
-    bool found = tried && (tried < before ? enough <= tried : enough != before);
-    /* what no try has shown may be two moments that were unlike each other */
-    source->confirmed = enough == most ? 0 : found ? CONFIRMED : source->confirmed + 1;
-    bool saturated = source->confirmed >= CONFIRMED;
-    source->enough = saturated ? enough : most;
-    if (tried && !found) /* fewer are not enough: if it is saturated, more may be better */
-        source->rest = saturated && tried < before ? 0 : rest_longer(source);
-    else if (source->rest)
-        source->rest--;
-    source->probe = source->rest ? 0 : probe;
-    return source->probe ? source->probe : source->enough;
-}
-
-/* Gives the loaders that all sources in use may have. *enough: those that are enough; 0: more may bring more. */
-static uint32_t limit_loaders(struct governor *governor, const double parts[GOVERNOR_SOURCES_MAX], uint32_t most,
-                              uint32_t *enough)
-{
-    uint32_t limit = 0;
-    *enough = 0;
+    struct governor_decision *decision = &governor->decision;
+    uint32_t all = governor->limits.workers + governor->limits.extra_loaders, limit = 0;
+    *at_once = 0;
+    for (size_t i = 0; i < GOVERNOR_SOURCES_MAX; i++)
+        *at_once += parts[i] > 0 ? governor_source_at_once(&governor->sources[i]) : 0;
+    governor->pressed = governor->preparing >= decision->preparers * NEARLY_ALL ? governor->pressed + 1 : 0;
+    governor->full = governor->preparing + *at_once >= all * NEARLY_ALL ? governor->full + 1 : 0;
     for (size_t i = 0; i < GOVERNOR_SOURCES_MAX; i++) {
-        if (parts[i] > 0) {
-            limit += allowed(&governor->sources[i], most);
-            *enough += governor->sources[i].enough;
-        }
+        decision->source_most[i] = governor_source_decide(&governor->sources[i], all, governor->full >= FULL);
+        limit += parts[i] > 0 ? decision->source_most[i] : 0;
     }
-    *enough = *enough < most ? *enough : 0;
-    return limit ? limit : most;
+    return limit && limit < all ? limit : all;
 }
 
-/* One thing at a time: what a window shows with another number of preparers too says little of the reads. */
-static void forget_tries(struct source *sources)
+static bool tries_reads(const struct governor *governor)
 {
+    bool tries = false;
     for (size_t i = 0; i < GOVERNOR_SOURCES_MAX; i++)
-        sources[i].probe = 0;
-}
-
-static double reads_at_once(const struct governor *governor, const double parts[GOVERNOR_SOURCES_MAX])
-{
-    double reads = 0;
-    for (size_t i = 0; i < GOVERNOR_SOURCES_MAX; i++)
-        reads += parts[i] > 0 ? governor->sources[i].at_once : 0;
-    return reads;
+        tries |= governor->sources[i].trial != TRIAL_NONE;
+    return tries;
 }
 
 static void decide_split(struct governor *governor, const struct governor_backlog *backlogs, size_t n)
@@ -425,27 +371,24 @@ static void decide_split(struct governor *governor, const struct governor_backlo
                                        .n_classes = governor->n_classes};
     double parts[GOVERNOR_SOURCES_MAX];
     balance.load_s = mean_load_s(governor, backlogs, n, parts) * governor->loads_per_prepare;
-    uint32_t others = balance.workers - decision->preparers + balance.extra_loaders;
-    uint32_t limit = limit_loaders(governor, parts, others, &balance.enough);
-    double at_once = reads_at_once(governor, parts);
+    double at_once;
+    uint32_t all = balance.workers + balance.extra_loaders, limit = limit_loaders(governor, parts, &at_once);
+    balance.enough = limit < all ? limit : 0;
     if (balance.enough && at_once > balance.enough)
         balance.load_s *= balance.enough / at_once; /* with so many fewer reads take so much shorter */
     uint32_t probe;
     governor->settled = governor_preparers(&balance, governor->settled, GAIN, &probe);
+    if (governor->pressed < FULL || tries_reads(governor)) /* one thing at a time */
+        probe = 0;
     uint32_t preparers = probe ? probe : governor->settled;
-    governor->steady = preparers == decision->preparers;
-    if (!governor->steady) {
-        forget_tries(governor->sources);
-        limit = balance.enough ? balance.enough : others;
-    }
-    decision->moves += !governor->steady;
+    uint32_t most = probe ? preparers : governor_preparers_most(&balance, preparers);
+    governor->steady = preparers == decision->preparers && most == decision->preparers_most;
+    decision->moves += preparers != decision->preparers;
     decision->preparers = preparers;
-    uint32_t loaders = balance.workers - preparers + balance.extra_loaders;
-    loaders = limit < others && limit < loaders ? limit : loaders;
-    governor->steady_reads = loaders == decision->loaders;
-    decision->loaders = loaders;
+    decision->preparers_most = most;
+    decision->loaders = limit < all - preparers ? limit : all - preparers;
     decision->prepare_rate = governor_prepare_rate(&balance, preparers);
-    decision->load_rate = governor_load_rate(&balance, loaders);
+    decision->load_rate = governor_load_rate(&balance, decision->loaders);
 }
 
 /* Preparing time of a sample, over the queues; 0: not known. */
@@ -509,10 +452,10 @@ static void decide_queues(struct governor *governor, const struct governor_backl
         struct queue *queue = &governor->queues[backlogs[i].queue];
         double each = queue->load_s > 0 ? queue->load_s : 1e-3; /* not known yet: small, and alike */
         queue->pressure += (backlogs[i].pending_loads * each - queue->pressure) * PRESSURE_NEW;
-        uint32_t enough = governor->sources[queue->desc.source].enough, reads = backlogs[i].pending_reads;
+        uint32_t most = decision->source_most[queue->desc.source], reads = backlogs[i].pending_reads;
         claims[i] = (struct governor_claim){.pressure = queue->pressure * queue->desc.weight,
                                             .weight = queue->desc.weight / ranks_of(governor, backlogs[i].queue),
-                                            .most = enough && reads > enough ? enough : reads,
+                                            .most = reads > most ? most : reads,
                                             .skipped = queue->skipped};
         forecasts[i] = forecast(governor, &backlogs[i], n, usual_s);
         before[i] = decision->queue_loaders[backlogs[i].queue];

@@ -93,6 +93,10 @@ struct governor_view {
 struct governor_decision {
     uint32_t preparers; /* of the workers */
     uint32_t loaders;   /* all others and the extra ones, or fewer where more bring nothing */
+    /* These are who does what first. A thread that has nothing of its kind to do takes the other, as long as there are
+     * fewer at it than these: */
+    uint32_t preparers_most, loaders_most;
+    uint32_t source_most[GOVERNOR_SOURCES_MAX]; /* reads at once, loaders' and others' */
     uint32_t queue_loaders[GOVERNOR_QUEUES_MAX];
     uint32_t ahead[GOVERNOR_QUEUES_MAX]; /* batches of look-ahead that cover the queue's latency; 0: not known yet */
     struct governor_view views[GOVERNOR_QUEUES_MAX];
@@ -107,13 +111,14 @@ const struct governor_decision *governor_decide(struct governor *governor, const
 /* A queue that has work waiting which no thread has taken. */
 struct governor_candidate {
     uint32_t group;
-    double share;  /* of the threads: its loaders by the decision, or its part of its job's weight for preparers */
-    uint32_t busy; /* threads at work for it now */
-    double ahead;  /* batches begun, by samples, that its client has not asked for yet: the fewer, the sooner needed */
+    double job_part; /* threads that its job would have with one more, for each 1 of its weight */
+    double share;    /* of the threads: its loaders by the decision, or its part of its job's weight for preparers */
+    uint32_t busy;   /* threads at work for it now */
+    double ahead;    /* batches begun, by samples, that its client has not asked for yet: the fewer, the sooner needed */
 };
 
-/* governor_next_queue: which queue a free thread should serve. Jobs get threads in proportion to the sum of their
- * queues' shares. Within a job, whose ranks wait for each other, a queue with fewer than the part `guaranteed` (0 … 1)
+/* governor_next_queue: which queue a free thread should serve. Jobs get threads in proportion to their weights, while
+ * they have work. Within a job, whose ranks wait for each other, a queue with fewer than the part `guaranteed` (0 … 1)
  * of its share comes first, then the one that is least ahead. n ≥ 1. Gives an index. */
 size_t governor_next_queue(const struct governor_candidate *candidates, size_t n, double guaranteed);
 

@@ -37,6 +37,7 @@ struct rank {
 struct job {
     struct rank *ranks; /* NULL: the place is free */
     uint32_t world_size, batch_size, n_lines;
+    uint32_t busy; /* reads with the pool */
     double weight;
 };
 
@@ -48,9 +49,9 @@ struct device {
 struct governor_live {
     struct governor *governor;
     struct workers *workers;
-    uint32_t n_workers;
+    uint32_t n_workers, n_loaders;
     const struct governor_decision *decision; /* NULL before the first */
-    uint32_t most;                            /* reads with the pool at once */
+    uint32_t preparing;                       /* preparations with the pool */
     uint32_t busy, n_jobs, n_lines;           /* n_lines: taken */
     uint32_t lines_end;                       /* lines at and past it are not in use */
     uint64_t decided_ns;
@@ -90,7 +91,7 @@ int governor_live_create(uint32_t workers, uint32_t loaders, struct governor_liv
     struct governor_live *live = xcalloc(1, sizeof *live);
     live->governor = governor;
     live->n_workers = workers;
-    live->most = loaders ? loaders : 1;
+    live->n_loaders = loaders;
     *out = live;
     return 0;
 }
@@ -253,36 +254,50 @@ uint32_t governor_live_queue(const struct governor_live *live, uint32_t number, 
 
 /* ── reads ── */
 
+static bool source_full(const struct governor_live *live, uint32_t source)
+{
+    return live->decision && live->reading[source] >= live->decision->source_most[source];
+}
+
 /* Fills the queues that have reads waiting, and their lines; gives how many. What jobs that have ended left counts as
  * one more queue like the others: another job may wait for it. */
 static size_t find_candidates(const struct governor_live *live, struct governor_candidate *candidates, uint32_t *lines)
 {
     size_t n = 0;
-    double shares = 0;
     for (uint32_t i = 0; i < live->lines_end; i++) {
         const struct line *line = &live->lines[i];
-        if (!line->reads.length)
+        if (!line->reads.length || source_full(live, line->source))
             continue;
         const struct job *job = &live->jobs[line->job];
-        double share = live->decision ? live->decision->queue_loaders[i] : job->weight / job->n_lines;
-        shares += share;
         lines[n] = i;
         candidates[n++] = (struct governor_candidate){
-            .group = line->job, .share = share, .busy = line->busy, .ahead = line->stock};
+            .group = line->job,
+            .job_part = (1.0 + job->busy) / job->weight,
+            .share = live->decision ? live->decision->queue_loaders[i] : job->weight / job->n_lines,
+            .busy = line->busy,
+            .ahead = line->stock};
     }
     const struct line *left = &live->lines[LEFT];
-    if (left->reads.length) {
+    if (left->reads.length && !source_full(live, source_in(left->reads.tasks[left->reads.head].queue))) {
         lines[n] = LEFT;
-        candidates[n] = (struct governor_candidate){
-            .group = JOBS_MAX, .share = n && shares > n ? shares / (double)n : 1, .busy = left->busy};
-        n++;
+        candidates[n++] = (struct governor_candidate){.group = JOBS_MAX, .job_part = 1.0 + left->busy};
     }
     return n;
 }
 
+/* Reads that the pool may have: the loaders', and those of workers that have nothing to prepare. */
+static uint32_t reads_most(const struct governor_live *live)
+{
+    if (!live->decision)
+        return live->n_loaders ? live->n_loaders : 1;
+    uint32_t idle = live->n_loaders + (live->n_workers > live->preparing ? live->n_workers - live->preparing : 0);
+    uint32_t most = idle < live->decision->loaders_most ? idle : live->decision->loaders_most;
+    return most > live->decision->loaders ? most : live->decision->loaders;
+}
+
 static void give_reads(struct governor_live *live)
 {
-    while (live->busy < live->most) {
+    while (live->busy < reads_most(live)) {
         struct governor_candidate candidates[GOVERNOR_QUEUES_MAX + 1];
         uint32_t lines[GOVERNOR_QUEUES_MAX + 1];
         size_t n = find_candidates(live, candidates, lines);
@@ -293,8 +308,10 @@ static void give_reads(struct governor_live *live)
         line->busy++;
         live->busy++;
         live->reading[source_in(task.queue)]++;
-        if (line->there)
+        if (line->there) {
+            live->jobs[line->job].busy++;
             line->stock += (double)task.count / live->jobs[line->job].batch_size;
+        }
         workers_load(live->workers, &task);
     }
 }
@@ -314,8 +331,10 @@ void governor_live_read(struct governor_live *live, uint32_t queue, uint32_t sam
     uint32_t *reading = &live->reading[source_in(queue)];
     CHECK(line->busy > 0 && live->busy > 0 && line->samples >= samples && *reading > 0);
     struct governor_read read = {(double)took_ns / (double)CLOCK_NS_PER_S, samples, *reading};
-    if (number != LEFT)
+    if (number != LEFT) {
         governor_loaded(live->governor, number, &read);
+        live->jobs[line->job].busy--;
+    }
     line->busy--;
     live->busy--;
     --*reading;
@@ -323,8 +342,18 @@ void governor_live_read(struct governor_live *live, uint32_t queue, uint32_t sam
     give_reads(live);
 }
 
+void governor_live_prepare(struct governor_live *live)
+{
+    live->preparing++;
+}
+
 void governor_live_prepared(struct governor_live *live, const struct worker_cost *cost)
 {
+    CHECK(live->preparing > 0);
+    live->preparing--;
+    give_reads(live);
+    if (!cost->took_ns)
+        return;
     struct governor_preparation preparation = {.pipeline = cost->pipeline,
                                                .busy = cost->busy,
                                                .encoded_bytes = cost->encoded_bytes,
@@ -413,8 +442,7 @@ bool governor_live_tick(struct governor_live *live, const struct engine *engine,
         n += live->jobs[job].ranks ? measure_job(live, engine, job, now_ns, &backlogs[n]) : 0;
     live->decision = governor_decide(live->governor, backlogs, n);
     live->decided_ns = now_ns;
-    live->most = live->decision->loaders ? live->decision->loaders : 1;
-    workers_set_loaders(live->workers, live->n_workers - live->decision->preparers);
+    workers_set_split(live->workers, live->n_workers - live->decision->preparers, live->decision->preparers_most);
     give_reads(live);
     return true;
 }
@@ -441,7 +469,7 @@ size_t governor_live_paces(const struct governor_live *live, uint32_t *cursor, s
 
 void governor_live_status(const struct governor_live *live, struct status_governor *out)
 {
-    *out = (struct status_governor){.preparers = live->n_workers, .loaders = live->most};
+    *out = (struct status_governor){.preparers = live->n_workers, .loaders = live->n_loaders};
     if (live->decision)
         *out = (struct status_governor){.preparers = live->decision->preparers,
                                         .loaders = live->decision->loaders,

@@ -2,8 +2,8 @@
  *
  * Owned by the engine's thread. Every rank of every job is a queue of the governor's, with measurements and a line of
  * reads of its own; where there are more than GOVERNOR_QUEUES_MAX of them, ranks of one job share some. Reads pass
- * through here: no more are with the pool at once than there are loaders, so that one job's slow storage cannot occupy
- * all of them. */
+ * through here: no more are with the pool at once than there are loaders, and workers that have nothing to prepare, so
+ * that what waits is in order of need, and one job's slow storage cannot occupy all of them. */
 #ifndef LARDER_SERVER_GOVERNOR_LIVE_H
 #define LARDER_SERVER_GOVERNOR_LIVE_H
 
@@ -40,6 +40,9 @@ uint32_t governor_live_queue(const struct governor_live *live, uint32_t job, uin
 void governor_live_load(struct governor_live *live, const struct worker_load *task);
 /* governor_live_read: a read that was with the pool has ended. */
 void governor_live_read(struct governor_live *live, uint32_t queue, uint32_t samples, uint64_t took_ns);
+/* governor_live_prepare, governor_live_prepared: a preparation goes to the pool, and has ended; one that cost no time
+ * was not begun. */
+void governor_live_prepare(struct governor_live *live);
 void governor_live_prepared(struct governor_live *live, const struct worker_cost *cost);
 /* governor_live_pipeline_gone: the number, which no job uses, will mean another pipeline. */
 void governor_live_pipeline_gone(struct governor_live *live, uint32_t pipeline);

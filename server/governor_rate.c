@@ -117,7 +117,8 @@ void governor_curve_fold(struct governor_curve *curve, bool steady)
     uint32_t tasks = 0;
     for (uint32_t knot = 0; knot < GOVERNOR_KNOTS; knot++)
         tasks += curve->count[knot];
-    gather(curve, tasks);
+    if (steady)
+        gather(curve, tasks);
     double factor = steady ? change(curve, tasks) : 1;
     for (uint32_t knot = 0; knot < GOVERNOR_KNOTS; knot++) {
         double rate = window_rate(curve, knot, tasks), before = curve->rate[knot];

@@ -37,9 +37,9 @@ void governor_curve_note(struct governor_curve *curve, uint32_t threads, double 
 /* governor_curve_fold ends a window: counts at which a quarter of its tasks ran are seen, or, where there is no such
  * count, the mean of all. Where the thread count that most tasks of the window ran at has another rate than
  * before, the tasks have become other tasks: what is known of counts that the window did not see is scaled alike, so
- * that a shape once learned lasts, and is stale until it is seen again. Not so in a window that is not steady, because
- * the number of threads was another one shortly before: some of its tasks ran beside more or fewer others than they
- * were noted for. */
+ * that a shape once learned lasts, and is stale until it is seen again. Neither mean nor scaling in a window that is
+ * not steady, because the number of threads was another one shortly before: some of its tasks ran beside more or
+ * fewer others than they were noted for. */
 void governor_curve_fold(struct governor_curve *curve, bool steady);
 /* governor_curve_seen: the rate at this count is known, and not stale. */
 bool governor_curve_seen(const struct governor_curve *curve, uint32_t threads);

@@ -8,10 +8,8 @@
 
 #define NEARLY 0.99 /* of the peak is the peak */
 #define WORTH  1.03 /* what a count not seen must promise to be tried */
-#define ENOUGH 0.95 /* of what a source brings at best: reads vary more than preparations */
-#define REACH  0.8  /* of the reads at once that there may be: who has seen so many has seen the end */
-#define SAVES  0.75 /* of these: more are as good as all */
 #define STEP   4    /* one of so many preparers at a time is left out, where nobody has seen so few */
+#define SLOWER 0.97 /* of the rate: more threads are in each other's way */
 #define MOST   0.9  /* of the preparations: a count at which their classes were seen has been seen */
 
 /* ── preparers ── */
@@ -40,46 +38,6 @@ double governor_load_rate(const struct governor_balance *balance, uint32_t loade
     if (balance->enough && loaders > balance->enough)
         loaders = balance->enough;
     return balance->load_s > 0 ? loaders / balance->load_s : 0;
-}
-
-/* The highest number up to `most` that was seen, not counting what was seen long ago; 0: none. */
-static uint32_t last_seen(const struct governor_curve *reads, uint32_t most)
-{
-    while (most && !governor_curve_seen(reads, most))
-        most--;
-    return most;
-}
-
-/* Halfway between two numbers that were seen, if there is something between and it may bring as much as `promised`: as
- * if each read more brought what those below do. 0: not. */
-static uint32_t halfway(const struct governor_curve *reads, uint32_t below, uint32_t above, double promised)
-{
-    uint32_t middle = below + (above - below) / 2;
-    if (middle <= below || middle >= above)
-        return 0;
-    return below == 0 || governor_curve_at(reads, below) * middle / below >= promised ? middle : 0;
-}
-
-uint32_t governor_enough(const struct governor_curve *reads, uint32_t most, uint32_t *probe)
-{
-    uint32_t last = last_seen(reads, most), enough = 1, above, few;
-    double peak = 0;
-    *probe = 0;
-    if (last < REACH * most)
-        return most;
-    for (uint32_t count = 1; count <= most; count++)
-        peak = fmax(peak, governor_curve_at(reads, count));
-    while (governor_curve_at(reads, enough) < peak * ENOUGH)
-        enough++;
-    enough = enough > SAVES * most ? most : enough;
-    above = enough + 1;
-    while (above < most && !governor_curve_seen(reads, above))
-        above++;
-    few = (uint32_t)(SAVES * enough);
-    *probe = last_seen(reads, few) ? halfway(reads, last_seen(reads, few), few + 1, peak * ENOUGH) : few;
-    if (!*probe && enough < most)
-        *probe = halfway(reads, last_seen(reads, enough), above, peak * WORTH);
-    return enough;
 }
 
 static double delivered(const struct governor_balance *balance, uint32_t preparers, bool hope)
@@ -158,6 +116,14 @@ uint32_t governor_preparers(const struct governor_balance *balance, uint32_t now
     for (int direction = -1; direction <= 1 && seen(balance, best) && !*probe; direction += 2)
         *probe = worth_trying(balance, best, most, direction);
     return best;
+}
+
+uint32_t governor_preparers_most(const struct governor_balance *balance, uint32_t preparers)
+{
+    double least = mixture(balance, preparers, false) * SLOWER;
+    while (preparers < balance->workers && mixture(balance, preparers + 1, false) >= least)
+        preparers++;
+    return preparers;
 }
 
 /* ── loaders ── */

@@ -24,17 +24,16 @@ struct governor_balance {
 double governor_prepare_rate(const struct governor_balance *balance, uint32_t preparers);
 /* governor_load_rate: samples a second that so many loaders bring; 0: nothing is loaded. */
 double governor_load_rate(const struct governor_balance *balance, uint32_t loaders);
-/* governor_enough gives the fewest reads at once that bring nearly as much of a source as any number up to `most`: it
- * is saturated. `most` where that is not known, or saves few: a source that only lets wait. *probe is a number that
- * nobody has seen lately: a lower one that may be enough too, or of a saturated source a higher one that may bring
- * more. 0: none. */
-uint32_t governor_enough(const struct governor_curve *reads, uint32_t most, uint32_t *probe);
 /* governor_deliver_rate: samples a second that can be both loaded and prepared with so many preparers. */
 double governor_deliver_rate(const struct governor_balance *balance, uint32_t preparers);
 /* governor_preparers gives the fewest preparers with which the most is delivered (within 1 %), `now` where they would
  * bring less than `gain` (0.02: 2 %) more than `now` does. *probe is a count that nobody has seen lately and that may
  * be better, halfway between counts that were seen: worth a try for one window; 0: none. */
 uint32_t governor_preparers(const struct governor_balance *balance, uint32_t now, double gain, uint32_t *probe);
+
+/* governor_preparers_most gives the most threads that may prepare at once when they have nothing else to do: from
+ * `preparers` up as far as more do not make it slower. */
+uint32_t governor_preparers_most(const struct governor_balance *balance, uint32_t preparers);
 
 struct governor_claim {
     double pressure;  /* seconds of loading that wait, times the job's weight */

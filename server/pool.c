@@ -46,7 +46,7 @@ struct pool {
     uint32_t n_called[POOL_KINDS];
     uint32_t busy[POOL_KINDS];
     uint64_t done[POOL_KINDS];
-    uint32_t loaders;
+    uint32_t loaders, preparers_most;
     uint32_t n_ready; /* threads past local_create, well or not */
     struct error start_error;
     bool stopping;
@@ -80,6 +80,8 @@ static int rank_locked(const struct pool *pool, const struct worker *worker, enu
 {
     if (worker->index >= pool->config.workers)
         return kind == POOL_LOAD ? 0 : -1;
+    if (kind == POOL_PREPARE && pool->busy[POOL_PREPARE] >= pool->preparers_most)
+        return -1;
     bool loads_first = worker->index < pool->loaders;
     return loads_first == (kind == POOL_LOAD) ? 1 : 2;
 }
@@ -153,8 +155,8 @@ static void work(struct pool *pool, struct worker *worker, void *local, void *ta
             continue;
         }
         ring_take_locked(pool, kind, task);
-        restore_locked(pool);
         pool->busy[kind]++;
+        restore_locked(pool);
         pthread_mutex_unlock(&pool->lock);
         pool->config.run(pool->config.ctx, local, kind, task);
         pthread_mutex_lock(&pool->lock);
@@ -241,6 +243,7 @@ int pool_create(const struct pool_config *config, struct pool **out, struct erro
     pool->magic = POOL_MAGIC;
     pool->config = *config;
     pool->loaders = config->loaders;
+    pool->preparers_most = config->workers;
     pool->n_threads = config->workers + config->extra_loaders;
     pool->workers = xcalloc(pool->n_threads, sizeof *pool->workers);
     pthread_mutex_init(&pool->lock, NULL);
@@ -274,11 +277,14 @@ int pool_submit(struct pool *pool, enum pool_kind kind, const void *task)
     return rc;
 }
 
-void pool_set_loaders(struct pool *pool, uint32_t n)
+void pool_set_split(struct pool *pool, uint32_t loaders, uint32_t preparers_most)
 {
     CHECK_MAGIC(pool, POOL_MAGIC);
+    CHECK(preparers_most > 0);
     pthread_mutex_lock(&pool->lock);
-    pool->loaders = n < pool->config.workers ? n : pool->config.workers;
+    pool->loaders = loaders < pool->config.workers ? loaders : pool->config.workers;
+    pool->preparers_most = preparers_most;
+    restore_locked(pool); /* where more may prepare than before, those that idle do */
     pthread_mutex_unlock(&pool->lock);
 }
 

@@ -1,8 +1,9 @@
 /* pool.h: the worker threads: a fixed number, two kinds of tasks, and who does which kind first.
  *
  * Two bounded FIFOs, one a kind. A worker takes the oldest task of its first kind, or of the other when there is none,
- * so that no worker idles while there is work. Extra loaders, which only wait for storage, take load tasks and nothing
- * else: they do not count against the cores. A submitted task wakes at most one thread.
+ * so that no worker idles while there is work, up to the number that may prepare at once. Extra loaders, which only
+ * wait for storage, take load tasks and nothing else: they do not count against the cores. A submitted task wakes at
+ * most one thread.
  *
  * Tasks are copied in and out. All functions may be called from any thread, callbacks included, apart from create,
  * stop and destroy, which belong to one owner outside the pool. */
@@ -49,8 +50,9 @@ int pool_create(const struct pool_config *config, struct pool **out, struct erro
  * begun: LARDER_EGONE, and the task stays the caller's. */
 int pool_submit(struct pool *pool, enum pool_kind kind, const void *task);
 
-/* pool_set_loaders: n of the workers (at most all) take load tasks first from their next task on. */
-void pool_set_loaders(struct pool *pool, uint32_t n);
+/* pool_set_split: so many of the workers (at most all) take load tasks first from their next task on, and at most so
+ * many (≥ 1; to begin with all) run prepare tasks at once. */
+void pool_set_split(struct pool *pool, uint32_t loaders, uint32_t preparers_most);
 
 /* pool_stop lets running tasks end, gives waiting ones to discard, and joins. Calling it again does nothing. */
 void pool_stop(struct pool *pool);

@@ -280,9 +280,9 @@ void workers_prepare(struct workers *workers, const struct worker_prepare *task)
         discard(workers, POOL_PREPARE, &copy);
 }
 
-void workers_set_loaders(struct workers *workers, uint32_t count)
+void workers_set_split(struct workers *workers, uint32_t loaders, uint32_t preparers_most)
 {
-    pool_set_loaders(workers->pool, count);
+    pool_set_split(workers->pool, loaders, preparers_most);
 }
 
 void workers_counts(struct workers *workers, struct pool_counts *out)

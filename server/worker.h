@@ -64,8 +64,9 @@ int workers_create(const struct worker_config *config, struct workers **out, str
  * descriptor is free waits for one, in its thread: that is no fault of its samples. */
 void workers_load(struct workers *workers, const struct worker_load *task);
 void workers_prepare(struct workers *workers, const struct worker_prepare *task);
-/* workers_set_loaders: so many of the workers take reads before anything else; the loaders of their own come on top. */
-void workers_set_loaders(struct workers *workers, uint32_t count);
+/* workers_set_split: so many of the workers take reads before anything else, the loaders of their own come on top; and
+ * so many may prepare at once. */
+void workers_set_split(struct workers *workers, uint32_t loaders, uint32_t preparers_most);
 void workers_counts(struct workers *workers, struct pool_counts *out);
 /* workers_stop ends the threads; every task not run is reported to the inbox as failed. Reads that come later are
  * dropped: no job waits for them any more (driver_settle). */

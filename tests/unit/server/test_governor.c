@@ -175,20 +175,21 @@ static void test_look_ahead(void **state)
     governor_destroy(governor);
 }
 
-/* Jobs get threads by their shares; within a job the queue below its guaranteed part comes first, then the one least
+/* Jobs get threads by their weights; within a job the queue below its guaranteed part comes first, then the one least
  * ahead. */
 static void test_next_queue(void **state)
 {
     (void)state;
-    const struct governor_candidate jobs[] = {{0, 4, 3, 0}, {1, 8, 3, 9}};
+    const struct governor_candidate jobs[] = {{0, 4, 9, 0, 0}, {1, 3, 1, 5, 9}};
     assert_int_equal(governor_next_queue(jobs, 2, 0.5), 1);
-    const struct governor_candidate ranks[] = {{0, 4, 2, 1.5}, {0, 4, 3, 0.5}, {0, 4, 2, 0.7}};
+    const struct governor_candidate ranks[] = {{0, 1, 4, 2, 1.5}, {0, 1, 4, 3, 0.5}, {0, 1, 4, 2, 0.7}};
     assert_int_equal(governor_next_queue(ranks, 3, 0.5), 1);
-    const struct governor_candidate poor[] = {{0, 4, 1, 1.5}, {0, 4, 3, 0.5}};
+    const struct governor_candidate poor[] = {{0, 1, 4, 1, 1.5}, {0, 1, 4, 3, 0.5}};
     assert_int_equal(governor_next_queue(poor, 2, 0.5), 0);
     uint32_t given[2] = {0, 0};
     for (int i = 0; i < 30; i++) {
-        struct governor_candidate now[] = {{0, 1, given[0], 0}, {1, 2, given[1], 0}};
+        struct governor_candidate now[] = {{0, 1.0 + given[0], 1, given[0], 0},
+                                           {1, (1.0 + given[1]) / 2, 1, given[1], 0}};
         given[governor_next_queue(now, 2, 0.5)]++;
     }
     assert_int_equal(given[1], 20);
@@ -317,38 +318,6 @@ static void test_numbers_change_their_meaning(void **state)
 
 /* ── sources ── */
 
-/* Reads a second of a source that takes `wait_s` a read and serves no more than `parallel` of them at once. */
-static void note_reads(struct governor_curve *curve, uint32_t at_once, double wait_s, uint32_t parallel)
-{
-    for (int i = 0; i < 8; i++)
-        governor_curve_note(curve, at_once, at_once > parallel ? wait_s * at_once / parallel : wait_s);
-    governor_curve_fold(curve, true);
-}
-
-/* A saturated source needs as many loaders as it serves at once, found in few tries; one that only lets wait takes all,
- * and for that is tried once. */
-static void test_enough(void **state)
-{
-    (void)state;
-    for (uint32_t parallel = 2; parallel <= 40; parallel += 2) {
-        struct governor_curve curve = {.age = {0}};
-        uint32_t at = 40, probe = 0, enough = 40, tries = 0;
-        for (int window = 0; window < 20; window++) {
-            note_reads(&curve, at, 0.020, parallel);
-            enough = governor_enough(&curve, 40, &probe);
-            tries += probe > 0;
-            at = probe ? probe : enough;
-        }
-        assert_int_equal(probe, 0);
-        assert_true(tries <= 12);
-        if (parallel > 31) { /* that saves too few */
-            assert_int_equal(enough, 40);
-        } else {
-            assert_true(enough >= parallel * 9 / 10 && enough <= parallel * 5 / 4 + 2);
-        }
-    }
-}
-
 /* The governor asks for no more loaders than a saturated disk serves, and for all where reads only wait, more than
  * there are cores. */
 static void test_loaders_by_source(void **state)
@@ -458,7 +427,7 @@ static void test_queues_of_a_job(void **state)
     struct governor_backlog backlogs[3];
     for (uint32_t i = 0; i < 3; i++) {
         begin(governor, i, 7, 1);
-        backlogs[i] = (struct governor_backlog){i, 32, i == 1 ? 200 : 40, i == 1 ? 200 : 40, 1};
+        backlogs[i] = (struct governor_backlog){i, 32, i == 1 ? 200 : 40, i == 1 ? 200 : 40, i == 1 ? 0 : 2};
         for (int k = 0; k < 40; k++) {
             load(governor, i, i == 1 ? 0.040 : 0.004, 1);
             prepare(governor, i, 4, 0.001 * (i + 1));
@@ -490,7 +459,6 @@ int main(void)
         cmocka_unit_test(test_old_classes_do_not_count),
         cmocka_unit_test(test_numbers_change_their_meaning),
         cmocka_unit_test(test_next_queue),
-        cmocka_unit_test(test_enough),
         cmocka_unit_test(test_loaders_by_source),
         cmocka_unit_test(test_cold_start),
         cmocka_unit_test(test_pace),

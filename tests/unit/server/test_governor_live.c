@@ -38,9 +38,10 @@ void workers_load(struct workers *workers, const struct worker_load *task)
     given[n_given++] = *task;
 }
 
-void workers_set_loaders(struct workers *workers, uint32_t count)
+void workers_set_split(struct workers *workers, uint32_t loaders, uint32_t preparers_most)
 {
-    (void)workers, (void)count;
+    (void)workers, (void)loaders;
+    assert_true(preparers_most > 0);
 }
 
 /* ── helpers ── */
@@ -100,6 +101,8 @@ static void test_what_a_job_leaves(void **state)
     (void)state;
     struct governor_live *live = make(1);
     begin(live, 0, 1, 7);
+    for (int i = 0; i < 8; i++)
+        governor_live_prepare(live); /* all workers are busy */
     uint32_t former = governor_live_queue(live, 0, 0), line = status_of(live, 0, 0).line;
     for (int i = 0; i < 3; i++)
         load(live, 0, 0);
@@ -126,6 +129,34 @@ static void test_what_a_job_leaves(void **state)
     assert_true(status.prepare_s == 0 && status.pending_samples == 0);
     governor_live_job_end(live, 0);
     governor_live_destroy(live);
+}
+
+/* A worker that has nothing to prepare reads, apart from one; as preparations come, no further reads are given out than
+ * the loaders' own. */
+static void test_idle_workers_read(void **state)
+{
+    (void)state;
+    for (uint32_t preparing = 0; preparing <= 6; preparing++) {
+        struct governor_live *live = make(2);
+        begin(live, 0, 1, 7);
+        decide(live);
+        for (uint32_t i = 0; i < preparing; i++)
+            governor_live_prepare(live);
+        for (int i = 0; i < 20; i++)
+            load(live, 0, 0);
+        struct status_governor status;
+        governor_live_status(live, &status);
+        uint32_t idle = preparing == 0 ? 3 : preparing < 4 ? 4 - preparing : 0;
+        uint32_t expected = 2 + idle > status.loaders ? 2 + idle : status.loaders;
+        assert_int_equal(n_given, expected);
+        for (uint32_t i = 0; i < preparing; i++)
+            governor_live_prepared(live, &(struct worker_cost){.busy = 1});
+        assert_int_equal(n_given, 5); /* those that wait come with the last preparation's end */
+        governor_live_job_end(live, 0);
+        while (n_given)
+            end_read(live, 0, 1);
+        governor_live_destroy(live);
+    }
 }
 
 /* Whatever jobs come, go and leave, each read is given to the pool once, no more at a time than there are loaders,
@@ -223,6 +254,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_a_job_leaves),
+        cmocka_unit_test(test_idle_workers_read),
         cmocka_unit_test(test_no_read_is_lost),
         cmocka_unit_test(test_many_devices),
     };

@@ -101,6 +101,23 @@ static void test_preparers(void **state)
     assert_int_equal(preparers(&curve, 0.001, 0, 14), 14);
 }
 
+/* Threads that idle may prepare up to where more are slower, and all of them where none ever was. */
+static void test_preparers_most(void **state)
+{
+    (void)state;
+    static const double all = 1;
+    struct governor_curve curve = {.age = {0}}, straight = {.age = {0}};
+    struct governor_balance balance = {.workers = WORKERS, .curves = &curve, .parts = &all, .n_classes = 1};
+    assert_int_equal(governor_preparers_most(&balance, 6), WORKERS); /* nothing known */
+    fill(&curve, 14);
+    assert_in_range(governor_preparers_most(&balance, 14), 15, 19);
+    assert_int_equal(governor_preparers_most(&balance, 22), 24); /* no slower than there */
+    balance.curves = &straight;
+    note(&straight, 6, 600, 50);
+    governor_curve_fold(&straight, true);
+    assert_int_equal(governor_preparers_most(&balance, 6), WORKERS);
+}
+
 /* With nothing known but where it stands, trying a count a window finds the peak in few windows, and then stays. */
 static void test_preparers_are_found(void **state)
 {
@@ -243,6 +260,7 @@ int main(void)
         cmocka_unit_test(test_curve_is_piecewise_linear),
         cmocka_unit_test(test_curve_keeps_its_shape),
         cmocka_unit_test(test_preparers),
+        cmocka_unit_test(test_preparers_most),
         cmocka_unit_test(test_preparers_are_found),
         cmocka_unit_test(test_fewer_are_tried_in_small_steps),
         cmocka_unit_test(test_preparers_are_found_beside_rare_tasks),

@@ -195,7 +195,7 @@ static void test_each_task_once(void **state)
     free(fixture);
 }
 
-/* A worker takes all tasks of its first kind before the other's, each kind in order, and pool_set_loaders changes which
+/* A worker takes all tasks of its first kind before the other's, each kind in order, and pool_set_split changes which
  * kind that is. */
 static void test_first_kind_first(void **state)
 {
@@ -203,7 +203,7 @@ static void test_first_kind_first(void **state)
     struct fixture *fixture = make_fixture();
     struct pool *pool = make_pool(fixture, 1, 1, 0);
     for (uint32_t round = 0; round < 2; round++) {
-        pool_set_loaders(pool, round == 0 ? 99 : 0);
+        pool_set_split(pool, round == 0 ? 99 : 0, 99);
         fixture->n_order = 0;
         set_gate(fixture, false);
         submit(pool, POOL_LOAD, (struct task){.number = 0, .gated = true});
@@ -247,6 +247,37 @@ static void test_nobody_idles(void **state)
     free(fixture);
 }
 
+/* No more than pool_set_split says prepare at once, also when there is nothing else to do; the others load meanwhile,
+ * and go on to prepare when more may. */
+static void test_preparers_most(void **state)
+{
+    (void)state;
+    struct fixture *fixture = make_fixture();
+    struct pool *pool = make_pool(fixture, 3, 0, 0);
+    struct pool_counts counts;
+    pool_set_split(pool, 0, 1);
+    for (uint32_t i = 0; i < 6; i++)
+        submit(pool, POOL_PREPARE, (struct task){.number = i, .gated = true});
+    for (uint32_t i = 0; i < 2; i++)
+        submit(pool, POOL_LOAD, (struct task){.number = i, .gated = true});
+    wait_gated(fixture, 2, 1);
+    pool_counts(pool, &counts);
+    assert_int_equal(counts.busy[POOL_PREPARE], 1);
+    assert_int_equal(counts.waiting[POOL_PREPARE], 5);
+    set_gate(fixture, true);
+    wait_done(pool, 8);
+    set_gate(fixture, false);
+    for (uint32_t i = 0; i < 3; i++)
+        submit(pool, POOL_PREPARE, (struct task){.number = i, .gated = true});
+    wait_gated(fixture, 0, 1);
+    pool_set_split(pool, 0, 3);
+    wait_gated(fixture, 0, 3);
+    set_gate(fixture, true);
+    wait_done(pool, 11);
+    pool_destroy(pool);
+    free(fixture);
+}
+
 /* No wake-up is lost: a round of tasks that each wait until all of them run ends only if every thread that may help
  * comes, whatever the order of kinds and roles: three of any kind for the three workers, or four loads. A lost one
  * hangs the test. */
@@ -264,7 +295,7 @@ static void test_no_lost_wake(void **state)
     pthread_barrier_init(&three, NULL, 3);
     pthread_barrier_init(&four, NULL, 4);
     for (uint32_t round = 0; round < 4000; round++) {
-        pool_set_loaders(pool, (uint32_t)random_below(&rng, 4));
+        pool_set_split(pool, (uint32_t)random_below(&rng, 4), 3 + (uint32_t)random_below(&rng, 2));
         bool all_load = random_below(&rng, 4) == 0;
         for (uint32_t i = 0; i < (all_load ? 4u : 3u); i++, tasks++)
             submit(pool, all_load || random_below(&rng, 2) ? POOL_LOAD : POOL_PREPARE,
@@ -392,6 +423,7 @@ int main(void)
         cmocka_unit_test(test_each_task_once),
         cmocka_unit_test(test_first_kind_first),
         cmocka_unit_test(test_nobody_idles),
+        cmocka_unit_test(test_preparers_most),
         cmocka_unit_test(test_no_lost_wake),
         cmocka_unit_test(test_a_called_loader_gets_its_load),
         cmocka_unit_test(test_stop_returns_waiting),
