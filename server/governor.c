@@ -68,7 +68,9 @@ int governor_create(const struct governor_limits *limits, struct governor **out)
     governor->magic = GOVERNOR_MAGIC;
     governor->limits = *limits;
     governor->loads_per_prepare = 1;
-    governor->decision.preparers = (limits->workers + (limits->extra_loaders ? limits->workers : 0) + 1) / 2;
+    /* Rather too many: those that have nothing to prepare load, and what is only loaded brings nobody a batch. */
+    bool all_prepare = limits->extra_loaders > 0 || limits->workers == 1;
+    governor->decision.preparers = all_prepare ? limits->workers : limits->workers * 3 / 5;
     governor->settled = governor->decision.preparers;
     governor->decision.loaders = limits->workers - governor->decision.preparers + limits->extra_loaders;
     governor->decision.preparers_most = limits->workers;
@@ -336,18 +338,31 @@ static double mean_load_s(const struct governor *governor, const struct governor
     return demands > 0 ? seconds / demands : 0;
 }
 
+/* Some queue has no batch ready. Where all have, nothing need be tried. */
+static bool anyone_waits(const struct governor_backlog *backlogs, size_t n)
+{
+    bool any = false;
+    for (size_t i = 0; i < n; i++)
+        any |= backlogs[i].ready_batches == 0;
+    return any;
+}
+
 /* Gives the loaders that all sources in use may have; *at_once: the reads under way in the last window. */
-static uint32_t limit_loaders(struct governor *governor, const double parts[GOVERNOR_SOURCES_MAX], double *at_once)
+static uint32_t limit_loaders(struct governor *governor, const double parts[GOVERNOR_SOURCES_MAX], bool waits,
+                              double *at_once)
 {
     struct governor_decision *decision = &governor->decision;
     uint32_t all = governor->limits.workers + governor->limits.extra_loaders, limit = 0;
     *at_once = 0;
     for (size_t i = 0; i < GOVERNOR_SOURCES_MAX; i++)
         *at_once += parts[i] > 0 ? governor_source_at_once(&governor->sources[i]) : 0;
-    governor->pressed = governor->preparing >= decision->preparers * NEARLY_ALL ? governor->pressed + 1 : 0;
-    governor->full = governor->preparing + *at_once >= all * NEARLY_ALL ? governor->full + 1 : 0;
+    bool pressed = waits && governor->preparing >= decision->preparers * NEARLY_ALL;
+    bool full = waits && governor->preparing + *at_once >= all * NEARLY_ALL;
+    governor->pressed = pressed ? governor->pressed + 1 : 0;
+    governor->full = full ? governor->full + 1 : 0;
+    enum governor_need need = governor->full >= FULL ? NEED_LASTING : waits ? NEED_NOW : NEED_NONE;
     for (size_t i = 0; i < GOVERNOR_SOURCES_MAX; i++) {
-        decision->source_most[i] = governor_source_decide(&governor->sources[i], all, governor->full >= FULL);
+        decision->source_most[i] = governor_source_decide(&governor->sources[i], all, need);
         limit += parts[i] > 0 ? decision->source_most[i] : 0;
     }
     return limit && limit < all ? limit : all;
@@ -372,7 +387,8 @@ static void decide_split(struct governor *governor, const struct governor_backlo
     double parts[GOVERNOR_SOURCES_MAX];
     balance.load_s = mean_load_s(governor, backlogs, n, parts) * governor->loads_per_prepare;
     double at_once;
-    uint32_t all = balance.workers + balance.extra_loaders, limit = limit_loaders(governor, parts, &at_once);
+    uint32_t all = balance.workers + balance.extra_loaders;
+    uint32_t limit = limit_loaders(governor, parts, anyone_waits(backlogs, n), &at_once);
     balance.enough = limit < all ? limit : 0;
     if (balance.enough && at_once > balance.enough)
         balance.load_s *= balance.enough / at_once; /* with so many fewer reads take so much shorter */

@@ -120,12 +120,14 @@ static void go_on(struct governor_source *source, uint32_t most)
     source->trial = other ? TRIAL_USUAL : TRIAL_NONE;
 }
 
-uint32_t governor_source_decide(struct governor_source *source, uint32_t most, bool full)
+uint32_t governor_source_decide(struct governor_source *source, uint32_t most, enum governor_need need)
 {
     source->rest -= source->rest > 0;
     if (source->trial != TRIAL_NONE)
         go_on(source, most);
-    bool worth = source->cap ? governor_source_at_once(source) >= source->cap * NEAR : full || suspect(source);
+    bool worth = need == NEED_LASTING || (need == NEED_NOW && suspect(source));
+    if (source->cap)
+        worth = governor_source_at_once(source) >= source->cap * NEAR;
     if (source->trial == TRIAL_NONE && !source->rest && worth)
         begin(source, most);
     source->window = source->few = source->many = (struct governor_reads){.count = 0};

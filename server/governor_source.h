@@ -16,6 +16,9 @@ struct governor_reads {
     uint32_t count;
 };
 
+/* Whether anybody waits for batches, and for long with all threads at work: where not, no try pays. */
+enum governor_need { NEED_NONE, NEED_NOW, NEED_LASTING };
+
 enum governor_trial { TRIAL_NONE, TRIAL_OTHER, TRIAL_USUAL };
 
 struct governor_source {
@@ -36,7 +39,7 @@ void governor_source_read(struct governor_source *source, double seconds, uint32
 /* governor_source_at_once: reads under way, on the mean of the window's; 0: there were none. */
 double governor_source_at_once(const struct governor_source *source);
 /* governor_source_decide ends a window: gives how many reads the source may have at once in the next, of at most
- * `most`. `full`: all threads have been at work for a while, so that a try may pay. */
-uint32_t governor_source_decide(struct governor_source *source, uint32_t most, bool full);
+ * `most`. */
+uint32_t governor_source_decide(struct governor_source *source, uint32_t most, enum governor_need need);
 
 #endif

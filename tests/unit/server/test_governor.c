@@ -360,7 +360,7 @@ static void test_cold_start(void **state)
         governor_queue_begin(governor, 0, &desc);
         const struct governor_backlog backlog = {0, 64, 9000, 9000, 0};
         const struct governor_decision *decision = governor_decide(governor, &backlog, 1);
-        assert_int_equal(decision->preparers, WORKERS / 2);
+        assert_int_equal(decision->preparers, WORKERS * 3 / 5);
         for (uint32_t window = 0; window < 12; window++) {
             for (uint32_t k = 0; k < 240; k++) {
                 uint32_t busy = waits ? 1 + k % decision->preparers : decision->preparers;

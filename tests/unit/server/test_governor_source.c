@@ -12,7 +12,7 @@ static uint32_t window(struct governor_source *source, uint32_t allowed, uint32_
     double seconds = allowed > parallel ? wait_s * allowed / parallel : wait_s;
     for (int i = 0; i < 60; i++)
         governor_source_read(source, seconds, allowed);
-    return governor_source_decide(source, ALL, true);
+    return governor_source_decide(source, ALL, NEED_LASTING);
 }
 
 /* A saturated source is allowed about as many reads as it serves at once, whatever that number is, found in few
@@ -46,19 +46,20 @@ static void test_tries_are_rare(void **state)
     assert_true(fewer >= 1 && fewer <= 3);
 }
 
-/* Without a reason nothing is tried: there are idle threads, and reads beside many others come as fast as those beside
- * few. Where they do not, fewer are tried at once, and as many as before again. */
+/* Without a reason nothing is tried: reads beside many others come as fast as those beside few, or nobody waits. Where
+ * they do not and somebody does, half as many are tried at once. */
 static void test_reasons(void **state)
 {
     (void)state;
-    for (int slower = 0; slower <= 1; slower++) {
+    for (int slower = 0; slower <= 2; slower++) {
         struct governor_source source = {.cap = 0};
-        assert_int_equal(governor_source_decide(&source, ALL, false), ALL);
+        enum governor_need need = slower < 2 ? NEED_NOW : NEED_NONE;
+        assert_int_equal(governor_source_decide(&source, ALL, need), ALL);
         for (int i = 0; i < 20; i++) {
             governor_source_read(&source, 0.010, 4);
             governor_source_read(&source, slower ? 0.090 : 0.010, 36);
         }
-        assert_int_equal(governor_source_decide(&source, ALL, false), slower ? 10 : ALL);
+        assert_int_equal(governor_source_decide(&source, ALL, need), slower == 1 ? 10 : ALL);
     }
 }
 
