@@ -11,7 +11,8 @@
 
 enum {
     LEAST = 8,           /* reads that tell anything */
-    LONG = 5,            /* windows that either half of a try may take until there are as many */
+    LONG = 50,           /* windows that either half of a try may take until there are as many, */
+    MANY = 10,           /* of which one with as many others counts for so many */
     PATIENCE = 128,      /* windows until the next try, when one changed nothing, */
     PATIENCE_CAP = 16,   /* the same of a source that may have no more, */
     PATIENCE_MAX = 2048, /* and so many times as many after each: */
@@ -111,7 +112,8 @@ static void begin(struct governor_source *source, uint32_t most)
 static void go_on(struct governor_source *source, uint32_t most)
 {
     bool other = source->trial == TRIAL_OTHER;
-    if (rate(other ? &source->as_other : &source->as_usual) <= 0 && ++source->windows < LONG)
+    source->windows += source->window.count >= LEAST ? MANY : 1;
+    if (rate(other ? &source->as_other : &source->as_usual) <= 0 && source->windows < LONG)
         return;
     source->windows = 0;
     if (!other)
@@ -130,7 +132,8 @@ uint32_t governor_source_decide(struct governor_source *source, uint32_t most, e
         worth = governor_source_at_once(source) >= source->cap * NEAR;
     if (source->trial == TRIAL_NONE && !source->rest && worth)
         begin(source, most);
-    source->window = source->few = source->many = (struct governor_reads){.count = 0};
+    if (source->window.count >= LEAST) /* of slow reads several windows are one */
+        source->window = source->few = source->many = (struct governor_reads){.count = 0};
     uint32_t allowed = source->trial == TRIAL_OTHER ? source->other : source->cap;
     source->allowed = allowed && allowed < most ? allowed : most;
     return source->allowed;

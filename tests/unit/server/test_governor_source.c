@@ -87,6 +87,23 @@ static void test_bursts(void **state)
     }
 }
 
+/* Reads so slow that each window sees two of them are told from others too. */
+static void test_slow_reads(void **state)
+{
+    (void)state;
+    for (int saturated = 0; saturated <= 1; saturated++) {
+        struct governor_source source = {.cap = 0};
+        uint32_t allowed = ALL;
+        for (int i = 0; i < 600; i++) {
+            for (int k = 0; k < 2; k++)
+                governor_source_read(&source, saturated && allowed > 8 ? 4.0 * allowed / 8 : 4.0, allowed);
+            allowed = governor_source_decide(&source, ALL, NEED_LASTING);
+        }
+        uint32_t settled = source.cap ? source.cap : ALL;
+        assert_true(saturated ? settled >= 6 && settled <= 12 : settled == ALL);
+    }
+}
+
 /* A source that was saturated and no longer is gets all reads again soon, and one that comes to be is found out. */
 static void test_changes(void **state)
 {
@@ -108,7 +125,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_found),   cmocka_unit_test(test_tries_are_rare), cmocka_unit_test(test_reasons),
-        cmocka_unit_test(test_bursts), cmocka_unit_test(test_changes),
+        cmocka_unit_test(test_bursts),  cmocka_unit_test(test_slow_reads),     cmocka_unit_test(test_changes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
