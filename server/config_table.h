@@ -20,8 +20,8 @@ SETTING(BYTES, arena_bytes, "memory", "arena", "25%", "size or % of memory", 1 *
         "of the machine's memory or the cgroup's limit, whichever is less; the default also never takes more than "
         "half of what is free at the start.")
 SETTING(BYTES, encoded_bytes, "memory", "encoded", "10%", "size or % of memory", 1 * CONFIG_MIB, CONFIG_MEMORY_MAX,
-        "Memory for samples as they lie on disk (encoded), loads in flight included. When it has room for all that the jobs "
-        "want, each file is read once for all epochs.")
+        "Memory for samples as they lie on disk (encoded), loads in flight included. When it has room for all that jobs "
+        "of one pipeline want, each file is read once for all epochs.")
 SETTING(COUNT, workers, "threads", "workers", "0", "threads", 0, 1024,
         "Threads that decode and augment. 0: as many as there are processor cores.")
 SETTING(COUNT, loaders, "threads", "loaders", "8", "threads", 1, 1024,

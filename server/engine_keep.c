@@ -2,7 +2,8 @@
  *
  * When memory has room for all that the jobs' views have, they stay, and each sample is read once for all epochs. When it has
  * not, they go: what is left of an epoch's end would come at the next one's beginning, and each order would echo the one
- * before. */
+ * before. Nor when jobs prepare differently: what only some want stays in step with the others by what is in memory, and
+ * decoding for each alone costs more than reading. */
 #include "server/engine_priv.h"
 
 /* Adds the job's view to the union of those before, and about how many bytes that brings to *bytes: told from
@@ -35,10 +36,24 @@ static struct idset *all_that_fits(const struct engine *engine)
     return NULL;
 }
 
+static bool prepare_alike(const struct engine *engine)
+{
+    const struct job *first = NULL;
+    for (uint32_t place = 0; place < engine->jobs_end; place++) {
+        const struct job *job = &engine->jobs[place];
+        if (job->state == JOB_FREE)
+            continue;
+        first = first ? first : job;
+        if (job->pipeline != first->pipeline || job->variant_seed != first->variant_seed)
+            return false;
+    }
+    return true;
+}
+
 void engine_keep_measure(struct engine *engine)
 {
     idset_destroy(engine->kept);
-    engine->kept = all_that_fits(engine);
+    engine->kept = prepare_alike(engine) ? all_that_fits(engine) : NULL;
     engine_settle_encoded(engine);
 }
 

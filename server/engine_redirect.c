@@ -59,13 +59,13 @@ static uint32_t find_prepared(const struct engine *engine, uint32_t job, sample_
 
 /* The sample of the fiber whose bytes are in memory (or on their way) and that all the jobs may get. Of those that fewest
  * want the newest by one chance in four, or any: the newest leaves the others time to drift from their neighbours in the
- * chunk, and any keeps neighbours from following each other. */
+ * chunk, and any keeps neighbours from following each other. Where all stay, none is new. */
 static sample_id find_encoded(struct engine *engine, const struct jobset *jobs, sample_id pick)
 {
     sample_id best = SAMPLE_NONE;
     uint32_t best_want = 0;
     uint64_t ties = 0;
-    bool newest = random_below(&engine->rng, 4) == 0;
+    bool newest = random_below(&engine->rng, 4) == 0 && !engine_keeps(engine, pick);
     for (uint32_t index = engine->fibers[engine->samples[pick].fiber].encoded; index != ENGINE_NONE;
          index = engine->encoded[index].fiber_next) {
         const struct encoded *encoded = &engine->encoded[index];
@@ -170,7 +170,7 @@ void engine_redirect(struct engine *engine, const struct pick *pick, sample_id t
         }
         return;
     }
-    sample_id id = engine_keeps(engine, pick->id) ? pick->id : find_encoded(engine, &jobs, pick->id);
+    sample_id id = find_encoded(engine, &jobs, pick->id);
     if (id == SAMPLE_NONE)
         id = find_load(engine, &jobs, pick->id);
     engine->totals.redirected_encoded += id != pick->id;
