@@ -339,6 +339,7 @@ void pool_counts(struct pool *pool, struct pool_counts *out)
         out->waiting[kind] = pool->ring[kind].length;
         out->done[kind] = pool->done[kind];
     }
-    out->idle = out->threads - out->busy[POOL_LOAD] - out->busy[POOL_PREPARE];
+    for (uint32_t i = 0; i < pool->n_threads; i++)
+        out->idle += pool->workers[i].phase == WORKER_IDLE;
     pthread_mutex_unlock(&pool->lock);
 }
