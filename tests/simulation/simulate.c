@@ -5,6 +5,7 @@
  *   simulate --seeds 1 100 --twice     the same seed gives the same events and actions
  *   simulate --seeds 1 500 --sabotage KIND   the model finds each wrong deed of the kind (`--sabotage list` lists them)
  *   simulate --regressions             seeds that found something once
+ *   simulate --seeds 1 5000 --hash     prints one hash of all that the engine did: a change that moves code keeps it
  *   … --tight                          in arenas hardly larger than what the jobs are sure of, see scenario.h
  *   … --check-every K                  engine_check after every K-th step, whatever it costs */
 #include <inttypes.h>
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/random.h"
 #include "tests/simulation/regressions.h"
 #include "tests/simulation/world.h"
 
@@ -22,13 +24,14 @@
 
 struct options {
     uint64_t first, last;
-    bool twice, regressions, tight;
+    bool twice, regressions, tight, hash;
     struct world_options world;
 };
 
 struct tally {
     uint64_t runs, failures, steps, sabotaged, found, missed;
     uint64_t delivered, prepared, loaded, bad, no_rooms;
+    uint64_t hash; /* of all runs' events and actions, in the order of the seeds */
 };
 
 /* What a crash is told with: nothing but write() is safe then. */
@@ -75,6 +78,7 @@ static void run_seed(uint64_t seed, const struct options *options, struct tally 
     world_run(scenario, &options->world, &result);
     tally->runs++;
     tally->steps += result.steps;
+    tally->hash = random_mix64(tally->hash ^ result.hash);
     tally->delivered += result.totals.samples_delivered;
     tally->prepared += result.totals.instances_prepared;
     tally->loaded += result.totals.samples_loaded;
@@ -132,6 +136,8 @@ static bool run(const struct options *options)
            " prepared, %" PRIu64 " loaded, %" PRIu64 " bad, %" PRIu64 " jobs without room\n",
            tally.runs, tally.failures, seconds, tally.steps, tally.delivered, tally.prepared, tally.loaded, tally.bad,
            tally.no_rooms);
+    if (options->hash)
+        printf("hash %016" PRIx64 "\n", tally.hash);
     return tally.failures == 0;
 }
 
@@ -166,6 +172,8 @@ static bool parse(int argc, char **argv, struct options *options)
             options->twice = true;
         } else if (strcmp(*arg, "--tight") == 0) {
             options->tight = true;
+        } else if (strcmp(*arg, "--hash") == 0) {
+            options->hash = true;
         } else if (strcmp(*arg, "--regressions") == 0) {
             options->regressions = true;
         } else if (strcmp(*arg, "--seed") == 0 && parse_number(arg[1], &number)) {
