@@ -1,7 +1,10 @@
 /* prepare.c: the order of things for one sample: header, plans, decode what they need, then each output.
  *
  * Outputs whose pipelines begin with the same operators, none of them random, share the work: outputs are followed
- * through their pipelines together for as long as they agree, and each goes on alone from where they part. */
+ * through their pipelines together for as long as they agree, and each goes on alone from where they part.
+ *
+ * What they share makes none of them fail that could be made by itself: where the rectangle that all need together
+ * cannot be decoded, or the memory for all does not suffice, each is made again with a decode of its own. */
 #include "preprocess/prepare.h"
 
 #include <stdio.h>
@@ -44,10 +47,14 @@ struct pixels {
 
 struct run {
     struct scratch *memory;
-    const struct prepare_output *outputs;
-    size_t n_outputs;
+    const void *encoded;
+    size_t len_bytes;
+    struct prepare_output *outputs;
     struct op_plan *plans[PREPARE_OUTPUTS_MAX]; /* per output, one per operator */
 };
+
+/* Sets of outputs are bits: how many there may be. */
+_Static_assert(PREPARE_OUTPUTS_MAX <= 64, "a set of outputs is 64 bits");
 
 const char *bad_reason_name(enum bad_reason reason)
 {
@@ -134,17 +141,28 @@ static uint32_t n_ops(const struct run *run, size_t output)
     return run->outputs[output].pipeline->n_pixel_ops;
 }
 
-static int plan_all(struct run *run, uint32_t width, uint32_t height, struct decode_fault *fault)
+static void fail_outputs(struct run *run, uint64_t members, const struct decode_fault *fault)
 {
-    for (size_t i = 0; i < run->n_outputs; i++) {
-        run->plans[i] = scratch_take(run->memory, run->outputs[i].pipeline->n_ops * sizeof *run->plans[i]);
+    for (; members; members &= members - 1) {
+        struct prepare_output *output = &run->outputs[__builtin_ctzll(members)];
+        output->reason = fault->reason ? fault->reason : BAD_CORRUPT;
+        output->err = fault->error;
+    }
+}
+
+/* Plans the members; those that cannot be made of an image of this size fail, and are members no more. */
+static int plan_all(struct run *run, uint32_t width, uint32_t height, uint64_t *members, struct decode_fault *fault)
+{
+    for (uint64_t left = *members; left; left &= left - 1) {
+        int i = __builtin_ctzll(left);
+        const struct prepare_output *output = &run->outputs[i];
+        struct decode_fault too_small = {.reason = BAD_TOO_SMALL};
+        run->plans[i] = scratch_take(run->memory, output->pipeline->n_ops * sizeof *run->plans[i]);
         if (!run->plans[i])
             return decode_fail(fault, BAD_NO_MEMORY, "out of memory");
-        const struct prepare_output *output = &run->outputs[i];
-        int rc = pipeline_plan(output->pipeline, output->key, width, height, run->plans[i], &fault->error);
-        if (rc) {
-            fault->reason = BAD_TOO_SMALL;
-            return rc;
+        if (pipeline_plan(output->pipeline, output->key, width, height, run->plans[i], &too_small.error)) {
+            fail_outputs(run, UINT64_C(1) << i, &too_small);
+            *members &= ~(UINT64_C(1) << i);
         }
     }
     return 0;
@@ -262,8 +280,10 @@ static uint64_t companions(const struct run *run, uint64_t members, uint32_t op,
     return together;
 }
 
-static int run_outputs(struct run *run, uint64_t members, uint32_t op, const struct pixels *pixels)
+/* Gives those for which there was not enough memory. */
+static uint64_t run_outputs(struct run *run, uint64_t members, uint32_t op, const struct pixels *pixels)
 {
+    uint64_t failed = 0;
     while (members) {
         uint32_t end;
         uint64_t together = companions(run, members, op, &end);
@@ -275,13 +295,13 @@ static int run_outputs(struct run *run, uint64_t members, uint32_t op, const str
         int rc = walk(run, first, op, end, alone, &mine);
         if (rc == 0 && alone && !output->pipeline->plain)
             rc = finish(output->pipeline, run->plans[first], &mine.image, output->dst, run->memory);
-        if (rc == 0 && !alone)
-            rc = run_outputs(run, together, end, &mine);
         if (rc)
-            return rc;
+            failed |= together;
+        else if (!alone)
+            failed |= run_outputs(run, together, end, &mine);
         members &= ~together;
     }
-    return 0;
+    return failed;
 }
 
 static struct rect united(struct rect a, struct rect b)
@@ -338,14 +358,14 @@ static void lap(uint64_t *stage, uint64_t *from)
     *from = now;
 }
 
-static int make_outputs(struct prepare_scratch *scratch, struct run *run, struct rect whole, uint64_t members,
-                        struct decode_fault *fault)
+/* Makes the members with one decode; those that cannot be planned fail. Gives the others that were not made, and why. */
+static uint64_t make_together(struct prepare_scratch *scratch, struct run *run, struct rect whole, uint64_t members,
+                              struct decode_fault *fault)
 {
     struct prepare_times *times = scratch->times;
     uint64_t clock = times ? clock_now_ns() : 0;
-    int rc = plan_all(run, whole.width, whole.height, fault);
-    if (rc)
-        return rc;
+    if (plan_all(run, whole.width, whole.height, &members, fault) || !members)
+        return members;
     struct demand demand = {.divisor = 8};
     each_start(run, members, whole, least_scaling, &demand.divisor);
     if (demand.divisor > 1)
@@ -355,48 +375,65 @@ static int make_outputs(struct prepare_scratch *scratch, struct run *run, struct
                             .divisor = demand.divisor};
     if (times)
         lap(&times->plan_ns, &clock);
-    rc = decode_region(scratch->decoder, demand.rect, &pixels.image, fault);
+    int rc = decode_region(scratch->decoder, demand.rect, &pixels.image, fault);
     scratch->counts.decodes++;
     if (times)
         lap(&times->decode_ns, &clock);
-    if (rc == 0 && run_outputs(run, members, 0, &pixels))
-        rc = decode_fail(fault, BAD_NO_MEMORY, "the pipeline takes more memory than allowed for one image");
+    if (rc)
+        return members;
+    uint64_t failed = run_outputs(run, members, 0, &pixels);
+    if (failed)
+        decode_fail(fault, BAD_NO_MEMORY, "the pipeline takes more memory than allowed for one image");
     if (times)
         lap(&times->transform_ns, &clock);
-    return rc;
+    return failed;
+}
+
+static void make(struct prepare_scratch *scratch, struct run *run, uint64_t members)
+{
+    struct decode_fault fault = {0};
+    struct rect whole;
+    uint64_t clock = scratch->times ? clock_now_ns() : 0, failed = members;
+    int rc = decode_open(scratch->decoder, run->encoded, run->len_bytes, run->memory, &whole, &fault);
+    if (scratch->times)
+        lap(&scratch->times->open_ns, &clock);
+    if (rc == 0)
+        failed = make_together(scratch, run, whole, members, &fault);
+    decode_close(scratch->decoder);
+    scratch_reset(run->memory);
+    if (rc || !(members & (members - 1))) {
+        fail_outputs(run, failed, &fault);
+        return;
+    }
+    for (; failed; failed &= failed - 1) /* by what it shared with others: once more without them, and no further */
+        make(scratch, run, failed & -failed);
 }
 
 int prepare_sample(struct prepare_scratch *scratch, const void *encoded, size_t len_bytes,
-                   const struct prepare_output *outputs, size_t n_outputs, enum bad_reason *reason, struct error *err)
+                   struct prepare_output *outputs, size_t n_outputs, enum bad_reason *reason, struct error *err)
 {
     CHECK_MAGIC(scratch, SCRATCH_MAGIC);
     CHECK(n_outputs <= PREPARE_OUTPUTS_MAX);
-    struct run run = {.memory = &scratch->memory, .outputs = outputs, .n_outputs = n_outputs};
+    struct run run = {.memory = &scratch->memory, .encoded = encoded, .len_bytes = len_bytes, .outputs = outputs};
+    const struct prepare_output *bad = NULL;
     uint64_t members = 0;
     for (size_t i = 0; i < n_outputs; i++) {
+        outputs[i].reason = BAD_NONE;
         if (outputs[i].pipeline->n_ops)
             members |= UINT64_C(1) << i;
         else
             memcpy(outputs[i].dst, encoded, len_bytes);
     }
-    if (!members) {
-        scratch->counts.outputs += n_outputs;
+    if (members)
+        make(scratch, &run, members);
+    for (size_t i = n_outputs; i-- > 0;) {
+        if (outputs[i].reason)
+            bad = &outputs[i];
+        else
+            scratch->counts.outputs++;
+    }
+    if (!bad)
         return 0;
-    }
-    struct decode_fault fault = {0};
-    struct rect whole;
-    uint64_t clock = scratch->times ? clock_now_ns() : 0;
-    int rc = decode_open(scratch->decoder, encoded, len_bytes, &scratch->memory, &whole, &fault);
-    if (scratch->times)
-        lap(&scratch->times->open_ns, &clock);
-    if (rc == 0)
-        rc = make_outputs(scratch, &run, whole, members, &fault);
-    decode_close(scratch->decoder);
-    scratch_reset(&scratch->memory);
-    scratch->counts.outputs += rc ? 0 : n_outputs;
-    if (rc) {
-        *reason = fault.reason;
-        error_set(err, rc, "%s", fault.error.text);
-    }
-    return rc;
+    *reason = bad->reason;
+    return error_set(err, bad->err.code, "%s", bad->err.text);
 }

@@ -51,11 +51,16 @@ struct prepare_output {
     const struct pipeline *pipeline; /* borrowed */
     uint64_t key[3];                 /* of the random suffix: (pipeline seed, sample, instance) */
     void *dst; /* room for pipeline_shape().bytes; for the empty pipeline, for the encoded bytes */
+    /* What became of it. BAD_NONE: it was made. Else why not; err says what (without the file's name: the caller knows
+     * it), and nothing can be said about dst. */
+    enum bad_reason reason;
+    struct error err;
 };
 
-/* prepare_sample decodes once and makes every output. On failure nothing can be said about dst; *reason says why and
- * err what (without the file's name: the caller knows it). LARDER_EFORMAT, LARDER_ELIMIT, LARDER_ENOMEM. */
+/* prepare_sample makes every output that can be made, with one decode if nothing fails: one that fails does so for
+ * reasons of its own, and would without the others. 0: all were made; else *reason and err are those of the first that
+ * was not. LARDER_EFORMAT, LARDER_ELIMIT, LARDER_ENOMEM. */
 int prepare_sample(struct prepare_scratch *scratch, const void *encoded, size_t len_bytes,
-                   const struct prepare_output *outputs, size_t n_outputs, enum bad_reason *reason, struct error *err);
+                   struct prepare_output *outputs, size_t n_outputs, enum bad_reason *reason, struct error *err);
 
 #endif

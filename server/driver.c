@@ -349,7 +349,10 @@ static bool as_event(struct driver *driver, const struct inbox_message *message,
     default:
         CHECK(message->type == INBOX_PREPARED);
         governor_live_prepared(driver->governor, &message->prepared.cost);
-        *event = (struct engine_event){.type = ENGINE_PREPARED, .prepared = {message->prepared.task, message->prepared.reason, message->prepared.cost.core_ns}};
+        *event = (struct engine_event){
+            .type = ENGINE_PREPARED,
+            .prepared = {.task = message->prepared.task, .core_ns = message->prepared.cost.core_ns}};
+        memcpy(event->prepared.reasons, message->prepared.reasons, sizeof event->prepared.reasons);
         return true;
     }
 }

@@ -145,7 +145,7 @@ enum engine_event_type {
     ENGINE_NEXT,     /* the rank's queue may send `credits` more batches of `epoch` */
     ENGINE_RELEASE,  /* the client is through with a batch. An unknown batch is counted and ignored. */
     ENGINE_LOADED,   /* a sample of a LOAD arrived, or failed */
-    ENGINE_PREPARED, /* a PREPARE ended, well or not */
+    ENGINE_PREPARED, /* a PREPARE ended; each of its outputs is made, or failed and is bad for who waits for it */
     ENGINE_PIPELINE_GONE, /* the number, which no job uses, will mean another pipeline: forget its instances */
     ENGINE_DRAIN,    /* no new jobs from now on; ranks of those that are there may come */
 };
@@ -181,7 +181,7 @@ struct engine_event {
         } loaded;
         struct {
             uint32_t task;
-            int reason; /* 0: every output was made */
+            uint8_t reasons[ENGINE_OUTPUTS_MAX]; /* enum bad_reason of each of its outputs; 0: it was made */
             uint64_t core_ns; /* of a worker's time on a core; 0: not known */
         } prepared;
         struct {

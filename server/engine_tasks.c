@@ -256,20 +256,52 @@ static void instance_made(struct engine *engine, uint32_t index)
     engine_unpin_instance(engine, index);
 }
 
+/* Each way in which outputs that somebody waits for have failed counts once. */
+static void count_bad(struct engine *engine, const struct task *task, const uint8_t *reasons)
+{
+    bool counted[BAD_REASONS] = {false};
+    for (uint32_t i = 0; i < task->n_outputs; i++) {
+        CHECK(reasons[i] < BAD_REASONS);
+        if (!reasons[i] || counted[reasons[i]] || engine->instances[task->outputs[i]].waiters == ENGINE_NONE)
+            continue;
+        counted[reasons[i]] = true;
+        engine->totals.bad_samples[reasons[i]]++;
+    }
+}
+
+/* The task with only those of its outputs that were made. */
+static struct task made_part(const struct task *task, const uint8_t *reasons)
+{
+    struct task made = *task;
+    made.n_outputs = 0;
+    for (uint32_t i = 0; i < task->n_outputs; i++) {
+        if (!reasons[i])
+            made.outputs[made.n_outputs++] = task->outputs[i];
+    }
+    return made;
+}
+
+/* The task stays RUNNING to the end: a job that fails over one output does not cancel others under our feet. */
 void engine_on_prepared(struct engine *engine, const struct engine_event *event)
 {
     uint32_t index = event->prepared.task;
+    const uint8_t *reasons = event->prepared.reasons;
     CHECK(index < engine->task_pool.size && engine->tasks[index].state == TASK_RUNNING && engine->prepares_inflight > 0);
     engine->prepares_inflight--;
-    if (event->prepared.reason) {
-        task_failed(engine, index, event->prepared.reason);
-        return;
+    struct task task = engine->tasks[index], made = made_part(&task, reasons);
+    count_bad(engine, &task, reasons);
+    if (made.n_outputs) {
+        engine_measure_prepare(engine, &made, event->prepared.core_ns);
+        engine->totals.samples_decoded += engine_makes_pixels(engine, &made);
     }
-    struct task task = engine->tasks[index];
-    engine_measure_prepare(engine, &task, event->prepared.core_ns);
-    engine->totals.samples_decoded += engine_makes_pixels(engine, &task);
-    for (uint32_t i = 0; i < task.n_outputs; i++)
-        instance_made(engine, task.outputs[i]);
+    for (uint32_t i = 0; i < task.n_outputs; i++) {
+        if (!reasons[i]) {
+            instance_made(engine, task.outputs[i]);
+            continue;
+        }
+        engine->failing = reasons[i];
+        instance_failed(engine, task.outputs[i]);
+    }
     task_end(engine, index);
 }
 

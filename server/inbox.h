@@ -93,7 +93,7 @@ struct inbox_message {
         } read;
         struct {
             uint32_t task;
-            int reason;
+            uint8_t reasons[ENGINE_OUTPUTS_MAX]; /* as in ENGINE_PREPARED */
             struct worker_cost cost; /* took_ns 0: it was not begun */
         } prepared;
         struct driver_question *question; /* STATUS, CANCEL, WEIGHT, DRAIN, SETTLE */

@@ -2,6 +2,7 @@
 
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "common/check.h"
@@ -183,17 +184,31 @@ static void run_load(struct workers *workers, struct local *local, struct worker
 }
 
 /* `cost` lacks what the task says. */
-static void prepare_end(struct workers *workers, struct worker_prepare *task, enum bad_reason reason, struct worker_cost cost)
+static void prepare_end(struct workers *workers, struct worker_prepare *task, const uint8_t reasons[ENGINE_OUTPUTS_MAX],
+                        struct worker_cost cost)
 {
     cost.pipeline = task->pipeline;
     cost.queue = task->queue;
     cost.encoded_bytes = task->bytes;
-    struct inbox_message message = {.type = INBOX_PREPARED,
-                                    .prepared = {.task = task->task, .reason = (int)reason, .cost = cost}};
+    struct inbox_message message = {.type = INBOX_PREPARED, .prepared = {.task = task->task, .cost = cost}};
+    memcpy(message.prepared.reasons, reasons, sizeof message.prepared.reasons);
     tell(workers, &message);
     for (uint32_t i = 0; i < task->n_outputs; i++)
         pipeline_unref(&task->outputs[i].pipeline);
     dataset_unref(&task->dataset);
+}
+
+/* What several outputs failed for is said once. */
+static void log_bad_outputs(struct local *local, const struct worker_prepare *task, const struct prepare_output *outputs)
+{
+    for (uint32_t i = 0; i < task->n_outputs; i++) {
+        uint32_t before = 0;
+        while (before < i && (outputs[before].reason != outputs[i].reason ||
+                              strcmp(outputs[before].err.text, outputs[i].err.text) != 0))
+            before++;
+        if (outputs[i].reason && before == i)
+            log_bad(local, task->dataset, task->id, outputs[i].reason, outputs[i].err.text);
+    }
 }
 
 static void run_prepare(struct workers *workers, struct local *local, struct worker_prepare *task)
@@ -207,14 +222,14 @@ static void run_prepare(struct workers *workers, struct local *local, struct wor
                                              .key = {output->key[0], output->key[1], output->key[2]},
                                              .dst = (char *)arena_base(workers->config.arena) + output->offset};
     }
-    struct error err;
-    enum bad_reason reason = BAD_NONE;
-    if (prepare_sample(local->scratch, task->encoded, task->bytes, outputs, task->n_outputs, &reason, &err)) {
-        reason = reason ? reason : BAD_CORRUPT;
-        log_bad(local, task->dataset, task->id, reason, err.text);
-    }
+    enum bad_reason first;
+    uint8_t reasons[ENGINE_OUTPUTS_MAX] = {BAD_NONE};
+    if (prepare_sample(local->scratch, task->encoded, task->bytes, outputs, task->n_outputs, &first, NULL))
+        log_bad_outputs(local, task, outputs);
+    for (uint32_t i = 0; i < task->n_outputs; i++)
+        reasons[i] = (uint8_t)outputs[i].reason;
     atomic_fetch_sub_explicit(&workers->preparing, 1, memory_order_relaxed);
-    prepare_end(workers, task, reason,
+    prepare_end(workers, task, reasons,
                 (struct worker_cost){
                     .busy = busy, .took_ns = clock_now_ns() - began_ns, .core_ns = clock_thread_ns() - core_ns});
 }
@@ -235,7 +250,9 @@ static void discard(void *ctx, enum pool_kind kind, void *task)
             tell_loaded(ctx, &load->samples[i], NULL, BAD_UNREADABLE);
         load_end(ctx, load, 0);
     } else {
-        prepare_end(ctx, task, BAD_CORRUPT, (struct worker_cost){0});
+        uint8_t reasons[ENGINE_OUTPUTS_MAX];
+        memset(reasons, BAD_CORRUPT, sizeof reasons);
+        prepare_end(ctx, task, reasons, (struct worker_cost){0});
     }
 }
 

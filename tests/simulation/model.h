@@ -89,6 +89,8 @@ bool model_is_owed(const struct model *model, uint32_t job, uint32_t rank);
 bool model_held_slot(const struct model *model, uint64_t *offset);
 /* model_other_held finds a batch that the job's client holds beside this one. */
 bool model_other_held(const struct model *model, uint32_t job, uint64_t batch, uint64_t *other);
+/* model_outputs_ended: how many outputs the last PREPARED was about. */
+uint32_t model_outputs_ended(const struct model *model);
 /* model_busy_handle finds the encoded bytes of a running PREPARE, or NULL. */
 void *model_busy_handle(const struct model *model);
 

@@ -294,9 +294,10 @@ static double bad_share(const struct model *model, const struct client_plan *pla
     uint32_t bad = 0;
     for (uint32_t i = 0; i < plan->n_view; i++) {
         const struct scenario_sample *sample = &sc->samples[plan->view[i]];
-        bad += sample->fault != FAULT_NONE || sample->bytes > sc->config.encoded_bytes;
+        bad += sample->fault != FAULT_NONE || (sample->unfit >> plan->pipeline & 1) ||
+               sample->bytes > sc->config.encoded_bytes;
     }
-    return (double)bad / plan->n_view + (double)(sc->load_faults + sc->prepare_faults) / 1000;
+    return (double)bad / plan->n_view + (double)(sc->load_faults + sc->prepare_faults + sc->output_faults) / 1000;
 }
 
 bool model_is_hopeless(const struct model *model, const struct client_plan *plan)

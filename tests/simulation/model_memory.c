@@ -302,21 +302,27 @@ void model_on_prepared(struct model *model, const struct engine_event *event)
     CHECK(at < model->n_tasks);
     struct running_task *task = &model->tasks[at];
     task->handle->running--;
+    model->outputs_ended = task->n_outputs;
     for (uint32_t i = 0; i < task->n_outputs; i++) {
         struct made *made = task->outputs[i];
-        if (event->prepared.reason)
+        if (event->prepared.reasons[i])
             model_sample_failed(model, made->pipeline, made->id);
         if (made->state != MADE_RUNNING)
             continue; /* written over: reported when it happened */
         size_t place = arena_find(model, made->offset);
         CHECK(model->arena[place] == made);
         made->state = MADE_DONE;
-        if (event->prepared.reason)
+        if (event->prepared.reasons[i])
             arena_remove(model, place, place + 1);
         else
             model->prepared++;
     }
     *task = model->tasks[--model->n_tasks];
+}
+
+uint32_t model_outputs_ended(const struct model *model)
+{
+    return model->outputs_ended;
 }
 
 void *model_busy_handle(const struct model *model)

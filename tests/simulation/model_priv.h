@@ -137,7 +137,7 @@ struct model {
     uint64_t encoded_bytes; /* loads under way, and handles in memory */
     uint32_t n_loading;
     struct running_task *tasks;
-    uint32_t n_tasks;
+    uint32_t n_tasks, outputs_ended; /* the latter: of the task that ended last */
 
     uint64_t n_reads, read, read_step; /* the read that the last LOAD was part of */
     sample_id read_first;

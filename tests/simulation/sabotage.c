@@ -5,11 +5,12 @@
 #include <string.h>
 
 #include "common/check.h"
+#include "preprocess/prepare.h"
 #include "tests/simulation/table.h"
 
 #define KEY_SABOTAGE UINT64_C(0x5ab07a6e)
 #define OPPORTUNITIES 12 /* of the first so many one is taken */
-#define OPPORTUNITIES_OF_RANKS 3 /* there are fewer */
+#define OPPORTUNITIES_FEW 3 /* where there are not as many */
 #define NO_BATCH (UINT64_C(1) << 32) /* past all numbers of batches */
 
 static const struct {
@@ -72,7 +73,8 @@ struct sabotage *sabotage_create(enum sabotage_kind kind, const struct scenario 
     sabotage->kind = kind;
     sabotage->model = model;
     sabotage->arena_bytes = scenario->config.arena_bytes;
-    sabotage->wait = (uint32_t)random_below(&rng, sabotage_needs_ranks(kind) ? OPPORTUNITIES_OF_RANKS : OPPORTUNITIES);
+    bool few = sabotage_needs_ranks(kind) || kinds[kind].flags & SABOTAGE_RARE;
+    sabotage->wait = (uint32_t)random_below(&rng, few ? OPPORTUNITIES_FEW : OPPORTUNITIES);
     model_compare_totals(model, kinds[kind].flags & SABOTAGE_FIGURES);
     return sabotage;
 }
@@ -109,12 +111,25 @@ static bool take(struct sabotage *sabotage)
     return true;
 }
 
+/* Of a PREPARED: whether one of its outputs failed and another was made; the former, and why it failed. */
+static bool failed_in_part(const struct sabotage *sabotage, const struct engine_event *event, uint32_t *bad)
+{
+    uint32_t failed = 0, count = event->type == ENGINE_PREPARED ? model_outputs_ended(sabotage->model) : 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (event->prepared.reasons[i])
+            *bad = i;
+        failed += event->prepared.reasons[i] != 0;
+    }
+    return failed > 0 && failed < count;
+}
+
 bool sabotage_event(struct sabotage *sabotage, struct engine_event *event)
 {
     if (sabotage->done)
         return true;
     const struct client_plan *plan;
     uint64_t other;
+    uint32_t bad;
     switch (sabotage->kind) {
     case SABOTAGE_LOSE_NEXT:
         plan = event->type == ENGINE_NEXT ? sure_plan(sabotage, event->next.job) : NULL;
@@ -131,6 +146,14 @@ bool sabotage_event(struct sabotage *sabotage, struct engine_event *event)
         plan = event->type == ENGINE_NEXT ? model_steady_plan(sabotage->model, event->next.job) : NULL;
         if (plan && plan->ask == 1 && plan->prefetch > 1 && plan->n_view > 4 * plan->batch_size && take(sabotage))
             event->next.credits++;
+        return true;
+    case SABOTAGE_FAIL_ALL:
+        if (failed_in_part(sabotage, event, &bad) && take(sabotage))
+            memset(event->prepared.reasons, event->prepared.reasons[bad], sizeof event->prepared.reasons);
+        return true;
+    case SABOTAGE_PASS_BAD:
+        if (failed_in_part(sabotage, event, &bad) && take(sabotage))
+            event->prepared.reasons[bad] = BAD_NONE;
         return true;
     default:
         return true;

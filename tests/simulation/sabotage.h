@@ -10,6 +10,7 @@
 enum sabotage_flags {
     SABOTAGE_FIGURES = 1, /* its own figures are compared, which would find most kinds before their rule does */
     SABOTAGE_OFTEN = 2,   /* goes unseen where nothing came of it: to be found in half of the cases at the least */
+    SABOTAGE_RARE = 4,    /* has few opportunities in a run */
 };
 
 /* From RANK_SHARE on they are of jobs with several ranks.
@@ -36,6 +37,8 @@ enum sabotage_flags {
     KIND(LOSE_LOAD, "lose-load", R(STUCK), 0)                                                    \
     KIND(LOAD_TWICE, "load-twice", R(TASK), 0)                                                   \
     KIND(LOSE_PREPARE, "lose-prepare", R(STUCK), 0)                                              \
+    KIND(FAIL_ALL, "fail-all", R(STATUS) | R(EXACTLY_ONCE), SABOTAGE_FIGURES | SABOTAGE_RARE)    \
+    KIND(PASS_BAD, "pass-bad", R(BYTES), SABOTAGE_OFTEN | SABOTAGE_RARE)                         \
     KIND(DROP_TWICE, "drop-twice", R(ENCODED), 0)                                                \
     KIND(DROP_BUSY, "drop-busy", R(ENCODED), 0)                                                  \
     KIND(LOSE_DROP, "lose-drop", R(STATUS) | R(ENCODED) | R(TASK), SABOTAGE_FIGURES)             \

@@ -20,6 +20,7 @@
 #define KEY_SCATTER UINT64_C(0x5ca77e2)
 #define KEY_TIGHT UINT64_C(0x719487)
 #define KEY_FORGET UINT64_C(0xf0c607)
+#define KEY_UNFIT UINT64_C(0x0f17)
 #define VARIANTS 50 /* and 0 is none, whose mix is 0 */
 #define SLOW_LANE_EVERY 17
 #define SLOW_LANE_FACTOR 60
@@ -127,6 +128,19 @@ static void draw_forgetting(struct scenario *sc)
     struct rng rng;
     random_seed_keys(&rng, KEY_FORGET, sc->seed, 0, 0);
     sc->forget_percent = chance(&rng, 15) ? (uint32_t)between(&rng, 10, 100) : 0;
+}
+
+/* Samples that one pipeline can make nothing of and another can. Drawn apart, as ranks are. */
+static void draw_unfit(struct scenario *sc)
+{
+    struct rng rng;
+    random_seed_keys(&rng, KEY_UNFIT, sc->seed, 0, 0);
+    uint64_t unfit = chance(&rng, 60) ? 0 : between(&rng, 1, 300);
+    for (uint32_t i = 0; i < sc->n_samples; i++) {
+        if (random_below(&rng, 1000) < unfit)
+            sc->samples[i].unfit = (uint32_t)random_below(&rng, UINT64_C(1) << sc->n_pipelines);
+    }
+    sc->output_faults = chance(&rng, 85) ? 0 : (uint32_t)between(&rng, 1, 80);
 }
 
 /* How datasets lie in chunks, and how picks are redirected among these. */
@@ -499,6 +513,7 @@ struct scenario *scenario_create(uint64_t seed, bool tight)
     draw_budgets(sc, &rng);
     draw_chunks(sc, &rng);
     draw_forgetting(sc);
+    draw_unfit(sc);
     draw_arena(sc, &rng, mood);
     if (mood == MOOD_TIGHT)
         tighten(sc);

@@ -24,6 +24,7 @@ enum fault { FAULT_NONE, FAULT_LOAD, FAULT_PREPARE };
 struct scenario_sample {
     uint64_t bytes;   /* encoded */
     enum fault fault; /* always fails like this */
+    uint32_t unfit;   /* pipelines, as bits, that can make nothing of it */
 };
 
 struct scenario_dataset {
@@ -89,6 +90,7 @@ struct scenario {
     struct engine_config config; /* but for sample_bytes, which is the world's */
     struct latency load, prepare, transit;
     uint32_t load_faults, prepare_faults; /* transient ones, per thousand */
+    uint32_t output_faults;               /* the same of single outputs */
     uint64_t tick_ns;                     /* 0: no ticks */
     uint64_t drain_ns;
     uint32_t gather; /* events of one moment that make one step */

@@ -12,6 +12,7 @@
 
 #define KEY_WORLD UINT64_C(0x3027d)
 #define KEY_FORGETTING UINT64_C(0xf0c6e8)
+#define KEY_OUTPUTS UINT64_C(0x007b17)
 #define CHECK_CREDIT_PER_STEP 600 /* of samples gone through by engine_check */
 #define LULL_TICKS 2 /* the first may find out that a rank is missed, the second that it is for too long */
 #define STEPS_FIRST 20000
@@ -104,7 +105,11 @@ static void see_event(struct world *world, const struct engine_event *event)
         world_say(world, "> LOADED sample %u%s", event->loaded.id, event->loaded.encoded ? "" : " failed");
         break;
     case ENGINE_PREPARED:
-        world_say(world, "> PREPARED task %u%s", event->prepared.task, event->prepared.reason ? " failed" : "");
+        world_say(world, "> PREPARED task %u", event->prepared.task);
+        for (uint32_t i = 0; i < ENGINE_OUTPUTS_MAX; i++) {
+            if (event->prepared.reasons[i])
+                world_say(world, "      output %u failed", i);
+        }
         break;
     case ENGINE_WEIGHT:
         world_say(world, "> WEIGHT job %u: %g", event->weight.job, event->weight.weight);
@@ -197,6 +202,15 @@ static bool broken(const struct world *world)
     return model_broken(world->model, &text) != RULE_NONE;
 }
 
+/* Bits: outputs whose pipelines can make nothing of the sample. */
+static uint64_t unfit_outputs(const struct world *world, const struct engine_action *action)
+{
+    uint64_t unfit = 0, pipelines = world->scenario->samples[action->prepare.id].unfit;
+    for (uint32_t i = 0; i < action->prepare.n_outputs; i++)
+        unfit |= (pipelines >> (world->number_pipeline[action->prepare.outputs[i].pipeline] - 1) & 1) << i;
+    return unfit;
+}
+
 static void act(struct world *world, const struct engine_action *action)
 {
     const struct scenario *sc = world->scenario;
@@ -214,7 +228,8 @@ static void act(struct world *world, const struct engine_action *action)
         break;
     case ENGINE_PREPARE:
         took_ns = latency_draw(&sc->prepare, &world->rng, action->prepare.id);
-        world_alarm(world, took_ns, ALARM_PREPARED, action->prepare.task, action->prepare.id, took_ns);
+        world_alarm(world, took_ns, ALARM_PREPARED, action->prepare.task,
+                    unfit_outputs(world, action) << 32 | action->prepare.id, took_ns);
         break;
     case ENGINE_DROP_ENCODED:
     case ENGINE_AHEAD:
@@ -302,11 +317,21 @@ static void loaded(struct world *world, sample_id id)
     world_event(world, &event, NULL);
 }
 
-static void prepared(struct world *world, uint32_t task, sample_id id, uint64_t took_ns)
+static uint8_t draw_reason(struct rng *rng)
+{
+    return (uint8_t)(1 + random_below(rng, BAD_REASONS - 1));
+}
+
+/* All outputs fail, or each for itself. */
+static void prepared(struct world *world, uint32_t task, sample_id id, uint64_t unfit, uint64_t took_ns)
 {
     struct engine_event event = {.type = ENGINE_PREPARED, .prepared = {.task = task, .core_ns = took_ns}};
     if (fails(world, id, FAULT_PREPARE, world->scenario->prepare_faults))
-        event.prepared.reason = 1 + (int)random_below(&world->rng, BAD_REASONS - 1);
+        memset(event.prepared.reasons, draw_reason(&world->rng), sizeof event.prepared.reasons);
+    for (uint32_t i = 0; i < ENGINE_OUTPUTS_MAX; i++) {
+        if (unfit >> i & 1 || random_below(&world->output_rng, 1000) < world->scenario->output_faults)
+            event.prepared.reasons[i] = draw_reason(&world->output_rng);
+    }
     world_event(world, &event, NULL);
 }
 
@@ -317,7 +342,7 @@ static void happen(struct world *world, const struct alarm *alarm)
         loaded(world, (sample_id)alarm->a);
         break;
     case ALARM_PREPARED:
-        prepared(world, (uint32_t)alarm->a, (sample_id)alarm->b, alarm->c);
+        prepared(world, (uint32_t)alarm->a, (sample_id)alarm->b, alarm->b >> 32, alarm->c);
         break;
     case ALARM_TICK:
         world_event(world, &(struct engine_event){.type = ENGINE_TICK}, NULL);
@@ -447,6 +472,7 @@ void world_run(struct scenario *scenario, const struct world_options *options, s
     config.sample_bytes = sample_bytes;
     random_seed_keys(&world.rng, KEY_WORLD, scenario->seed, 0, 0);
     random_seed_keys(&world.forget_rng, KEY_FORGETTING, scenario->seed, 0, 0);
+    random_seed_keys(&world.output_rng, KEY_OUTPUTS, scenario->seed, 0, 0);
     world.chunk_bases = xcalloc(scenario->n_datasets, sizeof *world.chunk_bases);
     for (uint32_t i = 0; i < scenario->n_datasets; i++)
         world.chunk_bases[i] = scenario->datasets[i].chunk_base;

@@ -6,7 +6,7 @@
 
 enum alarm_kind {
     ALARM_LOADED,   /* a: sample */
-    ALARM_PREPARED, /* a: task, b: sample */
+    ALARM_PREPARED, /* a: task, b: sample, and above its 32 bits one for each output that cannot be made, c: nanoseconds */
     ALARM_TICK,
     ALARM_DRAIN,
     ALARM_JOIN, /* a: client, of this and all that follow */
@@ -61,7 +61,7 @@ struct world {
     struct engine *engine;
     struct model *model;
     struct sabotage *sabotage;
-    struct rng rng, forget_rng;
+    struct rng rng, forget_rng, output_rng;
     uint32_t *chunk_bases; /* by dataset */
     uint64_t now_ns, steps, hash, serials;
     uint64_t check_credit;

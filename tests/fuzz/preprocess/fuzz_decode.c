@@ -101,17 +101,22 @@ static void seal_png(uint8_t *data, size_t size)
     }
 }
 
-static int make(const uint8_t *data, size_t size, uint64_t key, uint8_t *dst[N_PIPELINES], enum bad_reason *reason)
+static void make(const uint8_t *data, size_t size, uint64_t key, uint8_t *dst[N_PIPELINES],
+                 enum bad_reason reasons[N_PIPELINES])
 {
     struct prepare_output outputs[N_PIPELINES];
     struct error err = {0};
+    enum bad_reason reason = BAD_NONE, first = BAD_NONE;
     for (size_t i = 0; i < N_PIPELINES; i++)
         outputs[i] = (struct prepare_output){.pipeline = pipelines[i], .key = {key, i, 0}, .dst = dst[i]};
-    *reason = BAD_NONE;
-    int rc = prepare_sample(scratch, data, size, outputs, N_PIPELINES, reason, &err);
-    CHECK((rc == 0) == (*reason == BAD_NONE));
+    int rc = prepare_sample(scratch, data, size, outputs, N_PIPELINES, &reason, &err);
+    for (size_t i = N_PIPELINES; i-- > 0;) {
+        reasons[i] = outputs[i].reason;
+        first = reasons[i] ? reasons[i] : first;
+        CHECK(!reasons[i] || (outputs[i].err.code != 0 && outputs[i].err.text[0] != '\0'));
+    }
+    CHECK(reason == first && (rc == 0) == (first == BAD_NONE));
     CHECK(rc == 0 || (err.code == rc && err.text[0] != '\0'));
-    return rc;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -121,12 +126,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(copy, data, size);
     if (size > 8 && memcmp(copy + 1, "PNG", 3) == 0)
         seal_png(copy, size);
-    enum bad_reason first, second;
+    enum bad_reason first[N_PIPELINES], second[N_PIPELINES];
     uint64_t key = size ? crc32_of(copy, size < 64 ? size : 64) : 0;
-    int rc = make(copy, size, key, results[0], &first);
-    CHECK(make(copy, size, key, results[1], &second) == rc && first == second);
-    for (size_t i = 0; rc == 0 && i < N_PIPELINES; i++)
-        CHECK(memcmp(results[0][i], results[1][i], pipeline_shape(pipelines[i]).bytes) == 0);
+    make(copy, size, key, results[0], first);
+    make(copy, size, key, results[1], second);
+    for (size_t i = 0; i < N_PIPELINES; i++) {
+        CHECK(first[i] == second[i]);
+        CHECK(first[i] || memcmp(results[0][i], results[1][i], pipeline_shape(pipelines[i]).bytes) == 0);
+    }
     free(copy);
     return 0;
 }

@@ -1,12 +1,14 @@
 """Jobs with different pipelines on one dataset, and what augmentations depend on."""
 
 import json
+import os
+import shutil
 import threading
 import time
 
 import numpy as np
 
-from system import Case, larder, main, tree
+from system import Case, files_of, larder, main, make_tree, tree
 
 COUNT = 1200
 TRAIN = [larder.RandomResizedCrop(48), larder.RandomHorizontalFlip(), larder.ColorJitter(0.4, 0.4)]
@@ -37,7 +39,7 @@ def run(loaders, epochs=1, step_s=0.0):
             for images, _, indices in loaders[number]:
                 if epoch == 0 and not seen:
                     begun.wait()
-                seen.update((index, image.copy()) for index, image in zip(indices.tolist(), images))
+                seen.update((index, np.array(image)) for index, image in zip(indices.tolist(), images))
                 time.sleep(step_s)
             taken.append(seen)
         results[number] = taken
@@ -94,6 +96,27 @@ class Pipelines(Case):
         self.assertEqual((len(a[0]), len(b[0])), (COUNT, COUNT))
         self.assertLess(same(a[0], b[0]), 0.01 * COUNT)
         self.assertLessEqual(daemon.status()["samples"]["decoded"], 1.15 * COUNT)
+
+    def test_one_pipeline_fails(self):
+        """Where a third of the images is too small for one job's crop, that job goes without them, and another that shares
+        its decodes gets every sample, as does one that wants the bytes alone. Each too small image counts once, and is
+        logged with what is wrong with it."""
+        daemon = self.daemon()
+        root = os.path.join(self.folder, "mixed")
+        shutil.copytree(tree(400), root)
+        for path in files_of(make_tree(os.path.join(self.folder, "small"), 200, width=16, height=16)):
+            shutil.copyfile(path, os.path.join(root, "class_00", "small_" + os.path.basename(path)))
+        small = {index for index, path in enumerate(files_of(root)) if os.path.basename(path).startswith("small_")}
+        self.assertEqual(len(small), 200)
+        pipelines = ([{"resize": {"size": [8, 8]}}], [{"random_crop": {"size": 32}}], [])
+        loaders = [self.loader(daemon, root, 16, pipeline, name=name) for name, pipeline in zip("abc", pipelines)]
+        a, b, c = (set(epochs[0]) for epochs in run(loaders, 1, 0.005))
+        self.assertEqual((len(a), len(c)), (600, 600))
+        self.assertEqual(b, set(range(600)) - small)
+        status = daemon.status()
+        self.assertEqual({job["name"]: job["bad_samples"] for job in status["jobs"]}, {"a": 0, "b": 200, "c": 0})
+        self.assertEqual({reason: count for reason, count in status["samples"]["bad"].items() if count}, {"too_small": 200})
+        self.assertRegex(daemon.log(), r'bad sample.*/small_.*reason=too_small.*random_crop')
 
     def counts(self, pipelines, options, epochs=1):
         """Loads, decodes and instances a sample of jobs that run together in a daemon of their own."""

@@ -356,7 +356,9 @@ static void test_one_decode(void **state)
     struct pipeline *pipelines[N];
     for (size_t i = 0; i < N; i++) {
         pipelines[i] = parse(json[i]);
-        outputs[i] = (struct prepare_output){pipelines[i], {7, 8, 9}, xmalloc(pipeline_shape(pipelines[i]).bytes)};
+        outputs[i] = (struct prepare_output){.pipeline = pipelines[i],
+                                             .key = {7, 8, 9},
+                                             .dst = xmalloc(pipeline_shape(pipelines[i]).bytes)};
     }
     struct prepare_counts before = prepare_scratch_counts(scratch);
     assert_int_equal(prepare_sample(scratch, jpeg.data, jpeg.len_bytes, outputs, N, &reason, &err), 0);
@@ -365,7 +367,7 @@ static void test_one_decode(void **state)
     assert_int_equal(after.outputs - before.outputs, N);
     for (size_t i = 0; i < N; i++) {
         size_t bytes = pipeline_shape(pipelines[i]).bytes;
-        struct prepare_output alone = {pipelines[i], {7, 8, 9}, xmalloc(bytes)};
+        struct prepare_output alone = {.pipeline = pipelines[i], .key = {7, 8, 9}, .dst = xmalloc(bytes)};
         assert_int_equal(prepare_sample(scratch, jpeg.data, jpeg.len_bytes, &alone, 1, &reason, &err), 0);
         assert_memory_equal(alone.dst, outputs[i].dst, bytes);
         free(alone.dst);

@@ -302,7 +302,8 @@ static void test_outputs_are_independent(void **state)
     for (size_t i = 0; i < N; i++) {
         pipelines[i] = parse(json[i]);
         uint64_t bytes = pipeline_shape(pipelines[i]).bytes;
-        outputs[i] = (struct prepare_output){pipelines[i], {1, 2, i}, xmalloc(bytes ? bytes : jpeg.len_bytes)};
+        outputs[i] = (struct prepare_output){
+            .pipeline = pipelines[i], .key = {1, 2, i}, .dst = xmalloc(bytes ? bytes : jpeg.len_bytes)};
     }
     enum bad_reason reason;
     struct error err;
@@ -323,6 +324,83 @@ static void test_outputs_are_independent(void **state)
         pipeline_unref(&pipelines[i]);
     }
     encoded_free(&jpeg);
+    free(pixels);
+}
+
+/* What becomes of each pipeline's output when all are made together is what becomes of it alone: the same pixels, or the
+ * same reason in the same words. Gives a bit for each that was made. */
+static unsigned check_apart(struct prepare_scratch *with, const struct encoded *encoded, const char *const *json, size_t n)
+{
+    struct prepare_output outputs[8], alone;
+    struct pipeline *pipelines[8];
+    struct prepare_counts before = prepare_scratch_counts(with);
+    enum bad_reason reason = BAD_NONE, first = BAD_NONE;
+    struct error err;
+    unsigned made = 0;
+    CHECK(n <= 8);
+    for (size_t i = 0; i < n; i++) {
+        pipelines[i] = parse(json[i]);
+        uint64_t bytes = pipeline_shape(pipelines[i]).bytes;
+        outputs[i] = (struct prepare_output){
+            .pipeline = pipelines[i], .key = {1, 2, i}, .dst = xmalloc(bytes ? bytes : encoded->len_bytes)};
+    }
+    int rc = prepare_sample(with, encoded->data, encoded->len_bytes, outputs, n, &reason, &err);
+    for (size_t i = n; i-- > 0;) {
+        made |= (unsigned)(outputs[i].reason == BAD_NONE) << i;
+        first = outputs[i].reason ? outputs[i].reason : first;
+    }
+    assert_int_equal(reason, first);
+    assert_int_equal(rc == 0, first == BAD_NONE);
+    assert_int_equal(prepare_scratch_counts(with).outputs - before.outputs, __builtin_popcount(made));
+    for (size_t i = 0; i < n; i++) {
+        uint64_t bytes = pipeline_shape(pipelines[i]).bytes;
+        bytes = bytes ? bytes : encoded->len_bytes;
+        alone = outputs[i];
+        alone.dst = xmalloc(bytes);
+        prepare_sample(with, encoded->data, encoded->len_bytes, &alone, 1, &reason, &err);
+        assert_int_equal(alone.reason, outputs[i].reason);
+        if (alone.reason)
+            assert_string_equal(alone.err.text, outputs[i].err.text);
+        else
+            assert_memory_equal(alone.dst, outputs[i].dst, bytes);
+        free(alone.dst);
+        free(outputs[i].dst);
+        pipeline_unref(&pipelines[i]);
+    }
+    return made;
+}
+
+/* Proves: an output that cannot be made costs no other output anything: be it too large a crop, a part of the image that
+ * is damaged, or memory that all together take. Only what is no image at all fails for all, but those that want its
+ * bytes as they are. */
+static void test_outputs_fail_apart(void **state)
+{
+    (void)state;
+    static const char *const crops[] = {"[{\"random_crop\": {\"size\": 32}}]", "[{\"resize\": {\"size\": [8, 8]}}]", "[]",
+                                        "[{\"random_crop\": {\"size\": 16}}, \"random_horizontal_flip\"]",
+                                        "[{\"random_crop\": {\"size\": 40}}]"};
+    static const char *const parts[] = {"[{\"resize\": {\"size\": [8, 8]}}]", "[]", "[{\"center_crop\": {\"size\": [8, 96]}}]",
+                                        "[{\"center_crop\": {\"size\": [8, 90]}}, \"random_horizontal_flip\"]"};
+    static const char *const sizes[] = {"[{\"center_crop\": {\"size\": 700}}]", "[{\"center_crop\": {\"size\": 64}}]",
+                                        "[{\"center_crop\": {\"size\": 300}}, {\"resize\": {\"size\": 290}}]"};
+    const struct jpeg_form plain = {3, 1, 1, false, 80, 0, 0};
+    uint8_t *pixels = picture(700, 700, 3, 9);
+    struct encoded small = encode_jpeg(pixels, 16, 16, &plain), half = encode_jpeg(pixels, 96, 96, &plain);
+    struct encoded large = encode_jpeg(pixels, 700, 700, &plain);
+    assert_int_equal(check_apart(scratch, &small, crops, 5), 1u << 1 | 1u << 2 | 1u << 3);
+
+    memset(half.data + half.len_bytes * 3 / 4, 0xff, 64); /* a marker where none may be: the lower rows are lost */
+    assert_int_equal(check_apart(scratch, &half, parts, 4), 1u << 1 | 1u << 2 | 1u << 3);
+    half.data[0] = 0;
+    assert_int_equal(check_apart(scratch, &half, parts, 4), 1u << 1);
+
+    struct prepare_limits tight = limits;
+    struct prepare_scratch *little;
+    tight.memory_max = 700000; /* no decoded image of 700 x 700 has room there, nor have all others together */
+    CHECK(prepare_scratch_create(&tight, &little) == 0);
+    assert_int_equal(check_apart(little, &large, sizes, 3), 1u << 1 | 1u << 2);
+    prepare_scratch_destroy(little);
+    encoded_free(&small), encoded_free(&half), encoded_free(&large);
     free(pixels);
 }
 
@@ -537,7 +615,7 @@ int main(void)
         cmocka_unit_test(test_tiny),
         cmocka_unit_test(test_dct_scaling),
         cmocka_unit_test(test_long),
-        cmocka_unit_test(test_outputs_are_independent), cmocka_unit_test(test_bad),
+        cmocka_unit_test(test_outputs_are_independent), cmocka_unit_test(test_outputs_fail_apart), cmocka_unit_test(test_bad),
         cmocka_unit_test(test_too_large),
         cmocka_unit_test(test_real_images),
     };

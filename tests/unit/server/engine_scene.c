@@ -19,6 +19,19 @@ uint64_t scene_sample_bytes(const void *dataset, sample_id id)
 
 static char bytes; /* of every encoded sample: the engine never looks at them */
 
+static void answer_prepare(struct scene *scene, const struct engine_action *action)
+{
+    struct engine_event event = {.type = ENGINE_PREPARED, .prepared = {.task = action->prepare.task}};
+    uint32_t failed = 0, count = action->prepare.n_outputs;
+    for (uint32_t i = 0; i < count; i++) {
+        bool unfit = scene->unfit[action->prepare.id] && action->prepare.outputs[i].pipeline == 1;
+        event.prepared.reasons[i] = scene->bad[action->prepare.id] ? BAD_CORRUPT : unfit ? BAD_TOO_SMALL : BAD_NONE;
+        failed += event.prepared.reasons[i] != BAD_NONE;
+    }
+    scene->in_part += failed > 0 && failed < count;
+    scene_step(scene, event);
+}
+
 static void react(void *ctx, const struct engine_action *action)
 {
     struct scene *scene = ctx;
@@ -48,9 +61,7 @@ static void react(void *ctx, const struct engine_action *action)
         break;
     case ENGINE_PREPARE:
         scene->prepares += action->prepare.n_outputs;
-        scene_step(scene, (struct engine_event){.type = ENGINE_PREPARED,
-                                          .prepared = {.task = action->prepare.task,
-                                                       .reason = scene->bad[action->prepare.id] ? BAD_CORRUPT : 0}});
+        answer_prepare(scene, action);
         break;
     case ENGINE_DROP_ENCODED:
         scene->drops++;

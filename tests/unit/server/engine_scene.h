@@ -6,7 +6,7 @@
 
 enum { SLOT = 1000, ENCODED = 100, IDS_MAX = 1024, SECOND = 1000000000, ROOM_TIMEOUT_S = 10 };
 
-/* A played world: loads and prepares come back at once, unless the sample is in `bad`. */
+/* A played world: loads and prepares come back at once, those of samples in `bad` as failed. */
 struct scene {
     struct engine *engine;
     uint64_t now;
@@ -21,6 +21,8 @@ struct scene {
     bool slow;               /* keep the next load back */
     sample_id slow_id;
     bool bad[IDS_MAX];
+    bool unfit[IDS_MAX];     /* pipeline 1 finds them too small */
+    uint32_t in_part;        /* prepares that made some of their outputs and not others */
     uint32_t loads, prepares, drops;
     uint32_t got[JOBS_MAX][IDS_MAX];
     uint64_t last_batch[JOBS_MAX];

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "preprocess/prepare.h"
 #include "tests/unit/server/engine_scene.h"
 
 /* Three jobs of one pipeline on one dataset get every sample once, and each sample is prepared once for all three. */
@@ -141,6 +142,58 @@ static void test_bad_samples_follow_the_policy(void **state)
     assert_int_equal(scene->failed, LARDER_ESAMPLE);
     idset_destroy(view);
     scene_free(scene);
+}
+
+/* What one job's pipeline can make nothing of costs that job what its policy says, and another that shares the decode
+ * nothing; it counts as one bad sample, whoever else waits. */
+static void test_outputs_fail_apart(void **state)
+{
+    (void)state;
+    for (int policy = BAD_SKIP; policy <= BAD_ERROR; policy++) {
+        struct scene *scene = scene_new(600);
+        struct idset *view;
+        assert_int_equal(idset_from_range(0, 20, &view), 0);
+        scene->unfit[3] = scene->unfit[11] = true;
+        uint32_t jobs[3];
+        struct engine_event next[3];
+        for (uint32_t i = 0; i < 3; i++) { /* a has a pipeline that fits, b and c one that does not; c is private */
+            struct engine_job_desc desc = scene_job(i == 0 ? "a" : i == 1 ? "b" : "c", view);
+            desc.pipeline = i > 0;
+            desc.variant = i / 2;
+            desc.bad_policy = i > 0 ? (enum bad_policy)policy : BAD_ERROR;
+            scene_add(scene, &desc);
+            jobs[i] = scene->job;
+            next[i] = (struct engine_event){.type = ENGINE_NEXT, .next = {jobs[i], 0, 10}};
+        }
+        scene_step_all(scene, next, 3); /* all plan together, and share what is decoded */
+        uint32_t total[3] = {0};
+        for (uint32_t i = 0; i < 3; i++) {
+            for (uint32_t id = 0; id < 20; id++)
+                total[i] += scene->got[jobs[i]][id];
+        }
+        assert_true(scene->in_part > 0);
+        assert_int_equal(total[0], 20);
+        assert_true(scene->last[jobs[0]]);
+        struct engine_totals totals;
+        struct engine_job_status rows[3];
+        engine_totals(scene->engine, &totals);
+        assert_int_equal(engine_job_statuses(scene->engine, scene->now, rows, 3), 3);
+        assert_int_equal(rows[0].bad_samples, 0);
+        assert_int_equal(scene->failed, policy == BAD_ERROR ? LARDER_ESAMPLE : 0);
+        if (policy == BAD_SKIP) {
+            assert_int_equal(total[1], 18);
+            assert_int_equal(total[2], 18);
+            assert_int_equal(rows[1].bad_samples + rows[2].bad_samples, 4);
+            assert_int_equal(totals.instances_prepared, 20 + 18 + 18);
+            assert_int_equal(totals.samples_decoded, 20);
+            assert_int_equal(totals.bad_samples[BAD_TOO_SMALL], 2);
+        } else if (policy == BAD_REPLACE) {
+            assert_int_equal(total[1], 20);
+            assert_int_equal(total[2], 20);
+        }
+        idset_destroy(view);
+        scene_free(scene);
+    }
 }
 
 /* Under `skip` too a job is told when bad samples leave nothing of an epoch, or less than a batch under drop_last. */
@@ -454,6 +507,7 @@ int main(void)
         cmocka_unit_test(test_three_jobs_share_every_sample),
         cmocka_unit_test(test_what_fits_is_loaded_once), cmocka_unit_test(test_a_client_that_keeps_batches_stops_at_its_quota),
         cmocka_unit_test(test_bad_samples_follow_the_policy),
+        cmocka_unit_test(test_outputs_fail_apart),
         cmocka_unit_test(test_nothing_left), cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_a_broken_off_epoch_is_dropped), cmocka_unit_test(test_look_ahead_is_given_back),
         cmocka_unit_test(test_only_the_least_refuses), cmocka_unit_test(test_what_may_be_held_stays),
