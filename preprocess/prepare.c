@@ -358,7 +358,8 @@ static void lap(uint64_t *stage, uint64_t *from)
     *from = now;
 }
 
-/* Makes the members with one decode; those that cannot be planned fail. Gives the others that were not made, and why. */
+/* Makes the members with one decode; those that cannot be planned fail. Gives the others that were not made, and
+ * why. */
 static uint64_t make_together(struct prepare_scratch *scratch, struct run *run, struct rect whole, uint64_t members,
                               struct decode_fault *fault)
 {

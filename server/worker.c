@@ -199,7 +199,8 @@ static void prepare_end(struct workers *workers, struct worker_prepare *task, co
 }
 
 /* What several outputs failed for is said once. */
-static void log_bad_outputs(struct local *local, const struct worker_prepare *task, const struct prepare_output *outputs)
+static void log_bad_outputs(struct local *local, const struct worker_prepare *task,
+                            const struct prepare_output *outputs)
 {
     for (uint32_t i = 0; i < task->n_outputs; i++) {
         uint32_t before = 0;

@@ -37,7 +37,8 @@ enum sabotage_flags {
     KIND(LOSE_LOAD, "lose-load", R(STUCK), 0)                                                    \
     KIND(LOAD_TWICE, "load-twice", R(TASK), 0)                                                   \
     KIND(LOSE_PREPARE, "lose-prepare", R(STUCK), 0)                                              \
-    KIND(FAIL_ALL, "fail-all", R(STATUS) | R(EXACTLY_ONCE), SABOTAGE_FIGURES | SABOTAGE_RARE)    \
+    KIND(FAIL_ALL, "fail-all", R(STATUS) | R(EXACTLY_ONCE) | R(BAD),                             \
+         SABOTAGE_FIGURES | SABOTAGE_RARE)                                                       \
     KIND(PASS_BAD, "pass-bad", R(BYTES), SABOTAGE_OFTEN | SABOTAGE_RARE)                         \
     KIND(DROP_TWICE, "drop-twice", R(ENCODED), 0)                                                \
     KIND(DROP_BUSY, "drop-busy", R(ENCODED), 0)                                                  \

@@ -6,7 +6,7 @@
 
 enum alarm_kind {
     ALARM_LOADED,   /* a: sample */
-    ALARM_PREPARED, /* a: task, b: sample, and above its 32 bits one for each output that cannot be made, c: nanoseconds */
+    ALARM_PREPARED, /* a: task, b: sample, and above its 32 bits one for each output that fails, c: nanoseconds */
     ALARM_TICK,
     ALARM_DRAIN,
     ALARM_JOIN, /* a: client, of this and all that follow */

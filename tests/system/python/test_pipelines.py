@@ -98,9 +98,9 @@ class Pipelines(Case):
         self.assertLessEqual(daemon.status()["samples"]["decoded"], 1.15 * COUNT)
 
     def test_one_pipeline_fails(self):
-        """Where a third of the images is too small for one job's crop, that job goes without them, and another that shares
-        its decodes gets every sample, as does one that wants the bytes alone. Each too small image counts once, and is
-        logged with what is wrong with it."""
+        """Where a third of the images is too small for one job's crop, that job goes without them, and another that
+        shares its decodes gets every sample, as does one that wants the bytes alone. Each too small image counts once,
+        and is logged with what is wrong with it."""
         daemon = self.daemon()
         root = os.path.join(self.folder, "mixed")
         shutil.copytree(tree(400), root)
@@ -115,7 +115,8 @@ class Pipelines(Case):
         self.assertEqual(b, set(range(600)) - small)
         status = daemon.status()
         self.assertEqual({job["name"]: job["bad_samples"] for job in status["jobs"]}, {"a": 0, "b": 200, "c": 0})
-        self.assertEqual({reason: count for reason, count in status["samples"]["bad"].items() if count}, {"too_small": 200})
+        bad = {reason: count for reason, count in status["samples"]["bad"].items() if count}
+        self.assertEqual(bad, {"too_small": 200})
         self.assertRegex(daemon.log(), r'bad sample.*/small_.*reason=too_small.*random_crop')
 
     def counts(self, pipelines, options, epochs=1):

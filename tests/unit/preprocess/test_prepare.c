@@ -327,9 +327,10 @@ static void test_outputs_are_independent(void **state)
     free(pixels);
 }
 
-/* What becomes of each pipeline's output when all are made together is what becomes of it alone: the same pixels, or the
- * same reason in the same words. Gives a bit for each that was made. */
-static unsigned check_apart(struct prepare_scratch *with, const struct encoded *encoded, const char *const *json, size_t n)
+/* What becomes of each pipeline's output when all are made together is what becomes of it alone: the same pixels, or
+ * the same reason in the same words. Gives a bit for each that was made. */
+static unsigned check_apart(struct prepare_scratch *with, const struct encoded *encoded, const char *const *json,
+                            size_t n)
 {
     struct prepare_output outputs[8], alone;
     struct pipeline *pipelines[8];
@@ -370,16 +371,18 @@ static unsigned check_apart(struct prepare_scratch *with, const struct encoded *
     return made;
 }
 
-/* Proves: an output that cannot be made costs no other output anything: be it too large a crop, a part of the image that
- * is damaged, or memory that all together take. Only what is no image at all fails for all, but those that want its
+/* Proves: an output that cannot be made costs no other output anything: be it too large a crop, a part of the image
+ * that is damaged, or memory that all together take. Only what is no image at all fails for all, but those that want its
  * bytes as they are. */
 static void test_outputs_fail_apart(void **state)
 {
     (void)state;
-    static const char *const crops[] = {"[{\"random_crop\": {\"size\": 32}}]", "[{\"resize\": {\"size\": [8, 8]}}]", "[]",
+    static const char *const crops[] = {"[{\"random_crop\": {\"size\": 32}}]",
+                                        "[{\"resize\": {\"size\": [8, 8]}}]", "[]",
                                         "[{\"random_crop\": {\"size\": 16}}, \"random_horizontal_flip\"]",
                                         "[{\"random_crop\": {\"size\": 40}}]"};
-    static const char *const parts[] = {"[{\"resize\": {\"size\": [8, 8]}}]", "[]", "[{\"center_crop\": {\"size\": [8, 96]}}]",
+    static const char *const parts[] = {"[{\"resize\": {\"size\": [8, 8]}}]", "[]",
+                                        "[{\"center_crop\": {\"size\": [8, 96]}}]",
                                         "[{\"center_crop\": {\"size\": [8, 90]}}, \"random_horizontal_flip\"]"};
     static const char *const sizes[] = {"[{\"center_crop\": {\"size\": 700}}]", "[{\"center_crop\": {\"size\": 64}}]",
                                         "[{\"center_crop\": {\"size\": 300}}, {\"resize\": {\"size\": 290}}]"};
@@ -615,7 +618,9 @@ int main(void)
         cmocka_unit_test(test_tiny),
         cmocka_unit_test(test_dct_scaling),
         cmocka_unit_test(test_long),
-        cmocka_unit_test(test_outputs_are_independent), cmocka_unit_test(test_outputs_fail_apart), cmocka_unit_test(test_bad),
+        cmocka_unit_test(test_outputs_are_independent),
+        cmocka_unit_test(test_outputs_fail_apart),
+        cmocka_unit_test(test_bad),
         cmocka_unit_test(test_too_large),
         cmocka_unit_test(test_real_images),
     };
