@@ -191,7 +191,7 @@ static void save_checkpoint(const char *checkpoint, const struct index *index)
 {
     struct error problem;
     if (checkpoint && checkpoint_save(checkpoint, index, &problem))
-        log_warn("msg=\"catalog checkpoint not kept\" source=\"%s\" err=\"%s\"", index->root, problem.text);
+        log_warn_limited("msg=\"catalog checkpoint not kept\" source=\"%s\" err=\"%s\"", index->root, problem.text);
 }
 
 /* Fills the index from the source's checkpoint when there is one that still holds. */
@@ -201,12 +201,12 @@ static bool load_checkpoint(struct catalog *catalog, const char *checkpoint, con
     int code = checkpoint ? checkpoint_load(checkpoint, path, index, &problem) : LARDER_ENOENT;
     if (code) {
         if (code != LARDER_ENOENT)
-            log_warn("msg=\"catalog checkpoint is rebuilt\" source=\"%s\" err=\"%s\"", path, problem.text);
+            log_warn_limited("msg=\"catalog checkpoint is rebuilt\" source=\"%s\" err=\"%s\"", path, problem.text);
         return false;
     }
     bool settled;
     if (!tree_unchanged(path, index, &settled)) {
-        log_info("msg=\"source changed: indexing it anew\" source=\"%s\"", path);
+        log_info_limited("msg=\"source changed: indexing it anew\" source=\"%s\"", path);
         index_free(index);
         return false;
     }
@@ -269,8 +269,9 @@ static int build(struct catalog *catalog, const struct source *source, bool trus
     }
     dataset_parts_free(&parts);
     if (!code)
-        log_info("msg=\"dataset opened\" source=\"%s\" samples=%u classes=%u took_ms=%llu", source->path, (*out)->count,
-                 (unsigned)(*out)->index.class_count, (unsigned long long)((clock_now_ns() - start_ns) / CLOCK_NS_PER_MS));
+        log_info_limited("msg=\"dataset opened\" source=\"%s\" samples=%u classes=%u took_ms=%llu", source->path,
+                         (*out)->count, (unsigned)(*out)->index.class_count,
+                         (unsigned long long)((clock_now_ns() - start_ns) / CLOCK_NS_PER_MS));
     return code;
 }
 
@@ -291,7 +292,7 @@ static int refresh(struct catalog *catalog, const struct source *source, struct 
         *out = dataset_ref(old);
         return 0;
     }
-    log_info("msg=\"source changed: indexing it anew\" source=\"%s\"", source->path);
+    log_info_limited("msg=\"source changed: indexing it anew\" source=\"%s\"", source->path);
     return build(catalog, source, false, out, err);
 }
 

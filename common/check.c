@@ -1,21 +1,20 @@
 #include "common/check.h"
 
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/log.h"
+
 _Noreturn void check_failed(const char *file, int line, const char *expr)
 {
-    fprintf(stderr, "level=fatal msg=\"check failed\" at=%s:%d expr=\"%s\"\n", file, line, expr);
-    fflush(stderr);
+    log_fatal("msg=\"check failed\" at=%s:%d expr=\"%s\"", file, line, expr);
     abort();
 }
 
 static _Noreturn void out_of_memory(size_t count, size_t size)
 {
-    fprintf(stderr, "level=fatal msg=\"out of memory\" count=%zu size_bytes=%zu\n", count, size);
-    fflush(stderr);
+    log_fatal("msg=\"out of memory\" count=%zu size_bytes=%zu", count, size);
     abort();
 }
 

@@ -229,18 +229,16 @@ static void probe(struct control *control)
 static void *run(void *arg)
 {
     struct control *control = arg;
-    struct log_limiter limiter = {0};
     uint64_t probed_ns = clock_now_ns();
     for (;;) {
         nng_msg *msg = NULL;
-        uint32_t held_back;
         int rv = nng_recvmsg(control->socket, &msg, 0);
         if (rv == NNG_ECLOSED)
             return NULL;
         if (rv == 0)
             answer(control, msg);
-        else if (rv != NNG_ETIMEDOUT && log_limit(&limiter, 1, &held_back))
-            log_warn("msg=\"control request not received\" err=\"%s\" held_back=%u", nng_strerror(rv), held_back);
+        else if (rv != NNG_ETIMEDOUT)
+            log_warn_limited("msg=\"control request not received\" err=\"%s\"", nng_strerror(rv));
         if (clock_now_ns() - probed_ns >= PROBE_INTERVAL_MS * CLOCK_NS_PER_MS) {
             probe(control);
             probed_ns = clock_now_ns();

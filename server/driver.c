@@ -127,7 +127,8 @@ static void on_coming(struct driver *driver, uint64_t client)
 
 static void refuse(struct driver *driver, const struct registration *reg, int code, const char *text)
 {
-    log_warn("msg=\"job refused\" job=\"%s\" dataset=\"%s\" code=%s err=\"%s\"", reg->name, reg->source, larder_err_name(code), text);
+    log_warn_limited("msg=\"job refused\" job=\"%s\" dataset=\"%s\" code=%s err=\"%s\"", reg->name, reg->source,
+                     larder_err_name(code), text);
     session_send_error(driver->session, reg->client, reg->seq, code, true, text);
 }
 
@@ -237,7 +238,8 @@ static void on_registered(struct driver *driver, struct registration *reg)
     const char *field = known && !reg->code ? mismatch(known->reg, reg) : NULL;
     char text[160];
     if (gone) {
-        log_info("msg=\"client left before its job was ready\" job=\"%s\" dataset=\"%s\"", reg->name, reg->source);
+        log_info_limited("msg=\"client left before its job was ready\" job=\"%s\" dataset=\"%s\"", reg->name,
+                         reg->source);
     } else if (reg->code) {
         refuse(driver, reg, reg->code, reg->err.text);
     } else if (known && known->cancelled) {
@@ -272,7 +274,7 @@ static void on_gone(struct driver *driver, uint64_t client)
         struct engine_event event = {
             .type = ENGINE_JOB_GONE, .rank = rank, .job_gone = {.job = (uint32_t)(job - driver->jobs)}};
         if (job->reg->world_size > 1)
-            log_info("msg=\"rank left\" job=\"%s\" rank=%u", job->reg->name, rank);
+            log_info_limited("msg=\"rank left\" job=\"%s\" rank=%u", job->reg->name, rank);
         job->ranks[rank].there = false;
         driver_step(driver, &event, 1);
         if (job->cancelled && !driver_has_client(job))

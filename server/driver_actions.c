@@ -8,7 +8,6 @@
 #include "preprocess/prepare.h"
 #include "server/driver_priv.h"
 
-enum { AHEAD_LOGS_PER_S = 10 };
 
 void driver_job_clear(struct driver_job *job)
 {
@@ -33,12 +32,13 @@ static void log_shortened(const struct driver *driver, const struct registration
 {
     uint64_t quota_bytes = driver->config.engine.job_quota_bytes;
     if (wanted_bytes > driver->config.engine.arena_bytes)
-        log_warn("msg=\"look-ahead shortened from %u to %u batches: the arena has no room for all that the jobs ask for; "
-                 "raise memory.arena to %llu MiB\" job=\"%s\"", from, to, (unsigned long long)(wanted_bytes >> 20) + 1,
-                 reg->name);
+        log_warn_limited("msg=\"look-ahead shortened from %u to %u batches: the arena has no room for all that the jobs ask "
+                         "for; raise memory.arena to %llu MiB\" job=\"%s\"",
+                         from, to, (unsigned long long)(wanted_bytes >> 20) + 1, reg->name);
     else
-        log_warn("msg=\"look-ahead shortened from %u to %u batches: one job may have %llu MiB of the arena; raise "
-                 "jobs.quota or memory.arena\" job=\"%s\"", from, to, (unsigned long long)(quota_bytes >> 20), reg->name);
+        log_warn_limited("msg=\"look-ahead shortened from %u to %u batches: one job may have %llu MiB of the arena; raise "
+                         "jobs.quota or memory.arena\" job=\"%s\"",
+                         from, to, (unsigned long long)(quota_bytes >> 20), reg->name);
 }
 
 /* Look-ahead stays as it is then, and reads wait: each brings fewer samples of its chunk. Said when it becomes worse. */
@@ -46,10 +46,10 @@ static void log_short_reads(struct driver *driver, uint64_t needed_bytes)
 {
     uint64_t budget_bytes = driver->config.engine.encoded_bytes;
     if (needed_bytes > budget_bytes && needed_bytes > driver->short_told_bytes)
-        log_warn("msg=\"encoded memory of %llu MiB is less than what the jobs look ahead, %llu MiB: reads wait for room and bring "
-                 "fewer samples each; raise memory.encoded to %llu MiB, or lower prefetch\"",
-                 (unsigned long long)(budget_bytes >> 20), (unsigned long long)(needed_bytes >> 20),
-                 (unsigned long long)(needed_bytes >> 20) + 1);
+        log_warn_limited("msg=\"encoded memory of %llu MiB is less than what the jobs look ahead, %llu MiB: reads wait for "
+                         "room and bring fewer samples each; raise memory.encoded to %llu MiB, or lower prefetch\"",
+                         (unsigned long long)(budget_bytes >> 20), (unsigned long long)(needed_bytes >> 20),
+                         (unsigned long long)(needed_bytes >> 20) + 1);
     if (needed_bytes <= budget_bytes)
         driver->short_told_bytes = 0;
     else if (needed_bytes > driver->short_told_bytes)
@@ -59,14 +59,11 @@ static void log_short_reads(struct driver *driver, uint64_t needed_bytes)
 static void ahead_changed(struct driver *driver, const struct engine_action *action)
 {
     const struct registration *reg = driver->jobs[action->job].reg;
-    uint32_t held_back;
-    if (!log_limit(&driver->ahead_log, AHEAD_LOGS_PER_S, &held_back)) /* the metrics count all */
-        return;
     if (action->ahead.to < action->ahead.from)
         log_shortened(driver, reg, action->ahead.from, action->ahead.to, action->ahead.wanted_bytes);
     else
-        log_info("msg=\"look-ahead extended from %u to %u batches\" job=\"%s\"", action->ahead.from, action->ahead.to,
-                 reg->name);
+        log_info_limited("msg=\"look-ahead extended from %u to %u batches\" job=\"%s\"", action->ahead.from,
+                         action->ahead.to, reg->name);
 }
 
 /* A rank's registration is needed until it is answered; the first rank's is the job's. */
@@ -111,12 +108,15 @@ static void job_added(struct driver *driver, const struct engine_action *action)
     dataset_fingerprint(reg->dataset, message.registered.fingerprint);
     session_send(driver->session, reg->client, &message);
     if (action->job_added.attached) {
-        log_info("msg=\"rank attached\" job=\"%s\" rank=%u epoch=%u", reg->name, reg->rank, action->job_added.epoch);
+        log_info_limited("msg=\"rank attached\" job=\"%s\" rank=%u epoch=%u", reg->name, reg->rank,
+                         action->job_added.epoch);
         return;
     }
-    log_info("msg=\"job registered\" job=\"%s\" rank=%u ranks=%u dataset=\"%s\" samples=%u batch_size=%u quota_mib=%llu "
-             "pipeline=\"%s\"", reg->name, reg->rank, reg->world_size, dataset_path(reg->dataset), message.registered.n_samples, reg->batch_size,
-             (unsigned long long)(action->job_added.quota_bytes >> 20), pipeline_canonical(reg->pipeline));
+    log_info_limited("msg=\"job registered\" job=\"%s\" rank=%u ranks=%u dataset=\"%s\" samples=%u batch_size=%u "
+                     "quota_mib=%llu pipeline=\"%s\"",
+                     reg->name, reg->rank, reg->world_size, dataset_path(reg->dataset), message.registered.n_samples,
+                     reg->batch_size, (unsigned long long)(action->job_added.quota_bytes >> 20),
+                     pipeline_canonical(reg->pipeline));
     if (action->job_added.ahead < reg->prefetch)
         log_shortened(driver, reg, reg->prefetch, action->job_added.ahead, action->job_added.wanted_bytes);
     log_short_reads(driver, action->job_added.encoded_bytes);
@@ -129,8 +129,8 @@ static void job_refused(struct driver *driver, const struct engine_action *actio
 {
     const struct registration *reg = driver->adding;
     CHECK(reg);
-    log_warn("msg=\"job refused\" job=\"%s\" code=%s err=\"%s\"", reg->name, larder_err_name(action->error.error.code),
-             action->error.error.text);
+    log_warn_limited("msg=\"job refused\" job=\"%s\" code=%s err=\"%s\"", reg->name,
+                     larder_err_name(action->error.error.code), action->error.error.text);
     session_send_error(driver->session, reg->client, reg->seq, action->error.error.code, true, action->error.error.text);
 }
 
@@ -141,14 +141,15 @@ static void job_error(struct driver *driver, const struct engine_action *action)
     if (action->error.id != SAMPLE_NONE && dataset_index(action->error.dataset, action->error.id, &index))
         error_prefix(&err, err.code, "%s/%s (%s)", dataset_path(action->error.dataset), dataset_key(action->error.dataset, index),
                      bad_reason_name((enum bad_reason)action->error.reason));
-    log_warn("msg=\"job failed\" job=\"%s\" rank=%u code=%s err=\"%s\"", driver->jobs[action->job].reg->name, action->rank, larder_err_name(err.code), err.text);
+    log_warn_limited("msg=\"job failed\" job=\"%s\" rank=%u code=%s err=\"%s\"", driver->jobs[action->job].reg->name,
+                     action->rank, larder_err_name(err.code), err.text);
     session_send_error(driver->session, action->client, 0, err.code, false, err.text);
 }
 
 static void job_ended(struct driver *driver, const struct engine_action *action)
 {
     struct driver_job *job = &driver->jobs[action->job];
-    log_info("msg=\"job ended\" job=\"%s\"", job->reg->name);
+    log_info_limited("msg=\"job ended\" job=\"%s\"", job->reg->name);
     driver->pipelines[job->pipeline].jobs--;
     governor_live_job_end(driver->governor, action->job);
     driver_job_clear(job);

@@ -56,7 +56,6 @@ struct driver {
     uint32_t adding_pipeline;
     uint64_t named;              /* jobs that got a name from us */
     uint64_t reads;              /* that workers did */
-    struct log_limiter ahead_log;
     uint64_t short_told_bytes; /* of encoded memory that a line has said are needed; 0: none are missing */
 
     uint8_t *entries; /* of the batch being sent */

@@ -65,7 +65,7 @@ static void on_cancel(struct driver *driver, struct driver_question *question)
     struct driver_job *job = driver_find_name(driver, question->job);
     bool known = job != NULL;
     if (job) {
-        log_info("msg=\"job cancelled\" job=\"%s\"", job->reg->name);
+        log_info_limited("msg=\"job cancelled\" job=\"%s\"", job->reg->name);
         job->cancelled = true;
     }
     for (uint32_t rank = 0; job && rank < job->reg->world_size; rank++) {
@@ -87,7 +87,7 @@ static void on_weight(struct driver *driver, struct driver_question *question)
         job->weight = question->weight;
         uint32_t place = (uint32_t)(job - driver->jobs);
         struct engine_event event = {.type = ENGINE_WEIGHT, .weight = {place, question->weight}};
-        log_info("msg=\"job has another weight\" job=\"%s\" weight=%g", job->reg->name, question->weight);
+        log_info_limited("msg=\"job has another weight\" job=\"%s\" weight=%g", job->reg->name, question->weight);
         governor_live_job_weight(driver->governor, place, question->weight);
         driver_step(driver, &event, 1); /* which may end the job: its time for a rank to come may be over */
     }
@@ -98,7 +98,8 @@ static void on_drain(struct driver *driver, struct driver_question *question)
 {
     struct engine_event event = {.type = ENGINE_DRAIN};
     if (!driver->draining)
-        log_info("msg=\"taking no new jobs, stopping after the last\" jobs=%zu", driver_count_jobs(driver));
+        log_info_limited("msg=\"taking no new jobs, stopping after the last\" jobs=%zu",
+                         driver_count_jobs(driver));
     driver->draining = true;
     driver_step(driver, &event, 1);
     answer(question, 0);

@@ -145,10 +145,12 @@ static void wait_for_the_end(struct daemon *daemon, int signals, uint64_t idle_e
     }
 }
 
+/* A pipe that somebody else has filled, and nobody reads, would hold us for ever. */
 static void tell_ready(int fd)
 {
-    ssize_t written = write(fd, "\n", 1);
-    (void)written; /* whoever started us has stopped waiting */
+    struct pollfd ready = {.fd = fd, .events = POLLOUT};
+    if (poll(&ready, 1, 0) != 1 || !(ready.revents & POLLOUT) || write(fd, "\n", 1) != 1)
+        log_warn("msg=\"whoever started this daemon could not be told that it is ready\" ready_fd=%d", fd);
     close(fd);
 }
 
@@ -184,6 +186,8 @@ static int serve(const struct options *options)
         return EXIT_USAGE;
     }
     log_set_level((enum log_level)config->log_level);
+    if (log_start())
+        log_warn("msg=\"no thread for the log: whoever logs waits for standard error\"");
     int status = EXIT_FAILED, signals = signalfd(-1, &stop, SFD_CLOEXEC);
     int code = signals < 0 ? error_set(&err, LARDER_EIO, "signalfd: %s", strerror(errno)) : prepare_init(&err);
     if (!code)
@@ -203,6 +207,7 @@ static int serve(const struct options *options)
         close(signals);
     prepare_shutdown();
     config_destroy(config);
+    log_stop();
     return status;
 }
 

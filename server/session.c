@@ -84,8 +84,8 @@ static void advance(struct session *session, struct conn *conn)
     bool killed = conn->killed, closing = conn->phase == CONN_CLOSING;
     pthread_mutex_unlock(&session->lock);
     if (killed) {
-        log_warn("msg=\"closed a client that does not read what it asked for\" pid=%d client=\"%s\"", conn->peer.pid,
-                 conn->peer.client);
+        log_warn_limited("msg=\"closed a client that does not read what it asked for\" pid=%d client=\"%s\"",
+                         conn->peer.pid, conn->peer.client);
         close_conn(session, conn);
         return;
     }
@@ -163,10 +163,8 @@ static struct conn *add_conn(struct session *session, int fd)
 
 static void refuse(struct session *session, struct conn *conn, const struct error *why)
 {
-    uint32_t held_back;
-    if (log_limit(&session->limiter, SESSION_LOG_PER_S, &held_back))
-        log_warn("msg=\"a client was refused\" pid=%d uid=%u held_back=%u err=\"%s\"", conn->peer.pid, conn->peer.uid,
-                 held_back, why->text);
+    log_warn_limited("msg=\"a client was refused\" pid=%d uid=%u err=\"%s\"", conn->peer.pid, conn->peer.uid,
+                     why->text);
     pthread_mutex_lock(&session->lock);
     session->counts.refused++;
     session->counts.connections -= !conn->refused;
@@ -203,16 +201,14 @@ static void admit(struct session *session, int fd)
                   session->config.connections_max);
         refuse(session, conn, &why);
     } else {
-        log_debug("msg=\"client connected\" pid=%d uid=%u", cred.pid, cred.uid);
+        log_debug_limited("msg=\"client connected\" pid=%d uid=%u", cred.pid, cred.uid);
     }
 }
 
 static void pause_accepting(struct session *session)
 {
-    uint32_t held_back;
-    if (log_limit(&session->limiter, SESSION_LOG_PER_S, &held_back))
-        log_warn("msg=\"no client can be accepted now: raise the limit on open files (ulimit -n)\" held_back=%u "
-                 "err=\"%s\"", held_back, strerror(errno));
+    log_warn_limited("msg=\"no client can be accepted now: raise the limit on open files (ulimit -n)\" err=\"%s\"",
+                     strerror(errno));
     watch(session, EPOLL_CTL_MOD, session->listen_fd, 0, ID_LISTEN);
     session->accept_resume_ns = clock_now_ns() + ACCEPT_PAUSE_MS * CLOCK_NS_PER_MS;
     sweep_at(session, session->accept_resume_ns);

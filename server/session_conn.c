@@ -19,10 +19,8 @@
 
 static void protocol_error(struct session *session, struct conn *conn, uint32_t seq, const struct error *why)
 {
-    uint32_t held_back;
-    if (log_limit(&session->limiter, SESSION_LOG_PER_S, &held_back))
-        log_warn("msg=\"a client broke the protocol\" pid=%d client=\"%s\" held_back=%u err=\"%s\"", conn->peer.pid,
-                 conn->peer.client, held_back, why->text);
+    log_warn_limited("msg=\"a client broke the protocol\" pid=%d client=\"%s\" err=\"%s\"", conn->peer.pid,
+                     conn->peer.client, why->text);
     pthread_mutex_lock(&session->lock);
     session->counts.protocol_errors++;
     pthread_mutex_unlock(&session->lock);

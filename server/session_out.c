@@ -188,7 +188,7 @@ int session_send(struct session *session, uint64_t client, const struct wire_mes
     int rc = encode(msg, &message);
     if (!rc)
         return post(session, client, msg, message);
-    log_error("msg=\"an answer could not be encoded\" type=%d err=%s", (int)msg->type, larder_err_name(rc));
+    log_error_limited("msg=\"an answer could not be encoded\" type=%d err=%s", (int)msg->type, larder_err_name(rc));
     session_send_error(session, client, msg->seq, rc, true, "the daemon could not put its answer into a message");
     return rc;
 }
@@ -276,8 +276,8 @@ bool conn_flush(struct session *session, struct conn *conn)
                 return true;
             }
             if (errno != EPIPE && errno != ECONNRESET)
-                log_warn("msg=\"sending to a client failed\" pid=%d client=\"%s\" err=\"%s\"", conn->peer.pid,
-                         conn->peer.client, strerror(errno));
+                log_warn_limited("msg=\"sending to a client failed\" pid=%d client=\"%s\" err=\"%s\"",
+                                 conn->peer.pid, conn->peer.client, strerror(errno));
             return false;
         }
         pthread_mutex_lock(&session->lock);

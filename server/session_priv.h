@@ -20,7 +20,6 @@
 #define SESSION_MAGIC 0x53455353u /* "SESS" */
 #define SESSION_REFUSALS_MAX 16u  /* places beyond connections_max, for telling a client why it is refused */
 #define SESSION_NEVER UINT64_MAX
-#define SESSION_LOG_PER_S 10
 
 enum conn_phase {
     CONN_NEW,         /* HELLO has not come */
@@ -87,7 +86,6 @@ struct session {
     bool stop_begun;
     uint64_t accept_resume_ns; /* SESSION_NEVER: accepting */
     uint64_t sweep_ns;         /* when the next deadline, window or pause is due */
-    struct log_limiter limiter;
 
     pthread_mutex_t lock; /* everything below */
     struct conn **conns;  /* by place */

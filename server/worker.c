@@ -10,7 +10,7 @@
 #include "common/log.h"
 #include "server/inbox.h"
 
-enum { BAD_LOGS_PER_S = 10, STARVED_MS_MIN = 5, STARVED_MS_MAX = 200 };
+enum { STARVED_MS_MIN = 5, STARVED_MS_MAX = 200 };
 
 #define STARVED_LOG_NS (10 * CLOCK_NS_PER_S)
 
@@ -25,7 +25,6 @@ struct workers {
 /* A thread's own. */
 struct local {
     struct prepare_scratch *scratch;
-    struct log_limiter bad_log;
 };
 
 static int local_create(void *ctx, void **out, struct error *err)
@@ -54,14 +53,12 @@ static void tell(struct workers *workers, const struct inbox_message *message)
     CHECK(queue_push(workers->config.inbox, message) == 0); /* the inbox outlives the workers */
 }
 
-static void log_bad(struct local *local, const struct dataset *dataset, sample_id id, enum bad_reason reason, const char *text)
+static void log_bad(const struct dataset *dataset, sample_id id, enum bad_reason reason, const char *text)
 {
-    uint32_t held_back, index = 0;
-    if (!log_limit(&local->bad_log, BAD_LOGS_PER_S, &held_back))
-        return;
+    uint32_t index = 0;
     const char *key = dataset_index(dataset, id, &index) ? dataset_key(dataset, index) : "?";
-    log_warn("msg=\"bad sample\" file=\"%s/%s\" reason=%s held_back=%u err=\"%s\"", dataset_path(dataset), key,
-             bad_reason_name(reason), held_back, text);
+    log_warn_limited("msg=\"bad sample\" file=\"%s/%s\" reason=%s err=\"%s\"", dataset_path(dataset), key,
+                     bad_reason_name(reason), text);
 }
 
 static void tell_loaded(struct workers *workers, const struct worker_sample *sample, void *encoded, enum bad_reason reason)
@@ -148,7 +145,7 @@ static uint64_t read_samples(struct workers *workers, const struct dataset *data
     return waited_ns;
 }
 
-static void run_load(struct workers *workers, struct local *local, struct worker_load *task)
+static void run_load(struct workers *workers, struct worker_load *task)
 {
     uint64_t began_ns = clock_now_ns();
     sleep_ms(workers->config.load_delay_ms);
@@ -163,7 +160,7 @@ static void run_load(struct workers *workers, struct local *local, struct worker
         if (reads[n].buf) {
             n++;
         } else {
-            log_bad(local, task->dataset, sample->id, BAD_NO_MEMORY, "no memory for its encoded bytes");
+            log_bad(task->dataset, sample->id, BAD_NO_MEMORY, "no memory for its encoded bytes");
             tell_loaded(workers, sample, NULL, BAD_NO_MEMORY);
         }
     }
@@ -172,7 +169,7 @@ static void run_load(struct workers *workers, struct local *local, struct worker
         const struct worker_sample *sample = &task->samples[slot[i]];
         if (reads[i].err.code) {
             if (reads[i].err.code != LARDER_ELIMIT) /* else it is not its fault, and nobody waits for it any more */
-                log_bad(local, task->dataset, sample->id, BAD_UNREADABLE, reads[i].err.text);
+                log_bad(task->dataset, sample->id, BAD_UNREADABLE, reads[i].err.text);
             free(reads[i].buf);
             reads[i].buf = NULL;
         }
@@ -199,7 +196,7 @@ static void prepare_end(struct workers *workers, struct worker_prepare *task, co
 }
 
 /* What several outputs failed for is said once. */
-static void log_bad_outputs(struct local *local, const struct worker_prepare *task,
+static void log_bad_outputs(const struct worker_prepare *task,
                             const struct prepare_output *outputs)
 {
     for (uint32_t i = 0; i < task->n_outputs; i++) {
@@ -208,7 +205,7 @@ static void log_bad_outputs(struct local *local, const struct worker_prepare *ta
                               strcmp(outputs[before].err.text, outputs[i].err.text) != 0))
             before++;
         if (outputs[i].reason && before == i)
-            log_bad(local, task->dataset, task->id, outputs[i].reason, outputs[i].err.text);
+            log_bad(task->dataset, task->id, outputs[i].reason, outputs[i].err.text);
     }
 }
 
@@ -226,7 +223,7 @@ static void run_prepare(struct workers *workers, struct local *local, struct wor
     enum bad_reason first;
     uint8_t reasons[ENGINE_OUTPUTS_MAX] = {BAD_NONE};
     if (prepare_sample(local->scratch, task->encoded, task->bytes, outputs, task->n_outputs, &first, NULL))
-        log_bad_outputs(local, task, outputs);
+        log_bad_outputs(task, outputs);
     for (uint32_t i = 0; i < task->n_outputs; i++)
         reasons[i] = (uint8_t)outputs[i].reason;
     atomic_fetch_sub_explicit(&workers->preparing, 1, memory_order_relaxed);
@@ -238,7 +235,7 @@ static void run_prepare(struct workers *workers, struct local *local, struct wor
 static void run(void *ctx, void *local, enum pool_kind kind, void *task)
 {
     if (kind == POOL_LOAD)
-        run_load(ctx, local, task);
+        run_load(ctx, task);
     else
         run_prepare(ctx, local, task);
 }

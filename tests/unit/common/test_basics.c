@@ -216,22 +216,6 @@ static void log_parses_levels(void **state)
     assert_int_equal(level, LOG_DEBUG);
 }
 
-/* A limiter lets so many through a second and hands out how many it held back. */
-static void log_limits(void **state)
-{
-    (void)state;
-    struct log_limiter limiter = {0};
-    uint32_t held_back = 77, passed = 0;
-    for (int i = 0; i < 10; i++)
-        passed += log_limit(&limiter, 3, &held_back);
-    assert_int_equal(passed, 3);
-    assert_int_equal(held_back, 0);
-    assert_int_equal(limiter.held_back, 7);
-    limiter.window_start_ns = 0; /* the second is over */
-    assert_true(log_limit(&limiter, 3, &held_back));
-    assert_int_equal(held_back, 7);
-}
-
 /* ── types, socket paths ─────────────────────────────────────────────────────────────────────────────────────────── */
 
 /* A job set holds what was added, at every word's edges, and walks it in order. */
@@ -323,7 +307,7 @@ int main(void)
         cmocka_unit_test(random_below_is_uniform), cmocka_unit_test(random_unit_is_uniform),
         cmocka_unit_test(error_names),             cmocka_unit_test(error_carries_text),
         cmocka_unit_test(log_writes_lines), cmocka_unit_test(log_quotes_values), cmocka_unit_test(log_parses_levels),
-        cmocka_unit_test(log_limits),              cmocka_unit_test(jobset_holds),
+        cmocka_unit_test(jobset_holds),
         cmocka_unit_test(socket_path_follows_order), cmocka_unit_test(check_allocates),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
