@@ -96,9 +96,9 @@ def files_of(folder):
 
 
 class Daemon:
-    """larderd with a configuration of its own; what it logs goes to a file."""
+    """larderd with a configuration of its own; what it logs goes to a file, or to the descriptor `stderr`."""
 
-    def __init__(self, folder, config="", options=(), expect_ready=True):
+    def __init__(self, folder, config="", options=(), expect_ready=True, stderr=None):
         self.socket = os.path.join(folder, "s")
         self.log_path = os.path.join(folder, "log")
         path = os.path.join(folder, "larder.yaml")
@@ -109,7 +109,7 @@ class Daemon:
             self.process = subprocess.Popen(
                 [os.path.join(BIN, "larderd"), "--config", path, "--socket", self.socket, "--ready-fd", str(ready_far),
                  *options],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=(ready_far,))
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log if stderr is None else stderr, pass_fds=(ready_far,))
         os.close(ready_far)
         came, _, _ = select.select([ready], [], [], 30 * SLOW)
         self.ready = bool(came and os.read(ready, 1))
@@ -117,6 +117,10 @@ class Daemon:
         if expect_ready and not self.ready:
             self.stop()
             raise AssertionError("larderd did not start: " + self.log())
+
+    def logged(self, text):
+        """Whether the log says so, or will in a moment: a thread of its own writes it."""
+        return until(lambda: text in self.log(), 5)
 
     def log(self):
         with open(self.log_path, errors="replace") as file:

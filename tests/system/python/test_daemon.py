@@ -72,7 +72,7 @@ class ShortBudgets(Case):
         loader = self.loader(daemon, tree(60), batch_size=16, prefetch=32, name="far-ahead")
         self.whole(loader, 60)
         self.assertLess(daemon.jobs()["far-ahead"]["prefetch"], 32)
-        self.assertIn("look-ahead shortened", daemon.log())
+        self.assertTrue(daemon.logged("look-ahead shortened"))
         self.assertIn("far-ahead", daemon.log())
 
     def test_reads_wait_for_encoded_memory(self):
@@ -98,7 +98,7 @@ class ShortBudgets(Case):
                              pipeline=[{"resize": {"size": [48, 48]}}])
         narrow = daemon.jobs()["first"]["prefetch"]
         self.assertLess(narrow, wide)
-        self.assertIn(f"look-ahead shortened from {wide} to {narrow} batches", daemon.log())
+        self.assertTrue(daemon.logged(f"look-ahead shortened from {wide} to {narrow} batches"))
         self.assertIn("raise memory.arena to", daemon.log())
         self.whole(second, 60)
         second.close()
@@ -128,7 +128,7 @@ class ShortBudgets(Case):
         with self.assertRaisesRegex(larder.QuotaExceeded, "raise memory.arena to at least 1474560"):
             self.loader(daemon, tree(60), batch_size=30, name="second")
         self.whole(first, 60)
-        self.assertIn("second", daemon.log())
+        self.assertTrue(daemon.logged("second"))
 
 
 class Refusals(Case):

@@ -165,7 +165,7 @@ class BadSamples(Case):
         self.assertEqual(sum(self.served.status()["samples"]["bad"].values()), 5)
         for index in self.bad:
             name = os.path.basename(files_of(self.tree)[index]) if index != 99 else os.path.basename(self.gone)
-            self.assertIn(name, self.served.log())
+            self.assertTrue(self.served.logged(name), name)
 
     def test_replace(self):
         """replace: as many samples as before; good ones stand in for the bad ones."""

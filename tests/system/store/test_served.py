@@ -107,6 +107,7 @@ class Served(Case):
             self.assertTrue(np.array_equal(image, expected[index][1]))
         self.assertEqual(daemon.status()["samples"]["bad"]["unreadable"], 2)
         for index in (3, 77):
+            self.assertTrue(daemon.logged(os.path.basename(files[index])))
             self.assertRegex(daemon.log(), re.escape(os.path.basename(files[index])) + ".*damaged")
 
     def test_a_truncated_segment(self):
@@ -122,7 +123,7 @@ class Served(Case):
         self.assertEqual(len(got), COUNT - bad)
         self.assertGreater(bad, COUNT // 4)
         self.assertLess(bad, COUNT)
-        self.assertIn("truncated", daemon.log())
+        self.assertTrue(daemon.logged("truncated"))
 
     def test_what_is_no_store(self):
         """A damaged index and an unfinished pack are refused when a job registers, with the file's name."""
