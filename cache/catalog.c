@@ -1,7 +1,8 @@
 /* catalog.c: the sources a daemon has opened, and the ids their samples have.
  *
  * A source is one folder, by its resolved path, and what of it counts as a sample. While one caller indexes or verifies it
- * (building), others who want it wait and share the outcome. lock guards the list of sources and what is in them; indexing happens outside it, and
+ * (building), others who want it wait and share the outcome; the work ends early when none of them wants it any more.
+ * lock guards the list of sources and what is in them; indexing happens outside it, and
  * nothing is read or written under it. The ids have a lock of their own, held while one dataset's ids are given.
  * The catalog keeps a reference to each source's newest dataset; of those that nobody else uses it keeps a few. */
 #include <errno.h>
@@ -22,13 +23,20 @@
 #define CHUNK_SIZE_DEFAULT 64
 #define CHUNK_SEED_DEFAULT 1
 
+struct caller {
+    struct caller *next;
+    const struct interrupt *interrupt;
+};
+
 struct source {
     struct source *next;
     char *path;
     bool every; /* samples are files of any kind */
     struct dataset *dataset; /* the newest; NULL when it is not in memory */
     unsigned users;          /* callers inside catalog_open */
+    struct caller *callers;  /* as many */
     bool building;
+    struct interrupt unwanted; /* all its callers are interrupted: set under the lock, cleared before a build, read by it */
     uint64_t builds;         /* finished ones */
     struct error outcome;    /* of the last build */
     uint64_t last_use;
@@ -37,9 +45,8 @@ struct source {
 struct catalog {
     uint32_t magic;
     char *checkpoint_dir; /* NULL: keep none */
-    atomic_bool interrupted; /* set by catalog_interrupt, read by tree_index */
     pthread_mutex_t lock; /* of the fields below */
-    pthread_cond_t built; /* some source's build finished */
+    pthread_cond_t built; /* some source's build finished, or a caller's interrupt was set */
     struct source *sources;
     uint64_t uses;
     uint64_t checkpoints_loaded, trees_walked;
@@ -67,7 +74,6 @@ int catalog_create(const char *checkpoint_dir, struct catalog **out, struct erro
     }
     catalog->magic = CATALOG_MAGIC;
     catalog->checkpoint_dir = dir;
-    atomic_init(&catalog->interrupted, false);
     catalog->chunk_size = CHUNK_SIZE_DEFAULT;
     catalog->chunk_seed = CHUNK_SEED_DEFAULT;
     if (getrandom(&catalog->identity_seed, sizeof catalog->identity_seed, GRND_NONBLOCK) < 0)
@@ -105,10 +111,25 @@ void catalog_destroy(struct catalog *catalog)
     free(catalog);
 }
 
-void catalog_interrupt(struct catalog *catalog)
+static bool is_wanted_locked(const struct source *source)
+{
+    for (const struct caller *caller = source->callers; caller; caller = caller->next) {
+        if (!interrupt_is_set(caller->interrupt))
+            return true;
+    }
+    return false;
+}
+
+void catalog_interrupted(struct catalog *catalog)
 {
     CHECK_MAGIC(catalog, CATALOG_MAGIC);
-    atomic_store(&catalog->interrupted, true);
+    pthread_mutex_lock(&catalog->lock);
+    for (struct source *source = catalog->sources; source; source = source->next) {
+        if (source->building && !is_wanted_locked(source))
+            interrupt_set(&source->unwanted);
+    }
+    pthread_cond_broadcast(&catalog->built);
+    pthread_mutex_unlock(&catalog->lock);
 }
 
 void catalog_set_chunking(struct catalog *catalog, uint32_t samples, uint64_t seed)
@@ -195,18 +216,20 @@ static void save_checkpoint(const char *checkpoint, const struct index *index)
 }
 
 /* Fills the index from the source's checkpoint when there is one that still holds. */
-static bool load_checkpoint(struct catalog *catalog, const char *checkpoint, const char *path, struct index *index)
+static bool load_checkpoint(struct catalog *catalog, const char *checkpoint, const struct source *source, struct index *index)
 {
+    const char *path = source->path;
     struct error problem;
-    int code = checkpoint ? checkpoint_load(checkpoint, path, index, &problem) : LARDER_ENOENT;
+    int code = checkpoint ? checkpoint_load(checkpoint, path, &source->unwanted, index, &problem) : LARDER_ENOENT;
     if (code) {
-        if (code != LARDER_ENOENT)
+        if (code != LARDER_ENOENT && code != LARDER_EGONE)
             log_warn_limited("msg=\"catalog checkpoint is rebuilt\" source=\"%s\" err=\"%s\"", path, problem.text);
         return false;
     }
     bool settled;
-    if (!tree_unchanged(path, index, &settled)) {
-        log_info_limited("msg=\"source changed: indexing it anew\" source=\"%s\"", path);
+    if (!tree_unchanged(path, index, &source->unwanted, &settled)) {
+        if (!interrupt_is_set(&source->unwanted))
+            log_info_limited("msg=\"source changed: indexing it anew\" source=\"%s\"", path);
         index_free(index);
         return false;
     }
@@ -230,9 +253,9 @@ static int index_tree(struct catalog *catalog, const struct source *source, bool
                       struct error *err)
 {
     parts->checkpoint = catalog->checkpoint_dir && !source->every ? checkpoint_path(catalog->checkpoint_dir, source->path) : NULL;
-    if (trust_checkpoint && load_checkpoint(catalog, parts->checkpoint, source->path, &parts->index))
+    if (trust_checkpoint && load_checkpoint(catalog, parts->checkpoint, source, &parts->index))
         return 0;
-    int code = tree_index(source->path, source->every, &catalog->interrupted, &parts->index, err);
+    int code = tree_index(source->path, source->every, &source->unwanted, &parts->index, err);
     if (!code) {
         count(catalog, &catalog->trees_walked);
         save_checkpoint(parts->checkpoint, &parts->index);
@@ -247,7 +270,7 @@ static int index_source(struct catalog *catalog, const struct source *source, bo
     int code = store_is(source->path, &is_store, err);
     if (code)
         return code;
-    return is_store ? store_load(source->path, parts, err) : index_tree(catalog, source, trust_checkpoint, parts, err);
+    return is_store ? store_load(source->path, &source->unwanted, parts, err) : index_tree(catalog, source, trust_checkpoint, parts, err);
 }
 
 /* Makes the dataset of a source that is not in memory, or no longer as it is there. */
@@ -257,6 +280,8 @@ static int build(struct catalog *catalog, const struct source *source, bool trus
     struct dataset_parts parts = {0};
     struct shown shown;
     int code = index_source(catalog, source, trust_checkpoint, &parts, err);
+    if (!code && interrupt_is_set(&source->unwanted))
+        code = file_interrupted(source->path, err);
     if (!code) {
         code = give_ids(catalog, &parts.index, &parts.ids);
         if (!code && !parts.store)
@@ -275,12 +300,12 @@ static int build(struct catalog *catalog, const struct source *source, bool trus
     return code;
 }
 
-static bool source_unchanged(const char *path, struct dataset *dataset)
+static bool source_unchanged(const struct source *source, struct dataset *dataset)
 {
     bool settled;
     if (dataset->store)
-        return store_unchanged(path, dataset->store);
-    return !atomic_load(&dataset->stale) && tree_unchanged(path, &dataset->index, &settled);
+        return store_unchanged(source->path, dataset->store);
+    return !atomic_load(&dataset->stale) && tree_unchanged(source->path, &dataset->index, &source->unwanted, &settled);
 }
 
 /* The caller is the source's one builder. Gives the dataset as the source is now: the old one when that still holds. */
@@ -288,10 +313,12 @@ static int refresh(struct catalog *catalog, const struct source *source, struct 
 {
     if (!old)
         return build(catalog, source, true, out, err);
-    if (source_unchanged(source->path, old)) {
+    if (source_unchanged(source, old)) {
         *out = dataset_ref(old);
         return 0;
     }
+    if (interrupt_is_set(&source->unwanted))
+        return file_interrupted(source->path, err);
     log_info_limited("msg=\"source changed: indexing it anew\" source=\"%s\"", source->path);
     return build(catalog, source, false, out, err);
 }
@@ -319,21 +346,24 @@ static struct source *find_source_locked(struct catalog *catalog, const char *pa
     return source;
 }
 
-/* Builds, outside the lock, and publishes the outcome. */
+/* Builds, outside the lock, and publishes the outcome. What was interrupted leaves all as it was. */
 static void build_source_locked(struct catalog *catalog, struct source *source)
 {
     struct dataset *old = source->dataset, *fresh = NULL;
     struct error outcome = {0};
     source->building = true;
+    atomic_store_explicit(&source->unwanted.set, false, memory_order_relaxed);
     pthread_mutex_unlock(&catalog->lock);
     int code = refresh(catalog, source, old, &fresh, &outcome);
     pthread_mutex_lock(&catalog->lock);
     source->outcome = outcome;
     source->outcome.code = code;
-    source->dataset = fresh; /* NULL when the source is no dataset any more */
     source->building = false;
     source->builds++;
     pthread_cond_broadcast(&catalog->built);
+    if (code == LARDER_EGONE)
+        return;
+    source->dataset = fresh; /* NULL when the source is no dataset any more */
     dataset_unref(&old);
 }
 
@@ -364,26 +394,42 @@ static struct source *unlink_idle_locked(struct catalog *catalog)
     return source;
 }
 
-static int open_resolved(struct catalog *catalog, const char *path, bool every, struct dataset **out, struct error *err)
+/* Builds the source, or waits for whoever does. A build that was interrupted is nobody's outcome: who came while it ended
+ * builds anew. */
+static int wait_locked(struct catalog *catalog, struct source *source, const struct interrupt *interrupt, struct error *err)
 {
+    do {
+        if (interrupt_is_set(interrupt))
+            return file_interrupted(source->path, err);
+        uint64_t builds = source->builds;
+        if (!source->building)
+            build_source_locked(catalog, source);
+        while (source->builds == builds && !interrupt_is_set(interrupt))
+            pthread_cond_wait(&catalog->built, &catalog->lock);
+        if (source->builds == builds)
+            return file_interrupted(source->path, err);
+    } while (source->outcome.code == LARDER_EGONE);
+    return source->outcome.code ? error_set(err, source->outcome.code, "%s", source->outcome.text) : 0;
+}
+
+static int open_resolved(struct catalog *catalog, const char *path, const struct catalog_wish *wish, struct dataset **out,
+                         struct error *err)
+{
+    struct caller caller = {.interrupt = wish->interrupt}, **at;
     pthread_mutex_lock(&catalog->lock);
-    struct source *source = find_source_locked(catalog, path, every);
+    struct source *source = find_source_locked(catalog, path, wish->every_file);
     if (!source) {
         pthread_mutex_unlock(&catalog->lock);
         return error_set(err, LARDER_ENOMEM, "out of memory for a dataset");
     }
-    if (source->building) {
-        uint64_t builds = source->builds;
-        while (source->builds == builds)
-            pthread_cond_wait(&catalog->built, &catalog->lock);
-    } else {
-        build_source_locked(catalog, source);
-    }
-    int code = source->outcome.code;
-    if (code)
-        error_set(err, code, "%s", source->outcome.text);
-    else
+    caller.next = source->callers;
+    source->callers = &caller;
+    int code = wait_locked(catalog, source, wish->interrupt, err);
+    if (!code)
         *out = dataset_ref(source->dataset);
+    for (at = &source->callers; *at != &caller;)
+        at = &(*at)->next;
+    *at = caller.next;
     source->users--;
     struct source *gone;
     while ((gone = unlink_idle_locked(catalog))) {
@@ -395,9 +441,10 @@ static int open_resolved(struct catalog *catalog, const char *path, bool every, 
     return code;
 }
 
-static int open_source(struct catalog *catalog, const char *path, bool every, struct dataset **out, struct error *err)
+int catalog_open_for(struct catalog *catalog, const struct catalog_wish *wish, struct dataset **out, struct error *err)
 {
     CHECK_MAGIC(catalog, CATALOG_MAGIC);
+    const char *path = wish->path;
     struct shown shown;
     struct stat st;
     char resolved[PATH_MAX];
@@ -408,15 +455,15 @@ static int open_source(struct catalog *catalog, const char *path, bool every, st
     if (!S_ISDIR(st.st_mode))
         return error_set(err, LARDER_EINVAL, "%s: not a folder: give a folder with one folder a class inside",
                          path_shown(path, &shown));
-    return open_resolved(catalog, resolved, every, out, err);
+    return open_resolved(catalog, resolved, wish, out, err);
 }
 
 int catalog_open(struct catalog *catalog, const char *path, struct dataset **out, struct error *err)
 {
-    return open_source(catalog, path, false, out, err);
+    return catalog_open_for(catalog, &(struct catalog_wish){.path = path}, out, err);
 }
 
 int catalog_open_files(struct catalog *catalog, const char *path, struct dataset **out, struct error *err)
 {
-    return open_source(catalog, path, true, out, err);
+    return catalog_open_for(catalog, &(struct catalog_wish){.path = path, .every_file = true}, out, err);
 }

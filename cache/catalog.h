@@ -13,9 +13,11 @@
 #ifndef LARDER_CACHE_CATALOG_H
 #define LARDER_CACHE_CATALOG_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "common/error.h"
+#include "common/interrupt.h"
 #include "common/types.h"
 
 struct catalog;
@@ -42,8 +44,17 @@ int catalog_open(struct catalog *catalog, const char *path, struct dataset **out
  * are. Its index is not kept between runs. A store is what was packed into it. */
 int catalog_open_files(struct catalog *catalog, const char *path, struct dataset **out, struct error *err);
 
-/* catalog_interrupt ends what catalog_open is indexing, and all that it is asked for later, with LARDER_EGONE. Any thread. */
-void catalog_interrupt(struct catalog *catalog);
+/* catalog_open_for does the one or the other, with LARDER_EGONE soon after the caller's interrupt was set and
+ * catalog_interrupted called. What several callers wait for goes on while one of them is not interrupted, and whoever
+ * still wants it gets it. */
+struct catalog_wish {
+    const char *path;
+    bool every_file; /* as catalog_open_files */
+    const struct interrupt *interrupt; /* lives until the call returns; may be NULL */
+};
+int catalog_open_for(struct catalog *catalog, const struct catalog_wish *wish, struct dataset **out, struct error *err);
+/* catalog_interrupted: the interrupt of a caller inside catalog_open_for was set, or one above it. Any thread. */
+void catalog_interrupted(struct catalog *catalog);
 
 struct catalog_stats {
     uint32_t datasets;   /* in memory */

@@ -171,12 +171,13 @@ char *checkpoint_path(const char *dir, const char *root)
     return len < 0 ? NULL : path;
 }
 
-int checkpoint_load(const char *path, const char *root, struct index *out, struct error *err)
+int checkpoint_load(const char *path, const char *root, const struct interrupt *interrupt, struct index *out, struct error *err)
 {
+    const struct file_wanted wanted = {.path = path, .max_bytes = FILE_BYTES_MAX, .interrupt = interrupt};
     struct index index = {0};
     uint8_t *bytes = NULL;
     size_t len_bytes;
-    int code = file_load(path, FILE_BYTES_MAX, &bytes, &len_bytes, err);
+    int code = file_load(&wanted, &bytes, &len_bytes, err);
     if (!code)
         code = checkpoint_parse(bytes, len_bytes, &index, err);
     if (!code && strcmp(index.root, root) != 0)

@@ -72,11 +72,12 @@ bool key_is_below(const char *key);
 /* catalog_tree.c */
 
 /* tree_index walks a class-per-folder tree (root: absolute, copied) into an empty index. every: not images alone.
- * LARDER_EGONE soon after somebody sets *interrupted. */
-int tree_index(const char *root, bool every, const atomic_bool *interrupted, struct index *out, struct error *err);
+ * LARDER_EGONE soon after the interrupt is set. */
+int tree_index(const char *root, bool every, const struct interrupt *interrupt, struct index *out, struct error *err);
 /* tree_unchanged says whether every folder still is as it was recorded, and no unreachable file has become reachable.
- * Clears FOLDER_FRESH where the folder's time has come to prove something; *settled then says that any was cleared. */
-bool tree_unchanged(const char *root, struct index *index, bool *settled);
+ * Clears FOLDER_FRESH where the folder's time has come to prove something; *settled then says that any was cleared.
+ * False soon after the interrupt is set, whatever the tree is like. */
+bool tree_unchanged(const char *root, struct index *index, const struct interrupt *interrupt, bool *settled);
 
 /* catalog_checkpoint.c */
 
@@ -87,8 +88,9 @@ int checkpoint_parse(const uint8_t *bytes, size_t len_bytes, struct index *out, 
 int checkpoint_encode(const struct index *index, uint8_t **bytes, size_t *len_bytes);
 /* checkpoint_path gives the malloc'ed name of a root's checkpoint in dir; NULL when out of memory. */
 char *checkpoint_path(const char *dir, const char *root);
-/* checkpoint_load: LARDER_ENOENT when there is none, else as checkpoint_parse; LARDER_EFORMAT when it is another root's. */
-int checkpoint_load(const char *path, const char *root, struct index *out, struct error *err);
+/* checkpoint_load: LARDER_ENOENT when there is none, else as checkpoint_parse; LARDER_EFORMAT when it is another root's;
+ * LARDER_EGONE soon after the interrupt (may be NULL) was set. */
+int checkpoint_load(const char *path, const char *root, const struct interrupt *interrupt, struct index *out, struct error *err);
 /* checkpoint_save writes under a temporary name, syncs, renames. */
 int checkpoint_save(const char *path, const struct index *index, struct error *err);
 /* checkpoint_prepare makes dir and its parents, and removes what an interrupted save left behind. */

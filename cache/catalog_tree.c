@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -40,7 +39,7 @@ struct found { /* an image file of the class being walked */
 };
 
 struct walk {
-    const atomic_bool *interrupted;
+    const struct interrupt *interrupt;
     struct index *index;
     int root_fd;
     struct error *err;
@@ -149,11 +148,7 @@ static int limit_error(const struct walk *walk, int code)
 
 static int check_interrupted(const struct walk *walk)
 {
-    struct shown root;
-    if (!atomic_load_explicit(walk->interrupted, memory_order_relaxed))
-        return 0;
-    return error_set(walk->err, LARDER_EGONE, "%s: indexing was interrupted: the daemon is stopping",
-                     path_shown(walk->index->root, &root));
+    return interrupt_is_set(walk->interrupt) ? file_interrupted(walk->index->root, walk->err) : 0;
 }
 
 /* Whether an entry is a folder, links followed; an entry that cannot be looked at is none. *st holds its stat if *looked. */
@@ -172,6 +167,9 @@ static int root_entry(void *context, int dir_fd, const char *name, unsigned char
     struct index *index = walk->index;
     struct stat st;
     bool looked;
+    int interrupted = check_interrupted(walk);
+    if (interrupted)
+        return interrupted;
     if (!is_folder(dir_fd, name, type, &st, &looked)) {
         /* ImageFolder stops here too: a class that cannot be told from a file would shift every label after it. */
         if (!looked && (type == DT_LNK || type == DT_UNKNOWN) && fstatat(dir_fd, name, &st, 0) && errno != ENOENT)
@@ -346,6 +344,9 @@ static int add_class_samples(struct walk *walk, int32_t label)
         const struct node *node = &walk->nodes[i];
         struct found *files = walk->files + node->first_file;
         char folder[PATH_MAX];
+        int interrupted = check_interrupted(walk);
+        if (interrupted)
+            return interrupted;
         strcpy(folder, walk->index->strings + node->path); /* list_node saw that it fits */
         if (node->file_count)
             qsort_r(files, node->file_count, sizeof *files, compare_files, walk->names.strings);
@@ -417,11 +418,11 @@ static int walk_root(struct walk *walk)
     return 0;
 }
 
-int tree_index(const char *root, bool every, const atomic_bool *interrupted, struct index *out, struct error *err)
+int tree_index(const char *root, bool every, const struct interrupt *interrupt, struct index *out, struct error *err)
 {
     struct shown shown;
     struct index index = {.root = strdup(root)};
-    struct walk walk = {.interrupted = interrupted, .index = &index, .err = err, .every = every, .root_fd = -1};
+    struct walk walk = {.interrupt = interrupt, .index = &index, .err = err, .every = every, .root_fd = -1};
     if (!index.root)
         return error_set(err, LARDER_ENOMEM, "out of memory");
     int code;
@@ -462,7 +463,7 @@ static bool folder_unchanged(int root_fd, const char *path, struct index_folder 
     return true;
 }
 
-bool tree_unchanged(const char *root, struct index *index, bool *settled)
+bool tree_unchanged(const char *root, struct index *index, const struct interrupt *interrupt, bool *settled)
 {
     *settled = false;
     int root_fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -470,12 +471,12 @@ bool tree_unchanged(const char *root, struct index *index, bool *settled)
         return false;
     bool unchanged = true;
     for (size_t i = 0; unchanged && i < index->folder_count; i++)
-        unchanged = folder_unchanged(root_fd, index->strings + index->folders[i].path, &index->folders[i], settled);
+        unchanged = !interrupt_is_set(interrupt) && folder_unchanged(root_fd, index->strings + index->folders[i].path, &index->folders[i], settled);
     for (size_t i = 0; unchanged && i < index->sample_count; i++) {
         struct stat st;
         const struct index_sample *sample = &index->samples[i];
         if (sample->flags & INDEX_UNREACHABLE)
-            unchanged = fstatat(root_fd, index->strings + sample->key, &st, 0) != 0;
+            unchanged = !interrupt_is_set(interrupt) && fstatat(root_fd, index->strings + sample->key, &st, 0) != 0;
     }
     close(root_fd);
     return unchanged;

@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define LOAD_PIECE_BYTES ((size_t)4 << 20)
+
 int errno_code(int number)
 {
     switch (number) {
@@ -65,8 +67,29 @@ int file_write_at(int fd, const void *bytes, size_t len_bytes, uint64_t offset)
     return 0;
 }
 
-int file_load(const char *path, uint64_t max_bytes, uint8_t **bytes, size_t *len_bytes, struct error *err)
+int file_interrupted(const char *path, struct error *err)
 {
+    struct shown shown;
+    return error_set(err, LARDER_EGONE, "%s: reading it was interrupted: the daemon is stopping, or nobody waits for it",
+                     path_shown(path, &shown));
+}
+
+/* In pieces, so that it can be interrupted on slow storage. */
+static int load_pieces(const struct file_wanted *wanted, int fd, uint8_t *buf, size_t len_bytes, struct error *err)
+{
+    for (size_t done = 0, piece; done < len_bytes; done += piece) {
+        piece = len_bytes - done < LOAD_PIECE_BYTES ? len_bytes - done : LOAD_PIECE_BYTES;
+        if (interrupt_is_set(wanted->interrupt))
+            return file_interrupted(wanted->path, err);
+        if (file_read_at(fd, buf + done, piece, done))
+            return file_error(err, wanted->path, "read it");
+    }
+    return 0;
+}
+
+int file_load(const struct file_wanted *wanted, uint8_t **bytes, size_t *len_bytes, struct error *err)
+{
+    const char *path = wanted->path;
     struct shown shown;
     struct stat st;
     uint8_t *buf = NULL;
@@ -76,12 +99,12 @@ int file_load(const char *path, uint64_t max_bytes, uint8_t **bytes, size_t *len
         return file_error(err, path, "open it");
     if (fstat(fd, &st))
         code = file_error(err, path, "look at it");
-    else if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size > max_bytes)
+    else if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size > wanted->max_bytes)
         code = error_set(err, LARDER_EFORMAT, "%s: not a regular file, or too large", path_shown(path, &shown));
     else if (!(buf = malloc((size_t)st.st_size + 1)))
         code = error_set(err, LARDER_ENOMEM, "%s: out of memory for %lld bytes", path_shown(path, &shown), (long long)st.st_size);
-    else if (file_read_at(fd, buf, (size_t)st.st_size, 0))
-        code = file_error(err, path, "read it");
+    else
+        code = load_pieces(wanted, fd, buf, (size_t)st.st_size, err);
     close(fd);
     if (code) {
         free(buf);

@@ -37,7 +37,7 @@ static int other_plan(const char *dest, const char *what, struct error *err)
 static int check_finished(const char *dest, const uint64_t plan[2], bool *finished, struct error *err)
 {
     struct dataset_parts parts = {0};
-    int code = store_load(dest, &parts, err);
+    int code = store_load(dest, NULL, &parts, err);
     if (!code && memcmp(parts.store->plan, plan, sizeof parts.store->plan) != 0)
         code = other_plan(dest, "a store", err);
     dataset_parts_free(&parts);
@@ -51,7 +51,8 @@ static int check_mark(const char *dest, const uint64_t plan[2], struct error *er
     uint8_t *bytes;
     size_t len_bytes;
     dest_path(dest, STORE_UNFINISHED_NAME, path);
-    int code = file_load(path, 4096, &bytes, &len_bytes, err);
+    const struct file_wanted wanted = {.path = path, .max_bytes = 4096};
+    int code = file_load(&wanted, &bytes, &len_bytes, err);
     if (code)
         return code;
     mark_text(plan, text);

@@ -62,7 +62,7 @@ static void identify_unreadable(struct dataset_parts *parts)
     }
 }
 
-int store_load(const char *root, struct dataset_parts *parts, struct error *err)
+int store_load(const char *root, const struct interrupt *interrupt, struct dataset_parts *parts, struct error *err)
 {
     char path[PATH_MAX];
     struct shown shown;
@@ -73,7 +73,8 @@ int store_load(const char *root, struct dataset_parts *parts, struct error *err)
         return error_set(err, LARDER_ELIMIT, "%s: the path is too long", path_shown(root, &shown));
     if (stat(path, &st)) /* before it is read: if it is replaced in between, the next open sees that */
         return file_error(err, path, "look at it");
-    int code = file_load(path, STORE_INDEX_BYTES_MAX, &bytes, &len_bytes, err);
+    const struct file_wanted wanted = {.path = path, .max_bytes = STORE_INDEX_BYTES_MAX, .interrupt = interrupt};
+    int code = file_load(&wanted, &bytes, &len_bytes, err);
     if (code)
         return code;
     struct store *store = calloc(1, sizeof *store);

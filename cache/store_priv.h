@@ -74,8 +74,9 @@ void store_segment_name(uint32_t number, char name[STORE_NAME_MAX]);
 /* store_open.c */
 
 void store_free(struct store *store); /* frees what it holds, not itself */
-/* store_load reads the index of the store at root into the parts (index, chunking, store). */
-int store_load(const char *root, struct dataset_parts *parts, struct error *err);
+/* store_load reads the index of the store at root into the parts (index, chunking, store). interrupt may be NULL:
+ * LARDER_EGONE soon after it was set. */
+int store_load(const char *root, const struct interrupt *interrupt, struct dataset_parts *parts, struct error *err);
 /* store_is says whether a folder is a store; an unfinished one is an error: LARDER_EINVAL. 0 otherwise. */
 int store_is(const char *root, bool *is_store, struct error *err);
 bool store_unchanged(const char *root, const struct store *store);

@@ -255,7 +255,7 @@ int store_verify(const char *path, store_progress_fn *progress, store_problem_fn
     struct verify verify = {.root = path, .report = progress, .problem = problem_fn, .context = context};
     struct shown shown;
     struct error found = {0};
-    int code = store_load(path, &verify.parts, &found);
+    int code = store_load(path, NULL, &verify.parts, &found);
     if (code == LARDER_EFORMAT || code == LARDER_EVERSION) /* the version may be what is damaged */
         problem(&verify, STORE_INDEX_NAME, "%s", found.text);
     if (code)

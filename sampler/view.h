@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "common/interrupt.h"
 #include "common/types.h"
 #include "sampler/idset.h"
 
@@ -51,6 +52,7 @@ struct view_source {
     int32_t (*label)(const void *dataset, uint32_t index);
     const char *(*key)(const void *dataset, uint32_t index);
     const char *(*class_name)(const void *dataset, uint32_t label);
+    const struct interrupt *interrupt; /* may be NULL */
 };
 
 struct view_result {
@@ -63,6 +65,7 @@ struct view_result {
 
 /* view_eval selects. NULL for view: all of the dataset. Reads list files: may block on the disk. LARDER_EINVAL (a
  * pattern that matches no class, a range beyond the end, a line that names no sample, nothing selected), LARDER_ENOENT,
+ * LARDER_EGONE (soon after the source's interrupt was set),
  * LARDER_EPERM, LARDER_EIO, LARDER_ELIMIT (a list), LARDER_ENOMEM. The result is the caller's: view_result_clear. */
 int view_eval(const struct view *view, const struct view_source *source, struct view_result *out, struct error *err);
 void view_result_clear(struct view_result *result); /* frees what it holds and zeroes it */

@@ -9,6 +9,8 @@
 #include "common/random.h"
 #include "sampler/view_priv.h"
 
+#define INTERRUPT_EVERY 65536 /* samples */
+
 struct eval {
     const struct view_source *source;
     uint32_t *indices; /* scratch, room for source->count */
@@ -18,6 +20,19 @@ struct eval {
 static int no_memory(const struct eval *eval)
 {
     return error_set(eval->err, LARDER_ENOMEM, "subset: no memory for sets of up to %u samples", eval->source->count);
+}
+
+int view_interrupted(const struct view_source *source, struct error *err)
+{
+    if (!interrupt_is_set(source->interrupt))
+        return 0;
+    return error_set(err, LARDER_EGONE, "subset: its evaluation was interrupted: the daemon is stopping, or nobody waits for it");
+}
+
+/* To be asked for each of many samples: looks at the interrupt now and then. */
+static int interrupted_at(const struct eval *eval, uint32_t index)
+{
+    return index % INTERRUPT_EVERY == 0 ? view_interrupted(eval->source, eval->err) : 0;
 }
 
 static int set_of(const struct eval *eval, uint32_t count, struct idset **out)
@@ -34,17 +49,19 @@ static int eval_classes(const struct eval *eval, const struct view_node *node, s
     int rc = 0;
     for (size_t i = 0; i < node->n_patterns && rc == 0; i++) {
         bool matched = false;
-        for (uint32_t label = 0; label < source->n_classes; label++) {
+        for (uint32_t label = 0; rc == 0 && label < source->n_classes; label++) {
+            rc = view_interrupted(source, eval->err); /* one pattern on one name may take long enough */
             const char *name = source->class_name(source->dataset, label);
             if (strcmp(node->patterns[i], name) == 0 || glob_match(node->patterns[i], name))
                 wanted[label] = matched = true;
         }
-        if (!matched)
+        if (!rc && !matched)
             rc = error_set(eval->err, LARDER_EINVAL, "subset: classes: '%s' matches none of the dataset's %u classes",
                            node->patterns[i], source->n_classes);
     }
     uint32_t count = 0;
     for (uint32_t index = 0; rc == 0 && index < source->count; index++) {
+        rc = interrupted_at(eval, index);
         int32_t label = source->label(source->dataset, index);
         if (label >= 0 && (uint32_t)label < source->n_classes && wanted[label])
             eval->indices[count++] = index;
@@ -69,12 +86,15 @@ static uint64_t lot_of(uint64_t seed, uint32_t index)
 
 /* The largest of the k smallest lots (0 < k ≤ n), by their bits from the top: each step narrows them to one value of 16
  * bits more, so four passes over the indices and no memory for them. */
-static uint64_t kth_lot(uint64_t seed, uint32_t n, uint32_t k, uint32_t *buckets)
+static int kth_lot(const struct eval *eval, uint64_t seed, uint32_t k, uint32_t *buckets, uint64_t *out)
 {
     uint64_t prefix = 0;
     for (int shift = 48; shift >= 0; shift -= 16) {
         memset(buckets, 0, 65536 * sizeof *buckets);
-        for (uint32_t index = 0; index < n; index++) {
+        for (uint32_t index = 0; index < eval->source->count; index++) {
+            int rc = interrupted_at(eval, index);
+            if (rc)
+                return rc;
             uint64_t lot = lot_of(seed, index);
             if (shift == 48 || lot >> (shift + 16) == prefix)
                 buckets[lot >> shift & 0xffff]++;
@@ -84,23 +104,29 @@ static uint64_t kth_lot(uint64_t seed, uint32_t n, uint32_t k, uint32_t *buckets
             k -= buckets[value];
         prefix = prefix << 16 | value;
     }
-    return prefix;
+    *out = prefix;
+    return 0;
 }
 
 static int eval_fraction(const struct eval *eval, const struct view_node *node, struct idset **out)
 {
     uint32_t n = eval->source->count, count = 0;
+    uint64_t last = 0;
+    int rc = 0;
     uint32_t k = (uint32_t)floor(node->fraction * n + 0.5);
     uint32_t *buckets = malloc(65536 * sizeof *buckets);
     if (buckets == NULL)
         return no_memory(eval);
-    if (k > 0) {
-        uint64_t last = kth_lot(node->seed, n, k, buckets);
-        for (uint32_t index = 0; index < n; index++)
-            if (lot_of(node->seed, index) <= last)
-                eval->indices[count++] = index;
+    if (k > 0)
+        rc = kth_lot(eval, node->seed, k, buckets, &last);
+    for (uint32_t index = 0; k > 0 && rc == 0 && index < n; index++) {
+        rc = interrupted_at(eval, index);
+        if (lot_of(node->seed, index) <= last)
+            eval->indices[count++] = index;
     }
     free(buckets);
+    if (rc)
+        return rc;
     CHECK(count == k);
     return set_of(eval, count, out);
 }
@@ -143,6 +169,9 @@ static int eval_parts(const struct eval *eval, const struct view_node *node, str
 
 static int eval_node(const struct eval *eval, const struct view_node *node, struct idset **out)
 {
+    int rc = view_interrupted(eval->source, eval->err);
+    if (rc)
+        return rc;
     switch (node->op) {
     case VIEW_CLASSES: return eval_classes(eval, node, out);
     case VIEW_RANGE: return eval_range(eval, node, out);
@@ -218,6 +247,8 @@ int view_eval(const struct view *view, const struct view_source *source, struct 
         rc = eval_node(&eval, view->root, &set);
     else
         rc = idset_from_range(0, source->count, &set) ? no_memory(&eval) : 0;
+    if (rc == 0)
+        rc = view_interrupted(source, err);
     if (rc == 0)
         rc = collect(&eval, set, out);
     idset_destroy(set);

@@ -14,6 +14,8 @@
 #include "sampler/view_priv.h"
 
 #define NO_LINE UINT32_MAX
+#define PIECE_BYTES ((size_t)4 << 20) /* of the file, between two looks at the interrupt */
+#define INTERRUPT_EVERY 4096          /* lines, or samples */
 
 struct line {
     const char *text;
@@ -38,7 +40,7 @@ static int io_error(struct error *err, const char *path, const char *what)
     return error_set(err, code, "list %s: %s: %s", path, what, strerror(errno));
 }
 
-static int read_all(int fd, const char *path, struct list *list, struct error *err)
+static int read_all(int fd, const char *path, const struct view_source *source, struct list *list, struct error *err)
 {
     struct stat status;
     if (fstat(fd, &status))
@@ -52,7 +54,10 @@ static int read_all(int fd, const char *path, struct list *list, struct error *e
     if (list->text == NULL)
         return error_set(err, LARDER_ENOMEM, "list %s: no memory for %lld bytes", path, (long long)status.st_size);
     while (list->size < (size_t)status.st_size) {
-        ssize_t got = read(fd, list->text + list->size, (size_t)status.st_size - list->size);
+        size_t left = (size_t)status.st_size - list->size;
+        if (view_interrupted(source, err))
+            return LARDER_EGONE;
+        ssize_t got = read(fd, list->text + list->size, left < PIECE_BYTES ? left : PIECE_BYTES);
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
@@ -131,7 +136,8 @@ static int scan(struct list *list, const char *path, const struct view_source *s
         const char *text = list->text + at, *end = memchr(text, '\n', list->size - at);
         size_t len = end ? (size_t)(end - text) : list->size - at;
         at += len + 1;
-        number++;
+        if (number++ % INTERRUPT_EVERY == 0 && view_interrupted(source, err))
+            return LARDER_EGONE;
         if (len && text[len - 1] == '\r')
             len--;
         if (len == 0)
@@ -159,6 +165,8 @@ static int match_keys(const struct list *list, const char *path, const struct vi
                       struct error *err)
 {
     for (uint32_t index = 0; list->n_lines && index < source->count; index++) {
+        if (index % INTERRUPT_EVERY == 0 && view_interrupted(source, err))
+            return LARDER_EGONE;
         const char *key = source->key(source->dataset, index);
         struct line *line = find_line(list, key, strlen(key));
         if (line)
@@ -186,7 +194,7 @@ int view_list_select(const char *path, const struct view_source *source, uint32_
         rc = io_error(err, path, "cannot be opened");
         goto out;
     }
-    if ((rc = read_all(fd, path, &list, err)) || (rc = allocate(&list, path, err)) ||
+    if ((rc = read_all(fd, path, source, &list, err)) || (rc = allocate(&list, path, err)) ||
         (rc = scan(&list, path, source, marks, err)) || (rc = match_keys(&list, path, source, marks, err)))
         goto out;
     for (uint32_t index = 0; index < source->count; index++)

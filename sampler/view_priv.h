@@ -30,6 +30,9 @@ struct view {
  * unclosed [ stands for itself. */
 bool glob_match(const char *pattern, const char *name);
 
+/* view_interrupted: LARDER_EGONE, with its text, when the source's interrupt is set; else 0. */
+int view_interrupted(const struct view_source *source, struct error *err);
+
 /* view_list_select writes the indices that a list file names, ascending and each once, into indices (room for
  * source->count) and gives their number. */
 int view_list_select(const char *path, const struct view_source *source, uint32_t *indices, uint32_t *count,

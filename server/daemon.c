@@ -118,7 +118,8 @@ static void on_gone(void *ctx, uint64_t client)
 {
     struct daemon *daemon = ctx;
     atomic_store(&daemon->last_client_ns, clock_now_ns());
-    post(daemon, &(struct inbox_message){.type = INBOX_GONE, .client = client});
+    post(daemon, &(struct inbox_message){.type = INBOX_GONE, .client = client}); /* first: then nobody is told of a refusal */
+    registrar_abandon(daemon->registrar, client);
 }
 
 /* ── what it tells about itself, in the control's and HTTP's threads ── */
@@ -338,8 +339,6 @@ void daemon_stop(struct daemon *daemon)
 {
     if (!daemon)
         return;
-    if (daemon->catalog)
-        catalog_interrupt(daemon->catalog); /* the registrar would wait for it */
     http_stop(daemon->http);
     control_stop(daemon->control);
     if (daemon->session)

@@ -5,7 +5,10 @@
 #ifndef LARDER_SERVER_INBOX_H
 #define LARDER_SERVER_INBOX_H
 
+#include <sys/queue.h>
+
 #include "cache/catalog.h"
+#include "common/interrupt.h"
 #include "common/queue.h"
 #include "common/wire.h"
 #include "preprocess/pipeline.h"
@@ -40,7 +43,12 @@ struct registration {
     uint32_t *classes;    /* the labels behind the dense ones, ascending; NULL without relabelling */
     uint32_t n_classes;
     uint64_t device; /* that the dataset lies on */
+    /* the registrar's own */
+    struct interrupt unwanted; /* the client has gone, or the registrar stops */
+    TAILQ_ENTRY(registration) link;
 };
+
+TAILQ_HEAD(registrations, registration);
 
 /* registration_destroy accepts NULL. */
 void registration_destroy(struct registration *registration);

@@ -1,7 +1,6 @@
 #include "server/registrar.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -29,18 +28,21 @@ enum lane_kind { LANE_NEW, LANE_KNOWN };
 struct lane {
     struct registrar *registrar;
     enum lane_kind kind;
-    struct queue *waiting;
     pthread_t threads[THREADS];
     unsigned n_threads;
+    pthread_cond_t arrived;       /* something waits, or the end has come */
+    struct registrations waiting; /* this and n_waiting: under the registrar's lock */
+    unsigned n_waiting;
 };
 
 struct registrar {
     struct catalog *catalog;
     const struct config *config;
     struct queue *inbox;
-    atomic_bool stopping; /* set by registrar_stop, read by the threads between registrations */
+    struct interrupt stopping; /* set by registrar_stop; above each registration's */
     struct lane lanes[LANES];
-    pthread_mutex_t known_lock; /* of what is below */
+    pthread_mutex_t lock; /* of what is below, and of what waits in the lanes */
+    struct registrations underway;
     uint64_t known[KNOWN_MAX];  /* hashes of sources, at hash % KNOWN_MAX; 0: none. Only the lane depends on them. */
 };
 
@@ -101,7 +103,8 @@ static int select_view(struct registration *reg, const struct config_dataset *na
                                  .id = source_id,
                                  .label = source_label,
                                  .key = source_key,
-                                 .class_name = source_class};
+                                 .class_name = source_class,
+                                 .interrupt = &reg->unwanted};
     const char *narrowed_to = named ? named->subset : NULL;
     int code = parse_view(reg->subset_json, &view, err);
     if (!code)
@@ -231,9 +234,10 @@ static int resolve(struct registrar *registrar, struct registration *reg, struct
         return error_set(err, LARDER_EINVAL,
                          "dataset \"%s\" is neither an absolute path nor a name under `datasets` in the daemon's configuration", path);
     int code = pipeline_parse(pipeline, strlen(pipeline), &reg->pipeline, err);
+    struct catalog_wish wish = {
+        .path = path, .every_file = reg->flags & WIRE_ALL_FILES, .interrupt = &reg->unwanted};
     if (!code)
-        code = reg->flags & WIRE_ALL_FILES ? catalog_open_files(registrar->catalog, path, &reg->dataset, err)
-                                           : catalog_open(registrar->catalog, path, &reg->dataset, err);
+        code = catalog_open_for(registrar->catalog, &wish, &reg->dataset, err);
     if (!code)
         reg->device = device_of(dataset_path(reg->dataset));
     if (!code)
@@ -259,21 +263,21 @@ static uint64_t source_hash(const struct registration *reg) /* FNV-1a */
 
 static bool is_known(struct registrar *registrar, uint64_t hash)
 {
-    pthread_mutex_lock(&registrar->known_lock);
+    pthread_mutex_lock(&registrar->lock);
     bool known = registrar->known[hash % KNOWN_MAX] == hash;
-    pthread_mutex_unlock(&registrar->known_lock);
+    pthread_mutex_unlock(&registrar->lock);
     return known;
 }
 
 static void set_known(struct registrar *registrar, uint64_t hash, bool known)
 {
-    pthread_mutex_lock(&registrar->known_lock);
+    pthread_mutex_lock(&registrar->lock);
     uint64_t *place = &registrar->known[hash % KNOWN_MAX];
     if (known)
         *place = hash;
     else if (*place == hash)
         *place = 0;
-    pthread_mutex_unlock(&registrar->known_lock);
+    pthread_mutex_unlock(&registrar->lock);
 }
 
 static void work_on(struct lane *lane, struct registration *reg)
@@ -285,31 +289,60 @@ static void work_on(struct lane *lane, struct registration *reg)
         set_known(lane->registrar, hash, reg->dataset && (quick || lane->kind == LANE_NEW));
 }
 
+static void finish(struct registrar *registrar, struct registration *reg)
+{
+    struct inbox_message message = {.type = INBOX_REGISTERED, .registration = reg};
+    CHECK(queue_push(registrar->inbox, &message) == 0); /* the inbox outlives the registrar */
+}
+
+static void take_out_locked(struct lane *lane, struct registration *reg)
+{
+    TAILQ_REMOVE(&lane->waiting, reg, link);
+    lane->n_waiting--;
+}
+
+/* Waits for a registration, which is under way then; NULL at the end. */
+static struct registration *next_registration(struct lane *lane)
+{
+    struct registrar *registrar = lane->registrar;
+    pthread_mutex_lock(&registrar->lock);
+    while (TAILQ_EMPTY(&lane->waiting) && !interrupt_is_set(&registrar->stopping))
+        pthread_cond_wait(&lane->arrived, &registrar->lock);
+    struct registration *reg = TAILQ_FIRST(&lane->waiting);
+    if (reg) {
+        take_out_locked(lane, reg);
+        TAILQ_INSERT_TAIL(&registrar->underway, reg, link);
+    }
+    pthread_mutex_unlock(&registrar->lock);
+    return reg;
+}
+
 static void *run(void *arg)
 {
     struct lane *lane = arg;
     struct registrar *registrar = lane->registrar;
     struct registration *reg;
-    while (queue_pop(lane->waiting, &reg, -1) == 0) {
-        if (atomic_load(&registrar->stopping))
+    while ((reg = next_registration(lane))) {
+        if (interrupt_is_set(&registrar->stopping))
             reg->code = error_set(&reg->err, LARDER_EGONE, "the daemon is stopping and takes no new jobs");
         else
             work_on(lane, reg);
-        struct inbox_message message = {.type = INBOX_REGISTERED, .registration = reg};
-        CHECK(queue_push(registrar->inbox, &message) == 0); /* the inbox outlives the registrar */
+        pthread_mutex_lock(&registrar->lock);
+        TAILQ_REMOVE(&registrar->underway, reg, link);
+        pthread_mutex_unlock(&registrar->lock);
+        finish(registrar, reg);
     }
     return NULL;
 }
 
 static int lane_start(struct lane *lane)
 {
-    int code = queue_create(WAITING_MAX, sizeof(struct registration *), &lane->waiting);
-    while (!code && lane->n_threads < THREADS) {
+    while (lane->n_threads < THREADS) {
         if (thread_start(&lane->threads[lane->n_threads], "registrar", run, lane))
             return LARDER_ELIMIT;
         lane->n_threads++;
     }
-    return code;
+    return 0;
 }
 
 int registrar_create(struct catalog *catalog, const struct config *config, struct queue *inbox, struct registrar **out,
@@ -319,13 +352,17 @@ int registrar_create(struct catalog *catalog, const struct config *config, struc
     registrar->catalog = catalog;
     registrar->config = config;
     registrar->inbox = inbox;
-    atomic_init(&registrar->stopping, false);
-    CHECK(pthread_mutex_init(&registrar->known_lock, NULL) == 0);
-    int code = 0;
-    for (int kind = 0; kind < LANES && !code; kind++) {
-        registrar->lanes[kind] = (struct lane){.registrar = registrar, .kind = (enum lane_kind)kind};
-        code = lane_start(&registrar->lanes[kind]);
+    TAILQ_INIT(&registrar->underway);
+    CHECK(pthread_mutex_init(&registrar->lock, NULL) == 0);
+    for (int kind = 0; kind < LANES; kind++) {
+        struct lane *lane = &registrar->lanes[kind];
+        *lane = (struct lane){.registrar = registrar, .kind = (enum lane_kind)kind};
+        TAILQ_INIT(&lane->waiting);
+        CHECK(pthread_cond_init(&lane->arrived, NULL) == 0);
     }
+    int code = 0;
+    for (int kind = 0; kind < LANES && !code; kind++)
+        code = lane_start(&registrar->lanes[kind]);
     if (code) {
         registrar_destroy(registrar);
         return error_set(err, code, "the registrar's threads could not be started: check the limit on threads (ulimit -u)");
@@ -337,16 +374,59 @@ int registrar_create(struct catalog *catalog, const struct config *config, struc
 int registrar_submit(struct registrar *registrar, struct registration *registration)
 {
     enum lane_kind kind = is_known(registrar, source_hash(registration)) ? LANE_KNOWN : LANE_NEW;
-    return queue_try_push(registrar->lanes[kind].waiting, &registration);
+    struct lane *lane = &registrar->lanes[kind];
+    registration->unwanted.above = &registrar->stopping;
+    pthread_mutex_lock(&registrar->lock);
+    bool room = lane->n_waiting < WAITING_MAX;
+    if (room) {
+        TAILQ_INSERT_TAIL(&lane->waiting, registration, link);
+        lane->n_waiting++;
+        pthread_cond_signal(&lane->arrived);
+    }
+    pthread_mutex_unlock(&registrar->lock);
+    return room ? 0 : LARDER_ELIMIT;
+}
+
+static struct registration *find_client(const struct registrations *list, uint64_t client)
+{
+    struct registration *reg;
+    TAILQ_FOREACH (reg, list, link) {
+        if (reg->client == client)
+            return reg;
+    }
+    return NULL;
+}
+
+void registrar_abandon(struct registrar *registrar, uint64_t client)
+{
+    struct registration *waiting = NULL;
+    pthread_mutex_lock(&registrar->lock);
+    for (int kind = 0; kind < LANES && !waiting; kind++) {
+        waiting = find_client(&registrar->lanes[kind].waiting, client);
+        if (waiting)
+            take_out_locked(&registrar->lanes[kind], waiting);
+    }
+    struct registration *underway = find_client(&registrar->underway, client);
+    bool interrupted = underway != NULL;
+    if (interrupted)
+        interrupt_set(&underway->unwanted);
+    pthread_mutex_unlock(&registrar->lock);
+    if (interrupted)
+        catalog_interrupted(registrar->catalog);
+    if (waiting) {
+        waiting->code = error_set(&waiting->err, LARDER_EGONE, "the client has gone");
+        finish(registrar, waiting);
+    }
 }
 
 void registrar_stop(struct registrar *registrar)
 {
-    atomic_store(&registrar->stopping, true);
-    for (int kind = 0; kind < LANES; kind++) {
-        if (registrar->lanes[kind].waiting)
-            queue_close(registrar->lanes[kind].waiting);
-    }
+    pthread_mutex_lock(&registrar->lock);
+    interrupt_set(&registrar->stopping);
+    for (int kind = 0; kind < LANES; kind++)
+        pthread_cond_broadcast(&registrar->lanes[kind].arrived);
+    pthread_mutex_unlock(&registrar->lock);
+    catalog_interrupted(registrar->catalog);
     for (int kind = 0; kind < LANES; kind++) {
         struct lane *lane = &registrar->lanes[kind];
         while (lane->n_threads)
@@ -360,7 +440,7 @@ void registrar_destroy(struct registrar *registrar)
         return;
     registrar_stop(registrar);
     for (int kind = 0; kind < LANES; kind++)
-        queue_destroy(registrar->lanes[kind].waiting);
-    pthread_mutex_destroy(&registrar->known_lock);
+        pthread_cond_destroy(&registrar->lanes[kind].arrived);
+    pthread_mutex_destroy(&registrar->lock);
     free(registrar);
 }

@@ -322,15 +322,6 @@ static void test_outlives_catalog(void **state)
     dataset_unref(&second);
 }
 
-/* A daemon that stops does not wait for an index: what is asked for after the interruption is refused. */
-static void test_interrupted(void **state)
-{
-    (void)state;
-    tree_file("x", "%s/t/c/1.jpg", root);
-    catalog_interrupt(catalog);
-    assert_refused("t", LARDER_EGONE, "interrupted");
-}
-
 /* Sources that nobody uses any more do not pile up in memory. */
 static void test_idle_bounded(void **state)
 {
@@ -465,7 +456,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_order),         TEST(test_names),           TEST(test_shared_ids),  TEST(test_one_file_many_times),
         TEST(test_refusals),      TEST(test_no_permission),   TEST(test_read_failures), TEST(test_link_comes_alive),
-        TEST(test_fingerprint),   TEST(test_outlives_catalog), TEST(test_interrupted), TEST(test_idle_bounded),
+        TEST(test_fingerprint),   TEST(test_outlives_catalog), TEST(test_idle_bounded),
         TEST(test_chunks),        TEST(test_read_many),        TEST(test_all_files),
     };
     return cmocka_run_group_tests_name("catalog", tests, NULL, NULL);

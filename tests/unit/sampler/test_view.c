@@ -366,6 +366,80 @@ static void test_list_refusals(void **state)
     }
 }
 
+/* ── interrupts ── */
+
+enum { MANY = 1000000 };
+
+/* A dataset that counts how often it is asked for anything, and interrupts whoever asks for the `last` time. */
+struct asked {
+    struct interrupt interrupt;
+    unsigned count, last;
+};
+
+static void ask(const void *dataset)
+{
+    struct asked *asked = (struct asked *)dataset;
+    if (++asked->count == asked->last)
+        interrupt_set(&asked->interrupt);
+}
+
+static int32_t label_when_asked(const void *dataset, uint32_t index)
+{
+    ask(dataset);
+    return (int32_t)(index % MANY);
+}
+
+static const char *text_when_asked(const void *dataset, uint32_t index)
+{
+    static char text[16];
+    ask(dataset);
+    snprintf(text, sizeof text, "%u.jpg", index);
+    return text;
+}
+
+/* How often the dataset is asked when an expression is interrupted at the `last` time. */
+static unsigned asked_until_it_ends(const char *json, unsigned last)
+{
+    struct asked asked = {.last = last};
+    if (last == 0)
+        interrupt_set(&asked.interrupt);
+    struct view_source counted = {.dataset = &asked, .count = MANY, .n_classes = MANY, .id = id_of,
+                                  .label = label_when_asked, .key = text_when_asked, .class_name = text_when_asked,
+                                  .interrupt = &asked.interrupt};
+    struct view *view = json ? parse(json) : NULL;
+    struct view_result result;
+    struct error err = {0};
+    assert_int_equal(view_eval(view, &counted, &result, &err), LARDER_EGONE);
+    assert_non_null(strstr(err.text, "interrupted"));
+    view_destroy(view);
+    return asked.count;
+}
+
+/* Whatever an evaluation is at, it ends soon after the interrupt: long before it has asked for all samples, let alone as
+ * often as the expression has parts. */
+static void test_interrupts(void **state)
+{
+    (void)state;
+    struct list_file file = write_list("0.jpg\n999999.jpg\n");
+    char json[16384], slashes[100];
+    memset(slashes, '/', sizeof slashes);
+    size_t len = (size_t)snprintf(json, sizeof json, "{\"union\":[%s", file.json);
+    for (int i = 1; i < 100; i++) /* spelled in another way each: the same part would not be evaluated twice */
+        len += (size_t)snprintf(json + len, sizeof json - len, ",{\"list\":\"%.*s%s\"}", i, slashes, file.path);
+    assert_true(len < sizeof json - 3);
+    strcpy(json + len, "]}");
+    assert_in_range(asked_until_it_ends(json, 1), 1, 100000);
+    assert_in_range(asked_until_it_ends(json, 100000), 100000, 200000);
+    assert_in_range(asked_until_it_ends(json, MANY + 10), MANY + 10, MANY + 100000);
+    assert_in_range(asked_until_it_ends("{\"classes\":[\"no such class\",\"nor this one\"]}", 10), 10, 20);
+    assert_in_range(asked_until_it_ends("{\"classes\":[\"*\"]}", MANY + 10), MANY + 10, MANY + 100000);
+    static const char *const all[] = {NULL, "{\"classes\":[\"*\"]}", "{\"fraction\":0.5}", "{\"range\":[0,1000000]}"};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        assert_int_equal(asked_until_it_ends(all[i], 0), 0);
+    assert_int_equal(asked_until_it_ends(json, 0), 0);
+    unlink(file.path);
+}
+
 /* Patterns match as the C library's fnmatch does, on random patterns and names of the characters that matter; a bracket
  * that is not closed, which POSIX leaves open, stands for itself. */
 static void test_glob_is_fnmatch(void **state)
@@ -422,6 +496,7 @@ int main(void)
         cmocka_unit_test(test_eval_refusals),
         cmocka_unit_test(test_list),
         cmocka_unit_test(test_list_refusals),
+        cmocka_unit_test(test_interrupts),
         cmocka_unit_test(test_glob_is_fnmatch),
         cmocka_unit_test(test_glob_is_quick),
     };
