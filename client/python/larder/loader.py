@@ -13,14 +13,14 @@ import warnings
 
 import numpy as np
 
-from . import _autostart, _ranks, _wire, subset as subset_module, transforms
+from . import _autostart, _ranks, _trainers, _wire, subset as subset_module, transforms
 from ._buffers import Held, Pool, arena_view, copy_slots
 from ._session import HANDSHAKE_S, Session, default_path
 from .errors import DaemonGone, EpochsOver, InvalidArgument, LarderError, LimitReached
 
 _OUTPUTS = ("auto", "torch", "numpy")
 _PICKLED = ("_closed", "_zero_copy", "_torch", "_pin_memory", "_with_ids", "_socket", "_timeout_s", "_home_pid",
-            "_weight", "_epoch")
+            "_weight", "_epoch", "_given")
 
 
 class Batch(tuple):
@@ -61,9 +61,10 @@ class Loader:
     relabel        number labels anew, 0, 1, 2 … over the classes that the subset has; classes has their names
     name           of the job, unique in the daemon; by default the daemon makes one
     rank, world_size   data-parallel training: which of how many processes this is. By default what torch.distributed
-                   knows once it is initialised, else what torchrun, srun or mpirun set, else one process. Each rank gets
-                   its own part of every epoch, all as many batches; all must give the same arguments and a common name
-                   (made from the launcher's environment where there is none). A rank that is started again under the
+                   knows once it is initialised, else what torchrun, srun or mpirun set, else one process; looked at
+                   again until the first epoch begins. Each rank gets its own part of every epoch, all as many batches;
+                   all must give the same arguments and a common name (made from the launcher's environment where there
+                   is none). A rank that is started again under the
                    same name goes on with its part. Ranks leave an epoch early together or not at all; who asks for the
                    next one waits until the others are through
     job            the same as name
@@ -94,11 +95,10 @@ class Loader:
         self._closed = False
         if name and job and name != job:
             raise InvalidArgument(f"name is {name!r} and job {job!r}: they mean the same, give one")
-        rank, world_size = _ranks.find(rank, world_size)
+        self._given = _ranks.Given(rank, world_size, name or job)
         self._job = _job(dataset, pipeline, batch_size, drop_last, shuffle, epochs, seed, prefetch, bad_samples, subset,
-                         augment, all_files, relabel, weight, _ranks.job_name(name or job, world_size))
-        self._job = self._job._replace(rank=rank, world_size=world_size,
-                                       flags=self._job.flags | (_wire.ORDERED if ordered else 0) |
+                         augment, all_files, relabel, weight)
+        self._job = self._job._replace(flags=self._job.flags | (_wire.ORDERED if ordered else 0) |
                                        (_wire.HOLD if zero_copy else 0))
         self._zero_copy = bool(zero_copy)
         self._torch = _want_torch(output, self._zero_copy)
@@ -134,6 +134,10 @@ class Loader:
         """Batches an epoch."""
         return self._open().info.n_batches
 
+    def __getitem__(self, _):
+        raise TypeError("a larder.Loader has batches, in an order of its own, and no item of a number: iterate over it, "
+                        "and do not wrap it in a torch DataLoader")
+
     @property
     def dataset_size(self):
         """Samples an epoch: of the subset, where there is one."""
@@ -158,11 +162,11 @@ class Loader:
 
     @property
     def rank(self):
-        return self._job.rank
+        return self._ranks()[0]
 
     @property
     def world_size(self):
-        return self._job.world_size
+        return self._ranks()[1]
 
     @property
     def weight(self):
@@ -192,12 +196,20 @@ class Loader:
 
     # ── life ──
 
-    def _open(self):
-        if self._session is not None and self._session.usable:
+    def _open(self, beginning=False):
+        """The session, whose job is of the ranks that hold now; of those it began with, once it has begun."""
+        if self._has_begun():
+            self._check_ranks()
             return self._session
         if self._closed:
             raise LarderError("this Loader is closed")
+        rank, world_size = self._ranks()
+        name = self._given.job_name(world_size, beginning).encode("utf-8", "surrogateescape")
+        if self._session is not None and self._session.usable and \
+                (rank, world_size, name) == (self._job.rank, self._job.world_size, self._job.name):
+            return self._session
         self._drop()
+        self._job = self._job._replace(rank=rank, world_size=world_size, name=name)
         connect = self._connect
         if self._socket is None and not os.environ.get("LARDER_SOCKET"):
             session = _autostart.with_daemon(default_path(), connect)
@@ -220,6 +232,21 @@ class Loader:
         self._pool = Pool(job.batch_size * session.info.sample_bytes, job.prefetch + 1)
         self._session = session
         return session
+
+    def _has_begun(self):
+        return self._session is not None and self._session.usable and self._session.epoch >= 0
+
+    def _ranks(self):
+        return (self._job.rank, self._job.world_size) if self._has_begun() else self._given.now()
+
+    def _check_ranks(self):
+        """Refuses to go on when this process has become another rank than the one that the job began as."""
+        found, job = self._given.now(), self._job
+        if found != (job.rank, job.world_size):
+            raise InvalidArgument(f"this Loader began as rank {job.rank} of {job.world_size}, and this process has "
+                                  f"become rank {found[0]} of {found[1]}: samples would come twice or not at all. Begin "
+                                  "iterating after torch.distributed is initialised, make another Loader, or give "
+                                  "rank= and world_size=")
 
     def _connect(self):
         return Session(self._socket or default_path(), HANDSHAKE_S if self._timeout_s is None else self._timeout_s)
@@ -262,7 +289,8 @@ class Loader:
     # ── iterating ──
 
     def __iter__(self):
-        session = self._open()
+        _trainers.refuse_worker()
+        session = self._open(beginning=True)
         if self._job.epochs and self._epoch >= self._job.epochs:
             raise EpochsOver(f"all {self._job.epochs} epochs of this Loader are over: give epochs= a larger number, or "
                              "leave it out")
@@ -389,6 +417,7 @@ class _Epoch:
     def _check_live(self):
         if self._session.pid != os.getpid():
             raise LarderError("this iterator belongs to the process that was forked: begin another with iter(loader)")
+        self._loader._check_ranks()
         if self._loader._current is not self:
             newer = self._loader._session is self._session
             if newer:
@@ -401,7 +430,7 @@ class _Epoch:
 
 
 def _job(dataset, pipeline, batch_size, drop_last, shuffle, epochs, seed, prefetch, bad_samples, subset, augment,
-         all_files, relabel, weight, name):
+         all_files, relabel, weight):
     if not _wire.WEIGHT_MIN <= weight <= _wire.WEIGHT_MAX:  # nor what is no number
         raise InvalidArgument(f"weight is {weight}, not {_wire.WEIGHT_MIN} to {_wire.WEIGHT_MAX}")
     for what, value, known in (("shuffle", shuffle, _wire.SHUFFLES), ("bad_samples", bad_samples, _wire.BAD_POLICIES),
@@ -417,7 +446,7 @@ def _job(dataset, pipeline, batch_size, drop_last, shuffle, epochs, seed, prefet
         epochs=0 if epochs is None else _whole("epochs", epochs, 1, 2**32 - 1),
         shuffle=_wire.SHUFFLES[shuffle], bad_policy=_wire.BAD_POLICIES[bad_samples],
         flags=flags, seed=_whole("seed", seed, 0, 2**64 - 1), weight=float(weight),
-        name=(name or "").encode("utf-8", "surrogateescape"), dataset=_dataset(dataset),
+        name=b"", dataset=_dataset(dataset),
         pipeline=transforms.to_json(pipeline).encode(), subset=subset_module.to_json(subset).encode())
 
 

@@ -196,7 +196,7 @@ class Ranks(system.Case):
             names = []
             for rank in range(2):
                 with mock.patch.dict(os.environ, {rank_is: str(rank), size_is: "2", **launch}):
-                    larder._ranks._made.clear()  # as in a process of its own
+                    larder._ranks._numbered = 0  # as in a process of its own
                     loader = self.loader(daemon, folder)
                 self.assertEqual((loader.rank, loader.world_size), (rank, 2))
                 names.append(loader.name)
