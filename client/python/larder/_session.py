@@ -194,6 +194,17 @@ class Session:
             self.ended = batch.epoch
         return batch
 
+    def next_is_empty(self):
+        """Whether the message that is there is a batch without samples; it stays there."""
+        try:
+            size = self._sock.recv_into(self._inbox, 0, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except OSError:
+            return False
+        if size == 0:
+            return False
+        kind, _, batch = _wire.decode(memoryview(self._inbox)[:size])
+        return kind == _wire.BATCH and batch.entries.size == 0
+
     def _check(self, batch):
         offset, length = batch.entries["offset"], batch.entries["len_bytes"]
         if batch.entries.size == 0:

@@ -2,8 +2,47 @@
 """
 
 import sys
+import weakref
 
 from .errors import LarderError
+
+
+class _Position:
+    """What Accelerate asks of the loader that is being iterated."""
+
+    def __init__(self, at_end, repeats):
+        self._at_end = at_end
+        # Of what gather_for_metrics puts together at an epoch's end: 0, there is nothing to leave out; -1, the caller
+        # knows what. Repeats that make all ranks' parts as long are not at the end of what is put together.
+        self.remainder = -1 if repeats else 0
+
+    @property
+    def end_of_dataloader(self):
+        return self._at_end()
+
+
+def tell_accelerate(iterator, at_end, repeats):
+    """Where Accelerate is in use: lets it know of this iterator of an epoch, so that gradients which are accumulated over
+    several batches are applied with the epoch's last one. at_end() says whether the batch given last is that. Gives a
+    function to call when the epoch is over, which otherwise is called when the iterator goes; None without
+    Accelerate."""
+    known = getattr(sys.modules.get("accelerate.state"), "GradientState", None)
+    if known is None or not getattr(known, "_shared_state", None):
+        return None
+    state = known()
+    if not hasattr(state, "_add_dataloader"):
+        raise LarderError("this version of accelerate cannot be told where an epoch of a larder.Loader ends, and would "
+                          "lose the gradients it accumulates there: install a newer one, or do without it")
+    position = _Position(at_end, repeats)
+    state._add_dataloader(position)
+    over = weakref.finalize(iterator, _leave, state, position)
+    over.atexit = False
+    return over
+
+
+def _leave(state, position):
+    if any(each is position for each in getattr(state, "dataloader_references", ())):
+        state._remove_dataloader(position)
 
 
 def refuse_worker():

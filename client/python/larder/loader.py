@@ -3,13 +3,15 @@
 States: open lazily (a session exists while `_session` is usable), closed for good by close(). A loader that came
 through fork or pickle, or whose daemon went away, has no usable session and opens one at its next use, as a job of its
 own.
-One iterator is live at a time: `_current`.
+One iterator is live at a time: that of `_current`, a weak reference.
 """
 
+import functools
 import operator
 import os
 import time
 import warnings
+import weakref
 
 import numpy as np
 
@@ -303,8 +305,9 @@ class Loader:
             self._fail(epoch)
             raise
         self._epoch, self._chosen = epoch + 1, 0
-        self._current = _Epoch(self, session, epoch)
-        return self._current
+        iterator = _Epoch(self, session, epoch)
+        self._current = weakref.ref(iterator)
+        return iterator
 
     def _next(self, session, epoch):
         """The next batch of the running epoch, `epoch`; None when it was empty, and the epoch's last. Errors end the
@@ -332,6 +335,22 @@ class Loader:
                 self._fail(epoch)
                 raise
         return parts
+
+    def _at_end(self, session, epoch):
+        """Whether the batch given last is the last of `epoch`. Waits for the next one's message to know: bad samples may
+        have left nothing of it. What fails here fails again at the next batch, and is said there."""
+        while session.ended != epoch:
+            try:
+                session.ask(self._job.prefetch)
+            except LarderError:
+                return False
+            if session.outstanding <= 0:
+                return False
+            session.wait(self._timeout_s)
+            if not session.next_is_empty():
+                return False
+            self._next(session, epoch)
+        return True
 
     def _deliver(self, session, batch):
         """Turns a message into what the caller gets; None when it is empty. Its slots go back at once, or are held."""
@@ -400,6 +419,10 @@ class _Epoch:
         self._session = session
         self._number = epoch
         self._done = False
+        job = loader._job
+        self._over = _trainers.tell_accelerate(
+            self, functools.partial(loader._at_end, session, epoch),
+            session.info.n_samples % job.world_size and not job.flags & _wire.DROP_LAST)
 
     def __iter__(self):
         return self
@@ -412,13 +435,16 @@ class _Epoch:
             self._done = self._session.ended == self._number
             if parts is not None:
                 return parts
+        if self._over is not None:
+            self._over()
         raise StopIteration
 
     def _check_live(self):
         if self._session.pid != os.getpid():
             raise LarderError("this iterator belongs to the process that was forked: begin another with iter(loader)")
         self._loader._check_ranks()
-        if self._loader._current is not self:
+        current = self._loader._current
+        if current is None or current() is not self:
             newer = self._loader._session is self._session
             if newer:
                 raise LarderError(f"the iterator of epoch {self._number} is over: a newer one of its Loader has begun")
