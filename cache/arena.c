@@ -17,7 +17,7 @@
 #endif
 
 #define ARENA_MAGIC 0x4152454eu /* "AREN" */
-#define STEP_BYTES (UINT64_C(256) << 20)    /* reserved between two looks at what memory is left */
+#define STEP_BYTES (UINT64_C(64) << 20)     /* reserved between two looks at what memory is left */
 #define HEADROOM_BYTES (UINT64_C(64) << 20) /* left for the rest of the daemon */
 
 struct arena {
@@ -53,7 +53,7 @@ static int check_free(uint64_t wanted, uint64_t total, struct error *err)
                      mib(total), what, mib(room), mib(HEADROOM_BYTES), mib(most));
 }
 
-static int reserve(int fd, uint64_t bytes, struct error *err)
+static int reserve(int fd, uint64_t bytes, bool (*go_on)(void *ctx), void *ctx, struct error *err)
 {
     for (uint64_t done = 0; done < bytes;) {
         int rc = check_free(bytes - done, bytes, err);
@@ -62,6 +62,8 @@ static int reserve(int fd, uint64_t bytes, struct error *err)
         uint64_t step = bytes - done < STEP_BYTES ? bytes - done : STEP_BYTES;
         if (fallocate(fd, 0, (off_t)done, (off_t)step) == 0) {
             done += step;
+            if (go_on && !go_on(ctx))
+                return error_set(err, LARDER_EGONE, "stopped while reserving an arena of %" PRIu64 " MiB", mib(bytes));
         } else if (errno == ENOSPC || errno == ENOMEM) {
             return error_set(err, LARDER_ENOMEM,
                              "an arena of %" PRIu64 " MiB does not fit: the kernel gave %" PRIu64
@@ -87,13 +89,13 @@ static int seal(int fd, struct error *err)
     return error_set(err, LARDER_EIO, "sealing the arena: %s", strerror(errno));
 }
 
-static int open_memfd(uint64_t bytes, int *out, struct error *err)
+static int open_memfd(uint64_t bytes, bool (*go_on)(void *ctx), void *ctx, int *out, struct error *err)
 {
     int fd = memfd_create("larder-arena", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0)
         return error_set(err, errno == ENOMEM ? LARDER_ENOMEM : LARDER_EIO, "making the arena: memfd_create: %s",
                          strerror(errno));
-    int rc = reserve(fd, bytes, err);
+    int rc = reserve(fd, bytes, go_on, ctx, err);
     if (rc) {
         close(fd);
         return rc;
@@ -102,7 +104,7 @@ static int open_memfd(uint64_t bytes, int *out, struct error *err)
     return 0;
 }
 
-int arena_create(uint64_t bytes, struct arena **out, struct error *err)
+int arena_create(uint64_t bytes, bool (*go_on)(void *ctx), void *ctx, struct arena **out, struct error *err)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     if (bytes == 0 || bytes > (UINT64_C(1) << 46))
@@ -110,7 +112,7 @@ int arena_create(uint64_t bytes, struct arena **out, struct error *err)
                          bytes);
     bytes = (bytes + page - 1) / page * page;
     int fd = -1;
-    int rc = open_memfd(bytes, &fd, err);
+    int rc = open_memfd(bytes, go_on, ctx, &fd, err);
     if (rc)
         return rc;
     void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

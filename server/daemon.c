@@ -20,6 +20,7 @@
 #include "server/control.h"
 #include "server/driver.h"
 #include "server/http.h"
+#include "server/leaving.h"
 #include "server/registrar.h"
 #include "server/session.h"
 #include "server/status.h"
@@ -28,6 +29,7 @@
 /* Tasks out at once: each thread's own, and one more each, so that none waits for the engine. A load task is a chunk. */
 enum { TASKS_PER_THREAD = 2, CHUNK_SAMPLES = 64 };
 #define AHEAD_WINDOW_NS (UINT64_C(30) * CLOCK_NS_PER_S)
+#define LEAVING_TIMEOUT_NS (UINT64_C(60) * CLOCK_NS_PER_S)
 #define ROOM_TIMEOUT_NS (UINT64_C(60) * CLOCK_NS_PER_S)
 
 enum { CONNECTIONS_PER_JOB = 8 }; /* ranks on the mean: connections are few bytes each */
@@ -283,7 +285,24 @@ static int start_edges(struct daemon *daemon, struct error *err)
     return code ? code : start_http(daemon, err);
 }
 
-int daemon_start(const struct config *config, struct daemon **out, struct error *err)
+/* Listening decides who is the daemon. One that leaves has closed its socket and keeps its lock until its memory is free. */
+static int listen_at(const char *path, const struct daemon_progress *progress, struct session **out, struct error *err)
+{
+    uint64_t deadline_ns = clock_now_ns() + LEAVING_TIMEOUT_NS;
+    bool said = false;
+    for (;;) {
+        int code = session_listen(path, out, err);
+        if (code != LARDER_EBUSY || clock_now_ns() > deadline_ns || !leaving_wait(path))
+            return code;
+        if (!said)
+            log_info("msg=\"waiting for a daemon that leaves\" socket=\"%s\"", path);
+        said = true;
+        if (!progress->go_on(progress->ctx))
+            return error_set(err, LARDER_EGONE, "stopped while waiting for a daemon that leaves");
+    }
+}
+
+int daemon_start(const struct config *config, const struct daemon_progress *progress, struct daemon **out, struct error *err)
 {
     struct daemon *daemon = xcalloc(1, sizeof *daemon);
     daemon->config = config;
@@ -291,11 +310,11 @@ int daemon_start(const struct config *config, struct daemon **out, struct error 
     daemon->start_time_s = (double)time(NULL);
     atomic_init(&daemon->last_client_ns, daemon->start_ns);
     daemon->drained_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    int code = session_listen(config->socket_path, &daemon->session, err); /* first: it decides who is the daemon */
+    int code = listen_at(config->socket_path, progress, &daemon->session, err);
     if (!code && daemon->drained_fd < 0)
         code = error_set(err, LARDER_ELIMIT, "eventfd: %s", strerror(errno));
     if (!code)
-        code = arena_create(config->arena_bytes, &daemon->arena, err);
+        code = arena_create(config->arena_bytes, progress->go_on, progress->ctx, &daemon->arena, err);
     if (!code)
         code = catalog_create(*config->checkpoint_dir ? config->checkpoint_dir : NULL, &daemon->catalog, err);
     if (!code && queue_create(INBOX_MESSAGES, sizeof(struct inbox_message), &daemon->inbox))
@@ -308,6 +327,7 @@ int daemon_start(const struct config *config, struct daemon **out, struct error 
         daemon_stop(daemon);
         return code;
     }
+    atomic_store(&daemon->last_client_ns, clock_now_ns()); /* nobody could come while the arena was reserved */
     log_info("msg=\"listening\" version=" LARDER_VERSION " socket=\"%s\" arena_mib=%llu encoded_mib=%llu workers=%llu loaders=%llu",
              config->socket_path, (unsigned long long)(arena_bytes(daemon->arena) >> 20),
              (unsigned long long)(config->encoded_bytes >> 20), (unsigned long long)config->workers,
@@ -356,8 +376,8 @@ void daemon_stop(struct daemon *daemon)
     driver_destroy(daemon->driver);
     queue_destroy(daemon->inbox);
     catalog_destroy(daemon->catalog);
+    arena_destroy(daemon->arena); /* before the lock is given up: the next daemon needs the memory */
     session_destroy(daemon->session);
-    arena_destroy(daemon->arena);
     if (daemon->drained_fd >= 0)
         close(daemon->drained_fd);
     free(daemon);

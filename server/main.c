@@ -30,19 +30,21 @@ enum { DRAINED_GRACE_MS = 200 }; /* for who asked to get the answer */
 struct options {
     const char *config, *socket, *idle_exit;
     int ready_fd;
+    bool progress;
 };
 
 static void usage(FILE *out)
 {
     fputs("larderd: prepares training data once for many training jobs\n"
           "\n"
-          "usage: larderd [--config FILE] [--socket PATH] [--idle-exit SECONDS] [--ready-fd N]\n"
+          "usage: larderd [--config FILE] [--socket PATH] [--idle-exit SECONDS] [--ready-fd N [--progress]]\n"
           "       larderd COMMAND …\n"
           "\n"
           "  --config FILE        settings (YAML); without it, defaults\n"
           "  --socket PATH        socket.path\n"
           "  --idle-exit SECONDS  limits.idle_exit: stop when no client has been connected for so long\n"
           "  --ready-fd N         write one byte to descriptor N when clients can connect; close it either way\n"
+          "  --progress           write a dot to it before, whenever there is progress with starting\n"
           "  --version, --help\n"
           "\n"
           "It stays in the foreground and logs to standard error; SIGTERM or SIGINT stop it.\n"
@@ -58,6 +60,7 @@ static int parse(int argc, char **argv, struct options *options)
 {
     static const struct option known[] = {{"config", required_argument, NULL, 'c'},    {"socket", required_argument, NULL, 's'},
                                           {"idle-exit", required_argument, NULL, 'i'}, {"ready-fd", required_argument, NULL, 'r'},
+                                          {"progress", no_argument, NULL, 'p'},
                                           {"version", no_argument, NULL, 'v'},         {"help", no_argument, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
     int option;
@@ -79,6 +82,9 @@ static int parse(int argc, char **argv, struct options *options)
                 fprintf(stderr, "larderd: --ready-fd %s is not an open descriptor\n", optarg);
                 return EXIT_USAGE;
             }
+            break;
+        case 'p':
+            options->progress = true;
             break;
         case 'v':
             puts("larderd " LARDER_VERSION);
@@ -116,6 +122,34 @@ static int configure(const struct options *options, struct config **out, struct 
     return 0;
 }
 
+static void log_signal(int signals)
+{
+    struct signalfd_siginfo info = {0};
+    if (read(signals, &info, sizeof info) == (ssize_t)sizeof info)
+        log_info("msg=\"stopping\" signal=%s", info.ssi_signo == SIGINT ? "SIGINT" : "SIGTERM");
+}
+
+struct starting {
+    int signals, progress_fd;
+};
+
+static bool signalled(int signals)
+{
+    struct pollfd fd = {.fd = signals, .events = POLLIN};
+    return poll(&fd, 1, 0) > 0;
+}
+
+/* Called whenever there is progress with starting; false: SIGTERM or SIGINT has come. */
+static bool go_on(void *ctx)
+{
+    const struct starting *starting = ctx;
+    if (starting->progress_fd >= 0) {
+        ssize_t written = write(starting->progress_fd, ".", 1);
+        (void)written; /* whoever started us has stopped waiting */
+    }
+    return !signalled(starting->signals);
+}
+
 /* Waits for SIGTERM or SIGINT, until the daemon is drained, or until nobody has been connected for idle_exit_s. */
 static void wait_for_the_end(struct daemon *daemon, int signals, uint64_t idle_exit_s)
 {
@@ -136,11 +170,8 @@ static void wait_for_the_end(struct daemon *daemon, int signals, uint64_t idle_e
                 log_info("msg=\"drained, stopping\"");
                 return;
             }
-            struct signalfd_siginfo info = {0};
-            if (read(signals, &info, sizeof info) == (ssize_t)sizeof info) {
-                log_info("msg=\"stopping\" signal=%s", info.ssi_signo == SIGINT ? "SIGINT" : "SIGTERM");
-                return;
-            }
+            log_signal(signals);
+            return;
         }
     }
 }
@@ -190,9 +221,13 @@ static int serve(const struct options *options)
         log_warn("msg=\"no thread for the log: whoever logs waits for standard error\"");
     int status = EXIT_FAILED, signals = signalfd(-1, &stop, SFD_CLOEXEC);
     int code = signals < 0 ? error_set(&err, LARDER_EIO, "signalfd: %s", strerror(errno)) : prepare_init(&err);
+    struct starting starting = {.signals = signals, .progress_fd = options->progress ? options->ready_fd : -1};
     if (!code)
-        code = daemon_start(config, &daemon, &err);
-    if (code) {
+        code = daemon_start(config, &(struct daemon_progress){go_on, &starting}, &daemon, &err);
+    if (code == LARDER_EGONE && signalled(signals)) {
+        log_signal(signals);
+        status = EXIT_FINE;
+    } else if (code) {
         log_error("msg=\"cannot start\" err=\"%s\"", err.text);
         status = code == LARDER_EBUSY ? EXIT_BUSY : EXIT_FAILED;
     } else {

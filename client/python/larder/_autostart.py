@@ -1,8 +1,9 @@
 """Starting a daemon for this user, where none answers at the default socket.
 
-Scripts that start together queue up at a lock file; the first one starts the daemon and waits until it listens (it
-writes a byte to the descriptor of --ready-fd), the others find it there. The daemon is nobody's child and has its own
-session, so that neither a script's end nor Ctrl-C in its terminal concerns it; it leaves after a minute without a job.
+Scripts that start together queue up at a lock file; the first one starts the daemon and waits until it listens, for as
+long as it makes progress (to the descriptor of --ready-fd it writes dots, and a line's end when clients can connect);
+the others find it there. The daemon is nobody's child and has its own session, so that neither a script's end nor Ctrl-C
+in its terminal concerns it; it leaves after a minute without a job.
 """
 
 import fcntl
@@ -13,10 +14,11 @@ import subprocess
 import sys
 
 from ._session import check_path
-from .errors import DaemonGone, IOFailure, NotPermitted
+from .errors import DaemonGone, IOFailure, NotPermitted, Timeout
 
 IDLE_EXIT_S = 60
-READY_S = 60
+STALLED_S = 60  # without progress
+TRIES = 3       # daemons that may leave just as this script comes
 LOG_TAIL_BYTES = 4096
 LOG_MAX_BYTES = 1 << 20  # a longer one begins anew with the next daemon
 
@@ -35,19 +37,53 @@ def find_daemon():
     return shutil.which("larderd")
 
 
-def with_daemon(path, connect):
-    """connect() — and where nobody answers, once more after starting a daemon at `path`."""
+def with_daemon(path, connect, register):
+    """register(connect()), and gives what connect gave — and where nobody answers, after starting a daemon at `path`. One
+    that had been idle may leave at any moment until it has the job: then there is another."""
+    for _ in range(TRIES):
+        session = _connected(path, connect)
+        try:
+            if session is not None:
+                register(session)
+                return session
+        except DaemonGone as error:
+            gone = error
+        else:
+            gone = DaemonGone(f"the daemon that was started at {path} has left already: its log {path}.log says why")
+    raise gone
+
+
+def _connected(path, connect):
+    """What connect() gives; None when the daemon that was started for it has left already."""
     try:
         return connect()
     except DaemonGone:
         pass
+    except Timeout:
+        if not _is_starting(path):
+            raise
     check_path(path)
     with _locked(path):
         try:
             return connect()  # another script was faster
         except DaemonGone:
             _start(path)
-        return connect()
+        try:
+            return connect()
+        except DaemonGone:
+            return None
+
+
+def _is_starting(path):
+    """Whether a script starts the daemon at this moment: it greets nobody before its memory is reserved."""
+    try:
+        with open(path + ".autostart", "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        pass
+    return False
 
 
 class _locked:
@@ -104,7 +140,7 @@ def _start(path):
 def _spawn(daemon, path, log, ready_far):
     # The shell leaves at once, so the daemon is init's child and never a zombie of this process.
     command = ["/bin/sh", "-c", '"$@" & exit 0', "sh", daemon, "--idle-exit", str(IDLE_EXIT_S), "--socket", path,
-               "--ready-fd", str(ready_far)]
+               "--ready-fd", str(ready_far), "--progress"]
     try:
         subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=(ready_far,), cwd="/",
                        start_new_session=True, check=True)
@@ -113,14 +149,18 @@ def _spawn(daemon, path, log, ready_far):
 
 
 def _await_ready(ready, daemon, path, log_path, before):
-    """Waits for the byte; the pipe's end without one means that the daemon failed, and its log says why."""
+    """Waits for the line's end, as long as dots come; the pipe's end without it means that the daemon failed, and its log
+    says why."""
     poller = select.poll()
     poller.register(ready, select.POLLIN)
-    if not poller.poll(READY_S * 1000):
-        raise DaemonGone(f"{daemon} was started but does not listen at {path} after {READY_S} s; see {log_path}")
-    if os.read(ready, 1):
-        return
-    raise DaemonGone(f"{daemon} did not start: {_tail(log_path, before) or 'no word why in ' + log_path}")
+    came = b"."
+    while came and not came.strip(b"."):
+        if not poller.poll(STALLED_S * 1000):
+            raise DaemonGone(f"{daemon} was started but does not listen at {path}, and has made no progress for "
+                             f"{STALLED_S} s; see {log_path}")
+        came = os.read(ready, 4096)
+    if not came:
+        raise DaemonGone(f"{daemon} did not start: {_tail(log_path, before) or 'no word why in ' + log_path}")
 
 
 def _tail(log_path, before):

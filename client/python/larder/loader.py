@@ -212,21 +212,12 @@ class Loader:
             return self._session
         self._drop()
         self._job = self._job._replace(rank=rank, world_size=world_size, name=name)
-        connect = self._connect
         if self._socket is None and not os.environ.get("LARDER_SOCKET"):
-            session = _autostart.with_daemon(default_path(), connect)
+            session = _autostart.with_daemon(default_path(), self._connect, self._register)
         else:
-            session = connect()
-        try:
-            job = self._job
-            if job.world_size == 1:  # ranks are told by what all of them were given
-                job = job._replace(weight=self._weight)
-                if job.name and os.getpid() != self._home_pid:
-                    job = job._replace(name=job.name + b"-%d" % os.getpid())
-            session.register(job, self._timeout_s)
-        except BaseException:
-            session.close()
-            raise
+            session = self._connect()
+            self._register(session)
+        job = self._job
         if job.world_size > 1:
             # Where the other ranks are: a rank that comes back goes on there, unless it was further. So all go on with
             # the epoch that they were in when their daemon was replaced, and with it their job.
@@ -252,6 +243,19 @@ class Loader:
 
     def _connect(self):
         return Session(self._socket or default_path(), HANDSHAKE_S if self._timeout_s is None else self._timeout_s)
+
+    def _register(self, session):
+        """Registers the job in a session, which is closed when that fails."""
+        job = self._job
+        if job.world_size == 1:  # ranks are told by what all of them were given
+            job = job._replace(weight=self._weight)
+            if job.name and os.getpid() != self._home_pid:
+                job = job._replace(name=job.name + b"-%d" % os.getpid())
+        try:
+            session.register(job, self._timeout_s)
+        except BaseException:
+            session.close()
+            raise
 
     def _drop(self):
         """Lets go of a connection that is of no more use; the next use opens another."""

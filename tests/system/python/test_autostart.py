@@ -1,9 +1,12 @@
 """Autostart with the real larderd: eight scripts get one daemon, which stays after them."""
 
+import fcntl
 import os
 import signal
+import threading
+from unittest import mock
 
-from system import BIN, Case, larder, main, tree, until
+from system import BIN, CONFIG, Case, larder, main, tree, until
 
 PIPELINE = [{"resize": {"size": [32, 32]}}]
 
@@ -67,6 +70,51 @@ class Autostart(Case):
         self.assertTrue(until(lambda: not self.daemons(), 10))
         with larder.Loader(tree(60), PIPELINE, 16, output="numpy") as loader:
             self.assertEqual(len(list(loader)), 4)
+
+    def with_little_memory(self):
+        """Daemons from here on reserve little, which is sooner done."""
+        folder = os.path.join(self.folder, "bin")
+        os.mkdir(folder)
+        with open(os.path.join(folder, "larder.yaml"), "w") as config:
+            config.write(CONFIG)
+        with open(os.path.join(folder, "larderd"), "w") as file:
+            file.write(f'#!/bin/sh\nexec {os.environ["LARDERD"]} --config {config.name} "$@"\n')
+        os.chmod(file.name, 0o700)
+        os.environ["LARDERD"] = file.name
+
+    def log(self):
+        with open(self.socket + ".log") as file:
+            return file.read()
+
+    def test_while_a_daemon_leaves(self):
+        """A script that comes when an idle daemon has closed its socket and still holds its lock waits for its end, and
+        gets a daemon of its own."""
+        self.with_little_memory()
+        os.mkdir(os.path.dirname(self.socket))
+        leaving = open(self.socket + ".lock", "w")
+        self.addCleanup(leaving.close)
+        leaving.write(f"{os.getpid()}\n")
+        leaving.flush()
+        fcntl.flock(leaving, fcntl.LOCK_EX)
+
+        def leave():
+            until(lambda: os.path.exists(self.socket + ".log") and "waiting for a daemon that leaves" in self.log(), 30)
+            os.unlink(leaving.name)
+            leaving.close()
+        thread = threading.Thread(target=leave)
+        thread.start()
+        self.addCleanup(thread.join)
+        with larder.Loader(tree(60), PIPELINE, 16, output="numpy") as loader:
+            self.assertEqual(len(list(loader)), 4)
+
+    def test_again_and_again(self):
+        """Scripts that come just as the daemon of the one before leaves, because it was idle, get another."""
+        with mock.patch.object(larder._autostart, "IDLE_EXIT_S", 1):
+            for _ in range(3):
+                with larder.Loader(tree(60), PIPELINE, 16, output="numpy") as loader:
+                    self.assertEqual(len(list(loader)), 4)
+                while os.path.exists(self.socket):
+                    pass
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ static struct arena *make_arena(uint64_t bytes)
 {
     struct arena *arena = NULL;
     struct error err = {0};
-    if (arena_create(bytes, &arena, &err))
+    if (arena_create(bytes, NULL, NULL, &arena, &err))
         fail_msg("arena_create: %s", err.text);
     return arena;
 }
@@ -97,12 +97,12 @@ static void test_too_large(void **state)
     (void)state;
     struct arena *arena = NULL;
     struct error err = {0};
-    assert_int_equal(arena_create((uint64_t)1 << 45, &arena, &err), LARDER_ENOMEM);
+    assert_int_equal(arena_create((uint64_t)1 << 45, NULL, NULL, &arena, &err), LARDER_ENOMEM);
     assert_null(arena);
     assert_non_null(strstr(err.text, "33554432 MiB"));
     assert_non_null(strstr(err.text, "memory.arena"));
-    assert_int_equal(arena_create(UINT64_MAX, &arena, &err), LARDER_EINVAL);
-    assert_int_equal(arena_create(0, &arena, &err), LARDER_EINVAL);
+    assert_int_equal(arena_create(UINT64_MAX, NULL, NULL, &arena, &err), LARDER_EINVAL);
+    assert_int_equal(arena_create(0, NULL, NULL, &arena, &err), LARDER_EINVAL);
     arena_destroy(NULL);
 }
 
@@ -162,12 +162,41 @@ static void test_memory_free(void **state)
     assert_int_equal(system(command), 0);
 }
 
+struct watch {
+    unsigned calls, stop_at;
+};
+
+static bool watch_go_on(void *ctx)
+{
+    struct watch *watch = ctx;
+    return ++watch->calls != watch->stop_at;
+}
+
+/* Reserving tells of each piece, and stops where it is told to, giving back what it had. */
+static void test_in_pieces(void **state)
+{
+    (void)state;
+    struct error err;
+    struct arena *arena = NULL;
+    struct watch watch = {0, 0};
+    assert_int_equal(arena_create((uint64_t)160 << 20, watch_go_on, &watch, &arena, &err), 0);
+    assert_int_equal(watch.calls, 3);
+    arena_destroy(arena);
+    arena = NULL;
+    watch = (struct watch){0, 2};
+    assert_int_equal(arena_create((uint64_t)160 << 20, watch_go_on, &watch, &arena, &err), LARDER_EGONE);
+    assert_null(arena);
+    assert_int_equal(watch.calls, 2);
+    assert_non_null(strstr(err.text, "160 MiB"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reserved_and_shared),
         cmocka_unit_test(test_client_cannot_write),
         cmocka_unit_test(test_too_large),
+        cmocka_unit_test(test_in_pieces),
         cmocka_unit_test(test_memory_free),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

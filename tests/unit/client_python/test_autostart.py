@@ -1,10 +1,15 @@
 """Autostart: scripts that find no daemon start one, once, and say why when it does not come up. larderd is played by a
 script that takes the same options and keeps a record of its starts."""
 
+import fcntl
 import os
+import signal
+import socket
 import subprocess
 import sys
 import textwrap
+import threading
+from unittest import mock
 
 from support import HERE, PACKAGE, Case, larder, main, until
 
@@ -19,6 +24,11 @@ DAEMON = textwrap.dedent("""\
         print("level=error msg='the arena is larger than memory'", file=sys.stderr, flush=True)
         sys.exit(2)
     import fake_daemon
+    if os.path.exists({folder!r} + "/dots"):
+        number, pause_s = open({folder!r} + "/dots").read().split()
+        for _ in range(int(number)):
+            os.write(int(options["--ready-fd"]), b".")
+            time.sleep(float(pause_s))
     time.sleep(0.3)  # as a daemon that has much to prepare: the others must wait for it
     if os.path.exists(options["--socket"]):
         os.unlink(options["--socket"])
@@ -85,7 +95,6 @@ class Autostart(Case):
     def test_a_stale_socket_does_not_hinder(self):
         """A socket file that a killed daemon left leads to a new daemon."""
         os.mkdir(os.path.dirname(self.socket))
-        import socket
         dead = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         dead.bind(self.socket)
         dead.close()
@@ -97,6 +106,63 @@ class Autostart(Case):
         for _ in range(2):
             with self.assertRaisesRegex(larder.DaemonGone, "the arena is larger than memory"):
                 self.loader(socket=None)
+
+    def test_a_daemon_that_takes_long(self):
+        """A daemon that takes longer than the limit to start, and tells of its progress within it, is waited for."""
+        self.write("dots", "20 0.2")
+        with mock.patch.object(larder._autostart, "STALLED_S", 3):
+            self.assertEqual(len(list(self.loader(socket=None))), 4)
+
+    def test_a_daemon_without_progress(self):
+        """One that tells of no more progress is given up after the limit, and the text says where its log is."""
+        self.write("dots", "1 600")
+        with mock.patch.object(larder._autostart, "STALLED_S", 0.5):
+            with self.assertRaisesRegex(larder.DaemonGone, "no progress for 0.5 s; see .*larder.sock.log"):
+                self.loader(socket=None)
+        os.kill(int(self.starts()[0][0]), signal.SIGKILL)
+
+    def test_scripts_wait_for_one_that_starts_it(self):
+        """A script whose connection is not greeted, because the daemon has not reserved its memory, waits as long as
+        another script waits for that daemon to start."""
+        os.mkdir(os.path.dirname(self.socket))
+        silent = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        silent.bind(self.socket)
+        silent.listen(16)
+        self.addCleanup(silent.close)
+        with self.assertRaises(larder.Timeout):  # where nobody starts one
+            self.loader(socket=None, timeout=0.2)
+        silent.accept()[0].close()
+        starter = open(self.socket + ".autostart", "wb")
+        fcntl.flock(starter, fcntl.LOCK_EX)
+        made = []
+        script = threading.Thread(target=lambda: made.append(self.loader(socket=None, timeout=1)))
+        script.start()
+        asked = [silent.accept()[0]]  # and is not greeted
+        asked[0].recv(4096)
+        self.assertTrue(until(lambda: not asked[0].recv(1)))  # it has given up waiting for the greeting
+        os.unlink(self.socket)
+        self.daemon(path=self.socket)
+        starter.close()
+        script.join(60)
+        self.assertEqual(len(list(made[0])), 4)
+        asked[0].close()
+
+    def test_a_daemon_that_leaves(self):
+        """A daemon that goes between the greeting and the registration, as one that has been idle may, is replaced by
+        another."""
+        os.mkdir(os.path.dirname(self.socket))
+        leaving = self.daemon(path=self.socket)
+        leaving.register_error = (-9, b"the daemon is stopping")
+        greeted = larder._session.Session._greet
+
+        def greet(session, timeout_s):
+            greeted(session, timeout_s)
+            if leaving.register_error:
+                leaving.register_error = None
+                leaving.kill()
+        with mock.patch.object(larder._session.Session, "_greet", greet):
+            self.assertEqual(len(list(self.loader(socket=None))), 4)
+        self.assertEqual(len(self.starts()), 1)
 
     def test_no_daemon_to_be_found(self):
         """Without a larderd the error says what to set; with a folder that cannot be made, too."""
