@@ -17,6 +17,7 @@
 #include "server/commands.h"
 #include "server/config.h"
 #include "server/daemon.h"
+#include "server/detach.h"
 
 enum exit_code { EXIT_FINE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_BUSY = 3 };
 
@@ -30,7 +31,8 @@ enum { DRAINED_GRACE_MS = 200 }; /* for who asked to get the answer */
 struct options {
     const char *config, *socket, *idle_exit;
     int ready_fd;
-    bool progress;
+    bool progress, detach;
+    const char *shares_group; /* NULL, or why it is in its starter's control group */
 };
 
 static void usage(FILE *out)
@@ -38,6 +40,7 @@ static void usage(FILE *out)
     fputs("larderd: prepares training data once for many training jobs\n"
           "\n"
           "usage: larderd [--config FILE] [--socket PATH] [--idle-exit SECONDS] [--ready-fd N [--progress]]\n"
+          "               [--detach[=WHY]]\n"
           "       larderd COMMAND …\n"
           "\n"
           "  --config FILE        settings (YAML); without it, defaults\n"
@@ -45,6 +48,9 @@ static void usage(FILE *out)
           "  --idle-exit SECONDS  limits.idle_exit: stop when no client has been connected for so long\n"
           "  --ready-fd N         write one byte to descriptor N when clients can connect; close it either way\n"
           "  --progress           write a dot to it before, whenever there is progress with starting\n"
+          "  --detach[=WHY]       for who starts it from a script: take the CPUs, the priority and the limits back that\n"
+          "                       the script may have been started with, and log what cannot be had; WHY it stays in the\n"
+          "                       script's control group, for the log\n"
           "  --version, --help\n"
           "\n"
           "It stays in the foreground and logs to standard error; SIGTERM or SIGINT stop it.\n"
@@ -60,7 +66,7 @@ static int parse(int argc, char **argv, struct options *options)
 {
     static const struct option known[] = {{"config", required_argument, NULL, 'c'},    {"socket", required_argument, NULL, 's'},
                                           {"idle-exit", required_argument, NULL, 'i'}, {"ready-fd", required_argument, NULL, 'r'},
-                                          {"progress", no_argument, NULL, 'p'},
+                                          {"progress", no_argument, NULL, 'p'},        {"detach", optional_argument, NULL, 'd'},
                                           {"version", no_argument, NULL, 'v'},         {"help", no_argument, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
     int option;
@@ -85,6 +91,10 @@ static int parse(int argc, char **argv, struct options *options)
             break;
         case 'p':
             options->progress = true;
+            break;
+        case 'd':
+            options->detach = true;
+            options->shares_group = optarg;
             break;
         case 'v':
             puts("larderd " LARDER_VERSION);
@@ -207,6 +217,8 @@ static int serve(const struct options *options)
     sigprocmask(SIG_BLOCK, &stop, NULL); /* before any thread starts */
     signal(SIGPIPE, SIG_IGN);
     raise_open_files();
+    if (options->detach)
+        detach_from_starter(options->shares_group);
     mallopt(M_ARENA_MAX, MALLOC_ARENAS);
     mallopt(M_MMAP_THRESHOLD, MALLOC_PAGES_FROM);
     mallopt(M_MMAP_MAX, MALLOC_PAGES_BLOCKS);

@@ -3,7 +3,8 @@
 Scripts that start together queue up at a lock file; the first one starts the daemon and waits until it listens, for as
 long as it makes progress (to the descriptor of --ready-fd it writes dots, and a line's end when clients can connect);
 the others find it there. The daemon is nobody's child and has its own session, so that neither a script's end nor Ctrl-C
-in its terminal concerns it; it leaves after a minute without a job.
+in its terminal concerns it, and its own control group where systemd gives it one; it leaves after a minute without a
+job.
 """
 
 import fcntl
@@ -18,6 +19,7 @@ from .errors import DaemonGone, IOFailure, NotPermitted, Timeout
 
 IDLE_EXIT_S = 60
 STALLED_S = 60  # without progress
+SCOPE_S = 10    # for systemd-run to say whether it can
 TRIES = 3       # daemons that may leave just as this script comes
 LOG_TAIL_BYTES = 4096
 LOG_MAX_BYTES = 1 << 20  # a longer one begins anew with the next daemon
@@ -139,13 +141,32 @@ def _start(path):
 
 def _spawn(daemon, path, log, ready_far):
     # The shell leaves at once, so the daemon is init's child and never a zombie of this process.
-    command = ["/bin/sh", "-c", '"$@" & exit 0', "sh", daemon, "--idle-exit", str(IDLE_EXIT_S), "--socket", path,
-               "--ready-fd", str(ready_far), "--progress"]
+    scope, why_not = _control_group()
+    command = ["/bin/sh", "-c", '"$@" & exit 0', "sh", *scope, daemon, "--idle-exit", str(IDLE_EXIT_S), "--socket", path,
+               "--ready-fd", str(ready_far), "--progress", "--detach=" + why_not if why_not else "--detach"]
     try:
         subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=(ready_far,), cwd="/",
                        start_new_session=True, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
         raise DaemonGone(f"starting {daemon}: {error}") from error
+
+
+def _control_group():
+    """The words before a command that give it a control group of its own: a script's may be limited, and ends with it in
+    a step of Slurm, or at a logout. ([], why not) where systemd does not."""
+    program = shutil.which("systemd-run")
+    if not program:
+        return [], "there is no systemd-run"
+    words = [program, *([] if os.geteuid() == 0 else ["--user"]), "--scope", "--collect", "--quiet", "--"]
+    try:
+        tried = subprocess.run([*words, "true"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                               stderr=subprocess.PIPE, timeout=SCOPE_S, check=False)
+    except (OSError, subprocess.SubprocessError) as error:
+        return [], str(error)
+    if tried.returncode == 0:
+        return words, None
+    return [], "systemd-run: " + (" ".join(tried.stderr.decode(errors="replace").split())[:200] or
+                                  f"exit status {tried.returncode}")
 
 
 def _await_ready(ready, daemon, path, log_path, before):

@@ -2,11 +2,14 @@
 
 import fcntl
 import os
+import resource
 import signal
+import subprocess
+import sys
 import threading
 from unittest import mock
 
-from system import BIN, CONFIG, Case, larder, main, tree, until
+from system import BIN, CONFIG, PACKAGE, SLOW, Case, larder, main, tree, until
 
 PIPELINE = [{"resize": {"size": [32, 32]}}]
 
@@ -82,9 +85,67 @@ class Autostart(Case):
         os.chmod(file.name, 0o700)
         os.environ["LARDERD"] = file.name
 
+    def script_in(self, words, environment=None, before=None):
+        """Runs a script that makes a Loader and ends, as `words` has it started."""
+        self.with_little_memory()
+        code = f"import larder; larder.Loader({tree(60)!r}, {PIPELINE!r}, 16, output='numpy')"
+        subprocess.run([*words, sys.executable, "-B", "-c", code], check=True, preexec_fn=before, timeout=120 * SLOW,
+                       env=dict(os.environ, PYTHONPATH=PACKAGE, **(environment or {})))
+
     def log(self):
         with open(self.socket + ".log") as file:
             return file.read()
+
+    def test_not_within_the_scripts_bounds(self):
+        """A daemon that a script on one CPU, with low priority and soft limits, has started has all CPUs, the usual
+        priority and the hard limits; where it could not have one of these its log says so."""
+        def limit():
+            resource.setrlimit(resource.RLIMIT_CPU, (1000, resource.getrlimit(resource.RLIMIT_CPU)[1]))
+        here = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, range(os.cpu_count()))
+        every = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, here)
+        self.script_in(["taskset", "-c", str(min(here)), "nice", "-n", "5"], before=limit)
+        pid, = self.daemons()
+        self.assertEqual(os.sched_getaffinity(pid), every)
+        if os.getpriority(os.PRIO_PROCESS, pid) != 0:
+            self.assertIn("keeps the niceness", self.log())
+        else:
+            self.assertNotIn("keeps the niceness", self.log())
+        soft, hard = resource.prlimit(pid, resource.RLIMIT_CPU)
+        self.assertEqual(soft, hard)
+
+    def systemd_run(self, body):
+        """A folder for PATH with a systemd-run that records its arguments, and does `body`."""
+        folder = os.path.join(self.folder, "programs")
+        os.mkdir(folder)
+        with open(os.path.join(folder, "systemd-run"), "w") as file:
+            file.write(f'#!/bin/sh\nprintf "%s " "$@" >> {self.folder}/asked\necho >> {self.folder}/asked\n{body}\n')
+        os.chmod(file.name, 0o700)
+        return {"PATH": folder + os.pathsep + os.environ["PATH"]}
+
+    def asked(self):
+        with open(os.path.join(self.folder, "asked")) as file:
+            return file.read().splitlines()
+
+    def test_a_control_group_of_its_own(self):
+        """Where systemd-run works the daemon is started by it, in a scope; and nothing is said of the script's group."""
+        self.script_in([], self.systemd_run('while [ "$1" != -- ]; do shift; done; shift; exec "$@"'))
+        self.assertEqual(len(self.daemons()), 1)
+        tried, started = self.asked()
+        for words in tried, started:
+            self.assertIn("--scope --collect", words)
+            self.assertEqual("--user" in words, os.geteuid() != 0)
+        self.assertIn(f"/larderd --idle-exit 60 --socket {self.socket}", started)
+        self.assertNotIn("control group", self.log())
+
+    def test_no_control_group_to_be_had(self):
+        """Where systemd-run fails the daemon is started all the same, and its log says in whose group it is, and why."""
+        self.script_in([], self.systemd_run('echo "Failed to connect to \\"bus\\"" >&2; exit 1'))
+        self.assertEqual(len(self.daemons()), 1)
+        self.assertEqual(len(self.asked()), 1)
+        self.assertIn("shares the control group", self.log())
+        self.assertIn(r'err="systemd-run: Failed to connect to \"bus\""', self.log())
 
     def test_while_a_daemon_leaves(self):
         """A script that comes when an idle daemon has closed its socket and still holds its lock waits for its end, and
