@@ -31,6 +31,11 @@ METRIC(ENCODED_USED, METRIC_GAUGE, "larder_encoded_used_bytes", "Encoded samples
        NULL)
 METRIC(ENCODED_AHEAD, METRIC_GAUGE, "larder_encoded_look_ahead_bytes",
        "Encoded bytes of all that jobs look ahead: above the budget reads wait for room.", NULL)
+METRIC(SCRATCH_BUDGET, METRIC_GAUGE, "larder_scratch_budget_bytes", "Memory that workers decode and augment in.", NULL)
+METRIC(SCRATCH_USED, METRIC_GAUGE, "larder_scratch_used_bytes",
+       "Of that, what worker threads may keep, and what large images have taken besides.", NULL)
+METRIC(SCRATCH_WAITS, METRIC_COUNTER, "larder_scratch_waits_total",
+       "Times that an image waited for memory to be decoded in.", NULL)
 METRIC(EVICTIONS, METRIC_COUNTER, "larder_evictions_total", "Residents evicted, by form.", "form")
 METRIC(JOB_DELIVERED, METRIC_COUNTER, "larder_job_samples_delivered_total", "Samples delivered to a job.", "job")
 METRIC(JOB_WEIGHT, METRIC_GAUGE, "larder_job_weight",

@@ -49,7 +49,7 @@ static void get_sizes(struct bench *bench)
     struct decoder *decoder;
     struct scratch scratch;
     CHECK(decoder_create(&limits, &decoder) == 0);
-    scratch_init(&scratch, (size_t)1 << 30);
+    scratch_init(&scratch, (size_t)1 << 30, NULL);
     bench->sizes = xcalloc(bench->files.count, sizeof *bench->sizes);
     for (size_t i = 0; i < bench->files.count; i++) {
         struct decode_fault fault;

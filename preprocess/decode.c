@@ -22,6 +22,7 @@ struct decoder {
     const uint8_t *bytes; /* of the image at hand; borrowed, as is scratch */
     size_t len_bytes;
     struct scratch *scratch;
+    uint64_t outside_bytes; /* that its library takes from malloc */
 };
 
 int decode_fail(struct decode_fault *fault, enum bad_reason reason, const char *fmt, ...)
@@ -97,6 +98,7 @@ int decode_open(struct decoder *decoder, const void *bytes, size_t len_bytes, st
     decoder->bytes = bytes;
     decoder->len_bytes = len_bytes;
     decoder->scratch = scratch;
+    decoder->outside_bytes = 0;
     if (len_bytes == 0)
         return decode_fail(fault, BAD_NOT_AN_IMAGE, "it is empty");
     if (len_bytes >= sizeof jpeg_start && memcmp(bytes, jpeg_start, sizeof jpeg_start) == 0) {
@@ -105,7 +107,7 @@ int decode_open(struct decoder *decoder, const void *bytes, size_t len_bytes, st
     }
     if (webp_is_still(bytes, len_bytes)) {
         decoder->source = SOURCE_WEBP;
-        return webp_open(&decoder->limits, bytes, len_bytes, whole, fault);
+        return webp_open(&decoder->limits, bytes, len_bytes, whole, &decoder->outside_bytes, fault);
     }
     int rc;
     if (plain_open(&decoder->limits, bytes, len_bytes, &decoder->plain, &rc, fault)) {
@@ -114,7 +116,8 @@ int decode_open(struct decoder *decoder, const void *bytes, size_t len_bytes, st
         return rc;
     }
     decoder->source = SOURCE_VIPS;
-    return vips_reader_open(&decoder->limits, bytes, len_bytes, &decoder->vips, whole, fault);
+    return vips_reader_open(&decoder->limits, bytes, len_bytes, &decoder->vips, whole, &decoder->outside_bytes,
+                            fault);
 }
 
 uint32_t decode_scale(struct decoder *decoder, uint32_t divisor)
@@ -123,6 +126,16 @@ uint32_t decode_scale(struct decoder *decoder, uint32_t divisor)
         return 1;
     jpeg_reader_scale(decoder->jpeg, divisor);
     return divisor;
+}
+
+int decode_reserve(struct decoder *decoder, struct rect rect, struct decode_fault *fault)
+{
+    size_t inside = decoder->source == SOURCE_JPEG ? jpeg_reader_needs(decoder->jpeg, rect) : 0;
+    uint64_t outside = decoder->outside_bytes;
+    if (outside > SIZE_MAX / 2 || scratch_outside(decoder->scratch, (size_t)outside) ||
+        scratch_expect(decoder->scratch, inside))
+        return decode_fail(fault, BAD_NO_MEMORY, "decoding takes more memory than is allowed for one image");
+    return 0;
 }
 
 int decode_region(struct decoder *decoder, struct rect rect, struct image *out, struct decode_fault *fault)

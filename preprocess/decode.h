@@ -2,6 +2,7 @@
  *
  *   decode_open    recognises the format, reads the header, applies the limits
  *   decode_scale   where a smaller image will do: may divide it (JPEG only)
+ *   decode_reserve the memory for a rectangle, so that what does not fit is known before the work
  *   decode_region  once: decodes the rectangle (or nothing more than rows above it that the format forces)
  *   decode_close   always, also after a failure
  *
@@ -37,6 +38,8 @@ int decode_open(struct decoder *decoder, const void *bytes, size_t len_bytes, st
 /* decode_scale asks for the image divided by 2, 4 or 8, its size rounded up; gives by how much it will be: that, or
  * 1. */
 uint32_t decode_scale(struct decoder *decoder, uint32_t divisor);
+/* decode_reserve sees to the memory that decode_region will take for the rectangle, before anything is decoded. */
+int decode_reserve(struct decoder *decoder, struct rect rect, struct decode_fault *fault);
 /* decode_region gives the rectangle's pixels, in scratch memory; rows may be longer than the rectangle is wide. */
 int decode_region(struct decoder *decoder, struct rect rect, struct image *out, struct decode_fault *fault);
 void decode_close(struct decoder *decoder);

@@ -20,6 +20,11 @@
 #include "preprocess/jpeg_memory.h"
 
 #define ROWS_AT_ONCE 16
+/* Memory, see jpeg_reader_needs. */
+#define WORKING_ROWS 48
+#define WORKING_BYTES ((size_t)64 << 10)
+#define CROP_ROUNDING 128 /* pixels to the sides of a rectangle, alignment included */
+#define ROW_ROUNDING 64
 
 struct jpeg_reader {
     struct jpeg_decompress_struct cinfo;
@@ -257,6 +262,22 @@ static void region_body(struct jpeg_reader *reader)
     read_rows(reader, reader->image.data, reader->image.stride);
     reader->image.data += (size_t)skip * IMAGE_CHANNELS;
     reader->image.width = rect.width;
+}
+
+/* The coefficients of a JPEG in several scans, whole; the rectangle; and the rows that libjpeg works on. */
+size_t jpeg_reader_needs(struct jpeg_reader *reader, struct rect rect)
+{
+    struct jpeg_decompress_struct *cinfo = &reader->cinfo;
+    size_t bytes = (size_t)cinfo->image_width * (size_t)cinfo->num_components * WORKING_ROWS + WORKING_BYTES;
+    bytes += ((size_t)rect.width + CROP_ROUNDING) * IMAGE_CHANNELS * rect.height;
+    bool whole = jpeg_has_multiple_scans(cinfo);
+    for (int i = 0; whole && i < cinfo->num_components; i++) {
+        const jpeg_component_info *component = &cinfo->comp_info[i];
+        size_t across = component->width_in_blocks + (size_t)component->h_samp_factor;
+        size_t down = component->height_in_blocks + (size_t)component->v_samp_factor;
+        bytes += across * down * sizeof(JBLOCK) + down * (sizeof(JBLOCKROW) + ROW_ROUNDING);
+    }
+    return bytes;
 }
 
 int jpeg_reader_region(struct jpeg_reader *reader, struct rect rect, struct image *out, struct decode_fault *fault)

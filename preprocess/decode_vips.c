@@ -9,6 +9,13 @@
 #include "preprocess/decode_priv.h"
 
 #define STRIP_ROWS 16
+/* What libvips and the libraries below it take, at most: some rows, and where a format is not decoded row by row the whole
+ * image, once or several times. */
+#define OUTSIDE_BYTES ((uint64_t)1 << 20)
+#define OUTSIDE_ROWS 512
+#define OUTSIDE_TIMES_TIFF 2
+#define OUTSIDE_PER_PIXEL 16 /* of GIF, HEIF and moving WebP, for a byte a channel */
+#define PNG_INTERLACE 28     /* the byte of a PNG that says whether it is interlaced */
 
 /* libvips' error text, for all threads together, as one line. */
 static int vips_fault(struct decode_fault *fault, enum bad_reason reason)
@@ -61,8 +68,21 @@ static VipsImage *to_integers(VipsImage *image)
     return cast;
 }
 
+static uint64_t outside_bytes_of(VipsImage *image, const char *loader, const uint8_t *bytes, size_t len_bytes)
+{
+    uint64_t width = (uint64_t)vips_image_get_width(image), height = (uint64_t)vips_image_get_height(image);
+    uint64_t pixel = VIPS_IMAGE_SIZEOF_PEL(image), whole = width * height * pixel;
+    if (g_str_has_prefix(loader, "VipsForeignLoadPng"))
+        whole = len_bytes > PNG_INTERLACE && bytes[PNG_INTERLACE] ? whole : 0;
+    else if (g_str_has_prefix(loader, "VipsForeignLoadTiff"))
+        whole *= OUTSIDE_TIMES_TIFF;
+    else
+        whole = width * height * VIPS_IMAGE_SIZEOF_ELEMENT(image) * OUTSIDE_PER_PIXEL;
+    return OUTSIDE_BYTES + width * pixel * OUTSIDE_ROWS + whole;
+}
+
 int vips_reader_open(const struct prepare_limits *limits, const void *bytes, size_t len_bytes, void **handle,
-                     struct rect *whole, struct decode_fault *fault)
+                     struct rect *whole, uint64_t *outside_bytes, struct decode_fault *fault)
 {
     const char *loader = vips_foreign_find_load_buffer(bytes, len_bytes);
     if (!loader || !known_loader(loader)) {
@@ -80,6 +100,7 @@ int vips_reader_open(const struct prepare_limits *limits, const void *bytes, siz
         g_object_unref(image);
         return rc;
     }
+    *outside_bytes = outside_bytes_of(image, loader, bytes, len_bytes);
     image = to_integers(image);
     if (!image)
         return vips_fault(fault, BAD_CORRUPT);

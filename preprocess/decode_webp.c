@@ -7,6 +7,11 @@
 
 /* Upsampling of chroma looks one sample, two pixels, to each side; cropping begins at even places. */
 #define MARGIN 2u
+/* What libwebp takes: some rows, and of lossless and transparent images each pixel, and a byte of alpha. */
+#define OUTSIDE_BYTES ((uint64_t)512 << 10)
+#define OUTSIDE_ROWS 96
+#define OUTSIDE_PER_PIXEL 5
+#define FORMAT_LOSSY 1
 
 static const char *status_text(VP8StatusCode status)
 {
@@ -45,7 +50,7 @@ bool webp_is_still(const uint8_t *bytes, size_t len_bytes)
 }
 
 int webp_open(const struct prepare_limits *limits, const uint8_t *bytes, size_t len_bytes, struct rect *whole,
-              struct decode_fault *fault)
+              uint64_t *outside_bytes, struct decode_fault *fault)
 {
     WebPBitstreamFeatures features;
     VP8StatusCode status = WebPGetFeatures(bytes, len_bytes, &features);
@@ -54,9 +59,12 @@ int webp_open(const struct prepare_limits *limits, const uint8_t *bytes, size_t 
     if (is_cut(bytes, len_bytes))
         return webp_fault(fault, VP8_STATUS_NOT_ENOUGH_DATA);
     int rc = decode_limits(limits, (uint64_t)features.width, (uint64_t)features.height, fault);
-    if (rc == 0)
-        *whole = (struct rect){.width = (uint32_t)features.width, .height = (uint32_t)features.height};
-    return rc;
+    if (rc)
+        return rc;
+    *whole = (struct rect){.width = (uint32_t)features.width, .height = (uint32_t)features.height};
+    uint64_t width = whole->width, per_pixel = features.format == FORMAT_LOSSY && !features.has_alpha ? 0 : OUTSIDE_PER_PIXEL;
+    *outside_bytes = OUTSIDE_BYTES + width * OUTSIDE_ROWS + width * whole->height * per_pixel;
+    return 0;
 }
 
 static uint32_t before(uint32_t at)

@@ -96,7 +96,7 @@ int prepare_scratch_create(const struct prepare_limits *limits, struct prepare_s
         max = limits->pixels_max < UINT64_MAX / MEMORY_PER_PIXEL ? limits->pixels_max * MEMORY_PER_PIXEL : UINT64_MAX;
     if (limits->memory_max == 0 && max < MEMORY_AT_LEAST)
         max = MEMORY_AT_LEAST;
-    scratch_init(&scratch->memory, max < SIZE_MAX / 2 ? (size_t)max : SIZE_MAX / 2);
+    scratch_init(&scratch->memory, max < SIZE_MAX / 2 ? (size_t)max : SIZE_MAX / 2, limits->budget);
     int rc = decoder_create(limits, &scratch->decoder);
     if (rc)
         free(scratch);
@@ -376,7 +376,9 @@ static uint64_t make_together(struct prepare_scratch *scratch, struct run *run, 
                             .divisor = demand.divisor};
     if (times)
         lap(&times->plan_ns, &clock);
-    int rc = decode_region(scratch->decoder, demand.rect, &pixels.image, fault);
+    int rc = decode_reserve(scratch->decoder, demand.rect, fault);
+    if (rc == 0)
+        rc = decode_region(scratch->decoder, demand.rect, &pixels.image, fault);
     scratch->counts.decodes++;
     if (times)
         lap(&times->decode_ns, &clock);
@@ -390,19 +392,39 @@ static uint64_t make_together(struct prepare_scratch *scratch, struct run *run, 
     return failed;
 }
 
-static void make(struct prepare_scratch *scratch, struct run *run, uint64_t members)
+/* Opens the image and makes the members. Gives those that were not made, and why; *opened: the image could be. */
+static uint64_t try_members(struct prepare_scratch *scratch, struct run *run, uint64_t members, bool *opened,
+                            struct decode_fault *fault)
 {
-    struct decode_fault fault = {0};
     struct rect whole;
     uint64_t clock = scratch->times ? clock_now_ns() : 0, failed = members;
-    int rc = decode_open(scratch->decoder, run->encoded, run->len_bytes, run->memory, &whole, &fault);
+    *fault = (struct decode_fault){0};
+    *opened = decode_open(scratch->decoder, run->encoded, run->len_bytes, run->memory, &whole, fault) == 0;
     if (scratch->times)
         lap(&scratch->times->open_ns, &clock);
-    if (rc == 0)
-        failed = make_together(scratch, run, whole, members, &fault);
+    if (*opened)
+        failed = make_together(scratch, run, whole, members, fault);
     decode_close(scratch->decoder);
     scratch_reset(run->memory);
-    if (rc || !(members & (members - 1))) {
+    return failed;
+}
+
+static void make(struct prepare_scratch *scratch, struct run *run, uint64_t members)
+{
+    struct decode_fault fault;
+    bool opened;
+    uint64_t failed;
+    enum scratch_verdict verdict;
+    do { /* what the budget refused for want of room is begun again when there is some */
+        failed = try_members(scratch, run, members, &opened, &fault);
+        verdict = scratch_wait(run->memory);
+    } while (failed && verdict == SCRATCH_AGAIN);
+    if (verdict == SCRATCH_NEVER)
+        decode_fail(&fault, BAD_TOO_LARGE,
+                    "decoding and preparing it takes more than the %zu MiB that one image can have of memory.scratch: raise "
+                    "memory.scratch, or leave the file out",
+                    scratch_budget_most(run->memory->budget) >> 20);
+    if (!opened || !(members & (members - 1))) {
         fail_outputs(run, failed, &fault);
         return;
     }

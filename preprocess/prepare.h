@@ -8,6 +8,7 @@
 
 #include "common/error.h"
 #include "preprocess/pipeline.h"
+#include "preprocess/scratch_budget.h"
 
 /* Why a sample is bad: the `reason` label of larder_bad_samples_total. */
 enum bad_reason {
@@ -19,6 +20,7 @@ struct prepare_limits {
     uint64_t pixels_max;  /* of a decoded image */
     uint32_t scans_max;   /* of a progressive JPEG */
     uint64_t memory_max;  /* bytes of scratch for one image; 0: what pixels_max needs at worst */
+    struct scratch_budget *budget; /* of all threads together, borrowed; NULL: none. See scratch_budget.h */
 };
 
 /* prepare_init sets libvips up for a process (cache off, untrusted loaders blocked, concurrency 1). Once, before
@@ -59,7 +61,8 @@ struct prepare_output {
 
 /* prepare_sample makes every output that can be made, with one decode if nothing fails: one that fails does so for
  * reasons of its own, and would without the others. 0: all were made; else *reason and err are those of the first that
- * was not. LARDER_EFORMAT, LARDER_ELIMIT, LARDER_ENOMEM. */
+ * was not. LARDER_EFORMAT, LARDER_ELIMIT, LARDER_ENOMEM. With a budget it blocks while the other threads' images leave no
+ * room for this one. */
 int prepare_sample(struct prepare_scratch *scratch, const void *encoded, size_t len_bytes,
                    struct prepare_output *outputs, size_t n_outputs, enum bad_reason *reason, struct error *err);
 

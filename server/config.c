@@ -91,6 +91,26 @@ static void find_checkpoint_dir(struct config *config)
     config->checkpoint_dir = xstrdup(path);
 }
 
+/* The default of memory.scratch gives way to what was asked for; all that was asked for must fit. */
+static int fit_scratch(struct config *config, const struct config_machine *machine, struct error *err)
+{
+    char scratch[32], memory[32], text[256];
+    uint64_t room = machine->memory_bytes - config->arena_bytes - config->encoded_bytes;
+    if (config->scratch_bytes <= room)
+        return 0;
+    if (config->source[SETTING_scratch_bytes] == CONFIG_FROM_DEFAULT) {
+        config->scratch_bytes = room > CONFIG_SCRATCH_MIN ? room : CONFIG_SCRATCH_MIN;
+        return 0;
+    }
+    config_bytes_print(config->scratch_bytes, scratch, sizeof scratch);
+    config_bytes_print(machine->memory_bytes, memory, sizeof memory);
+    snprintf(text, sizeof text,
+             "memory.scratch (%s), memory.arena and memory.encoded together are more than the %s of memory this machine (or "
+             "cgroup) has: make one smaller",
+             scratch, memory);
+    return fail_setting(config, SETTING_scratch_bytes, LARDER_EINVAL, text, err);
+}
+
 /* finish fills in what `auto` and 0 stand for, and checks what no setting can check alone. Running it again changes
  * nothing. */
 static int finish(struct config *config, const struct config_machine *machine, struct error *err)
@@ -107,6 +127,9 @@ static int finish(struct config *config, const struct config_machine *machine, s
         return fail_setting(config, config->source[SETTING_arena_bytes] ? SETTING_arena_bytes : SETTING_encoded_bytes,
                             LARDER_EINVAL, text, err);
     }
+    int rc = fit_scratch(config, machine, err);
+    if (rc)
+        return rc;
     if (config->workers == 0)
         config->workers = machine->cores;
     find_checkpoint_dir(config);

@@ -19,6 +19,7 @@
 #define CONFIG_DATASETS_MAX 1024u
 #define CONFIG_MIB (UINT64_C(1) << 20)
 #define CONFIG_MEMORY_MAX (UINT64_C(1) << 46)
+#define CONFIG_SCRATCH_MIN (16 * CONFIG_MIB)
 /* A unix socket's path has 107 bytes, and the control socket's name is 8 bytes longer. */
 #define CONFIG_SOCKET_PATH_MAX 99
 #define CONFIG_WIDTH_HALF UINT64_MAX

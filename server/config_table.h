@@ -22,6 +22,10 @@ SETTING(BYTES, arena_bytes, "memory", "arena", "25%", "size or % of memory", 1 *
 SETTING(BYTES, encoded_bytes, "memory", "encoded", "10%", "size or % of memory", 1 * CONFIG_MIB, CONFIG_MEMORY_MAX,
         "Memory for samples as they lie on disk (encoded), loads in flight included. When it has room for all that jobs "
         "of one pipeline want, each file is read once for all epochs.")
+SETTING(BYTES, scratch_bytes, "memory", "scratch", "10%", "size or % of memory", CONFIG_SCRATCH_MIN, CONFIG_MEMORY_MAX,
+        "Memory that all worker threads together decode and augment in. An image that needs more than is free waits for "
+        "others to be done; one that needs more than about three quarters of it counts as a bad sample. 100 megapixels take "
+        "0.3 to 1 GiB.")
 SETTING(COUNT, workers, "threads", "workers", "0", "threads", 0, 1024,
         "Threads that decode and augment. 0: as many as there are processor cores.")
 SETTING(COUNT, loaders, "threads", "loaders", "8", "threads", 1, 1024,

@@ -41,6 +41,7 @@ struct daemon {
     struct catalog *catalog;
     struct queue *inbox;
     struct driver *driver;
+    struct scratch_budget *scratch;
     struct workers *workers;
     struct registrar *registrar;
     struct control *control;
@@ -149,6 +150,7 @@ static void snapshot(struct daemon *daemon, struct daemon_status *status)
     status->datasets = catalog.datasets;
     status->arena_budget_bytes = arena_bytes(daemon->arena);
     status->encoded_budget_bytes = daemon->config->encoded_bytes;
+    scratch_budget_stats(daemon->scratch, &status->scratch);
     for (int reason = BAD_NONE + 1; reason < BAD_REASONS && reason < STATUS_REASONS_MAX; reason++)
         status->bad_reasons[reason] = bad_reason_name((enum bad_reason)reason);
     status_read_process(status);
@@ -231,11 +233,15 @@ static int start_engine(struct daemon *daemon, struct error *err)
     int code = driver_create(&driver, &daemon->driver, err);
     if (code)
         return code;
+    code = scratch_budget_create(config->scratch_bytes, workers, &daemon->scratch);
+    if (code)
+        return error_set(err, code, "no memory for the workers");
     struct worker_config worker = {.workers = workers,
                                    .loaders = loaders,
                                    .inflight_loads = driver.engine.inflight_loads,
                                    .inflight_prepares = driver.engine.inflight_prepares,
-                                   .limits = {.pixels_max = config->pixels_max, .scans_max = (uint32_t)config->scans_max},
+                                   .limits = {.pixels_max = config->pixels_max, .scans_max = (uint32_t)config->scans_max,
+                                              .budget = daemon->scratch},
                                    .arena = daemon->arena,
                                    .inbox = daemon->inbox,
                                    .load_delay_ms = (uint32_t)config->load_delay_ms};
@@ -328,10 +334,10 @@ int daemon_start(const struct config *config, const struct daemon_progress *prog
         return code;
     }
     atomic_store(&daemon->last_client_ns, clock_now_ns()); /* nobody could come while the arena was reserved */
-    log_info("msg=\"listening\" version=" LARDER_VERSION " socket=\"%s\" arena_mib=%llu encoded_mib=%llu workers=%llu loaders=%llu",
+    log_info("msg=\"listening\" version=" LARDER_VERSION " socket=\"%s\" arena_mib=%llu encoded_mib=%llu scratch_mib=%llu workers=%llu loaders=%llu",
              config->socket_path, (unsigned long long)(arena_bytes(daemon->arena) >> 20),
-             (unsigned long long)(config->encoded_bytes >> 20), (unsigned long long)config->workers,
-             (unsigned long long)config->loaders);
+             (unsigned long long)(config->encoded_bytes >> 20), (unsigned long long)(config->scratch_bytes >> 20),
+             (unsigned long long)config->workers, (unsigned long long)config->loaders);
     if (daemon->http)
         log_info("msg=\"serving metrics\" address=%s port=%u", config->metrics_address, http_port(daemon->http));
     *out = daemon;
@@ -373,6 +379,7 @@ void daemon_stop(struct daemon *daemon)
         driver_stop(daemon->driver);
     registrar_destroy(daemon->registrar);
     workers_destroy(daemon->workers);
+    scratch_budget_destroy(daemon->scratch);
     driver_destroy(daemon->driver);
     queue_destroy(daemon->inbox);
     catalog_destroy(daemon->catalog);

@@ -9,7 +9,8 @@
  *   samples   loaded, loaded_bytes, reads, decoded, prepared, delivered, prepared_per_delivered (null before the first),
  *             bad {reason: count}
  *   memory    arena {budget_bytes, used_bytes, pinned_bytes, quota_bytes}, encoded {budget_bytes, used_bytes,
- *             look_ahead_bytes}, evicted {prepared, encoded}
+ *             look_ahead_bytes}, scratch {budget_bytes, used_bytes, waiting (threads), waits (images)}, evicted {prepared,
+ *             encoded}
  *   engine    loads_inflight, prepares_inflight, unknown_releases
  *   governor  preparers, loaders (threads), prepare_rate, load_rate (samples/s predicted; null: not known), moves
  *   jobs[]    name, job, pid, client, dataset, pipeline, weight, batch_size, prefetch (batches each rank may be ahead
@@ -30,6 +31,7 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "preprocess/scratch_budget.h"
 #include "server/engine.h"
 
 #define STATUS_ROLES_MAX 8
@@ -85,6 +87,7 @@ struct daemon_status {
     uint32_t n_roles;
     uint32_t sessions, datasets;
     uint64_t arena_budget_bytes, encoded_budget_bytes;
+    struct scratch_budget_stats scratch;
     struct engine_totals totals;
     struct status_governor governor;
     const char *bad_reasons[STATUS_REASONS_MAX]; /* names for totals.bad_samples; NULL: no such reason. Static. */

@@ -79,7 +79,8 @@ static json_t *samples_json(const struct daemon_status *status, bool *failed)
 static json_t *memory_json(const struct daemon_status *status, bool *failed)
 {
     const struct engine_totals *totals = &status->totals;
-    json_t *memory = json_object(), *arena = json_object(), *encoded = json_object(), *evicted = json_object();
+    json_t *memory = json_object(), *arena = json_object(), *encoded = json_object(), *evicted = json_object(),
+           *scratch = json_object();
     put(arena, "budget_bytes", count(status->arena_budget_bytes), failed);
     put(arena, "used_bytes", count(totals->arena_used_bytes), failed);
     put(arena, "pinned_bytes", count(totals->arena_pinned_bytes), failed);
@@ -87,10 +88,15 @@ static json_t *memory_json(const struct daemon_status *status, bool *failed)
     put(encoded, "budget_bytes", count(status->encoded_budget_bytes), failed);
     put(encoded, "used_bytes", count(totals->encoded_used_bytes), failed);
     put(encoded, "look_ahead_bytes", count(totals->encoded_ahead_bytes), failed);
+    put(scratch, "budget_bytes", count(status->scratch.budget_bytes), failed);
+    put(scratch, "used_bytes", count(status->scratch.used_bytes), failed);
+    put(scratch, "waiting", count(status->scratch.waiting), failed);
+    put(scratch, "waits", count(status->scratch.waits), failed);
     put(evicted, "prepared", count(totals->evicted_prepared), failed);
     put(evicted, "encoded", count(totals->evicted_encoded), failed);
     put(memory, "arena", arena, failed);
     put(memory, "encoded", encoded, failed);
+    put(memory, "scratch", scratch, failed);
     put(memory, "evicted", evicted, failed);
     return memory;
 }

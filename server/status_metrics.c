@@ -49,6 +49,9 @@ static void put_totals(struct metrics *metrics, const struct daemon_status *stat
     put(metrics, METRIC_ENCODED_BUDGET, (double)status->encoded_budget_bytes);
     put(metrics, METRIC_ENCODED_USED, (double)totals->encoded_used_bytes);
     put(metrics, METRIC_ENCODED_AHEAD, (double)totals->encoded_ahead_bytes);
+    put(metrics, METRIC_SCRATCH_BUDGET, (double)status->scratch.budget_bytes);
+    put(metrics, METRIC_SCRATCH_USED, (double)status->scratch.used_bytes);
+    put(metrics, METRIC_SCRATCH_WAITS, (double)status->scratch.waits);
     put_labelled(metrics, METRIC_EVICTIONS, (double)totals->evicted_prepared, "prepared");
     put_labelled(metrics, METRIC_EVICTIONS, (double)totals->evicted_encoded, "encoded");
     put(metrics, METRIC_AHEAD_SHORTENED, (double)totals->ahead_shortened);

@@ -57,7 +57,7 @@ static struct geometry random_geometry(struct rng *rng, uint32_t width, uint32_t
 static uint8_t *run(const struct geometry *geometry, const struct image *source)
 {
     struct scratch scratch;
-    scratch_init(&scratch, 64 << 20);
+    scratch_init(&scratch, 64 << 20, NULL);
     size_t row = (size_t)geometry->window.width * IMAGE_CHANNELS;
     uint8_t *pixels = xmalloc(row * geometry->window.height + 1);
     pixels[row * geometry->window.height] = 0xa5; /* nothing is written past the end */
@@ -76,7 +76,7 @@ static void test_versions_agree(void **state)
     random_seed(&rng, seed);
     for (int i = 0; i < 1500; i++) {
         struct scratch scratch;
-        scratch_init(&scratch, 64 << 20);
+        scratch_init(&scratch, 64 << 20, NULL);
         uint32_t width = up_to(&rng, i % 50 ? 150 : 3000), height = up_to(&rng, i % 50 == 1 ? 3000 : 150);
         struct image source = random_image(&scratch, &rng, width, height);
         struct geometry geometry = random_geometry(&rng, width, height);
@@ -105,7 +105,7 @@ static void test_triangle(void **state)
     enum { IN = 50, OUT = 17 };
     struct scratch scratch;
     struct rng rng;
-    scratch_init(&scratch, 1 << 24);
+    scratch_init(&scratch, 1 << 24, NULL);
     random_seed(&rng, seed);
     struct image source = random_image(&scratch, &rng, IN, IN);
     struct geometry geometry;
@@ -138,7 +138,7 @@ static void test_needs(void **state)
     random_seed(&rng, seed + 1);
     for (int i = 0; i < 300; i++) {
         struct scratch scratch;
-        scratch_init(&scratch, 64 << 20);
+        scratch_init(&scratch, 64 << 20, NULL);
         uint32_t width = up_to(&rng, 200), height = up_to(&rng, 200);
         struct image source = random_image(&scratch, &rng, width, height);
         struct geometry geometry = random_geometry(&rng, width, height);

@@ -76,6 +76,7 @@ void sample_status_fill(struct daemon_status *status)
         .datasets = 1,
         .arena_budget_bytes = UINT64_C(4) << 30,
         .encoded_budget_bytes = UINT64_C(1) << 30,
+        .scratch = {.budget_bytes = UINT64_C(1) << 29, .used_bytes = UINT64_C(1) << 27, .waiting = 1, .waits = 12},
         .totals = {.samples_loaded = 1500,
                    .loaded_bytes = 150000000,
                    .reads = 30,

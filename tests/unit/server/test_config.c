@@ -45,6 +45,7 @@ static void test_defaults(void **state)
     struct config *config = parse(NULL);
     assert_int_equal(config->arena_bytes, 4 * GIB);
     assert_int_equal(config->encoded_bytes, 16 * GIB / 10);
+    assert_int_equal(config->scratch_bytes, 16 * GIB / 10);
     assert_int_equal(config->workers, 6);
     assert_int_equal(config->loaders, 8);
     assert_int_equal(config->jobs_max, 64);
@@ -107,6 +108,7 @@ static const char everything[] = "# a comment\n"
                                  "memory:\n"
                                  "  arena: 1.5GiB\n"
                                  "  encoded: 100 MB\n"
+                                 "  scratch: 70MiB\n"
                                  "threads: {workers: 3, loaders: 2}\n"
                                  "debug: {load_delay: 7}\n"
                                  "redirect: {width: 4}\n"
@@ -145,6 +147,7 @@ static void assert_everything(const struct config *config)
     assert_string_equal(config->socket_path, "/tmp/larder test/l.sock");
     assert_int_equal(config->arena_bytes, 3 * GIB / 2);
     assert_int_equal(config->encoded_bytes, 100000000);
+    assert_int_equal(config->scratch_bytes, 70 * CONFIG_MIB);
     assert_int_equal(config->workers, 3);
     assert_int_equal(config->loaders, 2);
     assert_int_equal(config->load_delay_ms, 7);
@@ -188,7 +191,7 @@ static void test_everything(void **state)
         assert_int_equal(config->source[i], CONFIG_FROM_FILE);
     assert_int_equal(config->mark[SETTING_arena_bytes].line, 5);
     assert_int_equal(config->mark[SETTING_arena_bytes].column, 10);
-    assert_int_equal(config->datasets[0].pipeline_at[1].line, 30);
+    assert_int_equal(config->datasets[0].pipeline_at[1].line, 31);
     assert_int_equal(config->datasets[0].pipeline_at[1].column, 9);
     config_destroy(config);
 }
@@ -260,7 +263,7 @@ static const struct {
     {"memory.arena: 1GiB\n", "f.yaml:1:1: memory.arena: is written in two levels: put `arena:` below `memory:`"},
     {"memory:\n  aren: 1GiB\n", "f.yaml:2:3: memory.aren: no such setting: did you mean memory.arena?"},
     {"memory:\n  workers: 3\n", "f.yaml:2:3: memory.workers: no such setting: did you mean threads.workers?"},
-    {"memory:\n  zzz: 3\n", "f.yaml:2:3: memory.zzz: no such setting: `memory` has arena, encoded"},
+    {"memory:\n  zzz: 3\n", "f.yaml:2:3: memory.zzz: no such setting: `memory` has arena, encoded, scratch"},
     {"<<: {}\n",
      "f.yaml:1:1: <<: no such section: the sections are socket, memory, threads, redirect, limits, log, metrics, control, "
      "catalog, jobs and datasets"},
@@ -319,6 +322,11 @@ static const struct {
     {"memory:\n  encoded: 14GiB\n",
      "f.yaml:2:12: memory.encoded: memory.arena (4 GiB) and memory.encoded (14 GiB) together are more than the 16 GiB "
      "of memory this machine (or cgroup) has: make one smaller"},
+    {"memory:\n  scratch: 11GiB\n",
+     "f.yaml:2:12: memory.scratch: memory.scratch (11 GiB), memory.arena and memory.encoded together are more than the 16 GiB "
+     "of memory this machine (or cgroup) has: make one smaller"},
+    {"memory:\n  scratch: 15MiB\n",
+     "f.yaml:2:12: memory.scratch: 15MiB is out of range (it is 15 MiB): write a size from 16 MiB to 64 TiB"},
     {"redirect:\n  width: \"half\"\n",
      "f.yaml:2:10: redirect.width: 'half' is not a whole number: write a whole number from 0 to 4096 (slots, half or off), "
      "without quotes"},

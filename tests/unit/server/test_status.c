@@ -20,6 +20,7 @@ static const char expected_json[] =
     "\"prepared_per_delivered\":0.5,\"bad\":{\"unreadable\":2,\"not_an_image\":0,\"corrupt\":1}},"
     "\"memory\":{\"arena\":{\"budget_bytes\":4294967296,\"used_bytes\":1073741824,\"pinned_bytes\":536870912,"
     "\"quota_bytes\":2147483648},\"encoded\":{\"budget_bytes\":1073741824,\"used_bytes\":268435456,\"look_ahead_bytes\":536870912},"
+    "\"scratch\":{\"budget_bytes\":536870912,\"used_bytes\":134217728,\"waiting\":1,\"waits\":12},"
     "\"evicted\":{\"prepared\":7,\"encoded\":9}},"
     "\"engine\":{\"loads_inflight\":5,\"prepares_inflight\":4,\"unknown_releases\":0},"
     "\"governor\":{\"preparers\":3,\"loaders\":9,\"prepare_rate\":1500.5,\"load_rate\":null,\"moves\":12},\"jobs\":["

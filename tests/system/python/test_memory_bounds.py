@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""Resident memory stays within the budgets, and 128 MiB beside them, whatever images, lists and files there are."""
+
+import os
+import struct
+import unittest
+
+from system import Case, main, larder
+
+MIB = 1 << 20
+BESIDE_MIB = 128  # threads' stacks, libraries, what each job and sample takes
+PIXELS = [{"resize": {"size": [32, 32]}}]
+
+
+def flat_jpeg(width, height):
+    """A progressive JPEG of one grey, in three planes: a decoder keeps all its coefficients, and the file is small."""
+    def segment(marker, payload):
+        return bytes((0xFF, marker)) + struct.pack(">H", len(payload) + 2) + payload
+
+    components = b"".join(bytes((number, 0x11, 0)) for number in (1, 2, 3))
+    frame = struct.pack(">BHHB", 8, height, width, 3) + components
+    scan = bytes((3, 1, 0, 2, 0, 3, 0)) + bytes((0, 0, 0))
+    blocks = 3 * -(-width // 8) * -(-height // 8)  # a bit each: no difference from the one before
+    return (b"\xff\xd8" + segment(0xDB, bytes(1) + bytes([1]) * 64) + segment(0xC2, frame) +
+            segment(0xC4, bytes(1) + bytes([1]) + bytes(15) + bytes(1)) + segment(0xDA, scan) +
+            bytes(-(-blocks // 8)) + b"\xff\xd9")
+
+
+class Bounds(Case):
+    budgets = ()
+
+    def bounded(self, arena, encoded, scratch, more=""):
+        """A daemon with budgets of so many MiB."""
+        self.budgets = (arena, encoded, scratch)
+        return self.daemon(f"memory:\n  arena: {arena}MiB\n  encoded: {encoded}MiB\n  scratch: {scratch}MiB\n"
+                           "catalog:\n  checkpoint: none\nmetrics:\n  enabled: false\n" + more)
+
+    def resident(self, daemon, name="VmHWM"):
+        with open(f"/proc/{daemon.process.pid}/status") as file:
+            return next(int(line.split()[1]) << 10 for line in file if line.startswith(name + ":"))
+
+    def assert_within(self, daemon):
+        if SANITIZED:
+            return
+        most = self.resident(daemon)
+        print(f"resident at most {most / MIB:.0f} MiB, budgets {'+'.join(map(str, self.budgets))} MiB", flush=True)
+        self.assertLess(most, (sum(self.budgets) + BESIDE_MIB) * MIB)
+
+
+class Scratch(Bounds):
+    """What workers decode in."""
+
+    def images(self, count, side):
+        folder = os.path.join(self.folder, "images", "grey")
+        os.makedirs(folder)
+        for number in range(count):
+            with open(os.path.join(folder, f"{number}.jpg"), "wb") as file:
+                file.write(flat_jpeg(side, side))
+        return os.path.dirname(folder)
+
+    def test_large_images_wait_for_room(self):
+        """Images of which one fits into the budget at a time are all delivered, by as many workers as there are."""
+        daemon = self.bounded(16, 16, 320, "threads:\n  workers: 4\n")
+        with self.loader(daemon, self.images(6, 5000), 2, PIXELS) as loader:
+            self.whole(loader, 6)
+        self.assert_within(daemon)
+        self.assertGreater(daemon.status()["memory"]["scratch"]["waits"], 0)
+
+    def test_an_image_that_never_fits(self):
+        """Two of 100 megapixels are bad samples in a budget of 32 MiB, the log names the setting, and the others come."""
+        daemon = self.bounded(16, 16, 32, "threads:\n  workers: 2\n")
+        folder = self.images(2, 10000)
+        with open(os.path.join(folder, "grey", "small.jpg"), "wb") as file:
+            file.write(flat_jpeg(64, 64))
+        with self.loader(daemon, folder, 2, PIXELS) as loader:
+            came = [index for batch in loader for index in batch[-1].tolist()]
+        self.assert_within(daemon)
+        self.assertEqual(came, [2])
+        self.assertEqual(daemon.status()["samples"]["bad"]["too_large"], 2)
+        self.assertIn("raise memory.scratch", daemon.log())
+
+
+SANITIZED = float(os.environ.get("LARDER_TEST_PATIENCE", "1")) > 1  # its own memory is many times the program's
+
+if __name__ == "__main__":
+    main()
