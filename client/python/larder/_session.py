@@ -24,6 +24,7 @@ from .errors import DaemonGone, FormatError, IOFailure, LimitReached, NotPermitt
 
 PATH_MAX = 107  # bytes of a unix socket's path
 HANDSHAKE_S = 30
+CONNECT_RETRY_S = 0.01  # while the daemon's backlog is full: poll does not tell when there is room again
 _SEAL_SHRINK = getattr(fcntl, "F_SEAL_SHRINK", 2)
 _GET_SEALS = getattr(fcntl, "F_GET_SEALS", 1034)
 
@@ -56,6 +57,15 @@ def check_path(path):
                            f"{PATH_MAX}: choose a shorter one, with LARDER_SOCKET for example")
 
 
+def _connected(sock, path):
+    """Tries to connect; false when the daemon has no room for one more that waits to be accepted."""
+    try:
+        sock.connect(path)
+    except BlockingIOError:
+        return False
+    return True
+
+
 class Session:
     """A connection. `info` is the daemon's answer to the registration, `classes` the dataset's class names."""
 
@@ -75,19 +85,30 @@ class Session:
         self._batch_size = 0
         self._inbox = bytearray(_wire.REPLY_MAX)
         self._seq = 0
-        self._sock = self._connect(path)
+        self._leaving = False  # closes when the last zero-copy batch is released
+        deadline = time.monotonic() + timeout_s
+        self._sock = self._connect(path, deadline)
         _live.add(self)
         try:
-            self._greet(timeout_s)
+            self._greet(deadline)
         except BaseException:
             self.close()
             raise
 
     @staticmethod
-    def _connect(path):
+    def _connect(path, deadline):
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
-            sock.connect(path)
+            sock.setblocking(False)
+            while not _connected(sock, path):
+                if time.monotonic() >= deadline:
+                    raise Timeout(f"the daemon at {path} does not accept connections: it is busy or stopped. Its log "
+                                  "may say why; try again, or stop it and start another")
+                time.sleep(CONNECT_RETRY_S)
+            sock.setblocking(True)
+        except Timeout:  # which is an OSError too
+            sock.close()
+            raise
         except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError):
             sock.close()
             raise DaemonGone(f"no daemon answers at {path}: start larderd, or point LARDER_SOCKET to the one to use"
@@ -103,8 +124,7 @@ class Session:
             raise
         return sock
 
-    def _greet(self, timeout_s):
-        deadline = time.monotonic() + timeout_s
+    def _greet(self, deadline):
         self._send(_wire.hello(self._next_seq(), self.pid, b"python/" + __version__.encode()))
         self._wait(deadline, "the daemon's greeting")
         fds = []
@@ -214,14 +234,28 @@ class Session:
                               f"{self._batch_size} is the job's batch size")
         if self.info.height and not (length == self.info.sample_bytes).all():
             raise FormatError(f"the daemon at {self.path} sent a batch whose samples are not of the registered size")
-        room = self.arena.size - int(length.max())
-        if room < 0 or int(offset.max()) > room:
+        room = np.uint64(self.arena.size)
+        # A length beyond the arena makes its difference wrap around; the first comparison has refused it then.
+        if not ((length <= room) & (offset <= room - length)).all():
             raise FormatError(f"the daemon at {self.path} sent a batch that reaches beyond its arena")
+
+    def check_lease(self):
+        """After the bytes of a batch were read, or before they are handed out: raises where the daemon has ended the
+        connection, which it does before it gives their place to others. Does not wait."""
+        poller = select.poll()
+        if self._sock is not None:
+            poller.register(self._sock.fileno(), 0)  # a hang-up is told unasked, whatever lies unread before it
+            if not poller.poll(0):
+                return
+            self._raise_last_words()
+        raise self._gone()
 
     def release(self, batch):
         """Gives a batch's slots back; any thread. Never waits, and never fails: where the daemon is gone there is
         nothing left to give back."""
         self.held.discard(batch)
+        if self._leaving and not self.held:
+            self.close()
         sock = self._sock
         if sock is None or self.pid != os.getpid():
             return
@@ -275,9 +309,12 @@ class Session:
 
     def _receive_into(self, fds):
         """One message into the inbox, as a view that the next call overwrites; file descriptors go to `fds`."""
+        sock = self._sock
+        if sock is None:  # a signal's handler has closed it
+            raise self._gone()
         try:
             ancillary = socket.CMSG_SPACE(16)
-            size, control, flags, _ = self._sock.recvmsg_into(
+            size, control, flags, _ = sock.recvmsg_into(
                 [self._inbox], ancillary, socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC)
         except BlockingIOError:
             raise Timeout(f"no message from the daemon at {self.path}") from None
@@ -316,6 +353,21 @@ class Session:
             except OSError:
                 pass
         self.abandon()
+
+    def leave(self):
+        """Closes as soon as no zero-copy batch is held: the connection is the lease of those that are."""
+        self._leaving = True
+        if not self.held:
+            self.close()
+
+    def interrupt(self):
+        """Ends what another thread waits for; any thread. The connection is of no more use then."""
+        sock = self._sock
+        if sock is not None and self.usable:
+            try:
+                sock.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
 
     def abandon(self):
         """Closes without a word: after a fork, the connection is the parent's."""

@@ -4,11 +4,15 @@ States: open lazily (a session exists while `_session` is usable), closed for go
 through fork or pickle, or whose daemon went away, has no usable session and opens one at its next use, as a job of its
 own.
 One iterator is live at a time: that of `_current`, a weak reference.
+
+Threads take turns: whoever begins an epoch, waits for a batch or opens a session holds `_lock`. Finalisers, which run
+in any thread at any time, do without it, and so does close(), until it has ended what another thread waits for.
 """
 
 import functools
 import operator
 import os
+import threading
 import time
 import warnings
 import weakref
@@ -23,6 +27,27 @@ from .errors import DaemonGone, EpochsOver, InvalidArgument, LarderError, LimitR
 _OUTPUTS = ("auto", "torch", "numpy")
 _PICKLED = ("_closed", "_zero_copy", "_torch", "_pin_memory", "_with_ids", "_socket", "_timeout_s", "_home_pid",
             "_weight", "_epoch", "_given")
+
+
+_loaders = weakref.WeakSet()
+
+
+def _forked():
+    # A lock that another thread held at the fork is never released in the child.
+    for loader in list(_loaders):
+        loader._lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_forked)
+
+
+def _in_turn(method):
+    """Of a Loader's threads one at a time is in such a method."""
+    @functools.wraps(method)
+    def call(self, *arguments):
+        with self._lock:
+            return method(self, *arguments)
+    return call
 
 
 class Batch(tuple):
@@ -85,8 +110,8 @@ class Loader:
     timeout        seconds to wait for a batch (or for the registration) before larder.Timeout; None: for ever
     pin_memory     put torch batches into pinned memory (where there is a GPU)
 
-    Iterating again gives the next epoch, also after an early break: what was left of the old one is dropped. Not for
-    several threads at once.
+    Iterating again gives the next epoch, also after an early break: what was left of the old one is dropped. Threads
+    may share an iterator: each batch goes to one of them.
     """
 
     def __init__(self, dataset, pipeline, batch_size=64, *, drop_last=False, shuffle="dependent", epochs=None, seed=0,
@@ -115,6 +140,8 @@ class Loader:
         self._open()
 
     def _reset(self):
+        self._lock = threading.RLock()
+        _loaders.add(self)
         self._session = None
         self._pool = None
         self._current = None
@@ -180,6 +207,7 @@ class Loader:
         """The epoch that the next iteration begins, from 0."""
         return self._epoch
 
+    @_in_turn
     def set_epoch(self, epoch):
         """Makes the next iteration give this epoch, from 0, as DistributedSampler.set_epoch does: to go on where a
         checkpoint was made. Not needed otherwise: an epoch that an error ended does not count, the next iteration
@@ -200,8 +228,15 @@ class Loader:
 
     def _open(self, beginning=False):
         """The session, whose job is of the ranks that hold now; of those it began with, once it has begun."""
-        if self._has_begun():
-            self._check_ranks()
+        session = self._session
+        if not _has_begun(session):
+            return self._open_anew(beginning)
+        self._check_ranks()
+        return session
+
+    @_in_turn
+    def _open_anew(self, beginning):
+        if _has_begun(self._session):  # another thread was first
             return self._session
         if self._closed:
             raise LarderError("this Loader is closed")
@@ -226,11 +261,8 @@ class Loader:
         self._session = session
         return session
 
-    def _has_begun(self):
-        return self._session is not None and self._session.usable and self._session.epoch >= 0
-
     def _ranks(self):
-        return (self._job.rank, self._job.world_size) if self._has_begun() else self._given.now()
+        return (self._job.rank, self._job.world_size) if _has_begun(self._session) else self._given.now()
 
     def _check_ranks(self):
         """Refuses to go on when this process has become another rank than the one that the job began as."""
@@ -250,7 +282,7 @@ class Loader:
         if job.world_size == 1:  # ranks are told by what all of them were given
             job = job._replace(weight=self._weight)
             if job.name and os.getpid() != self._home_pid:
-                job = job._replace(name=job.name + b"-%d" % os.getpid())
+                job = job._replace(name=_child_name(job.name))
         try:
             session.register(job, self._timeout_s)
         except BaseException:
@@ -258,11 +290,12 @@ class Loader:
             raise
 
     def _drop(self):
-        """Lets go of a connection that is of no more use; the next use opens another."""
+        """Lets go of a connection that is of no more use; the next use opens another. Zero-copy batches that are held
+        stay what they are, and the connection with them."""
         session, self._session = self._session, None
         self._current = None
         if session is not None:
-            session.close()
+            session.leave()
 
     def _fail(self, epoch):
         """After an error that ends the connection. An epoch that it broke off does not count: the next iteration begins
@@ -273,9 +306,21 @@ class Loader:
         self._drop()
 
     def close(self):
-        """Gives everything back to the daemon, views of zero-copy batches included, and ends the loader's life."""
+        """Gives everything back to the daemon, views of zero-copy batches included, and ends the loader's life. A
+        thread that waits for a batch gets an error."""
         self._closed = True
-        self._drop()
+        session = self._session
+        if not self._lock.acquire(blocking=False):
+            if session is not None:
+                session.interrupt()
+            self._lock.acquire()
+        try:
+            session, self._session = self._session, None
+            self._current = None
+            if session is not None:
+                session.close()
+        finally:
+            self._lock.release()
 
     def __enter__(self):
         return self
@@ -294,6 +339,7 @@ class Loader:
 
     # ── iterating ──
 
+    @_in_turn
     def __iter__(self):
         _trainers.refuse_worker()
         session = self._open(beginning=True)
@@ -340,6 +386,7 @@ class Loader:
                 raise
         return parts
 
+    @_in_turn
     def _at_end(self, session, epoch):
         """Whether the batch given last is the last of `epoch`. Waits for the next one's message to know: bad samples may
         have left nothing of it. What fails here fails again at the next batch, and is said there."""
@@ -368,10 +415,12 @@ class Loader:
         self.last_ids = entries["id"].astype(np.int64)
         self.last_indices = entries["index"].astype(np.int64)
         if self._zero_copy:
+            session.check_lease()
             held = Held(session, batch.batch)
             images = _views(session, entries, held)
         else:
             images = self._copy(session, entries)
+            session.check_lease()
             session.release(batch.batch)
         # A rank that asks for the next epoch has taken all of this one: what it had not released is not kept for it.
         if self._job.world_size == 1 or not self._zero_copy:
@@ -432,6 +481,15 @@ class _Epoch:
         return self
 
     def __next__(self):
+        try:
+            with self._loader._lock:
+                return self._next()
+        except DaemonGone:
+            if self._loader._closed:  # by another thread
+                raise LarderError("this Loader is closed") from None
+            raise
+
+    def _next(self):
         while not self._done:
             self._check_live()
             self._done = self._session.ended == self._number  # as when Ctrl-C came right after the last batch
@@ -446,6 +504,8 @@ class _Epoch:
     def _check_live(self):
         if self._session.pid != os.getpid():
             raise LarderError("this iterator belongs to the process that was forked: begin another with iter(loader)")
+        if self._loader._closed:
+            raise LarderError("this Loader is closed")
         self._loader._check_ranks()
         current = self._loader._current
         if current is None or current() is not self:
@@ -488,6 +548,20 @@ def _whole(what, value, least, most):
     if not least <= number <= most:
         raise InvalidArgument(f"{what} is {number}, not {least} to {most}")
     return number
+
+
+def _has_begun(session):
+    return session is not None and session.usable and session.epoch >= 0
+
+
+def _child_name(name):
+    """The name of a copy's job in this process: the Loader's and the process number, cut between two characters where
+    it would be too long."""
+    suffix = b"-%d" % os.getpid()
+    end = min(len(name), _wire.NAME_MAX - len(suffix))
+    while end < len(name) and name[end] & 0xC0 == 0x80:  # the middle of a character
+        end -= 1
+    return name[:end] + suffix
 
 
 def _dataset(dataset):
