@@ -367,6 +367,8 @@ void daemon_stop(struct daemon *daemon)
         return;
     http_stop(daemon->http);
     control_stop(daemon->control);
+    if (daemon->driver)
+        driver_halt(daemon->driver); /* nothing is written any more to where clients still look, while they are told */
     if (daemon->session)
         session_stop(daemon->session);
     if (daemon->registrar)

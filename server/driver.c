@@ -306,9 +306,18 @@ static void on_classes(struct driver *driver, uint64_t client, uint32_t seq, uin
     session_send(driver->session, client, &message);
 }
 
+/* A cancelled job is over, though some client may still hold batches of it. */
+static size_t count_live_jobs(const struct driver *driver)
+{
+    size_t count = 0;
+    for (uint32_t place = 0; place < JOBS_MAX; place++)
+        count += driver->jobs[place].reg && !driver->jobs[place].cancelled;
+    return count;
+}
+
 static void tell_drained(struct driver *driver)
 {
-    if (!driver->draining || driver->drained || driver->n_coming || driver_count_jobs(driver))
+    if (!driver->draining || driver->drained || driver->n_coming || count_live_jobs(driver))
         return;
     driver->drained = true;
     driver->config.drained(driver->config.ctx);
@@ -384,6 +393,7 @@ static bool take(struct driver *driver, const struct inbox_message *message)
     case INBOX_CANCEL:
     case INBOX_WEIGHT:
     case INBOX_DRAIN:
+    case INBOX_HALT:
     case INBOX_SETTLE:
         driver_answer(driver, message->type, message->question);
         break;

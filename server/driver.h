@@ -31,6 +31,9 @@ int driver_start(struct driver *driver, struct session *session, struct workers 
 void driver_stop(struct driver *driver);
 void driver_destroy(struct driver *driver); /* accepts NULL */
 
+/* driver_halt: from here on nothing is loaded, prepared or delivered, and the arena stays as it is, while clients are told
+ * that the daemon stops, and leave. */
+void driver_halt(struct driver *driver);
 /* driver_settle waits until all that is in the inbox now has been dealt with. Not after driver_stop. */
 void driver_settle(struct driver *driver);
 
@@ -38,8 +41,9 @@ void driver_settle(struct driver *driver);
  *
  * driver_status fills what the engine's thread knows: draining, totals, jobs. */
 void driver_status(struct driver *driver, struct daemon_status *status);
-/* driver_cancel ends a job: its client gets an error and is disconnected. LARDER_ENOENT when there is no such job: which
- * is right too when the same request was carried out before. */
+/* driver_cancel ends a job: nothing is prepared for it any more, and its clients get an error. What they hold is theirs
+ * until they have left, and the job's name and that part of its quota with it. LARDER_ENOENT when there is no such job:
+ * which is right too when the same request was carried out before. */
 int driver_cancel(struct driver *driver, const char *name, struct error *err);
 /* driver_set_weight gives a job another weight, from JOB_WEIGHT_MIN to JOB_WEIGHT_MAX. LARDER_ENOENT: no such job. */
 int driver_set_weight(struct driver *driver, const char *name, double weight, struct error *err);

@@ -59,6 +59,8 @@ static void log_short_reads(struct driver *driver, uint64_t needed_bytes)
 static void ahead_changed(struct driver *driver, const struct engine_action *action)
 {
     const struct registration *reg = driver->jobs[action->job].reg;
+    if (action->ahead.failed) /* that has been told */
+        return;
     if (action->ahead.to < action->ahead.from)
         log_shortened(driver, reg, action->ahead.from, action->ahead.to, action->ahead.wanted_bytes);
     else

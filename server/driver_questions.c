@@ -64,20 +64,25 @@ static void on_cancel(struct driver *driver, struct driver_question *question)
 {
     struct driver_job *job = driver_find_name(driver, question->job);
     bool known = job != NULL;
-    if (job) {
+    if (job && !job->cancelled) {
+        uint32_t place = (uint32_t)(job - driver->jobs);
+        struct engine_event cancel = {.type = ENGINE_JOB_CANCEL, .job_cancel = {.job = place}};
+        struct engine_event gone = {.type = ENGINE_JOB_GONE, .job_gone = {.job = place}};
         log_info_limited("msg=\"job cancelled\" job=\"%s\"", job->reg->name);
         job->cancelled = true;
-    }
-    for (uint32_t rank = 0; job && rank < job->reg->world_size; rank++) {
-        if (job->ranks[rank].there)
-            session_send_error(driver->session, job->ranks[rank].client, 0, LARDER_EGONE, true,
-                               "the job was cancelled with `larder cancel`");
-    }
-    if (job && !driver_has_client(job)) { /* it waits for ranks: without that, no more */
-        struct engine_event event = {.type = ENGINE_JOB_GONE, .job_gone = {.job = (uint32_t)(job - driver->jobs)}};
-        driver_step(driver, &event, 1);
+        /* Its clients are told by JOB_ERROR and stay until they leave: what they hold is theirs until then. A job that
+         * only waits for ranks does so no more. */
+        driver_step(driver, driver_has_client(job) ? &cancel : &gone, 1);
     }
     answer(question, known ? 0 : LARDER_ENOENT);
+}
+
+static void on_halt(struct driver *driver, struct driver_question *question)
+{
+    struct engine_event events[] = {{.type = ENGINE_DRAIN}, {.type = ENGINE_HALT}};
+    driver->draining = true;
+    driver_step(driver, events, 2);
+    answer(question, 0);
 }
 
 static void on_weight(struct driver *driver, struct driver_question *question)
@@ -120,6 +125,9 @@ void driver_answer(struct driver *driver, enum inbox_type type, struct driver_qu
     case INBOX_DRAIN:
         on_drain(driver, question);
         break;
+    case INBOX_HALT:
+        on_halt(driver, question);
+        break;
     default:
         CHECK(type == INBOX_SETTLE);
         answer(question, 0);
@@ -146,6 +154,12 @@ static int ask(struct driver *driver, enum inbox_type type, struct driver_questi
 void driver_status(struct driver *driver, struct daemon_status *status)
 {
     ask(driver, INBOX_STATUS, (struct driver_question){.status = status});
+}
+
+void driver_halt(struct driver *driver)
+{
+    if (driver->running)
+        ask(driver, INBOX_HALT, (struct driver_question){.job = NULL});
 }
 
 void driver_settle(struct driver *driver)

@@ -74,6 +74,10 @@ static void handle(struct engine *engine, const struct engine_event *event)
         CHECK(event->job_gone.job < JOBS_MAX);
         engine_on_job_gone(engine, event->job_gone.job, event->rank);
         break;
+    case ENGINE_JOB_CANCEL:
+        CHECK(event->job_cancel.job < JOBS_MAX);
+        engine_on_job_cancel(engine, event->job_cancel.job);
+        break;
     case ENGINE_WEIGHT:
         CHECK(event->weight.job < JOBS_MAX);
         engine_on_weight(engine, event->weight.job, event->weight.weight);
@@ -102,6 +106,9 @@ static void handle(struct engine *engine, const struct engine_event *event)
     case ENGINE_DRAIN:
         engine->draining = true;
         break;
+    case ENGINE_HALT:
+        engine->halted = true;
+        break;
     }
 }
 
@@ -122,17 +129,9 @@ static void fix_pointers(struct engine *engine)
     CHECK(outputs == engine->n_outputs && delivered == engine->n_delivered);
 }
 
-size_t engine_step_all(struct engine *engine, uint64_t now_ns, const struct engine_event *events, size_t count,
-                       const struct engine_action **actions)
+/* All that there is room for is planned, begun and delivered. */
+static void advance(struct engine *engine)
 {
-    CHECK_MAGIC(engine, ENGINE_MAGIC);
-    CHECK(now_ns >= engine->now_ns);
-    engine->now_ns = now_ns;
-    engine->n_actions = engine->n_outputs = engine->n_delivered = 0;
-    for (size_t i = 0; i < count; i++)
-        handle(engine, &events[i]);
-    engine_watch_ranks(engine);
-    engine_watch_room(engine);
     if (engine->divide)
         engine_divide_arena(engine);
     do { /* a sample that turns out too large while it is dispatched leaves room for another pick; so does an epoch's end */
@@ -142,6 +141,22 @@ size_t engine_step_all(struct engine *engine, uint64_t now_ns, const struct engi
         if (!engine->replan)
             engine_deliver(engine);
     } while (engine->replan);
+}
+
+size_t engine_step_all(struct engine *engine, uint64_t now_ns, const struct engine_event *events, size_t count,
+                       const struct engine_action **actions)
+{
+    CHECK_MAGIC(engine, ENGINE_MAGIC);
+    CHECK(now_ns >= engine->now_ns);
+    engine->now_ns = now_ns;
+    engine->n_actions = engine->n_outputs = engine->n_delivered = 0;
+    for (size_t i = 0; i < count; i++)
+        handle(engine, &events[i]);
+    if (!engine->halted) {
+        engine_watch_ranks(engine);
+        engine_watch_room(engine);
+        advance(engine);
+    }
     fix_pointers(engine);
     *actions = engine->actions;
     return engine->n_actions;

@@ -140,6 +140,8 @@ enum engine_event_type {
     ENGINE_JOB_ADD,  /* a rank registers; answered by JOB_ADDED or JOB_REFUSED */
     ENGINE_JOB_GONE, /* the rank's client left, however: everything it held is returned. Of a rank that is not there: ends a
                         job that none is there of. */
+    ENGINE_JOB_CANCEL, /* the job fails, as it does over a bad sample: each rank that is there gets a JOB_ERROR, and keeps
+                          what it holds until it releases it or is gone. One that has failed, or is not there: nothing. */
     ENGINE_WEIGHT,   /* the job's weight is another from now on */
     ENGINE_PACE,     /* how long the rank's client trains on a batch, as measured: what orders work among a job's ranks */
     ENGINE_NEXT,     /* the rank's queue may send `credits` more batches of `epoch` */
@@ -148,6 +150,7 @@ enum engine_event_type {
     ENGINE_PREPARED, /* a PREPARE ended; each of its outputs is made, or failed and is bad for who waits for it */
     ENGINE_PIPELINE_GONE, /* the number, which no job uses, will mean another pipeline: forget its instances */
     ENGINE_DRAIN,    /* no new jobs from now on; ranks of those that are there may come */
+    ENGINE_HALT,     /* nothing is planned, begun or delivered from now on: the arena stays as it is, whoever goes */
 };
 
 struct engine_event {
@@ -158,6 +161,9 @@ struct engine_event {
         struct {
             uint32_t job;
         } job_gone;
+        struct {
+            uint32_t job;
+        } job_cancel;
         struct {
             uint32_t job;
             double weight;
@@ -200,7 +206,8 @@ enum engine_action_type {
     ENGINE_DROP_ENCODED,
     ENGINE_DELIVER,
     ENGINE_JOB_ERROR, /* the rank cannot go on: tell its client, which stays until it leaves. When the job as a whole has
-                         failed (policy `error`, a rank missing) one comes for each rank that is there. */
+                         failed (policy `error`, a rank missing, cancelled) one comes for each rank that is there;
+                         from then on its quota is what its clients may hold, and no more. */
     ENGINE_AHEAD,     /* the job's quota, and with it its look-ahead, is another from now on */
     ENGINE_JOB_ENDED, /* the job's place is free again; dataset and pipeline number are no longer used by it */
 };
@@ -271,6 +278,7 @@ struct engine_action {
             uint64_t quota_bytes;  /* now */
             uint32_t from, to;     /* batches of look-ahead of each rank */
             uint64_t wanted_bytes; /* as in job_added */
+            bool failed;           /* the job has: it looks ahead no more */
         } ahead;
         struct {
             const void *dataset;

@@ -75,6 +75,7 @@ static void set_rows(struct engine *engine, uint32_t place, uint32_t rows)
     action->ahead.from = before - ENGINE_ROWS_MIN;
     action->ahead.to = rows - ENGINE_ROWS_MIN;
     action->ahead.wanted_bytes = engine_wanted_bytes(engine);
+    action->ahead.failed = job->state == JOB_FAILED;
 }
 
 /* What the rank with the greatest need has use for, of `most` rows. */

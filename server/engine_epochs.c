@@ -171,6 +171,8 @@ void engine_job_fail(struct engine *engine, uint32_t place, sample_id id, int co
     if (job->state == JOB_RUNNING)
         epoch_end(engine, place, JOB_FAILED);
     job->state = JOB_FAILED;
+    job->most = job->asked = job->least; /* what its clients may still hold */
+    engine->divide = true;
 }
 
 /* ── ranks that are away ── */

@@ -323,6 +323,13 @@ void engine_on_weight(struct engine *engine, uint32_t place, double weight)
 
 /* ── going ── */
 
+void engine_on_job_cancel(struct engine *engine, uint32_t place)
+{
+    const struct job *job = &engine->jobs[place];
+    if (job->state != JOB_FREE && job->state != JOB_FAILED)
+        engine_job_fail(engine, place, SAMPLE_NONE, LARDER_EGONE, "it was cancelled with `larder cancel`");
+}
+
 /* No rank is there. Does the job wait for some all the same? See engine.h. */
 static bool lingers(const struct engine *engine, const struct job *job)
 {

@@ -285,7 +285,7 @@ struct engine {
     uint32_t magic;
     struct engine_config config;
     uint64_t now_ns;
-    bool draining;
+    bool draining, halted;
     bool replan; /* since the planning of this step queues got room again: a sample turned bad, an epoch began */
     struct sampler *sampler;
     struct rng rng;
@@ -507,6 +507,7 @@ uint32_t engine_ready_batches(const struct engine *engine, const struct job *job
 void engine_on_job_add(struct engine *engine, const struct engine_job_desc *desc);
 void engine_on_weight(struct engine *engine, uint32_t job, double weight);
 void engine_on_job_gone(struct engine *engine, uint32_t job, uint32_t rank);
+void engine_on_job_cancel(struct engine *engine, uint32_t job);
 void engine_job_end(struct engine *engine, uint32_t job);
 void engine_job_free(struct job *job); /* its own memory */
 

@@ -65,6 +65,7 @@ enum inbox_type {
     INBOX_LOADED,
     INBOX_READ,       /* a read of LOADs has ended, after all of its LOADED */
     INBOX_PREPARED,
+    INBOX_HALT,
     INBOX_STATUS,
     INBOX_CANCEL,
     INBOX_WEIGHT,

@@ -80,7 +80,7 @@ static void vanish(struct world *world, struct client *client)
         return;
     client->lives++;
     client->state = CLIENT_AWAY;
-    client->stopped = client->admitted = client->asked = client->training = client->trained = false;
+    client->stopped = client->clings = client->admitted = client->asked = client->training = client->trained = false;
     client->inbox.count = client->kept.count = 0;
     client->tries = 0;
     alarm_client(world, client, client->plan->return_ns, ALARM_JOIN);
@@ -301,8 +301,8 @@ static void go_on(struct world *world, struct client *client)
 
 void client_resume(struct world *world, struct client *client)
 {
-    client->stopped = false;
-    if (client->state != CLIENT_TRAINING)
+    client->stopped = client->clings;
+    if (client->clings || client->state != CLIENT_TRAINING)
         return;
     if (client->trained)
         end_training(world, client);
@@ -315,6 +315,19 @@ static void stop(struct world *world, struct client *client)
     client->stopped = true;
     if (client->plan->stop_for_ns != SCENARIO_NEVER)
         alarm_client(world, client, client->plan->stop_for_ns, ALARM_RESUME);
+}
+
+/* The job has failed: it leaves now, or keeps what it holds for a while, and gives some of it back. */
+static void hear_failure(struct world *world, struct client *client)
+{
+    if (client->clings || client->plan->clings_ns == 0) {
+        leave(world, client);
+        return;
+    }
+    client->clings = client->stopped = true;
+    if (client->kept.count > 0 && random_below(&world->rng, 2))
+        release_one(world, client);
+    alarm_client(world, client, client->plan->clings_ns, ALARM_FAILED);
 }
 
 void client_alarm(struct world *world, const struct alarm *alarm)
@@ -348,6 +361,11 @@ void client_alarm(struct world *world, const struct alarm *alarm)
         if (!client->stopped)
             end_training(world, client);
         break;
+    case ALARM_CANCEL:
+        if (client->state == CLIENT_TRAINING)
+            world_event(world, &(struct engine_event){.type = ENGINE_JOB_CANCEL, .job_cancel = {.job = client->job}},
+                        NULL);
+        break;
     case ALARM_STOP:
         stop(world, client);
         break;
@@ -359,6 +377,6 @@ void client_alarm(struct world *world, const struct alarm *alarm)
         if (alarm->kind == ALARM_VANISH)
             vanish(world, client);
         else
-            leave(world, client);
+            hear_failure(world, client);
     }
 }

@@ -102,6 +102,11 @@ void model_event(struct model *model, uint64_t now_ns, const struct engine_event
         if (model->jobs[event->weight.job])
             model->jobs[event->weight.job]->weight = event->weight.weight;
         break;
+    case ENGINE_JOB_CANCEL:
+        if (model->jobs[event->job_cancel.job])
+            model->jobs[event->job_cancel.job]->cancelled = true;
+        break;
+    case ENGINE_HALT:
     case ENGINE_PACE: /* changes the order of work alone */
     case ENGINE_TICK:
         break;
@@ -226,6 +231,9 @@ static void compare_status(struct model *model, const struct engine *engine, con
     }
     const struct client_plan *plan = job->plan;
     uint64_t slots_held = 0;
+    if (job->failed && job->failed_step <= model->before_step && status->quota_bytes != job->least_bytes)
+        model_break(model, RULE_STATUS, "job %u has failed and has a quota of %llu bytes, %llu are its least",
+                    status->job, (unsigned long long)status->quota_bytes, (unsigned long long)job->least_bytes);
     if (status->weight != job->weight)
         model_break(model, RULE_STATUS, "job %u has weight %g, it was given %g", status->job, status->weight,
                     job->weight);
@@ -284,6 +292,8 @@ static void settle_job(struct model *model, const struct job_book *job, uint32_t
 {
     if (job->ranks)
         model_ranks_settle(model, job, place);
+    if (job->cancelled && !job->failed && !job->gone)
+        model_break(model, RULE_JOB, "job %u was cancelled, and its client was not told", place);
     if (!job->failed && job->beyond_end)
         model_break(model, RULE_JOB, "job %u got no answer to a NEXT of an epoch that it does not have", place);
     if (job->gone && !(job->ranks && model_ranks_linger(job)))
@@ -292,6 +302,7 @@ static void settle_job(struct model *model, const struct job_book *job, uint32_t
 
 void model_settle(struct model *model, const struct engine *engine, uint64_t now_ns, bool statuses)
 {
+    model->before_step = model->settled_step;
     model->settled_step = model->step;
     for (uint32_t place = 0, left = model->n_jobs; left > 0; place++) {
         if (model->jobs[place]) {

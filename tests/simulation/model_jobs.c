@@ -360,7 +360,8 @@ void model_on_error(struct model *model, const struct engine_action *action)
     if (no_room)
         model_on_no_room(model, job, action->job, error);
     job->failed = true;
-    if (no_room)
+    job->failed_step = model->step;
+    if (no_room || (job->cancelled && error->code == LARDER_EGONE))
         return;
     bool hopeless = job->plan->bad_policy == BAD_REPLACE && model_is_hopeless(model, job->plan);
     if (job->plan->bad_policy != BAD_ERROR && !hopeless && !nothing_left(model, job))

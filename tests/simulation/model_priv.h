@@ -77,7 +77,8 @@ struct job_book {
     uint32_t serial; /* tells it from other jobs in the same place */
     const struct client_plan *plan;
     uint64_t client;
-    bool gone, failed;
+    bool gone, failed, cancelled;
+    uint64_t failed_step;
     bool asked;
     uint64_t asked_ns; /* for its first batch */
     uint32_t beyond_end; /* NEXTs for epochs it does not have: each is answered by an error, and all goes on */
@@ -107,7 +108,7 @@ struct model {
     enum rule broken;
     char text[512];
     bool compare_totals;
-    uint64_t step, settled_step, now_ns;
+    uint64_t step, settled_step, before_step, now_ns;
     uint64_t *failed_step; /* by pipeline, then sample id: when it last failed for that; 0: never */
 
     struct job_book *jobs[JOBS_MAX]; /* by place */

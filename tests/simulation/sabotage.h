@@ -34,9 +34,9 @@ enum sabotage_flags {
     KIND(WRONG_RELEASE, "wrong-release", R(STATUS) | R(SLOT), SABOTAGE_FIGURES | SABOTAGE_OFTEN) \
     KIND(LOSE_RELEASE, "lose-release", R(STATUS), SABOTAGE_FIGURES | SABOTAGE_OFTEN)             \
     KIND(LOSE_NEXT, "lose-next", R(STUCK), 0)                                                    \
-    KIND(LOSE_LOAD, "lose-load", R(STUCK), 0)                                                    \
+    KIND(LOSE_LOAD, "lose-load", R(STUCK), SABOTAGE_OFTEN)                                       \
     KIND(LOAD_TWICE, "load-twice", R(TASK), 0)                                                   \
-    KIND(LOSE_PREPARE, "lose-prepare", R(STUCK), 0)                                              \
+    KIND(LOSE_PREPARE, "lose-prepare", R(STUCK) | R(ENCODED), SABOTAGE_OFTEN)                    \
     KIND(FAIL_ALL, "fail-all", R(STATUS) | R(EXACTLY_ONCE) | R(BAD),                             \
          SABOTAGE_FIGURES | SABOTAGE_RARE)                                                       \
     KIND(PASS_BAD, "pass-bad", R(BYTES), SABOTAGE_OFTEN | SABOTAGE_RARE)                         \

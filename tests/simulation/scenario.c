@@ -17,6 +17,7 @@
 #define KEY_RAW UINT64_C(0x2a90)
 #define KEY_AHEAD UINT64_C(0xa4ead)
 #define KEY_HABITS UINT64_C(0x4ab17)
+#define KEY_ENDS UINT64_C(0xe4d5)
 #define KEY_SCATTER UINT64_C(0x5ca77e2)
 #define KEY_TIGHT UINT64_C(0x719487)
 #define KEY_FORGET UINT64_C(0xf0c607)
@@ -322,6 +323,22 @@ static void draw_ahead(struct scenario *sc)
     sc->config.room_timeout_ns = between(&rng, CLOCK_NS_PER_S / 10, 20 * CLOCK_NS_PER_S);
 }
 
+/* Jobs that are cancelled, in about every fourth scenario, and clients that stay after that. */
+static void draw_ends(struct scenario *sc)
+{
+    struct rng rng;
+    random_seed_keys(&rng, KEY_ENDS, sc->seed, 0, 0);
+    bool cancels = chance(&rng, 25);
+    for (uint32_t i = 0; i < sc->n_clients; i++) {
+        struct client_plan *plan = &sc->clients[i];
+        uint64_t life_ns = plan->train.mean_ns * (plan->n_view / (plan->batch_size ? plan->batch_size : 1) + 4);
+        plan->clings_ns = chance(&rng, 50) ? 0 : random_below(&rng, 3 * CLOCK_NS_PER_S);
+        plan->cancel_ns = SCENARIO_NEVER;
+        if (cancels && chance(&rng, 40))
+            plan->cancel_ns = plan->join_ns + random_below(&rng, life_ns + 1);
+    }
+}
+
 /* What few do. Drawn apart, as ranks are. */
 static void draw_habits(struct scenario *sc)
 {
@@ -509,6 +526,7 @@ struct scenario *scenario_create(uint64_t seed, bool tight)
     draw_weights(sc);
     draw_ranks(sc, mood);
     draw_habits(sc);
+    draw_ends(sc);
     sc->drain_ns = chance(&rng, 94) ? SCENARIO_NEVER : random_below(&rng, join_spread_ns);
     draw_budgets(sc, &rng);
     draw_chunks(sc, &rng);

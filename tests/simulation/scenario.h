@@ -73,6 +73,8 @@ struct client_plan {
     uint32_t retries;          /* after a refusal */
     bool asks_again;           /* when it has returned: for the epoch before the one it is told */
     bool leaves_twice;         /* so that nobody waits for the job's ranks */
+    uint64_t cancel_ns;        /* when somebody cancels its job; SCENARIO_NEVER */
+    uint64_t clings_ns;        /* how long it keeps what it holds after it heard that its job has failed */
 };
 
 struct scenario {

@@ -93,6 +93,9 @@ static void see_event(struct world *world, const struct engine_event *event)
     case ENGINE_JOB_GONE:
         world_say(world, "> JOB_GONE job %u rank %u", event->job_gone.job, event->rank);
         break;
+    case ENGINE_JOB_CANCEL:
+        world_say(world, "> JOB_CANCEL job %u", event->job_cancel.job);
+        break;
     case ENGINE_NEXT:
         world_say(world, "> NEXT job %u rank %u epoch %u credits %u", event->next.job, event->rank, event->next.epoch,
                   event->next.credits);
@@ -422,6 +425,8 @@ static void begin(struct world *world)
         world_alarm(world, plan->join_ns, ALARM_JOIN, i, 0, 0); /* of its first life, as all these */
         if (plan->vanish_ns != SCENARIO_NEVER)
             world_alarm(world, plan->vanish_ns, ALARM_VANISH, i, 0, 0);
+        if (plan->cancel_ns != SCENARIO_NEVER)
+            world_alarm(world, plan->cancel_ns, ALARM_CANCEL, i, 0, 0);
         if (plan->stop_ns != SCENARIO_NEVER)
             world_alarm(world, plan->stop_ns, ALARM_STOP, i, 0, 0);
     }

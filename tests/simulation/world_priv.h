@@ -17,6 +17,7 @@ enum alarm_kind {
     ALARM_RESUME,
     ALARM_VANISH,
     ALARM_FAILED, /* the client hears that its job cannot go on */
+    ALARM_CANCEL, /* somebody ends its job */
 };
 
 struct alarm {
@@ -43,6 +44,7 @@ struct client {
     const struct client_plan *plan;
     enum client_state state;
     bool stopped;
+    bool clings; /* has heard that its job has failed, and stays */
     uint32_t job, held_max, tries;
     uint32_t lives; /* connections before this one: what was on its way to those is lost */
     bool admitted;  /* and has heard of it */
