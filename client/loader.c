@@ -19,7 +19,8 @@ int loader_enter(struct larder_loader *loader)
 int loader_break(struct larder_loader *loader)
 {
     loader->broken = loader->error.code;
-    connection_close(&loader->connection);
+    if (!loader->batches || connection_lost(&loader->connection))
+        connection_close(&loader->connection);
     return loader->broken;
 }
 
@@ -74,7 +75,7 @@ const char *larder_class_name(const struct larder_loader *loader, int32_t label)
 
 int larder_fd(const struct larder_loader *loader)
 {
-    return loader && loader->magic == LOADER_MAGIC ? loader->connection.fd : -1;
+    return loader && loader->magic == LOADER_MAGIC && !loader->broken ? loader->connection.fd : -1;
 }
 
 void loader_destroy(struct larder_loader *loader)

@@ -1,7 +1,8 @@
 /* loader_priv.h: a loader's state, for the files of this folder.
  *
  * Life: opening (open.c) → idle → streaming an epoch ⇄ ended (stream.c) → closed. `broken` is set by the first failure
- * that is for good: the connection is closed then, and every later call gives the same code and text.
+ * that is for good, and every later call gives the same code and text. The connection is closed then, or with the last
+ * batch that the program holds: it is their lease, and they can be read, copied and released until then.
  *
  * Credits: `outstanding` batches of the running epoch are asked for and not yet here, `stale` may still come from
  * epochs before, `held` are in the program's hands. outstanding ≤ prefetch and outstanding + held ≤ held_max; what the
@@ -53,7 +54,8 @@ struct larder_loader {
  * loader. */
 int loader_enter(struct larder_loader *loader);
 
-/* loader_break makes the failure in loader->error final and closes the connection. Gives its code. */
+/* loader_break makes the failure in loader->error final and closes the connection, unless batches are held. Gives its
+ * code. */
 int loader_break(struct larder_loader *loader);
 
 /* loader_lost is for a connection that the daemon closed: its last ERROR, where it sent one, becomes the failure. */

@@ -214,11 +214,27 @@ size_t larder_batch_bytes(const struct larder_batch *batch)
     return valid(batch) ? batch->bytes : 0;
 }
 
+/* enter_held is loader_enter for a batch that is held: after a failure it is leased as long as the connection is open. */
+static int enter_held(struct larder_loader *loader)
+{
+    int rc = loader_enter(loader);
+    return rc && rc == loader->broken && loader->connection.fd >= 0 ? 0 : rc;
+}
+
+/* The daemon has ended the leases: what it said is the failure, unless there was one before. */
+static int leases_lost(struct larder_loader *loader)
+{
+    if (!loader->broken)
+        return loader_lost(loader);
+    connection_close(&loader->connection);
+    return loader->broken;
+}
+
 int larder_batch_sample(const struct larder_batch *batch, uint32_t position, struct larder_sample *out)
 {
     if (!valid(batch) || !out)
         return LARDER_EINVAL;
-    int rc = loader_enter(batch->loader);
+    int rc = enter_held(batch->loader);
     if (rc)
         return rc;
     if (position >= batch->count)
@@ -235,7 +251,7 @@ int larder_batch_copy(const struct larder_batch *batch, void *dst, size_t cap_by
     if (!valid(batch) || (!dst && batch->bytes))
         return LARDER_EINVAL;
     struct larder_loader *loader = batch->loader;
-    int rc = loader_enter(loader);
+    int rc = enter_held(loader);
     if (rc)
         return rc;
     if (batch->bytes > cap_bytes)
@@ -247,7 +263,20 @@ int larder_batch_copy(const struct larder_batch *batch, void *dst, size_t cap_by
         at += batch->entries[i].len_bytes;
     }
     /* A daemon that has closed the connection may have put other samples there while they were copied. */
-    return connection_lost(&loader->connection) ? loader_lost(loader) : 0;
+    return connection_lost(&loader->connection) ? leases_lost(loader) : 0;
+}
+
+/* release_broken gives a batch back after a failure; the connection goes with the last one. */
+static int release_broken(struct larder_loader *loader, uint64_t number)
+{
+    struct wire_message msg = {.type = WIRE_RELEASE, .release = {.batch = number}};
+    if (connection_lost(&loader->connection))
+        return leases_lost(loader);
+    if (loader->batches)
+        connection_send(&loader->connection, &msg, 0, NULL); /* else closing the connection gives it back */
+    else
+        connection_close(&loader->connection);
+    return 0;
 }
 
 int larder_batch_release(struct larder_batch **batch)
@@ -261,7 +290,9 @@ int larder_batch_release(struct larder_batch **batch)
     struct larder_loader *loader = held->loader;
     uint64_t number = held->number;
     let_go(held);
-    int rc = loader_enter(loader);
+    int rc = enter_held(loader);
+    if (rc == 0 && loader->broken)
+        return release_broken(loader, number);
     if (rc == 0)
         rc = loader_release(loader, number);
     return rc ? rc : ask_ahead(loader);
