@@ -14,6 +14,8 @@
 
 #include <cmocka.h>
 
+#include "common/clock.h"
+
 #define SAMPLES 90u
 #define CLASSES 3u
 #define BATCH_SIZE 8u
@@ -104,20 +106,25 @@ static int stop_daemon(void **state)
     return status;
 }
 
-static struct larder_loader *open_loader(uint32_t prefetch, uint32_t shuffle)
+static struct larder_loader *open_with(const char *pipeline, uint32_t prefetch, uint32_t shuffle)
 {
     struct larder_loader *loader = NULL;
     struct larder_options options;
     larder_options_init(&options);
     options.socket = socket_path;
     options.dataset = dataset;
-    options.pipeline = "[{\"resize\": {\"size\": [48, 48]}}]";
+    options.pipeline = pipeline;
     options.batch_size = BATCH_SIZE;
     options.prefetch = prefetch;
     options.shuffle = shuffle;
     if (larder_open(&options, &loader) != 0)
         fail_msg("%s", larder_last_error(NULL));
     return loader;
+}
+
+static struct larder_loader *open_loader(uint32_t prefetch, uint32_t shuffle)
+{
+    return open_with("[{\"resize\": {\"size\": [48, 48]}}]", prefetch, shuffle);
 }
 
 /* count_batch marks the batch's samples as seen, and checks each against its label and its copy. */
@@ -303,6 +310,65 @@ static void survives_kill(void **state)
     larder_close(&loader);
 }
 
+static void cancel_job(const char *job)
+{
+    char larder[512];
+    int status = 0;
+    const char *slash = strrchr(larderd, '/');
+    snprintf(larder, sizeof larder, "%.*s/larder", slash ? (int)(slash - larderd) : 1, slash ? larderd : ".");
+    const char *arguments[] = {larder, "cancel", job, "--socket", socket_path, NULL};
+    pid_t child = spawn(arguments);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+/* Another job takes several times the arena, and for longer than the daemon waits for clients it disconnects. */
+static void others_fill_the_arena(void)
+{
+    uint64_t until_ns = clock_now_ns() + 3 * CLOCK_NS_PER_S, taken = 0;
+    struct larder_batch *batch = NULL;
+    struct larder_loader *loader =
+        open_with("[{\"resize\": {\"size\": [48, 48]}}, \"random_horizontal_flip\"]", 2, LARDER_SHUFFLE_DEPENDENT);
+    for (uint32_t epoch = 0; clock_now_ns() < until_ns || taken < 3 * (UINT64_C(32) << 20); epoch++) {
+        assert_int_equal(larder_start_epoch(loader, epoch), 0);
+        while (next(loader, &batch) == 0) {
+            taken += larder_batch_bytes(batch);
+            assert_int_equal(larder_batch_release(&batch), 0);
+        }
+    }
+    larder_close(&loader);
+}
+
+/* Samples that the program reads in place stay what they are after their job was cancelled, whatever others prepare, until
+ * the batch is released, which says that all was well; larder_next says that the job was cancelled. */
+static void keeps_what_a_cancelled_job_holds(void **state)
+{
+    (void)state;
+    struct larder_info info;
+    struct larder_sample sample;
+    struct larder_batch *held = NULL, *batch = NULL;
+    static uint8_t before[BATCH_SIZE * SAMPLE_BYTES];
+    struct larder_loader *loader = open_loader(1, LARDER_SHUFFLE_DEPENDENT);
+    assert_int_equal(larder_info_get(loader, &info), 0);
+    assert_int_equal(larder_start_epoch(loader, 0), 0);
+    assert_int_equal(next(loader, &held), 0);
+    assert_int_equal(larder_batch_copy(held, before, sizeof before), 0);
+    assert_int_equal(larder_batch_sample(held, 0, &sample), 0);
+    cancel_job(info.job);
+    int rc;
+    while ((rc = larder_next(loader, NEXT_TIMEOUT_MS, &batch)) == 0)
+        assert_int_equal(larder_batch_release(&batch), 0);
+    assert_int_equal(rc, LARDER_EGONE);
+    assert_non_null(strstr(larder_last_error(loader), "cancelled"));
+    others_fill_the_arena();
+    for (uint32_t i = 0; i < larder_batch_count(held); i++) {
+        assert_int_equal(larder_batch_sample(held, i, &sample), 0);
+        assert_memory_equal(sample.data, before + i * SAMPLE_BYTES, SAMPLE_BYTES);
+    }
+    assert_int_equal(larder_batch_release(&held), 0);
+    larder_close(&loader);
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 3) {
@@ -321,6 +387,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(gives_files_as_they_are, start_daemon, stop_daemon),
         cmocka_unit_test_setup_teardown(hands_refusals_through, start_daemon, stop_daemon),
         cmocka_unit_test_setup_teardown(survives_kill, start_daemon, stop_daemon),
+        cmocka_unit_test_setup_teardown(keeps_what_a_cancelled_job_holds, start_daemon, stop_daemon),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -287,9 +287,48 @@ static void refuses_misuse(void **state)
     close_both();
 }
 
+static void two_and_cancel(struct fake_daemon *daemon)
+{
+    if (!fake_wait_credits(daemon, 0, 2))
+        return;
+    fake_batch(daemon, 1, 0, 0, 0, FAKE_BATCH_SIZE, false);
+    fake_batch(daemon, 2, 0, 1, FAKE_BATCH_SIZE, FAKE_BATCH_SIZE, false);
+    fake_error(daemon, 0, LARDER_EGONE, false, "the job was cancelled");
+    fake_wait_released(daemon, 1);
+    fake_until_closed(daemon);
+}
+
+/* Batches in the program's hands outlive their job: they can be read, copied and released after the failure, the first
+ * is given back by itself and the last with the connection; every other call gives the failure. */
+static void keeps_held_after_a_failure(void **state)
+{
+    (void)state;
+    struct larder_batch *first = NULL, *second = NULL, *batch = NULL;
+    open_with(4, 2, 0, two_and_cancel);
+    assert_int_equal(larder_start_epoch(loader, 0), 0);
+    assert_int_equal(larder_next(loader, 60000, &first), 0);
+    assert_int_equal(larder_next(loader, 60000, &second), 0);
+    assert_int_equal(larder_next(loader, 60000, &batch), LARDER_EGONE);
+    assert_non_null(strstr(larder_last_error(loader), "cancelled"));
+    assert_int_equal(larder_fd(loader), -1);
+    assert_batch(first, 0, 0);
+    assert_batch(second, 0, 1);
+    assert_int_equal(larder_batch_release(&first), 0);
+    assert_batch(second, 0, 1);
+    assert_int_equal(larder_start_epoch(loader, 1), LARDER_EGONE);
+    assert_int_equal(larder_batch_release(&second), 0);
+    assert_int_equal(larder_next(loader, 60000, &batch), LARDER_EGONE);
+    assert_non_null(strstr(larder_last_error(loader), "cancelled"));
+    fake_stop(&fake); /* the connection is closed: the script has ended */
+    assert_int_equal(fake.n_released, 1);
+    assert_int_equal(fake.released[0], 1);
+    larder_close(&loader);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(keeps_held_after_a_failure),
         cmocka_unit_test(streams_epochs),
         cmocka_unit_test(breaks_early),
         cmocka_unit_test(limits_held),

@@ -430,6 +430,88 @@ static void test_what_may_be_held_stays(void **state)
     scene_free(scene);
 }
 
+/* A cancelled job keeps what its client holds, and the room for what it may hold, until the client has given it back or
+ * is gone; the rest of its quota is the others', who fill the arena beside it. */
+static void test_a_cancelled_job_keeps_what_is_held(void **state)
+{
+    (void)state;
+    struct scene *scene = scene_new(80);
+    struct idset *view;
+    assert_int_equal(idset_from_range(0, 100, &view), 0);
+    struct engine_job_desc desc = scene_job("a", view);
+    desc.prefetch = 8;
+    scene_add(scene, &desc);
+    uint32_t first = scene->job;
+    scene->release = false;
+    scene_next(scene, first, 0, 64);
+    assert_int_equal(scene->batches[first], 2);
+    scene_step(scene, (struct engine_event){.type = ENGINE_JOB_CANCEL, .job_cancel = {first}});
+    assert_int_equal(scene->failed, LARDER_EGONE);
+    assert_non_null(strstr(scene->text, "cancelled"));
+    assert_int_equal(scene->ahead[first], 0);
+    struct engine_totals totals;
+    engine_totals(scene->engine, &totals);
+    assert_int_equal(totals.arena_pinned_bytes, 16 * 1024); /* the two batches that are held */
+    assert_int_equal(totals.arena_quota_bytes, 16 * 1024);
+    scene_step(scene, (struct engine_event){.type = ENGINE_RELEASE, .release = {first, scene->last_batch[first]}});
+    desc = scene_job("b", view);
+    desc.pipeline = 1;
+    desc.prefetch = 8;
+    scene_add(scene, &desc);
+    uint32_t second = scene->job;
+    assert_int_equal(scene->ahead[second], 6); /* all but what the first may hold */
+    scene->release = true;
+    scene_next(scene, second, 0, 64);
+    assert_true(scene->last[second]);
+    scene_next(scene, first, 0, 64); /* asks in vain */
+    scene_step(scene, (struct engine_event){.type = ENGINE_JOB_CANCEL, .job_cancel = {first}}); /* nothing more to do */
+    assert_int_equal(scene->batches[first], 2);
+    engine_totals(scene->engine, &totals);
+    assert_int_equal(totals.arena_pinned_bytes, 8 * 1024);
+    scene_gone(scene, first);
+    engine_totals(scene->engine, &totals);
+    assert_int_equal(totals.jobs, 1);
+    scene_leave_all(scene);
+    idset_destroy(view);
+    scene_free(scene);
+}
+
+/* From ENGINE_HALT on nothing is loaded, prepared or delivered, though jobs ask and clients go and leave room. */
+static void test_nothing_begins_after_a_halt(void **state)
+{
+    (void)state;
+    struct scene *scene = scene_new(80);
+    struct idset *view;
+    assert_int_equal(idset_from_range(0, 100, &view), 0);
+    struct engine_job_desc desc = scene_job("a", view);
+    scene_add(scene, &desc);
+    uint32_t first = scene->job;
+    desc = scene_job("b", view);
+    desc.pipeline = 1;
+    scene_add(scene, &desc);
+    uint32_t second = scene->job;
+    scene->release = false;
+    scene_next(scene, first, 0, 1);
+    scene_next(scene, second, 0, 1);
+    uint32_t loads = scene->loads, prepares = scene->prepares;
+    scene_step(scene, (struct engine_event){.type = ENGINE_HALT});
+    scene_step(scene, (struct engine_event){.type = ENGINE_RELEASE, .release = {second, scene->last_batch[second]}});
+    scene_next(scene, second, 0, 64);
+    scene_gone(scene, first);
+    scene_next(scene, second, 1, 64);
+    assert_int_equal(scene->loads, loads);
+    assert_int_equal(scene->prepares, prepares);
+    assert_int_equal(scene->batches[second], 1);
+    scene_gone(scene, second);
+    struct engine_totals totals;
+    engine_totals(scene->engine, &totals);
+    assert_int_equal(totals.jobs, 0);
+    assert_int_equal(totals.arena_pinned_bytes, 0);
+    scene_leave_all(scene);
+    idset_destroy(view);
+    scene_free(scene);
+}
+
 static uint32_t look_ahead(struct scene *scene)
 {
     struct engine_job_status row;
@@ -512,6 +594,7 @@ int main(void)
         cmocka_unit_test(test_a_broken_off_epoch_is_dropped), cmocka_unit_test(test_look_ahead_is_given_back),
         cmocka_unit_test(test_only_the_least_refuses), cmocka_unit_test(test_what_may_be_held_stays),
         cmocka_unit_test(test_a_slow_sample_is_overtaken_within_bounds),
+        cmocka_unit_test(test_a_cancelled_job_keeps_what_is_held), cmocka_unit_test(test_nothing_begins_after_a_halt),
         cmocka_unit_test(test_look_ahead_by_need), cmocka_unit_test(test_needs_come_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
