@@ -214,7 +214,7 @@ size_t larder_batch_bytes(const struct larder_batch *batch)
     return valid(batch) ? batch->bytes : 0;
 }
 
-/* enter_held is loader_enter for a batch that is held: after a failure it is leased as long as the connection is open. */
+/* enter_held is loader_enter for a batch that is held: after a failure it is leased while the connection is open. */
 static int enter_held(struct larder_loader *loader)
 {
     int rc = loader_enter(loader);

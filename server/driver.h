@@ -31,8 +31,8 @@ int driver_start(struct driver *driver, struct session *session, struct workers 
 void driver_stop(struct driver *driver);
 void driver_destroy(struct driver *driver); /* accepts NULL */
 
-/* driver_halt: from here on nothing is loaded, prepared or delivered, and the arena stays as it is, while clients are told
- * that the daemon stops, and leave. */
+/* driver_halt: from here on nothing is loaded, prepared or delivered, and the arena stays as it is, while clients are
+ * told that the daemon stops, and leave. */
 void driver_halt(struct driver *driver);
 /* driver_settle waits until all that is in the inbox now has been dealt with. Not after driver_stop. */
 void driver_settle(struct driver *driver);

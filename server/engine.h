@@ -140,8 +140,9 @@ enum engine_event_type {
     ENGINE_JOB_ADD,  /* a rank registers; answered by JOB_ADDED or JOB_REFUSED */
     ENGINE_JOB_GONE, /* the rank's client left, however: everything it held is returned. Of a rank that is not there: ends a
                         job that none is there of. */
-    ENGINE_JOB_CANCEL, /* the job fails, as it does over a bad sample: each rank that is there gets a JOB_ERROR, and keeps
-                          what it holds until it releases it or is gone. One that has failed, or is not there: nothing. */
+    ENGINE_JOB_CANCEL, /* the job fails, as it does over a bad sample: each rank that is there gets a JOB_ERROR, and
+                          keeps what it holds until it releases it or is gone. Nothing when it has failed already, or is
+                          not there. */
     ENGINE_WEIGHT,   /* the job's weight is another from now on */
     ENGINE_PACE,     /* how long the rank's client trains on a batch, as measured: what orders work among a job's ranks */
     ENGINE_NEXT,     /* the rank's queue may send `credits` more batches of `epoch` */

@@ -71,7 +71,7 @@ static void close_conn(struct session *session, struct conn *conn)
     conn_free_outbox_locked(session, conn);
     pthread_mutex_unlock(&session->lock);
 
-    close(conn->fd);
+    close(conn->fd); /* first: a client looks for the hang-up after it has read, and before others can have the place */
     if (conn->told_owner)
         session->config.handlers.on_gone(session->config.handlers.ctx, conn->id);
     free(conn);

@@ -54,7 +54,8 @@ struct session_handlers {
      * batch was sent does nothing and is not handed on. */
     void (*on_next)(void *ctx, uint64_t client, uint32_t epoch, uint32_t credits);
     void (*on_release)(void *ctx, uint64_t client, uint64_t batch); /* a batch that was sent and not yet released */
-    /* Exactly once for each on_register, and nothing after it: what the client held is free. */
+    /* Exactly once for each on_register, and nothing after it: what the client held is free. The connection is closed
+     * by then, so that a client which has read a batch, and then finds it open, has read what it was sent. */
     void (*on_gone)(void *ctx, uint64_t client);
 };
 

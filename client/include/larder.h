@@ -164,8 +164,8 @@ LARDER_API int larder_start_epoch(struct larder_loader *loader, uint32_t epoch);
 
 /* larder_next waits up to timeout_ms (negative: for ever; 0: not at all) for the epoch's next batch. LARDER_EEND: the
  * epoch is over. LARDER_ETIMEOUT: none yet; ask again. LARDER_EQUOTA: held_max batches are held, release one first. Any
- * other failure is for good: close the loader. Batches in the program's hands stay valid until they are released, or the
- * connection is lost: a cancelled job's too. */
+ * other failure is for good: close the loader. Batches in the program's hands stay valid until they are released, or
+ * the connection is lost: a cancelled job's too. */
 LARDER_API int larder_next(struct larder_loader *loader, int64_t timeout_ms, struct larder_batch **out);
 
 /* larder_fd gives a descriptor that poll finds readable when larder_next has something to read; then call larder_next

@@ -339,8 +339,8 @@ static void others_fill_the_arena(void)
     larder_close(&loader);
 }
 
-/* Samples that the program reads in place stay what they are after their job was cancelled, whatever others prepare, until
- * the batch is released, which says that all was well; larder_next says that the job was cancelled. */
+/* Samples that the program reads in place stay what they are after their job was cancelled, whatever others prepare,
+ * until the batch is released, which says that all was well; larder_next says that the job was cancelled. */
 static void keeps_what_a_cancelled_job_holds(void **state)
 {
     (void)state;

@@ -19,7 +19,7 @@ metrics:
 """
 PLAIN = [{"resize": {"size": [64, 64]}}]
 FLIPPED = [{"resize": {"size": [64, 64]}}, "random_horizontal_flip"]
-OTHERS_S = 2.5    # how long others go on at the least: longer than the daemon waits for clients that it disconnects
+OTHERS_S = 2.5  # how long others go on at the least: longer than the daemon waits for clients that it disconnects
 OTHERS_BATCHES = 250  # and how much they take: several times the arena
 
 
@@ -80,7 +80,7 @@ class Cancelled(Case):
         self.assertTrue(until(lambda: "mine" not in self.server.jobs(), 30))
 
     def test_a_drain_does_not_wait_for_a_cancelled_job(self):
-        """With none but a cancelled job left a draining daemon stops, and the views that are held stay what they are."""
+        """With none but a cancelled job left a draining daemon stops, and views that are held stay what they are."""
         loader = self.loader(self.server, self.mine, 32, pipeline=PLAIN, name="mine", zero_copy=True)
         batch = next(iter(loader))
         before = np.array(batch[0])

@@ -4,10 +4,11 @@ import os
 import pickle
 import shutil
 import sys
+import threading
 
 import numpy as np
 
-from system import Case, files_of, larder, main, make_tree, skip, tree
+from system import SLOW, Case, files_of, larder, main, make_tree, skip, tree
 
 COUNT = 120
 STILL = [{"resize": {"size": [48, 64]}}]
@@ -93,6 +94,27 @@ class Delivery(Case):
         copy.close()
         seen += [index for batch in iterator for index in batch[2].tolist()]
         self.assertEqual(sorted(seen), list(range(COUNT)))
+
+    def test_threads_share_an_iterator(self):
+        """Six threads take the batches of one iterator: each sample comes to one of them, once an epoch."""
+        daemon = self.daemon()
+        loader = self.loader(daemon, tree(600), 4, timeout=30)
+        for _ in range(2):
+            iterator, seen, errors = iter(loader), [], []
+
+            def work():
+                try:
+                    for _, _, indices in iterator:
+                        seen.extend(indices.tolist())
+                except Exception as error:
+                    errors.append(error)
+            threads = [threading.Thread(target=work, daemon=True) for _ in range(6)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(60 * SLOW)
+            self.assertEqual(errors, [])
+            self.assertEqual(sorted(seen), list(range(600)))
 
     def test_holding_too_many_views(self):
         """With the daemon's own held_max the zero-copy limit is an error, and releasing goes on."""

@@ -47,6 +47,21 @@ class Files(Case):
         self.assertEqual(got, [(index, bytes_of(path)) for index, path in enumerate(files)])
         self.assertEqual(daemon.status()["samples"]["decoded"], 0)
 
+    def test_mixed_sizes_fill_the_arena(self):
+        """Files of mixed sizes that are together larger than the arena, so that short ones lie at its very end: each
+        comes, whole, in every epoch."""
+        files = self.write([self.random.choice((300, 9_000, 110_000, 240_000)) for _ in range(400)])
+        self.assertGreater(sum(map(os.path.getsize, files)), 32 << 20)
+        daemon = self.daemon(CONFIG)
+        with self.loader(daemon, self.dataset, 10, pipeline=[], all_files=True, prefetch=4) as loader:
+            for _ in range(2):
+                seen = []
+                for batch, _, indices in loader:
+                    for index, data in zip(indices.tolist(), batch):
+                        self.assertEqual(data, bytes_of(files[index]))
+                        seen.append(index)
+                self.assertEqual(sorted(seen), list(range(400)))
+
     def test_files_of_any_kind_and_size(self):
         """Empty files, one byte, pages and more: each exactly once an epoch, whole, by copy and in place; two jobs at
         once. Hidden files are none."""
