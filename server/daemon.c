@@ -125,6 +125,12 @@ static void on_gone(void *ctx, uint64_t client)
     registrar_abandon(daemon->registrar, client);
 }
 
+static void on_lost(void *ctx)
+{
+    struct daemon *daemon = ctx;
+    driver_drain(daemon->driver); /* the engine answers without waiting for sessions */
+}
+
 /* ── what it tells about itself, in the control's and HTTP's threads ── */
 
 static void snapshot(struct daemon *daemon, struct daemon_status *status)
@@ -279,7 +285,8 @@ static int start_edges(struct daemon *daemon, struct error *err)
                                                   .on_classes = on_classes,
                                                   .on_next = on_next,
                                                   .on_release = on_release,
-                                                  .on_gone = on_gone}};
+                                                  .on_gone = on_gone,
+                                                  .on_lost = on_lost}};
     int code = session_start(daemon->session, &session, err);
     if (!code && config->control_enabled) {
         char path[CONFIG_SOCKET_PATH_MAX + sizeof ".control"];

@@ -254,7 +254,7 @@ static void serve_dirty(struct session *session)
 static void begin_stop(struct session *session)
 {
     session->stop_begun = true;
-    session->accept_resume_ns = SESSION_NEVER;
+    session->accept_resume_ns = session->look_ns = SESSION_NEVER;
     session_listen_close(session);
     struct error why;
     error_set(&why, LARDER_EGONE, "the daemon at %s is stopping", session->path);
@@ -267,12 +267,30 @@ static void begin_stop(struct session *session)
     }
 }
 
+/* Nobody can come any more when the socket's file is gone or another is in its place; those who are here stay. */
+static void look_after_socket(struct session *session, uint64_t now)
+{
+    session->look_ns = now + SESSION_LOOK_MS * CLOCK_NS_PER_MS;
+    if (!session_listen_lost(session))
+        return;
+    session->look_ns = session->accept_resume_ns = SESSION_NEVER;
+    session_listen_close(session);
+    log_error("msg=\"the socket was removed, moved or replaced by somebody: no client can come any more, the daemon "
+              "serves those it has and stops after the last; start another, and keep its folder from being cleaned "
+              "up\" socket=\"%s\"", session->path);
+    if (session->config.handlers.on_lost)
+        session->config.handlers.on_lost(session->config.handlers.ctx);
+}
+
 static void sweep(struct session *session)
 {
     uint64_t now = clock_now_ns();
     if (now < session->sweep_ns)
         return;
     session->sweep_ns = SESSION_NEVER;
+    if (now >= session->look_ns)
+        look_after_socket(session, now);
+    sweep_at(session, session->look_ns);
     if (now >= session->accept_resume_ns) {
         session->accept_resume_ns = SESSION_NEVER;
         watch(session, EPOLL_CTL_MOD, session->listen_fd, EPOLLIN, ID_LISTEN);
@@ -354,7 +372,7 @@ int session_listen(const char *path, struct session **out, struct error *err)
     session->magic = SESSION_MAGIC;
     session->path = xstrdup(path);
     session->lock_fd = session->listen_fd = session->epoll_fd = session->wake_fd = -1;
-    session->accept_resume_ns = session->sweep_ns = SESSION_NEVER;
+    session->accept_resume_ns = SESSION_NEVER; /* sweep_ns and look_ns are 0: due at once */
     TAILQ_INIT(&session->dirty);
     pthread_mutex_init(&session->lock, NULL);
     int rc = session_listen_open(session, err);

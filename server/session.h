@@ -57,13 +57,17 @@ struct session_handlers {
     /* Exactly once for each on_register, and nothing after it: what the client held is free. The connection is closed
      * by then, so that a client which has read a batch, and then finds it open, has read what it was sent. */
     void (*on_gone)(void *ctx, uint64_t client);
+    /* Once at most: the socket's file was removed, moved or replaced, and no client can come any more; those who are
+     * connected are served. NULL: the owner does not mind. */
+    void (*on_lost)(void *ctx);
 };
 
 /* session_listen makes this process the daemon of a socket path: takes the lock PATH.lock, which it holds until
  * session_destroy, makes the folder (0700) if it is missing, replaces the socket of a daemon that was killed, and
- * listens (mode 0600). Clients that connect wait until session_start. LARDER_EBUSY (another daemon: the text has its
- * pid), LARDER_ELIMIT (path too long, or no socket buffer for the largest message), LARDER_EINVAL (something else is
- * in the socket's place), LARDER_EPERM, LARDER_ENOENT (the folder's own folder is missing), LARDER_EIO. */
+ * listens (mode 0600). The folder must be safe from others (common/socket_folder.h). Clients that connect wait until
+ * session_start. LARDER_EBUSY (another daemon: the text has its pid), LARDER_ELIMIT (path too long, or no socket buffer
+ * for the largest message), LARDER_EINVAL (something else is in the socket's place), LARDER_EPERM (also: an unsafe
+ * folder), LARDER_ENOENT (the folder's own folder is missing), LARDER_EIO. */
 int session_listen(const char *path, struct session **out, struct error *err);
 
 struct session_config {
@@ -76,7 +80,7 @@ struct session_config {
 /* session_start begins the thread. LARDER_ELIMIT, LARDER_EIO. */
 int session_start(struct session *session, const struct session_config *config, struct error *err);
 
-/* session_stop accepts no more, removes the socket, tells every client that the daemon is stopping, sends what it
+/* session_stop accepts no more, removes the socket if it is still its own, tells every client that the daemon is stopping, sends what it
  * can and waits for them to leave, all within SESSION_STOP_MS; then closes. on_gone comes for all: the owner must go
  * on taking callbacks until this returns. Harmless when the thread was not started, or has ended. */
 void session_stop(struct session *session);

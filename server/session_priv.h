@@ -15,11 +15,13 @@
 #include <sys/queue.h>
 
 #include "common/log.h"
+#include "common/socket_file.h"
 #include "server/session.h"
 
 #define SESSION_MAGIC 0x53455353u /* "SESS" */
 #define SESSION_REFUSALS_MAX 16u  /* places beyond connections_max, for telling a client why it is refused */
 #define SESSION_NEVER UINT64_MAX
+#define SESSION_LOOK_MS 1000 /* between two looks at the socket's file */
 
 enum conn_phase {
     CONN_NEW,         /* HELLO has not come */
@@ -77,6 +79,7 @@ struct session {
     uint32_t magic;
     struct session_config config;
     char *path, *lock_path;
+    struct socket_file file; /* at path */
     int lock_fd, listen_fd, epoll_fd, wake_fd;
     pthread_t thread;
     bool started; /* owner's */
@@ -85,6 +88,7 @@ struct session {
     uint8_t *buffer; /* of WIRE_REQUEST_MAX */
     bool stop_begun;
     uint64_t accept_resume_ns; /* SESSION_NEVER: accepting */
+    uint64_t look_ns;          /* when to look whether the socket is still at its path; SESSION_NEVER: never again */
     uint64_t sweep_ns;         /* when the next deadline, window or pause is due */
 
     pthread_mutex_t lock; /* everything below */
@@ -101,7 +105,9 @@ struct session {
 
 /* session_listen.c */
 int session_listen_open(struct session *session, struct error *err); /* with path set, all the rest of that */
-void session_listen_close(struct session *session);                  /* stops listening and removes the socket */
+bool session_listen_lost(const struct session *session); /* the socket's file is gone, or another is in its place */
+/* session_listen_close stops listening, and removes the socket's file if it is still there. */
+void session_listen_close(struct session *session);
 void session_lock_release(struct session *session);
 
 /* session_conn.c; the session's thread. conn_read reads a turn's worth of requests, or all there is when the peer is

@@ -203,6 +203,120 @@ static void test_wrong_paths(void **state)
     remove_place(&place);
 }
 
+static ino_t inode_of(const char *path)
+{
+    struct stat st;
+    assert_int_equal(lstat(path, &st), 0);
+    return st.st_ino;
+}
+
+/* A daemon whose files were removed by somebody, so that another could start at the same path, leaves that one's alone
+ * at its end. */
+static void test_successor(void **state)
+{
+    (void)state;
+    struct place place = make_place();
+    struct session *first = NULL, *second = NULL, *third = NULL;
+    struct error err;
+    assert_int_equal(session_listen(place.path, &first, NULL), 0);
+    assert_int_equal(unlink(place.path), 0);
+    assert_int_equal(unlink(place.lock), 0);
+    assert_int_equal(session_listen(place.path, &second, NULL), 0);
+    ino_t socket_file = inode_of(place.path), lock_file = inode_of(place.lock);
+    session_destroy(first);
+    assert_true(inode_of(place.path) == socket_file);
+    assert_true(inode_of(place.lock) == lock_file);
+    close(client_connect(place.path));
+    assert_int_equal(session_listen(place.path, &third, &err), LARDER_EBUSY);
+    session_destroy(second);
+    assert_int_equal(access(place.path, F_OK), -1);
+    assert_int_equal(access(place.lock, F_OK), -1);
+    remove_place(&place);
+}
+
+static void assert_unsafe(const char *path, const char *culprit)
+{
+    struct session *session = NULL;
+    struct error err = {0};
+    assert_int_equal(session_listen(path, &session, &err), LARDER_EPERM);
+    if (!strstr(err.text, "would not be safe") || !strstr(err.text, culprit))
+        fail_msg("expected %s in: %s", culprit, err.text);
+    assert_int_equal(access(path, F_OK), -1);
+}
+
+static void assert_safe(const char *path)
+{
+    struct session *session = NULL;
+    struct error err = {0};
+    if (session_listen(path, &session, &err))
+        fail_msg("%s", err.text);
+    session_destroy(session);
+}
+
+/* A folder in which others may put something in the socket's place is refused, wherever on the way it lies, and the
+ * text names it; the sticky bit keeps them from it. */
+static void test_writable_folders(void **state)
+{
+    (void)state;
+    struct place place = make_place();
+    char sub[80], link[80], behind[128];
+    snprintf(sub, sizeof sub, "%s/sub", place.folder);
+    snprintf(link, sizeof link, "%s/link", place.folder);
+    snprintf(behind, sizeof behind, "%s/../link/s.sock", sub);
+    assert_safe(place.path);
+    for (mode_t mode = 0720; mode; mode = mode == 0720 ? 0702 : 0) {
+        assert_int_equal(chmod(sub, mode), 0);
+        assert_unsafe(place.path, sub);
+        assert_int_equal(chmod(sub, mode | S_ISVTX), 0);
+        assert_safe(place.path);
+        assert_int_equal(chmod(sub, 0700), 0);
+        assert_int_equal(chmod(place.folder, mode), 0);
+        assert_unsafe(place.path, place.folder);
+        assert_int_equal(chmod(place.folder, 0700), 0);
+    }
+    assert_int_equal(symlink("sub", link), 0);
+    assert_safe(behind);
+    assert_int_equal(chmod(sub, 0777), 0);
+    assert_unsafe(behind, sub);
+    assert_int_equal(chmod(sub, 0700), 0);
+    assert_int_equal(unlink(link), 0);
+    assert_int_equal(symlink("link", link), 0);
+    struct session *session = NULL;
+    struct error err;
+    assert_int_equal(session_listen(behind, &session, &err), LARDER_EINVAL);
+    assert_int_equal(unlink(link), 0);
+    remove_place(&place);
+}
+
+/* A folder of another user's is refused, on the way too, and so is a link of theirs, whatever their modes are. */
+static void test_foreign_folders(void **state)
+{
+    (void)state;
+    if (geteuid() != 0) {
+        print_message("not root: cannot give folders away\n");
+        skip();
+    }
+    struct place place = make_place();
+    char sub[80], link[80], behind[128];
+    snprintf(sub, sizeof sub, "%s/sub", place.folder);
+    snprintf(link, sizeof link, "%s/link", place.folder);
+    snprintf(behind, sizeof behind, "%s/s.sock", link);
+    assert_safe(place.path);
+    assert_int_equal(chown(sub, 65534, 0), 0);
+    assert_unsafe(place.path, "belongs to user 65534");
+    assert_int_equal(chmod(sub, 01777), 0);
+    assert_unsafe(place.path, "belongs to user 65534");
+    assert_int_equal(chown(sub, 0, 0), 0);
+    assert_int_equal(chown(place.folder, 65534, 0), 0);
+    assert_unsafe(place.path, place.folder);
+    assert_int_equal(chown(place.folder, 0, 0), 0);
+    assert_int_equal(symlink("sub", link), 0);
+    assert_int_equal(lchown(link, 65534, 0), 0);
+    assert_unsafe(behind, link);
+    assert_int_equal(unlink(link), 0);
+    remove_place(&place);
+}
+
 /* A client that connects before the sessions start waits, and is served then; one destroyed unstarted leaves
  * nothing. */
 static void test_listen_then_start(void **state)
@@ -264,6 +378,8 @@ int main(void)
         cmocka_unit_test(test_modes),             cmocka_unit_test(test_one_daemon),
         cmocka_unit_test(test_race),              cmocka_unit_test(test_wrong_paths),
         cmocka_unit_test(test_listen_then_start), cmocka_unit_test(test_other_user),
+        cmocka_unit_test(test_successor),         cmocka_unit_test(test_writable_folders),
+        cmocka_unit_test(test_foreign_folders),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

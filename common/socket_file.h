@@ -1,0 +1,40 @@
+/* socket_file.h: the file that a listening unix socket has in the file system: made, recognised, and removed only while
+ * it is one's own.
+ *
+ * A file is known by device and inode. While its socket listens the kernel keeps the inode, so that no later file can
+ * have the same; whoever removes or compares does it before closing the socket. */
+#ifndef LARDER_COMMON_SOCKET_FILE_H
+#define LARDER_COMMON_SOCKET_FILE_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "common/error.h"
+
+struct socket_file {
+    dev_t device;
+    ino_t inode;
+    bool known; /* false: there is none of ours */
+};
+
+/* socket_file_note takes down which file is at path. False, with errno, when it cannot be looked at. */
+bool socket_file_note(const char *path, struct socket_file *out);
+/* socket_file_lost says whether the file is no longer at path: gone, or another in its place. A path that cannot be
+ * looked at for another reason proves nothing. */
+bool socket_file_lost(const char *path, const struct socket_file *file);
+/* socket_file_remove removes the file from path while it is still there, and forgets it. */
+void socket_file_remove(const char *path, struct socket_file *file);
+
+/* socket_file_clear removes the socket that a killed process left at path, if any. type: SOCK_SEQPACKET or SOCK_STREAM.
+ * LARDER_EBUSY when a process answers there (*pid: which, or 0; the text is the caller's to write), LARDER_EINVAL when
+ * something else is in the way, LARDER_EPERM, LARDER_EIO. */
+int socket_file_clear(const char *path, int type, pid_t *pid, struct error *err);
+
+/* socket_file_listen makes a socket that does not block and listens at path, with mode 0600 from the first moment on;
+ * nothing may be there. The caller closes *fd, after socket_file_remove. LARDER_EPERM, LARDER_ENOENT, LARDER_EIO. */
+int socket_file_listen(const char *path, int type, int *fd, struct socket_file *file, struct error *err);
+
+/* socket_file_error fills err from errno: "what path: why". */
+int socket_file_error(struct error *err, const char *what, const char *path);
+
+#endif
