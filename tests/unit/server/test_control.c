@@ -239,6 +239,61 @@ static void test_rude_peers(void **state)
     stop_daemon(&peer);
 }
 
+/* ask_on sends status requests and reads nothing, until the daemon has closed the connection or nothing went through for
+ * a second; gives how many went. */
+static unsigned ask_on(int fd)
+{
+    static const char request[] = "{\"v\":1,\"op\":\"status\"}";
+    unsigned char frame[9 + 4 + sizeof request - 1] = {1, [8] = 4 + sizeof request - 1, [9] = 0x80}; /* SP over ipc */
+    struct pollfd poll_fd = {.fd = fd, .events = POLLOUT};
+    unsigned sent = 0;
+    memcpy(frame + 13, request, sizeof request - 1);
+    for (; poll(&poll_fd, 1, 1000) == 1 && !(poll_fd.revents & POLLHUP); sent++) {
+        frame[12] = (unsigned char)sent;
+        if (send(fd, frame, sizeof frame, MSG_NOSIGNAL) != sizeof frame)
+            break;
+    }
+    return sent;
+}
+
+/* A peer that asks and asks and reads no answer keeps nobody else from being answered, and loses its connection. */
+static void test_unread_answers(void **state)
+{
+    (void)state;
+    static const unsigned char hello[8] = {0, 'S', 'P', 0, 0, 0x30, 0, 0}; /* a REQ peer's */
+    struct peer peer;
+    assert_string_equal(start_daemon(&peer), "listening\n");
+    struct pollfd rude = {.fd = connect_plainly(), .events = POLLRDHUP};
+    assert_int_equal(send(rude.fd, hello, sizeof hello, MSG_NOSIGNAL), sizeof hello);
+    assert_true(ask_on(rude.fd) > 100);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(run_larder("ping", NULL, NULL), 0);
+    assert_int_equal(poll(&rude, 1, 60000), 1);
+    close(rude.fd);
+    assert_int_equal(run_larder("drain", NULL, NULL), 0);
+    stop_daemon(&peer);
+}
+
+/* A socket file that another made in our place is neither taken back nor removed, and one that is gone is not made
+ * anew; peers that are connected are served. */
+static void test_lost_place(void **state)
+{
+    (void)state;
+    struct peer first, second;
+    struct stat before, after;
+    assert_string_equal(start_daemon(&first), "listening\n");
+    assert_int_equal(unlink(control_path), 0);
+    assert_string_equal(start_daemon(&second), "listening\n");
+    assert_int_equal(stat(control_path, &before), 0);
+    assert_int_equal(before.st_mode & 0777, 0600);
+    stop_daemon(&first);
+    assert_int_equal(stat(control_path, &after), 0);
+    assert_true(before.st_ino == after.st_ino);
+    assert_int_equal(run_larder("ping", NULL, NULL), 0);
+    stop_daemon(&second);
+    assert_int_equal(access(control_path, F_OK), -1);
+}
+
 /* A daemon that runs out of descriptors for a while, so that nobody can connect, answers as before when it has some
  * again, and has not taken its socket for ended. */
 static void test_no_descriptors(void **state)
@@ -530,6 +585,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_stale_and_busy),
         cmocka_unit_test(test_start_errors),
         cmocka_unit_test(test_rude_peers),
+        cmocka_unit_test(test_unread_answers),
+        cmocka_unit_test(test_lost_place),
         cmocka_unit_test(test_no_descriptors),
         cmocka_unit_test(test_watch),
         cmocka_unit_test(test_connection_limit),
