@@ -80,6 +80,20 @@ static int connect_to(int fd, const char *path, uint64_t deadline_ns, struct err
     }
 }
 
+/* Whoever may write to the socket's folder could answer there, and what comes from a daemon is trained on. */
+static int check_peer(int fd, const char *path, struct error *err)
+{
+    struct ucred peer;
+    socklen_t len = sizeof peer;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) != 0)
+        return error_set(err, LARDER_EIO, "whose process answers at %s is not known: %s", path, strerror(errno));
+    if (peer.uid == geteuid() || peer.uid == 0)
+        return 0;
+    return error_set(err, LARDER_EPERM, "the process that answers at %s (pid %d) is user %u's, and only a daemon of your "
+                     "own (user %u) or root's is trusted: set LARDER_SOCKET to one", path, (int)peer.pid,
+                     (unsigned)peer.uid, (unsigned)geteuid());
+}
+
 int connection_open(struct connection *connection, const char *path, uint64_t deadline_ns, struct error *err)
 {
     int rc = socket_path_check(path, err);
@@ -98,6 +112,8 @@ int connection_open(struct connection *connection, const char *path, uint64_t de
         return rc;
     }
     rc = connect_to(connection->fd, path, deadline_ns, err);
+    if (rc == 0)
+        rc = check_peer(connection->fd, path, err);
     if (rc)
         connection_close(connection);
     return rc;

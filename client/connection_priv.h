@@ -24,7 +24,8 @@ struct connection {
 /* deadline_after turns a time-out into a point of the monotonic clock; negative: DEADLINE_NONE. */
 uint64_t deadline_after(int64_t timeout_ms);
 
-/* connection_open connects to the socket at path. LARDER_EGONE when nobody answers there. */
+/* connection_open connects to the socket at path. LARDER_EGONE when nobody answers there, LARDER_EPERM when it is
+ * neither this user's process nor root's. */
 int connection_open(struct connection *connection, const char *path, uint64_t deadline_ns, struct error *err);
 
 /* connection_close accepts a closed one. */

@@ -2,8 +2,10 @@
 #include <nng/nng.h>
 #include <nng/protocol/reqrep0/req.h>
 #include <nng/supplemental/util/platform.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "client/cli/cli.h"
 #include "common/socket_path.h"
@@ -20,7 +22,20 @@
 struct cli_peer {
     nng_socket socket;
     char path[SOCKET_PATH_MAX]; /* of the control socket */
+    atomic_bool foreign;        /* set by on_pipe in a thread of nng's: who answers is not trusted */
 };
+
+/* on_pipe lets nobody answer but a daemon of this user's or root's; nng calls it before it hands the connection out. */
+static void on_pipe(nng_pipe pipe, nng_pipe_ev event, void *arg)
+{
+    struct cli_peer *peer = arg;
+    uint64_t uid;
+    (void)event;
+    if (nng_pipe_get_uint64(pipe, NNG_OPT_IPC_PEER_UID, &uid) == 0 && (uid == geteuid() || uid == 0))
+        return;
+    atomic_store(&peer->foreign, true);
+    nng_pipe_close(pipe);
+}
 
 static int fail_nng(const struct cli_peer *peer, int rv, struct error *err)
 {
@@ -46,9 +61,20 @@ static int fail_nng(const struct cli_peer *peer, int rv, struct error *err)
     }
 }
 
-static int set_limits(nng_socket socket)
+static int fail_foreign(const struct cli_peer *peer, struct error *err)
 {
+    return error_set(err, LARDER_EPERM,
+                     "the process that answers at %s is another user's, and only a daemon of your own or root's is "
+                     "trusted: name its socket with --socket or LARDER_SOCKET",
+                     peer->path);
+}
+
+static int set_up(struct cli_peer *peer)
+{
+    nng_socket socket = peer->socket;
     int rv = nng_socket_set_size(socket, NNG_OPT_RECVMAXSZ, ANSWER_MAX_BYTES);
+    if (rv == 0)
+        rv = nng_pipe_notify(socket, NNG_PIPE_EV_ADD_PRE, on_pipe, peer);
     if (rv == 0)
         rv = nng_socket_set_ms(socket, NNG_OPT_RECVTIMEO, TIMEOUT_MS);
     return rv ? rv : nng_socket_set_ms(socket, NNG_OPT_SENDTIMEO, TIMEOUT_MS);
@@ -80,9 +106,9 @@ int cli_connect(const char *path, struct cli_peer **out, struct error *err)
         rc = socket_path_control(path ? path : session, peer->path, sizeof peer->path, err);
     if (rc == 0) {
         int rv = nng_req0_open(&peer->socket);
-        if (rv == 0 && (rv = set_limits(peer->socket)) == 0)
+        if (rv == 0 && (rv = set_up(peer)) == 0)
             rv = dial(peer);
-        rc = rv ? fail_nng(peer, rv, err) : 0;
+        rc = atomic_load(&peer->foreign) ? fail_foreign(peer, err) : rv ? fail_nng(peer, rv, err) : 0;
     }
     if (rc) {
         cli_disconnect(peer);

@@ -13,6 +13,7 @@ import mmap
 import os
 import select
 import socket
+import struct
 import time
 import weakref
 
@@ -90,6 +91,7 @@ class Session:
         self._sock = self._connect(path, deadline)
         _live.add(self)
         try:
+            self._check_peer()
             self._greet(deadline)
         except BaseException:
             self.close()
@@ -123,6 +125,14 @@ class Session:
             sock.close()
             raise
         return sock
+
+    def _check_peer(self):
+        """Whoever may write to the socket's folder could answer there, and what comes from a daemon is trained on."""
+        credentials = self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("iII"))
+        pid, uid, _ = struct.unpack("iII", credentials)
+        if uid not in (os.geteuid(), 0):
+            raise NotPermitted(f"the process that answers at {self.path} (pid {pid}) is user {uid}'s, and only a daemon "
+                               f"of your own (user {os.geteuid()}) or root's is trusted: set LARDER_SOCKET to one")
 
     def _greet(self, deadline):
         self._send(_wire.hello(self._next_seq(), self.pid, b"python/" + __version__.encode()))

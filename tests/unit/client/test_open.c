@@ -3,12 +3,16 @@
 #include <math.h>
 #include <larder/larder.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -287,12 +291,59 @@ static void refuses_large_batch(void **state)
     fake_stop(&fake);
 }
 
+/* serve_as listens at path as another user, says so on `ready`, and stays. */
+static void serve_as(uid_t user, const char *path, int ready)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (setgid(user) != 0 || setuid(user) != 0)
+        _exit(2);
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) != 0 || listen(fd, 1) != 0 ||
+        write(ready, "", 1) != 1)
+        _exit(2);
+    for (;;)
+        pause();
+}
+
+/* Who answers at the socket as another user than this one or root is refused before a word is said. */
+static void refuses_foreign_daemons(void **state)
+{
+    (void)state;
+    int ready[2];
+    char folder[] = "/tmp/larder-foreign-XXXXXX", path[64], byte;
+    if (geteuid() != 0) {
+        print_message("not root: cannot become another user\n");
+        skip();
+    }
+    assert_non_null(mkdtemp(folder));
+    assert_int_equal(chmod(folder, 0777), 0);
+    snprintf(path, sizeof path, "%s/s", folder);
+    assert_int_equal(pipe(ready), 0);
+    pid_t child = fork();
+    if (child == 0)
+        serve_as(65534, path, ready[1]);
+    close(ready[1]);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
+    struct larder_options options = options_for_fake();
+    options.socket = path;
+    options.open_timeout_ms = 2000;
+    assert_refused(&options, LARDER_EPERM, "is user 65534's, and only a daemon of your own (user 0) or root's is trusted");
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    unlink(path);
+    assert_int_equal(rmdir(folder), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(opens),           cmocka_unit_test(resolves_names),  cmocka_unit_test(refuses_options),
         cmocka_unit_test(grows),           cmocka_unit_test(refuses_sockets), cmocka_unit_test(hands_errors_through),
         cmocka_unit_test(refuses_large_batch), cmocka_unit_test(hands_early_errors_through),
+        cmocka_unit_test(refuses_foreign_daemons),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
