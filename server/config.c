@@ -76,17 +76,44 @@ static int find_socket(struct config *config, struct error *err)
     return rc ? error_prefix(err, rc, "the control socket") : 0;
 }
 
+static void find_metrics_socket(struct config *config)
+{
+    char path[SOCKET_PATH_MAX];
+    config->metrics_socket_auto |= !config->metrics_socket;
+    if (!config->metrics_socket_auto)
+        return;
+    free(config->metrics_socket);
+    snprintf(path, sizeof path, "%s.metrics", config->socket_path); /* as long as .control, which fits */
+    config->metrics_socket = xstrdup(path);
+}
+
+/* A folder that systemd made for this process (CacheDirectory=). A program that a service starts inherits the variable,
+ * but the folder is that service's. */
+static bool cache_of_service(char *out, size_t size)
+{
+    const char *folder = getenv("CACHE_DIRECTORY"), *pid = getenv("SYSTEMD_EXEC_PID");
+    if (!folder || *folder != '/' || (pid && strtol(pid, NULL, 10) != (long)getpid()))
+        return false;
+    size_t len = strcspn(folder, ":"); /* the first of several */
+    if (len >= size)
+        return false;
+    memcpy(out, folder, len);
+    out[len] = '\0';
+    return true;
+}
+
 static void find_checkpoint_dir(struct config *config)
 {
     char path[4096] = "";
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     if (config->checkpoint_dir)
         return;
-    if (cache && *cache == '/')
+    bool found = cache_of_service(path, sizeof path);
+    if (!found && cache && *cache == '/')
         snprintf(path, sizeof path, "%s/larder", cache);
-    else if (geteuid() == 0)
+    else if (!found && geteuid() == 0)
         snprintf(path, sizeof path, "/var/cache/larder");
-    else if (home && *home == '/')
+    else if (!found && home && *home == '/')
         snprintf(path, sizeof path, "%s/.cache/larder", home);
     config->checkpoint_dir = xstrdup(path);
 }
@@ -133,7 +160,10 @@ static int finish(struct config *config, const struct config_machine *machine, s
     if (config->workers == 0)
         config->workers = machine->cores;
     find_checkpoint_dir(config);
-    return find_socket(config, err);
+    rc = find_socket(config, err);
+    if (rc == 0)
+        find_metrics_socket(config);
+    return rc;
 }
 
 /* ── loading ───────────────────────────────────────────────────────────────────────────────────────────────────── */
@@ -219,6 +249,7 @@ static void own_texts(struct config *config)
 {
     config->socket_path = xstrdup(config->socket_path);
     config->metrics_address = xstrdup(config->metrics_address);
+    config->metrics_socket = xstrdup(config->metrics_socket);
     config->checkpoint_dir = xstrdup(config->checkpoint_dir);
 }
 
@@ -226,6 +257,7 @@ static void free_texts(struct config *config)
 {
     free(config->socket_path);
     free(config->metrics_address);
+    free(config->metrics_socket);
     free(config->checkpoint_dir);
 }
 
@@ -261,6 +293,8 @@ int config_set_on(struct config *config, const struct config_machine *machine, c
     if (rc)
         rc = error_prefix(err, rc, "%s", key);
     trial.source[index] = CONFIG_FROM_COMMAND_LINE;
+    if (index == SETTING_metrics_socket)
+        trial.metrics_socket_auto = false;
     if (rc == 0)
         rc = finish(&trial, machine, err);
     struct config old = *config;

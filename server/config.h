@@ -62,7 +62,9 @@ struct config {
 #define SETTING(kind, field, ...) CONFIG_C_##kind field;
 #include "server/config_table.h"
 #undef SETTING
-    /* After loading no path is NULL, checkpoint_dir is empty for `none`, and workers is the number of cores for 0. */
+    /* After loading no path is NULL, checkpoint_dir and metrics_socket are empty for `none`, and workers is the number
+     * of cores for 0. */
+    bool metrics_socket_auto; /* it goes with socket_path */
 
     struct config_dataset *datasets; /* in the file's order */
     uint32_t n_datasets;
@@ -72,7 +74,7 @@ struct config {
 };
 
 /* config_load gives the settings of a file over the defaults; path NULL: the defaults alone. Reads the machine's memory
- * and the environment (LARDER_SOCKET, XDG_RUNTIME_DIR, XDG_CACHE_HOME, HOME). The caller destroys it. LARDER_EINVAL and
+ * and the environment (LARDER_SOCKET, XDG_RUNTIME_DIR, CACHE_DIRECTORY, XDG_CACHE_HOME, HOME). The caller destroys it. LARDER_EINVAL and
  * LARDER_EFORMAT for what the file says, LARDER_ENOENT, LARDER_EPERM, LARDER_EIO, LARDER_ELIMIT (file too large),
  * LARDER_ENOMEM. */
 int config_load(const char *path, struct config **out, struct error *err);

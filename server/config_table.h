@@ -48,16 +48,21 @@ SETTING(COUNT, idle_exit_s, "limits", "idle_exit", "0", "seconds", 0, 31536000,
 SETTING(CHOICE, log_level, "log", "level", "info", "error|warn|info|debug", 0, 3,
         "What is written to standard error.")
 SETTING(BOOL, metrics_enabled, "metrics", "enabled", "true", "true or false", 0, 1,
-        "Serve /metrics, /-/healthy, /-/ready and /api/v1/status over HTTP.")
+        "Serve /metrics, /-/healthy, /-/ready and /api/v1/status over HTTP. There each user of this machine can read "
+        "the jobs' names and the paths of their datasets: metrics.socket keeps them to your own user.")
 SETTING(ADDRESS, metrics_address, "metrics", "address", "127.0.0.1", "loopback address", 1, 45,
-        "Address of the HTTP endpoint. Loopback only: it has no access control.")
+        "Address of the HTTP endpoint. Loopback only: it has no access control, and each local user reaches it.")
 SETTING(COUNT, metrics_port, "metrics", "port", "9450", "port", 0, 65535,
         "Port of the HTTP endpoint. 0: off.")
+SETTING(PATH, metrics_socket, "metrics", "socket", "none", "absolute path, auto or none", 0, CONFIG_SOCKET_PATH_MAX + 8,
+        "A unix socket for the HTTP endpoint, in place of address and port: its own user alone (and root) may connect "
+        "(curl --unix-socket PATH http://localhost/metrics). auto: socket.path with .metrics at its end.")
 SETTING(BOOL, control_enabled, "control", "enabled", "true", "true or false", 0, 1,
         "Answer `larder status` and `larder cancel` on the control socket.")
 SETTING(PATH, checkpoint_dir, "catalog", "checkpoint", "auto", "absolute path, auto or none", 0, 4095,
-        "Folder that keeps dataset indices between runs. auto: $XDG_CACHE_HOME/larder, else /var/cache/larder for "
-        "root, else ~/.cache/larder. none: keep none, index again at each start.")
+        "Folder that keeps dataset indices between runs. auto: $CACHE_DIRECTORY where systemd has set it for larderd, "
+        "else $XDG_CACHE_HOME/larder, else /var/cache/larder for root, else ~/.cache/larder. none: keep none, index "
+        "again at each start.")
 SETTING(SHARE, job_quota_share, "jobs", "quota", "50%", "% of the arena", 1, 100,
         "The most of the arena that one job may pin.")
 SETTING(COUNT, load_delay_ms, "debug", "load_delay", "0", "milliseconds", 0, 60000,

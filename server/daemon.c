@@ -263,9 +263,12 @@ static int start_engine(struct daemon *daemon, struct error *err)
 static int start_http(struct daemon *daemon, struct error *err)
 {
     const struct config *config = daemon->config;
-    if (!config->metrics_enabled || config->metrics_port == 0)
+    bool on_socket = *config->metrics_socket;
+    if (!config->metrics_enabled || (!on_socket && config->metrics_port == 0))
         return 0;
     struct http_handlers handlers = {.metrics_text = metrics_text, .status_json = status_json, .ready = ready, .ctx = daemon};
+    if (on_socket)
+        return http_start_unix(config->metrics_socket, &handlers, &daemon->http, err);
     int code = http_start(config->metrics_address, (uint16_t)config->metrics_port, &handlers, &daemon->http, err);
     if (code == LARDER_EBUSY && config->source[SETTING_metrics_port] == CONFIG_FROM_DEFAULT) {
         log_warn("msg=\"no metrics endpoint: set metrics.port\" err=\"%s\"", err->text);
@@ -345,7 +348,9 @@ int daemon_start(const struct config *config, const struct daemon_progress *prog
              config->socket_path, (unsigned long long)(arena_bytes(daemon->arena) >> 20),
              (unsigned long long)(config->encoded_bytes >> 20), (unsigned long long)(config->scratch_bytes >> 20),
              (unsigned long long)config->workers, (unsigned long long)config->loaders);
-    if (daemon->http)
+    if (daemon->http && *config->metrics_socket)
+        log_info("msg=\"serving metrics\" socket=\"%s\"", config->metrics_socket);
+    else if (daemon->http)
         log_info("msg=\"serving metrics\" address=%s port=%u", config->metrics_address, http_port(daemon->http));
     *out = daemon;
     return 0;

@@ -1,30 +1,38 @@
-/* http.c: libmicrohttpd's one polling thread on a listening socket of our own, so that a port in use is told apart. */
+/* http.c: libmicrohttpd on a listening socket of our own, so that a port in use is told apart, and in a loop of our
+ * own, so that a request has its time as a whole: the library's limit is for a connection's silence alone. */
 #include "server/http.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
+#include <limits.h>
 #include <microhttpd.h>
-#include <netinet/in.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "common/check.h"
+#include "common/clock.h"
+#include "server/http_priv.h"
 
 #define HTTP_MAGIC UINT32_C(0x50545448)
 #define HTTP_CONNECTION_BYTES 32768u
-#define HTTP_BACKLOG 16
 
 static const char text_plain[] = "text/plain; charset=utf-8";
 
 struct http {
     uint32_t magic;
     uint16_t port;
+    char *path; /* of a unix socket; NULL: TCP */
+    struct socket_file file;
     struct MHD_Daemon *daemon;
     struct http_handlers handlers;
+    struct visits visits; /* the thread's */
+    int epoll_fd, wake_fd;
+    atomic_bool stopping; /* set before wake_fd is written, read by the thread */
+    pthread_t thread;
 };
 
 /* reply sends text and takes it over. NULL: the daemon has nothing to say any more. */
@@ -78,22 +86,9 @@ static enum MHD_Result reply_ready(const struct http *http, struct MHD_Connectio
     return reply_line(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "not ready\n");
 }
 
-static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, const char *url, const char *method,
-                                  const char *version, const char *upload, size_t *upload_bytes, void **state)
+static enum MHD_Result respond(const struct http *http, struct MHD_Connection *connection, const char *url,
+                               const char *method)
 {
-    const struct http *http = arg;
-    static int begun;
-    (void)version;
-    (void)upload;
-    CHECK_MAGIC(http, HTTP_MAGIC);
-    if (!*state) { /* the header alone; answering now would close the connection on a request with a body */
-        *state = &begun;
-        return MHD_YES;
-    }
-    if (*upload_bytes) {
-        *upload_bytes = 0; /* a body nobody asked for, read and dropped piece by piece */
-        return MHD_YES;
-    }
     bool get = strcmp(method, MHD_HTTP_METHOD_GET) == 0 || strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
     enum MHD_Result (*answer)(const struct http *, struct MHD_Connection *) = NULL;
     if (strcmp(url, "/metrics") == 0)
@@ -110,108 +105,166 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, 
     return answer ? answer(http, connection) : reply_line(connection, MHD_HTTP_OK, "healthy\n");
 }
 
-struct address {
-    union {
-        struct sockaddr any;
-        struct sockaddr_in v4;
-        struct sockaddr_in6 v6;
-    };
-    socklen_t len;
-};
+/* ── connections ─────────────────────────────────────────────────────────────────────────────────────────────────── */
 
-static int parse_address(const char *text, uint16_t port, struct address *out, struct error *err)
+static struct visit *visit_of(struct MHD_Connection *connection)
 {
-    memset(out, 0, sizeof *out);
-    if (inet_pton(AF_INET, text, &out->v4.sin_addr) == 1 && ntohl(out->v4.sin_addr.s_addr) >> 24 == 127) {
-        out->v4.sin_family = AF_INET;
-        out->v4.sin_port = htons(port);
-        out->len = sizeof out->v4;
-        return 0;
-    }
-    memset(out, 0, sizeof *out);
-    if (inet_pton(AF_INET6, text, &out->v6.sin6_addr) == 1 && IN6_IS_ADDR_LOOPBACK(&out->v6.sin6_addr)) {
-        out->v6.sin6_family = AF_INET6;
-        out->v6.sin6_port = htons(port);
-        out->len = sizeof out->v6;
-        return 0;
-    }
-    return error_set(err, LARDER_EINVAL, "metrics.address '%s' is not a loopback address: write 127.0.0.1 or ::1",
-                     text);
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info ? info->socket_context : NULL;
 }
 
-static int listen_at(const char *text, uint16_t port, int *out, struct error *err)
+static void on_connection(void *arg, struct MHD_Connection *connection, void **context,
+                          enum MHD_ConnectionNotificationCode code)
 {
-    struct address address;
-    int one = 1, rc = parse_address(text, port, &address, err);
-    if (rc)
-        return rc;
-    int fd = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    /* Without it the port of a daemon that just ended stays taken for a minute. Two that listen are still refused. */
-    if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) == 0 &&
-        bind(fd, &address.any, address.len) == 0 && listen(fd, HTTP_BACKLOG) == 0) {
-        *out = fd;
-        return 0;
+    struct http *http = arg;
+    if (code == MHD_CONNECTION_NOTIFY_STARTED)
+        *context = visits_begin(&http->visits,
+                                MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd);
+    else
+        visit_is_over(*context);
+}
+
+static void on_completed(void *arg, struct MHD_Connection *connection, void **state,
+                         enum MHD_RequestTerminationCode code)
+{
+    (void)arg, (void)state, (void)code;
+    visit_asks(visit_of(connection)); /* the next request on it, if any comes */
+}
+
+static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, const char *url, const char *method,
+                                  const char *version, const char *upload, size_t *upload_bytes, void **state)
+{
+    const struct http *http = arg;
+    static int begun;
+    (void)version;
+    (void)upload;
+    CHECK_MAGIC(http, HTTP_MAGIC);
+    if (!*state) { /* the header alone; answering now would close the connection on a request with a body */
+        *state = &begun;
+        return MHD_YES;
     }
-    int failed = errno;
-    if (fd >= 0)
-        close(fd);
-    if (failed == EADDRINUSE)
-        return error_set(err, LARDER_EBUSY,
-                         "port %u of %s is in use (by another larderd perhaps): set metrics.port to a "
-                         "free one, or to 0 for no metrics",
-                         port, text);
-    if (failed == EACCES)
-        return error_set(err, LARDER_EPERM, "may not listen on port %u of %s: set metrics.port to one above 1023", port,
-                         text);
-    return error_set(err, LARDER_EIO, "cannot listen on port %u of %s: %s", port, text, strerror(failed));
+    if (*upload_bytes) {
+        *upload_bytes = 0; /* a body nobody asked for, read and dropped piece by piece */
+        return MHD_YES;
+    }
+    enum MHD_Result queued = respond(http, connection, url, method);
+    visit_is_answered(visit_of(connection));
+    return queued;
 }
 
-static uint16_t port_of(int fd)
+/* ── the thread ──────────────────────────────────────────────────────────────────────────────────────────────────── */
+
+static int wait_ms(const struct http *http)
 {
-    struct address address = {.len = sizeof address.v6};
-    if (getsockname(fd, &address.any, &address.len) != 0)
-        return 0;
-    return ntohs(address.any.sa_family == AF_INET ? address.v4.sin_port : address.v6.sin6_port);
+    MHD_UNSIGNED_LONG_LONG library_ms;
+    uint64_t deadline = visits_next_deadline(&http->visits), now = clock_now_ns(), wait = UINT64_MAX;
+    if (deadline != UINT64_MAX)
+        wait = deadline <= now ? 0 : (deadline - now) / CLOCK_NS_PER_MS + 1;
+    if (MHD_get_timeout(http->daemon, &library_ms) == MHD_YES && library_ms < wait)
+        wait = library_ms;
+    return wait == UINT64_MAX ? -1 : wait > INT_MAX ? INT_MAX : (int)wait;
 }
 
-/* start_daemon starts the polling thread with all signals blocked: they are the main thread's. */
-static struct MHD_Daemon *start_daemon(struct http *http, int fd)
+static void *run(void *arg)
+{
+    struct http *http = arg;
+    while (!atomic_load(&http->stopping)) {
+        struct pollfd fds[] = {{.fd = http->epoll_fd, .events = POLLIN}, {.fd = http->wake_fd, .events = POLLIN}};
+        poll(fds, 2, wait_ms(http));
+        uint64_t now = clock_now_ns(); /* an answer may take its time; who waited for it meanwhile is not late */
+        MHD_run(http->daemon);
+        visits_end_late(&http->visits, now);
+    }
+    return NULL;
+}
+
+/* start_thread starts it with all signals blocked: they are the main thread's. */
+static bool start_thread(struct http *http)
 {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    struct MHD_Daemon *daemon =
-        MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_EPOLL | MHD_USE_ITC, http->port, NULL, NULL,
-                         on_request, http, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
-                         (unsigned)HTTP_CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)HTTP_IDLE_S,
-                         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HTTP_CONNECTION_BYTES, MHD_OPTION_END);
+    bool started = pthread_create(&http->thread, NULL, run, http) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return daemon;
+    return started;
+}
+
+/* ── life ────────────────────────────────────────────────────────────────────────────────────────────────────────── */
+
+/* The listening socket is the library's once this succeeds. */
+static bool start_daemon(struct http *http, int fd)
+{
+    http->daemon = MHD_start_daemon(
+        MHD_USE_EPOLL, http->port, NULL, NULL, on_request, http, MHD_OPTION_LISTEN_SOCKET, fd,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)(HTTP_CONNECTIONS_MAX + HTTP_CONNECTIONS_SPARE),
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HTTP_CONNECTION_BYTES, MHD_OPTION_NOTIFY_CONNECTION, on_connection,
+        http, MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, MHD_OPTION_END);
+    if (!http->daemon)
+        return false;
+    http->epoll_fd = MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
+    http->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    return http->wake_fd >= 0 && start_thread(http);
+}
+
+static void release(struct http *http)
+{
+    if (http->path)
+        socket_file_remove(http->path, &http->file); /* before it is closed: see socket_file.h */
+    if (http->daemon)
+        MHD_stop_daemon(http->daemon); /* closes the listening socket too */
+    if (http->wake_fd >= 0)
+        close(http->wake_fd);
+    free(http->path);
+    http->magic = 0;
+    free(http);
+}
+
+/* start_on serves on fd, and takes it over. path: of a unix socket, whose file it removes at the end; else NULL. */
+static int start_on(int fd, const char *path, const struct socket_file *file, const struct http_handlers *handlers,
+                    struct http **out)
+{
+    struct http *http = xcalloc(1, sizeof *http);
+    http->magic = HTTP_MAGIC;
+    http->handlers = *handlers;
+    http->port = http_listen_port(fd);
+    http->path = path ? xstrdup(path) : NULL;
+    http->file = *file;
+    http->wake_fd = -1;
+    if (start_daemon(http, fd)) {
+        *out = http;
+        return 0;
+    }
+    bool taken = http->daemon;
+    release(http);
+    if (!taken)
+        close(fd);
+    return LARDER_EIO;
 }
 
 int http_start(const char *address, uint16_t port, const struct http_handlers *handlers, struct http **out,
                struct error *err)
 {
-    int fd = -1, rc = listen_at(address, port, &fd, err);
+    struct socket_file none = {.known = false};
+    int fd = -1, rc = http_listen_tcp(address, port, &fd, err);
     if (rc)
         return rc;
-    struct http *http = calloc(1, sizeof *http);
-    if (http) {
-        http->magic = HTTP_MAGIC;
-        http->handlers = *handlers;
-        http->port = port_of(fd);
-        http->daemon = start_daemon(http, fd);
-    }
-    if (!http || !http->daemon) {
-        close(fd);
-        free(http);
-        return error_set(err, LARDER_EIO,
-                         "cannot start the HTTP endpoint on port %u of %s: out of memory, descriptors or "
-                         "threads",
-                         port, address);
-    }
-    *out = http;
-    return 0;
+    rc = start_on(fd, NULL, &none, handlers, out);
+    return rc ? error_set(err, rc,
+                          "cannot start the HTTP endpoint on port %u of %s: out of memory, descriptors or "
+                          "threads",
+                          port, address)
+              : 0;
+}
+
+int http_start_unix(const char *path, const struct http_handlers *handlers, struct http **out, struct error *err)
+{
+    struct socket_file file;
+    int fd = -1, rc = http_listen_unix(path, &fd, &file, err);
+    if (rc)
+        return rc;
+    rc = start_on(fd, path, &file, handlers, out);
+    return rc ? error_set(err, rc, "cannot start the HTTP endpoint at %s: out of memory, descriptors or threads", path)
+              : 0;
 }
 
 uint16_t http_port(const struct http *http)
@@ -225,7 +278,8 @@ void http_stop(struct http *http)
     if (!http)
         return;
     CHECK_MAGIC(http, HTTP_MAGIC);
-    MHD_stop_daemon(http->daemon); /* closes the listening socket too */
-    http->magic = 0;
-    free(http);
+    atomic_store(&http->stopping, true);
+    CHECK(eventfd_write(http->wake_fd, 1) == 0);
+    pthread_join(http->thread, NULL);
+    release(http);
 }

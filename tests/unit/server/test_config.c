@@ -54,6 +54,7 @@ static void test_defaults(void **state)
     assert_true(config->metrics_enabled);
     assert_string_equal(config->metrics_address, "127.0.0.1");
     assert_int_equal(config->metrics_port, 9450);
+    assert_string_equal(config->metrics_socket, "");
     assert_true(config->control_enabled);
     assert_string_equal(config->socket_path, "/run/user/7/larder/larder.sock");
     assert_string_equal(config->checkpoint_dir, "/home/x/.cache-there/larder");
@@ -123,6 +124,7 @@ static const char everything[] = "# a comment\n"
                                  "  enabled: false\n"
                                  "  address: ::1\n"
                                  "  port: 0\n"
+                                 "  socket: /tmp/m.sock\n"
                                  "control: {enabled: false}\n"
                                  "catalog: {checkpoint: /var/tmp/c}\n"
                                  "jobs:\n"
@@ -161,6 +163,7 @@ static void assert_everything(const struct config *config)
     assert_false(config->metrics_enabled);
     assert_string_equal(config->metrics_address, "::1");
     assert_int_equal(config->metrics_port, 0);
+    assert_string_equal(config->metrics_socket, "/tmp/m.sock");
     assert_false(config->control_enabled);
     assert_string_equal(config->checkpoint_dir, "/var/tmp/c");
     assert_true(config->job_quota_share == 0.125);
@@ -588,9 +591,54 @@ static void test_machine(void **state)
     assert_int_equal(system(command), 0);
 }
 
+/* The folder that systemd made for the daemon holds its checkpoints, before the user's own; what it made for a service
+ * that only started the daemon does not. */
+static void test_service_cache(void **state)
+{
+    (void)state;
+    char pid[32];
+    snprintf(pid, sizeof pid, "%ld", (long)getpid());
+    setenv("CACHE_DIRECTORY", "/var/cache/larder:/var/cache/more", 1);
+    struct config *config = parse(NULL);
+    assert_string_equal(config->checkpoint_dir, "/var/cache/larder");
+    config_destroy(config);
+    setenv("SYSTEMD_EXEC_PID", pid, 1);
+    config = parse(NULL);
+    assert_string_equal(config->checkpoint_dir, "/var/cache/larder");
+    config_destroy(config);
+    setenv("SYSTEMD_EXEC_PID", "1", 1);
+    config = parse(NULL);
+    assert_string_equal(config->checkpoint_dir, "/home/x/.cache-there/larder");
+    config_destroy(config);
+    unsetenv("SYSTEMD_EXEC_PID");
+    config = parse("catalog: {checkpoint: /var/tmp/c}\n");
+    assert_string_equal(config->checkpoint_dir, "/var/tmp/c");
+    config_destroy(config);
+    unsetenv("CACHE_DIRECTORY");
+}
+
+/* A metrics socket that is left to Larder goes with the session's socket, wherever that is set. */
+static void test_metrics_socket(void **state)
+{
+    (void)state;
+    struct error err;
+    struct config *config = parse("socket: {path: /tmp/a.sock}\nmetrics: {socket: auto}\n");
+    assert_string_equal(config->metrics_socket, "/tmp/a.sock.metrics");
+    assert_int_equal(config_set_on(config, &machine, "socket.path", "/tmp/b.sock", &err), 0);
+    assert_string_equal(config->metrics_socket, "/tmp/b.sock.metrics");
+    assert_int_equal(config_set_on(config, &machine, "metrics.socket", "/tmp/m.sock", &err), 0);
+    assert_int_equal(config_set_on(config, &machine, "socket.path", "/tmp/c.sock", &err), 0);
+    assert_string_equal(config->metrics_socket, "/tmp/m.sock");
+    assert_int_equal(config_set_on(config, &machine, "metrics.socket", "none", &err), 0);
+    assert_string_equal(config->metrics_socket, "");
+    config_destroy(config);
+}
+
 int main(void)
 {
     unsetenv("LARDER_SOCKET");
+    unsetenv("CACHE_DIRECTORY");
+    unsetenv("SYSTEMD_EXEC_PID");
     setenv("XDG_RUNTIME_DIR", "/run/user/7", 1);
     setenv("XDG_CACHE_HOME", "/home/x/.cache-there", 1);
     const struct CMUnitTest tests[] = {
@@ -599,7 +647,8 @@ int main(void)
         cmocka_unit_test(test_empty_files),
         cmocka_unit_test(test_refused),    cmocka_unit_test(test_bounds),          cmocka_unit_test(test_files),
         cmocka_unit_test(test_set),        cmocka_unit_test(test_example_file),    cmocka_unit_test(test_minimal_file),
-        cmocka_unit_test(test_machine),
+        cmocka_unit_test(test_machine),    cmocka_unit_test(test_service_cache),
+        cmocka_unit_test(test_metrics_socket),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "server/http.h"
@@ -157,6 +159,119 @@ static void test_connections(void **state)
     http_stop(http);
 }
 
+/* say sends part of a request. */
+static bool say(int fd, const char *text)
+{
+    return send(fd, text, strlen(text), MSG_NOSIGNAL) == (ssize_t)strlen(text);
+}
+
+static bool is_closed(int fd, int wait_ms)
+{
+    struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
+    char byte;
+    return poll(&poll_fd, 1, wait_ms) == 1 && recv(fd, &byte, 1, 0) <= 0;
+}
+
+/* With all places taken by requests that never end the oldest makes room for one that does, and only that. */
+static void test_room_for_newcomers(void **state)
+{
+    (void)state;
+    struct http *http = start();
+    int fds[HTTP_CONNECTIONS_MAX];
+    for (size_t i = 0; i < HTTP_CONNECTIONS_MAX; i++) {
+        fds[i] = connect_to(http_port(http));
+        assert_true(say(fds[i], "GET /metrics HTTP/1.1\r\n"));
+        if (i == 0) /* surely the oldest */
+            assert_answer(get(http_port(http), "GET", "/-/healthy"), "200", NULL, "healthy\n");
+    }
+    assert_answer(get(http_port(http), "GET", "/-/healthy"), "200", NULL, "healthy\n");
+    assert_true(is_closed(fds[0], 60000));
+    size_t closed = 0;
+    for (size_t i = 1; i < HTTP_CONNECTIONS_MAX; i++)
+        closed += is_closed(fds[i], 0);
+    assert_int_equal(closed, 0);
+    for (size_t i = 0; i < HTTP_CONNECTIONS_MAX; i++)
+        close(fds[i]);
+    http_stop(http);
+}
+
+/* A request that trickles in, never silent for long and never whole, has its time; so has a connection that is kept
+ * alive and asks nothing more. */
+static void test_slow_requests(void **state)
+{
+    (void)state;
+    enum { LINES_MAX = 120 }; /* one in half a second */
+    struct http *http = start();
+    int slow = connect_to(http_port(http)), idle = connect_to(http_port(http)), lines = 0;
+    assert_true(say(idle, "GET /-/ready HTTP/1.1\r\nHost: x\r\n\r\n"));
+    assert_true(say(slow, "GET /-/ready HTTP/1.1\r\n"));
+    while (!is_closed(slow, 500) && lines < LINES_MAX) {
+        say(slow, "X-More: yes\r\n");
+        lines++;
+    }
+    assert_in_range(lines, 1, LINES_MAX - 1);
+    char answer[4096];
+    ssize_t got, len = 0;
+    struct pollfd poll_fd = {.fd = idle, .events = POLLIN};
+    while (poll(&poll_fd, 1, 60000) == 1 && (got = recv(idle, answer, sizeof answer, 0)) > 0)
+        len += got;
+    assert_true(len > 0 && poll_fd.revents);
+    close(slow);
+    close(idle);
+    http_stop(http);
+}
+
+static const char *ask_unix(const char *path)
+{
+    static char answer[4096];
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    size_t len = 0;
+    ssize_t got;
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
+    assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+    assert_true(say(fd, "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"));
+    while ((got = read(fd, answer + len, sizeof answer - 1 - len)) > 0)
+        len += (size_t)got;
+    answer[len] = '\0';
+    close(fd);
+    return answer;
+}
+
+/* On a unix socket it answers the same, to its user alone; one that a killed daemon left is replaced, one that answers
+ * is not, and what another has put in its place stays there. */
+static void test_unix_socket(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/larder-http-XXXXXX", path[64];
+    struct http *http = NULL, *second = NULL;
+    struct error err;
+    struct stat st;
+    is_stopping = false;
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/m", folder);
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
+    int stale = socket(AF_UNIX, SOCK_STREAM, 0);
+    assert_int_equal(bind(stale, (struct sockaddr *)&address, sizeof address), 0);
+    close(stale);
+    assert_int_equal(http_start_unix(path, &handlers, &http, &err), 0);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0600);
+    assert_int_equal(http_port(http), 0);
+    assert_answer(ask_unix(path), "200", NULL, "larder_up 1\n");
+    assert_int_equal(http_start_unix(path, &handlers, &second, &err), LARDER_EBUSY);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(http_start_unix(path, &handlers, &second, &err), 0);
+    http_stop(http);
+    assert_answer(ask_unix(path), "200", NULL, "larder_up 1\n");
+    http_stop(second);
+    assert_int_equal(access(path, F_OK), -1);
+    assert_int_equal(chmod(folder, 0777), 0);
+    assert_int_equal(http_start_unix(path, &handlers, &second, &err), LARDER_EPERM);
+    assert_int_equal(rmdir(folder), 0);
+}
+
 /* A port in use and an address that others could reach are refused with what to do; a port is free again after a stop.
  */
 static void test_start_errors(void **state)
@@ -188,6 +303,9 @@ int main(void)
         cmocka_unit_test(test_paths),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_connections),
+        cmocka_unit_test(test_room_for_newcomers),
+        cmocka_unit_test(test_slow_requests),
+        cmocka_unit_test(test_unix_socket),
         cmocka_unit_test(test_start_errors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
