@@ -89,8 +89,8 @@ static int check_peer(int fd, const char *path, struct error *err)
         return error_set(err, LARDER_EIO, "whose process answers at %s is not known: %s", path, strerror(errno));
     if (peer.uid == geteuid() || peer.uid == 0)
         return 0;
-    return error_set(err, LARDER_EPERM, "the process that answers at %s (pid %d) is user %u's, and only a daemon of your "
-                     "own (user %u) or root's is trusted: set LARDER_SOCKET to one", path, (int)peer.pid,
+    return error_set(err, LARDER_EPERM, "the process that answers at %s (pid %d) is user %u's, and only a daemon of "
+                     "your own (user %u) or root's is trusted: set LARDER_SOCKET to one", path, (int)peer.pid,
                      (unsigned)peer.uid, (unsigned)geteuid());
 }
 

@@ -1,5 +1,5 @@
-/* socket_folder.h: in whose folder a socket may lie. Who may rename or remove what is in a folder decides who answers at
- * a socket there, and so does who may do it one level above, up to the root. */
+/* socket_folder.h: in whose folder a socket may lie. Who may rename or remove what is in a folder decides who answers
+ * at a socket there, and so does who may do it one level above, up to the root. */
 #ifndef LARDER_COMMON_SOCKET_FOLDER_H
 #define LARDER_COMMON_SOCKET_FOLDER_H
 

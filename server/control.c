@@ -3,8 +3,8 @@
  * costs that peer its connection, and so does asking on while ANSWERS_OF_PEER_MAX answers wait for it.
  *
  * nng removes its listener's file by name when it closes, whoever's it is by then. So it listens under a name of its
- * own, and the file is renamed to the one that peers know: at the end nng finds nothing to remove, and this file removes
- * what is still its own.
+ * own, and the file is renamed to the one that peers know: at the end nng finds nothing to remove, and control_stop
+ * removes what is still its own.
  *
  * nng before 1.6 has a fault (its issue 1518): a peer that connects and closes at once ends the listener for good, and
  * all later ones wait in vain. A killed `larder status` can do that. So the thread looks every PROBE_INTERVAL_MS
@@ -162,7 +162,9 @@ static void answer(struct control *control, struct exchange *exchange, nng_msg *
 {
     exchange->peer = nng_msg_get_pipe(msg);
     bool takes = unread_answers(control, exchange->peer) < ANSWERS_OF_PEER_MAX;
-    char *text = takes ? control_answer(&control->handlers, &control->memory, nng_msg_body(msg), nng_msg_len(msg)) : NULL;
+    char *text = NULL;
+    if (takes)
+        text = control_answer(&control->handlers, &control->memory, nng_msg_body(msg), nng_msg_len(msg));
     nng_msg_clear(msg); /* the context knows where the answer goes */
     bool ready = text && nng_msg_append(msg, text, strlen(text)) == 0;
     free(text);

@@ -9,6 +9,7 @@ import socket
 import stat
 import struct
 import subprocess
+import threading
 import time
 
 from system import BIN, CONFIG, SLOW, SOURCE, Case, Daemon, free_port, larder, main, tree, until
@@ -137,7 +138,7 @@ class Strangers(Case):
 
 class Control(Case):
     def test_a_peer_that_does_not_read(self):
-        """A control peer that asks and asks and reads nothing: the next `larder ping` is answered, and it is put out."""
+        """A control peer that asks and asks and reads nothing: `larder ping` is answered, and the peer is put out."""
         daemon = self.daemon()
         rude = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.addCleanup(rude.close)
@@ -162,6 +163,122 @@ class Control(Case):
             except ConnectionError:
                 return True
         self.assertTrue(until(put_out, 10))
+
+
+def http(sock, request):
+    """The whole answer to a request."""
+    with sock:
+        sock.settimeout(60)
+        sock.sendall(request)
+        answer = b""
+        while part := sock.recv(1 << 16):
+            answer += part
+    return answer.decode()
+
+
+GET = b"GET %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+
+
+class Http(Case):
+    def test_held_connections(self):
+        """With all connections held by requests that trickle in the next one is answered."""
+        port = free_port()
+        daemon = self.daemon(CONFIG.replace("enabled: false", f"enabled: true\n  port: {port}"))
+        held = [socket.create_connection(("127.0.0.1", port)) for _ in range(40)]
+        stop = threading.Event()
+
+        def trickle():
+            while not stop.wait(1):
+                for sock in held:
+                    try:
+                        sock.send(b"X-More: yes\r\n")
+                    except OSError:
+                        pass
+        for sock in held:
+            self.addCleanup(sock.close)
+            sock.send(b"GET /metrics HTTP/1.1\r\n")
+        thread = threading.Thread(target=trickle)
+        thread.start()
+        self.addCleanup(thread.join)
+        self.addCleanup(stop.set)
+        sock = socket.create_connection(("127.0.0.1", port))
+        self.assertIn(" 200 OK", http(sock, GET % b"/-/healthy"))
+        self.assertEqual(daemon.stop(), 0, daemon.log())
+
+    def test_a_unix_socket(self):
+        """Metrics on a unix socket: mode 0600, the same answers, no port, nothing left behind; a killed daemon's socket
+        is replaced, and a folder that others may write to is refused."""
+        port = free_port()
+        config = CONFIG.replace("enabled: false", f"enabled: true\n  port: {port}\n  socket: auto")
+        daemon = self.daemon(config)
+        path = daemon.socket + ".metrics"
+        daemon.kill()
+        self.assertTrue(os.path.exists(path))
+        daemon = self.daemon(config)
+        self.assertEqual(stat.S_IMODE(os.stat(path).st_mode), 0o600)
+        self.loader(daemon, tree(60), name="secret-job")
+        for _ in range(2):
+            sock = socket.socket(socket.AF_UNIX)
+            sock.connect(path)
+            self.assertIn("larder_", http(sock, GET % b"/metrics"))
+        with self.assertRaises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", port))
+        self.assertEqual(daemon.stop(), 0, daemon.log())
+        self.assertFalse(os.path.exists(path))
+        others = os.path.join(self.folder, "others")
+        os.mkdir(others)
+        os.chmod(others, 0o777)
+        daemon = self.daemon(config.replace("auto", f"{others}/m"), expect_ready=False)
+        self.assertEqual(daemon.process.wait(20 * SLOW), 1, daemon.log())
+        self.assertIn(f"others may write to the folder {others}", daemon.log())
+
+
+class Service(Case):
+    def settings(self, name):
+        unit = configparser.ConfigParser(strict=False, interpolation=None)
+        unit.optionxform = str
+        with open(os.path.join(SOURCE, "configs", name)) as file:
+            unit.read_file(file)
+        return unit["Service"]
+
+    def test_units(self):
+        """The units keep the sockets' folder, have a cache of their own, and the node's one is shut in."""
+        for name in ("larderd.service", "larderd-user.service"):
+            service = self.settings(name)
+            self.assertEqual(service["RuntimeDirectory"], "larder")
+            self.assertEqual(service["RuntimeDirectoryPreserve"], "yes")
+            self.assertEqual(service["CacheDirectory"], "larder")
+            self.assertEqual(service["NoNewPrivileges"], "yes")
+            self.assertTrue(service["Environment"].endswith("/larder/larder.sock"))
+        service = self.settings("larderd.service")
+        self.assertEqual(service["ProtectSystem"], "strict")
+        self.assertEqual(service["ProtectHome"], "read-only")
+        self.assertNotIn("PrivateTmp", service)
+        self.assertEqual(service["OOMPolicy"], "stop")
+        for key in ("OOMScoreAdjust", "LimitNOFILE", "RestrictAddressFamilies", "CapabilityBoundingSet"):
+            self.assertIn(key, service)
+        analyze = shutil.which("systemd-analyze")
+        if analyze:
+            unit = os.path.join(self.folder, "larderd.service")
+            with open(os.path.join(SOURCE, "configs", "larderd.service")) as file, open(unit, "w") as out:
+                out.write(file.read().replace("/usr/bin/larderd", os.path.join(BIN, "larderd")))
+            result = subprocess.run([analyze, "verify", unit], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                    text=True, timeout=60 * SLOW)
+            self.assertNotIn("larderd.service:", result.stdout)
+
+    def test_the_cache_folder(self):
+        """Dataset indices go to the folder that systemd made, not to the user's own."""
+        cache, home = os.path.join(self.folder, "cache"), os.path.join(self.folder, "home")
+        os.mkdir(home)
+        before = dict(os.environ)
+        self.addCleanup(os.environ.update, before)
+        self.addCleanup(os.environ.clear)
+        os.environ.update(CACHE_DIRECTORY=cache, XDG_CACHE_HOME=home, HOME=home)
+        os.environ.pop("SYSTEMD_EXEC_PID", None)
+        daemon = self.daemon(CONFIG.replace("checkpoint: none", "checkpoint: auto"))
+        self.whole(self.loader(daemon, tree(60)), 60)
+        self.assertTrue(until(lambda: os.path.isdir(cache) and os.listdir(cache), 10), daemon.log())
+        self.assertEqual(os.listdir(home), [])
 
 
 if __name__ == "__main__":

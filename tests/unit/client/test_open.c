@@ -330,7 +330,8 @@ static void refuses_foreign_daemons(void **state)
     struct larder_options options = options_for_fake();
     options.socket = path;
     options.open_timeout_ms = 2000;
-    assert_refused(&options, LARDER_EPERM, "is user 65534's, and only a daemon of your own (user 0) or root's is trusted");
+    assert_refused(&options, LARDER_EPERM,
+                   "is user 65534's, and only a daemon of your own (user 0) or root's is trusted");
     assert_int_equal(kill(child, SIGKILL), 0);
     assert_int_equal(waitpid(child, NULL, 0), child);
     unlink(path);

@@ -239,8 +239,8 @@ static void test_rude_peers(void **state)
     stop_daemon(&peer);
 }
 
-/* ask_on sends status requests and reads nothing, until the daemon has closed the connection or nothing went through for
- * a second; gives how many went. */
+/* ask_on sends status requests and reads nothing, until the daemon has closed the connection or nothing went through
+ * for a second; gives how many went. */
 static unsigned ask_on(int fd)
 {
     static const char request[] = "{\"v\":1,\"op\":\"status\"}";
