@@ -31,6 +31,7 @@ enum larder_err {
     LARDER_ELIMIT = -12,   /* a stated limit was reached */
     LARDER_ETIMEOUT = -13, /* a stated time passed */
     LARDER_EEND = -14,     /* the epoch, or the job, is over (not a failure) */
+    LARDER_ECHANGED = -15, /* a file is not the one that was indexed */
 };
 
 /* larder_err_name gives "EINVAL" and so on; "E?" for an unknown code. Never NULL, never freed. */

@@ -269,7 +269,7 @@ static int check_batch(const struct wire_batch *m, struct error *err)
 
 static int check_error(const struct wire_error *m, struct error *err)
 {
-    if (m->code > LARDER_EINVAL || m->code < LARDER_EEND)
+    if (m->code > LARDER_EINVAL || m->code < LARDER_ECHANGED)
         return error_set(err, LARDER_EINVAL, "code %d is no error code", m->code);
     int rc = check_number(err, "fatal", m->fatal, 0, 1);
     return rc ? rc : check_text(err, "text", &m->text, ERROR_TEXT_MAX);

@@ -31,7 +31,7 @@
 #include "common/types.h"
 
 #define WIRE_MAGIC UINT32_C(0x3152444c) /* "LDR1" */
-#define WIRE_VERSION 3 /* goes up with every change: layouts leave no room */
+#define WIRE_VERSION 4 /* goes up with every change: layouts leave no room */
 #define WIRE_HEADER_BYTES 16
 #define WIRE_REQUEST_MAX 65536   /* a client's message, header included */
 #define WIRE_REPLY_MAX 200704    /* the daemon's message: fits a default socket buffer */

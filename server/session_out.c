@@ -53,7 +53,7 @@ static struct wire_message error_message(uint32_t seq, int code, bool fatal, con
     size_t len = strlen(text);
     if (len > ERROR_TEXT_MAX)
         len = ERROR_TEXT_MAX;
-    if (code > LARDER_EINVAL || code < LARDER_EEND)
+    if (code > LARDER_EINVAL || code < LARDER_ECHANGED)
         code = LARDER_EIO;
     return (struct wire_message){
         .type = WIRE_ERROR, .seq = seq, .error = {.code = code, .fatal = fatal, .text = {text, (uint32_t)len}}};

@@ -133,7 +133,7 @@ const char *cli_peer_path(const struct cli_peer *peer)
 
 static int code_of(const char *name)
 {
-    for (int code = LARDER_EINVAL; code >= LARDER_EEND; code--) {
+    for (int code = LARDER_EINVAL; code >= LARDER_ECHANGED; code--) {
         if (name && strcmp(larder_err_name(code), name) == 0)
             return code;
     }

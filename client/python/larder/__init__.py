@@ -11,7 +11,8 @@
 from ._torchvision import from_torchvision
 from ._version import __version__
 from .errors import (BadSample, Busy, DaemonGone, EpochsOver, FormatError, InvalidArgument, IOFailure, LarderError,
-                     LimitReached, NotFound, NotPermitted, OutOfMemory, QuotaExceeded, Timeout, VersionMismatch)
+                     LimitReached, NotFound, NotPermitted, OutOfMemory, QuotaExceeded, SourceChanged, Timeout,
+                     VersionMismatch)
 from .loader import Batch, Loader
 from .subset import Classes, Fraction, List, Range, Subset
 from .transforms import *  # noqa: F401,F403 - transforms.__all__ is its table of operators
@@ -19,5 +20,5 @@ from .transforms import __all__ as _operators
 
 __all__ = ["Batch", "Loader", "Classes", "Fraction", "List", "Range", "Subset", "LarderError", "BadSample", "Busy",
            "DaemonGone", "EpochsOver", "FormatError", "InvalidArgument", "IOFailure", "LimitReached", "NotFound",
-           "NotPermitted", "OutOfMemory", "QuotaExceeded", "Timeout", "VersionMismatch", "from_torchvision",
-           "__version__", *_operators]
+           "NotPermitted", "OutOfMemory", "QuotaExceeded", "SourceChanged", "Timeout", "VersionMismatch",
+           "from_torchvision", "__version__", *_operators]

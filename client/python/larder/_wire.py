@@ -13,7 +13,7 @@ from ._version import __version__
 from .errors import FormatError, InvalidArgument, LimitReached, VersionMismatch
 
 MAGIC = 0x3152444C
-VERSION = 3
+VERSION = 4
 REQUEST_MAX = 65536
 REPLY_MAX = 200704
 BATCH_MAX = 8192

@@ -91,9 +91,15 @@ class EpochsOver(LarderError):
     code = "EEND"
 
 
+class SourceChanged(LarderError):
+    """A file is not the one that was indexed."""
+
+    code = "ECHANGED"
+
+
 # Indexed by -code: the numbers are part of the wire format.
 _BY_NUMBER = (LarderError, InvalidArgument, OutOfMemory, IOFailure, NotFound, FormatError, QuotaExceeded, Busy,
-              NotPermitted, DaemonGone, VersionMismatch, BadSample, LimitReached, Timeout, EpochsOver)
+              NotPermitted, DaemonGone, VersionMismatch, BadSample, LimitReached, Timeout, EpochsOver, SourceChanged)
 
 
 def from_code(number, text):

@@ -14,7 +14,7 @@ import socket
 import struct
 import threading
 
-MAGIC, VERSION = 0x3152444C, 3
+MAGIC, VERSION = 0x3152444C, 4
 HELLO, WELCOME, REGISTER, REGISTERED, CLASSES_GET, CLASSES, NEXT, BATCH, RELEASE, ERROR, BYE = range(1, 12)
 F_ADD_SEALS = 1033
 SEALS = 1 | 2 | 4  # seal, shrink, grow

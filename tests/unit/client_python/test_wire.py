@@ -22,11 +22,11 @@ class Wire(Case):
     def test_requests_have_the_layout_of_wire_c(self):
         """Each request equals bytes written down by hand from common/wire.c."""
         self.assertEqual(_wire.hello(1, 258, b"py"),
-                         bytes.fromhex("4c445231 0300 0100 01000000 1a000000 02010000 02000000") + b"py")
+                         bytes.fromhex("4c445231 0400 0100 01000000 1a000000 02010000 02000000") + b"py")
         self.assertEqual(_wire.next_batches(3, 2),
-                         bytes.fromhex("4c445231 0300 0700 00000000 18000000 03000000 02000000"))
-        self.assertEqual(_wire.release(5), bytes.fromhex("4c445231 0300 0900 00000000 18000000 0500000000000000"))
-        self.assertEqual(_wire.bye(), bytes.fromhex("4c445231 0300 0b00 00000000 10000000"))
+                         bytes.fromhex("4c445231 0400 0700 00000000 18000000 03000000 02000000"))
+        self.assertEqual(_wire.release(5), bytes.fromhex("4c445231 0400 0900 00000000 18000000 0500000000000000"))
+        self.assertEqual(_wire.bye(), bytes.fromhex("4c445231 0400 0b00 00000000 10000000"))
         job = _wire.Register(1, 2, 3, 0, 4, 1, 2, 1, 9, 2.5, b"n", b"/d", b"[]", b"")
         packed = _wire.register(2, job)
         self.assertEqual(packed[16:64], struct.pack("<8IQd", 1, 2, 3, 0, 4, 1, 2, 1, 9, 2.5))

@@ -170,9 +170,9 @@ static void goes_round(void **state)
 static void has_known_bytes(void **state)
 {
     (void)state;
-    static const uint8_t hello[] = {'L', 'D', 'R', '1', 3, 0, 1, 0, 4, 3, 2, 1, 30, 0, 0, 0,
+    static const uint8_t hello[] = {'L', 'D', 'R', '1', 4, 0, 1, 0, 4, 3, 2, 1, 30, 0, 0, 0,
                                     0x78, 0x56, 0x34, 0x12, 6, 0, 0, 0, 'c', '/', '0', '.', '1', '!'};
-    static const uint8_t batch[] = {'L', 'D', 'R', '1', 3, 0, 8, 0, 0, 0, 0, 0, 72, 0, 0, 0,
+    static const uint8_t batch[] = {'L', 'D', 'R', '1', 4, 0, 8, 0, 0, 0, 0, 0, 72, 0, 0, 0,
                                     8, 7, 6, 5, 4, 3, 2, 1, 9, 0, 0, 0, 10, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0,
                                     0, 0, 0, 0, 0, 0, 4, 0x40,
                                     0, 0x10, 0, 0, 1, 0, 0, 0, 0, 0x4c, 2, 0, 11, 0, 0, 0, 12, 0, 0, 0,
@@ -332,7 +332,7 @@ static void refuses_to_send_beyond_bounds(void **state)
         {.type = WIRE_BATCH, .batch = {.weight = NAN}},
         {.type = WIRE_ERROR},
         {.type = WIRE_ERROR, .error = {.code = 1}},
-        {.type = WIRE_ERROR, .error = {.code = LARDER_EEND - 1}},
+        {.type = WIRE_ERROR, .error = {.code = LARDER_ECHANGED - 1}},
         {.type = WIRE_ERROR, .error = {.code = LARDER_EIO, .fatal = 2}},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
@@ -392,7 +392,7 @@ static void tells_versions_apart(void **state)
     bye[4] = 1;
     bye[6] = 200;
     assert_int_equal(wire_decode(bye, sizeof bye, &out, &err), LARDER_EVERSION);
-    assert_non_null(strstr(err.text, "version 1, this side version 3"));
+    assert_non_null(strstr(err.text, "version 1, this side version 4"));
     bye[4] = WIRE_VERSION;
     assert_int_equal(wire_decode(bye, sizeof bye, &out, &err), LARDER_EFORMAT);
     assert_non_null(strstr(err.text, "200"));
