@@ -226,14 +226,14 @@ static bool load_checkpoint(struct catalog *catalog, const char *checkpoint, con
             log_warn_limited("msg=\"catalog checkpoint is rebuilt\" source=\"%s\" err=\"%s\"", path, problem.text);
         return false;
     }
-    bool settled;
+    bool settled, moved = index_follow_mount(index);
     if (!tree_unchanged(path, index, &source->unwanted, &settled)) {
         if (!interrupt_is_set(&source->unwanted))
             log_info_limited("msg=\"source changed: indexing it anew\" source=\"%s\"", path);
         index_free(index);
         return false;
     }
-    if (settled)
+    if (settled || moved)
         save_checkpoint(checkpoint, index);
     count(catalog, &catalog->checkpoints_loaded);
     return true;

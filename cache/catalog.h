@@ -34,9 +34,10 @@ void catalog_destroy(struct catalog *catalog); /* accepts NULL; datasets that ar
 void catalog_set_chunking(struct catalog *catalog, uint32_t samples, uint64_t seed);
 
 /* catalog_open gives a reference to the dataset of a source (a class-per-folder tree, or a store.h folder), indexing it, or
- * verifying its checkpoint, when it is not in memory unchanged. Unchanged means: every folder has the modification time it had
- * (a file replaced in place is noticed when it is read, and the source is then indexed anew at the next open). Blocks for
- * as long as that takes; thread-safe; two callers of one source do the work once. LARDER_ENOENT, LARDER_EINVAL (not a
+ * verifying its checkpoint, when it is not in memory unchanged. Unchanged means: every folder has the modification time it
+ * had, no read has met a changed file, and the files that are looked at are those that were indexed: all of a small tree,
+ * some drawn at random of a large one (docs/files.md). A sample whose file is another one has another id. Blocks for as
+ * long as that takes; thread-safe; two callers of one source do the work once. LARDER_ENOENT, LARDER_EINVAL (not a
  * folder, no class folders, an empty class, a loop of links), LARDER_EIO, LARDER_EPERM, LARDER_ELIMIT, LARDER_ENOMEM. */
 int catalog_open(struct catalog *catalog, const char *path, struct dataset **out, struct error *err);
 
@@ -93,9 +94,10 @@ uint32_t dataset_chunk_of(const struct dataset *dataset, uint32_t index, uint32_
 const uint32_t *dataset_chunk_members(const struct dataset *dataset, uint32_t chunk, uint32_t *count);
 
 /* dataset_read reads the encoded bytes of a sample into buf, which has room for dataset_size(index). Blocks on I/O; handles
- * EINTR and short reads. LARDER_ENOENT (vanished), LARDER_EIO, LARDER_EPERM, LARDER_EFORMAT (not a regular file, it
- * changed its size or time since it was indexed, or a store's bytes are damaged), LARDER_ELIMIT (no file descriptor is free:
- * the sample is none the worse, try again): always with the file's name in err. */
+ * EINTR and short reads. LARDER_ENOENT (vanished), LARDER_EIO, LARDER_EPERM, LARDER_EFORMAT (not a regular file, or a
+ * store's bytes are damaged), LARDER_ECHANGED (another file has its name, or it was written to since it was indexed or while
+ * it was read; a store was replaced: open the dataset again), LARDER_ELIMIT (no file descriptor is free: the sample is none
+ * the worse, try again): always with the file's name in err. What is read is never another file's. */
 int dataset_read(const struct dataset *dataset, uint32_t index, void *buf, struct error *err);
 
 /* One sample among several to be read: index and buf are the caller's, the outcome comes back in err (code 0: read). */

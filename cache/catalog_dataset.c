@@ -29,22 +29,6 @@ static int order_by_id(struct dataset *dataset, const sample_id *ids)
     return 0;
 }
 
-/* Leaves only the samples that tree_unchanged has to look at. */
-static void keep_unreachable(struct index *index)
-{
-    size_t kept = 0;
-    for (size_t i = 0; i < index->sample_count; i++) {
-        if (index->samples[i].flags & INDEX_UNREACHABLE)
-            index->samples[kept++] = index->samples[i];
-    }
-    struct index_sample *samples = kept ? realloc(index->samples, kept * sizeof *samples) : NULL;
-    if (!kept)
-        free(index->samples);
-    if (samples || !kept)
-        index->samples = samples;
-    index->sample_count = index->sample_cap = kept;
-}
-
 void dataset_parts_free(struct dataset_parts *parts)
 {
     index_free(&parts->index);
@@ -59,7 +43,6 @@ void dataset_parts_free(struct dataset_parts *parts)
 static void dataset_free(struct dataset *dataset)
 {
     index_free(&dataset->index);
-    free(dataset->samples);
     free(dataset->ids);
     free(dataset->by_id);
     free(dataset->checkpoint);
@@ -71,12 +54,18 @@ static void dataset_free(struct dataset *dataset)
     free(dataset);
 }
 
-static void shrink_strings(struct index *index)
+/* Gives back what the arrays have grown beyond their contents. */
+static void shrink(struct index *index)
 {
     char *strings = realloc(index->strings, index->strings_len_bytes);
     if (strings) {
         index->strings = strings;
         index->strings_cap_bytes = index->strings_len_bytes;
+    }
+    struct index_sample *samples = realloc(index->samples, index->sample_count * sizeof *samples);
+    if (samples) {
+        index->samples = samples;
+        index->sample_cap = index->sample_count;
     }
 }
 
@@ -91,19 +80,13 @@ int dataset_from_parts(struct dataset_parts *parts, struct dataset **out)
     atomic_init(&dataset->refs, 1);
     atomic_init(&dataset->stale, false);
     dataset->count = (uint32_t)index->sample_count;
-    dataset->samples = malloc(index->sample_count * sizeof *dataset->samples);
-    if (!dataset->samples || order_by_id(dataset, parts->ids) || index_fingerprint(index, dataset->fingerprint)) {
+    if (order_by_id(dataset, parts->ids) || index_fingerprint(index, dataset->fingerprint)) {
         dataset_free(dataset);
         return LARDER_ENOMEM;
     }
-    for (uint32_t i = 0; i < dataset->count; i++) {
-        const struct index_sample *from = &index->samples[i];
-        dataset->samples[i] = (struct dataset_sample){.key = from->key, .size = from->size, .mtime_ns = from->mtime_ns,
-                                                      .label = from->label, .flags = from->flags};
-    }
-    keep_unreachable(index);
-    shrink_strings(index);
+    shrink(index);
     dataset->index = parts->index;
+    dataset->samples = parts->index.samples;
     dataset->ids = parts->ids;
     dataset->checkpoint = parts->checkpoint;
     dataset->chunking = parts->chunking;
@@ -132,7 +115,7 @@ void dataset_unref(struct dataset **pointer)
         dataset_free(dataset);
 }
 
-static const struct dataset_sample *sample_at(const struct dataset *dataset, uint32_t index)
+static const struct index_sample *sample_at(const struct dataset *dataset, uint32_t index)
 {
     CHECK_MAGIC(dataset, DATASET_MAGIC);
     CHECK(index < dataset->count);

@@ -74,10 +74,27 @@ bool key_is_below(const char *key);
 /* tree_index walks a class-per-folder tree (root: absolute, copied) into an empty index. every: not images alone.
  * LARDER_EGONE soon after the interrupt is set. */
 int tree_index(const char *root, bool every, const struct interrupt *interrupt, struct index *out, struct error *err);
-/* tree_unchanged says whether every folder still is as it was recorded, and no unreachable file has become reachable.
+/* tree_unchanged says whether every folder still is as it was recorded, no unreachable file has become reachable, and the
+ * files are those that were indexed: all of at most FILES_ALL_MAX, of more FILES_LOOKED_AT that are drawn anew each time.
  * Clears FOLDER_FRESH where the folder's time has come to prove something; *settled then says that any was cleared.
  * False soon after the interrupt is set, whatever the tree is like. */
 bool tree_unchanged(const char *root, struct index *index, const struct interrupt *interrupt, bool *settled);
+#define FILES_ALL_MAX 1024
+#define FILES_LOOKED_AT 256
+
+/* catalog_file.c: whether a sample's file is the one that was indexed: device, inode, size and modification time are what
+ * they were. On file systems that number their files anew now and then (inodes_last) the inode is not compared. Any
+ * thread; they block where something differs. */
+
+/* file_unchanged compares all four. */
+bool file_unchanged(const struct index *index, size_t number, const struct stat *st);
+/* file_unchanged_or_remounted takes another device for the same when another sample that lay on the old device lies on it
+ * too: the whole file system was mounted anew. */
+bool file_unchanged_or_remounted(const struct index *index, size_t number, const struct stat *st);
+/* inodes_last: false for a path on FUSE, FAT, exFAT or SMB. */
+bool inodes_last(const char *path);
+/* index_follow_mount puts the root's device as it is now in the place of the one it had. Says whether that is another. */
+bool index_follow_mount(struct index *index);
 
 /* catalog_checkpoint.c */
 
@@ -117,14 +134,6 @@ uint32_t identity_number(struct identity_table *table, struct identity identity)
 
 /* catalog_dataset.c */
 
-struct dataset_sample {
-    uint64_t key;
-    uint64_t size;
-    int64_t mtime_ns;
-    int32_t label;
-    uint32_t flags;
-};
-
 struct store; /* store_priv.h */
 
 #define DATASET_MAGIC UINT32_C(0x44415441)
@@ -141,8 +150,8 @@ struct dataset {
     atomic_uint refs;   /* with dataset_ref / dataset_unref of any thread */
     atomic_bool stale;  /* a read met a changed file: set by dataset_read, seen by catalog_open */
     uint32_t count;
-    struct index index; /* samples: only the unreachable ones; folders change only inside tree_unchanged, by the one builder */
-    struct dataset_sample *samples;
+    struct index index; /* folders change only inside tree_unchanged, by the one builder */
+    struct index_sample *samples; /* the index's */
     sample_id *ids;
     uint32_t *by_id; /* indices in ascending order of their ids; NULL when the ids ascend by themselves */
     uint64_t fingerprint[2];

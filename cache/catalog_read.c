@@ -30,30 +30,32 @@ static int changed(const struct dataset *dataset, const char *path, const char *
 {
     struct shown shown;
     mark_stale(dataset);
-    return error_set(err, LARDER_EFORMAT, "%s: changed since it was indexed: %s; open the dataset again",
+    return error_set(err, LARDER_ECHANGED, "%s: changed since it was indexed: %s; open the dataset again",
                      path_shown(path, &shown), how);
 }
 
-static int check_unchanged(const struct dataset *dataset, const struct dataset_sample *sample, const char *path, int fd,
-                           struct error *err)
+static int check_unchanged(const struct dataset *dataset, uint32_t index, const char *path, int fd, struct error *err)
 {
+    const struct index_sample *sample = &dataset->samples[index];
+    struct shown shown;
     struct stat st;
     if (fstat(fd, &st))
         return read_failed(path, errno, err);
-    if (sample->flags & INDEX_UNREACHABLE)
-        return changed(dataset, path, "it could not be reached then", err);
-    if (!S_ISREG(st.st_mode)) {
-        struct shown shown;
-        return error_set(err, LARDER_EFORMAT, "%s: not a regular file", path_shown(path, &shown));
+    if (sample->flags & INDEX_UNREACHABLE) {
+        mark_stale(dataset);
+        return error_set(err, LARDER_ENOENT, "%s: it could not be reached when it was indexed; open the dataset again",
+                         path_shown(path, &shown));
     }
+    if (!S_ISREG(st.st_mode))
+        return error_set(err, LARDER_EFORMAT, "%s: not a regular file", path_shown(path, &shown));
     if ((uint64_t)st.st_size != sample->size) {
         char how[96];
         snprintf(how, sizeof how, "%lld bytes, was %llu", (long long)st.st_size, (unsigned long long)sample->size);
         return changed(dataset, path, how, err);
     }
-    if ((int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec != sample->mtime_ns)
+    if (file_mtime_ns(&st) != sample->mtime_ns)
         return changed(dataset, path, "it has another modification time", err);
-    return 0;
+    return file_unchanged_or_remounted(&dataset->index, index, &st) ? 0 : changed(dataset, path, "it is another file", err);
 }
 
 static void sample_path(const struct dataset *dataset, uint32_t index, char path[PATH_MAX])
@@ -69,7 +71,7 @@ static int sample_open(const struct dataset *dataset, uint32_t index, int *fd, s
 {
     char path[PATH_MAX];
     sample_path(dataset, index, path);
-    const struct dataset_sample *sample = &dataset->samples[index];
+    const struct index_sample *sample = &dataset->samples[index];
     int opened;
     do {
         opened = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK); /* never waits for a pipe's other end */
@@ -80,7 +82,7 @@ static int sample_open(const struct dataset *dataset, uint32_t index, int *fd, s
             mark_stale(dataset);
         return read_failed(path, number, err);
     }
-    int code = check_unchanged(dataset, sample, path, opened, err);
+    int code = check_unchanged(dataset, index, path, opened, err);
     if (code)
         close(opened);
     else
@@ -88,14 +90,16 @@ static int sample_open(const struct dataset *dataset, uint32_t index, int *fd, s
     return code;
 }
 
+/* Reads an open file, and looks afterwards whether it was written to meanwhile: then some bytes may be old and some new. */
 static int sample_fetch(const struct dataset *dataset, uint32_t index, int fd, void *buf, struct error *err)
 {
     char path[PATH_MAX];
-    if (file_read_at(fd, buf, dataset->samples[index].size, 0) == 0)
-        return 0;
-    int number = errno;
     sample_path(dataset, index, path);
-    return number ? read_failed(path, number, err) : changed(dataset, path, "it became shorter while it was read", err);
+    if (file_read_at(fd, buf, dataset->samples[index].size, 0)) {
+        int number = errno;
+        return number ? read_failed(path, number, err) : changed(dataset, path, "it became shorter while it was read", err);
+    }
+    return check_unchanged(dataset, index, path, fd, err);
 }
 
 int dataset_read(const struct dataset *dataset, uint32_t index, void *buf, struct error *err)

@@ -40,6 +40,11 @@ int file_error(struct error *err, const char *path, const char *what)
                      number ? strerror(number) : "it ends too early");
 }
 
+int64_t file_mtime_ns(const struct stat *st)
+{
+    return (int64_t)((uint64_t)st->st_mtim.tv_sec * 1000000000 + (uint64_t)st->st_mtim.tv_nsec);
+}
+
 int file_read_at(int fd, void *buf, size_t len_bytes, uint64_t offset)
 {
     for (size_t done = 0; done < len_bytes;) {

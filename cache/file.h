@@ -8,6 +8,8 @@
 #include "common/error.h"
 #include "common/interrupt.h"
 
+struct stat;
+
 /* A path as messages show it: control characters and what is no UTF-8 replaced, the front cut off when it is long. */
 struct shown {
     char text[224];
@@ -17,6 +19,8 @@ const char *path_shown(const char *path, struct shown *buf);
 int errno_code(int number); /* the larder_err that fits an errno */
 /* file_error: "path: cannot WHAT: why", of errno. Gives the code. */
 int file_error(struct error *err, const char *path, const char *what);
+
+int64_t file_mtime_ns(const struct stat *st); /* wraps around where the seconds are absurd */
 
 /* file_read_at: where the file ends early that is -1 with errno 0. */
 int file_read_at(int fd, void *buf, size_t len_bytes, uint64_t offset);

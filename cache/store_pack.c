@@ -82,7 +82,8 @@ static int read_chunk(struct packer *packer, uint32_t chunk, uint32_t *skipped, 
         struct sample_read *read = &packer->reads[i];
         uint64_t size = dataset_size(pack->dataset, read->index);
         struct store_entry *entry = &pack->entries[first + i];
-        if (read->err.code && (!pack->options->skip_unreadable || read->err.code == LARDER_ENOMEM || read->err.code == LARDER_ELIMIT))
+        if (read->err.code && (!pack->options->skip_unreadable || read->err.code == LARDER_ENOMEM ||
+                               read->err.code == LARDER_ELIMIT || read->err.code == LARDER_ECHANGED))
             return error_set(err, read->err.code, "%s", read->err.text);
         if (read->err.code) {
             log_warn("msg=\"sample left out of the store\" err=\"%s\"", read->err.text);

@@ -248,7 +248,7 @@ static void test_read_failures(void **state)
     assert_int_equal(unlink(name), 0);
     tree_file("123", "%s/t/c/2-short.jpg", root);
     tree_file("54321", "%s/t/c/3-new.jpg", root);
-    const int codes[] = {LARDER_ENOENT, LARDER_EFORMAT, LARDER_EFORMAT, LARDER_ENOENT, LARDER_EFORMAT, 0};
+    const int codes[] = {LARDER_ENOENT, LARDER_ECHANGED, LARDER_ECHANGED, LARDER_ENOENT, LARDER_EFORMAT, 0};
     const char *const texts[] = {"1-gone.jpg", "3 bytes, was 5", "changed since it was indexed", "4-dangling.jpg", "not a regular file"};
     for (uint32_t i = 0; i < 6; i++) {
         assert_int_equal(dataset_read(dataset, i, bytes, &err), codes[i]);
@@ -403,7 +403,7 @@ static void test_read_many(void **state)
         reads[i] = (struct sample_read){.index = 99 - i, .buf = bytes[i]};
     assert_int_equal(dataset_read_many(dataset, reads, 100), 2);
     for (uint32_t i = 0; i < 100; i++) {
-        int expected = reads[i].index == 40 ? LARDER_ENOENT : reads[i].index == 50 ? LARDER_EFORMAT : 0;
+        int expected = reads[i].index == 40 ? LARDER_ENOENT : reads[i].index == 50 ? LARDER_ECHANGED : 0;
         assert_int_equal(reads[i].err.code, expected);
         snprintf(content, sizeof content, "sample number %02u", reads[i].index);
         if (expected)

@@ -247,7 +247,7 @@ static void test_changed_in_place(void **state)
     struct dataset *before = open_tree(catalog), *after;
     uint32_t index = 0;
     tree_file("yy", "%s/t/%s", root, dataset_key(before, index));
-    assert_int_equal(dataset_read(before, index, bytes, &err), LARDER_EFORMAT);
+    assert_int_equal(dataset_read(before, index, bytes, &err), LARDER_ECHANGED);
     assert_non_null(strstr(err.text, "changed since it was indexed"));
     assert_int_equal(checkpoint_file(file), 0);
     after = open_tree(catalog);

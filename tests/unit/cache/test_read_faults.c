@@ -100,7 +100,7 @@ static void test_shrinks_while_read(void **state)
 {
     (void)state;
     faults = (struct faults){.fail_inode = fault_inode("%s/t/c/19.jpg", root), .fail_offset = 4};
-    read_all(19, LARDER_EFORMAT);
+    read_all(19, LARDER_ECHANGED);
 }
 
 /* The same of a store, where one request brings all the samples. */
