@@ -157,39 +157,49 @@ void catalog_stats(struct catalog *catalog, struct catalog_stats *out)
     pthread_mutex_unlock(&catalog->ids_lock);
 }
 
-static struct identity file_identity(const struct catalog *catalog, const struct index_sample *sample, uint64_t occurrence)
+static struct identity sample_identity(const struct catalog *catalog, const struct dataset_parts *parts, size_t number,
+                                       uint64_t occurrence)
 {
-    uint64_t facts[5] = {sample->device, sample->inode, sample->size, (uint64_t)sample->mtime_ns, occurrence};
+    const struct index_sample *sample = &parts->index.samples[number];
+    uint64_t facts[8] = {sample->device, sample->inode, sample->size, (uint64_t)sample->mtime_ns, occurrence};
+    if (parts->store && parts->store->foreign) {
+        facts[5] = parts->store->index_device;
+        facts[6] = parts->store->index_inode;
+        facts[7] = parts->store->owner + 1; /* never 0, which all others have here */
+    }
     XXH128_hash_t hash = XXH3_128bits_withSeed(facts, sizeof facts, catalog->identity_seed);
     return (struct identity){.low = hash.low64, .high = hash.high64};
 }
 
 /* Turns every sample into its identity, counting how often the same file came before in this dataset. */
-static int make_identities(const struct catalog *catalog, const struct index *index, struct identity *identities)
+static int make_identities(const struct catalog *catalog, const struct dataset_parts *parts,
+                           struct identity *identities)
 {
+    size_t count = parts->index.sample_count;
     struct identity_table firsts = {0};
-    uint32_t *seen = calloc(index->sample_count, sizeof *seen); /* by number in firsts */
-    int code = seen ? identity_table_reserve(&firsts, index->sample_count) : LARDER_ENOMEM;
-    for (size_t i = 0; !code && i < index->sample_count; i++) {
-        identities[i] = file_identity(catalog, &index->samples[i], 0);
+    uint32_t *seen = calloc(count, sizeof *seen); /* by number in firsts */
+    int code = seen ? identity_table_reserve(&firsts, count) : LARDER_ENOMEM;
+    for (size_t i = 0; !code && i < count; i++) {
+        identities[i] = sample_identity(catalog, parts, i, 0);
         uint32_t earlier = seen[identity_number(&firsts, identities[i])]++;
         if (earlier)
-            identities[i] = file_identity(catalog, &index->samples[i], earlier);
+            identities[i] = sample_identity(catalog, parts, i, earlier);
     }
     identity_table_free(&firsts);
     free(seen);
     return code;
 }
 
-static int give_ids(struct catalog *catalog, const struct index *index, sample_id **out)
+static int give_ids(struct catalog *catalog, const struct dataset_parts *parts, sample_id **out)
 {
-    struct identity *identities = malloc(index->sample_count * sizeof *identities);
-    sample_id *ids = malloc(index->sample_count * sizeof *ids);
-    int code = identities && ids ? make_identities(catalog, index, identities) : LARDER_ENOMEM;
+    size_t count = parts->index.sample_count;
+    struct identity *identities = malloc(count * sizeof *identities);
+    sample_id *ids = malloc(count * sizeof *ids);
+    int code = identities && ids ? make_identities(catalog, parts, identities) : LARDER_ENOMEM;
     if (!code) {
         pthread_mutex_lock(&catalog->ids_lock);
-        code = identity_table_reserve(&catalog->ids, index->sample_count);
-        for (size_t i = 0; !code && i < index->sample_count; i++)
+        code = identity_table_reserve(&catalog->ids, count);
+        for (size_t i = 0; !code && i < count; i++)
             ids[i] = identity_number(&catalog->ids, identities[i]);
         pthread_mutex_unlock(&catalog->ids_lock);
     }
@@ -283,7 +293,7 @@ static int build(struct catalog *catalog, const struct source *source, bool trus
     if (!code && interrupt_is_set(&source->unwanted))
         code = file_interrupted(source->path, err);
     if (!code) {
-        code = give_ids(catalog, &parts.index, &parts.ids);
+        code = give_ids(catalog, &parts, &parts.ids);
         if (!code && !parts.store)
             code = chunk_tree(catalog, &parts.index, &parts.chunking);
         if (!code)

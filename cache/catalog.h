@@ -1,9 +1,10 @@
 /* catalog.h: datasets: which samples there are, where their bytes lie, what they are labelled.
  *
- * A catalog gives ids that are global to the daemon. Identity is (device, inode, size, mtime), symbolic links followed, or
- * in a packed store the content's hash, so datasets that contain the same file share its id; a file that one dataset
- * contains k times has k ids (its first occurrence shares with the first occurrence elsewhere). A dataset is immutable once opened, and reference-counted
- * (atomic): all its functions may be called from any thread.
+ * A catalog gives ids that are global to the daemon. Identity is (device, inode, size, mtime), symbolic links followed,
+ * or in a packed store the content's hash (and, where others may write to the store, the store), so datasets that contain
+ * the same file share its id; a file that one dataset contains k times has k ids (its first occurrence shares with the
+ * first occurrence elsewhere). A dataset is immutable once opened, and reference-counted (atomic): all its functions may
+ * be called from any thread.
  *
  * A class-per-folder tree is read as torchvision's ImageFolder reads it: classes are the sorted names of the root's
  * folders, a sample's label is its class's index, extensions .jpg .jpeg .png .ppm .bmp .pgm .tif .tiff .webp (any case),

@@ -2,7 +2,9 @@
  *
  * A store is a folder: an index and segments of many chunks each (docs/store-format.md). catalog_open opens it like a tree;
  * its samples keep the source's order, labels, keys and fingerprint, and are identified by the hash of their content, so
- * the same image in two stores is the same sample. */
+ * the same image in two stores is the same sample. That hash is no proof against intent: the samples of a store that
+ * others than this process's user and root may write to (owner and mode of its folder and files) are shared within it
+ * alone. */
 #ifndef LARDER_CACHE_STORE_H
 #define LARDER_CACHE_STORE_H
 

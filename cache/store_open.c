@@ -5,9 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <xxhash.h>
 
 #include "cache/store_priv.h"
+#include "common/log.h"
 
 void store_free(struct store *store)
 {
@@ -21,11 +23,6 @@ static bool index_path(const char *root, const char *name, char path[PATH_MAX])
 {
     int len = snprintf(path, PATH_MAX, "%s/%s", root, name);
     return len > 0 && len < PATH_MAX;
-}
-
-static int64_t mtime_ns(const struct stat *st)
-{
-    return (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
 }
 
 int store_is(const char *root, bool *is_store, struct error *err)
@@ -45,7 +42,8 @@ bool store_unchanged(const char *root, const struct store *store)
     char path[PATH_MAX];
     struct stat st;
     return index_path(root, STORE_INDEX_NAME, path) && stat(path, &st) == 0 && st.st_dev == store->index_device &&
-           st.st_ino == store->index_inode && (uint64_t)st.st_size == store->index_size && mtime_ns(&st) == store->index_mtime_ns;
+           st.st_ino == store->index_inode && (uint64_t)st.st_size == store->index_size &&
+           file_mtime_ns(&st) == store->index_mtime_ns;
 }
 
 /* A sample that was not readable has no content to be known by: it is the one at this place of this pack. */
@@ -60,6 +58,31 @@ static void identify_unreadable(struct dataset_parts *parts)
             sample->inode = hash.high64;
         }
     }
+}
+
+/* Links count as others' too: what they lead to may be exchanged by whoever can write there. */
+static bool others_write(const char *root, const char *name)
+{
+    char path[PATH_MAX];
+    struct stat st;
+    if (!index_path(root, name, path))
+        return true;
+    if (lstat(path, &st))
+        return errno != ENOENT; /* of a file that is not there nothing can be read */
+    return (st.st_uid != geteuid() && st.st_uid != 0) || st.st_mode & (S_IWGRP | S_IWOTH) || S_ISLNK(st.st_mode);
+}
+
+/* The hash that content is known by is quick, not collision-resistant: who chooses a store's bytes can make other bytes
+ * of the same hash. */
+static bool is_foreign(const char *root, uint32_t segment_count)
+{
+    bool foreign = others_write(root, ".") || others_write(root, STORE_INDEX_NAME);
+    for (uint32_t i = 0; i < segment_count && !foreign; i++) {
+        char name[STORE_NAME_MAX];
+        store_segment_name(i, name);
+        foreign = others_write(root, name);
+    }
+    return foreign;
 }
 
 int store_load(const char *root, const struct interrupt *interrupt, struct dataset_parts *parts, struct error *err)
@@ -92,7 +115,12 @@ int store_load(const char *root, const struct interrupt *interrupt, struct datas
     store->index_device = st.st_dev;
     store->index_inode = st.st_ino;
     store->index_size = (uint64_t)st.st_size;
-    store->index_mtime_ns = mtime_ns(&st);
+    store->index_mtime_ns = file_mtime_ns(&st);
+    store->owner = st.st_uid;
+    store->foreign = is_foreign(root, store->segment_count);
+    if (store->foreign)
+        log_info("msg=\"others may write to this store: no other dataset shares its samples\" source=\"%s\"",
+                 path_shown(root, &shown));
     parts->index.root = copy;
     parts->store = store;
     identify_unreadable(parts);

@@ -34,6 +34,8 @@ struct store {
     struct identity *hashes;  /* XXH3-128 of the content, by index */
     uint64_t index_device, index_inode, index_size; /* of the index file, to see when it is replaced */
     int64_t index_mtime_ns;
+    bool foreign; /* somebody else than this user and root may write to it: it shares its samples with itself alone */
+    uint64_t owner; /* of the index file */
 };
 
 /* A sample as a segment's footer has it. */
@@ -79,6 +81,7 @@ void store_free(struct store *store); /* frees what it holds, not itself */
 int store_load(const char *root, const struct interrupt *interrupt, struct dataset_parts *parts, struct error *err);
 /* store_is says whether a folder is a store; an unfinished one is an error: LARDER_EINVAL. 0 otherwise. */
 int store_is(const char *root, bool *is_store, struct error *err);
+/* store_unchanged: the index file is the one that was loaded. Bytes are checked against the index at each read. */
 bool store_unchanged(const char *root, const struct store *store);
 uint32_t store_segment_of(const struct store *store, uint32_t chunk);
 

@@ -53,11 +53,19 @@ static int segment_open(const struct dataset *dataset, uint32_t segment)
     return fd;
 }
 
+/* Bytes that are not what the index says: those of another store that has come to this place, or damage. */
+static int wrong_bytes(const struct dataset *dataset, uint32_t index, const char *what, struct error *err)
+{
+    if (!store_unchanged(dataset->index.root, dataset->store))
+        return segment_error(dataset, index, LARDER_ECHANGED, "the store was replaced; open the dataset again", err);
+    return segment_error(dataset, index, LARDER_EFORMAT, what, err);
+}
+
 static int system_error(const struct dataset *dataset, uint32_t index, int number, struct error *err)
 {
     char what[128];
     if (number == 0)
-        return segment_error(dataset, index, LARDER_EFORMAT, "the segment ends before it: it was truncated", err);
+        return wrong_bytes(dataset, index, "the segment ends before it: it was truncated", err);
     errno = number;
     snprintf(what, sizeof what, "cannot read it: %m");
     return segment_error(dataset, index, errno_code(number), what, err);
@@ -69,7 +77,7 @@ static int check_content(const struct dataset *dataset, uint32_t index, const vo
     const struct identity *expected = &dataset->store->hashes[index];
     if (hash.low64 == expected->low && hash.high64 == expected->high)
         return 0;
-    return segment_error(dataset, index, LARDER_EFORMAT, "its bytes are damaged (another content hash); run larder verify", err);
+    return wrong_bytes(dataset, index, "its bytes are damaged (another content hash); run larder verify", err);
 }
 
 static bool never_readable(const struct dataset *dataset, uint32_t index, struct error *err)
