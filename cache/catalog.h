@@ -1,16 +1,16 @@
 /* catalog.h: datasets: which samples there are, where their bytes lie, what they are labelled.
  *
  * A catalog gives ids that are global to the daemon. Identity is (device, inode, size, mtime), symbolic links followed,
- * or in a packed store the content's hash (and, where others may write to the store, the store), so datasets that contain
- * the same file share its id; a file that one dataset contains k times has k ids (its first occurrence shares with the
- * first occurrence elsewhere). A dataset is immutable once opened, and reference-counted (atomic): all its functions may
- * be called from any thread.
+ * or in a packed store the content's hash (and, where others may write to the store, the store), so datasets that
+ * contain the same file share its id; a file that one dataset contains k times has k ids (its first occurrence shares
+ * with the first occurrence elsewhere). A dataset is immutable once opened, and reference-counted (atomic): all its
+ * functions may be called from any thread.
  *
  * A class-per-folder tree is read as torchvision's ImageFolder reads it: classes are the sorted names of the root's
- * folders, a sample's label is its class's index, extensions .jpg .jpeg .png .ppm .bmp .pgm .tif .tiff .webp (any case),
- * order: by class, then the sorted walk of its folders, then sorted file names. An image that cannot be reached (a
- * dangling link) keeps its place and fails when it is read. Where ImageFolder would quietly go wrong, a tree is refused: a
- * folder that cannot be listed, and symbolic links that lead back to a folder above them. */
+ * folders, a sample's label is its class's index, extensions .jpg .jpeg .png .ppm .bmp .pgm .tif .tiff .webp (any
+ * case), order: by class, then the sorted walk of its folders, then sorted file names. An image that cannot be reached
+ * (a dangling link) keeps its place and fails when it is read. Where ImageFolder would quietly go wrong, a tree is
+ * refused: a folder that cannot be listed, and symbolic links that lead back to a folder above them. */
 #ifndef LARDER_CACHE_CATALOG_H
 #define LARDER_CACHE_CATALOG_H
 
@@ -34,12 +34,13 @@ void catalog_destroy(struct catalog *catalog); /* accepts NULL; datasets that ar
 #define CHUNK_SAMPLES_MAX 4096
 void catalog_set_chunking(struct catalog *catalog, uint32_t samples, uint64_t seed);
 
-/* catalog_open gives a reference to the dataset of a source (a class-per-folder tree, or a store.h folder), indexing it, or
- * verifying its checkpoint, when it is not in memory unchanged. Unchanged means: every folder has the modification time it
- * had, no read has met a changed file, and the files that are looked at are those that were indexed: all of a small tree,
- * some drawn at random of a large one (docs/files.md). A sample whose file is another one has another id. Blocks for as
- * long as that takes; thread-safe; two callers of one source do the work once. LARDER_ENOENT, LARDER_EINVAL (not a
- * folder, no class folders, an empty class, a loop of links), LARDER_EIO, LARDER_EPERM, LARDER_ELIMIT, LARDER_ENOMEM. */
+/* catalog_open gives a reference to the dataset of a source (a class-per-folder tree, or a store.h folder), indexing
+ * it, or verifying its checkpoint, when it is not in memory unchanged. Unchanged means: every folder has the
+ * modification time it had, no read has met a changed file, and the files that are looked at are those that were
+ * indexed: all of a small tree, some drawn at random of a large one (docs/files.md). A sample whose file is another one
+ * has another id. Blocks for as long as that takes; thread-safe; two callers of one source do the work once.
+ * LARDER_ENOENT, LARDER_EINVAL (not a folder, no class folders, an empty class, a loop of links), LARDER_EIO,
+ * LARDER_EPERM, LARDER_ELIMIT, LARDER_ENOMEM. */
 int catalog_open(struct catalog *catalog, const char *path, struct dataset **out, struct error *err);
 
 /* catalog_open_files does the same, but the samples of a tree are all files whose names do not begin with a dot, whatever they
@@ -94,11 +95,12 @@ uint32_t dataset_chunk_of(const struct dataset *dataset, uint32_t index, uint32_
 /* dataset_chunk_members gives a chunk's samples (indices) in slot order; borrowed, valid while the dataset is referenced. */
 const uint32_t *dataset_chunk_members(const struct dataset *dataset, uint32_t chunk, uint32_t *count);
 
-/* dataset_read reads the encoded bytes of a sample into buf, which has room for dataset_size(index). Blocks on I/O; handles
- * EINTR and short reads. LARDER_ENOENT (vanished), LARDER_EIO, LARDER_EPERM, LARDER_EFORMAT (not a regular file, or a
- * store's bytes are damaged), LARDER_ECHANGED (another file has its name, or it was written to since it was indexed or while
- * it was read; a store was replaced: open the dataset again), LARDER_ELIMIT (no file descriptor is free: the sample is none
- * the worse, try again): always with the file's name in err. What is read is never another file's. */
+/* dataset_read reads the encoded bytes of a sample into buf, which has room for dataset_size(index). Blocks on I/O;
+ * handles EINTR and short reads. LARDER_ENOENT (vanished), LARDER_EIO, LARDER_EPERM, LARDER_EFORMAT (not a regular
+ * file, or a store's bytes are damaged), LARDER_ECHANGED (another file has its name, or it was written to since it was
+ * indexed or while it was read; a store was replaced: open the dataset again), LARDER_ELIMIT (no file descriptor is
+ * free: the sample is none the worse, try again): always with the file's name in err. What is read is never another
+ * file's. */
 int dataset_read(const struct dataset *dataset, uint32_t index, void *buf, struct error *err);
 
 /* One sample among several to be read: index and buf are the caller's, the outcome comes back in err (code 0: read). */

@@ -48,7 +48,8 @@ static bool remounted(const struct index *index, size_t number, uint64_t now)
     } while (index->samples[other].device != index->samples[number].device);
     char path[PATH_MAX];
     struct stat st;
-    return sample_path(index, other, path) && stat(path, &st) == 0 && st.st_dev == now && same_but_device(index, other, &st);
+    return sample_path(index, other, path) && stat(path, &st) == 0 && st.st_dev == now &&
+           same_but_device(index, other, &st);
 }
 
 bool file_unchanged(const struct index *index, size_t number, const struct stat *st)

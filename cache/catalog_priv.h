@@ -74,26 +74,26 @@ bool key_is_below(const char *key);
 /* tree_index walks a class-per-folder tree (root: absolute, copied) into an empty index. every: not images alone.
  * LARDER_EGONE soon after the interrupt is set. */
 int tree_index(const char *root, bool every, const struct interrupt *interrupt, struct index *out, struct error *err);
-/* tree_unchanged says whether every folder still is as it was recorded, no unreachable file has become reachable, and the
- * files are those that were indexed: all of at most FILES_ALL_MAX, of more FILES_LOOKED_AT that are drawn anew each time.
- * Clears FOLDER_FRESH where the folder's time has come to prove something; *settled then says that any was cleared.
- * False soon after the interrupt is set, whatever the tree is like. */
+/* tree_unchanged says whether every folder still is as it was recorded, no unreachable file has become reachable, and
+ * the files are those that were indexed: all of at most FILES_ALL_MAX, of more FILES_LOOKED_AT that are drawn anew each
+ * time. Clears FOLDER_FRESH where the folder's time has come to prove something; *settled then says that any was
+ * cleared. False soon after the interrupt is set, whatever the tree is like. */
 bool tree_unchanged(const char *root, struct index *index, const struct interrupt *interrupt, bool *settled);
 #define FILES_ALL_MAX 1024
 #define FILES_LOOKED_AT 256
 
-/* catalog_file.c: whether a sample's file is the one that was indexed: device, inode, size and modification time are what
- * they were. On file systems that number their files anew now and then (inodes_last) the inode is not compared. Any
- * thread; they block where something differs. */
+/* catalog_file.c: whether a sample's file is the one that was indexed: device, inode, size and modification time are
+ * what they were. On file systems that number their files anew now and then (inodes_last) the inode is not compared.
+ * Any thread; they block where something differs. */
 
 /* file_unchanged compares all four. */
 bool file_unchanged(const struct index *index, size_t number, const struct stat *st);
-/* file_unchanged_or_remounted takes another device for the same when another sample that lay on the old device lies on it
- * too: the whole file system was mounted anew. */
+/* file_unchanged_or_remounted takes another device for the same when another sample that lay on the old device lies on
+ * it too: the whole file system was mounted anew. */
 bool file_unchanged_or_remounted(const struct index *index, size_t number, const struct stat *st);
 /* inodes_last: false for a path on FUSE, FAT, exFAT or SMB. */
 bool inodes_last(const char *path);
-/* index_follow_mount puts the root's device as it is now in the place of the one it had. Says whether that is another. */
+/* index_follow_mount puts the root's device as it is now in the place of the one it had. Says whether they differ. */
 bool index_follow_mount(struct index *index);
 
 /* catalog_checkpoint.c */

@@ -55,7 +55,9 @@ static int check_unchanged(const struct dataset *dataset, uint32_t index, const 
     }
     if (file_mtime_ns(&st) != sample->mtime_ns)
         return changed(dataset, path, "it has another modification time", err);
-    return file_unchanged_or_remounted(&dataset->index, index, &st) ? 0 : changed(dataset, path, "it is another file", err);
+    if (!file_unchanged_or_remounted(&dataset->index, index, &st))
+        return changed(dataset, path, "it is another file", err);
+    return 0;
 }
 
 static void sample_path(const struct dataset *dataset, uint32_t index, char path[PATH_MAX])
@@ -90,14 +92,16 @@ static int sample_open(const struct dataset *dataset, uint32_t index, int *fd, s
     return code;
 }
 
-/* Reads an open file, and looks afterwards whether it was written to meanwhile: then some bytes may be old and some new. */
+/* Reads an open file, and looks afterwards whether it was written to meanwhile: then some bytes may be old and some
+ * new. */
 static int sample_fetch(const struct dataset *dataset, uint32_t index, int fd, void *buf, struct error *err)
 {
     char path[PATH_MAX];
     sample_path(dataset, index, path);
     if (file_read_at(fd, buf, dataset->samples[index].size, 0)) {
         int number = errno;
-        return number ? read_failed(path, number, err) : changed(dataset, path, "it became shorter while it was read", err);
+        return number ? read_failed(path, number, err)
+                      : changed(dataset, path, "it became shorter while it was read", err);
     }
     return check_unchanged(dataset, index, path, fd, err);
 }

@@ -475,7 +475,7 @@ static bool file_differs(int root_fd, const struct index *index, size_t number)
     return sample->flags & INDEX_UNREACHABLE || (S_ISREG(st.st_mode) && !file_unchanged(index, number, &st));
 }
 
-/* All files of a small tree; of a large one a random one in each of FILES_LOOKED_AT equal parts, other ones each time. */
+/* All files of a small tree; of a large one a random one in each of FILES_LOOKED_AT equal parts, others each time. */
 static bool files_unchanged(int root_fd, const struct index *index, const struct interrupt *interrupt)
 {
     struct rng rng;

@@ -1,5 +1,6 @@
-/* test_changed_files.c: proves that a sample is only ever read from the file that was indexed, and that opening a dataset
- * notices what changed below folders whose times did not. pread and statfs are replaced at link time (--wrap). */
+/* test_changed_files.c: proves that a sample is only ever read from the file that was indexed, and that opening a
+ * dataset notices what changed below folders whose times did not. pread and statfs are replaced at link time (--wrap).
+ * */
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <setjmp.h>
@@ -137,15 +138,16 @@ static void expect_read(const struct dataset *dataset, uint32_t index, int code,
     struct error err = {0};
     int got = dataset_read(dataset, index, bytes, &err);
     if (got != code)
-        fail_msg("sample %u: %s instead of %s: %s, '%s'", index, larder_err_name(got), larder_err_name(code), err.text, bytes);
+        fail_msg("sample %u: %s instead of %s: %s, '%s'", index, larder_err_name(got), larder_err_name(code), err.text,
+                 bytes);
     if (code)
         assert_non_null(strstr(err.text, dataset_key(dataset, index)));
     else
         assert_string_equal(bytes, content);
 }
 
-/* Two files of one size and time exchange their names: none is read as the other. A dataset of hard links to them, which
- * nobody touched, goes on, and shares with the other again once that is opened anew. */
+/* Two files of one size and time exchange their names: none is read as the other. A dataset of hard links to them,
+ * which nobody touched, goes on, and shares with the other again once that is opened anew. */
 static void test_swapped_names(void **state)
 {
     (void)state;
@@ -187,7 +189,8 @@ static void test_written_while_read(void **state)
     dataset_unref(&dataset);
 }
 
-/* What the dataset holds is what the files hold now, and a sample has its old id exactly where its file is the old one. */
+/* What the dataset holds is what the files hold now, and a sample has its old id exactly where its file is the old one.
+ * */
 static void expect_every_third_new(const struct dataset *before, const struct dataset *after)
 {
     char content[8];
@@ -304,7 +307,8 @@ static void test_remounted_while_open(void **state)
     (void)state;
     char content[8];
     make_tree(8);
-    struct dataset *remounted = indexed_elsewhere(0, 8), *part = indexed_elsewhere(4, 8), *moved = indexed_elsewhere(2, 3);
+    struct dataset *remounted = indexed_elsewhere(0, 8), *part = indexed_elsewhere(4, 8);
+    struct dataset *moved = indexed_elsewhere(2, 3);
     for (uint32_t i = 0; i < 8; i++) {
         snprintf(content, sizeof content, "%05d", i < 4 ? i * 2 : (i - 4) * 2 + 1);
         expect_read(remounted, i, 0, content);
