@@ -96,14 +96,17 @@ static int sample_open(const struct dataset *dataset, uint32_t index, int *fd, s
  * new. */
 static int sample_fetch(const struct dataset *dataset, uint32_t index, int fd, void *buf, struct error *err)
 {
+    struct stat st;
+    bool whole = file_read_at(fd, buf, dataset->samples[index].size, 0) == 0;
+    int number = errno;
+    if (whole && fstat(fd, &st) == 0 && file_unchanged(&dataset->index, index, &st))
+        return 0;
     char path[PATH_MAX];
     sample_path(dataset, index, path);
-    if (file_read_at(fd, buf, dataset->samples[index].size, 0)) {
-        int number = errno;
-        return number ? read_failed(path, number, err)
-                      : changed(dataset, path, "it became shorter while it was read", err);
-    }
-    return check_unchanged(dataset, index, path, fd, err);
+    if (whole)
+        return check_unchanged(dataset, index, path, fd, err);
+    return number ? read_failed(path, number, err)
+                  : changed(dataset, path, "it became shorter while it was read", err);
 }
 
 int dataset_read(const struct dataset *dataset, uint32_t index, void *buf, struct error *err)
