@@ -59,6 +59,7 @@ class ChangedFiles(Case):
         """An epoch brings each file once, as it is now."""
         files = files_of(self.dataset)
         got = self.epoch(loader)
+        self.assertEqual(len(got), len(files), "samples of the epoch")
         self.assertEqual(sorted(index for index, _ in got), list(range(len(files))))
         wrong = sum(data != bytes_of(files[index]) for index, data in got)
         self.assertEqual(wrong, 0, f"of {len(files)} samples so many are not what their files hold")
