@@ -132,6 +132,19 @@ void remaining_view_ids(const struct remaining *set, sample_id *ids)
     CHECK(n_ids == set->view_count);
 }
 
+void remaining_each(const struct remaining *set, bool all, sampler_visit *visit, void *context)
+{
+    for (uint32_t slot = 0; slot < set->n_slots; slot++) {
+        const uint64_t *words = (all ? set->view_words : set->words) + (size_t)slot * CHUNK_WORDS;
+        sample_id first = set->chunk_of[slot] << CHUNK_BITS;
+        if ((all ? set->view_counts : set->counts)[slot] == 0)
+            continue;
+        for (unsigned i = 0; i < CHUNK_WORDS; i++)
+            for (uint64_t word = words[i]; word; word &= word - 1)
+                visit(context, first + i * 64 + (unsigned)__builtin_ctzll(word));
+    }
+}
+
 sample_id remaining_select(const struct remaining *set, uint64_t rank)
 {
     CHECK(rank < set->count);

@@ -17,6 +17,7 @@
 #include "common/types.h"
 #include "sampler/chunk_priv.h"
 #include "sampler/idset.h"
+#include "sampler/sampler.h"
 
 #define GROUP_SLOTS 64
 
@@ -43,6 +44,10 @@ void remaining_refill(struct remaining *set); /* all of the view */
 uint64_t remaining_bytes(const struct remaining *set);
 /* remaining_view_ids writes the view's ids, ascending, view_count of them. */
 void remaining_view_ids(const struct remaining *set, sample_id *ids);
+
+/* remaining_each calls visit for each id that is left, ascending, or with `all` for each of the view. The set stays as it
+ * is meanwhile. */
+void remaining_each(const struct remaining *set, bool all, sampler_visit *visit, void *context);
 
 /* remaining_select gives the id of a rank < count; remaining_draw that of a uniform rank (count > 0). */
 sample_id remaining_select(const struct remaining *set, uint64_t rank);

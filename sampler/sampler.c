@@ -147,6 +147,16 @@ uint64_t sampler_remaining(const struct sampler *sampler, unsigned job)
     return place_of(sampler, job)->set->count;
 }
 
+void sampler_each_left(const struct sampler *sampler, unsigned job, sampler_visit *visit, void *context)
+{
+    remaining_each(place_of(sampler, job)->set, false, visit, context);
+}
+
+void sampler_each_viewed(const struct sampler *sampler, unsigned job, sampler_visit *visit, void *context)
+{
+    remaining_each(place_of(sampler, job)->set, true, visit, context);
+}
+
 uint64_t sampler_bytes(const struct sampler *sampler)
 {
     CHECK_MAGIC(sampler, SAMPLER_MAGIC);

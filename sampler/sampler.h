@@ -48,6 +48,12 @@ bool sampler_wants(const struct sampler *sampler, unsigned job, sample_id id); /
 uint64_t sampler_remaining(const struct sampler *sampler, unsigned job);       /* |R_j| */
 uint64_t sampler_bytes(const struct sampler *sampler);                         /* memory it holds */
 
+/* sampler_each_left calls visit for each id of R_j, ascending; sampler_each_viewed for each of the view. The work goes by
+ * their number, not by the ids' range; visit leaves the sampler as it is. */
+typedef void sampler_visit(void *context, sample_id id);
+void sampler_each_left(const struct sampler *sampler, unsigned job, sampler_visit *visit, void *context);
+void sampler_each_viewed(const struct sampler *sampler, unsigned job, sampler_visit *visit, void *context);
+
 /* sampler_round draws one pick for each job of `need` that has something left. picks has room for jobset_count(need).
  * Returns the number of picks. */
 size_t sampler_round(struct sampler *sampler, const struct jobset *need, struct pick *picks);

@@ -235,7 +235,7 @@ static void settle(struct bench *bench, uint64_t now, struct player *adding)
         for (size_t i = 0; i < n; i++)
             react(bench, &actions[i], adding);
         struct engine_totals totals;
-        engine_counts(bench->engine, &totals);
+        engine_totals(bench->engine, &totals);
         bench->decoded = totals.samples_decoded;
         if (totals.arena_used_bytes > bench->peak_prepared)
             bench->peak_prepared = totals.arena_used_bytes;

@@ -353,9 +353,8 @@ struct engine_queue_status {
     double wait_s;
 };
 
+/* engine_totals and the statuses take no longer for what is in memory: their work goes by jobs and ranks. */
 void engine_totals(const struct engine *engine, struct engine_totals *out);
-/* engine_counts: the same without arena_pinned_bytes, which takes a walk over all instances. */
-void engine_counts(const struct engine *engine, struct engine_totals *out);
 /* engine_job_statuses fills up to max rows in order of place; returns how many jobs there are. now_ns closes open waits. */
 size_t engine_job_statuses(const struct engine *engine, uint64_t now_ns, struct engine_job_status *out, size_t max);
 /* engine_queue_statuses fills up to max rows of a job that is there, by rank; returns its world size. */

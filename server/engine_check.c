@@ -29,7 +29,7 @@ static uint32_t *count_users(const struct engine *engine)
 
 static void check_instances(const struct engine *engine)
 {
-    uint64_t used = 0;
+    uint64_t used = 0, pinned = 0;
     uint32_t *users = count_users(engine), idle = 0;
     for (uint32_t index = 0; index < engine->instance_pool.size; index++) {
         const struct instance *instance = &engine->instances[index];
@@ -45,10 +45,11 @@ static void check_instances(const struct engine *engine)
         CHECK(making || instance->waiters == ENGINE_NONE);
         CHECK(!making || engine->tasks[instance->task].state == TASK_RUNNING || instance->waiters != ENGINE_NONE);
         used += extent_bytes(engine->extents, instance->block);
+        pinned += residency_pins(engine->prepared, index) > 0 ? extent_bytes(engine->extents, instance->block) : 0;
         idle += residency_pins(engine->prepared, index) == 0 && residency_want(engine->prepared, index) == 0;
     }
     free(users);
-    CHECK(idle == residency_idle(engine->prepared));
+    CHECK(idle == residency_idle(engine->prepared) && pinned == engine->arena_pinned);
     CHECK(used + engine_zones_free_bytes(engine) == extents_used_bytes(engine->extents));
     CHECK(extents_used_bytes(engine->extents) <= engine->config.arena_bytes);
     CHECK(engine->quota_bytes <= engine->config.arena_bytes);
@@ -220,27 +221,12 @@ void engine_check(const struct engine *engine)
     CHECK(quota == engine->quota_bytes);
 }
 
-static uint64_t pinned_bytes(const struct engine *engine)
-{
-    uint64_t bytes = 0;
-    for (uint32_t index = 0; index < engine->instance_pool.size; index++) {
-        if (engine->instances[index].state != INSTANCE_FREE && residency_pins(engine->prepared, index) > 0)
-            bytes += extent_bytes(engine->extents, engine->instances[index].block);
-    }
-    return bytes;
-}
-
 void engine_totals(const struct engine *engine, struct engine_totals *out)
-{
-    engine_counts(engine, out);
-    out->arena_pinned_bytes = pinned_bytes(engine);
-}
-
-void engine_counts(const struct engine *engine, struct engine_totals *out)
 {
     CHECK_MAGIC(engine, ENGINE_MAGIC);
     *out = engine->totals;
     out->arena_used_bytes = extents_used_bytes(engine->extents) - engine_zones_free_bytes(engine);
+    out->arena_pinned_bytes = engine->arena_pinned;
     out->arena_quota_bytes = engine->quota_bytes;
     out->encoded_used_bytes = engine->encoded_used;
     out->encoded_ahead_bytes = engine_ahead_encoded_bytes(engine);

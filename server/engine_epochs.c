@@ -24,10 +24,9 @@ static void epoch_end(struct engine *engine, uint32_t place, enum job_state next
     struct job *job = &engine->jobs[place];
     for (uint32_t rank = 0; rank < job->world_size; rank++)
         queue_done(engine, job, &job->queues[rank]);
-    if (sampler_remaining(engine->sampler, place) > 0)
-        engine_withdraw_wants(engine, place);
+    engine_withdraw_wants(engine, place);
     job->state = next;
-    engine_settle_encoded(engine);
+    engine_settle_left(engine, place);
 }
 
 /* Never 0, and no variant's of another epoch. */
@@ -61,7 +60,6 @@ static void epoch_start(struct engine *engine, uint32_t place, uint32_t epoch)
     }
     engine_declare_wants(engine, place);
     engine_read_ahead_again(engine);
-    engine_settle_encoded(engine);
     engine->replan = true;
 }
 

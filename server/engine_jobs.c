@@ -348,10 +348,7 @@ void engine_job_end(struct engine *engine, uint32_t place)
     struct job *job = &engine->jobs[place];
     engine_zone_leave(engine, job);
     engine_withdraw_wants(engine, place);
-    for (uint32_t index = 0; index < engine->instance_pool.size; index++) {
-        if (engine->instances[index].state != INSTANCE_FREE)
-            jobset_remove(&engine->instances[index].had, place);
-    }
+    engine_forget_had(engine, place);
     sampler_remove_job(engine->sampler, place);
     struct engine_action *action = engine_act_job(engine, ENGINE_JOB_ENDED, place);
     action->job_ended.dataset = job->dataset;

@@ -8,6 +8,7 @@ enum {
     REUSE_VICTIMS = 32,  /* of one want, compared by expected reuse */
     WINDOW_VICTIMS = 64, /* victims whose neighbourhood is tried before the whole arena is walked */
     SPARE_VICTIMS = 8,   /* victims that spare room may cost */
+    SAMPLE_WORK = 16,    /* residents that are gone through in the time that a sample's take to be found */
 };
 
 static bool wants_instance(const struct engine *engine, uint32_t job, const struct instance *instance)
@@ -66,6 +67,8 @@ void engine_free_instance(struct engine *engine, uint32_t index)
     }
     *link = instance->next;
     set_want(engine, index, 0);
+    if (residency_pins(engine->prepared, index) > 0) /* it could not be made */
+        engine->arena_pinned -= extent_bytes(engine->extents, instance->block);
     if (instance->zoned)
         engine_zone_give(engine, index);
     else
@@ -309,6 +312,7 @@ static uint32_t begin_instance(struct engine *engine, uint32_t job, sample_id id
                                   .maker = owner->client};
     sample->instances = index;
     residency_add(engine->prepared, index, 0); /* its first pin is the making's */
+    engine->arena_pinned += extent_bytes(engine->extents, block);
     set_want(engine, index, engine_count_want(engine, instance));
     return index;
 }
@@ -323,9 +327,18 @@ uint32_t engine_begin_spare_instance(struct engine *engine, uint32_t job, sample
     return begin_instance(engine, job, id, EFFORT_SPARE);
 }
 
+void engine_pin_instance(struct engine *engine, uint32_t index)
+{
+    if (residency_pins(engine->prepared, index) == 0)
+        engine->arena_pinned += extent_bytes(engine->extents, engine->instances[index].block);
+    residency_pin(engine->prepared, index);
+}
+
 void engine_unpin_instance(struct engine *engine, uint32_t index)
 {
     residency_unpin(engine->prepared, index);
+    if (residency_pins(engine->prepared, index) == 0)
+        engine->arena_pinned -= extent_bytes(engine->extents, engine->instances[index].block);
     engine->room_changes++;
     if (engine->instances[index].doomed && residency_pins(engine->prepared, index) == 0)
         engine_free_instance(engine, index);
@@ -456,36 +469,94 @@ void engine_settle_sample(struct engine *engine, sample_id id)
         encoded_settle(engine, engine->samples[id].encoded);
 }
 
-void engine_withdraw_wants(struct engine *engine, uint32_t job)
+/* A job among those of which much more is in memory changes its epoch by its own samples, not by all residents. */
+static bool goes_by_samples(const struct engine *engine, uint64_t samples)
 {
+    return samples * SAMPLE_WORK < (uint64_t)engine->instance_pool.size + engine->encoded_pool.size;
+}
+
+/* What is done for each of a job's samples. */
+struct visit {
+    struct engine *engine;
+    uint32_t job;
+    int by;
+};
+
+static void visit_wants(void *context, sample_id id)
+{
+    const struct visit *visit = context;
+    shift_wants(visit->engine, visit->job, id, visit->by);
+}
+
+static void visit_settle(void *context, sample_id id)
+{
+    engine_settle_sample(((const struct visit *)context)->engine, id);
+}
+
+static void visit_had(void *context, sample_id id)
+{
+    const struct visit *visit = context;
+    struct engine *engine = visit->engine;
+    for (uint32_t index = engine->samples[id].instances; index != ENGINE_NONE; index = engine->instances[index].next)
+        jobset_remove(&engine->instances[index].had, visit->job);
+}
+
+/* The job's wants of all that remains to it count once more, or once less. */
+static void shift_all_wants(struct engine *engine, uint32_t job, int by)
+{
+    if (engine->jobs[job].state != JOB_RUNNING)
+        return;
+    if (goes_by_samples(engine, sampler_remaining(engine->sampler, job))) {
+        sampler_each_left(engine->sampler, job, visit_wants, &(struct visit){engine, job, by});
+        return;
+    }
     for (uint32_t index = 0; index < engine->instance_pool.size; index++) {
         const struct instance *instance = &engine->instances[index];
         if (instance->state != INSTANCE_FREE && wants_instance(engine, job, instance))
-            shift_want(engine, index, -1);
+            shift_want(engine, index, by);
     }
     for (uint32_t index = 0; index < engine->encoded_pool.size; index++) {
         if (engine->encoded[index].state != ENCODED_FREE && wants_encoded(engine, job, engine->encoded[index].id))
-            residency_set_want(engine->encodeds, index, residency_want(engine->encodeds, index) - 1);
+            residency_set_want(engine->encodeds, index, residency_want(engine->encodeds, index) + (uint32_t)by);
     }
+}
+
+void engine_withdraw_wants(struct engine *engine, uint32_t job)
+{
+    shift_all_wants(engine, job, -1);
 }
 
 void engine_declare_wants(struct engine *engine, uint32_t job)
 {
-    for (uint32_t index = 0; index < engine->instance_pool.size; index++) {
-        const struct instance *instance = &engine->instances[index];
-        if (instance->state != INSTANCE_FREE && wants_instance(engine, job, instance))
-            shift_want(engine, index, 1);
-    }
-    for (uint32_t index = 0; index < engine->encoded_pool.size; index++) {
-        if (engine->encoded[index].state != ENCODED_FREE && wants_encoded(engine, job, engine->encoded[index].id))
-            residency_set_want(engine->encodeds, index, residency_want(engine->encodeds, index) + 1);
-    }
+    shift_all_wants(engine, job, 1);
+}
+
+void engine_settle_left(struct engine *engine, uint32_t job)
+{
+    if (goes_by_samples(engine, sampler_remaining(engine->sampler, job)))
+        sampler_each_left(engine->sampler, job, visit_settle, &(struct visit){engine, job, 0});
+    else
+        engine_settle_encoded(engine);
 }
 
 void engine_settle_encoded(struct engine *engine)
 {
-    for (uint32_t index = 0; index < engine->encoded_pool.size; index++) {
-        if (engine->encoded[index].state != ENCODED_FREE)
-            encoded_settle(engine, index);
+    uint32_t index = residency_victim(engine->encodeds);
+    while (index != RESIDENT_NONE && residency_want(engine->encodeds, index) == 0) { /* the others are wanted */
+        uint32_t next = residency_victim_after(engine->encodeds, index);
+        encoded_settle(engine, index);
+        index = next;
+    }
+}
+
+void engine_forget_had(struct engine *engine, uint32_t job)
+{
+    if (goes_by_samples(engine, engine->jobs[job].view_samples)) {
+        sampler_each_viewed(engine->sampler, job, visit_had, &(struct visit){engine, job, 0});
+        return;
+    }
+    for (uint32_t index = 0; index < engine->instance_pool.size; index++) {
+        if (engine->instances[index].state != INSTANCE_FREE)
+            jobset_remove(&engine->instances[index].had, job);
     }
 }

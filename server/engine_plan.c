@@ -32,7 +32,7 @@ bool engine_place(struct engine *engine, uint32_t index, bool sure)
     struct entry *entry = &engine->entries[index];
     entry->instance = instance;
     engine_mark_had(engine, job_index, instance);
-    residency_pin(engine->prepared, instance);
+    engine_pin_instance(engine, instance);
     if (engine->instances[instance].state == INSTANCE_READY) {
         engine_entry_ready(engine, index);
         return true;

@@ -316,6 +316,7 @@ struct engine {
 
     uint64_t quota_bytes; /* promised to jobs */
     bool divide;          /* the need of some job has changed: the arena is to be divided again */
+    uint64_t arena_pinned; /* of blocks whose instances are pinned */
     uint64_t encoded_used, encoded_pinned; /* pinned: being loaded, or waited for by tasks */
     uint32_t loads_inflight, prepares_inflight;
     double turn[TASK_KINDS]; /* virtual time: no list that has work is behind it by more than its slack */
@@ -354,6 +355,7 @@ uint32_t engine_begin_instance(struct engine *engine, uint32_t job, sample_id id
 uint32_t engine_begin_spare_instance(struct engine *engine, uint32_t job, sample_id id); /* evicts nothing that is wanted */
 void engine_free_instance(struct engine *engine, uint32_t instance);
 void engine_evict_instance(struct engine *engine, uint32_t instance); /* ready, and unpinned */
+void engine_pin_instance(struct engine *engine, uint32_t instance);
 void engine_unpin_instance(struct engine *engine, uint32_t instance);
 uint32_t engine_begin_load(struct engine *engine, sample_id id, uint64_t bytes); /* ENGINE_NONE: no room now */
 void engine_pin_encoded(struct engine *engine, uint32_t encoded);
@@ -366,10 +368,13 @@ void engine_mark_had(struct engine *engine, uint32_t job, uint32_t instance);
 void engine_clear_had(struct engine *engine, uint32_t job, uint32_t instance);
 uint32_t engine_count_want(const struct engine *engine, const struct instance *instance);
 uint32_t engine_count_encoded_want(const struct engine *engine, sample_id id);
-/* A job's remaining set changes as a whole: withdraw its wants before, declare them after, then let go what nobody wants. */
+/* A running job's remaining set changes as a whole: withdraw its wants before, declare them after. The work goes by what
+ * remains to it, or by what is in memory, whichever is less. */
 void engine_withdraw_wants(struct engine *engine, uint32_t job);
 void engine_declare_wants(struct engine *engine, uint32_t job);
-void engine_settle_encoded(struct engine *engine);
+void engine_settle_left(struct engine *engine, uint32_t job); /* it wants what remains to it no more: let that go */
+void engine_settle_encoded(struct engine *engine); /* what is kept has changed: let all go that nobody wants */
+void engine_forget_had(struct engine *engine, uint32_t job); /* its place will be another's */
 double engine_job_rate(const struct engine *engine, const struct job *job); /* samples a nanosecond that it was given since it came */
 void engine_forget_pipeline(struct engine *engine, uint32_t pipeline);
 

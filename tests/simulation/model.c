@@ -153,13 +153,10 @@ static void expect(struct model *model, const char *what, uint64_t engine_says, 
                     (unsigned long long)engine_says, (unsigned long long)books_say);
 }
 
-static void compare_totals(struct model *model, const struct engine *engine, bool pinned)
+static void compare_totals(struct model *model, const struct engine *engine)
 {
     struct engine_totals totals;
-    if (pinned)
-        engine_totals(engine, &totals);
-    else
-        engine_counts(engine, &totals);
+    engine_totals(engine, &totals);
     uint64_t quota = 0;
     for (uint32_t place = 0, left = model->n_jobs; left > 0; place++) {
         quota += model->jobs[place] ? model->jobs[place]->quota_bytes : 0;
@@ -317,7 +314,7 @@ void model_settle(struct model *model, const struct engine *engine, uint64_t now
             model_break(model, RULE_JOB, "dataset %u was asked for a sample's size when no job used it any more", i);
     if (!model->compare_totals)
         return;
-    compare_totals(model, engine, statuses);
+    compare_totals(model, engine);
     if (statuses)
         compare_statuses(model, engine, now_ns);
 }
