@@ -24,6 +24,7 @@
 #include "server/registrar.h"
 #include "server/session.h"
 #include "server/status.h"
+#include "server/status_cache.h"
 #include "server/worker.h"
 
 /* Tasks out at once: each thread's own, and one more each, so that none waits for the engine. A load task is a chunk. */
@@ -46,6 +47,7 @@ struct daemon {
     struct registrar *registrar;
     struct control *control;
     struct http *http;
+    struct status_cache http_status; /* HTTP's thread's, from its start to its end */
     int drained_fd;
     double start_time_s;
     uint64_t start_ns;
@@ -133,8 +135,9 @@ static void on_lost(void *ctx)
 
 /* ── what it tells about itself, in the control's and HTTP's threads ── */
 
-static void snapshot(struct daemon *daemon, struct daemon_status *status)
+static void snapshot(void *ctx, struct daemon_status *status)
 {
+    struct daemon *daemon = ctx;
     struct session_counts sessions;
     struct pool_counts pool;
     struct catalog_stats catalog;
@@ -171,13 +174,16 @@ static char *status_json(void *ctx)
     return text;
 }
 
-static char *metrics_text(void *ctx, size_t *len_bytes)
+static char *http_status_json(void *ctx)
 {
-    struct daemon_status status;
-    snapshot(ctx, &status);
-    char *text = status_to_metrics(&status, len_bytes);
-    status_clear(&status);
-    return text;
+    struct daemon *daemon = ctx;
+    return status_cache_json(&daemon->http_status, clock_now_ns());
+}
+
+static char *http_metrics_text(void *ctx, size_t *len_bytes)
+{
+    struct daemon *daemon = ctx;
+    return status_cache_metrics(&daemon->http_status, clock_now_ns(), len_bytes);
 }
 
 static int cancel(void *ctx, const char *job, struct error *err)
@@ -266,7 +272,9 @@ static int start_http(struct daemon *daemon, struct error *err)
     bool on_socket = *config->metrics_socket;
     if (!config->metrics_enabled || (!on_socket && config->metrics_port == 0))
         return 0;
-    struct http_handlers handlers = {.metrics_text = metrics_text, .status_json = status_json, .ready = ready, .ctx = daemon};
+    daemon->http_status = (struct status_cache){.read = snapshot, .ctx = daemon};
+    struct http_handlers handlers = {
+        .metrics_text = http_metrics_text, .status_json = http_status_json, .ready = ready, .ctx = daemon};
     if (on_socket)
         return http_start_unix(config->metrics_socket, &handlers, &daemon->http, err);
     int code = http_start(config->metrics_address, (uint16_t)config->metrics_port, &handlers, &daemon->http, err);
@@ -378,6 +386,7 @@ void daemon_stop(struct daemon *daemon)
     if (!daemon)
         return;
     http_stop(daemon->http);
+    status_cache_clear(&daemon->http_status);
     control_stop(daemon->control);
     if (daemon->driver)
         driver_halt(daemon->driver); /* nothing is written any more to where clients still look, while they are told */

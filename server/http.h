@@ -6,6 +6,8 @@
  *   GET /-/healthy       200 while the process answers
  *   GET /-/ready         200 when it takes jobs, else 503
  *
+ * The first two show what was so within the last second.
+ *
  * HEAD works too; other methods get 405, other paths 404. Connections and their memory are bounded, and so is the time
  * that each may take for its whole request, whatever it sends meanwhile. When all places are taken the oldest
  * connection that is not done is closed for a newcomer; one that is kept alive and asks nothing is not done. */

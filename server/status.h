@@ -1,5 +1,5 @@
 /* status.h: what the daemon says about itself: one snapshot, shown as JSON (`larder status --json`, /api/v1/status) and
- * as Prometheus metrics (/metrics).
+ * as Prometheus metrics (/metrics). Over HTTP it is up to a second old (status_cache.h).
  *
  * The JSON, whose keys stay (new ones may come; counters count from the daemon's start; sizes are bytes):
  *

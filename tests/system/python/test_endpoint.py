@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+import time
 import urllib.error
 import urllib.request
 
@@ -67,6 +68,13 @@ class Endpoint(Case):
         check = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, text=True,
                                timeout=60 * SLOW)
         self.assertEqual((check.returncode, check.stderr + check.stdout), (0, ""))
+
+    def test_asking_without_end(self):
+        """However often somebody asks over HTTP, the engine is asked once a second: all others are shown the same."""
+        began = time.monotonic()
+        shown = [json.loads(self.get("/api/v1/status"))["daemon"]["time_s"] for _ in range(100)]
+        self.assertLessEqual(len(set(shown)), time.monotonic() - began + 2)
+        self.assertTrue(until(lambda: json.loads(self.get("/api/v1/status"))["daemon"]["time_s"] > shown[-1], 10))
 
     def test_health(self):
         """Health and readiness answer 200; an unknown path 404, also one with escapes that end in the middle."""

@@ -5,10 +5,12 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "server/status_cache.h"
 #include "tests/unit/server/sample_status.h"
 
 static const char expected_json[] =
@@ -106,6 +108,35 @@ static void test_metrics(void **state)
     status_clear(&status);
 }
 
+static void read_status(void *ctx, struct daemon_status *status)
+{
+    unsigned *times = ctx;
+    sample_status_fill(status);
+    status->sessions = ++*times;
+}
+
+/* However often and for whatever is asked, the daemon is looked at once a second. */
+static void test_cache(void **state)
+{
+    (void)state;
+    unsigned times = 0;
+    struct status_cache cache = {.read = read_status, .ctx = &times};
+    for (uint64_t now_ns = 0; now_ns < 5 * STATUS_CACHE_NS; now_ns += STATUS_CACHE_NS / 100) {
+        char row[64];
+        size_t len = 0;
+        char *json = status_cache_json(&cache, now_ns), *metrics = status_cache_metrics(&cache, now_ns, &len);
+        assert_int_equal(times, 1 + now_ns / STATUS_CACHE_NS);
+        snprintf(row, sizeof row, "\"sessions\":%u,", times);
+        assert_non_null(strstr(json, row));
+        snprintf(row, sizeof row, "\nlarder_sessions %u\n", times);
+        assert_non_null(strstr(metrics, row));
+        assert_int_equal(strlen(metrics), len);
+        free(json);
+        free(metrics);
+    }
+    status_cache_clear(&cache);
+}
+
 /* What is read about this process is plausible: it uses memory, and time passes. */
 static void test_process(void **state)
 {
@@ -127,6 +158,7 @@ int main(void)
         cmocka_unit_test(test_json),
         cmocka_unit_test(test_json_odd),
         cmocka_unit_test(test_metrics),
+        cmocka_unit_test(test_cache),
         cmocka_unit_test(test_process),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
