@@ -64,7 +64,48 @@ static uint32_t stock_size(uint32_t width, uint64_t fibers, uint64_t held, uint3
     return size < 1 ? 1 : size > all ? (uint32_t)all : (uint32_t)size;
 }
 
-static void add_chunks(struct engine *engine, const struct engine_job_desc *desc)
+/* Room for what is known of chunks up to `end`, and of so many groups and fibers more. */
+static int make_room(struct engine *engine, uint32_t end, uint64_t groups, uint64_t fibers)
+{
+    struct chunk *chunks = engine->chunks;
+    if (end > engine->n_chunks) {
+        chunks = realloc(chunks, end * sizeof *chunks);
+        if (!chunks)
+            return LARDER_ENOMEM;
+        engine->chunks = chunks;
+        for (; engine->n_chunks < end; engine->n_chunks++)
+            chunks[engine->n_chunks] = (struct chunk){.group = ENGINE_NONE};
+    }
+    struct group *more_groups = realloc(engine->groups, (engine->n_groups + groups) * sizeof *more_groups);
+    if (!more_groups)
+        return LARDER_ENOMEM;
+    engine->groups = more_groups;
+    struct fiber *more_fibers = realloc(engine->fibers, (engine->n_fibers + fibers) * sizeof *more_fibers);
+    if (!more_fibers)
+        return LARDER_ENOMEM;
+    engine->fibers = more_fibers;
+    return 0;
+}
+
+/* The lists of members of all of the dataset's chunks, or of none. */
+static int make_members(struct engine *engine, const struct engine_job_desc *desc)
+{
+    uint32_t chunk = desc->chunk_base, end = desc->chunk_base + desc->chunk_count;
+    for (; chunk < end; chunk++) {
+        engine->chunks[chunk].members = malloc(desc->chunk_samples * sizeof(sample_id));
+        if (!engine->chunks[chunk].members)
+            break;
+    }
+    if (chunk == end)
+        return 0;
+    while (chunk-- > desc->chunk_base) {
+        free(engine->chunks[chunk].members);
+        engine->chunks[chunk].members = NULL;
+    }
+    return LARDER_ENOMEM;
+}
+
+static int add_chunks(struct engine *engine, const struct engine_job_desc *desc)
 {
     uint64_t held = samples_held(engine, desc);
     uint32_t width = fiber_width(engine, desc->chunk_samples);
@@ -72,14 +113,8 @@ static void add_chunks(struct engine *engine, const struct engine_job_desc *desc
     size = size < desc->chunk_count ? size : desc->chunk_count;
     uint32_t groups = (desc->chunk_count + size - 1) / size;
     uint64_t fibers = (desc->chunk_samples + width - 1) / width; /* of a group */
-    if (end > engine->n_chunks) {
-        engine->chunks = xrealloc(engine->chunks, end, sizeof *engine->chunks);
-        for (uint32_t chunk = engine->n_chunks; chunk < end; chunk++)
-            engine->chunks[chunk] = (struct chunk){.group = ENGINE_NONE};
-        engine->n_chunks = end;
-    }
-    engine->groups = xrealloc(engine->groups, engine->n_groups + groups, sizeof *engine->groups);
-    engine->fibers = xrealloc(engine->fibers, engine->n_fibers + groups * fibers, sizeof *engine->fibers);
+    if (make_room(engine, end, groups, groups * fibers) || make_members(engine, desc))
+        return LARDER_ENOMEM;
     for (uint32_t i = 0; i < groups; i++) {
         uint32_t first = desc->chunk_base + i * size;
         engine->groups[engine->n_groups] = (struct group){.first_chunk = first,
@@ -91,7 +126,7 @@ static void add_chunks(struct engine *engine, const struct engine_job_desc *desc
                                                           .thin = held * size < desc->chunk_count * fibers,
                                                           .ahead_below = UINT32_MAX};
         for (uint32_t chunk = first; chunk < first + engine->groups[engine->n_groups].n_chunks; chunk++) {
-            engine->chunks[chunk] = (struct chunk){.members = xcalloc(desc->chunk_samples, sizeof(sample_id)), .group = engine->n_groups};
+            engine->chunks[chunk].group = engine->n_groups;
             for (uint32_t slot = 0; slot < desc->chunk_samples; slot++)
                 engine->chunks[chunk].members[slot] = SAMPLE_NONE;
         }
@@ -99,6 +134,7 @@ static void add_chunks(struct engine *engine, const struct engine_job_desc *desc
             engine->fibers[engine->n_fibers++] = (struct fiber){.instances = ENGINE_NONE, .encoded = ENGINE_NONE};
         engine->n_groups++;
     }
+    return 0;
 }
 
 /* What is in memory of the sample counts in its fiber from now on. */
@@ -120,17 +156,21 @@ static void take_place(struct engine *engine, sample_id id, const struct engine_
     }
 }
 
-void engine_place_samples(struct engine *engine, const struct engine_job_desc *desc, struct job *job)
+int engine_place_samples(struct engine *engine, const struct engine_job_desc *desc, struct job *job)
 {
     if (!desc->places || !desc->chunk_count || !engine->config.redirect_width)
-        return;
-    if (desc->chunk_base >= engine->n_chunks || engine->chunks[desc->chunk_base].group == ENGINE_NONE)
-        add_chunks(engine, desc);
+        return 0;
     uint64_t count = idset_count(desc->view);
-    sample_id *ids = xcalloc(count, sizeof *ids);
-    idset_to_array(desc->view, ids);
-    bool *seen = xcalloc(engine->n_chunks, sizeof *seen);
     uint32_t n_seen = 0;
+    sample_id *ids = malloc(count * sizeof *ids);
+    bool *seen = calloc(desc->chunk_count, sizeof *seen);
+    bool known = desc->chunk_base < engine->n_chunks && engine->chunks[desc->chunk_base].group != ENGINE_NONE;
+    if (!ids || !seen || (!known && add_chunks(engine, desc))) {
+        free(ids);
+        free(seen);
+        return LARDER_ENOMEM;
+    }
+    idset_to_array(desc->view, ids);
     for (uint64_t i = 0; i < count; i++) {
         struct sample_state *sample = &engine->samples[ids[i]];
         const struct engine_place *place = &desc->places[i];
@@ -138,8 +178,8 @@ void engine_place_samples(struct engine *engine, const struct engine_job_desc *d
               place->slot < desc->chunk_samples);
         if (sample->chunk == ENGINE_NONE && !sample->pending)
             take_place(engine, ids[i], place);
-        n_seen += !seen[place->chunk];
-        seen[place->chunk] = true;
+        n_seen += !seen[place->chunk - desc->chunk_base];
+        seen[place->chunk - desc->chunk_base] = true;
     }
     free(seen);
     free(ids);
@@ -147,6 +187,7 @@ void engine_place_samples(struct engine *engine, const struct engine_job_desc *d
     job->chunk_count = desc->chunk_count;
     job->chunk_samples = (double)count / n_seen;
     job->ample = engine->config.redirect_width == 1 || samples_held(engine, desc) * 2 >= count;
+    return 0;
 }
 
 uint32_t engine_chunk_of(const struct engine *engine, sample_id id)

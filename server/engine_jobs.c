@@ -69,20 +69,24 @@ static int check_job(struct engine *engine, const struct engine_job_desc *desc)
     return 0;
 }
 
-static void make_room_for_ids(struct engine *engine, const struct idset *view)
+static int make_room_for_ids(struct engine *engine, const struct idset *view)
 {
     sample_id last = 0;
     CHECK(idset_select(view, idset_count(view) - 1, &last));
     if (last < engine->samples_cap)
-        return;
+        return 0;
     uint64_t cap = engine->samples_cap ? engine->samples_cap : 1024;
     while (cap <= last)
         cap *= 2;
-    engine->samples = xrealloc(engine->samples, cap, sizeof *engine->samples);
+    struct sample_state *samples = realloc(engine->samples, cap * sizeof *samples);
+    if (!samples)
+        return LARDER_ENOMEM;
+    engine->samples = samples;
     for (uint64_t id = engine->samples_cap; id < cap; id++)
         engine->samples[id] = (struct sample_state){
             .instances = ENGINE_NONE, .encoded = ENGINE_NONE, .chunk = ENGINE_NONE, .fiber = ENGINE_NONE};
     engine->samples_cap = cap;
+    return 0;
 }
 
 /* The samples of a batch: no rank has more than its share. */
@@ -92,8 +96,10 @@ static uint64_t batch_slots(const struct engine_job_desc *desc)
     return desc->batch_size < share ? desc->batch_size : share;
 }
 
-static void queues_begin(struct job *job)
+/* Of a fixed order a rank's reserve may come to be all of its share. */
+static int queues_begin(struct job *job)
 {
+    uint64_t share = (job->view_samples + job->world_size - 1) / job->world_size;
     job->queues = xcalloc(job->world_size, sizeof *job->queues);
     if (job->world_size > 1 && job->shuffle != SHUFFLE_DEPENDENT)
         job->first = xcalloc(job->world_size, sizeof *job->first);
@@ -101,7 +107,14 @@ static void queues_begin(struct job *job)
         struct job_queue *queue = &job->queues[rank];
         *queue = (struct job_queue){.head = ENGINE_NONE, .tail = ENGINE_NONE, .open = ENGINE_NONE};
         queue->leases = xcalloc(job->held_max, sizeof *queue->leases);
+        if (!job->first)
+            continue;
+        queue->reserve.ids = malloc(share * sizeof *queue->reserve.ids);
+        queue->reserve.cap = queue->reserve.ids ? share : 0;
+        if (!queue->reserve.ids)
+            return LARDER_ENOMEM;
     }
+    return 0;
 }
 
 void engine_job_free(struct job *job)
@@ -128,7 +141,8 @@ static void find_rows(const struct engine *engine, uint64_t row_bytes, uint64_t 
     *most = cap / row_bytes;
 }
 
-static void job_begin(struct engine *engine, uint32_t place, const struct engine_job_desc *desc)
+/* Fills the place, and no more: nothing but memory is taken. The view becomes the job's. */
+static int job_make(struct engine *engine, uint32_t place, const struct engine_job_desc *desc, struct idset *view)
 {
     struct job *job = &engine->jobs[place];
     uint64_t row_bytes = batch_slots(desc) * extent_round(desc->slot_bytes) * world_size(desc), promise, most;
@@ -140,6 +154,7 @@ static void job_begin(struct engine *engine, uint32_t place, const struct engine
     *job = (struct job){.state = JOB_IDLE,
                         .client = desc->client,
                         .dataset = desc->dataset,
+                        .view = view,
                         .world_size = world_size(desc),
                         .shuffle = desc->shuffle,
                         .seed = desc->seed,
@@ -170,10 +185,16 @@ static void job_begin(struct engine *engine, uint32_t place, const struct engine
                         .counts = asked_weight(desc),
                         .lists = {{ENGINE_NONE, ENGINE_NONE, 0}, {ENGINE_NONE, ENGINE_NONE, 0}}};
     strcpy(job->name, desc->name); /* bounded by well_formed */
-    queues_begin(job);
+    return queues_begin(job);
+}
+
+static void job_begin(struct engine *engine, uint32_t place)
+{
     if (place >= engine->jobs_end)
         engine->jobs_end = place + 1;
     engine_divide_arena(engine);
+    engine_zone_enter(engine, &engine->jobs[place]);
+    engine_keep_measure(engine);
 }
 
 /* ── attaching ── */
@@ -287,12 +308,19 @@ static void add_job(struct engine *engine, const struct engine_job_desc *desc)
         refuse(engine, desc, code, "%s", err.text);
         return;
     }
-    make_room_for_ids(engine, desc->view);
-    job_begin(engine, place, desc);
-    engine_zone_enter(engine, &engine->jobs[place]);
-    engine_place_samples(engine, desc, &engine->jobs[place]);
-    engine->jobs[place].view = view;
-    engine_keep_measure(engine);
+    code = job_make(engine, place, desc, view);
+    if (!code)
+        code = make_room_for_ids(engine, desc->view);
+    if (!code)
+        code = engine_place_samples(engine, desc, &engine->jobs[place]);
+    if (code) {
+        engine_job_free(&engine->jobs[place]);
+        sampler_remove_job(engine->sampler, place);
+        refuse(engine, desc, code, "no memory for what is kept of each of its %llu samples: free memory, or lower the "
+               "budgets", (unsigned long long)idset_count(desc->view));
+        return;
+    }
+    job_begin(engine, place);
     answer(engine, place, desc, false);
 }
 

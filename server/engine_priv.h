@@ -383,7 +383,7 @@ void engine_keep_measure(struct engine *engine); /* when jobs come and go */
 bool engine_keeps(const struct engine *engine, sample_id id);
 
 /* engine_chunks.c: where samples are stored, and what of a fiber is in memory */
-void engine_place_samples(struct engine *engine, const struct engine_job_desc *desc, struct job *job);
+int engine_place_samples(struct engine *engine, const struct engine_job_desc *desc, struct job *job); /* LARDER_ENOMEM */
 uint64_t engine_mean_bytes(const struct engine *engine, const struct engine_job_desc *desc); /* of a sample of the view, encoded */
 void engine_fiber_add_instance(struct engine *engine, uint32_t instance);
 void engine_fiber_remove_instance(struct engine *engine, uint32_t instance);

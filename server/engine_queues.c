@@ -149,6 +149,24 @@ void engine_reserve_add(struct reserve *reserve, sample_id id)
     reserve->ids[reserve->end++] = id;
 }
 
+/* What goes back comes before what was kept already. Together they are no more than the rank's share, so that a reserve
+ * that was made for all of it never grows. Frees `back`'s ids. */
+static void reserve_put_first(struct reserve *reserve, struct reserve *back)
+{
+    uint64_t count = engine_reserve_count(reserve), more = engine_reserve_count(back);
+    if (count + more > reserve->cap) {
+        reserve->cap = count + more;
+        reserve->ids = xrealloc(reserve->ids, reserve->cap, sizeof *reserve->ids);
+    }
+    if (count)
+        memmove(reserve->ids + more, reserve->ids + reserve->at, count * sizeof *reserve->ids);
+    if (more)
+        memcpy(reserve->ids, back->ids + back->at, more * sizeof *reserve->ids);
+    reserve->at = 0;
+    reserve->end = count + more;
+    free(back->ids);
+}
+
 /* The batch that was delivered first of those from `least` on; n_leases when there is none. */
 static uint32_t oldest_lease(const struct job_queue *queue, uint64_t least)
 {
@@ -194,10 +212,7 @@ void engine_queue_shorten(struct engine *engine, uint32_t job, struct job_queue 
         engine_queue_remove(engine, index);
     }
     queue->planned -= surplus;
-    for (uint64_t at = queue->reserve.at; at < queue->reserve.end; at++)
-        engine_reserve_add(&back, queue->reserve.ids[at]);
-    free(queue->reserve.ids);
-    queue->reserve = back;
+    reserve_put_first(&queue->reserve, &back);
 }
 
 /* First what was delivered and not released, then what was planned, then what was kept already. Batches of epochs that are
@@ -222,8 +237,5 @@ void engine_queue_put_back(struct engine *engine, uint32_t job_index, struct job
     while (queue->n_leases)
         engine_lease_end(engine, queue, queue->n_leases - 1);
     CHECK(queue->held_slots == 0);
-    for (uint64_t at = queue->reserve.at; at < queue->reserve.end; at++)
-        engine_reserve_add(&back, queue->reserve.ids[at]);
-    free(queue->reserve.ids);
-    queue->reserve = back;
+    reserve_put_first(&queue->reserve, &back);
 }

@@ -123,11 +123,14 @@ static int select_view(struct registration *reg, const struct config_dataset *na
 }
 
 /* WIRE_RELABEL: the view's classes get the numbers 0, 1, 2 … in their order. */
-static void make_dense_labels(struct registration *reg)
+static int make_dense_labels(struct registration *reg, struct error *err)
 {
     uint32_t classes = dataset_classes(reg->dataset);
-    reg->dense_label = xcalloc(classes, sizeof *reg->dense_label);
-    reg->classes = xcalloc(classes, sizeof *reg->classes);
+    reg->dense_label = malloc((classes + UINT64_C(1)) * sizeof *reg->dense_label);
+    reg->classes = malloc((classes + UINT64_C(1)) * sizeof *reg->classes);
+    if (!reg->dense_label || !reg->classes)
+        return error_set(err, LARDER_ENOMEM, "no memory for the numbers of %u classes: free memory, or lower the budgets",
+                         classes);
     for (uint32_t label = 0; label < classes; label++)
         reg->dense_label[label] = -1;
     for (uint32_t i = 0; i < reg->view.count; i++)
@@ -138,6 +141,7 @@ static void make_dense_labels(struct registration *reg)
             reg->classes[reg->n_classes++] = label;
         }
     }
+    return 0;
 }
 
 struct placed {
@@ -247,7 +251,7 @@ static int resolve(struct registrar *registrar, struct registration *reg, struct
     if (!code)
         code = size_slots(reg, err);
     if (!code && reg->flags & WIRE_RELABEL)
-        make_dense_labels(reg);
+        code = make_dense_labels(reg, err);
     return code;
 }
 
