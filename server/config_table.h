@@ -46,7 +46,9 @@ SETTING(COUNT, rank_timeout_s, "limits", "rank_timeout", "300", "seconds", 0, 31
 SETTING(COUNT, idle_exit_s, "limits", "idle_exit", "0", "seconds", 0, 31536000,
         "Stop when no client has been connected for so long. 0: never.")
 SETTING(CHOICE, log_level, "log", "level", "info", "error|warn|info|debug", 0, 3,
-        "What is written to standard error.")
+        "What is written to standard error. Lines that clients or files can cause at will are limited, each kind in the whole "
+        "daemon: errors and warnings to 10 a second, others to 50; held_back= counts the rest. Where standard error takes "
+        "nothing the daemon goes on, drops lines, and says how many (dropped=) once it takes some again.")
 SETTING(BOOL, metrics_enabled, "metrics", "enabled", "true", "true or false", 0, 1,
         "Serve /metrics, /-/healthy, /-/ready and /api/v1/status over HTTP. There each user of this machine can read "
         "the jobs' names and the paths of their datasets: metrics.socket keeps them to your own user.")
