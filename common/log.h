@@ -1,9 +1,9 @@
 /* log.h: one line an event to stderr: time=… level=… msg="…" key=value…
  *
- * Any thread may log; a line is one write, and between log_start and log_stop none of them waits for it. The message is printf-formatted; key=value pairs follow in the same format
- * string by convention: log_info("msg=\"job registered\" job=\"%s\" code=%s", …). Whatever is not our own word
- * stands as "%s" between quotes: there quotes and backslashes in it get a backslash, so that no value can pass for
- * another key. */
+ * Any thread may log; a line is one write, and between log_start and log_stop none of them waits for it. The message is
+ * printf-formatted; key=value pairs follow in the same format string by convention:
+ * log_info("msg=\"job registered\" job=\"%s\" code=%s", …). Whatever is not our own word stands as "%s" between quotes:
+ * there quotes and backslashes in it get a backslash, so that no value can pass for another key. */
 #ifndef LARDER_COMMON_LOG_H
 #define LARDER_COMMON_LOG_H
 

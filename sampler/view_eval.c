@@ -26,7 +26,8 @@ int view_interrupted(const struct view_source *source, struct error *err)
 {
     if (!interrupt_is_set(source->interrupt))
         return 0;
-    return error_set(err, LARDER_EGONE, "subset: its evaluation was interrupted: the daemon is stopping, or nobody waits for it");
+    return error_set(err, LARDER_EGONE,
+                     "subset: its evaluation was interrupted: the daemon is stopping, or nobody waits for it");
 }
 
 /* To be asked for each of many samples: looks at the interrupt now and then. */
