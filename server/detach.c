@@ -51,10 +51,10 @@ static void take_limits(void)
                   {RLIMIT_NPROC, "threads, ulimit -u", false},   {RLIMIT_NOFILE, "open files, ulimit -n", false}};
     for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
         struct rlimit limit;
-        if (getrlimit((__rlimit_resource_t)limits[i].resource, &limit) != 0)
+        if (getrlimit(limits[i].resource, &limit) != 0)
             continue;
         limit.rlim_cur = limit.rlim_max;
-        if (setrlimit((__rlimit_resource_t)limits[i].resource, &limit) != 0)
+        if (setrlimit(limits[i].resource, &limit) != 0)
             log_warn("msg=\"keeps a limit of the script that started it\" limit=\"%s\" err=\"%s\"", limits[i].name, strerror(errno));
         else if (limits[i].must && limit.rlim_max != RLIM_INFINITY)
             log_warn("msg=\"is held to a hard limit of the script that started it\" limit=\"%s\" is=%llu", limits[i].name,

@@ -153,8 +153,9 @@ static bool signalled(int signals)
 static bool go_on(void *ctx)
 {
     const struct starting *starting = ctx;
-    if (starting->progress_fd >= 0) {
-        ssize_t written = write(starting->progress_fd, ".", 1);
+    struct pollfd told = {.fd = starting->progress_fd, .events = POLLOUT}; /* a negative descriptor is passed over */
+    if (poll(&told, 1, 0) == 1 && told.revents & POLLOUT) {
+        ssize_t written = write(told.fd, ".", 1);
         (void)written; /* whoever started us has stopped waiting */
     }
     return !signalled(starting->signals);

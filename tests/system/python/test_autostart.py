@@ -170,6 +170,7 @@ class Autostart(Case):
 
     def test_again_and_again(self):
         """Scripts that come just as the daemon of the one before leaves, because it was idle, get another."""
+        self.with_little_memory()
         with mock.patch.object(larder._autostart, "IDLE_EXIT_S", 1):
             for _ in range(3):
                 with larder.Loader(tree(60), PIPELINE, 16, output="numpy") as loader:
