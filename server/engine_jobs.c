@@ -376,6 +376,7 @@ void engine_job_end(struct engine *engine, uint32_t place)
     struct job *job = &engine->jobs[place];
     engine_zone_leave(engine, job);
     engine_withdraw_wants(engine, place);
+    engine_settle_left(engine, place);
     engine_forget_had(engine, place);
     sampler_remove_job(engine->sampler, place);
     struct engine_action *action = engine_act_job(engine, ENGINE_JOB_ENDED, place);

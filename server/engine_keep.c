@@ -50,11 +50,28 @@ static bool prepare_alike(const struct engine *engine)
     return true;
 }
 
+/* Lets go what was kept and is no more: those samples where they are few, else all that nobody wants are gone through. */
+static void settle_lost(struct engine *engine, const struct idset *before)
+{
+    struct idset *lost = NULL;
+    if (engine->kept && idset_difference(before, engine->kept, &lost) == 0 &&
+        idset_count(lost) < residency_idle(engine->encodeds)) {
+        sample_id id = 0;
+        for (uint64_t rank = 0; idset_select(lost, rank, &id); rank++)
+            engine_settle_sample(engine, id);
+    } else {
+        engine_settle_encoded(engine);
+    }
+    idset_destroy(lost);
+}
+
 void engine_keep_measure(struct engine *engine)
 {
-    idset_destroy(engine->kept);
+    struct idset *before = engine->kept;
     engine->kept = prepare_alike(engine) ? all_that_fits(engine) : NULL;
-    engine_settle_encoded(engine);
+    if (before)
+        settle_lost(engine, before);
+    idset_destroy(before);
 }
 
 bool engine_keeps(const struct engine *engine, sample_id id)

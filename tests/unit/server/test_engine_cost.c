@@ -127,6 +127,14 @@ static void ask_totals(struct world *world, uint32_t job, uint32_t time)
     assert_int_equal(engine_job_statuses(world->engine, world->now_ns, rows, 2), 2);
 }
 
+static void ask_job(struct world *world, uint32_t job, uint32_t time)
+{
+    (void)job, (void)time;
+    uint32_t another = add(world, "more", 1);
+    next(world, another, 0);
+    play(world, (struct engine_event){.type = ENGINE_JOB_GONE, .job_gone = {another}});
+}
+
 /* Nanoseconds of the quickest round of a job of one sample beside as many in memory. */
 static uint64_t quickest_ns(uint32_t samples, void (*ask)(struct world *world, uint32_t job, uint32_t time))
 {
@@ -167,11 +175,19 @@ static void test_totals(void **state)
     compare("totals", ask_totals);
 }
 
+/* A job of one sample that comes, asks for it and goes. */
+static void test_jobs(void **state)
+{
+    (void)state;
+    compare("a job", ask_job);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_epochs),
         cmocka_unit_test(test_totals),
+        cmocka_unit_test(test_jobs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
