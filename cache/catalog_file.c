@@ -1,9 +1,11 @@
 /* catalog_file.c: whether a sample's file is the one that was indexed. See catalog_priv.h. */
+#include <fcntl.h>
 #include <limits.h>
 #include <linux/magic.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 
 #include "cache/catalog_priv.h"
 
@@ -63,19 +65,31 @@ bool file_unchanged_or_remounted(const struct index *index, size_t number, const
            (st->st_dev == index->samples[number].device || remounted(index, number, st->st_dev));
 }
 
-bool index_follow_mount(struct index *index)
+/* Opens the folder, because to look at one that is mounted when it is used does not mount it. */
+static bool root_device(const char *root, uint64_t *device)
 {
     struct stat st;
-    uint64_t before = index->folders[0].device;
-    if (stat(index->root, &st) || st.st_dev == before)
+    int fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool known = fd >= 0 && fstat(fd, &st) == 0;
+    if (known)
+        *device = st.st_dev;
+    if (fd >= 0)
+        close(fd);
+    return known;
+}
+
+bool index_follow_mount(struct index *index)
+{
+    uint64_t before = index->folders[0].device, now;
+    if (!root_device(index->root, &now) || now == before)
         return false;
     for (size_t i = 0; i < index->folder_count; i++) {
         if (index->folders[i].device == before)
-            index->folders[i].device = st.st_dev;
+            index->folders[i].device = now;
     }
     for (size_t i = 0; i < index->sample_count; i++) {
         if (index->samples[i].device == before)
-            index->samples[i].device = st.st_dev;
+            index->samples[i].device = now;
     }
     return true;
 }
