@@ -330,7 +330,10 @@ static int refresh(struct catalog *catalog, const struct source *source, struct 
     if (interrupt_is_set(&source->unwanted))
         return file_interrupted(source->path, err);
     log_info_limited("msg=\"source changed: indexing it anew\" source=\"%s\"", source->path);
-    return build(catalog, source, false, out, err);
+    int code = build(catalog, source, false, out, err);
+    if (!code)
+        atomic_store(&old->stale, true); /* what it reads from now on says nothing about the checkpoint that is new */
+    return code;
 }
 
 static struct source *find_source_locked(struct catalog *catalog, const char *path, bool every)

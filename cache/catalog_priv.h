@@ -148,7 +148,7 @@ struct chunking {
 struct dataset {
     uint32_t magic;
     atomic_uint refs;   /* with dataset_ref / dataset_unref of any thread */
-    atomic_bool stale;  /* a read met a changed file: set by dataset_read, seen by catalog_open */
+    atomic_bool stale;  /* a read met a changed file, or a newer dataset is there: catalog_open does not use it again */
     uint32_t count;
     struct index index; /* folders change only inside tree_unchanged, by the one builder */
     struct index_sample *samples; /* the index's */
