@@ -62,9 +62,9 @@ struct control {
     uint32_t magic;
     nng_socket socket;
     struct exchange exchanges[ANSWERS_MAX];
-    pthread_mutex_t place; /* file and stopping */
+    pthread_mutex_t place; /* file, stopping and left */
     struct socket_file file;
-    bool stopping;
+    bool stopping, left; /* left: control_leave was called */
     nng_listener listener; /* the thread's, once that runs */
     bool listening, lost;  /* the thread's, as what follows */
     unsigned restarts;     /* of the listener */
@@ -327,15 +327,15 @@ static void listen_anew(struct control *control)
     struct error err;
     bool before = control->listening;
     pthread_mutex_lock(&control->place);
-    bool stopping = control->stopping;
-    if (!stopping) {
+    bool over = control->stopping || control->left;
+    if (!over) {
         socket_file_remove(control->path, &control->file);
         if (before)
             nng_listener_close(control->listener);
         control->listening = listen_at(control, &err) == 0;
     }
     pthread_mutex_unlock(&control->place);
-    if (stopping)
+    if (over)
         return;
     if (!control->listening && before)
         log_error("msg=\"control socket lost; it is tried again\" err=\"%s\"", err.text);
@@ -347,11 +347,14 @@ static void listen_anew(struct control *control)
 static bool is_lost(struct control *control)
 {
     pthread_mutex_lock(&control->place);
-    bool lost = socket_file_lost(control->path, &control->file);
+    bool left = control->left, lost = !left && socket_file_lost(control->path, &control->file);
     if (lost)
         control->file.known = false;
     pthread_mutex_unlock(&control->place);
-    return lost;
+    if (lost)
+        log_error("msg=\"the control socket was removed, moved or replaced by somebody: restart larderd to have it "
+                  "again\" socket=\"%s\"", control->path);
+    return lost || left;
 }
 
 static void probe(struct control *control)
@@ -363,11 +366,8 @@ static void probe(struct control *control)
         return;
     }
     control->lost = is_lost(control);
-    if (control->lost) {
-        log_error("msg=\"the control socket was removed, moved or replaced by somebody: restart larderd to have it "
-                  "again\" socket=\"%s\"", control->path);
+    if (control->lost)
         return;
-    }
     if (control->restarts > RESTARTS_MAX || gets_through(control))
         return;
     if (control->restarts++ == RESTARTS_MAX) {
@@ -465,6 +465,17 @@ int control_start(const char *path, const struct control_handlers *handlers, str
     }
     *out = control;
     return 0;
+}
+
+void control_leave(struct control *control)
+{
+    if (!control)
+        return;
+    CHECK_MAGIC(control, CONTROL_MAGIC);
+    pthread_mutex_lock(&control->place);
+    control->left = true;
+    socket_file_remove(control->path, &control->file);
+    pthread_mutex_unlock(&control->place);
 }
 
 void control_stop(struct control *control)

@@ -41,7 +41,11 @@ struct control;
  * all signals are blocked. A socket file that a killed daemon left behind is replaced. LARDER_EBUSY (a process answers
  * there), LARDER_EPERM, LARDER_ENOENT, LARDER_ELIMIT (path too long), LARDER_EIO. */
 int control_start(const char *path, const struct control_handlers *handlers, struct control **out, struct error *err);
-/* control_stop waits for the answer being made, if any, and removes the socket file. Accepts NULL. */
+/* control_leave removes the socket file, for a daemon that takes over the path; who is connected goes on being answered.
+ * Any thread. Accepts NULL. */
+void control_leave(struct control *control);
+/* control_stop waits for the answer being made, if any, and removes the socket file if it is still its own. Accepts
+ * NULL. */
 void control_stop(struct control *control);
 
 #endif

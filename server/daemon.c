@@ -1,6 +1,7 @@
 #include "server/daemon.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,7 +46,8 @@ struct daemon {
     struct scratch_budget *scratch;
     struct workers *workers;
     struct registrar *registrar;
-    struct control *control;
+    struct control *control; /* edges_lock, and so is http: sessions run while they come and go */
+    pthread_mutex_t edges_lock;
     struct http *http;
     struct status_cache http_status; /* HTTP's thread's, from its start to its end */
     int drained_fd;
@@ -130,6 +132,11 @@ static void on_gone(void *ctx, uint64_t client)
 static void on_lost(void *ctx)
 {
     struct daemon *daemon = ctx;
+    pthread_mutex_lock(&daemon->edges_lock); /* all that a successor needs: it may have the same settings */
+    control_leave(daemon->control);
+    http_stop(daemon->http);
+    daemon->http = NULL;
+    pthread_mutex_unlock(&daemon->edges_lock);
     driver_drain(daemon->driver); /* the engine answers without waiting for sessions */
 }
 
@@ -299,6 +306,7 @@ static int start_edges(struct daemon *daemon, struct error *err)
                                                   .on_gone = on_gone,
                                                   .on_lost = on_lost}};
     int code = session_start(daemon->session, &session, err);
+    pthread_mutex_lock(&daemon->edges_lock);
     if (!code && config->control_enabled) {
         char path[CONFIG_SOCKET_PATH_MAX + sizeof ".control"];
         snprintf(path, sizeof path, "%s.control", config->socket_path);
@@ -306,7 +314,10 @@ static int start_edges(struct daemon *daemon, struct error *err)
                                             .drain = drain, .ctx = daemon};
         code = control_start(path, &handlers, &daemon->control, err);
     }
-    return code ? code : start_http(daemon, err);
+    if (!code)
+        code = start_http(daemon, err);
+    pthread_mutex_unlock(&daemon->edges_lock);
+    return code;
 }
 
 /* Listening decides who is the daemon. One that leaves has closed its socket and keeps its lock until its memory is free. */
@@ -326,9 +337,21 @@ static int listen_at(const char *path, const struct daemon_progress *progress, s
     }
 }
 
+static void log_http(struct daemon *daemon)
+{
+    const struct config *config = daemon->config;
+    pthread_mutex_lock(&daemon->edges_lock);
+    if (daemon->http && *config->metrics_socket)
+        log_info("msg=\"serving metrics\" socket=\"%s\"", config->metrics_socket);
+    else if (daemon->http)
+        log_info("msg=\"serving metrics\" address=%s port=%u", config->metrics_address, http_port(daemon->http));
+    pthread_mutex_unlock(&daemon->edges_lock);
+}
+
 int daemon_start(const struct config *config, const struct daemon_progress *progress, struct daemon **out, struct error *err)
 {
     struct daemon *daemon = xcalloc(1, sizeof *daemon);
+    pthread_mutex_init(&daemon->edges_lock, NULL);
     daemon->config = config;
     daemon->start_ns = clock_now_ns();
     daemon->start_time_s = (double)time(NULL);
@@ -356,10 +379,7 @@ int daemon_start(const struct config *config, const struct daemon_progress *prog
              config->socket_path, (unsigned long long)(arena_bytes(daemon->arena) >> 20),
              (unsigned long long)(config->encoded_bytes >> 20), (unsigned long long)(config->scratch_bytes >> 20),
              (unsigned long long)config->workers, (unsigned long long)config->loaders);
-    if (daemon->http && *config->metrics_socket)
-        log_info("msg=\"serving metrics\" socket=\"%s\"", config->metrics_socket);
-    else if (daemon->http)
-        log_info("msg=\"serving metrics\" address=%s port=%u", config->metrics_address, http_port(daemon->http));
+    log_http(daemon);
     *out = daemon;
     return 0;
 }
@@ -385,9 +405,13 @@ void daemon_stop(struct daemon *daemon)
 {
     if (!daemon)
         return;
+    pthread_mutex_lock(&daemon->edges_lock);
     http_stop(daemon->http);
     status_cache_clear(&daemon->http_status);
     control_stop(daemon->control);
+    daemon->http = NULL;
+    daemon->control = NULL;
+    pthread_mutex_unlock(&daemon->edges_lock);
     if (daemon->driver)
         driver_halt(daemon->driver); /* nothing is written any more to where clients still look, while they are told */
     if (daemon->session)
@@ -410,5 +434,6 @@ void daemon_stop(struct daemon *daemon)
     session_destroy(daemon->session);
     if (daemon->drained_fd >= 0)
         close(daemon->drained_fd);
+    pthread_mutex_destroy(&daemon->edges_lock);
     free(daemon);
 }

@@ -267,7 +267,8 @@ static void begin_stop(struct session *session)
     }
 }
 
-/* Nobody can come any more when the socket's file is gone or another is in its place; those who are here stay. */
+/* Nobody can come any more when the socket's file is gone or another is in its place; those who are here stay. The
+ * place is given up, so that another daemon can have it meanwhile. */
 static void look_after_socket(struct session *session, uint64_t now)
 {
     session->look_ns = now + SESSION_LOOK_MS * CLOCK_NS_PER_MS;
@@ -275,6 +276,7 @@ static void look_after_socket(struct session *session, uint64_t now)
         return;
     session->look_ns = session->accept_resume_ns = SESSION_NEVER;
     session_listen_close(session);
+    session_lock_release(session);
     log_error("msg=\"the socket was removed, moved or replaced by somebody: no client can come any more, the daemon "
               "serves those it has and stops after the last; start another, and keep its folder from being cleaned "
               "up\" socket=\"%s\"", session->path);

@@ -58,12 +58,13 @@ struct session_handlers {
      * by then, so that a client which has read a batch, and then finds it open, has read what it was sent. */
     void (*on_gone)(void *ctx, uint64_t client);
     /* Once at most: the socket's file was removed, moved or replaced, and no client can come any more; those who are
-     * connected are served. NULL: the owner does not mind. */
+     * connected are served. The lock has been given up: another daemon may take the path. NULL: the owner does not
+     * mind. */
     void (*on_lost)(void *ctx);
 };
 
 /* session_listen makes this process the daemon of a socket path: takes the lock PATH.lock, which it holds until
- * session_destroy, makes the folder (0700) if it is missing, replaces the socket of a daemon that was killed, and
+ * session_destroy (or on_lost), makes the folder (0700) if it is missing, replaces the socket of a daemon that was killed, and
  * listens (mode 0600). The folder must be safe from others (common/socket_folder.h). Clients that connect wait until
  * session_start. LARDER_EBUSY (another daemon: the text has its pid), LARDER_ELIMIT (path too long, or no socket buffer
  * for the largest message), LARDER_EINVAL (something else is in the socket's place), LARDER_EPERM (also: an unsafe

@@ -108,7 +108,7 @@ int session_listen_open(struct session *session, struct error *err); /* with pat
 bool session_listen_lost(const struct session *session); /* the socket's file is gone, or another is in its place */
 /* session_listen_close stops listening, and removes the socket's file if it is still there. */
 void session_listen_close(struct session *session);
-void session_lock_release(struct session *session);
+void session_lock_release(struct session *session); /* gives the lock up; harmless when that was done */
 
 /* session_conn.c; the session's thread. conn_read reads a turn's worth of requests, or all there is when the peer is
  * gone; false when the connection is over and is to be closed. */

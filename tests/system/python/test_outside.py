@@ -78,6 +78,24 @@ class Place(Case):
         self.assertIn("the socket was removed, moved or replaced", daemon.log())
         self.assertFalse(os.path.exists(daemon.socket + ".lock"))
 
+    def test_a_lost_place_is_given_up(self):
+        """A daemon whose socket file alone was removed makes room for another at once, while it serves those it has."""
+        config = CONFIG.replace("enabled: false", f"enabled: true\n  port: {free_port()}")
+        first = self.daemon(config)
+        loader = self.loader(first, tree(60), batch_size=4, epochs=1)
+        iterator = iter(loader)
+        seen = next(iterator)[-1].tolist()
+        os.unlink(first.socket)
+        self.assertTrue(until(lambda: "the socket was removed, moved or replaced" in first.log(), 10), first.log())
+        self.assertTrue(until(lambda: "taking no new jobs" in first.log(), 10), first.log())
+        second = self.daemon(config)
+        seen += [index for batch in iterator for index in batch[-1].tolist()]
+        self.assertEqual(sorted(seen), list(range(60)))
+        loader.close()
+        self.assertTrue(until(lambda: first.process.poll() is not None, 20), first.log())
+        self.whole(self.loader(second, tree(60)), 60)
+        self.assertEqual(second.status()["v"], 1)
+
     def test_a_folder_that_is_anybodys(self):
         """A socket's folder that others may write to is refused with its name; with the sticky bit it is not."""
         open_to_all = self.folder_of("open")
