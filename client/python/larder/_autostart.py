@@ -99,7 +99,7 @@ class _locked:
         folder = os.path.dirname(self._path)
         try:
             os.makedirs(folder, mode=0o700, exist_ok=True)
-            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         except OSError as error:
             raise NotPermitted(f"no daemon answers, and none can be started at the default socket: {self._path}: "
                                f"{error.strerror}. Set XDG_RUNTIME_DIR to a folder of yours, or start larderd and set "
@@ -121,7 +121,8 @@ def _start(path):
                          "it in PATH, or point LARDER_SOCKET to a running daemon")
     log_path = path + ".log"
     try:
-        log = os.open(log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        # No link: in a folder that others may write to, it would be theirs, and lead to a file of this user's.
+        log = os.open(log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
         raise IOFailure(f"opening the daemon's log {log_path}: {error.strerror}") from None
     ready, ready_far = os.pipe()

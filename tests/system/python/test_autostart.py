@@ -62,6 +62,18 @@ class Autostart(Case):
             self.assertEqual(len(list(loader)), 4)
         self.assertEqual(self.daemons(), first)
 
+    def test_a_log_that_is_a_link(self):
+        """A link in the log's place is not followed: what it leads to is not touched, and no daemon starts."""
+        precious = os.path.join(self.folder, "precious")
+        with open(precious, "wb") as file:
+            file.write(bytes(2 << 20))
+        os.mkdir(os.path.dirname(self.socket), 0o700)
+        os.symlink(precious, self.socket + ".log")
+        with self.assertRaisesRegex(larder.IOFailure, "larder.sock.log"):
+            larder.Loader(tree(60), PIPELINE, 16, output="numpy")
+        self.assertEqual(os.path.getsize(precious), 2 << 20)
+        self.assertEqual(self.daemons(), [])
+
     def test_after_a_killed_daemon(self):
         """A killed daemon's socket does not keep the next Loader from starting another."""
         with larder.Loader(tree(60), PIPELINE, 16, output="numpy") as loader:
