@@ -3,9 +3,9 @@
 
 import os
 import struct
-import unittest
+import threading
 
-from system import Case, main, larder
+from system import Case, larder, main, tree
 
 MIB = 1 << 20
 BESIDE_MIB = 128  # threads' stacks, libraries, what each job and sample takes
@@ -78,6 +78,33 @@ class Scratch(Bounds):
         self.assertEqual(came, [2])
         self.assertEqual(daemon.status()["samples"]["bad"]["too_large"], 2)
         self.assertIn("raise memory.scratch", daemon.log())
+
+
+class Lists(Bounds):
+    """What a registration takes."""
+
+    def test_a_list_of_empty_lines(self):
+        """A list file of 200 MiB of empty lines and one key is read in bounded memory, by several jobs at once too."""
+        path = os.path.join(self.folder, "list")
+        with open(path, "wb") as file:
+            for _ in range(200):
+                file.write(b"\n" * MIB)
+            file.write(b"5\n")
+        daemon = self.bounded(16, 16, 32)
+        dataset = tree(20)
+        came = []
+
+        def train():
+            with self.loader(daemon, dataset, 4, PIXELS, subset=larder.List(path)) as loader:
+                came.append([index for batch in loader for index in batch[-1].tolist()])
+
+        threads = [threading.Thread(target=train) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(came, [[5], [5]])
+        self.assert_within(daemon)
 
 
 SANITIZED = float(os.environ.get("LARDER_TEST_PATIENCE", "1")) > 1  # its own memory is many times the program's

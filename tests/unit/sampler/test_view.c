@@ -440,6 +440,55 @@ static void test_interrupts(void **state)
     unlink(file.path);
 }
 
+/* Lines are whole wherever the pieces that the file is read in end, and lines of any number that say nothing take no
+ * memory: a list that is many times as long as a piece selects the same samples. */
+static void test_long_list(void **state)
+{
+    (void)state;
+    static const char lines[] = "cat/img 0.jpg\r\n\n\n\n3\n/data/set/dog/img 99.jpg\n";
+    enum { TIMES = 20000, FILLER = 7 };
+    bool flags[SAMPLES];
+    char *text = malloc(TIMES * (sizeof lines + FILLER) + VIEW_LIST_LINE_MAX + 2), *end = text;
+    assert_non_null(text);
+    for (int i = 0; i < TIMES; i++) {
+        memcpy(end, lines, sizeof lines - 1);
+        end += sizeof lines - 1;
+        for (int newlines = i % FILLER; newlines > 0; newlines--)
+            *end++ = '\n';
+    }
+    *end = '\0';
+    struct list_file file = write_list(text);
+    select_flags(file.json, flags);
+    unsigned count = 0;
+    for (unsigned i = 0; i < SAMPLES; i++)
+        count += flags[i];
+    assert_int_equal(count, 3);
+    assert_true(flags[700] && flags[3] && flags[899]);
+    unlink(file.path);
+
+    memset(end, 'x', VIEW_LIST_LINE_MAX);
+    end[VIEW_LIST_LINE_MAX] = '\0';
+    file = write_list(text);
+    expect_eval_error(file.json, LARDER_EINVAL, "names no sample");
+    unlink(file.path);
+    free(text);
+}
+
+/* A line that is longer than any path is refused for its length, before the rest of it is read. */
+static void test_endless_line(void **state)
+{
+    (void)state;
+    size_t len = (size_t)1 << 20;
+    char *text = malloc(len + 1);
+    assert_non_null(text);
+    memset(text, 'x', len);
+    text[len] = '\0';
+    struct list_file file = write_list(text);
+    expect_eval_error(file.json, LARDER_ELIMIT, ":1: a line of more than");
+    unlink(file.path);
+    free(text);
+}
+
 /* Patterns match as the C library's fnmatch does, on random patterns and names of the characters that matter; a bracket
  * that is not closed, which POSIX leaves open, stands for itself. */
 static void test_glob_is_fnmatch(void **state)
@@ -497,6 +546,8 @@ int main(void)
         cmocka_unit_test(test_list),
         cmocka_unit_test(test_list_refusals),
         cmocka_unit_test(test_interrupts),
+        cmocka_unit_test(test_long_list),
+        cmocka_unit_test(test_endless_line),
         cmocka_unit_test(test_glob_is_fnmatch),
         cmocka_unit_test(test_glob_is_quick),
     };
