@@ -20,7 +20,8 @@ SETTING(BYTES, arena_bytes, "memory", "arena", "25%", "size or % of memory", 1 *
         "of the machine's memory or the cgroup's limit, whichever is less; the default also never takes more than "
         "half of what is free at the start.")
 SETTING(BYTES, encoded_bytes, "memory", "encoded", "10%", "size or % of memory", 1 * CONFIG_MIB, CONFIG_MEMORY_MAX,
-        "Memory for samples as they lie on disk (encoded), loads in flight included. When it has room for all that jobs "
+        "Memory for samples as they lie on disk (encoded), loads in flight and the bookkeeping of prepared samples (256 bytes "
+        "each) included. When it has room for all that jobs "
         "of one pipeline want, each file is read once for all epochs.")
 SETTING(BYTES, scratch_bytes, "memory", "scratch", "10%", "size or % of memory", CONFIG_SCRATCH_MIN, CONFIG_MEMORY_MAX,
         "Memory that all worker threads together decode and augment in. An image that needs more than is free waits for "

@@ -238,6 +238,8 @@ static int start_engine(struct daemon *daemon, struct error *err)
                    .room_timeout_ns = ROOM_TIMEOUT_NS,
                    .job_quota_bytes = (uint64_t)((double)arena_bytes(daemon->arena) * config->job_quota_share),
                    .encoded_bytes = config->encoded_bytes,
+                   .instance_bytes = ENGINE_INSTANCE_BYTES,
+                   .slot_least = engine_slot_least(config->arena_bytes, config->encoded_bytes, ENGINE_INSTANCE_BYTES),
                    .ahead_window_ns = AHEAD_WINDOW_NS,
                    .inflight_loads = (workers + loaders) * TASKS_PER_THREAD * CHUNK_SAMPLES,
                    .redirect_width = config->redirect_width == CONFIG_WIDTH_HALF ? ENGINE_REDIRECT_HALF : (uint32_t)config->redirect_width,

@@ -56,6 +56,17 @@ static void log_short_reads(struct driver *driver, uint64_t needed_bytes)
         driver->short_told_bytes = needed_bytes;
 }
 
+/* The records of small instances would take more than encoded memory has for them: each takes more of the arena instead. */
+static void log_small_slots(const struct driver *driver, const struct registration *reg)
+{
+    const struct engine_config *config = &driver->config.engine;
+    if (engine_slot_bytes(config, reg->slot_bytes) < 2 * reg->slot_bytes)
+        return;
+    log_info("msg=\"prepared samples of %llu bytes take %llu of the arena each, because their bookkeeping counts against "
+             "memory.encoded: raise it to have more of them in memory\" job=\"%s\"",
+             (unsigned long long)reg->slot_bytes, (unsigned long long)engine_slot_bytes(config, reg->slot_bytes), reg->name);
+}
+
 static void ahead_changed(struct driver *driver, const struct engine_action *action)
 {
     const struct registration *reg = driver->jobs[action->job].reg;
@@ -122,6 +133,7 @@ static void job_added(struct driver *driver, const struct engine_action *action)
     if (action->job_added.ahead < reg->prefetch)
         log_shortened(driver, reg, reg->prefetch, action->job_added.ahead, action->job_added.wanted_bytes);
     log_short_reads(driver, action->job_added.encoded_bytes);
+    log_small_slots(driver, reg);
     view_result_clear(&reg->view); /* the engine has what it needs of both */
     free(reg->places);
     reg->places = NULL;

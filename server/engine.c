@@ -5,6 +5,9 @@
 
 #include "server/engine_priv.h"
 
+_Static_assert(sizeof(struct instance) + sizeof(struct entry) <= ENGINE_INSTANCE_BYTES - 56,
+               "56 bytes are the arena's block and the residency's place");
+
 int engine_create(const struct engine_config *config, struct engine **out, struct error *err)
 {
     if (config->inflight_loads < 1 || config->inflight_prepares < 1 || !config->sample_bytes || !config->encoded_bytes)

@@ -46,6 +46,7 @@
 
 #include <stddef.h>
 
+#include "cache/extent.h"
 #include "common/error.h"
 #include "common/types.h"
 #include "sampler/idset.h"
@@ -78,7 +79,9 @@ struct engine_config {
     uint64_t seed;
     uint64_t arena_bytes;      /* budget for prepared instances: offsets in actions are below it */
     uint64_t job_quota_bytes;  /* most of the arena that one job may pin; 0: all of it */
-    uint64_t encoded_bytes;    /* budget for encoded samples, loads in flight included */
+    uint64_t encoded_bytes;    /* budget for encoded samples, loads in flight included, and for the instances' records */
+    uint64_t instance_bytes;   /* what the record of an instance takes of encoded_bytes; at most half of it is taken so */
+    uint64_t slot_least;       /* what an instance takes of the arena at least, so that there are not too many records */
     uint32_t inflight_loads;   /* LOAD samples out at once, ≥ 1 */
     uint32_t inflight_prepares; /* PREPARE tasks out at once, ≥ 1 */
     uint32_t redirect_width;   /* w: neighbouring slots of a fiber, or ENGINE_REDIRECT_HALF; 0: no redirection */
@@ -90,6 +93,23 @@ struct engine_config {
     /* Encoded bytes of a sample of a job's dataset, ENGINE_NOT_THERE when it is not in it; called from engine_step only. */
     uint64_t (*sample_bytes)(const void *dataset, sample_id id);
 };
+
+/* The records of instances take so many bytes each, with those of the entries that wait for them. */
+#define ENGINE_INSTANCE_BYTES 256
+
+/* engine_slot_least gives the slot_least with which the records of an arena full of instances take half of encoded_bytes. */
+static inline uint64_t engine_slot_least(uint64_t arena_bytes, uint64_t encoded_bytes, uint64_t instance_bytes)
+{
+    uint64_t records = encoded_bytes / 2 / instance_bytes; /* that there is room for */
+    return extent_round(records ? arena_bytes / records + 1 : arena_bytes);
+}
+
+/* engine_slot_bytes gives what an instance of so many bytes takes of the arena; one of none has a place too. */
+static inline uint64_t engine_slot_bytes(const struct engine_config *config, uint64_t bytes)
+{
+    uint64_t rounded = extent_round(bytes ? bytes : 1);
+    return rounded > config->slot_least ? rounded : extent_round(config->slot_least);
+}
 
 int engine_create(const struct engine_config *config, struct engine **out, struct error *err);
 void engine_destroy(struct engine *engine); /* accepts NULL. Encoded handles still held are the caller's to drop. */
@@ -108,7 +128,7 @@ struct engine_job_desc {
     uint32_t pipeline;      /* the caller's number < ENGINE_PIPELINES_MAX: equal exactly when the pipelines are the same */
     uint64_t slot_bytes;    /* of one prepared instance, > 0 */
     bool by_size;           /* an instance is as long as its sample's encoded bytes; slot_bytes is then what one takes, rounded
-                               by extent_round, on average over the largest two batches that the job may hold */
+                               by engine_slot_bytes, on average over the largest two batches that the job may hold */
     uint32_t batch_size;    /* 1 … ENGINE_BATCH_MAX */
     uint32_t prefetch;      /* batches prepared ahead of the client, 1 … ENGINE_PREFETCH_MAX */
     uint32_t hold;          /* batches that the client wants to hold unreleased at a time, 1 … ENGINE_HOLD_MAX; 0 is

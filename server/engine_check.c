@@ -53,6 +53,7 @@ static void check_instances(const struct engine *engine)
     CHECK(used + engine_zones_free_bytes(engine) == extents_used_bytes(engine->extents));
     CHECK(extents_used_bytes(engine->extents) <= engine->config.arena_bytes);
     CHECK(engine->quota_bytes <= engine->config.arena_bytes);
+    CHECK(engine->instance_pool.taken * engine->config.slot_least <= engine->config.arena_bytes);
 }
 
 /* Each zone has the slots that it has promised, in use or free. */
@@ -64,7 +65,7 @@ static void check_zones(const struct engine *engine)
         uint32_t owner;
         for (uint32_t place = 0; place < engine->jobs_end; place++) {
             const struct job *job = &engine->jobs[place];
-            if (job->state != JOB_FREE && job->zoned && extent_round(job->slot_bytes) == zone->bytes)
+            if (job->state != JOB_FREE && job->zoned && engine_slot_bytes(&engine->config, job->slot_bytes) == zone->bytes)
                 promised += job->least * job->batch_slots * job->world_size;
         }
         for (uint32_t index = 0; index < engine->instance_pool.size; index++) {
@@ -103,6 +104,7 @@ static void check_encoded(const struct engine *engine)
     free(tasks);
     CHECK(pinned == engine->encoded_pinned);
     CHECK(used == engine->encoded_used && used <= engine->config.encoded_bytes);
+    CHECK(used <= engine_encoded_most(engine) || residency_victim(engine->encodeds) == RESIDENT_NONE);
     CHECK(loading == engine->loads_inflight && loading <= engine->config.inflight_loads);
 }
 

@@ -53,7 +53,7 @@ static uint64_t spare_bytes(const struct engine *engine)
             const struct job_queue *queue = &job->queues[rank];
             uint64_t depth = engine_depth_slots(job, queue);
             if (queue->attached && queue->held_slots < depth)
-                claimed += (depth - queue->held_slots) * extent_round(job->slot_bytes);
+                claimed += (depth - queue->held_slots) * engine_slot_bytes(&engine->config, job->slot_bytes);
         }
     }
     return spare > claimed ? spare - claimed : 0;
@@ -66,7 +66,7 @@ void engine_add_companions(struct engine *engine, uint32_t index)
         return;
     uint64_t spare = spare_bytes(engine);
     for (uint32_t job = 0; job < engine->jobs_end && task->n_outputs < ENGINE_OUTPUTS_MAX; job++) {
-        uint64_t bytes = extent_round(engine->jobs[job].slot_bytes);
+        uint64_t bytes = engine_slot_bytes(&engine->config, engine->jobs[job].slot_bytes);
         if (bytes > spare || !lacks(engine, job, task->job, task->id))
             continue;
         uint32_t instance = engine_begin_spare_instance(engine, job, task->id);

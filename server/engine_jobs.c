@@ -145,7 +145,7 @@ static void find_rows(const struct engine *engine, uint64_t row_bytes, uint64_t 
 static int job_make(struct engine *engine, uint32_t place, const struct engine_job_desc *desc, struct idset *view)
 {
     struct job *job = &engine->jobs[place];
-    uint64_t row_bytes = batch_slots(desc) * extent_round(desc->slot_bytes) * world_size(desc), promise, most;
+    uint64_t row_bytes = batch_slots(desc) * engine_slot_bytes(&engine->config, desc->slot_bytes) * world_size(desc), promise, most;
     uint32_t hold = desc->hold ? desc->hold : ENGINE_ROWS_MIN;
     find_rows(engine, row_bytes, &promise, &most);
     hold = hold < promise ? hold : (uint32_t)promise;
@@ -285,7 +285,7 @@ static bool refuse_too_large(struct engine *engine, const struct engine_job_desc
 
 static void add_job(struct engine *engine, const struct engine_job_desc *desc)
 {
-    uint64_t slot = extent_round(desc->slot_bytes), batch = batch_slots(desc);
+    uint64_t slot = engine_slot_bytes(&engine->config, desc->slot_bytes), batch = batch_slots(desc);
     if (slot > engine->config.arena_bytes || batch * slot > engine->config.arena_bytes) {
         refuse(engine, desc, LARDER_EQUOTA, "a batch of %llu samples of %llu bytes is larger than the arena of %llu bytes: lower "
                "batch_size or raise memory.arena", (unsigned long long)batch, (unsigned long long)slot,

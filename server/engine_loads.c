@@ -235,7 +235,7 @@ static uint32_t load_chunk(struct engine *engine, uint32_t job, const struct chu
             uint64_t bytes = engine->config.sample_bytes(engine->jobs[job].dataset, id);
             if (bytes == ENGINE_NOT_THERE || bytes > engine->config.encoded_bytes)
                 continue;
-            bool fits = bytes <= engine->config.encoded_bytes - engine->encoded_used;
+            bool fits = engine->encoded_used + bytes <= engine_encoded_most(engine);
             if (!fits && !(stocked && !ahead && !group->thin && may_evict(engine, room, id, max)))
                 continue;
             if (engine_load(engine, job, id, bytes)) {
@@ -255,7 +255,7 @@ enum { LATER_TENTHS = 9 };
 static void load_for_later(struct engine *engine, uint32_t job, sample_id first, const struct chunk *chunk)
 {
     bool in_order = engine->encoded[engine->samples[first].encoded].in_order;
-    uint64_t most = engine->kept ? engine->config.encoded_bytes : engine->config.encoded_bytes / 10 * LATER_TENTHS;
+    uint64_t most = engine->kept ? engine_encoded_most(engine) : engine_encoded_most(engine) / 10 * LATER_TENTHS;
     for (uint32_t slot = 0; slot < engine->groups[chunk->group].chunk_samples; slot++) {
         sample_id id = chunk->members[slot];
         if (id == SAMPLE_NONE || engine->samples[id].encoded != ENGINE_NONE ||
@@ -339,7 +339,7 @@ static const struct chunk *best_chunk(struct engine *engine, const struct group 
     uint32_t compared = 0, from = (uint32_t)random_below(&engine->rng, group->n_chunks);
     engine_measure_room(engine, group);
     double least = engine->room.chunk_samples * between(AHEAD_LEAST, engine->room.apart);
-    double room = (double)engine->config.encoded_bytes * ahead_share(engine, engine->room.apart) - (double)engine->encoded_used;
+    double room = (double)engine_encoded_most(engine) * ahead_share(engine, engine->room.apart) - (double)engine->encoded_used;
     struct fill most = most_fill(engine, group);
     if (most.samples < least || least * (double)mean > room)
         return NULL;
@@ -373,7 +373,7 @@ static struct group *hungry_group(const struct engine *engine)
 static bool room_ahead(const struct engine *engine, const struct group *group)
 {
     double chunk = (double)(mean_bytes(engine) * group->chunk_samples);
-    return (double)engine->encoded_used + chunk <= (double)engine->config.encoded_bytes * ahead_share(engine, 0) &&
+    return (double)engine->encoded_used + chunk <= (double)engine_encoded_most(engine) * ahead_share(engine, 0) &&
            engine->loads_inflight + group->chunk_samples <= engine->config.inflight_loads;
 }
 

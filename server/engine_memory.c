@@ -285,8 +285,7 @@ static uint32_t begin_instance(struct engine *engine, uint32_t job, sample_id id
     const struct job *owner = &engine->jobs[job];
     uint64_t bytes = owner->by_size ? engine->config.sample_bytes(owner->dataset, id) : owner->slot_bytes;
     *instance = (struct instance){.state = INSTANCE_MAKING, .bytes = bytes, .by_size = owner->by_size};
-    uint64_t rounded = extent_round(bytes ? bytes : 1); /* an empty file has a place too */
-    struct claim claim = {.index = index, .bytes = rounded, .zone = engine_zone_of(engine, instance)};
+    struct claim claim = {.index = index, .bytes = engine_slot_bytes(&engine->config, bytes), .zone = engine_zone_of(engine, instance)};
     /* evicts, but begins no instance: `instance` holds */
     uint32_t block = effort == EFFORT_SPARE  ? arena_alloc_spare(engine, &claim)
                      : effort == EFFORT_LOOSE ? arena_alloc(engine, &claim)
@@ -396,14 +395,34 @@ void engine_free_encoded(struct engine *engine, uint32_t index, bool evicted)
     engine_encoded_drop(engine, index);
 }
 
-uint32_t engine_begin_load(struct engine *engine, sample_id id, uint64_t bytes)
+uint64_t engine_encoded_most(const struct engine *engine)
 {
-    while (engine->encoded_used + bytes > engine->config.encoded_bytes) {
+    uint64_t all = engine->config.encoded_bytes, records = engine->instance_pool.size * engine->config.instance_bytes;
+    return all - (records < all / 2 ? records : all / 2);
+}
+
+/* Evicts until `bytes` more fit; false when what is left is pinned and they do not. */
+static bool make_room_encoded(struct engine *engine, uint64_t bytes)
+{
+    while (engine->encoded_used + bytes > engine_encoded_most(engine)) {
         uint32_t victim = residency_victim(engine->encodeds);
         if (victim == RESIDENT_NONE)
-            return ENGINE_NONE;
+            return false;
         engine_free_encoded(engine, victim, true);
     }
+    return true;
+}
+
+void engine_shed_encoded(struct engine *engine)
+{
+    (void)make_room_encoded(engine, 0);
+}
+
+uint32_t engine_begin_load(struct engine *engine, sample_id id, uint64_t bytes)
+{
+    /* One alone may have all: else no sample would come that needs what the records take. */
+    if (!make_room_encoded(engine, bytes) && (engine->encoded_used > 0 || bytes > engine->config.encoded_bytes))
+        return ENGINE_NONE;
     uint32_t index = engine_encoded_new(engine);
     engine->encoded[index] = (struct encoded){.state = ENCODED_LOADING, .id = id, .tasks = ENGINE_NONE, .bytes = bytes};
     engine->samples[id].encoded = index;

@@ -64,6 +64,8 @@ struct instance {
     enum instance_state state;
     bool doomed; /* being made for a pipeline that has gone: freed when done */
     bool zoned;  /* its block is a slot of the zone of its size */
+    bool by_size;  /* the encoded bytes themselves */
+    bool in_order; /* begun for a job that takes its samples in the dataset's order: no random part of its fiber */
     uint32_t next; /* of the same sample, or the next unused place */
     sample_id id;
     uint32_t pipeline;
@@ -72,10 +74,8 @@ struct instance {
     uint32_t waiters; /* entries that wait for it */
     uint32_t fiber_prev, fiber_next;
     uint64_t bytes;
-    bool by_size; /* the encoded bytes themselves */
     uint64_t ordinal;
     uint64_t variant;
-    bool in_order; /* begun for a job that takes its samples in the dataset's order: no random part of its fiber */
     uint64_t maker; /* client of the job it was begun for */
     struct jobset had; /* jobs that planned or got it */
 };
@@ -357,6 +357,10 @@ void engine_free_instance(struct engine *engine, uint32_t instance);
 void engine_evict_instance(struct engine *engine, uint32_t instance); /* ready, and unpinned */
 void engine_pin_instance(struct engine *engine, uint32_t instance);
 void engine_unpin_instance(struct engine *engine, uint32_t instance);
+/* engine_encoded_most: what encoded samples may take beside the records of instances. engine_shed_encoded evicts what is
+ * above it, as far as it is not pinned. */
+uint64_t engine_encoded_most(const struct engine *engine);
+void engine_shed_encoded(struct engine *engine);
 uint32_t engine_begin_load(struct engine *engine, sample_id id, uint64_t bytes); /* ENGINE_NONE: no room now */
 void engine_pin_encoded(struct engine *engine, uint32_t encoded);
 void engine_unpin_encoded(struct engine *engine, uint32_t encoded);

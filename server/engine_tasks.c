@@ -400,12 +400,12 @@ static bool room_for_read(const struct engine *engine, sample_id id)
 static bool memory_for_read(const struct engine *engine, uint32_t job, sample_id id, uint64_t bytes)
 {
     uint32_t chunk = engine->jobs[job].redirected ? engine->samples[id].chunk : ENGINE_NONE;
-    uint64_t room = engine->config.encoded_bytes - engine->encoded_pinned, most = engine->config.encoded_bytes / 2;
+    uint64_t limit = engine_encoded_most(engine), pinned = engine->encoded_pinned, most = limit / 2;
     uint64_t taken = engine->encoded_pool.taken, mean = taken ? engine->encoded_used / taken : bytes, all = bytes;
     if (chunk != ENGINE_NONE)
         all = mean * engine->groups[engine->chunks[chunk].group].chunk_samples;
     all = all > most ? most : all;
-    return room >= (all > bytes ? all : bytes);
+    return pinned == 0 || pinned + (all > bytes ? all : bytes) <= limit;
 }
 
 /* Begins the load that a job's first task needs; false when there is no room for it now. */
@@ -436,6 +436,7 @@ void engine_dispatch(struct engine *engine)
 {
     uint32_t job = ENGINE_NONE;
     engine_weigh(engine);
+    engine_shed_encoded(engine);
     while (engine->loads_inflight < engine->config.inflight_loads) {
         job = engine_next_turn(engine, TASK_LOADS);
         if (job == ENGINE_NONE || !dispatch_load(engine, job))

@@ -42,7 +42,7 @@ static struct zone *find_zone(const struct engine *engine, uint64_t bytes)
 
 struct zone *engine_zone_of(const struct engine *engine, const struct instance *instance)
 {
-    return instance->by_size ? NULL : find_zone(engine, extent_round(instance->bytes));
+    return instance->by_size ? NULL : find_zone(engine, engine_slot_bytes(&engine->config, instance->bytes));
 }
 
 static void push_free(struct zone *zone, uint32_t block)
@@ -330,7 +330,7 @@ void engine_zone_enter(struct engine *engine, struct job *job)
 {
     if (job->by_size || engine->now_ns < engine->try_again_ns)
         return;
-    uint64_t bytes = extent_round(job->slot_bytes), looked = 0;
+    uint64_t bytes = engine_slot_bytes(&engine->config, job->slot_bytes), looked = 0;
     struct zone *zone = find_zone(engine, bytes);
     if (!zone)
         zone = insert_zone(engine, bytes);
@@ -348,7 +348,7 @@ void engine_zone_enter(struct engine *engine, struct job *job)
 void engine_zone_leave(struct engine *engine, const struct job *job)
 {
     if (job->zoned)
-        shrink(engine, find_zone(engine, extent_round(job->slot_bytes)), slots_of(job));
+        shrink(engine, find_zone(engine, engine_slot_bytes(&engine->config, job->slot_bytes)), slots_of(job));
 }
 
 /* ── who waits for room ── */
@@ -379,7 +379,7 @@ static uint64_t longest_place(const struct engine *engine, const struct job *job
                 longest = bytes;
         }
     }
-    return extent_round(longest);
+    return engine_slot_bytes(&engine->config, longest);
 }
 
 /* So large an arena has room for the job wherever clients hold theirs: what is free between two of those is less than a

@@ -5,7 +5,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "cache/extent.h"
 #include "common/check.h"
 #include "common/clock.h"
 #include "common/log.h"
@@ -38,6 +37,7 @@ struct lane {
 struct registrar {
     struct catalog *catalog;
     const struct config *config;
+    struct engine_config engine; /* only what engine_slot_bytes looks at */
     struct queue *inbox;
     struct interrupt stopping; /* set by registrar_stop; above each registration's */
     struct lane lanes[LANES];
@@ -188,7 +188,7 @@ static int compare_descending(const void *a, const void *b)
 /* What a sample takes in the arena. Without operators that is the file's size, and what counts is the mean of the
  * longest ones: a job holds two batches for each rank or more, and two epochs meet in them, so a sample may be held
  * twice. */
-static int size_slots(struct registration *reg, struct error *err)
+static int size_slots(struct registration *reg, const struct engine_config *engine, struct error *err)
 {
     reg->sample_bytes = reg->slot_bytes = pipeline_shape(reg->pipeline).bytes;
     if (reg->sample_bytes)
@@ -204,7 +204,7 @@ static int size_slots(struct registration *reg, struct error *err)
     uint64_t longest = (uint64_t)reg->batch_size * reg->world_size, sum = 0;
     longest = longest < count ? longest : count;
     for (uint64_t i = 0; i < longest; i++)
-        sum += extent_round(sizes[i] ? sizes[i] : 1);
+        sum += engine_slot_bytes(engine, sizes[i]);
     free(sizes);
     reg->slot_bytes = (sum + longest - 1) / longest;
     return reg->sample_bytes <= UINT32_MAX
@@ -249,7 +249,7 @@ static int resolve(struct registrar *registrar, struct registration *reg, struct
     if (!code)
         code = find_places(reg, err);
     if (!code)
-        code = size_slots(reg, err);
+        code = size_slots(reg, &registrar->engine, err);
     if (!code && reg->flags & WIRE_RELABEL)
         code = make_dense_labels(reg, err);
     return code;
@@ -355,6 +355,7 @@ int registrar_create(struct catalog *catalog, const struct config *config, struc
     struct registrar *registrar = xcalloc(1, sizeof *registrar);
     registrar->catalog = catalog;
     registrar->config = config;
+    registrar->engine.slot_least = engine_slot_least(config->arena_bytes, config->encoded_bytes, ENGINE_INSTANCE_BYTES);
     registrar->inbox = inbox;
     TAILQ_INIT(&registrar->underway);
     CHECK(pthread_mutex_init(&registrar->lock, NULL) == 0);

@@ -49,7 +49,8 @@ static uint64_t row_bytes(const struct model *model, const struct client_plan *p
     uint64_t batch = plan->batch_size < plan->n_view ? plan->batch_size : plan->n_view;
     uint64_t share = (plan->n_view + plan->world_size - 1) / plan->world_size;
     batch = batch < share ? batch : share;
-    return batch * plan->world_size * extent_round(model->scenario->slot_bytes[plan->pipeline]);
+    return batch * plan->world_size *
+           engine_slot_bytes(&model->scenario->config, model->scenario->slot_bytes[plan->pipeline]);
 }
 
 /* What may be promised to a job that comes now: all but what the others keep whoever comes. */

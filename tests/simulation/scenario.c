@@ -22,6 +22,7 @@
 #define KEY_TIGHT UINT64_C(0x719487)
 #define KEY_FORGET UINT64_C(0xf0c607)
 #define KEY_UNFIT UINT64_C(0x0f17)
+#define KEY_RECORDS UINT64_C(0x4ec04d)
 #define VARIANTS 50 /* and 0 is none, whose mix is 0 */
 #define SLOW_LANE_EVERY 17
 #define SLOW_LANE_FACTOR 60
@@ -415,6 +416,17 @@ static void draw_budgets(struct scenario *sc, struct rng *rng)
     sc->config.seed = random_u64(rng);
 }
 
+/* What an instance takes at the least, of the arena and of the encoded budget; with keys of its own, as above. */
+static void draw_records(struct scenario *sc)
+{
+    struct rng rng;
+    random_seed_keys(&rng, KEY_RECORDS, sc->seed, 0, 0);
+    if (chance(&rng, 15))
+        sc->config.slot_least = between(&rng, 1, SCENARIO_SLOT_LEAST_MAX);
+    if (chance(&rng, 15))
+        sc->config.instance_bytes = between(&rng, 1, sc->config.encoded_bytes / 16 + 1);
+}
+
 static void draw_parts(struct scenario *sc, struct rng *rng, enum mood mood)
 {
     static const uint64_t slot_sizes[] = {1, 3, 64, 100, 3072, 4096, 12345, 150528, 602112, 3 << 20};
@@ -470,7 +482,7 @@ static uint64_t least_bytes(const struct scenario *sc, const struct client_plan 
     uint64_t share = (plan->n_view + plan->world_size - 1) / plan->world_size, hold = scenario_hold(plan);
     uint64_t batch = plan->batch_size < share ? plan->batch_size : share;
     return (hold > ENGINE_ROWS_MIN ? hold : ENGINE_ROWS_MIN) * batch * plan->world_size *
-           extent_round(sc->slot_bytes[plan->pipeline]);
+           engine_slot_bytes(&sc->config, sc->slot_bytes[plan->pipeline]);
 }
 
 /* Mostly all jobs just fit. */
@@ -532,6 +544,7 @@ struct scenario *scenario_create(uint64_t seed, bool tight)
     draw_chunks(sc, &rng);
     draw_forgetting(sc);
     draw_unfit(sc);
+    draw_records(sc);
     draw_arena(sc, &rng, mood);
     if (mood == MOOD_TIGHT)
         tighten(sc);

@@ -9,6 +9,7 @@
 #include "server/engine.h"
 
 #define SCENARIO_NEVER UINT64_MAX
+#define SCENARIO_SLOT_LEAST_MAX 4096
 #define SCENARIO_NOT_THERE UINT32_MAX
 #define SCENARIO_GATHER_MAX 32
 

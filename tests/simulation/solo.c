@@ -17,11 +17,12 @@ static uint64_t sample_bytes(const void *dataset, sample_id id)
     return scenario_bytes(dataset, id);
 }
 
-static struct engine *start(uint64_t arena_bytes)
+static struct engine *start(uint64_t arena_bytes, uint64_t slot_least)
 {
     struct engine_config config = {
         .seed = 1,
         .arena_bytes = arena_bytes,
+        .slot_least = slot_least,
         .encoded_bytes = UINT64_C(1) << 40,
         .inflight_loads = SOLO_INFLIGHT,
         .inflight_prepares = SOLO_INFLIGHT,
@@ -51,7 +52,7 @@ uint64_t solo_quota(const struct scenario *sc, const struct client_plan *plan)
     struct scenario_job job;
     scenario_job_make(sc, plan, 0, 0, &job);
     uint64_t slots = ((uint64_t)plan->prefetch + 4) * 4 * (plan->batch_size + 1) * (plan->world_size + 1);
-    struct engine *engine = start(slots * (job.desc.slot_bytes + 4096));
+    struct engine *engine = start(slots * (job.desc.slot_bytes + SCENARIO_SLOT_LEAST_MAX), sc->config.slot_least);
     const struct engine_action *answer = add(engine, &job.desc);
     uint64_t quota = answer->type == ENGINE_JOB_ADDED ? answer->job_added.quota_bytes : 0;
     engine_destroy(engine);
@@ -106,7 +107,7 @@ static void answer(struct solo *solo, const struct engine_action *action, uint32
 sample_id *solo_order(const struct scenario *sc, const struct client_plan *plan, uint32_t epoch)
 {
     struct scenario_job job;
-    struct solo solo = {.engine = start(SOLO_ARENA_BYTES), .n_view = plan->n_view};
+    struct solo solo = {.engine = start(SOLO_ARENA_BYTES, 0), .n_view = plan->n_view};
     solo.order = xcalloc(plan->n_view, sizeof *solo.order);
     scenario_job_make(sc, plan, 0, 0, &job);
     job.desc.slot_bytes = SOLO_SLOT_BYTES;

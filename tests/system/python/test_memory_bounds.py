@@ -107,6 +107,29 @@ class Lists(Bounds):
         self.assert_within(daemon)
 
 
+class Instances(Bounds):
+    """What is known of each prepared sample."""
+
+    def test_tiny_slots(self):
+        """Prepared samples of 192 bytes fill the arena, and their bookkeeping stays within memory.encoded: beside what the
+        first epoch brought the heap grows by no more than half of that."""
+        daemon = self.bounded(32, 8, 16)
+        count, tiny = 4000, [{"resize": {"size": [8, 8]}}, "random_horizontal_flip"]
+        with self.loader(daemon, tree(count, width=16, height=16), 100, tiny) as loader:
+            self.whole(loader, count)
+            before = self.resident(daemon, "RssAnon")
+            for _ in range(44):
+                self.whole(loader, count)
+            grown = self.resident(daemon, "RssAnon") - before
+        arena = daemon.status()["memory"]["arena"]
+        print(f"heap grown by {grown / MIB:.1f} MiB, arena used {arena['used_bytes'] / MIB:.1f} MiB", flush=True)
+        self.assertGreater(arena["used_bytes"], arena["budget_bytes"] * 0.9)
+        self.assertIn("192 bytes take", daemon.log())
+        self.assert_within(daemon)
+        if not SANITIZED:
+            self.assertLess(grown, 8 * MIB)
+
+
 SANITIZED = float(os.environ.get("LARDER_TEST_PATIENCE", "1")) > 1  # its own memory is many times the program's
 
 if __name__ == "__main__":
