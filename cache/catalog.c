@@ -52,8 +52,7 @@ struct catalog {
     uint64_t checkpoints_loaded, trees_walked;
     uint32_t chunk_size;
     uint64_t chunk_seed;
-    pthread_mutex_t ids_lock; /* of the fields below */
-    struct identity_table ids;
+    struct id_table *ids;
     uint64_t identity_seed; /* so that nobody can make up a file that passes for another */
 };
 
@@ -61,7 +60,7 @@ int catalog_create(const char *checkpoint_dir, struct catalog **out, struct erro
 {
     struct catalog *catalog = calloc(1, sizeof *catalog);
     char *dir = checkpoint_dir ? strdup(checkpoint_dir) : NULL;
-    if (!catalog || (checkpoint_dir && !dir)) {
+    if (!catalog || (checkpoint_dir && !dir) || id_table_create(&catalog->ids)) {
         free(catalog);
         free(dir);
         return error_set(err, LARDER_ENOMEM, "out of memory for the catalog");
@@ -78,7 +77,7 @@ int catalog_create(const char *checkpoint_dir, struct catalog **out, struct erro
     catalog->chunk_seed = CHUNK_SEED_DEFAULT;
     if (getrandom(&catalog->identity_seed, sizeof catalog->identity_seed, GRND_NONBLOCK) < 0)
         catalog->identity_seed = clock_now_ns();
-    CHECK(pthread_mutex_init(&catalog->lock, NULL) == 0 && pthread_mutex_init(&catalog->ids_lock, NULL) == 0);
+    CHECK(pthread_mutex_init(&catalog->lock, NULL) == 0);
     CHECK(pthread_cond_init(&catalog->built, NULL) == 0);
     *out = catalog;
     return 0;
@@ -102,9 +101,8 @@ void catalog_destroy(struct catalog *catalog)
         catalog->sources = source->next;
         source_free(source);
     }
-    identity_table_free(&catalog->ids);
+    id_table_unref(&catalog->ids);
     pthread_cond_destroy(&catalog->built);
-    pthread_mutex_destroy(&catalog->ids_lock);
     pthread_mutex_destroy(&catalog->lock);
     free(catalog->checkpoint_dir);
     catalog->magic = 0;
@@ -152,9 +150,19 @@ void catalog_stats(struct catalog *catalog, struct catalog_stats *out)
     out->checkpoints_loaded = catalog->checkpoints_loaded;
     out->trees_walked = catalog->trees_walked;
     pthread_mutex_unlock(&catalog->lock);
-    pthread_mutex_lock(&catalog->ids_lock);
-    out->samples = catalog->ids.count;
-    pthread_mutex_unlock(&catalog->ids_lock);
+    out->samples = id_table_used(catalog->ids);
+}
+
+uint32_t catalog_take_retired(struct catalog *catalog, sample_id *ids, uint32_t most)
+{
+    CHECK_MAGIC(catalog, CATALOG_MAGIC);
+    return id_table_take_retired(catalog->ids, ids, most);
+}
+
+void catalog_settle_retired(struct catalog *catalog, const sample_id *ids, uint32_t count, bool forgotten)
+{
+    CHECK_MAGIC(catalog, CATALOG_MAGIC);
+    id_table_settle(catalog->ids, ids, count, forgotten);
 }
 
 static struct identity sample_identity(const struct catalog *catalog, const struct dataset_parts *parts, size_t number,
@@ -190,25 +198,22 @@ static int make_identities(const struct catalog *catalog, const struct dataset_p
     return code;
 }
 
-static int give_ids(struct catalog *catalog, const struct dataset_parts *parts, sample_id **out)
+static int give_ids(struct catalog *catalog, struct dataset_parts *parts)
 {
     size_t count = parts->index.sample_count;
     struct identity *identities = malloc(count * sizeof *identities);
     sample_id *ids = malloc(count * sizeof *ids);
     int code = identities && ids ? make_identities(catalog, parts, identities) : LARDER_ENOMEM;
-    if (!code) {
-        pthread_mutex_lock(&catalog->ids_lock);
-        code = identity_table_reserve(&catalog->ids, count);
-        for (size_t i = 0; !code && i < count; i++)
-            ids[i] = identity_number(&catalog->ids, identities[i]);
-        pthread_mutex_unlock(&catalog->ids_lock);
-    }
+    if (!code)
+        code = id_table_give(catalog->ids, identities, count, ids);
     free(identities);
-    if (code)
+    if (code) {
         free(ids);
-    else
-        *out = ids;
-    return code;
+        return code;
+    }
+    parts->ids = ids;
+    parts->id_table = id_table_ref(catalog->ids);
+    return 0;
 }
 
 static void count(struct catalog *catalog, uint64_t *counter)
@@ -293,7 +298,7 @@ static int build(struct catalog *catalog, const struct source *source, bool trus
     if (!code && interrupt_is_set(&source->unwanted))
         code = file_interrupted(source->path, err);
     if (!code) {
-        code = give_ids(catalog, &parts, &parts.ids);
+        code = give_ids(catalog, &parts);
         if (!code && !parts.store)
             code = chunk_tree(catalog, &parts.index, &parts.chunking);
         if (!code)

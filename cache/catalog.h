@@ -1,10 +1,10 @@
 /* catalog.h: datasets: which samples there are, where their bytes lie, what they are labelled.
  *
- * A catalog gives ids that are global to the daemon. Identity is (device, inode, size, mtime), symbolic links followed,
- * or in a packed store the content's hash (and, where others may write to the store, the store), so datasets that
- * contain the same file share its id; a file that one dataset contains k times has k ids (its first occurrence shares
- * with the first occurrence elsewhere). A dataset is immutable once opened, and reference-counted (atomic): all its
- * functions may be called from any thread.
+ * A catalog gives ids that are global to the daemon, and to other samples when no dataset has them any more. Identity is
+ * (device, inode, size, mtime), symbolic links followed, or in a packed store the content's hash (and, where others may
+ * write to the store, the store), so datasets that contain the same file share its id; a file that one dataset contains k
+ * times has k ids (its first occurrence shares with the first occurrence elsewhere). A dataset is immutable once opened,
+ * and reference-counted (atomic): all its functions may be called from any thread.
  *
  * A class-per-folder tree is read as torchvision's ImageFolder reads it: classes are the sorted names of the root's
  * folders, a sample's label is its class's index, extensions .jpg .jpeg .png .ppm .bmp .pgm .tif .tiff .webp (any
@@ -61,11 +61,18 @@ void catalog_interrupted(struct catalog *catalog);
 
 struct catalog_stats {
     uint32_t datasets;   /* in memory */
-    uint64_t samples;    /* ids given */
+    uint64_t samples;    /* ids that datasets have */
     uint64_t checkpoints_loaded;
     uint64_t trees_walked;
 };
 void catalog_stats(struct catalog *catalog, struct catalog_stats *out);
+
+/* An id that no dataset has any more is retired: it means no sample, and is given to another only after whoever keeps
+ * something under ids has said that there is nothing any more. catalog_take_retired gives up to `most` retired ids, which
+ * are the caller's; each comes back by catalog_settle_retired. forgotten: they may be given anew; else they are retired
+ * again. Any thread. */
+uint32_t catalog_take_retired(struct catalog *catalog, sample_id *ids, uint32_t most);
+void catalog_settle_retired(struct catalog *catalog, const sample_id *ids, uint32_t count, bool forgotten);
 
 struct dataset *dataset_ref(struct dataset *dataset);
 void dataset_unref(struct dataset **dataset); /* accepts a pointer to NULL; sets it to NULL */

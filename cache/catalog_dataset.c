@@ -31,6 +31,9 @@ static int order_by_id(struct dataset *dataset, const sample_id *ids)
 
 void dataset_parts_free(struct dataset_parts *parts)
 {
+    if (parts->id_table)
+        id_table_drop(parts->id_table, parts->ids, parts->index.sample_count);
+    id_table_unref(&parts->id_table);
     index_free(&parts->index);
     free(parts->ids);
     free(parts->checkpoint);
@@ -42,6 +45,9 @@ void dataset_parts_free(struct dataset_parts *parts)
 
 static void dataset_free(struct dataset *dataset)
 {
+    if (dataset->id_table)
+        id_table_drop(dataset->id_table, dataset->ids, dataset->count);
+    id_table_unref(&dataset->id_table);
     index_free(&dataset->index);
     free(dataset->ids);
     free(dataset->by_id);
@@ -88,6 +94,7 @@ int dataset_from_parts(struct dataset_parts *parts, struct dataset **out)
     dataset->index = parts->index;
     dataset->samples = parts->index.samples;
     dataset->ids = parts->ids;
+    dataset->id_table = parts->id_table;
     dataset->checkpoint = parts->checkpoint;
     dataset->chunking = parts->chunking;
     dataset->store = parts->store;

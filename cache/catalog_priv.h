@@ -113,7 +113,8 @@ int checkpoint_save(const char *path, const struct index *index, struct error *e
 /* checkpoint_prepare makes dir and its parents, and removes what an interrupted save left behind. */
 int checkpoint_prepare(const char *dir, struct error *err);
 
-/* catalog_identity.c: a table that numbers 128-bit identities from 0. Not thread-safe. */
+/* catalog_identity.c: a table that numbers 128-bit identities from 0. A number that was forgotten is nobody's until it is
+ * released; then it is given anew, the lowest first. Not thread-safe. */
 
 struct identity {
     uint64_t low, high;
@@ -121,7 +122,10 @@ struct identity {
 
 struct identity_table {
     struct identity *identities; /* by number */
-    size_t count, cap;
+    size_t count, cap;           /* numbers ever given, and room for them */
+    size_t used;                 /* identities that there are */
+    uint64_t *spare;             /* a bit a number: it was released */
+    size_t n_spare, spare_from;  /* of them; no word before has a bit */
     uint32_t *places; /* open addressing, a power of two of them: number + 1, or 0 */
     size_t place_count;
 };
@@ -131,6 +135,23 @@ void identity_table_free(struct identity_table *table);
 int identity_table_reserve(struct identity_table *table, size_t more);
 /* identity_number gives the number of an identity, a new one when it is new. */
 uint32_t identity_number(struct identity_table *table, struct identity identity);
+void identity_forget(struct identity_table *table, uint32_t number);
+void identity_release(struct identity_table *table, uint32_t number);
+
+/* catalog_ids.c: the ids that the samples of datasets have: the same identity has the same id as long as some dataset has
+ * it. After the last of them the id is retired, and given to another only after id_table_settle. Thread-safe; the catalog
+ * and each dataset have a reference. */
+struct id_table;
+int id_table_create(struct id_table **out);
+struct id_table *id_table_ref(struct id_table *table);
+void id_table_unref(struct id_table **table); /* accepts a pointer to NULL; sets it to NULL */
+/* id_table_give writes a dataset's ids, one an identity. LARDER_ELIMIT, LARDER_ENOMEM: none was given. */
+int id_table_give(struct id_table *table, const struct identity *identities, size_t count, sample_id *ids);
+void id_table_drop(struct id_table *table, const sample_id *ids, size_t count); /* a dataset's, which goes */
+/* See catalog_take_retired. */
+uint32_t id_table_take_retired(struct id_table *table, sample_id *ids, uint32_t most);
+void id_table_settle(struct id_table *table, const sample_id *ids, uint32_t count, bool forgotten);
+uint64_t id_table_used(struct id_table *table);
 
 /* catalog_dataset.c */
 
@@ -153,6 +174,7 @@ struct dataset {
     struct index index; /* folders change only inside tree_unchanged, by the one builder */
     struct index_sample *samples; /* the index's */
     sample_id *ids;
+    struct id_table *id_table; /* where they are from, and go back to */
     uint32_t *by_id; /* indices in ascending order of their ids; NULL when the ids ascend by themselves */
     uint64_t fingerprint[2];
     char *checkpoint; /* its name; NULL: none. Removed when a read meets a changed file */
@@ -163,6 +185,7 @@ struct dataset {
 struct dataset_parts {
     struct index index;
     sample_id *ids;   /* one a sample */
+    struct id_table *id_table; /* where they are from; NULL: there are none yet */
     char *checkpoint; /* may be NULL */
     struct chunking chunking;
     struct store *store; /* may be NULL */

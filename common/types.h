@@ -5,7 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A sample's id: global to the daemon, dense from 0, never reused while the daemon lives. */
+/* A sample's id: global to the daemon, dense from 0. Given to another sample only when no dataset has it any more, and
+ * nothing is kept under it. */
 typedef uint32_t sample_id;
 #define SAMPLE_NONE UINT32_MAX
 

@@ -249,6 +249,7 @@ static int start_engine(struct daemon *daemon, struct error *err)
         .workers = workers,
         .loaders = loaders,
         .inbox = daemon->inbox,
+        .catalog = daemon->catalog,
         .drained = drained,
         .ctx = daemon};
     int code = driver_create(&driver, &daemon->driver, err);

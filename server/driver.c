@@ -17,6 +17,8 @@ enum {
     TICK_MS = 250, /* while a job waits for ranks or room, or may: time must pass without messages too */
 };
 
+#define RETIRED_PAUSE_NS (100 * CLOCK_NS_PER_MS) /* while something is under way under some of the ids */
+
 /* ── jobs and pipelines ── */
 
 static uint64_t text_hash(const char *text) /* FNV-1a: names a pipeline in random keys */
@@ -415,6 +417,24 @@ static void govern(struct driver *driver)
         driver_step(driver, paces, n);
 }
 
+/* The engine drops what it keeps under ids that no dataset has any more; only then they are given to other samples. A
+ * dataset ends with the last of its jobs, tasks and registrations, so what still comes of a task finds its id kept. */
+static void forget_retired(struct driver *driver)
+{
+    if (!driver->config.catalog || clock_now_ns() < driver->retired_again_ns)
+        return;
+    uint32_t count = catalog_take_retired(driver->config.catalog, driver->retired, RETIRED_AT_ONCE), kept = 0;
+    if (count == 0)
+        return;
+    struct engine_event event = {.type = ENGINE_SAMPLES_GONE,
+                                 .samples_gone = {.ids = driver->retired, .count = count, .kept = &kept}};
+    driver_step(driver, &event, 1);
+    catalog_settle_retired(driver->config.catalog, driver->retired, kept, false);
+    catalog_settle_retired(driver->config.catalog, driver->retired + kept, count - kept, true);
+    if (kept > 0)
+        driver->retired_again_ns = clock_now_ns() + RETIRED_PAUSE_NS;
+}
+
 /* Messages that came together are one step of the engine as far as they are its own: queues that got room together pick
  * together. */
 static void *run(void *arg)
@@ -448,6 +468,7 @@ static void *run(void *arg)
         driver_step(driver, events, n_events);
         n_events = 0;
         tell_drained(driver);
+        forget_retired(driver);
         govern(driver);
     }
     return NULL;

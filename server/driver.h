@@ -20,6 +20,7 @@ struct driver_config {
     uint32_t jobs_max;
     uint32_t workers, loaders; /* the pool's, for the governor */
     struct queue *inbox;
+    struct catalog *catalog;   /* borrowed: whose retired ids are forgotten; NULL: none are */
     void (*drained)(void *ctx); /* once, in the engine's thread: no job is left, and none is to come */
     void *ctx;
 };

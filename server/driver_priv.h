@@ -37,6 +37,8 @@ struct driver_coming {
     bool gone;
 };
 
+enum { RETIRED_AT_ONCE = 16384 }; /* ids: about a millisecond */
+
 struct driver {
     struct driver_config config;
     struct engine *engine;
@@ -58,6 +60,8 @@ struct driver {
     uint64_t reads;              /* that workers did */
     uint64_t short_told_bytes; /* of encoded memory that a line has said are needed; 0: none are missing */
 
+    sample_id retired[RETIRED_AT_ONCE]; /* ids that the engine is to forget */
+    uint64_t retired_again_ns;          /* none is asked for before */
     uint8_t *entries; /* of the batch being sent */
     size_t entries_cap;
     char names[WIRE_REPLY_MAX - 4096]; /* of a page of classes */

@@ -106,6 +106,9 @@ static void handle(struct engine *engine, const struct engine_event *event)
     case ENGINE_PIPELINE_GONE:
         engine_forget_pipeline(engine, event->pipeline_gone.pipeline);
         break;
+    case ENGINE_SAMPLES_GONE:
+        engine_forget_samples(engine, event->samples_gone.ids, event->samples_gone.count, event->samples_gone.kept);
+        break;
     case ENGINE_DRAIN:
         engine->draining = true;
         break;

@@ -170,6 +170,7 @@ enum engine_event_type {
     ENGINE_LOADED,   /* a sample of a LOAD arrived, or failed */
     ENGINE_PREPARED, /* a PREPARE ended; each of its outputs is made, or failed and is bad for who waits for it */
     ENGINE_PIPELINE_GONE, /* the number, which no job uses, will mean another pipeline: forget its instances */
+    ENGINE_SAMPLES_GONE,  /* ids, which no job's dataset has, will mean other samples: forget what is kept under them */
     ENGINE_DRAIN,    /* no new jobs from now on; ranks of those that are there may come */
     ENGINE_HALT,     /* nothing is planned, begun or delivered from now on: the arena stays as it is, whoever goes */
 };
@@ -214,6 +215,11 @@ struct engine_event {
         struct {
             uint32_t pipeline;
         } pipeline_gone;
+        struct {
+            sample_id *ids; /* the caller's. Those under which something is still under way come first afterwards … */
+            uint32_t count;
+            uint32_t *kept; /* … and so many are they: they mean the same as before, and may be tried again */
+        } samples_gone;
     };
 };
 

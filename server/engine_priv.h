@@ -40,6 +40,7 @@ struct chunk {
     sample_id *members; /* by slot; SAMPLE_NONE: not seen in any view yet */
     uint32_t group;
     uint32_t pending; /* tasks of its samples that wait for their load to begin */
+    bool stale;       /* a member has been forgotten and is still listed */
 };
 
 /* n chunks that share one place in memory, and the fibers across them. */
@@ -381,6 +382,8 @@ void engine_settle_encoded(struct engine *engine); /* what is kept has changed: 
 void engine_forget_had(struct engine *engine, uint32_t job); /* its place will be another's */
 double engine_job_rate(const struct engine *engine, const struct job *job); /* samples a nanosecond that it was given since it came */
 void engine_forget_pipeline(struct engine *engine, uint32_t pipeline);
+/* engine_forget.c; see ENGINE_SAMPLES_GONE */
+void engine_forget_samples(struct engine *engine, sample_id *ids, uint32_t count, uint32_t *kept);
 
 /* engine_keep.c: encoded samples for the epochs to come */
 void engine_keep_measure(struct engine *engine); /* when jobs come and go */

@@ -134,6 +134,36 @@ static void forget_chunks(struct world *world)
     }
 }
 
+/* Some of the samples that no job's dataset has, the one's that is about to come included: as where its samples are given
+ * ids that others had. */
+static void forget_samples(struct world *world)
+{
+    const struct scenario *sc = world->scenario;
+    if (!sc->forget_percent || random_below(&world->forget_rng, 100) >= sc->forget_percent)
+        return;
+    sample_id *ids = xcalloc(sc->n_samples, sizeof *ids);
+    bool *used = xcalloc(sc->n_samples, sizeof *used);
+    uint32_t count = 0, kept = 0, percent = (uint32_t)random_below(&world->forget_rng, 100) + 1;
+    for (uint32_t i = 0; i < sc->n_datasets; i++) {
+        for (uint32_t at = 0; sc->datasets[i].users && at < sc->datasets[i].n_ids; at++)
+            used[sc->datasets[i].ids[at]] = true;
+    }
+    for (uint32_t id = 0; id < sc->n_samples; id++) {
+        if (!used[id] && random_below(&world->forget_rng, 100) < percent)
+            ids[count++] = id;
+    }
+    if (count > 0) {
+        kept = count;
+        world_event(world, &(struct engine_event){.type = ENGINE_SAMPLES_GONE,
+                                                  .samples_gone = {.ids = ids, .count = count, .kept = &kept}}, NULL);
+        world_flush(world);
+        world_say(world, "      %u of them are kept", kept);
+        model_forgotten(world->model, ids + kept, count - kept);
+    }
+    free(ids);
+    free(used);
+}
+
 static void number_chunks(const struct world *world, uint32_t dataset, struct scenario_job *job)
 {
     uint32_t before = world->scenario->datasets[dataset].chunk_base, now = world->chunk_bases[dataset];
@@ -151,6 +181,7 @@ static void join(struct world *world, struct client *client)
     scenario_job_make(world->scenario, client->plan, number, number_of(world, client), &job);
     world_flush(world);
     forget_chunks(world);
+    forget_samples(world);
     number_chunks(world, client->plan->dataset, &job);
     world_event(world, &(struct engine_event){.type = ENGINE_JOB_ADD, .job_add = &job.desc}, client->plan);
     world_flush(world); /* the description is lent for the step */

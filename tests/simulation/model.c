@@ -107,6 +107,7 @@ void model_event(struct model *model, uint64_t now_ns, const struct engine_event
             model->jobs[event->job_cancel.job]->cancelled = true;
         break;
     case ENGINE_HALT:
+    case ENGINE_SAMPLES_GONE: /* model_forgotten */
     case ENGINE_PACE: /* changes the order of work alone */
     case ENGINE_TICK:
         break;

@@ -42,6 +42,8 @@ void model_break(struct model *model, enum rule rule, const char *fmt, ...) __at
 void *model_make_handle(struct model *model, sample_id id);
 
 /* Before a step: what happens at now_ns. `plan` with JOB_ADD only. */
+/* model_forgotten: nothing that was made of the samples, or read, may be there any more. After the step. */
+void model_forgotten(struct model *model, const sample_id *ids, uint32_t count);
 void model_event(struct model *model, uint64_t now_ns, const struct engine_event *event,
                  const struct client_plan *plan);
 /* For each action of the step, in order. */

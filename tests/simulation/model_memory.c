@@ -320,6 +320,33 @@ void model_on_prepared(struct model *model, const struct engine_event *event)
     *task = model->tasks[--model->n_tasks];
 }
 
+static bool is_among(sample_id id, const sample_id *ids, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (ids[i] == id)
+            return true;
+    }
+    return false;
+}
+
+void model_forgotten(struct model *model, const sample_id *ids, uint32_t count)
+{
+    for (size_t i = model->n_arena; i-- > 0;) {
+        const struct made *made = model->arena[i];
+        if (!is_among(made->id, ids, count))
+            continue;
+        if (made->held || made->state == MADE_RUNNING)
+            model_break(model, RULE_SLOT, "sample %u was forgotten while an instance of it is %s", made->id,
+                        made->held ? "held" : "being made");
+        arena_remove(model, i, i + 1); /* a job that is given it from now on is given wrong bytes */
+    }
+    for (size_t i = 0; i < model->n_handles; i++) {
+        if (!model->handles[i]->dropped && is_among(model->handles[i]->id, ids, count))
+            model_break(model, RULE_ENCODED, "sample %u was forgotten, and its bytes were not dropped",
+                        model->handles[i]->id);
+    }
+}
+
 uint32_t model_outputs_ended(const struct model *model)
 {
     return model->outputs_ended;

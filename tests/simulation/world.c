@@ -124,6 +124,9 @@ static void see_event(struct world *world, const struct engine_event *event)
     case ENGINE_PIPELINE_GONE:
         world_say(world, "> PIPELINE_GONE number %u", event->pipeline_gone.pipeline);
         break;
+    case ENGINE_SAMPLES_GONE:
+        world_say(world, "> SAMPLES_GONE %u ids from %u on", event->samples_gone.count, event->samples_gone.ids[0]);
+        break;
     default:
         world_say(world, event->type == ENGINE_DRAIN ? "> DRAIN" : "> TICK");
     }

@@ -5,7 +5,7 @@ import os
 import struct
 import threading
 
-from system import Case, larder, main, tree
+from system import Case, files_of, larder, main, make_tree, tree
 
 MIB = 1 << 20
 BESIDE_MIB = 128  # threads' stacks, libraries, what each job and sample takes
@@ -128,6 +128,39 @@ class Instances(Bounds):
         self.assert_within(daemon)
         if not SANITIZED:
             self.assertLess(grown, 8 * MIB)
+
+
+class Ids(Bounds):
+    """What is known of each file that ever was in a dataset."""
+
+    ROUNDS, SETTLED = 30, 10
+
+    def touch(self, dataset, time_s):
+        """Every file's time becomes another: for the daemon they are other samples. The folders' do too, so that it
+        looks."""
+        paths = files_of(dataset)
+        for path in {os.path.dirname(path) for path in paths}.union(paths):
+            os.utime(path, (time_s, time_s))
+
+    def test_files_that_change_again_and_again(self):
+        """Two trees, all of whose files are touched before each registration, take no more memory after thirty rounds
+        than after ten, and nobody is given the other's images under ids that both have had."""
+        count = 4000
+        trees = [make_tree(os.path.join(self.folder, str(seed)), count, classes=1, width=16, height=16, seed=seed)
+                 for seed in (1, 2)]
+        daemon = self.bounded(16, 8, 16)
+        grown, first = [], {}
+        for number in range(self.ROUNDS):
+            dataset = trees[number % 2]
+            self.touch(dataset, 1_000_000_000 + number)
+            with self.loader(daemon, dataset, 500, [{"resize": {"size": [8, 8]}}], shuffle="none") as loader:
+                images = b"".join(batch[0].tobytes() for batch in loader)
+            self.assertTrue(first.setdefault(dataset, images) == images)
+            grown.append(self.resident(daemon, "RssAnon"))
+        print("heap after each round:", " ".join(f"{heap / MIB:.1f}" for heap in grown), "MiB", flush=True)
+        self.assertEqual(daemon.log().count("indexing it anew"), self.ROUNDS - 2)
+        if not SANITIZED:
+            self.assertLess(grown[-1] - grown[self.SETTLED - 1], 3 * MIB)
 
 
 SANITIZED = float(os.environ.get("LARDER_TEST_PATIENCE", "1")) > 1  # its own memory is many times the program's

@@ -399,6 +399,46 @@ static void test_a_slow_sample_is_overtaken_within_bounds(void **state)
     scene_free(scene);
 }
 
+/* Nothing stays under ids that mean no sample any more: no prepared form, no bytes. One that is still being read keeps its
+ * id, and can be forgotten when it has come. */
+static void test_samples_gone(void **state)
+{
+    (void)state;
+    struct scene *scene = scene_new(600);
+    struct idset *view;
+    sample_id ids[100];
+    uint32_t kept = 0;
+    struct engine_totals totals;
+    assert_int_equal(idset_from_range(0, 100, &view), 0);
+    struct engine_job_desc desc = scene_job("a", view);
+    scene->slow = true;
+    scene_add(scene, &desc);
+    scene_next(scene, scene->job, 0, 5);
+    scene_gone(scene, scene->job);
+    engine_totals(scene->engine, &totals);
+    assert_true(totals.arena_used_bytes > 0);
+    for (uint32_t i = 0; i < 100; i++)
+        ids[i] = i;
+    struct engine_event gone = {.type = ENGINE_SAMPLES_GONE, .samples_gone = {.ids = ids, .count = 100, .kept = &kept}};
+    scene_step(scene, gone);
+    engine_totals(scene->engine, &totals);
+    assert_int_equal(kept, 1);
+    assert_int_equal(ids[0], scene->slow_id);
+    assert_int_equal(totals.encoded_used_bytes, scene_sample_bytes(NULL, scene->slow_id));
+    static char slow_bytes;
+    scene_step(scene, (struct engine_event){
+                   .type = ENGINE_LOADED,
+                   .loaded = {.id = ids[0], .encoded = &slow_bytes, .bytes = scene_sample_bytes(NULL, ids[0])}});
+    gone.samples_gone.count = 1;
+    scene_step(scene, gone);
+    engine_totals(scene->engine, &totals);
+    assert_int_equal(kept, 0);
+    assert_true(totals.arena_used_bytes == 0 && totals.encoded_used_bytes == 0);
+    scene_leave_all(scene);
+    idset_destroy(view);
+    scene_free(scene);
+}
+
 /* What a client was promised that it may hold is not taken back, and no more than that. */
 static void test_what_may_be_held_stays(void **state)
 {
@@ -595,6 +635,7 @@ int main(void)
         cmocka_unit_test(test_only_the_least_refuses), cmocka_unit_test(test_what_may_be_held_stays),
         cmocka_unit_test(test_a_slow_sample_is_overtaken_within_bounds),
         cmocka_unit_test(test_a_cancelled_job_keeps_what_is_held), cmocka_unit_test(test_nothing_begins_after_a_halt),
+        cmocka_unit_test(test_samples_gone),
         cmocka_unit_test(test_look_ahead_by_need), cmocka_unit_test(test_needs_come_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
