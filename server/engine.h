@@ -80,7 +80,7 @@ struct engine_config {
     uint64_t arena_bytes;      /* budget for prepared instances: offsets in actions are below it */
     uint64_t job_quota_bytes;  /* most of the arena that one job may pin; 0: all of it */
     uint64_t encoded_bytes;    /* budget for encoded samples, loads in flight included, and for the instances' records */
-    uint64_t instance_bytes;   /* what the record of an instance takes of encoded_bytes; at most half of it is taken so */
+    uint64_t instance_bytes;   /* what the record of an instance takes of encoded_bytes; at most a quarter of it is taken so */
     uint64_t slot_least;       /* what an instance takes of the arena at least, so that there are not too many records */
     uint32_t inflight_loads;   /* LOAD samples out at once, ≥ 1 */
     uint32_t inflight_prepares; /* PREPARE tasks out at once, ≥ 1 */
@@ -97,10 +97,13 @@ struct engine_config {
 /* The records of instances take so many bytes each, with those of the entries that wait for them. */
 #define ENGINE_INSTANCE_BYTES 256
 
-/* engine_slot_least gives the slot_least with which the records of an arena full of instances take half of encoded_bytes. */
+#define ENGINE_RECORDS_PART 4
+
+/* engine_slot_least gives the slot_least with which the records of an arena full of instances take a quarter of
+ * encoded_bytes. */
 static inline uint64_t engine_slot_least(uint64_t arena_bytes, uint64_t encoded_bytes, uint64_t instance_bytes)
 {
-    uint64_t records = encoded_bytes / 2 / instance_bytes; /* that there is room for */
+    uint64_t records = encoded_bytes / ENGINE_RECORDS_PART / instance_bytes; /* that there is room for */
     return extent_round(records ? arena_bytes / records + 1 : arena_bytes);
 }
 

@@ -41,7 +41,7 @@ uint64_t engine_mean_bytes(const struct engine *engine, const struct engine_job_
 /* How many of the dataset's samples the encoded budget holds. */
 static uint64_t samples_held(const struct engine *engine, const struct engine_job_desc *desc)
 {
-    return engine->config.encoded_bytes / engine_mean_bytes(engine, desc);
+    return engine_encoded_sure(engine) / engine_mean_bytes(engine, desc);
 }
 
 /* How many chunks share a place: so many that their fibers' stocks together are what memory holds. */

@@ -30,7 +30,7 @@ static struct idset *all_that_fits(const struct engine *engine)
         if (engine->jobs[place].state != JOB_FREE)
             code = add_view(&engine->jobs[place], &all, &bytes);
     }
-    if (!code && bytes <= (double)engine_encoded_most(engine))
+    if (!code && bytes <= (double)engine_encoded_sure(engine))
         return all;
     idset_destroy(all);
     return NULL;

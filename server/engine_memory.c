@@ -395,10 +395,28 @@ void engine_free_encoded(struct engine *engine, uint32_t index, bool evicted)
     engine_encoded_drop(engine, index);
 }
 
+static uint64_t beside_records(const struct engine *engine, uint64_t instances)
+{
+    uint64_t all = engine->config.encoded_bytes, most = all / ENGINE_RECORDS_PART;
+    uint64_t records = instances * engine->config.instance_bytes;
+    return all - (records < most ? records : most);
+}
+
 uint64_t engine_encoded_most(const struct engine *engine)
 {
-    uint64_t all = engine->config.encoded_bytes, records = engine->instance_pool.size * engine->config.instance_bytes;
-    return all - (records < all / 2 ? records : all / 2);
+    return beside_records(engine, engine->instance_pool.size);
+}
+
+uint64_t engine_encoded_sure(const struct engine *engine)
+{
+    uint64_t least = UINT64_MAX;
+    for (uint32_t place = 0; place < engine->jobs_end; place++) {
+        const struct job *job = &engine->jobs[place];
+        uint64_t slot = job->state != JOB_FREE ? engine_slot_bytes(&engine->config, job->slot_bytes) : least;
+        least = slot < least ? slot : least;
+    }
+    uint64_t sure = beside_records(engine, engine->config.arena_bytes / least), now = engine_encoded_most(engine);
+    return sure < now ? sure : now;
 }
 
 /* Evicts until `bytes` more fit; false when what is left is pinned and they do not. */

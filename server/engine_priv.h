@@ -362,6 +362,8 @@ void engine_unpin_instance(struct engine *engine, uint32_t instance);
  * above it, as far as it is not pinned. */
 uint64_t engine_encoded_most(const struct engine *engine);
 void engine_shed_encoded(struct engine *engine);
+/* engine_encoded_sure: the same when the arena has filled with the jobs' instances: what to plan for. */
+uint64_t engine_encoded_sure(const struct engine *engine);
 uint32_t engine_begin_load(struct engine *engine, sample_id id, uint64_t bytes); /* ENGINE_NONE: no room now */
 void engine_pin_encoded(struct engine *engine, uint32_t encoded);
 void engine_unpin_encoded(struct engine *engine, uint32_t encoded);

@@ -112,7 +112,7 @@ class Instances(Bounds):
 
     def test_tiny_slots(self):
         """Prepared samples of 192 bytes fill the arena, and their bookkeeping stays within memory.encoded: beside what the
-        first epoch brought the heap grows by no more than half of that."""
+        first epoch brought the heap grows by no more than that."""
         daemon = self.bounded(32, 8, 16)
         count, tiny = 4000, [{"resize": {"size": [8, 8]}}, "random_horizontal_flip"]
         with self.loader(daemon, tree(count, width=16, height=16), 100, tiny) as loader:

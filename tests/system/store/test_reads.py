@@ -27,7 +27,7 @@ class Reads(Case):
 
     def reads(self, store, jobs, share=SHARE, shuffle="dependent"):
         """Reads a chunk and epoch by a new daemon that serves so many jobs at once; each gets every sample once."""
-        encoded = max(int(size_of(store) * share), 1 << 20)
+        encoded = max(int(size_of(store) * share * 4 / 3), 1 << 20)  # a quarter is for prepared samples' bookkeeping
         daemon = self.daemon(f"memory: {{arena: 64MiB, encoded: {encoded >> 10}KiB}}\nthreads: {{workers: 2}}\n"
                              "catalog: {checkpoint: none}\nmetrics: {enabled: false}\n")
         loaders = [self.loader(daemon, store, batch_size=16, epochs=EPOCHS, shuffle=shuffle,
