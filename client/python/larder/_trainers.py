@@ -26,13 +26,9 @@ def tell_accelerate(iterator, at_end, repeats):
     several batches are applied with the epoch's last one. at_end() says whether the batch given last is that. Gives a
     function to call when the epoch is over, which otherwise is called when the iterator goes; None without
     Accelerate."""
-    known = getattr(sys.modules.get("accelerate.state"), "GradientState", None)
-    if known is None or not getattr(known, "_shared_state", None):
+    state = _gradient_state()
+    if state is None:
         return None
-    state = known()
-    if not hasattr(state, "_add_dataloader"):
-        raise LarderError("this version of accelerate cannot be told where an epoch of a larder.Loader ends, and would "
-                          "lose the gradients it accumulates there: install a newer one, or do without it")
     position = _Position(at_end, repeats)
     state._add_dataloader(position)
     over = weakref.finalize(iterator, _leave, state, position)
@@ -40,14 +36,27 @@ def tell_accelerate(iterator, at_end, repeats):
     return over
 
 
+def _gradient_state():
+    """Accelerate's, once an Accelerator was made; else None."""
+    known = getattr(sys.modules.get("accelerate.state"), "GradientState", None)
+    if known is None or not getattr(known, "_shared_state", None):
+        return None
+    if not hasattr(known, "_add_dataloader"):
+        raise LarderError("this version of accelerate cannot be told where an epoch of a larder.Loader ends, and would "
+                          "lose the gradients it accumulates there: install a newer one, or do without it")
+    return known()
+
+
 def _leave(state, position):
     if any(each is position for each in getattr(state, "dataloader_references", ())):
         state._remove_dataloader(position)
 
 
-def refuse_worker():
-    """Refuses to iterate in a worker process of a torch DataLoader. Each worker would give the whole epoch; and as its
-    copy of the Loader ends with it, one alone would give the same epoch again and again."""
+def check():
+    """Refuses to iterate where that would go wrong: under an Accelerate that cannot be told of it, and in a worker process
+    of a torch DataLoader. Each worker would give the whole epoch; and as its copy of the Loader ends with it, one alone
+    would give the same epoch again and again."""
+    _gradient_state()
     data = sys.modules.get("torch.utils.data")
     worker = data.get_worker_info() if data is not None else None
     if worker is not None:

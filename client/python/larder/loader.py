@@ -341,7 +341,7 @@ class Loader:
 
     @_in_turn
     def __iter__(self):
-        _trainers.refuse_worker()
+        _trainers.check()
         session = self._open(beginning=True)
         if self._job.epochs and self._epoch >= self._job.epochs:
             raise EpochsOver(f"all {self._job.epochs} epochs of this Loader are over: give epochs= a larger number, or "
@@ -390,18 +390,19 @@ class Loader:
     def _at_end(self, session, epoch):
         """Whether the batch given last is the last of `epoch`. Waits for the next one's message to know: bad samples may
         have left nothing of it. What fails here fails again at the next batch, and is said there."""
-        while session.ended != epoch:
-            try:
-                session.ask(self._job.prefetch)
-            except LarderError:
-                return False
-            if session.outstanding <= 0:
-                return False
-            session.wait(self._timeout_s)
-            if not session.next_is_empty():
-                return False
-            self._next(session, epoch)
-        return True
+        with self._lock:
+            while session.ended != epoch:
+                try:
+                    session.ask(self._job.prefetch)
+                except LarderError:
+                    return False
+                if session.outstanding <= 0 or not session.usable:
+                    return False
+                session.wait(self._timeout_s)
+                if not session.next_is_empty():
+                    return False
+                self._next(session, epoch)
+            return True
 
     def _deliver(self, session, batch):
         """Turns a message into what the caller gets; None when it is empty. Its slots go back at once, or are held."""

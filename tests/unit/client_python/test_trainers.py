@@ -117,6 +117,17 @@ class Played:
         self.assertEqual(took, [False, False, True, True])
         self.assertEqual(self.state.dataloader_references, [None])
 
+    def test_a_daemon_that_dies(self):
+        """When the daemon has gone nothing is said of the epoch's end; the next batch is the error."""
+        daemon = self.daemon()
+        iterator = iter(self.loader(prefetch=1))
+        next(iterator)
+        daemon.connections[0].hang_up()
+        daemon.connections[0].join(60)
+        self.assertFalse(self.state.active_dataloader.end_of_dataloader)
+        with self.assertRaises(larder.DaemonGone):
+            next(iterator)
+
 
 class First(Played, Case):
     kind = FirstState
@@ -135,6 +146,7 @@ class Accelerate(Case):
         with mock.patch.dict(sys.modules, {"accelerate.state": types.SimpleNamespace(GradientState=old)}):
             with self.assertRaisesRegex(larder.LarderError, "install a newer one"):
                 iter(loader)
+            self.assertEqual(loader.epoch, 0)
         unused = type("GradientState", (), {"_shared_state": {}})
         with mock.patch.dict(sys.modules, {"accelerate.state": types.SimpleNamespace(GradientState=unused)}):
             self.assertEqual(len(list(loader)), 4)
