@@ -1,4 +1,5 @@
-/* op.h: what an operator is. Each has one file (op_NAME.c) and one row in ops_table.h.
+/* op.h: what an operator is. Each has a file (op_NAME.c; some that are alike share one) and a row in
+ * ops_table.h.
  *
  * An operator works in three steps:
  *
