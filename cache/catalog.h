@@ -103,11 +103,14 @@ uint32_t dataset_chunk_of(const struct dataset *dataset, uint32_t index, uint32_
 const uint32_t *dataset_chunk_members(const struct dataset *dataset, uint32_t chunk, uint32_t *count);
 
 /* dataset_read reads the encoded bytes of a sample into buf, which has room for dataset_size(index). Blocks on I/O;
- * handles EINTR and short reads. LARDER_ENOENT (vanished), LARDER_EIO, LARDER_EPERM, LARDER_EFORMAT (not a regular
- * file, or a store's bytes are damaged), LARDER_ECHANGED (another file has its name, or it was written to since it was
- * indexed or while it was read; a store was replaced: open the dataset again), LARDER_ELIMIT (no file descriptor is
- * free: the sample is none the worse, try again): always with the file's name in err. What is read is never another
- * file's. */
+ * handles EINTR and short reads. What its errors say, always with the file's name in err:
+ *   of the sample   LARDER_ENOENT (gone from a folder that is there), LARDER_EFORMAT (not a regular file, or a store's
+ *                   bytes are damaged)
+ *   of its source   LARDER_EIO, LARDER_EPERM, LARDER_ENOMEM: the root or a folder is away, or the system cannot read now
+ *   of the dataset  LARDER_ECHANGED (another file has its name, or it was written to since it was indexed or while it was
+ *                   read; a store was replaced: open the dataset again)
+ *   of the process  LARDER_ELIMIT (no file descriptor is free: try again)
+ * What is read is never another file's. */
 int dataset_read(const struct dataset *dataset, uint32_t index, void *buf, struct error *err);
 
 /* One sample among several to be read: index and buf are the caller's, the outcome comes back in err (code 0: read). */

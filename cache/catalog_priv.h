@@ -96,6 +96,12 @@ bool inodes_last(const char *path);
 /* index_follow_mount puts the root's device as it is now in the place of the one it had. Says whether they differ. */
 bool index_follow_mount(struct index *index);
 
+/* catalog_away.c */
+
+/* source_open opens a file below the root for reading: -1 with errno. *away: it was not found because what it lies in is not there
+ * (the root, its folder, the folder that a link leads to), which says nothing about the file. */
+int source_open(const struct index *index, const char *name, bool *away);
+
 /* catalog_checkpoint.c */
 
 /* checkpoint_parse reads a checkpoint's bytes into an empty index; every offset and count is checked against its bounds.

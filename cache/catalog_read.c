@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -68,22 +69,33 @@ static void sample_path(const struct dataset *dataset, uint32_t index, char path
     CHECK(len > 0 && len < PATH_MAX);
 }
 
+static int open_failed(const struct dataset *dataset, uint32_t index, const char *path, bool away, struct error *err)
+{
+    int number = errno;
+    struct shown shown;
+    if (number == EMFILE || number == ENFILE)
+        return read_failed(path, number, err);
+    if (dataset->samples[index].flags & INDEX_UNREACHABLE)
+        return error_set(err, LARDER_ENOENT, "%s: cannot be read, and could not when it was indexed: %s",
+                         path_shown(path, &shown), strerror(number));
+    if (away)
+        return error_set(err, LARDER_EIO, "%s: what it lies in is not there: %s", path_shown(path, &shown), strerror(number));
+    if (number == ENXIO)
+        return error_set(err, LARDER_EFORMAT, "%s: not a regular file", path_shown(path, &shown));
+    if (number == ENOENT || number == ENOTDIR)
+        mark_stale(dataset);
+    return read_failed(path, number, err);
+}
+
 /* Opens a sample's file as long as it is what was indexed: *fd, which the caller closes, or an error. */
 static int sample_open(const struct dataset *dataset, uint32_t index, int *fd, struct error *err)
 {
     char path[PATH_MAX];
     sample_path(dataset, index, path);
-    const struct index_sample *sample = &dataset->samples[index];
-    int opened;
-    do {
-        opened = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK); /* never waits for a pipe's other end */
-    } while (opened < 0 && errno == EINTR);
-    if (opened < 0) {
-        int number = errno;
-        if ((number == ENOENT || number == ENOTDIR) && !(sample->flags & INDEX_UNREACHABLE))
-            mark_stale(dataset);
-        return read_failed(path, number, err);
-    }
+    bool away;
+    int opened = source_open(&dataset->index, dataset_key(dataset, index), &away);
+    if (opened < 0)
+        return open_failed(dataset, index, path, away, err);
     int code = check_unchanged(dataset, index, path, opened, err);
     if (code)
         close(opened);

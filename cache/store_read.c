@@ -38,19 +38,11 @@ static int segment_error(const struct dataset *dataset, uint32_t index, int code
                      path_shown(dataset_key(dataset, index), &key), what);
 }
 
-static int segment_open(const struct dataset *dataset, uint32_t segment)
+static int segment_open(const struct dataset *dataset, uint32_t segment, bool *away)
 {
-    char name[STORE_NAME_MAX], path[PATH_MAX];
+    char name[STORE_NAME_MAX];
     store_segment_name(segment, name);
-    if (snprintf(path, sizeof path, "%s/%s", dataset->index.root, name) >= (int)sizeof path) {
-        errno = ENAMETOOLONG;
-        return -1;
-    }
-    int fd;
-    do {
-        fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    } while (fd < 0 && errno == EINTR);
-    return fd;
+    return source_open(&dataset->index, name, away);
 }
 
 /* Bytes that are not what the index says: those of another store that has come to this place, or damage. */
@@ -68,7 +60,14 @@ static int system_error(const struct dataset *dataset, uint32_t index, int numbe
         return wrong_bytes(dataset, index, "the segment ends before it: it was truncated", err);
     errno = number;
     snprintf(what, sizeof what, "cannot read it: %m");
-    return segment_error(dataset, index, errno_code(number), what, err);
+    return segment_error(dataset, index, number == EISDIR ? LARDER_EFORMAT : errno_code(number), what, err);
+}
+
+static int open_error(const struct dataset *dataset, uint32_t index, int number, bool away, struct error *err)
+{
+    if (away)
+        return segment_error(dataset, index, LARDER_EIO, "the store's folder is not there", err);
+    return system_error(dataset, index, number, err);
 }
 
 static int check_content(const struct dataset *dataset, uint32_t index, const void *buf, struct error *err)
@@ -100,9 +99,10 @@ int store_read(const struct dataset *dataset, uint32_t index, void *buf, struct 
     uint32_t segment = store_segment_of(dataset->store, dataset_chunk_of(dataset, index, NULL));
     if (never_readable(dataset, index, err))
         return err ? err->code : LARDER_ENOENT;
-    int fd = segment_open(dataset, segment);
+    bool away;
+    int fd = segment_open(dataset, segment, &away);
     if (fd < 0)
-        return system_error(dataset, index, errno, err);
+        return open_error(dataset, index, errno, away, err);
     int code = read_one(dataset, index, fd, buf, err);
     close(fd);
     return code;
@@ -209,6 +209,7 @@ uint32_t store_read_many(const struct dataset *dataset, struct sample_read *read
     run.part_count = 0;
     uint32_t kept = order_reads(dataset, reads, count, order), open_segment = UINT32_MAX, failed = 0;
     int fd = -1, open_errno = 0;
+    bool away = false;
     for (uint32_t i = 0; i < kept; i++) {
         struct sample_read *read = &reads[order[i]];
         uint32_t segment = store_segment_of(dataset->store, dataset_chunk_of(dataset, read->index, NULL));
@@ -216,12 +217,12 @@ uint32_t store_read_many(const struct dataset *dataset, struct sample_read *read
             finish_run(&run, fd);
             if (fd >= 0)
                 close(fd);
-            fd = segment_open(dataset, segment);
+            fd = segment_open(dataset, segment, &away);
             open_errno = errno;
             open_segment = segment;
         }
         if (fd < 0) {
-            system_error(dataset, read->index, open_errno, &read->err);
+            open_error(dataset, read->index, open_errno, away, &read->err);
             run.first++;
         } else if (!extend_run(&run, read->index, read->buf)) {
             finish_run(&run, fd);
