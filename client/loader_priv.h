@@ -46,6 +46,7 @@ struct larder_loader {
     size_t *class_start; /* n_classes offsets into class_texts */
     bool started, ended;
     uint32_t epoch, outstanding, held;
+    uint32_t lost; /* samples of the epoch that were left out so far */
     uint64_t stale;
     struct larder_batch *batches; /* the held ones */
 };

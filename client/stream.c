@@ -58,6 +58,7 @@ int larder_start_epoch(struct larder_loader *loader, uint32_t epoch)
         return error_set(&loader->error, LARDER_EEND, "the job's %u epochs are over", loader->epochs);
     loader->stale += loader->outstanding;
     loader->outstanding = 0;
+    loader->lost = 0;
     loader->epoch = epoch;
     loader->started = true;
     loader->ended = false;
@@ -128,6 +129,7 @@ static int take_batch(struct larder_loader *loader, const struct wire_batch *msg
     }
     loader->outstanding--;
     loader->stale = 0;
+    loader->lost = msg->lost;
     if (msg->flags & WIRE_BATCH_LAST) {
         loader->ended = true;
         loader->outstanding = 0;
@@ -192,6 +194,11 @@ int larder_next(struct larder_loader *loader, int64_t timeout_ms, struct larder_
 static bool valid(const struct larder_batch *batch)
 {
     return batch && batch->magic == BATCH_MAGIC;
+}
+
+uint32_t larder_loader_lost(const struct larder_loader *loader)
+{
+    return loader ? loader->lost : 0;
 }
 
 uint32_t larder_batch_count(const struct larder_batch *batch)

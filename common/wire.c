@@ -162,6 +162,7 @@ static void each_batch(struct codec *codec, struct wire_batch *m)
     u32(codec, &m->index);
     u32(codec, &m->flags);
     u32(codec, &m->count);
+    u32(codec, &m->lost);
     f64(codec, &m->weight);
     m->entries = bytes(codec, m->entries, (size_t)m->count * WIRE_ENTRY_BYTES);
 }

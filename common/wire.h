@@ -148,6 +148,7 @@ struct wire_batch {
     uint32_t index; /* in the epoch, from 0 */
     uint32_t flags;
     uint32_t count;
+    uint32_t lost; /* samples of this rank's epoch that were left out so far, because they are bad; replaced ones too */
     double weight; /* of the job, as it is now (`larder weight` may have changed it); 0: not said */
     const uint8_t *entries; /* count × WIRE_ENTRY_BYTES; wire_entry_get reads one */
 };

@@ -216,6 +216,7 @@ static void react(struct bench *bench, const struct engine_action *action, struc
         break;
     case ENGINE_DROP_ENCODED:
     case ENGINE_AHEAD:
+    case ENGINE_SOURCE:
     case ENGINE_JOB_ENDED:
         break;
     }

@@ -49,11 +49,21 @@ struct config_dataset {
     struct config_mark at;
 };
 
+/* How many samples may be bad: the greater of the two. auto: what CONFIG_BAD_AUTO_… say. */
+struct config_bad {
+    bool automatic;
+    uint64_t count;
+    double share;
+};
+#define CONFIG_BAD_AUTO_COUNT 100
+#define CONFIG_BAD_AUTO_SHARE 0.01
+
 #define CONFIG_C_BOOL bool
 #define CONFIG_C_COUNT uint64_t
 #define CONFIG_C_WIDTH uint64_t
 #define CONFIG_C_BYTES uint64_t
 #define CONFIG_C_SHARE double
+#define CONFIG_C_BAD struct config_bad
 #define CONFIG_C_CHOICE int
 #define CONFIG_C_PATH char *
 #define CONFIG_C_ADDRESS char *

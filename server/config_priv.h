@@ -21,7 +21,7 @@ void config_machine_read(const char *root, struct config_machine *out);
 
 /* ── values ────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
-enum config_kind { CONFIG_BOOL, CONFIG_COUNT, CONFIG_WIDTH, CONFIG_BYTES, CONFIG_SHARE, CONFIG_CHOICE, CONFIG_PATH, CONFIG_ADDRESS };
+enum config_kind { CONFIG_BOOL, CONFIG_COUNT, CONFIG_WIDTH, CONFIG_BYTES, CONFIG_SHARE, CONFIG_BAD, CONFIG_CHOICE, CONFIG_PATH, CONFIG_ADDRESS };
 
 struct config_row {
     enum config_kind kind;

@@ -8,6 +8,7 @@
  *   WIDTH    a whole number, half (CONFIG_WIDTH_HALF) or off (0)
  *   BYTES    a size with a unit, or a percentage of the machine's memory: the bytes
  *   SHARE    a percentage: its value; the field holds 0 … 1
+ *   BAD      auto, a whole number, or a percentage: the number
  *   CHOICE   one word of those the unit column lists, in the order of the enum they stand for
  *   PATH     an absolute path, or auto; none too where min is 0: its length in bytes
  *   ADDRESS  a loopback address
@@ -44,6 +45,12 @@ SETTING(COUNT, scans_max, "limits", "scans", "100", "scans", 1, 10000,
 SETTING(COUNT, rank_timeout_s, "limits", "rank_timeout", "300", "seconds", 0, 31536000,
         "How long the ranks of a data-parallel job wait for one that never came or went away, before they get an "
         "error. 0: for ever.")
+SETTING(COUNT, source_wait_s, "limits", "source_wait", "60", "seconds", 0, 31536000,
+        "How long a job waits for storage that does not answer (a folder or mount that is away, EIO, ESTALE, EACCES, no "
+        "memory) before it fails. Meanwhile its reads are tried again. 0: it fails at once.")
+SETTING(BAD, bad_max, "limits", "bad", "auto", "auto, samples or % of the view", 0, UINT64_C(4294967295),
+        "More bad samples in an epoch fail a job that skips or replaces them. auto: 100, or 1 % of its view where that is "
+        "more.")
 SETTING(COUNT, idle_exit_s, "limits", "idle_exit", "0", "seconds", 0, 31536000,
         "Stop when no client has been connected for so long. 0: never.")
 SETTING(CHOICE, log_level, "log", "level", "info", "error|warn|info|debug", 0, 3,

@@ -179,6 +179,29 @@ static int parse_share(const struct config_row *row, struct config_text value, d
     return 0;
 }
 
+static int parse_bad(const struct config_row *row, struct config_text value, struct config_bad *out, struct error *err)
+{
+    double percent = 0;
+    uint64_t count = 0;
+    if (!value.quoted && strcmp(value.text, "auto") == 0) {
+        *out = (struct config_bad){.automatic = true, .count = CONFIG_BAD_AUTO_COUNT, .share = CONFIG_BAD_AUTO_SHARE};
+        return 0;
+    }
+    if (parse_percent(value.text, &percent)) {
+        if (percent > 100)
+            return error_set(err, LARDER_EINVAL, "%s is out of range: write a percentage from 0%% to 100%%",
+                             config_shown(value.text));
+        *out = (struct config_bad){.share = percent / 100};
+        return 0;
+    }
+    int code = parse_count(row, value, &count, err);
+    if (code)
+        return error_set(err, code, "'%s' is neither auto, a whole number nor a percentage: write one of them, such as 100 "
+                         "or 0.5%%", config_shown(value.text));
+    *out = (struct config_bad){.count = count};
+    return 0;
+}
+
 static int parse_choice(const struct config_row *row, const char *text, int *out, struct error *err)
 {
     int index = 0;
@@ -265,6 +288,8 @@ int config_value_set(struct config *config, const struct config_row *row, struct
         return parse_bytes(row, value, machine, field, err);
     case CONFIG_SHARE:
         return parse_share(row, value, field, err);
+    case CONFIG_BAD:
+        return parse_bad(row, value, field, err);
     case CONFIG_CHOICE:
         return parse_choice(row, value.text, field, err);
     case CONFIG_PATH:
@@ -274,6 +299,16 @@ int config_value_set(struct config *config, const struct config_row *row, struct
     }
     CHECK(!"a kind of setting that nobody reads");
     return LARDER_EINVAL;
+}
+
+static void print_bad(const struct config_bad *bad, FILE *out)
+{
+    if (bad->automatic)
+        fputs("auto", out);
+    else if (bad->share > 0)
+        fprintf(out, "%.10g%%", bad->share * 100);
+    else
+        fprintf(out, "%llu", (unsigned long long)bad->count);
 }
 
 static void print_choice(const struct config_row *row, int index, FILE *out)
@@ -315,6 +350,9 @@ void config_value_print(const struct config *config, const struct config_row *ro
         break;
     case CONFIG_SHARE:
         fprintf(out, "%.10g%%", *(const double *)field * 100);
+        break;
+    case CONFIG_BAD:
+        print_bad(field, out);
         break;
     case CONFIG_CHOICE:
         print_choice(row, *(const int *)field, out);

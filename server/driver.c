@@ -100,6 +100,15 @@ static bool needs_ticks(const struct driver *driver)
     return engine_waits_for_room(driver->engine);
 }
 
+/* Until the engine needs a tick for a source that does not answer; below 0: it does not. */
+static int64_t until_wakes_ms(const struct driver *driver)
+{
+    uint64_t wakes_ns = engine_wakes_ns(driver->engine), now_ns = clock_now_ns();
+    if (wakes_ns == UINT64_MAX)
+        return -1;
+    return wakes_ns > now_ns ? (int64_t)((wakes_ns - now_ns) / CLOCK_NS_PER_MS + 1) : 0;
+}
+
 size_t driver_count_jobs(const struct driver *driver)
 {
     size_t count = 0;
@@ -325,6 +334,19 @@ static void tell_drained(struct driver *driver)
     driver->config.drained(driver->config.ctx);
 }
 
+/* What a source said instead of an answer, for the jobs that read from it. Takes the text over, which may be NULL. */
+static void note_source(struct driver *driver, const void *dataset, char *text)
+{
+    for (uint32_t place = 0; text && place < JOBS_MAX; place++) {
+        struct driver_job *job = &driver->jobs[place];
+        if (!job->reg || job->reg->dataset != dataset)
+            continue;
+        free(job->source_said);
+        job->source_said = xstrdup(text);
+    }
+    free(text);
+}
+
 /* What is the engine's own: the event it is, false when it concerns nobody any more. */
 static bool as_event(struct driver *driver, const struct inbox_message *message, struct engine_event *event)
 {
@@ -355,9 +377,13 @@ static bool as_event(struct driver *driver, const struct inbox_message *message,
         governor_live_read(driver->governor, message->read.queue, message->read.samples, message->read.took_ns);
         return false;
     case INBOX_LOADED:
-        *event = (struct engine_event){
-            .type = ENGINE_LOADED,
-            .loaded = {message->loaded.id, message->loaded.encoded, message->loaded.bytes, message->loaded.reason}};
+        note_source(driver, message->loaded.dataset, message->loaded.text);
+        *event = (struct engine_event){.type = ENGINE_LOADED,
+                                       .loaded = {.id = message->loaded.id,
+                                                  .encoded = message->loaded.encoded,
+                                                  .bytes = message->loaded.bytes,
+                                                  .reason = message->loaded.reason,
+                                                  .fate = message->loaded.fate}};
         return true;
     default:
         CHECK(message->type == INBOX_PREPARED);
@@ -449,12 +475,15 @@ static void *run(void *arg)
         bool ticks = needs_ticks(driver);
         if (ticks && (wait_ms < 0 || wait_ms > TICK_MS))
             wait_ms = TICK_MS;
+        int64_t wakes_ms = until_wakes_ms(driver);
+        if (wakes_ms >= 0 && (wait_ms < 0 || wait_ms > wakes_ms))
+            wait_ms = wakes_ms;
         int code = queue_pop_many(driver->config.inbox, messages, MESSAGES_AT_ONCE, &count, wait_ms);
         if (code && code != LARDER_ETIMEOUT)
             break;
         if (code) {
             count = 0;
-            driver_step(driver, &(struct engine_event){.type = ENGINE_TICK}, ticks);
+            driver_step(driver, &(struct engine_event){.type = ENGINE_TICK}, ticks || wakes_ms >= 0);
         }
         for (size_t i = 0; i < count; i++) {
             if (is_event(messages[i].type)) {

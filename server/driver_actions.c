@@ -14,6 +14,7 @@ void driver_job_clear(struct driver_job *job)
     for (uint32_t rank = 0; job->reg && rank < job->reg->world_size; rank++)
         free(job->ranks[rank].client_name);
     free(job->ranks);
+    free(job->source_said);
     registration_destroy(job->reg);
     *job = (struct driver_job){.reg = NULL};
 }
@@ -152,12 +153,49 @@ static void job_error(struct driver *driver, const struct engine_action *action)
 {
     struct error err = action->error.error;
     uint32_t index;
-    if (action->error.id != SAMPLE_NONE && dataset_index(action->error.dataset, action->error.id, &index))
+    const char *said = driver->jobs[action->job].source_said;
+    if (action->error.of_source && said)
+        error_set(&err, err.code, "%s; it said: %s", action->error.error.text, said);
+    else if (err.code == LARDER_ECHANGED && dataset_index(action->error.dataset, action->error.id, &index))
+        error_prefix(&err, err.code, "%s/%s", dataset_path(action->error.dataset), dataset_key(action->error.dataset, index));
+    else if (action->error.id != SAMPLE_NONE && dataset_index(action->error.dataset, action->error.id, &index))
         error_prefix(&err, err.code, "%s/%s (%s)", dataset_path(action->error.dataset), dataset_key(action->error.dataset, index),
                      bad_reason_name((enum bad_reason)action->error.reason));
     log_warn_limited("msg=\"job failed\" job=\"%s\" rank=%u code=%s err=\"%s\"", driver->jobs[action->job].reg->name,
                      action->rank, larder_err_name(err.code), err.text);
     session_send_error(driver->session, action->client, 0, err.code, false, err.text);
+}
+
+/* What one of the dataset's jobs was told last. */
+static const char *source_said(const struct driver *driver, const void *dataset)
+{
+    for (uint32_t place = 0; place < JOBS_MAX; place++) {
+        const struct driver_job *job = &driver->jobs[place];
+        if (job->reg && job->reg->dataset == dataset && job->source_said)
+            return job->source_said;
+    }
+    return "?";
+}
+
+static void source_news(const struct driver *driver, const struct engine_action *action)
+{
+    const struct dataset *dataset = action->source.dataset;
+    const char *path = dataset_path(dataset), *said = source_said(driver, dataset);
+    uint32_t index;
+    switch (action->source.news) {
+    case ENGINE_SOURCE_AWAY:
+        log_warn_limited("msg=\"storage does not answer, its reads are tried again\" dataset=\"%s\" err=\"%s\"", path, said);
+        break;
+    case ENGINE_SOURCE_BACK:
+        log_info_limited("msg=\"storage answers again\" dataset=\"%s\" after_s=%.3f retried=%llu", path,
+                         (double)action->source.waited_ns / 1e9, (unsigned long long)action->source.retries);
+        break;
+    case ENGINE_SOURCE_GAVE_UP:
+        if (dataset_index(dataset, action->source.id, &index))
+            log_warn_limited("msg=\"bad sample\" file=\"%s/%s\" reason=%s err=\"it cannot be read while others can: %s\"", path,
+                             dataset_key(dataset, index), bad_reason_name((enum bad_reason)action->source.reason), said);
+        break;
+    }
 }
 
 static void job_ended(struct driver *driver, const struct engine_action *action)
@@ -247,6 +285,7 @@ static void deliver(struct driver *driver, const struct engine_action *action)
                                              .flags = action->deliver.last ? WIRE_BATCH_LAST : 0,
                                              .weight = driver->jobs[action->job].weight,
                                              .count = action->deliver.count,
+                                             .lost = (uint32_t)action->deliver.lost,
                                              .entries = driver->entries}};
     session_send(driver->session, action->client, &message);
     governor_live_delivered(driver->governor, action->job, action->rank, clock_now_ns());
@@ -277,6 +316,9 @@ static void carry_out(struct driver *driver, const struct engine_action *action)
         break;
     case ENGINE_AHEAD:
         ahead_changed(driver, action);
+        break;
+    case ENGINE_SOURCE:
+        source_news(driver, action);
         break;
     case ENGINE_JOB_ENDED:
         job_ended(driver, action);

@@ -24,6 +24,7 @@ struct driver_job {
     struct driver_rank *ranks; /* reg->world_size */
     double weight;             /* as registered, or as `larder weight` said since */
     bool cancelled;            /* ends with its last client, whatever ranks are to come */
+    char *source_said;         /* what a read last failed with that its source did not answer; NULL: none has */
 };
 
 struct driver_pipeline {

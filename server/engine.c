@@ -31,6 +31,8 @@ int engine_create(const struct engine_config *config, struct engine **out, struc
     engine->prepared = residency_create();
     engine->encodeds = residency_create();
     engine->jobs = xcalloc(JOBS_MAX, sizeof *engine->jobs);
+    for (uint32_t i = 0; i < JOBS_MAX; i++)
+        engine->sources[i].probe = SAMPLE_NONE;
     *out = engine;
     return 0;
 }
@@ -161,6 +163,7 @@ size_t engine_step_all(struct engine *engine, uint64_t now_ns, const struct engi
     if (!engine->halted) {
         engine_watch_ranks(engine);
         engine_watch_room(engine);
+        engine_watch_sources(engine);
         advance(engine);
     }
     fix_pointers(engine);

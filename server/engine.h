@@ -9,6 +9,7 @@
  *   pick ──▶ resident instance nobody in S has had ───────────────────────────────────▶ ready ─▶ batch ─▶ DELIVER ─▶ RELEASE
  *        └─▶ instance being made ── joined ─────────────────────────────────────────────▲ │
  *        └─▶ new instance: slot reserved ─▶ LOAD (when not in memory) ─▶ PREPARE ───────┘ └─ bad: the job's policy
+ *                                             └─ its source does not answer: tried again, engine_sources.c
  *
  * What is planned, being made, ready or leased is pinned and counts against the job's quota; quotas sum up to at most the
  * arena, and what each job keeps has slots of its size (engine_zones.c), so that no job can take another's room. Everything else in memory is cache, and goes when room is needed, least
@@ -90,6 +91,10 @@ struct engine_config {
                                   all, each looks as far ahead as its quota lets it */
     uint64_t rank_timeout_ns;  /* how long a job's other ranks wait for one that is away; 0: for ever */
     uint64_t room_timeout_ns;  /* how long a job waits for what clients hold in the middle of free space; 0: for ever */
+    uint64_t source_wait_ns;   /* how long a job waits for a source that does not answer; 0: not at all */
+    bool bad_limited;          /* a job fails when more samples of an epoch are bad than the greater of the next two */
+    uint64_t bad_count;
+    double bad_share;          /* of the view */
     /* Encoded bytes of a sample of a job's dataset, ENGINE_NOT_THERE when it is not in it; called from engine_step only. */
     uint64_t (*sample_bytes)(const void *dataset, sample_id id);
 };
@@ -178,6 +183,13 @@ enum engine_event_type {
     ENGINE_HALT,     /* nothing is planned, begun or delivered from now on: the arena stays as it is, whoever goes */
 };
 
+/* What became of a LOAD. */
+enum engine_fate {
+    ENGINE_FATE_SAMPLE,  /* it was read, or the sample itself cannot be: it is bad */
+    ENGINE_FATE_SOURCE,  /* its source did not answer, which is no fault of the sample: it is tried again */
+    ENGINE_FATE_CHANGED, /* it is no more what the dataset says: who reads from this dataset cannot have it */
+};
+
 struct engine_event {
     enum engine_event_type type;
     uint32_t rank; /* JOB_GONE, PACE, NEXT, RELEASE: whose */
@@ -209,6 +221,7 @@ struct engine_event {
             void *encoded; /* the caller's handle; the engine gives it back in DROP_ENCODED. NULL: failed */
             uint64_t bytes;
             int reason; /* enum bad_reason when failed */
+            enum engine_fate fate;
         } loaded;
         struct {
             uint32_t task;
@@ -239,6 +252,7 @@ enum engine_action_type {
                          failed (policy `error`, a rank missing, cancelled) one comes for each rank that is there;
                          from then on its quota is what its clients may hold, and no more. */
     ENGINE_AHEAD,     /* the job's quota, and with it its look-ahead, is another from now on */
+    ENGINE_SOURCE,    /* a source has not answered twice, or answers again; or one of its samples was given up */
     ENGINE_JOB_ENDED, /* the job's place is free again; dataset and pipeline number are no longer used by it */
 };
 
@@ -256,6 +270,12 @@ struct engine_entry {
     uint64_t offset;
     uint64_t bytes;
     sample_id id;
+};
+
+enum engine_source_news {
+    ENGINE_SOURCE_AWAY,
+    ENGINE_SOURCE_BACK,
+    ENGINE_SOURCE_GAVE_UP, /* the sample failed again and again while others could be read: it is bad */
 };
 
 struct engine_action {
@@ -278,6 +298,7 @@ struct engine_action {
             sample_id id;       /* JOB_ERROR about a bad sample: which; else SAMPLE_NONE */
             int reason;         /* enum bad_reason of that */
             const void *dataset;
+            bool of_source;     /* the job's source did not answer */
         } error; /* JOB_REFUSED, JOB_ERROR */
         struct {
             const void *dataset;
@@ -303,6 +324,7 @@ struct engine_action {
             bool last; /* of the epoch; such a batch may be empty */
             uint32_t count;
             const struct engine_entry *entries; /* valid until the next step */
+            uint64_t lost; /* samples of the rank's epoch that were left out so far, because they are bad */
         } deliver;
         struct {
             uint64_t quota_bytes;  /* now */
@@ -310,6 +332,14 @@ struct engine_action {
             uint64_t wanted_bytes; /* as in job_added */
             bool failed;           /* the job has: it looks ahead no more */
         } ahead;
+        struct {
+            enum engine_source_news news;
+            const void *dataset;
+            sample_id id;       /* GAVE_UP */
+            int reason;         /* GAVE_UP: enum bad_reason */
+            uint64_t waited_ns; /* BACK: since it first did not answer */
+            uint64_t retries;   /* BACK: loads that are tried again for it */
+        } source;
         struct {
             const void *dataset;
             uint32_t pipeline;
@@ -351,6 +381,8 @@ struct engine_totals {
     uint64_t encoded_used_bytes, encoded_ahead_bytes; /* the last: what all jobs look ahead would take at once */
     uint32_t jobs, loads_inflight, prepares_inflight;
     uint64_t unknown_releases;
+    uint64_t source_retries; /* loads that failed because their source did not answer, and are tried again */
+    uint32_t source_waits;   /* jobs that wait for their source now */
 };
 
 struct engine_job_status {
@@ -366,11 +398,18 @@ struct engine_job_status {
     uint32_t ready_batches, leased_batches, credits; /* all ranks together, as the rest */
     double wait_s; /* credits outstanding and nothing ready */
     uint64_t epoch_delivered; /* samples delivered in this epoch */
+    uint64_t epoch_lost;      /* samples of this epoch that were left out, because they are bad */
+    bool waits_for_source;    /* it does not answer; for source_wait_s now */
+    double source_wait_s;
     uint32_t world_size, attached; /* ranks that are there now */
 };
 
 /* engine_waits_for_room: some job waits until room that lies in pieces is given back: it needs a TICK now and then. */
 bool engine_waits_for_room(const struct engine *engine);
+
+/* engine_wakes_ns: when it needs a TICK at the latest, so that a source that does not answer is asked again;
+ * UINT64_MAX: none does. */
+uint64_t engine_wakes_ns(const struct engine *engine);
 
 /* One rank's queue. */
 struct engine_queue_status {

@@ -206,6 +206,28 @@ static void check_job(const struct engine *engine, uint32_t place)
               job->view_samples + job->repeats);
 }
 
+/* Nothing is read from a source that is away but to see whether it answers, and nothing waits for it that another has. */
+static void check_sources(const struct engine *engine)
+{
+    uint32_t users[JOBS_MAX] = {0};
+    for (uint32_t place = 0; place < engine->jobs_end; place++) {
+        const struct job *job = &engine->jobs[place];
+        if (job->state == JOB_FREE)
+            continue;
+        users[job->source]++;
+        CHECK(engine->sources[job->source].dataset == job->dataset);
+        for (uint32_t index = job->lists[TASK_LOADS].head; index != ENGINE_NONE; index = engine->tasks[index].next) {
+            uint32_t heir = engine_task_heir(engine, &engine->tasks[index], place);
+            CHECK(!engine_source_away(engine, place) || engine_source_away(engine, heir));
+        }
+    }
+    for (uint32_t i = 0; i < JOBS_MAX; i++) {
+        const struct data_source *source = &engine->sources[i];
+        CHECK(source->users == users[i]);
+        CHECK(source->probe == SAMPLE_NONE || (source->away && engine->samples[source->probe].encoded != ENGINE_NONE));
+    }
+}
+
 void engine_check(const struct engine *engine)
 {
     CHECK_MAGIC(engine, ENGINE_MAGIC);
@@ -215,6 +237,7 @@ void engine_check(const struct engine *engine)
     check_zones(engine);
     check_encoded(engine);
     check_tasks(engine);
+    check_sources(engine);
     for (uint32_t place = 0; place < engine->jobs_end; place++) {
         if (engine->jobs[place].state != JOB_FREE)
             check_job(engine, place);
@@ -234,8 +257,10 @@ void engine_totals(const struct engine *engine, struct engine_totals *out)
     out->encoded_ahead_bytes = engine_ahead_encoded_bytes(engine);
     out->loads_inflight = engine->loads_inflight;
     out->prepares_inflight = engine->prepares_inflight;
-    for (uint32_t place = 0; place < engine->jobs_end; place++)
+    for (uint32_t place = 0; place < engine->jobs_end; place++) {
         out->jobs += engine->jobs[place].state != JOB_FREE;
+        out->source_waits += engine_waits_for_source(engine, place);
+    }
 }
 
 static void fill_queue(const struct engine *engine, const struct job *job, uint32_t rank, uint64_t now_ns,
@@ -276,6 +301,7 @@ static void fill_status(const struct engine *engine, uint32_t place, uint64_t no
                                       .quota_bytes = job->quota_bytes,
                                       .samples_shared = job->samples_shared,
                                       .bad_samples = job->bad_samples,
+                                      .waits_for_source = engine_waits_for_source(engine, place),
                                       .world_size = job->world_size,
                                       .attached = job->attached};
     for (uint32_t rank = 0; rank < job->world_size; rank++) {
@@ -290,7 +316,10 @@ static void fill_status(const struct engine *engine, uint32_t place, uint64_t no
         out->credits += queue.credits;
         out->wait_s += queue.wait_s;
         out->remaining += engine_reserve_count(&job->queues[rank].reserve);
+        out->epoch_lost += job->queues[rank].lost;
     }
+    if (job->source_waits && out->waits_for_source)
+        out->source_wait_s = (double)(now_ns - job->source_since_ns) / 1e9;
     memcpy(out->name, job->name, sizeof out->name);
 }
 

@@ -46,13 +46,13 @@ static void epoch_start(struct engine *engine, uint32_t place, uint32_t epoch)
     job->state = JOB_RUNNING;
     job->began = true;
     job->epoch = epoch;
-    job->drawn = job->lost = job->left = job->repeats = 0;
+    job->drawn = job->lost = job->bad = job->left = job->repeats = 0;
     for (uint32_t rank = 0; rank < job->world_size; rank++) {
         struct job_queue *queue = &job->queues[rank];
         queue->done = queue->waits && queue->wanted_epoch > epoch; /* it left this one out */
         queue->returned = false;
         queue->batch_index = queue->credits = queue->repeats_lost = 0;
-        queue->planned = queue->delivered = queue->repeats = 0;
+        queue->planned = queue->delivered = queue->lost = queue->repeats = 0;
         if (queue->waits && !queue->done) {
             queue->waits = false;
             queue->credits = queue->wanted_credits;
@@ -260,6 +260,7 @@ static void deliver_batch(struct engine *engine, uint32_t place, struct job_queu
     action->deliver.epoch = job->epoch;
     action->deliver.index = queue->batch_index++;
     action->deliver.count = count;
+    action->deliver.lost = queue->lost;
     /* What is left, with nothing more to come: nothing, or under drop_last less than a batch. */
     action->deliver.last = !engine_plan_left(engine, job, queue) && (job->drop_last ? queue->queued < job->batch_size : queue->queued == 0);
     queue->told = queue->told || action->deliver.last;

@@ -190,6 +190,7 @@ static int job_make(struct engine *engine, uint32_t place, const struct engine_j
 
 static void job_begin(struct engine *engine, uint32_t place)
 {
+    engine_source_join(engine, &engine->jobs[place]);
     if (place >= engine->jobs_end)
         engine->jobs_end = place + 1;
     engine_divide_arena(engine);
@@ -383,6 +384,7 @@ void engine_job_end(struct engine *engine, uint32_t place)
     action->job_ended.dataset = job->dataset;
     action->job_ended.pipeline = job->pipeline;
     engine->quota_bytes -= job->quota_bytes;
+    engine_source_leave(engine, job);
     engine_job_free(job);
     engine_divide_arena(engine);
     while (engine->jobs_end && engine->jobs[engine->jobs_end - 1].state == JOB_FREE)

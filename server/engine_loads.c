@@ -283,14 +283,14 @@ void engine_load_mates(struct engine *engine, uint32_t job, sample_id id)
 
 /* ── ahead ── */
 
-/* A job that needs something of the chunk; ENGINE_NONE when none does. */
+/* A job that needs something of the chunk, and whose source answers; ENGINE_NONE when there is none. */
 static uint32_t job_for(const struct engine *engine, const struct chunk *chunk, uint32_t chunk_samples)
 {
     uint32_t takers[ENGINE_TAKERS_MAX], n_takers = find_takers(engine, takers, ENGINE_TAKERS_MAX);
     for (uint32_t slot = 0; slot < chunk_samples; slot++) {
         sample_id id = chunk->members[slot];
         for (uint32_t i = 0; id != SAMPLE_NONE && i < n_takers; i++) {
-            if (engine->samples[id].encoded == ENGINE_NONE && needs_bytes(engine, takers[i], id))
+            if (!engine_source_away(engine, takers[i]) && engine->samples[id].encoded == ENGINE_NONE && needs_bytes(engine, takers[i], id))
                 return takers[i];
         }
     }

@@ -1,4 +1,6 @@
 /* engine_plan.c: picks are dealt to the ranks' queues, and entries get instances. */
+#include <stdio.h>
+
 #include "server/engine_priv.h"
 
 /* ── placing ── */
@@ -69,11 +71,11 @@ static void place_unplaced(struct engine *engine, const struct job *job, struct 
 /* ── bad samples ── */
 
 /* Policy `error`, or no substitute found. Dropping the queue finds the entry whole. */
-static void fail_job(struct engine *engine, uint32_t index, const char *text)
+static void fail_job(struct engine *engine, uint32_t index, int code, const char *text)
 {
     struct entry *entry = &engine->entries[index];
     engine_entry_unplaced(engine, index);
-    engine_job_fail(engine, entry->job, entry->id, LARDER_ESAMPLE, text);
+    engine_job_fail(engine, entry->job, entry->id, code, text);
 }
 
 static void substitute(struct engine *engine, uint32_t index)
@@ -81,7 +83,7 @@ static void substitute(struct engine *engine, uint32_t index)
     struct entry *entry = &engine->entries[index];
     struct job *job = &engine->jobs[entry->job];
     if (entry->substitutes++ == ENGINE_SUBSTITUTES_MAX) {
-        fail_job(engine, index, "this sample and every substitute drawn for it are bad: check the dataset");
+        fail_job(engine, index, LARDER_ESAMPLE, "this sample and every substitute drawn for it are bad: check the dataset");
         return;
     }
     CHECK(idset_select(job->view, random_below(&engine->rng, job->view_samples), &entry->id));
@@ -95,33 +97,66 @@ static void skip(struct engine *engine, uint32_t index)
     struct job *job = &engine->jobs[entry->job];
     struct job_queue *queue = engine_queue_of(engine, entry);
     if (entry->repeat && queue->repeats_lost++ == ENGINE_SUBSTITUTES_MAX) {
-        fail_job(engine, index, "this sample and all others that were to fill a rank's share up are bad: check the dataset");
+        fail_job(engine, index, LARDER_ESAMPLE, "this sample and all others that were to fill a rank's share up are bad: "
+                 "check the dataset");
         return;
     }
     job->lost++;
     if (job->world_size == 1 && engine_rank_share(job) == 0) {
-        fail_job(engine, index, "this sample and so many others are bad that nothing is left of the epoch: check the "
-                 "dataset");
+        fail_job(engine, index, LARDER_ESAMPLE, "this sample and so many others are bad that nothing is left of the "
+                 "epoch: check the dataset");
         return;
     }
     queue->planned--;
     engine_queue_remove(engine, index);
 }
 
+/* Bad samples of an epoch that the job goes on with. */
+static uint64_t bad_max(const struct engine *engine, const struct job *job)
+{
+    uint64_t share = (uint64_t)(engine->config.bad_share * (double)job->view_samples);
+    return share > engine->config.bad_count ? share : engine->config.bad_count;
+}
+
+static void fail_too_many(struct engine *engine, uint32_t index)
+{
+    const struct job *job = &engine->jobs[engine->entries[index].job];
+    char text[224];
+    snprintf(text, sizeof text, "with this one %llu of %llu samples are bad in this epoch, and limits.bad allows %llu: the "
+             "daemon's log names them; repair the dataset, or raise limits.bad", (unsigned long long)job->bad,
+             (unsigned long long)job->view_samples, (unsigned long long)bad_max(engine, job));
+    fail_job(engine, index, LARDER_ESAMPLE, text);
+}
+
 /* The entry waited for an instance, which is gone already. */
 void engine_entry_bad(struct engine *engine, uint32_t index)
 {
-    struct job *job = &engine->jobs[engine->entries[index].job];
-    engine_rank_made(engine, &engine->entries[index]);
+    struct entry *entry = &engine->entries[index];
+    struct job *job = &engine->jobs[entry->job];
+    engine_rank_made(engine, entry);
     job->bad_samples++;
+    if (!entry->repeat && entry->substitutes == 0) {
+        job->bad++;
+        engine_queue_of(engine, entry)->lost++;
+    }
     engine->replan = true;
-    if (job->bad_policy == BAD_SKIP)
+    if (job->bad_policy != BAD_ERROR && engine->config.bad_limited && job->bad > bad_max(engine, job))
+        fail_too_many(engine, index);
+    else if (job->bad_policy == BAD_SKIP)
         skip(engine, index);
     else if (job->bad_policy == BAD_REPLACE)
         substitute(engine, index);
     else
-        fail_job(engine, index, "this sample is bad, and the job's policy is `error`: repair it or take it away, or have "
+        fail_job(engine, index, LARDER_ESAMPLE, "this sample is bad, and the job's policy is `error`: repair it or take it away, or have "
                  "bad samples skipped or replaced");
+}
+
+/* The same. Whatever the job's policy: it would train on something else than what it registered. */
+void engine_entry_changed(struct engine *engine, uint32_t index)
+{
+    engine_rank_made(engine, &engine->entries[index]);
+    fail_job(engine, index, LARDER_ECHANGED, "this file is not the one that was indexed: it was changed or replaced "
+             "since; start the job again, which indexes the dataset anew");
 }
 
 /* ── shares ── */

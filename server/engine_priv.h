@@ -20,6 +20,9 @@
 #define ENGINE_TAKERS_MAX 64 /* jobs that a read has regard to */
 #define ENGINE_COMPARE_MAX 8 /* chunks that are compared before one is read, from a random one on */
 #define ENGINE_LOOK_MAX 64   /* chunks that are looked at for them: some bring nothing, or too little; bounds the work */
+#define ENGINE_SOURCE_PAUSE_NS UINT64_C(50000000)        /* before a source that did not answer is asked again; then twice as long */
+#define ENGINE_SOURCE_PAUSE_MAX_NS UINT64_C(2000000000)
+#define ENGINE_SOURCE_TRIES 3 /* of a sample, each after its source has answered for another: then it is bad */
 #define ENGINE_STOCK_DEPTH 1.5 /* samples that a job may have in a fiber's stock, over w */
 
 /* A growing array of places with a list of unused ones. `used` tells which places are taken. */
@@ -34,6 +37,18 @@ struct sample_state {
     uint32_t chunk, fiber;   /* ENGINE_NONE: in none */
     uint32_t pending;        /* tasks of it that wait for their load to begin */
     bool failed;             /* its last load did: nobody loads it but who waits for it */
+};
+
+/* What one dataset's samples are read from; see engine_sources.c. */
+struct data_source {
+    const void *dataset;
+    uint32_t users;   /* jobs; 0: the place is free */
+    uint32_t failed;   /* engine->source_rounds at its last failure, and at the begin of the load that it answered last */
+    uint32_t answered;
+    bool away, told;  /* it did not answer when it was asked last; and that was said */
+    sample_id probe;  /* being read to see whether it answers; SAMPLE_NONE: none */
+    uint64_t since_ns, pause_ns, until_ns; /* of being away: nothing is read before the last */
+    uint64_t retries; /* loads tried again since then */
 };
 
 struct chunk {
@@ -90,6 +105,8 @@ struct encoded {
     uint32_t tasks; /* that wait for the load */
     bool in_order;  /* as of an instance */
     uint32_t fiber_prev, fiber_next;
+    uint32_t round;      /* engine->source_rounds, when the load began */
+    const void *dataset; /* that it is loaded from; when it is loaded only to be compared */
     void *handle;
     uint64_t bytes;
 };
@@ -103,6 +120,7 @@ struct task {
     uint32_t prev, next; /* in the job's list, or in the load's (next only), or unused */
     sample_id id;
     uint32_t encoded; /* pinned by it; ENGINE_NONE before the load begins */
+    uint32_t tries, tried; /* loads that failed for its source, while others came; engine->source_rounds at the last */
     uint32_t n_outputs;
     uint32_t outputs[ENGINE_OUTPUTS_MAX]; /* instances */
 };
@@ -184,6 +202,7 @@ struct job_queue {
     uint32_t batch_index, credits;
     uint64_t planned;   /* samples that are queued or delivered */
     uint64_t delivered; /* of these */
+    uint64_t lost;      /* bad ones that were left out */
     uint64_t repeats;   /* drawn to fill the share up */
     uint32_t repeats_lost; /* bad ones in a row */
     struct reserve reserve;
@@ -225,6 +244,9 @@ struct job {
     char name[ENGINE_NAME_MAX];
     uint64_t client; /* of the rank that made it: names the job as an instance's maker */
     const void *dataset;
+    uint32_t source; /* its place in engine->sources */
+    bool source_waits; /* it has waited for that since source_since_ns */
+    uint64_t source_since_ns;
     struct idset *view;
     uint32_t world_size, attached; /* ranks; those that are there */
     uint64_t empty_since_ns;       /* while attached is 0 */
@@ -259,6 +281,7 @@ struct job {
     uint32_t epoch;
     uint64_t drawn;   /* picks: the position in a fixed order */
     uint64_t lost;    /* bad, and not replaced */
+    uint64_t bad;     /* and left out, replaced or not */
     uint64_t left;    /* left behind by ranks that went on */
     uint64_t repeats; /* of all queues */
     sample_id *first; /* with several ranks and a fixed order: its first world_size samples, for repeats */
@@ -290,6 +313,8 @@ struct engine {
     bool replan; /* since the planning of this step queues got room again: a sample turned bad, an epoch began */
     struct sampler *sampler;
     struct rng rng;
+    struct data_source sources[JOBS_MAX];
+    uint32_t source_rounds; /* loads that failed for their source: tells what was begun after what */
     struct extents *extents;
     struct zone *zones; /* the largest slots first */
     uint32_t n_zones;
@@ -422,12 +447,36 @@ void engine_task_begin(struct engine *engine, uint32_t job, uint32_t instance);
 void engine_task_cancel_output(struct engine *engine, uint32_t instance);
 void engine_task_joined(struct engine *engine, uint32_t task, uint32_t job); /* the job waits for it too */
 void engine_task_left(struct engine *engine, uint32_t task, uint32_t job);   /* the job does so no more, others do */
-void engine_on_loaded(struct engine *engine, const struct engine_event *event);
 void engine_on_prepared(struct engine *engine, const struct engine_event *event);
 void engine_dispatch(struct engine *engine);
+void engine_task_to_load(struct engine *engine, uint32_t task, bool first); /* it is in no list; first: before all others */
+void engine_task_to_prepare(struct engine *engine, uint32_t task);
+void engine_task_end(struct engine *engine, uint32_t task);
+/* Who shall have a task in his line that is not under way, when the job has it now; ENGINE_NONE: nobody waits for it. */
+uint32_t engine_task_heir(const struct engine *engine, const struct task *task, uint32_t job);
+void engine_task_move(struct engine *engine, uint32_t task, uint32_t job);
+
+/* engine_loaded.c: what loads bring */
+void engine_on_loaded(struct engine *engine, const struct engine_event *event);
+
+/* engine_sources.c: sources that do not answer */
+void engine_source_join(struct engine *engine, struct job *job);
+void engine_source_leave(struct engine *engine, struct job *job);
+void engine_source_load(struct engine *engine, uint32_t job, uint32_t encoded); /* its load begins */
+void engine_source_answered(struct engine *engine, const struct encoded *encoded);
+/* A load failed for it, that the tasks from `first` on waited for. False: the sample is given up, it is bad. */
+bool engine_source_failed(struct engine *engine, const struct encoded *encoded, uint32_t first, int reason);
+void engine_ask_sources(struct engine *engine);   /* whether those that were away answer again */
+void engine_watch_sources(struct engine *engine); /* fails the jobs that have waited too long for theirs */
+static inline bool engine_source_away(const struct engine *engine, uint32_t job)
+{
+    return engine->sources[engine->jobs[job].source].away;
+}
+bool engine_waits_for_source(const struct engine *engine, uint32_t job);
 
 /* engine_turns.c: whose turn it is */
 void engine_list_append(struct engine *engine, enum task_kind kind, uint32_t task); /* to its job's list */
+void engine_list_prepend(struct engine *engine, enum task_kind kind, uint32_t task);
 void engine_list_remove(struct engine *engine, enum task_kind kind, uint32_t task);
 void engine_weigh(struct engine *engine); /* jobs or weights may have changed */
 uint32_t engine_next_turn(const struct engine *engine, enum task_kind kind); /* a job with work; ENGINE_NONE: none has any */
@@ -505,6 +554,7 @@ void engine_plan(struct engine *engine);
 uint64_t engine_rank_share(const struct job *job); /* samples that the epoch has for each rank */
 bool engine_plan_left(const struct engine *engine, const struct job *job, const struct job_queue *queue); /* will more be planned? */
 void engine_entry_bad(struct engine *engine, uint32_t entry);
+void engine_entry_changed(struct engine *engine, uint32_t entry); /* its file is not the one that was indexed */
 
 /* engine_epochs.c: epochs, delivery */
 void engine_on_next(struct engine *engine, const struct engine_event *event);

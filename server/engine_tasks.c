@@ -8,11 +8,14 @@
 
 _Static_assert(BAD_REASONS <= ENGINE_REASONS, "totals have a place for every reason");
 
-static void to_load(struct engine *engine, uint32_t index)
+void engine_task_to_load(struct engine *engine, uint32_t index, bool first)
 {
     struct task *task = &engine->tasks[index];
     task->state = TASK_TO_LOAD;
-    engine_list_append(engine, TASK_LOADS, index);
+    if (first)
+        engine_list_prepend(engine, TASK_LOADS, index);
+    else
+        engine_list_append(engine, TASK_LOADS, index);
     engine->samples[task->id].pending++;
     if (engine->samples[task->id].chunk != ENGINE_NONE)
         engine->chunks[engine->samples[task->id].chunk].pending++;
@@ -27,7 +30,7 @@ static void remove_to_load(struct engine *engine, uint32_t index)
         engine->chunks[engine->samples[task->id].chunk].pending--;
 }
 
-static void to_prepare(struct engine *engine, uint32_t index)
+void engine_task_to_prepare(struct engine *engine, uint32_t index)
 {
     engine->tasks[index].state = TASK_TO_PREPARE;
     engine_list_append(engine, TASK_PREPARES, index);
@@ -39,13 +42,13 @@ static void route(struct engine *engine, uint32_t index)
     struct task *task = &engine->tasks[index];
     uint32_t encoded = engine->samples[task->id].encoded;
     if (encoded == ENGINE_NONE) {
-        to_load(engine, index);
+        engine_task_to_load(engine, index, false);
         return;
     }
     engine_pin_encoded(engine, encoded);
     task->encoded = encoded;
     if (engine->encoded[encoded].state == ENCODED_READY) {
-        to_prepare(engine, index);
+        engine_task_to_prepare(engine, index);
     } else {
         task->state = TASK_LOADING;
         task->next = engine->encoded[encoded].tasks;
@@ -93,7 +96,7 @@ static void unlist(struct engine *engine, uint32_t index)
     }
 }
 
-static void task_end(struct engine *engine, uint32_t index)
+void engine_task_end(struct engine *engine, uint32_t index)
 {
     uint32_t encoded = engine->tasks[index].encoded;
     engine_task_drop(engine, index);
@@ -115,7 +118,7 @@ void engine_task_cancel_output(struct engine *engine, uint32_t instance)
     engine_free_instance(engine, instance);
     if (task->n_outputs == 0) {
         unlist(engine, index);
-        task_end(engine, index);
+        engine_task_end(engine, index);
     } else {
         engine_task_left(engine, index, task->job);
     }
@@ -124,7 +127,7 @@ void engine_task_cancel_output(struct engine *engine, uint32_t instance)
 /* ── whose line ── */
 
 /* Never for a task that is under way. It goes behind what its new job waits for already. */
-static void move_to(struct engine *engine, uint32_t index, uint32_t job)
+void engine_task_move(struct engine *engine, uint32_t index, uint32_t job)
 {
     struct task *task = &engine->tasks[index];
     if (task->state == TASK_TO_LOAD)
@@ -138,23 +141,34 @@ static void move_to(struct engine *engine, uint32_t index, uint32_t job)
         engine_list_append(engine, TASK_PREPARES, index);
 }
 
+/* Is the task better off in a's line than in b's? One that is to be loaded waits for no source that does not answer
+ * while another has the sample too. */
+static bool better_off(const struct engine *engine, const struct task *task, uint32_t a, uint32_t b)
+{
+    bool a_away = engine_source_away(engine, a), b_away = engine_source_away(engine, b);
+    if (task->encoded == ENGINE_NONE && a_away != b_away)
+        return b_away;
+    return engine->jobs[a].weight > engine->jobs[b].weight;
+}
+
 void engine_task_joined(struct engine *engine, uint32_t index, uint32_t job)
 {
     const struct task *task = &engine->tasks[index];
-    if (task->state != TASK_RUNNING && engine->jobs[job].weight > engine->jobs[task->job].weight)
-        move_to(engine, index, job);
+    if (task->state != TASK_RUNNING && better_off(engine, task, job, task->job))
+        engine_task_move(engine, index, job);
 }
 
-/* The heaviest job that waits for the task, or the job if it still does for another output. */
-static uint32_t find_heir(const struct engine *engine, const struct task *task, uint32_t job)
+/* The job keeps it as long as it waits for another output, unless its source keeps it from being loaded. */
+uint32_t engine_task_heir(const struct engine *engine, const struct task *task, uint32_t job)
 {
     uint32_t best = ENGINE_NONE;
+    bool stays = !(task->encoded == ENGINE_NONE && engine_source_away(engine, job));
     for (uint32_t i = 0; i < task->n_outputs; i++) {
         for (uint32_t at = engine->instances[task->outputs[i]].waiters; at != ENGINE_NONE; at = engine->entries[at].link) {
             uint32_t waiting = engine->entries[at].job;
-            if (waiting == job)
+            if (waiting == job && stays)
                 return job;
-            if (best == ENGINE_NONE || engine->jobs[waiting].weight > engine->jobs[best].weight)
+            if (best == ENGINE_NONE || better_off(engine, task, waiting, best))
                 best = waiting;
         }
     }
@@ -164,10 +178,10 @@ static uint32_t find_heir(const struct engine *engine, const struct task *task, 
 void engine_task_left(struct engine *engine, uint32_t index, uint32_t job)
 {
     const struct task *task = &engine->tasks[index];
-    uint32_t heir = task->state != TASK_RUNNING && task->job == job ? find_heir(engine, task, job) : job;
+    uint32_t heir = task->state != TASK_RUNNING && task->job == job ? engine_task_heir(engine, task, job) : job;
     CHECK(heir != ENGINE_NONE);
     if (heir != job)
-        move_to(engine, index, heir);
+        engine_task_move(engine, index, heir);
 }
 
 /* ── results ── */
@@ -194,50 +208,7 @@ static void task_failed(struct engine *engine, uint32_t index, int reason)
     engine->totals.bad_samples[engine->failing]++;
     for (uint32_t i = 0; i < task.n_outputs; i++)
         instance_failed(engine, task.outputs[i]);
-    task_end(engine, index);
-}
-
-static void load_failed(struct engine *engine, uint32_t index, int reason)
-{
-    uint32_t first = engine->encoded[index].tasks;
-    engine->encoded[index].tasks = ENGINE_NONE;
-    engine->samples[engine->encoded[index].id].encoded = ENGINE_NONE; /* who asks for the sample again loads it again */
-    engine->samples[engine->encoded[index].id].failed = true;
-    for (uint32_t task = first; task != ENGINE_NONE; task = engine->tasks[task].next)
-        engine->tasks[task].state = TASK_RUNNING; /* in no list, and not to be cancelled while the others fail */
-    for (uint32_t task = first, next; task != ENGINE_NONE; task = next) {
-        next = engine->tasks[task].next;
-        task_failed(engine, task, reason);
-    }
-    engine_free_encoded(engine, index, false);
-}
-
-void engine_on_loaded(struct engine *engine, const struct engine_event *event)
-{
-    sample_id id = event->loaded.id;
-    CHECK(id < engine->samples_cap && engine->samples[id].encoded != ENGINE_NONE);
-    uint32_t index = engine->samples[id].encoded;
-    struct encoded *encoded = &engine->encoded[index];
-    CHECK(encoded->state == ENCODED_LOADING && engine->loads_inflight > 0);
-    engine->loads_inflight--;
-    if (!event->loaded.encoded) {
-        load_failed(engine, index, event->loaded.reason);
-        return;
-    }
-    CHECK(event->loaded.bytes == encoded->bytes);
-    encoded->state = ENCODED_READY;
-    engine->samples[id].failed = false;
-    encoded->handle = event->loaded.encoded;
-    engine->totals.samples_loaded++;
-    engine->totals.loaded_bytes += encoded->bytes;
-    uint32_t task = encoded->tasks;
-    encoded->tasks = ENGINE_NONE;
-    while (task != ENGINE_NONE) {
-        uint32_t next = engine->tasks[task].next;
-        to_prepare(engine, task);
-        task = next;
-    }
-    engine_unpin_encoded(engine, index);
+    engine_task_end(engine, index);
 }
 
 static void instance_made(struct engine *engine, uint32_t index)
@@ -302,7 +273,7 @@ void engine_on_prepared(struct engine *engine, const struct engine_event *event)
         engine->failing = reasons[i];
         instance_failed(engine, task.outputs[i]);
     }
-    task_end(engine, index);
+    engine_task_end(engine, index);
 }
 
 /* ── dispatch ── */
@@ -378,8 +349,10 @@ static void act_load(struct engine *engine, uint32_t job, sample_id id, uint64_t
 
 bool engine_load(struct engine *engine, uint32_t job, sample_id id, uint64_t bytes)
 {
-    if (engine_begin_load(engine, id, bytes) == ENGINE_NONE)
+    uint32_t encoded = engine_begin_load(engine, id, bytes);
+    if (encoded == ENGINE_NONE)
         return false;
+    engine_source_load(engine, job, encoded);
     act_load(engine, job, id, bytes);
     engine_charge_load(engine, id);
     route_pending(engine, id);
@@ -437,6 +410,7 @@ void engine_dispatch(struct engine *engine)
     uint32_t job = ENGINE_NONE;
     engine_weigh(engine);
     engine_shed_encoded(engine);
+    engine_ask_sources(engine);
     while (engine->loads_inflight < engine->config.inflight_loads) {
         job = engine_next_turn(engine, TASK_LOADS);
         if (job == ENGINE_NONE || !dispatch_load(engine, job))

@@ -47,6 +47,21 @@ void engine_list_append(struct engine *engine, enum task_kind kind, uint32_t ind
     engine_rank_listed(engine, kind, task);
 }
 
+void engine_list_prepend(struct engine *engine, enum task_kind kind, uint32_t index)
+{
+    struct task *task = &engine->tasks[index];
+    struct task_list *list = &engine->jobs[task->job].lists[kind];
+    if (list->head == ENGINE_NONE) {
+        engine_list_append(engine, kind, index);
+        return;
+    }
+    task->prev = ENGINE_NONE;
+    task->next = list->head;
+    engine->tasks[list->head].prev = index;
+    list->head = index;
+    engine_rank_listed(engine, kind, task);
+}
+
 void engine_list_remove(struct engine *engine, enum task_kind kind, uint32_t index)
 {
     struct task *task = &engine->tasks[index];
@@ -88,7 +103,8 @@ uint32_t engine_next_turn(const struct engine *engine, enum task_kind kind)
     uint32_t best = ENGINE_NONE;
     for (uint32_t job = 0; job < engine->jobs_end; job++) {
         const struct task_list *list = &engine->jobs[job].lists[kind];
-        if (engine->jobs[job].state != JOB_FREE && list->head != ENGINE_NONE &&
+        bool held_up = kind == TASK_LOADS && engine_source_away(engine, job);
+        if (engine->jobs[job].state != JOB_FREE && list->head != ENGINE_NONE && !held_up &&
             (best == ENGINE_NONE || list->turn < engine->jobs[best].lists[kind].turn))
             best = job;
     }

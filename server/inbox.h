@@ -95,6 +95,9 @@ struct inbox_message {
             void *encoded;
             uint64_t bytes;
             int reason;
+            enum engine_fate fate;
+            const void *dataset; /* where the fate is its source's: only to be compared with those of jobs */
+            char *text;          /* what was said then; malloc'ed; else NULL */
         } loaded;
         struct {
             uint32_t queue, samples; /* queue: the governor's */

@@ -11,11 +11,13 @@
  *   memory    arena {budget_bytes, used_bytes, pinned_bytes, quota_bytes}, encoded {budget_bytes, used_bytes,
  *             look_ahead_bytes}, scratch {budget_bytes, used_bytes, waiting (threads), waits (images)}, evicted {prepared,
  *             encoded}
- *   engine    loads_inflight, prepares_inflight, unknown_releases
+ *   engine    loads_inflight, prepares_inflight, source_retries (reads tried again because storage did not answer),
+ *             source_waits (jobs that wait for their storage now), unknown_releases
  *   governor  preparers, loaders (threads), prepare_rate, load_rate (samples/s predicted; null: not known), moves
  *   jobs[]    name, job, pid, client, dataset, pipeline, weight, batch_size, prefetch (batches each rank may be ahead
  *             now), prefetch_asked, look_ahead (of prefetch, what it needs), epoch (from 0), epochs (0: no end), started,
- *             view_samples, remaining, epoch_delivered, delivered, batches, shared, bad_samples, held_slots, quota_bytes,
+ *             view_samples, remaining, epoch_delivered, delivered, batches, shared, bad_samples, epoch_lost (bad
+ *             samples left out of this epoch), waits_for_source (its storage does not answer), source_wait_s, held_slots, quota_bytes,
  *             queues[], one a rank: {rank, ready_batches, leased_batches, credits, wait_s, attached, done,
  *             epoch_delivered, batches, governor}
  *   queues[].governor  null, or what the governor knows of the queue: line (its number), loaders, reading (reads under

@@ -168,6 +168,9 @@ static json_t *job_json(const struct status_job *job, bool *failed)
     put(row, "batches", count(engine->batches_delivered), failed);
     put(row, "shared", count(engine->samples_shared), failed);
     put(row, "bad_samples", count(engine->bad_samples), failed);
+    put(row, "epoch_lost", count(engine->epoch_lost), failed);
+    put(row, "waits_for_source", json_boolean(engine->waits_for_source), failed);
+    put(row, "source_wait_s", json_real(engine->source_wait_s), failed);
     put(row, "held_slots", count(engine->held_slots), failed);
     put(row, "quota_bytes", count(engine->quota_bytes), failed);
     put(row, "loaders", count(job->loaders), failed);
@@ -198,6 +201,8 @@ char *status_to_json(const struct daemon_status *status)
     put(root, "memory", memory_json(status, &failed), &failed);
     put(engine, "loads_inflight", count(status->totals.loads_inflight), &failed);
     put(engine, "prepares_inflight", count(status->totals.prepares_inflight), &failed);
+    put(engine, "source_retries", count(status->totals.source_retries), &failed);
+    put(engine, "source_waits", count(status->totals.source_waits), &failed);
     put(engine, "unknown_releases", count(status->totals.unknown_releases), &failed);
     put(root, "engine", engine, &failed);
     put(root, "governor", governor_json(status, &failed), &failed);

@@ -43,6 +43,8 @@ static void put_totals(struct metrics *metrics, const struct daemon_status *stat
         if (status->bad_reasons[i])
             put_labelled(metrics, METRIC_BAD_SAMPLES, (double)totals->bad_samples[i], status->bad_reasons[i]);
     }
+    put(metrics, METRIC_SOURCE_RETRIES, (double)totals->source_retries);
+    put(metrics, METRIC_SOURCE_WAITS, (double)totals->source_waits);
     put(metrics, METRIC_ARENA_BUDGET, (double)status->arena_budget_bytes);
     put(metrics, METRIC_ARENA_USED, (double)totals->arena_used_bytes);
     put(metrics, METRIC_ARENA_PINNED, (double)totals->arena_pinned_bytes);

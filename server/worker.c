@@ -1,6 +1,7 @@
 #include "server/worker.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -66,6 +67,40 @@ static void tell_loaded(struct workers *workers, const struct worker_sample *sam
     struct inbox_message message = {
         .type = INBOX_LOADED,
         .loaded = {.id = sample->id, .encoded = encoded, .bytes = sample->bytes, .reason = (int)reason}};
+    tell(workers, &message);
+}
+
+/* What the error of a read says of its sample. */
+static enum engine_fate fate_of(int code)
+{
+    switch (code) {
+    case LARDER_EIO:
+    case LARDER_EPERM:
+    case LARDER_ENOMEM:
+        return ENGINE_FATE_SOURCE;
+    case LARDER_ECHANGED:
+        return ENGINE_FATE_CHANGED;
+    default:
+        return ENGINE_FATE_SAMPLE;
+    }
+}
+
+/* What a source did not answer is the engine's to judge, and no line of its own. */
+static void tell_failed(struct workers *workers, const struct dataset *dataset, const struct worker_sample *sample,
+                        enum bad_reason reason, const struct error *err)
+{
+    struct inbox_message message = {.type = INBOX_LOADED,
+                                    .loaded = {.id = sample->id,
+                                               .bytes = sample->bytes,
+                                               .reason = (int)reason,
+                                               .fate = fate_of(err->code),
+                                               .dataset = dataset}};
+    if (message.loaded.fate == ENGINE_FATE_SOURCE)
+        message.loaded.text = xstrdup(err->text);
+    else if (message.loaded.fate == ENGINE_FATE_CHANGED)
+        log_warn_limited("msg=\"changed file\" err=\"%s\"", err->text);
+    else
+        log_bad(dataset, sample->id, reason, err->text);
     tell(workers, &message);
 }
 
@@ -160,20 +195,22 @@ static void run_load(struct workers *workers, struct worker_load *task)
         if (reads[n].buf) {
             n++;
         } else {
-            log_bad(task->dataset, sample->id, BAD_NO_MEMORY, "no memory for its encoded bytes");
-            tell_loaded(workers, sample, NULL, BAD_NO_MEMORY);
+            struct error err = {.code = LARDER_ENOMEM};
+            snprintf(err.text, sizeof err.text, "no memory for a sample's %llu bytes", (unsigned long long)sample->bytes);
+            tell_failed(workers, task->dataset, sample, BAD_NO_MEMORY, &err);
         }
     }
     uint64_t waited_ns = read_samples(workers, task->dataset, reads, n);
     for (uint32_t i = 0; i < n; i++) {
         const struct worker_sample *sample = &task->samples[slot[i]];
-        if (reads[i].err.code) {
-            if (reads[i].err.code != LARDER_ELIMIT) /* else it is not its fault, and nobody waits for it any more */
-                log_bad(task->dataset, sample->id, BAD_UNREADABLE, reads[i].err.text);
+        if (reads[i].err.code)
             free(reads[i].buf);
-            reads[i].buf = NULL;
-        }
-        tell_loaded(workers, sample, reads[i].buf, reads[i].err.code ? BAD_UNREADABLE : BAD_NONE);
+        if (reads[i].err.code == LARDER_ELIMIT) /* nobody waits for it any more */
+            tell_loaded(workers, sample, NULL, BAD_UNREADABLE);
+        else if (reads[i].err.code)
+            tell_failed(workers, task->dataset, sample, BAD_UNREADABLE, &reads[i].err);
+        else
+            tell_loaded(workers, sample, reads[i].buf, BAD_NONE);
     }
     free(reads);
     free(slot);

@@ -279,8 +279,9 @@ static void print_job(const json_t *job, const json_t *before, double elapsed_s,
     snprintf(buf, sizeof buf, "%.0f%%", delivered > 0 ? 100 * field(job, "shared") / delivered : 0);
     number_cell(out, buf, SHARED);
     number_cell(out, count_text(field(job, "bad_samples"), buf), BAD);
-    size_t left = TABLE_COLUMNS - NUMBERS_COLUMNS - 2 - name_columns;
-    fprintf(out, "  %s\n", printable(json_object_get(job, "dataset"), left, buf));
+    const char *away = json_is_true(json_object_get(job, "waits_for_source")) ? "does not answer: " : "";
+    size_t left = TABLE_COLUMNS - NUMBERS_COLUMNS - 2 - name_columns - strlen(away);
+    fprintf(out, "  %s%s\n", away, printable(json_object_get(job, "dataset"), left, buf));
 }
 
 static void print_heads(size_t name_columns, FILE *out)

@@ -173,6 +173,11 @@ LARDER_API int larder_next(struct larder_loader *loader, int64_t timeout_ms, str
  * loader keeps owning it; -1 after a failure that is for good. */
 LARDER_API int larder_fd(const struct larder_loader *loader);
 
+/* larder_loader_lost tells how many samples the epoch of the last batch has left out so far because they are bad (gone,
+ * damaged, too large); under LARDER_BAD_REPLACE, how many others took the place of. When larder_next has said LARDER_EEND
+ * it is the whole epoch's number. The daemon's log names them. 0 for NULL. */
+LARDER_API uint32_t larder_loader_lost(const struct larder_loader *loader);
+
 LARDER_API uint32_t larder_batch_count(const struct larder_batch *batch); /* samples in it; ≥ 1 */
 LARDER_API uint32_t larder_batch_epoch(const struct larder_batch *batch);
 LARDER_API uint32_t larder_batch_index(const struct larder_batch *batch); /* in the epoch, from 0 */

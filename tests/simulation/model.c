@@ -22,6 +22,7 @@ struct model *model_create(struct scenario *scenario)
     model->compare_totals = true;
     model->failed_step = xcalloc((size_t)scenario->n_pipelines * scenario->n_samples, sizeof *model->failed_step);
     model_memory_create(model);
+    model_sources_create(model);
     for (uint32_t i = 0; i < scenario->n_datasets; i++)
         scenario->datasets[i].users = scenario->datasets[i].dead_calls = 0;
     return model;
@@ -33,6 +34,7 @@ void model_destroy(struct model *model)
         if (model->jobs[place])
             model_job_free(model->jobs[place]);
     model_memory_destroy(model);
+    model_sources_destroy(model);
     table_free(&model->batches);
     free(model->failed_step);
     free(model);
@@ -138,6 +140,9 @@ void model_action(struct model *model, const struct engine_action *action)
         break;
     case ENGINE_AHEAD:
         model_on_ahead(model, action);
+        break;
+    case ENGINE_SOURCE:
+        model_on_source(model, action);
         break;
     case ENGINE_JOB_ENDED:
         model_on_ended(model, action);

@@ -93,6 +93,10 @@ bool model_held_slot(const struct model *model, uint64_t *offset);
 bool model_other_held(const struct model *model, uint32_t job, uint64_t batch, uint64_t *other);
 /* model_outputs_ended: how many outputs the last PREPARED was about. */
 uint32_t model_outputs_ended(const struct model *model);
+/* model_source_answers: else a load is there to find that out, and when it is lost the job may be told that it does not. */
+bool model_source_answers(const struct model *model, const void *dataset);
+/* model_is_retry: a load of the sample was not answered before. */
+bool model_is_retry(const struct model *model, sample_id id);
 /* model_busy_handle finds the encoded bytes of a running PREPARE, or NULL. */
 void *model_busy_handle(const struct model *model);
 

@@ -299,6 +299,9 @@ void model_ranks_deliver(struct model *model, struct job_book *job, const struct
         return;
     }
     rank->credits--;
+    if (action->deliver.last && action->deliver.lost > model_count_excused(model, job))
+        model_break(model, RULE_BAD, "rank %u of job %u is told that %llu samples of epoch %u are lost", action->rank,
+                    action->job, (unsigned long long)action->deliver.lost, job->epoch);
     if (action->deliver.last)
         had_share(model, job, rank, action->job);
 }

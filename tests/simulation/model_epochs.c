@@ -153,7 +153,7 @@ static struct made *check_entry(struct model *model, struct job_book *job, uint3
 }
 
 /* What must have come when LAST has come. */
-static void check_epoch(struct model *model, struct job_book *job, uint32_t place)
+static void check_epoch(struct model *model, struct job_book *job, uint32_t place, uint64_t lost)
 {
     const struct client_plan *plan = job->plan;
     const struct epoch_book *book = &job->book;
@@ -176,6 +176,12 @@ static void check_epoch(struct model *model, struct job_book *job, uint32_t plac
     if (!enough)
         model_break(model, RULE_EXACTLY_ONCE, "job %u got %u samples in epoch %u, %u of %u are missing, %u of them bad",
                     place, book->delivered, job->epoch, missing, plan->n_view, excused);
+    if (plan->bad_policy == BAD_SKIP && !plan->drop_last && lost != missing)
+        model_break(model, RULE_BAD, "job %u is told that %llu samples of epoch %u are lost, %u are", place,
+                    (unsigned long long)lost, job->epoch, missing);
+    if (lost > model_bad_max(model, plan))
+        model_break(model, RULE_BAD, "job %u went on with %llu bad samples in epoch %u", place, (unsigned long long)lost,
+                    job->epoch);
     if (plan->bad_policy == BAD_ERROR && missing && !plan->drop_last)
         model_break(model, RULE_BAD, "job %u ended epoch %u without %u samples, which its policy forbids", place,
                     job->epoch, missing);
@@ -225,6 +231,6 @@ void model_on_deliver(struct model *model, const struct engine_action *action)
         return;
     job->book.last = true;
     job->credits = 0;
-    check_epoch(model, job, action->job);
+    check_epoch(model, job, action->job, action->deliver.lost);
     job->book.begun_step = model->step;
 }

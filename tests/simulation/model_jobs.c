@@ -241,9 +241,11 @@ void model_on_ended(struct model *model, const struct engine_action *action)
     }
     model->number_users[number]--;
     model->scenario->datasets[job->plan->dataset].users--;
+    uint32_t dataset = job->plan->dataset;
     model->jobs[action->job] = NULL;
     model->n_jobs--;
     model_job_free(job);
+    model_source_left(model, dataset);
 }
 
 void model_sample_failed(struct model *model, uint32_t pipeline, sample_id id)
@@ -255,6 +257,8 @@ bool model_excused(const struct model *model, const struct job_book *job, sample
 {
     const struct scenario *sc = model->scenario;
     uint64_t failed_step = model->failed_step[(size_t)job->plan->pipeline * sc->n_samples + id];
+    uint64_t unread_step = model->sources[job->plan->dataset].bad_step[id];
+    failed_step = unread_step > failed_step ? unread_step : failed_step;
     return failed_step >= job->book.begun_step || sc->samples[id].bytes > sc->config.encoded_bytes;
 }
 
@@ -362,10 +366,11 @@ void model_on_error(struct model *model, const struct engine_action *action)
         model_on_no_room(model, job, action->job, error);
     job->failed = true;
     job->failed_step = model->step;
-    if (no_room || (job->cancelled && error->code == LARDER_EGONE))
+    if (no_room || (job->cancelled && error->code == LARDER_EGONE) || model_source_error(model, job, action))
         return;
     bool hopeless = job->plan->bad_policy == BAD_REPLACE && model_is_hopeless(model, job->plan);
-    if (job->plan->bad_policy != BAD_ERROR && !hopeless && !nothing_left(model, job))
+    bool limited = model_count_excused(model, job) > model_bad_max(model, job->plan);
+    if (job->plan->bad_policy != BAD_ERROR && !hopeless && !nothing_left(model, job) && !limited)
         model_break(model, RULE_BAD, "job %u failed, which its policy forbids: %s", action->job, error->text);
     if (action->error.id >= model->scenario->n_samples || !model_excused(model, job, action->error.id))
         model_break(model, RULE_BAD, "job %u failed over sample %u, which is not bad", action->job, action->error.id);

@@ -119,10 +119,9 @@ void model_on_loaded(struct model *model, const struct engine_event *event)
     CHECK(model->loading[id]);
     model->loading[id] = false;
     model->n_loading--;
+    model_source_loaded(model, event);
     if (event->loaded.encoded == NULL) {
         model->encoded_bytes -= model->scenario->samples[id].bytes;
-        for (uint32_t pipeline = 0; pipeline < model->scenario->n_pipelines; pipeline++)
-            model_sample_failed(model, pipeline, id);
         return;
     }
     model->ready[id] = event->loaded.encoded;
@@ -188,6 +187,7 @@ void model_on_load(struct model *model, const struct engine_action *action)
     if (action->load.bytes != model->scenario->samples[id].bytes)
         model_break(model, RULE_ENCODED, "LOAD of sample %u says %llu bytes, it has %llu", id,
                     (unsigned long long)action->load.bytes, (unsigned long long)model->scenario->samples[id].bytes);
+    model_source_load(model, (uint32_t)((const struct scenario_dataset *)action->load.dataset - model->scenario->datasets), id);
     model->loading[id] = true;
     model->n_loading++;
     model->encoded_bytes += model->scenario->samples[id].bytes;

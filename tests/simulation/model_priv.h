@@ -103,6 +103,17 @@ struct job_book {
     uint64_t empty_since_ns;              /* while no rank is there */
 };
 
+/* A dataset's source, as the loads from it tell. */
+struct source_book {
+    uint32_t rounds;      /* loads that it has not answered */
+    uint32_t unanswered;  /* of these: since it answered last, but for samples that were given up; 0: it answers */
+    uint32_t asked;       /* loads under way that began while it did not answer */
+    uint32_t life;        /* of what the engine knows of it: until its last job ends */
+    uint64_t since_ns, failed_ns; /* since_ns: of not answering */
+    uint64_t *bad_step;     /* by sample id: when it last failed from here; 0: never */
+    uint64_t *changed_step; /* the same, of being another than indexed */
+};
+
 struct model {
     struct scenario *scenario;
     enum rule broken;
@@ -134,6 +145,13 @@ struct model {
     struct handle **handles; /* the caller's, by order of arrival: to be freed in the end */
     size_t n_handles, cap_handles;
     bool *loading;         /* by sample id */
+    struct load_book {
+        uint32_t dataset, round, asked; /* asked: the source's life when it did not answer, plus one; 0: it did */
+    } *loads; /* by sample id, of the last */
+    struct source_book *sources; /* by dataset */
+    uint64_t answers;            /* loads that were answered */
+    uint32_t *tries;             /* by sample id: times that it was not, and did not come or was given up since */
+    uint64_t *tries_from;        /* answers there were at the first of these */
     struct handle **ready; /* by sample id: in memory, or NULL */
     uint64_t encoded_bytes; /* loads under way, and handles in memory */
     uint32_t n_loading;
@@ -159,6 +177,18 @@ void model_on_prepare(struct model *model, const struct engine_action *action);
 void model_on_drop(struct model *model, const struct engine_action *action);
 /* The tag at exactly this range, or NULL. */
 struct made *model_made_at(const struct model *model, uint64_t offset, uint64_t bytes);
+
+/* model_sources.c: sources that do not answer, samples that have changed */
+void model_sources_create(struct model *model);
+void model_sources_destroy(struct model *model);
+void model_source_load(struct model *model, uint32_t dataset, sample_id id);
+void model_source_loaded(struct model *model, const struct engine_event *event);
+void model_on_source(struct model *model, const struct engine_action *action);
+void model_source_left(struct model *model, uint32_t dataset); /* a job of it has ended */
+/* An error that says that the job's source does not answer, or that one of its samples has changed; false: another. */
+bool model_source_error(struct model *model, const struct job_book *job, const struct engine_action *action);
+/* How many samples of an epoch may be bad. */
+uint64_t model_bad_max(const struct model *model, const struct client_plan *plan);
 
 /* model_jobs.c: coming and going */
 void model_on_ahead(struct model *model, const struct engine_action *action);

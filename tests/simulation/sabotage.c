@@ -31,6 +31,7 @@ struct sabotage {
     const struct model *model;
     uint64_t arena_bytes;
     uint32_t wait; /* opportunities that are let pass */
+    bool calm; /* all sources answer: no job fails over them before the deed is seen */
     bool done;
     struct table prepared; /* (pipeline number, sample) → an instance that was made, plus one */
     struct engine_entry entries[ENGINE_BATCH_MAX];
@@ -72,6 +73,7 @@ struct sabotage *sabotage_create(enum sabotage_kind kind, const struct scenario 
     random_seed_keys(&rng, KEY_SABOTAGE, scenario->seed, kind, 0);
     sabotage->kind = kind;
     sabotage->model = model;
+    sabotage->calm = scenario->n_outages == 0;
     sabotage->arena_bytes = scenario->config.arena_bytes;
     bool few = sabotage_needs_ranks(kind) || kinds[kind].flags & SABOTAGE_RARE;
     sabotage->wait = (uint32_t)random_below(&rng, few ? OPPORTUNITIES_FEW : OPPORTUNITIES);
@@ -97,7 +99,8 @@ bool sabotage_done(const struct sabotage *sabotage)
 static const struct client_plan *sure_plan(const struct sabotage *sabotage, uint32_t job)
 {
     const struct client_plan *plan = model_steady_plan(sabotage->model, job);
-    return plan && plan->bad_policy == BAD_SKIP && !plan->drop_last ? plan : NULL;
+    bool calm = sabotage->calm || sabotage->kind == SABOTAGE_LOSE_RETRY;
+    return plan && calm && plan->bad_policy == BAD_SKIP && !plan->drop_last ? plan : NULL;
 }
 
 /* An opportunity: true when it is the one to take. */
@@ -155,6 +158,11 @@ bool sabotage_event(struct sabotage *sabotage, struct engine_event *event)
         if (failed_in_part(sabotage, event, &bad) && take(sabotage))
             event->prepared.reasons[bad] = BAD_NONE;
         return true;
+    case SABOTAGE_OUTAGE_AS_BAD:
+        if (event->type == ENGINE_LOADED && !event->loaded.encoded && event->loaded.fate == ENGINE_FATE_SOURCE &&
+            take(sabotage))
+            event->loaded.fate = ENGINE_FATE_SAMPLE;
+        return true;
     default:
         return true;
     }
@@ -169,6 +177,10 @@ static bool may_lose(const struct sabotage *sabotage, const struct engine_action
         return action->type == ENGINE_DELIVER && !action->deliver.last && sure_plan(sabotage, action->job);
     case SABOTAGE_LOSE_LOAD:
         return action->type == ENGINE_LOAD && sure_plan(sabotage, action->job);
+    case SABOTAGE_LOSE_RETRY:
+        return action->type == ENGINE_LOAD && sure_plan(sabotage, action->job) &&
+               model_source_answers(sabotage->model, action->load.dataset) &&
+               model_is_retry(sabotage->model, action->load.id);
     case SABOTAGE_LOSE_PREPARE:
         return action->type == ENGINE_PREPARE && sure_plan(sabotage, action->job);
     case SABOTAGE_LOSE_DROP:

@@ -46,6 +46,8 @@ enum sabotage_flags {
     KIND(LOSE_ENDED, "lose-ended", R(JOB), 0)                                                    \
     KIND(LOSE_ANSWER, "lose-answer", R(JOB), 0)                                                  \
     KIND(FALSE_ERROR, "false-error", R(BAD), 0)                                                  \
+    KIND(LOSE_RETRY, "lose-retry", R(STUCK), SABOTAGE_OFTEN)                                     \
+    KIND(OUTAGE_AS_BAD, "outage-as-bad", R(EXACTLY_ONCE) | R(BAD) | R(ORDER) | R(TASK), SABOTAGE_OFTEN) \
     KIND(RANK_SHARE, "rank-share", R(ORDER), 0)                                                  \
     KIND(RANK_TWICE, "rank-twice", R(INSTANCE), 0)                                               \
     KIND(RANK_AGAIN, "rank-again", R(EXACTLY_ONCE), 0)                                           \

@@ -23,6 +23,7 @@
 #define KEY_FORGET UINT64_C(0xf0c607)
 #define KEY_UNFIT UINT64_C(0x0f17)
 #define KEY_RECORDS UINT64_C(0x4ec04d)
+#define KEY_OUTAGES UINT64_C(0x0074a6e5)
 #define VARIANTS 50 /* and 0 is none, whose mix is 0 */
 #define SLOW_LANE_EVERY 17
 #define SLOW_LANE_FACTOR 60
@@ -505,6 +506,62 @@ static void tighten(struct scenario *sc)
     sc->config.job_quota_bytes = 0;
 }
 
+static void draw_outages(struct scenario *sc, struct rng *rng)
+{
+    sc->config.source_wait_ns = between(rng, CLOCK_NS_PER_S / 5, 5 * CLOCK_NS_PER_S);
+    sc->n_outages = (uint32_t)between(rng, 1, SCENARIO_OUTAGES_MAX);
+    for (uint32_t i = 0; i < sc->n_outages; i++) {
+        uint64_t from_ns = random_below(rng, chance(rng, 50) ? CLOCK_NS_PER_S / 20 : 2 * CLOCK_NS_PER_S);
+        uint64_t most_ns = chance(rng, 60) ? CLOCK_NS_PER_S / 2 : 2 * sc->config.source_wait_ns;
+        sc->outages[i] = (struct scenario_outage){.dataset = (uint32_t)random_below(rng, sc->n_datasets),
+                                                  .from_ns = from_ns,
+                                                  .to_ns = from_ns + between(rng, 1, most_ns)};
+    }
+}
+
+/* Sources that do not answer for a while, samples that alone cannot be read or are others by now, and a limit for bad ones. With
+ * keys of its own, so that the scenarios of all seeds stay what they were but for these. */
+static void draw_troubles(struct scenario *sc)
+{
+    struct rng rng;
+    random_seed_keys(&rng, KEY_OUTAGES, sc->seed, 0, 0);
+    for (uint32_t i = 0; i < sc->n_datasets; i++)
+        sc->datasets[i].changed_ns = SCENARIO_NEVER;
+    if (!chance(&rng, 35))
+        return;
+    draw_outages(sc, &rng);
+    bool single = chance(&rng, 40);
+    for (uint32_t i = 0; single && i < sc->n_samples; i++) {
+        if (sc->samples[i].fault == FAULT_NONE && chance(&rng, 4))
+            sc->samples[i].fault = FAULT_SOURCE;
+    }
+    for (uint32_t i = 0; i < sc->n_datasets; i++) {
+        if (!chance(&rng, 10))
+            continue;
+        sc->datasets[i].changed_ns = random_below(&rng, CLOCK_NS_PER_S);
+        sc->datasets[i].changed_every = (uint32_t)between(&rng, 2, 200);
+        sc->datasets[i].changed_first = (uint32_t)random_below(&rng, sc->datasets[i].changed_every);
+    }
+    sc->config.bad_limited = chance(&rng, 50);
+    sc->config.bad_count = between(&rng, 0, 20);
+    sc->config.bad_share = (double)between(&rng, 0, 20) / 100;
+}
+
+bool scenario_is_away(const struct scenario *sc, uint32_t dataset, uint64_t now_ns)
+{
+    for (uint32_t i = 0; i < sc->n_outages; i++) {
+        if (sc->outages[i].dataset == dataset && now_ns >= sc->outages[i].from_ns && now_ns < sc->outages[i].to_ns)
+            return true;
+    }
+    return false;
+}
+
+bool scenario_has_changed(const struct scenario *sc, uint32_t dataset, sample_id id, uint64_t now_ns)
+{
+    const struct scenario_dataset *in = &sc->datasets[dataset];
+    return in->changed_ns <= now_ns && id % in->changed_every == in->changed_first;
+}
+
 struct scenario *scenario_create(uint64_t seed, bool tight)
 {
     struct rng rng;
@@ -545,6 +602,7 @@ struct scenario *scenario_create(uint64_t seed, bool tight)
     draw_forgetting(sc);
     draw_unfit(sc);
     draw_records(sc);
+    draw_troubles(sc);
     draw_arena(sc, &rng, mood);
     if (mood == MOOD_TIGHT)
         tighten(sc);

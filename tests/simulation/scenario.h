@@ -20,7 +20,12 @@ struct latency {
     uint64_t mean_ns;
 };
 
-enum fault { FAULT_NONE, FAULT_LOAD, FAULT_PREPARE };
+enum fault {
+    FAULT_NONE,
+    FAULT_LOAD,
+    FAULT_PREPARE,
+    FAULT_SOURCE /* reading it fails as if its source did not answer */
+};
 
 struct scenario_sample {
     uint64_t bytes;   /* encoded */
@@ -37,7 +42,16 @@ struct scenario_dataset {
     uint32_t chunk_base, chunk_count;
     uint32_t users;     /* living jobs: the model's count */
     uint32_t dead_calls; /* of sample_bytes while there were none: the world's count */
+    uint64_t changed_ns; /* from then on some of its samples are others than were indexed; SCENARIO_NEVER */
+    uint32_t changed_every, changed_first; /* which: every so many'th */
 };
+
+/* A time in which no load from the dataset comes. */
+struct scenario_outage {
+    uint32_t dataset;
+    uint64_t from_ns, to_ns;
+};
+#define SCENARIO_OUTAGES_MAX 4
 
 enum release_order { RELEASE_OLDEST, RELEASE_NEWEST, RELEASE_ANY };
 
@@ -94,6 +108,8 @@ struct scenario {
     struct latency load, prepare, transit;
     uint32_t load_faults, prepare_faults; /* transient ones, per thousand */
     uint32_t output_faults;               /* the same of single outputs */
+    struct scenario_outage outages[SCENARIO_OUTAGES_MAX];
+    uint32_t n_outages;
     uint64_t tick_ns;                     /* 0: no ticks */
     uint64_t drain_ns;
     uint32_t gather; /* events of one moment that make one step */
@@ -116,6 +132,9 @@ void scenario_job_make(const struct scenario *scenario, const struct client_plan
 void scenario_job_free(struct scenario_job *job);
 /* scenario_bytes is what engine_config.sample_bytes shall say. */
 uint64_t scenario_bytes(const struct scenario_dataset *dataset, sample_id id);
+/* scenario_is_away: does the dataset's source answer nobody now? scenario_has_changed: is the sample another by now? */
+bool scenario_is_away(const struct scenario *scenario, uint32_t dataset, uint64_t now_ns);
+bool scenario_has_changed(const struct scenario *scenario, uint32_t dataset, sample_id id, uint64_t now_ns);
 uint64_t latency_draw(const struct latency *latency, struct rng *rng, uint64_t lane);
 
 #endif

@@ -30,7 +30,7 @@ struct options {
 
 struct tally {
     uint64_t runs, failures, steps, sabotaged, found, missed;
-    uint64_t delivered, prepared, loaded, bad, no_rooms;
+    uint64_t delivered, prepared, loaded, bad, retries, no_rooms;
     uint64_t hash; /* of all runs' events and actions, in the order of the seeds */
 };
 
@@ -82,6 +82,7 @@ static void run_seed(uint64_t seed, const struct options *options, struct tally 
     tally->delivered += result.totals.samples_delivered;
     tally->prepared += result.totals.instances_prepared;
     tally->loaded += result.totals.samples_loaded;
+    tally->retries += result.totals.source_retries;
     tally->no_rooms += result.no_rooms;
     for (size_t i = 0; i < sizeof result.totals.bad_samples / sizeof result.totals.bad_samples[0]; i++)
         tally->bad += result.totals.bad_samples[i];
@@ -133,8 +134,8 @@ static bool run(const struct options *options)
         return tally.failures == 0 && enough;
     }
     printf("%" PRIu64 " seeds, %" PRIu64 " failures, %.1f s: %" PRIu64 " steps, %" PRIu64 " samples delivered, %" PRIu64
-           " prepared, %" PRIu64 " loaded, %" PRIu64 " bad, %" PRIu64 " jobs without room\n",
-           tally.runs, tally.failures, seconds, tally.steps, tally.delivered, tally.prepared, tally.loaded, tally.bad,
+           " prepared, %" PRIu64 " loaded, %" PRIu64 " tried again, %" PRIu64 " bad, %" PRIu64 " jobs without room\n",
+           tally.runs, tally.failures, seconds, tally.steps, tally.delivered, tally.prepared, tally.loaded, tally.retries, tally.bad,
            tally.no_rooms);
     if (options->hash)
         printf("hash %016" PRIx64 "\n", tally.hash);

@@ -105,7 +105,11 @@ static void see_event(struct world *world, const struct engine_event *event)
                   (unsigned long long)event->release.batch);
         break;
     case ENGINE_LOADED:
-        world_say(world, "> LOADED sample %u%s", event->loaded.id, event->loaded.encoded ? "" : " failed");
+        world_say(world, "> LOADED sample %u%s", event->loaded.id,
+                  event->loaded.encoded                         ? ""
+                  : event->loaded.fate == ENGINE_FATE_SOURCE    ? " failed for its source"
+                  : event->loaded.fate == ENGINE_FATE_CHANGED   ? " is another by now"
+                                                                : " failed");
         break;
     case ENGINE_PREPARED:
         world_say(world, "> PREPARED task %u", event->prepared.task);
@@ -191,6 +195,14 @@ static void see_action(struct world *world, const struct engine_action *action)
     case ENGINE_PREPARE:
         see_prepare(world, action);
         break;
+    case ENGINE_SOURCE:
+        note(world, action->source.news);
+        note(world, action->source.id);
+        world_say(world, "  < SOURCE %s, sample %d",
+                  action->source.news == ENGINE_SOURCE_AWAY   ? "away"
+                  : action->source.news == ENGINE_SOURCE_BACK ? "back"
+                                                              : "gave up", (int)action->source.id);
+        break;
     case ENGINE_DELIVER:
         see_deliver(world, action);
         break;
@@ -230,7 +242,8 @@ static void act(struct world *world, const struct engine_action *action)
         if (action->load.read != world->read || world->now_ns == 0)
             world->read_ns = latency_draw(&sc->load, &world->rng, action->load.id);
         world->read = action->load.read;
-        world_alarm(world, world->read_ns, ALARM_LOADED, action->load.id, 0, 0);
+        world_alarm(world, world->read_ns, ALARM_LOADED, action->load.id,
+                    (uint64_t)((const struct scenario_dataset *)action->load.dataset - sc->datasets), 0);
         break;
     case ENGINE_PREPARE:
         took_ns = latency_draw(&sc->prepare, &world->rng, action->prepare.id);
@@ -239,6 +252,7 @@ static void act(struct world *world, const struct engine_action *action)
         break;
     case ENGINE_DROP_ENCODED:
     case ENGINE_AHEAD:
+    case ENGINE_SOURCE:
         break;
     default:
         client_action(world, action);
@@ -282,6 +296,11 @@ void world_flush(struct world *world)
     if (thorough)
         engine_check(world->engine);
     model_settle(world->model, world->engine, world->now_ns, thorough || world->sabotage);
+    uint64_t wake_ns = engine_wakes_ns(world->engine);
+    if (wake_ns < world->wake_ns) {
+        world_alarm(world, wake_ns > world->now_ns ? wake_ns - world->now_ns : 1, ALARM_WAKE, wake_ns, 0, 0);
+        world->wake_ns = wake_ns;
+    }
 }
 
 void world_event(struct world *world, const struct engine_event *event, const struct client_plan *plan)
@@ -312,12 +331,18 @@ static bool fails(struct world *world, sample_id id, enum fault fault, uint32_t 
     return passing || world->scenario->samples[id].fault == fault;
 }
 
-static void loaded(struct world *world, sample_id id)
+static void loaded(struct world *world, sample_id id, uint32_t dataset)
 {
-    struct engine_event event = {.type = ENGINE_LOADED,
-                                 .loaded = {.id = id, .bytes = world->scenario->samples[id].bytes}};
-    if (fails(world, id, FAULT_LOAD, world->scenario->load_faults))
-        event.loaded.reason = BAD_UNREADABLE;
+    const struct scenario *sc = world->scenario;
+    struct engine_event event = {.type = ENGINE_LOADED, .loaded = {.id = id, .bytes = sc->samples[id].bytes}};
+    bool bad = fails(world, id, FAULT_LOAD, sc->load_faults);
+    event.loaded.reason = BAD_UNREADABLE;
+    if (scenario_is_away(sc, dataset, world->now_ns) || sc->samples[id].fault == FAULT_SOURCE)
+        event.loaded.fate = ENGINE_FATE_SOURCE;
+    else if (scenario_has_changed(sc, dataset, id, world->now_ns))
+        event.loaded.fate = ENGINE_FATE_CHANGED;
+    else if (bad)
+        event.loaded.fate = ENGINE_FATE_SAMPLE;
     else
         event.loaded.encoded = model_make_handle(world->model, id);
     world_event(world, &event, NULL);
@@ -345,7 +370,12 @@ static void happen(struct world *world, const struct alarm *alarm)
 {
     switch (alarm->kind) {
     case ALARM_LOADED:
-        loaded(world, (sample_id)alarm->a);
+        loaded(world, (sample_id)alarm->a, (uint32_t)alarm->b);
+        break;
+    case ALARM_WAKE:
+        if (world->wake_ns == alarm->a)
+            world->wake_ns = SCENARIO_NEVER;
+        world_event(world, &(struct engine_event){.type = ENGINE_TICK}, NULL);
         break;
     case ALARM_PREPARED:
         prepared(world, (uint32_t)alarm->a, (sample_id)alarm->b, alarm->b >> 32, alarm->c);
@@ -474,7 +504,7 @@ static void live(struct world *world)
 
 void world_run(struct scenario *scenario, const struct world_options *options, struct world_result *result)
 {
-    struct world world = {.scenario = scenario, .options = *options};
+    struct world world = {.scenario = scenario, .options = *options, .wake_ns = SCENARIO_NEVER};
     struct engine_config config = scenario->config;
     struct error err;
     config.sample_bytes = sample_bytes;

@@ -5,7 +5,8 @@
 #include "tests/simulation/world.h"
 
 enum alarm_kind {
-    ALARM_LOADED,   /* a: sample */
+    ALARM_LOADED,   /* a: sample, b: dataset that it is from */
+    ALARM_WAKE,     /* what engine_wakes_ns asked for */
     ALARM_PREPARED, /* a: task, b: sample, and above its 32 bits one for each output that fails, c: nanoseconds */
     ALARM_TICK,
     ALARM_DRAIN,
@@ -69,6 +70,7 @@ struct world {
     uint64_t check_credit;
     struct engine_event events[SCENARIO_GATHER_MAX]; /* of the step that is being gathered */
     uint32_t n_events;
+    uint64_t wake_ns; /* of the next ALARM_WAKE; SCENARIO_NEVER: none is set */
     unsigned lull_ticks; /* with nothing else under way: for ranks that wait for one that is away */
     uint64_t read, read_ns; /* the LOADs of one read arrive together */
     struct alarm *heap;

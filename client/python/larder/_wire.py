@@ -39,7 +39,7 @@ _REGISTER = struct.Struct("<8IQd")
 _REGISTERED = struct.Struct("<12I3Q")
 _THREE = struct.Struct("<III")
 _NEXT = struct.Struct("<II")
-_BATCH = struct.Struct("<QIIIId")
+_BATCH = struct.Struct("<QIIIIId")
 _RELEASE = struct.Struct("<Q")
 _ERROR = struct.Struct("<iI")
 _LENGTH = struct.Struct("<I")
@@ -115,6 +115,7 @@ class BatchMessage(NamedTuple):
     epoch: int
     index: int
     last: bool
+    lost: int            # samples of the rank's epoch that were left out so far, because they are bad
     weight: float        # the job's at this moment; 0: not said
     entries: np.ndarray  # of ENTRY; borrows from the message
 
@@ -204,14 +205,14 @@ def _decode_classes(body):
 
 
 def _decode_batch(body):
-    batch, epoch, index, flags, count, weight = _BATCH.unpack_from(body)
+    batch, epoch, index, flags, count, lost, weight = _BATCH.unpack_from(body)
     end = _BATCH.size + count * ENTRY.itemsize
     if count > BATCH_MAX or end > len(body):
         raise FormatError(f"BATCH: {count} entries do not fit the message")
     if weight != 0 and not WEIGHT_MIN <= weight <= WEIGHT_MAX:
         raise FormatError(f"BATCH: weight is {weight}, not {WEIGHT_MIN} to {WEIGHT_MAX}")
     entries = np.frombuffer(body, ENTRY, count, _BATCH.size)
-    return BatchMessage(batch, epoch, index, bool(flags & BATCH_LAST), weight, entries), end
+    return BatchMessage(batch, epoch, index, bool(flags & BATCH_LAST), lost, weight, entries), end
 
 
 def _decode_error(body):

@@ -1,4 +1,8 @@
-"""The errors of Larder: one class for each code of common/larder_err.h, all of them LarderError."""
+"""The errors of Larder: one class for each code of common/larder_err.h, all of them LarderError; and its warnings."""
+
+
+class BadSamplesWarning(UserWarning):
+    """An epoch is over that left samples out, because they are bad: files that are gone or damaged."""
 
 
 class LarderError(Exception):

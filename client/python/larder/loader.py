@@ -22,7 +22,7 @@ import numpy as np
 from . import _autostart, _ranks, _trainers, _wire, subset as subset_module, transforms
 from ._buffers import Held, Pool, arena_view, copy_slots
 from ._session import HANDSHAKE_S, Session, default_path
-from .errors import DaemonGone, EpochsOver, InvalidArgument, LarderError, LimitReached
+from .errors import BadSamplesWarning, DaemonGone, EpochsOver, InvalidArgument, LarderError, LimitReached
 
 _OUTPUTS = ("auto", "torch", "numpy")
 _PICKLED = ("_closed", "_zero_copy", "_torch", "_pin_memory", "_with_ids", "_socket", "_timeout_s", "_home_pid",
@@ -147,6 +147,7 @@ class Loader:
         self._current = None
         self._chosen = 0          # by set_epoch, or because an error ended that epoch, until it begins
         self._counts = {"samples": 0, "batches": 0, "wait_s": 0.0}
+        self._lost = 0            # samples left out of the epoch that the last batch was of
         self.last_ids = None      # of the batch given last: the daemon's sample ids …
         self.last_indices = None  # … and the positions in the dataset
 
@@ -201,6 +202,13 @@ class Loader:
     def weight(self):
         """The job's weight when the last batch came: the one given here, or what `larder weight` made of it."""
         return self._weight
+
+    @property
+    def lost(self):
+        """How many samples the epoch of the last batch has left out so far, because they are bad (gone, damaged, too large),
+        of this rank; with bad_samples="replace" the samples that others took the place of. The daemon's log names them, and
+        at the epoch's end there is a BadSamplesWarning."""
+        return self._lost
 
     @property
     def epoch(self):
@@ -355,6 +363,7 @@ class Loader:
             self._fail(epoch)
             raise
         self._epoch, self._chosen = epoch + 1, 0
+        self._lost = 0
         iterator = _Epoch(self, session, epoch)
         self._current = weakref.ref(iterator)
         return iterator
@@ -408,6 +417,7 @@ class Loader:
         """Turns a message into what the caller gets; None when it is empty. Its slots go back at once, or are held."""
         entries = batch.entries
         self._weight = batch.weight or self._weight
+        self._lost = batch.lost
         if entries.size == 0:
             session.release(batch.batch)
             self._ask_ahead(session, batch.last)
@@ -472,7 +482,7 @@ class _Epoch:
         self._loader = loader
         self._session = session
         self._number = epoch
-        self._done = False
+        self._done = self._told = False
         job = loader._job
         self._over = _trainers.tell_accelerate(
             self, functools.partial(loader._at_end, session, epoch),
@@ -500,7 +510,15 @@ class _Epoch:
                 return parts
         if self._over is not None:
             self._over()
+        self._warn()
         raise StopIteration
+
+    def _warn(self):
+        lost, told, self._told = self._loader.lost, self._told, True
+        if lost and not told:
+            warnings.warn(f"{lost} sample{'s' if lost > 1 else ''} of epoch {self._number} could not be read or decoded "
+                          f"and {'were' if lost > 1 else 'was'} left out or replaced: the daemon's log names "
+                          f"{'them' if lost > 1 else 'it'}", BadSamplesWarning, stacklevel=4)
 
     def _check_live(self):
         if self._session.pid != os.getpid():

@@ -114,7 +114,7 @@ void fake_batch(struct fake_daemon *daemon, uint64_t number, uint32_t epoch, uin
     }
     struct wire_message msg = {.type = WIRE_BATCH};
     msg.batch = (struct wire_batch){.batch = number, .epoch = epoch, .index = index, .count = count, .entries = entries,
-                                    .flags = last ? WIRE_BATCH_LAST : 0};
+                                    .lost = daemon->lost, .flags = last ? WIRE_BATCH_LAST : 0};
     fake_send(daemon, &msg, -1);
 }
 

@@ -29,6 +29,7 @@ struct fake_daemon {
     bool opening_only; /* the script takes over right after accept */
     bool unsealed;     /* the arena lacks its seals */
     uint32_t held_max, arena_claim_bytes;
+    uint32_t lost; /* samples that the batches sent from now on say were left out */
     fake_script *script;
     /* what it has seen; read them after fake_stop */
     struct wire_register reg;

@@ -183,6 +183,50 @@ static void serve_odd_ends(struct fake_daemon *daemon)
     fake_until_closed(daemon);
 }
 
+/* Batches say 0, then 2, then an empty last one 3 samples that were left out; of the next epoch none. */
+static void lose_samples(struct fake_daemon *daemon)
+{
+    static const uint32_t lost[] = {0, 2};
+    for (uint32_t i = 0; i < 2; i++) {
+        daemon->lost = lost[i];
+        if (!fake_wait_credits(daemon, 0, 1))
+            return;
+        fake_batch(daemon, i + 1, 0, i, i * FAKE_BATCH_SIZE, FAKE_BATCH_SIZE, false);
+        if (!fake_wait_released(daemon, i + 1))
+            return;
+    }
+    daemon->lost = 3;
+    if (fake_wait_credits(daemon, 0, 1))
+        fake_batch(daemon, 3, 0, 2, 0, 0, true);
+    daemon->lost = 0;
+    if (fake_wait_credits(daemon, 1, 1))
+        fake_batch(daemon, 4, 1, 0, 0, FAKE_BATCH_SIZE, true);
+    fake_until_closed(daemon);
+}
+
+/* The program is told how many samples of an epoch were left out: so far, and at its end of all of it. */
+static void tells_what_is_lost(void **state)
+{
+    (void)state;
+    struct larder_batch *batch;
+    open_with(2, 1, 0, lose_samples);
+    assert_int_equal(larder_loader_lost(loader), 0);
+    assert_int_equal(larder_start_epoch(loader, 0), 0);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(larder_next(loader, -1, &batch), 0);
+        assert_int_equal(larder_loader_lost(loader), i * 2);
+        assert_int_equal(larder_batch_release(&batch), 0);
+    }
+    assert_int_equal(larder_next(loader, -1, &batch), LARDER_EEND);
+    assert_int_equal(larder_loader_lost(loader), 3);
+    assert_int_equal(larder_start_epoch(loader, 1), 0);
+    assert_int_equal(larder_loader_lost(loader), 0);
+    assert_int_equal(larder_next(loader, -1, &batch), 0);
+    assert_int_equal(larder_loader_lost(loader), 0);
+    assert_int_equal(larder_loader_lost(NULL), 0);
+    close_both();
+}
+
 /* An empty batch is never handed out and is given back; a short last one is handed out. */
 static void skips_empty(void **state)
 {
@@ -333,6 +377,7 @@ int main(void)
         cmocka_unit_test(breaks_early),
         cmocka_unit_test(limits_held),
         cmocka_unit_test(skips_empty),
+        cmocka_unit_test(tells_what_is_lost),
         cmocka_unit_test(times_out),
         cmocka_unit_test(goes_on_after_signals),
         cmocka_unit_test(refuses_misuse),

@@ -45,6 +45,7 @@ class FakeDaemon:
     error_after  batches after which ERROR (code, text) comes: error_after, error
     mangle       called with each outgoing message's (type, bytes); returns what is sent
     weight       that batches say the job has (None: the registered one)
+    lost         samples that batches say were left out
     empty_last   end an epoch with an empty batch of its own
     """
 
@@ -59,6 +60,7 @@ class FakeDaemon:
         self.empty_last = False
         self.encoded = False
         self.weight = None
+        self.lost = 0
         self.page = 1000
         self.dtype = self.layout = 0
         self.itemsize = 1
@@ -239,7 +241,8 @@ class Connection(threading.Thread):
         self.sent += 1
         self.credits -= 1
         weight = daemon.weight or self.job["weight"]
-        body = struct.pack("<QIIIId", number, self.epoch, self.index, 0 if self.plan else 1, len(indices), weight)
+        body = struct.pack("<QIIIIId", number, self.epoch, self.index, 0 if self.plan else 1, len(indices), daemon.lost,
+                           weight)
         self.index += 1
         self.send(BATCH, 0, body + entries)
 

@@ -14,7 +14,7 @@ def samples():
     registered = struct.pack("<12I3Q", 1, 20, 4, 2, 4, 6, 3, 0, 0, 4, 0, 0, 72, 8, 9)
     yield fake.message(fake.REGISTERED, 2, registered + fake.text(b"me"))
     yield fake.message(fake.CLASSES, 3, struct.pack("<III", 0, 2, 2) + fake.text(b"\x03\0cat\x03\0dog"))
-    yield fake.message(fake.BATCH, 0, struct.pack("<QIIIId", 1, 0, 0, 1, 2, 2.5) + entry * 2)
+    yield fake.message(fake.BATCH, 0, struct.pack("<QIIIIId", 1, 0, 0, 1, 2, 3, 2.5) + entry * 2)
     yield fake.message(fake.ERROR, 4, struct.pack("<iI", -4, 1) + fake.text("kein Ordner: ü".encode()))
 
 
@@ -40,7 +40,7 @@ class Wire(Case):
                          (4, 72, (8, 9), "me"))
         self.assertEqual(classes.names, ["cat", "dog"])
         self.assertTrue(batch.last)
-        self.assertEqual(batch.weight, 2.5)
+        self.assertEqual((batch.lost, batch.weight), (3, 2.5))
         self.assertEqual(batch.entries["label"].tolist(), [1, 1])
         self.assertEqual((error.code, error.fatal, error.text), (-4, True, "kein Ordner: ü"))
 

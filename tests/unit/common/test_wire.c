@@ -129,7 +129,7 @@ static bool same_fields(const struct wire_message *a, const struct wire_message 
     case WIRE_NEXT: return SAME(next.epoch) && SAME(next.credits);
     case WIRE_BATCH:
         return SAME(batch.batch) && SAME(batch.epoch) && SAME(batch.index) && SAME(batch.flags) && SAME(batch.count) &&
-               SAME(batch.weight) &&
+               SAME(batch.lost) && SAME(batch.weight) &&
                (a->batch.count == 0 ||
                 memcmp(a->batch.entries, b->batch.entries, (size_t)a->batch.count * WIRE_ENTRY_BYTES) == 0);
     case WIRE_RELEASE: return SAME(release.batch);
@@ -172,9 +172,9 @@ static void has_known_bytes(void **state)
     (void)state;
     static const uint8_t hello[] = {'L', 'D', 'R', '1', 4, 0, 1, 0, 4, 3, 2, 1, 30, 0, 0, 0,
                                     0x78, 0x56, 0x34, 0x12, 6, 0, 0, 0, 'c', '/', '0', '.', '1', '!'};
-    static const uint8_t batch[] = {'L', 'D', 'R', '1', 4, 0, 8, 0, 0, 0, 0, 0, 72, 0, 0, 0,
+    static const uint8_t batch[] = {'L', 'D', 'R', '1', 4, 0, 8, 0, 0, 0, 0, 0, 76, 0, 0, 0,
                                     8, 7, 6, 5, 4, 3, 2, 1, 9, 0, 0, 0, 10, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0,
-                                    0, 0, 0, 0, 0, 0, 4, 0x40,
+                                    7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0x40,
                                     0, 0x10, 0, 0, 1, 0, 0, 0, 0, 0x4c, 2, 0, 11, 0, 0, 0, 12, 0, 0, 0,
                                     0xff, 0xff, 0xff, 0xff};
     uint8_t buf[128];
@@ -190,11 +190,11 @@ static void has_known_bytes(void **state)
                                                   .label = -1});
     msg = (struct wire_message){.type = WIRE_BATCH};
     msg.batch = (struct wire_batch){.batch = 0x0102030405060708, .epoch = 9, .index = 10, .flags = 1, .count = 1,
-                                    .weight = 2.5, .entries = entry};
+                                    .lost = 7, .weight = 2.5, .entries = entry};
     assert_int_equal(wire_encode(&msg, buf, sizeof buf, &len), 0);
     assert_int_equal(len, sizeof batch);
     assert_memory_equal(buf, batch, len);
-    struct wire_entry got = wire_entry_get(buf + 48, 0);
+    struct wire_entry got = wire_entry_get(buf + 52, 0);
     assert_true(got.offset == 0x100001000 && got.len_bytes == 150528 && got.id == 11 && got.index == 12 &&
                 got.label == -1);
 }

@@ -84,6 +84,7 @@ static void react(void *ctx, const struct engine_action *action)
         scene->ahead[action->job] = action->ahead.to;
         scene->changes++;
         break;
+    case ENGINE_SOURCE:
     case ENGINE_JOB_ENDED:
         break;
     }

@@ -40,6 +40,11 @@ static void fill_job(struct status_job *job, uint32_t i)
                                                   .leased_batches = 1,
                                                   .credits = 2,
                                                   .wait_s = 1.5};
+    if (i) {
+        job->engine.epoch_lost = 3;
+        job->engine.waits_for_source = true;
+        job->engine.source_wait_s = 2.5;
+    }
     strcpy(job->engine.name, i ? "quote\"back\\slash" : "train-a");
     job->dataset = xstrdup("/data/imagenet/train");
 }
@@ -94,6 +99,8 @@ void sample_status_fill(struct daemon_status *status)
                    .encoded_ahead_bytes = UINT64_C(1) << 29,
                    .jobs = 2,
                    .loads_inflight = 5,
+                   .source_retries = 17,
+                   .source_waits = 1,
                    .prepares_inflight = 4},
         .governor = {.preparers = 3, .loaders = 9, .prepare_rate = 1500.5, .load_rate = 0, .moves = 12},
         .bad_reasons = {NULL, "unreadable", "not_an_image", "corrupt"},

@@ -112,6 +112,7 @@ static void react(void *ctx, const struct engine_action *action)
         take_batch(scene, action);
         break;
     case ENGINE_AHEAD:
+    case ENGINE_SOURCE:
         break;
     case ENGINE_JOB_ENDED:
         scene->ended = true;

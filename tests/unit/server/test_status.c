@@ -24,12 +24,13 @@ static const char expected_json[] =
     "\"quota_bytes\":2147483648},\"encoded\":{\"budget_bytes\":1073741824,\"used_bytes\":268435456,\"look_ahead_bytes\":536870912},"
     "\"scratch\":{\"budget_bytes\":536870912,\"used_bytes\":134217728,\"waiting\":1,\"waits\":12},"
     "\"evicted\":{\"prepared\":7,\"encoded\":9}},"
-    "\"engine\":{\"loads_inflight\":5,\"prepares_inflight\":4,\"unknown_releases\":0},"
+    "\"engine\":{\"loads_inflight\":5,\"prepares_inflight\":4,\"source_retries\":17,\"source_waits\":1,\"unknown_releases\":0},"
     "\"governor\":{\"preparers\":3,\"loaders\":9,\"prepare_rate\":1500.5,\"load_rate\":null,\"moves\":12},\"jobs\":["
     "{\"name\":\"train-a\",\"job\":0,\"pid\":815,\"client\":\"python/0.1\",\"dataset\":\"/data/imagenet/train\","
     "\"pipeline\":\"[{\\\"random_resized_crop\\\":{\\\"size\\\":224}}]\",\"weight\":1.0,\"batch_size\":64,\"prefetch\":4,\"prefetch_asked\":8,\"look_ahead\":3,\"epoch\":1,"
     "\"epochs\":90,\"started\":true,\"view_samples\":1000,\"remaining\":600,\"epoch_delivered\":400,\"delivered\":1400,"
-    "\"batches\":22,\"shared\":700,\"bad_samples\":0,\"held_slots\":256,\"quota_bytes\":1073741824,\"loaders\":4,\"ahead_batches\":3,"
+    "\"batches\":22,\"shared\":700,\"bad_samples\":0,\"epoch_lost\":0,\"waits_for_source\":false,\"source_wait_s\":0.0,"
+    "\"held_slots\":256,\"quota_bytes\":1073741824,\"loaders\":4,\"ahead_batches\":3,"
     "\"queues\":[{\"rank\":0,\"ready_batches\":3,\"leased_batches\":1,\"credits\":2,\"wait_s\":1.5,\"attached\":true,"
     "\"done\":false,\"epoch_delivered\":400,\"batches\":22,\"governor\":{\"line\":2,\"loaders\":4,\"reading\":3,"
     "\"pending_reads\":5,\"pending_samples\":320,\"load_ms\":0.5,\"prepare_ms\":null,\"train_ms\":250.0,\"late_ms\":-125.0}}]},"
@@ -37,7 +38,7 @@ static const char expected_json[] =
     "\"pipeline\":null,\"weight\":0.5,\"batch_size\":64,\"prefetch\":4,\"prefetch_asked\":8,\"look_ahead\":3,\"epoch\":1,\"epochs\":0,\"started\":true,\"view_samples\":"
     "1000,"
     "\"remaining\":600,\"epoch_delivered\":400,\"delivered\":1400,\"batches\":22,\"shared\":700,\"bad_samples\":0,"
-    "\"held_slots\":256,\"quota_bytes\":1073741824,\"loaders\":5,\"ahead_batches\":null,"
+    "\"epoch_lost\":3,\"waits_for_source\":true,\"source_wait_s\":2.5,\"held_slots\":256,\"quota_bytes\":1073741824,\"loaders\":5,\"ahead_batches\":null,"
     "\"queues\":[{\"rank\":0,\"ready_batches\":3,\"leased_batches\":1,\"credits\":2,\"wait_s\":1.5,\"attached\":true,"
     "\"done\":false,\"epoch_delivered\":400,\"batches\":22,\"governor\":null}]}]}";
 
@@ -85,7 +86,7 @@ static void test_metrics(void **state)
         "\n# TYPE larder_samples_decoded_total counter\nlarder_samples_decoded_total 1300\n",
         "\n# TYPE larder_samples_prepared_total counter\nlarder_samples_prepared_total 1400\n",
         "\nlarder_bad_samples_total{reason=\"unreadable\"} 2\nlarder_bad_samples_total{reason=\"not_an_image\"} 0\n",
-        "\nlarder_arena_budget_bytes 4294967296\n",
+        "\nlarder_source_retries_total 17\n", "\nlarder_jobs_waiting_for_source 1\n", "\nlarder_arena_budget_bytes 4294967296\n",
         "\nlarder_job_look_ahead_batches{job=\"train-a\"} 3\n", "\nlarder_look_ahead_shortened_total 6\n",
         "\nlarder_evictions_total{form=\"prepared\"} 7\nlarder_evictions_total{form=\"encoded\"} 9\n",
         "\nlarder_job_samples_delivered_total{job=\"train-a\"} 1400\n",
