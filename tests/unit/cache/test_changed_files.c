@@ -42,10 +42,12 @@ static void path_below(char path[PATH_BYTES], const char *name)
     snprintf(path, PATH_BYTES, "%s/%s", root, name);
 }
 
-static void set_time(const char *name, time_t seconds)
+static const struct timespec long_ago = {.tv_sec = 7};
+
+static void set_time(const char *name, struct timespec time)
 {
     char path[PATH_BYTES];
-    struct timespec times[2] = {{.tv_sec = seconds}, {.tv_sec = seconds}};
+    struct timespec times[2] = {time, time};
     path_below(path, name);
     assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
 }
@@ -56,7 +58,7 @@ ssize_t __wrap_pread(int fd, void *buf, size_t len, off_t offset)
 {
     ssize_t got = __real_pread(fd, buf, len, offset);
     if (rewritten)
-        set_time(rewritten, 7);
+        set_time(rewritten, long_ago);
     rewritten = NULL;
     return got;
 }
@@ -267,9 +269,9 @@ static void test_read_tells_the_next_open(void **state)
     path_below(path, "t/c0/00004.jpg");
     assert_int_equal(stat(path, &st), 0);
     struct dataset *before = open_below("t");
-    set_time("t/c0/00004.jpg", 7);
+    set_time("t/c0/00004.jpg", long_ago);
     expect_read(before, 2, LARDER_ECHANGED, NULL);
-    set_time("t/c0/00004.jpg", st.st_mtim.tv_sec);
+    set_time("t/c0/00004.jpg", st.st_mtim);
     struct dataset *after = open_below("t");
     assert_ptr_not_equal(before, after);
     dataset_unref(&before);
@@ -373,11 +375,11 @@ static void test_inodes_that_do_not_last(void **state)
     path_below(path, "t/c0/00000.jpg");
     assert_int_equal(stat(path, &st), 0);
     tree_file("00000", "%s/t/c0/other", root);
-    set_time("t/c0/other", st.st_mtim.tv_sec);
+    set_time("t/c0/other", st.st_mtim);
     swap("t/c0/00000.jpg", "t/c0/other");
     path_below(path, "t/c0/other");
     assert_int_equal(unlink(path), 0);
-    tree_age(root);
+    set_time("t/c0", st.st_mtim); /* as make_tree left it */
     fake_type = FUSE_SUPER_MAGIC;
     assert_false(inodes_last(root));
     expect_read(dataset, 0, 0, "00000");
