@@ -338,7 +338,7 @@ struct engine_action {
             sample_id id;       /* GAVE_UP */
             int reason;         /* GAVE_UP: enum bad_reason */
             uint64_t waited_ns; /* BACK: since it first did not answer */
-            uint64_t retries;   /* BACK: loads that are tried again for it */
+            uint64_t retries;   /* BACK: loads that it did not answer */
         } source;
         struct {
             const void *dataset;
@@ -381,7 +381,7 @@ struct engine_totals {
     uint64_t encoded_used_bytes, encoded_ahead_bytes; /* the last: what all jobs look ahead would take at once */
     uint32_t jobs, loads_inflight, prepares_inflight;
     uint64_t unknown_releases;
-    uint64_t source_retries; /* loads that failed because their source did not answer, and are tried again */
+    uint64_t source_retries; /* loads that their source did not answer: tried again, where somebody waits for them */
     uint32_t source_waits;   /* jobs that wait for their source now */
 };
 

@@ -48,7 +48,7 @@ struct data_source {
     bool away, told;  /* it did not answer when it was asked last; and that was said */
     sample_id probe;  /* being read to see whether it answers; SAMPLE_NONE: none */
     uint64_t since_ns, pause_ns, until_ns; /* of being away: nothing is read before the last */
-    uint64_t retries; /* loads tried again since then */
+    uint64_t retries; /* loads that it did not answer since then */
 };
 
 struct chunk {

@@ -165,8 +165,8 @@ bool engine_source_failed(struct engine *engine, const struct encoded *encoded, 
         go_away(engine, source);
     else if (probe)
         stay_away(engine, source);
-    source->retries += first != ENGINE_NONE;
-    engine->totals.source_retries += first != ENGINE_NONE;
+    source->retries++;
+    engine->totals.source_retries++;
     return true;
 }
 

@@ -11,7 +11,7 @@
  *   memory    arena {budget_bytes, used_bytes, pinned_bytes, quota_bytes}, encoded {budget_bytes, used_bytes,
  *             look_ahead_bytes}, scratch {budget_bytes, used_bytes, waiting (threads), waits (images)}, evicted {prepared,
  *             encoded}
- *   engine    loads_inflight, prepares_inflight, source_retries (reads tried again because storage did not answer),
+ *   engine    loads_inflight, prepares_inflight, source_retries (reads that storage did not answer),
  *             source_waits (jobs that wait for their storage now), unknown_releases
  *   governor  preparers, loaders (threads), prepare_rate, load_rate (samples/s predicted; null: not known), moves
  *   jobs[]    name, job, pid, client, dataset, pipeline, weight, batch_size, prefetch (batches each rank may be ahead

@@ -142,17 +142,18 @@ class OddDatasets(Case):
         self.assertEqual((samples["loaded"], samples["prepared"]), (2 * COUNT, 2 * COUNT))
 
     def test_a_folder_that_vanishes(self):
-        """A folder goes while a job trains on it: whatever its policy, the job goes on with what is in memory, then ends
-        with an error that names a file of the folder, and the daemon serves others."""
+        """A folder goes while a job trains on it: whatever its policy, the job goes on with what is in memory, waits as long
+        as limits.source_wait, then ends with an error that names the folder, and the daemon serves others."""
         self.served.stop()
-        little = self.daemon("memory: {arena: 64MiB, encoded: 1MiB}\ncatalog: {checkpoint: none}\nmetrics: {enabled: false}\n")
+        little = self.daemon("memory: {arena: 64MiB, encoded: 1MiB}\ncatalog: {checkpoint: none}\n"
+                             "limits: {source_wait: 1}\nmetrics: {enabled: false}\n")
         for policy in ("skip", "replace", "error"):
             root = make_tree(os.path.join(self.folder, policy), 300, width=384, height=288)
             self.assertGreater(sum(os.path.getsize(path) for path in files_of(root)), 2 << 20)
             loader = self.loader(little, root, 8, bad_samples=policy)
             next(iter(loader))
             shutil.rmtree(root)
-            with self.assertRaisesRegex(larder.BadSample, root + r"/.*\.jpg \(unreadable\): job .* bad"):
+            with self.assertRaisesRegex(larder.IOFailure, r"1 s \(limits.source_wait\).*" + root):
                 epochs(loader, 4)
             with self.assertRaisesRegex(larder.NotFound, root):
                 self.loader(little, root)
