@@ -175,3 +175,9 @@ int cli_ask(struct cli_peer *peer, const json_t *request, json_t **answer, struc
     nng_free(bytes, len);
     return rc;
 }
+
+int cli_fail(const struct error *err)
+{
+    fprintf(stderr, "larder: %s\n", err->text);
+    return err->code == LARDER_EGONE ? CLI_NO_DAEMON : CLI_FAILED;
+}

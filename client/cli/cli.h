@@ -28,8 +28,7 @@ void cli_disconnect(struct cli_peer *peer); /* accepts NULL */
  * as that error. LARDER_ETIMEOUT: none within 10 seconds. */
 int cli_ask(struct cli_peer *peer, const json_t *request, json_t **answer, struct error *err);
 const char *cli_peer_path(const struct cli_peer *peer); /* the control socket's */
-
-/* cli_fail prints an error and gives the exit status for it. */
+/* cli_fail prints what cli_connect or cli_ask failed with, or a later error, and gives the exit status for it. */
 int cli_fail(const struct error *err);
 
 struct cli_status_options {

@@ -31,12 +31,6 @@ static const char help[] =
     "\n"
     "exit status: 0 done; 1 failed; 2 usage; 3 no daemon answers\n";
 
-int cli_fail(const struct error *err)
-{
-    fprintf(stderr, "larder: %s\n", err->text);
-    return err->code == LARDER_EGONE ? CLI_NO_DAEMON : CLI_FAILED;
-}
-
 static int usage(const char *text, const char *what)
 {
     fprintf(stderr, "larder: %s%s%s; `larder --help` shows what is possible\n", text, what ? ": " : "",
