@@ -1,15 +1,11 @@
 #include "preprocess/decode.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/check.h"
 #include "preprocess/decode_plain.h"
 #include "preprocess/decode_priv.h"
-
-/* A side's length whatever the limits: strides and offsets stay far from their ends. */
-#define SIDE_MAX ((uint64_t)1 << 20)
 
 enum source { SOURCE_NONE, SOURCE_JPEG, SOURCE_WEBP, SOURCE_PLAIN, SOURCE_VIPS };
 
@@ -24,50 +20,6 @@ struct decoder {
     struct scratch *scratch;
     uint64_t outside_bytes; /* that its library takes from malloc */
 };
-
-int decode_fail(struct decode_fault *fault, enum bad_reason reason, const char *fmt, ...)
-{
-    static const int codes[BAD_REASONS] = {
-        [BAD_UNREADABLE] = LARDER_EIO,    [BAD_NOT_AN_IMAGE] = LARDER_EFORMAT, [BAD_CORRUPT] = LARDER_EFORMAT,
-        [BAD_TOO_LARGE] = LARDER_ELIMIT, [BAD_NO_MEMORY] = LARDER_ENOMEM,     [BAD_TOO_SMALL] = LARDER_ELIMIT,
-    };
-    va_list args;
-    va_start(args, fmt);
-    char text[ERROR_TEXT_MAX];
-    vsnprintf(text, sizeof text, fmt, args);
-    va_end(args);
-    fault->reason = reason;
-    return error_set(&fault->error, codes[reason], "%s", text);
-}
-
-int decode_limits(const struct prepare_limits *limits, uint64_t width, uint64_t height, struct decode_fault *fault)
-{
-    if (width == 0 || height == 0)
-        return decode_fail(fault, BAD_CORRUPT, "an image of %llu × %llu pixels", (unsigned long long)width,
-                           (unsigned long long)height);
-    if (width > SIDE_MAX || height > SIDE_MAX || width > limits->pixels_max / height)
-        return decode_fail(fault, BAD_TOO_LARGE, "%llu × %llu pixels are above the limit of %llu pixels",
-                           (unsigned long long)width, (unsigned long long)height,
-                           (unsigned long long)limits->pixels_max);
-    return 0;
-}
-
-/* a × b / 255, rounded as Pillow's MULDIV255. */
-static inline unsigned muldiv255(unsigned a, unsigned b)
-{
-    unsigned t = a * b + 128;
-    return ((t >> 8) + t) >> 8;
-}
-
-void decode_cmyk(const uint8_t *in, size_t step, bool inverted, uint8_t *out, uint32_t width)
-{
-    unsigned flip = inverted ? 255 : 0;
-    for (uint32_t x = 0; x < width; x++, in += step, out += IMAGE_CHANNELS) {
-        unsigned white = 255 - (in[3] ^ flip);
-        for (int c = 0; c < IMAGE_CHANNELS; c++)
-            out[c] = (uint8_t)(white - muldiv255(in[c] ^ flip, white));
-    }
-}
 
 int decoder_create(const struct prepare_limits *limits, struct decoder **out)
 {

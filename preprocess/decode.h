@@ -13,21 +13,12 @@
 #ifndef LARDER_PREPROCESS_DECODE_H
 #define LARDER_PREPROCESS_DECODE_H
 
-#include "common/error.h"
+#include "preprocess/decode_fault.h"
 #include "preprocess/image.h"
-#include "preprocess/prepare.h"
+#include "preprocess/limits.h"
 #include "preprocess/scratch.h"
 
 struct decoder;
-
-/* What a decoder tells about one image. */
-struct decode_fault {
-    enum bad_reason reason;
-    struct error error;
-};
-
-int decode_fail(struct decode_fault *fault, enum bad_reason reason, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
 
 int decoder_create(const struct prepare_limits *limits, struct decoder **out);
 void decoder_destroy(struct decoder *decoder); /* accepts NULL */

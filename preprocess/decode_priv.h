@@ -2,13 +2,13 @@
 #ifndef LARDER_PREPROCESS_DECODE_PRIV_H
 #define LARDER_PREPROCESS_DECODE_PRIV_H
 
-#include "preprocess/decode.h"
+#include "preprocess/decode_fault.h"
+#include "preprocess/image.h"
+#include "preprocess/scratch.h"
 
-/* Pillow's CMYK to RGB. inverted: as Adobe writes it, 0 is full ink. */
+/* decode_cmyk makes a row of `width` pixels RGB as Pillow does. They are `step` bytes apart; inverted: as Adobe writes
+ * them, 0 is full ink. */
 void decode_cmyk(const uint8_t *in, size_t step, bool inverted, uint8_t *out, uint32_t width);
-
-/* decode_limits refuses a size the limits do not allow. */
-int decode_limits(const struct prepare_limits *limits, uint64_t width, uint64_t height, struct decode_fault *fault);
 
 struct jpeg_reader;
 int jpeg_reader_create(const struct prepare_limits *limits, struct jpeg_reader **out);

@@ -7,21 +7,14 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "preprocess/limits.h"
 #include "preprocess/pipeline.h"
-#include "preprocess/scratch_budget.h"
 
 /* Why a sample is bad: the `reason` label of larder_bad_samples_total. */
 enum bad_reason {
     BAD_NONE, BAD_UNREADABLE, BAD_NOT_AN_IMAGE, BAD_CORRUPT, BAD_TOO_LARGE, BAD_NO_MEMORY, BAD_TOO_SMALL, BAD_REASONS
 };
 const char *bad_reason_name(enum bad_reason reason);
-
-struct prepare_limits {
-    uint64_t pixels_max;  /* of a decoded image */
-    uint32_t scans_max;   /* of a progressive JPEG */
-    uint64_t memory_max;  /* bytes of scratch for one image; 0: what pixels_max needs at worst */
-    struct scratch_budget *budget; /* of all threads together, borrowed; NULL: none. See scratch_budget.h */
-};
 
 /* prepare_init sets libvips up for a process (cache off, untrusted loaders blocked, concurrency 1). Once, before
  * threads. */
