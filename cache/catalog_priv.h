@@ -159,18 +159,25 @@ uint32_t id_table_take_retired(struct id_table *table, sample_id *ids, uint32_t 
 void id_table_settle(struct id_table *table, const sample_id *ids, uint32_t count, bool forgotten);
 uint64_t id_table_used(struct id_table *table);
 
-/* catalog_dataset.c */
+/* catalog_chunking.c */
 
-struct store; /* store_priv.h */
-
-#define DATASET_MAGIC UINT32_C(0x44415441)
-
-/* Which sample lies where: position p is slot p % chunk_size of chunk p / chunk_size. Both arrays have an entry a sample. */
+/* Which sample lies where: position p is slot p % chunk_size of chunk p / chunk_size. Both arrays have an
+ * entry a sample. */
 struct chunking {
     uint32_t chunk_size;
     uint32_t *members;   /* index, by position */
     uint32_t *positions; /* position, by index */
 };
+
+/* chunking_shuffle makes chunks of `count` samples by a seeded shuffle (Fisher and Yates's). LARDER_ENOMEM. */
+int chunking_shuffle(uint32_t count, uint32_t chunk_size, uint64_t seed, struct chunking *out);
+void chunking_free(struct chunking *chunking);
+
+/* catalog_dataset.c */
+
+struct store; /* store_priv.h */
+
+#define DATASET_MAGIC UINT32_C(0x44415441)
 
 struct dataset {
     uint32_t magic;
@@ -200,9 +207,5 @@ struct dataset_parts {
 void dataset_parts_free(struct dataset_parts *parts); /* frees what they hold */
 /* dataset_from_parts takes all the parts on success. LARDER_ENOMEM. */
 int dataset_from_parts(struct dataset_parts *parts, struct dataset **out);
-
-/* chunking_shuffle makes chunks of `count` samples by a seeded shuffle (Fisher and Yates's). LARDER_ENOMEM. */
-int chunking_shuffle(uint32_t count, uint32_t chunk_size, uint64_t seed, struct chunking *out);
-void chunking_free(struct chunking *chunking);
 
 #endif

@@ -19,6 +19,14 @@
 static const struct seal index_seal = {.magic = "LDRSTORE", .version = STORE_VERSION, .what = "the store's index"};
 static const struct seal footer_seal = {.magic = "LDRFOOTR", .version = STORE_VERSION, .what = "the segment's footer"};
 
+void store_free(struct store *store)
+{
+    free(store->segments);
+    free(store->offsets);
+    free(store->hashes);
+    *store = (struct store){0};
+}
+
 void store_segment_name(uint32_t number, char name[STORE_NAME_MAX])
 {
     snprintf(name, STORE_NAME_MAX, STORE_SEGMENT_FORMAT, number);

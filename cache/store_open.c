@@ -11,14 +11,6 @@
 #include "cache/store_priv.h"
 #include "common/log.h"
 
-void store_free(struct store *store)
-{
-    free(store->segments);
-    free(store->offsets);
-    free(store->hashes);
-    *store = (struct store){0};
-}
-
 static bool index_path(const char *root, const char *name, char path[PATH_MAX])
 {
     int len = snprintf(path, PATH_MAX, "%s/%s", root, name);

@@ -47,6 +47,7 @@ struct store_entry {
 
 /* store_format.c: pure */
 
+void store_free(struct store *store); /* frees what it holds, not itself */
 uint64_t store_footer_bytes(uint32_t samples);
 uint32_t store_segment_samples(const struct store_segment *segment, uint32_t chunk_size, uint32_t sample_count);
 
@@ -75,7 +76,6 @@ void store_segment_name(uint32_t number, char name[STORE_NAME_MAX]);
 
 /* store_open.c */
 
-void store_free(struct store *store); /* frees what it holds, not itself */
 /* store_load reads the index of the store at root into the parts (index, chunking, store). interrupt may be NULL:
  * LARDER_EGONE soon after it was set. */
 int store_load(const char *root, const struct interrupt *interrupt, struct dataset_parts *parts, struct error *err);
