@@ -279,9 +279,8 @@ static void print_job(const json_t *job, const json_t *before, double elapsed_s,
     snprintf(buf, sizeof buf, "%.0f%%", delivered > 0 ? 100 * field(job, "shared") / delivered : 0);
     number_cell(out, buf, SHARED);
     number_cell(out, count_text(field(job, "bad_samples"), buf), BAD);
-    const char *away = json_is_true(json_object_get(job, "waits_for_source")) ? "does not answer: " : "";
-    size_t left = TABLE_COLUMNS - NUMBERS_COLUMNS - 2 - name_columns - strlen(away);
-    fprintf(out, "  %s%s\n", away, printable(json_object_get(job, "dataset"), left, buf));
+    size_t left = TABLE_COLUMNS - NUMBERS_COLUMNS - 2 - name_columns;
+    fprintf(out, "  %s\n", printable(json_object_get(job, "dataset"), left, buf));
 }
 
 static void print_heads(size_t name_columns, FILE *out)
@@ -337,6 +336,20 @@ static void print_weights(const json_t *jobs, FILE *out)
         fputc('\n', out);
 }
 
+/* Jobs whose storage does not answer, a line each. */
+static void print_waits(const json_t *jobs, FILE *out)
+{
+    char buf[CELL_BYTES];
+    size_t i;
+    const json_t *job;
+    json_array_foreach((json_t *)jobs, i, job)
+    {
+        if (json_is_true(json_object_get(job, "waits_for_source")))
+            fprintf(out, "\nno answer for %.0f s from the storage of %s\n", field(job, "source_wait_s"),
+                    printable(json_object_get(job, "name"), NAME_COLUMNS_MAX, buf));
+    }
+}
+
 void cli_status_print(const json_t *status, const json_t *before, FILE *out)
 {
     double elapsed_s = number(at(status, "daemon", "time_s", NULL)) - number(at(before, "daemon", "time_s", NULL));
@@ -354,4 +367,5 @@ void cli_status_print(const json_t *status, const json_t *before, FILE *out)
     print_heads(name_columns, out);
     json_array_foreach((json_t *)jobs, i, job) print_job(job, same_job(before, job), elapsed_s, name_columns, out);
     print_weights(jobs, out);
+    print_waits(jobs, out);
 }

@@ -41,7 +41,9 @@ static const char expected_table[] =
     "train-a             2/90   40%      1,000      700    38%    3/4     1     50%     0  …magenet/train\n"
     "quote\"back\\slash       2   40%      1,000      700    38%    3/4     1     50%     0  …magenet/train\n"
     "\n"
-    "weights: quote\"back\\slash 0.5\n";
+    "weights: quote\"back\\slash 0.5\n"
+    "\n"
+    "no answer for 2 s from the storage of quote\"back\\slash\n";
 
 /* Two snapshots two seconds apart give the table with its rates. */
 static void test_table(void **state)
