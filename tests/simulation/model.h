@@ -64,7 +64,8 @@ bool model_rank_waits(const struct model *model, uint32_t job, uint32_t rank);
 bool model_may_lack_room(const struct model *model, uint32_t job);
 uint32_t model_no_rooms(const struct model *model); /* jobs that failed for that */
 /* What sabotage looks for. */
-/* model_steady_plan: the plan of a running job whose client neither vanishes nor breaks off; NULL for others. */
+/* model_steady_plan: the plan of a running job that is not cancelled, and whose client neither vanishes nor breaks off;
+ * NULL for others. */
 const struct client_plan *model_steady_plan(const struct model *model, uint32_t job);
 /* model_could_miss: might the job go without the sample, because it failed for somebody meanwhile? */
 bool model_could_miss(const struct model *model, uint32_t job, sample_id id);

@@ -380,7 +380,7 @@ const struct client_plan *model_steady_plan(const struct model *model, uint32_t 
 {
     const struct job_book *job = place < JOBS_MAX ? model->jobs[place] : NULL;
     bool steady = job && !job->ranks && !job->gone && !job->failed && job->plan->vanish_ns == SCENARIO_NEVER &&
-                  job->plan->break_percent == 0 && job->plan->mischief_percent == 0;
+                  job->plan->cancel_ns == SCENARIO_NEVER && job->plan->break_percent == 0 && job->plan->mischief_percent == 0;
     return steady ? job->plan : NULL;
 }
 
