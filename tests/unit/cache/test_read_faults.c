@@ -123,6 +123,42 @@ static void test_store_disk_error(void **state)
     read_all(members[5], LARDER_EIO);
 }
 
+static int read_code(uint32_t index)
+{
+    char bytes[32];
+    struct error err = {0};
+    return dataset_read(dataset, index, bytes, &err);
+}
+
+static void move(const char *from, const char *to)
+{
+    char old_path[TREE_NAME_MAX + 16], new_path[TREE_NAME_MAX + 16];
+    snprintf(old_path, sizeof old_path, "%s/%s", root, from);
+    snprintf(new_path, sizeof new_path, "%s/%s", root, to);
+    assert_int_equal(rename(old_path, new_path), 0);
+}
+
+/* A file that is gone from a folder that is there is told from a folder, or a root, that is away: also when an empty folder
+ * is there instead, as a mount point is. When it is back, so are its files. */
+static void test_away_is_not_gone(void **state)
+{
+    (void)state;
+    move("t/c", "aside");
+    assert_int_equal(read_code(3), LARDER_EIO);
+    move("aside", "t/c");
+    assert_int_equal(read_code(3), 0);
+    move("t", "aside");
+    assert_int_equal(read_code(3), LARDER_EIO);
+    tree_file("", "%s/t/c/other.jpg", root);
+    assert_int_equal(read_code(3), LARDER_EIO);
+    move("t", "mount point");
+    move("aside", "t");
+    assert_int_equal(read_code(3), 0);
+    move("t/c/03.jpg", "03.jpg");
+    assert_int_equal(read_code(3), LARDER_ENOENT);
+    assert_int_equal(read_code(4), 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -132,6 +168,7 @@ int main(void)
         TEST(test_short_and_interrupted),
         TEST(test_disk_error),
         TEST(test_shrinks_while_read),
+        TEST(test_away_is_not_gone),
         cmocka_unit_test_setup_teardown(test_store_short_and_interrupted, set_up_store, tear_down),
         cmocka_unit_test_setup_teardown(test_store_disk_error, set_up_store, tear_down),
     };
