@@ -51,7 +51,12 @@ static void react(void *ctx, const struct engine_action *action)
         break;
     case ENGINE_LOAD:
         scene->loads++;
-        if (scene->slow) {
+        if (scene->away && action->load.dataset == scene->away) {
+            scene->unanswered++;
+            scene_step(scene, (struct engine_event){
+                                  .type = ENGINE_LOADED,
+                                  .loaded = {.id = action->load.id, .reason = BAD_UNREADABLE, .fate = ENGINE_FATE_SOURCE}});
+        } else if (scene->slow) {
             scene->slow = false;
             scene->slow_id = action->load.id;
         } else if (!scene->hold) {
@@ -109,6 +114,7 @@ struct scene *scene_new(uint64_t arena_slots)
                                    .inflight_loads = 8,
                                    .inflight_prepares = 4,
                                    .ahead_window_ns = SECOND,
+                                   .source_wait_ns = UINT64_C(60) * SECOND,
                                    .room_timeout_ns = UINT64_C(1) * ROOM_TIMEOUT_S * SECOND,
                                    .sample_bytes = scene_sample_bytes};
     assert_int_equal(engine_create(&config, &scene->engine, NULL), 0);

@@ -623,12 +623,77 @@ static void test_needs_come_first(void **state)
     scene_free(scene);
 }
 
+/* Asks for all of an epoch of 100 samples. */
+static void expect_each_once(const struct scene *scene, uint32_t job, uint32_t times)
+{
+    for (uint32_t id = 0; id < 100; id++)
+        assert_int_equal(scene->got[job][id], times);
+}
+
+/* A source that does not answer holds up its own jobs alone, with one load after each pause; a sample that two datasets have
+ * comes from the other one. When it answers again every sample comes once, and none is bad. */
+static void test_a_source_that_does_not_answer(void **state)
+{
+    (void)state;
+    enum { PAUSE_NS = 50000000 };
+    static uint32_t sizes[2][100];
+    struct scene *scene = scene_new(600);
+    struct engine_totals totals;
+    struct idset *view;
+    for (uint32_t i = 0; i < 200; i++)
+        sizes[i / 100][i % 100] = ENCODED;
+    assert_int_equal(idset_from_range(0, 100, &view), 0);
+    struct engine_job_desc desc = scene_job("a", view);
+    desc.dataset = sizes[0];
+    desc.variant = 1; /* no instance of the other job's */
+    scene->away = sizes[0];
+    scene_add(scene, &desc);
+    uint32_t a = scene->job;
+    scene_next(scene, a, 0, 13);
+    uint32_t burst = scene->unanswered;
+    assert_true(burst > 0 && burst <= 8);
+    assert_int_equal(engine_wakes_ns(scene->engine) > scene->now, 1);
+    scene->now += PAUSE_NS;
+    scene_step(scene, (struct engine_event){.type = ENGINE_TICK});
+    scene_step(scene, (struct engine_event){.type = ENGINE_TICK});
+    assert_int_equal(scene->unanswered, burst + 1);
+    scene->now += PAUSE_NS; /* the second pause is twice as long */
+    scene_step(scene, (struct engine_event){.type = ENGINE_TICK});
+    assert_int_equal(scene->unanswered, burst + 1);
+    expect_each_once(scene, a, 0);
+    engine_totals(scene->engine, &totals);
+    assert_int_equal(totals.source_waits, 1);
+    assert_int_equal(totals.loads_inflight, 0);
+    assert_int_equal(totals.encoded_used_bytes, 0);
+
+    struct engine_job_desc other = scene_job("b", view);
+    other.dataset = sizes[1];
+    scene_add(scene, &other);
+    uint32_t b = scene->job;
+    scene_next(scene, b, 0, 13);
+    expect_each_once(scene, b, 1);
+    assert_int_equal(scene->unanswered, burst + 1);
+
+    scene->away = NULL;
+    scene->now += 2 * PAUSE_NS;
+    scene_step(scene, (struct engine_event){.type = ENGINE_TICK});
+    expect_each_once(scene, a, 1);
+    assert_int_equal(scene->failed, 0);
+    engine_totals(scene->engine, &totals);
+    assert_int_equal(totals.source_waits, 0);
+    assert_int_equal(totals.bad_samples[BAD_UNREADABLE], 0);
+    idset_destroy(view);
+    scene_leave_all(scene);
+    scene_free(scene);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_three_jobs_share_every_sample),
         cmocka_unit_test(test_what_fits_is_loaded_once), cmocka_unit_test(test_a_client_that_keeps_batches_stops_at_its_quota),
         cmocka_unit_test(test_bad_samples_follow_the_policy),
+        cmocka_unit_test(test_a_source_that_does_not_answer),
         cmocka_unit_test(test_outputs_fail_apart),
         cmocka_unit_test(test_nothing_left), cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_a_broken_off_epoch_is_dropped), cmocka_unit_test(test_look_ahead_is_given_back),
