@@ -69,18 +69,22 @@ int text_compare(const char *a, const char *b);
 /* key_is_below: a key from a file stays below its root: no "..", not absolute, not empty. */
 bool key_is_below(const char *key);
 
+/* catalog_folder.c */
+
+/* folder_open opens a folder below the root ("" for the root itself) and records its identity and time, before anything
+ * in it is read: whatever changes afterwards shows. The fd, or -1 with errno. */
+int folder_open(int root_fd, const char *path, struct index_folder *folder);
+/* What folder_list hands each entry to. dir_fd is the folder's; non-zero, which is negative, ends the listing. */
+typedef int folder_entry_fn(void *context, int dir_fd, const char *name, unsigned char type);
+/* folder_list lists a folder (takes fd) and hashes what it lists. fn may be NULL. Negative: fn's code; positive: the
+ * errno of reading. */
+int folder_list(int fd, folder_entry_fn *fn, void *context, uint64_t *listing);
+
 /* catalog_tree.c */
 
 /* tree_index walks a class-per-folder tree (root: absolute, copied) into an empty index. every: not images alone.
  * LARDER_EGONE soon after the interrupt is set. */
 int tree_index(const char *root, bool every, const struct interrupt *interrupt, struct index *out, struct error *err);
-/* tree_unchanged says whether every folder still is as it was recorded, no unreachable file has become reachable, and
- * the files are those that were indexed: all of at most FILES_ALL_MAX, of more FILES_LOOKED_AT that are drawn anew each
- * time. Clears FOLDER_FRESH where the folder's time has come to prove something; *settled then says that any was
- * cleared. False soon after the interrupt is set, whatever the tree is like. */
-bool tree_unchanged(const char *root, struct index *index, const struct interrupt *interrupt, bool *settled);
-#define FILES_ALL_MAX 1024
-#define FILES_LOOKED_AT 256
 
 /* catalog_file.c: whether a sample's file is the one that was indexed: device, inode, size and modification time are
  * what they were. On file systems that number their files anew now and then (inodes_last) the inode is not compared.
@@ -101,6 +105,16 @@ bool index_follow_mount(struct index *index);
 /* source_open opens a file below the root for reading: -1 with errno. *away: it was not found because what it lies in is not there
  * (the root, its folder, the folder that a link leads to), which says nothing about the file. */
 int source_open(const struct index *index, const char *name, bool *away);
+
+/* catalog_unchanged.c */
+
+/* tree_unchanged says whether every folder still is as it was recorded, no unreachable file has become reachable, and
+ * the files are those that were indexed: all of at most FILES_ALL_MAX, of more FILES_LOOKED_AT that are drawn anew each
+ * time. Clears FOLDER_FRESH where the folder's time has come to prove something; *settled then says that any was
+ * cleared. False soon after the interrupt is set, whatever the tree is like. */
+bool tree_unchanged(const char *root, struct index *index, const struct interrupt *interrupt, bool *settled);
+#define FILES_ALL_MAX 1024
+#define FILES_LOOKED_AT 256
 
 /* catalog_checkpoint.c */
 
@@ -207,5 +221,25 @@ struct dataset_parts {
 void dataset_parts_free(struct dataset_parts *parts); /* frees what they hold */
 /* dataset_from_parts takes all the parts on success. LARDER_ENOMEM. */
 int dataset_from_parts(struct dataset_parts *parts, struct dataset **out);
+
+/* catalog_build.c: makes datasets. Any thread, but one at a time for each source. */
+
+struct builder;
+
+/* builder_create: checkpoint_dir as for catalog_create; the builder takes a reference to `ids`. LARDER_ENOMEM. */
+int builder_create(const char *checkpoint_dir, struct id_table *ids, struct builder **out);
+void builder_destroy(struct builder *builder);
+void builder_set_chunking(struct builder *builder, uint32_t samples, uint64_t seed); /* see catalog_set_chunking */
+
+/* What a builder has done. */
+struct builder_counts {
+    uint64_t checkpoints_loaded, trees_walked;
+};
+struct builder_counts builder_counts(struct builder *builder);
+
+/* builder_refresh gives the dataset as the source (its path resolved) is now: the old one (may be NULL) when that still
+ * holds. Blocks on I/O. As catalog_open; LARDER_EGONE soon after the wish's interrupt was set. */
+int builder_refresh(struct builder *builder, const struct catalog_wish *wish, struct dataset *old, struct dataset **out,
+                    struct error *err);
 
 #endif

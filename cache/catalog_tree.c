@@ -1,4 +1,4 @@
-/* catalog_tree.c: reads a class-per-folder tree, and tells later whether it has changed.
+/* catalog_tree.c: reads a class-per-folder tree.
  *
  * The order is ImageFolder's: classes sorted; within a class every folder below it, sorted by whole path as os.walk's
  * results are (so "a-b" stands before "a/c"); within a folder the file names, sorted. Folders are taken from a list, not
@@ -11,18 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 #include <xxhash.h>
 
 #include "cache/catalog_priv.h"
-#include "common/clock.h"
-#include "common/random.h"
 
 #define FOLDERS_MAX (1u << 24)
 #define DEPTH_MAX 256
-/* File systems stamp with a clock as coarse as 2 s (FAT); what is younger when it is listed may still be changing. */
-#define FRESH_NS INT64_C(2000000000)
 #define EXTENSIONS ".jpg .jpeg .png .ppm .bmp .pgm .tif .tiff .webp"
 
 struct node { /* a folder of the class being walked */
@@ -56,11 +51,6 @@ struct walk {
     size_t empty_count;
 };
 
-static int64_t time_ns(struct timespec time)
-{
-    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
-}
-
 /* ASCII only, whatever the locale: no other letter's lower case is one of these. */
 static bool has_image_extension(const char *name)
 {
@@ -75,63 +65,6 @@ static bool has_image_extension(const char *name)
         known += known_len;
     }
     return false;
-}
-
-/* What list_folder hands each entry to. dir_fd is the folder's; non-zero ends the listing with that code. */
-typedef int entry_fn(void *context, int dir_fd, const char *name, unsigned char type);
-
-/* Lists a folder (takes fd) and hashes what it lists. fn may be NULL. Negative: fn's code; positive: the errno of reading. */
-static int list_folder(int fd, entry_fn *fn, void *context, uint64_t *listing)
-{
-    DIR *dir = fdopendir(fd);
-    if (!dir) {
-        int number = errno;
-        close(fd);
-        return number;
-    }
-    uint64_t sum = 0;
-    int code = 0;
-    for (;;) {
-        errno = 0;
-        const struct dirent *entry = readdir(dir);
-        if (!entry) {
-            code = errno;
-            break;
-        }
-        const char *name = entry->d_name;
-        if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
-            continue;
-        sum += XXH3_64bits_withSeed(name, strlen(name), (uint64_t)entry->d_ino ^ (uint64_t)entry->d_type << 56);
-        if (fn && (code = fn(context, dirfd(dir), name, entry->d_type)))
-            break;
-    }
-    closedir(dir);
-    if (!code)
-        *listing = sum;
-    return code;
-}
-
-/* Opens a folder below the root and records its identity and time, before anything in it is read: whatever changes
- * afterwards shows. The fd, or -1 with errno. */
-static int open_folder(int root_fd, const char *path, struct index_folder *folder)
-{
-    int fd = openat(root_fd, *path ? path : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return -1;
-    struct timespec now;
-    struct stat st;
-    clock_gettime(CLOCK_REALTIME, &now);
-    if (fstat(fd, &st)) {
-        int saved = errno;
-        close(fd);
-        errno = saved;
-        return -1;
-    }
-    folder->device = st.st_dev;
-    folder->inode = st.st_ino;
-    folder->mtime_ns = time_ns(st.st_mtim);
-    folder->flags = folder->mtime_ns > time_ns(now) - FRESH_NS ? FOLDER_FRESH : 0;
-    return fd;
 }
 
 static int folder_error(const struct walk *walk, const char *path, int number)
@@ -234,7 +167,7 @@ static int class_entry(void *context, int dir_fd, const char *name, unsigned cha
     if (looked) {
         bool regular = S_ISREG(st.st_mode);
         *file = (struct found){.name = offset, .size = regular ? (uint64_t)st.st_size : 0, .device = st.st_dev,
-                               .inode = st.st_ino, .mtime_ns = time_ns(st.st_mtim)};
+                               .inode = st.st_ino, .mtime_ns = file_mtime_ns(&st)};
     }
     return 0;
 }
@@ -278,7 +211,7 @@ static int list_node(struct walk *walk, size_t number)
     if (strlen(stored) >= sizeof path)
         return folder_error(walk, stored, ENAMETOOLONG);
     strcpy(path, stored); /* listing appends to the strings, which may move them */
-    int fd = open_folder(walk->root_fd, path, &folder);
+    int fd = folder_open(walk->root_fd, path, &folder);
     if (fd < 0)
         return folder_error(walk, path, errno);
     int code = check_loop(walk, &walk->nodes[number], &folder);
@@ -288,7 +221,7 @@ static int list_node(struct walk *walk, size_t number)
     }
     walk->current = number;
     walk->nodes[number].first_file = walk->file_count;
-    code = list_folder(fd, class_entry, walk, &folder.listing);
+    code = folder_list(fd, class_entry, walk, &folder.listing);
     if (code)
         return code > 0 ? folder_error(walk, path, code) : code;
     walk->nodes[number].file_count = walk->file_count - walk->nodes[number].first_file;
@@ -389,10 +322,10 @@ static int walk_root(struct walk *walk)
     int code = index_text(index, "", NULL, &folder.path);
     if (code)
         return limit_error(walk, code);
-    int fd = open_folder(walk->root_fd, "", &folder);
+    int fd = folder_open(walk->root_fd, "", &folder);
     if (fd < 0)
         return folder_error(walk, "", errno);
-    code = list_folder(fd, root_entry, walk, &folder.listing);
+    code = folder_list(fd, root_entry, walk, &folder.listing);
     if (code)
         return code > 0 ? folder_error(walk, "", code) : code;
     struct shown root;
@@ -444,66 +377,4 @@ int tree_index(const char *root, bool every, const struct interrupt *interrupt, 
     else
         *out = index;
     return code;
-}
-
-static bool folder_unchanged(int root_fd, const char *path, struct index_folder *folder, bool *settled)
-{
-    struct stat st;
-    if (!(folder->flags & FOLDER_FRESH)) {
-        return fstatat(root_fd, *path ? path : ".", &st, 0) == 0 && st.st_dev == folder->device &&
-               st.st_ino == folder->inode && time_ns(st.st_mtim) == folder->mtime_ns;
-    }
-    struct index_folder now = {0};
-    int fd = open_folder(root_fd, path, &now);
-    if (fd < 0)
-        return false;
-    if (list_folder(fd, NULL, NULL, &now.listing) || now.device != folder->device || now.inode != folder->inode ||
-        now.mtime_ns != folder->mtime_ns || now.listing != folder->listing)
-        return false;
-    folder->flags = now.flags;
-    *settled |= !(now.flags & FOLDER_FRESH);
-    return true;
-}
-
-/* What cannot be looked at now is no sign of a change: reading it will say why. */
-static bool file_differs(int root_fd, const struct index *index, size_t number)
-{
-    const struct index_sample *sample = &index->samples[number];
-    struct stat st;
-    if (fstatat(root_fd, index->strings + sample->key, &st, 0))
-        return !(sample->flags & INDEX_UNREACHABLE) && (errno == ENOENT || errno == ENOTDIR);
-    return sample->flags & INDEX_UNREACHABLE || (S_ISREG(st.st_mode) && !file_unchanged(index, number, &st));
-}
-
-/* All files of a small tree; of a large one a random one in each of FILES_LOOKED_AT equal parts, others each time. */
-static bool files_unchanged(int root_fd, const struct index *index, const struct interrupt *interrupt)
-{
-    struct rng rng;
-    random_seed(&rng, clock_now_ns());
-    size_t count = index->sample_count, looks = count <= FILES_ALL_MAX ? count : FILES_LOOKED_AT;
-    for (size_t i = 0; i < looks; i++) {
-        size_t first = count * i / looks, end = count * (i + 1) / looks;
-        if (interrupt_is_set(interrupt) || file_differs(root_fd, index, first + random_below(&rng, end - first)))
-            return false;
-    }
-    return true;
-}
-
-bool tree_unchanged(const char *root, struct index *index, const struct interrupt *interrupt, bool *settled)
-{
-    *settled = false;
-    int root_fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (root_fd < 0)
-        return false;
-    bool unchanged = true;
-    for (size_t i = 0; unchanged && i < index->folder_count; i++)
-        unchanged = !interrupt_is_set(interrupt) &&
-                    folder_unchanged(root_fd, index->strings + index->folders[i].path, &index->folders[i], settled);
-    for (size_t i = 0; unchanged && i < index->sample_count; i++) {
-        if (index->samples[i].flags & INDEX_UNREACHABLE)
-            unchanged = !interrupt_is_set(interrupt) && !file_differs(root_fd, index, i);
-    }
-    unchanged = unchanged && files_unchanged(root_fd, index, interrupt);
-    close(root_fd);
-    return unchanged;
 }
