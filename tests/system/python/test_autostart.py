@@ -108,6 +108,9 @@ class Autostart(Case):
         with open(self.socket + ".log") as file:
             return file.read()
 
+    def logged(self, text):
+        return until(lambda: text in self.log(), 5)
+
     def test_not_within_the_scripts_bounds(self):
         """A daemon that a script on one CPU, with low priority and soft limits, has started has all CPUs, the usual
         priority and the hard limits; where it could not have one of these its log says so."""
@@ -121,7 +124,7 @@ class Autostart(Case):
         pid, = self.daemons()
         self.assertEqual(os.sched_getaffinity(pid), every)
         if os.getpriority(os.PRIO_PROCESS, pid) != 0:
-            self.assertIn("keeps the niceness", self.log())
+            self.assertTrue(self.logged("keeps the niceness"), self.log())
         else:
             self.assertNotIn("keeps the niceness", self.log())
         soft, hard = resource.prlimit(pid, resource.RLIMIT_CPU)
@@ -156,7 +159,7 @@ class Autostart(Case):
         self.script_in([], self.systemd_run('echo "Failed to connect to \\"bus\\"" >&2; exit 1'))
         self.assertEqual(len(self.daemons()), 1)
         self.assertEqual(len(self.asked()), 1)
-        self.assertIn("shares the control group", self.log())
+        self.assertTrue(self.logged("shares the control group"), self.log())
         self.assertIn(r'err="systemd-run: Failed to connect to \"bus\""', self.log())
 
     def test_while_a_daemon_leaves(self):

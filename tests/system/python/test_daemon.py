@@ -123,7 +123,7 @@ class ShortBudgets(Case):
         daemon = self.daemon(CONFIG.replace("64MiB", "1MiB"))
         loader = self.loader(daemon, tree(60, width=640, height=480), batch_size=16, prefetch=8, name="far-ahead")
         self.whole(loader, 60)
-        self.assertIn("raise memory.encoded to", daemon.log())
+        self.assertTrue(daemon.logged("raise memory.encoded to"))
         encoded = daemon.status()["memory"]["encoded"]
         self.assertGreater(encoded["look_ahead_bytes"], encoded["budget_bytes"])
         self.assertLessEqual(encoded["used_bytes"], encoded["budget_bytes"])

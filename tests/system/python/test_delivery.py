@@ -98,7 +98,7 @@ class Delivery(Case):
     def test_threads_share_an_iterator(self):
         """Six threads take the batches of one iterator: each sample comes to one of them, once an epoch."""
         daemon = self.daemon()
-        loader = self.loader(daemon, tree(600), 4, timeout=30)
+        loader = self.loader(daemon, tree(600), 4)
         for _ in range(2):
             iterator, seen, errors = iter(loader), [], []
 

@@ -3,7 +3,6 @@ in the hands of torch's DataLoader."""
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import textwrap
@@ -55,17 +54,16 @@ class LateRanks(system.Case):
     def ranks(self, name="", begin_first=False, environment=()):
         """Runs two ranks; gives what each printed."""
         daemon, folder = self.daemon(), system.tree(COUNT)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = str(free.getsockname()[1])
         common = dict(os.environ, LARDER_SOCKET=daemon.socket, PYTHONPATH=system.PACKAGE, MASTER_ADDR="127.0.0.1",
-                      MASTER_PORT=port, OMP_NUM_THREADS="1")
+                      MASTER_PORT=str(system.free_port()), OMP_NUM_THREADS="1")
         for key in ("RANK", "WORLD_SIZE", "TORCHELASTIC_RUN_ID"):
             common.pop(key, None)
         ranks = [subprocess.Popen([sys.executable, "-B", "-c", RANK, folder, name, str(int(begin_first)), str(60 * SLOW)],
                                   env={**common, "NUMBER": str(number), **(environment[number] if environment else {})},
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for number in range(2)]
         outputs = []
+        for rank in ranks:
+            self.addCleanup(rank.kill)
         for rank in ranks:
             out, errors = rank.communicate(timeout=120 * SLOW)
             self.assertEqual(rank.returncode, 0, errors + daemon.log())

@@ -31,7 +31,7 @@ import sys, time, larder
 began, count = time.monotonic(), 0
 pipeline = [{"resize": {"size": [8, 8]}}] + [{"random_horizontal_flip": {"p": 0.5}}] * 40
 while count < 150 or time.monotonic() - began < 3:
-    larder.Loader(sys.argv[2], pipeline, 8, output="numpy", socket=sys.argv[1], name="x" * 100, timeout=60).close()
+    larder.Loader(sys.argv[2], pipeline, 8, output="numpy", socket=sys.argv[1], name="x" * 100, timeout=600).close()
     count += 1
 """
 

@@ -77,7 +77,7 @@ class Scratch(Bounds):
         self.assert_within(daemon)
         self.assertEqual(came, [2])
         self.assertEqual(daemon.status()["samples"]["bad"]["too_large"], 2)
-        self.assertIn("raise memory.scratch", daemon.log())
+        self.assertTrue(daemon.logged("raise memory.scratch"))
 
 
 class Lists(Bounds):

@@ -2,6 +2,7 @@
 hold connections. Also what the service manager says."""
 
 import configparser
+import contextlib
 import os
 import shutil
 import signal
@@ -205,16 +206,17 @@ class Http(Case):
         held = [socket.create_connection(("127.0.0.1", port)) for _ in range(40)]
         stop = threading.Event()
 
+        def send_all(text):
+            for sock in held:
+                with contextlib.suppress(OSError):  # the oldest are put out
+                    sock.send(text)
+
         def trickle():
             while not stop.wait(1):
-                for sock in held:
-                    try:
-                        sock.send(b"X-More: yes\r\n")
-                    except OSError:
-                        pass
+                send_all(b"X-More: yes\r\n")
         for sock in held:
             self.addCleanup(sock.close)
-            sock.send(b"GET /metrics HTTP/1.1\r\n")
+        send_all(b"GET /metrics HTTP/1.1\r\n")
         thread = threading.Thread(target=trickle)
         thread.start()
         self.addCleanup(thread.join)

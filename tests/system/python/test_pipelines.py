@@ -2,13 +2,14 @@
 
 import json
 import os
+import re
 import shutil
 import threading
 import time
 
 import numpy as np
 
-from system import Case, files_of, larder, main, make_tree, tree
+from system import Case, files_of, larder, main, make_tree, tree, until
 
 COUNT = 1200
 TRAIN = [larder.RandomResizedCrop(48), larder.RandomHorizontalFlip(), larder.ColorJitter(0.4, 0.4)]
@@ -117,7 +118,8 @@ class Pipelines(Case):
         self.assertEqual({job["name"]: job["bad_samples"] for job in status["jobs"]}, {"a": 0, "b": 200, "c": 0})
         bad = {reason: count for reason, count in status["samples"]["bad"].items() if count}
         self.assertEqual(bad, {"too_small": 200})
-        self.assertRegex(daemon.log(), r'bad sample.*/small_.*reason=too_small.*random_crop')
+        line = r'bad sample.*/small_.*reason=too_small.*random_crop'
+        self.assertTrue(until(lambda: re.search(line, daemon.log()), 5), daemon.log())
 
     def counts(self, pipelines, options, epochs=1):
         """Loads, decodes and instances a sample of jobs that run together in a daemon of their own."""

@@ -23,12 +23,12 @@ DAEMON = textwrap.dedent("""\
     if os.path.exists({folder!r} + "/fail"):
         print("level=error msg='the arena is larger than memory'", file=sys.stderr, flush=True)
         sys.exit(2)
-    import fake_daemon
     if os.path.exists({folder!r} + "/dots"):
         number, pause_s = open({folder!r} + "/dots").read().split()
         for _ in range(int(number)):
             os.write(int(options["--ready-fd"]), b".")
             time.sleep(float(pause_s))
+    import fake_daemon
     time.sleep(0.3)  # as a daemon that has much to prepare: the others must wait for it
     if os.path.exists(options["--socket"]):
         os.unlink(options["--socket"])
@@ -109,8 +109,8 @@ class Autostart(Case):
 
     def test_a_daemon_that_takes_long(self):
         """A daemon that takes longer than the limit to start, and tells of its progress within it, is waited for."""
-        self.write("dots", "20 0.2")
-        with mock.patch.object(larder._autostart, "STALLED_S", 3):
+        self.write("dots", "40 0.2")
+        with mock.patch.object(larder._autostart, "STALLED_S", 6):
             self.assertEqual(len(list(self.loader(socket=None))), 4)
 
     def test_a_daemon_without_progress(self):
@@ -119,6 +119,7 @@ class Autostart(Case):
         with mock.patch.object(larder._autostart, "STALLED_S", 0.5):
             with self.assertRaisesRegex(larder.DaemonGone, "no progress for 0.5 s; see .*larder.sock.log"):
                 self.loader(socket=None)
+        self.assertTrue(until(self.starts))
         os.kill(int(self.starts()[0][0]), signal.SIGKILL)
 
     def test_scripts_wait_for_one_that_starts_it(self):
@@ -135,7 +136,7 @@ class Autostart(Case):
         starter = open(self.socket + ".autostart", "wb")
         fcntl.flock(starter, fcntl.LOCK_EX)
         made = []
-        script = threading.Thread(target=lambda: made.append(self.loader(socket=None, timeout=1)))
+        script = threading.Thread(target=lambda: made.append(self.loader(socket=None, timeout=4)))
         script.start()
         asked = [silent.accept()[0]]  # and is not greeted
         asked[0].recv(4096)

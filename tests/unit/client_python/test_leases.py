@@ -121,7 +121,7 @@ class Threads(Case):
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(60)
+            thread.join(300)
         self.assertEqual(errors, [])
         self.assertFalse(any(thread.is_alive() for thread in threads))
         return seen
@@ -133,7 +133,7 @@ class Threads(Case):
         self.addCleanup(sys.setswitchinterval, before)
         sys.setswitchinterval(1e-6)
         for zero_copy in (False, True):
-            with self.loader(with_ids=True, timeout=10, zero_copy=zero_copy) as loader:
+            with self.loader(with_ids=True, zero_copy=zero_copy) as loader:
                 seen = []
                 for images, indices in self.share(iter(loader), 2 if zero_copy else 8):
                     self.check_pixels(images, indices)
@@ -209,7 +209,7 @@ class Connecting(Case):
                     errors.append(error)
             thread = threading.Thread(target=work, daemon=True)
             thread.start()
-            thread.join(30)
+            thread.join(60)
             self.assertFalse(thread.is_alive(), "connecting never ends")
             self.assertIsInstance(errors[0], larder.Timeout)
             self.assertRegex(str(errors[0]), "does not accept connections")

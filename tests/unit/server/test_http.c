@@ -16,6 +16,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "server/http.h"
 
 static atomic_bool is_ready, is_stopping;
@@ -178,6 +179,7 @@ static void test_room_for_newcomers(void **state)
     (void)state;
     struct http *http = start();
     int fds[HTTP_CONNECTIONS_MAX];
+    uint64_t began_ns = clock_now_ns();
     for (size_t i = 0; i < HTTP_CONNECTIONS_MAX; i++) {
         fds[i] = connect_to(http_port(http));
         assert_true(say(fds[i], "GET /metrics HTTP/1.1\r\n"));
@@ -189,7 +191,8 @@ static void test_room_for_newcomers(void **state)
     size_t closed = 0;
     for (size_t i = 1; i < HTTP_CONNECTIONS_MAX; i++)
         closed += is_closed(fds[i], 0);
-    assert_int_equal(closed, 0);
+    if (clock_now_ns() - began_ns < HTTP_REQUEST_S * CLOCK_NS_PER_S) /* else their own time may be over as well */
+        assert_int_equal(closed, 0);
     for (size_t i = 0; i < HTTP_CONNECTIONS_MAX; i++)
         close(fds[i]);
     http_stop(http);
