@@ -4,7 +4,6 @@
 
 #include "common/check.h"
 
-#define SCALING_MAX 8
 /* How much must be left to shrink after scaling the source: with 2, the mean error stays below half a level. */
 #define SCALING_LEFT 2u
 
@@ -63,7 +62,7 @@ uint32_t geometry_scaling(const struct geometry *geometry)
     if (!geometry->resized || !geometry->how.dct_scaling || !geometry->how.antialias ||
         geometry->how.filter == FILTER_NEAREST)
         return 1;
-    for (uint32_t divisor = SCALING_MAX; divisor > 1; divisor /= 2) {
+    for (uint32_t divisor = GEOMETRY_SCALING_MAX; divisor > 1; divisor /= 2) {
         uint64_t least = (uint64_t)divisor * SCALING_LEFT;
         if (geometry->box.width >= geometry->full_width * least &&
             geometry->box.height >= geometry->full_height * least)

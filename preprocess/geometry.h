@@ -42,6 +42,7 @@ void geometry_crop(struct geometry *geometry, struct rect rect);
 /* geometry_resize: false when there was a resize, or a flip, before. */
 bool geometry_resize(struct geometry *geometry, uint32_t width, uint32_t height, struct resizing how);
 
+#define GEOMETRY_SCALING_MAX 8
 /* geometry_scaling: by how much (8, 4, 2 or 1) the source may be divided beforehand, so that something is left to
  * shrink. geometry_scale says that it was: box is then in pixels of the smaller source. */
 uint32_t geometry_scaling(const struct geometry *geometry);

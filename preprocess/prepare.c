@@ -1,9 +1,6 @@
 /* prepare.c: the order of things for one sample: header, plans, decode what they need, then each output.
  *
- * Outputs whose pipelines begin with the same operators, none of them random, share the work: outputs are followed
- * through their pipelines together for as long as they agree, and each goes on alone from where they part.
- *
- * What they share makes none of them fail that could be made by itself: where the rectangle that all need together
+ * What outputs share makes none of them fail that could be made by itself: where the rectangle that all need together
  * cannot be decoded, or the memory for all does not suffice, each is made again with a decode of its own. */
 #include "preprocess/prepare.h"
 
@@ -16,9 +13,8 @@
 #include "common/check.h"
 #include "common/clock.h"
 #include "preprocess/decode.h"
-#include "preprocess/finish.h"
+#include "preprocess/outputs.h"
 #include "preprocess/pipeline_priv.h"
-#include "preprocess/pixels.h"
 #include "preprocess/resample.h"
 #include "preprocess/scratch.h"
 
@@ -35,26 +31,6 @@ struct prepare_scratch {
     struct prepare_counts counts;
     struct prepare_times *times; /* NULL: not asked for */
 };
-
-/* The pixels that operators work on at some point: a rectangle, beginning at (x, y), of an image of width × height; or,
- * where the decoder divided that, of the smaller one. */
-struct pixels {
-    struct image image;
-    uint32_t x, y, width, height;
-    uint32_t divisor; /* 1, but for decoded pixels that a resize comes first to */
-    bool own;         /* may be changed */
-};
-
-struct run {
-    struct scratch *memory;
-    const void *encoded;
-    size_t len_bytes;
-    struct prepare_output *outputs;
-    struct op_plan *plans[PREPARE_OUTPUTS_MAX]; /* per output, one per operator */
-};
-
-/* Sets of outputs are bits: how many there may be. */
-_Static_assert(PREPARE_OUTPUTS_MAX <= 64, "a set of outputs is 64 bits");
 
 const char *bad_reason_name(enum bad_reason reason)
 {
@@ -129,18 +105,6 @@ void prepare_scratch_time(struct prepare_scratch *scratch, struct prepare_times 
     scratch->times = times;
 }
 
-/* ── plans ───────────────────────────────────────────────────────────────────────────────────────────────────────── */
-
-static const struct pipeline_op *op_at(const struct run *run, size_t output, uint32_t op)
-{
-    return &run->outputs[output].pipeline->ops[op];
-}
-
-static uint32_t n_ops(const struct run *run, size_t output)
-{
-    return run->outputs[output].pipeline->n_pixel_ops;
-}
-
 static void fail_outputs(struct run *run, uint64_t members, const struct decode_fault *fault)
 {
     for (; members; members &= members - 1) {
@@ -168,188 +132,6 @@ static int plan_all(struct run *run, uint32_t width, uint32_t height, uint64_t *
     return 0;
 }
 
-/* ── operators, one after the other ──────────────────────────────────────────────────────────────────────────────── */
-
-static uint32_t gather(const struct run *run, size_t output, uint32_t op, uint32_t end, struct geometry *geometry)
-{
-    return pipeline_gather(run->outputs[output].pipeline, run->plans[output], op, end, geometry);
-}
-
-/* Whether the output's last image can be made where it belongs: nothing from `op` on needs another one. */
-static bool ends_here(const struct run *run, size_t output, uint32_t op)
-{
-    if (!run->outputs[output].pipeline->plain)
-        return false;
-    for (; op < n_ops(run, output); op++) {
-        if (!run->plans[output][op].skip && !(op_at(run, output, op)->kind->flags & OP_IN_PLACE))
-            return false;
-    }
-    return true;
-}
-
-/* Memory for an image that operators before `op` made: the output's own if it is the last one. */
-static int make_room(struct run *run, size_t output, uint32_t op, bool last, uint32_t width, uint32_t height,
-                     struct pixels *out)
-{
-    *out = (struct pixels){.width = width, .height = height, .divisor = 1, .own = true};
-    if (last && ends_here(run, output, op)) {
-        out->image = (struct image){run->outputs[output].dst, (size_t)width * IMAGE_CHANNELS, width, height};
-        return 0;
-    }
-    return scratch_image(run->memory, width, height, &out->image);
-}
-
-static bool is_whole(const struct pixels *pixels)
-{
-    return pixels->image.width == pixels->width && pixels->image.height == pixels->height;
-}
-
-/* Runs operators [op, end) of an output on its pixels. last: they are the last ones, and the result, whole, is the
- * output's. */
-static int walk(struct run *run, size_t output, uint32_t op, uint32_t end, bool last, struct pixels *pixels)
-{
-    bool settled = !last;
-    while (op < end || !settled) {
-        struct geometry geometry;
-        geometry_start(&geometry, pixels->width, pixels->height);
-        uint32_t next = gather(run, output, op, end, &geometry);
-        if (pixels->divisor > 1)
-            geometry_scale(&geometry, pixels->divisor);
-        const struct pipeline_op *item = next < end ? op_at(run, output, next) : NULL;
-        bool in_place = item && item->kind->flags & OP_IN_PLACE;
-        bool settle = last && !item && run->outputs[output].pipeline->plain &&
-                      pixels->image.data != run->outputs[output].dst;
-        if (!geometry_is_idle(&geometry, pixels->width, pixels->height) || !is_whole(pixels) || settle ||
-            (in_place && !pixels->own)) {
-            struct pixels made;
-            if (make_room(run, output, next, last, geometry.window.width, geometry.window.height, &made) ||
-                resample(&geometry, &pixels->image, pixels->x, pixels->y, &made.image, run->memory))
-                return LARDER_ENOMEM;
-            *pixels = made;
-        }
-        CHECK(!item || item->kind->apply || next > op);
-        op = next;
-        settled = settled || !item;
-        if (!item || !item->kind->apply) /* what can only join did not go with those before it, and begins a geometry */
-            continue;
-        const struct op_plan *plan = &run->plans[output][op];
-        struct pixels made = *pixels;
-        if (!in_place && make_room(run, output, op + 1, last, plan->out_width, plan->out_height, &made))
-            return LARDER_ENOMEM;
-        if (item->kind->apply(item->values, plan, &pixels->image, &made.image, run->memory))
-            return LARDER_ENOMEM;
-        *pixels = made;
-        op++;
-    }
-    return 0;
-}
-
-/* ── outputs that go together ────────────────────────────────────────────────────────────────────────────────────── */
-
-static bool deterministic(const struct pipeline_op *op)
-{
-    return !(op->kind->flags & OP_RANDOM);
-}
-
-static bool same_step(const struct run *run, size_t a, size_t b, uint32_t op)
-{
-    return op < n_ops(run, a) && op < n_ops(run, b) && deterministic(op_at(run, a, op)) &&
-           strcmp(op_at(run, a, op)->canonical, op_at(run, b, op)->canonical) == 0;
-}
-
-/* Of the outputs in `members`, those that take the same steps as the first from `op` on; *end: how far together. */
-static uint64_t companions(const struct run *run, uint64_t members, uint32_t op, uint32_t *end)
-{
-    size_t first = (size_t)__builtin_ctzll(members);
-    uint64_t together = 0;
-    for (uint64_t left = members; left; left &= left - 1) {
-        size_t other = (size_t)__builtin_ctzll(left);
-        if (other == first || same_step(run, first, other, op))
-            together |= UINT64_C(1) << other;
-    }
-    *end = n_ops(run, first);
-    if (!(together & (together - 1)))
-        return together;
-    uint32_t steps = op;
-    for (bool all = true; all;) {
-        steps++;
-        for (uint64_t left = together; left; left &= left - 1)
-            all = all && same_step(run, first, (size_t)__builtin_ctzll(left), steps);
-    }
-    *end = steps;
-    return together;
-}
-
-/* Gives those for which there was not enough memory. */
-static uint64_t run_outputs(struct run *run, uint64_t members, uint32_t op, const struct pixels *pixels)
-{
-    uint64_t failed = 0;
-    while (members) {
-        uint32_t end;
-        uint64_t together = companions(run, members, op, &end);
-        size_t first = (size_t)__builtin_ctzll(together);
-        struct pixels mine = *pixels;
-        mine.own = false;
-        bool alone = !(together & (together - 1));
-        const struct prepare_output *output = &run->outputs[first];
-        int rc = walk(run, first, op, end, alone, &mine);
-        if (rc == 0 && alone && !output->pipeline->plain)
-            rc = finish(output->pipeline, run->plans[first], &mine.image, output->dst, run->memory);
-        if (rc)
-            failed |= together;
-        else if (!alone)
-            failed |= run_outputs(run, together, end, &mine);
-        members &= ~together;
-    }
-    return failed;
-}
-
-static struct rect united(struct rect a, struct rect b)
-{
-    if (a.width == 0)
-        return b;
-    uint32_t x = a.x < b.x ? a.x : b.x, y = a.y < b.y ? a.y : b.y;
-    uint32_t right = a.x + a.width > b.x + b.width ? a.x + a.width : b.x + b.width;
-    uint32_t bottom = a.y + a.height > b.y + b.height ? a.y + a.height : b.y + b.height;
-    return (struct rect){x, y, right - x, bottom - y};
-}
-
-/* What the outputs begin with, as far as it says what they look at. Calls `each` for every group that starts alike. */
-static void each_start(const struct run *run, uint64_t members, struct rect whole,
-                       void (*each)(struct geometry *geometry, void *context), void *context)
-{
-    while (members) {
-        uint32_t end;
-        uint64_t together = companions(run, members, 0, &end);
-        struct geometry geometry;
-        geometry_start(&geometry, whole.width, whole.height);
-        gather(run, (size_t)__builtin_ctzll(together), 0, end, &geometry);
-        each(&geometry, context);
-        members &= ~together;
-    }
-}
-
-static void least_scaling(struct geometry *geometry, void *context)
-{
-    uint32_t *least = context, scaling = geometry_scaling(geometry);
-    *least = scaling < *least ? scaling : *least;
-}
-
-struct demand {
-    uint32_t divisor;
-    struct rect rect; /* that any output looks at */
-};
-
-static void unite(struct geometry *geometry, void *context)
-{
-    struct demand *demand = context;
-    if (demand->divisor > 1)
-        geometry_scale(geometry, demand->divisor);
-    demand->rect = united(demand->rect, resample_needs(geometry));
-}
-
-/* ── a sample ────────────────────────────────────────────────────────────────────────────────────────────────────── */
-
 /* lap adds the time since *from to a stage, and begins the next one. */
 static void lap(uint64_t *stage, uint64_t *from)
 {
@@ -367,24 +149,23 @@ static uint64_t make_together(struct prepare_scratch *scratch, struct run *run, 
     uint64_t clock = times ? clock_now_ns() : 0;
     if (plan_all(run, whole.width, whole.height, &members, fault) || !members)
         return members;
-    struct demand demand = {.divisor = 8};
-    each_start(run, members, whole, least_scaling, &demand.divisor);
-    if (demand.divisor > 1)
-        demand.divisor = decode_scale(scratch->decoder, demand.divisor);
-    each_start(run, members, whole, unite, &demand);
-    struct pixels pixels = {.x = demand.rect.x, .y = demand.rect.y, .width = whole.width, .height = whole.height,
-                            .divisor = demand.divisor};
+    uint32_t divisor = outputs_scaling(run, members, whole);
+    if (divisor > 1)
+        divisor = decode_scale(scratch->decoder, divisor);
+    struct rect needed = outputs_needs(run, members, whole, divisor);
+    struct pixels pixels = {.x = needed.x, .y = needed.y, .width = whole.width, .height = whole.height,
+                            .divisor = divisor};
     if (times)
         lap(&times->plan_ns, &clock);
-    int rc = decode_reserve(scratch->decoder, demand.rect, fault);
+    int rc = decode_reserve(scratch->decoder, needed, fault);
     if (rc == 0)
-        rc = decode_region(scratch->decoder, demand.rect, &pixels.image, fault);
+        rc = decode_region(scratch->decoder, needed, &pixels.image, fault);
     scratch->counts.decodes++;
     if (times)
         lap(&times->decode_ns, &clock);
     if (rc)
         return members;
-    uint64_t failed = run_outputs(run, members, 0, &pixels);
+    uint64_t failed = outputs_make(run, members, &pixels);
     if (failed)
         decode_fail(fault, BAD_NO_MEMORY, "the pipeline takes more memory than allowed for one image");
     if (times)
@@ -421,8 +202,8 @@ static void make(struct prepare_scratch *scratch, struct run *run, uint64_t memb
     } while (failed && verdict == SCRATCH_AGAIN);
     if (verdict == SCRATCH_NEVER)
         decode_fail(&fault, BAD_TOO_LARGE,
-                    "decoding and preparing it takes more than the %zu MiB that one image can have of memory.scratch: raise "
-                    "memory.scratch, or leave the file out",
+                    "decoding and preparing it takes more than the %zu MiB that one image can have of memory.scratch: "
+                    "raise memory.scratch, or leave the file out",
                     scratch_budget_most(run->memory->budget) >> 20);
     if (!opened || !(members & (members - 1))) {
         fail_outputs(run, failed, &fault);
