@@ -12,6 +12,7 @@
 #include "common/check.h"
 
 #define IDSET_MAGIC UINT32_C(0x1d5e7b17)
+#define CONTAINER_OVERHEAD 27 /* a container's struct (16 bytes); its pointer, key and type in the bitmap */
 
 struct idset {
     uint32_t magic;
@@ -77,6 +78,15 @@ uint64_t idset_count(const struct idset *set)
     return roaring_bitmap_get_cardinality(set->bitmap);
 }
 
+uint64_t idset_bytes(const struct idset *set)
+{
+    CHECK_MAGIC(set, IDSET_MAGIC);
+    roaring_statistics_t numbers;
+    roaring_bitmap_statistics(set->bitmap, &numbers);
+    return sizeof *set + sizeof *set->bitmap + numbers.n_containers * (uint64_t)CONTAINER_OVERHEAD +
+           numbers.n_bytes_array_containers + numbers.n_bytes_run_containers + numbers.n_bytes_bitset_containers;
+}
+
 bool idset_contains(const struct idset *set, sample_id id)
 {
     CHECK_MAGIC(set, IDSET_MAGIC);
@@ -99,6 +109,22 @@ void idset_remove(struct idset *set, sample_id id)
 {
     CHECK_MAGIC(set, IDSET_MAGIC);
     roaring_bitmap_remove(set->bitmap, id);
+}
+
+void idset_add_all(struct idset *set, const struct idset *other)
+{
+    CHECK_MAGIC(set, IDSET_MAGIC);
+    CHECK_MAGIC(other, IDSET_MAGIC);
+    CHECK(set != other);
+    roaring_bitmap_or_inplace(set->bitmap, other->bitmap);
+}
+
+void idset_remove_all(struct idset *set, const struct idset *other)
+{
+    CHECK_MAGIC(set, IDSET_MAGIC);
+    CHECK_MAGIC(other, IDSET_MAGIC);
+    CHECK(set != other);
+    roaring_bitmap_andnot_inplace(set->bitmap, other->bitmap);
 }
 
 bool idset_equal(const struct idset *a, const struct idset *b)

@@ -20,10 +20,14 @@ int idset_copy(const struct idset *set, struct idset **out);
 void idset_destroy(struct idset *set); /* accepts NULL */
 
 uint64_t idset_count(const struct idset *set);
+uint64_t idset_bytes(const struct idset *set); /* memory of its containers and what leads to them */
 bool idset_contains(const struct idset *set, sample_id id);
 void idset_add(struct idset *set, sample_id id);
 void idset_add_many(struct idset *set, const sample_id *ids, size_t count); /* in any order; fastest ascending */
 void idset_remove(struct idset *set, sample_id id);
+/* The set's union with another one, and what the other one lacks of it, in place. other is not set itself. */
+void idset_add_all(struct idset *set, const struct idset *other);
+void idset_remove_all(struct idset *set, const struct idset *other);
 bool idset_equal(const struct idset *a, const struct idset *b);
 uint64_t idset_intersection_count(const struct idset *a, const struct idset *b);
 /* idset_select gives the id of the given rank (0 = smallest); false when rank ≥ count. */

@@ -102,7 +102,25 @@ static struct idset *random_set(struct rng *rng)
     return set;
 }
 
-/* Union, intersection and difference agree with membership, and leave their sources alone. */
+/* A dense page takes its bits, 8 KiB; a scattered id about two bytes; both a little more. */
+static void test_bytes(void **state)
+{
+    (void)state;
+    struct idset *dense, *scattered;
+    assert_int_equal(idset_create(&dense), 0);
+    assert_int_equal(idset_create(&scattered), 0);
+    for (sample_id id = 0; id < 65536; id += 2)
+        idset_add(dense, id);
+    for (sample_id id = 0; id < 65536; id += 64)
+        idset_add(scattered, id);
+    assert_in_range(idset_bytes(dense), 8192, 8192 + 256);
+    assert_in_range(idset_bytes(scattered), 2048, 2048 + 256);
+    idset_destroy(dense);
+    idset_destroy(scattered);
+}
+
+/* Union, intersection and difference agree with membership, and leave their sources alone; in place they give the
+ * same. */
 static void test_combinations(void **state)
 {
     (void)state;
@@ -123,6 +141,14 @@ static void test_combinations(void **state)
             assert_int_equal(idset_contains(both, id), in_a && in_b);
             assert_int_equal(idset_contains(less, id), in_a && !in_b);
         }
+        struct idset *grown, *shrunk;
+        assert_int_equal(idset_copy(a, &grown), 0);
+        assert_int_equal(idset_copy(a, &shrunk), 0);
+        idset_add_all(grown, b);
+        idset_remove_all(shrunk, b);
+        assert_true(idset_equal(grown, any) && idset_equal(shrunk, less));
+        idset_destroy(grown);
+        idset_destroy(shrunk);
         idset_destroy(a);
         idset_destroy(b);
         idset_destroy(any);
@@ -237,9 +263,10 @@ static void test_lies_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_make_and_copy),         cmocka_unit_test(test_against_flags),
-        cmocka_unit_test(test_combinations),          cmocka_unit_test(test_pages_and_serial_form),
-        cmocka_unit_test(test_damage_is_refused),     cmocka_unit_test(test_lies_are_refused),
+        cmocka_unit_test(test_make_and_copy),     cmocka_unit_test(test_against_flags),
+        cmocka_unit_test(test_combinations),      cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_pages_and_serial_form),
+        cmocka_unit_test(test_damage_is_refused), cmocka_unit_test(test_lies_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
