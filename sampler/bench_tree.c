@@ -1,86 +1,23 @@
 /* bench_tree.c: `larder bench tree`: how long insertion, deletion and draws take, and how much memory the sampler
- * holds. */
+ * holds. With --materialised it is bench_materialised.c that measures. */
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 
 #include "common/check.h"
 #include "common/clock.h"
-#include "common/random.h"
+#include "sampler/bench_tree_priv.h"
 #include "sampler/commands.h"
-#include "sampler/sampler.h"
 
 #define BENCH_UNIVERSE_MAX UINT64_C(1000000000)
 #define BENCH_ROUNDS_MAX UINT64_C(100000000)
-#define IMAGENET_SAMPLES 1281167u
-#define SLOW_ROUND_NS 50000
-#define STAGGER_ROUNDS 1000 /* between one job's start and the next one's */
-
-/* What the jobs of a bench of draws have to do with each other. Staggered ones, each a little ahead of the next, are what
- * costs most: the draws from the small differences between them must be counted out. */
-enum sets { SETS_EQUAL, SETS_RANDOM, SETS_STAGGERED, SETS_KINDS };
-static const char *const set_names[SETS_KINDS] = {"equal", "random 60 %", "staggered"};
-
-struct bench {
-    uint64_t datasets, min, max, universe, seed, rounds;
-    sample_id *ids; /* room for the largest set */
-    struct rng rng;
-};
-
-struct times {
-    uint64_t *ns;
-    size_t count;
-};
-
-static int by_value(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
-static double mean_ns(const struct times *times)
-{
-    double sum = 0;
-    for (size_t i = 0; i < times->count; i++)
-        sum += (double)times->ns[i];
-    return times->count ? sum / (double)times->count : 0;
-}
-
-/* The time that the given share of all stays at or below; sorts. */
-static double quantile_ns(struct times *times, double share)
-{
-    if (times->count == 0)
-        return 0;
-    qsort(times->ns, times->count, sizeof *times->ns, by_value);
-    return (double)times->ns[(size_t)(share * (double)(times->count - 1))];
-}
-
-/* count ids of [0, universe), each such set with the same probability (selection in one pass). */
-static struct idset *random_subset(struct bench *bench, uint64_t universe, uint64_t count)
-{
-    size_t taken = 0;
-    for (uint64_t id = 0; id < universe && taken < count; id++)
-        if (random_below(&bench->rng, universe - id) < count - taken)
-            bench->ids[taken++] = (sample_id)id;
-    struct idset *set = NULL;
-    CHECK(idset_from_sorted(bench->ids, taken, &set) == 0);
-    return set;
-}
-
-static void insert(struct sampler *sampler, unsigned job, const struct idset *view)
-{
-    struct sampler_job desc = {.shuffle = SHUFFLE_DEPENDENT, .view = view};
-    struct error err;
-    CHECK(sampler_add_job(sampler, job, &desc, &err) == 0);
-    sampler_start_epoch(sampler, job, 0);
-}
 
 static void print_times(const char *name, struct times *times)
 {
     printf("  \"%s\": {\"count\": %zu, \"mean_ms\": %.4f, \"median_ms\": %.4f, \"max_ms\": %.4f},\n", name,
-           times->count, mean_ns(times) / 1e6, quantile_ns(times, 0.5) / 1e6, quantile_ns(times, 1) / 1e6);
+           times->count, times_mean_ns(times) / 1e6, times_quantile_ns(times, 0.5) / 1e6,
+           times_quantile_ns(times, 1) / 1e6);
 }
 
 static void bench_insertion(struct bench *bench)
@@ -91,9 +28,9 @@ static void bench_insertion(struct bench *bench)
     CHECK(sampler_create(bench->seed, &sampler) == 0);
     for (unsigned job = 0; job < bench->datasets; job++) {
         uint64_t count = bench->min + random_below(&bench->rng, bench->max - bench->min + 1);
-        struct idset *view = random_subset(bench, bench->universe, count);
+        struct idset *view = bench_random_subset(bench, bench->universe, count);
         uint64_t start = clock_now_ns();
-        insert(sampler, job, view);
+        bench_insert(sampler, job, view);
         insertion.ns[job] = clock_now_ns() - start;
         idset_destroy(view);
     }
@@ -111,16 +48,6 @@ static void bench_insertion(struct bench *bench)
     free(deletion.ns);
 }
 
-/* Whether this thread lost its processor since the last call. */
-static bool was_interrupted(long *switches)
-{
-    struct rusage usage;
-    CHECK(getrusage(RUSAGE_THREAD, &usage) == 0);
-    bool interrupted = usage.ru_nivcsw != *switches;
-    *switches = usage.ru_nivcsw;
-    return interrupted;
-}
-
 /* Puts the jobs of a bench of draws into place. */
 static void insert_jobs(struct bench *bench, struct sampler *sampler, unsigned n_jobs, enum sets sets)
 {
@@ -133,8 +60,8 @@ static void insert_jobs(struct bench *bench, struct sampler *sampler, unsigned n
             sampler_round(sampler, &before, picks);
         struct idset *part = NULL;
         if (sets == SETS_RANDOM)
-            part = random_subset(bench, IMAGENET_SAMPLES, IMAGENET_SAMPLES * UINT64_C(6) / 10);
-        insert(sampler, job, part ? part : all);
+            part = bench_random_subset(bench, IMAGENET_SAMPLES, IMAGENET_SAMPLES * UINT64_C(6) / 10);
+        bench_insert(sampler, job, part ? part : all);
         idset_destroy(part);
         jobset_add(&before, job);
     }
@@ -155,12 +82,12 @@ static void bench_draws(struct bench *bench, unsigned n_jobs, enum sets sets, bo
     struct times rounds = {.ns = xcalloc(bench->rounds, sizeof(uint64_t))};
     uint64_t n_picks = 0, n_draws = 0, interrupted = 0;
     long switches = 0;
-    was_interrupted(&switches);
+    bench_interrupted(&switches);
     for (size_t drawn = 1; rounds.count + interrupted < bench->rounds && drawn;) {
         uint64_t before = clock_now_ns();
         drawn = sampler_round(sampler, &need, picks);
         uint64_t took = clock_now_ns() - before;
-        if (took > SLOW_ROUND_NS && was_interrupted(&switches))
+        if (took > SLOW_ROUND_NS && bench_interrupted(&switches))
             interrupted++;
         else
             rounds.ns[rounds.count++] = took;
@@ -169,12 +96,12 @@ static void bench_draws(struct bench *bench, unsigned n_jobs, enum sets sets, bo
             n_draws += jobset_count(&picks[i].jobs);
     }
     printf("    {\"jobs\": %u, \"sets\": \"%s\", \"rounds\": %zu, \"interrupted\": %" PRIu64 ", ", n_jobs,
-           set_names[sets], rounds.count, interrupted);
-    printf("\"per_job_sample_ns\": %.1f, \"picks_per_draw\": %.4f, ", mean_ns(&rounds) / n_jobs,
+           bench_set_names[sets], rounds.count, interrupted);
+    printf("\"per_job_sample_ns\": %.1f, \"picks_per_draw\": %.4f, ", times_mean_ns(&rounds) / n_jobs,
            n_draws ? (double)n_picks / (double)n_draws : 0);
     printf("\"round_median_us\": %.3f, \"round_p9999_us\": %.3f, \"round_max_us\": %.3f}%s\n",
-           quantile_ns(&rounds, 0.5) / 1e3, quantile_ns(&rounds, 0.9999) / 1e3, quantile_ns(&rounds, 1) / 1e3,
-           last ? "" : ",");
+           times_quantile_ns(&rounds, 0.5) / 1e3, times_quantile_ns(&rounds, 0.9999) / 1e3,
+           times_quantile_ns(&rounds, 1) / 1e3, last ? "" : ",");
     free(rounds.ns);
     sampler_destroy(sampler);
 }
@@ -189,13 +116,13 @@ static bool parse_number(const char *text, uint64_t min, uint64_t max, uint64_t 
     return true;
 }
 
-static int parse_options(int argc, char **argv, struct bench *bench)
+static int parse_options(int argc, char **argv, struct bench *bench, bool *materialised)
 {
     static const struct option options[] = {
         {"datasets", required_argument, NULL, 'd'}, {"min", required_argument, NULL, 'a'},
         {"max", required_argument, NULL, 'b'},      {"universe", required_argument, NULL, 'u'},
         {"seed", required_argument, NULL, 's'},     {"rounds", required_argument, NULL, 'r'},
-        {NULL, 0, NULL, 0},
+        {"materialised", no_argument, NULL, 'm'},   {NULL, 0, NULL, 0},
     };
     bool good = true;
     optind = 1;
@@ -207,25 +134,27 @@ static int parse_options(int argc, char **argv, struct bench *bench)
         case 'u': good = parse_number(optarg, 1, BENCH_UNIVERSE_MAX, &bench->universe); break;
         case 's': good = parse_number(optarg, 0, UINT64_MAX, &bench->seed); break;
         case 'r': good = parse_number(optarg, 1, BENCH_ROUNDS_MAX, &bench->rounds); break;
+        case 'm': *materialised = true; break;
         default: good = false;
         }
     }
     if (good && optind == argc && bench->min <= bench->max && bench->max <= bench->universe)
         return 0;
     fprintf(stderr,
-            "usage: %s [--datasets N] [--min A] [--max B] [--universe U] [--seed S] [--rounds R]\n"
-            "N datasets (1 to %d) of A to B ids out of U, A <= B <= U; R rounds of draws for each number of jobs\n",
+            "usage: %s [--datasets N] [--min A] [--max B] [--universe U] [--seed S] [--rounds R] [--materialised]\n"
+            "N datasets (1 to %d) of A to B ids out of U, A <= B <= U; R rounds of draws for each number of jobs;\n"
+            "--materialised: beside a tree that stores its vertices\n",
             argv[0], JOBS_MAX);
     return 2;
 }
 
 int tree_bench_main(int argc, char **argv)
 {
-    static const unsigned jobs[] = {1, 2, 4, 8, 16, 64, 128};
-    const size_t n = sizeof jobs / sizeof *jobs;
+    const size_t n = SETS_KINDS * BENCH_JOBS_KINDS;
+    bool materialised = false;
     struct bench bench = {
         .datasets = 128, .min = 1000000, .max = 2000000, .universe = 2000000, .seed = 1, .rounds = 20000};
-    int status = parse_options(argc, argv, &bench);
+    int status = parse_options(argc, argv, &bench, &materialised);
     if (status)
         return status;
     random_seed(&bench.rng, bench.seed);
@@ -237,11 +166,16 @@ int tree_bench_main(int argc, char **argv)
     printf("{\n  \"datasets\": %" PRIu64 ", \"min\": %" PRIu64 ", \"max\": %" PRIu64 ", \"universe\": %" PRIu64
            ", \"seed\": %" PRIu64 ",\n",
            bench.datasets, bench.min, bench.max, bench.universe, bench.seed);
-    bench_insertion(&bench);
-    printf("  \"draws\": [\n");
-    for (size_t i = 0; i < SETS_KINDS * n; i++)
-        bench_draws(&bench, jobs[i % n], (enum sets)(i / n), i == SETS_KINDS * n - 1);
-    printf("  ]\n}\n");
+    if (materialised) {
+        bench_materialised(&bench);
+    } else {
+        bench_insertion(&bench);
+        printf("  \"draws\": [\n");
+        for (size_t i = 0; i < n; i++)
+            bench_draws(&bench, bench_jobs[i % BENCH_JOBS_KINDS], (enum sets)(i / BENCH_JOBS_KINDS), i == n - 1);
+        printf("  ]\n");
+    }
+    printf("}\n");
     free(bench.ids);
     return 0;
 }

@@ -1,0 +1,48 @@
+/* bench_tree_priv.h: what the two forms of `larder bench tree` share: times, and the sets that jobs draw from. */
+#ifndef LARDER_SAMPLER_BENCH_TREE_PRIV_H
+#define LARDER_SAMPLER_BENCH_TREE_PRIV_H
+
+#include "common/random.h"
+#include "sampler/sampler.h"
+
+#define IMAGENET_SAMPLES 1281167u
+#define SLOW_ROUND_NS 50000
+#define STAGGER_ROUNDS 1000 /* between one job's start and the next one's */
+
+/* What the jobs of a bench of draws have to do with each other. Staggered ones, each a little ahead of the next, are
+ * what costs most: the draws from the small differences between them must be counted out. */
+enum sets { SETS_EQUAL, SETS_RANDOM, SETS_STAGGERED, SETS_KINDS };
+extern const char *const bench_set_names[SETS_KINDS];
+
+/* Draws are measured for so many jobs. */
+#define BENCH_JOBS_KINDS 7
+extern const unsigned bench_jobs[BENCH_JOBS_KINDS];
+
+struct bench {
+    uint64_t datasets, min, max, universe, seed, rounds;
+    sample_id *ids; /* room for the largest set */
+    struct rng rng;
+};
+
+struct times {
+    uint64_t *ns; /* the caller's, with room for all that is measured */
+    size_t count;
+};
+
+double times_mean_ns(const struct times *times);
+/* times_quantile_ns gives the time that the given share of all stays at or below; sorts. */
+double times_quantile_ns(struct times *times, double share);
+
+/* bench_interrupted says whether this thread lost its processor since the last call with the same `switches`. */
+bool bench_interrupted(long *switches);
+
+/* bench_random_subset gives count ids of [0, universe), each such set with the same probability; the caller's. */
+struct idset *bench_random_subset(struct bench *bench, uint64_t universe, uint64_t count);
+
+/* bench_insert puts a dependent job into the sampler and begins its epoch. */
+void bench_insert(struct sampler *sampler, unsigned job, const struct idset *view);
+
+/* bench_materialised measures the sampler and the materialised tree by turns and prints JSON. */
+void bench_materialised(struct bench *bench);
+
+#endif
