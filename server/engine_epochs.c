@@ -46,7 +46,8 @@ static void epoch_start(struct engine *engine, uint32_t place, uint32_t epoch)
     job->state = JOB_RUNNING;
     job->began = true;
     job->epoch = epoch;
-    job->drawn = job->lost = job->bad = job->left = job->repeats = 0;
+    job->drawn = job->lost = job->left = job->repeats = 0;
+    idset_remove_all(job->bad, job->view);
     for (uint32_t rank = 0; rank < job->world_size; rank++) {
         struct job_queue *queue = &job->queues[rank];
         queue->done = queue->waits && queue->wanted_epoch > epoch; /* it left this one out */

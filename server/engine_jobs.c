@@ -129,6 +129,7 @@ void engine_job_free(struct job *job)
     free(job->queues);
     free(job->first);
     idset_destroy(job->view);
+    idset_destroy(job->bad);
     *job = (struct job){.state = JOB_FREE};
 }
 
@@ -185,7 +186,8 @@ static int job_make(struct engine *engine, uint32_t place, const struct engine_j
                         .counts = asked_weight(desc),
                         .lists = {{ENGINE_NONE, ENGINE_NONE, 0}, {ENGINE_NONE, ENGINE_NONE, 0}}};
     strcpy(job->name, desc->name); /* bounded by well_formed */
-    return queues_begin(job);
+    int code = queues_begin(job);
+    return code ? code : idset_create(&job->bad);
 }
 
 static void job_begin(struct engine *engine, uint32_t place)

@@ -123,7 +123,7 @@ static void fail_too_many(struct engine *engine, uint32_t index)
     const struct job *job = &engine->jobs[engine->entries[index].job];
     char text[224];
     snprintf(text, sizeof text, "with this one %llu of %llu samples are bad in this epoch, and limits.bad allows %llu: the "
-             "daemon's log names them; repair the dataset, or raise limits.bad", (unsigned long long)job->bad,
+             "daemon's log names them; repair the dataset, or raise limits.bad", (unsigned long long)idset_count(job->bad),
              (unsigned long long)job->view_samples, (unsigned long long)bad_max(engine, job));
     fail_job(engine, index, LARDER_ESAMPLE, text);
 }
@@ -135,12 +135,12 @@ void engine_entry_bad(struct engine *engine, uint32_t index)
     struct job *job = &engine->jobs[entry->job];
     engine_rank_made(engine, entry);
     job->bad_samples++;
-    if (!entry->repeat && entry->substitutes == 0) {
-        job->bad++;
+    if (!entry->repeat && entry->substitutes == 0 && !idset_contains(job->bad, entry->id)) {
+        idset_add(job->bad, entry->id);
         engine_queue_of(engine, entry)->lost++;
     }
     engine->replan = true;
-    if (job->bad_policy != BAD_ERROR && engine->config.bad_limited && job->bad > bad_max(engine, job))
+    if (job->bad_policy != BAD_ERROR && engine->config.bad_limited && idset_count(job->bad) > bad_max(engine, job))
         fail_too_many(engine, index);
     else if (job->bad_policy == BAD_SKIP)
         skip(engine, index);

@@ -281,7 +281,7 @@ struct job {
     uint32_t epoch;
     uint64_t drawn;   /* picks: the position in a fixed order */
     uint64_t lost;    /* bad, and not replaced */
-    uint64_t bad;     /* and left out, replaced or not */
+    struct idset *bad; /* samples that are, replaced or not: each counts once, however often it is planned */
     uint64_t left;    /* left behind by ranks that went on */
     uint64_t repeats; /* of all queues */
     sample_id *first; /* with several ranks and a fixed order: its first world_size samples, for repeats */

@@ -28,6 +28,9 @@ static const struct {
     {"the same, among jobs with several ranks", 430, true},
     {"in the round of a pick for ranks, what is ready for them makes way for another job's", 61424, true},
     {"no slot is long enough for a job that comes, until what is being prepared is ready", 1243, false},
+    {"a bad sample is planned again, by a rank that comes back, and counts as another", 4233, false},
+    {"a bad sample fills a rank's share up, goes back with it, and counts as another", 4472, false},
+    {"the same, until limits.bad fails the job", 4115, true},
 };
 
 #endif
