@@ -12,8 +12,8 @@
  *
  * Why it is not what the daemon uses. Each insertion goes through the bitmaps of all smaller jobs. Each pick moves ids
  * between vertices. Above all, a round in which only some jobs need a sample has no place in the tree: the
- * intersection of jobs 1 and 3 is no union of its vertices. The others must be deleted before the round and inserted
- * after it.
+ * intersection of jobs 1 and 3 is no union of its vertices. For the law of these jobs alone the others must be deleted
+ * before the round and inserted after it.
  *
  * Two things differ from the paper's text. Its deletion merges two vertices and stops there; the jobs before the
  * deleted one then hold ids in leaves that all jobs after them have in common. Sharing falls below the definition, so
