@@ -1,7 +1,7 @@
 /* helpers.h: what the sampler's tests share: seeds, views, and tests of distributions.
  *
  * Every statistical check rejects a right sampler with a probability of at most 1e-6 (CHI_Z, SHARE_Z); there are about
- * a hundred of them, so a run with a fresh seed fails by chance once in ten thousand. Seeds are fixed;
+ * a hundred and fifty of them, so a run with a fresh seed fails by chance once in six thousand. Seeds are fixed;
  * LARDER_TEST_SEED=n takes another. */
 #ifndef LARDER_TESTS_SAMPLER_HELPERS_H
 #define LARDER_TESTS_SAMPLER_HELPERS_H
