@@ -43,7 +43,8 @@ static const struct command commands[] = {
      "  --min A, --max B ids in a dataset, drawn from A to B\n"
      "  --universe U     ids that there are, at least B\n"
      "  --seed S         of the datasets and the draws\n"
-     "  --rounds R       of draws for each number of jobs\n"},
+     "  --rounds R       of draws for each number of jobs\n"
+     "  --materialised   beside a tree that stores its vertices (docs/tree.md)\n"},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
