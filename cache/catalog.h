@@ -30,8 +30,10 @@ int catalog_create(const char *checkpoint_dir, struct catalog **out, struct erro
 void catalog_destroy(struct catalog *catalog); /* accepts NULL; datasets that are still referenced live on */
 
 /* catalog_set_chunking says how the trees that are opened from now on fall into logical chunks: `samples` a chunk
- * (1 … CHUNK_SAMPLES_MAX, CHECKed), shuffled with the seed. Without it: 64, seed 1. */
+ * (1 … CHUNK_SAMPLES_MAX, CHECKed), shuffled with the seed. Without it: CHUNK_SAMPLES_DEFAULT, CHUNK_SEED_DEFAULT. */
 #define CHUNK_SAMPLES_MAX 4096
+#define CHUNK_SAMPLES_DEFAULT 64
+#define CHUNK_SEED_DEFAULT 1
 void catalog_set_chunking(struct catalog *catalog, uint32_t samples, uint64_t seed);
 
 /* catalog_open gives a reference to the dataset of a source (a class-per-folder tree, or a store.h folder), indexing

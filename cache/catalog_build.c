@@ -9,9 +9,6 @@
 #include "common/clock.h"
 #include "common/log.h"
 
-#define CHUNK_SIZE_DEFAULT 64
-#define CHUNK_SEED_DEFAULT 1
-
 struct builder {
     char *checkpoint_dir; /* NULL: keep none */
     struct id_table *ids;
@@ -39,7 +36,7 @@ int builder_create(const char *checkpoint_dir, struct id_table *ids, struct buil
     }
     builder->checkpoint_dir = dir;
     builder->ids = id_table_ref(ids);
-    builder->chunk_size = CHUNK_SIZE_DEFAULT;
+    builder->chunk_size = CHUNK_SAMPLES_DEFAULT;
     builder->chunk_seed = CHUNK_SEED_DEFAULT;
     if (getrandom(&builder->identity_seed, sizeof builder->identity_seed, GRND_NONBLOCK) < 0)
         builder->identity_seed = clock_now_ns();

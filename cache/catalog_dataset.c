@@ -5,6 +5,8 @@
 #include "cache/store_priv.h"
 #include "common/check.h"
 
+_Static_assert(DATASET_SAMPLES_MAX < SAMPLE_NONE, "no sample's index is SAMPLE_NONE");
+
 static int compare_ids(const void *a, const void *b, void *context)
 {
     const sample_id *ids = context;

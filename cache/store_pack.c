@@ -14,11 +14,11 @@
 #include "common/check.h"
 
 #define SEGMENT_BYTES_DEFAULT (UINT64_C(256) << 20)
-#define CHUNK_SIZE_DEFAULT 64
 
 void store_options_default(struct store_options *options)
 {
-    *options = (struct store_options){.chunk_size = CHUNK_SIZE_DEFAULT, .seed = 1, .segment_bytes = SEGMENT_BYTES_DEFAULT};
+    *options = (struct store_options){.chunk_size = CHUNK_SAMPLES_DEFAULT, .seed = CHUNK_SEED_DEFAULT,
+                                      .segment_bytes = SEGMENT_BYTES_DEFAULT};
 }
 
 /* Takes over the segments that an interrupted run finished. */

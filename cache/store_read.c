@@ -17,6 +17,9 @@
 #define DROP_BYTES (32u << 10)
 #define PARTS_MAX 512
 
+_Static_assert(PARTS_MAX <= IOV_MAX, "one system call takes all parts");
+_Static_assert(CHUNK_SAMPLES_MAX <= UINT16_MAX, "the order of reads is in 16 bits");
+
 /* One request under construction: reads[order[first]] … reads[order[last]], in the order of their places. */
 struct run {
     const struct dataset *dataset;

@@ -18,7 +18,6 @@
 #include "preprocess/reference.h"
 #include "preprocess/resample.h"
 
-#define DEFAULT_PIPELINE "[{\"random_resized_crop\": {\"size\": 224}}, \"random_horizontal_flip\"]"
 #define IMAGES_MAX_BYTES ((uint64_t)4 << 30)
 #define PASSES_MAX 10000
 #define THREADS_MAX 64

@@ -11,7 +11,6 @@
 #include "preprocess/commands.h"
 #include "preprocess/prepare.h"
 
-#define DEFAULT_PIPELINE "[{\"random_resized_crop\": {\"size\": 224}}, \"random_horizontal_flip\"]"
 #define GRID_MAX 1024
 
 static const struct prepare_limits limits = {.pixels_max = 200000000, .scans_max = 100};

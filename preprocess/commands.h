@@ -4,6 +4,9 @@
 #ifndef LARDER_PREPROCESS_COMMANDS_H
 #define LARDER_PREPROCESS_COMMANDS_H
 
+/* What they do without --pipeline. */
+#define DEFAULT_PIPELINE "[{\"random_resized_crop\": {\"size\": 224}}, \"random_horizontal_flip\"]"
+
 /* larder bench prepare DIR [--pipeline SPEC] [--seconds S] [--threads N]: the rate of one thread (or N) with DIR's
  * images in memory, alternating with plain libjpeg-turbo regional decoding of the same crops; JSON. */
 int prepare_bench_main(int argc, char **argv);
