@@ -14,8 +14,8 @@
 struct arena;
 
 /* arena_create reserves `bytes`, rounded up to whole pages, piece by piece; takes about a second for 5 GiB. After each
- * piece it calls go_on(ctx), unless that is NULL, and gives up with LARDER_EGONE when it is told false. LARDER_EINVAL (0,
- * or more than an address space), LARDER_ENOMEM (the text names what is needed, what there is, and the setting),
+ * piece it calls go_on(ctx), unless that is NULL, and gives up with LARDER_EGONE when it is told false. LARDER_EINVAL
+ * (0, or more than an address space), LARDER_ENOMEM (the text names what is needed, what there is, and the setting),
  * LARDER_EIO (the kernel has no memfd or no F_SEAL_FUTURE_WRITE: older than Linux 5.1). */
 int arena_create(uint64_t bytes, bool (*go_on)(void *ctx), void *ctx, struct arena **out, struct error *err);
 void arena_destroy(struct arena *arena); /* accepts NULL. Clients' mappings live on until they unmap. */

@@ -1,10 +1,10 @@
 /* catalog.c: the sources a daemon has opened, and who waits for them.
  *
  * A source is one folder, by its resolved path, and what of it counts as a sample. While one caller indexes or verifies
- * it (building), others who want it wait and share the outcome; the work ends early when none of them wants it any more.
- * lock guards the list of sources and what is in them; indexing (catalog_build.c) happens outside it, and nothing is
- * read or written under it. The ids have a lock of their own, held while one dataset's ids are given.
- * The catalog keeps a reference to each source's newest dataset; of those that nobody else uses it keeps a few. */
+ * it (building), others who want it wait and share the outcome; the work ends early when none of them wants it any
+ * more. lock guards the list of sources and what is in them; indexing (catalog_build.c) happens outside it, and nothing
+ * is read or written under it. The ids have a lock of their own, held while one dataset's ids are given. The catalog
+ * keeps a reference to each source's newest dataset; of those that nobody else uses it keeps a few. */
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -213,9 +213,10 @@ static struct source *unlink_idle_locked(struct catalog *catalog)
     return source;
 }
 
-/* Builds the source, or waits for whoever does. A build that was interrupted is nobody's outcome: who came while it ended
- * builds anew. */
-static int wait_locked(struct catalog *catalog, struct source *source, const struct interrupt *interrupt, struct error *err)
+/* Builds the source, or waits for whoever does. A build that was interrupted is nobody's outcome: who came while it
+ * ended builds anew. */
+static int wait_locked(struct catalog *catalog, struct source *source, const struct interrupt *interrupt,
+                       struct error *err)
 {
     do {
         if (interrupt_is_set(interrupt))
@@ -231,8 +232,8 @@ static int wait_locked(struct catalog *catalog, struct source *source, const str
     return source->outcome.code ? error_set(err, source->outcome.code, "%s", source->outcome.text) : 0;
 }
 
-static int open_resolved(struct catalog *catalog, const char *path, const struct catalog_wish *wish, struct dataset **out,
-                         struct error *err)
+static int open_resolved(struct catalog *catalog, const char *path, const struct catalog_wish *wish,
+                         struct dataset **out, struct error *err)
 {
     struct caller caller = {.interrupt = wish->interrupt}, **at;
     pthread_mutex_lock(&catalog->lock);
@@ -270,7 +271,8 @@ int catalog_open_for(struct catalog *catalog, const struct catalog_wish *wish, s
     if (*path == '\0')
         return error_set(err, LARDER_EINVAL, "the dataset's path is empty: give a folder with one folder a class");
     if (!realpath(path, resolved) || stat(resolved, &st))
-        return error_set(err, errno_code(errno), "%s: cannot open the dataset: %s", path_shown(path, &shown), strerror(errno));
+        return error_set(err, errno_code(errno), "%s: cannot open the dataset: %s", path_shown(path, &shown),
+                         strerror(errno));
     if (!S_ISDIR(st.st_mode))
         return error_set(err, LARDER_EINVAL, "%s: not a folder: give a folder with one folder a class inside",
                          path_shown(path, &shown));

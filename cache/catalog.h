@@ -1,10 +1,10 @@
 /* catalog.h: datasets: which samples there are, where their bytes lie, what they are labelled.
  *
- * A catalog gives ids that are global to the daemon, and to other samples when no dataset has them any more. Identity is
- * (device, inode, size, mtime), symbolic links followed, or in a packed store the content's hash (and, where others may
- * write to the store, the store), so datasets that contain the same file share its id; a file that one dataset contains k
- * times has k ids (its first occurrence shares with the first occurrence elsewhere). A dataset is immutable once opened,
- * and reference-counted (atomic): all its functions may be called from any thread.
+ * A catalog gives ids that are global to the daemon, and to other samples when no dataset has them any more. Identity
+ * is (device, inode, size, mtime), symbolic links followed, or in a packed store the content's hash (and, where others
+ * may write to the store, the store), so datasets that contain the same file share its id; a file that one dataset
+ * contains k times has k ids (its first occurrence shares with the first occurrence elsewhere). A dataset is immutable
+ * once opened, and reference-counted (atomic): all its functions may be called from any thread.
  *
  * A class-per-folder tree is read as torchvision's ImageFolder reads it: classes are the sorted names of the root's
  * folders, a sample's label is its class's index, extensions .jpg .jpeg .png .ppm .bmp .pgm .tif .tiff .webp (any
@@ -45,8 +45,8 @@ void catalog_set_chunking(struct catalog *catalog, uint32_t samples, uint64_t se
  * LARDER_EPERM, LARDER_ELIMIT, LARDER_ENOMEM. */
 int catalog_open(struct catalog *catalog, const char *path, struct dataset **out, struct error *err);
 
-/* catalog_open_files does the same, but the samples of a tree are all files whose names do not begin with a dot, whatever they
- * are. Its index is not kept between runs. A store is what was packed into it. */
+/* catalog_open_files does the same, but the samples of a tree are all files whose names do not begin with a dot,
+ * whatever they are. Its index is not kept between runs. A store is what was packed into it. */
 int catalog_open_files(struct catalog *catalog, const char *path, struct dataset **out, struct error *err);
 
 /* catalog_open_for does the one or the other, with LARDER_EGONE soon after the caller's interrupt was set and
@@ -70,9 +70,9 @@ struct catalog_stats {
 void catalog_stats(struct catalog *catalog, struct catalog_stats *out);
 
 /* An id that no dataset has any more is retired: it means no sample, and is given to another only after whoever keeps
- * something under ids has said that there is nothing any more. catalog_take_retired gives up to `most` retired ids, which
- * are the caller's; each comes back by catalog_settle_retired. forgotten: they may be given anew; else they are retired
- * again. Any thread. */
+ * something under ids has said that there is nothing any more. catalog_take_retired gives up to `most` retired ids,
+ * which are the caller's; each comes back by catalog_settle_retired. forgotten: they may be given anew; else they are
+ * retired again. Any thread. */
 uint32_t catalog_take_retired(struct catalog *catalog, sample_id *ids, uint32_t most);
 void catalog_settle_retired(struct catalog *catalog, const sample_id *ids, uint32_t count, bool forgotten);
 
@@ -83,7 +83,8 @@ const char *dataset_path(const struct dataset *dataset);   /* the source's absol
 uint32_t dataset_count(const struct dataset *dataset);     /* samples */
 uint32_t dataset_classes(const struct dataset *dataset);
 const char *dataset_class(const struct dataset *dataset, uint32_t label); /* NULL when label ≥ classes */
-/* dataset_fingerprint: of classes, keys, sizes, labels and order; not of times, so that a copy elsewhere has the same. */
+/* dataset_fingerprint: of classes, keys, sizes, labels and order; not of times, so that a copy elsewhere has the
+ * same. */
 void dataset_fingerprint(const struct dataset *dataset, uint64_t out[2]);
 
 /* By index, < dataset_count (CHECKed). */
@@ -96,21 +97,24 @@ bool dataset_index(const struct dataset *dataset, sample_id id, uint32_t *index)
 /* dataset_ids gives all ids in index order, dataset_count of them; borrowed, valid while the dataset is referenced. */
 const sample_id *dataset_ids(const struct dataset *dataset);
 
-/* Chunks: samples that are stored together, or in a plain tree at least read together. Each has dataset_chunk_size samples,
- * the last one perhaps fewer; a sample's slot is its position in its chunk. Chunk numbers and indices are CHECKed. */
+/* Chunks: samples that are stored together, or in a plain tree at least read together. Each has dataset_chunk_size
+ * samples, the last one perhaps fewer; a sample's slot is its position in its chunk. Chunk numbers and indices are
+ * CHECKed. */
 uint32_t dataset_chunk_size(const struct dataset *dataset);
 uint32_t dataset_chunk_count(const struct dataset *dataset);
 uint32_t dataset_chunk_of(const struct dataset *dataset, uint32_t index, uint32_t *slot); /* slot may be NULL */
-/* dataset_chunk_members gives a chunk's samples (indices) in slot order; borrowed, valid while the dataset is referenced. */
+/* dataset_chunk_members gives a chunk's samples (indices) in slot order; borrowed, valid while the dataset is
+ * referenced. */
 const uint32_t *dataset_chunk_members(const struct dataset *dataset, uint32_t chunk, uint32_t *count);
 
 /* dataset_read reads the encoded bytes of a sample into buf, which has room for dataset_size(index). Blocks on I/O;
  * handles EINTR and short reads. What its errors say, always with the file's name in err:
  *   of the sample   LARDER_ENOENT (gone from a folder that is there), LARDER_EFORMAT (not a regular file, or a store's
  *                   bytes are damaged)
- *   of its source   LARDER_EIO, LARDER_EPERM, LARDER_ENOMEM: the root or a folder is away, or the system cannot read now
- *   of the dataset  LARDER_ECHANGED (another file has its name, or it was written to since it was indexed or while it was
- *                   read; a store was replaced: open the dataset again)
+ *   of its source   LARDER_EIO, LARDER_EPERM, LARDER_ENOMEM: the root or a folder is away, or the system cannot read
+ *                   now
+ *   of the dataset  LARDER_ECHANGED (another file has its name, or it was written to since it was indexed or while it
+ *                   was read; a store was replaced: open the dataset again)
  *   of the process  LARDER_ELIMIT (no file descriptor is free: try again)
  * What is read is never another file's. */
 int dataset_read(const struct dataset *dataset, uint32_t index, void *buf, struct error *err);
@@ -123,7 +127,8 @@ struct sample_read {
 };
 
 /* dataset_read_many reads samples as dataset_read does, each with its own outcome, and gives how many failed. count ≤
- * CHUNK_SAMPLES_MAX. From a store a chunk's samples come with one read; in a plain tree a few files are under way at once. */
+ * CHUNK_SAMPLES_MAX. From a store a chunk's samples come with one read; in a plain tree a few files are under way at
+ * once. */
 uint32_t dataset_read_many(const struct dataset *dataset, struct sample_read *reads, uint32_t count);
 
 #endif

@@ -1,5 +1,5 @@
-/* catalog_away.c: opens the files of a source, and tells a file that is gone from a source that is away: a folder that does not
- * answer, a mount that is not there, the target's folder of a link. Any thread; blocks. */
+/* catalog_away.c: opens the files of a source, and tells a file that is gone from a source that is away: a folder that
+ * does not answer, a mount that is not there, the target's folder of a link. Any thread; blocks. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -12,7 +12,8 @@
 
 enum { OPEN_FLAGS = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK }; /* never waits for a pipe's other end */
 
-/* What is there in the root's place may be an empty mount point. Devices get other numbers when they are mounted again. */
+/* What is there in the root's place may be an empty mount point. Devices get other numbers when they are mounted
+ * again. */
 static bool root_is_there(const struct index *index)
 {
     struct stat st;

@@ -1,8 +1,8 @@
 /* catalog_checkpoint.c: an index on disk, so that a second start looks at the folders of a tree but not at its files.
  *
- * Little-endian and sealed (sealed.h); the payload: u64 string bytes, u32 classes, folders, samples, u32 0; the strings (the
- * root's path first); u64 a class; 48 bytes a folder; 48 bytes a sample. A checkpoint is only ever a shortcut: one that is
- * missing, damaged, of another version or of another root is made anew. */
+ * Little-endian and sealed (sealed.h); the payload: u64 string bytes, u32 classes, folders, samples, u32 0; the strings
+ * (the root's path first); u64 a class; 48 bytes a folder; 48 bytes a sample. A checkpoint is only ever a shortcut: one
+ * that is missing, damaged, of another version or of another root is made anew. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -50,7 +50,8 @@ static int parse_samples(const uint8_t *at, struct index *index, struct error *e
 {
     for (size_t i = 0; i < index->sample_count; i++, at += RECORD_BYTES) {
         struct index_sample *sample = &index->samples[i];
-        *sample = (struct index_sample){.key = get_u64(at), .size = get_u64(at + 8), .mtime_ns = (int64_t)get_u64(at + 16),
+        *sample = (struct index_sample){.key = get_u64(at), .size = get_u64(at + 8),
+                                        .mtime_ns = (int64_t)get_u64(at + 16),
                                         .device = get_u64(at + 24), .inode = get_u64(at + 32),
                                         .label = (int32_t)get_u32(at + 40), .flags = get_u32(at + 44)};
         if (sample->key >= index->strings_len_bytes || get_u32(at + 40) >= index->class_count ||
@@ -145,7 +146,8 @@ int checkpoint_encode(const struct index *index, uint8_t **bytes, size_t *len_by
 {
     size_t root_bytes = strlen(index->root) + 1; /* goes before the index's own strings, which shifts those */
     size_t strings = root_bytes + index->strings_len_bytes;
-    size_t payload = COUNTS_BYTES + strings + index->class_count * 8 + (index->folder_count + index->sample_count) * RECORD_BYTES;
+    size_t payload = COUNTS_BYTES + strings + index->class_count * 8 +
+                     (index->folder_count + index->sample_count) * RECORD_BYTES;
     uint8_t *buf = malloc(SEALED_HEADER_BYTES + payload);
     if (!buf)
         return LARDER_ENOMEM;
@@ -167,11 +169,13 @@ char *checkpoint_path(const char *dir, const char *root)
 {
     XXH128_hash_t hash = XXH3_128bits(root, strlen(root));
     char *path = NULL;
-    int len = asprintf(&path, "%s/%016llx%016llx.catalog", dir, (unsigned long long)hash.high64, (unsigned long long)hash.low64);
+    int len = asprintf(&path, "%s/%016llx%016llx.catalog", dir, (unsigned long long)hash.high64,
+                       (unsigned long long)hash.low64);
     return len < 0 ? NULL : path;
 }
 
-int checkpoint_load(const char *path, const char *root, const struct interrupt *interrupt, struct index *out, struct error *err)
+int checkpoint_load(const char *path, const char *root, const struct interrupt *interrupt, struct index *out,
+                    struct error *err)
 {
     const struct file_wanted wanted = {.path = path, .max_bytes = FILE_BYTES_MAX, .interrupt = interrupt};
     struct index index = {0};
@@ -209,7 +213,8 @@ static void remove_leftovers(const char *dir_path)
     struct stat st;
     while (dir && (entry = readdir(dir))) {
         size_t len = strlen(entry->d_name), suffix = strlen(FILE_TEMPORARY);
-        if (len <= suffix || strcmp(entry->d_name + len - suffix, FILE_TEMPORARY) != 0 || !strstr(entry->d_name, ".catalog."))
+        if (len <= suffix || strcmp(entry->d_name + len - suffix, FILE_TEMPORARY) != 0 ||
+            !strstr(entry->d_name, ".catalog."))
             continue;
         if (fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && time(NULL) - st.st_mtime > LEFTOVER_S)
             unlinkat(dirfd(dir), entry->d_name, 0);

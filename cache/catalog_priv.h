@@ -102,8 +102,8 @@ bool index_follow_mount(struct index *index);
 
 /* catalog_away.c */
 
-/* source_open opens a file below the root for reading: -1 with errno. *away: it was not found because what it lies in is not there
- * (the root, its folder, the folder that a link leads to), which says nothing about the file. */
+/* source_open opens a file below the root for reading: -1 with errno. *away: it was not found because what it lies in
+ * is not there (the root, its folder, the folder that a link leads to), which says nothing about the file. */
 int source_open(const struct index *index, const char *name, bool *away);
 
 /* catalog_unchanged.c */
@@ -118,23 +118,24 @@ bool tree_unchanged(const char *root, struct index *index, const struct interrup
 
 /* catalog_checkpoint.c */
 
-/* checkpoint_parse reads a checkpoint's bytes into an empty index; every offset and count is checked against its bounds.
- * LARDER_EVERSION, LARDER_EFORMAT, LARDER_ENOMEM. Pure. */
+/* checkpoint_parse reads a checkpoint's bytes into an empty index; every offset and count is checked against its
+ * bounds. LARDER_EVERSION, LARDER_EFORMAT, LARDER_ENOMEM. Pure. */
 int checkpoint_parse(const uint8_t *bytes, size_t len_bytes, struct index *out, struct error *err);
 /* checkpoint_encode gives a malloc'ed checkpoint the caller frees. */
 int checkpoint_encode(const struct index *index, uint8_t **bytes, size_t *len_bytes);
 /* checkpoint_path gives the malloc'ed name of a root's checkpoint in dir; NULL when out of memory. */
 char *checkpoint_path(const char *dir, const char *root);
-/* checkpoint_load: LARDER_ENOENT when there is none, else as checkpoint_parse; LARDER_EFORMAT when it is another root's;
- * LARDER_EGONE soon after the interrupt (may be NULL) was set. */
-int checkpoint_load(const char *path, const char *root, const struct interrupt *interrupt, struct index *out, struct error *err);
+/* checkpoint_load: LARDER_ENOENT when there is none, else as checkpoint_parse; LARDER_EFORMAT when it is another
+ * root's; LARDER_EGONE soon after the interrupt (may be NULL) was set. */
+int checkpoint_load(const char *path, const char *root, const struct interrupt *interrupt, struct index *out,
+                    struct error *err);
 /* checkpoint_save writes under a temporary name, syncs, renames. */
 int checkpoint_save(const char *path, const struct index *index, struct error *err);
 /* checkpoint_prepare makes dir and its parents, and removes what an interrupted save left behind. */
 int checkpoint_prepare(const char *dir, struct error *err);
 
-/* catalog_identity.c: a table that numbers 128-bit identities from 0. A number that was forgotten is nobody's until it is
- * released; then it is given anew, the lowest first. Not thread-safe. */
+/* catalog_identity.c: a table that numbers 128-bit identities from 0. A number that was forgotten is nobody's until it
+ * is released; then it is given anew, the lowest first. Not thread-safe. */
 
 struct identity {
     uint64_t low, high;
@@ -151,16 +152,17 @@ struct identity_table {
 };
 
 void identity_table_free(struct identity_table *table);
-/* identity_table_reserve makes room for `more` further identities, so that as many identity_number calls cannot fail. */
+/* identity_table_reserve makes room for `more` further identities, so that as many identity_number calls cannot
+ * fail. */
 int identity_table_reserve(struct identity_table *table, size_t more);
 /* identity_number gives the number of an identity, a new one when it is new. */
 uint32_t identity_number(struct identity_table *table, struct identity identity);
 void identity_forget(struct identity_table *table, uint32_t number);
 void identity_release(struct identity_table *table, uint32_t number);
 
-/* catalog_ids.c: the ids that the samples of datasets have: the same identity has the same id as long as some dataset has
- * it. After the last of them the id is retired, and given to another only after id_table_settle. Thread-safe; the catalog
- * and each dataset have a reference. */
+/* catalog_ids.c: the ids that the samples of datasets have: the same identity has the same id as long as some dataset
+ * has it. After the last of them the id is retired, and given to another only after id_table_settle. Thread-safe; the
+ * catalog and each dataset have a reference. */
 struct id_table;
 int id_table_create(struct id_table **out);
 struct id_table *id_table_ref(struct id_table *table);

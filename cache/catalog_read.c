@@ -1,4 +1,5 @@
-/* catalog_read.c: the bytes of samples; a tree's here, a store's in store_read.c. Any thread; nothing here changes a dataset but its stale mark. */
+/* catalog_read.c: the bytes of samples; a tree's here, a store's in store_read.c. Any thread; nothing here changes a
+ * dataset but its stale mark. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -79,7 +80,8 @@ static int open_failed(const struct dataset *dataset, uint32_t index, const char
         return error_set(err, LARDER_ENOENT, "%s: cannot be read, and could not when it was indexed: %s",
                          path_shown(path, &shown), strerror(number));
     if (away)
-        return error_set(err, LARDER_EIO, "%s: what it lies in is not there: %s", path_shown(path, &shown), strerror(number));
+        return error_set(err, LARDER_EIO, "%s: what it lies in is not there: %s", path_shown(path, &shown),
+                         strerror(number));
     if (number == ENXIO)
         return error_set(err, LARDER_EFORMAT, "%s: not a regular file", path_shown(path, &shown));
     if (number == ENOENT || number == ENOTDIR)
@@ -136,8 +138,8 @@ int dataset_read(const struct dataset *dataset, uint32_t index, void *buf, struc
     return code;
 }
 
-/* Opens some files ahead of the one being read and tells the system that they will be wanted, so that the disk has several
- * requests to choose from. */
+/* Opens some files ahead of the one being read and tells the system that they will be wanted, so that the disk has
+ * several requests to choose from. */
 uint32_t dataset_read_many(const struct dataset *dataset, struct sample_read *reads, uint32_t count)
 {
     CHECK_MAGIC(dataset, DATASET_MAGIC);

@@ -1,9 +1,9 @@
 /* catalog_tree.c: reads a class-per-folder tree.
  *
  * The order is ImageFolder's: classes sorted; within a class every folder below it, sorted by whole path as os.walk's
- * results are (so "a-b" stands before "a/c"); within a folder the file names, sorted. Folders are taken from a list, not
- * by recursion, and opened one at a time; files are looked at in the order the folder lists them, which suits the disk.
- * A file needs one stat (its identity); entries that are plainly no image need none. */
+ * results are (so "a-b" stands before "a/c"); within a folder the file names, sorted. Folders are taken from a list,
+ * not by recursion, and opened one at a time; files are looked at in the order the folder lists them, which suits the
+ * disk. A file needs one stat (its identity); entries that are plainly no image need none. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -52,13 +52,18 @@ struct walk {
 };
 
 /* ASCII only, whatever the locale: no other letter's lower case is one of these. */
+static int lower(char c)
+{
+    return c >= 'A' && c <= 'Z' ? c + 32 : c;
+}
+
 static bool has_image_extension(const char *name)
 {
     const char *dot = strrchr(name, '.');
     size_t len = dot ? strlen(dot) : 0;
     for (const char *known = EXTENSIONS; len && *known; known += strspn(known, " ")) {
         size_t known_len = strcspn(known, " "), same = 0;
-        while (same < len && same < known_len && (dot[same] >= 'A' && dot[same] <= 'Z' ? dot[same] + 32 : dot[same]) == known[same])
+        while (same < len && same < known_len && lower(dot[same]) == known[same])
             same++;
         if (same == len && same == known_len)
             return true;
@@ -70,15 +75,16 @@ static bool has_image_extension(const char *name)
 static int folder_error(const struct walk *walk, const char *path, int number)
 {
     struct shown root, below;
-    return error_set(walk->err, errno_code(number), "%s: cannot list the folder '%s': %s", path_shown(walk->index->root, &root),
-                     path_shown(path, &below), strerror(number));
+    return error_set(walk->err, errno_code(number), "%s: cannot list the folder '%s': %s",
+                     path_shown(walk->index->root, &root), path_shown(path, &below), strerror(number));
 }
 
 static int limit_error(const struct walk *walk, int code)
 {
     struct shown root;
     return error_set(walk->err, code, "%s: %s", path_shown(walk->index->root, &root),
-                     code == LARDER_ELIMIT ? "more folders or images than one dataset may have" : "out of memory while indexing");
+                     code == LARDER_ELIMIT ? "more folders or images than one dataset may have"
+                                           : "out of memory while indexing");
 }
 
 static int check_interrupted(const struct walk *walk)
@@ -86,7 +92,8 @@ static int check_interrupted(const struct walk *walk)
     return interrupt_is_set(walk->interrupt) ? file_interrupted(walk->index->root, walk->err) : 0;
 }
 
-/* Whether an entry is a folder, links followed; an entry that cannot be looked at is none. *st holds its stat if *looked. */
+/* Whether an entry is a folder, links followed; an entry that cannot be looked at is none. *st holds its stat if
+ * *looked. */
 static bool is_folder(int dir_fd, const char *name, unsigned char type, struct stat *st, bool *looked)
 {
     *looked = false;
@@ -111,7 +118,8 @@ static int root_entry(void *context, int dir_fd, const char *name, unsigned char
             return folder_error(walk, name, errno);
         return 0;
     }
-    int code = array_grow((void **)&index->classes, index->class_count, &index->class_cap, sizeof *index->classes, FOLDERS_MAX);
+    int code = array_grow((void **)&index->classes, index->class_count, &index->class_cap, sizeof *index->classes,
+                          FOLDERS_MAX);
     if (!code)
         code = index_text(index, name, NULL, &index->classes[index->class_count]);
     if (code)
@@ -125,7 +133,8 @@ static int add_node(struct walk *walk, uint64_t path, size_t parent, unsigned de
     if (depth > DEPTH_MAX) {
         struct shown root, below;
         return error_set(walk->err, LARDER_ELIMIT, "%s: folders more than %d levels deep at '%s'",
-                         path_shown(walk->index->root, &root), DEPTH_MAX, path_shown(walk->index->strings + path, &below));
+                         path_shown(walk->index->root, &root), DEPTH_MAX,
+                         path_shown(walk->index->strings + path, &below));
     }
     int code = array_grow((void **)&walk->nodes, walk->node_count, &walk->node_cap, sizeof *walk->nodes, FOLDERS_MAX);
     if (code)
@@ -156,7 +165,8 @@ static int class_entry(void *context, int dir_fd, const char *name, unsigned cha
         return 0;
     if (!looked)
         looked = fstatat(dir_fd, name, &st, 0) == 0;
-    int code = array_grow((void **)&walk->files, walk->file_count, &walk->file_cap, sizeof *walk->files, DATASET_SAMPLES_MAX);
+    int code = array_grow((void **)&walk->files, walk->file_count, &walk->file_cap, sizeof *walk->files,
+                          DATASET_SAMPLES_MAX);
     uint64_t offset;
     if (!code)
         code = index_text(&walk->names, name, NULL, &offset);
@@ -188,7 +198,8 @@ static int check_loop(const struct walk *walk, const struct node *node, const st
     }
     struct shown root, here;
     const char *target = index->strings + index->folders[above].path;
-    return error_set(walk->err, LARDER_EINVAL, "%s: a loop of symbolic links: '%s' leads back to %.150s, remove the link",
+    return error_set(walk->err, LARDER_EINVAL,
+                     "%s: a loop of symbolic links: '%s' leads back to %.150s, remove the link",
                      path_shown(index->root, &root), path_shown(index->strings + node->path, &here),
                      *target ? target : "the dataset's own folder");
 }
@@ -196,7 +207,8 @@ static int check_loop(const struct walk *walk, const struct node *node, const st
 static int add_folder(struct walk *walk, struct index_folder folder)
 {
     struct index *index = walk->index;
-    int code = array_grow((void **)&index->folders, index->folder_count, &index->folder_cap, sizeof folder, FOLDERS_MAX);
+    int code = array_grow((void **)&index->folders, index->folder_count, &index->folder_cap, sizeof folder,
+                          FOLDERS_MAX);
     if (code)
         return limit_error(walk, code);
     index->folders[index->folder_count++] = folder;
@@ -340,16 +352,17 @@ static int walk_root(struct walk *walk)
     if (code)
         return code;
     if (index->sample_count == 0 && walk->every)
-        return error_set(walk->err, LARDER_EINVAL, "%s: no file in any of its %zu class folders", path_shown(index->root, &root),
-                         index->class_count);
+        return error_set(walk->err, LARDER_EINVAL, "%s: no file in any of its %zu class folders",
+                         path_shown(index->root, &root), index->class_count);
     if (index->sample_count == 0)
-        return error_set(walk->err, LARDER_EINVAL, "%s: no image in any of its %zu class folders (extensions: " EXTENSIONS ")",
+        return error_set(walk->err, LARDER_EINVAL,
+                         "%s: no image in any of its %zu class folders (extensions: " EXTENSIONS ")",
                          path_shown(index->root, &root), index->class_count);
     if (walk->empty_count)
         return error_set(walk->err, LARDER_EINVAL,
                          "%.120s: no %s for %zu of %zu classes: %s; remove the empty folders%s",
-                         path_shown(index->root, &root), walk->every ? "file" : "image", walk->empty_count, index->class_count,
-                         walk->empty, walk->every ? "" : " (extensions: " EXTENSIONS ")");
+                         path_shown(index->root, &root), walk->every ? "file" : "image", walk->empty_count,
+                         index->class_count, walk->empty, walk->every ? "" : " (extensions: " EXTENSIONS ")");
     return 0;
 }
 

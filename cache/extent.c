@@ -35,7 +35,8 @@ static void list_of(uint64_t units, unsigned *class, unsigned *sub)
 {
     unsigned log = 63u - (unsigned)__builtin_clzll(units);
     *class = log;
-    *sub = log >= SUB_BITS ? (unsigned)(units >> (log - SUB_BITS)) & (SUBS - 1) : (unsigned)(units << (SUB_BITS - log)) & (SUBS - 1);
+    uint64_t leading = log >= SUB_BITS ? units >> (log - SUB_BITS) : units << (SUB_BITS - log);
+    *sub = (unsigned)leading & (SUBS - 1);
 }
 
 static uint32_t record_new(struct extents *extents)

@@ -1,8 +1,9 @@
 /* extent.h: who has which bytes of the arena: an allocator whose records lie outside the memory it divides.
  *
- * Two-level segregated free lists (a good fit, in constant time unless only its own list can hold one), neighbours merged
- * at once. Offsets and sizes are multiples of EXTENT_ALIGN. Blocks are named by small numbers; each used block carries its
- * owner's number, so that a caller can walk neighbours and clear a window when free space is in pieces. One owner thread. */
+ * Two-level segregated free lists (a good fit, in constant time unless only its own list can hold one), neighbours
+ * merged at once. Offsets and sizes are multiples of EXTENT_ALIGN. Blocks are named by small numbers; each used block
+ * carries its owner's number, so that a caller can walk neighbours and clear a window when free space is in pieces. One
+ * owner thread. */
 #ifndef LARDER_CACHE_EXTENT_H
 #define LARDER_CACHE_EXTENT_H
 
@@ -28,8 +29,8 @@ static inline uint64_t extent_round(uint64_t bytes)
 /* extent_alloc gives a block of at least `bytes` (rounded up), or EXTENT_NONE when no free piece is long enough. */
 uint32_t extent_alloc(struct extents *extents, uint64_t bytes, uint32_t owner);
 void extent_free(struct extents *extents, uint32_t block);
-/* extent_alloc_at gives the block [offset, offset + bytes), both multiples of EXTENT_ALIGN, cut from the free block that
- * contains it. */
+/* extent_alloc_at gives the block [offset, offset + bytes), both multiples of EXTENT_ALIGN, cut from the free block
+ * that contains it. */
 uint32_t extent_alloc_at(struct extents *extents, uint32_t free_block, uint64_t offset, uint64_t bytes, uint32_t owner);
 void extent_set_owner(struct extents *extents, uint32_t block, uint32_t owner); /* of a used one */
 

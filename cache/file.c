@@ -75,7 +75,8 @@ int file_write_at(int fd, const void *bytes, size_t len_bytes, uint64_t offset)
 int file_interrupted(const char *path, struct error *err)
 {
     struct shown shown;
-    return error_set(err, LARDER_EGONE, "%s: reading it was interrupted: the daemon is stopping, or nobody waits for it",
+    return error_set(err, LARDER_EGONE,
+                     "%s: reading it was interrupted: the daemon is stopping, or nobody waits for it",
                      path_shown(path, &shown));
 }
 
@@ -107,7 +108,8 @@ int file_load(const struct file_wanted *wanted, uint8_t **bytes, size_t *len_byt
     else if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size > wanted->max_bytes)
         code = error_set(err, LARDER_EFORMAT, "%s: not a regular file, or too large", path_shown(path, &shown));
     else if (!(buf = malloc((size_t)st.st_size + 1)))
-        code = error_set(err, LARDER_ENOMEM, "%s: out of memory for %lld bytes", path_shown(path, &shown), (long long)st.st_size);
+        code = error_set(err, LARDER_ENOMEM, "%s: out of memory for %lld bytes", path_shown(path, &shown),
+                         (long long)st.st_size);
     else
         code = load_pieces(wanted, fd, buf, (size_t)st.st_size, err);
     close(fd);

@@ -1,4 +1,5 @@
-/* file.h: whole files in and out, for this folder: interrupted and short calls are gone on with; -1 leaves errno set. */
+/* file.h: whole files in and out, for this folder: interrupted and short calls are gone on with; -1 leaves errno
+ * set. */
 #ifndef LARDER_CACHE_FILE_H
 #define LARDER_CACHE_FILE_H
 
@@ -38,8 +39,8 @@ int file_load(const struct file_wanted *wanted, uint8_t **bytes, size_t *len_byt
 /* file_interrupted: LARDER_EGONE, with the text that goes with it. */
 int file_interrupted(const char *path, struct error *err);
 
-/* file_replace writes the file (mode: as for open) under a temporary name beside it (ending in FILE_TEMPORARY), syncs it,
- * renames it and syncs the folder: afterwards the file is there whole, or as it was before. */
+/* file_replace writes the file (mode: as for open) under a temporary name beside it (ending in FILE_TEMPORARY), syncs
+ * it, renames it and syncs the folder: afterwards the file is there whole, or as it was before. */
 #define FILE_TEMPORARY ".tmp"
 int file_replace(const char *path, unsigned mode, const void *bytes, size_t len_bytes, struct error *err);
 int folder_sync(const char *folder); /* makes renames in it last through a power cut; -1 with errno */

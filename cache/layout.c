@@ -74,7 +74,8 @@ static void cover_blocks(struct layout *layout)
         uint64_t end = place.offset + layout->zones[place.zone].bytes;
         while (at < layout->n_blocks && layout->blocks[at].offset + layout->blocks[at].bytes <= place.offset)
             at++;
-        if (at < layout->n_blocks && layout->blocks[at].offset == place.offset && layout->blocks[at].zone == place.zone) {
+        if (at < layout->n_blocks && layout->blocks[at].offset == place.offset &&
+            layout->blocks[at].zone == place.zone) {
             layout->blocks[at].is_slot = true;
             continue;
         }

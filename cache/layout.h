@@ -40,8 +40,8 @@ struct layout {
 };
 
 /* layout_find finds as many slots for each zone as it is to have: blocks that stay where they are and fit, then room
- * beside those, packed. A zone's slots may lie apart. False when that is not enough room: then nothing was found. With one
- * zone it always finds what there is room for; several are packed in turn, each wherever it fits first. */
+ * beside those, packed. A zone's slots may lie apart. False when that is not enough room: then nothing was found. With
+ * one zone it always finds what there is room for; several are packed in turn, each wherever it fits first. */
 bool layout_find(struct layout *layout);
 
 #endif

@@ -1,8 +1,8 @@
 /* residency.h: which residents go first when room is needed: reference-count eviction (JOADER, section 3.3).
  *
- * Residents are numbered by the caller. Each has a want (how many jobs still want it) and may be pinned; unpinned ones lie
- * in one list a want value, least recently touched first. The victim is the head of the lowest list. Bytes and budgets are
- * the caller's. One owner thread; every call takes constant time. */
+ * Residents are numbered by the caller. Each has a want (how many jobs still want it) and may be pinned; unpinned ones
+ * lie in one list a want value, least recently touched first. The victim is the head of the lowest list. Bytes and
+ * budgets are the caller's. One owner thread; every call takes constant time. */
 #ifndef LARDER_CACHE_RESIDENCY_H
 #define LARDER_CACHE_RESIDENCY_H
 

@@ -13,8 +13,8 @@ int sealed_open(const struct seal *seal, const uint8_t *bytes, size_t len_bytes,
     if (memcmp(bytes, seal->magic, 8) != 0)
         return error_set(err, LARDER_EFORMAT, "%s is damaged: it does not begin as one", seal->what);
     if (get_u32(bytes + 8) != seal->version)
-        return error_set(err, LARDER_EVERSION, "%s has version %u, this program reads %u", seal->what, get_u32(bytes + 8),
-                         seal->version);
+        return error_set(err, LARDER_EVERSION, "%s has version %u, this program reads %u", seal->what,
+                         get_u32(bytes + 8), seal->version);
     size_t len = len_bytes - SEALED_HEADER_BYTES;
     if (get_u32(bytes + 12) != 0 || get_u64(bytes + 16) != len)
         return error_set(err, LARDER_EFORMAT, "%s is damaged: its length is not what it says", seal->what);

@@ -1,5 +1,5 @@
-/* store_dest.c: the folder a pack writes to: new, left unfinished by the same pack, or finished by it; anything else is not
- * touched. A mark file with the plan's number says unfinished until the index is in place. */
+/* store_dest.c: the folder a pack writes to: new, left unfinished by the same pack, or finished by it; anything else is
+ * not touched. A mark file with the plan's number says unfinished until the index is in place. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -29,8 +29,10 @@ static void mark_text(const uint64_t plan[2], char text[MARK_BYTES])
 static int other_plan(const char *dest, const char *what, struct error *err)
 {
     struct shown shown;
-    return error_set(err, LARDER_EINVAL, "%s: already holds %s of another source, or of other options: choose another folder, or "
-                     "remove that one", path_shown(dest, &shown), what);
+    return error_set(err, LARDER_EINVAL,
+                     "%s: already holds %s of another source, or of other options: choose another folder, or remove "
+                     "that one",
+                     path_shown(dest, &shown), what);
 }
 
 /* A finished store is this pack's when it has its plan. */
@@ -112,7 +114,8 @@ static int check_place(const struct dataset *dataset, const char *dest, struct e
     if (strlen(resolved) + STORE_NAME_MAX + 32 > PATH_MAX || strlen(dest) + STORE_NAME_MAX + 32 > PATH_MAX)
         return error_set(err, LARDER_ELIMIT, "%s: the path is too long for a store", path_shown(dest, &shown));
     if (strncmp(resolved, source, source_len) == 0 && (resolved[source_len] == '/' || resolved[source_len] == '\0'))
-        return error_set(err, LARDER_EINVAL, "%s: lies in the source itself: choose a folder elsewhere", path_shown(dest, &shown));
+        return error_set(err, LARDER_EINVAL, "%s: lies in the source itself: choose a folder elsewhere",
+                         path_shown(dest, &shown));
     return 0;
 }
 
@@ -128,7 +131,8 @@ static int examine(const char *dest, int dir_fd, const uint64_t plan[2], bool *f
     if (faccessat(dir_fd, STORE_UNFINISHED_NAME, F_OK, 0) == 0)
         return check_mark(dest, plan, err);
     if (!empty)
-        return error_set(err, LARDER_EINVAL, "%s: not empty and not a store: choose a new folder", path_shown(dest, &shown));
+        return error_set(err, LARDER_EINVAL, "%s: not empty and not a store: choose a new folder",
+                         path_shown(dest, &shown));
     return make_mark(dest, plan, err);
 }
 
@@ -149,8 +153,10 @@ int pack_prepare(const struct dataset *dataset, const char *dest, const uint64_t
     if (fd < 0)
         return file_error(err, dest, "open the store's folder");
     if (flock(fd, LOCK_EX | LOCK_NB)) {
-        code = errno == EWOULDBLOCK ? error_set(err, LARDER_EBUSY, "%s: another pack is writing there", path_shown(dest, &shown))
-                                    : file_error(err, dest, "lock it");
+        if (errno == EWOULDBLOCK)
+            code = error_set(err, LARDER_EBUSY, "%s: another pack is writing there", path_shown(dest, &shown));
+        else
+            code = file_error(err, dest, "lock it");
         close(fd);
         return code;
     }

@@ -39,7 +39,8 @@ uint64_t store_footer_bytes(uint32_t samples)
 
 uint32_t store_segment_samples(const struct store_segment *segment, uint32_t chunk_size, uint32_t sample_count)
 {
-    uint64_t first = (uint64_t)segment->first_chunk * chunk_size, end = first + (uint64_t)segment->chunk_count * chunk_size;
+    uint64_t first = (uint64_t)segment->first_chunk * chunk_size;
+    uint64_t end = first + (uint64_t)segment->chunk_count * chunk_size;
     return (uint32_t)((end < sample_count ? end : sample_count) - first);
 }
 
@@ -105,18 +106,20 @@ static int parse_segments(const uint8_t *at, const struct counts *counts, struct
     uint32_t chunks = counts->samples / counts->chunk_size + (counts->samples % counts->chunk_size != 0), next = 0;
     for (uint32_t i = 0; i < counts->segments; i++, at += SEGMENT_BYTES) {
         struct store_segment *segment = &store->segments[i];
-        *segment = (struct store_segment){.first_chunk = get_u32(at), .chunk_count = get_u32(at + 4), .file_bytes = get_u64(at + 8)};
+        *segment = (struct store_segment){
+            .first_chunk = get_u32(at), .chunk_count = get_u32(at + 4), .file_bytes = get_u64(at + 8)};
+        uint32_t samples = store_segment_samples(segment, counts->chunk_size, counts->samples);
         if (segment->first_chunk != next || segment->chunk_count < 1 || segment->chunk_count > chunks - next ||
             segment->file_bytes > STORE_SEGMENT_MAX * 2 ||
-            segment->file_bytes < STORE_ALIGN + store_footer_bytes(store_segment_samples(segment, counts->chunk_size, counts->samples)))
+            segment->file_bytes < STORE_ALIGN + store_footer_bytes(samples))
             return damaged(err, "a segment is out of its bounds");
         next += segment->chunk_count;
     }
     return next == chunks ? 0 : damaged(err, "its segments do not hold all chunks");
 }
 
-static int parse_sample(const uint8_t *at, uint32_t number, struct index *index, struct chunking *chunking, struct store *store,
-                        struct error *err)
+static int parse_sample(const uint8_t *at, uint32_t number, struct index *index, struct chunking *chunking,
+                        struct store *store, struct error *err)
 {
     struct index_sample *sample = &index->samples[number];
     *sample = (struct index_sample){.key = get_u64(at), .size = get_u64(at + 16), .mtime_ns = STORE_MTIME,
@@ -141,13 +144,15 @@ static int parse_sample(const uint8_t *at, uint32_t number, struct index *index,
 }
 
 /* Samples must lie in their segment in slot order, and chunks be of a size that can be read at once. */
-static int check_places(const struct index *index, const struct chunking *chunking, const struct store *store, struct error *err)
+static int check_places(const struct index *index, const struct chunking *chunking, const struct store *store,
+                        struct error *err)
 {
     uint32_t count = (uint32_t)index->sample_count, position = 0;
     for (uint32_t i = 0; i < store->segment_count; i++) {
         const struct store_segment *segment = &store->segments[i];
         uint32_t samples = store_segment_samples(segment, chunking->chunk_size, count);
-        uint64_t data_end = segment->file_bytes - store_footer_bytes(samples), end = STORE_ALIGN, chunk_start = STORE_ALIGN;
+        uint64_t data_end = segment->file_bytes - store_footer_bytes(samples);
+        uint64_t end = STORE_ALIGN, chunk_start = STORE_ALIGN;
         for (uint32_t j = 0; j < samples; j++, position++) {
             uint32_t number = chunking->members[position];
             uint64_t offset = store->offsets[number], size = index->samples[number].size;
@@ -274,7 +279,8 @@ const char *store_header_check(const uint8_t *bytes, const uint64_t plan[2], uin
     return get_u32(bytes + 12) == number ? NULL : "it is another segment of this store";
 }
 
-void store_footer_put(uint8_t *bytes, const uint64_t plan[2], uint32_t number, const struct store_entry *entries, uint32_t count)
+void store_footer_put(uint8_t *bytes, const uint64_t plan[2], uint32_t number, const struct store_entry *entries,
+                      uint32_t count)
 {
     uint8_t *at = put_u64(bytes + SEALED_HEADER_BYTES, plan[0]);
     at = put_u64(at, plan[1]);
@@ -303,7 +309,8 @@ int store_footer_parse(const uint8_t *bytes, size_t len_bytes, const uint64_t pl
     at += FOOTER_COUNTS_BYTES;
     for (uint32_t i = 0; i < count; i++, at += STORE_ENTRY_BYTES) {
         uint64_t size = get_u64(at + 16);
-        entries[i] = (struct store_entry){.hash = {.low = get_u64(at), .high = get_u64(at + 8)}, .size = size & ~UNREADABLE_BIT,
+        entries[i] = (struct store_entry){.hash = {.low = get_u64(at), .high = get_u64(at + 8)},
+                                          .size = size & ~UNREADABLE_BIT,
                                           .flags = size & UNREADABLE_BIT ? INDEX_UNREACHABLE : 0};
     }
     return 0;

@@ -23,7 +23,8 @@ uint32_t layout_chunk_samples(const struct layout *layout, uint32_t chunk)
     return layout->sample_count - first < layout->chunk_size ? layout->sample_count - first : layout->chunk_size;
 }
 
-static uint64_t chunk_bytes(const struct dataset *dataset, const struct chunking *chunking, uint32_t first, uint32_t count)
+static uint64_t chunk_bytes(const struct dataset *dataset, const struct chunking *chunking, uint32_t first,
+                            uint32_t count)
 {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < count; i++) {
@@ -36,11 +37,12 @@ static uint64_t chunk_bytes(const struct dataset *dataset, const struct chunking
 static void close_segment(struct layout *layout, uint64_t data_end)
 {
     struct store_segment *segment = &layout->segments[layout->segment_count++];
-    segment->file_bytes = data_end + store_footer_bytes(store_segment_samples(segment, layout->chunk_size, layout->sample_count));
+    uint32_t samples = store_segment_samples(segment, layout->chunk_size, layout->sample_count);
+    segment->file_bytes = data_end + store_footer_bytes(samples);
 }
 
-int layout_make(const struct dataset *dataset, const struct chunking *chunking, uint64_t segment_bytes, struct layout *out,
-                struct error *err)
+int layout_make(const struct dataset *dataset, const struct chunking *chunking, uint64_t segment_bytes,
+                struct layout *out, struct error *err)
 {
     struct layout layout = {.sample_count = dataset_count(dataset), .chunk_size = chunking->chunk_size};
     layout.chunk_count = layout.sample_count / layout.chunk_size + (layout.sample_count % layout.chunk_size != 0);
@@ -55,8 +57,10 @@ int layout_make(const struct dataset *dataset, const struct chunking *chunking, 
         uint64_t len = chunk_bytes(dataset, chunking, i * layout.chunk_size, layout_chunk_samples(&layout, i));
         if (len > STORE_CHUNK_BYTES_MAX) {
             layout_free(&layout);
-            return error_set(err, LARDER_ELIMIT, "a chunk of %u samples would have %.1f GiB, at most 1 is possible: choose fewer "
-                             "samples a chunk", chunking->chunk_size, (double)len / (1 << 30));
+            return error_set(err, LARDER_ELIMIT,
+                             "a chunk of %u samples would have %.1f GiB, at most 1 is possible: choose fewer samples a "
+                             "chunk",
+                             chunking->chunk_size, (double)len / (1 << 30));
         }
         if (end >= segment_bytes) {
             close_segment(&layout, end);
@@ -65,7 +69,8 @@ int layout_make(const struct dataset *dataset, const struct chunking *chunking, 
         struct store_segment *segment = &layout.segments[layout.segment_count];
         if (segment->chunk_count++ == 0)
             segment->first_chunk = i;
-        layout.chunks[i] = (struct layout_chunk){.segment = layout.segment_count, .offset = align(end), .len_bytes = len};
+        layout.chunks[i] = (struct layout_chunk){
+            .segment = layout.segment_count, .offset = align(end), .len_bytes = len};
         end = align(end) + len;
     }
     close_segment(&layout, end);

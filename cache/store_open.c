@@ -24,7 +24,8 @@ int store_is(const char *root, bool *is_store, struct error *err)
     struct stat st;
     *is_store = index_path(root, STORE_INDEX_NAME, path) && stat(path, &st) == 0 && S_ISREG(st.st_mode);
     if (!*is_store && index_path(root, STORE_UNFINISHED_NAME, path) && stat(path, &st) == 0)
-        return error_set(err, LARDER_EINVAL, "%s: a store whose packing was interrupted: run the same `larder pack` again",
+        return error_set(err, LARDER_EINVAL,
+                         "%s: a store whose packing was interrupted: run the same `larder pack` again",
                          path_shown(root, &shown));
     return 0;
 }

@@ -76,7 +76,8 @@ static int build_index(const struct pack *pack, struct index *index, struct stor
     memcpy(store->plan, pack->plan, sizeof store->plan);
     int code = 0;
     for (index->class_count = 0; !code && index->class_count < dataset_classes(dataset); index->class_count++)
-        code = index_text(index, dataset_class(dataset, (uint32_t)index->class_count), NULL, &index->classes[index->class_count]);
+        code = index_text(index, dataset_class(dataset, (uint32_t)index->class_count), NULL,
+                          &index->classes[index->class_count]);
     for (uint32_t chunk = 0, position = 0; chunk < pack->layout.chunk_count; chunk++) {
         uint64_t offset = pack->layout.chunks[chunk].offset;
         for (uint32_t i = layout_chunk_samples(&pack->layout, chunk); i; i--, position++) {
@@ -159,7 +160,8 @@ static int pack_to(struct pack *pack, store_progress_fn *report, void *context, 
 static int check_options(const struct store_options *options, struct error *err)
 {
     if (options->chunk_size < 1 || options->chunk_size > CHUNK_SAMPLES_MAX)
-        return error_set(err, LARDER_EINVAL, "chunk size %u: must be 1 to %d samples", options->chunk_size, CHUNK_SAMPLES_MAX);
+        return error_set(err, LARDER_EINVAL, "chunk size %u: must be 1 to %d samples", options->chunk_size,
+                         CHUNK_SAMPLES_MAX);
     if (options->segment_bytes < STORE_SEGMENT_MIN || options->segment_bytes > STORE_SEGMENT_MAX)
         return error_set(err, LARDER_EINVAL, "segments of %llu bytes: must be 64 KiB to 1 TiB",
                          (unsigned long long)options->segment_bytes);

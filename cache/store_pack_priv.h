@@ -17,10 +17,10 @@ struct layout {
 
 /* store_layout.c */
 
-/* layout_make places every chunk: aligned, in order, a new segment once one holds segment_bytes. LARDER_ELIMIT for a chunk
- * past STORE_CHUNK_BYTES_MAX, LARDER_ENOMEM. */
-int layout_make(const struct dataset *dataset, const struct chunking *chunking, uint64_t segment_bytes, struct layout *out,
-                struct error *err);
+/* layout_make places every chunk: aligned, in order, a new segment once one holds segment_bytes. LARDER_ELIMIT for a
+ * chunk past STORE_CHUNK_BYTES_MAX, LARDER_ENOMEM. */
+int layout_make(const struct dataset *dataset, const struct chunking *chunking, uint64_t segment_bytes,
+                struct layout *out, struct error *err);
 void layout_free(struct layout *layout);
 uint32_t layout_chunk_samples(const struct layout *layout, uint32_t chunk);
 
@@ -29,12 +29,12 @@ int pack_plan(const struct dataset *dataset, const struct store_options *options
 
 /* store_dest.c */
 
-/* pack_prepare makes dest or finds it as a run of the same plan left it, and locks it: *lock_fd is the caller's to close,
- * whatever comes back, when it is not -1. *finished: the store is there already. */
+/* pack_prepare makes dest or finds it as a run of the same plan left it, and locks it: *lock_fd is the caller's to
+ * close, whatever comes back, when it is not -1. *finished: the store is there already. */
 int pack_prepare(const struct dataset *dataset, const char *dest, const uint64_t plan[2], int *lock_fd, bool *finished,
                  struct error *err);
-/* pack_find_segment says whether a segment is there, finished and whole by its header, length and footer, and then fills
- * its entries. What is there and is not that is removed. */
+/* pack_find_segment says whether a segment is there, finished and whole by its header, length and footer, and then
+ * fills its entries. What is there and is not that is removed. */
 int pack_find_segment(const char *dest, const uint64_t plan[2], uint32_t number, const struct store_segment *segment,
                       struct store_entry *entries, uint32_t count, bool *finished, struct error *err);
 /* pack_finish takes the mark of the unfinished off dest. */
@@ -42,7 +42,8 @@ void pack_finish(const char *dest);
 
 /* store_pack_threads.c */
 
-/* A run. lock guards what says so; entries of a chunk belong to the thread that took it until the segment is finished. */
+/* A run. lock guards what says so; entries of a chunk belong to the thread that took it until the segment is
+ * finished. */
 struct pack {
     const struct dataset *dataset;
     const struct store_options *options;
@@ -61,8 +62,8 @@ struct pack {
     struct store_progress progress; /* lock */
 };
 
-/* pack_run reads and writes every chunk that is left. What store_pack says of reading and writing, and LARDER_EGONE when
- * report (may be NULL) said stop. */
+/* pack_run reads and writes every chunk that is left. What store_pack says of reading and writing, and LARDER_EGONE
+ * when report (may be NULL) said stop. */
 int pack_run(struct pack *pack, store_progress_fn *report, void *context, struct error *err);
 
 static inline int pack_no_memory(struct error *err)

@@ -52,9 +52,9 @@ uint64_t store_footer_bytes(uint32_t samples);
 uint32_t store_segment_samples(const struct store_segment *segment, uint32_t chunk_size, uint32_t sample_count);
 
 /* store_index_parse reads an index's bytes: index gets strings, classes and samples (their device, inode and time as
- * STORE_MTIME says), chunking the chunks, store the rest. Every number is checked: positions are a permutation, samples lie
- * in their segment in slot order without overlap, chunks are at most STORE_CHUNK_BYTES_MAX. Outputs are empty on failure.
- * LARDER_EFORMAT, LARDER_EVERSION, LARDER_ENOMEM. */
+ * STORE_MTIME says), chunking the chunks, store the rest. Every number is checked: positions are a permutation, samples
+ * lie in their segment in slot order without overlap, chunks are at most STORE_CHUNK_BYTES_MAX. Outputs are empty on
+ * failure. LARDER_EFORMAT, LARDER_EVERSION, LARDER_ENOMEM. */
 int store_index_parse(const uint8_t *bytes, size_t len_bytes, struct index *index, struct chunking *chunking,
                       struct store *store, struct error *err);
 /* store_index_encode gives a malloc'ed index the caller frees; the store's hashes are those of the index's samples.
@@ -66,9 +66,10 @@ int store_index_encode(const struct index *index, const struct chunking *chunkin
 void store_header_put(uint8_t *bytes, const uint64_t plan[2], uint32_t number);
 const char *store_header_check(const uint8_t *bytes, const uint64_t plan[2], uint32_t number);
 
-/* The footer of a segment: entries of its samples in order of their positions, store_footer_bytes of them. parse checks that
- * it is this plan's and this segment's. */
-void store_footer_put(uint8_t *bytes, const uint64_t plan[2], uint32_t number, const struct store_entry *entries, uint32_t count);
+/* The footer of a segment: entries of its samples in order of their positions, store_footer_bytes of them. parse checks
+ * that it is this plan's and this segment's. */
+void store_footer_put(uint8_t *bytes, const uint64_t plan[2], uint32_t number, const struct store_entry *entries,
+                      uint32_t count);
 int store_footer_parse(const uint8_t *bytes, size_t len_bytes, const uint64_t plan[2], uint32_t number,
                        struct store_entry *entries, uint32_t count, struct error *err);
 

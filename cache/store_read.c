@@ -134,8 +134,8 @@ static int read_parts(int fd, struct run *run)
     return 0;
 }
 
-/* Reads what the run has gathered. When the one request fails each sample is tried alone, so that a bad block costs only
- * the samples that lie on it. */
+/* Reads what the run has gathered. When the one request fails each sample is tried alone, so that a bad block costs
+ * only the samples that lie on it. */
 static void finish_run(struct run *run, int fd)
 {
     bool whole = run->part_count && read_parts(fd, run) == 0;
@@ -158,7 +158,8 @@ static bool extend_run(struct run *run, uint32_t index, void *buf)
     uint64_t end = run->offset + run->len_bytes;
     if (run->count == 0) {
         run->offset = end = offset;
-    } else if (offset < end || offset - end > GAP_BYTES_MAX || run->part_count + GAP_BYTES_MAX / DROP_BYTES + 2 > PARTS_MAX) {
+    } else if (offset < end || offset - end > GAP_BYTES_MAX ||
+               run->part_count + GAP_BYTES_MAX / DROP_BYTES + 2 > PARTS_MAX) {
         return false;
     }
     for (uint64_t gap = offset - end; gap;) {
@@ -182,7 +183,8 @@ static int compare_positions(const void *a, const void *b, void *context)
 {
     const struct by_position *by = context;
     const uint32_t *positions = by->dataset->chunking.positions;
-    uint32_t left = positions[by->reads[*(const uint16_t *)a].index], right = positions[by->reads[*(const uint16_t *)b].index];
+    uint32_t left = positions[by->reads[*(const uint16_t *)a].index];
+    uint32_t right = positions[by->reads[*(const uint16_t *)b].index];
     return (left > right) - (left < right);
 }
 

@@ -1,4 +1,5 @@
-/* store_verify.c: reads every byte of a store and names what is wrong with it, chunk by chunk, in the calling thread. */
+/* store_verify.c: reads every byte of a store and names what is wrong with it, chunk by chunk, in the calling
+ * thread. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -36,7 +37,8 @@ struct open_segment {
     char name[STORE_NAME_MAX];
 };
 
-static void problem(struct verify *verify, const char *file, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static void problem(struct verify *verify, const char *file, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 
 static void problem(struct verify *verify, const char *file, const char *fmt, ...)
 {
@@ -67,7 +69,8 @@ static bool all_zero(const uint8_t *bytes, uint64_t len_bytes)
 }
 
 /* One chunk from where the one before ended: zeros and samples in turn. last: up to the footer. */
-static void check_chunk(struct verify *verify, const struct open_segment *open, uint32_t first, uint32_t end, uint64_t *at)
+static void check_chunk(struct verify *verify, const struct open_segment *open, uint32_t first, uint32_t end,
+                        uint64_t *at)
 {
     const struct store *store = verify->parts.store;
     const uint32_t *members = verify->parts.chunking.members;
@@ -89,8 +92,8 @@ static void check_chunk(struct verify *verify, const struct open_segment *open, 
         const struct index_sample *sample = &verify->parts.index.samples[number];
         uint64_t offset = store->offsets[number];
         if (!all_zero(verify->bytes + (cursor - start), offset - cursor))
-            problem(verify, open->name, "damaged between bytes %llu and %llu, where zeros belong", (unsigned long long)cursor,
-                    (unsigned long long)offset);
+            problem(verify, open->name, "damaged between bytes %llu and %llu, where zeros belong",
+                    (unsigned long long)cursor, (unsigned long long)offset);
         XXH128_hash_t hash = XXH3_128bits(verify->bytes + (offset - start), sample->size);
         struct shown key;
         if (!(sample->flags & INDEX_UNREACHABLE) &&
@@ -101,8 +104,8 @@ static void check_chunk(struct verify *verify, const struct open_segment *open, 
         cursor = offset + sample->size;
     }
     if (!all_zero(verify->bytes + (cursor - start), chunk_end - cursor))
-        problem(verify, open->name, "damaged between bytes %llu and %llu, where zeros belong", (unsigned long long)cursor,
-                (unsigned long long)chunk_end);
+        problem(verify, open->name, "damaged between bytes %llu and %llu, where zeros belong",
+                (unsigned long long)cursor, (unsigned long long)chunk_end);
 }
 
 static int check_data(struct verify *verify, const struct open_segment *open)
@@ -130,14 +133,16 @@ static int check_footer(struct verify *verify, const struct open_segment *open)
     int code = bytes && entries ? 0 : LARDER_ENOMEM;
     if (!code && file_read_at(open->fd, bytes, open->footer_bytes, open->data_end))
         problem(verify, open->name, "cannot read its footer: %s", errno ? strerror(errno) : "it ends before");
-    else if (!code && store_footer_parse(bytes, open->footer_bytes, store->plan, open->number, entries, open->samples, &err))
+    else if (!code &&
+             store_footer_parse(bytes, open->footer_bytes, store->plan, open->number, entries, open->samples, &err))
         problem(verify, open->name, "%s", err.text);
     else if (!code) {
         for (uint32_t i = 0; i < open->samples; i++) {
             uint32_t number = verify->parts.chunking.members[open->first_position + i];
             const struct index_sample *sample = &verify->parts.index.samples[number];
+            const struct identity *hash = &store->hashes[number];
             if (entries[i].size != sample->size || entries[i].flags != sample->flags ||
-                entries[i].hash.low != store->hashes[number].low || entries[i].hash.high != store->hashes[number].high) {
+                entries[i].hash.low != hash->low || entries[i].hash.high != hash->high) {
                 problem(verify, open->name, "its footer and the index do not agree");
                 break;
             }
@@ -166,7 +171,8 @@ static int check_open_segment(struct verify *verify, const struct open_segment *
     if (wrong)
         problem(verify, open->name, "%s", wrong);
     if ((uint64_t)st.st_size != expected) {
-        problem(verify, open->name, "%s: %lld bytes, the index says %llu", (uint64_t)st.st_size < expected ? "truncated" : "too long",
+        problem(verify, open->name, "%s: %lld bytes, the index says %llu",
+                (uint64_t)st.st_size < expected ? "truncated" : "too long",
                 (long long)st.st_size, (unsigned long long)expected);
         return 0;
     }
@@ -232,7 +238,8 @@ static int make_buffer(struct verify *verify)
     uint64_t most = 0;
     for (uint32_t i = 0; i < store->segment_count; i++) {
         const struct store_segment *segment = &store->segments[i];
-        uint32_t samples = store_segment_samples(segment, chunking->chunk_size, (uint32_t)verify->parts.index.sample_count);
+        uint32_t count = (uint32_t)verify->parts.index.sample_count;
+        uint32_t samples = store_segment_samples(segment, chunking->chunk_size, count);
         uint64_t start = STORE_HEADER_BYTES, data_end = segment->file_bytes - store_footer_bytes(samples);
         verify->progress.bytes_total += data_end - start;
         for (uint32_t j = 0; j < samples; j++) {
@@ -250,7 +257,8 @@ static int make_buffer(struct verify *verify)
     return verify->bytes ? 0 : LARDER_ENOMEM;
 }
 
-int store_verify(const char *path, store_progress_fn *progress, store_problem_fn *problem_fn, void *context, struct error *err)
+int store_verify(const char *path, store_progress_fn *progress, store_problem_fn *problem_fn, void *context,
+                 struct error *err)
 {
     struct verify verify = {.root = path, .report = progress, .problem = problem_fn, .context = context};
     struct shown shown;
@@ -273,7 +281,8 @@ int store_verify(const char *path, store_progress_fn *progress, store_problem_fn
     if (code)
         return error_set(err, code, "%s: out of memory, or its path is too long", path_shown(path, &shown));
     if (verify.problems)
-        return error_set(err, LARDER_EFORMAT, "%s: %llu problem%s", path_shown(path, &shown), (unsigned long long)verify.problems,
+        return error_set(err, LARDER_EFORMAT, "%s: %llu problem%s", path_shown(path, &shown),
+                         (unsigned long long)verify.problems,
                          verify.problems == 1 ? "" : "s");
     return 0;
 }

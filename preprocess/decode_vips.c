@@ -9,8 +9,8 @@
 #include "preprocess/decode_priv.h"
 
 #define STRIP_ROWS 16
-/* What libvips and the libraries below it take, at most: some rows, and where a format is not decoded row by row the whole
- * image, once or several times. */
+/* What libvips and the libraries below it take, at most: some rows, and where a format is not decoded row by row the
+ * whole image, once or several times. */
 #define OUTSIDE_BYTES ((uint64_t)1 << 20)
 #define OUTSIDE_ROWS 512
 #define OUTSIDE_TIMES_TIFF 2

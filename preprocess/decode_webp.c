@@ -62,7 +62,8 @@ int webp_open(const struct prepare_limits *limits, const uint8_t *bytes, size_t 
     if (rc)
         return rc;
     *whole = (struct rect){.width = (uint32_t)features.width, .height = (uint32_t)features.height};
-    uint64_t width = whole->width, per_pixel = features.format == FORMAT_LOSSY && !features.has_alpha ? 0 : OUTSIDE_PER_PIXEL;
+    bool plain = features.format == FORMAT_LOSSY && !features.has_alpha;
+    uint64_t width = whole->width, per_pixel = plain ? 0 : OUTSIDE_PER_PIXEL;
     *outside_bytes = OUTSIDE_BYTES + width * OUTSIDE_ROWS + width * whole->height * per_pixel;
     return 0;
 }

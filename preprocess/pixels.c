@@ -2,7 +2,8 @@
 
 #include <string.h>
 
-_Static_assert(sizeof((struct arg_color *)0)->value / sizeof(double) == IMAGE_CHANNELS, "a color has a value a channel");
+_Static_assert(sizeof((struct arg_color *)0)->value / sizeof(double) == IMAGE_CHANNELS,
+               "a color has a value a channel");
 
 const char *const pad_mode_names[] = {"constant", "edge", "reflect", "symmetric", NULL};
 

@@ -54,8 +54,8 @@ struct prepare_output {
 
 /* prepare_sample makes every output that can be made, with one decode if nothing fails: one that fails does so for
  * reasons of its own, and would without the others. 0: all were made; else *reason and err are those of the first that
- * was not. LARDER_EFORMAT, LARDER_ELIMIT, LARDER_ENOMEM. With a budget it blocks while the other threads' images leave no
- * room for this one. */
+ * was not. LARDER_EFORMAT, LARDER_ELIMIT, LARDER_ENOMEM. With a budget it blocks while the other threads' images leave
+ * no room for this one. */
 int prepare_sample(struct prepare_scratch *scratch, const void *encoded, size_t len_bytes,
                    struct prepare_output *outputs, size_t n_outputs, enum bad_reason *reason, struct error *err);
 

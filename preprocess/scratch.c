@@ -133,8 +133,8 @@ int scratch_outside(struct scratch *scratch, size_t bytes)
     return hold(scratch, bytes) ? 0 : LARDER_ENOMEM;
 }
 
-/* What the thread keeps for the next image: half as much again as this one needed, so that images of like size settle at
- * once. A failure shows at the next take. */
+/* What the thread keeps for the next image: half as much again as this one needed, so that images of like size settle
+ * at once. A failure shows at the next take. */
 static void settle_blocks(struct scratch *scratch, size_t needed)
 {
     size_t keep = scratch->budget ? scratch_budget_keep(scratch->budget) : SCRATCH_KEEP_BYTES;

@@ -1,9 +1,9 @@
 /* scratch.h: a worker's memory for the image at hand: taken piece by piece, given back all at once.
  *
  * Blocks that did not suffice are replaced, between images, by one that would have: in steady state an image allocates
- * nothing. With a budget, blocks and what decoders take elsewhere (scratch_outside) count against it; where it has no room
- * just now nothing more is given, and the image is begun again after scratch_wait. One thread. Memory comes uncleared,
- * aligned to 64 bytes. */
+ * nothing. With a budget, blocks and what decoders take elsewhere (scratch_outside) count against it; where it has no
+ * room just now nothing more is given, and the image is begun again after scratch_wait. One thread. Memory comes
+ * uncleared, aligned to 64 bytes. */
 #ifndef LARDER_PREPROCESS_SCRATCH_H
 #define LARDER_PREPROCESS_SCRATCH_H
 
@@ -39,14 +39,14 @@ void scratch_free(struct scratch *scratch);
 void *scratch_take(struct scratch *scratch, size_t bytes);
 /* scratch_image takes the pixels of an image, slack included; false as above. */
 int scratch_image(struct scratch *scratch, uint32_t width, uint32_t height, struct image *out);
-/* scratch_expect makes room for bytes that will be taken in pieces; scratch_outside counts bytes that a library is about
- * to take from malloc, until the next reset. LARDER_ENOMEM: as above. */
+/* scratch_expect makes room for bytes that will be taken in pieces; scratch_outside counts bytes that a library is
+ * about to take from malloc, until the next reset. LARDER_ENOMEM: as above. */
 int scratch_expect(struct scratch *scratch, size_t bytes);
 int scratch_outside(struct scratch *scratch, size_t bytes);
 void scratch_reset(struct scratch *scratch);
 
-/* After scratch_reset. SCRATCH_FINE: the budget refused nothing. SCRATCH_AGAIN: it did, for want of room; the thread has
- * waited, there is more room for it now, and the image is to be begun again. SCRATCH_NEVER: the whole budget is too
+/* After scratch_reset. SCRATCH_FINE: the budget refused nothing. SCRATCH_AGAIN: it did, for want of room; the thread
+ * has waited, there is more room for it now, and the image is to be begun again. SCRATCH_NEVER: the whole budget is too
  * small. */
 enum scratch_verdict { SCRATCH_FINE, SCRATCH_AGAIN, SCRATCH_NEVER };
 enum scratch_verdict scratch_wait(struct scratch *scratch);

@@ -1,10 +1,10 @@
 /* scratch_budget.h: the memory that threads decode in, all together.
  *
- * Each thread may hold scratch_budget_keep bytes at any time, also between images: what fits there never waits, whatever
- * the others do. What an image needs beyond that comes from one common part. A thread that gets none of it gives back
- * all that it has of it, waits in line until what it needs is there at once, and decodes again: so nobody who waits holds
- * what another waits for. Who stands in line is served in turn, and nobody begins to take past them; those that hold
- * some already may. All functions may be called from any thread. */
+ * Each thread may hold scratch_budget_keep bytes at any time, also between images: what fits there never waits,
+ * whatever the others do. What an image needs beyond that comes from one common part. A thread that gets none of it
+ * gives back all that it has of it, waits in line until what it needs is there at once, and decodes again: so nobody
+ * who waits holds what another waits for. Who stands in line is served in turn, and nobody begins to take past them;
+ * those that hold some already may. All functions may be called from any thread. */
 #ifndef LARDER_PREPROCESS_SCRATCH_BUDGET_H
 #define LARDER_PREPROCESS_SCRATCH_BUDGET_H
 
