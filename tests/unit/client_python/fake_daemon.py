@@ -247,17 +247,18 @@ class Connection(threading.Thread):
         self.send(BATCH, 0, body + entries)
 
     def slots(self, count):
-        """Offsets that no held batch uses."""
+        """Offsets that no held batch uses: each batch has a place of its own, the next that is free."""
         daemon, size = self.daemon_, self.daemon_.sample_bytes * self.daemon_.itemsize
-        used = {slot for slots, _ in self.held.values() for slot in slots}
-        at, offsets, base = 0, [], daemon.arena_bytes // 64 * (self.next_batch % 64)
-        while len(offsets) < count:
-            offset = base + at
-            gap = daemon.random.choice((0, 0, 64, 128)) if daemon.gap_bytes == "random" else daemon.gap_bytes
-            at += size + gap
-            assert offset not in used and offset + size <= daemon.arena_bytes
-            offsets.append(offset)
-        return offsets
+        used = [slot for slots, _ in self.held.values() for slot in slots]
+        at, offsets = 0, []
+        for _ in range(count):
+            offsets.append(at)
+            at += size + (daemon.random.choice((0, 0, 64, 128)) if daemon.gap_bytes == "random" else daemon.gap_bytes)
+        for turn in range(64):
+            base = daemon.arena_bytes // 64 * ((self.next_batch + turn) % 64)
+            if base + at <= daemon.arena_bytes and not any(base - size < slot < base + at for slot in used):
+                return [base + offset for offset in offsets]
+        raise AssertionError("no place in the arena")
 
     def on_release(self, number):
         slots, size = self.held.pop(number)

@@ -76,13 +76,19 @@ static void assert_output(const char *expected)
         fail_msg("expected %s in: %s", expected, output);
 }
 
+static void assert_ping(void)
+{
+    if (run_larder("ping", NULL, NULL) != 0)
+        fail_msg("ping: %s", output);
+}
+
 /* Every operator's command goes through a real socket to its answer and exit status. */
 static void test_commands(void **state)
 {
     (void)state;
     struct peer peer;
     assert_string_equal(start_daemon(&peer), "listening\n");
-    assert_int_equal(run_larder("ping", NULL, NULL), 0);
+    assert_ping();
     assert_output("larderd " LARDER_VERSION ", pid ");
     assert_int_equal(run_larder("status", "--json", NULL), 0);
     assert_output("\"name\": \"train-a\"");
@@ -144,7 +150,7 @@ static void test_stale_and_busy(void **state)
     assert_int_equal(program_wait(second.pid), 1);
     close(second.to);
     close(second.from);
-    assert_int_equal(run_larder("ping", NULL, NULL), 0); /* and the first goes on */
+    assert_ping(); /* and the first goes on */
     stop_daemon(&peer);
     assert_int_equal(access(control_path, F_OK), -1);
 }
@@ -213,7 +219,7 @@ static void test_connection_limit(void **state)
         if (fds[i].fd >= 0)
             close(fds[i].fd);
     }
-    assert_int_equal(run_larder("ping", NULL, NULL), 0);
+    assert_ping();
     stop_daemon(&peer);
 }
 
@@ -228,11 +234,11 @@ static void test_rude_peers(void **state)
     kill(peer.pid, SIGSTOP); /* so that it surely finds the connection closed when it comes to it */
     close(connect_plainly());
     kill(peer.pid, SIGCONT);
-    assert_int_equal(run_larder("ping", NULL, NULL), 0);
+    assert_ping();
     for (size_t i = 0; i < 3; i++) {
         fds[i] = connect_plainly();
         send(fds[i], says[i], strlen(says[i]), MSG_NOSIGNAL);
-        assert_int_equal(run_larder("ping", NULL, NULL), 0);
+        assert_ping();
     }
     for (size_t i = 0; i < 3; i++)
         close(fds[i]);
@@ -267,7 +273,7 @@ static void test_unread_answers(void **state)
     assert_int_equal(send(rude.fd, hello, sizeof hello, MSG_NOSIGNAL), sizeof hello);
     assert_true(ask_on(rude.fd) > 100);
     for (int i = 0; i < 3; i++)
-        assert_int_equal(run_larder("ping", NULL, NULL), 0);
+        assert_ping();
     assert_int_equal(poll(&rude, 1, 60000), 1);
     close(rude.fd);
     assert_int_equal(run_larder("drain", NULL, NULL), 0);
@@ -289,7 +295,7 @@ static void test_lost_place(void **state)
     stop_daemon(&first);
     assert_int_equal(stat(control_path, &after), 0);
     assert_true(before.st_ino == after.st_ino);
-    assert_int_equal(run_larder("ping", NULL, NULL), 0);
+    assert_ping();
     stop_daemon(&second);
     assert_int_equal(access(control_path, F_OK), -1);
 }
@@ -306,7 +312,7 @@ static void test_no_descriptors(void **state)
     ssize_t got;
     rlim_t lowest = 0; /* descriptor that is free */
     assert_string_equal(start_daemon(&peer), "listening\n");
-    assert_int_equal(run_larder("ping", NULL, NULL), 0);
+    assert_ping();
     sleep(1); /* until it has closed its end */
     do
         snprintf(name, sizeof name, "/proc/%d/fd/%u", (int)peer.pid, (unsigned)lowest++);
@@ -319,7 +325,7 @@ static void test_no_descriptors(void **state)
         sleep(9); /* time for two probes; if fewer came nothing is proved, and nothing fails */
     }
     assert_int_equal(prlimit(peer.pid, RLIMIT_NOFILE, &before, NULL), 0);
-    assert_int_equal(run_larder("ping", NULL, NULL), 0);
+    assert_ping();
     close(peer.to);
     while ((got = read(peer.from, said + len, sizeof said - 1 - len)) > 0)
         len += (size_t)got;
