@@ -12,7 +12,7 @@
 #include "common/clock.h"
 #include "preprocess/command_files.h"
 #include "preprocess/commands.h"
-#include "preprocess/decode.h"
+#include "preprocess/decode/decode.h"
 #include "preprocess/pipeline_priv.h"
 #include "preprocess/prepare.h"
 #include "preprocess/reference.h"

@@ -3,7 +3,7 @@
 #define LARDER_PREPROCESS_OUTPUTS_H
 
 #include "preprocess/image.h"
-#include "preprocess/op.h"
+#include "preprocess/ops/op.h"
 #include "preprocess/prepare.h"
 #include "preprocess/scratch.h"
 

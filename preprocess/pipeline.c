@@ -9,12 +9,12 @@
 #include "preprocess/pipeline_priv.h"
 
 #define OP(name) extern const struct op_kind op_##name;
-#include "preprocess/ops_table.h"
+#include "preprocess/ops/ops_table.h"
 #undef OP
 
 static const struct op_kind *const kinds[] = {
 #define OP(name) &op_##name,
-#include "preprocess/ops_table.h"
+#include "preprocess/ops/ops_table.h"
 #undef OP
 };
 

@@ -4,7 +4,7 @@
 
 #include <stdatomic.h>
 
-#include "preprocess/op.h"
+#include "preprocess/ops/op.h"
 #include "preprocess/pipeline.h"
 
 #define PIPELINE_MAGIC UINT32_C(0x70697065)

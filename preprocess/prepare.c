@@ -12,7 +12,7 @@
 
 #include "common/check.h"
 #include "common/clock.h"
-#include "preprocess/decode.h"
+#include "preprocess/decode/decode.h"
 #include "preprocess/outputs.h"
 #include "preprocess/pipeline_priv.h"
 #include "preprocess/resample.h"

@@ -10,23 +10,23 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cache/arena.h"
-#include "cache/catalog.h"
+#include "cache/memory/arena.h"
+#include "cache/catalog/catalog.h"
 #include "common/check.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/random.h"
 #include "preprocess/prepare.h"
 #include "preprocess/version.h"
-#include "server/control.h"
-#include "server/driver.h"
-#include "server/http.h"
+#include "server/control/control.h"
+#include "server/driver/driver.h"
+#include "server/control/http.h"
 #include "server/leaving.h"
-#include "server/registrar.h"
-#include "server/session.h"
-#include "server/status.h"
-#include "server/status_cache.h"
-#include "server/worker.h"
+#include "server/driver/registrar.h"
+#include "server/session/session.h"
+#include "server/control/status.h"
+#include "server/control/status_cache.h"
+#include "server/workers/worker.h"
 
 /* Tasks out at once: each thread's own, and one more each, so that none waits for the engine. A load task is a chunk. */
 enum { TASKS_PER_THREAD = 2, CHUNK_SAMPLES = 64 };

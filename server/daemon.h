@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 #include "common/error.h"
-#include "server/config.h"
+#include "server/config/config.h"
 
 struct daemon;
 

@@ -14,8 +14,8 @@
 
 #include "common/log.h"
 #include "preprocess/prepare.h"
-#include "server/commands.h"
-#include "server/config.h"
+#include "server/commands/commands.h"
+#include "server/config/config.h"
 #include "server/daemon.h"
 #include "server/detach.h"
 

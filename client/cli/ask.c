@@ -1,4 +1,4 @@
-/* ask.c: one question at a time to the daemon, over nng REQ/REP. The requests and answers are server/control.h's. */
+/* ask.c: one question at a time to the daemon, over nng REQ/REP. The requests and answers are server/control/control.h's. */
 #include <nng/nng.h>
 #include <nng/protocol/reqrep0/req.h>
 #include <nng/supplemental/util/platform.h>

@@ -3,7 +3,7 @@
  * hexadecimal. */
 #include <stdio.h>
 
-#include "cache/catalog.h"
+#include "cache/catalog/catalog.h"
 #include "common/log.h"
 
 static void put_hex(const char *text)

@@ -4,7 +4,7 @@
 #ifndef LARDER_SIMULATION_MODEL_H
 #define LARDER_SIMULATION_MODEL_H
 
-#include "server/engine.h"
+#include "server/engine/engine.h"
 #include "tests/simulation/scenario.h"
 
 struct model;

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cache/extent.h"
+#include "cache/memory/extent.h"
 #include "tests/simulation/model_priv.h"
 
 #define SHARE_HOPELESS 0.35 /* of bad samples: from there on sixteen substitutes in a row may be bad as well */

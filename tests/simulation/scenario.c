@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cache/extent.h"
+#include "cache/memory/extent.h"
 #include "common/check.h"
 #include "common/clock.h"
 #include "tests/simulation/solo.h"

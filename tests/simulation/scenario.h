@@ -6,7 +6,7 @@
 
 #include "common/random.h"
 #include "common/types.h"
-#include "server/engine.h"
+#include "server/engine/engine.h"
 
 #define SCENARIO_NEVER UINT64_MAX
 #define SCENARIO_SLOT_LEAST_MAX 4096

@@ -5,7 +5,7 @@
 #ifndef LARDER_SIMULATION_WORLD_H
 #define LARDER_SIMULATION_WORLD_H
 
-#include "server/engine.h"
+#include "server/engine/engine.h"
 #include "tests/simulation/model.h"
 #include "tests/simulation/sabotage.h"
 #include "tests/simulation/scenario.h"

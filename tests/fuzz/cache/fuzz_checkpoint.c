@@ -6,8 +6,8 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "cache/catalog_priv.h"
-#include "cache/sealed.h"
+#include "cache/catalog/catalog_priv.h"
+#include "cache/memory/sealed.h"
 #include "common/check.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common/check.h"
-#include "server/config_priv.h"
+#include "server/config/config_priv.h"
 #include "tests/fuzz/fuzz.h"
 
 static const char *const seeds[] = {

@@ -5,7 +5,7 @@
 
 #include "common/check.h"
 #include "common/types.h"
-#include "server/control_priv.h"
+#include "server/control/control_priv.h"
 #include "tests/fuzz/fuzz.h"
 
 static const char *const seeds[] = {

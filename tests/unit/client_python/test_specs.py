@@ -39,7 +39,7 @@ class Specs(Case):
     def test_operators_are_the_daemons(self):
         """The package, the daemon's tables and the users' page list the same operators with the same arguments."""
         root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..")
-        with open(os.path.join(root, "preprocess", "ops_table.h")) as file:
+        with open(os.path.join(root, "preprocess", "ops", "ops_table.h")) as file:
             daemon = set(re.findall(r"^OP\((\w+)\)", file.read(), re.MULTILINE))
         here = {getattr(transforms, name).name: name for name in transforms.__all__ if name != "Operator"}
         self.assertEqual(set(here), daemon)

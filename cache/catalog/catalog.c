@@ -1,0 +1,290 @@
+/* catalog.c: the sources a daemon has opened, and who waits for them.
+ *
+ * A source is one folder, by its resolved path, and what of it counts as a sample. While one caller indexes or verifies
+ * it (building), others who want it wait and share the outcome; the work ends early when none of them wants it any
+ * more. lock guards the list of sources and what is in them; indexing (catalog_build.c) happens outside it, and nothing
+ * is read or written under it. The ids have a lock of their own, held while one dataset's ids are given. The catalog
+ * keeps a reference to each source's newest dataset; of those that nobody else uses it keeps a few. */
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cache/catalog/catalog_priv.h"
+#include "common/check.h"
+
+#define CATALOG_MAGIC UINT32_C(0x43415441)
+#define IDLE_DATASETS_MAX 16
+
+struct caller {
+    struct caller *next;
+    const struct interrupt *interrupt;
+};
+
+struct source {
+    struct source *next;
+    char *path;
+    bool every; /* samples are files of any kind */
+    struct dataset *dataset; /* the newest; NULL when it is not in memory */
+    unsigned users;          /* callers inside catalog_open */
+    struct caller *callers;  /* as many */
+    bool building;
+    /* All its callers are interrupted: set under the lock, cleared before a build, read by it. */
+    struct interrupt unwanted;
+    uint64_t builds;         /* finished ones */
+    struct error outcome;    /* of the last build */
+    uint64_t last_use;
+};
+
+struct catalog {
+    uint32_t magic;
+    struct id_table *ids;
+    struct builder *builder;
+    pthread_mutex_t lock; /* of the fields below */
+    pthread_cond_t built; /* some source's build finished, or a caller's interrupt was set */
+    struct source *sources;
+    uint64_t uses;
+};
+
+int catalog_create(const char *checkpoint_dir, struct catalog **out, struct error *err)
+{
+    struct catalog *catalog = calloc(1, sizeof *catalog);
+    if (!catalog || id_table_create(&catalog->ids) || builder_create(checkpoint_dir, catalog->ids, &catalog->builder)) {
+        if (catalog)
+            id_table_unref(&catalog->ids);
+        free(catalog);
+        return error_set(err, LARDER_ENOMEM, "out of memory for the catalog");
+    }
+    catalog->magic = CATALOG_MAGIC;
+    CHECK(pthread_mutex_init(&catalog->lock, NULL) == 0);
+    CHECK(pthread_cond_init(&catalog->built, NULL) == 0);
+    *out = catalog;
+    return 0;
+}
+
+static void source_free(struct source *source)
+{
+    dataset_unref(&source->dataset);
+    free(source->path);
+    free(source);
+}
+
+void catalog_destroy(struct catalog *catalog)
+{
+    if (!catalog)
+        return;
+    CHECK_MAGIC(catalog, CATALOG_MAGIC);
+    while (catalog->sources) {
+        struct source *source = catalog->sources;
+        CHECK(source->users == 0);
+        catalog->sources = source->next;
+        source_free(source);
+    }
+    builder_destroy(catalog->builder);
+    id_table_unref(&catalog->ids);
+    pthread_cond_destroy(&catalog->built);
+    pthread_mutex_destroy(&catalog->lock);
+    catalog->magic = 0;
+    free(catalog);
+}
+
+static bool is_wanted_locked(const struct source *source)
+{
+    for (const struct caller *caller = source->callers; caller; caller = caller->next) {
+        if (!interrupt_is_set(caller->interrupt))
+            return true;
+    }
+    return false;
+}
+
+void catalog_interrupted(struct catalog *catalog)
+{
+    CHECK_MAGIC(catalog, CATALOG_MAGIC);
+    pthread_mutex_lock(&catalog->lock);
+    for (struct source *source = catalog->sources; source; source = source->next) {
+        if (source->building && !is_wanted_locked(source))
+            interrupt_set(&source->unwanted);
+    }
+    pthread_cond_broadcast(&catalog->built);
+    pthread_mutex_unlock(&catalog->lock);
+}
+
+void catalog_set_chunking(struct catalog *catalog, uint32_t samples, uint64_t seed)
+{
+    CHECK_MAGIC(catalog, CATALOG_MAGIC);
+    CHECK(samples >= 1 && samples <= CHUNK_SAMPLES_MAX);
+    builder_set_chunking(catalog->builder, samples, seed);
+}
+
+void catalog_stats(struct catalog *catalog, struct catalog_stats *out)
+{
+    CHECK_MAGIC(catalog, CATALOG_MAGIC);
+    struct builder_counts counts = builder_counts(catalog->builder);
+    *out = (struct catalog_stats){.samples = id_table_used(catalog->ids),
+                                  .checkpoints_loaded = counts.checkpoints_loaded, .trees_walked = counts.trees_walked};
+    pthread_mutex_lock(&catalog->lock);
+    for (const struct source *source = catalog->sources; source; source = source->next)
+        out->datasets += source->dataset != NULL;
+    pthread_mutex_unlock(&catalog->lock);
+}
+
+uint32_t catalog_take_retired(struct catalog *catalog, sample_id *ids, uint32_t most)
+{
+    CHECK_MAGIC(catalog, CATALOG_MAGIC);
+    return id_table_take_retired(catalog->ids, ids, most);
+}
+
+void catalog_settle_retired(struct catalog *catalog, const sample_id *ids, uint32_t count, bool forgotten)
+{
+    CHECK_MAGIC(catalog, CATALOG_MAGIC);
+    id_table_settle(catalog->ids, ids, count, forgotten);
+}
+
+static struct source *find_source_locked(struct catalog *catalog, const char *path, bool every)
+{
+    struct source *source = catalog->sources;
+    while (source && (strcmp(source->path, path) != 0 || source->every != every))
+        source = source->next;
+    if (!source) {
+        source = calloc(1, sizeof *source);
+        char *copy = strdup(path);
+        if (!source || !copy) {
+            free(source);
+            free(copy);
+            return NULL;
+        }
+        source->path = copy;
+        source->every = every;
+        source->next = catalog->sources;
+        catalog->sources = source;
+    }
+    source->users++;
+    source->last_use = ++catalog->uses;
+    return source;
+}
+
+/* Builds, outside the lock, and publishes the outcome. What was interrupted leaves all as it was. */
+static void build_source_locked(struct catalog *catalog, struct source *source)
+{
+    struct dataset *old = source->dataset, *fresh = NULL;
+    struct error outcome = {0};
+    source->building = true;
+    atomic_store_explicit(&source->unwanted.set, false, memory_order_relaxed);
+    pthread_mutex_unlock(&catalog->lock);
+    const struct catalog_wish wish = {source->path, source->every, &source->unwanted};
+    int code = builder_refresh(catalog->builder, &wish, old, &fresh, &outcome);
+    pthread_mutex_lock(&catalog->lock);
+    source->outcome = outcome;
+    source->outcome.code = code;
+    source->building = false;
+    source->builds++;
+    pthread_cond_broadcast(&catalog->built);
+    if (code == LARDER_EGONE)
+        return;
+    source->dataset = fresh; /* NULL when the source is no dataset any more */
+    dataset_unref(&old);
+}
+
+static struct source *unlink_idle_locked(struct catalog *catalog)
+{
+    unsigned idle = 0;
+    struct source **oldest = NULL;
+    for (struct source **at = &catalog->sources; *at; at = &(*at)->next) {
+        const struct source *source = *at;
+        if (source->users)
+            continue;
+        if (!source->dataset) {
+            oldest = at;
+            idle = IDLE_DATASETS_MAX + 1;
+            break;
+        }
+        /* One reference is the catalog's, and only a caller of catalog_open could take another: nobody is using it. */
+        if (atomic_load(&source->dataset->refs) == 1) {
+            idle++;
+            if (!oldest || source->last_use < (*oldest)->last_use)
+                oldest = at;
+        }
+    }
+    if (idle <= IDLE_DATASETS_MAX)
+        return NULL;
+    struct source *source = *oldest;
+    *oldest = source->next;
+    return source;
+}
+
+/* Builds the source, or waits for whoever does. A build that was interrupted is nobody's outcome: who came while it
+ * ended builds anew. */
+static int wait_locked(struct catalog *catalog, struct source *source, const struct interrupt *interrupt,
+                       struct error *err)
+{
+    do {
+        if (interrupt_is_set(interrupt))
+            return file_interrupted(source->path, err);
+        uint64_t builds = source->builds;
+        if (!source->building)
+            build_source_locked(catalog, source);
+        while (source->builds == builds && !interrupt_is_set(interrupt))
+            pthread_cond_wait(&catalog->built, &catalog->lock);
+        if (source->builds == builds)
+            return file_interrupted(source->path, err);
+    } while (source->outcome.code == LARDER_EGONE);
+    return source->outcome.code ? error_set(err, source->outcome.code, "%s", source->outcome.text) : 0;
+}
+
+static int open_resolved(struct catalog *catalog, const char *path, const struct catalog_wish *wish,
+                         struct dataset **out, struct error *err)
+{
+    struct caller caller = {.interrupt = wish->interrupt}, **at;
+    pthread_mutex_lock(&catalog->lock);
+    struct source *source = find_source_locked(catalog, path, wish->every_file);
+    if (!source) {
+        pthread_mutex_unlock(&catalog->lock);
+        return error_set(err, LARDER_ENOMEM, "out of memory for a dataset");
+    }
+    caller.next = source->callers;
+    source->callers = &caller;
+    int code = wait_locked(catalog, source, wish->interrupt, err);
+    if (!code)
+        *out = dataset_ref(source->dataset);
+    for (at = &source->callers; *at != &caller;)
+        at = &(*at)->next;
+    *at = caller.next;
+    source->users--;
+    struct source *gone;
+    while ((gone = unlink_idle_locked(catalog))) {
+        pthread_mutex_unlock(&catalog->lock);
+        source_free(gone);
+        pthread_mutex_lock(&catalog->lock);
+    }
+    pthread_mutex_unlock(&catalog->lock);
+    return code;
+}
+
+int catalog_open_for(struct catalog *catalog, const struct catalog_wish *wish, struct dataset **out, struct error *err)
+{
+    CHECK_MAGIC(catalog, CATALOG_MAGIC);
+    const char *path = wish->path;
+    struct shown shown;
+    struct stat st;
+    char resolved[PATH_MAX];
+    if (*path == '\0')
+        return error_set(err, LARDER_EINVAL, "the dataset's path is empty: give a folder with one folder a class");
+    if (!realpath(path, resolved) || stat(resolved, &st))
+        return error_set(err, errno_code(errno), "%s: cannot open the dataset: %s", path_shown(path, &shown),
+                         strerror(errno));
+    if (!S_ISDIR(st.st_mode))
+        return error_set(err, LARDER_EINVAL, "%s: not a folder: give a folder with one folder a class inside",
+                         path_shown(path, &shown));
+    return open_resolved(catalog, resolved, wish, out, err);
+}
+
+int catalog_open(struct catalog *catalog, const char *path, struct dataset **out, struct error *err)
+{
+    return catalog_open_for(catalog, &(struct catalog_wish){.path = path}, out, err);
+}
+
+int catalog_open_files(struct catalog *catalog, const char *path, struct dataset **out, struct error *err)
+{
+    return catalog_open_for(catalog, &(struct catalog_wish){.path = path, .every_file = true}, out, err);
+}

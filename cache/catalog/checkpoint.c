@@ -1,0 +1,244 @@
+/* checkpoint.c: an index on disk, so that a second start looks at the folders of a tree but not at its files.
+ *
+ * Little-endian and sealed (sealed.h); the payload: u64 string bytes, u32 classes, folders, samples, u32 0; the strings
+ * (the root's path first); u64 a class; 48 bytes a folder; 48 bytes a sample. A checkpoint is only ever a shortcut: one
+ * that is missing, damaged, of another version or of another root is made anew. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "cache/catalog/catalog_priv.h"
+#include "cache/little_endian.h"
+#include "cache/memory/sealed.h"
+
+#define COUNTS_BYTES 24
+#define RECORD_BYTES 48
+#define LEFTOVER_S 3600 /* a temporary file this old belongs to nobody any more */
+#define FILE_BYTES_MAX (UINT64_C(1) << 38)
+
+static const struct seal seal = {.magic = "LDRCATLG", .version = 1, .what = "the checkpoint"};
+
+static int damaged(struct error *err, const char *what)
+{
+    return error_set(err, LARDER_EFORMAT, "the checkpoint is damaged: %s", what);
+}
+
+static int parse_folders(const uint8_t *at, struct index *index, struct error *err)
+{
+    for (size_t i = 0; i < index->folder_count; i++, at += RECORD_BYTES) {
+        struct index_folder *folder = &index->folders[i];
+        *folder = (struct index_folder){.path = get_u64(at), .device = get_u64(at + 8), .inode = get_u64(at + 16),
+                                        .mtime_ns = (int64_t)get_u64(at + 24), .listing = get_u64(at + 32),
+                                        .flags = get_u32(at + 40)};
+        if (folder->path >= index->strings_len_bytes || folder->flags & ~FOLDER_FRESH)
+            return damaged(err, "a folder is out of its bounds");
+        const char *path = index->strings + folder->path;
+        if (strnlen(path, PATH_MAX) == PATH_MAX || (i == 0 ? *path != '\0' : !key_is_below(path)))
+            return damaged(err, "a folder lies outside the tree");
+    }
+    return 0;
+}
+
+static int parse_samples(const uint8_t *at, struct index *index, struct error *err)
+{
+    for (size_t i = 0; i < index->sample_count; i++, at += RECORD_BYTES) {
+        struct index_sample *sample = &index->samples[i];
+        *sample = (struct index_sample){.key = get_u64(at), .size = get_u64(at + 8),
+                                        .mtime_ns = (int64_t)get_u64(at + 16),
+                                        .device = get_u64(at + 24), .inode = get_u64(at + 32),
+                                        .label = (int32_t)get_u32(at + 40), .flags = get_u32(at + 44)};
+        if (sample->key >= index->strings_len_bytes || get_u32(at + 40) >= index->class_count ||
+            sample->flags & ~INDEX_UNREACHABLE || sample->size > INT64_MAX)
+            return damaged(err, "a sample is out of its bounds");
+        const char *key = index->strings + sample->key;
+        if (strnlen(key, PATH_MAX) + strlen(index->root) + 2 > PATH_MAX || !key_is_below(key))
+            return damaged(err, "a sample lies outside the tree");
+    }
+    return 0;
+}
+
+static int parse_payload(const uint8_t *at, size_t len_bytes, struct index *index, struct error *err)
+{
+    if (len_bytes < COUNTS_BYTES)
+        return damaged(err, "it is empty");
+    uint64_t strings = get_u64(at);
+    uint64_t classes = get_u32(at + 8), folders = get_u32(at + 12), samples = get_u32(at + 16);
+    uint64_t records = classes * 8 + (folders + samples) * RECORD_BYTES; /* below 2^39: cannot wrap */
+    len_bytes -= COUNTS_BYTES;
+    if (get_u32(at + 20) != 0 || records > len_bytes || strings != len_bytes - records)
+        return damaged(err, "its counts do not fit its length");
+    if (strings == 0 || classes == 0 || folders == 0 || samples == 0 || samples > DATASET_SAMPLES_MAX)
+        return damaged(err, "it is empty");
+    at += COUNTS_BYTES;
+    if (at[0] != '/' || at[strings - 1] != '\0')
+        return damaged(err, "its texts do not begin or end as they must");
+    index->strings = malloc(strings);
+    index->classes = malloc(classes * sizeof *index->classes);
+    index->folders = malloc(folders * sizeof *index->folders);
+    index->samples = malloc(samples * sizeof *index->samples);
+    index->root = strdup((const char *)at);
+    if (!index->strings || !index->classes || !index->folders || !index->samples || !index->root)
+        return error_set(err, LARDER_ENOMEM, "out of memory");
+    memcpy(index->strings, at, strings);
+    at += strings;
+    index->strings_len_bytes = index->strings_cap_bytes = strings;
+    index->class_count = index->class_cap = classes;
+    index->folder_count = index->folder_cap = folders;
+    index->sample_count = index->sample_cap = samples;
+    for (size_t i = 0; i < classes; i++, at += 8) {
+        index->classes[i] = get_u64(at);
+        if (index->classes[i] >= strings)
+            return damaged(err, "a class is out of its bounds");
+    }
+    int code = parse_folders(at, index, err);
+    return code ? code : parse_samples(at + folders * RECORD_BYTES, index, err);
+}
+
+int checkpoint_parse(const uint8_t *bytes, size_t len_bytes, struct index *out, struct error *err)
+{
+    struct index index = {0};
+    const uint8_t *payload;
+    size_t payload_bytes;
+    int code = sealed_open(&seal, bytes, len_bytes, &payload, &payload_bytes, err);
+    if (!code)
+        code = parse_payload(payload, payload_bytes, &index, err);
+    if (code)
+        index_free(&index);
+    else
+        *out = index;
+    return code;
+}
+
+static uint8_t *put_records(uint8_t *at, const struct index *index, size_t shift)
+{
+    for (size_t i = 0; i < index->class_count; i++)
+        at = put_u64(at, index->classes[i] + shift);
+    for (size_t i = 0; i < index->folder_count; i++) {
+        const struct index_folder *folder = &index->folders[i];
+        at = put_u64(at, folder->path + shift);
+        at = put_u64(at, folder->device);
+        at = put_u64(at, folder->inode);
+        at = put_u64(at, (uint64_t)folder->mtime_ns);
+        at = put_u64(at, folder->listing);
+        at = put_u64(at, folder->flags);
+    }
+    for (size_t i = 0; i < index->sample_count; i++) {
+        const struct index_sample *sample = &index->samples[i];
+        at = put_u64(at, sample->key + shift);
+        at = put_u64(at, sample->size);
+        at = put_u64(at, (uint64_t)sample->mtime_ns);
+        at = put_u64(at, sample->device);
+        at = put_u64(at, sample->inode);
+        at = put_u32(at, (uint32_t)sample->label);
+        at = put_u32(at, sample->flags);
+    }
+    return at;
+}
+
+int checkpoint_encode(const struct index *index, uint8_t **bytes, size_t *len_bytes)
+{
+    size_t root_bytes = strlen(index->root) + 1; /* goes before the index's own strings, which shifts those */
+    size_t strings = root_bytes + index->strings_len_bytes;
+    size_t payload = COUNTS_BYTES + strings + index->class_count * 8 +
+                     (index->folder_count + index->sample_count) * RECORD_BYTES;
+    uint8_t *buf = malloc(SEALED_HEADER_BYTES + payload);
+    if (!buf)
+        return LARDER_ENOMEM;
+    uint8_t *at = put_u64(buf + SEALED_HEADER_BYTES, strings);
+    at = put_u32(at, (uint32_t)index->class_count);
+    at = put_u32(at, (uint32_t)index->folder_count);
+    at = put_u32(at, (uint32_t)index->sample_count);
+    at = put_u32(at, 0);
+    memcpy(at, index->root, root_bytes);
+    memcpy(at + root_bytes, index->strings, index->strings_len_bytes);
+    put_records(at + strings, index, root_bytes);
+    sealed_close(&seal, buf, SEALED_HEADER_BYTES + payload);
+    *bytes = buf;
+    *len_bytes = SEALED_HEADER_BYTES + payload;
+    return 0;
+}
+
+char *checkpoint_path(const char *dir, const char *root)
+{
+    XXH128_hash_t hash = XXH3_128bits(root, strlen(root));
+    char *path = NULL;
+    int len = asprintf(&path, "%s/%016llx%016llx.catalog", dir, (unsigned long long)hash.high64,
+                       (unsigned long long)hash.low64);
+    return len < 0 ? NULL : path;
+}
+
+int checkpoint_load(const char *path, const char *root, const struct interrupt *interrupt, struct index *out,
+                    struct error *err)
+{
+    const struct file_wanted wanted = {.path = path, .max_bytes = FILE_BYTES_MAX, .interrupt = interrupt};
+    struct index index = {0};
+    uint8_t *bytes = NULL;
+    size_t len_bytes;
+    int code = file_load(&wanted, &bytes, &len_bytes, err);
+    if (!code)
+        code = checkpoint_parse(bytes, len_bytes, &index, err);
+    if (!code && strcmp(index.root, root) != 0)
+        code = damaged(err, "it belongs to another folder");
+    if (code)
+        index_free(&index);
+    else
+        *out = index;
+    free(bytes);
+    return code;
+}
+
+int checkpoint_save(const char *path, const struct index *index, struct error *err)
+{
+    uint8_t *bytes = NULL;
+    size_t len_bytes = 0;
+    int code = checkpoint_encode(index, &bytes, &len_bytes);
+    if (code)
+        return error_set(err, code, "out of memory for the checkpoint");
+    code = file_replace(path, 0600, bytes, len_bytes, err);
+    free(bytes);
+    return code;
+}
+
+static void remove_leftovers(const char *dir_path)
+{
+    DIR *dir = opendir(dir_path);
+    const struct dirent *entry;
+    struct stat st;
+    while (dir && (entry = readdir(dir))) {
+        size_t len = strlen(entry->d_name), suffix = strlen(FILE_TEMPORARY);
+        if (len <= suffix || strcmp(entry->d_name + len - suffix, FILE_TEMPORARY) != 0 ||
+            !strstr(entry->d_name, ".catalog."))
+            continue;
+        if (fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && time(NULL) - st.st_mtime > LEFTOVER_S)
+            unlinkat(dirfd(dir), entry->d_name, 0);
+    }
+    if (dir)
+        closedir(dir);
+}
+
+int checkpoint_prepare(const char *dir, struct error *err)
+{
+    char *path = strdup(dir);
+    if (!path)
+        return error_set(err, LARDER_ENOMEM, "out of memory");
+    for (char *slash = strchr(path + (*path == '/'), '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        mkdir(path, 0755); /* a parent that is missing in the end shows below */
+        *slash = '/';
+    }
+    int code = 0;
+    mkdir(path, 0700);
+    if (access(path, R_OK | W_OK | X_OK))
+        code = file_error(err, path, "use the checkpoint folder");
+    else
+        remove_leftovers(path);
+    free(path);
+    return code;
+}

@@ -1,0 +1,159 @@
+/* ids.c: which ids the samples of datasets have, and which are free; see id_table in catalog_priv.h.
+ *
+ * An id is free, in use (users > 0; its identity is in the table), retired (nobody uses it, and somebody may still hold
+ * things under it), or taken (id_table_take_retired gave it out). The lowest free ones are given first, so that a
+ * dataset's ids mostly ascend, and what is kept by id stays as short as it can. */
+#include <stdlib.h>
+
+#include "cache/catalog/catalog_priv.h"
+#include "common/check.h"
+
+#define ID_TABLE_MAGIC UINT32_C(0x69647461)
+
+struct id_table {
+    uint32_t magic;
+    atomic_uint refs;     /* the catalog and its datasets */
+    pthread_mutex_t lock; /* of what is below */
+    struct identity_table identities;
+    uint32_t *users;      /* datasets, by id */
+    uint64_t *retired;    /* a bit an id */
+    size_t cap;           /* ids that both have room for */
+    size_t n_retired;
+    size_t retired_from;  /* no word before it has a bit */
+};
+
+int id_table_create(struct id_table **out)
+{
+    struct id_table *table = calloc(1, sizeof *table);
+    if (!table)
+        return LARDER_ENOMEM;
+    table->magic = ID_TABLE_MAGIC;
+    atomic_init(&table->refs, 1);
+    CHECK(pthread_mutex_init(&table->lock, NULL) == 0);
+    *out = table;
+    return 0;
+}
+
+struct id_table *id_table_ref(struct id_table *table)
+{
+    CHECK_MAGIC(table, ID_TABLE_MAGIC);
+    atomic_fetch_add_explicit(&table->refs, 1, memory_order_relaxed);
+    return table;
+}
+
+void id_table_unref(struct id_table **pointer)
+{
+    struct id_table *table = *pointer;
+    *pointer = NULL;
+    if (!table)
+        return;
+    CHECK_MAGIC(table, ID_TABLE_MAGIC);
+    /* acq_rel: whoever frees it sees what every other holder did before letting go. */
+    if (atomic_fetch_sub_explicit(&table->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    identity_table_free(&table->identities);
+    free(table->users);
+    free(table->retired);
+    pthread_mutex_destroy(&table->lock);
+    table->magic = 0;
+    free(table);
+}
+
+/* Room for as many ids as there are identities. */
+static int reserve_locked(struct id_table *table, size_t more)
+{
+    int code = identity_table_reserve(&table->identities, more);
+    size_t cap = (table->identities.cap + 63) & ~(size_t)63;
+    if (code || cap <= table->cap)
+        return code;
+    uint32_t *users = realloc(table->users, cap * sizeof *users);
+    if (users)
+        table->users = users;
+    uint64_t *retired = users ? realloc(table->retired, cap / 64 * sizeof *retired) : NULL;
+    if (!retired)
+        return LARDER_ENOMEM;
+    table->retired = retired;
+    for (size_t id = table->cap; id < cap; id++)
+        table->users[id] = 0;
+    for (size_t word = table->cap / 64; word < cap / 64; word++)
+        table->retired[word] = 0;
+    table->cap = cap;
+    return 0;
+}
+
+int id_table_give(struct id_table *table, const struct identity *identities, size_t count, sample_id *ids)
+{
+    CHECK_MAGIC(table, ID_TABLE_MAGIC);
+    pthread_mutex_lock(&table->lock);
+    int code = reserve_locked(table, count);
+    for (size_t i = 0; !code && i < count; i++) {
+        ids[i] = identity_number(&table->identities, identities[i]);
+        table->users[ids[i]]++;
+    }
+    pthread_mutex_unlock(&table->lock);
+    return code;
+}
+
+static void retire_locked(struct id_table *table, sample_id id)
+{
+    size_t word = id / 64;
+    table->retired[word] |= UINT64_C(1) << (id % 64);
+    table->retired_from = table->n_retired == 0 || word < table->retired_from ? word : table->retired_from;
+    table->n_retired++;
+}
+
+void id_table_drop(struct id_table *table, const sample_id *ids, size_t count)
+{
+    CHECK_MAGIC(table, ID_TABLE_MAGIC);
+    pthread_mutex_lock(&table->lock);
+    for (size_t i = 0; i < count; i++) {
+        CHECK(ids[i] < table->cap && table->users[ids[i]] > 0);
+        if (--table->users[ids[i]] > 0)
+            continue;
+        identity_forget(&table->identities, ids[i]);
+        retire_locked(table, ids[i]);
+    }
+    pthread_mutex_unlock(&table->lock);
+}
+
+uint32_t id_table_take_retired(struct id_table *table, sample_id *ids, uint32_t most)
+{
+    CHECK_MAGIC(table, ID_TABLE_MAGIC);
+    uint32_t n = 0;
+    pthread_mutex_lock(&table->lock);
+    while (n < most && table->n_retired > 0) {
+        uint64_t *word = &table->retired[table->retired_from];
+        if (!*word) {
+            table->retired_from++;
+            continue;
+        }
+        ids[n++] = (sample_id)(table->retired_from * 64 + (unsigned)__builtin_ctzll(*word));
+        *word &= *word - 1;
+        table->n_retired--;
+    }
+    pthread_mutex_unlock(&table->lock);
+    return n;
+}
+
+void id_table_settle(struct id_table *table, const sample_id *ids, uint32_t count, bool forgotten)
+{
+    CHECK_MAGIC(table, ID_TABLE_MAGIC);
+    pthread_mutex_lock(&table->lock);
+    for (uint32_t i = 0; i < count; i++) {
+        CHECK(ids[i] < table->cap && table->users[ids[i]] == 0);
+        if (forgotten)
+            identity_release(&table->identities, ids[i]);
+        else
+            retire_locked(table, ids[i]);
+    }
+    pthread_mutex_unlock(&table->lock);
+}
+
+uint64_t id_table_used(struct id_table *table)
+{
+    CHECK_MAGIC(table, ID_TABLE_MAGIC);
+    pthread_mutex_lock(&table->lock);
+    uint64_t used = table->identities.used;
+    pthread_mutex_unlock(&table->lock);
+    return used;
+}

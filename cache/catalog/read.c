@@ -1,0 +1,166 @@
+/* read.c: the bytes of samples; a tree's here, a store's in store_read.c. Any thread; nothing here changes a
+ * dataset but its stale mark. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cache/store/store_priv.h"
+#include "common/check.h"
+
+#define FILES_UNDER_WAY 8
+
+/* A file was changed in place, which its folder's time does not show: the next open must not trust what was recorded,
+ * nor may the next start. */
+static void mark_stale(const struct dataset *dataset)
+{
+    atomic_bool *stale = (atomic_bool *)&dataset->stale; /* the one part of a const dataset that changes */
+    if (!atomic_exchange(stale, true) && dataset->checkpoint)
+        unlink(dataset->checkpoint);
+}
+
+static int read_failed(const char *path, int number, struct error *err)
+{
+    errno = number;
+    return file_error(err, path, "read it");
+}
+
+static int changed(const struct dataset *dataset, const char *path, const char *how, struct error *err)
+{
+    struct shown shown;
+    mark_stale(dataset);
+    return error_set(err, LARDER_ECHANGED, "%s: changed since it was indexed: %s; open the dataset again",
+                     path_shown(path, &shown), how);
+}
+
+static int check_unchanged(const struct dataset *dataset, uint32_t index, const char *path, int fd, struct error *err)
+{
+    const struct index_sample *sample = &dataset->samples[index];
+    struct shown shown;
+    struct stat st;
+    if (fstat(fd, &st))
+        return read_failed(path, errno, err);
+    if (sample->flags & INDEX_UNREACHABLE) {
+        mark_stale(dataset);
+        return error_set(err, LARDER_ENOENT, "%s: it could not be reached when it was indexed; open the dataset again",
+                         path_shown(path, &shown));
+    }
+    if (!S_ISREG(st.st_mode))
+        return error_set(err, LARDER_EFORMAT, "%s: not a regular file", path_shown(path, &shown));
+    if ((uint64_t)st.st_size != sample->size) {
+        char how[96];
+        snprintf(how, sizeof how, "%lld bytes, was %llu", (long long)st.st_size, (unsigned long long)sample->size);
+        return changed(dataset, path, how, err);
+    }
+    if (file_mtime_ns(&st) != sample->mtime_ns)
+        return changed(dataset, path, "it has another modification time", err);
+    if (!file_unchanged_or_remounted(&dataset->index, index, &st))
+        return changed(dataset, path, "it is another file", err);
+    return 0;
+}
+
+static void sample_path(const struct dataset *dataset, uint32_t index, char path[PATH_MAX])
+{
+    CHECK(index < dataset->count);
+    const char *key = dataset->index.strings + dataset->samples[index].key;
+    int len = snprintf(path, PATH_MAX, "%s/%s", dataset->index.root, key);
+    CHECK(len > 0 && len < PATH_MAX);
+}
+
+static int open_failed(const struct dataset *dataset, uint32_t index, const char *path, bool away, struct error *err)
+{
+    int number = errno;
+    struct shown shown;
+    if (number == EMFILE || number == ENFILE)
+        return read_failed(path, number, err);
+    if (dataset->samples[index].flags & INDEX_UNREACHABLE)
+        return error_set(err, LARDER_ENOENT, "%s: cannot be read, and could not when it was indexed: %s",
+                         path_shown(path, &shown), strerror(number));
+    if (away)
+        return error_set(err, LARDER_EIO, "%s: what it lies in is not there: %s", path_shown(path, &shown),
+                         strerror(number));
+    if (number == ENXIO)
+        return error_set(err, LARDER_EFORMAT, "%s: not a regular file", path_shown(path, &shown));
+    if (number == ENOENT || number == ENOTDIR)
+        mark_stale(dataset);
+    return read_failed(path, number, err);
+}
+
+/* Opens a sample's file as long as it is what was indexed: *fd, which the caller closes, or an error. */
+static int sample_open(const struct dataset *dataset, uint32_t index, int *fd, struct error *err)
+{
+    char path[PATH_MAX];
+    sample_path(dataset, index, path);
+    bool away;
+    int opened = source_open(&dataset->index, dataset_key(dataset, index), &away);
+    if (opened < 0)
+        return open_failed(dataset, index, path, away, err);
+    int code = check_unchanged(dataset, index, path, opened, err);
+    if (code)
+        close(opened);
+    else
+        *fd = opened;
+    return code;
+}
+
+/* Reads an open file, and looks afterwards whether it was written to meanwhile: then some bytes may be old and some
+ * new. */
+static int sample_fetch(const struct dataset *dataset, uint32_t index, int fd, void *buf, struct error *err)
+{
+    struct stat st;
+    bool whole = file_read_at(fd, buf, dataset->samples[index].size, 0) == 0;
+    int number = errno;
+    if (whole && fstat(fd, &st) == 0 && file_unchanged(&dataset->index, index, &st))
+        return 0;
+    char path[PATH_MAX];
+    sample_path(dataset, index, path);
+    if (whole)
+        return check_unchanged(dataset, index, path, fd, err);
+    return number ? read_failed(path, number, err)
+                  : changed(dataset, path, "it became shorter while it was read", err);
+}
+
+int dataset_read(const struct dataset *dataset, uint32_t index, void *buf, struct error *err)
+{
+    int fd;
+    CHECK_MAGIC(dataset, DATASET_MAGIC);
+    CHECK(index < dataset->count);
+    if (dataset->store)
+        return store_read(dataset, index, buf, err);
+    int code = sample_open(dataset, index, &fd, err);
+    if (!code) {
+        code = sample_fetch(dataset, index, fd, buf, err);
+        close(fd);
+    }
+    return code;
+}
+
+/* Opens some files ahead of the one being read and tells the system that they will be wanted, so that the disk has
+ * several requests to choose from. */
+uint32_t dataset_read_many(const struct dataset *dataset, struct sample_read *reads, uint32_t count)
+{
+    CHECK_MAGIC(dataset, DATASET_MAGIC);
+    CHECK(count <= CHUNK_SAMPLES_MAX);
+    if (dataset->store)
+        return store_read_many(dataset, reads, count);
+    int fds[FILES_UNDER_WAY];
+    uint32_t failed = 0;
+    for (uint32_t next = 0, done = 0; done < count; done++) {
+        for (; next < count && next < done + FILES_UNDER_WAY; next++) {
+            struct sample_read *ahead = &reads[next];
+            ahead->err.code = 0;
+            if (sample_open(dataset, ahead->index, &fds[next % FILES_UNDER_WAY], &ahead->err) == 0)
+                posix_fadvise(fds[next % FILES_UNDER_WAY], 0, 0, POSIX_FADV_WILLNEED);
+        }
+        struct sample_read *read = &reads[done];
+        if (read->err.code == 0) {
+            sample_fetch(dataset, read->index, fds[done % FILES_UNDER_WAY], read->buf, &read->err);
+            close(fds[done % FILES_UNDER_WAY]);
+        }
+        failed += read->err.code != 0;
+    }
+    return failed;
+}

@@ -1,0 +1,317 @@
+/* format.c: a store's index and segments, as bytes. */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "cache/little_endian.h"
+#include "cache/memory/sealed.h"
+#include "cache/store/store_priv.h"
+
+#define COUNTS_BYTES 48
+#define SEGMENT_BYTES 16
+#define SAMPLE_BYTES 56
+#define FOOTER_COUNTS_BYTES (STORE_FOOTER_BYTES - SEALED_HEADER_BYTES)
+#define SEGMENT_MAGIC "LDRCHUNK"
+#define UNREADABLE_BIT (UINT64_C(1) << 63)
+
+static const struct seal index_seal = {.magic = "LDRSTORE", .version = STORE_VERSION, .what = "the store's index"};
+static const struct seal footer_seal = {.magic = "LDRFOOTR", .version = STORE_VERSION, .what = "the segment's footer"};
+
+void store_free(struct store *store)
+{
+    free(store->segments);
+    free(store->offsets);
+    free(store->hashes);
+    *store = (struct store){0};
+}
+
+void store_segment_name(uint32_t number, char name[STORE_NAME_MAX])
+{
+    snprintf(name, STORE_NAME_MAX, STORE_SEGMENT_FORMAT, number);
+}
+
+uint64_t store_footer_bytes(uint32_t samples)
+{
+    return STORE_FOOTER_BYTES + (uint64_t)samples * STORE_ENTRY_BYTES;
+}
+
+uint32_t store_segment_samples(const struct store_segment *segment, uint32_t chunk_size, uint32_t sample_count)
+{
+    uint64_t first = (uint64_t)segment->first_chunk * chunk_size;
+    uint64_t end = first + (uint64_t)segment->chunk_count * chunk_size;
+    return (uint32_t)((end < sample_count ? end : sample_count) - first);
+}
+
+static int damaged(struct error *err, const char *what)
+{
+    return error_set(err, LARDER_EFORMAT, "the store's index is damaged: %s", what);
+}
+
+/* ── index ── */
+
+struct counts {
+    uint64_t strings;
+    uint32_t chunk_size, segments, classes, samples;
+};
+
+static int parse_counts(const uint8_t *at, size_t len_bytes, struct store *store, struct counts *out, struct error *err)
+{
+    if (len_bytes < COUNTS_BYTES)
+        return damaged(err, "it is too short");
+    store->plan[0] = get_u64(at);
+    store->plan[1] = get_u64(at + 8);
+    store->seed = get_u64(at + 16);
+    struct counts counts = {.strings = get_u64(at + 24), .chunk_size = get_u32(at + 32), .segments = get_u32(at + 36),
+                            .classes = get_u32(at + 40), .samples = get_u32(at + 44)};
+    uint64_t records = (uint64_t)counts.segments * SEGMENT_BYTES + (uint64_t)counts.classes * 8 +
+                       (uint64_t)counts.samples * SAMPLE_BYTES; /* below 2^39: cannot wrap */
+    len_bytes -= COUNTS_BYTES;
+    if (records > len_bytes || counts.strings != len_bytes - records)
+        return damaged(err, "its counts do not fit its length");
+    if (counts.strings == 0 || at[COUNTS_BYTES + counts.strings - 1] != '\0')
+        return damaged(err, "its texts do not end as they must");
+    if (counts.chunk_size < 1 || counts.chunk_size > CHUNK_SAMPLES_MAX || counts.samples < 1 ||
+        counts.samples > DATASET_SAMPLES_MAX || counts.segments < 1 || counts.classes < 1)
+        return damaged(err, "a count is out of its bounds");
+    *out = counts;
+    return 0;
+}
+
+static int allocate(const struct counts *counts, struct index *index, struct chunking *chunking, struct store *store)
+{
+    index->strings = malloc(counts->strings);
+    index->classes = malloc(counts->classes * sizeof *index->classes);
+    index->samples = malloc(counts->samples * sizeof *index->samples);
+    chunking->members = malloc(counts->samples * sizeof *chunking->members);
+    chunking->positions = malloc(counts->samples * sizeof *chunking->positions);
+    store->segments = malloc(counts->segments * sizeof *store->segments);
+    store->offsets = malloc(counts->samples * sizeof *store->offsets);
+    store->hashes = malloc(counts->samples * sizeof *store->hashes);
+    if (!index->strings || !index->classes || !index->samples || !chunking->members || !chunking->positions ||
+        !store->segments || !store->offsets || !store->hashes)
+        return LARDER_ENOMEM;
+    index->strings_len_bytes = index->strings_cap_bytes = counts->strings;
+    index->class_count = index->class_cap = counts->classes;
+    index->sample_count = index->sample_cap = counts->samples;
+    chunking->chunk_size = counts->chunk_size;
+    store->segment_count = counts->segments;
+    memset(chunking->members, 0xff, counts->samples * sizeof *chunking->members);
+    return 0;
+}
+
+static int parse_segments(const uint8_t *at, const struct counts *counts, struct store *store, struct error *err)
+{
+    uint32_t chunks = counts->samples / counts->chunk_size + (counts->samples % counts->chunk_size != 0), next = 0;
+    for (uint32_t i = 0; i < counts->segments; i++, at += SEGMENT_BYTES) {
+        struct store_segment *segment = &store->segments[i];
+        *segment = (struct store_segment){
+            .first_chunk = get_u32(at), .chunk_count = get_u32(at + 4), .file_bytes = get_u64(at + 8)};
+        uint32_t samples = store_segment_samples(segment, counts->chunk_size, counts->samples);
+        if (segment->first_chunk != next || segment->chunk_count < 1 || segment->chunk_count > chunks - next ||
+            segment->file_bytes > STORE_SEGMENT_MAX * 2 ||
+            segment->file_bytes < STORE_ALIGN + store_footer_bytes(samples))
+            return damaged(err, "a segment is out of its bounds");
+        next += segment->chunk_count;
+    }
+    return next == chunks ? 0 : damaged(err, "its segments do not hold all chunks");
+}
+
+static int parse_sample(const uint8_t *at, uint32_t number, struct index *index, struct chunking *chunking,
+                        struct store *store, struct error *err)
+{
+    struct index_sample *sample = &index->samples[number];
+    *sample = (struct index_sample){.key = get_u64(at), .size = get_u64(at + 16), .mtime_ns = STORE_MTIME,
+                                    .device = get_u64(at + 24), .inode = get_u64(at + 32),
+                                    .label = (int32_t)get_u32(at + 44), .flags = get_u32(at + 48)};
+    store->offsets[number] = get_u64(at + 8);
+    store->hashes[number] = (struct identity){.low = sample->device, .high = sample->inode};
+    uint32_t position = get_u32(at + 40);
+    if (sample->key >= index->strings_len_bytes)
+        return damaged(err, "a sample's name is out of its bounds");
+    const char *key = index->strings + sample->key;
+    if (strnlen(key, PATH_MAX) == PATH_MAX || !key_is_below(key))
+        return damaged(err, "a sample's name is none that a file below a folder can have");
+    if (get_u32(at + 44) >= index->class_count || sample->flags & ~INDEX_UNREACHABLE || get_u32(at + 52) != 0 ||
+        sample->size > STORE_CHUNK_BYTES_MAX || (sample->flags && sample->size))
+        return damaged(err, "a sample is out of its bounds");
+    if (position >= index->sample_count || chunking->members[position] != SAMPLE_NONE)
+        return damaged(err, "two samples have one place");
+    chunking->members[position] = number;
+    chunking->positions[number] = position;
+    return 0;
+}
+
+/* Samples must lie in their segment in slot order, and chunks be of a size that can be read at once. */
+static int check_places(const struct index *index, const struct chunking *chunking, const struct store *store,
+                        struct error *err)
+{
+    uint32_t count = (uint32_t)index->sample_count, position = 0;
+    for (uint32_t i = 0; i < store->segment_count; i++) {
+        const struct store_segment *segment = &store->segments[i];
+        uint32_t samples = store_segment_samples(segment, chunking->chunk_size, count);
+        uint64_t data_end = segment->file_bytes - store_footer_bytes(samples);
+        uint64_t end = STORE_ALIGN, chunk_start = STORE_ALIGN;
+        for (uint32_t j = 0; j < samples; j++, position++) {
+            uint32_t number = chunking->members[position];
+            uint64_t offset = store->offsets[number], size = index->samples[number].size;
+            if (offset < end || offset > data_end || size > data_end - offset)
+                return damaged(err, "a sample lies outside its place");
+            if (position % chunking->chunk_size == 0)
+                chunk_start = end;
+            end = offset + size;
+            if (end - chunk_start > STORE_CHUNK_BYTES_MAX + STORE_ALIGN)
+                return damaged(err, "a chunk is too large");
+        }
+        if (data_end - chunk_start > STORE_CHUNK_BYTES_MAX + STORE_ALIGN)
+            return damaged(err, "a segment is larger than its chunks");
+    }
+    return 0;
+}
+
+static int parse_payload(const uint8_t *at, const struct counts *counts, struct index *index, struct chunking *chunking,
+                         struct store *store, struct error *err)
+{
+    memcpy(index->strings, at, counts->strings);
+    at += counts->strings;
+    for (uint32_t i = 0; i < counts->classes; i++, at += 8) {
+        index->classes[i] = get_u64(at);
+        if (index->classes[i] >= counts->strings)
+            return damaged(err, "a class is out of its bounds");
+    }
+    int code = parse_segments(at, counts, store, err);
+    at += (size_t)counts->segments * SEGMENT_BYTES;
+    for (uint32_t i = 0; !code && i < counts->samples; i++, at += SAMPLE_BYTES)
+        code = parse_sample(at, i, index, chunking, store, err);
+    return code ? code : check_places(index, chunking, store, err);
+}
+
+int store_index_parse(const uint8_t *bytes, size_t len_bytes, struct index *index, struct chunking *chunking,
+                      struct store *store, struct error *err)
+{
+    const uint8_t *payload;
+    size_t payload_bytes;
+    struct counts counts = {0};
+    *index = (struct index){0};
+    *chunking = (struct chunking){0};
+    *store = (struct store){0};
+    int code = sealed_open(&index_seal, bytes, len_bytes, &payload, &payload_bytes, err);
+    if (!code)
+        code = parse_counts(payload, payload_bytes, store, &counts, err);
+    if (!code && (code = allocate(&counts, index, chunking, store)))
+        error_set(err, code, "out of memory for a store of %u samples", counts.samples);
+    if (!code)
+        code = parse_payload(payload + COUNTS_BYTES, &counts, index, chunking, store, err);
+    if (code) {
+        index_free(index);
+        chunking_free(chunking);
+        store_free(store);
+    }
+    return code;
+}
+
+int store_index_encode(const struct index *index, const struct chunking *chunking, const struct store *store,
+                       uint8_t **bytes, size_t *len_bytes)
+{
+    size_t len = SEALED_HEADER_BYTES + COUNTS_BYTES + index->strings_len_bytes + index->class_count * 8 +
+                 (size_t)store->segment_count * SEGMENT_BYTES + index->sample_count * SAMPLE_BYTES;
+    uint8_t *buf = malloc(len);
+    if (!buf)
+        return LARDER_ENOMEM;
+    uint8_t *at = put_u64(buf + SEALED_HEADER_BYTES, store->plan[0]);
+    at = put_u64(at, store->plan[1]);
+    at = put_u64(at, store->seed);
+    at = put_u64(at, index->strings_len_bytes);
+    at = put_u32(at, chunking->chunk_size);
+    at = put_u32(at, store->segment_count);
+    at = put_u32(at, (uint32_t)index->class_count);
+    at = put_u32(at, (uint32_t)index->sample_count);
+    memcpy(at, index->strings, index->strings_len_bytes);
+    at += index->strings_len_bytes;
+    for (size_t i = 0; i < index->class_count; i++)
+        at = put_u64(at, index->classes[i]);
+    for (uint32_t i = 0; i < store->segment_count; i++) {
+        at = put_u32(at, store->segments[i].first_chunk);
+        at = put_u32(at, store->segments[i].chunk_count);
+        at = put_u64(at, store->segments[i].file_bytes);
+    }
+    for (size_t i = 0; i < index->sample_count; i++) {
+        const struct index_sample *sample = &index->samples[i];
+        at = put_u64(at, sample->key);
+        at = put_u64(at, store->offsets[i]);
+        at = put_u64(at, sample->size);
+        at = put_u64(at, store->hashes[i].low);
+        at = put_u64(at, store->hashes[i].high);
+        at = put_u32(at, chunking->positions[i]);
+        at = put_u32(at, (uint32_t)sample->label);
+        at = put_u32(at, sample->flags);
+        at = put_u32(at, 0);
+    }
+    sealed_close(&index_seal, buf, len);
+    *bytes = buf;
+    *len_bytes = len;
+    return 0;
+}
+
+/* ── segments ── */
+
+void store_header_put(uint8_t *bytes, const uint64_t plan[2], uint32_t number)
+{
+    memcpy(bytes, SEGMENT_MAGIC, 8);
+    uint8_t *at = put_u32(bytes + 8, STORE_VERSION);
+    at = put_u32(at, number);
+    at = put_u64(at, plan[0]);
+    at = put_u64(at, plan[1]);
+    put_u64(at, XXH3_64bits(bytes, STORE_HEADER_BYTES - 8));
+}
+
+const char *store_header_check(const uint8_t *bytes, const uint64_t plan[2], uint32_t number)
+{
+    if (memcmp(bytes, SEGMENT_MAGIC, 8) != 0)
+        return "it does not begin as a segment";
+    if (get_u64(bytes + STORE_HEADER_BYTES - 8) != XXH3_64bits(bytes, STORE_HEADER_BYTES - 8))
+        return "its header is damaged";
+    if (get_u32(bytes + 8) != STORE_VERSION)
+        return "it has another version";
+    if (get_u64(bytes + 16) != plan[0] || get_u64(bytes + 24) != plan[1])
+        return "it belongs to another store";
+    return get_u32(bytes + 12) == number ? NULL : "it is another segment of this store";
+}
+
+void store_footer_put(uint8_t *bytes, const uint64_t plan[2], uint32_t number, const struct store_entry *entries,
+                      uint32_t count)
+{
+    uint8_t *at = put_u64(bytes + SEALED_HEADER_BYTES, plan[0]);
+    at = put_u64(at, plan[1]);
+    at = put_u32(at, number);
+    at = put_u32(at, count);
+    at = put_u64(at, 0);
+    for (uint32_t i = 0; i < count; i++) {
+        at = put_u64(at, entries[i].hash.low);
+        at = put_u64(at, entries[i].hash.high);
+        at = put_u64(at, entries[i].size | (entries[i].flags & INDEX_UNREACHABLE ? UNREADABLE_BIT : 0));
+    }
+    sealed_close(&footer_seal, bytes, (size_t)(at - bytes));
+}
+
+int store_footer_parse(const uint8_t *bytes, size_t len_bytes, const uint64_t plan[2], uint32_t number,
+                       struct store_entry *entries, uint32_t count, struct error *err)
+{
+    const uint8_t *at;
+    size_t payload_bytes;
+    int code = sealed_open(&footer_seal, bytes, len_bytes, &at, &payload_bytes, err);
+    if (code)
+        return code;
+    if (payload_bytes != FOOTER_COUNTS_BYTES + (uint64_t)count * STORE_ENTRY_BYTES || get_u64(at) != plan[0] ||
+        get_u64(at + 8) != plan[1] || get_u32(at + 16) != number || get_u32(at + 20) != count)
+        return error_set(err, LARDER_EFORMAT, "the segment's footer belongs to another segment");
+    at += FOOTER_COUNTS_BYTES;
+    for (uint32_t i = 0; i < count; i++, at += STORE_ENTRY_BYTES) {
+        uint64_t size = get_u64(at + 16);
+        entries[i] = (struct store_entry){.hash = {.low = get_u64(at), .high = get_u64(at + 8)},
+                                          .size = size & ~UNREADABLE_BIT,
+                                          .flags = size & UNREADABLE_BIT ? INDEX_UNREACHABLE : 0};
+    }
+    return 0;
+}

@@ -1,0 +1,100 @@
+/* layout.c: where a pack puts what, and the number that stands for the whole plan. */
+#include <endian.h>
+#include <stdlib.h>
+#include <xxhash.h>
+
+#include "cache/store/pack_priv.h"
+
+static uint64_t align(uint64_t offset)
+{
+    return (offset + STORE_ALIGN - 1) / STORE_ALIGN * STORE_ALIGN;
+}
+
+void layout_free(struct layout *layout)
+{
+    free(layout->chunks);
+    free(layout->segments);
+    *layout = (struct layout){0};
+}
+
+uint32_t layout_chunk_samples(const struct layout *layout, uint32_t chunk)
+{
+    uint32_t first = chunk * layout->chunk_size;
+    return layout->sample_count - first < layout->chunk_size ? layout->sample_count - first : layout->chunk_size;
+}
+
+static uint64_t chunk_bytes(const struct dataset *dataset, const struct chunking *chunking, uint32_t first,
+                            uint32_t count)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t size = dataset_size(dataset, chunking->members[first + i]);
+        sum = size > UINT64_MAX - sum ? UINT64_MAX : sum + size;
+    }
+    return sum;
+}
+
+static void close_segment(struct layout *layout, uint64_t data_end)
+{
+    struct store_segment *segment = &layout->segments[layout->segment_count++];
+    uint32_t samples = store_segment_samples(segment, layout->chunk_size, layout->sample_count);
+    segment->file_bytes = data_end + store_footer_bytes(samples);
+}
+
+int layout_make(const struct dataset *dataset, const struct chunking *chunking, uint64_t segment_bytes,
+                struct layout *out, struct error *err)
+{
+    struct layout layout = {.sample_count = dataset_count(dataset), .chunk_size = chunking->chunk_size};
+    layout.chunk_count = layout.sample_count / layout.chunk_size + (layout.sample_count % layout.chunk_size != 0);
+    layout.chunks = calloc(layout.chunk_count, sizeof *layout.chunks);
+    layout.segments = calloc(layout.chunk_count, sizeof *layout.segments); /* at most one a chunk */
+    if (!layout.chunks || !layout.segments) {
+        layout_free(&layout);
+        return error_set(err, LARDER_ENOMEM, "out of memory for the plan of %u samples", layout.sample_count);
+    }
+    uint64_t end = STORE_ALIGN;
+    for (uint32_t i = 0; i < layout.chunk_count; i++) {
+        uint64_t len = chunk_bytes(dataset, chunking, i * layout.chunk_size, layout_chunk_samples(&layout, i));
+        if (len > STORE_CHUNK_BYTES_MAX) {
+            layout_free(&layout);
+            return error_set(err, LARDER_ELIMIT,
+                             "a chunk of %u samples would have %.1f GiB, at most 1 is possible: choose fewer samples a "
+                             "chunk",
+                             chunking->chunk_size, (double)len / (1 << 30));
+        }
+        if (end >= segment_bytes) {
+            close_segment(&layout, end);
+            end = STORE_ALIGN;
+        }
+        struct store_segment *segment = &layout.segments[layout.segment_count];
+        if (segment->chunk_count++ == 0)
+            segment->first_chunk = i;
+        layout.chunks[i] = (struct layout_chunk){
+            .segment = layout.segment_count, .offset = align(end), .len_bytes = len};
+        end = align(end) + len;
+    }
+    close_segment(&layout, end);
+    *out = layout;
+    return 0;
+}
+
+int pack_plan(const struct dataset *dataset, const struct store_options *options, uint64_t plan[2])
+{
+    XXH3_state_t *state = XXH3_createState();
+    if (!state)
+        return LARDER_ENOMEM;
+    uint64_t facts[6] = {htole64(STORE_VERSION), 0, 0, htole64(options->chunk_size), htole64(options->seed),
+                         htole64(options->segment_bytes)};
+    dataset_fingerprint(dataset, facts + 1);
+    XXH3_128bits_reset(state);
+    XXH3_128bits_update(state, facts, sizeof facts);
+    for (uint32_t i = 0; i < dataset_count(dataset); i++) {
+        uint64_t time = htole64((uint64_t)dataset->samples[i].mtime_ns);
+        XXH3_128bits_update(state, &time, sizeof time);
+    }
+    XXH128_hash_t hash = XXH3_128bits_digest(state);
+    XXH3_freeState(state);
+    plan[0] = hash.low64;
+    plan[1] = hash.high64;
+    return 0;
+}

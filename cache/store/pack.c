@@ -1,0 +1,200 @@
+/* pack.c: packs a dataset into a store.
+ *
+ * The layout follows from the sizes alone, so every chunk's place is known before anything is written by the threads of
+ * store_pack_threads.c. A run that is gone on with takes the finished segments' hashes from their footers. The index
+ * comes last; with it the folder becomes a store. */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "cache/store/pack_priv.h"
+#include "common/check.h"
+
+#define SEGMENT_BYTES_DEFAULT (UINT64_C(256) << 20)
+
+void store_options_default(struct store_options *options)
+{
+    *options = (struct store_options){.chunk_size = CHUNK_SAMPLES_DEFAULT, .seed = CHUNK_SEED_DEFAULT,
+                                      .segment_bytes = SEGMENT_BYTES_DEFAULT};
+}
+
+/* Takes over the segments that an interrupted run finished. */
+static int resume(struct pack *pack, struct error *err)
+{
+    for (uint32_t i = 0; i < pack->layout.segment_count; i++) {
+        const struct store_segment *segment = &pack->layout.segments[i];
+        uint32_t samples = store_segment_samples(segment, pack->chunking.chunk_size, pack->layout.sample_count);
+        struct store_entry *entries = pack->entries + (size_t)segment->first_chunk * pack->chunking.chunk_size;
+        bool finished;
+        int code = pack_find_segment(pack->dest, pack->plan, i, segment, entries, samples, &finished, err);
+        if (code)
+            return code;
+        if (!finished)
+            continue;
+        pack->chunks_left[i] = 0;
+        pack->progress.samples_done += samples;
+        pack->progress.samples_resumed += samples;
+        for (uint32_t j = 0; j < segment->chunk_count; j++)
+            pack->progress.bytes_done += pack->layout.chunks[segment->first_chunk + j].len_bytes;
+        for (uint32_t j = 0; j < samples; j++)
+            pack->progress.samples_skipped += (entries[j].flags & INDEX_UNREACHABLE) != 0;
+    }
+    return 0;
+}
+
+static int check_room(const struct pack *pack, struct error *err)
+{
+    struct statvfs fs;
+    uint64_t needed = 0;
+    for (uint32_t i = 0; i < pack->layout.segment_count; i++)
+        needed += pack->chunks_left[i] ? pack->layout.segments[i].file_bytes : 0;
+    if (statvfs(pack->dest, &fs) || (uint64_t)fs.f_bavail * fs.f_frsize >= needed)
+        return 0; /* where the system does not tell, writing will */
+    struct shown shown;
+    return error_set(err, LARDER_ELIMIT, "%s: the store needs %.1f MiB more and its disk has %.1f MiB left",
+                     path_shown(pack->dest, &shown), (double)needed / (1 << 20),
+                     (double)fs.f_bavail * (double)fs.f_frsize / (1 << 20));
+}
+
+static int build_index(const struct pack *pack, struct index *index, struct store *store)
+{
+    const struct dataset *dataset = pack->dataset;
+    uint32_t count = pack->layout.sample_count;
+    index->samples = calloc(count, sizeof *index->samples);
+    index->classes = calloc(dataset_classes(dataset), sizeof *index->classes);
+    store->offsets = malloc(count * sizeof *store->offsets);
+    store->hashes = malloc(count * sizeof *store->hashes);
+    store->segments = malloc(pack->layout.segment_count * sizeof *store->segments);
+    if (!index->samples || !index->classes || !store->offsets || !store->hashes || !store->segments)
+        return LARDER_ENOMEM;
+    memcpy(store->segments, pack->layout.segments, pack->layout.segment_count * sizeof *store->segments);
+    store->segment_count = pack->layout.segment_count;
+    store->seed = pack->options->seed;
+    memcpy(store->plan, pack->plan, sizeof store->plan);
+    int code = 0;
+    for (index->class_count = 0; !code && index->class_count < dataset_classes(dataset); index->class_count++)
+        code = index_text(index, dataset_class(dataset, (uint32_t)index->class_count), NULL,
+                          &index->classes[index->class_count]);
+    for (uint32_t chunk = 0, position = 0; chunk < pack->layout.chunk_count; chunk++) {
+        uint64_t offset = pack->layout.chunks[chunk].offset;
+        for (uint32_t i = layout_chunk_samples(&pack->layout, chunk); i; i--, position++) {
+            uint32_t number = pack->chunking.members[position];
+            store->offsets[number] = offset;
+            store->hashes[number] = pack->entries[position].hash;
+            offset += dataset_size(dataset, number);
+        }
+    }
+    for (uint32_t i = 0; !code && i < count; i++) {
+        const struct store_entry *entry = &pack->entries[pack->chunking.positions[i]];
+        struct index_sample *sample = &index->samples[index->sample_count++];
+        *sample = (struct index_sample){.size = entry->size, .flags = entry->flags, .label = dataset_label(dataset, i)};
+        code = index_text(index, dataset_key(dataset, i), NULL, &sample->key);
+    }
+    return code;
+}
+
+static int write_index(const struct pack *pack, struct error *err)
+{
+    struct index index = {0};
+    struct store store = {0};
+    uint8_t *bytes = NULL;
+    size_t len_bytes;
+    char path[PATH_MAX];
+    int code = build_index(pack, &index, &store);
+    if (!code)
+        code = store_index_encode(&index, &pack->chunking, &store, &bytes, &len_bytes);
+    if (code) {
+        pack_no_memory(err);
+    } else if (folder_sync(pack->dest)) { /* the segments' names before the index's */
+        code = file_error(err, pack->dest, "sync it");
+    } else {
+        snprintf(path, sizeof path, "%s/" STORE_INDEX_NAME, pack->dest);
+        code = file_replace(path, 0644, bytes, len_bytes, err);
+    }
+    if (!code)
+        pack_finish(pack->dest);
+    free(bytes);
+    index_free(&index);
+    store_free(&store);
+    return code;
+}
+
+static int make_plan(struct pack *pack, struct error *err)
+{
+    const struct store_options *options = pack->options;
+    uint32_t count = dataset_count(pack->dataset);
+    if (chunking_shuffle(count, options->chunk_size, options->seed, &pack->chunking))
+        return pack_no_memory(err);
+    int code = layout_make(pack->dataset, &pack->chunking, options->segment_bytes, &pack->layout, err);
+    if (code)
+        return code;
+    pack->entries = calloc(count, sizeof *pack->entries);
+    pack->chunks_left = calloc(pack->layout.segment_count, sizeof *pack->chunks_left);
+    if (!pack->entries || !pack->chunks_left || pack_plan(pack->dataset, options, pack->plan))
+        return pack_no_memory(err);
+    pack->progress.samples_total = count;
+    for (uint32_t i = 0; i < pack->layout.segment_count; i++)
+        pack->chunks_left[i] = pack->layout.segments[i].chunk_count;
+    for (uint32_t i = 0; i < pack->layout.chunk_count; i++)
+        pack->progress.bytes_total += pack->layout.chunks[i].len_bytes;
+    return 0;
+}
+
+static int pack_to(struct pack *pack, store_progress_fn *report, void *context, struct error *err)
+{
+    int code = resume(pack, err);
+    if (!code)
+        code = check_room(pack, err);
+    if (!code)
+        code = pack_run(pack, report, context, err);
+    if (!code)
+        code = write_index(pack, err);
+    if (!code && report)
+        report(context, &pack->progress);
+    return code;
+}
+
+static int check_options(const struct store_options *options, struct error *err)
+{
+    if (options->chunk_size < 1 || options->chunk_size > CHUNK_SAMPLES_MAX)
+        return error_set(err, LARDER_EINVAL, "chunk size %u: must be 1 to %d samples", options->chunk_size,
+                         CHUNK_SAMPLES_MAX);
+    if (options->segment_bytes < STORE_SEGMENT_MIN || options->segment_bytes > STORE_SEGMENT_MAX)
+        return error_set(err, LARDER_EINVAL, "segments of %llu bytes: must be 64 KiB to 1 TiB",
+                         (unsigned long long)options->segment_bytes);
+    if (options->threads > STORE_THREADS_MAX)
+        return error_set(err, LARDER_EINVAL, "%u threads: at most %d", options->threads, STORE_THREADS_MAX);
+    return 0;
+}
+
+int store_pack(const struct dataset *dataset, const char *dest, const struct store_options *options,
+               store_progress_fn *progress, void *context, struct error *err)
+{
+    struct pack pack = {.dataset = dataset, .options = options, .dest = dest};
+    int lock_fd = -1;
+    pthread_condattr_t monotonic;
+    int code = check_options(options, err);
+    if (code)
+        return code;
+    CHECK(pthread_condattr_init(&monotonic) == 0 && pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC) == 0);
+    CHECK(pthread_mutex_init(&pack.lock, NULL) == 0 && pthread_cond_init(&pack.progressed, &monotonic) == 0);
+    pthread_condattr_destroy(&monotonic);
+    bool finished = false;
+    code = make_plan(&pack, err);
+    if (!code)
+        code = pack_prepare(dataset, dest, pack.plan, &lock_fd, &finished, err);
+    if (!code && !finished)
+        code = pack_to(&pack, progress, context, err);
+    if (lock_fd >= 0)
+        close(lock_fd);
+    pthread_cond_destroy(&pack.progressed);
+    pthread_mutex_destroy(&pack.lock);
+    free(pack.entries);
+    free(pack.chunks_left);
+    layout_free(&pack.layout);
+    chunking_free(&pack.chunking);
+    return code;
+}

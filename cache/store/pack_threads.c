@@ -1,0 +1,232 @@
+/* pack_threads.c: the threads of a pack.
+ *
+ * They take chunks in order, read their samples and write them where they belong in the segment's temporary file.
+ * Whoever finishes a segment's last chunk writes its header and footer, syncs and renames it. The calling thread waits
+ * and reports progress. See struct pack for what belongs to whom. */
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "cache/store/pack_priv.h"
+#include "common/check.h"
+#include "common/log.h"
+
+#define PROGRESS_MS 100
+
+/* What one thread works with. */
+struct packer {
+    struct pack *pack;
+    uint8_t *bytes;
+    size_t cap_bytes;
+    struct sample_read *reads; /* chunk_size of them */
+};
+
+/* ── one chunk ── */
+
+/* Reads a chunk's samples to their places in the packer's buffer and records what they are. */
+static int read_chunk(struct packer *packer, uint32_t chunk, uint32_t *skipped, struct error *err)
+{
+    struct pack *pack = packer->pack;
+    uint32_t first = chunk * pack->chunking.chunk_size, count = layout_chunk_samples(&pack->layout, chunk);
+    uint64_t at = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t index = pack->chunking.members[first + i];
+        packer->reads[i].index = index;
+        packer->reads[i].buf = packer->bytes + at;
+        at += dataset_size(pack->dataset, index);
+    }
+    dataset_read_many(pack->dataset, packer->reads, count);
+    for (uint32_t i = 0; i < count; i++) {
+        struct sample_read *read = &packer->reads[i];
+        uint64_t size = dataset_size(pack->dataset, read->index);
+        struct store_entry *entry = &pack->entries[first + i];
+        if (read->err.code && (!pack->options->skip_unreadable || read->err.code == LARDER_ENOMEM ||
+                               read->err.code == LARDER_ELIMIT || read->err.code == LARDER_ECHANGED))
+            return error_set(err, read->err.code, "%s", read->err.text);
+        if (read->err.code) {
+            log_warn("msg=\"sample left out of the store\" err=\"%s\"", read->err.text);
+            memset(read->buf, 0, size);
+            *entry = (struct store_entry){.flags = INDEX_UNREACHABLE};
+            ++*skipped;
+            continue;
+        }
+        XXH128_hash_t hash = XXH3_128bits(read->buf, size);
+        *entry = (struct store_entry){.hash = {.low = hash.low64, .high = hash.high64}, .size = size};
+    }
+    return 0;
+}
+
+static void temporary_path(const struct pack *pack, uint32_t segment, char path[PATH_MAX])
+{
+    char name[STORE_NAME_MAX];
+    store_segment_name(segment, name);
+    int len = snprintf(path, PATH_MAX, "%s/%s" FILE_TEMPORARY, pack->dest, name);
+    CHECK(len < PATH_MAX); /* pack_prepare saw that there is room */
+}
+
+static int write_chunk(const struct packer *packer, uint32_t chunk, struct error *err)
+{
+    const struct pack *pack = packer->pack;
+    char path[PATH_MAX];
+    temporary_path(pack, pack->layout.chunks[chunk].segment, path);
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    if (fd < 0)
+        return file_error(err, path, "make it");
+    int code = 0;
+    if (file_write_at(fd, packer->bytes, pack->layout.chunks[chunk].len_bytes, pack->layout.chunks[chunk].offset))
+        code = file_error(err, path, "write it");
+    close(fd);
+    return code;
+}
+
+static int seal_segment(const struct pack *pack, uint32_t number, int fd, const char *path, struct error *err)
+{
+    const struct store_segment *segment = &pack->layout.segments[number];
+    uint32_t samples = store_segment_samples(segment, pack->chunking.chunk_size, pack->layout.sample_count);
+    uint64_t footer_bytes = store_footer_bytes(samples);
+    uint8_t header[STORE_HEADER_BYTES], *footer = malloc(footer_bytes);
+    if (!footer)
+        return pack_no_memory(err);
+    store_header_put(header, pack->plan, number);
+    const struct store_entry *entries = pack->entries + (size_t)segment->first_chunk * pack->chunking.chunk_size;
+    store_footer_put(footer, pack->plan, number, entries, samples);
+    int code = 0;
+    if (file_write_at(fd, header, sizeof header, 0) ||
+        file_write_at(fd, footer, footer_bytes, segment->file_bytes - footer_bytes) || fsync(fd))
+        code = file_error(err, path, "write it");
+    free(footer);
+    return code;
+}
+
+static int finish_segment(const struct pack *pack, uint32_t number, struct error *err)
+{
+    char path[PATH_MAX], final[PATH_MAX];
+    temporary_path(pack, number, path);
+    memcpy(final, path, sizeof final);
+    final[strlen(final) - strlen(FILE_TEMPORARY)] = '\0';
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0)
+        return file_error(err, path, "open it");
+    int code = seal_segment(pack, number, fd, path, err);
+    close(fd);
+    if (!code && rename(path, final))
+        code = file_error(err, path, "rename it");
+    return code;
+}
+
+/* ── threads ── */
+
+/* The next chunk of a segment that is not finished, or the number of chunks. */
+static uint32_t take_chunk(struct pack *pack)
+{
+    pthread_mutex_lock(&pack->lock);
+    uint32_t end = pack->layout.chunk_count, chunk = pack->stop || pack->error.code ? end : pack->next_chunk;
+    while (chunk < end && pack->chunks_left[pack->layout.chunks[chunk].segment] == 0)
+        chunk++;
+    if (chunk < end)
+        pack->next_chunk = chunk + 1;
+    pthread_mutex_unlock(&pack->lock);
+    return chunk;
+}
+
+/* Says whether that was the segment's last chunk. */
+static bool count_chunk(struct pack *pack, uint32_t chunk, uint32_t skipped)
+{
+    pthread_mutex_lock(&pack->lock);
+    bool last = --pack->chunks_left[pack->layout.chunks[chunk].segment] == 0;
+    pack->progress.samples_done += layout_chunk_samples(&pack->layout, chunk);
+    pack->progress.bytes_done += pack->layout.chunks[chunk].len_bytes;
+    pack->progress.samples_skipped += skipped;
+    pthread_mutex_unlock(&pack->lock);
+    return last;
+}
+
+static int pack_chunk(struct packer *packer, uint32_t chunk, struct error *err)
+{
+    struct pack *pack = packer->pack;
+    uint32_t skipped = 0;
+    uint64_t len_bytes = pack->layout.chunks[chunk].len_bytes;
+    if (len_bytes > packer->cap_bytes) {
+        free(packer->bytes);
+        packer->cap_bytes = 0;
+        packer->bytes = malloc(len_bytes);
+        if (!packer->bytes)
+            return pack_no_memory(err);
+        packer->cap_bytes = len_bytes;
+    }
+    int code = read_chunk(packer, chunk, &skipped, err);
+    if (!code)
+        code = write_chunk(packer, chunk, err);
+    if (!code && count_chunk(pack, chunk, skipped))
+        code = finish_segment(pack, pack->layout.chunks[chunk].segment, err);
+    return code;
+}
+
+static void *pack_chunks(void *argument)
+{
+    struct pack *pack = argument;
+    struct packer packer = {.pack = pack, .reads = malloc(pack->chunking.chunk_size * sizeof *packer.reads)};
+    struct error err = {0};
+    int code = packer.reads ? 0 : pack_no_memory(&err);
+    uint32_t chunk;
+    while (!code && (chunk = take_chunk(pack)) < pack->layout.chunk_count)
+        code = pack_chunk(&packer, chunk, &err);
+    free(packer.bytes);
+    free(packer.reads);
+    pthread_mutex_lock(&pack->lock);
+    if (code && !pack->error.code)
+        pack->error = err;
+    pack->running--;
+    pthread_cond_signal(&pack->progressed);
+    pthread_mutex_unlock(&pack->lock);
+    return NULL;
+}
+
+static void wait_for_threads(struct pack *pack, store_progress_fn *report, void *context)
+{
+    pthread_mutex_lock(&pack->lock);
+    while (pack->running) {
+        struct timespec until;
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_nsec += PROGRESS_MS * 1000000L;
+        until.tv_sec += until.tv_nsec / 1000000000L;
+        until.tv_nsec %= 1000000000L;
+        pthread_cond_timedwait(&pack->progressed, &pack->lock, &until);
+        struct store_progress progress = pack->progress;
+        pthread_mutex_unlock(&pack->lock);
+        bool stop = report && !report(context, &progress);
+        pthread_mutex_lock(&pack->lock);
+        pack->stop |= stop;
+    }
+    pthread_mutex_unlock(&pack->lock);
+}
+
+int pack_run(struct pack *pack, store_progress_fn *report, void *context, struct error *err)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    uint32_t wanted = pack->options->threads ? pack->options->threads : cores > 0 ? (uint32_t)cores : 1, started = 0;
+    pthread_t threads[STORE_THREADS_MAX];
+    pack->running = wanted < STORE_THREADS_MAX ? wanted : STORE_THREADS_MAX;
+    wanted = pack->running;
+    while (started < wanted && pthread_create(&threads[started], NULL, pack_chunks, pack) == 0)
+        started++;
+    pthread_mutex_lock(&pack->lock);
+    pack->running -= wanted - started; /* fewer threads do as well */
+    pthread_mutex_unlock(&pack->lock);
+    wait_for_threads(pack, report, context);
+    for (uint32_t i = 0; i < started; i++)
+        pthread_join(threads[i], NULL);
+    if (!started)
+        return error_set(err, LARDER_ELIMIT, "cannot start a thread");
+    if (pack->error.code)
+        return error_set(err, pack->error.code, "%s", pack->error.text);
+    if (pack->stop)
+        return error_set(err, LARDER_EGONE, "%s: packing was stopped; the same call goes on where it stood",
+                         pack->dest);
+    return 0;
+}

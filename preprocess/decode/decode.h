@@ -1,0 +1,38 @@
+/* decode.h: from encoded bytes to the pixels of a rectangle of the image.
+ *
+ *   decode_open    recognises the format, reads the header, applies the limits
+ *   decode_scale   where a smaller image will do: may divide it (JPEG only)
+ *   decode_reserve the memory for a rectangle, so that what does not fit is known before the work
+ *   decode_region  once: decodes the rectangle (or nothing more than rows above it that the format forces)
+ *   decode_close   always, also after a failure
+ *
+ * JPEG goes through libjpeg-turbo, still WebP through libwebp, BMP and binary PNM are read here, all else by libvips.
+ * Output is 8-bit RGB: greyscale is spread over the channels, palettes are looked up, of 16 bits the upper 8 are kept,
+ * CMYK is converted as Pillow does, alpha is dropped without compositing, orientation in EXIF is not applied: what
+ * torchvision's ImageFolder gives. One thread. */
+#ifndef LARDER_PREPROCESS_DECODE_DECODE_H
+#define LARDER_PREPROCESS_DECODE_DECODE_H
+
+#include "preprocess/decode/fault.h"
+#include "preprocess/image.h"
+#include "preprocess/limits.h"
+#include "preprocess/scratch.h"
+
+struct decoder;
+
+int decoder_create(const struct prepare_limits *limits, struct decoder **out);
+void decoder_destroy(struct decoder *decoder); /* accepts NULL */
+
+/* `bytes` are borrowed, and `scratch` is used, until decode_close. *whole: the image's size. */
+int decode_open(struct decoder *decoder, const void *bytes, size_t len_bytes, struct scratch *scratch,
+                struct rect *whole, struct decode_fault *fault);
+/* decode_scale asks for the image divided by 2, 4 or 8, its size rounded up; gives by how much it will be: that, or
+ * 1. */
+uint32_t decode_scale(struct decoder *decoder, uint32_t divisor);
+/* decode_reserve sees to the memory that decode_region will take for the rectangle, before anything is decoded. */
+int decode_reserve(struct decoder *decoder, struct rect rect, struct decode_fault *fault);
+/* decode_region gives the rectangle's pixels, in scratch memory; rows may be longer than the rectangle is wide. */
+int decode_region(struct decoder *decoder, struct rect rect, struct image *out, struct decode_fault *fault);
+void decode_close(struct decoder *decoder);
+
+#endif

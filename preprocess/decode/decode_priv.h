@@ -1,0 +1,39 @@
+/* decode_priv.h: what the decoders share. */
+#ifndef LARDER_PREPROCESS_DECODE_DECODE_PRIV_H
+#define LARDER_PREPROCESS_DECODE_DECODE_PRIV_H
+
+#include "preprocess/decode/fault.h"
+#include "preprocess/image.h"
+#include "preprocess/scratch.h"
+
+/* decode_cmyk makes a row of `width` pixels RGB as Pillow does. They are `step` bytes apart; inverted: as Adobe writes
+ * them, 0 is full ink. */
+void decode_cmyk(const uint8_t *in, size_t step, bool inverted, uint8_t *out, uint32_t width);
+
+struct jpeg_reader;
+int jpeg_reader_create(const struct prepare_limits *limits, struct jpeg_reader **out);
+void jpeg_reader_destroy(struct jpeg_reader *reader);
+int jpeg_reader_open(struct jpeg_reader *reader, const uint8_t *bytes, size_t len_bytes, struct scratch *scratch,
+                     struct rect *whole, struct decode_fault *fault);
+void jpeg_reader_scale(struct jpeg_reader *reader, uint32_t divisor);
+size_t jpeg_reader_needs(struct jpeg_reader *reader, struct rect rect); /* bytes of scratch memory, rounded up */
+int jpeg_reader_region(struct jpeg_reader *reader, struct rect rect, struct image *out, struct decode_fault *fault);
+void jpeg_reader_close(struct jpeg_reader *reader);
+
+/* outside_bytes, below: what the library will take from malloc for the image, at most. */
+
+/* Still WebP images. They keep nothing between the calls. */
+bool webp_is_still(const uint8_t *bytes, size_t len_bytes);
+int webp_open(const struct prepare_limits *limits, const uint8_t *bytes, size_t len_bytes, struct rect *whole,
+              uint64_t *outside_bytes, struct decode_fault *fault);
+int webp_region(const uint8_t *bytes, size_t len_bytes, struct rect rect, struct scratch *scratch, struct image *out,
+                struct decode_fault *fault);
+
+/* `*handle` is libvips' image, dropped by vips_reader_close. */
+int vips_reader_open(const struct prepare_limits *limits, const void *bytes, size_t len_bytes, void **handle,
+                     struct rect *whole, uint64_t *outside_bytes, struct decode_fault *fault);
+int vips_reader_region(void *handle, struct rect rect, struct scratch *scratch, struct image *out,
+                       struct decode_fault *fault);
+void vips_reader_close(void **handle);
+
+#endif

@@ -1,0 +1,295 @@
+/* jpeg.c: libjpeg-turbo, asked for no more than a rectangle.
+ *
+ * One decompressor a thread, used again and again. libjpeg reports errors by calling error_exit, which jumps back to
+ * guarded(); nothing that is entered that way owns anything. What one image sets must not reach the next, so tables
+ * that libjpeg would keep are dropped when an image is opened.
+ *
+ * The pixels are those of a full decode. Upsampling of chroma looks one sample to each side, so the columns asked for
+ * reach one chroma sample further than the rectangle; rows are libjpeg's own care (jpeg_skip_scanlines). */
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jpeglib.h>
+
+#include <jerror.h>
+
+#include "common/check.h"
+#include "preprocess/decode/decode_priv.h"
+#include "preprocess/decode/jpeg_memory.h"
+
+#define ROWS_AT_ONCE 16
+/* Memory, see jpeg_reader_needs. */
+#define WORKING_ROWS 48
+#define WORKING_BYTES ((size_t)64 << 10)
+#define CROP_ROUNDING 128 /* pixels to the sides of a rectangle, alignment included */
+#define ROW_ROUNDING 64
+
+struct jpeg_reader {
+    struct jpeg_decompress_struct cinfo;
+    struct jpeg_error_mgr errors;
+    struct jpeg_progress_mgr progress;
+    struct jpeg_memory memory;
+    struct prepare_limits limits;
+    jmp_buf back;
+    struct decode_fault *fault; /* of the call in progress */
+    const uint8_t *bytes;
+    size_t len_bytes;
+    struct rect rect;   /* asked for */
+    struct image image; /* and what was made of it */
+};
+
+static enum bad_reason reason_of(int code)
+{
+    switch (code) {
+    case JERR_NO_SOI:
+    case JERR_NO_IMAGE:
+        return BAD_NOT_AN_IMAGE;
+    case JERR_IMAGE_TOO_BIG:
+        return BAD_TOO_LARGE;
+    default:
+        return BAD_CORRUPT;
+    }
+}
+
+static _Noreturn void jump_back(struct jpeg_reader *reader)
+{
+    longjmp(reader->back, 1);
+}
+
+static void error_exit(j_common_ptr cinfo)
+{
+    struct jpeg_reader *reader = cinfo->client_data;
+    char text[JMSG_LENGTH_MAX];
+    cinfo->err->format_message(cinfo, text);
+    if (cinfo->err->msg_code == JERR_OUT_OF_MEMORY)
+        decode_fail(reader->fault, BAD_NO_MEMORY, "JPEG: decoding takes more memory than is allowed for one image");
+    else
+        decode_fail(reader->fault, reason_of(cinfo->err->msg_code), "JPEG: %s", text);
+    jump_back(reader);
+}
+
+/* Of libjpeg's warnings, those that mean wrong or missing pixels are errors here. */
+static void emit_message(j_common_ptr cinfo, int level)
+{
+    if (level >= 0)
+        return;
+    switch (cinfo->err->msg_code) {
+    case JWRN_HIT_MARKER:
+    case JWRN_HUFF_BAD_CODE:
+    case JWRN_MUST_RESYNC:
+    case JWRN_JPEG_EOF:
+    case JWRN_ARITH_BAD_CODE:
+        error_exit(cinfo);
+    default:
+        return;
+    }
+}
+
+static void output_message(j_common_ptr cinfo)
+{
+    (void)cinfo;
+}
+
+static void watch_scans(j_common_ptr cinfo)
+{
+    struct jpeg_reader *reader = cinfo->client_data;
+    if (cinfo->is_decompressor && ((j_decompress_ptr)cinfo)->input_scan_number > (int)reader->limits.scans_max) {
+        decode_fail(reader->fault, BAD_TOO_LARGE, "JPEG: more than the allowed %u progressive scans",
+                    reader->limits.scans_max);
+        jump_back(reader);
+    }
+}
+
+/* guarded runs body; gives false when libjpeg, or one of the hooks above, jumped out of it. */
+static bool guarded(struct jpeg_reader *reader, struct decode_fault *fault, void (*body)(struct jpeg_reader *))
+{
+    reader->fault = fault;
+    if (setjmp(reader->back))
+        return false;
+    body(reader);
+    return true;
+}
+
+/* The data source is libjpeg's own, made once, while memory still comes from malloc. */
+static void create_body(struct jpeg_reader *reader)
+{
+    static const uint8_t nothing[1];
+    jpeg_create_decompress(&reader->cinfo);
+    jpeg_mem_src(&reader->cinfo, nothing, sizeof nothing);
+}
+
+int jpeg_reader_create(const struct prepare_limits *limits, struct jpeg_reader **out)
+{
+    struct jpeg_reader *reader = aligned_alloc(SCRATCH_ALIGN, sizeof *reader);
+    struct decode_fault fault;
+    if (!reader)
+        return LARDER_ENOMEM;
+    memset(reader, 0, sizeof *reader);
+    reader->limits = *limits;
+    reader->cinfo.err = jpeg_std_error(&reader->errors);
+    reader->errors.error_exit = error_exit;
+    reader->errors.emit_message = emit_message;
+    reader->errors.output_message = output_message;
+    reader->progress.progress_monitor = watch_scans;
+    reader->cinfo.client_data = reader;
+    if (!guarded(reader, &fault, create_body)) {
+        jpeg_destroy_decompress(&reader->cinfo);
+        free(reader);
+        return LARDER_ENOMEM;
+    }
+    jpeg_memory_install(&reader->memory, &reader->cinfo);
+    reader->cinfo.progress = &reader->progress;
+    *out = reader;
+    return 0;
+}
+
+void jpeg_reader_destroy(struct jpeg_reader *reader)
+{
+    if (!reader)
+        return;
+    jpeg_memory_remove(&reader->memory, &reader->cinfo);
+    jpeg_destroy_decompress(&reader->cinfo);
+    free(reader);
+}
+
+static void open_body(struct jpeg_reader *reader)
+{
+    struct jpeg_decompress_struct *cinfo = &reader->cinfo;
+    jpeg_mem_src(cinfo, reader->bytes, reader->len_bytes);
+    jpeg_read_header(cinfo, TRUE);
+}
+
+/* A file that was cut short lacks its end marker. Looking for it costs nothing and, other than decoding, does not
+ * depend on which part of the image is wanted. Bytes after the marker are common and harmless. */
+static bool has_end(const uint8_t *from, size_t len_bytes)
+{
+    for (size_t i = len_bytes; i >= 2; i--) {
+        if (from[i - 2] == 0xff && from[i - 1] == JPEG_EOI)
+            return true;
+    }
+    return false;
+}
+
+int jpeg_reader_open(struct jpeg_reader *reader, const uint8_t *bytes, size_t len_bytes, struct scratch *scratch,
+                     struct rect *whole, struct decode_fault *fault)
+{
+    struct jpeg_decompress_struct *cinfo = &reader->cinfo;
+    jpeg_memory_begin(&reader->memory, cinfo, scratch);
+    reader->bytes = bytes;
+    reader->len_bytes = len_bytes;
+    if (!guarded(reader, fault, open_body))
+        return fault->error.code;
+    int rc = decode_limits(&reader->limits, cinfo->image_width, cinfo->image_height, fault);
+    if (rc)
+        return rc;
+    if (cinfo->num_components != 1 && cinfo->num_components != 3 && cinfo->num_components != 4)
+        return decode_fail(fault, BAD_CORRUPT, "JPEG: %d components", cinfo->num_components);
+    if (!has_end(cinfo->src->next_input_byte, cinfo->src->bytes_in_buffer))
+        return decode_fail(fault, BAD_CORRUPT, "JPEG: truncated, the end-of-image marker is missing");
+    *whole = (struct rect){.width = cinfo->image_width, .height = cinfo->image_height};
+    return 0;
+}
+
+void jpeg_reader_scale(struct jpeg_reader *reader, uint32_t divisor)
+{
+    reader->cinfo.scale_num = 1;
+    reader->cinfo.scale_denom = divisor;
+}
+
+/* How far, in pixels, upsampling of chroma looks to the side. */
+static uint32_t margin(const struct jpeg_decompress_struct *cinfo)
+{
+    for (int i = 0; i < cinfo->num_components; i++) {
+        if (cinfo->comp_info[i].h_samp_factor != cinfo->max_h_samp_factor)
+            return (uint32_t)cinfo->max_h_samp_factor;
+    }
+    return 0;
+}
+
+/* Reads the rows of the rectangle, each output_width pixels of `channels`, to where row_of says. */
+static void read_rows(struct jpeg_reader *reader, uint8_t *data, size_t stride)
+{
+    struct jpeg_decompress_struct *cinfo = &reader->cinfo;
+    for (uint32_t y = 0; y < reader->rect.height;) {
+        JSAMPROW rows[ROWS_AT_ONCE];
+        uint32_t count = reader->rect.height - y < ROWS_AT_ONCE ? reader->rect.height - y : ROWS_AT_ONCE;
+        for (uint32_t i = 0; i < count; i++)
+            rows[i] = data + (y + i) * stride;
+        y += jpeg_read_scanlines(cinfo, rows, count);
+    }
+}
+
+static void read_cmyk_rows(struct jpeg_reader *reader, uint32_t skip)
+{
+    struct jpeg_decompress_struct *cinfo = &reader->cinfo;
+    uint8_t *row = cinfo->mem->alloc_large((j_common_ptr)cinfo, JPOOL_IMAGE,
+                                           (size_t)cinfo->output_width * 4 + IMAGE_SLACK_BYTES);
+    for (uint32_t y = 0; y < reader->rect.height; y++) {
+        jpeg_read_scanlines(cinfo, &row, 1);
+        decode_cmyk(row + (size_t)skip * 4, 4, cinfo->saw_Adobe_marker, image_row(&reader->image, y),
+                    reader->rect.width);
+    }
+}
+
+static void region_body(struct jpeg_reader *reader)
+{
+    struct jpeg_decompress_struct *cinfo = &reader->cinfo;
+    struct rect rect = reader->rect;
+    cinfo->out_color_space = cinfo->num_components == 4 ? JCS_CMYK : JCS_RGB;
+    cinfo->dct_method = JDCT_ISLOW;
+    jpeg_start_decompress(cinfo);
+
+    uint32_t side = margin(cinfo);
+    JDIMENSION left = rect.x > side ? rect.x - side : 0;
+    JDIMENSION right = cinfo->output_width - rect.x - rect.width > side ? rect.x + rect.width + side
+                                                                        : cinfo->output_width;
+    JDIMENSION width = right - left;
+    if (width < cinfo->output_width)
+        jpeg_crop_scanline(cinfo, &left, &width);
+    if (rect.y > 0)
+        jpeg_skip_scanlines(cinfo, rect.y);
+
+    uint32_t skip = rect.x - left;
+    bool cmyk = cinfo->out_color_space == JCS_CMYK;
+    if (scratch_image(reader->memory.scratch, cmyk ? rect.width : cinfo->output_width, rect.height, &reader->image))
+        ERREXIT1(cinfo, JERR_OUT_OF_MEMORY, 0);
+    if (cmyk) {
+        read_cmyk_rows(reader, skip);
+        return;
+    }
+    read_rows(reader, reader->image.data, reader->image.stride);
+    reader->image.data += (size_t)skip * IMAGE_CHANNELS;
+    reader->image.width = rect.width;
+}
+
+/* The coefficients of a JPEG in several scans, whole; the rectangle; and the rows that libjpeg works on. */
+size_t jpeg_reader_needs(struct jpeg_reader *reader, struct rect rect)
+{
+    struct jpeg_decompress_struct *cinfo = &reader->cinfo;
+    size_t bytes = (size_t)cinfo->image_width * (size_t)cinfo->num_components * WORKING_ROWS + WORKING_BYTES;
+    bytes += ((size_t)rect.width + CROP_ROUNDING) * IMAGE_CHANNELS * rect.height;
+    bool whole = jpeg_has_multiple_scans(cinfo);
+    for (int i = 0; whole && i < cinfo->num_components; i++) {
+        const jpeg_component_info *component = &cinfo->comp_info[i];
+        size_t across = component->width_in_blocks + (size_t)component->h_samp_factor;
+        size_t down = component->height_in_blocks + (size_t)component->v_samp_factor;
+        bytes += across * down * sizeof(JBLOCK) + down * (sizeof(JBLOCKROW) + ROW_ROUNDING);
+    }
+    return bytes;
+}
+
+int jpeg_reader_region(struct jpeg_reader *reader, struct rect rect, struct image *out, struct decode_fault *fault)
+{
+    reader->rect = rect;
+    if (!guarded(reader, fault, region_body))
+        return fault->error.code;
+    *out = reader->image;
+    return 0;
+}
+
+void jpeg_reader_close(struct jpeg_reader *reader)
+{
+    jpeg_abort_decompress(&reader->cinfo);
+}

@@ -1,0 +1,35 @@
+/* jpeg_memory.h: libjpeg's memory manager, on a worker's scratch memory.
+ *
+ * libjpeg takes what an image needs from malloc and gives it back afterwards. Here it takes it from the scratch of the
+ * image, which is bounded, and empty again when the image is done, without a call to malloc. Tables that libjpeg would
+ * keep from one image to the next (JPOOL_PERMANENT) have a small fixed place. One thread. */
+#ifndef LARDER_PREPROCESS_DECODE_JPEG_MEMORY_H
+#define LARDER_PREPROCESS_DECODE_JPEG_MEMORY_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <jpeglib.h>
+
+#include "preprocess/scratch.h"
+
+#define JPEG_TABLES_BYTES 16384 /* 4 quantisation tables and 8 Huffman tables take under 4 KiB */
+
+struct jpeg_memory {
+    struct jpeg_memory_mgr manager; /* first: libjpeg hands it back as cinfo->mem */
+    struct jpeg_memory_mgr *original; /* frees what jpeg_create_decompress took */
+    struct scratch *scratch;          /* of the image at hand; borrowed */
+    struct jvirt_sarray_control *sample_arrays;
+    struct jvirt_barray_control *block_arrays;
+    size_t tables_used;
+    _Alignas(SCRATCH_ALIGN) uint8_t tables[JPEG_TABLES_BYTES];
+};
+
+/* jpeg_memory_install replaces cinfo's manager; jpeg_memory_remove puts the original back, before jpeg_destroy. */
+void jpeg_memory_install(struct jpeg_memory *memory, j_decompress_ptr cinfo);
+void jpeg_memory_remove(struct jpeg_memory *memory, j_decompress_ptr cinfo);
+/* jpeg_memory_begin says where the next image's memory comes from, and forgets the tables of the last one. */
+void jpeg_memory_begin(struct jpeg_memory *memory, j_decompress_ptr cinfo, struct scratch *scratch);
+
+#endif

@@ -1,0 +1,113 @@
+/* webp.c: still WebP images, by libwebp itself: libvips would decode them whole, and in a thread of its own. */
+#include <string.h>
+
+#include <webp/decode.h>
+
+#include "preprocess/decode/decode_priv.h"
+
+/* Upsampling of chroma looks one sample, two pixels, to each side; cropping begins at even places. */
+#define MARGIN 2u
+/* What libwebp takes: some rows, and of lossless and transparent images each pixel, and a byte of alpha. */
+#define OUTSIDE_BYTES ((uint64_t)512 << 10)
+#define OUTSIDE_ROWS 96
+#define OUTSIDE_PER_PIXEL 5
+#define FORMAT_LOSSY 1
+
+static const char *status_text(VP8StatusCode status)
+{
+    switch (status) {
+    case VP8_STATUS_OUT_OF_MEMORY:
+        return "out of memory";
+    case VP8_STATUS_UNSUPPORTED_FEATURE:
+        return "a feature that is not supported";
+    case VP8_STATUS_SUSPENDED:
+    case VP8_STATUS_NOT_ENOUGH_DATA:
+        return "truncated";
+    default:
+        return "damaged";
+    }
+}
+
+static int webp_fault(struct decode_fault *fault, VP8StatusCode status)
+{
+    return decode_fail(fault, status == VP8_STATUS_OUT_OF_MEMORY ? BAD_NO_MEMORY : BAD_CORRUPT, "WebP: %s",
+                       status_text(status));
+}
+
+/* The container says how long it is; decoding stops below the needed rows and would not notice. */
+static bool is_cut(const uint8_t *bytes, size_t len_bytes)
+{
+    if (len_bytes < 12 || memcmp(bytes, "RIFF", 4) != 0)
+        return false;
+    uint64_t payload = bytes[4] | (uint32_t)bytes[5] << 8 | (uint32_t)bytes[6] << 16 | (uint64_t)bytes[7] << 24;
+    return payload + 8 > len_bytes;
+}
+
+bool webp_is_still(const uint8_t *bytes, size_t len_bytes)
+{
+    WebPBitstreamFeatures features;
+    return WebPGetFeatures(bytes, len_bytes, &features) == VP8_STATUS_OK && !features.has_animation;
+}
+
+int webp_open(const struct prepare_limits *limits, const uint8_t *bytes, size_t len_bytes, struct rect *whole,
+              uint64_t *outside_bytes, struct decode_fault *fault)
+{
+    WebPBitstreamFeatures features;
+    VP8StatusCode status = WebPGetFeatures(bytes, len_bytes, &features);
+    if (status != VP8_STATUS_OK)
+        return webp_fault(fault, status);
+    if (is_cut(bytes, len_bytes))
+        return webp_fault(fault, VP8_STATUS_NOT_ENOUGH_DATA);
+    int rc = decode_limits(limits, (uint64_t)features.width, (uint64_t)features.height, fault);
+    if (rc)
+        return rc;
+    *whole = (struct rect){.width = (uint32_t)features.width, .height = (uint32_t)features.height};
+    bool plain = features.format == FORMAT_LOSSY && !features.has_alpha;
+    uint64_t width = whole->width, per_pixel = plain ? 0 : OUTSIDE_PER_PIXEL;
+    *outside_bytes = OUTSIDE_BYTES + width * OUTSIDE_ROWS + width * whole->height * per_pixel;
+    return 0;
+}
+
+static uint32_t before(uint32_t at)
+{
+    return (at > MARGIN ? at - MARGIN : 0) & ~1u;
+}
+
+static uint32_t after(uint32_t end, uint32_t size)
+{
+    return size - end > MARGIN ? end + MARGIN : size;
+}
+
+int webp_region(const uint8_t *bytes, size_t len_bytes, struct rect rect, struct scratch *scratch, struct image *out,
+                struct decode_fault *fault)
+{
+    WebPDecoderConfig config;
+    if (!WebPInitDecoderConfig(&config))
+        return decode_fail(fault, BAD_CORRUPT, "WebP: libwebp is of another version than its header");
+    VP8StatusCode status = WebPGetFeatures(bytes, len_bytes, &config.input);
+    if (status != VP8_STATUS_OK)
+        return webp_fault(fault, status);
+    uint32_t left = before(rect.x), top = before(rect.y);
+    uint32_t width = after(rect.x + rect.width, (uint32_t)config.input.width) - left;
+    uint32_t height = after(rect.y + rect.height, (uint32_t)config.input.height) - top;
+    struct image image;
+    if (scratch_image(scratch, width, height, &image))
+        return decode_fail(fault, BAD_NO_MEMORY, "WebP: decoding takes more memory than is allowed for one image");
+    config.options.use_cropping = 1;
+    config.options.crop_left = (int)left;
+    config.options.crop_top = (int)top;
+    config.options.crop_width = (int)width;
+    config.options.crop_height = (int)height;
+    config.output.colorspace = MODE_RGB;
+    config.output.is_external_memory = 1;
+    config.output.u.RGBA = (WebPRGBABuffer){image.data, (int)image.stride, image.stride * height};
+    status = WebPDecode(bytes, len_bytes, &config);
+    WebPFreeDecBuffer(&config.output);
+    if (status != VP8_STATUS_OK)
+        return webp_fault(fault, status);
+    image.data += image.stride * (rect.y - top) + (size_t)(rect.x - left) * IMAGE_CHANNELS;
+    image.width = rect.width;
+    image.height = rect.height;
+    *out = image;
+    return 0;
+}

@@ -1,0 +1,87 @@
+/* op.h: what an operator is. Each has a file (op_NAME.c; some that are alike share one) and a row in
+ * ops_table.h.
+ *
+ * An operator works in three steps:
+ *
+ *   shape   when a pipeline is parsed: what size comes out, as far as it is the same for every sample
+ *   plan    when a sample's size is known, before anything is decoded: draws the random numbers, says what size
+ *           comes out
+ *   then    either join: it becomes part of a geometry (crop, resize, flip), or
+ *           apply: it makes a new image, or, with OP_IN_PLACE, changes the one it is given
+ *
+ * Everything here is pure: results depend on arguments, plan and pixels alone. */
+#ifndef LARDER_PREPROCESS_OPS_OP_H
+#define LARDER_PREPROCESS_OPS_OP_H
+
+#include "common/error.h"
+#include "common/random.h"
+#include "common/types.h"
+#include "preprocess/args.h"
+#include "preprocess/geometry.h"
+#include "preprocess/image.h"
+#include "preprocess/scratch.h"
+
+#define OP_SIZE_MAX 8192 /* pixels a side that an operator may make */
+
+/* What is known, when a pipeline is parsed, of what an operator gets and gives. */
+struct op_shape {
+    uint32_t width, height; /* 0: differs from sample to sample */
+    uint32_t channels;
+    enum pixel_dtype dtype;
+    enum pixel_layout layout;
+};
+
+#define PLAN_REALS 8
+#define PLAN_CHOICES 8
+
+struct op_plan {
+    bool skip;                      /* its chance came out against it: nothing is done */
+    uint32_t in_width, in_height;   /* set before plan is called */
+    uint32_t out_width, out_height; /* the same as in, unless plan says otherwise */
+    struct rect rect;
+    int32_t choice[PLAN_CHOICES];
+    double real[PLAN_REALS];
+    uint64_t seed; /* of what is drawn pixel by pixel */
+};
+
+enum op_flags {
+    OP_RANDOM = 1,   /* the plan draws random numbers */
+    OP_IN_PLACE = 2, /* apply changes `in`; out is not used */
+    OP_FLOAT = 4,    /* may also stand after to_dtype has made the pixels floating point: level and change then count */
+};
+
+struct op_kind {
+    const char *name;
+    unsigned flags;
+    const struct arg *args;
+    size_t values_bytes; /* of the struct that the arguments are read into */
+    /* Optional: what args cannot say about the arguments; may bring them into their normal form. */
+    int (*check)(void *values, struct error *err);
+    /* Optional (NULL: nothing changes). */
+    int (*shape)(const void *values, struct op_shape *shape, struct error *err);
+    /* Optional. LARDER_ELIMIT when this sample's size does not do, with a text. */
+    int (*plan)(const void *values, struct rng *rng, struct op_plan *plan, struct error *err);
+    /* Optional: false when the operator, so planned, cannot be part of this geometry. */
+    bool (*join)(const void *values, const struct op_plan *plan, struct geometry *geometry);
+    /* LARDER_ENOMEM only. `out` has memory for the planned size. NULL where join never refuses a fresh geometry, and
+     * where 8-bit pixels stay as they are. */
+    int (*apply)(const void *values, const struct op_plan *plan, const struct image *in, struct image *out,
+                 struct scratch *scratch);
+    /* For floating point pixels, optional: what becomes of one pixel, whatever its place. from: what it was before. */
+    void (*level)(const void *values, enum pixel_dtype from, float pixel[IMAGE_CHANNELS]);
+    /* For floating point pixels, optional: changes all of them, in_width × in_height, channels last. Before level. */
+    void (*change)(const void *values, const struct op_plan *plan, float *pixels);
+};
+
+/* op_chance draws whether something of probability p happens, as torchvision's `rand < p`. */
+static inline bool op_chance(struct rng *rng, double p)
+{
+    return random_unit(rng) < p;
+}
+
+static inline double op_uniform(struct rng *rng, double low, double high)
+{
+    return low + (high - low) * random_unit(rng);
+}
+
+#endif

@@ -1,0 +1,106 @@
+/* balance.h: `larder bench balance SCENARIO.yaml`: the real engine and the real governor in virtual time, with a
+ * finite set of threads, sources with latencies, and pipelines with costs.
+ *
+ * Ranks of one job go in lock-step: an iteration begins when each of them has its batch. They are ranks of one job of the
+ * engine's, which draw from one view and exchange what is ready, but for the even split, where each has its own. A read
+ * brings one sample. Latencies and bursts depend on the seed, the queue and the time alone, so that all splits
+ * meet the same storage. */
+#ifndef LARDER_SERVER_BENCH_BALANCE_H
+#define LARDER_SERVER_BENCH_BALANCE_H
+
+#include "server/governor/governor.h"
+#include "server/bench/read.h"
+
+#define BALANCE_QUEUES_MAX  64
+#define BALANCE_WORKERS_MAX 256
+#define BALANCE_PHASES_MAX  8
+#define BALANCE_TRACE_MAX   200
+#define BALANCE_SAMPLES_MAX 20000000u
+
+/* Latency of a read: ms, times up to 1 ± spread, times the burst's factor while a burst lasts. Bursts of `for_ms` come
+ * on average every `every_ms`, to each queue at its own times. More than `parallel` reads at once share its speed, less
+ * `loss` of one read's for each; 0: no limit. */
+struct balance_source {
+    double ms, spread, loss;
+    double burst_factor, burst_every_ms, burst_for_ms;
+    uint64_t parallel;
+};
+
+struct balance_job {
+    double step_ms, weight;
+    uint64_t batch, prefetch;
+    uint32_t first_queue, ranks;
+};
+
+/* From its first iteration on, reads and preparations cost so many times as much. */
+struct balance_phase {
+    uint64_t iterations;
+    double load, prepare;
+};
+
+struct balance_scenario {
+    uint64_t workers, seed, iterations;
+    uint64_t extra_loaders;
+    double tau_ms, decide_ms, share;
+    double ahead_ms; /* engine_config.ahead_window_ns; 0: look-ahead is whole */
+    struct balance_source sources[BENCH_NAMES_MAX];
+    /* Preparing one sample takes prepare_ms on one of up to prepare_peak threads; beyond that each thread more costs
+     * prepare_loss of one thread's rate. */
+    double prepare_ms, prepare_spread, prepare_loss;
+    uint64_t prepare_peak;
+    struct balance_job jobs[BALANCE_QUEUES_MAX];
+    uint32_t n_jobs;
+    uint32_t source_of[BALANCE_QUEUES_MAX]; /* by queue */
+    uint32_t n_queues;
+    struct balance_phase phases[BALANCE_PHASES_MAX];
+    uint32_t n_phases;
+    /* what `--compare` must find; 0: nothing is asked. */
+    double expect_stall, expect_imbalance, expect_ahead, expect_held;
+};
+
+/* balance_read reads a scenario file, strictly, with file:line:column in errors. */
+int balance_read(const char *path, struct balance_scenario *out, struct error *err);
+
+/* balance_samples: that each queue has. */
+uint64_t balance_samples(const struct balance_scenario *scenario);
+
+enum balance_mode {
+    BALANCE_EVEN,   /* loaders dealt evenly to the queues, each its own, and so the samples: the paper's even split */
+    BALANCE_DEALT,  /* the same loaders, but ranks of one job have their samples in common */
+    BALANCE_SHARED, /* so; and loaders serve the oldest read of all queues */
+    BALANCE_AUTO,   /* so; and the governor */
+};
+
+struct balance_trace {
+    double at_s;
+    uint32_t preparers;
+    uint32_t queue_loaders[BALANCE_QUEUES_MAX];
+};
+
+struct balance_result {
+    double time_s;                     /* until the last job ended */
+    double stall_s;                    /* over all queues: from asking for a batch until the iteration began */
+    double wait_s[BALANCE_QUEUES_MAX]; /* until the queue's own batch came */
+    uint64_t iterations, imbalanced;
+    double held; /* samples that the queues had planned, ready or out, on the mean of all decisions */
+    uint64_t decisions;
+    uint32_t n_trace;
+    struct balance_trace trace[BALANCE_TRACE_MAX]; /* changes of the split */
+    bool stuck;
+    bool gave_up;
+};
+
+struct balance_split {
+    enum balance_mode mode;
+    uint32_t loaders, preparers; /* of a fixed one */
+    double give_up_s;            /* ends a run that has stalled for longer; 0: never */
+};
+
+/* balance_run drives one run to its end. Gives 0, or fills err. */
+int balance_run(const struct balance_scenario *scenario, const struct balance_split *split,
+                struct balance_result *out, struct error *err);
+
+/* balance_bench_main is the command. argv[0] is its own name. */
+int balance_bench_main(int argc, char **argv);
+
+#endif

@@ -1,0 +1,446 @@
+#include "server/bench/sharing.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/check.h"
+#include "common/random.h"
+#include "server/engine/engine.h"
+
+enum { SLOT_BYTES = 64, KEY_PLACES = 1, KEY_VIEW = 2 };
+
+/* What lies in a slot of the arena, and who has had it. */
+struct slot {
+    sample_id id;
+    uint64_t had; /* by job */
+};
+
+/* What one job is and got. */
+struct player {
+    const struct sharing_job *desc;
+    struct idset *view;
+    uint64_t view_count;
+    bool running, done, ended_epoch;
+    uint32_t place, epoch;
+    double due;
+    uint8_t *got;           /* times in this epoch, by sample */
+    uint64_t position;      /* in this epoch */
+    double *sum, *square;   /* of positions, by chunk, this epoch */
+    uint32_t *in_chunk;     /* samples of the view in a chunk */
+    double spread, spreads; /* summed over chunks and epochs; and how many were summed */
+    uint64_t delivered, prepared_for, reads, loaded, missing, duplicates, repeats;
+};
+
+struct bench {
+    const struct sharing_scenario *scenario;
+    struct engine *engine;
+    struct player players[SHARING_JOBS_MAX];
+    struct player *at[JOBS_MAX];
+    uint32_t *chunk_of, *slot_of; /* by sample */
+    uint32_t n_chunks;
+    struct engine_event *events, *taken; /* to come, and of the running step: of one capacity */
+    size_t n_events, events_cap;
+    struct slot *slots;
+    sharing_got got;
+    void *got_ctx;
+    uint64_t delivered, prepared, decoded, reads, loaded, last_read;
+    uint64_t peak_prepared, peak_encoded;
+};
+
+static uint64_t sample_bytes(const void *dataset, sample_id id)
+{
+    (void)dataset;
+    (void)id;
+    return 1;
+}
+
+/* ── chunks: a seeded shuffle, as a chunk store makes it ── */
+
+static void place_samples(struct bench *bench)
+{
+    const struct sharing_scenario *scenario = bench->scenario;
+    uint32_t *order = xcalloc(scenario->samples, sizeof *order);
+    struct rng rng;
+    random_seed_keys(&rng, scenario->seed, KEY_PLACES, 0, 0);
+    for (uint32_t i = 0; i < scenario->samples; i++)
+        order[i] = i;
+    for (uint32_t i = scenario->samples; i > 1; i--) {
+        uint32_t j = (uint32_t)random_below(&rng, i), swap = order[j];
+        order[j] = order[i - 1];
+        order[i - 1] = swap;
+    }
+    bench->chunk_of = xcalloc(scenario->samples, sizeof *bench->chunk_of);
+    bench->slot_of = xcalloc(scenario->samples, sizeof *bench->slot_of);
+    for (uint32_t i = 0; i < scenario->samples; i++) {
+        bench->chunk_of[order[i]] = i / scenario->chunk;
+        bench->slot_of[order[i]] = i % scenario->chunk;
+    }
+    bench->n_chunks = (scenario->samples + scenario->chunk - 1) / scenario->chunk;
+    free(order);
+}
+
+static void make_view(struct bench *bench, struct player *player)
+{
+    const struct sharing_job *job = player->desc;
+    uint32_t samples = bench->scenario->samples;
+    uint32_t first = job->view == SHARING_RANGE ? job->first : 0, end = job->view == SHARING_RANGE ? job->end : samples;
+    CHECK(idset_create(&player->view) == 0);
+    if (job->view != SHARING_FRACTION) {
+        idset_destroy(player->view);
+        CHECK(idset_from_range(first, end, &player->view) == 0);
+    } else { /* exactly round(fraction · samples) of them */
+        struct rng rng;
+        random_seed_keys(&rng, job->view_seed, KEY_VIEW, 0, 0);
+        uint64_t left = (uint64_t)llround(job->fraction * samples);
+        for (uint32_t id = 0; id < samples && left; id++) {
+            if (random_below(&rng, samples - id) < left) {
+                idset_add(player->view, id);
+                left--;
+            }
+        }
+    }
+    player->view_count = idset_count(player->view);
+    for (uint32_t id = 0; id < samples; id++)
+        player->in_chunk[bench->chunk_of[id]] += idset_contains(player->view, id);
+}
+
+static void player_create(struct bench *bench, uint32_t number)
+{
+    struct player *player = &bench->players[number];
+    uint32_t samples = bench->scenario->samples;
+    player->desc = &bench->scenario->jobs[number];
+    player->got = xcalloc(samples, sizeof *player->got);
+    player->sum = xcalloc(bench->n_chunks, sizeof *player->sum);
+    player->square = xcalloc(bench->n_chunks, sizeof *player->square);
+    player->in_chunk = xcalloc(bench->n_chunks, sizeof *player->in_chunk);
+    make_view(bench, player);
+}
+
+/* ── events and actions ── */
+
+static void push(struct bench *bench, struct engine_event event)
+{
+    if (bench->n_events == bench->events_cap) {
+        bench->events_cap = bench->events_cap ? bench->events_cap * 2 : 256;
+        bench->events = xrealloc(bench->events, bench->events_cap, sizeof *bench->events);
+        bench->taken = xrealloc(bench->taken, bench->events_cap, sizeof *bench->taken);
+    }
+    bench->events[bench->n_events++] = event;
+}
+
+/* Variance of a chunk's positions against that of a full shuffle, once an epoch is whole. */
+static void epoch_done(struct bench *bench, struct player *player)
+{
+    for (uint32_t id = 0; id < bench->scenario->samples; id++) {
+        bool in_view = idset_contains(player->view, id);
+        player->missing += in_view && player->got[id] == 0;
+        player->duplicates += player->got[id] > in_view ? player->got[id] - in_view : 0;
+    }
+    memset(player->got, 0, bench->scenario->samples);
+    double n = (double)player->view_count;
+    double uniform = (n * n - 1) / 12;
+    for (uint32_t chunk = 0; chunk < bench->n_chunks; chunk++) {
+        double k = player->in_chunk[chunk];
+        if (k >= 2) {
+            double variance = (player->square[chunk] - player->sum[chunk] * player->sum[chunk] / k) / (k - 1);
+            player->spread += uniform > 0 ? sqrt(variance / uniform) : 1;
+            player->spreads++;
+        }
+        player->sum[chunk] = player->square[chunk] = 0;
+    }
+    player->position = 0;
+    player->ended_epoch = true;
+}
+
+static void delivered(struct bench *bench, const struct engine_action *action)
+{
+    struct player *player = bench->at[action->job];
+    for (uint32_t i = 0; i < action->deliver.count; i++) {
+        sample_id id = action->deliver.entries[i].id;
+        struct slot *slot = &bench->slots[action->deliver.entries[i].offset / SLOT_BYTES];
+        uint64_t bit = UINT64_C(1) << (player - bench->players);
+        CHECK(slot->id == id);
+        player->repeats += (slot->had & bit) != 0;
+        slot->had |= bit;
+        player->got[id]++;
+        if (bench->got)
+            bench->got(bench->got_ctx, &(struct sharing_given){.job = (uint32_t)(player - bench->players),
+                                                               .epoch = player->epoch,
+                                                               .id = id,
+                                                               .chunk = bench->chunk_of[id],
+                                                               .position = player->position});
+        double position = (double)player->position++;
+        player->sum[bench->chunk_of[id]] += position;
+        player->square[bench->chunk_of[id]] += position * position;
+    }
+    player->delivered += action->deliver.count;
+    bench->delivered += action->deliver.count;
+    push(bench, (struct engine_event){.type = ENGINE_RELEASE, .release = {action->job, action->deliver.batch}});
+    if (action->deliver.last)
+        epoch_done(bench, player);
+}
+
+static void react(struct bench *bench, const struct engine_action *action, struct player *adding)
+{
+    static char handle; /* what an encoded sample is here: nothing but not NULL */
+    switch (action->type) {
+    case ENGINE_JOB_ADDED:
+        adding->place = action->job;
+        bench->at[action->job] = adding;
+        break;
+    case ENGINE_JOB_REFUSED:
+    case ENGINE_JOB_ERROR:
+        fprintf(stderr, "larder bench sharing: %s\n", action->error.error.text);
+        exit(1);
+    case ENGINE_LOAD:
+        bench->reads += action->load.read != bench->last_read;
+        bench->at[action->job]->reads += action->load.read != bench->last_read;
+        bench->last_read = action->load.read;
+        bench->loaded++;
+        bench->at[action->job]->loaded++;
+        push(bench, (struct engine_event){.type = ENGINE_LOADED, .loaded = {.id = action->load.id, .encoded = &handle, .bytes = 1}});
+        break;
+    case ENGINE_PREPARE:
+        for (uint32_t i = 0; i < action->prepare.n_outputs; i++) {
+            const struct engine_output *output = &action->prepare.outputs[i];
+            bench->slots[output->offset / SLOT_BYTES] = (struct slot){.id = action->prepare.id};
+        }
+        bench->prepared += action->prepare.n_outputs;
+        bench->at[action->job]->prepared_for += action->prepare.n_outputs;
+        push(bench, (struct engine_event){.type = ENGINE_PREPARED, .prepared = {.task = action->prepare.task}});
+        break;
+    case ENGINE_DELIVER:
+        delivered(bench, action);
+        break;
+    case ENGINE_DROP_ENCODED:
+    case ENGINE_AHEAD:
+    case ENGINE_SOURCE:
+    case ENGINE_JOB_ENDED:
+        break;
+    }
+}
+
+/* Takes the engine through all events at hand, and those its actions bring, at one moment. */
+static void settle(struct bench *bench, uint64_t now, struct player *adding)
+{
+    while (bench->n_events) {
+        size_t count = bench->n_events;
+        struct engine_event *events = bench->events;
+        bench->events = bench->taken;
+        bench->taken = events;
+        bench->n_events = 0;
+        const struct engine_action *actions;
+        size_t n = engine_step_all(bench->engine, now, events, count, &actions);
+        for (size_t i = 0; i < n; i++)
+            react(bench, &actions[i], adding);
+        struct engine_totals totals;
+        engine_totals(bench->engine, &totals);
+        bench->decoded = totals.samples_decoded;
+        if (totals.arena_used_bytes > bench->peak_prepared)
+            bench->peak_prepared = totals.arena_used_bytes;
+        if (totals.encoded_used_bytes > bench->peak_encoded)
+            bench->peak_encoded = totals.encoded_used_bytes;
+    }
+}
+
+/* ── a run ── */
+
+static void join(struct bench *bench, uint32_t number, uint64_t now)
+{
+    struct player *player = &bench->players[number];
+    const struct sharing_scenario *scenario = bench->scenario;
+    struct engine_place *places = xcalloc(player->view_count, sizeof *places);
+    sample_id *ids = xcalloc(player->view_count, sizeof *ids);
+    char name[16];
+    idset_to_array(player->view, ids);
+    for (uint64_t i = 0; i < player->view_count; i++)
+        places[i] = (struct engine_place){bench->chunk_of[ids[i]], bench->slot_of[ids[i]]};
+    snprintf(name, sizeof name, "job-%u", number);
+    struct engine_job_desc desc = {.client = number + 1,
+                                   .name = name,
+                                   .dataset = bench,
+                                   .pipeline = player->desc->pipeline,
+                                   .slot_bytes = SLOT_BYTES,
+                                   .batch_size = scenario->batch,
+                                   .prefetch = scenario->prefetch,
+                                   .epochs = player->desc->epochs,
+                                   .shuffle = player->desc->own_shuffle ? player->desc->shuffle : scenario->shuffle,
+                                   .seed = scenario->seed + number,
+                                   .view = player->view,
+                                   .order = ids,
+                                   .places = places,
+                                   .chunk_base = 0,
+                                   .chunk_count = bench->n_chunks,
+                                   .chunk_samples = scenario->chunk};
+    push(bench, (struct engine_event){.type = ENGINE_JOB_ADD, .job_add = &desc});
+    settle(bench, now, player);
+    player->running = true;
+    player->ended_epoch = false;
+    free(places);
+    free(ids);
+}
+
+/* One batch for each job that is due one; false when none is. */
+static bool consume(struct bench *bench)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < bench->scenario->n_jobs; i++) {
+        struct player *player = &bench->players[i];
+        if (!player->running || player->due < bench->scenario->batch - 1e-9)
+            continue;
+        player->due -= bench->scenario->batch;
+        if (player->ended_epoch) {
+            player->ended_epoch = false;
+            player->epoch++;
+        }
+        push(bench, (struct engine_event){.type = ENGINE_NEXT, .next = {.job = player->place, .epoch = player->epoch, .credits = 1}});
+        any = true;
+    }
+    return any;
+}
+
+static void leave_done(struct bench *bench)
+{
+    for (uint32_t i = 0; i < bench->scenario->n_jobs; i++) {
+        struct player *player = &bench->players[i];
+        if (player->running && player->ended_epoch && player->epoch + 1 == player->desc->epochs) {
+            push(bench, (struct engine_event){.type = ENGINE_JOB_GONE, .job_gone = {.job = player->place}});
+            player->running = false;
+            player->done = true;
+        }
+    }
+}
+
+static bool step(struct bench *bench, uint64_t now)
+{
+    bool more = false;
+    for (uint32_t i = 0; i < bench->scenario->n_jobs; i++) {
+        struct player *player = &bench->players[i];
+        if (!player->running && !player->done && (double)now >= player->desc->start * bench->scenario->samples)
+            join(bench, i, now);
+        more |= !player->done;
+        if (player->running)
+            player->due += player->desc->rate;
+    }
+    while (consume(bench)) {
+        settle(bench, now, NULL);
+        leave_done(bench);
+        settle(bench, now, NULL);
+    }
+    return more;
+}
+
+static double ratio(double part, double whole)
+{
+    return whole > 0 ? part / whole : 0;
+}
+
+static json_t *report_job(const struct bench *bench, const struct player *player)
+{
+    double chunk_epochs = (double)bench->n_chunks * player->desc->epochs;
+    double sample_epochs = (double)bench->scenario->samples * player->desc->epochs;
+    return json_pack("{s:I, s:I, s:f, s:I, s:f, s:f, s:f, s:I, s:I, s:I}", "delivered", (json_int_t)player->delivered, "prepared",
+                     (json_int_t)player->prepared_for, "prepared_per_delivered",
+                     ratio((double)player->prepared_for, (double)player->delivered), "chunk_loads", (json_int_t)player->reads,
+                     "loads_per_chunk_per_epoch", (double)player->reads / chunk_epochs, "bytes_read_per_byte",
+                     (double)player->loaded / sample_epochs, "position_spread", ratio(player->spread, player->spreads), "missing",
+                     (json_int_t)player->missing, "duplicates", (json_int_t)player->duplicates, "instance_repeats",
+                     (json_int_t)player->repeats);
+}
+
+static json_t *report(const struct bench *bench)
+{
+    const struct sharing_scenario *scenario = bench->scenario;
+    struct player sum = {0};
+    uint32_t epochs = 1;
+    json_t *jobs = json_array();
+    for (uint32_t i = 0; i < scenario->n_jobs; i++) {
+        const struct player *player = &bench->players[i];
+        sum.missing += player->missing;
+        sum.duplicates += player->duplicates;
+        sum.repeats += player->repeats;
+        sum.spread += player->spread;
+        sum.spreads += player->spreads;
+        if (player->desc->epochs > epochs)
+            epochs = player->desc->epochs;
+        json_array_append_new(jobs, report_job(bench, player));
+    }
+    return json_pack("{s:I, s:I, s:f, s:I, s:I, s:f, s:f, s:I, s:I, s:f, s:I, s:I, s:I, s:o}", "delivered",
+                     (json_int_t)bench->delivered, "prepared", (json_int_t)bench->prepared, "prepared_per_delivered",
+                     ratio((double)bench->prepared, (double)bench->delivered), "decoded", (json_int_t)bench->decoded, "chunk_loads", (json_int_t)bench->reads,
+                     "loads_per_chunk_per_epoch", (double)bench->reads / bench->n_chunks / epochs, "bytes_read_per_byte",
+                     (double)bench->loaded / scenario->samples / epochs, "peak_prepared",
+                     (json_int_t)(bench->peak_prepared / SLOT_BYTES), "peak_encoded", (json_int_t)bench->peak_encoded,
+                     "position_spread", ratio(sum.spread, sum.spreads), "missing", (json_int_t)sum.missing, "duplicates",
+                     (json_int_t)sum.duplicates, "instance_repeats", (json_int_t)sum.repeats, "jobs", jobs);
+}
+
+int sharing_run(const struct sharing_scenario *scenario, sharing_got got, void *got_ctx, json_t **out)
+{
+    struct bench bench = {.scenario = scenario, .got = got, .got_ctx = got_ctx, .last_read = UINT64_MAX};
+    uint64_t slots = (uint64_t)llround(scenario->prepared * scenario->samples);
+    uint64_t least = (uint64_t)scenario->n_jobs * scenario->batch * (scenario->prefetch + 2);
+    slots = slots < least ? least : slots;
+    uint64_t encoded = (uint64_t)llround(scenario->encoded * scenario->samples);
+    struct engine_config config = {.seed = scenario->seed,
+                                   .arena_bytes = slots * SLOT_BYTES,
+                                   .encoded_bytes = encoded ? encoded : least,
+                                   .inflight_loads = scenario->chunk * 4,
+                                   .inflight_prepares = 64,
+                                   .redirect_width = scenario->redirect ? scenario->width : 0,
+                                   .sample_bytes = sample_bytes};
+    struct error err;
+    if (engine_create(&config, &bench.engine, &err)) {
+        fprintf(stderr, "larder bench sharing: %s\n", err.text);
+        return 1;
+    }
+    bench.slots = xcalloc(slots, sizeof *bench.slots);
+    place_samples(&bench);
+    for (uint32_t i = 0; i < scenario->n_jobs; i++)
+        player_create(&bench, i);
+    for (uint64_t now = 0; step(&bench, now);)
+        now++;
+    *out = report(&bench);
+    CHECK(*out);
+    for (uint32_t i = 0; i < scenario->n_jobs; i++) {
+        struct player *player = &bench.players[i];
+        idset_destroy(player->view);
+        free(player->got);
+        free(player->sum);
+        free(player->square);
+        free(player->in_chunk);
+    }
+    engine_destroy(bench.engine);
+    free(bench.slots);
+    free(bench.chunk_of);
+    free(bench.slot_of);
+    free(bench.events);
+    free(bench.taken);
+    return 0;
+}
+
+int sharing_print(json_t *json)
+{
+    int status = json_dumpf(json, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6)) == 0 ? 0 : 1;
+    putchar('\n');
+    json_decref(json);
+    return status;
+}
+
+int sharing_bench_main(int argc, char **argv)
+{
+    struct sharing_scenario *scenario = xcalloc(1, sizeof *scenario);
+    struct error err;
+    json_t *json;
+    int status = 2;
+    if (argc != 2)
+        fprintf(stderr, "usage: larder bench %s SCENARIO.yaml\n", argv[0]);
+    else if (sharing_read(argv[1], scenario, &err))
+        fprintf(stderr, "larder bench sharing: %s\n", err.text);
+    else if ((status = sharing_run(scenario, NULL, NULL, &json)) == 0)
+        status = sharing_print(json);
+    free(scenario);
+    return status;
+}

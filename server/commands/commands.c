@@ -1,0 +1,75 @@
+#include "server/commands/commands.h"
+
+#include <string.h>
+
+#include "preprocess/commands.h"
+#include "sampler/commands.h"
+#include "server/bench/balance.h"
+#include "server/bench/order.h"
+#include "server/bench/sharing.h"
+#include "server/config/config.h"
+#include "server/commands/store.h"
+
+struct command {
+    const char *name, *second; /* second: the word after `bench`, else NULL */
+    int (*run)(int argc, char **argv);
+    const char *usage, *help;
+    const char *options; /* what --help adds; NULL: the command has a help of its own */
+};
+
+static const struct command commands[] = {
+    {"check", NULL, config_check_main, "check FILE", "check a configuration", NULL},
+    {"pack", NULL, pack_main, "pack SOURCE DEST", "pack a dataset into a chunk store", NULL},
+    {"prepare", NULL, prepare_main, "prepare FILE", "write what a job would get of an image, as PNG",
+     "  --out PNG        the file to write; needed\n"
+     "  --pipeline SPEC  as in the configuration, YAML or JSON; default: a random resized crop to 224 pixels, flipped or not\n"
+     "  --seed N         of the random draws, from 0\n"
+     "  --grid N         a sheet of N draws (4, 9, 16 …) instead of one\n"},
+    {"verify", NULL, verify_main, "verify STORE", "check every byte of a chunk store", NULL},
+    {"bench", "balance", balance_bench_main, "bench balance FILE", "run the governor on a scenario in virtual time",
+     "  --governor auto | fixed:L,P | dealt:L,P | shared:L,P   who moves the threads; default auto\n"
+     "  --compare                                   with every fixed split; fails where the scenario asks for more\n"
+     "The scenario files are described in docs/governor.md.\n"},
+    {"bench", "prepare", prepare_bench_main, "bench prepare DIR", "time preparing against plain libjpeg-turbo",
+     "  --pipeline SPEC  as in the configuration, YAML or JSON; default: a random resized crop to 224 pixels, flipped or not\n"
+     "  --seconds S      to measure for; default 10\n"
+     "  --threads N      measure so many threads together as well\n"},
+    {"bench", "order", order_bench_main, "bench order FILE", "compare a job's order with a full shuffle",
+     "FILE is a scenario as for `larder bench sharing`, with one job on all samples (docs/bench.md).\n"},
+    {"bench", "sharing", sharing_bench_main, "bench sharing FILE", "run a sharing scenario in virtual time",
+     "The scenario files are described in docs/bench.md.\n"},
+    {"bench", "tree", tree_bench_main, "bench tree", "time the sampler on large datasets",
+     "  --datasets N     from 1 to 256\n"
+     "  --min A, --max B ids in a dataset, drawn from A to B\n"
+     "  --universe U     ids that there are, at least B\n"
+     "  --seed S         of the datasets and the draws\n"
+     "  --rounds R       of draws for each number of jobs\n"
+     "  --materialised   beside a tree that stores its vertices (docs/tree.md)\n"},
+};
+enum { COMMANDS = sizeof commands / sizeof *commands };
+
+void commands_list(FILE *out)
+{
+    for (int i = 0; i < COMMANDS; i++)
+        fprintf(out, "  %-20s %s\n", commands[i].usage, commands[i].help);
+}
+
+bool commands_run(int argc, char **argv, int *status)
+{
+    for (int i = 0; i < COMMANDS; i++) {
+        const struct command *command = &commands[i];
+        if (strcmp(argv[0], command->name) != 0)
+            continue;
+        if (command->second && (argc < 2 || strcmp(argv[1], command->second) != 0))
+            continue;
+        int skip = command->second != NULL;
+        if (command->options && argc == skip + 2 && strcmp(argv[skip + 1], "--help") == 0) {
+            printf("usage: larder %s: %s\n%s", command->usage, command->help, command->options);
+            *status = 0;
+            return true;
+        }
+        *status = command->run(argc - skip, argv + skip);
+        return true;
+    }
+    return false;
+}

@@ -1,0 +1,243 @@
+/* store.c: options, signals, and what is said at the end. A first signal stops cleanly, a second one at once:
+ * a pack can be killed at any moment. While the source is being listed nothing is written yet, so signals end that
+ * directly. */
+#include "server/commands/store.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cache/store/store.h"
+#include "common/log.h"
+#include "server/commands/store_progress.h"
+
+enum exit_code { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_STOPPED = 130 };
+
+static volatile sig_atomic_t stop_asked; /* set by on_signal, read by the progress functions */
+
+static void on_signal(int number)
+{
+    (void)number;
+    stop_asked = 1;
+}
+
+static void catch_signals(void)
+{
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART | (int)SA_RESETHAND};
+    sigemptyset(&action.sa_mask);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        struct sigaction before;
+        if (sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN) /* nohup ignores SIGHUP */
+            sigaction(numbers[i], &action, NULL);
+    }
+}
+
+static bool parse_number(const char *option, const char *text, uint64_t min, uint64_t max, uint64_t *out)
+{
+    char *end;
+    unsigned long long value = strtoull(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end || value < min || value > max || strlen(text) > 20) {
+        fprintf(stderr, "larder pack: --%s %s: write a number from %" PRIu64 " to %" PRIu64 "\n", option, text, min,
+                max);
+        return false;
+    }
+    *out = value;
+    return true;
+}
+
+/* ── pack ── */
+
+struct pack_arguments {
+    struct store_options options;
+    const char *source, *dest;
+    bool quiet;
+};
+
+static const char pack_usage[] =
+    "usage: larder pack SOURCE DEST [options]\n"
+    "\n"
+    "Packs a dataset (a class-per-folder tree of images, or a store) into the chunk store DEST, shuffled once, so\n"
+    "that one read brings a chunk of samples. Interrupted, the same command goes on after the segments that are\n"
+    "finished.\n"
+    "\n"
+    "  --chunk-size K      samples a chunk (64)\n"
+    "  --seed N            of the shuffle (1)\n"
+    "  --threads N         that read and write (0: one a core)\n"
+    "  --segment-mib N     size of a segment, which is also what an interruption costs at most (256)\n"
+    "  --skip-unreadable   keep a sample that cannot be read as one that never can be, instead of stopping\n"
+    "  --quiet             no progress\n";
+
+static int parse_pack(int argc, char **argv, struct pack_arguments *arguments)
+{
+    static const struct option known[] = {{"chunk-size", required_argument, NULL, 'c'},
+                                          {"seed", required_argument, NULL, 's'},
+                                          {"threads", required_argument, NULL, 't'},
+                                          {"segment-mib", required_argument, NULL, 'm'},
+                                          {"skip-unreadable", no_argument, NULL, 'u'},
+                                          {"quiet", no_argument, NULL, 'q'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
+    struct store_options *options = &arguments->options;
+    uint64_t chunk_size = options->chunk_size, threads = options->threads, segment_mib = options->segment_bytes >> 20;
+    static char name[] = "larder pack"; /* getopt_long's messages begin with it */
+    bool good = true;
+    argv[0] = name;
+    optind = 1;
+    for (int option, at = 0; good && (option = getopt_long(argc, argv, "", known, &at)) != -1;) {
+        switch (option) {
+        case 'c': good = parse_number(known[at].name, optarg, 1, CHUNK_SAMPLES_MAX, &chunk_size); break;
+        case 's': good = parse_number(known[at].name, optarg, 0, UINT64_MAX, &options->seed); break;
+        case 't': good = parse_number(known[at].name, optarg, 0, STORE_THREADS_MAX, &threads); break;
+        case 'm': good = parse_number(known[at].name, optarg, 1, STORE_SEGMENT_MAX >> 20, &segment_mib); break;
+        case 'u': options->skip_unreadable = true; break;
+        case 'q': arguments->quiet = true; break;
+        case 'h': fputs(pack_usage, stdout); return EXIT_DONE;
+        default: good = false;
+        }
+    }
+    if (good && argc - optind != 2)
+        fputs(pack_usage, stderr);
+    if (!good || argc - optind != 2)
+        return EXIT_USAGE;
+    options->chunk_size = (uint32_t)chunk_size;
+    options->threads = (uint32_t)threads;
+    options->segment_bytes = segment_mib << 20;
+    arguments->source = argv[optind];
+    arguments->dest = argv[optind + 1];
+    return -1;
+}
+
+static bool on_pack_progress(void *context, const struct store_progress *progress)
+{
+    struct progress_view *view = context;
+    if (!view->last.samples_total && progress->samples_resumed && !view->quiet)
+        fprintf(stderr, "going on where an earlier run stopped: %" PRIu64 " of %" PRIu64 " samples are in place\n",
+                progress->samples_resumed, progress->samples_total);
+    progress_view_show(view, progress);
+    return !stop_asked;
+}
+
+static void say_packed(const struct pack_arguments *arguments, const struct progress_view *view)
+{
+    const struct store_progress *done = &view->last;
+    uint32_t chunk_size = arguments->options.chunk_size;
+    if (!done->samples_total) {
+        printf("%s: this store is there already, nothing to do\n", arguments->dest);
+        return;
+    }
+    printf("%s: %" PRIu64 " samples in %" PRIu64 " chunks of %u, %.1f MiB, %.1f s", arguments->dest,
+           done->samples_total, (done->samples_total + chunk_size - 1) / chunk_size, chunk_size,
+           (double)done->bytes_total / (1 << 20), progress_view_seconds(view));
+    if (done->samples_resumed)
+        printf(", %" PRIu64 " of them from an earlier run", done->samples_resumed);
+    if (done->samples_skipped)
+        printf(", %" PRIu64 " could not be read and will be bad samples", done->samples_skipped);
+    putchar('\n');
+}
+
+static int pack(const struct pack_arguments *arguments)
+{
+    struct catalog *catalog = NULL;
+    struct dataset *dataset = NULL;
+    struct progress_view view;
+    struct error err = {0};
+    log_set_level(LOG_WARN);
+    int code = catalog_create(NULL, &catalog, &err);
+    if (!code)
+        code = catalog_open(catalog, arguments->source, &dataset, &err);
+    progress_view_start(&view, "packing", arguments->quiet);
+    if (!code) {
+        catch_signals();
+        code = store_pack(dataset, arguments->dest, &arguments->options, on_pack_progress, &view, &err);
+    }
+    dataset_unref(&dataset);
+    catalog_destroy(catalog);
+    progress_view_clear(&view);
+    if (code == LARDER_EGONE) {
+        fprintf(stderr, "larder pack: stopped. The same command goes on after the segments that are finished in %s\n",
+                arguments->dest);
+        return EXIT_STOPPED;
+    }
+    if (code) {
+        fprintf(stderr, "larder pack: %s\n", err.text);
+        return EXIT_FAILED;
+    }
+    say_packed(arguments, &view);
+    return fflush(stdout) ? EXIT_FAILED : EXIT_DONE;
+}
+
+int pack_main(int argc, char **argv)
+{
+    struct pack_arguments arguments = {0};
+    store_options_default(&arguments.options);
+    int status = parse_pack(argc, argv, &arguments);
+    return status >= 0 ? status : pack(&arguments);
+}
+
+/* ── verify ── */
+
+static bool on_verify_progress(void *context, const struct store_progress *progress)
+{
+    progress_view_show(context, progress);
+    return !stop_asked;
+}
+
+static void on_problem(void *context, const char *file, const char *what)
+{
+    progress_view_clear(context);
+    printf("%s: %s\n", file, what);
+    fflush(stdout);
+}
+
+static int verify(const char *path, bool quiet)
+{
+    struct progress_view view;
+    struct error err = {0};
+    progress_view_start(&view, "verifying", quiet);
+    catch_signals();
+    int code = store_verify(path, on_verify_progress, on_problem, &view, &err);
+    progress_view_clear(&view);
+    if (code) {
+        if (code == LARDER_ENOENT)
+            fprintf(stderr, "larder verify: no finished store is there: if a pack was interrupted, run it again\n");
+        fprintf(stderr, "larder verify: %s\n", err.text);
+        return code == LARDER_EGONE ? EXIT_STOPPED : EXIT_FAILED;
+    }
+    printf("%s: %" PRIu64 " samples, %.1f MiB, every byte as packed, %.1f s\n", path, view.last.samples_total,
+           (double)view.last.bytes_total / (1 << 20), progress_view_seconds(&view));
+    return fflush(stdout) ? EXIT_FAILED : EXIT_DONE;
+}
+
+int verify_main(int argc, char **argv)
+{
+    static const char usage[] = "usage: larder verify STORE [--quiet]\n"
+                                "\n"
+                                "Reads every byte of a chunk store, names each file and sample that is damaged, and\n"
+                                "files that do not belong. Exit status: 0 nothing is wrong, 1 something is, 2 wrong\n"
+                                "usage, 130 stopped by a signal.\n";
+    static const struct option known[] = {{"quiet", no_argument, NULL, 'q'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
+    static char name[] = "larder verify"; /* getopt_long's messages begin with it */
+    bool quiet = false;
+    argv[0] = name;
+    optind = 1;
+    for (int option; (option = getopt_long(argc, argv, "", known, NULL)) != -1;) {
+        if (option == 'h') {
+            fputs(usage, stdout);
+            return EXIT_DONE;
+        }
+        if (option != 'q')
+            return EXIT_USAGE;
+        quiet = true;
+    }
+    if (argc - optind != 1) {
+        fputs(usage, stderr);
+        return EXIT_USAGE;
+    }
+    return verify(argv[optind], quiet);
+}

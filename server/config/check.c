@@ -1,0 +1,82 @@
+/* check.c: what needs more than the settings alone: the datasets' pipelines, and `larderd check`. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/check.h"
+#include "preprocess/pipeline.h"
+#include "server/config/config_priv.h"
+
+/* operator_place finds where the operator stands that a message of pipeline_parse names: "pipeline[3] …". */
+static struct config_mark operator_place(const struct config_dataset *dataset, const char *text)
+{
+    unsigned index;
+    if (sscanf(text, "pipeline[%u]", &index) != 1 || index > dataset->n_pipeline_at)
+        index = dataset->n_pipeline_at; /* the place of the list */
+    return dataset->pipeline_at[index];
+}
+
+int config_check_pipelines(const struct config *config, struct error *err)
+{
+    for (uint32_t i = 0; i < config->n_datasets; i++) {
+        const struct config_dataset *dataset = &config->datasets[i];
+        struct pipeline *pipeline = NULL;
+        struct error why;
+        char key[160];
+        if (!dataset->pipeline)
+            continue;
+        int rc = pipeline_parse(dataset->pipeline, strlen(dataset->pipeline), &pipeline, &why);
+        pipeline_unref(&pipeline);
+        snprintf(key, sizeof key, "datasets.%s", dataset->name);
+        if (rc)
+            return config_fail(err, rc, config->file, operator_place(dataset, why.text), key, "%s", why.text);
+    }
+    return 0;
+}
+
+static int usage(FILE *out, int status)
+{
+    fputs("usage: larder check FILE            check a configuration file, and do nothing else\n"
+          "       larder check --show [FILE]   and write the effective settings, each with where it is from\n"
+          "       larder check --example       write a file with every setting, its default and what it means\n"
+          "exit status: 0 right, 1 wrong, 2 usage\n",
+          out);
+    return status;
+}
+
+static int check(const char *path, bool show)
+{
+    struct config *config = NULL;
+    struct error err;
+    int rc = config_load(path, &config, &err);
+    if (rc == 0)
+        rc = config_check_pipelines(config, &err);
+    if (rc)
+        fprintf(stderr, "%s\n", err.text);
+    else if (show)
+        config_dump(config, stdout);
+    else
+        printf("%s: right\n", path);
+    config_destroy(config);
+    return rc ? 1 : 0;
+}
+
+int config_check_main(int argc, char **argv)
+{
+    CHECK(argc >= 1);
+    if (argc == 2 && strcmp(argv[1], "--help") == 0)
+        return usage(stdout, 0);
+    if (argc == 2 && strcmp(argv[1], "--example") == 0) {
+        config_example(stdout);
+        return 0;
+    }
+    bool show = argc >= 2 && strcmp(argv[1], "--show") == 0;
+    const char *path = show ? argv[2] : argv[1]; /* argv ends with NULL */
+    if (argc != (show ? (path ? 3 : 2) : 2) || (path && path[0] == '-'))
+        return usage(stderr, 2);
+    int status = check(path, show);
+    if (fflush(stdout) != 0) {
+        perror("larder check: cannot write");
+        return 1;
+    }
+    return status;
+}

@@ -1,0 +1,424 @@
+#include "server/config/config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/check.h"
+#include "common/log.h"
+#include "common/socket_path.h"
+#include "server/config/config_priv.h"
+
+#define HELP_COLUMNS 110
+
+const struct config_row config_rows[CONFIG_SETTINGS] = {
+#define SETTING(kind_, field_, section_, key_, initial_, unit_, min_, max_, help_) \
+    [SETTING_##field_] = {.kind = CONFIG_##kind_,                                  \
+                          .offset = offsetof(struct config, field_),               \
+                          .section = section_,                                     \
+                          .key = key_,                                             \
+                          .key_path = section_ "." key_,                           \
+                          .initial = initial_,                                     \
+                          .unit = unit_,                                           \
+                          .help = help_,                                           \
+                          .min = min_,                                             \
+                          .max = max_},
+#include "server/config/table.h"
+#undef SETTING
+};
+
+/* The choices are written in the order of these enums. */
+_Static_assert(LOG_ERROR == 0 && LOG_DEBUG == 3, "log.level lists enum log_level");
+_Static_assert(CONFIG_SOCKET_PATH_MAX + sizeof ".control" == SOCKET_PATH_MAX, "the control socket's path fits");
+
+static const char *const source_names[] = {"default", "file", "command line"};
+
+/* ── defaults and checks across settings ───────────────────────────────────────────────────────────────────────── */
+
+/* set_defaults reads the table's defaults. A default share of the memory is also at most twice that share of what is
+ * free now: a machine that others use already must not begin to swap because of a daemon nobody has configured. */
+static int set_defaults(struct config *config, const struct config_machine *machine, struct error *err)
+{
+    for (size_t i = 0; i < CONFIG_SETTINGS; i++) {
+        const struct config_row *row = &config_rows[i];
+        struct config_machine on = *machine;
+        if (row->kind == CONFIG_BYTES && on.memory_bytes > 2 * on.available_bytes)
+            on.memory_bytes = 2 * on.available_bytes;
+        int rc = config_value_set(config, row, (struct config_text){.text = row->initial}, &on, err);
+        if (rc)
+            return error_prefix(err, rc, "%s (its default; give a size in a configuration file)", row->key_path);
+    }
+    return 0;
+}
+
+/* fail_setting puts a setting's place and key before a text. */
+static int fail_setting(const struct config *config, enum config_setting index, int code, const char *text,
+                        struct error *err)
+{
+    const char *file = config->source[index] == CONFIG_FROM_FILE ? config->file : NULL;
+    return config_fail(err, code, file, config->mark[index], config_rows[index].key_path, "%s", text);
+}
+
+static int find_socket(struct config *config, struct error *err)
+{
+    char path[SOCKET_PATH_MAX], control[SOCKET_PATH_MAX];
+    int rc = 0;
+    if (!config->socket_path) {
+        rc = socket_path_default(path, sizeof path, err);
+        if (rc)
+            return rc;
+        config->socket_path = xstrdup(path);
+    }
+    rc = socket_path_control(config->socket_path, control, sizeof control, err);
+    return rc ? error_prefix(err, rc, "the control socket") : 0;
+}
+
+static void find_metrics_socket(struct config *config)
+{
+    char path[SOCKET_PATH_MAX];
+    config->metrics_socket_auto |= !config->metrics_socket;
+    if (!config->metrics_socket_auto)
+        return;
+    free(config->metrics_socket);
+    snprintf(path, sizeof path, "%s.metrics", config->socket_path); /* as long as .control, which fits */
+    config->metrics_socket = xstrdup(path);
+}
+
+/* A folder that systemd made for this process (CacheDirectory=). A program that a service starts inherits the variable,
+ * but the folder is that service's. */
+static bool cache_of_service(char *out, size_t size)
+{
+    const char *folder = getenv("CACHE_DIRECTORY"), *pid = getenv("SYSTEMD_EXEC_PID");
+    if (!folder || *folder != '/' || (pid && strtol(pid, NULL, 10) != (long)getpid()))
+        return false;
+    size_t len = strcspn(folder, ":"); /* the first of several */
+    if (len >= size)
+        return false;
+    memcpy(out, folder, len);
+    out[len] = '\0';
+    return true;
+}
+
+static void find_checkpoint_dir(struct config *config)
+{
+    char path[4096] = "";
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    if (config->checkpoint_dir)
+        return;
+    bool found = cache_of_service(path, sizeof path);
+    if (!found && cache && *cache == '/')
+        snprintf(path, sizeof path, "%s/larder", cache);
+    else if (!found && geteuid() == 0)
+        snprintf(path, sizeof path, "/var/cache/larder");
+    else if (!found && home && *home == '/')
+        snprintf(path, sizeof path, "%s/.cache/larder", home);
+    config->checkpoint_dir = xstrdup(path);
+}
+
+/* The default of memory.scratch gives way to what was asked for; all that was asked for must fit. */
+static int fit_scratch(struct config *config, const struct config_machine *machine, struct error *err)
+{
+    char scratch[32], memory[32], text[256];
+    uint64_t room = machine->memory_bytes - config->arena_bytes - config->encoded_bytes;
+    if (config->scratch_bytes <= room)
+        return 0;
+    if (config->source[SETTING_scratch_bytes] == CONFIG_FROM_DEFAULT) {
+        config->scratch_bytes = room > CONFIG_SCRATCH_MIN ? room : CONFIG_SCRATCH_MIN;
+        return 0;
+    }
+    config_bytes_print(config->scratch_bytes, scratch, sizeof scratch);
+    config_bytes_print(machine->memory_bytes, memory, sizeof memory);
+    snprintf(text, sizeof text,
+             "memory.scratch (%s), memory.arena and memory.encoded together are more than the %s of memory this machine (or "
+             "cgroup) has: make one smaller",
+             scratch, memory);
+    return fail_setting(config, SETTING_scratch_bytes, LARDER_EINVAL, text, err);
+}
+
+/* finish fills in what `auto` and 0 stand for, and checks what no setting can check alone. Running it again changes
+ * nothing. */
+static int finish(struct config *config, const struct config_machine *machine, struct error *err)
+{
+    char arena[32], encoded[32], memory[32], text[256];
+    if (config->arena_bytes + config->encoded_bytes > machine->memory_bytes) {
+        config_bytes_print(config->arena_bytes, arena, sizeof arena);
+        config_bytes_print(config->encoded_bytes, encoded, sizeof encoded);
+        config_bytes_print(machine->memory_bytes, memory, sizeof memory);
+        snprintf(text, sizeof text,
+                 "memory.arena (%s) and memory.encoded (%s) together are more than the %s of memory this machine (or "
+                 "cgroup) has: make one smaller",
+                 arena, encoded, memory);
+        return fail_setting(config, config->source[SETTING_arena_bytes] ? SETTING_arena_bytes : SETTING_encoded_bytes,
+                            LARDER_EINVAL, text, err);
+    }
+    int rc = fit_scratch(config, machine, err);
+    if (rc)
+        return rc;
+    if (config->workers == 0)
+        config->workers = machine->cores;
+    find_checkpoint_dir(config);
+    rc = find_socket(config, err);
+    if (rc == 0)
+        find_metrics_socket(config);
+    return rc;
+}
+
+/* ── loading ───────────────────────────────────────────────────────────────────────────────────────────────────── */
+
+int config_parse(const char *file, const char *text, size_t len_bytes, const struct config_machine *machine,
+                 struct config **out, struct error *err)
+{
+    struct config *config = xcalloc(1, sizeof *config);
+    struct doc doc = {0};
+    int rc = set_defaults(config, machine, err);
+    if (rc == 0 && text) {
+        config->file = xstrdup(file);
+        rc = doc_parse(file, text, len_bytes, &doc, err);
+        if (rc == 0)
+            rc = config_apply(config, doc.root, machine, err);
+        doc_clear(&doc);
+    }
+    if (rc == 0)
+        rc = finish(config, machine, err);
+    if (rc) {
+        config_destroy(config);
+        return rc;
+    }
+    *out = config;
+    return 0;
+}
+
+static int fail_errno(const char *path, const char *doing, struct error *err)
+{
+    int code = errno == ENOENT || errno == ENOTDIR ? LARDER_ENOENT
+               : errno == EACCES || errno == EPERM ? LARDER_EPERM
+                                                   : LARDER_EIO;
+    return error_set(err, code, "%s: cannot %s the configuration: %s", path, doing, strerror(errno));
+}
+
+/* read_file gives the file's bytes, malloc'ed; at most CONFIG_FILE_MAX_BYTES. */
+static int read_file(const char *path, char **out, size_t *len_bytes, struct error *err)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    if (fd < 0)
+        return fail_errno(path, "open", err);
+    char *text = xmalloc(CONFIG_FILE_MAX_BYTES + 1);
+    size_t len = 0;
+    ssize_t got = 1;
+    while (got > 0 && len <= CONFIG_FILE_MAX_BYTES) {
+        got = read(fd, text + len, CONFIG_FILE_MAX_BYTES + 1 - len);
+        if (got < 0 && errno == EINTR)
+            got = 1;
+        else if (got > 0)
+            len += (size_t)got;
+    }
+    int rc = 0;
+    if (got < 0)
+        rc = fail_errno(path, "read", err);
+    else if (len > CONFIG_FILE_MAX_BYTES)
+        rc = error_set(err, LARDER_ELIMIT, "%s: larger than 1 MiB: this is not a configuration of larderd", path);
+    close(fd);
+    if (rc) {
+        free(text);
+        return rc;
+    }
+    *out = text;
+    *len_bytes = len;
+    return 0;
+}
+
+int config_load(const char *path, struct config **out, struct error *err)
+{
+    struct config_machine machine;
+    char *text = NULL;
+    size_t len = 0;
+    config_machine_read("", &machine);
+    int rc = path ? read_file(path, &text, &len, err) : 0;
+    if (rc)
+        return rc;
+    rc = config_parse(path, text, len, &machine, out, err);
+    free(text);
+    return rc;
+}
+
+/* own_texts gives a copied struct texts of its own; the datasets stay shared. */
+static void own_texts(struct config *config)
+{
+    config->socket_path = xstrdup(config->socket_path);
+    config->metrics_address = xstrdup(config->metrics_address);
+    config->metrics_socket = xstrdup(config->metrics_socket);
+    config->checkpoint_dir = xstrdup(config->checkpoint_dir);
+}
+
+static void free_texts(struct config *config)
+{
+    free(config->socket_path);
+    free(config->metrics_address);
+    free(config->metrics_socket);
+    free(config->checkpoint_dir);
+}
+
+void config_destroy(struct config *config)
+{
+    if (!config)
+        return;
+    for (uint32_t i = 0; i < config->n_datasets; i++) {
+        free(config->datasets[i].name);
+        free(config->datasets[i].path);
+        free(config->datasets[i].pipeline);
+        free(config->datasets[i].pipeline_at);
+        free(config->datasets[i].subset);
+    }
+    free(config->datasets);
+    free(config->file);
+    free_texts(config);
+    free(config);
+}
+
+int config_set_on(struct config *config, const struct config_machine *machine, const char *key, const char *text,
+                  struct error *err)
+{
+    size_t index = 0;
+    while (index < CONFIG_SETTINGS && strcmp(config_rows[index].key_path, key) != 0)
+        index++;
+    if (index == CONFIG_SETTINGS)
+        return error_set(err, LARDER_EINVAL, "%s: no such setting: `larder check --example` lists them all",
+                         config_shown(key));
+    struct config trial = *config; /* checked first: a change that does not fit the other settings must not stay */
+    own_texts(&trial);
+    int rc = config_value_set(&trial, &config_rows[index], (struct config_text){.text = text}, machine, err);
+    if (rc)
+        rc = error_prefix(err, rc, "%s", key);
+    trial.source[index] = CONFIG_FROM_COMMAND_LINE;
+    if (index == SETTING_metrics_socket)
+        trial.metrics_socket_auto = false;
+    if (rc == 0)
+        rc = finish(&trial, machine, err);
+    struct config old = *config;
+    if (rc == 0)
+        *config = trial;
+    free_texts(rc ? &trial : &old);
+    return rc;
+}
+
+int config_set(struct config *config, const char *key, const char *text, struct error *err)
+{
+    struct config_machine machine;
+    config_machine_read("", &machine);
+    return config_set_on(config, &machine, key, text, err);
+}
+
+const struct config_dataset *config_dataset_find(const struct config *config, const char *name)
+{
+    for (uint32_t i = 0; i < config->n_datasets; i++) {
+        if (strcmp(config->datasets[i].name, name) == 0)
+            return &config->datasets[i];
+    }
+    return NULL;
+}
+
+/* ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────── */
+
+static void begin_section(size_t index, FILE *out)
+{
+    const struct config_row *row = &config_rows[index];
+    if (index == 0 || strcmp(config_rows[index - 1].section, row->section) != 0)
+        fprintf(out, "%s:\n", row->section);
+}
+
+void config_dump(const struct config *config, FILE *out)
+{
+    char size[32];
+    for (size_t i = 0; i < CONFIG_SETTINGS; i++) {
+        const struct config_row *row = &config_rows[i];
+        begin_section(i, out);
+        fprintf(out, "  %s: ", row->key);
+        config_value_print(config, row, out);
+        fprintf(out, "  # %s", source_names[config->source[i]]);
+        if (config->source[i] == CONFIG_FROM_FILE)
+            fprintf(out, " line %u", config->mark[i].line);
+        if (row->kind == CONFIG_BYTES) {
+            config_bytes_print(*(const uint64_t *)((const char *)config + row->offset), size, sizeof size);
+            fprintf(out, ", %s", size);
+        }
+        fputc('\n', out);
+    }
+    if (config->n_datasets)
+        fputs("datasets:\n", out);
+    for (uint32_t i = 0; i < config->n_datasets; i++) {
+        const struct config_dataset *dataset = &config->datasets[i];
+        fprintf(out, "  %s:\n    path: ", dataset->name);
+        config_text_print(dataset->path, out);
+        fprintf(out, dataset->pipeline ? "\n    pipeline: %s\n" : "\n", dataset->pipeline);
+        if (dataset->subset)
+            fprintf(out, "    subset: %s\n", dataset->subset);
+    }
+}
+
+/* wrap writes a text as comment lines. */
+static void wrap(const char *text, const char *indent, FILE *out)
+{
+    while (*text) {
+        size_t len = strlen(text);
+        if (len > HELP_COLUMNS) {
+            len = HELP_COLUMNS;
+            while (len > 0 && text[len] != ' ')
+                len--;
+        }
+        fprintf(out, "%s# %.*s\n", indent, (int)len, text);
+        text += len + (text[len] == ' ');
+    }
+}
+
+static void print_bounds(const struct config_row *row, FILE *out)
+{
+    char min[32], max[32];
+    fprintf(out, "  # %s", row->unit);
+    switch (row->kind) {
+    case CONFIG_COUNT:
+    case CONFIG_WIDTH:
+        fprintf(out, ", %llu to %llu", (unsigned long long)row->min, (unsigned long long)row->max);
+        break;
+    case CONFIG_SHARE:
+        fprintf(out, ", %llu%% to %llu%%", (unsigned long long)row->min, (unsigned long long)row->max);
+        break;
+    case CONFIG_BYTES:
+        config_bytes_print(row->min, min, sizeof min);
+        config_bytes_print(row->max, max, sizeof max);
+        fprintf(out, ", %s to %s", min, max);
+        break;
+    default:
+        break;
+    }
+    fputc('\n', out);
+}
+
+void config_example(FILE *out)
+{
+    fputs("# larderd: every setting with its default. What is left out keeps its default, so a file needs only what "
+          "differs.\n"
+          "# Made by `larder check --example`; `larder check FILE` checks a file.\n\n",
+          out);
+    for (size_t i = 0; i < CONFIG_SETTINGS; i++) {
+        const struct config_row *row = &config_rows[i];
+        begin_section(i, out);
+        wrap(row->help, "  ", out);
+        fprintf(out, "  %s: %s", row->key, row->initial);
+        print_bounds(row, out);
+        if (i + 1 == CONFIG_SETTINGS || strcmp(config_rows[i + 1].section, row->section) != 0)
+            fputc('\n', out);
+    }
+    fputs("# Datasets that clients may name instead of giving the folder, each with a pipeline for those that name none,\n"
+          "# and perhaps narrowed to a subset: what a client asks for is then of that.\n"
+          "datasets:\n"
+          "  # imagenet-train:\n"
+          "  #   path: /data/imagenet/train\n"
+          "  #   pipeline:\n"
+          "  #     - random_resized_crop: {size: 224}\n"
+          "  #     - random_horizontal_flip\n"
+          "  #   subset: {classes: [\"n015*\"]}\n",
+          out);
+}

@@ -1,0 +1,111 @@
+/* config.h: larderd's settings: defaults, a YAML file over them, the command line over that.
+ *
+ * config_table.h declares each setting once, with type, default, unit, bounds and help; a field of struct config is
+ * named there. A file is read strictly: what it says and Larder does not know, or would have to guess, is refused with
+ * `file:line:column: key: what and what to do`. Used by one thread; a struct config does not change after it was
+ * loaded, apart from config_set. */
+#ifndef LARDER_SERVER_CONFIG_CONFIG_H
+#define LARDER_SERVER_CONFIG_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "common/error.h"
+#include "common/types.h"
+
+#define CONFIG_FILE_MAX_BYTES (1u << 20)
+#define CONFIG_DATASETS_MAX 1024u
+#define CONFIG_MIB (UINT64_C(1) << 20)
+#define CONFIG_MEMORY_MAX (UINT64_C(1) << 46)
+#define CONFIG_SCRATCH_MIN (16 * CONFIG_MIB)
+/* A unix socket's path has 107 bytes, and the control socket's name is 8 bytes longer. */
+#define CONFIG_SOCKET_PATH_MAX 99
+#define CONFIG_WIDTH_HALF UINT64_MAX
+
+enum config_setting {
+#define SETTING(kind, field, ...) SETTING_##field,
+#include "server/config/table.h"
+#undef SETTING
+    CONFIG_SETTINGS
+};
+
+enum config_source { CONFIG_FROM_DEFAULT, CONFIG_FROM_FILE, CONFIG_FROM_COMMAND_LINE };
+
+/* Where in the file something stands, from 1; 0: not in a file. */
+struct config_mark {
+    uint32_t line, column;
+};
+
+/* A dataset that clients may name instead of giving its folder. */
+struct config_dataset {
+    char *name;
+    char *path;
+    char *pipeline;                  /* JSON, as pipeline_parse reads it; NULL: none given */
+    struct config_mark *pipeline_at; /* of each operator */
+    uint32_t n_pipeline_at;
+    char *subset; /* JSON, as view_parse reads it, and parsed once: the part that jobs get; NULL: all */
+    struct config_mark at;
+};
+
+/* How many samples may be bad: the greater of the two. auto: what CONFIG_BAD_AUTO_… say. */
+struct config_bad {
+    bool automatic;
+    uint64_t count;
+    double share;
+};
+#define CONFIG_BAD_AUTO_COUNT 100
+#define CONFIG_BAD_AUTO_SHARE 0.01
+
+#define CONFIG_C_BOOL bool
+#define CONFIG_C_COUNT uint64_t
+#define CONFIG_C_WIDTH uint64_t
+#define CONFIG_C_BYTES uint64_t
+#define CONFIG_C_SHARE double
+#define CONFIG_C_BAD struct config_bad
+#define CONFIG_C_CHOICE int
+#define CONFIG_C_PATH char *
+#define CONFIG_C_ADDRESS char *
+
+struct config {
+#define SETTING(kind, field, ...) CONFIG_C_##kind field;
+#include "server/config/table.h"
+#undef SETTING
+    /* After loading no path is NULL, checkpoint_dir and metrics_socket are empty for `none`, and workers is the number
+     * of cores for 0. */
+    bool metrics_socket_auto; /* it goes with socket_path */
+
+    struct config_dataset *datasets; /* in the file's order */
+    uint32_t n_datasets;
+    char *file; /* NULL: no file was read */
+    enum config_source source[CONFIG_SETTINGS];
+    struct config_mark mark[CONFIG_SETTINGS];
+};
+
+/* config_load gives the settings of a file over the defaults; path NULL: the defaults alone. Reads the machine's memory
+ * and the environment (LARDER_SOCKET, XDG_RUNTIME_DIR, CACHE_DIRECTORY, XDG_CACHE_HOME, HOME). The caller destroys it. LARDER_EINVAL and
+ * LARDER_EFORMAT for what the file says, LARDER_ENOENT, LARDER_EPERM, LARDER_EIO, LARDER_ELIMIT (file too large),
+ * LARDER_ENOMEM. */
+int config_load(const char *path, struct config **out, struct error *err);
+void config_destroy(struct config *config); /* accepts NULL */
+
+/* config_set changes one setting by its full key ("memory.arena", "2GiB"), as the command line does; the text is read
+ * as in a file. On failure nothing has changed. */
+int config_set(struct config *config, const char *key, const char *text, struct error *err);
+
+/* config_dataset_find gives the dataset of that name, NULL when there is none. Borrowed. */
+const struct config_dataset *config_dataset_find(const struct config *config, const char *name);
+
+/* config_check_pipelines parses every dataset's pipeline (preprocess/pipeline.h): the error has the operator's line. */
+int config_check_pipelines(const struct config *config, struct error *err);
+
+/* config_dump writes the effective settings as YAML that config_load reads back to the same, each with its source. */
+void config_dump(const struct config *config, FILE *out);
+/* config_example writes the fully commented default file: configs/larder.yaml. */
+void config_example(FILE *out);
+
+/* config_check_main is `larderd check …`; argv[0] is "check". Gives the exit status: 0 right, 1 wrong, 2 usage. */
+int config_check_main(int argc, char **argv);
+
+#endif

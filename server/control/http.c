@@ -1,0 +1,285 @@
+/* http.c: libmicrohttpd on a listening socket of our own, so that a port in use is told apart, and in a loop of our
+ * own, so that a request has its time as a whole: the library's limit is for a connection's silence alone. */
+#include "server/control/http.h"
+
+#include <limits.h>
+#include <microhttpd.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "common/check.h"
+#include "common/clock.h"
+#include "server/control/http_priv.h"
+
+#define HTTP_MAGIC UINT32_C(0x50545448)
+#define HTTP_CONNECTION_BYTES 32768u
+
+static const char text_plain[] = "text/plain; charset=utf-8";
+
+struct http {
+    uint32_t magic;
+    uint16_t port;
+    char *path; /* of a unix socket; NULL: TCP */
+    struct socket_file file;
+    struct MHD_Daemon *daemon;
+    struct http_handlers handlers;
+    struct visits visits; /* the thread's */
+    int epoll_fd, wake_fd;
+    atomic_bool stopping; /* set before wake_fd is written, read by the thread */
+    pthread_t thread;
+};
+
+/* reply sends text and takes it over. NULL: the daemon has nothing to say any more. */
+static enum MHD_Result reply(struct MHD_Connection *connection, unsigned status, const char *type, char *text,
+                             size_t len)
+{
+    struct MHD_Response *response;
+    if (text) {
+        response = MHD_create_response_from_buffer(len, text, MHD_RESPMEM_MUST_FREE);
+    } else {
+        static char stopping[] = "stopping\n";
+        status = MHD_HTTP_SERVICE_UNAVAILABLE;
+        type = text_plain;
+        response = MHD_create_response_from_buffer(sizeof stopping - 1, stopping, MHD_RESPMEM_PERSISTENT);
+    }
+    if (!response) {
+        free(text);
+        return MHD_NO;
+    }
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+    if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
+        MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
+    enum MHD_Result queued = MHD_queue_response(connection, status, response);
+    MHD_destroy_response(response);
+    return queued;
+}
+
+static enum MHD_Result reply_line(struct MHD_Connection *connection, unsigned status, const char *line)
+{
+    return reply(connection, status, text_plain, xstrdup(line), strlen(line));
+}
+
+static enum MHD_Result reply_metrics(const struct http *http, struct MHD_Connection *connection)
+{
+    size_t len = 0;
+    char *text = http->handlers.metrics_text(http->handlers.ctx, &len);
+    return reply(connection, MHD_HTTP_OK, "text/plain; version=0.0.4; charset=utf-8", text, len);
+}
+
+static enum MHD_Result reply_status(const struct http *http, struct MHD_Connection *connection)
+{
+    char *text = http->handlers.status_json(http->handlers.ctx);
+    return reply(connection, MHD_HTTP_OK, "application/json", text, text ? strlen(text) : 0);
+}
+
+static enum MHD_Result reply_ready(const struct http *http, struct MHD_Connection *connection)
+{
+    if (http->handlers.ready(http->handlers.ctx))
+        return reply_line(connection, MHD_HTTP_OK, "ready\n");
+    return reply_line(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "not ready\n");
+}
+
+static enum MHD_Result respond(const struct http *http, struct MHD_Connection *connection, const char *url,
+                               const char *method)
+{
+    bool get = strcmp(method, MHD_HTTP_METHOD_GET) == 0 || strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
+    enum MHD_Result (*answer)(const struct http *, struct MHD_Connection *) = NULL;
+    if (strcmp(url, "/metrics") == 0)
+        answer = reply_metrics;
+    else if (strcmp(url, "/api/v1/status") == 0)
+        answer = reply_status;
+    else if (strcmp(url, "/-/ready") == 0)
+        answer = reply_ready;
+    else if (strcmp(url, "/-/healthy") != 0)
+        return reply_line(connection, MHD_HTTP_NOT_FOUND,
+                          "not found: there are /metrics, /api/v1/status, /-/healthy and /-/ready\n");
+    if (!get)
+        return reply_line(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD are possible\n");
+    return answer ? answer(http, connection) : reply_line(connection, MHD_HTTP_OK, "healthy\n");
+}
+
+/* ── connections ─────────────────────────────────────────────────────────────────────────────────────────────────── */
+
+static struct visit *visit_of(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info ? info->socket_context : NULL;
+}
+
+static void on_connection(void *arg, struct MHD_Connection *connection, void **context,
+                          enum MHD_ConnectionNotificationCode code)
+{
+    struct http *http = arg;
+    if (code == MHD_CONNECTION_NOTIFY_STARTED)
+        *context = visits_begin(&http->visits,
+                                MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd);
+    else
+        visit_is_over(*context);
+}
+
+static void on_completed(void *arg, struct MHD_Connection *connection, void **state,
+                         enum MHD_RequestTerminationCode code)
+{
+    (void)arg, (void)state, (void)code;
+    visit_asks(visit_of(connection)); /* the next request on it, if any comes */
+}
+
+static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, const char *url, const char *method,
+                                  const char *version, const char *upload, size_t *upload_bytes, void **state)
+{
+    const struct http *http = arg;
+    static int begun;
+    (void)version;
+    (void)upload;
+    CHECK_MAGIC(http, HTTP_MAGIC);
+    if (!*state) { /* the header alone; answering now would close the connection on a request with a body */
+        *state = &begun;
+        return MHD_YES;
+    }
+    if (*upload_bytes) {
+        *upload_bytes = 0; /* a body nobody asked for, read and dropped piece by piece */
+        return MHD_YES;
+    }
+    enum MHD_Result queued = respond(http, connection, url, method);
+    visit_is_answered(visit_of(connection));
+    return queued;
+}
+
+/* ── the thread ──────────────────────────────────────────────────────────────────────────────────────────────────── */
+
+static int wait_ms(const struct http *http)
+{
+    MHD_UNSIGNED_LONG_LONG library_ms;
+    uint64_t deadline = visits_next_deadline(&http->visits), now = clock_now_ns(), wait = UINT64_MAX;
+    if (deadline != UINT64_MAX)
+        wait = deadline <= now ? 0 : (deadline - now) / CLOCK_NS_PER_MS + 1;
+    if (MHD_get_timeout(http->daemon, &library_ms) == MHD_YES && library_ms < wait)
+        wait = library_ms;
+    return wait == UINT64_MAX ? -1 : wait > INT_MAX ? INT_MAX : (int)wait;
+}
+
+static void *run(void *arg)
+{
+    struct http *http = arg;
+    while (!atomic_load(&http->stopping)) {
+        struct pollfd fds[] = {{.fd = http->epoll_fd, .events = POLLIN}, {.fd = http->wake_fd, .events = POLLIN}};
+        poll(fds, 2, wait_ms(http));
+        uint64_t now = clock_now_ns(); /* an answer may take its time; who waited for it meanwhile is not late */
+        MHD_run(http->daemon);
+        visits_end_late(&http->visits, now);
+    }
+    return NULL;
+}
+
+/* start_thread starts it with all signals blocked: they are the main thread's. */
+static bool start_thread(struct http *http)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    bool started = pthread_create(&http->thread, NULL, run, http) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return started;
+}
+
+/* ── life ────────────────────────────────────────────────────────────────────────────────────────────────────────── */
+
+/* The listening socket is the library's once this succeeds. */
+static bool start_daemon(struct http *http, int fd)
+{
+    http->daemon = MHD_start_daemon(
+        MHD_USE_EPOLL, http->port, NULL, NULL, on_request, http, MHD_OPTION_LISTEN_SOCKET, fd,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)(HTTP_CONNECTIONS_MAX + HTTP_CONNECTIONS_SPARE),
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HTTP_CONNECTION_BYTES, MHD_OPTION_NOTIFY_CONNECTION, on_connection,
+        http, MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, MHD_OPTION_END);
+    if (!http->daemon)
+        return false;
+    http->epoll_fd = MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
+    http->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    return http->wake_fd >= 0 && start_thread(http);
+}
+
+static void release(struct http *http)
+{
+    if (http->path)
+        socket_file_remove(http->path, &http->file); /* before it is closed: see socket_file.h */
+    if (http->daemon)
+        MHD_stop_daemon(http->daemon); /* closes the listening socket too */
+    if (http->wake_fd >= 0)
+        close(http->wake_fd);
+    free(http->path);
+    http->magic = 0;
+    free(http);
+}
+
+/* start_on serves on fd, and takes it over. path: of a unix socket, whose file it removes at the end; else NULL. */
+static int start_on(int fd, const char *path, const struct socket_file *file, const struct http_handlers *handlers,
+                    struct http **out)
+{
+    struct http *http = xcalloc(1, sizeof *http);
+    http->magic = HTTP_MAGIC;
+    http->handlers = *handlers;
+    http->port = http_listen_port(fd);
+    http->path = path ? xstrdup(path) : NULL;
+    http->file = *file;
+    http->wake_fd = -1;
+    if (start_daemon(http, fd)) {
+        *out = http;
+        return 0;
+    }
+    bool taken = http->daemon;
+    release(http);
+    if (!taken)
+        close(fd);
+    return LARDER_EIO;
+}
+
+int http_start(const char *address, uint16_t port, const struct http_handlers *handlers, struct http **out,
+               struct error *err)
+{
+    struct socket_file none = {.known = false};
+    int fd = -1, rc = http_listen_tcp(address, port, &fd, err);
+    if (rc)
+        return rc;
+    rc = start_on(fd, NULL, &none, handlers, out);
+    return rc ? error_set(err, rc,
+                          "cannot start the HTTP endpoint on port %u of %s: out of memory, descriptors or "
+                          "threads",
+                          port, address)
+              : 0;
+}
+
+int http_start_unix(const char *path, const struct http_handlers *handlers, struct http **out, struct error *err)
+{
+    struct socket_file file;
+    int fd = -1, rc = http_listen_unix(path, &fd, &file, err);
+    if (rc)
+        return rc;
+    rc = start_on(fd, path, &file, handlers, out);
+    return rc ? error_set(err, rc, "cannot start the HTTP endpoint at %s: out of memory, descriptors or threads", path)
+              : 0;
+}
+
+uint16_t http_port(const struct http *http)
+{
+    CHECK_MAGIC(http, HTTP_MAGIC);
+    return http->port;
+}
+
+void http_stop(struct http *http)
+{
+    if (!http)
+        return;
+    CHECK_MAGIC(http, HTTP_MAGIC);
+    atomic_store(&http->stopping, true);
+    CHECK(eventfd_write(http->wake_fd, 1) == 0);
+    pthread_join(http->thread, NULL);
+    release(http);
+}

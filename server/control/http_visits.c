@@ -1,0 +1,99 @@
+/* http_visits.c: connections are few, and anybody on the machine may open them: each has a limited time for its whole
+ * request, however it spreads its bytes, and the oldest that is not done makes room for a newcomer. */
+#include <stddef.h>
+#include <sys/socket.h>
+
+#include "common/clock.h"
+#include "server/control/http_priv.h"
+
+#define VISITS_MAX (HTTP_CONNECTIONS_MAX + HTTP_CONNECTIONS_SPARE)
+
+/* The connection is closed by who reads from it or writes to it, and finds it ended. */
+static void end(struct visit *visit)
+{
+    visit->ended = true;
+    shutdown(visit->fd, SHUT_RDWR);
+}
+
+static bool goes_before(const struct visit *visit, const struct visit *other)
+{
+    if (visit->answered != other->answered)
+        return !visit->answered;
+    return visit->since_ns < other->since_ns;
+}
+
+static void make_room(struct visits *visits, const struct visit *newcomer)
+{
+    struct visit *first = NULL;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < VISITS_MAX; i++) {
+        struct visit *visit = &visits->all[i];
+        if (!visit->used || visit->ended)
+            continue;
+        count++;
+        if (visit != newcomer && (!first || goes_before(visit, first)))
+            first = visit;
+    }
+    if (first && count > HTTP_CONNECTIONS_MAX)
+        end(first);
+}
+
+struct visit *visits_begin(struct visits *visits, int fd)
+{
+    for (uint32_t i = 0; i < VISITS_MAX; i++) {
+        struct visit *visit = &visits->all[i];
+        if (visit->used)
+            continue;
+        *visit = (struct visit){.used = true, .fd = fd};
+        visit_asks(visit);
+        make_room(visits, visit);
+        return visit;
+    }
+    shutdown(fd, SHUT_RDWR);
+    return NULL;
+}
+
+static void begin_phase(struct visit *visit, bool answered, uint64_t limit_s)
+{
+    if (!visit)
+        return;
+    visit->answered = answered;
+    visit->since_ns = clock_now_ns();
+    visit->deadline_ns = visit->since_ns + limit_s * CLOCK_NS_PER_S;
+}
+
+void visit_asks(struct visit *visit)
+{
+    begin_phase(visit, false, HTTP_REQUEST_S);
+}
+
+void visit_is_answered(struct visit *visit)
+{
+    begin_phase(visit, true, HTTP_ANSWER_S);
+}
+
+void visit_is_over(struct visit *visit)
+{
+    if (visit)
+        visit->used = false;
+}
+
+void visits_end_late(struct visits *visits, uint64_t now_ns)
+{
+    for (uint32_t i = 0; i < VISITS_MAX; i++) {
+        struct visit *visit = &visits->all[i];
+        if (visit->used && !visit->ended && visit->deadline_ns <= now_ns)
+            end(visit);
+    }
+}
+
+uint64_t visits_next_deadline(const struct visits *visits)
+{
+    uint64_t next = UINT64_MAX;
+    for (uint32_t i = 0; i < VISITS_MAX; i++) {
+        const struct visit *visit = &visits->all[i];
+        if (visit->used && !visit->ended && visit->deadline_ns < next)
+            next = visit->deadline_ns;
+    }
+    return next;
+}

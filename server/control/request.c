@@ -1,0 +1,150 @@
+/* request.c: what is asked on the control socket, and what is answered. Whatever the bytes are, there is an
+ * answer. */
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/check.h"
+#include "common/types.h"
+#include "server/control/control_priv.h"
+
+void control_memory_clear(struct control_memory *memory)
+{
+    for (size_t i = 0; i < CONTROL_REMEMBERED; i++)
+        free(memory->entries[i].answer);
+    memset(memory, 0, sizeof *memory);
+}
+
+static const char *memory_find(const struct control_memory *memory, const char *id)
+{
+    for (size_t i = 0; i < CONTROL_REMEMBERED; i++) {
+        if (memory->entries[i].answer && strcmp(memory->entries[i].id, id) == 0)
+            return memory->entries[i].answer;
+    }
+    return NULL;
+}
+
+static void memory_put(struct control_memory *memory, const char *id, const char *answer)
+{
+    unsigned place = memory->next++ % CONTROL_REMEMBERED;
+    free(memory->entries[place].answer);
+    memory->entries[place].answer = xstrdup(answer);
+    snprintf(memory->entries[place].id, sizeof memory->entries[place].id, "%s", id);
+}
+
+static char *dump(json_t *answer)
+{
+    char *text = answer ? json_dumps(answer, JSON_COMPACT) : NULL;
+    json_decref(answer);
+    return text;
+}
+
+static char *failure(const struct error *err)
+{
+    json_t *answer = json_pack("{s:i,s:b,s:{s:s,s:s}}", "v", 1, "ok", 0, "error", "code", larder_err_name(err->code),
+                               "text", err->text);
+    if (!answer) /* the text quotes bytes that are not UTF-8 */
+        answer = json_pack("{s:i,s:b,s:{s:s,s:s}}", "v", 1, "ok", 0, "error", "code", larder_err_name(err->code),
+                           "text", "the request failed");
+    return dump(answer);
+}
+
+static char *fail(int code, const char *text)
+{
+    struct error err;
+    error_set(&err, code, "%s", text);
+    return failure(&err);
+}
+
+static char *answer_ping(void)
+{
+    return dump(json_pack("{s:i,s:b,s:s,s:i}", "v", 1, "ok", 1, "version", LARDER_VERSION, "pid", (int)getpid()));
+}
+
+static char *answer_status(const struct control_handlers *handlers)
+{
+    char *status = handlers->status_json(handlers->ctx), *answer = NULL;
+    if (!status)
+        return fail(LARDER_EGONE, "the daemon is stopping");
+    if (asprintf(&answer, "{\"v\":1,\"ok\":true,\"status\":%s}", status) < 0)
+        answer = NULL;
+    free(status);
+    return answer;
+}
+
+static char *answer_jobs(const struct control_handlers *handlers)
+{
+    char *text = handlers->status_json(handlers->ctx);
+    if (!text)
+        return fail(LARDER_EGONE, "the daemon is stopping");
+    json_t *status = json_loads(text, 0, NULL);
+    free(text);
+    char *answer = dump(json_pack("{s:i,s:b,s:O?}", "v", 1, "ok", 1, "jobs", json_object_get(status, "jobs")));
+    json_decref(status);
+    return answer;
+}
+
+/* carry_out does what a request that changes something asks for. */
+static int carry_out(const struct control_handlers *handlers, const char *op, const json_t *request, struct error *err)
+{
+    const char *job = json_string_value(json_object_get(request, "job"));
+    if (strcmp(op, "drain") == 0)
+        return handlers->drain(handlers->ctx, err);
+    if (!job || !*job)
+        return error_set(err, LARDER_EINVAL, "%s needs a job: name it with \"job\"", op);
+    if (strcmp(op, "cancel") == 0)
+        return handlers->cancel(handlers->ctx, job, err);
+    const json_t *number = json_object_get(request, "weight");
+    double weight = json_number_value(number);
+    if (!json_is_number(number) || !(weight >= JOB_WEIGHT_MIN && weight <= JOB_WEIGHT_MAX))
+        return error_set(err, LARDER_EINVAL, "weight needs a \"weight\" from %g to %g", JOB_WEIGHT_MIN, JOB_WEIGHT_MAX);
+    return handlers->set_weight(handlers->ctx, job, weight, err);
+}
+
+static char *answer_change(const struct control_handlers *handlers, struct control_memory *memory, const char *op,
+                           const json_t *request)
+{
+    struct error err = {0};
+    const char *id = json_string_value(json_object_get(request, "id"));
+    if (!id || !*id || strlen(id) >= CONTROL_ID_BYTES) {
+        error_set(&err, LARDER_EINVAL, "%s needs an \"id\" of 1 to 63 bytes, new for each %s", op, op);
+        return failure(&err);
+    }
+    const char *earlier = memory_find(memory, id);
+    if (earlier)
+        return strdup(earlier);
+    char *answer =
+        carry_out(handlers, op, request, &err) == 0 ? dump(json_pack("{s:i,s:b}", "v", 1, "ok", 1)) : failure(&err);
+    if (answer)
+        memory_put(memory, id, answer);
+    return answer;
+}
+
+char *control_answer(const struct control_handlers *handlers, struct control_memory *memory, const void *request,
+                     size_t len_bytes)
+{
+    json_t *json = json_loadb(request, len_bytes, JSON_REJECT_DUPLICATES, NULL);
+    const char *op = json_string_value(json_object_get(json, "op"));
+    char *answer;
+    if (!json_is_object(json))
+        answer = fail(LARDER_EFORMAT, "the request is not a JSON object");
+    else if (json_integer_value(json_object_get(json, "v")) != 1)
+        answer =
+            fail(LARDER_EVERSION, "the request is of another version: this daemon (" LARDER_VERSION ") speaks \"v\":1");
+    else if (!op)
+        answer = fail(LARDER_EINVAL, "the request has no \"op\"");
+    else if (strcmp(op, "ping") == 0)
+        answer = answer_ping();
+    else if (strcmp(op, "status") == 0)
+        answer = answer_status(handlers);
+    else if (strcmp(op, "jobs") == 0)
+        answer = answer_jobs(handlers);
+    else if (strcmp(op, "cancel") == 0 || strcmp(op, "weight") == 0 || strcmp(op, "drain") == 0)
+        answer = answer_change(handlers, memory, op, json);
+    else
+        answer = fail(LARDER_EINVAL, "no such \"op\": there are ping, status, jobs, cancel, weight and drain");
+    json_decref(json);
+    return answer;
+}

@@ -1,0 +1,44 @@
+#include "server/control/status.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+
+void status_clear(struct daemon_status *status)
+{
+    for (size_t i = 0; i < status->n_jobs; i++) {
+        free(status->jobs[i].client);
+        free(status->jobs[i].dataset);
+        free(status->jobs[i].pipeline);
+        free(status->jobs[i].queues);
+        free(status->jobs[i].governed);
+    }
+    free(status->jobs);
+    memset(status, 0, sizeof *status);
+}
+
+static double timeval_s(struct timeval time)
+{
+    return (double)time.tv_sec + (double)time.tv_usec / 1e6;
+}
+
+void status_read_process(struct daemon_status *status)
+{
+    struct rusage usage;
+    uint64_t pages = 0;
+    FILE *file = fopen("/proc/self/statm", "re"); /* size resident …, in pages */
+    if (file && fscanf(file, "%*u %" SCNu64, &pages) != 1)
+        pages = 0;
+    if (file)
+        fclose(file);
+    status->rss_bytes = pages * (uint64_t)sysconf(_SC_PAGESIZE);
+    if (getrusage(RUSAGE_SELF, &usage) == 0)
+        status->cpu_s = timeval_s(usage.ru_utime) + timeval_s(usage.ru_stime);
+    status->pid = (uint32_t)getpid();
+    status->time_s = (double)clock_now_ns() / (double)CLOCK_NS_PER_S;
+}

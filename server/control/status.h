@@ -1,0 +1,112 @@
+/* status.h: what the daemon says about itself: one snapshot, shown as JSON (`larder status --json`, /api/v1/status) and
+ * as Prometheus metrics (/metrics). Over HTTP it is up to a second old (status_cache.h).
+ *
+ * The JSON, whose keys stay (new ones may come; counters count from the daemon's start; sizes are bytes):
+ *
+ *   v         1
+ *   daemon    version, pid, state ("running", "draining"), socket, uptime_s, start_time_s (Unix time), time_s
+ *             (monotonic: two snapshots give a rate), rss_bytes, cpu_s, sessions, datasets, threads {role: count}
+ *   samples   loaded, loaded_bytes, reads, decoded, prepared, delivered, prepared_per_delivered (null before the first),
+ *             bad {reason: count}
+ *   memory    arena {budget_bytes, used_bytes, pinned_bytes, quota_bytes}, encoded {budget_bytes, used_bytes,
+ *             look_ahead_bytes}, scratch {budget_bytes, used_bytes, waiting (threads), waits (images)}, evicted {prepared,
+ *             encoded}
+ *   engine    loads_inflight, prepares_inflight, source_retries (reads that storage did not answer),
+ *             source_waits (jobs that wait for their storage now), unknown_releases
+ *   governor  preparers, loaders (threads), prepare_rate, load_rate (samples/s predicted; null: not known), moves
+ *   jobs[]    name, job, pid, client, dataset, pipeline, weight, batch_size, prefetch (batches each rank may be ahead
+ *             now), prefetch_asked, look_ahead (of prefetch, what it needs), epoch (from 0), epochs (0: no end), started,
+ *             view_samples, remaining, epoch_delivered, delivered, batches, shared, bad_samples, epoch_lost (bad
+ *             samples left out of this epoch), waits_for_source (its storage does not answer), source_wait_s, held_slots, quota_bytes,
+ *             queues[], one a rank: {rank, ready_batches, leased_batches, credits, wait_s, attached, done,
+ *             epoch_delivered, batches, governor}
+ *   queues[].governor  null, or what the governor knows of the queue: line (its number), loaders, reading (reads under
+ *             way), pending_reads, pending_samples, load_ms and prepare_ms (thread time a sample), train_ms (a batch),
+ *             late_ms (predicted of the next batch; below 0: in time); null: not known
+ *
+ * pid, client, dataset and pipeline are null where the daemon does not know them. */
+#ifndef LARDER_SERVER_CONTROL_STATUS_H
+#define LARDER_SERVER_CONTROL_STATUS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "preprocess/scratch_budget.h"
+#include "server/engine/engine.h"
+
+#define STATUS_ROLES_MAX 8
+#define STATUS_REASONS_MAX 8
+
+/* What the governor knows of a rank's queue. Seconds: 0 is not known. */
+struct status_queue {
+    uint32_t line; /* its own number; ranks share some where there are very many */
+    uint32_t loaders, ahead;
+    uint32_t reading, pending_reads, pending_samples; /* pending: those being read among them */
+    double load_s, prepare_s; /* thread time of a sample */
+    double train_s;           /* a batch */
+    double late_s;            /* predicted of its next batch; below 0: in time */
+};
+
+struct status_job {
+    struct engine_job_status engine;
+    uint32_t pid; /* of the first rank's client; 0: not known */
+    uint32_t loaders; /* that the governor gives it */
+    uint32_t ahead;   /* batches of look-ahead that cover its latency; 0: not known */
+    /* Malloc'ed, the status's own, each may be NULL: */
+    char *client;   /* what the client calls itself, "python/0.1" */
+    char *dataset;  /* its source */
+    char *pipeline; /* its normal form */
+    struct engine_queue_status *queues; /* by rank */
+    struct status_queue *governed;      /* by rank */
+    size_t n_queues;
+};
+
+/* What the governor decided, and predicts. */
+struct status_governor {
+    uint32_t preparers, loaders; /* threads */
+    double prepare_rate, load_rate; /* samples a second with these; 0: not known */
+    uint64_t moves; /* changes of the number of preparers */
+};
+
+struct status_role {
+    const char *name; /* "load", "prepare", …: static */
+    uint32_t count;
+};
+
+/* One snapshot. Filled by one thread, then read by another: no pointer into anything that changes. */
+struct daemon_status {
+    const char *version, *libvips, *socket; /* live as long as the daemon; libvips may be NULL */
+    bool draining;
+    uint32_t pid;
+    double start_time_s; /* Unix time */
+    double time_s;       /* monotonic, now */
+    double uptime_s;
+    uint64_t rss_bytes;
+    double cpu_s;
+    struct status_role roles[STATUS_ROLES_MAX];
+    uint32_t n_roles;
+    uint32_t sessions, datasets;
+    uint64_t arena_budget_bytes, encoded_budget_bytes;
+    struct scratch_budget_stats scratch;
+    struct engine_totals totals;
+    struct status_governor governor;
+    const char *bad_reasons[STATUS_REASONS_MAX]; /* names for totals.bad_samples; NULL: no such reason. Static. */
+    struct status_job *jobs;                     /* malloc'ed, the status's own */
+    size_t n_jobs;
+};
+
+/* status_clear frees what the status owns and zeroes it. */
+void status_clear(struct daemon_status *status);
+
+/* status_read_process fills pid, rss_bytes and cpu_s for this process, and time_s; from /proc/self and getrusage. What
+ * cannot be read stays 0. */
+void status_read_process(struct daemon_status *status);
+
+/* status_to_json and status_to_metrics give a malloc'ed text, NULL when out of memory. Texts that are not UTF-8 (job
+ * names are a client's bytes) come out with '?' for each wrong byte. Pure; any thread. */
+char *status_to_json(const struct daemon_status *status);
+char *status_to_metrics(const struct daemon_status *status, size_t *len_bytes);
+
+#endif

@@ -1,0 +1,217 @@
+/* status_json.c: a snapshot as JSON. The keys are documented in status.h and stay. */
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/check.h"
+#include "server/control/status.h"
+
+/* text gives a JSON text, null for NULL. */
+static json_t *text(const char *bytes)
+{
+    json_t *json = bytes ? json_string(bytes) : json_null();
+    if (json)
+        return json;
+    char *ascii = xstrdup(bytes); /* not UTF-8 */
+    for (char *at = ascii; *at; at++) {
+        if ((unsigned char)*at >= 0x80)
+            *at = '?';
+    }
+    json = json_string(ascii);
+    free(ascii);
+    return json;
+}
+
+static json_t *count(uint64_t value)
+{
+    return json_integer(value <= INT64_MAX ? (json_int_t)value : INT64_MAX);
+}
+
+/* put takes value over; a NULL (out of memory) leaves a hole that the caller's json_dumps does not know of, so it is
+ * noted. */
+static void put(json_t *object, const char *key, json_t *value, bool *failed)
+{
+    if (json_object_set_new(object, key, value) != 0)
+        *failed = true;
+}
+
+static json_t *daemon_json(const struct daemon_status *status, bool *failed)
+{
+    json_t *daemon = json_object(), *threads = json_object();
+    put(daemon, "version", text(status->version), failed);
+    put(daemon, "pid", count(status->pid), failed);
+    put(daemon, "state", text(status->draining ? "draining" : "running"), failed);
+    put(daemon, "socket", text(status->socket), failed);
+    put(daemon, "uptime_s", json_real(status->uptime_s), failed);
+    put(daemon, "start_time_s", json_real(status->start_time_s), failed);
+    put(daemon, "time_s", json_real(status->time_s), failed);
+    put(daemon, "rss_bytes", count(status->rss_bytes), failed);
+    put(daemon, "cpu_s", json_real(status->cpu_s), failed);
+    put(daemon, "sessions", count(status->sessions), failed);
+    put(daemon, "datasets", count(status->datasets), failed);
+    for (uint32_t i = 0; i < status->n_roles; i++)
+        put(threads, status->roles[i].name, count(status->roles[i].count), failed);
+    put(daemon, "threads", threads, failed);
+    return daemon;
+}
+
+static json_t *samples_json(const struct daemon_status *status, bool *failed)
+{
+    const struct engine_totals *totals = &status->totals;
+    json_t *samples = json_object(), *bad = json_object();
+    uint64_t delivered = totals->samples_delivered;
+    put(samples, "loaded", count(totals->samples_loaded), failed);
+    put(samples, "loaded_bytes", count(totals->loaded_bytes), failed);
+    put(samples, "reads", count(totals->reads), failed);
+    put(samples, "decoded", count(totals->samples_decoded), failed);
+    put(samples, "prepared", count(totals->instances_prepared), failed);
+    put(samples, "delivered", count(delivered), failed);
+    put(samples, "prepared_per_delivered",
+        delivered ? json_real((double)totals->instances_prepared / (double)delivered) : json_null(), failed);
+    for (size_t i = 0; i < STATUS_REASONS_MAX; i++) {
+        if (status->bad_reasons[i])
+            put(bad, status->bad_reasons[i], count(totals->bad_samples[i]), failed);
+    }
+    put(samples, "bad", bad, failed);
+    return samples;
+}
+
+static json_t *memory_json(const struct daemon_status *status, bool *failed)
+{
+    const struct engine_totals *totals = &status->totals;
+    json_t *memory = json_object(), *arena = json_object(), *encoded = json_object(), *evicted = json_object(),
+           *scratch = json_object();
+    put(arena, "budget_bytes", count(status->arena_budget_bytes), failed);
+    put(arena, "used_bytes", count(totals->arena_used_bytes), failed);
+    put(arena, "pinned_bytes", count(totals->arena_pinned_bytes), failed);
+    put(arena, "quota_bytes", count(totals->arena_quota_bytes), failed);
+    put(encoded, "budget_bytes", count(status->encoded_budget_bytes), failed);
+    put(encoded, "used_bytes", count(totals->encoded_used_bytes), failed);
+    put(encoded, "look_ahead_bytes", count(totals->encoded_ahead_bytes), failed);
+    put(scratch, "budget_bytes", count(status->scratch.budget_bytes), failed);
+    put(scratch, "used_bytes", count(status->scratch.used_bytes), failed);
+    put(scratch, "waiting", count(status->scratch.waiting), failed);
+    put(scratch, "waits", count(status->scratch.waits), failed);
+    put(evicted, "prepared", count(totals->evicted_prepared), failed);
+    put(evicted, "encoded", count(totals->evicted_encoded), failed);
+    put(memory, "arena", arena, failed);
+    put(memory, "encoded", encoded, failed);
+    put(memory, "scratch", scratch, failed);
+    put(memory, "evicted", evicted, failed);
+    return memory;
+}
+
+static json_t *known_ms(double seconds)
+{
+    return seconds > 0 ? json_real(seconds * 1e3) : json_null();
+}
+
+static json_t *governed_json(const struct status_queue *from, bool *failed)
+{
+    json_t *row = json_object();
+    put(row, "line", count(from->line), failed);
+    put(row, "loaders", count(from->loaders), failed);
+    put(row, "reading", count(from->reading), failed);
+    put(row, "pending_reads", count(from->pending_reads), failed);
+    put(row, "pending_samples", count(from->pending_samples), failed);
+    put(row, "load_ms", known_ms(from->load_s), failed);
+    put(row, "prepare_ms", known_ms(from->prepare_s), failed);
+    put(row, "train_ms", known_ms(from->train_s), failed);
+    put(row, "late_ms", from->train_s > 0 ? json_real(from->late_s * 1e3) : json_null(), failed);
+    return row;
+}
+
+static json_t *queues_json(const struct status_job *job, bool *failed)
+{
+    json_t *queues = json_array();
+    for (size_t i = 0; i < job->n_queues; i++) {
+        const struct engine_queue_status *from = &job->queues[i];
+        json_t *queue = json_object();
+        put(queue, "rank", count(from->rank), failed);
+        put(queue, "ready_batches", count(from->ready_batches), failed);
+        put(queue, "leased_batches", count(from->leased_batches), failed);
+        put(queue, "credits", count(from->credits), failed);
+        put(queue, "wait_s", json_real(from->wait_s), failed);
+        put(queue, "attached", json_boolean(from->attached), failed);
+        put(queue, "done", json_boolean(from->done), failed);
+        put(queue, "epoch_delivered", count(from->epoch_delivered), failed);
+        put(queue, "batches", count(from->batches_delivered), failed);
+        put(queue, "governor", job->governed ? governed_json(&job->governed[i], failed) : json_null(), failed);
+        if (json_array_append_new(queues, queue) != 0)
+            *failed = true;
+    }
+    return queues;
+}
+
+static json_t *job_json(const struct status_job *job, bool *failed)
+{
+    const struct engine_job_status *engine = &job->engine;
+    json_t *row = json_object();
+    put(row, "name", text(engine->name), failed);
+    put(row, "job", count(engine->job), failed);
+    put(row, "pid", job->pid ? count(job->pid) : json_null(), failed);
+    put(row, "client", text(job->client), failed);
+    put(row, "dataset", text(job->dataset), failed);
+    put(row, "pipeline", text(job->pipeline), failed);
+    put(row, "weight", json_real(engine->weight), failed);
+    put(row, "batch_size", count(engine->batch_size), failed);
+    put(row, "prefetch", count(engine->prefetch), failed);
+    put(row, "prefetch_asked", count(engine->prefetch_asked), failed);
+    put(row, "look_ahead", count(engine->look_ahead), failed);
+    put(row, "epoch", count(engine->epoch), failed);
+    put(row, "epochs", count(engine->epochs), failed);
+    put(row, "started", json_boolean(engine->started), failed);
+    put(row, "view_samples", count(engine->view_samples), failed);
+    put(row, "remaining", count(engine->remaining), failed);
+    put(row, "epoch_delivered", count(engine->epoch_delivered), failed);
+    put(row, "delivered", count(engine->samples_delivered), failed);
+    put(row, "batches", count(engine->batches_delivered), failed);
+    put(row, "shared", count(engine->samples_shared), failed);
+    put(row, "bad_samples", count(engine->bad_samples), failed);
+    put(row, "epoch_lost", count(engine->epoch_lost), failed);
+    put(row, "waits_for_source", json_boolean(engine->waits_for_source), failed);
+    put(row, "source_wait_s", json_real(engine->source_wait_s), failed);
+    put(row, "held_slots", count(engine->held_slots), failed);
+    put(row, "quota_bytes", count(engine->quota_bytes), failed);
+    put(row, "loaders", count(job->loaders), failed);
+    put(row, "ahead_batches", job->ahead ? count(job->ahead) : json_null(), failed);
+    put(row, "queues", queues_json(job, failed), failed);
+    return row;
+}
+
+static json_t *governor_json(const struct daemon_status *status, bool *failed)
+{
+    const struct status_governor *governor = &status->governor;
+    json_t *row = json_object();
+    put(row, "preparers", count(governor->preparers), failed);
+    put(row, "loaders", count(governor->loaders), failed);
+    put(row, "prepare_rate", governor->prepare_rate > 0 ? json_real(governor->prepare_rate) : json_null(), failed);
+    put(row, "load_rate", governor->load_rate > 0 ? json_real(governor->load_rate) : json_null(), failed);
+    put(row, "moves", count(governor->moves), failed);
+    return row;
+}
+
+char *status_to_json(const struct daemon_status *status)
+{
+    bool failed = false;
+    json_t *root = json_object(), *engine = json_object(), *jobs = json_array();
+    put(root, "v", count(1), &failed);
+    put(root, "daemon", daemon_json(status, &failed), &failed);
+    put(root, "samples", samples_json(status, &failed), &failed);
+    put(root, "memory", memory_json(status, &failed), &failed);
+    put(engine, "loads_inflight", count(status->totals.loads_inflight), &failed);
+    put(engine, "prepares_inflight", count(status->totals.prepares_inflight), &failed);
+    put(engine, "source_retries", count(status->totals.source_retries), &failed);
+    put(engine, "source_waits", count(status->totals.source_waits), &failed);
+    put(engine, "unknown_releases", count(status->totals.unknown_releases), &failed);
+    put(root, "engine", engine, &failed);
+    put(root, "governor", governor_json(status, &failed), &failed);
+    for (size_t i = 0; i < status->n_jobs; i++) {
+        if (json_array_append_new(jobs, job_json(&status->jobs[i], &failed)) != 0)
+            failed = true;
+    }
+    put(root, "jobs", jobs, &failed);
+    char *json = failed ? NULL : json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(15));
+    json_decref(root);
+    return json;
+}

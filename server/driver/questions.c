@@ -1,0 +1,191 @@
+/* questions.c: what other threads ask of the engine's thread and wait for: status, and changes by hand. */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "common/check.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "server/driver/driver_priv.h"
+
+/* A question that another thread waits with. */
+struct driver_question {
+    struct daemon_status *status; /* STATUS */
+    const char *job;              /* CANCEL, WEIGHT: its name */
+    double weight;                /* WEIGHT */
+    int code;
+    pthread_mutex_t mutex;
+    pthread_cond_t answered;
+    bool done;
+};
+
+static void answer(struct driver_question *question, int code)
+{
+    pthread_mutex_lock(&question->mutex);
+    question->code = code;
+    question->done = true;
+    pthread_cond_signal(&question->answered);
+    pthread_mutex_unlock(&question->mutex);
+}
+
+/* ── answers ── */
+
+static void on_status(struct driver *driver, struct driver_question *question)
+{
+    struct daemon_status *status = question->status;
+    status->draining = driver->draining;
+    struct engine_job_status *rows = xcalloc(JOBS_MAX, sizeof *rows);
+    engine_totals(driver->engine, &status->totals);
+    status->totals.reads = driver->reads; /* those done, not those asked for */
+    status->n_jobs = engine_job_statuses(driver->engine, clock_now_ns(), rows, JOBS_MAX);
+    status->jobs = xcalloc(status->n_jobs, sizeof *status->jobs);
+    for (size_t i = 0; i < status->n_jobs; i++) {
+        const struct driver_job *job = &driver->jobs[rows[i].job];
+        const struct registration *reg = job->reg;
+        struct engine_queue_status *queues = xcalloc(reg->world_size, sizeof *queues);
+        status->jobs[i] = (struct status_job){.engine = rows[i],
+                                              .queues = queues,
+                                              .n_queues = reg->world_size,
+                                              .pid = job->ranks[reg->rank].pid,
+                                              .client = xstrdup(job->ranks[reg->rank].client_name),
+                                              .dataset = xstrdup(dataset_path(reg->dataset)),
+                                              .pipeline = xstrdup(pipeline_canonical(reg->pipeline))};
+        engine_queue_statuses(driver->engine, rows[i].job, clock_now_ns(), queues, reg->world_size);
+        governor_live_job_status(driver->governor, rows[i].job, &status->jobs[i].loaders, &status->jobs[i].ahead);
+        status->jobs[i].governed = xcalloc(reg->world_size, sizeof *status->jobs[i].governed);
+        for (uint32_t rank = 0; rank < reg->world_size; rank++)
+            governor_live_queue_status(driver->governor, rows[i].job, rank, &status->jobs[i].governed[rank]);
+    }
+    governor_live_status(driver->governor, &status->governor);
+    free(rows);
+    answer(question, 0);
+}
+
+static void on_cancel(struct driver *driver, struct driver_question *question)
+{
+    struct driver_job *job = driver_find_name(driver, question->job);
+    bool known = job != NULL;
+    if (job && !job->cancelled) {
+        uint32_t place = (uint32_t)(job - driver->jobs);
+        struct engine_event cancel = {.type = ENGINE_JOB_CANCEL, .job_cancel = {.job = place}};
+        struct engine_event gone = {.type = ENGINE_JOB_GONE, .job_gone = {.job = place}};
+        log_info_limited("msg=\"job cancelled\" job=\"%s\"", job->reg->name);
+        job->cancelled = true;
+        /* Its clients are told by JOB_ERROR and stay until they leave: what they hold is theirs until then. A job that
+         * only waits for ranks does so no more. */
+        driver_step(driver, driver_has_client(job) ? &cancel : &gone, 1);
+    }
+    answer(question, known ? 0 : LARDER_ENOENT);
+}
+
+static void on_halt(struct driver *driver, struct driver_question *question)
+{
+    struct engine_event events[] = {{.type = ENGINE_DRAIN}, {.type = ENGINE_HALT}};
+    driver->draining = true;
+    driver_step(driver, events, 2);
+    answer(question, 0);
+}
+
+static void on_weight(struct driver *driver, struct driver_question *question)
+{
+    struct driver_job *job = driver_find_name(driver, question->job);
+    if (job) {
+        job->weight = question->weight;
+        uint32_t place = (uint32_t)(job - driver->jobs);
+        struct engine_event event = {.type = ENGINE_WEIGHT, .weight = {place, question->weight}};
+        log_info_limited("msg=\"job has another weight\" job=\"%s\" weight=%g", job->reg->name, question->weight);
+        governor_live_job_weight(driver->governor, place, question->weight);
+        driver_step(driver, &event, 1); /* which may end the job: its time for a rank to come may be over */
+    }
+    answer(question, job ? 0 : LARDER_ENOENT);
+}
+
+static void on_drain(struct driver *driver, struct driver_question *question)
+{
+    struct engine_event event = {.type = ENGINE_DRAIN};
+    if (!driver->draining)
+        log_info_limited("msg=\"taking no new jobs, stopping after the last\" jobs=%zu",
+                         driver_count_jobs(driver));
+    driver->draining = true;
+    driver_step(driver, &event, 1);
+    answer(question, 0);
+}
+
+void driver_answer(struct driver *driver, enum inbox_type type, struct driver_question *question)
+{
+    switch (type) {
+    case INBOX_STATUS:
+        on_status(driver, question);
+        break;
+    case INBOX_CANCEL:
+        on_cancel(driver, question);
+        break;
+    case INBOX_WEIGHT:
+        on_weight(driver, question);
+        break;
+    case INBOX_DRAIN:
+        on_drain(driver, question);
+        break;
+    case INBOX_HALT:
+        on_halt(driver, question);
+        break;
+    default:
+        CHECK(type == INBOX_SETTLE);
+        answer(question, 0);
+    }
+}
+
+/* ── in the thread that asks ── */
+
+static int ask(struct driver *driver, enum inbox_type type, struct driver_question question)
+{
+    pthread_mutex_init(&question.mutex, NULL);
+    pthread_cond_init(&question.answered, NULL);
+    struct inbox_message message = {.type = type, .question = &question};
+    CHECK(queue_push(driver->config.inbox, &message) == 0);
+    pthread_mutex_lock(&question.mutex);
+    while (!question.done)
+        pthread_cond_wait(&question.answered, &question.mutex);
+    pthread_mutex_unlock(&question.mutex);
+    pthread_cond_destroy(&question.answered);
+    pthread_mutex_destroy(&question.mutex);
+    return question.code;
+}
+
+void driver_status(struct driver *driver, struct daemon_status *status)
+{
+    ask(driver, INBOX_STATUS, (struct driver_question){.status = status});
+}
+
+void driver_halt(struct driver *driver)
+{
+    if (driver->running)
+        ask(driver, INBOX_HALT, (struct driver_question){.job = NULL});
+}
+
+void driver_settle(struct driver *driver)
+{
+    if (driver->running)
+        ask(driver, INBOX_SETTLE, (struct driver_question){.job = NULL});
+}
+
+static int unknown_job(int code, const char *name, struct error *err)
+{
+    return error_set(err, code, "there is no job \"%s\": `larder status` lists them", name);
+}
+
+int driver_cancel(struct driver *driver, const char *name, struct error *err)
+{
+    int code = ask(driver, INBOX_CANCEL, (struct driver_question){.job = name});
+    return code ? unknown_job(code, name, err) : 0;
+}
+
+void driver_drain(struct driver *driver)
+{
+    ask(driver, INBOX_DRAIN, (struct driver_question){.job = NULL});
+}
+
+int driver_set_weight(struct driver *driver, const char *name, double weight, struct error *err)
+{
+    int code = ask(driver, INBOX_WEIGHT, (struct driver_question){.job = name, .weight = weight});
+    return code ? unknown_job(code, name, err) : 0;
+}

@@ -1,0 +1,296 @@
+/* chunks.c: chunks, groups and fibers (Brand and Redox: file redirection), and what of a fiber is in memory.
+ *
+ *              slot 0   1   2   3   4   5 …
+ *   chunk 0         ·   ·   ·   ·   ·   ·      a group: n chunks that share one place in memory
+ *   chunk 1         ·   ·   ·   ·   ·   ·      a fiber: the samples of one group in w neighbouring slots
+ *   chunk 2         ·   ·   ·   ·   ·   ·
+ *                  └─ w = 3 ─┘ └─ w = 3 ─┘
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/engine/engine_priv.h"
+
+enum {
+    GROUP_MIN = 6,   /* fibers of fewer samples find too little that another job has had prepared */
+    GROUP_MAX = 256,
+    MEAN_OF = 256    /* samples whose sizes tell how many the encoded budget holds */
+};
+
+static uint32_t fiber_width(const struct engine *engine, uint32_t chunk_samples)
+{
+    if (engine->config.redirect_width != ENGINE_REDIRECT_HALF)
+        return engine->config.redirect_width;
+    uint32_t half = (chunk_samples + 1) / 2;
+    return half < ENGINE_REDIRECT_HALF_MIN   ? ENGINE_REDIRECT_HALF_MIN
+           : half > ENGINE_REDIRECT_HALF_MAX ? ENGINE_REDIRECT_HALF_MAX
+                                             : half;
+}
+
+uint64_t engine_mean_bytes(const struct engine *engine, const struct engine_job_desc *desc)
+{
+    uint64_t count = idset_count(desc->view), step = count / MEAN_OF + 1, sum = 0, n = 0;
+    for (uint64_t rank = 0; rank < count; rank += step, n++) {
+        sample_id id = 0;
+        CHECK(idset_select(desc->view, rank, &id));
+        sum += engine->config.sample_bytes(desc->dataset, id);
+    }
+    return (sum + n - 1) / n + !sum;
+}
+
+/* How many of the dataset's samples the encoded budget holds. */
+static uint64_t samples_held(const struct engine *engine, const struct engine_job_desc *desc)
+{
+    return engine_encoded_sure(engine) / engine_mean_bytes(engine, desc);
+}
+
+/* How many chunks share a place: so many that their fibers' stocks together are what memory holds. */
+static uint32_t group_size(const struct engine *engine, const struct engine_job_desc *desc, uint32_t width, uint64_t held)
+{
+    if (engine->config.redirect_group)
+        return engine->config.redirect_group;
+    uint64_t total = (uint64_t)desc->chunk_count * desc->chunk_samples * engine_stock_max(width) / width;
+    uint64_t size = held ? (total + held - 1) / held : GROUP_MAX; /* a budget below the mean sample holds none */
+    return size < GROUP_MIN ? GROUP_MIN : size > GROUP_MAX ? GROUP_MAX : (uint32_t)size;
+}
+
+/* A job's stock in a fiber, its part of what memory holds: less than a group was made for where the dataset has not the
+ * chunks for it, more where memory holds more than the smallest groups are made for. */
+static uint32_t stock_size(uint32_t width, uint64_t fibers, uint64_t held, uint32_t group_chunks)
+{
+    uint64_t size = (held * group_chunks + fibers - 1) / fibers, all = (uint64_t)width * group_chunks;
+    if (width == 1)
+        return 1;
+    return size < 1 ? 1 : size > all ? (uint32_t)all : (uint32_t)size;
+}
+
+/* Room for what is known of chunks up to `end`, and of so many groups and fibers more. */
+static int make_room(struct engine *engine, uint32_t end, uint64_t groups, uint64_t fibers)
+{
+    struct chunk *chunks = engine->chunks;
+    if (end > engine->n_chunks) {
+        chunks = realloc(chunks, end * sizeof *chunks);
+        if (!chunks)
+            return LARDER_ENOMEM;
+        engine->chunks = chunks;
+        for (; engine->n_chunks < end; engine->n_chunks++)
+            chunks[engine->n_chunks] = (struct chunk){.group = ENGINE_NONE};
+    }
+    struct group *more_groups = realloc(engine->groups, (engine->n_groups + groups) * sizeof *more_groups);
+    if (!more_groups)
+        return LARDER_ENOMEM;
+    engine->groups = more_groups;
+    struct fiber *more_fibers = realloc(engine->fibers, (engine->n_fibers + fibers) * sizeof *more_fibers);
+    if (!more_fibers)
+        return LARDER_ENOMEM;
+    engine->fibers = more_fibers;
+    return 0;
+}
+
+/* The lists of members of all of the dataset's chunks, or of none. */
+static int make_members(struct engine *engine, const struct engine_job_desc *desc)
+{
+    uint32_t chunk = desc->chunk_base, end = desc->chunk_base + desc->chunk_count;
+    for (; chunk < end; chunk++) {
+        engine->chunks[chunk].members = malloc(desc->chunk_samples * sizeof(sample_id));
+        if (!engine->chunks[chunk].members)
+            break;
+    }
+    if (chunk == end)
+        return 0;
+    while (chunk-- > desc->chunk_base) {
+        free(engine->chunks[chunk].members);
+        engine->chunks[chunk].members = NULL;
+    }
+    return LARDER_ENOMEM;
+}
+
+static int add_chunks(struct engine *engine, const struct engine_job_desc *desc)
+{
+    uint64_t held = samples_held(engine, desc);
+    uint32_t width = fiber_width(engine, desc->chunk_samples);
+    uint32_t end = desc->chunk_base + desc->chunk_count, size = group_size(engine, desc, width, held);
+    size = size < desc->chunk_count ? size : desc->chunk_count;
+    uint32_t groups = (desc->chunk_count + size - 1) / size;
+    uint64_t fibers = (desc->chunk_samples + width - 1) / width; /* of a group */
+    if (make_room(engine, end, groups, groups * fibers) || make_members(engine, desc))
+        return LARDER_ENOMEM;
+    for (uint32_t i = 0; i < groups; i++) {
+        uint32_t first = desc->chunk_base + i * size;
+        engine->groups[engine->n_groups] = (struct group){.first_chunk = first,
+                                                          .n_chunks = end - first < size ? end - first : size,
+                                                          .chunk_samples = desc->chunk_samples,
+                                                          .width = width,
+                                                          .first_fiber = engine->n_fibers,
+                                                          .stock_max = stock_size(width, desc->chunk_count * fibers, held, size),
+                                                          .thin = held * size < desc->chunk_count * fibers,
+                                                          .ahead_below = UINT32_MAX};
+        for (uint32_t chunk = first; chunk < first + engine->groups[engine->n_groups].n_chunks; chunk++) {
+            engine->chunks[chunk].group = engine->n_groups;
+            for (uint32_t slot = 0; slot < desc->chunk_samples; slot++)
+                engine->chunks[chunk].members[slot] = SAMPLE_NONE;
+        }
+        for (uint64_t fiber = 0; fiber < fibers; fiber++)
+            engine->fibers[engine->n_fibers++] = (struct fiber){.instances = ENGINE_NONE, .encoded = ENGINE_NONE};
+        engine->n_groups++;
+    }
+    return 0;
+}
+
+/* What is in memory of the sample counts in its fiber from now on. */
+static void take_place(struct engine *engine, sample_id id, const struct engine_place *place)
+{
+    struct sample_state *sample = &engine->samples[id];
+    struct chunk *chunk = &engine->chunks[place->chunk];
+    struct group *group = &engine->groups[chunk->group];
+    sample->chunk = place->chunk;
+    sample->fiber = group->first_fiber + place->slot / group->width;
+    chunk->members[place->slot] = id;
+    for (uint32_t i = sample->instances; i != ENGINE_NONE; i = engine->instances[i].next) {
+        if (residency_want(engine->prepared, i))
+            engine_fiber_add_instance(engine, i);
+    }
+    if (sample->encoded != ENGINE_NONE) {
+        engine_fiber_add_encoded(engine, sample->encoded);
+        group->stock++;
+    }
+}
+
+int engine_place_samples(struct engine *engine, const struct engine_job_desc *desc, struct job *job)
+{
+    if (!desc->places || !desc->chunk_count || !engine->config.redirect_width)
+        return 0;
+    uint64_t count = idset_count(desc->view);
+    uint32_t n_seen = 0;
+    sample_id *ids = malloc(count * sizeof *ids);
+    bool *seen = calloc(desc->chunk_count, sizeof *seen);
+    bool known = desc->chunk_base < engine->n_chunks && engine->chunks[desc->chunk_base].group != ENGINE_NONE;
+    if (!ids || !seen || (!known && add_chunks(engine, desc))) {
+        free(ids);
+        free(seen);
+        return LARDER_ENOMEM;
+    }
+    idset_to_array(desc->view, ids);
+    for (uint64_t i = 0; i < count; i++) {
+        struct sample_state *sample = &engine->samples[ids[i]];
+        const struct engine_place *place = &desc->places[i];
+        CHECK(place->chunk >= desc->chunk_base && place->chunk - desc->chunk_base < desc->chunk_count &&
+              place->slot < desc->chunk_samples);
+        if (sample->chunk == ENGINE_NONE && !sample->pending)
+            take_place(engine, ids[i], place);
+        n_seen += !seen[place->chunk - desc->chunk_base];
+        seen[place->chunk - desc->chunk_base] = true;
+    }
+    free(seen);
+    free(ids);
+    job->chunk_base = desc->chunk_base;
+    job->chunk_count = desc->chunk_count;
+    job->chunk_samples = (double)count / n_seen;
+    job->ample = engine->config.redirect_width == 1 || samples_held(engine, desc) * 2 >= count;
+    return 0;
+}
+
+uint32_t engine_chunk_of(const struct engine *engine, sample_id id)
+{
+    return id < engine->samples_cap ? engine->samples[id].chunk : ENGINE_CHUNK_NONE;
+}
+
+/* What is in memory of the sample stays there. */
+static void lose_place(struct engine *engine, sample_id id)
+{
+    struct sample_state *sample = &engine->samples[id];
+    for (uint32_t i = sample->instances; i != ENGINE_NONE; i = engine->instances[i].next) {
+        if (residency_want(engine->prepared, i))
+            engine_fiber_remove_instance(engine, i);
+    }
+    if (sample->encoded != ENGINE_NONE) {
+        engine_fiber_remove_encoded(engine, sample->encoded);
+        engine->groups[engine->chunks[sample->chunk].group].stock--;
+    }
+    sample->chunk = sample->fiber = ENGINE_NONE;
+}
+
+/* Closes the gap that groups first … end - 1 leave, and their fibers. */
+static void drop_groups(struct engine *engine, uint32_t first, uint32_t end)
+{
+    uint32_t groups = end - first, first_fiber = engine->groups[first].first_fiber;
+    uint32_t end_fiber = end < engine->n_groups ? engine->groups[end].first_fiber : engine->n_fibers;
+    uint32_t fibers = end_fiber - first_fiber;
+    for (uint32_t fiber = first_fiber; fiber < end_fiber; fiber++)
+        CHECK(engine->fibers[fiber].instances == ENGINE_NONE && engine->fibers[fiber].encoded == ENGINE_NONE);
+    engine->n_groups -= groups;
+    engine->n_fibers -= fibers;
+    memmove(&engine->groups[first], &engine->groups[end], (engine->n_groups - first) * sizeof *engine->groups);
+    memmove(&engine->fibers[first_fiber], &engine->fibers[end_fiber],
+            (engine->n_fibers - first_fiber) * sizeof *engine->fibers);
+    for (uint32_t i = first; i < engine->n_groups; i++)
+        engine->groups[i].first_fiber -= fibers;
+    for (uint32_t chunk = 0; chunk < engine->n_chunks; chunk++) {
+        if (engine->chunks[chunk].group != ENGINE_NONE && engine->chunks[chunk].group >= end)
+            engine->chunks[chunk].group -= groups;
+    }
+    for (uint64_t id = 0; id < engine->samples_cap; id++) {
+        if (engine->samples[id].fiber != ENGINE_NONE && engine->samples[id].fiber >= end_fiber)
+            engine->samples[id].fiber -= fibers;
+    }
+}
+
+void engine_forget_chunks(struct engine *engine, uint32_t chunk_base, uint32_t chunk_count)
+{
+    uint32_t chunk_end = chunk_base + chunk_count;
+    if (!chunk_count || chunk_base >= engine->n_chunks || engine->chunks[chunk_base].group == ENGINE_NONE)
+        return; /* no job that was accepted came with them */
+    CHECK(chunk_end <= engine->n_chunks);
+    uint32_t first = engine->chunks[chunk_base].group, end = engine->chunks[chunk_end - 1].group + 1;
+    for (uint64_t id = 0; id < engine->samples_cap; id++) { /* a member's slot may be another's by now */
+        uint32_t chunk = engine->samples[id].chunk;
+        if (chunk != ENGINE_NONE && chunk >= chunk_base && chunk < chunk_end)
+            lose_place(engine, (sample_id)id);
+    }
+    for (uint32_t chunk = chunk_base; chunk < chunk_end; chunk++) {
+        free(engine->chunks[chunk].members);
+        engine->chunks[chunk] = (struct chunk){.group = ENGINE_NONE};
+    }
+    drop_groups(engine, first, end);
+}
+
+void engine_chunks_destroy(struct engine *engine)
+{
+    for (uint32_t chunk = 0; chunk < engine->n_chunks; chunk++)
+        free(engine->chunks[chunk].members);
+    free(engine->chunks);
+    free(engine->groups);
+    free(engine->fibers);
+    free(engine->room.left);
+}
+
+#define FIBER_LIST(kind, array, head_field)                                                           \
+    void engine_fiber_add_##kind(struct engine *engine, uint32_t index)                                \
+    {                                                                                                  \
+        uint32_t fiber = engine->samples[engine->array[index].id].fiber;                               \
+        if (fiber == ENGINE_NONE)                                                                      \
+            return;                                                                                    \
+        uint32_t *head = &engine->fibers[fiber].head_field;                                            \
+        engine->array[index].fiber_prev = ENGINE_NONE;                                                 \
+        engine->array[index].fiber_next = *head;                                                       \
+        if (*head != ENGINE_NONE)                                                                      \
+            engine->array[*head].fiber_prev = index;                                                   \
+        *head = index;                                                                                 \
+    }                                                                                                  \
+                                                                                                       \
+    void engine_fiber_remove_##kind(struct engine *engine, uint32_t index)                             \
+    {                                                                                                  \
+        uint32_t fiber = engine->samples[engine->array[index].id].fiber;                               \
+        if (fiber == ENGINE_NONE)                                                                      \
+            return;                                                                                    \
+        uint32_t prev = engine->array[index].fiber_prev, next = engine->array[index].fiber_next;       \
+        if (prev != ENGINE_NONE)                                                                       \
+            engine->array[prev].fiber_next = next;                                                     \
+        else                                                                                           \
+            engine->fibers[fiber].head_field = next;                                                   \
+        if (next != ENGINE_NONE)                                                                       \
+            engine->array[next].fiber_prev = prev;                                                     \
+    }
+
+FIBER_LIST(instance, instances, instances)
+FIBER_LIST(encoded, encoded, encoded)

@@ -1,0 +1,177 @@
+/* engine.c: one event in, its actions out; see engine.h. */
+#include "server/engine/engine.h"
+
+#include <stdlib.h>
+
+#include "server/engine/engine_priv.h"
+
+_Static_assert(sizeof(struct instance) + sizeof(struct entry) <= ENGINE_INSTANCE_BYTES - 56,
+               "56 bytes are the arena's block and the residency's place");
+
+int engine_create(const struct engine_config *config, struct engine **out, struct error *err)
+{
+    if (config->inflight_loads < 1 || config->inflight_prepares < 1 || !config->sample_bytes || !config->encoded_bytes)
+        return error_set(err, LARDER_EINVAL, "engine: a limit is zero");
+    struct engine *engine = xcalloc(1, sizeof *engine);
+    engine->magic = ENGINE_MAGIC;
+    engine->config = *config;
+    engine->config.arena_bytes = config->arena_bytes / EXTENT_ALIGN * EXTENT_ALIGN;
+    engine->next_batch = engine->room_changes = 1;
+    engine->instance_pool.spare = engine->encoded_pool.spare = ENGINE_NONE;
+    engine->task_pool.spare = engine->entry_pool.spare = ENGINE_NONE;
+    random_seed_keys(&engine->rng, config->seed, 1, 0, 0);
+    int code = extents_create(engine->config.arena_bytes, &engine->extents);
+    if (!code)
+        code = sampler_create(config->seed, &engine->sampler);
+    if (code) {
+        engine_destroy(engine);
+        return error_set(err, code, "engine: an arena of %llu bytes cannot be divided, or memory is short",
+                         (unsigned long long)config->arena_bytes);
+    }
+    engine->prepared = residency_create();
+    engine->encodeds = residency_create();
+    engine->jobs = xcalloc(JOBS_MAX, sizeof *engine->jobs);
+    for (uint32_t i = 0; i < JOBS_MAX; i++)
+        engine->sources[i].probe = SAMPLE_NONE;
+    *out = engine;
+    return 0;
+}
+
+void engine_destroy(struct engine *engine)
+{
+    if (!engine)
+        return;
+    CHECK_MAGIC(engine, ENGINE_MAGIC);
+    for (uint32_t place = 0; place < engine->jobs_end; place++) {
+        if (engine->jobs[place].state != JOB_FREE)
+            engine_job_free(&engine->jobs[place]);
+    }
+    engine->magic = 0;
+    engine_chunks_destroy(engine);
+    idset_destroy(engine->kept);
+    sampler_destroy(engine->sampler);
+    extents_destroy(engine->extents);
+    engine_zones_destroy(engine);
+    residency_destroy(engine->prepared);
+    residency_destroy(engine->encodeds);
+    free(engine->jobs);
+    free(engine->samples);
+    free(engine->instances);
+    free(engine->encoded);
+    free(engine->tasks);
+    free(engine->entries);
+    free(engine->actions);
+    free(engine->outputs);
+    free(engine->delivered);
+    free(engine->scratch);
+    free(engine);
+}
+
+static void handle(struct engine *engine, const struct engine_event *event)
+{
+    switch (event->type) {
+    case ENGINE_TICK:
+        break;
+    case ENGINE_JOB_ADD:
+        engine_on_job_add(engine, event->job_add);
+        break;
+    case ENGINE_JOB_GONE:
+        CHECK(event->job_gone.job < JOBS_MAX);
+        engine_on_job_gone(engine, event->job_gone.job, event->rank);
+        break;
+    case ENGINE_JOB_CANCEL:
+        CHECK(event->job_cancel.job < JOBS_MAX);
+        engine_on_job_cancel(engine, event->job_cancel.job);
+        break;
+    case ENGINE_WEIGHT:
+        CHECK(event->weight.job < JOBS_MAX);
+        engine_on_weight(engine, event->weight.job, event->weight.weight);
+        break;
+    case ENGINE_PACE:
+        CHECK(event->pace.job < JOBS_MAX);
+        engine_on_pace(engine, event);
+        break;
+    case ENGINE_NEXT:
+        CHECK(event->next.job < JOBS_MAX);
+        engine_on_next(engine, event);
+        break;
+    case ENGINE_RELEASE:
+        CHECK(event->release.job < JOBS_MAX);
+        engine_on_release(engine, event);
+        break;
+    case ENGINE_LOADED:
+        engine_on_loaded(engine, event);
+        break;
+    case ENGINE_PREPARED:
+        engine_on_prepared(engine, event);
+        break;
+    case ENGINE_PIPELINE_GONE:
+        engine_forget_pipeline(engine, event->pipeline_gone.pipeline);
+        break;
+    case ENGINE_SAMPLES_GONE:
+        engine_forget_samples(engine, event->samples_gone.ids, event->samples_gone.count, event->samples_gone.kept);
+        break;
+    case ENGINE_DRAIN:
+        engine->draining = true;
+        break;
+    case ENGINE_HALT:
+        engine->halted = true;
+        break;
+    }
+}
+
+/* Actions took numbers of outputs and entries while the arrays could still move; now they get pointers. */
+static void fix_pointers(struct engine *engine)
+{
+    size_t outputs = 0, delivered = 0;
+    for (size_t i = 0; i < engine->n_actions; i++) {
+        struct engine_action *action = &engine->actions[i];
+        if (action->type == ENGINE_PREPARE) {
+            action->prepare.outputs = engine->outputs + outputs;
+            outputs += action->prepare.n_outputs;
+        } else if (action->type == ENGINE_DELIVER) {
+            action->deliver.entries = action->deliver.count ? engine->delivered + delivered : NULL;
+            delivered += action->deliver.count;
+        }
+    }
+    CHECK(outputs == engine->n_outputs && delivered == engine->n_delivered);
+}
+
+/* All that there is room for is planned, begun and delivered. */
+static void advance(struct engine *engine)
+{
+    if (engine->divide)
+        engine_divide_arena(engine);
+    do { /* a sample that turns out too large while it is dispatched leaves room for another pick; so does an epoch's end */
+        engine->replan = false;
+        engine_plan(engine);
+        engine_dispatch(engine);
+        if (!engine->replan)
+            engine_deliver(engine);
+    } while (engine->replan);
+}
+
+size_t engine_step_all(struct engine *engine, uint64_t now_ns, const struct engine_event *events, size_t count,
+                       const struct engine_action **actions)
+{
+    CHECK_MAGIC(engine, ENGINE_MAGIC);
+    CHECK(now_ns >= engine->now_ns);
+    engine->now_ns = now_ns;
+    engine->n_actions = engine->n_outputs = engine->n_delivered = 0;
+    for (size_t i = 0; i < count; i++)
+        handle(engine, &events[i]);
+    if (!engine->halted) {
+        engine_watch_ranks(engine);
+        engine_watch_room(engine);
+        engine_watch_sources(engine);
+        advance(engine);
+    }
+    fix_pointers(engine);
+    *actions = engine->actions;
+    return engine->n_actions;
+}
+
+size_t engine_step(struct engine *engine, uint64_t now_ns, const struct engine_event *event, const struct engine_action **actions)
+{
+    return engine_step_all(engine, now_ns, event, 1, actions);
+}

@@ -1,0 +1,349 @@
+/* engine_check.c: what must hold between steps, and what the engine tells about itself. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/engine/engine_priv.h"
+
+static void count_leased(const struct job_queue *queue, uint32_t *users)
+{
+    for (uint32_t at = 0; at < queue->n_leases; at++) {
+        for (uint32_t i = 0; i < queue->leases[at].count; i++)
+            users[queue->leases[at].instances[i]]++;
+    }
+}
+
+/* Counts, for each instance, the entries and the leased samples that pin it. The caller frees. */
+static uint32_t *count_users(const struct engine *engine)
+{
+    uint32_t *users = xcalloc(engine->instance_pool.size, sizeof *users);
+    for (uint32_t index = 0; index < engine->entry_pool.size; index++) {
+        if (engine->entries[index].state > ENTRY_UNPLACED)
+            users[engine->entries[index].instance]++;
+    }
+    for (uint32_t place = 0; place < engine->jobs_end; place++) {
+        for (uint32_t rank = 0; rank < engine->jobs[place].world_size; rank++)
+            count_leased(&engine->jobs[place].queues[rank], users);
+    }
+    return users;
+}
+
+static void check_instances(const struct engine *engine)
+{
+    uint64_t used = 0, pinned = 0;
+    uint32_t *users = count_users(engine), idle = 0;
+    for (uint32_t index = 0; index < engine->instance_pool.size; index++) {
+        const struct instance *instance = &engine->instances[index];
+        if (instance->state == INSTANCE_FREE)
+            continue;
+        bool making = instance->state == INSTANCE_MAKING;
+        uint32_t owner;
+        CHECK(extent_owner(engine->extents, instance->block, &owner) && owner == index);
+        CHECK(extent_bytes(engine->extents, instance->block) >= instance->bytes);
+        CHECK(residency_pins(engine->prepared, index) == users[index] + making);
+        CHECK(residency_want(engine->prepared, index) == engine_count_want(engine, instance));
+        CHECK(making == (instance->task != ENGINE_NONE));
+        CHECK(making || instance->waiters == ENGINE_NONE);
+        CHECK(!making || engine->tasks[instance->task].state == TASK_RUNNING || instance->waiters != ENGINE_NONE);
+        used += extent_bytes(engine->extents, instance->block);
+        pinned += residency_pins(engine->prepared, index) > 0 ? extent_bytes(engine->extents, instance->block) : 0;
+        idle += residency_pins(engine->prepared, index) == 0 && residency_want(engine->prepared, index) == 0;
+    }
+    free(users);
+    CHECK(idle == residency_idle(engine->prepared) && pinned == engine->arena_pinned);
+    CHECK(used + engine_zones_free_bytes(engine) == extents_used_bytes(engine->extents));
+    CHECK(extents_used_bytes(engine->extents) <= engine->config.arena_bytes);
+    CHECK(engine->quota_bytes <= engine->config.arena_bytes);
+    CHECK(engine->instance_pool.taken * engine->config.slot_least <= engine->config.arena_bytes);
+}
+
+/* Each zone has the slots that it has promised, in use or free. */
+static void check_zones(const struct engine *engine)
+{
+    for (uint32_t at = 0; at < engine->n_zones; at++) {
+        const struct zone *zone = &engine->zones[at];
+        uint64_t promised = 0, used = 0;
+        uint32_t owner;
+        for (uint32_t place = 0; place < engine->jobs_end; place++) {
+            const struct job *job = &engine->jobs[place];
+            if (job->state != JOB_FREE && job->zoned && engine_slot_bytes(&engine->config, job->slot_bytes) == zone->bytes)
+                promised += job->least * job->batch_slots * job->world_size;
+        }
+        for (uint32_t index = 0; index < engine->instance_pool.size; index++) {
+            const struct instance *instance = &engine->instances[index];
+            used += instance->state != INSTANCE_FREE && instance->zoned && engine_zone_of(engine, instance) == zone;
+        }
+        for (size_t i = 0; i < zone->n_free; i++)
+            CHECK(extent_owner(engine->extents, zone->free[i], &owner) && owner == ENGINE_NONE);
+        CHECK(zone->slots == zone->promised && zone->promised == promised && used + zone->n_free == zone->slots);
+        CHECK(at == 0 || engine->zones[at - 1].bytes > zone->bytes);
+    }
+}
+
+static void check_encoded(const struct engine *engine)
+{
+    uint64_t used = 0, pinned = 0;
+    uint32_t loading = 0;
+    uint32_t *tasks = xcalloc(engine->encoded_pool.size, sizeof *tasks);
+    for (uint32_t task = 0; task < engine->task_pool.size; task++) {
+        if (engine->tasks[task].state != TASK_FREE && engine->tasks[task].encoded != ENGINE_NONE)
+            tasks[engine->tasks[task].encoded]++;
+    }
+    for (uint32_t index = 0; index < engine->encoded_pool.size; index++) {
+        const struct encoded *encoded = &engine->encoded[index];
+        if (encoded->state == ENCODED_FREE)
+            continue;
+        CHECK(engine->samples[encoded->id].encoded == index);
+        CHECK(residency_pins(engine->encodeds, index) == tasks[index] + (encoded->state == ENCODED_LOADING));
+        CHECK(residency_want(engine->encodeds, index) == engine_count_encoded_want(engine, encoded->id));
+        CHECK(residency_pins(engine->encodeds, index) || residency_want(engine->encodeds, index) || engine_keeps(engine, encoded->id));
+        CHECK((encoded->state == ENCODED_READY) == (encoded->handle != NULL));
+        loading += encoded->state == ENCODED_LOADING;
+        used += encoded->bytes;
+        pinned += residency_pins(engine->encodeds, index) ? encoded->bytes : 0;
+    }
+    free(tasks);
+    CHECK(pinned == engine->encoded_pinned);
+    CHECK(used == engine->encoded_used && used <= engine->config.encoded_bytes);
+    CHECK(used <= engine_encoded_most(engine) || residency_victim(engine->encodeds) == RESIDENT_NONE);
+    CHECK(loading == engine->loads_inflight && loading <= engine->config.inflight_loads);
+}
+
+static uint32_t list_length(const struct engine *engine, enum task_kind kind, uint32_t job)
+{
+    enum task_state state = kind == TASK_LOADS ? TASK_TO_LOAD : TASK_TO_PREPARE;
+    uint32_t count = 0, ranks = 0;
+    for (uint32_t index = engine->jobs[job].lists[kind].head; index != ENGINE_NONE; index = engine->tasks[index].next) {
+        CHECK(engine->tasks[index].state == state && engine->tasks[index].job == job);
+        count++;
+    }
+    for (uint32_t rank = 0; rank < engine->jobs[job].world_size; rank++)
+        ranks += engine->jobs[job].queues[rank].listed[kind];
+    CHECK(ranks == count);
+    return count;
+}
+
+/* A task that is not under way is in the turn of a job that waits for it. */
+static bool is_waited_for(const struct engine *engine, const struct task *task)
+{
+    for (uint32_t i = 0; i < task->n_outputs; i++) {
+        for (uint32_t at = engine->instances[task->outputs[i]].waiters; at != ENGINE_NONE; at = engine->entries[at].link) {
+            if (engine->entries[at].job == task->job)
+                return true;
+        }
+    }
+    return false;
+}
+
+static void check_tasks(const struct engine *engine)
+{
+    uint32_t listed = 0, waiting = 0, running = 0;
+    for (uint32_t place = 0; place < engine->jobs_end; place++) {
+        if (engine->jobs[place].state == JOB_FREE)
+            continue;
+        listed += list_length(engine, TASK_LOADS, place);
+        listed += list_length(engine, TASK_PREPARES, place);
+    }
+    for (uint32_t index = 0; index < engine->task_pool.size; index++) {
+        const struct task *task = &engine->tasks[index];
+        waiting += task->state == TASK_TO_LOAD || task->state == TASK_TO_PREPARE;
+        running += task->state == TASK_RUNNING;
+        CHECK(task->state == TASK_FREE || task->state == TASK_RUNNING || is_waited_for(engine, task));
+        for (uint32_t i = 0; task->state != TASK_FREE && i < task->n_outputs; i++)
+            CHECK(engine->instances[task->outputs[i]].task == index && engine->instances[task->outputs[i]].id == task->id);
+    }
+    CHECK(listed == waiting);
+    CHECK(running == engine->prepares_inflight && running <= engine->config.inflight_prepares);
+}
+
+static void check_queue(const struct engine *engine, uint32_t place, uint32_t rank)
+{
+    const struct job *job = &engine->jobs[place];
+    const struct job_queue *queue = &job->queues[rank];
+    uint64_t leased = 0;
+    uint32_t queued = 0, ready = 0, unplaced = 0, making = 0, prev = ENGINE_NONE;
+    bool open = false;
+    for (uint32_t index = queue->head; index != ENGINE_NONE; prev = index, index = engine->entries[index].next) {
+        const struct entry *entry = &engine->entries[index];
+        CHECK(entry->job == place && entry->rank == rank && entry->state != ENTRY_FREE && entry->prev == prev);
+        CHECK(entry->number < queue->numbered && (prev == ENGINE_NONE || engine->entries[prev].number < entry->number));
+        open = open || index == queue->open;
+        CHECK(open || entry->state != ENTRY_WAITING);
+        queued++;
+        ready += entry->state == ENTRY_READY;
+        unplaced += entry->state == ENTRY_UNPLACED;
+        making += entry->making;
+        CHECK(!entry->making || entry->state == ENTRY_WAITING);
+    }
+    for (uint32_t at = 0; at < queue->n_leases; at++)
+        leased += queue->leases[at].count;
+    CHECK(prev == queue->tail && (open || queue->open == ENGINE_NONE));
+    CHECK(queued == queue->queued && ready == queue->ready && unplaced == queue->unplaced && making == queue->making);
+    CHECK(queue->held_slots == queued + leased && queue->held_slots <= job->quota_slots);
+    CHECK(queue->n_leases <= job->held_max && job->held_max <= job->least && job->least <= job->rows);
+    CHECK(queued == 0 || job->zoned || job->by_size);
+    CHECK((job->state == JOB_RUNNING && !queue->done) || (queued == 0 && engine_reserve_count(&queue->reserve) == 0));
+    CHECK(queue->attached || (queue->held_slots == 0 && queue->credits == 0 && !queue->waits));
+    CHECK(job->state != JOB_RUNNING || queue->planned == queued + queue->delivered);
+    CHECK(job->world_size == 1 || job->state != JOB_RUNNING || queue->planned <= engine_rank_share(job));
+}
+
+/* Nothing is lost: what was planned in this epoch is queued or delivered, and the rest is kept for a rank or still to be
+ * picked; but for what ranks left behind. */
+static void check_job(const struct engine *engine, uint32_t place)
+{
+    const struct job *job = &engine->jobs[place];
+    uint64_t planned = 0, reserved = 0;
+    uint32_t attached = 0;
+    for (uint32_t rank = 0; rank < job->world_size; rank++) {
+        check_queue(engine, place, rank);
+        planned += job->queues[rank].planned;
+        reserved += engine_reserve_count(&job->queues[rank].reserve);
+        attached += job->queues[rank].attached;
+    }
+    CHECK(attached == job->attached && (attached > 0 || job->world_size > 1));
+    if (job->state == JOB_RUNNING)
+        CHECK(planned + reserved + job->lost + job->left + sampler_remaining(engine->sampler, place) ==
+              job->view_samples + job->repeats);
+}
+
+/* Nothing is read from a source that is away but to see whether it answers, and nothing waits for it that another has. */
+static void check_sources(const struct engine *engine)
+{
+    uint32_t users[JOBS_MAX] = {0};
+    for (uint32_t place = 0; place < engine->jobs_end; place++) {
+        const struct job *job = &engine->jobs[place];
+        if (job->state == JOB_FREE)
+            continue;
+        users[job->source]++;
+        CHECK(engine->sources[job->source].dataset == job->dataset);
+        for (uint32_t index = job->lists[TASK_LOADS].head; index != ENGINE_NONE; index = engine->tasks[index].next) {
+            uint32_t heir = engine_task_heir(engine, &engine->tasks[index], place);
+            CHECK(!engine_source_away(engine, place) || engine_source_away(engine, heir));
+        }
+    }
+    for (uint32_t i = 0; i < JOBS_MAX; i++) {
+        const struct data_source *source = &engine->sources[i];
+        CHECK(source->users == users[i]);
+        CHECK(source->probe == SAMPLE_NONE || (source->away && engine->samples[source->probe].encoded != ENGINE_NONE));
+    }
+}
+
+void engine_check(const struct engine *engine)
+{
+    CHECK_MAGIC(engine, ENGINE_MAGIC);
+    uint64_t quota = 0;
+    extents_check(engine->extents);
+    check_instances(engine);
+    check_zones(engine);
+    check_encoded(engine);
+    check_tasks(engine);
+    check_sources(engine);
+    for (uint32_t place = 0; place < engine->jobs_end; place++) {
+        if (engine->jobs[place].state != JOB_FREE)
+            check_job(engine, place);
+        quota += engine->jobs[place].quota_bytes;
+    }
+    CHECK(quota == engine->quota_bytes);
+}
+
+void engine_totals(const struct engine *engine, struct engine_totals *out)
+{
+    CHECK_MAGIC(engine, ENGINE_MAGIC);
+    *out = engine->totals;
+    out->arena_used_bytes = extents_used_bytes(engine->extents) - engine_zones_free_bytes(engine);
+    out->arena_pinned_bytes = engine->arena_pinned;
+    out->arena_quota_bytes = engine->quota_bytes;
+    out->encoded_used_bytes = engine->encoded_used;
+    out->encoded_ahead_bytes = engine_ahead_encoded_bytes(engine);
+    out->loads_inflight = engine->loads_inflight;
+    out->prepares_inflight = engine->prepares_inflight;
+    for (uint32_t place = 0; place < engine->jobs_end; place++) {
+        out->jobs += engine->jobs[place].state != JOB_FREE;
+        out->source_waits += engine_waits_for_source(engine, place);
+    }
+}
+
+static void fill_queue(const struct engine *engine, const struct job *job, uint32_t rank, uint64_t now_ns,
+                       struct engine_queue_status *out)
+{
+    const struct job_queue *queue = &job->queues[rank];
+    uint64_t wait_ns = queue->wait_ns + (queue->waiting ? now_ns - queue->waiting_since_ns : 0);
+    *out = (struct engine_queue_status){.rank = rank,
+                                        .attached = queue->attached,
+                                        .done = queue->done,
+                                        .client = queue->client,
+                                        .held_slots = queue->held_slots,
+                                        .samples_delivered = queue->samples_delivered,
+                                        .batches_delivered = queue->batches_delivered,
+                                        .epoch_delivered = queue->delivered,
+                                        .ready_batches = engine_ready_batches(engine, job, queue),
+                                        .leased_batches = queue->n_leases,
+                                        .credits = queue->credits,
+                                        .wait_s = (double)wait_ns / 1e9};
+}
+
+static void fill_status(const struct engine *engine, uint32_t place, uint64_t now_ns, struct engine_job_status *out)
+{
+    const struct job *job = &engine->jobs[place];
+    *out = (struct engine_job_status){.job = place,
+                                      .pipeline = job->pipeline,
+                                      .weight = job->weight,
+                                      .batch_size = job->batch_size,
+                                      .epoch = job->epoch,
+                                      .epochs = job->epochs,
+                                      .started = job->began,
+                                      .prefetch = job->rows - ENGINE_ROWS_MIN,
+                                      .prefetch_asked = job->prefetch_asked,
+                                      .look_ahead = engine_rows_needed(job) - ENGINE_ROWS_MIN,
+                                      .client = job->client,
+                                      .view_samples = job->view_samples,
+                                      .remaining = sampler_remaining(engine->sampler, place),
+                                      .quota_bytes = job->quota_bytes,
+                                      .samples_shared = job->samples_shared,
+                                      .bad_samples = job->bad_samples,
+                                      .waits_for_source = engine_waits_for_source(engine, place),
+                                      .world_size = job->world_size,
+                                      .attached = job->attached};
+    for (uint32_t rank = 0; rank < job->world_size; rank++) {
+        struct engine_queue_status queue;
+        fill_queue(engine, job, rank, now_ns, &queue);
+        out->held_slots += queue.held_slots;
+        out->samples_delivered += queue.samples_delivered;
+        out->batches_delivered += queue.batches_delivered;
+        out->epoch_delivered += queue.epoch_delivered;
+        out->ready_batches += queue.ready_batches;
+        out->leased_batches += queue.leased_batches;
+        out->credits += queue.credits;
+        out->wait_s += queue.wait_s;
+        out->remaining += engine_reserve_count(&job->queues[rank].reserve);
+        out->epoch_lost += job->queues[rank].lost;
+    }
+    if (job->source_waits && out->waits_for_source)
+        out->source_wait_s = (double)(now_ns - job->source_since_ns) / 1e9;
+    memcpy(out->name, job->name, sizeof out->name);
+}
+
+size_t engine_queue_statuses(const struct engine *engine, uint32_t place, uint64_t now_ns, struct engine_queue_status *out,
+                             size_t max)
+{
+    CHECK_MAGIC(engine, ENGINE_MAGIC);
+    const struct job *job = &engine->jobs[place];
+    CHECK(job->state != JOB_FREE);
+    for (uint32_t rank = 0; rank < job->world_size && rank < max; rank++)
+        fill_queue(engine, job, rank, now_ns, &out[rank]);
+    return job->world_size;
+}
+
+size_t engine_job_statuses(const struct engine *engine, uint64_t now_ns, struct engine_job_status *out, size_t max)
+{
+    CHECK_MAGIC(engine, ENGINE_MAGIC);
+    size_t count = 0;
+    for (uint32_t place = 0; place < engine->jobs_end; place++) {
+        if (engine->jobs[place].state == JOB_FREE)
+            continue;
+        if (count < max)
+            fill_status(engine, place, now_ns, &out[count]);
+        count++;
+    }
+    return count;
+}

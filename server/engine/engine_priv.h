@@ -1,0 +1,585 @@
+/* engine_priv.h: the engine's state, shared by the engine_*.c files only.
+ *
+ * Everything is a numbered place in a growing array, so that arrays may move; ENGINE_NONE names nothing. An entry is one
+ * sample planned for one job's queue; an instance is one prepared form in the arena; an encoded is one sample's bytes in
+ * memory; a task is one PREPARE, before, while and after its bytes are loaded. */
+#ifndef LARDER_SERVER_ENGINE_ENGINE_PRIV_H
+#define LARDER_SERVER_ENGINE_ENGINE_PRIV_H
+
+#include "cache/memory/extent.h"
+#include "cache/memory/residency.h"
+#include "common/check.h"
+#include "common/random.h"
+#include "sampler/sampler.h"
+#include "server/engine/engine.h"
+
+#define ENGINE_MAGIC 0x656e6769u
+#define ENGINE_NONE UINT32_MAX
+#define ENGINE_SUBSTITUTES_MAX 16 /* bad samples in a row before policy `replace` gives up */
+#define ENGINE_REASONS 8
+#define ENGINE_TAKERS_MAX 64 /* jobs that a read has regard to */
+#define ENGINE_COMPARE_MAX 8 /* chunks that are compared before one is read, from a random one on */
+#define ENGINE_LOOK_MAX 64   /* chunks that are looked at for them: some bring nothing, or too little; bounds the work */
+#define ENGINE_SOURCE_PAUSE_NS UINT64_C(50000000)        /* before a source that did not answer is asked again; then twice as long */
+#define ENGINE_SOURCE_PAUSE_MAX_NS UINT64_C(2000000000)
+#define ENGINE_SOURCE_TRIES 3 /* of a sample, each after its source has answered for another: then it is bad */
+#define ENGINE_STOCK_DEPTH 1.5 /* samples that a job may have in a fiber's stock, over w */
+
+/* A growing array of places with a list of unused ones. `used` tells which places are taken. */
+struct pool_head {
+    uint32_t size, cap, spare, taken;
+};
+
+struct sample_state {
+    uint32_t instances; /* head of its instances */
+    uint32_t encoded;
+    uint32_t begun; /* instances ever begun */
+    uint32_t chunk, fiber;   /* ENGINE_NONE: in none */
+    uint32_t pending;        /* tasks of it that wait for their load to begin */
+    bool failed;             /* its last load did: nobody loads it but who waits for it */
+};
+
+/* What one dataset's samples are read from; see sources.c. */
+struct data_source {
+    const void *dataset;
+    uint32_t users;   /* jobs; 0: the place is free */
+    uint32_t failed;   /* engine->source_rounds at its last failure, and at the begin of the load that it answered last */
+    uint32_t answered;
+    bool away, told;  /* it did not answer when it was asked last; and that was said */
+    sample_id probe;  /* being read to see whether it answers; SAMPLE_NONE: none */
+    uint64_t since_ns, pause_ns, until_ns; /* of being away: nothing is read before the last */
+    uint64_t retries; /* loads that it did not answer since then */
+};
+
+struct chunk {
+    sample_id *members; /* by slot; SAMPLE_NONE: not seen in any view yet */
+    uint32_t group;
+    uint32_t pending; /* tasks of its samples that wait for their load to begin */
+    bool stale;       /* a member has been forgotten and is still listed */
+};
+
+/* n chunks that share one place in memory, and the fibers across them. */
+struct group {
+    uint32_t first_chunk, n_chunks, chunk_samples;
+    uint32_t width; /* slots of a fiber */
+    uint32_t first_fiber;
+    uint32_t stock;       /* encoded samples of it in memory */
+    uint32_t stock_max;   /* samples of a fiber that one job may have there and still want */
+    bool thin;            /* the budget does not hold a sample for each fiber: none makes room for another */
+    uint32_t ahead_below; /* with less than this it is worth a try to read ahead in it */
+};
+
+/* What of a fiber is in memory. */
+struct fiber {
+    uint32_t instances, encoded; /* heads; instances that somebody wants */
+};
+
+enum instance_state { INSTANCE_FREE, INSTANCE_MAKING, INSTANCE_READY };
+
+struct instance {
+    enum instance_state state;
+    bool doomed; /* being made for a pipeline that has gone: freed when done */
+    bool zoned;  /* its block is a slot of the zone of its size */
+    bool by_size;  /* the encoded bytes themselves */
+    bool in_order; /* begun for a job that takes its samples in the dataset's order: no random part of its fiber */
+    uint32_t next; /* of the same sample, or the next unused place */
+    sample_id id;
+    uint32_t pipeline;
+    uint32_t block; /* of the arena */
+    uint32_t task;  /* while MAKING */
+    uint32_t waiters; /* entries that wait for it */
+    uint32_t fiber_prev, fiber_next;
+    uint64_t bytes;
+    uint64_t ordinal;
+    uint64_t variant;
+    uint64_t maker; /* client of the job it was begun for */
+    struct jobset had; /* jobs that planned or got it */
+};
+
+enum encoded_state { ENCODED_FREE, ENCODED_LOADING, ENCODED_READY };
+
+struct encoded {
+    enum encoded_state state;
+    uint32_t next; /* unused place */
+    sample_id id;
+    uint32_t tasks; /* that wait for the load */
+    bool in_order;  /* as of an instance */
+    uint32_t fiber_prev, fiber_next;
+    uint32_t round;      /* engine->source_rounds, when the load began */
+    const void *dataset; /* that it is loaded from; when it is loaded only to be compared */
+    void *handle;
+    uint64_t bytes;
+};
+
+enum task_state { TASK_FREE, TASK_TO_LOAD, TASK_LOADING, TASK_TO_PREPARE, TASK_RUNNING };
+
+struct task {
+    enum task_state state;
+    uint32_t job;        /* one that waits for it, the heaviest: whose list it is in, and whose turn it takes */
+    uint32_t rank;       /* of the job, that waits for it; since it is in a list */
+    uint32_t prev, next; /* in the job's list, or in the load's (next only), or unused */
+    sample_id id;
+    uint32_t encoded; /* pinned by it; ENGINE_NONE before the load begins */
+    uint32_t tries, tried; /* loads that failed for its source, while others came; engine->source_rounds at the last */
+    uint32_t n_outputs;
+    uint32_t outputs[ENGINE_OUTPUTS_MAX]; /* instances */
+};
+
+/* Room in the stocks of a group's fibers; see encoded_read.c. Valid until something is loaded or picked. */
+struct room {
+    uint32_t takers[ENGINE_TAKERS_MAX], n_takers, n_fibers;
+    uint32_t *left; /* by fiber, then taker */
+    uint32_t most[ENGINE_TAKERS_MAX]; /* samples that a read may bring each taker */
+    size_t cap;
+    double chunk_samples; /* that a view has in a chunk, on the mean, by the taker of this dataset that has most */
+    double apart; /* how far those with a stock there are from each other in their epochs: 0 in step, 1 half an epoch */
+};
+
+/* What a read of a chunk would bring. */
+struct fill {
+    uint32_t samples;
+    uint64_t wants;
+};
+
+enum entry_state { ENTRY_FREE, ENTRY_UNPLACED, ENTRY_WAITING, ENTRY_READY };
+
+struct entry {
+    enum entry_state state;
+    uint32_t job, rank;
+    uint32_t prev, next; /* in the queue; unused places by next */
+    uint32_t link;       /* next waiter of its instance */
+    uint32_t instance;
+    uint32_t substitutes; /* tried, under policy `replace` */
+    sample_id id;
+    uint64_t number; /* of its queue's: the place in line */
+    int64_t due;     /* the number it would have, had it always been in this queue: what overtakes it counts from there */
+    uint64_t planned_ns;
+    bool repeat; /* fills a rank's share up */
+    bool making; /* its instance is being prepared, not only planned */
+    bool kept;   /* for this rank, which had gone: no other gets it */
+};
+
+struct lease {
+    uint64_t batch;
+    uint32_t epoch, count;
+    uint32_t *instances;
+};
+
+/* Samples that have left R_j and are a queue's own, before there is room for them: its part of a fixed order, and what a
+ * rank that went away had not released. Ids at … end - 1 of an array. Bounded by the rank's share. */
+struct reserve {
+    sample_id *ids;
+    uint64_t at, end, cap;
+};
+
+enum task_kind { TASK_LOADS, TASK_PREPARES };
+#define TASK_KINDS 2
+
+/* What a queue's look-ahead must cover; see quota.c. */
+struct need {
+    uint32_t rows; /* of use; 0: all that it may have */
+    uint64_t worst_ns[ENGINE_AHEAD_WINDOWS]; /* longest time from plan to ready, by window: the present one first */
+    uint32_t windows;                        /* of these that are over */
+    uint64_t began_ns;
+    uint32_t batches; /* delivered in the present window */
+    double step_ns;   /* of its client, between two batches, waiting left out */
+    uint32_t steps;   /* measured */
+    uint64_t delivered_ns, waited_ns; /* when a batch was delivered last; what it had waited then in all */
+};
+
+/* A rank's queue. */
+struct job_queue {
+    bool attached, came; /* its client is there; was there some time */
+    uint64_t client;
+    bool missed; /* away, and needed since then */
+    uint64_t missed_since_ns;
+
+    /* this epoch */
+    bool done;   /* LAST was delivered, or the rank asked for a later epoch */
+    bool told;     /* this client got the LAST of told_epoch: what it asked of it before it knew means nothing */
+    uint32_t told_epoch;
+    bool returned; /* came back after it was done: an empty LAST answers when it asks for the epoch again */
+    uint32_t batch_index, credits;
+    uint64_t planned;   /* samples that are queued or delivered */
+    uint64_t delivered; /* of these */
+    uint64_t lost;      /* bad ones that were left out */
+    uint64_t repeats;   /* drawn to fill the share up */
+    uint32_t repeats_lost; /* bad ones in a row */
+    struct reserve reserve;
+
+    /* a later one, which begins when every rank is done */
+    bool waits;
+    uint32_t wanted_epoch, wanted_credits;
+
+    /* entries in planned order */
+    uint32_t head, tail, queued;
+    uint64_t numbered; /* entries that there ever were */
+    uint32_t ready; /* of these */
+    uint32_t making; /* of these: being prepared */
+    uint32_t open;   /* an entry before which none is waited for; ENGINE_NONE: all that is waited for has no place */
+    uint32_t unplaced;    /* of these: waiting for room */
+    uint64_t no_room_since; /* engine->room_changes when none of them found any; 0: not tried */
+    uint64_t starves_since_ns; /* its client waits, and no work is under way that leads to its batch; 0: not so */
+    struct lease *leases;
+    uint32_t n_leases;
+    uint64_t held_slots; /* queued + leased */
+    uint32_t listed[TASK_KINDS]; /* tasks for it in the job's lists */
+    uint64_t pace_ns; /* a batch, of its client's training; 0: not known */
+
+    uint64_t samples_delivered, batches_delivered;
+    uint64_t wait_ns, waiting_since_ns;
+    bool waiting;
+    struct need need;
+};
+
+struct task_list {
+    uint32_t head, tail;
+    double turn; /* virtual time of the job's next turn: the lowest goes first */
+};
+
+enum job_state { JOB_FREE, JOB_IDLE, JOB_RUNNING, JOB_FAILED };
+
+struct job {
+    enum job_state state;
+    char name[ENGINE_NAME_MAX];
+    uint64_t client; /* of the rank that made it: names the job as an instance's maker */
+    const void *dataset;
+    uint32_t source; /* its place in engine->sources */
+    bool source_waits; /* it has waited for that since source_since_ns */
+    uint64_t source_since_ns;
+    struct idset *view;
+    uint32_t world_size, attached; /* ranks; those that are there */
+    uint64_t empty_since_ns;       /* while attached is 0 */
+    enum shuffle_mode shuffle;
+    uint64_t seed;
+    bool ordered; /* batches keep the planned order */
+    uint32_t pipeline;
+    uint64_t slot_bytes;
+    bool by_size;
+    uint32_t batch_size, epochs;
+    uint32_t prefetch_asked, hold_asked;
+    bool drop_last;
+    enum bad_policy bad_policy;
+    bool redirected; /* shuffle `dependent`, in chunks */
+    uint64_t variant_seed, variant; /* as described, and of this epoch */
+    uint64_t came_ns;
+    uint64_t view_samples;
+    uint64_t mean_bytes;  /* of its samples, encoded */
+    double chunk_samples; /* of the view in a chunk that has any, on the mean; 0 without chunks */
+    uint32_t chunk_base, chunk_count; /* of its dataset; 0 without */
+    bool ample; /* memory holds so much of its view that a read may bring all of a chunk, as at w = 1 */
+    uint64_t batch_slots, row_bytes; /* samples of a batch; arena bytes of a batch for each rank */
+    uint32_t least, most, asked; /* rows: its own for good; that it may get; with all it asked for */
+    uint32_t rows;        /* that it has now */
+    bool zoned; /* its least rows are slots of a zone; nothing is planned before, but by_size; see prepared_zones.c */
+    uint64_t quota_slots; /* of each queue */
+    uint64_t quota_bytes; /* of all together */
+    uint32_t held_max;    /* ≤ least */
+
+    /* this epoch */
+    bool began; /* some epoch has begun */
+    uint32_t epoch;
+    uint64_t drawn;   /* picks: the position in a fixed order */
+    uint64_t lost;    /* bad, and not replaced */
+    struct idset *bad; /* samples that are, replaced or not: each counts once, however often it is planned */
+    uint64_t left;    /* left behind by ranks that went on */
+    uint64_t repeats; /* of all queues */
+    sample_id *first; /* with several ranks and a fixed order: its first world_size samples, for repeats */
+
+    struct job_queue *queues; /* world_size */
+    struct task_list lists[TASK_KINDS]; /* tasks that wait to be done in its turn */
+    double weight, weight_asked; /* now; as the job came */
+    double counts; /* its weight among the running jobs, see tasks_turns.c */
+    double cost_s; /* mean worker time of one output for it; 0: not known */
+    double pace_ns; /* mean over its queues, as far as known; 0: not */
+
+    uint64_t samples_shared, bad_samples;
+};
+
+/* Slots of one size that are nobody else's; see prepared_zones.c. */
+struct zone {
+    uint64_t bytes;    /* of a slot, rounded */
+    uint64_t promised; /* slots, to jobs whose `zoned` is set */
+    uint64_t slots;    /* that there are, those in use included */
+    uint32_t *free;    /* blocks */
+    size_t n_free, cap;
+};
+
+struct engine {
+    uint32_t magic;
+    struct engine_config config;
+    uint64_t now_ns;
+    bool draining, halted;
+    bool replan; /* since the planning of this step queues got room again: a sample turned bad, an epoch began */
+    struct sampler *sampler;
+    struct rng rng;
+    struct data_source sources[JOBS_MAX];
+    uint32_t source_rounds; /* loads that failed for their source: tells what was begun after what */
+    struct extents *extents;
+    struct zone *zones; /* the largest slots first */
+    uint32_t n_zones;
+    uint64_t try_again_ns; /* no zone is laid out before */
+    uint32_t try_place;    /* of the job that had the last turn to have its zone laid out */
+    uint64_t room_changes; /* counts what may have made room */
+    struct residency *prepared, *encodeds;
+
+    struct job *jobs; /* JOBS_MAX places */
+    uint32_t jobs_end; /* places at and past it are free */
+    struct sample_state *samples;
+    uint64_t samples_cap;
+
+    struct instance *instances;
+    struct encoded *encoded;
+    struct task *tasks;
+    struct entry *entries;
+    struct pool_head instance_pool, encoded_pool, task_pool, entry_pool;
+
+    struct chunk *chunks;
+    struct group *groups;
+    struct fiber *fibers;
+    uint32_t n_chunks, n_groups, n_fibers;
+    struct room room;
+
+    uint64_t quota_bytes; /* promised to jobs */
+    bool divide;          /* the need of some job has changed: the arena is to be divided again */
+    uint64_t arena_pinned; /* of blocks whose instances are pinned */
+    uint64_t encoded_used, encoded_pinned; /* pinned: being loaded, or waited for by tasks */
+    uint32_t loads_inflight, prepares_inflight;
+    double turn[TASK_KINDS]; /* virtual time: no list that has work is behind it by more than its slack */
+    double cost_s;           /* mean worker time of one output; 0: not known */
+    uint64_t next_batch;
+    int failing; /* enum bad_reason of the sample that fails just now */
+    struct engine_totals totals; /* the counting fields */
+
+    struct engine_action *actions;
+    size_t n_actions, actions_cap;
+    struct engine_output *outputs; /* of this step's actions, which hold indices until the step's end */
+    size_t n_outputs, outputs_cap;
+    struct engine_entry *delivered;
+    size_t n_delivered, delivered_cap;
+    uint32_t *scratch; /* instances of a window to clear, or slots of a chunk */
+    size_t scratch_cap;
+    struct idset *kept; /* encoded samples that stay though nobody wants them; NULL: none */
+    struct pick picks[JOBS_MAX];
+};
+
+/* outbox.c: numbered places */
+uint32_t engine_instance_new(struct engine *engine);
+uint32_t engine_encoded_new(struct engine *engine);
+uint32_t engine_task_new(struct engine *engine);
+uint32_t engine_entry_new(struct engine *engine);
+void engine_instance_drop(struct engine *engine, uint32_t index);
+void engine_encoded_drop(struct engine *engine, uint32_t index);
+void engine_task_drop(struct engine *engine, uint32_t index);
+void engine_entry_drop(struct engine *engine, uint32_t index);
+struct engine_action *engine_act(struct engine *engine, enum engine_action_type type);
+struct engine_action *engine_act_job(struct engine *engine, enum engine_action_type type, uint32_t job);
+
+/* prepared.c: instances, encoded bytes, eviction */
+/* ENGINE_NONE: no room now. `sure`: for an entry that its queue is sure of room for. */
+uint32_t engine_begin_instance(struct engine *engine, uint32_t job, sample_id id, bool sure);
+uint32_t engine_begin_spare_instance(struct engine *engine, uint32_t job, sample_id id); /* evicts nothing that is wanted */
+void engine_free_instance(struct engine *engine, uint32_t instance);
+void engine_evict_instance(struct engine *engine, uint32_t instance); /* ready, and unpinned */
+void engine_pin_instance(struct engine *engine, uint32_t instance);
+void engine_unpin_instance(struct engine *engine, uint32_t instance);
+/* engine_encoded_most: what encoded samples may take beside the records of instances. engine_shed_encoded evicts what is
+ * above it, as far as it is not pinned. */
+uint64_t engine_encoded_most(const struct engine *engine);
+void engine_shed_encoded(struct engine *engine);
+/* engine_encoded_sure: the same when the arena has filled with the jobs' instances: what to plan for. */
+uint64_t engine_encoded_sure(const struct engine *engine);
+uint32_t engine_begin_load(struct engine *engine, sample_id id, uint64_t bytes); /* ENGINE_NONE: no room now */
+void engine_pin_encoded(struct engine *engine, uint32_t encoded);
+void engine_unpin_encoded(struct engine *engine, uint32_t encoded);
+void engine_free_encoded(struct engine *engine, uint32_t encoded, bool evicted);
+void engine_sample_left(struct engine *engine, uint32_t job, sample_id id); /* id has just left R_job */
+void engine_sample_back(struct engine *engine, uint32_t job, sample_id id); /* id has just come back into R_job */
+void engine_settle_sample(struct engine *engine, sample_id id); /* once those who left it have placed what they picked */
+void engine_mark_had(struct engine *engine, uint32_t job, uint32_t instance);
+void engine_clear_had(struct engine *engine, uint32_t job, uint32_t instance);
+uint32_t engine_count_want(const struct engine *engine, const struct instance *instance);
+uint32_t engine_count_encoded_want(const struct engine *engine, sample_id id);
+/* A running job's remaining set changes as a whole: withdraw its wants before, declare them after. The work goes by what
+ * remains to it, or by what is in memory, whichever is less. */
+void engine_withdraw_wants(struct engine *engine, uint32_t job);
+void engine_declare_wants(struct engine *engine, uint32_t job);
+void engine_settle_left(struct engine *engine, uint32_t job); /* it wants what remains to it no more: let that go */
+void engine_settle_encoded(struct engine *engine); /* what is kept has changed: let all go that nobody wants */
+void engine_forget_had(struct engine *engine, uint32_t job); /* its place will be another's */
+double engine_job_rate(const struct engine *engine, const struct job *job); /* samples a nanosecond that it was given since it came */
+void engine_forget_pipeline(struct engine *engine, uint32_t pipeline);
+/* forget.c; see ENGINE_SAMPLES_GONE */
+void engine_forget_samples(struct engine *engine, sample_id *ids, uint32_t count, uint32_t *kept);
+
+/* encoded_keep.c: encoded samples for the epochs to come */
+void engine_keep_measure(struct engine *engine); /* when jobs come and go */
+bool engine_keeps(const struct engine *engine, sample_id id);
+
+/* chunks.c: where samples are stored, and what of a fiber is in memory */
+int engine_place_samples(struct engine *engine, const struct engine_job_desc *desc, struct job *job); /* LARDER_ENOMEM */
+uint64_t engine_mean_bytes(const struct engine *engine, const struct engine_job_desc *desc); /* of a sample of the view, encoded */
+void engine_fiber_add_instance(struct engine *engine, uint32_t instance);
+void engine_fiber_remove_instance(struct engine *engine, uint32_t instance);
+void engine_fiber_add_encoded(struct engine *engine, uint32_t encoded);
+void engine_fiber_remove_encoded(struct engine *engine, uint32_t encoded);
+void engine_chunks_destroy(struct engine *engine);
+
+/* plan_redirect.c: which samples a pick's jobs get */
+void engine_redirect(struct engine *engine, const struct pick *pick, sample_id target[JOBS_MAX]);
+
+/* encoded_read.c: what a read brings */
+uint32_t engine_stock_max(uint32_t width); /* samples that a job's stock in a fiber is meant to have */
+void engine_measure_room(struct engine *engine, const struct group *group);
+struct fill engine_chunk_fill(const struct engine *engine, const struct chunk *chunk);
+void engine_load_mates(struct engine *engine, uint32_t job, sample_id id); /* what comes with it in one read */
+void engine_read_ahead(struct engine *engine);
+void engine_read_ahead_again(struct engine *engine); /* what is wanted has changed: every group is worth a try */
+
+/* tasks_companions.c: what else a decode is used for */
+void engine_add_companions(struct engine *engine, uint32_t task); /* just before it runs */
+bool engine_makes_pixels(const struct engine *engine, const struct task *task); /* not only copies of the encoded bytes */
+const void *engine_output_dataset(const struct engine *engine, const struct instance *instance);
+
+/* tasks.c: loads and prepares */
+bool engine_load(struct engine *engine, uint32_t job, sample_id id, uint64_t bytes); /* false: no room for it now */
+void engine_task_begin(struct engine *engine, uint32_t job, uint32_t instance);
+void engine_task_cancel_output(struct engine *engine, uint32_t instance);
+void engine_task_joined(struct engine *engine, uint32_t task, uint32_t job); /* the job waits for it too */
+void engine_task_left(struct engine *engine, uint32_t task, uint32_t job);   /* the job does so no more, others do */
+void engine_on_prepared(struct engine *engine, const struct engine_event *event);
+void engine_dispatch(struct engine *engine);
+void engine_task_to_load(struct engine *engine, uint32_t task, bool first); /* it is in no list; first: before all others */
+void engine_task_to_prepare(struct engine *engine, uint32_t task);
+void engine_task_end(struct engine *engine, uint32_t task);
+/* Who shall have a task in his line that is not under way, when the job has it now; ENGINE_NONE: nobody waits for it. */
+uint32_t engine_task_heir(const struct engine *engine, const struct task *task, uint32_t job);
+void engine_task_move(struct engine *engine, uint32_t task, uint32_t job);
+
+/* loaded.c: what loads bring */
+void engine_on_loaded(struct engine *engine, const struct engine_event *event);
+
+/* sources.c: sources that do not answer */
+void engine_source_join(struct engine *engine, struct job *job);
+void engine_source_leave(struct engine *engine, struct job *job);
+void engine_source_load(struct engine *engine, uint32_t job, uint32_t encoded); /* its load begins */
+void engine_source_answered(struct engine *engine, const struct encoded *encoded);
+/* A load failed for it, that the tasks from `first` on waited for. False: the sample is given up, it is bad. */
+bool engine_source_failed(struct engine *engine, const struct encoded *encoded, uint32_t first, int reason);
+void engine_ask_sources(struct engine *engine);   /* whether those that were away answer again */
+void engine_watch_sources(struct engine *engine); /* fails the jobs that have waited too long for theirs */
+static inline bool engine_source_away(const struct engine *engine, uint32_t job)
+{
+    return engine->sources[engine->jobs[job].source].away;
+}
+bool engine_waits_for_source(const struct engine *engine, uint32_t job);
+
+/* tasks_turns.c: whose turn it is */
+void engine_list_append(struct engine *engine, enum task_kind kind, uint32_t task); /* to its job's list */
+void engine_list_prepend(struct engine *engine, enum task_kind kind, uint32_t task);
+void engine_list_remove(struct engine *engine, enum task_kind kind, uint32_t task);
+void engine_weigh(struct engine *engine); /* jobs or weights may have changed */
+uint32_t engine_next_turn(const struct engine *engine, enum task_kind kind); /* a job with work; ENGINE_NONE: none has any */
+void engine_turn_begin(struct engine *engine, enum task_kind kind, uint32_t job);
+void engine_charge_prepare(struct engine *engine, uint32_t task);
+void engine_charge_load(struct engine *engine, sample_id id);
+void engine_measure_prepare(struct engine *engine, const struct task *task, uint64_t core_ns);
+
+/* tasks_ranks.c: which rank's task is next */
+void engine_rank_listed(struct engine *engine, enum task_kind kind, struct task *task); /* it is in its job's list */
+void engine_rank_unlisted(struct engine *engine, enum task_kind kind, const struct task *task);
+void engine_rank_begun(struct engine *engine, const struct task *task); /* it runs */
+void engine_rank_made(struct engine *engine, struct entry *entry); /* what it waits for is there, or has failed */
+uint32_t engine_next_task(const struct engine *engine, uint32_t job, enum task_kind kind); /* of a list that has some */
+uint32_t engine_load_rank(const struct engine *engine, uint32_t job, sample_id id); /* ENGINE_RANK_NONE: none waits */
+/* Nanoseconds until the rank's client has used up `begun` samples; below 0 when it has asked for more than these. */
+double engine_rank_dry_ns(const struct job *job, const struct job_queue *queue, uint64_t begun);
+void engine_rank_changed(struct engine *engine, uint32_t task); /* who waits for it has changed places with another */
+void engine_on_pace(struct engine *engine, const struct engine_event *event);
+
+/* queue_exchange.c: which rank gets what is ready */
+void engine_exchange(struct engine *engine, uint32_t ready); /* not counted among its queue's ready ones yet */
+void engine_queue_waits_for(struct engine *engine, uint32_t entry); /* it is, from now on */
+
+/* queue.c: a rank's queue */
+static inline struct job_queue *engine_queue_of(const struct engine *engine, const struct entry *entry)
+{
+    return &engine->jobs[entry->job].queues[entry->rank];
+}
+
+void engine_queue_append(struct engine *engine, uint32_t entry);
+void engine_queue_remove(struct engine *engine, uint32_t entry); /* what it holds of an instance stays with the caller */
+void engine_queue_drop_all(struct engine *engine, struct job_queue *queue);
+void engine_queue_shorten(struct engine *engine, uint32_t job, struct job_queue *queue, uint64_t slots); /* to at most */
+void engine_queue_put_back(struct engine *engine, uint32_t job, struct job_queue *queue); /* its client has gone */
+void engine_entry_unplaced(struct engine *engine, uint32_t entry); /* it has no instance: it waits for room */
+void engine_entry_unplace(struct engine *engine, uint32_t entry);  /* gives up the one it has, ready or waited for */
+void engine_entry_ready(struct engine *engine, uint32_t entry);
+void engine_lease_end(struct engine *engine, struct job_queue *queue, uint32_t at);
+void engine_reserve_add(struct reserve *reserve, sample_id id);
+static inline uint64_t engine_reserve_count(const struct reserve *reserve)
+{
+    return reserve->end - reserve->at;
+}
+
+/* quota.c: how far ahead queues may plan */
+uint64_t engine_least_bytes(const struct engine *engine);  /* of the arena, that the jobs keep whoever comes */
+uint64_t engine_wanted_bytes(const struct engine *engine); /* for all that they asked for */
+uint64_t engine_ahead_encoded_bytes(const struct engine *engine); /* encoded, of what all may look ahead now */
+void engine_divide_arena(struct engine *engine);           /* jobs came or went, or need more or less */
+uint64_t engine_depth_slots(const struct job *job, const struct job_queue *queue); /* that the queue is filled up to */
+uint32_t engine_rows_needed(const struct job *job); /* of those that it has, by the rank that needs most */
+/* What the need is judged by: an entry is ready, a batch goes out, or the client begins to wait for one. */
+void engine_note_ready(struct engine *engine, struct job *job, struct job_queue *queue, const struct entry *entry);
+void engine_note_delivery(struct engine *engine, struct job *job, struct job_queue *queue);
+void engine_note_wait(struct engine *engine, struct job *job, struct job_queue *queue);
+
+/* prepared_zones.c: room that nobody takes */
+struct zone *engine_zone_of(const struct engine *engine, const struct instance *instance); /* NULL: none has its size */
+uint32_t engine_zone_take(struct engine *engine, struct zone *zone, uint32_t instance); /* a free slot; ENGINE_NONE: none */
+void engine_zone_give(struct engine *engine, uint32_t instance); /* its slot, which is one of a zone */
+void engine_zone_enter(struct engine *engine, struct job *job); /* makes its slots, if that can be done now: job->zoned */
+void engine_zone_leave(struct engine *engine, const struct job *job);
+/* The queue is sure of room for so many of its entries, the first. */
+uint64_t engine_sure_slots(const struct job *job, const struct job_queue *queue);
+void engine_loosen(struct engine *engine, enum entry_state state); /* all others in this state give up what they have */
+uint64_t engine_zones_free_bytes(const struct engine *engine);
+void engine_zones_destroy(struct engine *engine);
+void engine_watch_room(struct engine *engine); /* jobs that wait for room: they begin, or fail */
+
+/* plan.c: picks, placing */
+/* Gives the entry an instance; false when a new one is needed and there is no room for it now. */
+bool engine_place(struct engine *engine, uint32_t entry, bool sure);
+void engine_plan(struct engine *engine);
+uint64_t engine_rank_share(const struct job *job); /* samples that the epoch has for each rank */
+bool engine_plan_left(const struct engine *engine, const struct job *job, const struct job_queue *queue); /* will more be planned? */
+void engine_entry_bad(struct engine *engine, uint32_t entry);
+void engine_entry_changed(struct engine *engine, uint32_t entry); /* its file is not the one that was indexed */
+
+/* jobs_epochs.c: epochs, delivery */
+void engine_on_next(struct engine *engine, const struct engine_event *event);
+void engine_on_release(struct engine *engine, const struct engine_event *event);
+void engine_job_fail(struct engine *engine, uint32_t job, sample_id id, int code, const char *text);
+void engine_deliver(struct engine *engine);
+void engine_watch_ranks(struct engine *engine); /* fails the jobs that have waited too long for a rank */
+bool engine_batch_ready(const struct engine *engine, const struct job *job, const struct job_queue *queue); /* the next */
+/* Of the samples planned behind one so many may overtake it. */
+uint64_t engine_overtakers_max(const struct job *job);
+uint32_t engine_ready_batches(const struct engine *engine, const struct job *job, const struct job_queue *queue);
+
+/* jobs_come.c: coming, going */
+void engine_on_job_add(struct engine *engine, const struct engine_job_desc *desc);
+void engine_on_weight(struct engine *engine, uint32_t job, double weight);
+void engine_on_job_gone(struct engine *engine, uint32_t job, uint32_t rank);
+void engine_on_job_cancel(struct engine *engine, uint32_t job);
+void engine_job_end(struct engine *engine, uint32_t job);
+void engine_job_free(struct job *job); /* its own memory */
+
+/* May the job be given the instance, as far as pipeline, variant and what it had go? */
+static inline bool engine_suits(const struct engine *engine, uint32_t job, const struct instance *instance)
+{
+    return instance->pipeline == engine->jobs[job].pipeline && instance->variant == engine->jobs[job].variant &&
+           !jobset_has(&instance->had, job);
+}
+
+#endif

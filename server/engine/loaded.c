@@ -1,0 +1,123 @@
+/* loaded.c: what loads bring: a sample's bytes, or why there are none.
+ *
+ * A load is from one dataset, and other datasets may have the same sample: where it is bad or changed, that is so for the jobs
+ * of this dataset alone, and who else waits for the sample has it loaded from his own. */
+#include "preprocess/prepare.h"
+#include "server/engine/engine_priv.h"
+
+/* Takes the waiters of the instance that read from the dataset off its list, and gives them as one. */
+static uint32_t take_waiters(struct engine *engine, uint32_t instance, const void *dataset)
+{
+    uint32_t taken = ENGINE_NONE, *end = &taken, *link = &engine->instances[instance].waiters;
+    while (*link != ENGINE_NONE) {
+        struct entry *entry = &engine->entries[*link];
+        if (engine->jobs[entry->job].dataset == dataset) {
+            *end = *link;
+            *link = entry->link;
+            end = &entry->link;
+            *end = ENGINE_NONE;
+        } else {
+            link = &entry->link;
+        }
+    }
+    return taken;
+}
+
+static uint32_t fail_waiters(struct engine *engine, uint32_t instance, const void *dataset, bool changed)
+{
+    uint32_t count = 0;
+    for (uint32_t waiter = take_waiters(engine, instance, dataset), next; waiter != ENGINE_NONE; waiter = next, count++) {
+        next = engine->entries[waiter].link;
+        engine_clear_had(engine, engine->entries[waiter].job, instance);
+        engine_unpin_instance(engine, instance);
+        engine->entries[waiter].instance = ENGINE_NONE;
+        if (changed)
+            engine_entry_changed(engine, waiter);
+        else
+            engine_entry_bad(engine, waiter);
+    }
+    return count;
+}
+
+static void load_again(struct engine *engine, uint32_t index)
+{
+    struct task *task = &engine->tasks[index];
+    task->job = engine_task_heir(engine, task, task->job);
+    CHECK(task->job != ENGINE_NONE);
+    engine_task_to_load(engine, index, true);
+}
+
+/* The task is in no list. RUNNING keeps a job that fails over this sample from cancelling outputs under our feet. */
+static void settle_task(struct engine *engine, uint32_t index, const void *dataset, bool changed)
+{
+    uint32_t failed = 0, kept = 0;
+    for (uint32_t i = 0; i < engine->tasks[index].n_outputs; i++)
+        failed += fail_waiters(engine, engine->tasks[index].outputs[i], dataset, changed);
+    if (!changed)
+        engine->totals.bad_samples[engine->failing] += failed > 0;
+    struct task *task = &engine->tasks[index];
+    for (uint32_t i = 0; i < task->n_outputs; i++) {
+        if (engine->instances[task->outputs[i]].waiters != ENGINE_NONE)
+            task->outputs[kept++] = task->outputs[i];
+        else
+            engine_free_instance(engine, task->outputs[i]);
+    }
+    task->n_outputs = kept;
+    if (kept > 0)
+        load_again(engine, index);
+    else
+        engine_task_end(engine, index);
+}
+
+static void load_failed(struct engine *engine, uint32_t index, const struct engine_event *event)
+{
+    struct encoded encoded = engine->encoded[index];
+    int reason = event->loaded.reason;
+    engine->encoded[index].tasks = ENGINE_NONE;
+    engine->samples[encoded.id].failed = true;
+    for (uint32_t task = encoded.tasks; task != ENGINE_NONE; task = engine->tasks[task].next) {
+        engine->tasks[task].state = TASK_RUNNING;
+        engine->tasks[task].encoded = ENGINE_NONE;
+    }
+    engine_free_encoded(engine, index, false);
+    bool again = event->loaded.fate == ENGINE_FATE_SOURCE && engine_source_failed(engine, &encoded, encoded.tasks, reason);
+    if (event->loaded.fate != ENGINE_FATE_SOURCE)
+        engine_source_answered(engine, &encoded);
+    engine->failing = reason > 0 && reason < BAD_REASONS ? reason : BAD_CORRUPT;
+    for (uint32_t task = encoded.tasks, next; task != ENGINE_NONE; task = next) {
+        next = engine->tasks[task].next;
+        if (again)
+            load_again(engine, task);
+        else
+            settle_task(engine, task, encoded.dataset, event->loaded.fate == ENGINE_FATE_CHANGED);
+    }
+}
+
+void engine_on_loaded(struct engine *engine, const struct engine_event *event)
+{
+    sample_id id = event->loaded.id;
+    CHECK(id < engine->samples_cap && engine->samples[id].encoded != ENGINE_NONE);
+    uint32_t index = engine->samples[id].encoded;
+    struct encoded *encoded = &engine->encoded[index];
+    CHECK(encoded->state == ENCODED_LOADING && engine->loads_inflight > 0);
+    engine->loads_inflight--;
+    if (!event->loaded.encoded) {
+        load_failed(engine, index, event);
+        return;
+    }
+    CHECK(event->loaded.bytes == encoded->bytes);
+    encoded->state = ENCODED_READY;
+    engine->samples[id].failed = false;
+    encoded->handle = event->loaded.encoded;
+    engine->totals.samples_loaded++;
+    engine->totals.loaded_bytes += encoded->bytes;
+    engine_source_answered(engine, encoded);
+    uint32_t task = encoded->tasks;
+    encoded->tasks = ENGINE_NONE;
+    while (task != ENGINE_NONE) {
+        uint32_t next = engine->tasks[task].next;
+        engine_task_to_prepare(engine, task);
+        task = next;
+    }
+    engine_unpin_encoded(engine, index);
+}

@@ -1,0 +1,58 @@
+/* outbox.c: numbered places in growing arrays, and the list of actions. */
+#include <string.h>
+
+#include "server/engine/engine_priv.h"
+
+#define POOL(kind, array, head)                                                                               \
+    uint32_t engine_##kind##_new(struct engine *engine)                                                       \
+    {                                                                                                         \
+        struct pool_head *pool = &engine->head;                                                               \
+        uint32_t index = pool->spare;                                                                         \
+        if (index != ENGINE_NONE) {                                                                           \
+            pool->spare = engine->array[index].next;                                                          \
+        } else {                                                                                              \
+            if (pool->size == pool->cap) {                                                                    \
+                pool->cap = pool->cap ? pool->cap * 2 : 64;                                                   \
+                engine->array = xrealloc(engine->array, pool->cap, sizeof *engine->array);                    \
+            }                                                                                                 \
+            index = pool->size++;                                                                             \
+        }                                                                                                     \
+        pool->taken++;                                                                                        \
+        memset(&engine->array[index], 0, sizeof engine->array[index]);                                        \
+        return index;                                                                                         \
+    }                                                                                                         \
+                                                                                                              \
+    void engine_##kind##_drop(struct engine *engine, uint32_t index)                                          \
+    {                                                                                                         \
+        CHECK(index < engine->head.size && engine->array[index].state != 0);                                  \
+        memset(&engine->array[index], 0, sizeof engine->array[index]);                                        \
+        engine->array[index].next = engine->head.spare;                                                       \
+        engine->head.spare = index;                                                                           \
+        engine->head.taken--;                                                                                 \
+    }
+
+POOL(instance, instances, instance_pool)
+POOL(encoded, encoded, encoded_pool)
+POOL(task, tasks, task_pool)
+POOL(entry, entries, entry_pool)
+
+struct engine_action *engine_act(struct engine *engine, enum engine_action_type type)
+{
+    if (engine->n_actions == engine->actions_cap) {
+        engine->actions_cap = engine->actions_cap ? engine->actions_cap * 2 : 64;
+        engine->actions = xrealloc(engine->actions, engine->actions_cap, sizeof *engine->actions);
+    }
+    struct engine_action *action = &engine->actions[engine->n_actions++];
+    memset(action, 0, sizeof *action);
+    action->type = type;
+    action->job = ENGINE_NONE;
+    return action;
+}
+
+struct engine_action *engine_act_job(struct engine *engine, enum engine_action_type type, uint32_t job)
+{
+    struct engine_action *action = engine_act(engine, type);
+    action->job = job;
+    action->client = engine->jobs[job].client;
+    return action;
+}

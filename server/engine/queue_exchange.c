@@ -1,0 +1,126 @@
+/* queue_exchange.c: a sample is bound to a rank when it is ready, not when it is planned.
+ *
+ * Ranks of one job train in step, and each would wait for reads of its own, slow ones among them. So what becomes ready
+ * for one of them is given to the rank that runs dry first (tasks_ranks.c), and that rank's first sample that is still
+ * waited for takes its place: the two entries change places. Every rank has as many samples planned as before, and every
+ * sample one rank; a batch comes to all ranks within a few arrivals. Where the rank itself is the one that runs dry first
+ * the two are of one queue: once samples are exchanged they get ready out of turn, and what lies far behind makes no batch.
+ *
+ * - Only where the order is the ranks' own affair: `dependent`, not `ordered`.
+ * - What was given to a rank that went, and is kept for it, stays its own.
+ * - Who is as far behind as another keeps what it has.
+ * - A sample that others have overtaken takes that with it: it is moved no further back than its own queue could have
+ *   put it off, and then stays where it is (engine_overtakers_max). */
+#include "server/engine/engine_priv.h"
+
+enum {
+    LOOK = 64 /* entries of a queue that are looked at */
+};
+
+/* Entries that have left the queue: an entry's number less this is its place in line, below 0 when it was overtaken. */
+static int64_t passed(const struct job_queue *queue)
+{
+    return (int64_t)(queue->numbered - queue->queued);
+}
+
+void engine_queue_waits_for(struct engine *engine, uint32_t index)
+{
+    struct entry *entry = &engine->entries[index];
+    struct job_queue *queue = engine_queue_of(engine, entry);
+    if (queue->open == ENGINE_NONE || entry->number < engine->entries[queue->open].number)
+        queue->open = index;
+}
+
+/* The rank that runs dry first of those that wait for something; `from` itself when none does so before it. */
+static struct job_queue *driest(const struct job *job, struct job_queue *from)
+{
+    struct job_queue *best = from;
+    double best_ns = engine_rank_dry_ns(job, from, from->ready);
+    for (uint32_t rank = 0; rank < job->world_size; rank++) {
+        struct job_queue *queue = &job->queues[rank];
+        double its_ns = engine_rank_dry_ns(job, queue, queue->ready);
+        if (its_ns < best_ns && queue->queued > queue->ready) {
+            best = queue;
+            best_ns = its_ns;
+        }
+    }
+    return best;
+}
+
+/* The first of the queue's entries that may wait in the place of `ready`, in the same queue if that is behind it;
+ * ENGINE_NONE: none. */
+static uint32_t find_waiting(const struct engine *engine, struct job_queue *queue, const struct entry *ready)
+{
+    const struct job *job = &engine->jobs[ready->job];
+    uint64_t end = queue == engine_queue_of(engine, ready) ? ready->number : UINT64_MAX;
+    int64_t place = (int64_t)ready->number - passed(engine_queue_of(engine, ready));
+    int64_t most = (int64_t)engine_overtakers_max(job) - job->batch_size - (place > 0 ? place : 0);
+    while (queue->open != ENGINE_NONE && engine->entries[queue->open].state != ENTRY_WAITING)
+        queue->open = engine->entries[queue->open].next;
+    uint32_t index = queue->open;
+    for (uint32_t looked = 0; index != ENGINE_NONE && looked < LOOK; index = engine->entries[index].next, looked++) {
+        const struct entry *entry = &engine->entries[index];
+        if (entry->number >= end)
+            return ENGINE_NONE;
+        if (entry->state == ENTRY_WAITING && !entry->kept && passed(queue) - entry->due <= most)
+            return index;
+    }
+    return ENGINE_NONE;
+}
+
+static void link_at_place(struct engine *engine, uint32_t index)
+{
+    struct entry *entry = &engine->entries[index];
+    struct job_queue *queue = engine_queue_of(engine, entry);
+    if (entry->prev != ENGINE_NONE)
+        engine->entries[entry->prev].next = index;
+    else
+        queue->head = index;
+    if (entry->next != ENGINE_NONE)
+        engine->entries[entry->next].prev = index;
+    else
+        queue->tail = index;
+}
+
+#define SWAP(type, a, b) \
+    do {                 \
+        type swap_ = a;  \
+        a = b;           \
+        b = swap_;       \
+    } while (0)
+
+/* Two entries of one job, in one queue the waiting one before the other: each is in the other's place from now on. */
+static void exchange(struct engine *engine, uint32_t ready_index, uint32_t waiting_index)
+{
+    struct entry *ready = &engine->entries[ready_index], *waiting = &engine->entries[waiting_index];
+    struct job_queue *from = engine_queue_of(engine, ready), *to = engine_queue_of(engine, waiting);
+    int64_t ahead = passed(from) - passed(to);
+    SWAP(uint32_t, ready->rank, waiting->rank);
+    SWAP(uint32_t, ready->prev, waiting->prev);
+    SWAP(uint32_t, ready->next, waiting->next);
+    SWAP(uint64_t, ready->number, waiting->number);
+    ready->next = ready->next == ready_index ? waiting_index : ready->next; /* they were neighbours */
+    waiting->prev = waiting->prev == waiting_index ? ready_index : waiting->prev;
+    ready->due -= ahead;
+    waiting->due += ahead;
+    link_at_place(engine, ready_index);
+    link_at_place(engine, waiting_index);
+    bool first = to->open == waiting_index;
+    from->open = from->open == ready_index ? waiting_index : from->open;
+    to->open = first ? ready_index : to->open;
+    engine_queue_waits_for(engine, waiting_index);
+    to->making -= waiting->making;
+    from->making += waiting->making;
+    engine_rank_changed(engine, engine->instances[waiting->instance].task);
+}
+
+void engine_exchange(struct engine *engine, uint32_t index)
+{
+    const struct entry *entry = &engine->entries[index];
+    const struct job *job = &engine->jobs[entry->job];
+    if (job->world_size == 1 || job->ordered || entry->kept)
+        return;
+    uint32_t waiting = find_waiting(engine, driest(job, engine_queue_of(engine, entry)), entry);
+    if (waiting != ENGINE_NONE)
+        exchange(engine, index, waiting);
+}

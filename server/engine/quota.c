@@ -1,0 +1,219 @@
+/* quota.c: how far ahead each queue may plan.
+ *
+ * The arena is promised in rows: one batch for each rank of a job. Every job has its `least` rows for as long as it is
+ * there, two or what its clients were promised that they may hold; these are never taken back, and a new job is refused
+ * only when its own do not fit beside those of the others. What remains is divided again whenever a job comes or goes:
+ * every job gets the same part of the look-ahead that it asked for. A job whose rows become fewer gives up what it
+ * planned last; that is planned again, in the same order, when there is room. Clients never hold more than the `least`,
+ * so that none that holds on to its batches keeps room from another.
+ *
+ * By need. Of its rows a queue uses so many as cover the longest time that a sample took from plan to ready, doubled,
+ * at the pace of its client, and the one in use; what it does not use is cache. Needs are met first when the arena is
+ * divided. The time is the longest of ENGINE_AHEAD_WINDOWS windows, each of config.ahead_window_ns and WINDOW_BATCHES
+ * at the least; before those are over the need is all there is. It grows at once, with each longer time; and a queue
+ * whose client had to wait has use for all of its rows until the windows have passed again. */
+#include <math.h>
+
+#include "server/engine/engine_priv.h"
+
+enum {
+    DIVIDE_STEPS = 40,  /* of a bisection */
+    WINDOW_BATCHES = 8,
+    STEP_KEPT = 16,     /* steps in the moving mean */
+    STEP_LONGEST = 4    /* means: a longer step is a pause, and counts as so long */
+};
+
+#define COVER 2.0 /* times the longest latency */
+
+uint64_t engine_least_bytes(const struct engine *engine)
+{
+    uint64_t bytes = 0;
+    for (uint32_t place = 0; place < engine->jobs_end; place++) {
+        const struct job *job = &engine->jobs[place];
+        if (job->state != JOB_FREE)
+            bytes += job->least * job->row_bytes;
+    }
+    return bytes;
+}
+
+uint64_t engine_wanted_bytes(const struct engine *engine)
+{
+    uint64_t bytes = 0;
+    for (uint32_t place = 0; place < engine->jobs_end; place++) {
+        if (engine->jobs[place].state != JOB_FREE)
+            bytes += engine->jobs[place].asked * engine->jobs[place].row_bytes;
+    }
+    return bytes;
+}
+
+uint64_t engine_ahead_encoded_bytes(const struct engine *engine)
+{
+    uint64_t bytes = 0;
+    for (uint32_t place = 0; place < engine->jobs_end; place++) {
+        const struct job *job = &engine->jobs[place];
+        if (job->state != JOB_FREE)
+            bytes += job->rows * job->batch_slots * job->world_size * job->mean_bytes;
+    }
+    return bytes;
+}
+
+static void set_rows(struct engine *engine, uint32_t place, uint32_t rows)
+{
+    struct job *job = &engine->jobs[place];
+    uint32_t before = job->rows;
+    engine->quota_bytes = engine->quota_bytes - job->quota_bytes + rows * job->row_bytes;
+    job->rows = rows;
+    job->quota_bytes = rows * job->row_bytes;
+    job->quota_slots = rows * job->batch_slots;
+    for (uint32_t rank = 0; rank < job->world_size && rows < before; rank++)
+        engine_queue_shorten(engine, place, &job->queues[rank], job->quota_slots);
+    if (before == 0) /* a new job: JOB_ADDED says it */
+        return;
+    engine->totals.ahead_shortened += rows < before;
+    struct engine_action *action = engine_act_job(engine, ENGINE_AHEAD, place);
+    action->ahead.quota_bytes = job->quota_bytes;
+    action->ahead.from = before - ENGINE_ROWS_MIN;
+    action->ahead.to = rows - ENGINE_ROWS_MIN;
+    action->ahead.wanted_bytes = engine_wanted_bytes(engine);
+    action->ahead.failed = job->state == JOB_FAILED;
+}
+
+/* What the rank with the greatest need has use for, of `most` rows. */
+static uint32_t rows_needed(const struct job *job, uint32_t most)
+{
+    uint32_t rows = job->least < most ? job->least : most;
+    for (uint32_t rank = 0; rank < job->world_size; rank++) {
+        uint32_t need = job->queues[rank].need.rows;
+        if (need == 0 || need >= most)
+            return most;
+        rows = need > rows ? need : rows;
+    }
+    return rows;
+}
+
+uint32_t engine_rows_needed(const struct job *job)
+{
+    return rows_needed(job, job->rows);
+}
+
+uint64_t engine_depth_slots(const struct job *job, const struct job_queue *queue)
+{
+    uint32_t rows = queue->need.rows > job->least ? queue->need.rows : job->least;
+    return queue->need.rows == 0 || rows > job->rows ? job->quota_slots : rows * job->batch_slots;
+}
+
+/* What the rows cost when each job gets this part of those between its least and what it needs, for parts up to 1, and
+ * of those between that and its most for the rest, up to 2. */
+static uint64_t deal(const struct engine *engine, double part, uint32_t *rows)
+{
+    uint64_t bytes = 0;
+    for (uint32_t place = 0; place < engine->jobs_end; place++) {
+        const struct job *job = &engine->jobs[place];
+        rows[place] = 0;
+        if (job->state == JOB_FREE)
+            continue;
+        uint32_t need = rows_needed(job, job->most);
+        if (part < 1)
+            rows[place] = job->least + (uint32_t)(part * (need - job->least));
+        else
+            rows[place] = need + (uint32_t)((part - 1) * (job->most - need));
+        bytes += rows[place] * job->row_bytes;
+    }
+    return bytes;
+}
+
+void engine_divide_arena(struct engine *engine)
+{
+    uint32_t rows[JOBS_MAX];
+    double part = 2;
+    engine->divide = false;
+    if (deal(engine, part, rows) > engine->config.arena_bytes) {
+        double low = 0, high = part; /* at 0 it fits */
+        for (int i = 0; i < DIVIDE_STEPS; i++) {
+            part = (low + high) / 2;
+            if (deal(engine, part, rows) > engine->config.arena_bytes)
+                high = part;
+            else
+                low = part;
+        }
+        deal(engine, low, rows);
+    }
+    for (int given = 0; given <= 1; given++) { /* first what is given back, then what is given */
+        for (uint32_t place = 0; place < engine->jobs_end; place++) {
+            if (given ? rows[place] > engine->jobs[place].rows : rows[place] < engine->jobs[place].rows)
+                set_rows(engine, place, rows[place]);
+        }
+    }
+}
+
+/* ── by need ── */
+
+static uint32_t measured_rows(const struct job *job, const struct need *need)
+{
+    uint64_t worst_ns = 0;
+    for (uint32_t i = 0; i < ENGINE_AHEAD_WINDOWS; i++)
+        worst_ns = need->worst_ns[i] > worst_ns ? need->worst_ns[i] : worst_ns;
+    uint32_t in_use = job->least > ENGINE_ROWS_MIN ? job->least - 1 : 1; /* who holds on to batches holds all but the last */
+    double rows = in_use + ceil(COVER * (double)worst_ns / (need->step_ns > 1 ? need->step_ns : 1));
+    return rows < job->least ? job->least : rows < job->most ? (uint32_t)rows : job->most;
+}
+
+static void set_need(struct engine *engine, struct need *need, uint32_t rows)
+{
+    engine->divide = engine->divide || need->rows != rows;
+    need->rows = rows;
+}
+
+void engine_note_ready(struct engine *engine, struct job *job, struct job_queue *queue, const struct entry *entry)
+{
+    struct need *need = &queue->need;
+    uint64_t took_ns = engine->now_ns - entry->planned_ns;
+    if (took_ns <= need->worst_ns[0])
+        return;
+    need->worst_ns[0] = took_ns;
+    if (need->rows && measured_rows(job, need) > need->rows)
+        set_need(engine, need, measured_rows(job, need));
+}
+
+static void note_step(const struct engine *engine, const struct job_queue *queue, struct need *need)
+{
+    uint64_t waited_ns = queue->wait_ns + (queue->waiting ? engine->now_ns - queue->waiting_since_ns : 0);
+    double step_ns = (double)(engine->now_ns - need->delivered_ns) - (double)(waited_ns - need->waited_ns);
+    need->waited_ns = waited_ns;
+    if (need->delivered_ns == 0) {
+        need->began_ns = engine->now_ns;
+    } else {
+        need->steps += need->steps < STEP_KEPT;
+        if (need->steps == STEP_KEPT && step_ns > STEP_LONGEST * need->step_ns)
+            step_ns = STEP_LONGEST * need->step_ns;
+        need->step_ns += (step_ns - need->step_ns) / need->steps;
+    }
+    need->delivered_ns = engine->now_ns;
+}
+
+void engine_note_delivery(struct engine *engine, struct job *job, struct job_queue *queue)
+{
+    struct need *need = &queue->need;
+    note_step(engine, queue, need);
+    need->batches++;
+    if (engine->config.ahead_window_ns == 0 || need->batches < WINDOW_BATCHES ||
+        engine->now_ns - need->began_ns < engine->config.ahead_window_ns)
+        return;
+    need->windows += need->windows < ENGINE_AHEAD_WINDOWS;
+    if (need->windows == ENGINE_AHEAD_WINDOWS)
+        set_need(engine, need, measured_rows(job, need));
+    for (uint32_t i = ENGINE_AHEAD_WINDOWS - 1; i > 0; i--)
+        need->worst_ns[i] = need->worst_ns[i - 1];
+    need->worst_ns[0] = 0;
+    need->batches = 0;
+    need->began_ns = engine->now_ns;
+}
+
+/* That an epoch begins with waiting, until the queue was full once, says nothing. */
+void engine_note_wait(struct engine *engine, struct job *job, struct job_queue *queue)
+{
+    if (queue->batch_index <= job->rows)
+        return;
+    queue->need.windows = 0;
+    set_need(engine, &queue->need, 0);
+}

@@ -1,0 +1,91 @@
+/* tasks_companions.c: one decode for all pipelines.
+ *
+ * Jobs of one pipeline share an instance, jobs of different pipelines (or variants) the decode: a task about to be
+ * run also makes an instance for each other job that wants the sample and has none of it. Such an instance is cache:
+ * nobody's quota pays for it, it takes only room that nobody wants and no queue is about to fill (else it would be
+ * evicted before anybody took it), and a later pick of that job is served by it as by any resident, itself or by
+ * redirection inside its fiber. So every draw stays what it is. */
+#include "server/engine/engine_priv.h"
+
+bool engine_makes_pixels(const struct engine *engine, const struct task *task)
+{
+    for (uint32_t i = 0; i < task->n_outputs; i++)
+        if (!engine->instances[task->outputs[i]].by_size)
+            return true;
+    return false;
+}
+
+/* Do two jobs with orders of their own take the same samples in the same order? What the one that is ahead decodes the
+ * other wants soon. */
+static bool same_order(const struct job *ahead, const struct job *behind)
+{
+    bool strict = behind->shuffle == SHUFFLE_STRICT;
+    bool alike = ahead->shuffle == behind->shuffle && ahead->dataset == behind->dataset;
+    return behind->shuffle != SHUFFLE_DEPENDENT && alike &&
+           (!strict || (ahead->seed == behind->seed && ahead->epoch == behind->epoch &&
+                        ahead->view_samples == behind->view_samples));
+}
+
+/* Would an instance of the sample, which the maker decodes, be of use to the job? One whose order is fixed, and another
+ * than the maker's, takes it too late to find it still there. */
+static bool lacks(const struct engine *engine, uint32_t job, uint32_t maker, sample_id id)
+{
+    const struct job *wanting = &engine->jobs[job];
+    if (wanting->state != JOB_RUNNING || wanting->by_size || !sampler_wants(engine->sampler, job, id) ||
+        !(wanting->redirected || same_order(&engine->jobs[maker], wanting)))
+        return false;
+    for (uint32_t index = engine->samples[id].instances; index != ENGINE_NONE; index = engine->instances[index].next)
+        if (!engine->instances[index].doomed && engine_suits(engine, job, &engine->instances[index]))
+            return false;
+    return true;
+}
+
+/* Bytes that are free or hold what nobody wants, less what queues will claim before they are as long as they get: at an
+ * epoch's end a queue runs empty, and the next epoch fills it at once. */
+static uint64_t spare_bytes(const struct engine *engine)
+{
+    uint64_t used = extents_used_bytes(engine->extents) - engine_zones_free_bytes(engine);
+    uint64_t taken = engine->instance_pool.taken, claimed = 0;
+    uint64_t spare = engine->config.arena_bytes - used + residency_idle(engine->prepared) * (taken ? used / taken : 0);
+    for (uint32_t place = 0; place < engine->jobs_end; place++) {
+        const struct job *job = &engine->jobs[place];
+        for (uint32_t rank = 0; rank < job->world_size && job->state != JOB_FAILED; rank++) {
+            const struct job_queue *queue = &job->queues[rank];
+            uint64_t depth = engine_depth_slots(job, queue);
+            if (queue->attached && queue->held_slots < depth)
+                claimed += (depth - queue->held_slots) * engine_slot_bytes(&engine->config, job->slot_bytes);
+        }
+    }
+    return spare > claimed ? spare - claimed : 0;
+}
+
+void engine_add_companions(struct engine *engine, uint32_t index)
+{
+    struct task *task = &engine->tasks[index];
+    if (!engine_makes_pixels(engine, task))
+        return;
+    uint64_t spare = spare_bytes(engine);
+    for (uint32_t job = 0; job < engine->jobs_end && task->n_outputs < ENGINE_OUTPUTS_MAX; job++) {
+        uint64_t bytes = engine_slot_bytes(&engine->config, engine->jobs[job].slot_bytes);
+        if (bytes > spare || !lacks(engine, job, task->job, task->id))
+            continue;
+        uint32_t instance = engine_begin_spare_instance(engine, job, task->id);
+        if (instance == ENGINE_NONE)
+            return;
+        spare -= bytes;
+        engine->instances[instance].task = index;
+        task->outputs[task->n_outputs++] = instance;
+    }
+}
+
+/* The dataset of a job that the instance is made for. */
+const void *engine_output_dataset(const struct engine *engine, const struct instance *instance)
+{
+    if (instance->waiters != ENGINE_NONE)
+        return engine->jobs[engine->entries[instance->waiters].job].dataset;
+    uint32_t job = 0;
+    while (engine->jobs[job].state != JOB_RUNNING || !engine_suits(engine, job, instance) ||
+           !sampler_wants(engine->sampler, job, instance->id))
+        CHECK(++job < engine->jobs_end);
+    return engine->jobs[job].dataset;
+}

@@ -1,0 +1,187 @@
+/* tasks_turns.c: whose work is next: weighted fair queueing over jobs.
+ *
+ * Each job has a list of tasks to load and one of tasks to prepare, and for each a turn: its virtual time. The job with
+ * the lowest turn is next. What is done for a job moves its turn on by cost / weight, so that of jobs that have work
+ * waiting all the time each gets a share in proportion to its weight. Where nobody waits, weights change nothing.
+ *
+ * - Cost of a preparation is a worker's time on a core (not what it was held up by the machine): what an output for this job
+ *   took on the mean. Cost of a load is samples.
+ * - What several jobs wait for costs each of them its weight's part, which moves all their turns on alike, by cost / sum of
+ *   weights: together they are as one job with all their weights. Such a task is in the list of the heaviest of them, so
+ *   that a heavy job does not wait in a light one's line.
+ * - A job that had no work saves up, or owes, no more than TURN_SLACK samples.
+ * - No job starves: one that runs counts with at least the n-th part of 1 / 9 of all n running jobs' weights, which is at
+ *   least 1 / (10 · n) of the work while it has some waiting. */
+#include "server/engine/engine_priv.h"
+
+#define TURN_SLACK 8.0
+#define FLOOR_PART 9.0
+#define COST_FIRST_S 0.005 /* before anything was measured: a photograph */
+#define COST_KEPT 0.9      /* of the mean, at each measurement */
+
+static double cost_of(const struct engine *engine, uint32_t job, enum task_kind kind)
+{
+    if (kind == TASK_LOADS)
+        return 1;
+    double cost_s = engine->jobs[job].cost_s > 0 ? engine->jobs[job].cost_s : engine->cost_s;
+    return cost_s > 0 ? cost_s : COST_FIRST_S;
+}
+
+/* ── lists ── */
+
+void engine_list_append(struct engine *engine, enum task_kind kind, uint32_t index)
+{
+    struct task *task = &engine->tasks[index];
+    struct task_list *list = &engine->jobs[task->job].lists[kind];
+    task->next = ENGINE_NONE;
+    task->prev = list->tail;
+    if (list->tail != ENGINE_NONE) {
+        engine->tasks[list->tail].next = index;
+    } else {
+        double slack = TURN_SLACK * cost_of(engine, task->job, kind) / engine->jobs[task->job].counts;
+        double least = engine->turn[kind] - slack, most = engine->turn[kind] + slack;
+        list->turn = list->turn < least ? least : list->turn > most ? most : list->turn;
+        list->head = index;
+    }
+    list->tail = index;
+    engine_rank_listed(engine, kind, task);
+}
+
+void engine_list_prepend(struct engine *engine, enum task_kind kind, uint32_t index)
+{
+    struct task *task = &engine->tasks[index];
+    struct task_list *list = &engine->jobs[task->job].lists[kind];
+    if (list->head == ENGINE_NONE) {
+        engine_list_append(engine, kind, index);
+        return;
+    }
+    task->prev = ENGINE_NONE;
+    task->next = list->head;
+    engine->tasks[list->head].prev = index;
+    list->head = index;
+    engine_rank_listed(engine, kind, task);
+}
+
+void engine_list_remove(struct engine *engine, enum task_kind kind, uint32_t index)
+{
+    struct task *task = &engine->tasks[index];
+    struct task_list *list = &engine->jobs[task->job].lists[kind];
+    if (task->prev != ENGINE_NONE)
+        engine->tasks[task->prev].next = task->next;
+    else
+        list->head = task->next;
+    if (task->next != ENGINE_NONE)
+        engine->tasks[task->next].prev = task->prev;
+    else
+        list->tail = task->prev;
+    engine_rank_unlisted(engine, kind, task);
+}
+
+/* ── weights ── */
+
+/* What each running job's weight counts as. */
+void engine_weigh(struct engine *engine)
+{
+    double sum = 0;
+    uint32_t running = 0;
+    for (uint32_t job = 0; job < engine->jobs_end; job++) {
+        if (engine->jobs[job].state == JOB_RUNNING) {
+            sum += engine->jobs[job].weight;
+            running++;
+        }
+    }
+    for (uint32_t job = 0; running && job < engine->jobs_end; job++) {
+        double least = sum / running / FLOOR_PART, weight = engine->jobs[job].weight;
+        engine->jobs[job].counts = weight > least ? weight : least;
+    }
+}
+
+/* ── turns ── */
+
+uint32_t engine_next_turn(const struct engine *engine, enum task_kind kind)
+{
+    uint32_t best = ENGINE_NONE;
+    for (uint32_t job = 0; job < engine->jobs_end; job++) {
+        const struct task_list *list = &engine->jobs[job].lists[kind];
+        bool held_up = kind == TASK_LOADS && engine_source_away(engine, job);
+        if (engine->jobs[job].state != JOB_FREE && list->head != ENGINE_NONE && !held_up &&
+            (best == ENGINE_NONE || list->turn < engine->jobs[best].lists[kind].turn))
+            best = job;
+    }
+    return best;
+}
+
+void engine_turn_begin(struct engine *engine, enum task_kind kind, uint32_t job)
+{
+    double turn = engine->jobs[job].lists[kind].turn;
+    if (engine->turn[kind] < turn)
+        engine->turn[kind] = turn;
+}
+
+static void charge(struct engine *engine, enum task_kind kind, const struct jobset *jobs)
+{
+    double weights = 0, cost = 0;
+    JOBSET_EACH(job, jobs) {
+        weights += engine->jobs[job].counts;
+        cost += engine->jobs[job].counts * cost_of(engine, job, kind);
+    }
+    JOBSET_EACH(job, jobs)
+        engine->jobs[job].lists[kind].turn += cost / weights / weights; /* the mean cost, divided */
+}
+
+static void add_waiters(const struct engine *engine, uint32_t instance, struct jobset *jobs)
+{
+    for (uint32_t at = engine->instances[instance].waiters; at != ENGINE_NONE; at = engine->entries[at].link)
+        jobset_add(jobs, engine->entries[at].job);
+}
+
+/* An instance that nobody waits for is made for who will pick the sample. */
+void engine_charge_prepare(struct engine *engine, uint32_t index)
+{
+    const struct task *task = &engine->tasks[index];
+    for (uint32_t i = 0; i < task->n_outputs; i++) {
+        struct jobset jobs = {{0}};
+        add_waiters(engine, task->outputs[i], &jobs);
+        for (uint32_t job = 0; engine->instances[task->outputs[i]].waiters == ENGINE_NONE && job < engine->jobs_end; job++) {
+            if (engine->jobs[job].state == JOB_RUNNING && engine_suits(engine, job, &engine->instances[task->outputs[i]]) &&
+                sampler_wants(engine->sampler, job, task->id))
+                jobset_add(&jobs, job);
+        }
+        charge(engine, TASK_PREPARES, &jobs);
+    }
+}
+
+/* Before its tasks know: who waits for the sample pays for the load, or else who will pick it. */
+void engine_charge_load(struct engine *engine, sample_id id)
+{
+    struct jobset jobs = {{0}};
+    for (uint32_t index = engine->samples[id].instances; index != ENGINE_NONE; index = engine->instances[index].next) {
+        if (engine->instances[index].state == INSTANCE_MAKING)
+            add_waiters(engine, index, &jobs);
+    }
+    for (uint32_t job = 0; jobset_empty(&jobs) && job < engine->jobs_end; job++) {
+        if (engine->jobs[job].state == JOB_RUNNING && sampler_wants(engine->sampler, job, id))
+            jobset_add(&jobs, job);
+    }
+    charge(engine, TASK_LOADS, &jobs);
+}
+
+static void measure(double *mean_s, double took_s)
+{
+    *mean_s = *mean_s > 0 ? *mean_s * COST_KEPT + took_s * (1 - COST_KEPT) : took_s;
+}
+
+/* While its instances still have their waiters. */
+void engine_measure_prepare(struct engine *engine, const struct task *task, uint64_t core_ns)
+{
+    double took_s = (double)core_ns / 1e9 / task->n_outputs;
+    if (core_ns == 0)
+        return;
+    measure(&engine->cost_s, took_s);
+    for (uint32_t i = 0; i < task->n_outputs; i++) {
+        struct jobset jobs = {{0}};
+        add_waiters(engine, task->outputs[i], &jobs);
+        JOBSET_EACH(job, &jobs)
+            measure(&engine->jobs[job].cost_s, took_s);
+    }
+}

@@ -1,0 +1,205 @@
+#include "server/governor/rate.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/check.h"
+
+enum { EXACT = 32, STEPS = 16, LEAST_TASKS = 4, OLD = 150 /* windows */ };
+#define FAR      8.0  /* times of the median that one time counts for at most */
+#define CHANGED  0.15 /* a rate that differs by more is another kind of task */
+#define CROWDED  1.05 /* what fewer threads may bring when nobody has seen fewer: they may be in each other's way */
+#define NEW_PART 0.5  /* of a window's rate in the knot's */
+
+/* ── times ── */
+
+void governor_times_add(struct governor_times *times, double seconds)
+{
+    times->value[times->next] = seconds;
+    times->next = (times->next + 1) % GOVERNOR_WINDOW;
+    if (times->count < GOVERNOR_WINDOW)
+        times->count++;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double governor_times_mean(const struct governor_times *times)
+{
+    if (!times->count)
+        return 0;
+    double sorted[GOVERNOR_WINDOW], sum = 0;
+    memcpy(sorted, times->value, times->count * sizeof *sorted);
+    qsort(sorted, times->count, sizeof *sorted, by_value);
+    double median = sorted[times->count / 2];
+    for (uint32_t i = 0; i < times->count; i++) {
+        double value = sorted[i] > median * FAR ? median * FAR : sorted[i];
+        sum += value < median / FAR ? median / FAR : value;
+    }
+    return sum / times->count;
+}
+
+/* ── curves ── */
+
+static uint32_t knot_of(uint32_t threads)
+{
+    CHECK(threads > 0 && threads <= GOVERNOR_THREADS_MAX);
+    if (threads <= EXACT)
+        return threads - 1;
+    uint32_t octave = 0;
+    while (threads > (uint32_t)EXACT << (octave + 1))
+        octave++;
+    return EXACT + octave * STEPS + (threads - ((uint32_t)EXACT << octave) - 1) / ((EXACT / STEPS) << octave);
+}
+
+static uint32_t threads_of(uint32_t knot)
+{
+    if (knot < EXACT)
+        return knot + 1;
+    uint32_t octave = (knot - EXACT) / STEPS, step = (knot - EXACT) % STEPS;
+    return ((uint32_t)EXACT << octave) + (step + 1) * ((EXACT / STEPS) << octave);
+}
+
+void governor_curve_note(struct governor_curve *curve, uint32_t threads, double seconds)
+{
+    uint32_t knot = knot_of(threads);
+    curve->seconds[knot] += seconds;
+    curve->count[knot]++;
+}
+
+/* A count that few of the window's tasks ran at says little: mostly those that were left over when the split changed,
+ * the longest ones. */
+static double window_rate(const struct governor_curve *curve, uint32_t knot, uint32_t tasks)
+{
+    bool enough = curve->count[knot] >= LEAST_TASKS && curve->count[knot] >= tasks / 4 && curve->seconds[knot] > 0;
+    return enough ? threads_of(knot) * curve->count[knot] / curve->seconds[knot] : 0;
+}
+
+/* By how much the window's tasks differ from those before; 1: they do not. */
+static double change(const struct governor_curve *curve, uint32_t tasks)
+{
+    uint32_t most = tasks / 2;
+    double factor = 1;
+    for (uint32_t knot = 0; knot < GOVERNOR_KNOTS; knot++) {
+        double rate = window_rate(curve, knot, tasks);
+        if (rate > 0 && curve->rate[knot] > 0 && curve->count[knot] > most) {
+            most = curve->count[knot];
+            factor = rate / curve->rate[knot];
+        }
+    }
+    return factor > 1 + CHANGED || factor < 1 - CHANGED ? factor : 1;
+}
+
+/* Where no count has enough of the window's tasks because it went up and down, the window is one point at its mean. */
+static void gather(struct governor_curve *curve, uint32_t tasks)
+{
+    double threads = 0, seconds = 0;
+    for (uint32_t knot = 0; knot < GOVERNOR_KNOTS; knot++) {
+        if (window_rate(curve, knot, tasks) > 0)
+            return;
+        threads += (double)threads_of(knot) * curve->count[knot];
+        seconds += curve->seconds[knot];
+    }
+    if (tasks < LEAST_TASKS)
+        return;
+    uint32_t mean = knot_of((uint32_t)(threads / tasks + 0.5));
+    memset(curve->seconds, 0, sizeof curve->seconds);
+    memset(curve->count, 0, sizeof curve->count);
+    curve->seconds[mean] = seconds;
+    curve->count[mean] = tasks;
+}
+
+void governor_curve_fold(struct governor_curve *curve, bool steady)
+{
+    uint32_t tasks = 0;
+    for (uint32_t knot = 0; knot < GOVERNOR_KNOTS; knot++)
+        tasks += curve->count[knot];
+    if (steady)
+        gather(curve, tasks);
+    double factor = steady ? change(curve, tasks) : 1;
+    for (uint32_t knot = 0; knot < GOVERNOR_KNOTS; knot++) {
+        double rate = window_rate(curve, knot, tasks), before = curve->rate[knot];
+        if (rate > 0) {
+            bool same = before > 0 && factor == 1 && !curve->stale[knot]; /* exactly 1 is what change() gives for it */
+            curve->rate[knot] = same ? before + (rate - before) * NEW_PART : rate;
+            curve->stale[knot] = false;
+            curve->age[knot] = 0;
+        } else if (before > 0) {
+            curve->rate[knot] = before * factor;
+            curve->stale[knot] |= factor != 1 || ++curve->age[knot] > OLD;
+        }
+    }
+    memset(curve->seconds, 0, sizeof curve->seconds);
+    memset(curve->count, 0, sizeof curve->count);
+}
+
+bool governor_curve_seen(const struct governor_curve *curve, uint32_t threads)
+{
+    uint32_t knot = knot_of(threads);
+    return curve->rate[knot] > 0 && !curve->stale[knot];
+}
+
+/* Gives the highest known knot at or below `knot`; GOVERNOR_KNOTS: none. */
+static uint32_t known_below(const struct governor_curve *curve, uint32_t knot)
+{
+    for (uint32_t i = knot + 1; i-- > 0;) {
+        if (curve->rate[i] > 0)
+            return i;
+    }
+    return GOVERNOR_KNOTS;
+}
+
+static uint32_t known_above(const struct governor_curve *curve, uint32_t knot)
+{
+    while (knot < GOVERNOR_KNOTS && curve->rate[knot] <= 0)
+        knot++;
+    return knot;
+}
+
+/* Beyond what was seen: the last stretch's slope, at most that of one more thread like the others. A stretch counts
+ * when it is long enough not to be noise. */
+static double beyond(const struct governor_curve *curve, uint32_t last, uint32_t threads)
+{
+    double at = threads_of(last), each = curve->rate[last] / at, slope = each;
+    uint32_t before = last ? known_below(curve, last - 1) : GOVERNOR_KNOTS;
+    while (before != GOVERNOR_KNOTS && threads_of(before) * 1.25 > at)
+        before = before ? known_below(curve, before - 1) : GOVERNOR_KNOTS;
+    if (before != GOVERNOR_KNOTS)
+        slope = (curve->rate[last] - curve->rate[before]) / (at - threads_of(before));
+    slope = slope > each ? each : slope;
+    double rate = curve->rate[last] + slope * (threads - at);
+    return rate > 0 ? rate : 0;
+}
+
+double governor_curve_at(const struct governor_curve *curve, uint32_t threads)
+{
+    uint32_t knot = knot_of(threads), low = known_below(curve, knot), high = known_above(curve, knot);
+    if (low == knot)
+        return curve->rate[knot];
+    if (low == GOVERNOR_KNOTS && high == GOVERNOR_KNOTS)
+        return 0;
+    if (low == GOVERNOR_KNOTS)
+        return curve->rate[high] * threads / threads_of(high);
+    if (high == GOVERNOR_KNOTS)
+        return beyond(curve, low, threads);
+    double part = ((double)threads - threads_of(low)) / ((double)threads_of(high) - threads_of(low));
+    return curve->rate[low] + part * (curve->rate[high] - curve->rate[low]);
+}
+
+double governor_curve_hope(const struct governor_curve *curve, uint32_t threads)
+{
+    uint32_t low = knot_of(threads);
+    if (governor_curve_seen(curve, threads))
+        return curve->rate[low];
+    while (low > 0 && (curve->rate[low] <= 0 || curve->stale[low]))
+        low--;
+    if (curve->rate[low] > 0 && !curve->stale[low])
+        return curve->rate[low] * threads / threads_of(low);
+    uint32_t above = knot_of(threads);
+    while (above < GOVERNOR_KNOTS && (curve->rate[above] <= 0 || curve->stale[above]))
+        above++;
+    return above < GOVERNOR_KNOTS ? curve->rate[above] * CROWDED : governor_curve_at(curve, threads);
+}

@@ -1,0 +1,140 @@
+#include "server/governor/source.h"
+
+#include <math.h>
+
+#define FEWER   0.75 /* of the reads at once are tried where no fewer were ever enough, */
+#define HALF    0.5  /* and where it seems so, or was, half of them */
+#define MORE    1.5
+#define NEAR    0.85 /* of the cap is not worth a try */
+#define AS_MUCH 0.95 /* of what the usual number brings is as much */
+#define BETTER  1.05
+
+enum {
+    LEAST = 8,           /* reads that tell anything */
+    LONG = 50,           /* windows that either half of a try may take until there are as many, */
+    MANY = 10,           /* of which one with as many others counts for so many */
+    PATIENCE = 128,      /* windows until the next try, when one changed nothing, */
+    PATIENCE_CAP = 16,   /* the same of a source that may have no more, */
+    PATIENCE_MAX = 2048, /* and so many times as many after each: */
+    LONGER = 4
+};
+
+static void add(struct governor_reads *reads, double seconds, uint32_t busy)
+{
+    reads->seconds += seconds;
+    reads->busy += busy;
+    reads->count++;
+}
+
+void governor_source_read(struct governor_source *source, double seconds, uint32_t busy)
+{
+    add(&source->window, seconds, busy);
+    add(busy <= source->allowed * HALF ? &source->few : &source->many, seconds, busy);
+    double far_usual = fabs((double)busy - source->usual), far_other = fabs((double)busy - source->other);
+    add(far_other < far_usual ? &source->as_other : &source->as_usual, seconds, busy);
+}
+
+double governor_source_at_once(const struct governor_source *source)
+{
+    return source->window.count ? (double)source->window.busy / source->window.count : 0;
+}
+
+/* Reads a second while they ran; 0: too few to tell. */
+static double rate(const struct governor_reads *reads)
+{
+    return reads->count >= LEAST && reads->seconds > 0 ? (double)reads->busy / reads->seconds : 0;
+}
+
+/* Those beside many others did not come faster than those beside few: it is saturated, or it was another moment. */
+static bool suspect(const struct governor_source *source)
+{
+    double few = rate(&source->few), many = rate(&source->many);
+    return few > 0 && many > 0 && many < few * BETTER;
+}
+
+/* The other number becomes the usual one when it brings as much and is lower, or more and is higher, than the usual one
+ * did both before and after. */
+static void judge(struct governor_source *source, uint32_t most)
+{
+    bool up = source->other > source->usual;
+    double usual = fmax(source->before, rate(&source->as_usual)), other = rate(&source->as_other);
+    bool better = other > 0 && rate(&source->as_usual) > 0 && other >= usual * (up ? BETTER : AS_MUCH);
+    *(up == better ? &source->low : &source->high) = better ? source->usual : source->other;
+    if (better) {
+        source->pause = source->cap ? source->pause : 0;
+        source->cap = source->other < most ? source->other : 0;
+        source->rest = 1; /* a window that shows what it brings */
+    }
+}
+
+static void rest(struct governor_source *source)
+{
+    uint32_t least = source->cap ? PATIENCE_CAP : PATIENCE;
+    source->pause = source->pause * LONGER > least ? source->pause * LONGER : least;
+    source->pause = source->pause < PATIENCE_MAX ? source->pause : PATIENCE_MAX;
+    source->rest = source->pause;
+    source->low = source->high = 0;
+}
+
+/* Gives another number that may be better; 0: none. Half as many as long as that is enough, then between what was
+ * enough and what was not. After a rest somewhat more, in case the source has become better or never was saturated,
+ * then somewhat fewer. */
+static uint32_t propose(const struct governor_source *source, bool suspicious)
+{
+    uint32_t usual = source->usual;
+    uint32_t fewer = source->low ? (source->low + usual) / 2 : (uint32_t)(usual * (source->pause ? FEWER : HALF));
+    uint32_t more = source->high ? (usual + source->high) / 2 : (uint32_t)ceil(usual * MORE);
+    if (!source->cap)
+        return source->low ? 0 : (uint32_t)(usual * (suspicious ? HALF : FEWER));
+    if (source->high && fewer > source->low && fewer < usual * NEAR)
+        return fewer;
+    return more * NEAR > usual ? more : 0;
+}
+
+static void begin(struct governor_source *source, uint32_t most)
+{
+    source->before = rate(&source->window);
+    if (source->before <= 0)
+        return;
+    source->usual = source->cap ? source->cap : (uint32_t)(governor_source_at_once(source) + 0.5);
+    source->other = propose(source, suspect(source));
+    source->other = source->other > most ? most : source->other;
+    if (source->other && source->other != source->usual) {
+        source->trial = TRIAL_OTHER;
+        source->windows = 0;
+        source->as_other = (struct governor_reads){.count = 0};
+        return;
+    }
+    rest(source);
+}
+
+/* A half of a try ends when there are reads enough that began in it, or never will be. */
+static void go_on(struct governor_source *source, uint32_t most)
+{
+    bool other = source->trial == TRIAL_OTHER;
+    source->windows += source->window.count >= LEAST ? MANY : 1;
+    if (rate(other ? &source->as_other : &source->as_usual) <= 0 && source->windows < LONG)
+        return;
+    source->windows = 0;
+    if (!other)
+        judge(source, most);
+    source->as_usual = (struct governor_reads){.count = 0};
+    source->trial = other ? TRIAL_USUAL : TRIAL_NONE;
+}
+
+uint32_t governor_source_decide(struct governor_source *source, uint32_t most, enum governor_need need)
+{
+    source->rest -= source->rest > 0;
+    if (source->trial != TRIAL_NONE)
+        go_on(source, most);
+    bool worth = need == NEED_LASTING || (need == NEED_NOW && suspect(source));
+    if (source->cap)
+        worth = governor_source_at_once(source) >= source->cap * NEAR;
+    if (source->trial == TRIAL_NONE && !source->rest && worth)
+        begin(source, most);
+    if (source->window.count >= LEAST) /* of slow reads several windows are one */
+        source->window = source->few = source->many = (struct governor_reads){.count = 0};
+    uint32_t allowed = source->trial == TRIAL_OTHER ? source->other : source->cap;
+    source->allowed = allowed && allowed < most ? allowed : most;
+    return source->allowed;
+}

@@ -1,0 +1,264 @@
+#include "server/governor/split.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "common/check.h"
+#include "server/governor/governor.h"
+
+#define NEARLY 0.99 /* of the peak is the peak */
+#define WORTH  1.03 /* what a count not seen must promise to be tried */
+#define STEP   4    /* one of so many preparers at a time is left out, where nobody has seen so few */
+#define SLOWER 0.97 /* of the rate: more threads are in each other's way */
+#define MOST   0.9  /* of the preparations: a count at which their classes were seen has been seen */
+
+/* ── preparers ── */
+
+static double mixture(const struct governor_balance *balance, uint32_t preparers, bool hope)
+{
+    double seconds = 0;
+    for (size_t i = 0; i < balance->n_classes; i++) {
+        const struct governor_curve *curve = &balance->curves[i];
+        double rate = balance->parts[i] <= 0 ? 0
+                      : hope                 ? governor_curve_hope(curve, preparers)
+                                             : governor_curve_at(curve, preparers);
+        if (rate > 0)
+            seconds += balance->parts[i] / rate;
+    }
+    return seconds > 0 ? 1 / seconds : 0;
+}
+
+double governor_prepare_rate(const struct governor_balance *balance, uint32_t preparers)
+{
+    return mixture(balance, preparers, false);
+}
+
+double governor_load_rate(const struct governor_balance *balance, uint32_t loaders)
+{
+    if (balance->enough && loaders > balance->enough)
+        loaders = balance->enough;
+    return balance->load_s > 0 ? loaders / balance->load_s : 0;
+}
+
+static double delivered(const struct governor_balance *balance, uint32_t preparers, bool hope)
+{
+    double prepare = mixture(balance, preparers, hope);
+    if (balance->load_s <= 0)
+        return prepare;
+    double load = governor_load_rate(balance, balance->workers - preparers + balance->extra_loaders);
+    return load < prepare ? load : prepare;
+}
+
+double governor_deliver_rate(const struct governor_balance *balance, uint32_t preparers)
+{
+    return delivered(balance, preparers, false);
+}
+
+/* Rare classes are not waited for: in most windows too few of their tasks run at any count to tell a rate. */
+static bool seen(const struct governor_balance *balance, uint32_t preparers)
+{
+    double all = 0, known = 0;
+    for (size_t i = 0; i < balance->n_classes; i++) {
+        all += balance->parts[i];
+        known += governor_curve_seen(&balance->curves[i], preparers) ? balance->parts[i] : 0;
+    }
+    return known >= all * MOST;
+}
+
+/* A count between `best` and the next one seen in a direction, whose rate could be worth a try; 0: none. Halfway, so
+ * that few tries find the peak; where loading leaves too little there, the most promising one. */
+static uint32_t worth_trying(const struct governor_balance *balance, uint32_t best, uint32_t most, int direction)
+{
+    uint32_t at = best, try = 0;
+    double promised = delivered(balance, best, false) * WORTH;
+    do
+        at += (uint32_t)direction;
+    while (at >= 1 && at <= most && !seen(balance, at));
+    uint32_t low = direction > 0 ? best + 1 : at + 1,
+             high = direction > 0 ? at - 1 : best - 1; /* the ends may be outside */
+    if (direction < 0 && at < 1) /* nobody saw fewer, which may do as much less: a quarter at the most */
+        low = best > STEP ? best - best / STEP : best > 1 ? best - 1 : 1;
+    if (low > high)
+        return 0;
+    uint32_t middle = low + (high - low) / 2;
+    if (delivered(balance, middle, true) > promised)
+        return middle;
+    for (uint32_t preparers = low; preparers <= high; preparers++) {
+        double hope = delivered(balance, preparers, true);
+        if (hope > promised) {
+            promised = hope;
+            try = preparers;
+        }
+    }
+    return try;
+}
+
+uint32_t governor_preparers(const struct governor_balance *balance, uint32_t now, double gain, uint32_t *probe)
+{
+    uint32_t most = balance->workers > 1 && balance->extra_loaders == 0 && balance->load_s > 0 ? balance->workers - 1
+                                                                                               : balance->workers;
+    CHECK(balance->workers >= 1 && balance->workers <= GOVERNOR_THREADS_MAX && now >= 1);
+    double peak = 0;
+    for (uint32_t preparers = 1; preparers <= most; preparers++)
+        peak = fmax(peak, delivered(balance, preparers, false));
+    *probe = 0;
+    if (peak <= 0)
+        return now < most ? now : most;
+    uint32_t best = 1;
+    while (delivered(balance, best, false) < peak * NEARLY)
+        best++;
+    if (now <= most && delivered(balance, best, false) <= delivered(balance, now, false) * (1 + gain)) {
+        /* not worth it, unless as much is to be had with fewer threads by a margin */
+        bool fewer = balance->load_s > 0 && best + 1 < now &&
+                     mixture(balance, best, false) >= mixture(balance, now, false) * NEARLY;
+        best = fewer ? best : now;
+    }
+    for (int direction = -1; direction <= 1 && seen(balance, best) && !*probe; direction += 2)
+        *probe = worth_trying(balance, best, most, direction);
+    return best;
+}
+
+uint32_t governor_preparers_most(const struct governor_balance *balance, uint32_t preparers)
+{
+    double least = mixture(balance, preparers, false) * SLOWER;
+    while (preparers < balance->workers && mixture(balance, preparers + 1, false) >= least)
+        preparers++;
+    return preparers;
+}
+
+/* ── loaders ── */
+
+/* The queue that is furthest below its part and can use one more; n: none. */
+static size_t neediest(const struct governor_claim *claims, size_t n, const uint32_t *out)
+{
+    size_t best = n;
+    double best_part = 0;
+    for (size_t i = 0; i < n; i++) {
+        double wants = claims[i].pressure;
+        if (out[i] >= claims[i].most || wants <= 0)
+            continue;
+        double part = wants / (out[i] + 0.5); /* Webster's rule: nearest to proportional */
+        if (best == n || part > best_part) {
+            best = i;
+            best_part = part;
+        }
+    }
+    return best;
+}
+
+static bool wants_any(const struct governor_claim *claim)
+{
+    return claim->most > 0 && claim->pressure > 0;
+}
+
+static size_t longest_skipped(const struct governor_claim *claims, size_t n, const uint32_t *out)
+{
+    size_t best = n;
+    for (size_t i = 0; i < n; i++) {
+        if (out[i] || !wants_any(&claims[i]))
+            continue;
+        if (best == n || claims[i].skipped > claims[best].skipped ||
+            (claims[i].skipped == claims[best].skipped && claims[i].pressure > claims[best].pressure))
+            best = i;
+    }
+    return best;
+}
+
+void governor_guaranteed(const struct governor_claim *claims, size_t n, uint32_t loaders, double share, uint32_t *out)
+{
+    double weights = 0;
+    for (size_t i = 0; i < n; i++)
+        weights += wants_any(&claims[i]) ? claims[i].weight : 0;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t kept = wants_any(&claims[i]) ? (uint32_t)(share * loaders * claims[i].weight / weights) : 0;
+        kept = kept < 1 && wants_any(&claims[i]) ? 1 : kept;
+        out[i] = kept > claims[i].most ? claims[i].most : kept;
+    }
+}
+
+void governor_deal(const struct governor_claim *claims, size_t n, uint32_t loaders, double share, uint32_t *out)
+{
+    CHECK(n <= GOVERNOR_QUEUES_MAX);
+    uint32_t kept[GOVERNOR_QUEUES_MAX], left = loaders;
+    governor_guaranteed(claims, n, loaders, share, kept);
+    memset(out, 0, n * sizeof *out);
+    for (size_t i; left && (i = longest_skipped(claims, n, out)) < n; left--)
+        out[i] = 1;
+    for (size_t i = 0; i < n && left; i++) {
+        uint32_t more = kept[i] > out[i] ? kept[i] - out[i] : 0;
+        more = more < left ? more : left;
+        out[i] += more;
+        left -= more;
+    }
+    for (size_t i; left && (i = neediest(claims, n, out)) < n; left--)
+        out[i]++;
+}
+
+double governor_late(const struct governor_forecast *forecast, uint32_t loaders)
+{
+    return forecast->load_s / (loaders ? loaders : 0.5) + forecast->rest_s;
+}
+
+uint32_t governor_bisect(const struct governor_forecast *forecast, double tau_s, uint32_t low, uint32_t high)
+{
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (governor_late(forecast, middle) <= tau_s)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return high;
+}
+
+static size_t latest(const struct governor_forecast *forecasts, size_t n, double tau_s, const uint32_t *loaders,
+                     const bool *done)
+{
+    size_t worst = n;
+    for (size_t i = 0; i < n; i++) {
+        double late = governor_late(&forecasts[i], loaders[i]);
+        if (late > tau_s && forecasts[i].load_s > 0 && !done[i] &&
+            (worst == n || late > governor_late(&forecasts[worst], loaders[worst])))
+            worst = i;
+    }
+    return worst;
+}
+
+/* The queue that would be least late of all with one loader less, and not late; n: nobody. */
+static size_t giver(const struct governor_forecast *forecasts, size_t n, double tau_s, const uint32_t *floor,
+                    const uint32_t *loaders)
+{
+    size_t best = n;
+    double best_late = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (loaders[i] <= floor[i])
+            continue;
+        double late = governor_late(&forecasts[i], loaders[i] - 1);
+        if (late <= tau_s && (best == n || late < best_late)) {
+            best = i;
+            best_late = late;
+        }
+    }
+    return best;
+}
+
+void governor_relieve(const struct governor_forecast *forecasts, size_t n, double tau_s, const uint32_t *floor,
+                      uint32_t *loaders)
+{
+    CHECK(n <= GOVERNOR_QUEUES_MAX);
+    bool done[GOVERNOR_QUEUES_MAX] = {false}; /* once each */
+    uint32_t all = 0;
+    for (size_t i = 0; i < n; i++)
+        all += loaders[i];
+    for (size_t i; (i = latest(forecasts, n, tau_s, loaders, done)) < n;) {
+        done[i] = true;
+        uint32_t wanted = governor_bisect(&forecasts[i], tau_s, loaders[i], all);
+        while (loaders[i] < wanted) {
+            size_t from = giver(forecasts, n, tau_s, floor, loaders);
+            if (from == n || from == i)
+                return;
+            loaders[from]--;
+            loaders[i]++;
+        }
+    }
+}

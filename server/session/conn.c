@@ -1,0 +1,261 @@
+/* conn.c: one connection's requests: read within bounds, held against the protocol, handed on.
+ *
+ * The session's thread. A request that breaks a rule costs the connection: its client gets a fatal error that says
+ * which rule, and what it sends after that is read and thrown away until it leaves. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/check.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "server/session/session_priv.h"
+
+#define READS_AT_ONCE 16 /* of one connection, before the others have their turn */
+
+/* ── answers ─────────────────────────────────────────────────────────────────────────────────────────────────────── */
+
+static void protocol_error(struct session *session, struct conn *conn, uint32_t seq, const struct error *why)
+{
+    log_warn_limited("msg=\"a client broke the protocol\" pid=%d client=\"%s\" err=\"%s\"", conn->peer.pid,
+                     conn->peer.client, why->text);
+    pthread_mutex_lock(&session->lock);
+    session->counts.protocol_errors++;
+    pthread_mutex_unlock(&session->lock);
+    conn_fail(session, conn, seq, why);
+}
+
+static enum conn_phase phase_of(struct session *session, const struct conn *conn)
+{
+    pthread_mutex_lock(&session->lock);
+    enum conn_phase phase = conn->killed ? CONN_CLOSING : conn->phase;
+    pthread_mutex_unlock(&session->lock);
+    return phase;
+}
+
+/* move changes the phase unless a fatal error was posted meanwhile. */
+static bool move(struct session *session, struct conn *conn, enum conn_phase from, enum conn_phase to)
+{
+    pthread_mutex_lock(&session->lock);
+    bool moved = conn->phase == from && !conn->killed;
+    if (moved)
+        conn->phase = to;
+    pthread_mutex_unlock(&session->lock);
+    return moved;
+}
+
+/* ── requests ────────────────────────────────────────────────────────────────────────────────────────────────────── */
+
+/* The name goes into logs and status: no quotes, nothing unprintable. */
+static void keep_name(struct session_peer *peer, const struct wire_text *name)
+{
+    uint32_t len = name->len_bytes < WIRE_CLIENT_MAX ? name->len_bytes : WIRE_CLIENT_MAX;
+    for (uint32_t i = 0; i < len; i++) {
+        char c = name->data[i];
+        peer->client[i] = c > ' ' && c < 0x7f && c != '"' && c != '\\' ? c : '?';
+    }
+    peer->client[len] = '\0';
+}
+
+static void take_hello(struct session *session, struct conn *conn, const struct wire_message *msg)
+{
+    keep_name(&conn->peer, &msg->hello.client);
+    struct wire_message welcome = {.type = WIRE_WELCOME,
+                                   .seq = msg->seq,
+                                   .welcome = {.arena_bytes = session->config.arena_bytes,
+                                               .daemon_pid = (uint32_t)getpid(),
+                                               .batch_max = WIRE_BATCH_MAX}};
+    if (move(session, conn, CONN_NEW, CONN_GREETED))
+        conn_post(session, conn, &welcome);
+}
+
+static void take_register(struct session *session, struct conn *conn, const struct wire_message *msg)
+{
+    const struct session_handlers *handlers = &session->config.handlers;
+    conn->epochs = msg->reg.epochs;
+    if (!move(session, conn, CONN_GREETED, CONN_REGISTERING))
+        return;
+    conn->told_owner = true;
+    conn->deadline_ns = SESSION_NEVER;
+    handlers->on_register(handlers->ctx, conn->id, msg->seq, &conn->peer, &msg->reg);
+}
+
+static int ask_classes_locked(struct conn *conn, uint32_t seq, struct error *why)
+{
+    if (conn->classes_asked)
+        return error_set(why, LARDER_EINVAL, "CLASSES_GET came before the answer to the one before");
+    conn->classes_asked = true;
+    conn->classes_seq = seq;
+    return 0;
+}
+
+/* next_locked gives 0 when the owner is to have it, 1 when it does nothing, or an error. */
+static int next_locked(struct conn *conn, const struct wire_next *next, struct error *why)
+{
+    if (conn->epoch_begun && next->epoch < conn->epoch)
+        return error_set(why, LARDER_EINVAL, "NEXT asks for epoch %u, and %u has begun", next->epoch, conn->epoch);
+    if (!conn->epoch_begun || next->epoch > conn->epoch) {
+        if (conn->epoch_begun && !conn->epoch_over) /* beginning one is work in proportion to the dataset */
+            conn->window_requests += SESSION_ABANDON_COST;
+        conn->epoch_begun = true;
+        conn->epoch_over = false;
+        conn->epoch = next->epoch;
+        conn->credits = 0;
+    }
+    if (conn->epoch_over)
+        return 1;
+    if (next->credits > WIRE_CREDITS_MAX - conn->credits)
+        return error_set(why, LARDER_EINVAL,
+                         "NEXT asks for %u batches with %u still to come, and %d may be asked for at once",
+                         next->credits, conn->credits, WIRE_CREDITS_MAX);
+    conn->credits += next->credits;
+    return 0;
+}
+
+static int release_locked(struct conn *conn, uint64_t batch, struct error *why)
+{
+    for (uint32_t i = 0; i < conn->n_held; i++) {
+        if (conn->held[i].batch == batch) {
+            memmove(&conn->held[i], &conn->held[i + 1], sizeof *conn->held * (--conn->n_held - i));
+            return 0;
+        }
+    }
+    return error_set(why, LARDER_EINVAL, "RELEASE of batch %llu, which this client does not hold",
+                     (unsigned long long)batch);
+}
+
+static void hand_on(struct session *session, const struct conn *conn, const struct wire_message *msg)
+{
+    const struct session_handlers *handlers = &session->config.handlers;
+    if (msg->type == WIRE_NEXT)
+        handlers->on_next(handlers->ctx, conn->id, msg->next.epoch, msg->next.credits);
+    else if (msg->type == WIRE_RELEASE)
+        handlers->on_release(handlers->ctx, conn->id, msg->release.batch);
+    else
+        handlers->on_classes(handlers->ctx, conn->id, msg->seq, msg->classes_get.first);
+}
+
+static void take_of_registered(struct session *session, struct conn *conn, const struct wire_message *msg)
+{
+    struct error why;
+    if (msg->type == WIRE_NEXT && conn->epochs > 0 && msg->next.epoch >= conn->epochs) {
+        char text[96];
+        snprintf(text, sizeof text, "NEXT asks for epoch %u of a job that was registered for %u", msg->next.epoch,
+                 conn->epochs);
+        session_send_error(session, conn->id, msg->seq, LARDER_EEND, false, text);
+        return;
+    }
+    pthread_mutex_lock(&session->lock);
+    bool closing = conn->phase != CONN_REGISTERED || conn->killed;
+    int rc = closing                      ? 1
+             : msg->type == WIRE_NEXT    ? next_locked(conn, &msg->next, &why)
+             : msg->type == WIRE_RELEASE ? release_locked(conn, msg->release.batch, &why)
+                                         : ask_classes_locked(conn, msg->seq, &why);
+    pthread_mutex_unlock(&session->lock);
+    if (rc < 0)
+        protocol_error(session, conn, msg->seq, &why);
+    else if (rc == 0)
+        hand_on(session, conn, msg);
+}
+
+static const char *expected(enum conn_phase phase)
+{
+    switch (phase) {
+    case CONN_NEW: return "HELLO comes first";
+    case CONN_GREETED: return "REGISTER comes after HELLO, and once";
+    case CONN_REGISTERING: return "nothing but BYE may come before the answer to REGISTER";
+    default: return "after REGISTERED come CLASSES_GET, NEXT, RELEASE and BYE";
+    }
+}
+
+static void take(struct session *session, struct conn *conn, const struct wire_message *msg)
+{
+    enum conn_phase phase = phase_of(session, conn);
+    if (phase == CONN_CLOSING) {
+        return;
+    } else if (phase == CONN_NEW && msg->type == WIRE_HELLO) {
+        take_hello(session, conn, msg);
+    } else if (phase == CONN_GREETED && msg->type == WIRE_REGISTER) {
+        take_register(session, conn, msg);
+    } else if (phase == CONN_REGISTERED &&
+               (msg->type == WIRE_CLASSES_GET || msg->type == WIRE_NEXT || msg->type == WIRE_RELEASE)) {
+        take_of_registered(session, conn, msg);
+    } else {
+        struct error why;
+        error_set(&why, LARDER_EINVAL, "a message of type %d: %s", (int)msg->type, expected(phase));
+        protocol_error(session, conn, msg->seq, &why);
+    }
+}
+
+/* ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────────── */
+
+/* receive gives the length of a datagram, 0 when there is none now, -1 when none will come (an empty one says so too).
+ * There is no room for descriptors: the kernel closes those that a client sends along. */
+static ssize_t receive(struct session *session, struct conn *conn, struct error *why)
+{
+    for (int resets = 0;;) {
+        struct iovec part = {.iov_base = session->buffer, .iov_len = WIRE_REQUEST_MAX};
+        struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1};
+        ssize_t got = recvmsg(conn->fd, &header, MSG_DONTWAIT);
+        why->code = 0;
+        if (got > 0 && header.msg_flags & MSG_TRUNC)
+            error_set(why, LARDER_EFORMAT, "a message of more than the %d bytes allowed", WIRE_REQUEST_MAX);
+        else if (got > 0 && header.msg_flags & MSG_CTRUNC)
+            error_set(why, LARDER_EFORMAT, "a message with descriptors: clients send none");
+        if (got > 0)
+            return got;
+        if (got < 0 && (errno == EINTR || (errno == ECONNRESET && resets++ == 0)))
+            continue; /* a reset is told once, ahead of what the client had sent before it closed */
+        return got < 0 && errno == EAGAIN ? 0 : -1;
+    }
+}
+
+static void read_one(struct session *session, struct conn *conn, size_t len_bytes, struct error *why)
+{
+    struct wire_message msg;
+    if (phase_of(session, conn) == CONN_CLOSING)
+        return;
+    if (why->code || wire_decode(session->buffer, len_bytes, &msg, why))
+        protocol_error(session, conn, 0, why);
+    else
+        take(session, conn, &msg);
+}
+
+static bool says_bye(const struct session *session, size_t len_bytes)
+{
+    struct wire_message msg;
+    return len_bytes == WIRE_HEADER_BYTES && wire_decode(session->buffer, len_bytes, &msg, NULL) == 0 &&
+           msg.type == WIRE_BYE;
+}
+
+/* may_read opens a new window of the request count when the old one is over; false until then when it is used up. */
+static bool may_read(struct conn *conn)
+{
+    if (conn->window_requests < SESSION_REQUESTS_MAX)
+        return true;
+    uint64_t now = clock_now_ns();
+    if (now < conn->window_end_ns)
+        return false;
+    conn->window_requests = 0;
+    return true;
+}
+
+bool conn_read(struct session *session, struct conn *conn, bool peer_gone)
+{
+    /* A client that left in order released its batches first: what is in the socket still counts. */
+    uint32_t reads = peer_gone ? SESSION_REQUESTS_MAX : READS_AT_ONCE;
+    for (uint32_t i = 0; i < reads && (peer_gone || may_read(conn)); i++) {
+        struct error why;
+        ssize_t got = receive(session, conn, &why);
+        if (got == 0)
+            return !peer_gone;
+        if (got < 0 || (!why.code && says_bye(session, (size_t)got)))
+            return false;
+        if (conn->window_requests++ == 0)
+            conn->window_end_ns = clock_now_ns() + SESSION_WINDOW_MS * CLOCK_NS_PER_MS;
+        read_one(session, conn, (size_t)got, &why);
+    }
+    return !peer_gone;
+}

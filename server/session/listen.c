@@ -1,0 +1,162 @@
+/* listen.c: where the socket lies, and who may have it.
+ *
+ * The lock file decides, not the socket: a daemon that was killed leaves its socket behind, but the kernel drops its
+ * lock. The lock file itself is removed when the daemon ends, while it is locked; whoever locks it checks that it is
+ * still the file of that name, so that two daemons cannot hold two files called the same.
+ *
+ * Who removes or moves the files of a daemon that lives makes room for a successor. At its end a daemon removes what is
+ * still its own, by device and inode, and nothing that only has the same name. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/check.h"
+#include "common/log.h"
+#include "common/socket_file.h"
+#include "common/socket_folder.h"
+#include "common/socket_path.h"
+#include "server/session/session_priv.h"
+
+#define LOCK_TRIES 100 /* a file that is removed just as it is locked, so often in a row, is no accident */
+
+static int busy(struct error *err, const char *path, long pid)
+{
+    if (pid > 0)
+        return error_set(err, LARDER_EBUSY,
+                         "another daemon (pid %ld) serves %s: use that one, stop it, or choose another socket path",
+                         pid, path);
+    return error_set(err, LARDER_EBUSY,
+                     "another daemon serves %s: use that one, stop it, or choose another socket path", path);
+}
+
+static long locked_by(int fd)
+{
+    char text[32];
+    ssize_t len = pread(fd, text, sizeof text - 1, 0);
+    text[len > 0 ? len : 0] = '\0';
+    return strtol(text, NULL, 10);
+}
+
+/* Whether the file that was locked is the one of that name. */
+static bool lock_is_named(const struct session *session, int fd)
+{
+    struct stat ours, named;
+    return fstat(fd, &ours) == 0 && lstat(session->lock_path, &named) == 0 && ours.st_ino == named.st_ino &&
+           ours.st_dev == named.st_dev;
+}
+
+/* Gives 1 when the file was locked but had lost its name meanwhile: try again. */
+static int try_lock(struct session *session, struct error *err)
+{
+    int fd = open(session->lock_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return socket_file_error(err, "opening the lock file", session->lock_path);
+    int rc = 0;
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0)
+        rc = errno == EWOULDBLOCK ? busy(err, session->path, locked_by(fd))
+                                  : socket_file_error(err, "locking", session->lock_path);
+    else if (!lock_is_named(session, fd))
+        rc = 1;
+    if (rc) {
+        close(fd);
+        return rc;
+    }
+    char pid[32];
+    int len = snprintf(pid, sizeof pid, "%ld\n", (long)getpid());
+    if (ftruncate(fd, 0) != 0 || pwrite(fd, pid, (size_t)len, 0) != len)
+        log_warn("msg=\"the lock file does not show the pid\" file=\"%s\" err=\"%s\"", session->lock_path,
+                 strerror(errno));
+    session->lock_fd = fd;
+    return 0;
+}
+
+static int take_lock(struct session *session, struct error *err)
+{
+    for (int i = 0; i < LOCK_TRIES; i++) {
+        int rc = try_lock(session, err);
+        if (rc <= 0)
+            return rc;
+    }
+    return error_set(err, LARDER_EBUSY, "the lock file %s is removed again and again by somebody", session->lock_path);
+}
+
+/* With the lock held a socket in our place is a killed daemon's, unless somebody removed the lock file of one that
+ * lives. */
+static int clear_place(const char *path, struct error *err)
+{
+    pid_t pid;
+    struct stat st;
+    bool there = lstat(path, &st) == 0;
+    int rc = socket_file_clear(path, SOCK_SEQPACKET, &pid, err);
+    if (rc == LARDER_EBUSY)
+        return busy(err, path, pid);
+    if (rc == 0 && there)
+        log_info("msg=\"removed the socket of a daemon that was killed\" socket=\"%s\"", path);
+    return rc;
+}
+
+/* The largest message must fit the socket's send buffer, or it could never be sent. The limit is the same for all
+ * sockets, so it is tried on this one. */
+static int check_buffer(int fd, struct error *err)
+{
+    int wanted = WIRE_REPLY_MAX + 4096, got = 0;
+    socklen_t len = sizeof got;
+    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &wanted, sizeof wanted);
+    if (getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &got, &len) == 0 && got >= wanted)
+        return 0;
+    return error_set(err, LARDER_ELIMIT,
+                     "a socket's send buffer holds %d bytes, less than a message of %d: raise net.core.wmem_max", got,
+                     WIRE_REPLY_MAX);
+}
+
+int session_listen_open(struct session *session, struct error *err)
+{
+    int rc = socket_path_check(session->path, err);
+    if (rc)
+        return rc;
+    rc = socket_folder_prepare(session->path, err);
+    if (rc)
+        return rc;
+    size_t size = strlen(session->path) + sizeof ".lock";
+    session->lock_path = xmalloc(size);
+    snprintf(session->lock_path, size, "%s.lock", session->path);
+    rc = take_lock(session, err);
+    if (rc == 0)
+        rc = clear_place(session->path, err);
+    if (rc == 0)
+        rc = socket_file_listen(session->path, SOCK_SEQPACKET, &session->listen_fd, &session->file, err);
+    return rc ? rc : check_buffer(session->listen_fd, err);
+}
+
+bool session_listen_lost(const struct session *session)
+{
+    return session->listen_fd >= 0 && socket_file_lost(session->path, &session->file);
+}
+
+/* Between the look at a name and its removal nobody else's file can have come there: as long as this process listens
+ * and holds its lock, a daemon that starts at the same path finds one of the two in its way and touches neither. Only
+ * who removes or renames our files by hand, and starts a daemon in that very moment, can still lose what is its own. */
+void session_listen_close(struct session *session)
+{
+    if (session->listen_fd < 0)
+        return;
+    socket_file_remove(session->path, &session->file);
+    close(session->listen_fd);
+    session->listen_fd = -1;
+}
+
+void session_lock_release(struct session *session)
+{
+    if (session->lock_fd < 0)
+        return;
+    if (lock_is_named(session, session->lock_fd))
+        unlink(session->lock_path);
+    close(session->lock_fd);
+    session->lock_fd = -1;
+}

@@ -1,0 +1,289 @@
+/* out.c: what is still to be sent to a connection.
+ *
+ * Any thread encodes a message into memory of its own and appends it; only the session's thread takes messages off,
+ * so the first one stays where it is while that thread sends it without the lock. Appending also moves the
+ * protocol's state along (credits, held batches, phase), so that it is there before the client can possibly answer. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/check.h"
+#include "common/log.h"
+#include "server/session/session_priv.h"
+
+#define FIXED_BYTES_MAX (WIRE_HEADER_BYTES + 128) /* of any message, texts and entries apart */
+#define SENDS_AT_ONCE 64                          /* of one connection, before the others have their turn */
+
+/* ── encoding ────────────────────────────────────────────────────────────────────────────────────────────────────── */
+
+static size_t variable_bytes(const struct wire_message *msg)
+{
+    switch (msg->type) {
+    case WIRE_REGISTERED: return msg->registered.name.len_bytes;
+    case WIRE_CLASSES: return msg->classes.names.len_bytes;
+    case WIRE_BATCH: return (size_t)msg->batch.count * WIRE_ENTRY_BYTES;
+    case WIRE_ERROR: return msg->error.text.len_bytes;
+    default: return 0;
+    }
+}
+
+static int encode(const struct wire_message *msg, struct out_message **out)
+{
+    size_t cap = FIXED_BYTES_MAX + variable_bytes(msg);
+    if (cap > FIXED_BYTES_MAX + WIRE_REPLY_MAX)
+        return LARDER_ELIMIT;
+    struct out_message *message = malloc(sizeof *message + cap);
+    if (!message)
+        return LARDER_ENOMEM;
+    int rc = wire_encode(msg, message->data, cap, &message->len_bytes);
+    if (rc) {
+        free(message);
+        return rc;
+    }
+    message->with_arena = msg->type == WIRE_WELCOME;
+    *out = message;
+    return 0;
+}
+
+static struct wire_message error_message(uint32_t seq, int code, bool fatal, const char *text)
+{
+    size_t len = strlen(text);
+    if (len > ERROR_TEXT_MAX)
+        len = ERROR_TEXT_MAX;
+    if (code > LARDER_EINVAL || code < LARDER_ECHANGED)
+        code = LARDER_EIO;
+    return (struct wire_message){
+        .type = WIRE_ERROR, .seq = seq, .error = {.code = code, .fatal = fatal, .text = {text, (uint32_t)len}}};
+}
+
+/* ── state ───────────────────────────────────────────────────────────────────────────────────────────────────────── */
+
+struct conn *conn_find_locked(struct session *session, uint64_t id)
+{
+    uint64_t place = id & 0xffff;
+    if (place >= session->n_places)
+        return NULL;
+    struct conn *conn = session->conns[place];
+    return conn && conn->id == id ? conn : NULL;
+}
+
+static void mark_dirty_locked(struct session *session, struct conn *conn)
+{
+    if (conn->dirty)
+        return;
+    conn->dirty = true;
+    TAILQ_INSERT_TAIL(&session->dirty, conn, next_dirty);
+    session->n_dirty++;
+}
+
+/* hold_locked notes that the client is about to hold a batch. False when it holds too many. */
+static bool hold_locked(struct conn *conn, uint64_t batch, uint32_t count)
+{
+    for (uint32_t i = 0; i < conn->n_held && conn->n_held == SESSION_HELD_MAX; i++) {
+        if (conn->held[i].count == 0) /* clients may well never release these */
+            memmove(&conn->held[i], &conn->held[i + 1], sizeof *conn->held * (--conn->n_held - i));
+    }
+    if (conn->n_held == SESSION_HELD_MAX)
+        return false;
+    conn->held[conn->n_held++] = (struct held_batch){batch, count};
+    return true;
+}
+
+/* A batch of an epoch that the client has left meanwhile is still delivered, and to be released, but uses no credit. */
+static bool batch_locked(struct conn *conn, const struct wire_batch *batch)
+{
+    if (conn->epoch_begun && batch->epoch == conn->epoch) {
+        conn->credits -= conn->credits > 0;
+        if (batch->flags & WIRE_BATCH_LAST) {
+            conn->epoch_over = true;
+            conn->credits = 0;
+        }
+    }
+    return hold_locked(conn, batch->batch, batch->count);
+}
+
+static void note_locked(struct session *session, struct conn *conn, const struct wire_message *msg)
+{
+    if (msg->type == WIRE_REGISTERED) {
+        conn->phase = CONN_REGISTERED;
+        conn->registered = true;
+        session->counts.registered++;
+    }
+    if ((msg->type == WIRE_CLASSES || msg->type == WIRE_ERROR) && msg->seq == conn->classes_seq)
+        conn->classes_asked = false;
+    if (msg->type == WIRE_ERROR && msg->error.fatal)
+        conn->phase = CONN_CLOSING;
+}
+
+static int kill_locked(struct session *session, struct conn *conn)
+{
+    conn->killed = true;
+    session->counts.overflows++;
+    mark_dirty_locked(session, conn);
+    return LARDER_ELIMIT;
+}
+
+/* post_locked takes the message over when it gives 0. */
+static int post_locked(struct session *session, struct conn *conn, const struct wire_message *msg,
+                       struct out_message *message)
+{
+    if (!conn || conn->phase == CONN_CLOSING || conn->killed)
+        return LARDER_EGONE;
+    if (msg->type == WIRE_REGISTERED)
+        CHECK(conn->phase == CONN_REGISTERING);
+    if (msg->type == WIRE_BATCH || msg->type == WIRE_CLASSES)
+        CHECK(conn->phase == CONN_REGISTERED);
+    if (conn->outbox_bytes + message->len_bytes > SESSION_OUTBOX_MAX_BYTES ||
+        (msg->type == WIRE_BATCH && !batch_locked(conn, &msg->batch)))
+        return kill_locked(session, conn);
+    note_locked(session, conn, msg);
+    STAILQ_INSERT_TAIL(&conn->outbox, message, next);
+    conn->outbox_bytes += message->len_bytes;
+    session->counts.outbox_bytes += message->len_bytes;
+    mark_dirty_locked(session, conn);
+    return 0;
+}
+
+/* ── any thread ──────────────────────────────────────────────────────────────────────────────────────────────────── */
+
+void session_wake(struct session *session)
+{
+    uint64_t one = 1;
+    while (write(session->wake_fd, &one, sizeof one) < 0 && errno == EINTR)
+        ;
+}
+
+static int post(struct session *session, uint64_t client, const struct wire_message *msg, struct out_message *message)
+{
+    pthread_mutex_lock(&session->lock);
+    int rc = post_locked(session, conn_find_locked(session, client), msg, message);
+    bool wake = rc != LARDER_EGONE && !session->wake_pending;
+    session->wake_pending |= wake;
+    pthread_mutex_unlock(&session->lock);
+    if (rc)
+        free(message);
+    if (wake)
+        session_wake(session);
+    return rc;
+}
+
+int session_send_error(struct session *session, uint64_t client, uint32_t seq, int code, bool fatal, const char *text)
+{
+    CHECK_MAGIC(session, SESSION_MAGIC);
+    struct wire_message msg = error_message(seq, code, fatal, text);
+    struct out_message *message;
+    int rc = encode(&msg, &message);
+    return rc ? rc : post(session, client, &msg, message);
+}
+
+int session_send(struct session *session, uint64_t client, const struct wire_message *msg)
+{
+    CHECK_MAGIC(session, SESSION_MAGIC);
+    CHECK(msg->type == WIRE_REGISTERED || msg->type == WIRE_CLASSES || msg->type == WIRE_BATCH ||
+          msg->type == WIRE_ERROR);
+    struct out_message *message;
+    int rc = encode(msg, &message);
+    if (!rc)
+        return post(session, client, msg, message);
+    log_error_limited("msg=\"an answer could not be encoded\" type=%d err=%s", (int)msg->type, larder_err_name(rc));
+    session_send_error(session, client, msg->seq, rc, true, "the daemon could not put its answer into a message");
+    return rc;
+}
+
+/* ── the session's thread ────────────────────────────────────────────────────────────────────────────────────────── */
+
+void conn_post(struct session *session, struct conn *conn, const struct wire_message *msg)
+{
+    struct out_message *message;
+    int rc = encode(msg, &message);
+    CHECK(rc == 0 || rc == LARDER_ENOMEM);
+    if (rc == 0) {
+        post(session, conn->id, msg, message);
+        return;
+    }
+    pthread_mutex_lock(&session->lock);
+    kill_locked(session, conn);
+    pthread_mutex_unlock(&session->lock);
+}
+
+void conn_fail(struct session *session, struct conn *conn, uint32_t seq, const struct error *why)
+{
+    struct wire_message msg = error_message(seq, why->code, true, why->text);
+    conn_post(session, conn, &msg);
+}
+
+static ssize_t send_message(struct session *session, struct conn *conn, const struct out_message *message)
+{
+    union {
+        char bytes[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr align;
+    } control;
+    struct iovec part = {.iov_base = (void *)(uintptr_t)message->data, .iov_len = message->len_bytes};
+    struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1};
+    if (message->with_arena) {
+        memset(&control, 0, sizeof control);
+        header.msg_control = &control;
+        header.msg_controllen = sizeof control.bytes;
+        struct cmsghdr *at = CMSG_FIRSTHDR(&header);
+        at->cmsg_level = SOL_SOCKET;
+        at->cmsg_type = SCM_RIGHTS;
+        at->cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(at), &session->config.arena_fd, sizeof(int));
+    }
+    ssize_t sent;
+    do {
+        sent = sendmsg(conn->fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL);
+    } while (sent < 0 && errno == EINTR);
+    return sent;
+}
+
+static struct out_message *first(struct session *session, struct conn *conn)
+{
+    pthread_mutex_lock(&session->lock);
+    struct out_message *message = STAILQ_FIRST(&conn->outbox);
+    pthread_mutex_unlock(&session->lock);
+    return message;
+}
+
+static void take_first_locked(struct session *session, struct conn *conn)
+{
+    struct out_message *message = STAILQ_FIRST(&conn->outbox);
+    STAILQ_REMOVE_HEAD(&conn->outbox, next);
+    conn->outbox_bytes -= message->len_bytes;
+    session->counts.outbox_bytes -= message->len_bytes;
+    free(message);
+}
+
+void conn_free_outbox_locked(struct session *session, struct conn *conn)
+{
+    while (!STAILQ_EMPTY(&conn->outbox))
+        take_first_locked(session, conn);
+}
+
+bool conn_flush(struct session *session, struct conn *conn)
+{
+    conn->blocked = false;
+    for (int i = 0; i < SENDS_AT_ONCE; i++) {
+        struct out_message *message = first(session, conn);
+        if (!message)
+            return true;
+        if (send_message(session, conn, message) < 0) {
+            if (errno == EAGAIN) {
+                conn->blocked = true;
+                return true;
+            }
+            if (errno != EPIPE && errno != ECONNRESET)
+                log_warn_limited("msg=\"sending to a client failed\" pid=%d client=\"%s\" err=\"%s\"",
+                                 conn->peer.pid, conn->peer.client, strerror(errno));
+            return false;
+        }
+        pthread_mutex_lock(&session->lock);
+        take_first_locked(session, conn);
+        pthread_mutex_unlock(&session->lock);
+    }
+    conn->blocked = true; /* epoll tells at once whether the socket takes more */
+    return true;
+}

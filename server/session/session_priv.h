@@ -1,0 +1,126 @@
+/* session_priv.h: what the session's files share.
+ *
+ *   session.c         life, the thread's loop, accepting, deadlines
+ *   session_listen.c  the socket's place in the file system and the lock that says who is the daemon
+ *   session_conn.c    one connection: reading, and the protocol's rules
+ *   session_out.c     one connection: what is still to be sent
+ *
+ * The session's thread owns the descriptors and everything not under the lock. The lock covers what session_send
+ * touches: a connection's phase, credits, held batches and outbox, and the table that finds it. No I/O and no
+ * callback happens with the lock held. */
+#ifndef LARDER_SERVER_SESSION_SESSION_PRIV_H
+#define LARDER_SERVER_SESSION_SESSION_PRIV_H
+
+#include <pthread.h>
+#include <sys/queue.h>
+
+#include "common/log.h"
+#include "common/socket_file.h"
+#include "server/session/session.h"
+
+#define SESSION_MAGIC 0x53455353u /* "SESS" */
+#define SESSION_REFUSALS_MAX 16u  /* places beyond connections_max, for telling a client why it is refused */
+#define SESSION_NEVER UINT64_MAX
+#define SESSION_LOOK_MS 1000 /* between two looks at the socket's file */
+
+enum conn_phase {
+    CONN_NEW,         /* HELLO has not come */
+    CONN_GREETED,     /* WELCOME is on its way; REGISTER has not come */
+    CONN_REGISTERING, /* the owner has the REGISTER */
+    CONN_REGISTERED,
+    CONN_CLOSING, /* a fatal error is on its way; requests are thrown away until the client leaves or the deadline */
+};
+
+struct out_message {
+    STAILQ_ENTRY(out_message) next;
+    size_t len_bytes;
+    bool with_arena; /* the descriptor goes along */
+    uint8_t data[];
+};
+
+struct held_batch {
+    uint64_t batch;
+    uint32_t count; /* samples; an empty batch holds nothing, and need not be released */
+};
+
+struct conn {
+    uint64_t id; /* immutable: a counter above, the place in the table in the low 16 bits */
+
+    /* the session's thread */
+    int fd;
+    uint32_t interest; /* epoll events asked for */
+    struct session_peer peer;
+    uint32_t epochs;        /* as registered */
+    bool told_owner;        /* on_register was called */
+    bool refused;           /* never counted as a connection */
+    bool blocked;           /* the socket took no more */
+    bool shut;              /* our direction is closed */
+    uint64_t deadline_ns;   /* until REGISTER, and CLOSING: when it ends without the client's help */
+    uint64_t window_end_ns; /* of the count of requests */
+    uint32_t window_requests;
+
+    /* session->lock */
+    enum conn_phase phase;
+    bool killed; /* to be closed at once, whatever is unsent */
+    bool registered;
+    bool dirty; /* in session->dirty */
+    TAILQ_ENTRY(conn) next_dirty;
+    STAILQ_HEAD(, out_message) outbox;
+    uint64_t outbox_bytes;
+    bool epoch_begun, epoch_over; /* a NEXT of `epoch` came; its LAST batch was sent */
+    uint32_t epoch, credits;      /* outstanding credits of that epoch */
+    bool classes_asked;
+    uint32_t classes_seq;
+    uint32_t n_held;
+    struct held_batch held[SESSION_HELD_MAX];
+};
+
+struct session {
+    uint32_t magic;
+    struct session_config config;
+    char *path, *lock_path;
+    struct socket_file file; /* at path */
+    int lock_fd, listen_fd, epoll_fd, wake_fd;
+    pthread_t thread;
+    bool started; /* owner's */
+
+    /* the session's thread */
+    uint8_t *buffer; /* of WIRE_REQUEST_MAX */
+    bool stop_begun;
+    uint64_t accept_resume_ns; /* SESSION_NEVER: accepting */
+    uint64_t look_ns;          /* when to look whether the socket is still at its path; SESSION_NEVER: never again */
+    uint64_t sweep_ns;         /* when the next deadline, window or pause is due */
+
+    pthread_mutex_t lock; /* everything below */
+    struct conn **conns;  /* by place */
+    uint32_t n_places, n_conns;
+    uint32_t *free_places, n_free;
+    uint64_t counter;
+    TAILQ_HEAD(, conn) dirty; /* have something to send, or to be closed */
+    uint32_t n_dirty;
+    bool wake_pending; /* the eventfd is, or is about to be, written */
+    bool stopping;
+    struct session_counts counts;
+};
+
+/* session_listen.c */
+int session_listen_open(struct session *session, struct error *err); /* with path set, all the rest of that */
+bool session_listen_lost(const struct session *session); /* the socket's file is gone, or another is in its place */
+/* session_listen_close stops listening, and removes the socket's file if it is still there. */
+void session_listen_close(struct session *session);
+void session_lock_release(struct session *session); /* gives the lock up; harmless when that was done */
+
+/* session_conn.c; the session's thread. conn_read reads a turn's worth of requests, or all there is when the peer is
+ * gone; false when the connection is over and is to be closed. */
+bool conn_read(struct session *session, struct conn *conn, bool peer_gone);
+
+/* session_out.c. These three are the session's thread's: conn_fail posts a fatal error, conn_flush sends until the
+ * socket is full or it was a turn's worth, and gives false when the client is gone. */
+void conn_post(struct session *session, struct conn *conn, const struct wire_message *msg);
+void conn_fail(struct session *session, struct conn *conn, uint32_t seq, const struct error *why);
+bool conn_flush(struct session *session, struct conn *conn);
+void conn_free_outbox_locked(struct session *session, struct conn *conn);
+struct conn *conn_find_locked(struct session *session, uint64_t id); /* NULL when there is none */
+void session_wake(struct session *session);
+
+#endif

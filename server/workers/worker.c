@@ -1,0 +1,357 @@
+#include "server/workers/worker.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/check.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "server/driver/inbox.h"
+
+enum { STARVED_MS_MIN = 5, STARVED_MS_MAX = 200 };
+
+#define STARVED_LOG_NS (10 * CLOCK_NS_PER_S)
+
+struct workers {
+    struct worker_config config;
+    struct pool *pool;
+    atomic_uint preparing; /* threads, for the times' sake: relaxed, no partner */
+    atomic_bool stopping;  /* set by workers_stop, read by threads that wait for descriptors */
+    atomic_uint_least64_t starved_ns; /* when a line last said that they wait: relaxed, no partner */
+};
+
+/* A thread's own. */
+struct local {
+    struct prepare_scratch *scratch;
+};
+
+static int local_create(void *ctx, void **out, struct error *err)
+{
+    struct workers *workers = ctx;
+    struct local *local = xcalloc(1, sizeof *local);
+    int code = prepare_scratch_create(&workers->config.limits, &local->scratch);
+    if (code) {
+        free(local);
+        return error_set(err, code, "a worker thread got no scratch memory");
+    }
+    *out = local;
+    return 0;
+}
+
+static void local_destroy(void *ctx, void *opaque)
+{
+    (void)ctx;
+    struct local *local = opaque;
+    prepare_scratch_destroy(local->scratch);
+    free(local);
+}
+
+static void tell(struct workers *workers, const struct inbox_message *message)
+{
+    CHECK(queue_push(workers->config.inbox, message) == 0); /* the inbox outlives the workers */
+}
+
+static void log_bad(const struct dataset *dataset, sample_id id, enum bad_reason reason, const char *text)
+{
+    uint32_t index = 0;
+    const char *key = dataset_index(dataset, id, &index) ? dataset_key(dataset, index) : "?";
+    log_warn_limited("msg=\"bad sample\" file=\"%s/%s\" reason=%s err=\"%s\"", dataset_path(dataset), key,
+                     bad_reason_name(reason), text);
+}
+
+static void tell_loaded(struct workers *workers, const struct worker_sample *sample, void *encoded, enum bad_reason reason)
+{
+    struct inbox_message message = {
+        .type = INBOX_LOADED,
+        .loaded = {.id = sample->id, .encoded = encoded, .bytes = sample->bytes, .reason = (int)reason}};
+    tell(workers, &message);
+}
+
+/* What the error of a read says of its sample. */
+static enum engine_fate fate_of(int code)
+{
+    switch (code) {
+    case LARDER_EIO:
+    case LARDER_EPERM:
+    case LARDER_ENOMEM:
+        return ENGINE_FATE_SOURCE;
+    case LARDER_ECHANGED:
+        return ENGINE_FATE_CHANGED;
+    default:
+        return ENGINE_FATE_SAMPLE;
+    }
+}
+
+/* What a source did not answer is the engine's to judge, and no line of its own. */
+static void tell_failed(struct workers *workers, const struct dataset *dataset, const struct worker_sample *sample,
+                        enum bad_reason reason, const struct error *err)
+{
+    struct inbox_message message = {.type = INBOX_LOADED,
+                                    .loaded = {.id = sample->id,
+                                               .bytes = sample->bytes,
+                                               .reason = (int)reason,
+                                               .fate = fate_of(err->code),
+                                               .dataset = dataset}};
+    if (message.loaded.fate == ENGINE_FATE_SOURCE)
+        message.loaded.text = xstrdup(err->text);
+    else if (message.loaded.fate == ENGINE_FATE_CHANGED)
+        log_warn_limited("msg=\"changed file\" err=\"%s\"", err->text);
+    else
+        log_bad(dataset, sample->id, reason, err->text);
+    tell(workers, &message);
+}
+
+static void load_end(struct workers *workers, struct worker_load *task, uint64_t took_ns)
+{
+    struct inbox_message message = {.type = INBOX_READ, .read = {task->queue, task->count, took_ns}};
+    tell(workers, &message);
+    free(task->samples);
+    dataset_unref(&task->dataset);
+}
+
+static void sleep_ms(uint32_t ms)
+{
+    struct timespec left = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
+    while (ms && nanosleep(&left, &left) != 0)
+        ;
+}
+
+/* ── descriptors ── */
+
+static uint32_t count_starved(const struct sample_read *reads, uint32_t n)
+{
+    uint32_t starved = 0;
+    for (uint32_t i = 0; i < n; i++)
+        starved += reads[i].err.code == LARDER_ELIMIT;
+    return starved;
+}
+
+static void read_starved_again(const struct dataset *dataset, struct sample_read *reads, uint32_t n)
+{
+    struct sample_read *again = xcalloc(n, sizeof *again);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (reads[i].err.code == LARDER_ELIMIT)
+            again[count++] = reads[i];
+    }
+    dataset_read_many(dataset, again, count);
+    for (uint32_t i = n; i-- > 0;) {
+        if (reads[i].err.code == LARDER_ELIMIT)
+            reads[i] = again[--count];
+    }
+    free(again);
+}
+
+static void log_starved(struct workers *workers, const char *text)
+{
+    uint64_t now_ns = clock_now_ns(), last_ns = atomic_load_explicit(&workers->starved_ns, memory_order_relaxed);
+    if ((last_ns && now_ns - last_ns < STARVED_LOG_NS) ||
+        !atomic_compare_exchange_strong_explicit(&workers->starved_ns, &last_ns, now_ns, memory_order_relaxed,
+                                                 memory_order_relaxed))
+        return;
+    log_warn("msg=\"reads wait until a file descriptor is free: raise the limit on open files (ulimit -n, LimitNOFILE=)\""
+             " err=\"%s\"",
+             text);
+}
+
+/* Where no file descriptor is free the samples are none the worse: they are read when there is one again. Gives the
+ * time that was spent waiting. Ends with samples unread only when the workers are stopped. */
+static uint64_t read_samples(struct workers *workers, const struct dataset *dataset, struct sample_read *reads,
+                             uint32_t n)
+{
+    uint64_t waited_ns = 0;
+    uint32_t wait_ms = STARVED_MS_MIN;
+    dataset_read_many(dataset, reads, n);
+    for (uint32_t starved; (starved = count_starved(reads, n)) && !atomic_load(&workers->stopping);) {
+        uint32_t i = 0;
+        while (reads[i].err.code != LARDER_ELIMIT)
+            i++;
+        log_starved(workers, reads[i].err.text);
+        uint64_t began_ns = clock_now_ns();
+        sleep_ms(wait_ms);
+        waited_ns += clock_now_ns() - began_ns;
+        read_starved_again(dataset, reads, n);
+        wait_ms = count_starved(reads, n) < starved ? STARVED_MS_MIN : wait_ms * 2;
+        wait_ms = wait_ms < STARVED_MS_MAX ? wait_ms : STARVED_MS_MAX;
+    }
+    return waited_ns;
+}
+
+static void run_load(struct workers *workers, struct worker_load *task)
+{
+    uint64_t began_ns = clock_now_ns();
+    sleep_ms(workers->config.load_delay_ms);
+    struct sample_read *reads = xcalloc(task->count, sizeof *reads);
+    uint32_t *slot = xcalloc(task->count, sizeof *slot); /* which sample a read is for */
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < task->count; i++) {
+        const struct worker_sample *sample = &task->samples[i];
+        CHECK(dataset_index(task->dataset, sample->id, &reads[n].index));
+        reads[n].buf = malloc(sample->bytes ? sample->bytes : 1);
+        slot[n] = i;
+        if (reads[n].buf) {
+            n++;
+        } else {
+            struct error err = {.code = LARDER_ENOMEM};
+            snprintf(err.text, sizeof err.text, "no memory for a sample's %llu bytes", (unsigned long long)sample->bytes);
+            tell_failed(workers, task->dataset, sample, BAD_NO_MEMORY, &err);
+        }
+    }
+    uint64_t waited_ns = read_samples(workers, task->dataset, reads, n);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct worker_sample *sample = &task->samples[slot[i]];
+        if (reads[i].err.code)
+            free(reads[i].buf);
+        if (reads[i].err.code == LARDER_ELIMIT) /* nobody waits for it any more */
+            tell_loaded(workers, sample, NULL, BAD_UNREADABLE);
+        else if (reads[i].err.code)
+            tell_failed(workers, task->dataset, sample, BAD_UNREADABLE, &reads[i].err);
+        else
+            tell_loaded(workers, sample, reads[i].buf, BAD_NONE);
+    }
+    free(reads);
+    free(slot);
+    load_end(workers, task, clock_now_ns() - began_ns - waited_ns);
+}
+
+/* `cost` lacks what the task says. */
+static void prepare_end(struct workers *workers, struct worker_prepare *task, const uint8_t reasons[ENGINE_OUTPUTS_MAX],
+                        struct worker_cost cost)
+{
+    cost.pipeline = task->pipeline;
+    cost.queue = task->queue;
+    cost.encoded_bytes = task->bytes;
+    struct inbox_message message = {.type = INBOX_PREPARED, .prepared = {.task = task->task, .cost = cost}};
+    memcpy(message.prepared.reasons, reasons, sizeof message.prepared.reasons);
+    tell(workers, &message);
+    for (uint32_t i = 0; i < task->n_outputs; i++)
+        pipeline_unref(&task->outputs[i].pipeline);
+    dataset_unref(&task->dataset);
+}
+
+/* What several outputs failed for is said once. */
+static void log_bad_outputs(const struct worker_prepare *task,
+                            const struct prepare_output *outputs)
+{
+    for (uint32_t i = 0; i < task->n_outputs; i++) {
+        uint32_t before = 0;
+        while (before < i && (outputs[before].reason != outputs[i].reason ||
+                              strcmp(outputs[before].err.text, outputs[i].err.text) != 0))
+            before++;
+        if (outputs[i].reason && before == i)
+            log_bad(task->dataset, task->id, outputs[i].reason, outputs[i].err.text);
+    }
+}
+
+static void run_prepare(struct workers *workers, struct local *local, struct worker_prepare *task)
+{
+    uint64_t began_ns = clock_now_ns(), core_ns = clock_thread_ns();
+    uint32_t busy = atomic_fetch_add_explicit(&workers->preparing, 1, memory_order_relaxed) + 1;
+    struct prepare_output outputs[ENGINE_OUTPUTS_MAX];
+    for (uint32_t i = 0; i < task->n_outputs; i++) {
+        const struct worker_output *output = &task->outputs[i];
+        outputs[i] = (struct prepare_output){.pipeline = output->pipeline,
+                                             .key = {output->key[0], output->key[1], output->key[2]},
+                                             .dst = (char *)arena_base(workers->config.arena) + output->offset};
+    }
+    enum bad_reason first;
+    uint8_t reasons[ENGINE_OUTPUTS_MAX] = {BAD_NONE};
+    if (prepare_sample(local->scratch, task->encoded, task->bytes, outputs, task->n_outputs, &first, NULL))
+        log_bad_outputs(task, outputs);
+    for (uint32_t i = 0; i < task->n_outputs; i++)
+        reasons[i] = (uint8_t)outputs[i].reason;
+    atomic_fetch_sub_explicit(&workers->preparing, 1, memory_order_relaxed);
+    prepare_end(workers, task, reasons,
+                (struct worker_cost){
+                    .busy = busy, .took_ns = clock_now_ns() - began_ns, .core_ns = clock_thread_ns() - core_ns});
+}
+
+static void run(void *ctx, void *local, enum pool_kind kind, void *task)
+{
+    if (kind == POOL_LOAD)
+        run_load(ctx, task);
+    else
+        run_prepare(ctx, local, task);
+}
+
+static void discard(void *ctx, enum pool_kind kind, void *task)
+{
+    if (kind == POOL_LOAD) {
+        struct worker_load *load = task;
+        for (uint32_t i = 0; i < load->count; i++)
+            tell_loaded(ctx, &load->samples[i], NULL, BAD_UNREADABLE);
+        load_end(ctx, load, 0);
+    } else {
+        uint8_t reasons[ENGINE_OUTPUTS_MAX];
+        memset(reasons, BAD_CORRUPT, sizeof reasons);
+        prepare_end(ctx, task, reasons, (struct worker_cost){0});
+    }
+}
+
+int workers_create(const struct worker_config *config, struct workers **out, struct error *err)
+{
+    struct workers *workers = xcalloc(1, sizeof *workers);
+    workers->config = *config;
+    atomic_init(&workers->stopping, false);
+    atomic_init(&workers->starved_ns, 0);
+    struct pool_config pool = {.workers = config->workers,
+                               .loaders = 0,
+                               .extra_loaders = config->loaders,
+                               .kind = {[POOL_LOAD] = {config->inflight_loads, sizeof(struct worker_load)},
+                                        [POOL_PREPARE] = {config->inflight_prepares, sizeof(struct worker_prepare)}},
+                               .ctx = workers,
+                               .local_create = local_create,
+                               .local_destroy = local_destroy,
+                               .run = run,
+                               .discard = discard};
+    int code = pool_create(&pool, &workers->pool, err);
+    if (code) {
+        free(workers);
+        return code;
+    }
+    *out = workers;
+    return 0;
+}
+
+void workers_load(struct workers *workers, const struct worker_load *task)
+{
+    if (pool_submit(workers->pool, POOL_LOAD, task)) { /* stopped. The caller empties the inbox: it must not wait for room */
+        struct dataset *dataset = task->dataset;
+        free(task->samples);
+        dataset_unref(&dataset);
+    }
+}
+
+void workers_prepare(struct workers *workers, const struct worker_prepare *task)
+{
+    struct worker_prepare copy = *task;
+    if (pool_submit(workers->pool, POOL_PREPARE, &copy))
+        discard(workers, POOL_PREPARE, &copy);
+}
+
+void workers_set_split(struct workers *workers, uint32_t loaders, uint32_t preparers_most)
+{
+    pool_set_split(workers->pool, loaders, preparers_most);
+}
+
+void workers_counts(struct workers *workers, struct pool_counts *out)
+{
+    pool_counts(workers->pool, out);
+}
+
+void workers_stop(struct workers *workers)
+{
+    atomic_store(&workers->stopping, true);
+    pool_stop(workers->pool);
+}
+
+void workers_destroy(struct workers *workers)
+{
+    if (!workers)
+        return;
+    pool_destroy(workers->pool);
+    free(workers);
+}

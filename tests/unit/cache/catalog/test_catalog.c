@@ -1,0 +1,463 @@
+/* test_catalog.c: proves that a tree becomes the dataset that ImageFolder's rules give, that ids follow the files, and that
+ * trees nobody can train on are refused with a text that says why. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "cache/catalog/catalog.h"
+#include "common/log.h"
+#include "tests/unit/cache/catalog/tree_maker.h"
+
+static char root[TREE_NAME_MAX];
+static struct catalog *catalog;
+
+static int set_up(void **state)
+{
+    (void)state;
+    tree_new(root);
+    return catalog_create(NULL, &catalog, NULL);
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    catalog_destroy(catalog);
+    tree_remove(root);
+    return 0;
+}
+
+static struct dataset *open_below(const char *name)
+{
+    char path[TREE_NAME_MAX + 64];
+    struct error err = {0};
+    struct dataset *dataset = NULL;
+    snprintf(path, sizeof path, "%s/%s", root, name);
+    if (catalog_open(catalog, path, &dataset, &err))
+        fail_msg("%s", err.text);
+    return dataset;
+}
+
+static void assert_refused(const char *name, int code, const char *text)
+{
+    char path[TREE_NAME_MAX + 64];
+    struct error err = {0};
+    struct dataset *dataset = NULL;
+    snprintf(path, sizeof path, "%s/%s", root, name);
+    assert_int_equal(catalog_open(catalog, path, &dataset, &err), code);
+    assert_null(dataset);
+    assert_int_equal(err.code, code);
+    if (!strstr(err.text, text))
+        fail_msg("'%s' lacks '%s'", err.text, text);
+}
+
+static void assert_keys(const struct dataset *dataset, const char *const *keys, size_t count)
+{
+    assert_int_equal(dataset_count(dataset), count);
+    for (uint32_t i = 0; i < count; i++)
+        assert_string_equal(dataset_key(dataset, i), keys[i]);
+}
+
+/* Classes, labels, keys and their order; files at the root, other extensions and hidden files. */
+static void test_order(void **state)
+{
+    (void)state;
+    tree_file("1", "%s/t/dog/b.JPEG", root);
+    tree_file("22", "%s/t/dog/a.png", root);
+    tree_file("3", "%s/t/dog/note.txt", root);
+    tree_file("4", "%s/t/dog/jpg", root);
+    tree_file("5", "%s/t/Cat/x/y.tiff", root);
+    tree_file("6", "%s/t/Cat/x-y/z.webp", root);
+    tree_file("0", "%s/t/Cat/x/s/1.ppm", root);
+    tree_file("7", "%s/t/Cat/z.jpg", root);
+    tree_file("8", "%s/t/Cat/.jpg", root);
+    tree_folder("%s/t/Cat/empty.jpg", root);
+    tree_file("9", "%s/t/readme.jpg", root);
+    struct dataset *dataset = open_below("t/");
+    const char *keys[] = {"Cat/.jpg", "Cat/z.jpg", "Cat/x/y.tiff", "Cat/x-y/z.webp", "Cat/x/s/1.ppm", "dog/a.png", "dog/b.JPEG"};
+    assert_keys(dataset, keys, 7);
+    assert_int_equal(dataset_classes(dataset), 2);
+    assert_string_equal(dataset_class(dataset, 0), "Cat");
+    assert_string_equal(dataset_class(dataset, 1), "dog");
+    assert_null(dataset_class(dataset, 2));
+    for (uint32_t i = 0; i < 7; i++) {
+        uint32_t index;
+        assert_int_equal(dataset_label(dataset, i), i >= 5);
+        assert_int_equal(dataset_id(dataset, i), i);
+        assert_true(dataset_index(dataset, i, &index));
+        assert_int_equal(index, i);
+        assert_int_equal(dataset_ids(dataset)[i], i);
+    }
+    uint32_t untouched = 77;
+    assert_false(dataset_index(dataset, 7, &untouched));
+    assert_false(dataset_index(dataset, SAMPLE_NONE, &untouched));
+    assert_int_equal(untouched, 77);
+    char expected[TREE_NAME_MAX + 8], bytes[3] = "";
+    snprintf(expected, sizeof expected, "%s/t", root);
+    assert_string_equal(dataset_path(dataset), expected);
+    assert_int_equal(dataset_size(dataset, 5), 2);
+    assert_int_equal(dataset_read(dataset, 5, bytes, NULL), 0);
+    assert_string_equal(bytes, "22");
+    dataset_unref(&dataset);
+    assert_null(dataset);
+}
+
+/* Names with blanks, line breaks, other scripts, and bytes that are no UTF-8, in the order of Python's texts. */
+static void test_names(void **state)
+{
+    (void)state;
+    const char *keys[] = {"c/\n.jpg", "c/ .jpg", "c/\xc3\xa9.jpg", "c/\xed\x9f\xbf.jpg", "c/\x80.jpg", "c/\xff.jpg",
+                          "c/\xee\x80\x80.jpg", "c/\xef\xbf\xbd.jpg", "c/\xf0\x9f\x90\xb1.jpg"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        tree_file("x", "%s/t/%s", root, keys[i]);
+    struct dataset *dataset = open_below("t");
+    assert_keys(dataset, keys, sizeof keys / sizeof *keys);
+    dataset_unref(&dataset);
+}
+
+/* The same file in two trees, by hard link or symbolic link and under another label, is one sample; a copy is another. */
+static void test_shared_ids(void **state)
+{
+    (void)state;
+    char target[TREE_NAME_MAX + 64], link_name[TREE_NAME_MAX + 64];
+    tree_file("one", "%s/a/x/1.jpg", root);
+    tree_file("two", "%s/a/x/2.jpg", root);
+    tree_file("three", "%s/a/y/3.jpg", root);
+    tree_file("one", "%s/b/u/1.jpg", root);
+    tree_folder("%s/b/v", root);
+    snprintf(target, sizeof target, "%s/a/x/2.jpg", root);
+    snprintf(link_name, sizeof link_name, "%s/b/v/hard.jpg", root);
+    assert_int_equal(link(target, link_name), 0);
+    tree_link("../../a/y/3.jpg", "%s/b/v/soft.jpg", root);
+    tree_link("../../a/y/3.jpg", "%s/b/v/soft2.jpg", root);
+    tree_link("../a/x", "%s/b/w", root);
+    struct dataset *a = open_below("a"), *b = open_below("b");
+    const char *keys[] = {"u/1.jpg", "v/hard.jpg", "v/soft.jpg", "v/soft2.jpg", "w/1.jpg", "w/2.jpg"};
+    assert_keys(b, keys, 6);
+    assert_int_equal(dataset_id(b, 0), 3);                /* a copy is a file of its own */
+    assert_int_equal(dataset_id(b, 1), dataset_id(a, 1));
+    assert_int_equal(dataset_id(b, 2), dataset_id(a, 2));
+    assert_int_equal(dataset_id(b, 3), 4);                /* the second occurrence in b */
+    assert_int_equal(dataset_id(b, 4), dataset_id(a, 0));
+    assert_int_equal(dataset_id(b, 5), 5);
+    assert_int_equal(dataset_label(a, 1), 0);
+    assert_int_equal(dataset_label(b, 1), 1);
+    for (uint32_t i = 0; i < 6; i++) {
+        uint32_t index;
+        assert_true(dataset_index(b, dataset_id(b, i), &index));
+        assert_int_equal(index, i);
+    }
+    struct catalog_stats stats;
+    catalog_stats(catalog, &stats);
+    assert_int_equal(stats.samples, 6);
+    assert_int_equal(stats.datasets, 2);
+    dataset_unref(&a);
+    dataset_unref(&b);
+}
+
+/* Ten thousand links to one file are ten thousand samples, without trouble. */
+static void test_one_file_many_times(void **state)
+{
+    (void)state;
+    tree_file("x", "%s/t/c/0.jpg", root);
+    for (int i = 1; i < 10000; i++)
+        tree_link("0.jpg", "%s/t/c/%d.jpg", root, i);
+    struct dataset *dataset = open_below("t");
+    assert_int_equal(dataset_count(dataset), 10000);
+    for (uint32_t i = 0; i < 10000; i++)
+        assert_int_equal(dataset_id(dataset, i), i);
+    dataset_unref(&dataset);
+}
+
+/* Each tree that cannot be a dataset is refused with a text that names the trouble. */
+static void test_refusals(void **state)
+{
+    (void)state;
+    tree_folder("%s/nothing", root);
+    tree_file("x", "%s/flat/a.jpg", root);
+    tree_file("x", "%s/flat/b.jpg", root);
+    tree_folder("%s/hollow/a", root);
+    tree_folder("%s/hollow/b", root);
+    tree_file("x", "%s/partly/full/a.jpg", root);
+    tree_folder("%s/partly/void", root);
+    tree_file("x", "%s/partly/texts/readme.txt", root);
+    tree_file("x", "%s/looped/c/a.jpg", root);
+    tree_link("..", "%s/looped/c/d/back", root);
+    tree_file("x", "%s/rooted/c/a.jpg", root);
+    tree_link("..", "%s/rooted/c/up", root);
+    tree_file("x", "%s/circle/c/a.jpg", root);
+    tree_link("e", "%s/circle/d", root);
+    tree_link("d", "%s/circle/e", root);
+    assert_refused("missing", LARDER_ENOENT, "No such file");
+    assert_refused("flat/a.jpg", LARDER_EINVAL, "not a folder");
+    assert_refused("nothing", LARDER_EINVAL, "no class folders");
+    assert_refused("flat", LARDER_EINVAL, "CLASS/IMAGE.jpg");
+    assert_refused("hollow", LARDER_EINVAL, "no image in any of its 2 class folders");
+    assert_refused("partly", LARDER_EINVAL, "2 of 3 classes: texts, void");
+    assert_refused("looped", LARDER_EINVAL, "'c/d/back' leads back to c");
+    assert_refused("rooted", LARDER_EINVAL, "'c/up' leads back to");
+    assert_refused("circle", LARDER_EIO, "symbolic links");
+    struct dataset *none = NULL;
+    struct error err;
+    assert_int_equal(catalog_open(catalog, "", &none, &err), LARDER_EINVAL);
+    struct catalog_stats stats;
+    catalog_stats(catalog, &stats);
+    assert_int_equal(stats.datasets, 0);
+}
+
+/* A folder that may not be listed is an error, not a smaller dataset. */
+static void test_no_permission(void **state)
+{
+    (void)state;
+    if (geteuid() == 0) {
+        print_message("skipped: root may list every folder\n");
+        skip();
+    }
+    char folder[TREE_NAME_MAX + 64];
+    tree_file("x", "%s/t/a/1.jpg", root);
+    tree_file("x", "%s/t/b/1.jpg", root);
+    snprintf(folder, sizeof folder, "%s/t/b", root);
+    assert_int_equal(chmod(folder, 0), 0);
+    assert_refused("t", LARDER_EPERM, "'b'");
+    assert_int_equal(chmod(folder, 0755), 0);
+}
+
+/* What a file did since it was indexed comes out as its own error, never as other bytes. */
+static void test_read_failures(void **state)
+{
+    (void)state;
+    char name[TREE_NAME_MAX + 64], bytes[16];
+    struct error err;
+    tree_file("12345", "%s/t/c/1-gone.jpg", root);
+    tree_file("12345", "%s/t/c/2-short.jpg", root);
+    tree_file("12345", "%s/t/c/3-new.jpg", root);
+    tree_link("nowhere", "%s/t/c/4-dangling.jpg", root);
+    tree_folder("%s/t/c", root);
+    snprintf(name, sizeof name, "%s/t/c/5-pipe.jpg", root);
+    assert_int_equal(mkfifo(name, 0600), 0);
+    tree_file("", "%s/t/c/6-empty.jpg", root);
+    tree_age(root);
+    struct dataset *dataset = open_below("t");
+    assert_int_equal(dataset_count(dataset), 6);
+    snprintf(name, sizeof name, "%s/t/c/1-gone.jpg", root);
+    assert_int_equal(unlink(name), 0);
+    tree_file("123", "%s/t/c/2-short.jpg", root);
+    tree_file("54321", "%s/t/c/3-new.jpg", root);
+    const int codes[] = {LARDER_ENOENT, LARDER_ECHANGED, LARDER_ECHANGED, LARDER_ENOENT, LARDER_EFORMAT, 0};
+    const char *const texts[] = {"1-gone.jpg", "3 bytes, was 5", "changed since it was indexed", "4-dangling.jpg", "not a regular file"};
+    for (uint32_t i = 0; i < 6; i++) {
+        assert_int_equal(dataset_read(dataset, i, bytes, &err), codes[i]);
+        if (codes[i] && !strstr(err.text, texts[i]))
+            fail_msg("'%s' lacks '%s'", err.text, texts[i]);
+    }
+    dataset_unref(&dataset);
+}
+
+/* A dangling link keeps its place; once its target is there the next open makes it a proper sample. */
+static void test_link_comes_alive(void **state)
+{
+    (void)state;
+    char bytes[8] = "";
+    tree_file("1", "%s/t/c/1.jpg", root);
+    tree_link("../../late.jpg", "%s/t/c/2.jpg", root);
+    tree_age(root);
+    struct dataset *before = open_below("t"), *same = open_below("t");
+    assert_ptr_equal(before, same);
+    assert_int_not_equal(dataset_read(before, 1, bytes, NULL), 0);
+    tree_file("late", "%s/late.jpg", root);
+    struct dataset *after = open_below("t");
+    assert_ptr_not_equal(before, after);
+    assert_int_equal(dataset_id(after, 0), dataset_id(before, 0));
+    assert_int_not_equal(dataset_id(after, 1), dataset_id(before, 1));
+    assert_int_equal(dataset_size(after, 1), 4);
+    assert_int_equal(dataset_read(after, 1, bytes, NULL), 0);
+    assert_string_equal(bytes, "late");
+    dataset_unref(&before);
+    dataset_unref(&same);
+    dataset_unref(&after);
+}
+
+/* A copy of a tree has the same fingerprint; another label, name, size or order has not. */
+static void test_fingerprint(void **state)
+{
+    (void)state;
+    const char *const names[] = {"original", "copy", "renamed", "longer", "moved"};
+    uint64_t prints[5][2];
+    for (int i = 0; i < 5; i++) {
+        tree_file("x", "%s/%s/a/1.jpg", root, names[i]);
+        tree_file(i == 3 ? "yy" : "y", "%s/%s/a/%s.jpg", root, names[i], i == 2 ? "3" : "2");
+        tree_file("z", "%s/%s/%s/1.png", root, names[i], i == 4 ? "c" : "b");
+        if (i == 1)
+            tree_age(root);
+        struct dataset *dataset = open_below(names[i]);
+        dataset_fingerprint(dataset, prints[i]);
+        dataset_unref(&dataset);
+    }
+    assert_memory_equal(prints[0], prints[1], sizeof prints[0]);
+    for (int i = 2; i < 5; i++)
+        assert_memory_not_equal(prints[0], prints[i], sizeof prints[0]);
+}
+
+/* A dataset outlives the catalog and the tree for whoever still holds it. */
+static void test_outlives_catalog(void **state)
+{
+    (void)state;
+    tree_file("x", "%s/t/c/1.jpg", root);
+    struct catalog *own;
+    struct dataset *dataset = NULL, *second;
+    char path[TREE_NAME_MAX + 8];
+    snprintf(path, sizeof path, "%s/t", root);
+    assert_int_equal(catalog_create(NULL, &own, NULL), 0);
+    assert_int_equal(catalog_open(own, path, &dataset, NULL), 0);
+    catalog_destroy(own);
+    second = dataset_ref(dataset);
+    dataset_unref(&dataset);
+    assert_string_equal(dataset_key(second, 0), "c/1.jpg");
+    dataset_unref(&second);
+    dataset_unref(&second);
+}
+
+/* Sources that nobody uses any more do not pile up in memory. */
+static void test_idle_bounded(void **state)
+{
+    (void)state;
+    char name[32];
+    for (int i = 0; i < 40; i++) {
+        tree_file("x", "%s/t%d/c/1.jpg", root, i);
+        snprintf(name, sizeof name, "t%d", i);
+        struct dataset *dataset = open_below(name);
+        dataset_unref(&dataset);
+    }
+    struct catalog_stats stats;
+    catalog_stats(catalog, &stats);
+    assert_int_equal(stats.datasets, 17); /* sixteen, and the one that was in use at the last look */
+    assert_int_equal(stats.samples, 17);
+}
+
+/* Chunks part the samples: each is in one place, full but for the last, and the shuffle depends on its seed alone. */
+static void test_chunks(void **state)
+{
+    (void)state;
+    struct dataset *datasets[3];
+    const uint64_t seeds[3] = {7, 7, 8};
+    char name[8];
+    for (int i = 0; i < 3; i++) {
+        for (int j = 0; j < 23; j++)
+            tree_file("x", "%s/t%d/c%d/%d.jpg", root, i, j % 2, j);
+        catalog_set_chunking(catalog, 5, seeds[i]);
+        snprintf(name, sizeof name, "t%d", i);
+        datasets[i] = open_below(name);
+        assert_int_equal(dataset_chunk_size(datasets[i]), 5);
+        assert_int_equal(dataset_chunk_count(datasets[i]), 5);
+    }
+    unsigned seen[23] = {0}, same = 0, different = 0, in_order = 0, last = 0;
+    for (uint32_t chunk = 0; chunk < 5; chunk++) {
+        uint32_t count[3], slot;
+        const uint32_t *members[3];
+        for (int i = 0; i < 3; i++)
+            members[i] = dataset_chunk_members(datasets[i], chunk, &count[i]);
+        assert_int_equal(count[0], chunk < 4 ? 5 : 3);
+        for (uint32_t i = 0; i < count[0]; i++) {
+            uint32_t index = members[0][i];
+            assert_in_range(index, 0, 22);
+            seen[index]++;
+            assert_int_equal(dataset_chunk_of(datasets[0], index, &slot), chunk);
+            assert_int_equal(slot, i);
+            assert_int_equal(dataset_chunk_of(datasets[0], index, NULL), chunk);
+            same += index == members[1][i];
+            different += index != members[2][i];
+            in_order += index == last + 1;
+            last = index;
+        }
+    }
+    for (int i = 0; i < 23; i++)
+        assert_int_equal(seen[i], 1);
+    assert_int_equal(same, 23);
+    assert_true(different > 12);
+    assert_true(in_order < 8);
+    for (int i = 0; i < 3; i++)
+        dataset_unref(&datasets[i]);
+}
+
+/* Many samples at once: each has its own outcome, in whatever order they were asked for, and the others' bytes are right. */
+static void test_read_many(void **state)
+{
+    (void)state;
+    char content[32], name[TREE_NAME_MAX + 64];
+    struct sample_read reads[100];
+    char bytes[100][32];
+    for (int i = 0; i < 100; i++) {
+        snprintf(content, sizeof content, "sample number %02d", i);
+        tree_file(content, "%s/t/c/%02d.jpg", root, i);
+    }
+    struct dataset *dataset = open_below("t");
+    snprintf(name, sizeof name, "%s/t/c/40.jpg", root);
+    assert_int_equal(unlink(name), 0);
+    tree_file("short", "%s/t/c/50.jpg", root);
+    for (uint32_t i = 0; i < 100; i++)
+        reads[i] = (struct sample_read){.index = 99 - i, .buf = bytes[i]};
+    assert_int_equal(dataset_read_many(dataset, reads, 100), 2);
+    for (uint32_t i = 0; i < 100; i++) {
+        int expected = reads[i].index == 40 ? LARDER_ENOENT : reads[i].index == 50 ? LARDER_ECHANGED : 0;
+        assert_int_equal(reads[i].err.code, expected);
+        snprintf(content, sizeof content, "sample number %02u", reads[i].index);
+        if (expected)
+            assert_non_null(strstr(reads[i].err.text, dataset_key(dataset, reads[i].index)));
+        else
+            assert_memory_equal(bytes[i], content, strlen(content));
+    }
+    assert_int_equal(dataset_read_many(dataset, reads, 0), 0);
+    dataset_unref(&dataset);
+}
+
+/* All files: whatever the name, but for hidden ones; the same folder's images are a dataset of their own beside it, and a
+ * file that is in both has one id. */
+static void test_all_files(void **state)
+{
+    (void)state;
+    static const char *const every[] = {"speech/a.wav", "speech/b", "speech/deep/c.jpg", "text/d.txt"};
+    struct dataset *files = NULL, *again = NULL;
+    struct error err;
+    char path[TREE_NAME_MAX + 64];
+    tree_file("1", "%s/t/speech/a.wav", root);
+    tree_file("22", "%s/t/speech/b", root);
+    tree_file("333", "%s/t/speech/deep/c.jpg", root);
+    tree_file("4", "%s/t/speech/.hidden", root);
+    tree_file("5", "%s/t/text/d.txt", root);
+    assert_refused("t", LARDER_EINVAL, "no image for 1 of 2 classes: text");
+    snprintf(path, sizeof path, "%s/t", root);
+    assert_int_equal(catalog_open_files(catalog, path, &files, &err), 0);
+    assert_keys(files, every, 4);
+    tree_file("66", "%s/t/text/e.png", root);
+    struct dataset *images = open_below("t");
+    assert_int_equal(dataset_count(images), 2);
+    assert_int_equal(dataset_id(images, 0), dataset_id(files, 2));
+    assert_int_equal(catalog_open_files(catalog, path, &again, &err), 0);
+    assert_int_equal(dataset_count(again), 5);
+    dataset_unref(&files);
+    dataset_unref(&again);
+    dataset_unref(&images);
+    tree_folder("%s/u/empty", root);
+    snprintf(path, sizeof path, "%s/u", root);
+    assert_int_equal(catalog_open_files(catalog, path, &files, &err), LARDER_EINVAL);
+    assert_non_null(strstr(err.text, "no file"));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    log_set_level(LOG_WARN);
+    const struct CMUnitTest tests[] = {
+        TEST(test_order),         TEST(test_names),           TEST(test_shared_ids),  TEST(test_one_file_many_times),
+        TEST(test_refusals),      TEST(test_no_permission),   TEST(test_read_failures), TEST(test_link_comes_alive),
+        TEST(test_fingerprint),   TEST(test_outlives_catalog), TEST(test_idle_bounded),
+        TEST(test_chunks),        TEST(test_read_many),        TEST(test_all_files),
+    };
+    return cmocka_run_group_tests_name("catalog", tests, NULL, NULL);
+}

@@ -1,0 +1,460 @@
+/* test_catalog_checkpoint.c: proves that a second start trusts the checkpoint exactly as long as the tree is as it was,
+ * that callers of one source share one build, and that no checkpoint, however broken, is more than a lost shortcut. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "cache/catalog/catalog.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "tests/unit/cache/catalog/tree_maker.h"
+
+#define PATH_BYTES (TREE_NAME_MAX + 300)
+
+static char root[TREE_NAME_MAX];
+
+static void path_below(char path[PATH_BYTES], const char *name)
+{
+    snprintf(path, PATH_BYTES, "%s/%s", root, name);
+}
+
+static struct catalog *start(void)
+{
+    char path[PATH_BYTES];
+    struct catalog *catalog;
+    path_below(path, "state/checkpoints");
+    assert_int_equal(catalog_create(path, &catalog, NULL), 0);
+    return catalog;
+}
+
+static struct dataset *open_tree(struct catalog *catalog)
+{
+    char path[PATH_BYTES];
+    struct dataset *dataset = NULL;
+    struct error err;
+    path_below(path, "t");
+    if (catalog_open(catalog, path, &dataset, &err))
+        fail_msg("%s", err.text);
+    return dataset;
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    tree_new(root);
+    for (int i = 0; i < 30; i++)
+        tree_file("x", "%s/t/c%d/s%d/%d.jpg", root, i % 3, i % 2, i);
+    tree_age(root);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    tree_remove(root);
+    return 0;
+}
+
+static void assert_stats(struct catalog *catalog, unsigned loaded, unsigned walked)
+{
+    struct catalog_stats stats;
+    catalog_stats(catalog, &stats);
+    assert_int_equal(stats.checkpoints_loaded, loaded);
+    assert_int_equal(stats.trees_walked, walked);
+}
+
+/* The number of files in the checkpoint folder; the last one's path in `file`. */
+static unsigned checkpoint_file(char file[PATH_BYTES])
+{
+    char folder[PATH_BYTES - 256];
+    unsigned count = 0;
+    snprintf(folder, sizeof folder, "%s/state/checkpoints", root);
+    DIR *dir = opendir(folder);
+    assert_non_null(dir);
+    for (const struct dirent *entry; (entry = readdir(dir));) {
+        if (entry->d_name[0] == '.')
+            continue;
+        snprintf(file, PATH_BYTES, "%s/%s", folder, entry->d_name);
+        count++;
+    }
+    closedir(dir);
+    return count;
+}
+
+/* Opens the tree in a fresh catalog, as a new start would, and says whether the checkpoint served. */
+static bool served_by_checkpoint(uint32_t expect_count)
+{
+    struct catalog *catalog = start();
+    struct dataset *dataset = open_tree(catalog);
+    struct catalog_stats stats;
+    catalog_stats(catalog, &stats);
+    assert_int_equal(dataset_count(dataset), expect_count);
+    assert_int_equal(stats.checkpoints_loaded + stats.trees_walked, 1);
+    dataset_unref(&dataset);
+    catalog_destroy(catalog);
+    return stats.checkpoints_loaded == 1;
+}
+
+/* A second start takes the checkpoint and gives the same dataset; a second open in one start gives the same object. */
+static void test_reuse(void **state)
+{
+    (void)state;
+    struct catalog *first = start();
+    struct dataset *a = open_tree(first), *again = open_tree(first);
+    assert_ptr_equal(a, again);
+    assert_stats(first, 0, 1);
+    struct catalog *second = start();
+    struct dataset *b = open_tree(second);
+    assert_stats(second, 1, 0);
+    uint64_t print_a[2], print_b[2];
+    dataset_fingerprint(a, print_a);
+    dataset_fingerprint(b, print_b);
+    assert_memory_equal(print_a, print_b, sizeof print_a);
+    assert_int_equal(dataset_count(b), 30);
+    for (uint32_t i = 0; i < 30; i++) {
+        char bytes[1];
+        assert_string_equal(dataset_key(a, i), dataset_key(b, i));
+        assert_int_equal(dataset_label(a, i), dataset_label(b, i));
+        assert_int_equal(dataset_id(a, i), dataset_id(b, i));
+        assert_int_equal(dataset_read(b, i, bytes, NULL), 0);
+    }
+    assert_string_equal(dataset_class(b, 2), "c2");
+    char file[PATH_BYTES];
+    assert_int_equal(checkpoint_file(file), 1);
+    dataset_unref(&a);
+    dataset_unref(&again);
+    dataset_unref(&b);
+    catalog_destroy(first);
+    catalog_destroy(second);
+}
+
+static void add_file(void)
+{
+    tree_file("x", "%s/t/c1/s0/new.jpg", root);
+}
+
+static void remove_file(void)
+{
+    char path[PATH_BYTES];
+    path_below(path, "t/c1/s0/4.jpg");
+    assert_int_equal(unlink(path), 0);
+}
+
+static void rename_file(void)
+{
+    char from[PATH_BYTES], to[PATH_BYTES];
+    path_below(from, "t/c1/s0/4.jpg");
+    path_below(to, "t/c1/s0/other.jpg");
+    assert_int_equal(rename(from, to), 0);
+}
+
+static void add_class(void)
+{
+    tree_file("x", "%s/t/a-first/1.jpg", root);
+}
+
+static void replace_file(void)
+{
+    char from[PATH_BYTES], to[PATH_BYTES];
+    tree_file("changed", "%s/spare.jpg", root);
+    path_below(from, "spare.jpg");
+    path_below(to, "t/c1/s0/4.jpg");
+    assert_int_equal(rename(from, to), 0);
+}
+
+static void check_change(void (*change)(void), int count_change)
+{
+    struct catalog *catalog = start();
+    struct dataset *before = open_tree(catalog);
+    change();
+    struct dataset *after = open_tree(catalog), *same = open_tree(catalog);
+    assert_ptr_not_equal(before, after);
+    assert_ptr_equal(after, same);
+    assert_int_equal(dataset_count(before), 30);
+    assert_int_equal(dataset_count(after), 30 + count_change);
+    assert_stats(catalog, 0, 2);
+    uint32_t kept = 0, index;
+    for (uint32_t i = 0; i < dataset_count(after); i++)
+        kept += dataset_index(before, dataset_id(after, i), &index);
+    assert_true(kept >= 29); /* what did not change keeps its id */
+    assert_true(served_by_checkpoint((uint32_t)(30 + count_change)));
+    dataset_unref(&before);
+    dataset_unref(&after);
+    dataset_unref(&same);
+    catalog_destroy(catalog);
+}
+
+/* Each kind of change to the tree is noticed by the next open, and old references keep what they had. */
+static void test_changes_noticed(void **state)
+{
+    static const struct {
+        void (*change)(void);
+        int count_change;
+    } changes[] = {{add_file, 1}, {remove_file, -1}, {rename_file, 0}, {add_class, 1}, {replace_file, 0}};
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        check_change(changes[i].change, changes[i].count_change);
+        tear_down(state);
+        set_up(state);
+    }
+}
+
+/* A change made while nobody was running is noticed by the next start. */
+static void test_change_between_starts(void **state)
+{
+    (void)state;
+    assert_false(served_by_checkpoint(30));
+    assert_true(served_by_checkpoint(30));
+    add_file();
+    assert_false(served_by_checkpoint(31));
+    assert_true(served_by_checkpoint(31));
+}
+
+/* A folder listed within the granularity of its own time is compared by its names: a change that leaves the folder's time
+ * as it was is noticed, and none is invented. */
+static void test_change_within_granularity(void **state)
+{
+    (void)state;
+    char folder[PATH_BYTES];
+    struct stat st;
+    add_file(); /* the folder's time is now */
+    assert_false(served_by_checkpoint(31));
+    assert_true(served_by_checkpoint(31));
+    path_below(folder, "t/c1/s0");
+    assert_int_equal(stat(folder, &st), 0);
+    tree_file("x", "%s/t/c1/s0/newer.jpg", root);
+    struct timespec times[2] = {st.st_atim, st.st_mtim};
+    assert_int_equal(utimensat(AT_FDCWD, folder, times, 0), 0);
+    assert_false(served_by_checkpoint(32));
+}
+
+/* A file changed in place leaves its folder's time alone: reading it says so, and the next open, and the next start,
+ * index anew. */
+static void test_changed_in_place(void **state)
+{
+    (void)state;
+    char bytes[8] = "", file[PATH_BYTES];
+    struct error err;
+    struct catalog *catalog = start();
+    struct dataset *before = open_tree(catalog), *after;
+    uint32_t index = 0;
+    tree_file("yy", "%s/t/%s", root, dataset_key(before, index));
+    assert_int_equal(dataset_read(before, index, bytes, &err), LARDER_ECHANGED);
+    assert_non_null(strstr(err.text, "changed since it was indexed"));
+    assert_int_equal(checkpoint_file(file), 0);
+    after = open_tree(catalog);
+    assert_ptr_not_equal(before, after);
+    assert_int_equal(dataset_read(after, index, bytes, NULL), 0);
+    assert_string_equal(bytes, "yy");
+    assert_int_not_equal(dataset_id(after, index), dataset_id(before, index));
+    assert_true(served_by_checkpoint(30));
+    dataset_unref(&before);
+    dataset_unref(&after);
+    catalog_destroy(catalog);
+}
+
+static void write_bytes(const char *file, const unsigned char *bytes, size_t len)
+{
+    FILE *out = fopen(file, "wb");
+    assert_non_null(out);
+    assert_int_equal(fwrite(bytes, 1, len, out), len);
+    assert_int_equal(fclose(out), 0);
+}
+
+/* Every kind of damage to the checkpoint costs the shortcut and nothing else. */
+static void test_damaged(void **state)
+{
+    (void)state;
+    char file[PATH_BYTES], other[PATH_BYTES];
+    unsigned char bytes[16384];
+    assert_false(served_by_checkpoint(30));
+    assert_int_equal(checkpoint_file(file), 1);
+    FILE *in = fopen(file, "rb");
+    assert_non_null(in);
+    size_t len = fread(bytes, 1, sizeof bytes, in);
+    fclose(in);
+    assert_in_range(len, 1000, sizeof bytes - 1);
+    const size_t flips[] = {0, 8, 12, 16, 24, 40, 48, len / 2, len - 1};
+    for (size_t i = 0; i < sizeof flips / sizeof *flips; i++) {
+        bytes[flips[i]] ^= 4;
+        write_bytes(file, bytes, len);
+        bytes[flips[i]] ^= 4;
+        assert_false(served_by_checkpoint(30));
+    }
+    const size_t lengths[] = {0, 1, 39, 63, 64, len / 2, len - 1};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        write_bytes(file, bytes, lengths[i]);
+        assert_false(served_by_checkpoint(30));
+    }
+    write_bytes(file, bytes, len + 1);
+    assert_false(served_by_checkpoint(30));
+    assert_true(served_by_checkpoint(30));
+    assert_int_equal(unlink(file), 0);
+    path_below(other, "nowhere");
+    assert_int_equal(symlink(other, file), 0);
+    assert_false(served_by_checkpoint(30));
+    assert_int_equal(checkpoint_file(file), 1);
+}
+
+/* Another tree's checkpoint under this tree's name is not believed. */
+static void test_of_another_tree(void **state)
+{
+    (void)state;
+    char tree[PATH_BYTES], aside[PATH_BYTES], file[PATH_BYTES], kept[PATH_BYTES];
+    assert_false(served_by_checkpoint(30));
+    checkpoint_file(file);
+    path_below(kept, "kept");
+    assert_int_equal(rename(file, kept), 0);
+    path_below(tree, "t");
+    path_below(aside, "u");
+    assert_int_equal(rename(tree, aside), 0);
+    tree_file("x", "%s/t/only/1.jpg", root);
+    tree_age(tree);
+    assert_false(served_by_checkpoint(1));
+    assert_int_equal(rename(kept, file), 0);
+    assert_false(served_by_checkpoint(1));
+    assert_true(served_by_checkpoint(1));
+}
+
+/* A checkpoint folder that cannot be used is no reason to fail. */
+static void test_no_checkpoint_folder(void **state)
+{
+    (void)state;
+    char path[PATH_BYTES];
+    struct catalog *catalog;
+    struct dataset *dataset;
+    tree_file("a file", "%s/state", root);
+    dataset = open_tree(catalog = start());
+    assert_stats(catalog, 0, 1);
+    dataset_unref(&dataset);
+    catalog_destroy(catalog);
+    path_below(path, "state");
+    assert_int_equal(unlink(path), 0);
+    catalog = start();
+    path_below(path, "state/checkpoints");
+    assert_int_equal(rmdir(path), 0); /* it vanishes while the daemon runs */
+    dataset = open_tree(catalog);
+    assert_int_equal(dataset_count(dataset), 30);
+    dataset_unref(&dataset);
+    catalog_destroy(catalog);
+}
+
+/* A tree that turns bad is refused while old references live on, and opens again once it is repaired. */
+static void test_turns_bad(void **state)
+{
+    (void)state;
+    char path[PATH_BYTES], bytes[1];
+    struct error err;
+    struct catalog *catalog = start();
+    struct dataset *dataset = open_tree(catalog), *none = NULL;
+    tree_folder("%s/t/void", root);
+    path_below(path, "t");
+    assert_int_equal(catalog_open(catalog, path, &none, &err), LARDER_EINVAL);
+    assert_non_null(strstr(err.text, "void"));
+    assert_null(none);
+    assert_int_equal(dataset_read(dataset, 3, bytes, NULL), 0);
+    path_below(path, "t/void");
+    assert_int_equal(rmdir(path), 0);
+    struct dataset *repaired = open_tree(catalog);
+    assert_memory_equal(dataset_ids(dataset), dataset_ids(repaired), 30 * sizeof(sample_id));
+    dataset_unref(&dataset);
+    dataset_unref(&repaired);
+    catalog_destroy(catalog);
+}
+
+struct opener {
+    pthread_t thread;
+    struct catalog *catalog;
+    struct dataset *dataset;
+};
+
+static void *open_in_thread(void *argument)
+{
+    struct opener *opener = argument;
+    char path[PATH_BYTES];
+    path_below(path, "t");
+    if (catalog_open(opener->catalog, path, &opener->dataset, NULL))
+        opener->dataset = NULL;
+    return NULL;
+}
+
+/* Sixteen callers at once get one object from one walk. */
+static void test_concurrent_open(void **state)
+{
+    (void)state;
+    struct opener openers[16];
+    struct catalog *catalog = start();
+    for (int i = 0; i < 16; i++) {
+        openers[i] = (struct opener){.catalog = catalog};
+        assert_int_equal(pthread_create(&openers[i].thread, NULL, open_in_thread, &openers[i]), 0);
+    }
+    for (int i = 0; i < 16; i++)
+        pthread_join(openers[i].thread, NULL);
+    assert_stats(catalog, 0, 1);
+    for (int i = 0; i < 16; i++) {
+        assert_non_null(openers[i].dataset);
+        assert_ptr_equal(openers[i].dataset, openers[0].dataset);
+    }
+    for (int i = 15; i >= 0; i--)
+        dataset_unref(&openers[i].dataset);
+    catalog_destroy(catalog);
+}
+
+static double timed_open(const char *path, const char *what, uint32_t *count)
+{
+    char checkpoints[PATH_BYTES];
+    struct catalog *catalog;
+    struct dataset *dataset;
+    struct error err;
+    path_below(checkpoints, "state/big");
+    assert_int_equal(catalog_create(checkpoints, &catalog, NULL), 0);
+    uint64_t start_ns = clock_now_ns();
+    if (catalog_open(catalog, path, &dataset, &err))
+        fail_msg("%s", err.text);
+    double seconds = (double)(clock_now_ns() - start_ns) / CLOCK_NS_PER_S;
+    *count = dataset_count(dataset);
+    print_message("%u files in 100 classes: %s in %.3f s\n", *count, what, seconds);
+    dataset_unref(&dataset);
+    catalog_destroy(catalog);
+    return seconds;
+}
+
+/* 60,000 files are all indexed, and at the next start again; on a quiet machine in a few seconds, and in far less. */
+static void test_sixty_thousand(void **state)
+{
+    (void)state;
+    char path[PATH_BYTES];
+    uint32_t count;
+    for (int i = 0; i < 60000; i++)
+        tree_file("", "%s/big/class%02d/image%05d.jpg", root, i % 100, i);
+    path_below(path, "big");
+    tree_age(path);
+    double walk_s = timed_open(path, "walked", &count);
+    assert_int_equal(count, 60000);
+    double load_s = timed_open(path, "from the checkpoint", &count);
+    assert_int_equal(count, 60000);
+    if (getenv("LARDER_TEST_QUIET")) /* elsewhere the others' load would be measured */
+        assert_true(walk_s < 10 && load_s < 5);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    log_set_level(LOG_ERROR); /* damage is logged, and there is a lot of it here */
+    const struct CMUnitTest tests[] = {
+        TEST(test_reuse),          TEST(test_changes_noticed),  TEST(test_change_between_starts),
+        TEST(test_change_within_granularity),                   TEST(test_changed_in_place),
+        TEST(test_damaged),        TEST(test_of_another_tree),  TEST(test_no_checkpoint_folder),
+        TEST(test_turns_bad),      TEST(test_concurrent_open),  TEST(test_sixty_thousand),
+    };
+    return cmocka_run_group_tests_name("catalog_checkpoint", tests, NULL, NULL);
+}

@@ -1,0 +1,155 @@
+/* test_ids: ids of samples: the same for the same identity while a dataset has it, given anew only after what was kept
+ * under them is forgotten. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "cache/catalog/catalog_priv.h"
+#include "common/check.h"
+#include "common/random.h"
+
+static struct identity identity_of(uint32_t file)
+{
+    /* Few homes: identities stand in each other's way. */
+    return (struct identity){.low = random_mix64(file) & 0x3f, .high = file};
+}
+
+static struct id_table *make_table(void)
+{
+    struct id_table *table = NULL;
+    assert_int_equal(id_table_create(&table), 0);
+    return table;
+}
+
+static void give(struct id_table *table, const uint32_t *files, uint32_t count, sample_id *ids)
+{
+    struct identity *identities = xcalloc(count, sizeof *identities);
+    for (uint32_t i = 0; i < count; i++)
+        identities[i] = identity_of(files[i]);
+    assert_int_equal(id_table_give(table, identities, count, ids), 0);
+    free(identities);
+}
+
+/* An id that no dataset has is nobody's until it is settled; then the lowest are given first, in ascending order. */
+static void test_life(void **state)
+{
+    (void)state;
+    struct id_table *table = make_table();
+    const uint32_t files[] = {1, 2, 3}, others[] = {3, 4}, later[] = {7, 8, 9};
+    sample_id ids[3], other_ids[2], later_ids[3], retired[8];
+    give(table, files, 3, ids);
+    give(table, others, 2, other_ids);
+    assert_true(ids[0] == 0 && ids[1] == 1 && ids[2] == 2 && other_ids[0] == 2 && other_ids[1] == 3);
+    assert_int_equal(id_table_take_retired(table, retired, 8), 0);
+    id_table_drop(table, ids, 3);
+    assert_int_equal(id_table_used(table), 2);
+    assert_int_equal(id_table_take_retired(table, retired, 8), 2); /* the third is the other dataset's too */
+    assert_true(retired[0] == 0 && retired[1] == 1);
+    give(table, files, 3, ids); /* the same files again, before anything is forgotten: other ids, but for the third's */
+    assert_true(ids[0] == 4 && ids[1] == 5 && ids[2] == 2);
+    id_table_settle(table, retired, 1, true);
+    id_table_settle(table, retired + 1, 1, false);
+    give(table, later, 3, later_ids);
+    assert_true(later_ids[0] == 0 && later_ids[1] == 6 && later_ids[2] == 7);
+    assert_int_equal(id_table_take_retired(table, retired, 8), 1);
+    assert_int_equal(retired[0], 1);
+    id_table_unref(&table);
+}
+
+enum { FILES = 400, DATASETS = 12, TURNS = 4000 };
+
+struct some_dataset {
+    uint32_t files[FILES], count;
+    sample_id ids[FILES];
+};
+
+/* What the table should say. */
+struct expected {
+    uint32_t users[FILES];
+    sample_id id[FILES];     /* while there are users */
+    bool held[FILES * DATASETS]; /* by id: retired, or taken and not settled */
+};
+
+static void open_one(struct id_table *table, struct some_dataset *dataset, struct expected *expected, struct rng *rng)
+{
+    uint32_t first = (uint32_t)random_below(rng, FILES);
+    dataset->count = 1 + (uint32_t)random_below(rng, FILES);
+    for (uint32_t i = 0; i < dataset->count; i++)
+        dataset->files[i] = (first + i) % FILES;
+    give(table, dataset->files, dataset->count, dataset->ids);
+    for (uint32_t i = 0; i < dataset->count; i++) {
+        uint32_t file = dataset->files[i];
+        sample_id id = dataset->ids[i];
+        assert_true(id < FILES * DATASETS && !expected->held[id]);
+        assert_true(expected->users[file] == 0 || expected->id[file] == id);
+        for (uint32_t other = 0; other < FILES && expected->users[file] == 0; other++)
+            assert_true(expected->users[other] == 0 || expected->id[other] != id);
+        expected->users[file]++;
+        expected->id[file] = id;
+    }
+}
+
+static void close_one(struct id_table *table, struct some_dataset *dataset, struct expected *expected)
+{
+    id_table_drop(table, dataset->ids, dataset->count);
+    for (uint32_t i = 0; i < dataset->count; i++) {
+        if (--expected->users[dataset->files[i]] == 0)
+            expected->held[dataset->ids[i]] = true;
+    }
+    dataset->count = 0;
+}
+
+static void forget_some(struct id_table *table, struct expected *expected, struct rng *rng)
+{
+    sample_id ids[100];
+    uint32_t count = id_table_take_retired(table, ids, 1 + (uint32_t)random_below(rng, 100));
+    uint32_t kept = (uint32_t)random_below(rng, count + 1);
+    for (uint32_t i = 0; i < count; i++) {
+        assert_true(expected->held[ids[i]]);
+        expected->held[ids[i]] = i < kept;
+    }
+    id_table_settle(table, ids, kept, false);
+    id_table_settle(table, ids + kept, count - kept, true);
+}
+
+/* Datasets that come and go in any order: identities in use have ids of their own, the same in each dataset, and none that
+ * is still held; so there are never more ids than files in use and ids held. */
+static void test_any_order(void **state)
+{
+    (void)state;
+    struct rng rng;
+    const char *text = getenv("LARDER_TEST_SEED");
+    uint64_t seed = text ? strtoull(text, NULL, 10) : 20261122;
+    printf("seed %llu (LARDER_TEST_SEED)\n", (unsigned long long)seed);
+    random_seed(&rng, seed);
+    struct id_table *table = make_table();
+    struct some_dataset *datasets = xcalloc(DATASETS, sizeof *datasets);
+    struct expected *expected = xcalloc(1, sizeof *expected);
+    for (uint32_t turn = 0; turn < TURNS; turn++) {
+        struct some_dataset *dataset = &datasets[random_below(&rng, DATASETS)];
+        if (dataset->count)
+            close_one(table, dataset, expected);
+        else
+            open_one(table, dataset, expected, &rng);
+        if (random_below(&rng, 3))
+            forget_some(table, expected, &rng);
+        uint64_t used = 0;
+        for (uint32_t file = 0; file < FILES; file++)
+            used += expected->users[file] > 0;
+        assert_int_equal(id_table_used(table), used);
+    }
+    id_table_unref(&table);
+    free(datasets);
+    free(expected);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_life), cmocka_unit_test(test_any_order)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

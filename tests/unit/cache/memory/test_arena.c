@@ -1,0 +1,203 @@
+/* The arena: reserved, shared, and sealed against everything a client could do to it. */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "cache/memory/arena.h"
+#include "cache/memory/memory_free.h"
+
+#define ARENA_BYTES ((uint64_t)1 << 20)
+
+static struct arena *make_arena(uint64_t bytes)
+{
+    struct arena *arena = NULL;
+    struct error err = {0};
+    if (arena_create(bytes, NULL, NULL, &arena, &err))
+        fail_msg("arena_create: %s", err.text);
+    return arena;
+}
+
+/* The pages are taken at creation, the size is rounded up to pages, and a client's mapping shows what the daemon
+ * writes. */
+static void test_reserved_and_shared(void **state)
+{
+    (void)state;
+    struct arena *arena = make_arena(ARENA_BYTES - 5);
+    assert_int_equal(arena_bytes(arena), ARENA_BYTES);
+    struct stat st;
+    assert_int_equal(fstat(arena_fd(arena), &st), 0);
+    assert_int_equal((uint64_t)st.st_blocks * 512, ARENA_BYTES);
+    char *client = mmap(NULL, ARENA_BYTES, PROT_READ, MAP_SHARED, arena_fd(arena), 0);
+    assert_ptr_not_equal(client, MAP_FAILED);
+    memset(arena_base(arena), 'x', ARENA_BYTES);
+    assert_int_equal(client[0], 'x');
+    assert_int_equal(client[ARENA_BYTES - 1], 'x');
+    arena_destroy(arena);
+    assert_int_equal(client[ARENA_BYTES / 2], 'x'); /* what a client has mapped outlives the daemon */
+    munmap(client, ARENA_BYTES);
+}
+
+static void refused(int rc, const char *what)
+{
+    if (rc != -1 || (errno != EPERM && errno != EACCES))
+        fail_msg("%s: gave %d (errno %d), not a refusal", what, rc, errno);
+}
+
+static void attack(int fd, const char *kept)
+{
+    assert_ptr_equal(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0), MAP_FAILED);
+    assert_int_equal(errno, EPERM);
+    assert_ptr_equal(mmap(NULL, 4096, PROT_WRITE, MAP_SHARED, fd, 4096), MAP_FAILED);
+    refused((int)pwrite(fd, "bad", 3, 0), "pwrite");
+    refused(ftruncate(fd, 4096), "shrinking");
+    refused(ftruncate(fd, ARENA_BYTES * 2), "growing");
+    refused(fallocate(fd, 0, 0, ARENA_BYTES * 2), "growing by fallocate");
+    refused(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096), "punching a hole");
+    refused(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE), "adding a seal");
+    void *map = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
+    assert_ptr_not_equal(map, MAP_FAILED);
+    refused(mprotect(map, 4096, PROT_READ | PROT_WRITE), "mprotect");
+    refused(madvise(map, 4096, MADV_REMOVE), "MADV_REMOVE");
+    assert_memory_equal(map, kept, 4);
+    munmap(map, 4096);
+}
+
+/* Neither through the descriptor that a client is handed, nor through one it reopens from /proc, can anything be
+ * changed, while the daemon goes on writing. */
+static void test_client_cannot_write(void **state)
+{
+    (void)state;
+    struct arena *arena = make_arena(ARENA_BYTES);
+    memcpy(arena_base(arena), "kept", 4);
+    attack(arena_fd(arena), "kept");
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", arena_fd(arena));
+    int reopened = open(path, O_RDWR | O_CLOEXEC);
+    if (reopened >= 0) {
+        memcpy(arena_base(arena), "next", 4);
+        attack(reopened, "next");
+        close(reopened);
+    }
+    arena_destroy(arena);
+}
+
+/* An arena larger than memory is refused at once, with the needed size, what there is, and the setting to lower. */
+static void test_too_large(void **state)
+{
+    (void)state;
+    struct arena *arena = NULL;
+    struct error err = {0};
+    assert_int_equal(arena_create((uint64_t)1 << 45, NULL, NULL, &arena, &err), LARDER_ENOMEM);
+    assert_null(arena);
+    assert_non_null(strstr(err.text, "33554432 MiB"));
+    assert_non_null(strstr(err.text, "memory.arena"));
+    assert_int_equal(arena_create(UINT64_MAX, NULL, NULL, &arena, &err), LARDER_EINVAL);
+    assert_int_equal(arena_create(0, NULL, NULL, &arena, &err), LARDER_EINVAL);
+    arena_destroy(NULL);
+}
+
+static void put_file(const char *root, const char *path, const char *text)
+{
+    char full[512];
+    snprintf(full, sizeof full, "%s%s", root, path);
+    for (char *slash = strchr(full + strlen(root) + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        mkdir(full, 0700);
+        *slash = '/';
+    }
+    FILE *file = fopen(full, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static uint64_t cgroup_bytes(const char *root)
+{
+    struct memory_free left;
+    struct error err;
+    assert_int_equal(memory_free_read(root, &left, &err), 0);
+    assert_int_equal(left.machine_bytes, 1000u * 1024);
+    return left.cgroup_bytes;
+}
+
+/* The tightest limit of the process's cgroup and its ancestors counts, page cache is free memory, and both cgroup
+ * versions are read; where the named cgroup is not visible (a container), the mount's root stands for it. */
+static void test_memory_free(void **state)
+{
+    (void)state;
+    char root[] = "/tmp/larder-memory-XXXXXX", command[64];
+    assert_non_null(mkdtemp(root));
+    struct memory_free left;
+    struct error err = {0};
+    assert_int_equal(memory_free_read(root, &left, &err), LARDER_EIO);
+    put_file(root, "/proc/meminfo", "MemTotal:  2000 kB\nMemAvailable:    1000 kB\n");
+    assert_int_equal(cgroup_bytes(root), UINT64_MAX);
+
+    put_file(root, "/proc/self/cgroup", "0::/a/b\n");
+    put_file(root, "/sys/fs/cgroup/a/b/memory.max", "max\n");
+    put_file(root, "/sys/fs/cgroup/a/b/memory.current", "100\n");
+    assert_int_equal(cgroup_bytes(root), UINT64_MAX);
+    put_file(root, "/sys/fs/cgroup/a/memory.max", "10000\n");
+    put_file(root, "/sys/fs/cgroup/a/memory.current", "9000\n");
+    put_file(root, "/sys/fs/cgroup/a/memory.stat", "anon 5\nfile 4000\ninactive_file 200\nactive_file 300\n");
+    assert_int_equal(cgroup_bytes(root), 1500);
+
+    put_file(root, "/proc/self/cgroup", "5:cpu,memory:/docker/unseen\n1:cpu:/x\n0::/\n");
+    put_file(root, "/sys/fs/cgroup/memory/memory.limit_in_bytes", "700\n");
+    put_file(root, "/sys/fs/cgroup/memory/memory.usage_in_bytes", "650\n");
+    assert_int_equal(cgroup_bytes(root), 50);
+    put_file(root, "/sys/fs/cgroup/memory/memory.usage_in_bytes", "800\n");
+    assert_int_equal(cgroup_bytes(root), 0);
+    snprintf(command, sizeof command, "rm -rf %s", root);
+    assert_int_equal(system(command), 0);
+}
+
+struct watch {
+    unsigned calls, stop_at;
+};
+
+static bool watch_go_on(void *ctx)
+{
+    struct watch *watch = ctx;
+    return ++watch->calls != watch->stop_at;
+}
+
+/* Reserving tells of each piece, and stops where it is told to, giving back what it had. */
+static void test_in_pieces(void **state)
+{
+    (void)state;
+    struct error err;
+    struct arena *arena = NULL;
+    struct watch watch = {0, 0};
+    assert_int_equal(arena_create((uint64_t)160 << 20, watch_go_on, &watch, &arena, &err), 0);
+    assert_int_equal(watch.calls, 3);
+    arena_destroy(arena);
+    arena = NULL;
+    watch = (struct watch){0, 2};
+    assert_int_equal(arena_create((uint64_t)160 << 20, watch_go_on, &watch, &arena, &err), LARDER_EGONE);
+    assert_null(arena);
+    assert_int_equal(watch.calls, 2);
+    assert_non_null(strstr(err.text, "160 MiB"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_reserved_and_shared),
+        cmocka_unit_test(test_client_cannot_write),
+        cmocka_unit_test(test_too_large),
+        cmocka_unit_test(test_in_pieces),
+        cmocka_unit_test(test_memory_free),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

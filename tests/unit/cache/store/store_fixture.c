@@ -1,0 +1,141 @@
+#include "tests/unit/cache/store/store_fixture.h"
+
+#include <dirent.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/random.h"
+
+char root[TREE_NAME_MAX];
+struct catalog *catalog;
+struct dataset *source;
+
+void path_below(char path[PATH_BYTES], const char *name)
+{
+    snprintf(path, PATH_BYTES, "%s/%s", root, name);
+}
+
+struct dataset *open_below(const char *name)
+{
+    char path[PATH_BYTES];
+    struct error err;
+    struct dataset *dataset;
+    path_below(path, name);
+    if (catalog_open(catalog, path, &dataset, &err))
+        fail_msg("%s", err.text);
+    return dataset;
+}
+
+/* Four hundred samples of 0 to 4,000 bytes in five classes; every hundredth has the content of the one before. */
+static void make_source(void)
+{
+    char content[SAMPLE_BYTES_MAX + 1];
+    struct rng rng;
+    random_seed(&rng, FIXTURE_SEED);
+    for (int i = 0; i < SAMPLES; i++) {
+        size_t len = (size_t)random_below(&rng, sizeof content);
+        for (size_t j = 0; i % 100 != 1 && j < len; j++)
+            content[j] = (char)(' ' + random_below(&rng, 90));
+        if (i % 100 != 1)
+            content[len] = '\0';
+        tree_file(content, "%s/t/class%d/%04d.jpg", root, i % 5, i);
+    }
+    tree_age(root);
+}
+
+int set_up(void **state)
+{
+    (void)state;
+    char path[PATH_BYTES];
+    tree_new(root);
+    make_source();
+    path_below(path, "t");
+    return catalog_create(NULL, &catalog, NULL) || catalog_open(catalog, path, &source, NULL);
+}
+
+int tear_down(void **state)
+{
+    (void)state;
+    dataset_unref(&source);
+    catalog_destroy(catalog);
+    tree_remove(root);
+    return 0;
+}
+
+struct store_options small_options(void)
+{
+    struct store_options options;
+    store_options_default(&options);
+    options.chunk_size = 16;
+    options.segment_bytes = STORE_SEGMENT_MIN;
+    options.threads = 3;
+    return options;
+}
+
+int pack(const char *name, const struct store_options *options, store_progress_fn *progress, void *context, struct error *err)
+{
+    char path[PATH_BYTES];
+    path_below(path, name);
+    return store_pack(source, path, options, progress, context, err);
+}
+
+void pack_well(const char *name, const struct store_options *options)
+{
+    struct error err;
+    if (pack(name, options, NULL, NULL, &err))
+        fail_msg("%s", err.text);
+}
+
+unsigned list_folder(const char *name, char names[STORE_FILES_MAX][NAME_MAX + 1])
+{
+    char path[PATH_BYTES];
+    unsigned count = 0;
+    path_below(path, name);
+    DIR *dir = opendir(path);
+    assert_non_null(dir);
+    for (const struct dirent *entry; (entry = readdir(dir));) {
+        if (entry->d_name[0] != '.' && count < STORE_FILES_MAX)
+            strcpy(names[count++], entry->d_name);
+    }
+    closedir(dir);
+    return count;
+}
+
+size_t load(const char *folder, const char *name, char **bytes)
+{
+    char path[PATH_BYTES + NAME_MAX];
+    snprintf(path, sizeof path, "%s/%s/%s", root, folder, name);
+    FILE *in = fopen(path, "rb");
+    assert_non_null(in);
+    *bytes = malloc(1 << 20);
+    assert_non_null(*bytes);
+    size_t len = fread(*bytes, 1, 1 << 20, in);
+    assert_in_range(len, 1, (1 << 20) - 1);
+    fclose(in);
+    return len;
+}
+
+void save(const char *folder, const char *name, const char *bytes, size_t len)
+{
+    char path[PATH_BYTES + NAME_MAX];
+    snprintf(path, sizeof path, "%s/%s/%s", root, folder, name);
+    FILE *out = fopen(path, "wb");
+    assert_non_null(out);
+    assert_int_equal(fwrite(bytes, 1, len, out), len);
+    assert_int_equal(fclose(out), 0);
+}
+
+bool watch_progress(void *context, const struct store_progress *progress)
+{
+    struct watch *watch = context;
+    assert_true(progress->samples_done >= watch->last.samples_done && progress->samples_done <= progress->samples_total);
+    assert_true(progress->bytes_done >= watch->last.bytes_done && progress->bytes_done <= progress->bytes_total);
+    watch->last = *progress;
+    watch->calls++;
+    return true;
+}

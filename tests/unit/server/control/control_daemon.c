@@ -1,0 +1,72 @@
+/* control_daemon: the control socket with a made-up daemon behind it, as a program of its own: nng's threads must never
+ * run in a test that starts other processes.
+ *
+ *   control_daemon PATH: says "listening" on stdout, or an error, and runs until its stdin ends; then it says how many
+ *   cancels were carried out. Its counters grow from one status to the next, so that there are rates. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "server/control/control.h"
+#include "tests/unit/server/control/sample_status.h"
+
+static unsigned calls, cancels;
+
+static char *status_json(void *ctx)
+{
+    struct daemon_status status;
+    (void)ctx;
+    sample_status_fill(&status);
+    status.time_s += 0.5 * calls;
+    for (size_t i = 0; i < status.n_jobs; i++) {
+        status.jobs[i].engine.samples_delivered += 256 * calls;
+        status.jobs[i].queues[0].wait_s += 0.125 * calls;
+    }
+    calls++;
+    char *json = status_to_json(&status);
+    status_clear(&status);
+    return json;
+}
+
+static int cancel(void *ctx, const char *job, struct error *err)
+{
+    (void)ctx;
+    if (strcmp(job, "train-a") != 0)
+        return error_set(err, LARDER_ENOENT, "no job is called '%s'", job);
+    cancels++;
+    return 0;
+}
+
+static int set_weight(void *ctx, const char *job, double weight, struct error *err)
+{
+    (void)ctx;
+    return strcmp(job, "train-a") == 0 && weight == 2.5 ? 0 : error_set(err, LARDER_ENOENT, "no job is called '%s'", job);
+}
+
+static int drain(void *ctx, struct error *err)
+{
+    (void)ctx, (void)err;
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct control_handlers handlers = {.status_json = status_json, .cancel = cancel,
+                                                     .set_weight = set_weight, .drain = drain};
+    struct control *control = NULL;
+    struct error err;
+    char byte;
+    int rc = argc > 1 ? control_start(argv[1], &handlers, &control, &err) : 1;
+    if (rc) {
+        puts(argc > 1 ? err.text : "usage");
+        return 1;
+    }
+    puts("listening");
+    fflush(stdout);
+    while (read(STDIN_FILENO, &byte, 1) > 0)
+        ;
+    control_stop(control);
+    printf("%u cancels\n", cancels);
+    return 0;
+}

@@ -1,0 +1,116 @@
+#include "tests/unit/server/control/sample_status.h"
+
+#include <string.h>
+
+#include "common/check.h"
+
+static void fill_job(struct status_job *job, uint32_t i)
+{
+    job->loaders = 4 + i;
+    job->ahead = i ? 0 : 3;
+    job->engine = (struct engine_job_status){.job = i,
+                                             .weight = i ? 0.5 : 1,
+                                             .batch_size = 64,
+                                             .prefetch = 4,
+                                             .prefetch_asked = 8,
+                                             .look_ahead = 3,
+                                             .epoch = 1,
+                                             .epochs = i ? 0 : 90,
+                                             .started = true,
+                                             .view_samples = 1000,
+                                             .remaining = 600,
+                                             .quota_bytes = UINT64_C(1) << 30,
+                                             .held_slots = 256,
+                                             .samples_delivered = 1400,
+                                             .batches_delivered = 22,
+                                             .samples_shared = 700,
+                                             .ready_batches = 3,
+                                             .leased_batches = 1,
+                                             .credits = 2,
+                                             .wait_s = 1.5,
+                                             .epoch_delivered = 400};
+    job->n_queues = 1;
+    job->queues = xcalloc(1, sizeof *job->queues);
+    job->queues[0] = (struct engine_queue_status){.attached = true,
+                                                  .held_slots = 256,
+                                                  .samples_delivered = 1400,
+                                                  .batches_delivered = 22,
+                                                  .epoch_delivered = 400,
+                                                  .ready_batches = 3,
+                                                  .leased_batches = 1,
+                                                  .credits = 2,
+                                                  .wait_s = 1.5};
+    if (i) {
+        job->engine.epoch_lost = 3;
+        job->engine.waits_for_source = true;
+        job->engine.source_wait_s = 2.5;
+    }
+    strcpy(job->engine.name, i ? "quote\"back\\slash" : "train-a");
+    job->dataset = xstrdup("/data/imagenet/train");
+}
+
+/* What the governor says of a job: its one queue. */
+static void fill_governed(struct status_job *job)
+{
+    job->governed = xcalloc(1, sizeof *job->governed);
+    job->governed[0] = (struct status_queue){.line = 2,
+                                             .loaders = 4,
+                                             .reading = 3,
+                                             .pending_reads = 5,
+                                             .pending_samples = 320,
+                                             .load_s = 0.0005,
+                                             .train_s = 0.25,
+                                             .late_s = -0.125};
+}
+
+void sample_status_fill(struct daemon_status *status)
+{
+    *status = (struct daemon_status){
+        .version = "9.8.7",
+        .libvips = "8.14.1",
+        .socket = "/run/larder/larder.sock",
+        .pid = 4711,
+        .start_time_s = 1700000000,
+        .time_s = 5000.5,
+        .uptime_s = 3725,
+        .rss_bytes = UINT64_C(3) << 30,
+        .cpu_s = 100.25,
+        .roles = {{.name = "load", .count = 8}, {.name = "prepare", .count = 4}},
+        .n_roles = 2,
+        .sessions = 3,
+        .datasets = 1,
+        .arena_budget_bytes = UINT64_C(4) << 30,
+        .encoded_budget_bytes = UINT64_C(1) << 30,
+        .scratch = {.budget_bytes = UINT64_C(1) << 29, .used_bytes = UINT64_C(1) << 27, .waiting = 1, .waits = 12},
+        .totals = {.samples_loaded = 1500,
+                   .loaded_bytes = 150000000,
+                   .reads = 30,
+                   .samples_decoded = 1300,
+                   .instances_prepared = 1400,
+                   .samples_delivered = 2800,
+                   .bad_samples = {0, 2, 0, 1},
+                   .ahead_shortened = 6,
+                   .evicted_prepared = 7,
+                   .evicted_encoded = 9,
+                   .arena_used_bytes = UINT64_C(1) << 30,
+                   .arena_pinned_bytes = UINT64_C(1) << 29,
+                   .arena_quota_bytes = UINT64_C(2) << 30,
+                   .encoded_used_bytes = UINT64_C(1) << 28,
+                   .encoded_ahead_bytes = UINT64_C(1) << 29,
+                   .jobs = 2,
+                   .loads_inflight = 5,
+                   .source_retries = 17,
+                   .source_waits = 1,
+                   .prepares_inflight = 4},
+        .governor = {.preparers = 3, .loaders = 9, .prepare_rate = 1500.5, .load_rate = 0, .moves = 12},
+        .bad_reasons = {NULL, "unreadable", "not_an_image", "corrupt"},
+        .n_jobs = 2,
+    };
+    status->jobs = xcalloc(2, sizeof *status->jobs);
+    for (uint32_t i = 0; i < 2; i++)
+        fill_job(&status->jobs[i], i);
+    fill_governed(&status->jobs[0]);
+    status->jobs[0].pid = 815;
+    status->jobs[0].client = xstrdup("python/0.1");
+    status->jobs[0].pipeline = xstrdup("[{\"random_resized_crop\":{\"size\":224}}]");
+}

@@ -1,0 +1,143 @@
+/* `larder status` as a person sees it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/cli/cli.h"
+#include "tests/unit/server/control/sample_status.h"
+
+static char *print(const json_t *status, const json_t *before)
+{
+    char *text = NULL;
+    size_t len;
+    FILE *out = open_memstream(&text, &len);
+    cli_status_print(status, before, out);
+    fclose(out);
+    return text;
+}
+
+static json_t *to_json(struct daemon_status *status)
+{
+    char *text = status_to_json(status);
+    json_t *json = json_loads(text, 0, NULL);
+    assert_non_null(json);
+    free(text);
+    status_clear(status);
+    return json;
+}
+
+static const char expected_table[] =
+    "larderd 9.8.7, running for 1 h 2 min, pid 4711, /run/larder/larder.sock, 3 connected\n"
+    "samples  1,400 prepared, 2,800 delivered: 0.50 prepared for each delivered\n"
+    "bad      2 unreadable, 1 corrupt\n"
+    "memory   arena 1.0 GiB of 4.0 GiB (512 MiB pinned), encoded 256 MiB of 1.0 GiB, process 3.0 GiB\n"
+    "threads  8 load, 4 prepare; 2.5 cores busy, 350 samples prepared/s\n"
+    "\n"
+    "JOB                EPOCH  DONE    SAMPLES  PER SEC  WAITS  READY  HELD  SHARED   BAD  DATASET\n"
+    "train-a             2/90   40%      1,000      700    38%    3/4     1     50%     0  …magenet/train\n"
+    "quote\"back\\slash       2   40%      1,000      700    38%    3/4     1     50%     0  …magenet/train\n"
+    "\n"
+    "weights: quote\"back\\slash 0.5\n"
+    "\n"
+    "no answer for 2 s from the storage of quote\"back\\slash\n";
+
+/* Two snapshots two seconds apart give the table with its rates. */
+static void test_table(void **state)
+{
+    (void)state;
+    struct daemon_status status;
+    sample_status_fill(&status);
+    status.time_s -= 2;
+    status.cpu_s -= 5;
+    status.totals.instances_prepared -= 700;
+    for (size_t i = 0; i < status.n_jobs; i++) {
+        status.jobs[i].engine.samples_delivered -= 1400;
+        status.jobs[i].queues[0].wait_s -= 0.75;
+    }
+    json_t *before = to_json(&status);
+    sample_status_fill(&status);
+    json_t *now = to_json(&status);
+    char *text = print(now, before);
+    assert_string_equal(text, expected_table);
+    free(text);
+    json_decref(before);
+    json_decref(now);
+}
+
+/* One snapshot alone, one of another daemon process, and a job that was not there before give no rates. */
+static void test_no_rates(void **state)
+{
+    (void)state;
+    struct daemon_status status;
+    sample_status_fill(&status);
+    status.time_s -= 2;
+    strcpy(status.jobs[0].engine.name, "an earlier one");
+    json_t *before = to_json(&status);
+    sample_status_fill(&status);
+    json_t *now = to_json(&status);
+    char *text = print(now, before);
+    assert_non_null(strstr(text, "train-a             2/90   40%      1,000        -      -    3/4"));
+    free(text);
+    json_object_set_new(json_object_get(before, "daemon"), "pid", json_integer(1));
+    text = print(now, before);
+    char *alone = print(now, NULL);
+    assert_string_equal(text, alone);
+    assert_null(strstr(text, "cores busy"));
+    free(text);
+    free(alone);
+    json_decref(before);
+    json_decref(now);
+}
+
+/* A client's bytes reach the terminal without control characters, and long ones are cut by characters. */
+static void test_texts(void **state)
+{
+    (void)state;
+    struct daemon_status status;
+    sample_status_fill(&status);
+    strcpy(status.jobs[0].engine.name, "\x1b[2J\xc2\x9b"
+                                       "7mx\r\n\x7f");
+    free(status.jobs[1].dataset);
+    status.jobs[1].dataset = strdup("/d\xc3\xa4ta/with/a/rather/lengthy/n\xc3\xa4me/inside");
+    json_t *now = to_json(&status);
+    char *text = print(now, NULL);
+    assert_non_null(strstr(text, "\n?[2J?7mx???         2/90 "));
+    assert_non_null(strstr(text, "  \xe2\x80\xa6y/n\xc3\xa4me/inside\n"));
+    free(text);
+    json_decref(now);
+}
+
+/* A status with parts missing or of other types, from another version say, prints what there is. */
+static void test_strange(void **state)
+{
+    (void)state;
+    static const char *const statuses[] = {
+        "{}",
+        "{\"daemon\":1,\"samples\":[],\"memory\":null,\"jobs\":[1,{},{\"name\":3,\"queues\":{}}]}",
+        "{\"daemon\":{\"uptime_s\":1e308,\"rss_bytes\":-1e308,\"time_s\":1e308}}",
+        "{\"jobs\":[{\"epoch\":1e308,\"delivered\":1e308,\"view_samples\":1e308,\"queues\":[{\"wait_s\":-1e308}]}]}",
+    };
+    for (size_t i = 0; i < sizeof statuses / sizeof *statuses; i++) {
+        json_t *status = json_loads(statuses[i], 0, NULL);
+        assert_non_null(status);
+        char *text = print(status, status);
+        assert_true(strlen(text) > 0);
+        free(text);
+        json_decref(status);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_table),
+        cmocka_unit_test(test_no_rates),
+        cmocka_unit_test(test_texts),
+        cmocka_unit_test(test_strange),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,166 @@
+/* A snapshot of the daemon as JSON and as Prometheus text. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "server/control/status_cache.h"
+#include "tests/unit/server/control/sample_status.h"
+
+static const char expected_json[] =
+    "{\"v\":1,\"daemon\":{\"version\":\"9.8.7\",\"pid\":4711,\"state\":\"running\",\"socket\":\"/run/larder/"
+    "larder.sock\","
+    "\"uptime_s\":3725.0,\"start_time_s\":1700000000.0,\"time_s\":5000.5,\"rss_bytes\":3221225472,\"cpu_s\":100.25,"
+    "\"sessions\":3,\"datasets\":1,\"threads\":{\"load\":8,\"prepare\":4}},"
+    "\"samples\":{\"loaded\":1500,\"loaded_bytes\":150000000,\"reads\":30,\"decoded\":1300,\"prepared\":1400,\"delivered\":2800,"
+    "\"prepared_per_delivered\":0.5,\"bad\":{\"unreadable\":2,\"not_an_image\":0,\"corrupt\":1}},"
+    "\"memory\":{\"arena\":{\"budget_bytes\":4294967296,\"used_bytes\":1073741824,\"pinned_bytes\":536870912,"
+    "\"quota_bytes\":2147483648},\"encoded\":{\"budget_bytes\":1073741824,\"used_bytes\":268435456,\"look_ahead_bytes\":536870912},"
+    "\"scratch\":{\"budget_bytes\":536870912,\"used_bytes\":134217728,\"waiting\":1,\"waits\":12},"
+    "\"evicted\":{\"prepared\":7,\"encoded\":9}},"
+    "\"engine\":{\"loads_inflight\":5,\"prepares_inflight\":4,\"source_retries\":17,\"source_waits\":1,\"unknown_releases\":0},"
+    "\"governor\":{\"preparers\":3,\"loaders\":9,\"prepare_rate\":1500.5,\"load_rate\":null,\"moves\":12},\"jobs\":["
+    "{\"name\":\"train-a\",\"job\":0,\"pid\":815,\"client\":\"python/0.1\",\"dataset\":\"/data/imagenet/train\","
+    "\"pipeline\":\"[{\\\"random_resized_crop\\\":{\\\"size\\\":224}}]\",\"weight\":1.0,\"batch_size\":64,\"prefetch\":4,\"prefetch_asked\":8,\"look_ahead\":3,\"epoch\":1,"
+    "\"epochs\":90,\"started\":true,\"view_samples\":1000,\"remaining\":600,\"epoch_delivered\":400,\"delivered\":1400,"
+    "\"batches\":22,\"shared\":700,\"bad_samples\":0,\"epoch_lost\":0,\"waits_for_source\":false,\"source_wait_s\":0.0,"
+    "\"held_slots\":256,\"quota_bytes\":1073741824,\"loaders\":4,\"ahead_batches\":3,"
+    "\"queues\":[{\"rank\":0,\"ready_batches\":3,\"leased_batches\":1,\"credits\":2,\"wait_s\":1.5,\"attached\":true,"
+    "\"done\":false,\"epoch_delivered\":400,\"batches\":22,\"governor\":{\"line\":2,\"loaders\":4,\"reading\":3,"
+    "\"pending_reads\":5,\"pending_samples\":320,\"load_ms\":0.5,\"prepare_ms\":null,\"train_ms\":250.0,\"late_ms\":-125.0}}]},"
+    "{\"name\":\"quote\\\"back\\\\slash\",\"job\":1,\"pid\":null,\"client\":null,\"dataset\":\"/data/imagenet/train\","
+    "\"pipeline\":null,\"weight\":0.5,\"batch_size\":64,\"prefetch\":4,\"prefetch_asked\":8,\"look_ahead\":3,\"epoch\":1,\"epochs\":0,\"started\":true,\"view_samples\":"
+    "1000,"
+    "\"remaining\":600,\"epoch_delivered\":400,\"delivered\":1400,\"batches\":22,\"shared\":700,\"bad_samples\":0,"
+    "\"epoch_lost\":3,\"waits_for_source\":true,\"source_wait_s\":2.5,\"held_slots\":256,\"quota_bytes\":1073741824,\"loaders\":5,\"ahead_batches\":null,"
+    "\"queues\":[{\"rank\":0,\"ready_batches\":3,\"leased_batches\":1,\"credits\":2,\"wait_s\":1.5,\"attached\":true,"
+    "\"done\":false,\"epoch_delivered\":400,\"batches\":22,\"governor\":null}]}]}";
+
+/* The JSON has exactly the documented keys, in one order. */
+static void test_json(void **state)
+{
+    (void)state;
+    struct daemon_status status;
+    sample_status_fill(&status);
+    char *json = status_to_json(&status);
+    assert_string_equal(json, expected_json);
+    free(json);
+    status_clear(&status);
+    assert_null(status.jobs);
+}
+
+/* A job's name in another encoding, and a daemon that has done nothing yet, still give JSON. */
+static void test_json_odd(void **state)
+{
+    (void)state;
+    struct daemon_status status;
+    sample_status_fill(&status);
+    strcpy(status.jobs[0].engine.name, "caf\xe9");
+    status.totals = (struct engine_totals){.loaded_bytes = UINT64_MAX};
+    char *text = status_to_json(&status);
+    json_t *json = json_loads(text, 0, NULL);
+    json_t *samples = json_object_get(json, "samples");
+    assert_string_equal(json_string_value(json_object_get(json_array_get(json_object_get(json, "jobs"), 0), "name")),
+                        "caf?");
+    assert_true(json_is_null(json_object_get(samples, "prepared_per_delivered")));
+    assert_true(json_integer_value(json_object_get(samples, "loaded_bytes")) == INT64_MAX);
+    json_decref(json);
+    free(text);
+    status_clear(&status);
+}
+
+/* The metrics have a daemon's and two jobs' rows, escaped, each metric's together. */
+static void test_metrics(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {
+        "\nlarder_process_start_time_seconds 1700000000\n",
+        "\nlarder_threads{role=\"load\"} 8\nlarder_threads{role=\"prepare\"} 4\n",
+        "\nlarder_reads_total 30\n",
+        "\n# TYPE larder_samples_decoded_total counter\nlarder_samples_decoded_total 1300\n",
+        "\n# TYPE larder_samples_prepared_total counter\nlarder_samples_prepared_total 1400\n",
+        "\nlarder_bad_samples_total{reason=\"unreadable\"} 2\nlarder_bad_samples_total{reason=\"not_an_image\"} 0\n",
+        "\nlarder_source_retries_total 17\n", "\nlarder_jobs_waiting_for_source 1\n", "\nlarder_arena_budget_bytes 4294967296\n",
+        "\nlarder_job_look_ahead_batches{job=\"train-a\"} 3\n", "\nlarder_look_ahead_shortened_total 6\n",
+        "\nlarder_evictions_total{form=\"prepared\"} 7\nlarder_evictions_total{form=\"encoded\"} 9\n",
+        "\nlarder_job_samples_delivered_total{job=\"train-a\"} 1400\n",
+        "\nlarder_governor_preparers 3\n",
+        "\nlarder_governor_job_loaders{job=\"train-a\"} 4\n",
+        "\nlarder_governor_queue_train_seconds{job=\"train-a\",rank=\"0\"} 0.25\n",
+        "\nlarder_job_samples_delivered_total{job=\"quote\\\"back\\\\slash\"} 1400\n",
+        "\nlarder_job_wait_seconds_total{job=\"train-a\",rank=\"0\"} 1.5\n",
+    };
+    struct daemon_status status;
+    size_t len = 0;
+    sample_status_fill(&status);
+    char *text = status_to_metrics(&status, &len);
+    assert_int_equal(strlen(text), len);
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        if (!strstr(text, lines[i]))
+            fail_msg("not in the metrics: %s\n%s", lines[i], text);
+    }
+    free(text);
+    status_clear(&status);
+}
+
+static void read_status(void *ctx, struct daemon_status *status)
+{
+    unsigned *times = ctx;
+    sample_status_fill(status);
+    status->sessions = ++*times;
+}
+
+/* However often and for whatever is asked, the daemon is looked at once a second. */
+static void test_cache(void **state)
+{
+    (void)state;
+    unsigned times = 0;
+    struct status_cache cache = {.read = read_status, .ctx = &times};
+    for (uint64_t now_ns = 0; now_ns < 5 * STATUS_CACHE_NS; now_ns += STATUS_CACHE_NS / 100) {
+        char row[64];
+        size_t len = 0;
+        char *json = status_cache_json(&cache, now_ns), *metrics = status_cache_metrics(&cache, now_ns, &len);
+        assert_int_equal(times, 1 + now_ns / STATUS_CACHE_NS);
+        snprintf(row, sizeof row, "\"sessions\":%u,", times);
+        assert_non_null(strstr(json, row));
+        snprintf(row, sizeof row, "\nlarder_sessions %u\n", times);
+        assert_non_null(strstr(metrics, row));
+        assert_int_equal(strlen(metrics), len);
+        free(json);
+        free(metrics);
+    }
+    status_cache_clear(&cache);
+}
+
+/* What is read about this process is plausible: it uses memory, and time passes. */
+static void test_process(void **state)
+{
+    (void)state;
+    struct daemon_status status = {0}, later = {0};
+    status_read_process(&status);
+    assert_int_equal(status.pid, getpid());
+    assert_in_range(status.rss_bytes, 100000, UINT64_C(1) << 40);
+    for (volatile unsigned i = 0; i < 100000000; i++)
+        ;
+    status_read_process(&later);
+    assert_true(later.cpu_s > status.cpu_s);
+    assert_true(later.time_s > status.time_s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_json),
+        cmocka_unit_test(test_json_odd),
+        cmocka_unit_test(test_metrics),
+        cmocka_unit_test(test_cache),
+        cmocka_unit_test(test_process),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,184 @@
+/* test_driver_chunks.c: proves that a folder which changes again and again costs the daemon no more than it did at
+ * first. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/check.h"
+#include "server/driver/chunks.h"
+#include "server/engine/engine_priv.h"
+#include "tests/unit/cache/catalog/tree_maker.h"
+#include "tests/unit/server/engine/engine_scene.h"
+
+enum { FILES = 120, VERSIONS = 200, CHUNK = 8, OTHER_FILES = 20 };
+
+static char root[TREE_NAME_MAX];
+static struct catalog *catalog;
+static struct chunk_numbers numbers;
+static struct scene *scene;
+
+static int set_up(void **state)
+{
+    (void)state;
+    tree_new(root);
+    assert_int_equal(catalog_create(NULL, &catalog, NULL), 0);
+    catalog_set_chunking(catalog, CHUNK, 1);
+    struct engine_config config = {.seed = 1,
+                                   .arena_bytes = 200 * 1024,
+                                   .encoded_bytes = 4000, /* 40 samples */
+                                   .inflight_loads = 64,
+                                   .inflight_prepares = 4,
+                                   .redirect_width = 4,
+                                   .sample_bytes = scene_sample_bytes};
+    scene = scene_new(200);
+    engine_destroy(scene->engine);
+    return engine_create(&config, &scene->engine, NULL);
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    scene_leave_all(scene);
+    scene_free(scene);
+    chunk_numbers_clear(&numbers);
+    catalog_destroy(catalog);
+    tree_remove(root);
+    return 0;
+}
+
+static struct dataset *open_folder(const char *name)
+{
+    char path[TREE_NAME_MAX + 32];
+    struct error err;
+    struct dataset *dataset = NULL;
+    snprintf(path, sizeof path, "%s/%s", root, name);
+    if (catalog_open(catalog, path, &dataset, &err))
+        fail_msg("%s", err.text);
+    return dataset;
+}
+
+/* Adds a job on the whole dataset, as the driver does, beside one on `other`. Gives its number. */
+static uint32_t add_job(const char *name, const struct dataset *dataset, const struct dataset *other)
+{
+    const struct dataset *in_use[] = {dataset, other};
+    uint32_t base = chunk_numbers_base(&numbers, scene->engine, dataset, in_use, other ? 2 : 1);
+    uint32_t count = dataset_count(dataset);
+    struct idset *view;
+    struct engine_place *places = xcalloc(count, sizeof *places);
+    sample_id *ids = xcalloc(count, sizeof *ids);
+    assert_int_equal(idset_create(&view), 0);
+    idset_add_many(view, dataset_ids(dataset), count);
+    idset_to_array(view, ids);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t index;
+        assert_true(dataset_index(dataset, ids[i], &index));
+        places[i].chunk = base + dataset_chunk_of(dataset, index, &places[i].slot);
+    }
+    struct engine_job_desc desc = scene_job(name, view);
+    desc.places = places;
+    desc.chunk_base = base;
+    desc.chunk_count = dataset_chunk_count(dataset);
+    desc.chunk_samples = dataset_chunk_size(dataset);
+    scene_add(scene, &desc);
+    assert_int_equal(scene->refused, 0);
+    free(ids);
+    free(places);
+    idset_destroy(view);
+    return scene->job;
+}
+
+/* One epoch of the job: each sample of the dataset once. */
+static void run_epoch(uint32_t job, uint32_t epoch, const struct dataset *dataset)
+{
+    memset(scene->got[job], 0, sizeof scene->got[job]);
+    scene->last[job] = false;
+    scene_next(scene, job, epoch, 64);
+    for (uint32_t i = 0; i < dataset_count(dataset); i++)
+        assert_int_equal(scene->got[job][dataset_id(dataset, i)], 1);
+}
+
+/* What the engine knows of chunks hangs together. */
+static void check_chunks(void)
+{
+    const struct engine *engine = scene->engine;
+    uint32_t stock = 0, groups_stock = 0;
+    for (sample_id id = 0; id < engine->samples_cap; id++) {
+        const struct sample_state *sample = &engine->samples[id];
+        if (sample->chunk == ENGINE_NONE) {
+            assert_int_equal(sample->fiber, ENGINE_NONE);
+            continue;
+        }
+        const struct group *group = &engine->groups[engine->chunks[sample->chunk].group];
+        assert_true(engine->chunks[sample->chunk].group < engine->n_groups && sample->fiber < engine->n_fibers);
+        assert_in_range(sample->chunk, group->first_chunk, group->first_chunk + group->n_chunks - 1);
+        assert_in_range(sample->fiber, group->first_fiber, group->first_fiber + (group->chunk_samples + 3) / 4 - 1);
+        stock += sample->encoded != ENGINE_NONE;
+    }
+    for (uint32_t i = 0; i < engine->n_groups; i++)
+        groups_stock += engine->groups[i].stock;
+    assert_int_equal(stock, groups_stock);
+}
+
+/* A job is always at work while a folder gets a file more 200 times, and its next version a job. Every job gets its
+ * samples once an epoch, all samples have a place in a chunk all the time, and neither ranges nor chunks nor fibers
+ * become more. A dataset that a job uses all the time keeps its places, and one that comes again its number. */
+static void test_a_folder_that_changes(void **state)
+{
+    (void)state;
+    for (int i = 0; i < FILES; i++)
+        tree_file("x", "%s/changes/class/%04d.jpg", root, i);
+    for (int i = 0; i < OTHER_FILES; i++)
+        tree_file("x", "%s/stays/class/%04d.jpg", root, i);
+    struct dataset *stays = open_folder("stays"), *before = open_folder("changes");
+    uint32_t steady = add_job("steady", stays, NULL), last = add_job("0", before, stays), most = 0, epoch = 0;
+    uint32_t place = engine_chunk_of(scene->engine, dataset_id(stays, 0));
+    run_epoch(last, 0, before);
+    for (int version = 1; version <= VERSIONS; version++) {
+        char name[16];
+        tree_file("x", "%s/changes/class/n%04d.jpg", root, version);
+        snprintf(name, sizeof name, "%d", version);
+        struct dataset *dataset = open_folder("changes");
+        assert_int_equal(dataset_count(dataset), FILES + version);
+        uint32_t job = add_job(name, dataset, stays), placed = 0;
+        run_epoch(job, 0, dataset);
+        scene_gone(scene, last);
+        run_epoch(job, 1, dataset);
+        if (version % 10 == 0)
+            run_epoch(steady, epoch++, stays);
+        check_chunks();
+        for (uint32_t i = 0; i < dataset_count(dataset); i++)
+            placed += engine_chunk_of(scene->engine, dataset_id(dataset, i)) != ENGINE_CHUNK_NONE;
+        assert_int_equal(placed, dataset_count(dataset));
+        assert_int_equal(engine_chunk_of(scene->engine, dataset_id(stays, 0)), place);
+        most = scene->engine->n_chunks > most ? scene->engine->n_chunks : most;
+        dataset_unref(&before);
+        before = dataset;
+        last = job;
+    }
+    const uint32_t ranges = 2 * 2 + CHUNK_RANGES_SPARE, chunks = (FILES + VERSIONS + CHUNK - 1) / CHUNK;
+    print_message("%u chunks, %u groups, %u fibers of %zu ranges\n", most, scene->engine->n_groups,
+                  scene->engine->n_fibers, numbers.n_ranges);
+    assert_true(numbers.n_ranges <= ranges);
+    assert_true(most <= 2 * ranges * chunks); /* gaps are of the lengths of earlier versions */
+    assert_true(scene->engine->n_groups <= ranges * chunks && scene->engine->n_fibers <= ranges * chunks * 2);
+    const struct dataset *in_use[] = {before, stays};
+    assert_int_equal(chunk_numbers_base(&numbers, scene->engine, stays, in_use, 2), 0);
+    scene_gone(scene, last);
+    scene_gone(scene, steady);
+    dataset_unref(&before);
+    dataset_unref(&stays);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_a_folder_that_changes, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

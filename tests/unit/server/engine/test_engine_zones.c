@@ -1,0 +1,272 @@
+/* Slots of several sizes in one arena: what each job keeps has room, wherever clients hold theirs. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/server/engine/engine_scene.h"
+
+enum { TICK_NS = 100000000 };
+
+static struct idset *make_view(void)
+{
+    struct idset *view;
+    assert_int_equal(idset_from_range(0, 100, &view), 0);
+    return view;
+}
+
+static void wait_s(struct scene *scene, uint64_t seconds)
+{
+    for (uint64_t end = scene->now + seconds * SECOND; scene->now < end; scene->now += TICK_NS)
+        scene_step(scene, (struct engine_event){.type = ENGINE_TICK});
+}
+
+/* Two jobs of one-slot batches plan in turns, and one of them leaves: 16 slots stay held, with one free between them. */
+static uint32_t scatter(struct scene *scene, const struct idset *view, const char *stays)
+{
+    struct engine_event both[2] = {{.type = ENGINE_NEXT, .next = {.credits = 16}},
+                                   {.type = ENGINE_NEXT, .next = {.credits = 16}}};
+    struct engine_job_desc desc = scene_job(stays, view);
+    bool release = scene->release;
+    scene->release = false;
+    desc.batch_size = 1;
+    desc.prefetch = 14;
+    desc.hold = 16;
+    desc.pipeline = 2;
+    scene_add(scene, &desc);
+    both[0].next.job = scene->job;
+    desc.name = "goes";
+    desc.pipeline = 3;
+    scene_add(scene, &desc);
+    both[1].next.job = scene->job;
+    scene_step_all(scene, both, 2);
+    assert_int_equal(scene->batches[both[0].next.job], 16);
+    assert_int_equal(scene->batches[both[1].next.job], 16);
+    scene_gone(scene, both[1].next.job);
+    scene->batches[both[1].next.job] = 0;
+    memset(scene->got[both[1].next.job], 0, sizeof scene->got[0]);
+    scene->release = release;
+    return both[0].next.job;
+}
+
+static struct engine_job_desc large_job(const char *name, const struct idset *view)
+{
+    struct engine_job_desc desc = scene_job(name, view);
+    desc.batch_size = 1;
+    desc.slot_bytes = 2 * 1024;
+    return desc;
+}
+
+static void train(struct scene *scene, uint32_t job, uint32_t batches)
+{
+    for (uint32_t batch = scene->batches[job]; batch < batches; batch++) {
+        scene_next(scene, job, 0, 1);
+        assert_int_equal(scene->batches[job], batch + 1);
+    }
+}
+
+/* A job has its least rows though a stopped client has been given more than its own of the only slots that are long
+ * enough. */
+static void test_what_is_planned_ahead_makes_way(void **state)
+{
+    (void)state;
+    struct scene *scene = scene_new(40);
+    struct idset *view = make_view();
+    scatter(scene, view, "small");
+    scene->release = false;
+    struct engine_job_desc desc = large_job("stops", view);
+    scene_add(scene, &desc);
+    uint32_t stops = scene->job;
+    scene_next(scene, stops, 0, 1); /* holds a sample, and three are ready: all that free space has room for */
+    scene->release = true;
+    desc = large_job("trains", view);
+    scene_add(scene, &desc);
+    train(scene, scene->job, 100);
+    scene_step(scene, (struct engine_event){.type = ENGINE_RELEASE, .release = {stops, scene->last_batch[stops]}});
+    train(scene, stops, 100); /* and it is none the worse */
+    for (sample_id id = 0; id < 100; id++)
+        assert_int_equal(scene->got[stops][id], 1);
+    scene_leave_all(scene);
+    idset_destroy(view);
+    scene_free(scene);
+}
+
+/* Slots of one size are not lost to another: a client gives its batches back, others fill what it had with smaller samples
+ * and hold them, and it still gets its next ones. */
+static void test_others_stay_out_of_a_zone(void **state)
+{
+    (void)state;
+    struct scene *scene = scene_new(32);
+    struct idset *view = make_view();
+    struct engine_job_desc desc = large_job("large", view);
+    desc.batch_size = 4; /* two rows: 16 KiB */
+    desc.prefetch = 1;
+    scene_add(scene, &desc);
+    uint32_t large = scene->job;
+    scene_next(scene, large, 0, 1);
+    scene->release = false;
+    desc = scene_job("small", view);
+    desc.pipeline = 1;
+    desc.prefetch = 16;
+    scene_add(scene, &desc); /* two rows: 16 KiB */
+    scene_next(scene, scene->job, 0, 16);
+    assert_int_equal(scene->batches[scene->job], 2);
+    scene->release = true;
+    for (uint32_t batch = 1; batch < 25; batch++)
+        scene_next(scene, large, 0, 1);
+    assert_true(scene->last[large]);
+    scene_leave_all(scene);
+    idset_destroy(view);
+    scene_free(scene);
+}
+
+/* Where what clients hold leaves no slot long enough a job is taken all the same, and begins when somebody gives back. */
+static void test_a_job_waits_for_room(void **state)
+{
+    (void)state;
+    struct scene *scene = scene_new(34);
+    struct idset *view = make_view();
+    uint32_t small = scatter(scene, view, "small");
+    struct engine_job_desc desc = large_job("large", view);
+    scene_add(scene, &desc);
+    assert_int_equal(scene->refused, 0);
+    uint32_t large = scene->job;
+    scene_next(scene, large, 0, 1);
+    assert_int_equal(scene->batches[large], 0);
+    assert_true(engine_waits_for_room(scene->engine));
+    wait_s(scene, ROOM_TIMEOUT_S / 2);
+    assert_int_equal(scene->batches[large], 0);
+    for (uint64_t batch = 1; batch <= 32; batch++) /* those of the job that has gone are nobody's */
+        scene_step(scene, (struct engine_event){.type = ENGINE_RELEASE, .release = {small, batch}});
+    wait_s(scene, 1);
+    assert_int_equal(scene->batches[large], 1);
+    assert_false(engine_waits_for_room(scene->engine));
+    train(scene, large, 100);
+    assert_int_equal(scene->failed, 0);
+    scene_leave_all(scene);
+    idset_destroy(view);
+    scene_free(scene);
+}
+
+/* Jobs that wait take turns: one whose slots are too long does not keep others from the room that there is for theirs. */
+static void test_jobs_that_wait_take_turns(void **state)
+{
+    (void)state;
+    struct scene *scene = scene_new(34);
+    struct idset *view = make_view();
+    uint32_t small = scatter(scene, view, "small"), large[2];
+    struct engine_job_desc desc = large_job("longer", view);
+    desc.slot_bytes = 4 * 1024;
+    desc.pipeline = 4;
+    scene_add(scene, &desc);
+    uint32_t longer = scene->job;
+    scene_next(scene, longer, 0, 1);
+    for (uint32_t i = 0; i < 2; i++) {
+        desc = large_job(i ? "large" : "as large", view);
+        scene_add(scene, &desc);
+        large[i] = scene->job;
+        scene_next(scene, large[i], 0, 1);
+    }
+    for (uint64_t batch = 2; batch <= 32; batch += 2) /* every second one: three slots lie together, not four */
+        scene_step(scene, (struct engine_event){.type = ENGINE_RELEASE, .release = {small, batch}});
+    wait_s(scene, 1);
+    assert_int_equal(scene->batches[longer], 0);
+    for (uint32_t i = 0; i < 2; i++)
+        train(scene, large[i], 100);
+    assert_int_equal(scene->refused + scene->failed, 0);
+    scene_leave_all(scene);
+    idset_destroy(view);
+    scene_free(scene);
+}
+
+/* Nobody gives back: the job fails after the time that it is to wait, in words that say who holds what, and how large an
+ * arena would do. It does. */
+static void test_a_job_does_not_wait_for_ever(void **state)
+{
+    (void)state;
+    struct scene *scene = scene_new(34);
+    struct idset *view = make_view();
+    scatter(scene, view, "small");
+    struct engine_job_desc desc = large_job("large", view);
+    scene_add(scene, &desc);
+    wait_s(scene, 2 * ROOM_TIMEOUT_S); /* nobody has asked for a batch yet */
+    assert_int_equal(scene->failed, 0);
+    scene_next(scene, scene->job, 0, 1);
+    wait_s(scene, ROOM_TIMEOUT_S - 1);
+    assert_int_equal(scene->failed, 0);
+    wait_s(scene, 2);
+    assert_int_equal(scene->failed, LARDER_EQUOTA);
+    assert_non_null(strstr(scene->text, "small holds 16"));
+    const char *enough = strstr(scene->text, "memory.arena to ");
+    assert_non_null(enough);
+    uint64_t bytes = strtoull(enough + strlen("memory.arena to "), NULL, 10);
+    scene_leave_all(scene);
+    scene_free(scene);
+
+    scene = scene_new((bytes + 1023) / 1024);
+    scatter(scene, view, "small");
+    desc = large_job("large", view);
+    scene_add(scene, &desc);
+    train(scene, scene->job, 100);
+    scene_leave_all(scene);
+    idset_destroy(view);
+    scene_free(scene);
+}
+
+/* Files as they are have no slots of one size: where a long one finds no room between those that the job's own client
+ * holds, the job fails after a time, and does not when the client gives one back in time. */
+static void test_files_wait_for_room(void **state)
+{
+    (void)state;
+    static uint32_t sizes[100];
+    struct idset *view = make_view();
+    for (int gives_back = 0; gives_back <= 1; gives_back++) {
+        struct scene *scene = scene_new(19);
+        sample_id order[100];
+        for (sample_id id = 0; id < 100; id++) { /* three short ones lie in a row before the long one */
+            order[id] = id;
+            sizes[id] = id == 3 ? 16 * 1024 : 2 * 1024;
+        }
+        struct engine_job_desc desc = scene_job("files", view);
+        desc.by_size = true;
+        desc.slot_bytes = 6 * 1024;
+        desc.dataset = sizes;
+        desc.batch_size = 1;
+        desc.hold = 3;
+        desc.shuffle = SHUFFLE_NONE;
+        desc.order = order;
+        scene->release = false;
+        scene_add(scene, &desc);
+        assert_int_equal(scene->held_max, 3);
+        scene_next(scene, scene->job, 0, 3);
+        assert_int_equal(scene->batches[scene->job], 3);
+        for (uint64_t batch = 1; batch <= 3; batch += 2)
+            scene_step(scene, (struct engine_event){.type = ENGINE_RELEASE, .release = {scene->job, batch}});
+        scene_next(scene, scene->job, 0, 1);
+        wait_s(scene, ROOM_TIMEOUT_S - 1);
+        uint32_t before = scene->batches[scene->job];
+        if (gives_back)
+            scene_step(scene, (struct engine_event){.type = ENGINE_RELEASE, .release = {scene->job, 2}});
+        wait_s(scene, 2);
+        assert_int_equal(before, 3);
+        assert_int_equal(scene->failed, gives_back ? 0 : LARDER_EQUOTA);
+        assert_int_equal(scene->batches[scene->job], gives_back ? 4 : 3);
+        scene_leave_all(scene);
+        scene_free(scene);
+    }
+    idset_destroy(view);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_is_planned_ahead_makes_way), cmocka_unit_test(test_others_stay_out_of_a_zone),
+        cmocka_unit_test(test_a_job_waits_for_room),            cmocka_unit_test(test_jobs_that_wait_take_turns),
+        cmocka_unit_test(test_a_job_does_not_wait_for_ever),    cmocka_unit_test(test_files_wait_for_room),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

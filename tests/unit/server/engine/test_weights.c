@@ -1,0 +1,393 @@
+/* test_weights.c: under contention work is done for jobs in proportion to their weights; in virtual time, with workers that
+ * are always too few. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/check.h"
+#include "server/engine/engine.h"
+
+enum { SLOT = 1000, ENCODED = 100, JOBS = 8, SAMPLES = 20000, AT_ONCE = 2, CHUNK = 50, WAITING_MAX = 1024 };
+
+#define MS UINT64_C(1000000)
+
+/* What a worker is at. */
+struct work {
+    uint64_t done_ns;
+    struct engine_event event;
+};
+
+/* `lanes` workers of each kind; clients that give each batch back at once and ask for the next. */
+struct world {
+    struct engine *engine;
+    uint64_t now_ns;
+    uint32_t lanes;
+    uint64_t load_ns, prepare_ns[JOBS]; /* by pipeline; each lane does one at a time, in order */
+    uint64_t load_free_ns[AT_ONCE], prepare_free_ns[AT_ONCE];
+    struct work waiting[WAITING_MAX];
+    uint32_t n_waiting;
+    uint32_t job, clients; /* of the last JOB_ADDED; so far */
+    int refused;
+    uint64_t delivered[JOBS];
+    bool idle[JOBS]; /* asks for nothing more */
+    uint32_t epoch[JOBS];
+};
+
+static uint64_t sample_bytes(const void *dataset, sample_id id)
+{
+    (void)dataset, (void)id;
+    return ENCODED;
+}
+
+static char bytes; /* of every encoded sample: the engine never looks at them */
+
+static uint64_t begin_work(struct world *world, uint64_t *free_ns, uint64_t cost_ns)
+{
+    uint32_t lane = 0;
+    for (uint32_t i = 1; i < world->lanes; i++)
+        lane = free_ns[i] < free_ns[lane] ? i : lane;
+    free_ns[lane] = (free_ns[lane] > world->now_ns ? free_ns[lane] : world->now_ns) + cost_ns;
+    return free_ns[lane];
+}
+
+static void later(struct world *world, uint64_t done_ns, struct engine_event event)
+{
+    CHECK(world->n_waiting < WAITING_MAX);
+    world->waiting[world->n_waiting++] = (struct work){done_ns, event};
+}
+
+static void react(struct world *world, const struct engine_action *action)
+{
+    uint64_t cost_ns = 0;
+    switch (action->type) {
+    case ENGINE_JOB_ADDED:
+        world->job = action->job;
+        break;
+    case ENGINE_JOB_REFUSED:
+        world->refused = action->error.error.code;
+        break;
+    case ENGINE_LOAD:
+        later(world, begin_work(world, world->load_free_ns, world->load_ns),
+              (struct engine_event){.type = ENGINE_LOADED,
+                                    .loaded = {.id = action->load.id, .encoded = &bytes, .bytes = action->load.bytes}});
+        break;
+    case ENGINE_PREPARE:
+        for (uint32_t i = 0; i < action->prepare.n_outputs; i++)
+            cost_ns += world->prepare_ns[action->prepare.outputs[i].pipeline];
+        later(world, begin_work(world, world->prepare_free_ns, cost_ns),
+              (struct engine_event){.type = ENGINE_PREPARED, .prepared = {.task = action->prepare.task, .core_ns = cost_ns}});
+        break;
+    case ENGINE_DELIVER:
+        world->delivered[action->job] += action->deliver.count;
+        later(world, world->now_ns, (struct engine_event){.type = ENGINE_RELEASE,
+                                                          .release = {action->job, action->deliver.batch}});
+        world->epoch[action->job] += action->deliver.last;
+        if (!world->idle[action->job])
+            later(world, world->now_ns, (struct engine_event){.type = ENGINE_NEXT,
+                                                              .next = {action->job, world->epoch[action->job], 1}});
+        break;
+    default:
+        break;
+    }
+}
+
+static void step_all(struct world *world, const struct engine_event *events, size_t n_events)
+{
+    const struct engine_action *actions;
+    size_t count = engine_step_all(world->engine, world->now_ns, events, n_events, &actions);
+    for (size_t i = 0; i < count; i++)
+        react(world, &actions[i]);
+}
+
+static void step(struct world *world, struct engine_event event)
+{
+    step_all(world, &event, 1);
+}
+
+/* What is done next is one step: queues that get room together pick together. */
+static bool go_on(struct world *world, uint64_t until_ns)
+{
+    struct engine_event events[WAITING_MAX];
+    uint64_t next_ns = UINT64_MAX;
+    uint32_t n_events = 0, n_left = 0;
+    for (uint32_t i = 0; i < world->n_waiting; i++)
+        next_ns = world->waiting[i].done_ns < next_ns ? world->waiting[i].done_ns : next_ns;
+    if (world->n_waiting == 0 || next_ns > until_ns)
+        return false;
+    for (uint32_t i = 0; i < world->n_waiting; i++) {
+        if (world->waiting[i].done_ns == next_ns)
+            events[n_events++] = world->waiting[i].event;
+        else
+            world->waiting[n_left++] = world->waiting[i];
+    }
+    world->n_waiting = n_left;
+    world->now_ns = next_ns;
+    step_all(world, events, n_events);
+    return true;
+}
+
+static void run_for(struct world *world, uint64_t ns)
+{
+    uint64_t until_ns = world->now_ns + ns;
+    for (uint32_t n = 0; go_on(world, until_ns); n++) {
+        if (n % 64 == 0)
+            engine_check(world->engine);
+    }
+    world->now_ns = until_ns;
+}
+
+static struct world *world_new(void)
+{
+    struct world *world = xcalloc(1, sizeof *world);
+    struct engine_config config = {.seed = 7, .arena_bytes = 4096 * 1024, .encoded_bytes = 256 * ENCODED,
+                                   .inflight_loads = 64, .inflight_prepares = AT_ONCE, .redirect_width = 16,
+                                   .sample_bytes = sample_bytes};
+    assert_int_equal(engine_create(&config, &world->engine, NULL), 0);
+    world->lanes = 1;
+    for (int i = 0; i < JOBS; i++)
+        world->prepare_ns[i] = MS;
+    return world;
+}
+
+static void world_free(struct world *world)
+{
+    engine_destroy(world->engine);
+    free(world);
+}
+
+/* A job on samples first … first + SAMPLES - 1, and its first request. */
+static uint32_t add(struct world *world, sample_id first, double weight, struct engine_job_desc desc)
+{
+    struct idset *view;
+    char name[8] = {(char)('a' + world->clients++)};
+    assert_int_equal(idset_create(&view), 0);
+    for (sample_id id = 0; id < SAMPLES; id++)
+        idset_add(view, first + id);
+    desc.name = desc.name ? desc.name : name;
+    desc.client = world->clients;
+    desc.slot_bytes = SLOT;
+    desc.batch_size = 16;
+    desc.prefetch = 2;
+    desc.view = view;
+    desc.weight = weight;
+    struct engine_place *places = xcalloc(SAMPLES, sizeof *places);
+    for (uint32_t i = 0; i < SAMPLES; i++)
+        places[i] = (struct engine_place){(first + i) / CHUNK, (first + i) % CHUNK};
+    desc.places = places;
+    desc.chunk_count = 4 * SAMPLES / CHUNK; /* subsets of one dataset */
+    desc.chunk_samples = CHUNK;
+    world->refused = 0;
+    step(world, (struct engine_event){.type = ENGINE_JOB_ADD, .job_add = &desc});
+    free(places);
+    idset_destroy(view);
+    if (world->refused)
+        return UINT32_MAX;
+    step(world, (struct engine_event){.type = ENGINE_NEXT, .rank = desc.rank, .next = {world->job, 0, 2}});
+    return world->job;
+}
+
+static double ratio(const struct world *world, uint32_t a, uint32_t b)
+{
+    return (double)world->delivered[b] / (double)world->delivered[a];
+}
+
+static void forget(struct world *world)
+{
+    memset(world->delivered, 0, sizeof world->delivered);
+}
+
+static void set_weight(struct world *world, uint32_t job, double weight)
+{
+    step(world, (struct engine_event){.type = ENGINE_WEIGHT, .weight = {job, weight}});
+}
+
+/* Of two jobs with nothing in common each gets the workers' time in proportion to its weight, within 3 %, whether one
+ * worker prepares or two, and a weight given while they run holds from then on. */
+static void test_proportion(void **state)
+{
+    (void)state;
+    static const double weights[][2] = {{1, 1}, {1, 3}, {3, 1}, {0.05, 0.1}, {100, 100}, {0, 2}};
+    for (size_t i = 0; i < sizeof weights / sizeof *weights; i++) {
+        struct world *world = world_new();
+        world->lanes = 1 + i % 2;
+        uint32_t a = add(world, 0, weights[i][0], (struct engine_job_desc){0});
+        uint32_t b = add(world, SAMPLES, weights[i][1], (struct engine_job_desc){0});
+        run_for(world, 10000 * MS);
+        double expected = weights[i][1] / (weights[i][0] == 0 ? 1 : weights[i][0]);
+        assert_true(fabs(ratio(world, a, b) / expected - 1) < 0.03);
+        uint64_t both = world->delivered[a] + world->delivered[b];
+        assert_in_range(both, 9900 * world->lanes, 10000 * world->lanes); /* nobody idled */
+        set_weight(world, a, 4);
+        set_weight(world, b, 2);
+        run_for(world, 200 * MS); /* what was planned before */
+        forget(world);
+        run_for(world, 5000 * MS);
+        assert_true(fabs(ratio(world, a, b) / 0.5 - 1) < 0.03);
+        world_free(world);
+    }
+}
+
+/* However light, a job gets a tenth of an equal share. */
+static void test_floor(void **state)
+{
+    (void)state;
+    struct world *world = world_new();
+    uint32_t light = add(world, 0, JOB_WEIGHT_MIN, (struct engine_job_desc){0});
+    uint32_t heavy = add(world, SAMPLES, JOB_WEIGHT_MAX, (struct engine_job_desc){0});
+    run_for(world, 10000 * MS);
+    double all = (double)(world->delivered[light] + world->delivered[heavy]);
+    assert_true((double)world->delivered[light] / all > 0.049 && (double)world->delivered[light] / all < 0.052);
+    uint32_t third = add(world, 2 * SAMPLES, JOB_WEIGHT_MAX, (struct engine_job_desc){0});
+    forget(world);
+    run_for(world, 10000 * MS);
+    all = (double)(world->delivered[light] + world->delivered[heavy] + world->delivered[third]);
+    assert_true((double)world->delivered[light] / all > 0.032 && (double)world->delivered[light] / all < 0.037);
+    assert_true(fabs(ratio(world, heavy, third) - 1) < 0.03);
+    world_free(world);
+}
+
+/* A job alone gets all the time there is, whatever its weight, and one whose neighbour asks for nothing too. */
+static void test_uncontended(void **state)
+{
+    (void)state;
+    static const double weights[] = {JOB_WEIGHT_MIN, 1, JOB_WEIGHT_MAX};
+    for (size_t i = 0; i < 3; i++) {
+        struct world *world = world_new();
+        uint32_t other = add(world, SAMPLES, 1, (struct engine_job_desc){0});
+        world->idle[other] = true;
+        uint32_t job = add(world, 0, weights[i], (struct engine_job_desc){0});
+        run_for(world, 1000 * MS); /* the other has had what it asked for, and its look-ahead */
+        forget(world);
+        run_for(world, 10000 * MS);
+        assert_in_range(world->delivered[job], 9800, 10100); /* but for a few batches under way */
+        assert_int_equal(world->delivered[other], 0);
+        world_free(world);
+    }
+}
+
+/* A job that asked for nothing for a long time has saved up no more than a few samples. */
+static void test_no_credit(void **state)
+{
+    (void)state;
+    struct world *world = world_new();
+    uint32_t a = add(world, 0, 1, (struct engine_job_desc){0});
+    uint32_t b = add(world, SAMPLES, 1, (struct engine_job_desc){0});
+    run_for(world, 1000 * MS);
+    world->idle[b] = true;
+    run_for(world, 5000 * MS);
+    forget(world);
+    world->idle[b] = false;
+    step(world, (struct engine_event){.type = ENGINE_NEXT, .next = {b, world->epoch[b], 2}});
+    run_for(world, 200 * MS);
+    assert_in_range(world->delivered[b], 100, 100 + 8 + 4 * 16); /* half, the slack, and what it had ahead */
+    assert_in_range(world->delivered[a], 100 - 8 - 16, 100 + 16);
+    world_free(world);
+}
+
+/* Worker time is what is dealt: of two jobs of one weight, one with samples four times as dear, the other gets four times as
+ * many. */
+static void test_cost(void **state)
+{
+    (void)state;
+    struct world *world = world_new();
+    world->prepare_ns[1] = 4 * MS;
+    uint32_t cheap = add(world, 0, 1, (struct engine_job_desc){.pipeline = 0});
+    uint32_t dear = add(world, SAMPLES, 1, (struct engine_job_desc){.pipeline = 1});
+    run_for(world, 500 * MS); /* until costs are known */
+    forget(world);
+    run_for(world, 20000 * MS);
+    assert_true(fabs(ratio(world, dear, cheap) / 4 - 1) < 0.05);
+    world_free(world);
+}
+
+/* Jobs that share what is prepared pay for it together: against a third with samples of its own they are as one job with
+ * both weights, and a heavy one does not wait in a light one's line. */
+static void test_shared(void **state)
+{
+    (void)state;
+    struct world *world = world_new();
+    uint32_t light = add(world, 0, 0.5, (struct engine_job_desc){0});
+    uint32_t heavy = add(world, 0, 1.5, (struct engine_job_desc){0});
+    uint32_t alone = add(world, SAMPLES, 1, (struct engine_job_desc){0});
+    run_for(world, 10000 * MS);
+    assert_true(fabs(ratio(world, alone, heavy) / 2 - 1) < 0.1);
+    assert_true(fabs(ratio(world, alone, light) / 2 - 1) < 0.1);
+    world_free(world);
+
+    /* half of what the heavy one wants, the light one wants too; it must get on at least as if it were by itself */
+    world = world_new();
+    add(world, 0, 0.5, (struct engine_job_desc){0});
+    heavy = add(world, SAMPLES / 2, 5, (struct engine_job_desc){0});
+    alone = add(world, 2 * SAMPLES, 1, (struct engine_job_desc){0});
+    run_for(world, 4000 * MS);
+    assert_true(ratio(world, alone, heavy) > 0.97 * 5);
+    world_free(world);
+}
+
+/* Loading is dealt in the same way where it is what is short. */
+static void test_loads(void **state)
+{
+    (void)state;
+    struct world *world = world_new();
+    struct engine_config config = {.seed = 7, .arena_bytes = 4096 * 1024, .encoded_bytes = 256 * ENCODED, .inflight_loads = 2,
+                                   .inflight_prepares = AT_ONCE, .redirect_width = 16, .sample_bytes = sample_bytes};
+    engine_destroy(world->engine);
+    assert_int_equal(engine_create(&config, &world->engine, NULL), 0);
+    world->load_ns = MS;
+    for (int i = 0; i < JOBS; i++)
+        world->prepare_ns[i] = MS / 100;
+    uint32_t a = add(world, 0, 1, (struct engine_job_desc){0});
+    uint32_t b = add(world, SAMPLES, 3, (struct engine_job_desc){0});
+    run_for(world, 10000 * MS);
+    assert_true(fabs(ratio(world, a, b) / 3 - 1) < 0.03);
+    world_free(world);
+}
+
+/* The ranks of a job have its weight together, and must give the same one. */
+static void test_ranks(void **state)
+{
+    (void)state;
+    struct world *world = world_new();
+    uint32_t alone = add(world, 0, 1, (struct engine_job_desc){0});
+    uint32_t job = add(world, SAMPLES, 3, (struct engine_job_desc){.name = "ranks", .world_size = 2});
+    assert_int_equal(add(world, SAMPLES, 2, (struct engine_job_desc){.name = "ranks", .world_size = 2, .rank = 1}), UINT32_MAX);
+    assert_int_equal(world->refused, LARDER_EINVAL);
+    set_weight(world, job, 1); /* one that comes later gives what the first one gave */
+    assert_int_equal(add(world, SAMPLES, 3, (struct engine_job_desc){.name = "ranks", .world_size = 2, .rank = 1}), job);
+    struct engine_job_status rows[2];
+    assert_int_equal(engine_job_statuses(world->engine, world->now_ns, rows, 2), 2);
+    assert_true(rows[0].weight == 1 && rows[1].weight == 1 && rows[1].attached == 2);
+    (void)alone;
+    world_free(world);
+}
+
+/* A weight that is out of bounds, or no number, is refused. */
+static void test_bounds(void **state)
+{
+    (void)state;
+    static const double wrong[] = {-1, 0.0099, 100.001, 1e300, -0.01};
+    struct world *world = world_new();
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_int_equal(add(world, 0, wrong[i], (struct engine_job_desc){0}), UINT32_MAX);
+    assert_int_equal(add(world, 0, NAN, (struct engine_job_desc){0}), UINT32_MAX);
+    assert_int_equal(add(world, 0, INFINITY, (struct engine_job_desc){0}), UINT32_MAX);
+    assert_int_equal(world->refused, LARDER_EINVAL);
+    assert_int_not_equal(add(world, 0, JOB_WEIGHT_MIN, (struct engine_job_desc){0}), UINT32_MAX);
+    world_free(world);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_proportion), cmocka_unit_test(test_floor), cmocka_unit_test(test_uncontended),
+        cmocka_unit_test(test_no_credit),  cmocka_unit_test(test_cost),  cmocka_unit_test(test_shared),
+        cmocka_unit_test(test_loads),      cmocka_unit_test(test_ranks), cmocka_unit_test(test_bounds),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
