@@ -79,7 +79,7 @@ class Floods(Case):
             for name in sorted(os.listdir(os.path.join(folder, label)))[:250]:
                 with open(os.path.join(folder, label, name), "wb") as file:
                     file.write(b"no image")
-        daemon = self.daemon()
+        daemon = self.daemon(CONFIG + "limits: {bad: 100%}\n")
         loader = self.loader(daemon, folder, bad_samples="skip")
         got = sum(len(batch[-1]) for batch in loader)
         loader.close()

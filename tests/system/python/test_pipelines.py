@@ -9,7 +9,7 @@ import time
 
 import numpy as np
 
-from system import Case, files_of, larder, main, make_tree, tree, until
+from system import CONFIG, Case, files_of, larder, main, make_tree, tree, until
 
 COUNT = 1200
 TRAIN = [larder.RandomResizedCrop(48), larder.RandomHorizontalFlip(), larder.ColorJitter(0.4, 0.4)]
@@ -102,7 +102,7 @@ class Pipelines(Case):
         """Where a third of the images is too small for one job's crop, that job goes without them, and another that
         shares its decodes gets every sample, as does one that wants the bytes alone. Each too small image counts once,
         and is logged with what is wrong with it."""
-        daemon = self.daemon()
+        daemon = self.daemon(CONFIG + "limits: {bad: 100%}\n")
         root = os.path.join(self.folder, "mixed")
         shutil.copytree(tree(400), root)
         for path in files_of(make_tree(os.path.join(self.folder, "small"), 200, width=16, height=16)):
