@@ -1,7 +1,9 @@
 """Proves, pixel by pixel, that preprocess/ makes what Pillow and torchvision make, with the same parameters on both
 sides.
 
-usage: pixels_parity.py LIBRARY [--table]     (--table prints the differences as Markdown, for docs/preprocess.md)
+usage: pixels_parity.py LIBRARY [--table] [--some]
+
+--table prints the differences as Markdown, for docs/preprocess.md; --some takes a fourth of the files.
 
 Pictures are made here, in every form an image file comes in; photographs too when LARDER_TEST_IMAGES names a folder.
 What each operator draws is asked from the library (its plan) and given to torchvision's functional form."""
@@ -400,13 +402,13 @@ def refusals(probe, failures):
 
 def main():
     probe, table = Probe(sys.argv[1]), Table()
-    odd = list(odd_files())
+    odd = list(odd_files())[::4 if "--some" in sys.argv else 1]
     real = photographs()
     if not real:
         print("LARDER_TEST_IMAGES is not set: photographs are not compared")
     sample = real[::25]
     jpegs = [file for file in odd if file[1][:2] == b"\xff\xd8" and "cmyk" not in file[0]]
-    some = [file for file in odd if file[0].split()[-1] in ("160x120", "255x257", "17x31")][::4]
+    some = [file for file in odd if file[0].split()[-1] in ("160x120", "255x257", "17x31")][::1 if "--some" in sys.argv else 4]
     decode(probe, table, odd + real)
     crops(probe, table, odd + real[::3])
     resizes(probe, table, odd + real[::5])
