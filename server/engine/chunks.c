@@ -9,13 +9,45 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/engine/engine_priv.h"
+#include "server/engine/chunks.h"
+#include "server/engine/encoded.h"
 
 enum {
     GROUP_MIN = 6,   /* fibers of fewer samples find too little that another job has had prepared */
     GROUP_MAX = 256,
     MEAN_OF = 256    /* samples whose sizes tell how many the encoded budget holds */
 };
+
+#define FIBER_LIST(kind, array, head_field)                                                           \
+    void chunks_fiber_add_##kind(struct engine *engine, uint32_t index)                                \
+    {                                                                                                  \
+        uint32_t fiber = engine->samples[engine->array[index].id].fiber;                               \
+        if (fiber == ENGINE_NONE)                                                                      \
+            return;                                                                                    \
+        uint32_t *head = &engine->fibers[fiber].head_field;                                            \
+        engine->array[index].fiber_prev = ENGINE_NONE;                                                 \
+        engine->array[index].fiber_next = *head;                                                       \
+        if (*head != ENGINE_NONE)                                                                      \
+            engine->array[*head].fiber_prev = index;                                                   \
+        *head = index;                                                                                 \
+    }                                                                                                  \
+                                                                                                       \
+    void chunks_fiber_remove_##kind(struct engine *engine, uint32_t index)                             \
+    {                                                                                                  \
+        uint32_t fiber = engine->samples[engine->array[index].id].fiber;                               \
+        if (fiber == ENGINE_NONE)                                                                      \
+            return;                                                                                    \
+        uint32_t prev = engine->array[index].fiber_prev, next = engine->array[index].fiber_next;       \
+        if (prev != ENGINE_NONE)                                                                       \
+            engine->array[prev].fiber_next = next;                                                     \
+        else                                                                                           \
+            engine->fibers[fiber].head_field = next;                                                   \
+        if (next != ENGINE_NONE)                                                                       \
+            engine->array[next].fiber_prev = prev;                                                     \
+    }
+
+FIBER_LIST(instance, instances, instances)
+FIBER_LIST(encoded, encoded, encoded)
 
 static uint32_t fiber_width(const struct engine *engine, uint32_t chunk_samples)
 {
@@ -27,7 +59,7 @@ static uint32_t fiber_width(const struct engine *engine, uint32_t chunk_samples)
                                              : half;
 }
 
-uint64_t engine_mean_bytes(const struct engine *engine, const struct engine_job_desc *desc)
+uint64_t chunks_mean_bytes(const struct engine *engine, const struct engine_job_desc *desc)
 {
     uint64_t count = idset_count(desc->view), step = count / MEAN_OF + 1, sum = 0, n = 0;
     for (uint64_t rank = 0; rank < count; rank += step, n++) {
@@ -39,9 +71,9 @@ uint64_t engine_mean_bytes(const struct engine *engine, const struct engine_job_
 }
 
 /* How many of the dataset's samples the encoded budget holds. */
-static uint64_t samples_held(const struct engine *engine, const struct engine_job_desc *desc)
+uint64_t chunks_samples_held(const struct engine *engine, const struct engine_job_desc *desc)
 {
-    return engine_encoded_sure(engine) / engine_mean_bytes(engine, desc);
+    return encoded_sure(engine) / chunks_mean_bytes(engine, desc);
 }
 
 /* How many chunks share a place: so many that their fibers' stocks together are what memory holds. */
@@ -49,7 +81,7 @@ static uint32_t group_size(const struct engine *engine, const struct engine_job_
 {
     if (engine->config.redirect_group)
         return engine->config.redirect_group;
-    uint64_t total = (uint64_t)desc->chunk_count * desc->chunk_samples * engine_stock_max(width) / width;
+    uint64_t total = (uint64_t)desc->chunk_count * desc->chunk_samples * chunks_stock_max(width) / width;
     uint64_t size = held ? (total + held - 1) / held : GROUP_MAX; /* a budget below the mean sample holds none */
     return size < GROUP_MIN ? GROUP_MIN : size > GROUP_MAX ? GROUP_MAX : (uint32_t)size;
 }
@@ -105,9 +137,9 @@ static int make_members(struct engine *engine, const struct engine_job_desc *des
     return LARDER_ENOMEM;
 }
 
-static int add_chunks(struct engine *engine, const struct engine_job_desc *desc)
+int chunks_enter(struct engine *engine, const struct engine_job_desc *desc)
 {
-    uint64_t held = samples_held(engine, desc);
+    uint64_t held = chunks_samples_held(engine, desc);
     uint32_t width = fiber_width(engine, desc->chunk_samples);
     uint32_t end = desc->chunk_base + desc->chunk_count, size = group_size(engine, desc, width, held);
     size = size < desc->chunk_count ? size : desc->chunk_count;
@@ -137,81 +169,13 @@ static int add_chunks(struct engine *engine, const struct engine_job_desc *desc)
     return 0;
 }
 
-/* What is in memory of the sample counts in its fiber from now on. */
-static void take_place(struct engine *engine, sample_id id, const struct engine_place *place)
-{
-    struct sample_state *sample = &engine->samples[id];
-    struct chunk *chunk = &engine->chunks[place->chunk];
-    struct group *group = &engine->groups[chunk->group];
-    sample->chunk = place->chunk;
-    sample->fiber = group->first_fiber + place->slot / group->width;
-    chunk->members[place->slot] = id;
-    for (uint32_t i = sample->instances; i != ENGINE_NONE; i = engine->instances[i].next) {
-        if (residency_want(engine->prepared, i))
-            engine_fiber_add_instance(engine, i);
-    }
-    if (sample->encoded != ENGINE_NONE) {
-        engine_fiber_add_encoded(engine, sample->encoded);
-        group->stock++;
-    }
-}
-
-int engine_place_samples(struct engine *engine, const struct engine_job_desc *desc, struct job *job)
-{
-    if (!desc->places || !desc->chunk_count || !engine->config.redirect_width)
-        return 0;
-    uint64_t count = idset_count(desc->view);
-    uint32_t n_seen = 0;
-    sample_id *ids = malloc(count * sizeof *ids);
-    bool *seen = calloc(desc->chunk_count, sizeof *seen);
-    bool known = desc->chunk_base < engine->n_chunks && engine->chunks[desc->chunk_base].group != ENGINE_NONE;
-    if (!ids || !seen || (!known && add_chunks(engine, desc))) {
-        free(ids);
-        free(seen);
-        return LARDER_ENOMEM;
-    }
-    idset_to_array(desc->view, ids);
-    for (uint64_t i = 0; i < count; i++) {
-        struct sample_state *sample = &engine->samples[ids[i]];
-        const struct engine_place *place = &desc->places[i];
-        CHECK(place->chunk >= desc->chunk_base && place->chunk - desc->chunk_base < desc->chunk_count &&
-              place->slot < desc->chunk_samples);
-        if (sample->chunk == ENGINE_NONE && !sample->pending)
-            take_place(engine, ids[i], place);
-        n_seen += !seen[place->chunk - desc->chunk_base];
-        seen[place->chunk - desc->chunk_base] = true;
-    }
-    free(seen);
-    free(ids);
-    job->chunk_base = desc->chunk_base;
-    job->chunk_count = desc->chunk_count;
-    job->chunk_samples = (double)count / n_seen;
-    job->ample = engine->config.redirect_width == 1 || samples_held(engine, desc) * 2 >= count;
-    return 0;
-}
-
 uint32_t engine_chunk_of(const struct engine *engine, sample_id id)
 {
     return id < engine->samples_cap ? engine->samples[id].chunk : ENGINE_CHUNK_NONE;
 }
 
-/* What is in memory of the sample stays there. */
-static void lose_place(struct engine *engine, sample_id id)
-{
-    struct sample_state *sample = &engine->samples[id];
-    for (uint32_t i = sample->instances; i != ENGINE_NONE; i = engine->instances[i].next) {
-        if (residency_want(engine->prepared, i))
-            engine_fiber_remove_instance(engine, i);
-    }
-    if (sample->encoded != ENGINE_NONE) {
-        engine_fiber_remove_encoded(engine, sample->encoded);
-        engine->groups[engine->chunks[sample->chunk].group].stock--;
-    }
-    sample->chunk = sample->fiber = ENGINE_NONE;
-}
-
 /* Closes the gap that groups first … end - 1 leave, and their fibers. */
-static void drop_groups(struct engine *engine, uint32_t first, uint32_t end)
+void chunks_drop_groups(struct engine *engine, uint32_t first, uint32_t end)
 {
     uint32_t groups = end - first, first_fiber = engine->groups[first].first_fiber;
     uint32_t end_fiber = end < engine->n_groups ? engine->groups[end].first_fiber : engine->n_fibers;
@@ -235,26 +199,7 @@ static void drop_groups(struct engine *engine, uint32_t first, uint32_t end)
     }
 }
 
-void engine_forget_chunks(struct engine *engine, uint32_t chunk_base, uint32_t chunk_count)
-{
-    uint32_t chunk_end = chunk_base + chunk_count;
-    if (!chunk_count || chunk_base >= engine->n_chunks || engine->chunks[chunk_base].group == ENGINE_NONE)
-        return; /* no job that was accepted came with them */
-    CHECK(chunk_end <= engine->n_chunks);
-    uint32_t first = engine->chunks[chunk_base].group, end = engine->chunks[chunk_end - 1].group + 1;
-    for (uint64_t id = 0; id < engine->samples_cap; id++) { /* a member's slot may be another's by now */
-        uint32_t chunk = engine->samples[id].chunk;
-        if (chunk != ENGINE_NONE && chunk >= chunk_base && chunk < chunk_end)
-            lose_place(engine, (sample_id)id);
-    }
-    for (uint32_t chunk = chunk_base; chunk < chunk_end; chunk++) {
-        free(engine->chunks[chunk].members);
-        engine->chunks[chunk] = (struct chunk){.group = ENGINE_NONE};
-    }
-    drop_groups(engine, first, end);
-}
-
-void engine_chunks_destroy(struct engine *engine)
+void chunks_destroy(struct engine *engine)
 {
     for (uint32_t chunk = 0; chunk < engine->n_chunks; chunk++)
         free(engine->chunks[chunk].members);
@@ -264,33 +209,13 @@ void engine_chunks_destroy(struct engine *engine)
     free(engine->room.left);
 }
 
-#define FIBER_LIST(kind, array, head_field)                                                           \
-    void engine_fiber_add_##kind(struct engine *engine, uint32_t index)                                \
-    {                                                                                                  \
-        uint32_t fiber = engine->samples[engine->array[index].id].fiber;                               \
-        if (fiber == ENGINE_NONE)                                                                      \
-            return;                                                                                    \
-        uint32_t *head = &engine->fibers[fiber].head_field;                                            \
-        engine->array[index].fiber_prev = ENGINE_NONE;                                                 \
-        engine->array[index].fiber_next = *head;                                                       \
-        if (*head != ENGINE_NONE)                                                                      \
-            engine->array[*head].fiber_prev = index;                                                   \
-        *head = index;                                                                                 \
-    }                                                                                                  \
-                                                                                                       \
-    void engine_fiber_remove_##kind(struct engine *engine, uint32_t index)                             \
-    {                                                                                                  \
-        uint32_t fiber = engine->samples[engine->array[index].id].fiber;                               \
-        if (fiber == ENGINE_NONE)                                                                      \
-            return;                                                                                    \
-        uint32_t prev = engine->array[index].fiber_prev, next = engine->array[index].fiber_next;       \
-        if (prev != ENGINE_NONE)                                                                       \
-            engine->array[prev].fiber_next = next;                                                     \
-        else                                                                                           \
-            engine->fibers[fiber].head_field = next;                                                   \
-        if (next != ENGINE_NONE)                                                                       \
-            engine->array[next].fiber_prev = prev;                                                     \
-    }
+uint32_t chunks_stock_max(uint32_t width)
+{
+    return width == 1 ? 1 : (uint32_t)(width * ENGINE_STOCK_DEPTH + 0.5);
+}
 
-FIBER_LIST(instance, instances, instances)
-FIBER_LIST(encoded, encoded, encoded)
+/* Is the group of the job's dataset? */
+bool chunks_is_here(const struct job *job, const struct group *group)
+{
+    return group->first_chunk >= job->chunk_base && group->first_chunk - job->chunk_base < job->chunk_count;
+}

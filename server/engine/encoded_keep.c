@@ -4,7 +4,8 @@
  * not, they go: what is left of an epoch's end would come at the next one's beginning, and each order would echo the one
  * before. Nor when jobs prepare differently: what only some want stays in step with the others by what is in memory, and
  * decoding for each alone costs more than reading. */
-#include "server/engine/engine_priv.h"
+#include "server/engine/demand.h"
+#include "server/engine/encoded.h"
 
 /* Adds the job's view to the union of those before, and about how many bytes that brings to *bytes: told from
  * the mean of some samples. When it is too few the oldest go again. */
@@ -30,24 +31,10 @@ static struct idset *all_that_fits(const struct engine *engine)
         if (engine->jobs[place].state != JOB_FREE)
             code = add_view(&engine->jobs[place], &all, &bytes);
     }
-    if (!code && bytes <= (double)engine_encoded_sure(engine))
+    if (!code && bytes <= (double)encoded_sure(engine))
         return all;
     idset_destroy(all);
     return NULL;
-}
-
-static bool prepare_alike(const struct engine *engine)
-{
-    const struct job *first = NULL;
-    for (uint32_t place = 0; place < engine->jobs_end; place++) {
-        const struct job *job = &engine->jobs[place];
-        if (job->state == JOB_FREE)
-            continue;
-        first = first ? first : job;
-        if (job->pipeline != first->pipeline || job->variant_seed != first->variant_seed)
-            return false;
-    }
-    return true;
 }
 
 /* Lets go what was kept and is no more: those samples where they are few, else all that nobody wants are gone through. */
@@ -58,23 +45,23 @@ static void settle_lost(struct engine *engine, const struct idset *before)
         idset_count(lost) < residency_idle(engine->encodeds)) {
         sample_id id = 0;
         for (uint64_t rank = 0; idset_select(lost, rank, &id); rank++)
-            engine_settle_sample(engine, id);
+            encoded_drop_if_idle(engine, id);
     } else {
-        engine_settle_encoded(engine);
+        encoded_drop_idle(engine);
     }
     idset_destroy(lost);
 }
 
-void engine_keep_measure(struct engine *engine)
+void encoded_keep_measure(struct engine *engine)
 {
     struct idset *before = engine->kept;
-    engine->kept = prepare_alike(engine) ? all_that_fits(engine) : NULL;
+    engine->kept = demand_prepare_alike(engine) ? all_that_fits(engine) : NULL;
     if (before)
         settle_lost(engine, before);
     idset_destroy(before);
 }
 
-bool engine_keeps(const struct engine *engine, sample_id id)
+bool encoded_keeps(const struct engine *engine, sample_id id)
 {
     return engine->kept && idset_contains(engine->kept, id);
 }

@@ -1,9 +1,13 @@
 /* engine.c: one event in, its actions out; see engine.h. */
-#include "server/engine/engine.h"
-
 #include <stdlib.h>
 
-#include "server/engine/engine_priv.h"
+#include "server/engine/chunks.h"
+#include "server/engine/jobs.h"
+#include "server/engine/outbox.h"
+#include "server/engine/plan.h"
+#include "server/engine/prepared.h"
+#include "server/engine/residents.h"
+#include "server/engine/tasks.h"
 
 _Static_assert(sizeof(struct instance) + sizeof(struct entry) <= ENGINE_INSTANCE_BYTES - 56,
                "56 bytes are the arena's block and the residency's place");
@@ -44,14 +48,14 @@ void engine_destroy(struct engine *engine)
     CHECK_MAGIC(engine, ENGINE_MAGIC);
     for (uint32_t place = 0; place < engine->jobs_end; place++) {
         if (engine->jobs[place].state != JOB_FREE)
-            engine_job_free(&engine->jobs[place]);
+            job_free(&engine->jobs[place]);
     }
     engine->magic = 0;
-    engine_chunks_destroy(engine);
+    chunks_destroy(engine);
     idset_destroy(engine->kept);
     sampler_destroy(engine->sampler);
     extents_destroy(engine->extents);
-    engine_zones_destroy(engine);
+    prepared_zones_destroy(engine);
     residency_destroy(engine->prepared);
     residency_destroy(engine->encodeds);
     free(engine->jobs);
@@ -73,43 +77,43 @@ static void handle(struct engine *engine, const struct engine_event *event)
     case ENGINE_TICK:
         break;
     case ENGINE_JOB_ADD:
-        engine_on_job_add(engine, event->job_add);
+        jobs_on_add(engine, event->job_add);
         break;
     case ENGINE_JOB_GONE:
         CHECK(event->job_gone.job < JOBS_MAX);
-        engine_on_job_gone(engine, event->job_gone.job, event->rank);
+        jobs_on_gone(engine, event->job_gone.job, event->rank);
         break;
     case ENGINE_JOB_CANCEL:
         CHECK(event->job_cancel.job < JOBS_MAX);
-        engine_on_job_cancel(engine, event->job_cancel.job);
+        jobs_on_cancel(engine, event->job_cancel.job);
         break;
     case ENGINE_WEIGHT:
         CHECK(event->weight.job < JOBS_MAX);
-        engine_on_weight(engine, event->weight.job, event->weight.weight);
+        jobs_on_weight(engine, event->weight.job, event->weight.weight);
         break;
     case ENGINE_PACE:
         CHECK(event->pace.job < JOBS_MAX);
-        engine_on_pace(engine, event);
+        tasks_on_pace(engine, event);
         break;
     case ENGINE_NEXT:
         CHECK(event->next.job < JOBS_MAX);
-        engine_on_next(engine, event);
+        jobs_on_next(engine, event);
         break;
     case ENGINE_RELEASE:
         CHECK(event->release.job < JOBS_MAX);
-        engine_on_release(engine, event);
+        jobs_on_release(engine, event);
         break;
     case ENGINE_LOADED:
-        engine_on_loaded(engine, event);
+        jobs_on_loaded(engine, event);
         break;
     case ENGINE_PREPARED:
-        engine_on_prepared(engine, event);
+        jobs_on_prepared(engine, event);
         break;
     case ENGINE_PIPELINE_GONE:
-        engine_forget_pipeline(engine, event->pipeline_gone.pipeline);
+        prepared_forget_pipeline(engine, event->pipeline_gone.pipeline);
         break;
     case ENGINE_SAMPLES_GONE:
-        engine_forget_samples(engine, event->samples_gone.ids, event->samples_gone.count, event->samples_gone.kept);
+        residents_forget(engine, event->samples_gone.ids, event->samples_gone.count, event->samples_gone.kept);
         break;
     case ENGINE_DRAIN:
         engine->draining = true;
@@ -120,34 +124,17 @@ static void handle(struct engine *engine, const struct engine_event *event)
     }
 }
 
-/* Actions took numbers of outputs and entries while the arrays could still move; now they get pointers. */
-static void fix_pointers(struct engine *engine)
-{
-    size_t outputs = 0, delivered = 0;
-    for (size_t i = 0; i < engine->n_actions; i++) {
-        struct engine_action *action = &engine->actions[i];
-        if (action->type == ENGINE_PREPARE) {
-            action->prepare.outputs = engine->outputs + outputs;
-            outputs += action->prepare.n_outputs;
-        } else if (action->type == ENGINE_DELIVER) {
-            action->deliver.entries = action->deliver.count ? engine->delivered + delivered : NULL;
-            delivered += action->deliver.count;
-        }
-    }
-    CHECK(outputs == engine->n_outputs && delivered == engine->n_delivered);
-}
-
 /* All that there is room for is planned, begun and delivered. */
 static void advance(struct engine *engine)
 {
     if (engine->divide)
-        engine_divide_arena(engine);
+        plan_divide_arena(engine);
     do { /* a sample that turns out too large while it is dispatched leaves room for another pick; so does an epoch's end */
         engine->replan = false;
-        engine_plan(engine);
-        engine_dispatch(engine);
+        plan_round(engine);
+        tasks_dispatch(engine);
         if (!engine->replan)
-            engine_deliver(engine);
+            jobs_deliver(engine);
     } while (engine->replan);
 }
 
@@ -161,12 +148,12 @@ size_t engine_step_all(struct engine *engine, uint64_t now_ns, const struct engi
     for (size_t i = 0; i < count; i++)
         handle(engine, &events[i]);
     if (!engine->halted) {
-        engine_watch_ranks(engine);
-        engine_watch_room(engine);
-        engine_watch_sources(engine);
+        jobs_watch_ranks(engine);
+        jobs_watch_room(engine);
+        jobs_watch_sources(engine);
         advance(engine);
     }
-    fix_pointers(engine);
+    outbox_seal(engine);
     *actions = engine->actions;
     return engine->n_actions;
 }

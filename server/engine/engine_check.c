@@ -1,8 +1,12 @@
 /* engine_check.c: what must hold between steps, and what the engine tells about itself. */
 #include <stdlib.h>
-#include <string.h>
 
-#include "server/engine/engine_priv.h"
+#include "server/engine/demand.h"
+#include "server/engine/encoded.h"
+#include "server/engine/prepared.h"
+#include "server/engine/queue.h"
+#include "server/engine/sources.h"
+#include "server/engine/tasks.h"
 
 static void count_leased(const struct job_queue *queue, uint32_t *users)
 {
@@ -40,7 +44,7 @@ static void check_instances(const struct engine *engine)
         CHECK(extent_owner(engine->extents, instance->block, &owner) && owner == index);
         CHECK(extent_bytes(engine->extents, instance->block) >= instance->bytes);
         CHECK(residency_pins(engine->prepared, index) == users[index] + making);
-        CHECK(residency_want(engine->prepared, index) == engine_count_want(engine, instance));
+        CHECK(residency_want(engine->prepared, index) == demand_count(engine, instance));
         CHECK(making == (instance->task != ENGINE_NONE));
         CHECK(making || instance->waiters == ENGINE_NONE);
         CHECK(!making || engine->tasks[instance->task].state == TASK_RUNNING || instance->waiters != ENGINE_NONE);
@@ -50,7 +54,7 @@ static void check_instances(const struct engine *engine)
     }
     free(users);
     CHECK(idle == residency_idle(engine->prepared) && pinned == engine->arena_pinned);
-    CHECK(used + engine_zones_free_bytes(engine) == extents_used_bytes(engine->extents));
+    CHECK(used + prepared_zones_free_bytes(engine) == extents_used_bytes(engine->extents));
     CHECK(extents_used_bytes(engine->extents) <= engine->config.arena_bytes);
     CHECK(engine->quota_bytes <= engine->config.arena_bytes);
     CHECK(engine->instance_pool.taken * engine->config.slot_least <= engine->config.arena_bytes);
@@ -70,7 +74,7 @@ static void check_zones(const struct engine *engine)
         }
         for (uint32_t index = 0; index < engine->instance_pool.size; index++) {
             const struct instance *instance = &engine->instances[index];
-            used += instance->state != INSTANCE_FREE && instance->zoned && engine_zone_of(engine, instance) == zone;
+            used += instance->state != INSTANCE_FREE && instance->zoned && prepared_zone_of(engine, instance) == zone;
         }
         for (size_t i = 0; i < zone->n_free; i++)
             CHECK(extent_owner(engine->extents, zone->free[i], &owner) && owner == ENGINE_NONE);
@@ -94,8 +98,8 @@ static void check_encoded(const struct engine *engine)
             continue;
         CHECK(engine->samples[encoded->id].encoded == index);
         CHECK(residency_pins(engine->encodeds, index) == tasks[index] + (encoded->state == ENCODED_LOADING));
-        CHECK(residency_want(engine->encodeds, index) == engine_count_encoded_want(engine, encoded->id));
-        CHECK(residency_pins(engine->encodeds, index) || residency_want(engine->encodeds, index) || engine_keeps(engine, encoded->id));
+        CHECK(residency_want(engine->encodeds, index) == demand_count_encoded(engine, encoded->id));
+        CHECK(residency_pins(engine->encodeds, index) || residency_want(engine->encodeds, index) || encoded_keeps(engine, encoded->id));
         CHECK((encoded->state == ENCODED_READY) == (encoded->handle != NULL));
         loading += encoded->state == ENCODED_LOADING;
         used += encoded->bytes;
@@ -104,7 +108,7 @@ static void check_encoded(const struct engine *engine)
     free(tasks);
     CHECK(pinned == engine->encoded_pinned);
     CHECK(used == engine->encoded_used && used <= engine->config.encoded_bytes);
-    CHECK(used <= engine_encoded_most(engine) || residency_victim(engine->encodeds) == RESIDENT_NONE);
+    CHECK(used <= encoded_most(engine) || residency_victim(engine->encodeds) == RESIDENT_NONE);
     CHECK(loading == engine->loads_inflight && loading <= engine->config.inflight_loads);
 }
 
@@ -181,10 +185,10 @@ static void check_queue(const struct engine *engine, uint32_t place, uint32_t ra
     CHECK(queue->held_slots == queued + leased && queue->held_slots <= job->quota_slots);
     CHECK(queue->n_leases <= job->held_max && job->held_max <= job->least && job->least <= job->rows);
     CHECK(queued == 0 || job->zoned || job->by_size);
-    CHECK((job->state == JOB_RUNNING && !queue->done) || (queued == 0 && engine_reserve_count(&queue->reserve) == 0));
+    CHECK((job->state == JOB_RUNNING && !queue->done) || (queued == 0 && reserve_count(&queue->reserve) == 0));
     CHECK(queue->attached || (queue->held_slots == 0 && queue->credits == 0 && !queue->waits));
     CHECK(job->state != JOB_RUNNING || queue->planned == queued + queue->delivered);
-    CHECK(job->world_size == 1 || job->state != JOB_RUNNING || queue->planned <= engine_rank_share(job));
+    CHECK(job->world_size == 1 || job->state != JOB_RUNNING || queue->planned <= job_rank_share(job));
 }
 
 /* Nothing is lost: what was planned in this epoch is queued or delivered, and the rest is kept for a rank or still to be
@@ -197,7 +201,7 @@ static void check_job(const struct engine *engine, uint32_t place)
     for (uint32_t rank = 0; rank < job->world_size; rank++) {
         check_queue(engine, place, rank);
         planned += job->queues[rank].planned;
-        reserved += engine_reserve_count(&job->queues[rank].reserve);
+        reserved += reserve_count(&job->queues[rank].reserve);
         attached += job->queues[rank].attached;
     }
     CHECK(attached == job->attached && (attached > 0 || job->world_size > 1));
@@ -217,8 +221,8 @@ static void check_sources(const struct engine *engine)
         users[job->source]++;
         CHECK(engine->sources[job->source].dataset == job->dataset);
         for (uint32_t index = job->lists[TASK_LOADS].head; index != ENGINE_NONE; index = engine->tasks[index].next) {
-            uint32_t heir = engine_task_heir(engine, &engine->tasks[index], place);
-            CHECK(!engine_source_away(engine, place) || engine_source_away(engine, heir));
+            uint32_t heir = tasks_heir(engine, &engine->tasks[index], place);
+            CHECK(!sources_away(engine, place) || sources_away(engine, heir));
         }
     }
     for (uint32_t i = 0; i < JOBS_MAX; i++) {
@@ -244,106 +248,4 @@ void engine_check(const struct engine *engine)
         quota += engine->jobs[place].quota_bytes;
     }
     CHECK(quota == engine->quota_bytes);
-}
-
-void engine_totals(const struct engine *engine, struct engine_totals *out)
-{
-    CHECK_MAGIC(engine, ENGINE_MAGIC);
-    *out = engine->totals;
-    out->arena_used_bytes = extents_used_bytes(engine->extents) - engine_zones_free_bytes(engine);
-    out->arena_pinned_bytes = engine->arena_pinned;
-    out->arena_quota_bytes = engine->quota_bytes;
-    out->encoded_used_bytes = engine->encoded_used;
-    out->encoded_ahead_bytes = engine_ahead_encoded_bytes(engine);
-    out->loads_inflight = engine->loads_inflight;
-    out->prepares_inflight = engine->prepares_inflight;
-    for (uint32_t place = 0; place < engine->jobs_end; place++) {
-        out->jobs += engine->jobs[place].state != JOB_FREE;
-        out->source_waits += engine_waits_for_source(engine, place);
-    }
-}
-
-static void fill_queue(const struct engine *engine, const struct job *job, uint32_t rank, uint64_t now_ns,
-                       struct engine_queue_status *out)
-{
-    const struct job_queue *queue = &job->queues[rank];
-    uint64_t wait_ns = queue->wait_ns + (queue->waiting ? now_ns - queue->waiting_since_ns : 0);
-    *out = (struct engine_queue_status){.rank = rank,
-                                        .attached = queue->attached,
-                                        .done = queue->done,
-                                        .client = queue->client,
-                                        .held_slots = queue->held_slots,
-                                        .samples_delivered = queue->samples_delivered,
-                                        .batches_delivered = queue->batches_delivered,
-                                        .epoch_delivered = queue->delivered,
-                                        .ready_batches = engine_ready_batches(engine, job, queue),
-                                        .leased_batches = queue->n_leases,
-                                        .credits = queue->credits,
-                                        .wait_s = (double)wait_ns / 1e9};
-}
-
-static void fill_status(const struct engine *engine, uint32_t place, uint64_t now_ns, struct engine_job_status *out)
-{
-    const struct job *job = &engine->jobs[place];
-    *out = (struct engine_job_status){.job = place,
-                                      .pipeline = job->pipeline,
-                                      .weight = job->weight,
-                                      .batch_size = job->batch_size,
-                                      .epoch = job->epoch,
-                                      .epochs = job->epochs,
-                                      .started = job->began,
-                                      .prefetch = job->rows - ENGINE_ROWS_MIN,
-                                      .prefetch_asked = job->prefetch_asked,
-                                      .look_ahead = engine_rows_needed(job) - ENGINE_ROWS_MIN,
-                                      .client = job->client,
-                                      .view_samples = job->view_samples,
-                                      .remaining = sampler_remaining(engine->sampler, place),
-                                      .quota_bytes = job->quota_bytes,
-                                      .samples_shared = job->samples_shared,
-                                      .bad_samples = job->bad_samples,
-                                      .waits_for_source = engine_waits_for_source(engine, place),
-                                      .world_size = job->world_size,
-                                      .attached = job->attached};
-    for (uint32_t rank = 0; rank < job->world_size; rank++) {
-        struct engine_queue_status queue;
-        fill_queue(engine, job, rank, now_ns, &queue);
-        out->held_slots += queue.held_slots;
-        out->samples_delivered += queue.samples_delivered;
-        out->batches_delivered += queue.batches_delivered;
-        out->epoch_delivered += queue.epoch_delivered;
-        out->ready_batches += queue.ready_batches;
-        out->leased_batches += queue.leased_batches;
-        out->credits += queue.credits;
-        out->wait_s += queue.wait_s;
-        out->remaining += engine_reserve_count(&job->queues[rank].reserve);
-        out->epoch_lost += job->queues[rank].lost;
-    }
-    if (job->source_waits && out->waits_for_source)
-        out->source_wait_s = (double)(now_ns - job->source_since_ns) / 1e9;
-    memcpy(out->name, job->name, sizeof out->name);
-}
-
-size_t engine_queue_statuses(const struct engine *engine, uint32_t place, uint64_t now_ns, struct engine_queue_status *out,
-                             size_t max)
-{
-    CHECK_MAGIC(engine, ENGINE_MAGIC);
-    const struct job *job = &engine->jobs[place];
-    CHECK(job->state != JOB_FREE);
-    for (uint32_t rank = 0; rank < job->world_size && rank < max; rank++)
-        fill_queue(engine, job, rank, now_ns, &out[rank]);
-    return job->world_size;
-}
-
-size_t engine_job_statuses(const struct engine *engine, uint64_t now_ns, struct engine_job_status *out, size_t max)
-{
-    CHECK_MAGIC(engine, ENGINE_MAGIC);
-    size_t count = 0;
-    for (uint32_t place = 0; place < engine->jobs_end; place++) {
-        if (engine->jobs[place].state == JOB_FREE)
-            continue;
-        if (count < max)
-            fill_status(engine, place, now_ns, &out[count]);
-        count++;
-    }
-    return count;
 }

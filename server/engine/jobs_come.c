@@ -1,19 +1,24 @@
 /* jobs_come.c: jobs and their ranks come and go. */
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/engine/engine_priv.h"
+#include "server/engine/chunks.h"
+#include "server/engine/encoded.h"
+#include "server/engine/job.h"
+#include "server/engine/jobs.h"
+#include "server/engine/outbox.h"
+#include "server/engine/plan.h"
+#include "server/engine/queue.h"
+#include "server/engine/quota.h"
+#include "server/engine/residents.h"
+#include "server/engine/sources.h"
 
 /* ── coming ── */
 
 static int refuse(struct engine *engine, const struct engine_job_desc *desc, int code, const char *fmt, ...)
-    __attribute__((format(printf, 4, 5)));
-
-static int refuse(struct engine *engine, const struct engine_job_desc *desc, int code, const char *fmt, ...)
 {
-    struct engine_action *action = engine_act(engine, ENGINE_JOB_REFUSED);
+    struct engine_action *action = outbox_add(engine, ENGINE_JOB_REFUSED);
     char text[ERROR_TEXT_MAX];
     va_list args;
     va_start(args, fmt);
@@ -24,45 +29,9 @@ static int refuse(struct engine *engine, const struct engine_job_desc *desc, int
     return error_set(&action->error.error, code, "job %s: %s", desc->name, text);
 }
 
-static uint32_t free_place(const struct engine *engine)
-{
-    uint32_t place = 0;
-    while (place < JOBS_MAX && engine->jobs[place].state != JOB_FREE)
-        place++;
-    return place;
-}
-
-static struct job *find_name(const struct engine *engine, const char *name)
-{
-    for (uint32_t i = 0; i < engine->jobs_end; i++) {
-        if (engine->jobs[i].state != JOB_FREE && strcmp(engine->jobs[i].name, name) == 0)
-            return &engine->jobs[i];
-    }
-    return NULL;
-}
-
-static uint32_t world_size(const struct engine_job_desc *desc)
-{
-    return desc->world_size ? desc->world_size : 1;
-}
-
-static double asked_weight(const struct engine_job_desc *desc)
-{
-    return desc->weight == 0 ? 1 : desc->weight;
-}
-
-static bool well_formed(const struct engine_job_desc *desc)
-{
-    return desc->name && desc->name[0] && strlen(desc->name) < ENGINE_NAME_MAX && desc->pipeline < ENGINE_PIPELINES_MAX &&
-           desc->slot_bytes > 0 && desc->batch_size >= 1 && desc->batch_size <= ENGINE_BATCH_MAX && desc->prefetch >= 1 &&
-           desc->prefetch <= ENGINE_PREFETCH_MAX && desc->hold <= ENGINE_HOLD_MAX && desc->shuffle <= SHUFFLE_NONE &&
-           desc->bad_policy <= BAD_ERROR && desc->world_size <= ENGINE_RANKS_MAX && desc->rank < world_size(desc) &&
-           asked_weight(desc) >= JOB_WEIGHT_MIN && asked_weight(desc) <= JOB_WEIGHT_MAX;
-}
-
 static int check_job(struct engine *engine, const struct engine_job_desc *desc)
 {
-    if (!well_formed(desc))
+    if (!job_well_formed(desc))
         return refuse(engine, desc, LARDER_EINVAL, "an argument is out of its range");
     if (idset_count(desc->view) == 0)
         return refuse(engine, desc, LARDER_EINVAL, "its view of the dataset is empty");
@@ -89,13 +58,6 @@ static int make_room_for_ids(struct engine *engine, const struct idset *view)
     return 0;
 }
 
-/* The samples of a batch: no rank has more than its share. */
-static uint64_t batch_slots(const struct engine_job_desc *desc)
-{
-    uint64_t share = (idset_count(desc->view) + world_size(desc) - 1) / world_size(desc);
-    return desc->batch_size < share ? desc->batch_size : share;
-}
-
 /* Of a fixed order a rank's reserve may come to be all of its share. */
 static int queues_begin(struct job *job)
 {
@@ -117,7 +79,7 @@ static int queues_begin(struct job *job)
     return 0;
 }
 
-void engine_job_free(struct job *job)
+void job_free(struct job *job)
 {
     for (uint32_t rank = 0; rank < job->world_size; rank++) {
         struct job_queue *queue = &job->queues[rank];
@@ -136,7 +98,7 @@ void engine_job_free(struct job *job)
 /* How many rows of the job's can be promised for good, beside those of the others; how many it may have at the most. */
 static void find_rows(const struct engine *engine, uint64_t row_bytes, uint64_t *promise, uint64_t *most)
 {
-    uint64_t room = engine->config.arena_bytes - engine_least_bytes(engine), cap = engine->config.job_quota_bytes;
+    uint64_t room = engine->config.arena_bytes - quota_least_bytes(engine), cap = engine->config.job_quota_bytes;
     cap = cap && cap < engine->config.arena_bytes ? cap : engine->config.arena_bytes;
     *promise = (room < cap ? room : cap) / row_bytes;
     *most = cap / row_bytes;
@@ -146,7 +108,7 @@ static void find_rows(const struct engine *engine, uint64_t row_bytes, uint64_t 
 static int job_make(struct engine *engine, uint32_t place, const struct engine_job_desc *desc, struct idset *view)
 {
     struct job *job = &engine->jobs[place];
-    uint64_t row_bytes = batch_slots(desc) * engine_slot_bytes(&engine->config, desc->slot_bytes) * world_size(desc), promise, most;
+    uint64_t row_bytes = job_batch_slots(desc) * engine_slot_bytes(&engine->config, desc->slot_bytes) * job_world_size(desc), promise, most;
     uint32_t hold = desc->hold ? desc->hold : ENGINE_ROWS_MIN;
     find_rows(engine, row_bytes, &promise, &most);
     hold = hold < promise ? hold : (uint32_t)promise;
@@ -156,7 +118,7 @@ static int job_make(struct engine *engine, uint32_t place, const struct engine_j
                         .client = desc->client,
                         .dataset = desc->dataset,
                         .view = view,
-                        .world_size = world_size(desc),
+                        .world_size = job_world_size(desc),
                         .shuffle = desc->shuffle,
                         .seed = desc->seed,
                         .ordered = desc->ordered || desc->shuffle != SHUFFLE_DEPENDENT,
@@ -174,16 +136,16 @@ static int job_make(struct engine *engine, uint32_t place, const struct engine_j
                         .redirected = engine->config.redirect_width > 0 && desc->shuffle == SHUFFLE_DEPENDENT && desc->places,
                         .came_ns = engine->now_ns,
                         .view_samples = idset_count(desc->view),
-                        .mean_bytes = engine_mean_bytes(engine, desc),
-                        .batch_slots = batch_slots(desc),
+                        .mean_bytes = chunks_mean_bytes(engine, desc),
+                        .batch_slots = job_batch_slots(desc),
                         .row_bytes = row_bytes,
                         .least = least,
                         .most = most < asked ? (uint32_t)most : asked,
                         .asked = asked,
                         .held_max = hold,
-                        .weight = asked_weight(desc),
-                        .weight_asked = asked_weight(desc),
-                        .counts = asked_weight(desc),
+                        .weight = job_asked_weight(desc),
+                        .weight_asked = job_asked_weight(desc),
+                        .counts = job_asked_weight(desc),
                         .lists = {{ENGINE_NONE, ENGINE_NONE, 0}, {ENGINE_NONE, ENGINE_NONE, 0}}};
     strcpy(job->name, desc->name); /* bounded by well_formed */
     int code = queues_begin(job);
@@ -192,12 +154,12 @@ static int job_make(struct engine *engine, uint32_t place, const struct engine_j
 
 static void job_begin(struct engine *engine, uint32_t place)
 {
-    engine_source_join(engine, &engine->jobs[place]);
+    sources_join(engine, &engine->jobs[place]);
     if (place >= engine->jobs_end)
         engine->jobs_end = place + 1;
-    engine_divide_arena(engine);
-    engine_zone_enter(engine, &engine->jobs[place]);
-    engine_keep_measure(engine);
+    plan_divide_arena(engine);
+    plan_zone_enter(engine, &engine->jobs[place]);
+    encoded_keep_measure(engine);
 }
 
 /* ── attaching ── */
@@ -211,45 +173,26 @@ static void answer(struct engine *engine, uint32_t place, const struct engine_jo
     queue->client = desc->client;
     queue->returned = attached && job->began && queue->done;
     job->attached++;
-    uint64_t share = engine_rank_share(job);
-    struct engine_action *action = engine_act_job(engine, ENGINE_JOB_ADDED, place);
+    uint64_t share = job_rank_share(job);
+    struct engine_action *action = outbox_add_job(engine, ENGINE_JOB_ADDED, place);
     action->rank = desc->rank;
     action->client = desc->client;
     action->job_added.held_max = job->held_max;
     action->job_added.quota_bytes = job->quota_bytes;
     action->job_added.ahead = job->rows - ENGINE_ROWS_MIN;
-    action->job_added.wanted_bytes = engine_wanted_bytes(engine);
-    action->job_added.encoded_bytes = engine_ahead_encoded_bytes(engine);
+    action->job_added.wanted_bytes = quota_wanted_bytes(engine);
+    action->job_added.encoded_bytes = quota_ahead_encoded_bytes(engine);
     action->job_added.n_batches = (uint32_t)((share + job->batch_size - 1) / job->batch_size);
     action->job_added.attached = attached;
     action->job_added.epoch = job->began ? job->epoch + queue->returned : 0;
     action->job_added.batch = queue->done ? 0 : queue->batch_index;
 }
 
-/* What of the description is another than the job's; NULL: nothing. */
-static const char *mismatch(const struct job *job, const struct engine_job_desc *desc)
-{
-    return job->world_size != world_size(desc)                                       ? "world_size"
-           : job->pipeline != desc->pipeline || job->slot_bytes != desc->slot_bytes  ? "pipeline"
-           : job->batch_size != desc->batch_size                                     ? "batch_size"
-           : job->prefetch_asked != desc->prefetch                                   ? "prefetch"
-           : job->hold_asked != desc->hold                                           ? "zero_copy (C: hold)"
-           : job->epochs != desc->epochs                                             ? "epochs"
-           : job->drop_last != desc->drop_last                                       ? "drop_last"
-           : job->shuffle != desc->shuffle                                           ? "shuffle"
-           : job->seed != desc->seed                                                 ? "seed"
-           : job->bad_policy != desc->bad_policy                                     ? "bad_samples (C: bad)"
-           : job->weight_asked != asked_weight(desc)                                 ? "weight"
-           : job->ordered != (desc->ordered || desc->shuffle != SHUFFLE_DEPENDENT)   ? "ordered"
-           : job->world_size > 1 && !idset_equal(job->view, desc->view)              ? "dataset or subset"
-                                                                                     : NULL;
-}
-
 static void attach(struct engine *engine, uint32_t place, const struct engine_job_desc *desc)
 {
     struct job *job = &engine->jobs[place];
-    const char *field = mismatch(job, desc);
-    if (job->world_size == 1 && world_size(desc) == 1)
+    const char *field = job_terms_differ(job, desc);
+    if (job->world_size == 1 && job_world_size(desc) == 1)
         refuse(engine, desc, LARDER_EBUSY, "another job has this name: choose another, or none and get one");
     else if (field)
         refuse(engine, desc, LARDER_EINVAL, "rank %u has another %s than the job's first rank: all ranks of a job give the same",
@@ -268,14 +211,14 @@ static void attach(struct engine *engine, uint32_t place, const struct engine_jo
 /* Not when its least fits, whatever look-ahead the others must give back for it. */
 static bool refuse_too_large(struct engine *engine, const struct engine_job_desc *desc, uint64_t batch, uint64_t slot)
 {
-    uint64_t row_bytes = batch * slot * world_size(desc), promise, most, kept = engine_least_bytes(engine);
+    uint64_t row_bytes = batch * slot * job_world_size(desc), promise, most, kept = quota_least_bytes(engine);
     find_rows(engine, row_bytes, &promise, &most);
     if (promise >= ENGINE_ROWS_MIN)
         return false;
     uint64_t needed = ENGINE_ROWS_MIN * row_bytes, cap = engine->config.job_quota_bytes;
     char need[160];
     snprintf(need, sizeof need, "it needs %llu bytes, two batches for each of %u ranks of %llu samples of %llu bytes",
-             (unsigned long long)needed, world_size(desc), (unsigned long long)batch, (unsigned long long)slot);
+             (unsigned long long)needed, job_world_size(desc), (unsigned long long)batch, (unsigned long long)slot);
     if (most < ENGINE_ROWS_MIN && cap && cap < engine->config.arena_bytes)
         refuse(engine, desc, LARDER_EQUOTA, "%s, and one job may have %llu: lower batch_size, or raise jobs.quota or "
                "memory.arena", need, (unsigned long long)cap);
@@ -288,7 +231,7 @@ static bool refuse_too_large(struct engine *engine, const struct engine_job_desc
 
 static void add_job(struct engine *engine, const struct engine_job_desc *desc)
 {
-    uint64_t slot = engine_slot_bytes(&engine->config, desc->slot_bytes), batch = batch_slots(desc);
+    uint64_t slot = engine_slot_bytes(&engine->config, desc->slot_bytes), batch = job_batch_slots(desc);
     if (slot > engine->config.arena_bytes || batch * slot > engine->config.arena_bytes) {
         refuse(engine, desc, LARDER_EQUOTA, "a batch of %llu samples of %llu bytes is larger than the arena of %llu bytes: lower "
                "batch_size or raise memory.arena", (unsigned long long)batch, (unsigned long long)slot,
@@ -297,7 +240,7 @@ static void add_job(struct engine *engine, const struct engine_job_desc *desc)
     }
     if (refuse_too_large(engine, desc, batch, slot))
         return;
-    uint32_t place = free_place(engine);
+    uint32_t place = job_free_place(engine);
     struct error err;
     struct sampler_job sampled = {.shuffle = desc->shuffle, .seed = desc->seed, .view = desc->view, .order = desc->order};
     struct idset *view = NULL;
@@ -315,9 +258,9 @@ static void add_job(struct engine *engine, const struct engine_job_desc *desc)
     if (!code)
         code = make_room_for_ids(engine, desc->view);
     if (!code)
-        code = engine_place_samples(engine, desc, &engine->jobs[place]);
+        code = residents_place(engine, desc, &engine->jobs[place]);
     if (code) {
-        engine_job_free(&engine->jobs[place]);
+        job_free(&engine->jobs[place]);
         sampler_remove_job(engine->sampler, place);
         refuse(engine, desc, code, "no memory for what is kept of each of its %llu samples: free memory, or lower the "
                "budgets", (unsigned long long)idset_count(desc->view));
@@ -327,24 +270,24 @@ static void add_job(struct engine *engine, const struct engine_job_desc *desc)
     answer(engine, place, desc, false);
 }
 
-void engine_on_job_add(struct engine *engine, const struct engine_job_desc *desc)
+void jobs_on_add(struct engine *engine, const struct engine_job_desc *desc)
 {
     if (check_job(engine, desc))
         return;
-    struct job *known = find_name(engine, desc->name);
+    struct job *known = job_find_name(engine, desc->name);
     if (known) {
         attach(engine, (uint32_t)(known - engine->jobs), desc);
         return;
     }
     if (engine->draining)
         refuse(engine, desc, LARDER_EGONE, "the daemon is stopping and takes no new jobs");
-    else if (free_place(engine) == JOBS_MAX)
+    else if (job_free_place(engine) == JOBS_MAX)
         refuse(engine, desc, LARDER_ELIMIT, "%d jobs are running already, which is the limit: stop one first", JOBS_MAX);
     else
         add_job(engine, desc);
 }
 
-void engine_on_weight(struct engine *engine, uint32_t place, double weight)
+void jobs_on_weight(struct engine *engine, uint32_t place, double weight)
 {
     struct job *job = &engine->jobs[place];
     CHECK(weight >= JOB_WEIGHT_MIN && weight <= JOB_WEIGHT_MAX);
@@ -354,47 +297,34 @@ void engine_on_weight(struct engine *engine, uint32_t place, double weight)
 
 /* ── going ── */
 
-void engine_on_job_cancel(struct engine *engine, uint32_t place)
+void jobs_on_cancel(struct engine *engine, uint32_t place)
 {
     const struct job *job = &engine->jobs[place];
     if (job->state != JOB_FREE && job->state != JOB_FAILED)
-        engine_job_fail(engine, place, SAMPLE_NONE, LARDER_EGONE, "it was cancelled with `larder cancel`");
+        jobs_fail(engine, place, SAMPLE_NONE, LARDER_EGONE, "it was cancelled with `larder cancel`");
 }
 
-/* No rank is there. Does the job wait for some all the same? See engine.h. */
-static bool lingers(const struct engine *engine, const struct job *job)
-{
-    bool to_come = false, done = false, open = false;
-    for (uint32_t rank = 0; rank < job->world_size; rank++) {
-        to_come = to_come || !job->queues[rank].came;
-        done = done || job->queues[rank].done;
-        open = open || !job->queues[rank].done;
-    }
-    return engine->config.rank_timeout_ns && job->world_size > 1 && job->state != JOB_FAILED &&
-           (to_come || (job->state == JOB_RUNNING && done && open));
-}
-
-void engine_job_end(struct engine *engine, uint32_t place)
+void jobs_end(struct engine *engine, uint32_t place)
 {
     struct job *job = &engine->jobs[place];
-    engine_zone_leave(engine, job);
-    engine_withdraw_wants(engine, place);
-    engine_settle_left(engine, place);
-    engine_forget_had(engine, place);
+    plan_zone_leave(engine, job);
+    residents_withdraw(engine, place);
+    residents_drop_left(engine, place);
+    residents_forget_had(engine, place);
     sampler_remove_job(engine->sampler, place);
-    struct engine_action *action = engine_act_job(engine, ENGINE_JOB_ENDED, place);
+    struct engine_action *action = outbox_add_job(engine, ENGINE_JOB_ENDED, place);
     action->job_ended.dataset = job->dataset;
     action->job_ended.pipeline = job->pipeline;
     engine->quota_bytes -= job->quota_bytes;
-    engine_source_leave(engine, job);
-    engine_job_free(job);
-    engine_divide_arena(engine);
+    sources_leave(engine, job);
+    job_free(job);
+    plan_divide_arena(engine);
     while (engine->jobs_end && engine->jobs[engine->jobs_end - 1].state == JOB_FREE)
         engine->jobs_end--;
-    engine_keep_measure(engine);
+    encoded_keep_measure(engine);
 }
 
-void engine_on_job_gone(struct engine *engine, uint32_t place, uint32_t rank)
+void jobs_on_gone(struct engine *engine, uint32_t place, uint32_t rank)
 {
     struct job *job = &engine->jobs[place];
     if (job->state == JOB_FREE)
@@ -403,13 +333,13 @@ void engine_on_job_gone(struct engine *engine, uint32_t place, uint32_t rank)
     struct job_queue *queue = &job->queues[rank];
     if (!queue->attached) {
         if (job->attached == 0)
-            engine_job_end(engine, place);
+            jobs_end(engine, place);
         return;
     }
-    engine_queue_put_back(engine, place, queue);
+    plan_put_back(engine, place, queue);
     queue->attached = queue->waits = queue->returned = false;
     queue->credits = 0;
     job->empty_since_ns = engine->now_ns;
-    if (--job->attached == 0 && !lingers(engine, job))
-        engine_job_end(engine, place);
+    if (--job->attached == 0 && !job_lingers(engine, job))
+        jobs_end(engine, place);
 }

@@ -1,10 +1,10 @@
-/* outbox.c: numbered places in growing arrays, and the list of actions. */
+/* outbox.c: what a step leads to, and the numbered places of what the engine holds. */
 #include <string.h>
 
-#include "server/engine/engine_priv.h"
+#include "server/engine/outbox.h"
 
 #define POOL(kind, array, head)                                                                               \
-    uint32_t engine_##kind##_new(struct engine *engine)                                                       \
+    uint32_t slab_##kind##_new(struct engine *engine)                                                       \
     {                                                                                                         \
         struct pool_head *pool = &engine->head;                                                               \
         uint32_t index = pool->spare;                                                                         \
@@ -22,7 +22,7 @@
         return index;                                                                                         \
     }                                                                                                         \
                                                                                                               \
-    void engine_##kind##_drop(struct engine *engine, uint32_t index)                                          \
+    void slab_##kind##_drop(struct engine *engine, uint32_t index)                                          \
     {                                                                                                         \
         CHECK(index < engine->head.size && engine->array[index].state != 0);                                  \
         memset(&engine->array[index], 0, sizeof engine->array[index]);                                        \
@@ -36,7 +36,7 @@ POOL(encoded, encoded, encoded_pool)
 POOL(task, tasks, task_pool)
 POOL(entry, entries, entry_pool)
 
-struct engine_action *engine_act(struct engine *engine, enum engine_action_type type)
+struct engine_action *outbox_add(struct engine *engine, enum engine_action_type type)
 {
     if (engine->n_actions == engine->actions_cap) {
         engine->actions_cap = engine->actions_cap ? engine->actions_cap * 2 : 64;
@@ -49,10 +49,27 @@ struct engine_action *engine_act(struct engine *engine, enum engine_action_type 
     return action;
 }
 
-struct engine_action *engine_act_job(struct engine *engine, enum engine_action_type type, uint32_t job)
+struct engine_action *outbox_add_job(struct engine *engine, enum engine_action_type type, uint32_t job)
 {
-    struct engine_action *action = engine_act(engine, type);
+    struct engine_action *action = outbox_add(engine, type);
     action->job = job;
     action->client = engine->jobs[job].client;
     return action;
+}
+
+/* Actions took numbers of outputs and entries while the arrays could still move; now they get pointers. */
+void outbox_seal(struct engine *engine)
+{
+    size_t outputs = 0, delivered = 0;
+    for (size_t i = 0; i < engine->n_actions; i++) {
+        struct engine_action *action = &engine->actions[i];
+        if (action->type == ENGINE_PREPARE) {
+            action->prepare.outputs = engine->outputs + outputs;
+            outputs += action->prepare.n_outputs;
+        } else if (action->type == ENGINE_DELIVER) {
+            action->deliver.entries = action->deliver.count ? engine->delivered + delivered : NULL;
+            delivered += action->deliver.count;
+        }
+    }
+    CHECK(outputs == engine->n_outputs && delivered == engine->n_delivered);
 }

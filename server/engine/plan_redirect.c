@@ -2,7 +2,12 @@
  *
  * A pick e is drawn for the jobs in S. Any sample e' of e's fiber that is in R_j may be given to j instead of e: then e',
  * not e, leaves R_j, and the fiber is asked for as often as it has samples left. */
-#include "server/engine/engine_priv.h"
+#include <string.h>
+
+#include "server/engine/demand.h"
+#include "server/engine/encoded.h"
+#include "server/engine/plan.h"
+#include "server/engine/residents.h"
 
 enum { PREPARED_LOOK_MAX = 256 }; /* instances of a fiber that are looked at for one job, newest first: bounds the work */
 
@@ -25,7 +30,7 @@ static bool eligible_for_all(const struct engine *engine, const struct jobset *j
 static uint32_t better_instance(const struct engine *engine, uint32_t job, sample_id pick, uint32_t index, uint32_t best)
 {
     const struct instance *instance = &engine->instances[index];
-    if (instance->doomed || !engine_suits(engine, job, instance) || !eligible(engine, job, pick, instance->id))
+    if (instance->doomed || !demand_suits(engine, job, instance) || !eligible(engine, job, pick, instance->id))
         return best;
     if (best == ENGINE_NONE)
         return index;
@@ -65,7 +70,7 @@ static sample_id find_encoded(struct engine *engine, const struct jobset *jobs, 
     sample_id best = SAMPLE_NONE;
     uint32_t best_want = 0;
     uint64_t ties = 0;
-    bool newest = random_below(&engine->rng, 4) == 0 && !engine_keeps(engine, pick);
+    bool newest = random_below(&engine->rng, 4) == 0 && !encoded_keeps(engine, pick);
     for (uint32_t index = engine->fibers[engine->samples[pick].fiber].encoded; index != ENGINE_NONE;
          index = engine->encoded[index].fiber_next) {
         const struct encoded *encoded = &engine->encoded[index];
@@ -109,7 +114,7 @@ static sample_id find_load(struct engine *engine, const struct jobset *jobs, sam
     sample_id best = pick;
     uint64_t best_fill = 0;
     uint32_t compared = 0, from = (uint32_t)random_below(&engine->rng, group->n_chunks);
-    engine_measure_room(engine, group);
+    encoded_measure_shortage(engine, group);
     for (uint32_t i = 0; i < group->n_chunks && i < ENGINE_LOOK_MAX && compared < ENGINE_COMPARE_MAX; i++) {
         const struct chunk *chunk = &engine->chunks[group->first_chunk + (from + i) % group->n_chunks];
         sample_id id = member_for(engine, chunk, jobs, pick, first, end);
@@ -117,7 +122,7 @@ static sample_id find_load(struct engine *engine, const struct jobset *jobs, sam
             continue;
         if (chunk->pending)
             return id;
-        uint64_t fill = engine_chunk_fill(engine, chunk).wants + 1;
+        uint64_t fill = encoded_fill(engine, chunk).wants + 1;
         compared++;
         if (fill > best_fill) {
             best = id;
@@ -133,9 +138,9 @@ static void give(struct engine *engine, uint32_t job, sample_id pick, sample_id 
     if (id == pick)
         return;
     sampler_put_back(engine->sampler, job, pick);
-    engine_sample_back(engine, job, pick);
+    residents_back(engine, job, pick);
     sampler_take(engine->sampler, job, id);
-    engine_sample_left(engine, job, id);
+    residents_left(engine, job, id);
 }
 
 /* The jobs of a pick that may be redirected, and what each would get of what is prepared. True: all of them would. */
@@ -155,7 +160,7 @@ static bool find_residents(const struct engine *engine, const struct pick *pick,
 /* A pick is split only when that costs no preparation: when each of its jobs finds an instance it may get, each gets its
  * own. When one of them needs a new instance, all get that one: it is made anyway, and what the others would have taken
  * stays for later (0.409 preparations a sample in the scenario of four speeds, against 0.430 when each takes what it finds). */
-void engine_redirect(struct engine *engine, const struct pick *pick, sample_id target[JOBS_MAX])
+void plan_redirect(struct engine *engine, const struct pick *pick, sample_id target[JOBS_MAX])
 {
     struct jobset jobs = {{0}};
     uint32_t found[JOBS_MAX];

@@ -4,13 +4,16 @@
 #include <string.h>
 
 #include "server/engine/engine_priv.h"
+#include "server/engine/outbox.h"
+#include "server/engine/prepared.h"
+#include "server/engine/queue.h"
 
 /* ── entries ── */
 
-void engine_queue_append(struct engine *engine, uint32_t index)
+void queue_append(struct engine *engine, uint32_t index)
 {
     struct entry *entry = &engine->entries[index];
-    struct job_queue *queue = engine_queue_of(engine, entry);
+    struct job_queue *queue = queue_of(engine, entry);
     entry->prev = queue->tail;
     entry->next = ENGINE_NONE;
     if (queue->tail != ENGINE_NONE)
@@ -22,17 +25,17 @@ void engine_queue_append(struct engine *engine, uint32_t index)
     queue->held_slots++;
 }
 
-void engine_entry_unplaced(struct engine *engine, uint32_t index)
+void queue_unplaced(struct engine *engine, uint32_t index)
 {
     struct entry *entry = &engine->entries[index];
-    struct job_queue *queue = engine_queue_of(engine, entry);
+    struct job_queue *queue = queue_of(engine, entry);
     entry->state = ENTRY_UNPLACED;
     entry->instance = ENGINE_NONE;
     queue->unplaced++;
     queue->no_room_since = 0;
 }
 
-static void waiter_remove(struct engine *engine, uint32_t index)
+void queue_waiter_remove(struct engine *engine, uint32_t index)
 {
     uint32_t *link = &engine->instances[engine->entries[index].instance].waiters;
     while (*link != index) {
@@ -42,10 +45,10 @@ static void waiter_remove(struct engine *engine, uint32_t index)
     *link = engine->entries[index].link;
 }
 
-void engine_queue_remove(struct engine *engine, uint32_t index)
+void queue_remove(struct engine *engine, uint32_t index)
 {
     struct entry *entry = &engine->entries[index];
-    struct job_queue *queue = engine_queue_of(engine, entry);
+    struct job_queue *queue = queue_of(engine, entry);
     if (entry->prev != ENGINE_NONE)
         engine->entries[entry->prev].next = entry->next;
     else
@@ -60,71 +63,16 @@ void engine_queue_remove(struct engine *engine, uint32_t index)
     queue->queued--;
     queue->held_slots--;
     engine->room_changes++; /* those behind it are nearer to the front */
-    engine_entry_drop(engine, index);
-}
-
-/* Gives back what an undelivered entry holds: its job has not had the instance after all. */
-static void entry_abandon(struct engine *engine, uint32_t index)
-{
-    struct entry *entry = &engine->entries[index];
-    uint32_t instance = entry->instance;
-    if (entry->state == ENTRY_UNPLACED)
-        return;
-    engine_clear_had(engine, entry->job, instance);
-    bool orphan = false;
-    if (entry->state == ENTRY_WAITING) {
-        waiter_remove(engine, index);
-        engine_rank_made(engine, entry);
-        orphan = engine->instances[instance].waiters == ENGINE_NONE;
-    }
-    engine_unpin_instance(engine, instance);
-    if (orphan)
-        engine_task_cancel_output(engine, instance);
-    else if (entry->state == ENTRY_WAITING)
-        engine_task_left(engine, engine->instances[instance].task, entry->job);
-}
-
-void engine_queue_drop_all(struct engine *engine, struct job_queue *queue)
-{
-    for (uint32_t index = queue->head, next; index != ENGINE_NONE; index = next) {
-        next = engine->entries[index].next;
-        entry_abandon(engine, index);
-        queue->held_slots--;
-        engine_entry_drop(engine, index);
-    }
-    queue->head = queue->tail = queue->open = ENGINE_NONE;
-    queue->queued = queue->ready = queue->unplaced = 0;
-}
-
-void engine_entry_unplace(struct engine *engine, uint32_t index)
-{
-    struct entry *entry = &engine->entries[index];
-    engine_queue_of(engine, entry)->ready -= entry->state == ENTRY_READY;
-    entry_abandon(engine, index);
-    entry->planned_ns = engine->now_ns;
-    engine_entry_unplaced(engine, index);
-}
-
-void engine_entry_ready(struct engine *engine, uint32_t index)
-{
-    struct entry *entry = &engine->entries[index];
-    struct job_queue *queue = engine_queue_of(engine, entry);
-    entry->state = ENTRY_READY;
-    engine_rank_made(engine, entry);
-    engine_note_ready(engine, &engine->jobs[entry->job], queue, entry);
-    if (entry->repeat)
-        queue->repeats_lost = 0;
-    engine_exchange(engine, index);
-    engine_queue_of(engine, entry)->ready++;
+    slab_entry_drop(engine, index);
 }
 
 /* ── leases ── */
 
-void engine_lease_end(struct engine *engine, struct job_queue *queue, uint32_t at)
+void queue_lease_end(struct engine *engine, struct job_queue *queue, uint32_t at)
 {
     struct lease *lease = &queue->leases[at];
     for (uint32_t i = 0; i < lease->count; i++)
-        engine_unpin_instance(engine, lease->instances[i]);
+        prepared_unpin(engine, lease->instances[i]);
     queue->held_slots -= lease->count;
     engine->room_changes++;
     free(lease->instances);
@@ -133,10 +81,10 @@ void engine_lease_end(struct engine *engine, struct job_queue *queue, uint32_t a
 
 /* ── the reserve ── */
 
-void engine_reserve_add(struct reserve *reserve, sample_id id)
+void reserve_add(struct reserve *reserve, sample_id id)
 {
     if (reserve->end == reserve->cap && reserve->at >= reserve->cap / 2) {
-        uint64_t count = engine_reserve_count(reserve);
+        uint64_t count = reserve_count(reserve);
         if (count)
             memmove(reserve->ids, reserve->ids + reserve->at, count * sizeof *reserve->ids);
         reserve->at = 0;
@@ -151,9 +99,9 @@ void engine_reserve_add(struct reserve *reserve, sample_id id)
 
 /* What goes back comes before what was kept already. Together they are no more than the rank's share, so that a reserve
  * that was made for all of it never grows. Frees `back`'s ids. */
-static void reserve_put_first(struct reserve *reserve, struct reserve *back)
+void queue_reserve_put_first(struct reserve *reserve, struct reserve *back)
 {
-    uint64_t count = engine_reserve_count(reserve), more = engine_reserve_count(back);
+    uint64_t count = reserve_count(reserve), more = reserve_count(back);
     if (count + more > reserve->cap) {
         reserve->cap = count + more;
         reserve->ids = xrealloc(reserve->ids, reserve->cap, sizeof *reserve->ids);
@@ -168,7 +116,7 @@ static void reserve_put_first(struct reserve *reserve, struct reserve *back)
 }
 
 /* The batch that was delivered first of those from `least` on; n_leases when there is none. */
-static uint32_t oldest_lease(const struct job_queue *queue, uint64_t least)
+uint32_t queue_oldest_lease(const struct job_queue *queue, uint64_t least)
 {
     uint32_t best = queue->n_leases;
     for (uint32_t at = 0; at < queue->n_leases; at++) {
@@ -179,11 +127,11 @@ static uint32_t oldest_lease(const struct job_queue *queue, uint64_t least)
 }
 
 /* The samples of a batch that was not released go back, and the instances count as not had. */
-static void lease_put_back(struct engine *engine, uint32_t job, struct job_queue *queue, const struct lease *lease, struct reserve *back)
+void queue_lease_put_back(struct engine *engine, uint32_t job, struct job_queue *queue, const struct lease *lease, struct reserve *back)
 {
     for (uint32_t i = 0; i < lease->count; i++) {
-        engine_reserve_add(back, engine->instances[lease->instances[i]].id);
-        engine_clear_had(engine, job, lease->instances[i]);
+        reserve_add(back, engine->instances[lease->instances[i]].id);
+        prepared_clear_had(engine, job, lease->instances[i]);
     }
     queue->planned -= lease->count;
     queue->delivered -= lease->count;
@@ -192,50 +140,74 @@ static void lease_put_back(struct engine *engine, uint32_t job, struct job_queue
         queue->done = false;
 }
 
-/* What was planned last goes back to be planned again, before what was kept already. */
-void engine_queue_shorten(struct engine *engine, uint32_t job, struct job_queue *queue, uint64_t slots)
+/* What the queue may look ahead, two batches at the least. */
+uint64_t queue_overtakers_max(const struct job *job)
 {
-    if (queue->held_slots <= slots)
-        return;
-    struct reserve back = {0};
-    uint64_t surplus = queue->held_slots - slots;
-    CHECK(surplus <= queue->queued);
-    uint32_t first = queue->tail;
-    for (uint64_t i = 1; i < surplus; i++)
-        first = engine->entries[first].prev;
-    queue->numbered = engine->entries[first].number;
-    for (uint32_t index = first, next; index != ENGINE_NONE; index = next) {
-        next = engine->entries[index].next;
-        engine_reserve_add(&back, engine->entries[index].id);
-        CHECK(engine->entries[index].job == job);
-        entry_abandon(engine, index);
-        engine_queue_remove(engine, index);
-    }
-    queue->planned -= surplus;
-    reserve_put_first(&queue->reserve, &back);
+    uint64_t least = 2 * (uint64_t)job->batch_size;
+    return job->quota_slots > least ? job->quota_slots : least;
 }
 
-/* First what was delivered and not released, then what was planned, then what was kept already. Batches of epochs that are
- * over are lost with who held them. */
-void engine_queue_put_back(struct engine *engine, uint32_t job_index, struct job_queue *queue)
+/* Whole batches only under drop_last. One rank alone has the view less what bad samples cost; several have equal shares
+ * whatever happens, because they train in step. */
+uint64_t job_rank_share(const struct job *job)
 {
-    const struct job *job = &engine->jobs[job_index];
-    struct reserve back = {0};
-    bool left = queue->done && queue->waits; /* what remained of the epoch is given up already */
-    for (uint64_t batch = 0; job->state == JOB_RUNNING && !left;) {
-        uint32_t at = oldest_lease(queue, batch);
-        if (at == queue->n_leases)
-            break;
-        batch = queue->leases[at].batch + 1;
-        if (queue->leases[at].epoch == job->epoch)
-            lease_put_back(engine, job_index, queue, &queue->leases[at], &back);
+    uint64_t share = job->view_samples - job->lost;
+    if (job->world_size > 1)
+        share = (job->view_samples + (job->drop_last ? 0 : job->world_size - 1)) / job->world_size;
+    return job->drop_last ? share / job->batch_size * job->batch_size : share;
+}
+
+bool queue_plan_left(const struct engine *engine, const struct job *job, const struct job_queue *queue)
+{
+    return !queue->done && queue->planned < job_rank_share(job) &&
+           (job->world_size > 1 || reserve_count(&queue->reserve) > 0 ||
+            sampler_remaining(engine->sampler, (unsigned)(job - engine->jobs)) > 0);
+}
+
+uint64_t queue_sure_slots(const struct job *job, const struct job_queue *queue)
+{
+    uint64_t least = job->least * job->batch_slots, leased = queue->held_slots - queue->queued;
+    CHECK(leased <= least);
+    return least - leased;
+}
+
+uint64_t queue_slots_of(const struct job *job)
+{
+    return job->least * job->batch_slots * job->world_size;
+}
+
+uint32_t queue_batches_held(const struct job *job)
+{
+    uint32_t batches = 0;
+    for (uint32_t rank = 0; job->state != JOB_FREE && rank < job->world_size; rank++)
+        batches += job->queues[rank].n_leases;
+    return batches;
+}
+
+void queue_rank_begun(struct engine *engine, const struct task *task)
+{
+    for (uint32_t i = 0; i < task->n_outputs; i++) {
+        uint32_t at = engine->instances[task->outputs[i]].waiters;
+        for (; at != ENGINE_NONE; at = engine->entries[at].link) {
+            engine->entries[at].making = true;
+            queue_of(engine, &engine->entries[at])->making++;
+        }
     }
-    for (uint32_t index = queue->head; index != ENGINE_NONE; index = engine->entries[index].next)
-        engine_reserve_add(&back, engine->entries[index].id);
-    queue->planned -= queue->queued;
-    engine_queue_drop_all(engine, queue);
-    while (queue->n_leases)
-        engine_lease_end(engine, queue, queue->n_leases - 1);
-    CHECK(queue->held_slots == 0);
-    reserve_put_first(&queue->reserve, &back);
+}
+
+void queue_rank_made(struct engine *engine, struct entry *entry)
+{
+    queue_of(engine, entry)->making -= entry->making;
+    entry->making = false;
+}
+
+/* Below 0 by what was asked for and is not there, which all miss alike. */
+double queue_dry_ns(const struct job *job, const struct job_queue *queue, uint64_t begun)
+{
+    uint64_t leased = queue->held_slots - queue->queued;
+    double batches = (double)(leased + begun) / job->batch_size - queue->credits;
+    double pace_ns = job->pace_ns > 0 ? job->pace_ns : PACE_FIRST_NS;
+    if (batches > 0 && queue->pace_ns)
+        pace_ns = (double)queue->pace_ns;
+    return batches * pace_ns;
 }

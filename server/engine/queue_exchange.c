@@ -10,12 +10,22 @@
  * - What was given to a rank that went, and is kept for it, stays its own.
  * - Who is as far behind as another keeps what it has.
  * - A sample that others have overtaken takes that with it: it is moved no further back than its own queue could have
- *   put it off, and then stays where it is (engine_overtakers_max). */
+ *   put it off, and then stays where it is (queue_overtakers_max). */
 #include "server/engine/engine_priv.h"
+#include "server/engine/queue.h"
+#include "server/engine/quota.h"
+#include "server/engine/tasks.h"
 
 enum {
     LOOK = 64 /* entries of a queue that are looked at */
 };
+
+#define SWAP(type, a, b) \
+    do {                 \
+        type swap_ = a;  \
+        a = b;           \
+        b = swap_;       \
+    } while (0)
 
 /* Entries that have left the queue: an entry's number less this is its place in line, below 0 when it was overtaken. */
 static int64_t passed(const struct job_queue *queue)
@@ -23,10 +33,10 @@ static int64_t passed(const struct job_queue *queue)
     return (int64_t)(queue->numbered - queue->queued);
 }
 
-void engine_queue_waits_for(struct engine *engine, uint32_t index)
+void queue_waits_for(struct engine *engine, uint32_t index)
 {
     struct entry *entry = &engine->entries[index];
-    struct job_queue *queue = engine_queue_of(engine, entry);
+    struct job_queue *queue = queue_of(engine, entry);
     if (queue->open == ENGINE_NONE || entry->number < engine->entries[queue->open].number)
         queue->open = index;
 }
@@ -35,10 +45,10 @@ void engine_queue_waits_for(struct engine *engine, uint32_t index)
 static struct job_queue *driest(const struct job *job, struct job_queue *from)
 {
     struct job_queue *best = from;
-    double best_ns = engine_rank_dry_ns(job, from, from->ready);
+    double best_ns = queue_dry_ns(job, from, from->ready);
     for (uint32_t rank = 0; rank < job->world_size; rank++) {
         struct job_queue *queue = &job->queues[rank];
-        double its_ns = engine_rank_dry_ns(job, queue, queue->ready);
+        double its_ns = queue_dry_ns(job, queue, queue->ready);
         if (its_ns < best_ns && queue->queued > queue->ready) {
             best = queue;
             best_ns = its_ns;
@@ -52,9 +62,9 @@ static struct job_queue *driest(const struct job *job, struct job_queue *from)
 static uint32_t find_waiting(const struct engine *engine, struct job_queue *queue, const struct entry *ready)
 {
     const struct job *job = &engine->jobs[ready->job];
-    uint64_t end = queue == engine_queue_of(engine, ready) ? ready->number : UINT64_MAX;
-    int64_t place = (int64_t)ready->number - passed(engine_queue_of(engine, ready));
-    int64_t most = (int64_t)engine_overtakers_max(job) - job->batch_size - (place > 0 ? place : 0);
+    uint64_t end = queue == queue_of(engine, ready) ? ready->number : UINT64_MAX;
+    int64_t place = (int64_t)ready->number - passed(queue_of(engine, ready));
+    int64_t most = (int64_t)queue_overtakers_max(job) - job->batch_size - (place > 0 ? place : 0);
     while (queue->open != ENGINE_NONE && engine->entries[queue->open].state != ENTRY_WAITING)
         queue->open = engine->entries[queue->open].next;
     uint32_t index = queue->open;
@@ -71,7 +81,7 @@ static uint32_t find_waiting(const struct engine *engine, struct job_queue *queu
 static void link_at_place(struct engine *engine, uint32_t index)
 {
     struct entry *entry = &engine->entries[index];
-    struct job_queue *queue = engine_queue_of(engine, entry);
+    struct job_queue *queue = queue_of(engine, entry);
     if (entry->prev != ENGINE_NONE)
         engine->entries[entry->prev].next = index;
     else
@@ -82,18 +92,11 @@ static void link_at_place(struct engine *engine, uint32_t index)
         queue->tail = index;
 }
 
-#define SWAP(type, a, b) \
-    do {                 \
-        type swap_ = a;  \
-        a = b;           \
-        b = swap_;       \
-    } while (0)
-
 /* Two entries of one job, in one queue the waiting one before the other: each is in the other's place from now on. */
 static void exchange(struct engine *engine, uint32_t ready_index, uint32_t waiting_index)
 {
     struct entry *ready = &engine->entries[ready_index], *waiting = &engine->entries[waiting_index];
-    struct job_queue *from = engine_queue_of(engine, ready), *to = engine_queue_of(engine, waiting);
+    struct job_queue *from = queue_of(engine, ready), *to = queue_of(engine, waiting);
     int64_t ahead = passed(from) - passed(to);
     SWAP(uint32_t, ready->rank, waiting->rank);
     SWAP(uint32_t, ready->prev, waiting->prev);
@@ -108,19 +111,32 @@ static void exchange(struct engine *engine, uint32_t ready_index, uint32_t waiti
     bool first = to->open == waiting_index;
     from->open = from->open == ready_index ? waiting_index : from->open;
     to->open = first ? ready_index : to->open;
-    engine_queue_waits_for(engine, waiting_index);
+    queue_waits_for(engine, waiting_index);
     to->making -= waiting->making;
     from->making += waiting->making;
-    engine_rank_changed(engine, engine->instances[waiting->instance].task);
+    tasks_moved(engine, engine->instances[waiting->instance].task);
 }
 
-void engine_exchange(struct engine *engine, uint32_t index)
+void queue_exchange(struct engine *engine, uint32_t index)
 {
     const struct entry *entry = &engine->entries[index];
     const struct job *job = &engine->jobs[entry->job];
     if (job->world_size == 1 || job->ordered || entry->kept)
         return;
-    uint32_t waiting = find_waiting(engine, driest(job, engine_queue_of(engine, entry)), entry);
+    uint32_t waiting = find_waiting(engine, driest(job, queue_of(engine, entry)), entry);
     if (waiting != ENGINE_NONE)
         exchange(engine, index, waiting);
+}
+
+void queue_ready(struct engine *engine, uint32_t index)
+{
+    struct entry *entry = &engine->entries[index];
+    struct job_queue *queue = queue_of(engine, entry);
+    entry->state = ENTRY_READY;
+    queue_rank_made(engine, entry);
+    quota_note_ready(engine, &engine->jobs[entry->job], queue, entry);
+    if (entry->repeat)
+        queue->repeats_lost = 0;
+    queue_exchange(engine, index);
+    queue_of(engine, entry)->ready++;
 }

@@ -14,18 +14,11 @@
  * whose client had to wait has use for all of its rows until the windows have passed again. */
 #include <math.h>
 
-#include "server/engine/engine_priv.h"
-
-enum {
-    DIVIDE_STEPS = 40,  /* of a bisection */
-    WINDOW_BATCHES = 8,
-    STEP_KEPT = 16,     /* steps in the moving mean */
-    STEP_LONGEST = 4    /* means: a longer step is a pause, and counts as so long */
-};
+#include "server/engine/quota.h"
 
 #define COVER 2.0 /* times the longest latency */
 
-uint64_t engine_least_bytes(const struct engine *engine)
+uint64_t quota_least_bytes(const struct engine *engine)
 {
     uint64_t bytes = 0;
     for (uint32_t place = 0; place < engine->jobs_end; place++) {
@@ -36,7 +29,7 @@ uint64_t engine_least_bytes(const struct engine *engine)
     return bytes;
 }
 
-uint64_t engine_wanted_bytes(const struct engine *engine)
+uint64_t quota_wanted_bytes(const struct engine *engine)
 {
     uint64_t bytes = 0;
     for (uint32_t place = 0; place < engine->jobs_end; place++) {
@@ -46,7 +39,7 @@ uint64_t engine_wanted_bytes(const struct engine *engine)
     return bytes;
 }
 
-uint64_t engine_ahead_encoded_bytes(const struct engine *engine)
+uint64_t quota_ahead_encoded_bytes(const struct engine *engine)
 {
     uint64_t bytes = 0;
     for (uint32_t place = 0; place < engine->jobs_end; place++) {
@@ -55,27 +48,6 @@ uint64_t engine_ahead_encoded_bytes(const struct engine *engine)
             bytes += job->rows * job->batch_slots * job->world_size * job->mean_bytes;
     }
     return bytes;
-}
-
-static void set_rows(struct engine *engine, uint32_t place, uint32_t rows)
-{
-    struct job *job = &engine->jobs[place];
-    uint32_t before = job->rows;
-    engine->quota_bytes = engine->quota_bytes - job->quota_bytes + rows * job->row_bytes;
-    job->rows = rows;
-    job->quota_bytes = rows * job->row_bytes;
-    job->quota_slots = rows * job->batch_slots;
-    for (uint32_t rank = 0; rank < job->world_size && rows < before; rank++)
-        engine_queue_shorten(engine, place, &job->queues[rank], job->quota_slots);
-    if (before == 0) /* a new job: JOB_ADDED says it */
-        return;
-    engine->totals.ahead_shortened += rows < before;
-    struct engine_action *action = engine_act_job(engine, ENGINE_AHEAD, place);
-    action->ahead.quota_bytes = job->quota_bytes;
-    action->ahead.from = before - ENGINE_ROWS_MIN;
-    action->ahead.to = rows - ENGINE_ROWS_MIN;
-    action->ahead.wanted_bytes = engine_wanted_bytes(engine);
-    action->ahead.failed = job->state == JOB_FAILED;
 }
 
 /* What the rank with the greatest need has use for, of `most` rows. */
@@ -91,12 +63,12 @@ static uint32_t rows_needed(const struct job *job, uint32_t most)
     return rows;
 }
 
-uint32_t engine_rows_needed(const struct job *job)
+uint32_t quota_rows_needed(const struct job *job)
 {
     return rows_needed(job, job->rows);
 }
 
-uint64_t engine_depth_slots(const struct job *job, const struct job_queue *queue)
+uint64_t quota_depth_slots(const struct job *job, const struct job_queue *queue)
 {
     uint32_t rows = queue->need.rows > job->least ? queue->need.rows : job->least;
     return queue->need.rows == 0 || rows > job->rows ? job->quota_slots : rows * job->batch_slots;
@@ -104,7 +76,7 @@ uint64_t engine_depth_slots(const struct job *job, const struct job_queue *queue
 
 /* What the rows cost when each job gets this part of those between its least and what it needs, for parts up to 1, and
  * of those between that and its most for the rest, up to 2. */
-static uint64_t deal(const struct engine *engine, double part, uint32_t *rows)
+uint64_t quota_deal(const struct engine *engine, double part, uint32_t *rows)
 {
     uint64_t bytes = 0;
     for (uint32_t place = 0; place < engine->jobs_end; place++) {
@@ -120,30 +92,6 @@ static uint64_t deal(const struct engine *engine, double part, uint32_t *rows)
         bytes += rows[place] * job->row_bytes;
     }
     return bytes;
-}
-
-void engine_divide_arena(struct engine *engine)
-{
-    uint32_t rows[JOBS_MAX];
-    double part = 2;
-    engine->divide = false;
-    if (deal(engine, part, rows) > engine->config.arena_bytes) {
-        double low = 0, high = part; /* at 0 it fits */
-        for (int i = 0; i < DIVIDE_STEPS; i++) {
-            part = (low + high) / 2;
-            if (deal(engine, part, rows) > engine->config.arena_bytes)
-                high = part;
-            else
-                low = part;
-        }
-        deal(engine, low, rows);
-    }
-    for (int given = 0; given <= 1; given++) { /* first what is given back, then what is given */
-        for (uint32_t place = 0; place < engine->jobs_end; place++) {
-            if (given ? rows[place] > engine->jobs[place].rows : rows[place] < engine->jobs[place].rows)
-                set_rows(engine, place, rows[place]);
-        }
-    }
 }
 
 /* ── by need ── */
@@ -164,7 +112,7 @@ static void set_need(struct engine *engine, struct need *need, uint32_t rows)
     need->rows = rows;
 }
 
-void engine_note_ready(struct engine *engine, struct job *job, struct job_queue *queue, const struct entry *entry)
+void quota_note_ready(struct engine *engine, struct job *job, struct job_queue *queue, const struct entry *entry)
 {
     struct need *need = &queue->need;
     uint64_t took_ns = engine->now_ns - entry->planned_ns;
@@ -191,7 +139,7 @@ static void note_step(const struct engine *engine, const struct job_queue *queue
     need->delivered_ns = engine->now_ns;
 }
 
-void engine_note_delivery(struct engine *engine, struct job *job, struct job_queue *queue)
+void quota_note_delivery(struct engine *engine, struct job *job, struct job_queue *queue)
 {
     struct need *need = &queue->need;
     note_step(engine, queue, need);
@@ -210,7 +158,7 @@ void engine_note_delivery(struct engine *engine, struct job *job, struct job_que
 }
 
 /* That an epoch begins with waiting, until the queue was full once, says nothing. */
-void engine_note_wait(struct engine *engine, struct job *job, struct job_queue *queue)
+void quota_note_wait(struct engine *engine, struct job *job, struct job_queue *queue)
 {
     if (queue->batch_index <= job->rows)
         return;

@@ -5,9 +5,14 @@
  * nobody's quota pays for it, it takes only room that nobody wants and no queue is about to fill (else it would be
  * evicted before anybody took it), and a later pick of that job is served by it as by any resident, itself or by
  * redirection inside its fiber. So every draw stays what it is. */
-#include "server/engine/engine_priv.h"
+#include <stdlib.h>
 
-bool engine_makes_pixels(const struct engine *engine, const struct task *task)
+#include "server/engine/demand.h"
+#include "server/engine/prepared.h"
+#include "server/engine/quota.h"
+#include "server/engine/tasks.h"
+
+bool tasks_makes_pixels(const struct engine *engine, const struct task *task)
 {
     for (uint32_t i = 0; i < task->n_outputs; i++)
         if (!engine->instances[task->outputs[i]].by_size)
@@ -35,7 +40,7 @@ static bool lacks(const struct engine *engine, uint32_t job, uint32_t maker, sam
         !(wanting->redirected || same_order(&engine->jobs[maker], wanting)))
         return false;
     for (uint32_t index = engine->samples[id].instances; index != ENGINE_NONE; index = engine->instances[index].next)
-        if (!engine->instances[index].doomed && engine_suits(engine, job, &engine->instances[index]))
+        if (!engine->instances[index].doomed && demand_suits(engine, job, &engine->instances[index]))
             return false;
     return true;
 }
@@ -44,14 +49,14 @@ static bool lacks(const struct engine *engine, uint32_t job, uint32_t maker, sam
  * epoch's end a queue runs empty, and the next epoch fills it at once. */
 static uint64_t spare_bytes(const struct engine *engine)
 {
-    uint64_t used = extents_used_bytes(engine->extents) - engine_zones_free_bytes(engine);
+    uint64_t used = extents_used_bytes(engine->extents) - prepared_zones_free_bytes(engine);
     uint64_t taken = engine->instance_pool.taken, claimed = 0;
     uint64_t spare = engine->config.arena_bytes - used + residency_idle(engine->prepared) * (taken ? used / taken : 0);
     for (uint32_t place = 0; place < engine->jobs_end; place++) {
         const struct job *job = &engine->jobs[place];
         for (uint32_t rank = 0; rank < job->world_size && job->state != JOB_FAILED; rank++) {
             const struct job_queue *queue = &job->queues[rank];
-            uint64_t depth = engine_depth_slots(job, queue);
+            uint64_t depth = quota_depth_slots(job, queue);
             if (queue->attached && queue->held_slots < depth)
                 claimed += (depth - queue->held_slots) * engine_slot_bytes(&engine->config, job->slot_bytes);
         }
@@ -59,17 +64,17 @@ static uint64_t spare_bytes(const struct engine *engine)
     return spare > claimed ? spare - claimed : 0;
 }
 
-void engine_add_companions(struct engine *engine, uint32_t index)
+void tasks_add_companions(struct engine *engine, uint32_t index)
 {
     struct task *task = &engine->tasks[index];
-    if (!engine_makes_pixels(engine, task))
+    if (!tasks_makes_pixels(engine, task))
         return;
     uint64_t spare = spare_bytes(engine);
     for (uint32_t job = 0; job < engine->jobs_end && task->n_outputs < ENGINE_OUTPUTS_MAX; job++) {
         uint64_t bytes = engine_slot_bytes(&engine->config, engine->jobs[job].slot_bytes);
         if (bytes > spare || !lacks(engine, job, task->job, task->id))
             continue;
-        uint32_t instance = engine_begin_spare_instance(engine, job, task->id);
+        uint32_t instance = prepared_begin_spare(engine, job, task->id);
         if (instance == ENGINE_NONE)
             return;
         spare -= bytes;
@@ -79,12 +84,12 @@ void engine_add_companions(struct engine *engine, uint32_t index)
 }
 
 /* The dataset of a job that the instance is made for. */
-const void *engine_output_dataset(const struct engine *engine, const struct instance *instance)
+const void *tasks_output_dataset(const struct engine *engine, const struct instance *instance)
 {
     if (instance->waiters != ENGINE_NONE)
         return engine->jobs[engine->entries[instance->waiters].job].dataset;
     uint32_t job = 0;
-    while (engine->jobs[job].state != JOB_RUNNING || !engine_suits(engine, job, instance) ||
+    while (engine->jobs[job].state != JOB_RUNNING || !demand_suits(engine, job, instance) ||
            !sampler_wants(engine->sampler, job, instance->id))
         CHECK(++job < engine->jobs_end);
     return engine->jobs[job].dataset;

@@ -5,13 +5,8 @@
  * of the queue that runs dry first, by the samples that it has ahead, less what its client has asked for, and the pace at
  * which that uses them up. A job's share of the work is its turns' affair (tasks_turns.c); here nobody loses but ranks that have more
  * ahead. */
-#include "server/engine/engine_priv.h"
-
-enum {
-    LOOK = 256 /* tasks of a list that are looked at */
-};
-#define STRAGGLE_NS 10e6 /* the governor's τ */
-#define PACE_FIRST_NS 100e6 /* a batch, before anything was measured */
+#include "server/engine/queue.h"
+#include "server/engine/tasks.h"
 
 /* The rank of the task's job that waits for it. */
 static uint32_t rank_of(const struct engine *engine, const struct task *task)
@@ -26,55 +21,27 @@ static uint32_t rank_of(const struct engine *engine, const struct task *task)
     return 0;
 }
 
-void engine_rank_listed(struct engine *engine, enum task_kind kind, struct task *task)
+void tasks_rank_listed(struct engine *engine, enum task_kind kind, struct task *task)
 {
     task->rank = rank_of(engine, task);
     engine->jobs[task->job].queues[task->rank].listed[kind]++;
 }
 
-void engine_rank_unlisted(struct engine *engine, enum task_kind kind, const struct task *task)
+void tasks_rank_unlisted(struct engine *engine, enum task_kind kind, const struct task *task)
 {
     struct job_queue *queue = &engine->jobs[task->job].queues[task->rank];
     CHECK(queue->listed[kind] > 0);
     queue->listed[kind]--;
 }
 
-void engine_rank_changed(struct engine *engine, uint32_t index)
+void tasks_moved(struct engine *engine, uint32_t index)
 {
     struct task *task = &engine->tasks[index];
     if (task->state != TASK_TO_LOAD && task->state != TASK_TO_PREPARE)
         return;
     enum task_kind kind = task->state == TASK_TO_LOAD ? TASK_LOADS : TASK_PREPARES;
-    engine_rank_unlisted(engine, kind, task);
-    engine_rank_listed(engine, kind, task);
-}
-
-void engine_rank_begun(struct engine *engine, const struct task *task)
-{
-    for (uint32_t i = 0; i < task->n_outputs; i++) {
-        uint32_t at = engine->instances[task->outputs[i]].waiters;
-        for (; at != ENGINE_NONE; at = engine->entries[at].link) {
-            engine->entries[at].making = true;
-            engine_queue_of(engine, &engine->entries[at])->making++;
-        }
-    }
-}
-
-void engine_rank_made(struct engine *engine, struct entry *entry)
-{
-    engine_queue_of(engine, entry)->making -= entry->making;
-    entry->making = false;
-}
-
-/* Below 0 by what was asked for and is not there, which all miss alike. */
-double engine_rank_dry_ns(const struct job *job, const struct job_queue *queue, uint64_t begun)
-{
-    uint64_t leased = queue->held_slots - queue->queued;
-    double batches = (double)(leased + begun) / job->batch_size - queue->credits;
-    double pace_ns = job->pace_ns > 0 ? job->pace_ns : PACE_FIRST_NS;
-    if (batches > 0 && queue->pace_ns)
-        pace_ns = (double)queue->pace_ns;
-    return batches * pace_ns;
+    tasks_rank_unlisted(engine, kind, task);
+    tasks_rank_listed(engine, kind, task);
 }
 
 /* Until the queue runs dry of what this kind of work was begun for. */
@@ -83,17 +50,17 @@ static double dry_ns(const struct job *job, const struct job_queue *queue, enum 
     uint64_t begun = kind == TASK_PREPARES             ? queue->ready + queue->making
                      : queue->queued > queue->listed[kind] ? queue->queued - queue->listed[kind]
                                                            : 0;
-    return engine_rank_dry_ns(job, queue, begun);
+    return queue_dry_ns(job, queue, begun);
 }
 
-uint32_t engine_next_task(const struct engine *engine, uint32_t job_index, enum task_kind kind)
+uint32_t tasks_next(const struct engine *engine, uint32_t job_index, enum task_kind kind)
 {
     const struct job *job = &engine->jobs[job_index];
     uint32_t best = job->lists[kind].head, at = best;
     if (job->world_size == 1)
         return best;
     double best_ns = dry_ns(job, &job->queues[engine->tasks[best].rank], kind);
-    for (uint32_t looked = 0; at != ENGINE_NONE && looked < LOOK; looked++, at = engine->tasks[at].next) {
+    for (uint32_t looked = 0; at != ENGINE_NONE && looked < RANK_LOOK; looked++, at = engine->tasks[at].next) {
         double its_ns = dry_ns(job, &job->queues[engine->tasks[at].rank], kind);
         if (its_ns + STRAGGLE_NS < best_ns) {
             best = at;
@@ -103,7 +70,7 @@ uint32_t engine_next_task(const struct engine *engine, uint32_t job_index, enum 
     return best;
 }
 
-uint32_t engine_load_rank(const struct engine *engine, uint32_t job, sample_id id)
+uint32_t tasks_load_rank(const struct engine *engine, uint32_t job, sample_id id)
 {
     for (uint32_t at = engine->samples[id].instances; at != ENGINE_NONE; at = engine->instances[at].next) {
         if (engine->instances[at].state != INSTANCE_MAKING)
@@ -115,7 +82,7 @@ uint32_t engine_load_rank(const struct engine *engine, uint32_t job, sample_id i
     return ENGINE_RANK_NONE;
 }
 
-void engine_on_pace(struct engine *engine, const struct engine_event *event)
+void tasks_on_pace(struct engine *engine, const struct engine_event *event)
 {
     struct job *job = &engine->jobs[event->pace.job];
     double sum = 0;

@@ -12,7 +12,9 @@
  * - A job that had no work saves up, or owes, no more than TURN_SLACK samples.
  * - No job starves: one that runs counts with at least the n-th part of 1 / 9 of all n running jobs' weights, which is at
  *   least 1 / (10 · n) of the work while it has some waiting. */
-#include "server/engine/engine_priv.h"
+#include "server/engine/demand.h"
+#include "server/engine/sources.h"
+#include "server/engine/tasks.h"
 
 #define TURN_SLACK 8.0
 #define FLOOR_PART 9.0
@@ -29,7 +31,7 @@ static double cost_of(const struct engine *engine, uint32_t job, enum task_kind 
 
 /* ── lists ── */
 
-void engine_list_append(struct engine *engine, enum task_kind kind, uint32_t index)
+void tasks_append(struct engine *engine, enum task_kind kind, uint32_t index)
 {
     struct task *task = &engine->tasks[index];
     struct task_list *list = &engine->jobs[task->job].lists[kind];
@@ -44,25 +46,25 @@ void engine_list_append(struct engine *engine, enum task_kind kind, uint32_t ind
         list->head = index;
     }
     list->tail = index;
-    engine_rank_listed(engine, kind, task);
+    tasks_rank_listed(engine, kind, task);
 }
 
-void engine_list_prepend(struct engine *engine, enum task_kind kind, uint32_t index)
+void tasks_prepend(struct engine *engine, enum task_kind kind, uint32_t index)
 {
     struct task *task = &engine->tasks[index];
     struct task_list *list = &engine->jobs[task->job].lists[kind];
     if (list->head == ENGINE_NONE) {
-        engine_list_append(engine, kind, index);
+        tasks_append(engine, kind, index);
         return;
     }
     task->prev = ENGINE_NONE;
     task->next = list->head;
     engine->tasks[list->head].prev = index;
     list->head = index;
-    engine_rank_listed(engine, kind, task);
+    tasks_rank_listed(engine, kind, task);
 }
 
-void engine_list_remove(struct engine *engine, enum task_kind kind, uint32_t index)
+void tasks_remove(struct engine *engine, enum task_kind kind, uint32_t index)
 {
     struct task *task = &engine->tasks[index];
     struct task_list *list = &engine->jobs[task->job].lists[kind];
@@ -74,13 +76,13 @@ void engine_list_remove(struct engine *engine, enum task_kind kind, uint32_t ind
         engine->tasks[task->next].prev = task->prev;
     else
         list->tail = task->prev;
-    engine_rank_unlisted(engine, kind, task);
+    tasks_rank_unlisted(engine, kind, task);
 }
 
 /* ── weights ── */
 
 /* What each running job's weight counts as. */
-void engine_weigh(struct engine *engine)
+void tasks_weigh(struct engine *engine)
 {
     double sum = 0;
     uint32_t running = 0;
@@ -98,12 +100,12 @@ void engine_weigh(struct engine *engine)
 
 /* ── turns ── */
 
-uint32_t engine_next_turn(const struct engine *engine, enum task_kind kind)
+uint32_t tasks_next_turn(const struct engine *engine, enum task_kind kind)
 {
     uint32_t best = ENGINE_NONE;
     for (uint32_t job = 0; job < engine->jobs_end; job++) {
         const struct task_list *list = &engine->jobs[job].lists[kind];
-        bool held_up = kind == TASK_LOADS && engine_source_away(engine, job);
+        bool held_up = kind == TASK_LOADS && sources_away(engine, job);
         if (engine->jobs[job].state != JOB_FREE && list->head != ENGINE_NONE && !held_up &&
             (best == ENGINE_NONE || list->turn < engine->jobs[best].lists[kind].turn))
             best = job;
@@ -111,7 +113,7 @@ uint32_t engine_next_turn(const struct engine *engine, enum task_kind kind)
     return best;
 }
 
-void engine_turn_begin(struct engine *engine, enum task_kind kind, uint32_t job)
+void tasks_turn_begin(struct engine *engine, enum task_kind kind, uint32_t job)
 {
     double turn = engine->jobs[job].lists[kind].turn;
     if (engine->turn[kind] < turn)
@@ -136,14 +138,14 @@ static void add_waiters(const struct engine *engine, uint32_t instance, struct j
 }
 
 /* An instance that nobody waits for is made for who will pick the sample. */
-void engine_charge_prepare(struct engine *engine, uint32_t index)
+void tasks_charge_prepare(struct engine *engine, uint32_t index)
 {
     const struct task *task = &engine->tasks[index];
     for (uint32_t i = 0; i < task->n_outputs; i++) {
         struct jobset jobs = {{0}};
         add_waiters(engine, task->outputs[i], &jobs);
         for (uint32_t job = 0; engine->instances[task->outputs[i]].waiters == ENGINE_NONE && job < engine->jobs_end; job++) {
-            if (engine->jobs[job].state == JOB_RUNNING && engine_suits(engine, job, &engine->instances[task->outputs[i]]) &&
+            if (engine->jobs[job].state == JOB_RUNNING && demand_suits(engine, job, &engine->instances[task->outputs[i]]) &&
                 sampler_wants(engine->sampler, job, task->id))
                 jobset_add(&jobs, job);
         }
@@ -152,7 +154,7 @@ void engine_charge_prepare(struct engine *engine, uint32_t index)
 }
 
 /* Before its tasks know: who waits for the sample pays for the load, or else who will pick it. */
-void engine_charge_load(struct engine *engine, sample_id id)
+void tasks_charge_load(struct engine *engine, sample_id id)
 {
     struct jobset jobs = {{0}};
     for (uint32_t index = engine->samples[id].instances; index != ENGINE_NONE; index = engine->instances[index].next) {
@@ -172,7 +174,7 @@ static void measure(double *mean_s, double took_s)
 }
 
 /* While its instances still have their waiters. */
-void engine_measure_prepare(struct engine *engine, const struct task *task, uint64_t core_ns)
+void tasks_measure_prepare(struct engine *engine, const struct task *task, uint64_t core_ns)
 {
     double took_s = (double)core_ns / 1e9 / task->n_outputs;
     if (core_ns == 0)

@@ -1,9 +1,12 @@
-/* loaded.c: what loads bring: a sample's bytes, or why there are none.
+/* jobs_loaded.c: what loads bring: a sample's bytes, or why there are none.
  *
  * A load is from one dataset, and other datasets may have the same sample: where it is bad or changed, that is so for the jobs
  * of this dataset alone, and who else waits for the sample has it loaded from his own. */
 #include "preprocess/prepare.h"
-#include "server/engine/engine_priv.h"
+#include "server/engine/encoded.h"
+#include "server/engine/jobs.h"
+#include "server/engine/prepared.h"
+#include "server/engine/tasks.h"
 
 /* Takes the waiters of the instance that read from the dataset off its list, and gives them as one. */
 static uint32_t take_waiters(struct engine *engine, uint32_t instance, const void *dataset)
@@ -28,13 +31,13 @@ static uint32_t fail_waiters(struct engine *engine, uint32_t instance, const voi
     uint32_t count = 0;
     for (uint32_t waiter = take_waiters(engine, instance, dataset), next; waiter != ENGINE_NONE; waiter = next, count++) {
         next = engine->entries[waiter].link;
-        engine_clear_had(engine, engine->entries[waiter].job, instance);
-        engine_unpin_instance(engine, instance);
+        prepared_clear_had(engine, engine->entries[waiter].job, instance);
+        prepared_unpin(engine, instance);
         engine->entries[waiter].instance = ENGINE_NONE;
         if (changed)
-            engine_entry_changed(engine, waiter);
+            jobs_entry_changed(engine, waiter);
         else
-            engine_entry_bad(engine, waiter);
+            jobs_entry_bad(engine, waiter);
     }
     return count;
 }
@@ -42,9 +45,9 @@ static uint32_t fail_waiters(struct engine *engine, uint32_t instance, const voi
 static void load_again(struct engine *engine, uint32_t index)
 {
     struct task *task = &engine->tasks[index];
-    task->job = engine_task_heir(engine, task, task->job);
+    task->job = tasks_heir(engine, task, task->job);
     CHECK(task->job != ENGINE_NONE);
-    engine_task_to_load(engine, index, true);
+    tasks_to_load(engine, index, true);
 }
 
 /* The task is in no list. RUNNING keeps a job that fails over this sample from cancelling outputs under our feet. */
@@ -60,13 +63,13 @@ static void settle_task(struct engine *engine, uint32_t index, const void *datas
         if (engine->instances[task->outputs[i]].waiters != ENGINE_NONE)
             task->outputs[kept++] = task->outputs[i];
         else
-            engine_free_instance(engine, task->outputs[i]);
+            prepared_free(engine, task->outputs[i]);
     }
     task->n_outputs = kept;
     if (kept > 0)
         load_again(engine, index);
     else
-        engine_task_end(engine, index);
+        tasks_end(engine, index);
 }
 
 static void load_failed(struct engine *engine, uint32_t index, const struct engine_event *event)
@@ -79,10 +82,10 @@ static void load_failed(struct engine *engine, uint32_t index, const struct engi
         engine->tasks[task].state = TASK_RUNNING;
         engine->tasks[task].encoded = ENGINE_NONE;
     }
-    engine_free_encoded(engine, index, false);
-    bool again = event->loaded.fate == ENGINE_FATE_SOURCE && engine_source_failed(engine, &encoded, encoded.tasks, reason);
+    encoded_free(engine, index, false);
+    bool again = event->loaded.fate == ENGINE_FATE_SOURCE && tasks_source_failed(engine, &encoded, encoded.tasks, reason);
     if (event->loaded.fate != ENGINE_FATE_SOURCE)
-        engine_source_answered(engine, &encoded);
+        tasks_source_answered(engine, &encoded);
     engine->failing = reason > 0 && reason < BAD_REASONS ? reason : BAD_CORRUPT;
     for (uint32_t task = encoded.tasks, next; task != ENGINE_NONE; task = next) {
         next = engine->tasks[task].next;
@@ -93,7 +96,7 @@ static void load_failed(struct engine *engine, uint32_t index, const struct engi
     }
 }
 
-void engine_on_loaded(struct engine *engine, const struct engine_event *event)
+void jobs_on_loaded(struct engine *engine, const struct engine_event *event)
 {
     sample_id id = event->loaded.id;
     CHECK(id < engine->samples_cap && engine->samples[id].encoded != ENGINE_NONE);
@@ -111,13 +114,13 @@ void engine_on_loaded(struct engine *engine, const struct engine_event *event)
     encoded->handle = event->loaded.encoded;
     engine->totals.samples_loaded++;
     engine->totals.loaded_bytes += encoded->bytes;
-    engine_source_answered(engine, encoded);
+    tasks_source_answered(engine, encoded);
     uint32_t task = encoded->tasks;
     encoded->tasks = ENGINE_NONE;
     while (task != ENGINE_NONE) {
         uint32_t next = engine->tasks[task].next;
-        engine_task_to_prepare(engine, task);
+        tasks_to_prepare(engine, task);
         task = next;
     }
-    engine_unpin_encoded(engine, index);
+    encoded_unpin(engine, index);
 }

@@ -1,8 +1,8 @@
-/* forget.c: ids that mean no sample any more, because no job and no dataset has them: nothing stays under them, so
+/* residents_forget.c: ids that mean no sample any more, because no job and no dataset has them: nothing stays under them, so
  * that they may be given to other samples. What is still being loaded or prepared for nobody keeps its id for now. */
-#include <string.h>
-
-#include "server/engine/engine_priv.h"
+#include "server/engine/encoded.h"
+#include "server/engine/prepared.h"
+#include "server/engine/residents.h"
 
 static bool is_busy(const struct engine *engine, const struct sample_state *sample)
 {
@@ -18,9 +18,9 @@ static bool is_busy(const struct engine *engine, const struct sample_state *samp
 static void forget(struct engine *engine, struct sample_state *sample)
 {
     while (sample->instances != ENGINE_NONE)
-        engine_evict_instance(engine, sample->instances);
+        prepared_evict(engine, sample->instances);
     if (sample->encoded != ENGINE_NONE)
-        engine_free_encoded(engine, sample->encoded, true);
+        encoded_free(engine, sample->encoded, true);
     if (sample->chunk != ENGINE_NONE)
         engine->chunks[sample->chunk].stale = true;
     sample->chunk = sample->fiber = ENGINE_NONE;
@@ -41,7 +41,7 @@ static void sweep_chunks(struct engine *engine)
     }
 }
 
-void engine_forget_samples(struct engine *engine, sample_id *ids, uint32_t count, uint32_t *kept)
+void residents_forget(struct engine *engine, sample_id *ids, uint32_t count, uint32_t *kept)
 {
     *kept = 0;
     for (uint32_t i = 0; i < count; i++) {

@@ -1,0 +1,109 @@
+/* engine_status.c: what the engine tells of itself: totals, jobs, queues. */
+#include <string.h>
+
+#include "server/engine/prepared.h"
+#include "server/engine/queue.h"
+#include "server/engine/quota.h"
+#include "server/engine/sources.h"
+
+void engine_totals(const struct engine *engine, struct engine_totals *out)
+{
+    CHECK_MAGIC(engine, ENGINE_MAGIC);
+    *out = engine->totals;
+    out->arena_used_bytes = extents_used_bytes(engine->extents) - prepared_zones_free_bytes(engine);
+    out->arena_pinned_bytes = engine->arena_pinned;
+    out->arena_quota_bytes = engine->quota_bytes;
+    out->encoded_used_bytes = engine->encoded_used;
+    out->encoded_ahead_bytes = quota_ahead_encoded_bytes(engine);
+    out->loads_inflight = engine->loads_inflight;
+    out->prepares_inflight = engine->prepares_inflight;
+    for (uint32_t place = 0; place < engine->jobs_end; place++) {
+        out->jobs += engine->jobs[place].state != JOB_FREE;
+        out->source_waits += sources_waits(engine, place);
+    }
+}
+
+static void fill_queue(const struct engine *engine, const struct job *job, uint32_t rank, uint64_t now_ns,
+                       struct engine_queue_status *out)
+{
+    const struct job_queue *queue = &job->queues[rank];
+    uint64_t wait_ns = queue->wait_ns + (queue->waiting ? now_ns - queue->waiting_since_ns : 0);
+    *out = (struct engine_queue_status){.rank = rank,
+                                        .attached = queue->attached,
+                                        .done = queue->done,
+                                        .client = queue->client,
+                                        .held_slots = queue->held_slots,
+                                        .samples_delivered = queue->samples_delivered,
+                                        .batches_delivered = queue->batches_delivered,
+                                        .epoch_delivered = queue->delivered,
+                                        .ready_batches = queue_ready_batches(engine, job, queue),
+                                        .leased_batches = queue->n_leases,
+                                        .credits = queue->credits,
+                                        .wait_s = (double)wait_ns / 1e9};
+}
+
+static void fill_status(const struct engine *engine, uint32_t place, uint64_t now_ns, struct engine_job_status *out)
+{
+    const struct job *job = &engine->jobs[place];
+    *out = (struct engine_job_status){.job = place,
+                                      .pipeline = job->pipeline,
+                                      .weight = job->weight,
+                                      .batch_size = job->batch_size,
+                                      .epoch = job->epoch,
+                                      .epochs = job->epochs,
+                                      .started = job->began,
+                                      .prefetch = job->rows - ENGINE_ROWS_MIN,
+                                      .prefetch_asked = job->prefetch_asked,
+                                      .look_ahead = quota_rows_needed(job) - ENGINE_ROWS_MIN,
+                                      .client = job->client,
+                                      .view_samples = job->view_samples,
+                                      .remaining = sampler_remaining(engine->sampler, place),
+                                      .quota_bytes = job->quota_bytes,
+                                      .samples_shared = job->samples_shared,
+                                      .bad_samples = job->bad_samples,
+                                      .waits_for_source = sources_waits(engine, place),
+                                      .world_size = job->world_size,
+                                      .attached = job->attached};
+    for (uint32_t rank = 0; rank < job->world_size; rank++) {
+        struct engine_queue_status queue;
+        fill_queue(engine, job, rank, now_ns, &queue);
+        out->held_slots += queue.held_slots;
+        out->samples_delivered += queue.samples_delivered;
+        out->batches_delivered += queue.batches_delivered;
+        out->epoch_delivered += queue.epoch_delivered;
+        out->ready_batches += queue.ready_batches;
+        out->leased_batches += queue.leased_batches;
+        out->credits += queue.credits;
+        out->wait_s += queue.wait_s;
+        out->remaining += reserve_count(&job->queues[rank].reserve);
+        out->epoch_lost += job->queues[rank].lost;
+    }
+    if (job->source_waits && out->waits_for_source)
+        out->source_wait_s = (double)(now_ns - job->source_since_ns) / 1e9;
+    memcpy(out->name, job->name, sizeof out->name);
+}
+
+size_t engine_queue_statuses(const struct engine *engine, uint32_t place, uint64_t now_ns, struct engine_queue_status *out,
+                             size_t max)
+{
+    CHECK_MAGIC(engine, ENGINE_MAGIC);
+    const struct job *job = &engine->jobs[place];
+    CHECK(job->state != JOB_FREE);
+    for (uint32_t rank = 0; rank < job->world_size && rank < max; rank++)
+        fill_queue(engine, job, rank, now_ns, &out[rank]);
+    return job->world_size;
+}
+
+size_t engine_job_statuses(const struct engine *engine, uint64_t now_ns, struct engine_job_status *out, size_t max)
+{
+    CHECK_MAGIC(engine, ENGINE_MAGIC);
+    size_t count = 0;
+    for (uint32_t place = 0; place < engine->jobs_end; place++) {
+        if (engine->jobs[place].state == JOB_FREE)
+            continue;
+        if (count < max)
+            fill_status(engine, place, now_ns, &out[count]);
+        count++;
+    }
+    return count;
+}

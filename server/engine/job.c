@@ -1,0 +1,80 @@
+/* job.c: what is asked of one job and of the table of jobs: terms, names, places. Changes nothing. */
+#include <string.h>
+
+#include "preprocess/prepare.h"
+#include "server/engine/job.h"
+
+uint32_t job_free_place(const struct engine *engine)
+{
+    uint32_t place = 0;
+    while (place < JOBS_MAX && engine->jobs[place].state != JOB_FREE)
+        place++;
+    return place;
+}
+
+struct job *job_find_name(const struct engine *engine, const char *name)
+{
+    for (uint32_t i = 0; i < engine->jobs_end; i++) {
+        if (engine->jobs[i].state != JOB_FREE && strcmp(engine->jobs[i].name, name) == 0)
+            return &engine->jobs[i];
+    }
+    return NULL;
+}
+
+uint32_t job_world_size(const struct engine_job_desc *desc)
+{
+    return desc->world_size ? desc->world_size : 1;
+}
+
+double job_asked_weight(const struct engine_job_desc *desc)
+{
+    return desc->weight == 0 ? 1 : desc->weight;
+}
+
+bool job_well_formed(const struct engine_job_desc *desc)
+{
+    return desc->name && desc->name[0] && strlen(desc->name) < ENGINE_NAME_MAX && desc->pipeline < ENGINE_PIPELINES_MAX &&
+           desc->slot_bytes > 0 && desc->batch_size >= 1 && desc->batch_size <= ENGINE_BATCH_MAX && desc->prefetch >= 1 &&
+           desc->prefetch <= ENGINE_PREFETCH_MAX && desc->hold <= ENGINE_HOLD_MAX && desc->shuffle <= SHUFFLE_NONE &&
+           desc->bad_policy <= BAD_ERROR && desc->world_size <= ENGINE_RANKS_MAX && desc->rank < job_world_size(desc) &&
+           job_asked_weight(desc) >= JOB_WEIGHT_MIN && job_asked_weight(desc) <= JOB_WEIGHT_MAX;
+}
+
+/* The samples of a batch: no rank has more than its share. */
+uint64_t job_batch_slots(const struct engine_job_desc *desc)
+{
+    uint64_t share = (idset_count(desc->view) + job_world_size(desc) - 1) / job_world_size(desc);
+    return desc->batch_size < share ? desc->batch_size : share;
+}
+
+/* What of the description is another than the job's; NULL: nothing. */
+const char *job_terms_differ(const struct job *job, const struct engine_job_desc *desc)
+{
+    return job->world_size != job_world_size(desc)                                       ? "world_size"
+           : job->pipeline != desc->pipeline || job->slot_bytes != desc->slot_bytes  ? "pipeline"
+           : job->batch_size != desc->batch_size                                     ? "batch_size"
+           : job->prefetch_asked != desc->prefetch                                   ? "prefetch"
+           : job->hold_asked != desc->hold                                           ? "zero_copy (C: hold)"
+           : job->epochs != desc->epochs                                             ? "epochs"
+           : job->drop_last != desc->drop_last                                       ? "drop_last"
+           : job->shuffle != desc->shuffle                                           ? "shuffle"
+           : job->seed != desc->seed                                                 ? "seed"
+           : job->bad_policy != desc->bad_policy                                     ? "bad_samples (C: bad)"
+           : job->weight_asked != job_asked_weight(desc)                                 ? "weight"
+           : job->ordered != (desc->ordered || desc->shuffle != SHUFFLE_DEPENDENT)   ? "ordered"
+           : job->world_size > 1 && !idset_equal(job->view, desc->view)              ? "dataset or subset"
+                                                                                     : NULL;
+}
+
+/* No rank is there. Does the job wait for some all the same? See engine.h. */
+bool job_lingers(const struct engine *engine, const struct job *job)
+{
+    bool to_come = false, done = false, open = false;
+    for (uint32_t rank = 0; rank < job->world_size; rank++) {
+        to_come = to_come || !job->queues[rank].came;
+        done = done || job->queues[rank].done;
+        open = open || !job->queues[rank].done;
+    }
+    return engine->config.rank_timeout_ns && job->world_size > 1 && job->state != JOB_FAILED &&
+           (to_come || (job->state == JOB_RUNNING && done && open));
+}

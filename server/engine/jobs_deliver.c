@@ -1,0 +1,81 @@
+/* jobs_deliver.c: batches go out to the clients that asked for them. */
+#include "server/engine/jobs.h"
+#include "server/engine/outbox.h"
+#include "server/engine/queue.h"
+#include "server/engine/quota.h"
+
+/* The entry and its instance become the lease's. */
+static void lease_entry(struct engine *engine, struct job *job, struct job_queue *queue, struct lease *lease, uint32_t index)
+{
+    const struct entry *entry = &engine->entries[index];
+    const struct instance *instance = &engine->instances[entry->instance];
+    engine->delivered[engine->n_delivered++] = (struct engine_entry){
+        .offset = extent_offset(engine->extents, instance->block), .bytes = instance->bytes, .id = entry->id};
+    lease->instances[lease->count++] = entry->instance;
+    job->samples_shared += instance->maker != job->client;
+    queue_remove(engine, index);
+    queue->held_slots++; /* leased now */
+}
+
+void jobs_deliver_batch(struct engine *engine, uint32_t place, struct job_queue *queue, uint32_t count)
+{
+    struct job *job = &engine->jobs[place];
+    struct lease *lease = &queue->leases[queue->n_leases++];
+    *lease = (struct lease){.batch = engine->next_batch++, .epoch = job->epoch, .instances = xmalloc(count * sizeof(uint32_t))};
+    if (engine->n_delivered + count > engine->delivered_cap) {
+        engine->delivered_cap = engine->delivered_cap * 2 + count;
+        engine->delivered = xrealloc(engine->delivered, engine->delivered_cap, sizeof *engine->delivered);
+    }
+    for (uint32_t index = queue->head, next; lease->count < count; index = next) {
+        CHECK(index != ENGINE_NONE);
+        next = engine->entries[index].next;
+        if (engine->entries[index].state == ENTRY_READY)
+            lease_entry(engine, job, queue, lease, index);
+    }
+    queue->credits -= queue->credits > 0;
+    queue->delivered += count;
+    queue->samples_delivered += count;
+    queue->batches_delivered++;
+    quota_note_delivery(engine, job, queue);
+    engine->totals.samples_delivered += count;
+    struct engine_action *action = outbox_add_job(engine, ENGINE_DELIVER, place);
+    action->rank = (uint32_t)(queue - job->queues);
+    action->client = queue->client;
+    action->deliver.batch = lease->batch;
+    action->deliver.epoch = job->epoch;
+    action->deliver.index = queue->batch_index++;
+    action->deliver.count = count;
+    action->deliver.lost = queue->lost;
+    /* What is left, with nothing more to come: nothing, or under drop_last less than a batch. */
+    action->deliver.last = !queue_plan_left(engine, job, queue) && (job->drop_last ? queue->queued < job->batch_size : queue->queued == 0);
+    queue->told = queue->told || action->deliver.last;
+    queue->told_epoch = action->deliver.last ? job->epoch : queue->told_epoch;
+    if (action->deliver.last && !queue->done) {
+        jobs_queue_done(engine, job, queue);
+        jobs_turn_epoch(engine, place);
+    }
+}
+
+static void deliver_queue(struct engine *engine, uint32_t place, struct job_queue *queue)
+{
+    struct job *job = &engine->jobs[place];
+    uint32_t count;
+    while (queue_may_have_batch(job, queue) && !engine->replan && queue_next_batch_ready(engine, job, queue, &count))
+        jobs_deliver_batch(engine, place, queue, count);
+    bool waiting = queue_may_have_batch(job, queue);
+    if (waiting && !queue->waiting) {
+        queue->waiting_since_ns = engine->now_ns;
+        quota_note_wait(engine, job, queue);
+    }
+    if (!waiting && queue->waiting)
+        queue->wait_ns += engine->now_ns - queue->waiting_since_ns;
+    queue->waiting = waiting;
+}
+
+void jobs_deliver(struct engine *engine)
+{
+    for (uint32_t place = 0; place < engine->jobs_end; place++) {
+        for (uint32_t rank = 0; engine->jobs[place].state != JOB_FREE && rank < engine->jobs[place].world_size; rank++)
+            deliver_queue(engine, place, &engine->jobs[place].queues[rank]);
+    }
+}

@@ -1,0 +1,204 @@
+/* jobs_watch.c: what time brings: ranks that are away, jobs that wait for room or for their source. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "server/engine/jobs.h"
+#include "server/engine/plan.h"
+#include "server/engine/queue.h"
+#include "server/engine/quota.h"
+#include "server/engine/sources.h"
+
+enum { HOLDERS_TOLD = 4 };
+
+static bool needed(const struct job *job, const struct job_queue *queue, bool somebody_waits)
+{
+    return !queue->attached && (somebody_waits || (job->state == JOB_RUNNING && !queue->done));
+}
+
+static void watch_ranks_of(struct engine *engine, uint32_t place)
+{
+    struct job *job = &engine->jobs[place];
+    bool waits = false;
+    for (uint32_t rank = 0; rank < job->world_size; rank++)
+        waits = waits || job->queues[rank].waits;
+    for (uint32_t rank = 0; rank < job->world_size; rank++) {
+        struct job_queue *queue = &job->queues[rank];
+        bool missed = needed(job, queue, waits);
+        if (missed && !queue->missed)
+            queue->missed_since_ns = engine->now_ns;
+        queue->missed = missed;
+        if (!missed || engine->now_ns - queue->missed_since_ns < engine->config.rank_timeout_ns)
+            continue;
+        char text[160];
+        snprintf(text, sizeof text, "rank %u of %u %s within %.3g s (limits.rank_timeout): look why it stopped, and start all "
+                 "ranks again", rank, job->world_size, queue->came ? "has not come back" : "has not come",
+                 (double)engine->config.rank_timeout_ns / 1e9);
+        jobs_fail(engine, place, SAMPLE_NONE, LARDER_ETIMEOUT, text);
+        return;
+    }
+}
+
+/* With nobody there to be told, a job ends. */
+void jobs_watch_ranks(struct engine *engine)
+{
+    for (uint32_t place = 0; engine->config.rank_timeout_ns && place < engine->jobs_end; place++) {
+        const struct job *job = &engine->jobs[place];
+        if (job->state == JOB_FREE || job->state == JOB_FAILED || job->world_size == 1)
+            continue;
+        if (job->attached > 0)
+            watch_ranks_of(engine, place);
+        else if (engine->now_ns - job->empty_since_ns >= engine->config.rank_timeout_ns)
+            jobs_end(engine, place);
+    }
+}
+
+/* The longest place that is asked for: of any job's slots, or of a file that waits. */
+static uint64_t longest_place(const struct engine *engine, const struct job *job)
+{
+    uint64_t longest = 0;
+    for (uint32_t place = 0; place < engine->jobs_end; place++) {
+        uint64_t bytes = engine->jobs[place].state != JOB_FREE ? engine->jobs[place].slot_bytes : 0;
+        longest = bytes > longest ? bytes : longest;
+    }
+    for (uint32_t rank = 0; job->by_size && rank < job->world_size; rank++) {
+        uint32_t index = job->queues[rank].head;
+        for (; index != ENGINE_NONE; index = engine->entries[index].next) {
+            uint64_t bytes = engine->config.sample_bytes(job->dataset, engine->entries[index].id);
+            if (engine->entries[index].state == ENTRY_UNPLACED && bytes > longest)
+                longest = bytes;
+        }
+    }
+    return engine_slot_bytes(&engine->config, longest);
+}
+
+/* So large an arena has room for the job wherever clients hold theirs: what is free between two of those is less than a
+ * place, else one would be there. */
+static uint64_t enough_bytes(const struct engine *engine, const struct job *job)
+{
+    uint64_t held = 0;
+    for (uint32_t place = 0; place < engine->jobs_end; place++)
+        held += engine->jobs[place].state != JOB_FREE ? queue_slots_of(&engine->jobs[place]) : 0;
+    return quota_least_bytes(engine) + held * longest_place(engine, job);
+}
+
+/* What it takes comes first: the text may be cut. */
+static void fail(struct engine *engine, uint32_t place)
+{
+    char text[ERROR_TEXT_MAX];
+    int used = snprintf(text, sizeof text,
+                        "no room in the arena for %.3g s, free space lies in pieces between what clients hold: "
+                        "raise memory.arena to %llu bytes, stop a job, or give batches back sooner (zero_copy, C: hold)",
+                        (double)engine->config.room_timeout_ns / 1e9,
+                        (unsigned long long)enough_bytes(engine, &engine->jobs[place]));
+    for (uint32_t other = 0, told = 0; other < engine->jobs_end && told < HOLDERS_TOLD; other++) {
+        uint32_t batches = queue_batches_held(&engine->jobs[other]);
+        if (batches > 0 && used < ERROR_TEXT_MAX)
+            used += snprintf(text + used, sizeof text - (size_t)used, "%s%s holds %u", told++ ? ", " : "; ",
+                             engine->jobs[other].name, batches);
+    }
+    jobs_fail(engine, place, SAMPLE_NONE, LARDER_EQUOTA, text);
+}
+
+/* Its client waits, and nothing that is under way leads to its next batch. */
+static bool starves(const struct engine *engine, const struct job *job, const struct job_queue *queue)
+{
+    if (job->state != JOB_RUNNING || queue->credits == 0 || queue->n_leases >= job->held_max)
+        return false;
+    if (!job->by_size)
+        return true; /* nothing is planned for it yet */
+    if (queue->unplaced == 0 || queue_batch_ready(engine, job, queue))
+        return false;
+    for (uint32_t index = queue->head; index != ENGINE_NONE; index = engine->entries[index].next)
+        if (engine->entries[index].state == ENTRY_WAITING)
+            return false;
+    return true;
+}
+
+static void watch_room_of(struct engine *engine, uint32_t place)
+{
+    struct job *job = &engine->jobs[place];
+    for (uint32_t rank = 0; rank < job->world_size; rank++) {
+        struct job_queue *queue = &job->queues[rank];
+        uint64_t timeout_ns = engine->config.room_timeout_ns;
+        if (job->zoned || !starves(engine, job, queue)) {
+            queue->starves_since_ns = 0;
+        } else if (queue->starves_since_ns == 0) {
+            queue->starves_since_ns = engine->now_ns ? engine->now_ns : 1;
+        } else if (timeout_ns && engine->now_ns >= queue->starves_since_ns + timeout_ns) {
+            engine->try_again_ns = 0; /* whoever's turn it is: its last one */
+            plan_zone_enter(engine, job);
+            if (!job->zoned)
+                fail(engine, place);
+            return;
+        }
+    }
+}
+
+static bool may_wait(const struct job *job)
+{
+    return job->state != JOB_FREE && job->state != JOB_FAILED && !job->zoned;
+}
+
+bool engine_waits_for_room(const struct engine *engine)
+{
+    CHECK_MAGIC(engine, ENGINE_MAGIC);
+    for (uint32_t place = 0; place < engine->jobs_end; place++)
+        if (may_wait(&engine->jobs[place]))
+            return true;
+    return false;
+}
+
+void jobs_watch_room(struct engine *engine)
+{
+    for (uint32_t i = 0; i < engine->jobs_end && engine->now_ns >= engine->try_again_ns; i++) {
+        engine->try_place = (engine->try_place + 1) % engine->jobs_end;
+        if (may_wait(&engine->jobs[engine->try_place]))
+            plan_zone_enter(engine, &engine->jobs[engine->try_place]);
+    }
+    for (uint32_t place = 0; place < engine->jobs_end; place++)
+        if (may_wait(&engine->jobs[place]))
+            watch_room_of(engine, place);
+}
+
+static void fail_of_source(struct engine *engine, uint32_t place)
+{
+    char text[160];
+    size_t told = engine->n_actions;
+    snprintf(text, sizeof text, "its storage did not answer for %.3g s (limits.source_wait): see that the dataset can be "
+             "read, and start the job again", (double)engine->config.source_wait_ns / 1e9);
+    jobs_fail(engine, place, SAMPLE_NONE, LARDER_EIO, text);
+    for (; told < engine->n_actions; told++) {
+        if (engine->actions[told].type == ENGINE_JOB_ERROR)
+            engine->actions[told].error.of_source = true;
+    }
+}
+
+void jobs_watch_sources(struct engine *engine)
+{
+    for (uint32_t place = 0; place < engine->jobs_end; place++) {
+        struct job *job = &engine->jobs[place];
+        bool waits = sources_waits(engine, place);
+        if (waits && !job->source_waits)
+            job->source_since_ns = engine->now_ns;
+        job->source_waits = waits;
+        if (waits && engine->now_ns - job->source_since_ns >= engine->config.source_wait_ns)
+            fail_of_source(engine, place);
+    }
+}
+
+uint64_t engine_wakes_ns(const struct engine *engine)
+{
+    uint64_t wakes_ns = UINT64_MAX;
+    CHECK_MAGIC(engine, ENGINE_MAGIC);
+    for (uint32_t place = 0; place < engine->jobs_end; place++) {
+        const struct job *job = &engine->jobs[place];
+        const struct data_source *source = &engine->sources[job->source];
+        if (!sources_waits(engine, place))
+            continue;
+        uint64_t fails_ns = (job->source_waits ? job->source_since_ns : engine->now_ns) + engine->config.source_wait_ns;
+        wakes_ns = fails_ns < wakes_ns ? fails_ns : wakes_ns;
+        if (source->probe == SAMPLE_NONE && source->until_ns < wakes_ns)
+            wakes_ns = source->until_ns;
+    }
+    return wakes_ns;
+}

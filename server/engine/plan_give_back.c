@@ -1,0 +1,179 @@
+/* plan_give_back.c: what was planned goes back: look-ahead that others need room for, and what a rank leaves behind. */
+#include "server/engine/engine_priv.h"
+#include "server/engine/outbox.h"
+#include "server/engine/plan.h"
+#include "server/engine/prepared.h"
+#include "server/engine/queue.h"
+#include "server/engine/quota.h"
+#include "server/engine/tasks.h"
+
+/* What is planned farther ahead than its queue is sure of makes way: what is ready, then what is not under way. */
+uint32_t plan_arena_alloc_sure(struct engine *engine, const struct claim *claim)
+{
+    static const enum entry_state states[] = {ENTRY_READY, ENTRY_WAITING};
+    uint32_t block = prepared_arena_alloc(engine, claim);
+    for (size_t i = 0; i < sizeof states / sizeof states[0] && block == EXTENT_NONE; i++) {
+        plan_loosen(engine, states[i]);
+        block = prepared_arena_alloc(engine, claim);
+    }
+    return block;
+}
+
+/* The last first: what is evicted first of what they leave is wanted last. */
+static void loosen_queue(struct engine *engine, const struct job *job, const struct job_queue *queue,
+                         enum entry_state state)
+{
+    uint64_t sure = queue_sure_slots(job, queue);
+    uint32_t index = queue->tail;
+    for (uint64_t at = queue->queued; at > sure; at--) {
+        const struct entry *entry = &engine->entries[index];
+        uint32_t prev = entry->prev;
+        if (entry->state == state && !tasks_is_running(engine, &engine->instances[entry->instance]))
+            plan_unplace(engine, index);
+        index = prev;
+    }
+}
+
+void plan_loosen(struct engine *engine, enum entry_state state)
+{
+    for (uint32_t place = 0; place < engine->jobs_end; place++) {
+        const struct job *job = &engine->jobs[place];
+        for (uint32_t rank = 0; job->state == JOB_RUNNING && rank < job->world_size; rank++)
+            loosen_queue(engine, job, &job->queues[rank], state);
+    }
+}
+
+/* Gives back what an undelivered entry holds: its job has not had the instance after all. */
+static void entry_abandon(struct engine *engine, uint32_t index)
+{
+    struct entry *entry = &engine->entries[index];
+    uint32_t instance = entry->instance;
+    if (entry->state == ENTRY_UNPLACED)
+        return;
+    prepared_clear_had(engine, entry->job, instance);
+    bool orphan = false;
+    if (entry->state == ENTRY_WAITING) {
+        queue_waiter_remove(engine, index);
+        queue_rank_made(engine, entry);
+        orphan = engine->instances[instance].waiters == ENGINE_NONE;
+    }
+    prepared_unpin(engine, instance);
+    if (orphan)
+        tasks_cancel_output(engine, instance);
+    else if (entry->state == ENTRY_WAITING)
+        tasks_left(engine, engine->instances[instance].task, entry->job);
+}
+
+void plan_drop_all(struct engine *engine, struct job_queue *queue)
+{
+    for (uint32_t index = queue->head, next; index != ENGINE_NONE; index = next) {
+        next = engine->entries[index].next;
+        entry_abandon(engine, index);
+        queue->held_slots--;
+        slab_entry_drop(engine, index);
+    }
+    queue->head = queue->tail = queue->open = ENGINE_NONE;
+    queue->queued = queue->ready = queue->unplaced = 0;
+}
+
+void plan_unplace(struct engine *engine, uint32_t index)
+{
+    struct entry *entry = &engine->entries[index];
+    queue_of(engine, entry)->ready -= entry->state == ENTRY_READY;
+    entry_abandon(engine, index);
+    entry->planned_ns = engine->now_ns;
+    queue_unplaced(engine, index);
+}
+
+/* What was planned last goes back to be planned again, before what was kept already. */
+void plan_shorten(struct engine *engine, uint32_t job, struct job_queue *queue, uint64_t slots)
+{
+    if (queue->held_slots <= slots)
+        return;
+    struct reserve back = {0};
+    uint64_t surplus = queue->held_slots - slots;
+    CHECK(surplus <= queue->queued);
+    uint32_t first = queue->tail;
+    for (uint64_t i = 1; i < surplus; i++)
+        first = engine->entries[first].prev;
+    queue->numbered = engine->entries[first].number;
+    for (uint32_t index = first, next; index != ENGINE_NONE; index = next) {
+        next = engine->entries[index].next;
+        reserve_add(&back, engine->entries[index].id);
+        CHECK(engine->entries[index].job == job);
+        entry_abandon(engine, index);
+        queue_remove(engine, index);
+    }
+    queue->planned -= surplus;
+    queue_reserve_put_first(&queue->reserve, &back);
+}
+
+/* First what was delivered and not released, then what was planned, then what was kept already. Batches of epochs that are
+ * over are lost with who held them. */
+void plan_put_back(struct engine *engine, uint32_t job_index, struct job_queue *queue)
+{
+    const struct job *job = &engine->jobs[job_index];
+    struct reserve back = {0};
+    bool left = queue->done && queue->waits; /* what remained of the epoch is given up already */
+    for (uint64_t batch = 0; job->state == JOB_RUNNING && !left;) {
+        uint32_t at = queue_oldest_lease(queue, batch);
+        if (at == queue->n_leases)
+            break;
+        batch = queue->leases[at].batch + 1;
+        if (queue->leases[at].epoch == job->epoch)
+            queue_lease_put_back(engine, job_index, queue, &queue->leases[at], &back);
+    }
+    for (uint32_t index = queue->head; index != ENGINE_NONE; index = engine->entries[index].next)
+        reserve_add(&back, engine->entries[index].id);
+    queue->planned -= queue->queued;
+    plan_drop_all(engine, queue);
+    while (queue->n_leases)
+        queue_lease_end(engine, queue, queue->n_leases - 1);
+    CHECK(queue->held_slots == 0);
+    queue_reserve_put_first(&queue->reserve, &back);
+}
+
+static void set_rows(struct engine *engine, uint32_t place, uint32_t rows)
+{
+    struct job *job = &engine->jobs[place];
+    uint32_t before = job->rows;
+    engine->quota_bytes = engine->quota_bytes - job->quota_bytes + rows * job->row_bytes;
+    job->rows = rows;
+    job->quota_bytes = rows * job->row_bytes;
+    job->quota_slots = rows * job->batch_slots;
+    for (uint32_t rank = 0; rank < job->world_size && rows < before; rank++)
+        plan_shorten(engine, place, &job->queues[rank], job->quota_slots);
+    if (before == 0) /* a new job: JOB_ADDED says it */
+        return;
+    engine->totals.ahead_shortened += rows < before;
+    struct engine_action *action = outbox_add_job(engine, ENGINE_AHEAD, place);
+    action->ahead.quota_bytes = job->quota_bytes;
+    action->ahead.from = before - ENGINE_ROWS_MIN;
+    action->ahead.to = rows - ENGINE_ROWS_MIN;
+    action->ahead.wanted_bytes = quota_wanted_bytes(engine);
+    action->ahead.failed = job->state == JOB_FAILED;
+}
+
+void plan_divide_arena(struct engine *engine)
+{
+    uint32_t rows[JOBS_MAX];
+    double part = 2;
+    engine->divide = false;
+    if (quota_deal(engine, part, rows) > engine->config.arena_bytes) {
+        double low = 0, high = part; /* at 0 it fits */
+        for (int i = 0; i < DIVIDE_STEPS; i++) {
+            part = (low + high) / 2;
+            if (quota_deal(engine, part, rows) > engine->config.arena_bytes)
+                high = part;
+            else
+                low = part;
+        }
+        quota_deal(engine, low, rows);
+    }
+    for (int given = 0; given <= 1; given++) { /* first what is given back, then what is given */
+        for (uint32_t place = 0; place < engine->jobs_end; place++) {
+            if (given ? rows[place] > engine->jobs[place].rows : rows[place] < engine->jobs[place].rows)
+                set_rows(engine, place, rows[place]);
+        }
+    }
+}

@@ -1,0 +1,219 @@
+/* prepared_room.c: room in the arena for an instance: free blocks, a zone's slot, or what is evicted for it. */
+#include "server/engine/demand.h"
+#include "server/engine/outbox.h"
+#include "server/engine/plan.h"
+#include "server/engine/prepared.h"
+
+/* How hard room is looked for. */
+enum effort { EFFORT_SPARE, EFFORT_LOOSE, EFFORT_SURE };
+
+/* May the block go? Free ones have gone already, and slots of zones are for their own size only. */
+static bool clearable(const struct engine *engine, uint32_t block, uint32_t *owner)
+{
+    *owner = ENGINE_NONE;
+    if (!extent_owner(engine->extents, block, owner))
+        return true;
+    return *owner != ENGINE_NONE && !engine->instances[*owner].zoned && residency_pins(engine->prepared, *owner) == 0;
+}
+
+static bool is_slot_for(const struct engine *engine, const struct claim *claim, uint32_t victim)
+{
+    const struct instance *instance = &engine->instances[victim];
+    return claim->zone && instance->zoned && extent_bytes(engine->extents, instance->block) == claim->bytes;
+}
+
+/* Collects the owners of clearable blocks from `block` on, in one direction, until `bytes` are together. */
+static uint64_t collect(struct engine *engine, uint32_t block, bool forward, uint64_t bytes, size_t *count)
+{
+    uint64_t found = 0;
+    uint32_t owner;
+    while (block != EXTENT_NONE && found < bytes && clearable(engine, block, &owner)) {
+        found += extent_bytes(engine->extents, block);
+        if (owner != ENGINE_NONE) {
+            if (*count == engine->scratch_cap) {
+                engine->scratch_cap = engine->scratch_cap ? engine->scratch_cap * 2 : 64;
+                engine->scratch = xrealloc(engine->scratch, engine->scratch_cap, sizeof *engine->scratch);
+            }
+            engine->scratch[(*count)++] = owner;
+        }
+        block = forward ? extent_next(engine->extents, block) : extent_prev(engine->extents, block);
+    }
+    return found;
+}
+
+/* Clears a slot of the zone, or a window around the victim when its neighbours let it. */
+static bool clear_around(struct engine *engine, const struct claim *claim, uint32_t victim)
+{
+    uint32_t block = engine->instances[victim].block;
+    uint64_t bytes = claim->bytes;
+    size_t count = 0;
+    if (is_slot_for(engine, claim, victim)) {
+        prepared_evict(engine, victim);
+        return true;
+    }
+    uint64_t found = collect(engine, block, true, bytes, &count);
+    if (found < bytes)
+        found += collect(engine, extent_prev(engine->extents, block), false, bytes - found, &count);
+    if (found < bytes)
+        return false;
+    for (size_t i = 0; i < count; i++)
+        prepared_evict(engine, engine->scratch[i]);
+    return true;
+}
+
+/* Clears the first window of `bytes` in the arena that can be cleared. */
+static bool clear_anywhere(struct engine *engine, uint64_t bytes)
+{
+    uint32_t block = extent_first(engine->extents);
+    while (block != EXTENT_NONE) {
+        size_t count = 0;
+        uint32_t start = block, owner;
+        uint64_t found = collect(engine, start, true, bytes, &count);
+        if (found >= bytes) {
+            for (size_t i = 0; i < count; i++)
+                prepared_evict(engine, engine->scratch[i]);
+            return true;
+        }
+        while (block != EXTENT_NONE && clearable(engine, block, &owner)) /* too short: on past what stopped it */
+            block = extent_next(engine->extents, block);
+        while (block != EXTENT_NONE && !clearable(engine, block, &owner))
+            block = extent_next(engine->extents, block);
+    }
+    return false;
+}
+
+/* How soon an instance is expected to be asked for: the sum over the jobs that want it of rate / |R| (Lobster's reuse distance,
+ * in expectation). */
+static double expected_reuse(const struct engine *engine, const struct instance *instance)
+{
+    double reuse = 0;
+    for (uint32_t place = 0; place < engine->jobs_end; place++) {
+        const struct job *job = &engine->jobs[place];
+        if (!demand_wants_instance(engine, place, instance))
+            continue;
+        reuse += demand_job_rate(engine, job) / (double)sampler_remaining(engine->sampler, place);
+    }
+    return reuse;
+}
+
+/* The instance to evict: of those that fewest jobs want the one that is expected to be asked for last. A few of them are
+ * compared, those longest untouched. */
+static uint32_t find_victim(const struct engine *engine)
+{
+    uint32_t victim = residency_victim(engine->prepared), at = victim;
+    if (victim == RESIDENT_NONE || residency_want(engine->prepared, victim) == 0)
+        return victim;
+    double least = expected_reuse(engine, &engine->instances[victim]);
+    for (int compared = 1; compared < REUSE_VICTIMS; compared++) {
+        at = residency_victim_after(engine->prepared, at);
+        if (at == RESIDENT_NONE || residency_want(engine->prepared, at) > residency_want(engine->prepared, victim))
+            break;
+        double reuse = expected_reuse(engine, &engine->instances[at]);
+        if (reuse < least) {
+            victim = at;
+            least = reuse;
+        }
+    }
+    return victim;
+}
+
+/* A slot of the zone that nobody pins, the first to be evicted of them. */
+static bool clear_slot(struct engine *engine, const struct claim *claim)
+{
+    uint32_t victim = claim->zone ? residency_victim(engine->prepared) : RESIDENT_NONE;
+    while (victim != RESIDENT_NONE && !is_slot_for(engine, claim, victim))
+        victim = residency_victim_after(engine->prepared, victim);
+    if (victim != RESIDENT_NONE)
+        prepared_evict(engine, victim);
+    return victim != RESIDENT_NONE;
+}
+
+static uint32_t take_free(struct engine *engine, const struct claim *claim)
+{
+    uint32_t block = claim->zone ? prepared_zone_take(engine, claim->zone, claim->index) : ENGINE_NONE;
+    return block != ENGINE_NONE ? block : extent_alloc(engine->extents, claim->bytes, claim->index);
+}
+
+uint32_t prepared_arena_alloc(struct engine *engine, const struct claim *claim)
+{
+    uint32_t block = take_free(engine, claim);
+    if (block != EXTENT_NONE)
+        return block;
+    uint32_t victim = find_victim(engine);
+    bool cleared = false;
+    for (int tries = 0; victim != RESIDENT_NONE && !cleared && tries < WINDOW_VICTIMS; tries++) {
+        cleared = clear_around(engine, claim, victim);
+        if (!cleared)
+            victim = residency_victim_after(engine->prepared, victim);
+    }
+    if (!cleared && !clear_slot(engine, claim) && !clear_anywhere(engine, claim->bytes))
+        return EXTENT_NONE;
+    block = take_free(engine, claim);
+    CHECK(block != EXTENT_NONE);
+    return block;
+}
+
+/* As arena_alloc, but clears away only what nobody wants. */
+static uint32_t arena_alloc_spare(struct engine *engine, const struct claim *claim)
+{
+    uint32_t block = take_free(engine, claim), victim = residency_victim(engine->prepared);
+    for (int tries = 0; block == EXTENT_NONE && tries < SPARE_VICTIMS; tries++) {
+        if (victim == RESIDENT_NONE || residency_want(engine->prepared, victim) > 0)
+            return EXTENT_NONE;
+        uint32_t after = residency_victim_after(engine->prepared, victim);
+        if (!engine->instances[victim].zoned || is_slot_for(engine, claim, victim)) {
+            prepared_evict(engine, victim);
+            block = take_free(engine, claim);
+        }
+        victim = after;
+    }
+    return block;
+}
+
+static uint32_t begin_instance(struct engine *engine, uint32_t job, sample_id id, enum effort effort)
+{
+    uint32_t index = slab_instance_new(engine);
+    struct instance *instance = &engine->instances[index];
+    const struct job *owner = &engine->jobs[job];
+    uint64_t bytes = owner->by_size ? engine->config.sample_bytes(owner->dataset, id) : owner->slot_bytes;
+    *instance = (struct instance){.state = INSTANCE_MAKING, .bytes = bytes, .by_size = owner->by_size};
+    struct claim claim = {.index = index, .bytes = engine_slot_bytes(&engine->config, bytes), .zone = prepared_zone_of(engine, instance)};
+    /* evicts, but begins no instance: `instance` holds */
+    uint32_t block = effort == EFFORT_SPARE  ? arena_alloc_spare(engine, &claim)
+                     : effort == EFFORT_LOOSE ? prepared_arena_alloc(engine, &claim)
+                                              : plan_arena_alloc_sure(engine, &claim);
+    if (block == EXTENT_NONE) {
+        slab_instance_drop(engine, index);
+        return ENGINE_NONE;
+    }
+    struct sample_state *sample = &engine->samples[id];
+    *instance = (struct instance){.state = INSTANCE_MAKING,
+                                  .zoned = instance->zoned,
+                                  .next = sample->instances,
+                                  .id = id,
+                                  .pipeline = owner->pipeline,
+                                  .block = block,
+                                  .task = ENGINE_NONE,
+                                  .waiters = ENGINE_NONE,
+                                  .bytes = bytes,
+                                  .by_size = owner->by_size,
+                                  .ordinal = owner->shuffle == SHUFFLE_STRICT && owner->variant ? 0 : sample->begun++,
+                                  .variant = owner->variant,
+                                  .in_order = owner->shuffle == SHUFFLE_NONE,
+                                  .maker = owner->client};
+    sample->instances = index;
+    residency_add(engine->prepared, index, 0); /* its first pin is the making's */
+    engine->arena_pinned += extent_bytes(engine->extents, block);
+    prepared_set_want(engine, index, demand_count(engine, instance));
+    return index;
+}
+
+uint32_t prepared_begin(struct engine *engine, uint32_t job, sample_id id, bool sure)
+{
+    return begin_instance(engine, job, id, sure ? EFFORT_SURE : EFFORT_LOOSE);
+}
+
+uint32_t prepared_begin_spare(struct engine *engine, uint32_t job, sample_id id)
+{
+    return begin_instance(engine, job, id, EFFORT_SPARE);
+}

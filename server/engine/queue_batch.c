@@ -1,0 +1,63 @@
+/* queue_batch.c: which of a queue's entries are its next batch, and when that is ready. */
+#include "server/engine/queue.h"
+
+void queue_add_credits(uint32_t *credits, uint32_t more)
+{
+    uint64_t sum = (uint64_t)*credits + more;
+    *credits = sum < ENGINE_PREFETCH_MAX ? (uint32_t)sum : ENGINE_PREFETCH_MAX;
+}
+
+/* Are batch_size entries ready that the next batch may take? In planned order, or in a window of two batches, which goes
+ * on past one that is not ready until all have overtaken it that may. */
+static bool whole_batch_ready(const struct engine *engine, const struct job *job, const struct job_queue *queue)
+{
+    if (queue->ready < job->batch_size)
+        return false;
+    int64_t last = INT64_MAX, most = (int64_t)queue_overtakers_max(job);
+    uint32_t window = job->ordered ? job->batch_size : 2 * job->batch_size, ready = 0;
+    for (uint32_t index = queue->head; index != ENGINE_NONE && window > 0; index = engine->entries[index].next, window--) {
+        const struct entry *entry = &engine->entries[index];
+        if ((int64_t)entry->number > last || (entry->state != ENTRY_READY && job->ordered))
+            return false;
+        if (entry->state != ENTRY_READY && entry->due + most < last)
+            last = entry->due + most;
+        ready += entry->state == ENTRY_READY;
+        if (ready == job->batch_size)
+            return true;
+        if (ready + window - 1 < job->batch_size) /* not if all the rest were */
+            return false;
+    }
+    return false;
+}
+
+/* The next batch's size when it is ready now: whole, or what is left of the epoch. */
+bool queue_next_batch_ready(const struct engine *engine, const struct job *job, const struct job_queue *queue, uint32_t *count)
+{
+    if (queue->queued >= job->batch_size) {
+        *count = job->batch_size;
+        return whole_batch_ready(engine, job, queue);
+    }
+    if (queue_plan_left(engine, job, queue))
+        return false;
+    *count = job->drop_last ? 0 : queue->queued;
+    return job->drop_last || queue->ready == queue->queued;
+}
+
+bool queue_batch_ready(const struct engine *engine, const struct job *job, const struct job_queue *queue)
+{
+    uint32_t count;
+    return queue_next_batch_ready(engine, job, queue, &count);
+}
+
+bool queue_may_have_batch(const struct job *job, const struct job_queue *queue)
+{
+    return job->state == JOB_RUNNING && queue->credits > 0 && queue->n_leases < job->held_max;
+}
+
+uint32_t queue_ready_batches(const struct engine *engine, const struct job *job, const struct job_queue *queue)
+{
+    uint32_t whole = queue->ready / job->batch_size, rest = 0;
+    if (job->state == JOB_RUNNING && queue->queued && queue->ready == queue->queued && !queue_plan_left(engine, job, queue))
+        rest = !job->drop_last && queue->queued % job->batch_size > 0;
+    return whole + rest;
+}
