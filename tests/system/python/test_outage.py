@@ -164,7 +164,7 @@ class Outage(Case):
             with self.assertWarnsRegex(larder.BadSamplesWarning, "^1 sample of epoch . .*log names it"):
                 self.assertEqual(indices_of(loader), [index for index in range(COUNT) if index != 7])
             self.assertEqual(loader.lost, 1)
-        self.assertIn(f'msg="bad sample" file="{name}" reason=unreadable', self.served.log())
+        self.assertTrue(self.served.logged(f'msg="bad sample" file="{name}" reason=unreadable'))
         os.rename(aside + "-away", aside)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
