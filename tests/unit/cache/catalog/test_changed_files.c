@@ -368,10 +368,12 @@ static void test_checkpoint_of_another_device(void **state)
 static void test_inodes_that_do_not_last(void **state)
 {
     (void)state;
-    struct stat st;
+    struct stat st, folder;
     char path[PATH_BYTES];
     make_tree(4);
     struct dataset *dataset = open_below("t"), *again;
+    path_below(path, "t/c0");
+    assert_int_equal(stat(path, &folder), 0);
     path_below(path, "t/c0/00000.jpg");
     assert_int_equal(stat(path, &st), 0);
     tree_file("00000", "%s/t/c0/other", root);
@@ -379,7 +381,7 @@ static void test_inodes_that_do_not_last(void **state)
     swap("t/c0/00000.jpg", "t/c0/other");
     path_below(path, "t/c0/other");
     assert_int_equal(unlink(path), 0);
-    set_time("t/c0", st.st_mtim); /* as make_tree left it */
+    set_time("t/c0", folder.st_mtim); /* as make_tree left it */
     fake_type = FUSE_SUPER_MAGIC;
     assert_false(inodes_last(root));
     expect_read(dataset, 0, 0, "00000");
