@@ -21,10 +21,10 @@ enum {
 #define FIBER_LIST(kind, array, head_field)                                                           \
     void chunks_fiber_add_##kind(struct engine *engine, uint32_t index)                                \
     {                                                                                                  \
-        uint32_t fiber = engine->samples[engine->array[index].id].fiber;                               \
+        uint32_t fiber = engine->samples.all[engine->array[index].id].fiber;                               \
         if (fiber == ENGINE_NONE)                                                                      \
             return;                                                                                    \
-        uint32_t *head = &engine->fibers[fiber].head_field;                                            \
+        uint32_t *head = &engine->chunks.fibers[fiber].head_field;                                            \
         engine->array[index].fiber_prev = ENGINE_NONE;                                                 \
         engine->array[index].fiber_next = *head;                                                       \
         if (*head != ENGINE_NONE)                                                                      \
@@ -34,20 +34,20 @@ enum {
                                                                                                        \
     void chunks_fiber_remove_##kind(struct engine *engine, uint32_t index)                             \
     {                                                                                                  \
-        uint32_t fiber = engine->samples[engine->array[index].id].fiber;                               \
+        uint32_t fiber = engine->samples.all[engine->array[index].id].fiber;                               \
         if (fiber == ENGINE_NONE)                                                                      \
             return;                                                                                    \
         uint32_t prev = engine->array[index].fiber_prev, next = engine->array[index].fiber_next;       \
         if (prev != ENGINE_NONE)                                                                       \
             engine->array[prev].fiber_next = next;                                                     \
         else                                                                                           \
-            engine->fibers[fiber].head_field = next;                                                   \
+            engine->chunks.fibers[fiber].head_field = next;                                                   \
         if (next != ENGINE_NONE)                                                                       \
             engine->array[next].fiber_prev = prev;                                                     \
     }
 
-FIBER_LIST(instance, instances, instances)
-FIBER_LIST(encoded, encoded, encoded)
+FIBER_LIST(instance, prepared.instances, instances)
+FIBER_LIST(encoded, encoded.encodeds, encoded)
 
 static uint32_t fiber_width(const struct engine *engine, uint32_t chunk_samples)
 {
@@ -99,23 +99,23 @@ static uint32_t stock_size(uint32_t width, uint64_t fibers, uint64_t held, uint3
 /* Room for what is known of chunks up to `end`, and of so many groups and fibers more. */
 static int make_room(struct engine *engine, uint32_t end, uint64_t groups, uint64_t fibers)
 {
-    struct chunk *chunks = engine->chunks;
-    if (end > engine->n_chunks) {
+    struct chunk *chunks = engine->chunks.chunks;
+    if (end > engine->chunks.n_chunks) {
         chunks = realloc(chunks, end * sizeof *chunks);
         if (!chunks)
             return LARDER_ENOMEM;
-        engine->chunks = chunks;
-        for (; engine->n_chunks < end; engine->n_chunks++)
-            chunks[engine->n_chunks] = (struct chunk){.group = ENGINE_NONE};
+        engine->chunks.chunks = chunks;
+        for (; engine->chunks.n_chunks < end; engine->chunks.n_chunks++)
+            chunks[engine->chunks.n_chunks] = (struct chunk){.group = ENGINE_NONE};
     }
-    struct group *more_groups = realloc(engine->groups, (engine->n_groups + groups) * sizeof *more_groups);
+    struct group *more_groups = realloc(engine->chunks.groups, (engine->chunks.n_groups + groups) * sizeof *more_groups);
     if (!more_groups)
         return LARDER_ENOMEM;
-    engine->groups = more_groups;
-    struct fiber *more_fibers = realloc(engine->fibers, (engine->n_fibers + fibers) * sizeof *more_fibers);
+    engine->chunks.groups = more_groups;
+    struct fiber *more_fibers = realloc(engine->chunks.fibers, (engine->chunks.n_fibers + fibers) * sizeof *more_fibers);
     if (!more_fibers)
         return LARDER_ENOMEM;
-    engine->fibers = more_fibers;
+    engine->chunks.fibers = more_fibers;
     return 0;
 }
 
@@ -124,15 +124,15 @@ static int make_members(struct engine *engine, const struct engine_job_desc *des
 {
     uint32_t chunk = desc->chunk_base, end = desc->chunk_base + desc->chunk_count;
     for (; chunk < end; chunk++) {
-        engine->chunks[chunk].members = malloc(desc->chunk_samples * sizeof(sample_id));
-        if (!engine->chunks[chunk].members)
+        engine->chunks.chunks[chunk].members = malloc(desc->chunk_samples * sizeof(sample_id));
+        if (!engine->chunks.chunks[chunk].members)
             break;
     }
     if (chunk == end)
         return 0;
     while (chunk-- > desc->chunk_base) {
-        free(engine->chunks[chunk].members);
-        engine->chunks[chunk].members = NULL;
+        free(engine->chunks.chunks[chunk].members);
+        engine->chunks.chunks[chunk].members = NULL;
     }
     return LARDER_ENOMEM;
 }
@@ -149,64 +149,64 @@ int chunks_enter(struct engine *engine, const struct engine_job_desc *desc)
         return LARDER_ENOMEM;
     for (uint32_t i = 0; i < groups; i++) {
         uint32_t first = desc->chunk_base + i * size;
-        engine->groups[engine->n_groups] = (struct group){.first_chunk = first,
+        engine->chunks.groups[engine->chunks.n_groups] = (struct group){.first_chunk = first,
                                                           .n_chunks = end - first < size ? end - first : size,
                                                           .chunk_samples = desc->chunk_samples,
                                                           .width = width,
-                                                          .first_fiber = engine->n_fibers,
+                                                          .first_fiber = engine->chunks.n_fibers,
                                                           .stock_max = stock_size(width, desc->chunk_count * fibers, held, size),
                                                           .thin = held * size < desc->chunk_count * fibers,
                                                           .ahead_below = UINT32_MAX};
-        for (uint32_t chunk = first; chunk < first + engine->groups[engine->n_groups].n_chunks; chunk++) {
-            engine->chunks[chunk].group = engine->n_groups;
+        for (uint32_t chunk = first; chunk < first + engine->chunks.groups[engine->chunks.n_groups].n_chunks; chunk++) {
+            engine->chunks.chunks[chunk].group = engine->chunks.n_groups;
             for (uint32_t slot = 0; slot < desc->chunk_samples; slot++)
-                engine->chunks[chunk].members[slot] = SAMPLE_NONE;
+                engine->chunks.chunks[chunk].members[slot] = SAMPLE_NONE;
         }
         for (uint64_t fiber = 0; fiber < fibers; fiber++)
-            engine->fibers[engine->n_fibers++] = (struct fiber){.instances = ENGINE_NONE, .encoded = ENGINE_NONE};
-        engine->n_groups++;
+            engine->chunks.fibers[engine->chunks.n_fibers++] = (struct fiber){.instances = ENGINE_NONE, .encoded = ENGINE_NONE};
+        engine->chunks.n_groups++;
     }
     return 0;
 }
 
 uint32_t engine_chunk_of(const struct engine *engine, sample_id id)
 {
-    return id < engine->samples_cap ? engine->samples[id].chunk : ENGINE_CHUNK_NONE;
+    return id < engine->samples.cap ? engine->samples.all[id].chunk : ENGINE_CHUNK_NONE;
 }
 
 /* Closes the gap that groups first … end - 1 leave, and their fibers. */
 void chunks_drop_groups(struct engine *engine, uint32_t first, uint32_t end)
 {
-    uint32_t groups = end - first, first_fiber = engine->groups[first].first_fiber;
-    uint32_t end_fiber = end < engine->n_groups ? engine->groups[end].first_fiber : engine->n_fibers;
+    uint32_t groups = end - first, first_fiber = engine->chunks.groups[first].first_fiber;
+    uint32_t end_fiber = end < engine->chunks.n_groups ? engine->chunks.groups[end].first_fiber : engine->chunks.n_fibers;
     uint32_t fibers = end_fiber - first_fiber;
     for (uint32_t fiber = first_fiber; fiber < end_fiber; fiber++)
-        CHECK(engine->fibers[fiber].instances == ENGINE_NONE && engine->fibers[fiber].encoded == ENGINE_NONE);
-    engine->n_groups -= groups;
-    engine->n_fibers -= fibers;
-    memmove(&engine->groups[first], &engine->groups[end], (engine->n_groups - first) * sizeof *engine->groups);
-    memmove(&engine->fibers[first_fiber], &engine->fibers[end_fiber],
-            (engine->n_fibers - first_fiber) * sizeof *engine->fibers);
-    for (uint32_t i = first; i < engine->n_groups; i++)
-        engine->groups[i].first_fiber -= fibers;
-    for (uint32_t chunk = 0; chunk < engine->n_chunks; chunk++) {
-        if (engine->chunks[chunk].group != ENGINE_NONE && engine->chunks[chunk].group >= end)
-            engine->chunks[chunk].group -= groups;
+        CHECK(engine->chunks.fibers[fiber].instances == ENGINE_NONE && engine->chunks.fibers[fiber].encoded == ENGINE_NONE);
+    engine->chunks.n_groups -= groups;
+    engine->chunks.n_fibers -= fibers;
+    memmove(&engine->chunks.groups[first], &engine->chunks.groups[end], (engine->chunks.n_groups - first) * sizeof *engine->chunks.groups);
+    memmove(&engine->chunks.fibers[first_fiber], &engine->chunks.fibers[end_fiber],
+            (engine->chunks.n_fibers - first_fiber) * sizeof *engine->chunks.fibers);
+    for (uint32_t i = first; i < engine->chunks.n_groups; i++)
+        engine->chunks.groups[i].first_fiber -= fibers;
+    for (uint32_t chunk = 0; chunk < engine->chunks.n_chunks; chunk++) {
+        if (engine->chunks.chunks[chunk].group != ENGINE_NONE && engine->chunks.chunks[chunk].group >= end)
+            engine->chunks.chunks[chunk].group -= groups;
     }
-    for (uint64_t id = 0; id < engine->samples_cap; id++) {
-        if (engine->samples[id].fiber != ENGINE_NONE && engine->samples[id].fiber >= end_fiber)
-            engine->samples[id].fiber -= fibers;
+    for (uint64_t id = 0; id < engine->samples.cap; id++) {
+        if (engine->samples.all[id].fiber != ENGINE_NONE && engine->samples.all[id].fiber >= end_fiber)
+            engine->samples.all[id].fiber -= fibers;
     }
 }
 
 void chunks_destroy(struct engine *engine)
 {
-    for (uint32_t chunk = 0; chunk < engine->n_chunks; chunk++)
-        free(engine->chunks[chunk].members);
-    free(engine->chunks);
-    free(engine->groups);
-    free(engine->fibers);
-    free(engine->room.left);
+    for (uint32_t chunk = 0; chunk < engine->chunks.n_chunks; chunk++)
+        free(engine->chunks.chunks[chunk].members);
+    free(engine->chunks.chunks);
+    free(engine->chunks.groups);
+    free(engine->chunks.fibers);
+    free(engine->encoded.shortage.left);
 }
 
 uint32_t chunks_stock_max(uint32_t width)

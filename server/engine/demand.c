@@ -4,8 +4,8 @@
 bool demand_prepare_alike(const struct engine *engine)
 {
     const struct job *first = NULL;
-    for (uint32_t place = 0; place < engine->jobs_end; place++) {
-        const struct job *job = &engine->jobs[place];
+    for (uint32_t place = 0; place < engine->jobs.end; place++) {
+        const struct job *job = &engine->jobs.all[place];
         if (job->state == JOB_FREE)
             continue;
         first = first ? first : job;
@@ -19,8 +19,8 @@ bool demand_prepare_alike(const struct engine *engine)
 uint32_t demand_takers(const struct engine *engine, uint32_t *takers, uint32_t max)
 {
     uint32_t count = 0;
-    for (uint32_t job = 0; job < engine->jobs_end && count < max; job++) {
-        if (engine->jobs[job].state == JOB_RUNNING && engine->jobs[job].redirected)
+    for (uint32_t job = 0; job < engine->jobs.end && count < max; job++) {
+        if (engine->jobs.all[job].state == JOB_RUNNING && engine->jobs.all[job].redirected)
             takers[count++] = job;
     }
     return count;
@@ -28,13 +28,13 @@ uint32_t demand_takers(const struct engine *engine, uint32_t *takers, uint32_t m
 
 /* How far apart in their epochs the takers are that have a stock in the group (others take no part of memory there). An epoch
  * is a circle: one job's end is beside the other's beginning. */
-double demand_apart(const struct engine *engine, const struct room *room, const bool *stocked)
+double demand_apart(const struct engine *engine, const struct shortage *room, const bool *stocked)
 {
     double first = -1, apart = 0;
     for (uint32_t i = 0; i < room->n_takers; i++) {
         if (!stocked[i])
             continue;
-        const struct job *job = &engine->jobs[room->takers[i]];
+        const struct job *job = &engine->jobs.all[room->takers[i]];
         double left = (double)sampler_remaining(engine->sampler, room->takers[i]) / (double)job->view_samples;
         first = first < 0 ? left : first;
         double ahead = left < first ? first - left : left - first, distance = ahead < 0.5 ? ahead * 2 : 2 - ahead * 2;
@@ -45,19 +45,19 @@ double demand_apart(const struct engine *engine, const struct room *room, const 
 
 bool demand_wants_instance(const struct engine *engine, uint32_t job, const struct instance *instance)
 {
-    return engine->jobs[job].state == JOB_RUNNING && demand_suits(engine, job, instance) &&
+    return engine->jobs.all[job].state == JOB_RUNNING && demand_suits(engine, job, instance) &&
            sampler_wants(engine->sampler, job, instance->id);
 }
 
 bool demand_wants_encoded(const struct engine *engine, uint32_t job, sample_id id)
 {
-    return engine->jobs[job].state == JOB_RUNNING && sampler_wants(engine->sampler, job, id);
+    return engine->jobs.all[job].state == JOB_RUNNING && sampler_wants(engine->sampler, job, id);
 }
 
 uint32_t demand_count(const struct engine *engine, const struct instance *instance)
 {
     uint32_t want = 0;
-    for (uint32_t job = 0; job < engine->jobs_end; job++)
+    for (uint32_t job = 0; job < engine->jobs.end; job++)
         want += demand_wants_instance(engine, job, instance);
     return want;
 }
@@ -65,7 +65,7 @@ uint32_t demand_count(const struct engine *engine, const struct instance *instan
 uint32_t demand_count_encoded(const struct engine *engine, sample_id id)
 {
     uint32_t want = 0;
-    for (uint32_t job = 0; job < engine->jobs_end; job++)
+    for (uint32_t job = 0; job < engine->jobs.end; job++)
         want += demand_wants_encoded(engine, job, id);
     return want;
 }

@@ -7,13 +7,13 @@
 /* May the job be given the instance, as far as pipeline, variant and what it had go? */
 static inline bool demand_suits(const struct engine *engine, uint32_t job, const struct instance *instance)
 {
-    return instance->pipeline == engine->jobs[job].pipeline && instance->variant == engine->jobs[job].variant &&
+    return instance->pipeline == engine->jobs.all[job].pipeline && instance->variant == engine->jobs.all[job].variant &&
            !jobset_has(&instance->had, job);
 }
 
 bool demand_prepare_alike(const struct engine *engine);
 uint32_t demand_takers(const struct engine *engine, uint32_t *takers, uint32_t max);
-double demand_apart(const struct engine *engine, const struct room *room, const bool *stocked);
+double demand_apart(const struct engine *engine, const struct shortage *room, const bool *stocked);
 bool demand_wants_instance(const struct engine *engine, uint32_t job, const struct instance *instance);
 bool demand_wants_encoded(const struct engine *engine, uint32_t job, sample_id id);
 uint32_t demand_count(const struct engine *engine, const struct instance *instance);

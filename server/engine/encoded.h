@@ -47,9 +47,9 @@ void encoded_read_ahead_again(struct engine *engine); /* what is wanted has chan
 bool encoded_needs_bytes(const struct engine *engine, uint32_t job, sample_id id);
 void encoded_measure_shortage(struct engine *engine, const struct group *group);
 struct fill encoded_fill(const struct engine *engine, const struct chunk *chunk);
-bool encoded_lacks(const struct engine *engine, const struct room *room, sample_id id, uint32_t max);
-void encoded_count_brought(const struct engine *engine, struct room *room, sample_id id);
-bool encoded_may_evict(const struct engine *engine, const struct room *room, sample_id id, uint32_t max);
+bool encoded_lacks(const struct engine *engine, const struct shortage *room, sample_id id, uint32_t max);
+void encoded_count_brought(const struct engine *engine, struct shortage *room, sample_id id);
+bool encoded_may_evict(const struct engine *engine, const struct shortage *room, sample_id id, uint32_t max);
 struct fill encoded_most_fill(const struct engine *engine, const struct group *group);
 
 #endif

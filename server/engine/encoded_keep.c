@@ -27,9 +27,9 @@ static struct idset *all_that_fits(const struct engine *engine)
     struct idset *all = NULL;
     double bytes = 0;
     int code = idset_create(&all);
-    for (uint32_t place = 0; !code && place < engine->jobs_end; place++) {
-        if (engine->jobs[place].state != JOB_FREE)
-            code = add_view(&engine->jobs[place], &all, &bytes);
+    for (uint32_t place = 0; !code && place < engine->jobs.end; place++) {
+        if (engine->jobs.all[place].state != JOB_FREE)
+            code = add_view(&engine->jobs.all[place], &all, &bytes);
     }
     if (!code && bytes <= (double)encoded_sure(engine))
         return all;
@@ -41,8 +41,8 @@ static struct idset *all_that_fits(const struct engine *engine)
 static void settle_lost(struct engine *engine, const struct idset *before)
 {
     struct idset *lost = NULL;
-    if (engine->kept && idset_difference(before, engine->kept, &lost) == 0 &&
-        idset_count(lost) < residency_idle(engine->encodeds)) {
+    if (engine->encoded.kept && idset_difference(before, engine->encoded.kept, &lost) == 0 &&
+        idset_count(lost) < residency_idle(engine->encoded.residency)) {
         sample_id id = 0;
         for (uint64_t rank = 0; idset_select(lost, rank, &id); rank++)
             encoded_drop_if_idle(engine, id);
@@ -54,8 +54,8 @@ static void settle_lost(struct engine *engine, const struct idset *before)
 
 void encoded_keep_measure(struct engine *engine)
 {
-    struct idset *before = engine->kept;
-    engine->kept = demand_prepare_alike(engine) ? all_that_fits(engine) : NULL;
+    struct idset *before = engine->encoded.kept;
+    engine->encoded.kept = demand_prepare_alike(engine) ? all_that_fits(engine) : NULL;
     if (before)
         settle_lost(engine, before);
     idset_destroy(before);
@@ -63,5 +63,5 @@ void encoded_keep_measure(struct engine *engine)
 
 bool encoded_keeps(const struct engine *engine, sample_id id)
 {
-    return engine->kept && idset_contains(engine->kept, id);
+    return engine->encoded.kept && idset_contains(engine->encoded.kept, id);
 }

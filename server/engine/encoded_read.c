@@ -22,16 +22,16 @@
 /* Slots in random order: what a stock has no room for comes later, and no sample may always be the late one. */
 const uint32_t *encoded_shuffled_slots(struct engine *engine, uint32_t samples)
 {
-    if (samples > engine->scratch_cap) {
-        engine->scratch_cap = samples;
-        engine->scratch = xrealloc(engine->scratch, engine->scratch_cap, sizeof *engine->scratch);
+    if (samples > engine->encoded.slots_cap) {
+        engine->encoded.slots_cap = samples;
+        engine->encoded.slots = xrealloc(engine->encoded.slots, engine->encoded.slots_cap, sizeof *engine->encoded.slots);
     }
     for (uint32_t i = 0; i < samples; i++) {
         uint32_t j = (uint32_t)random_below(&engine->rng, i + 1);
-        engine->scratch[i] = engine->scratch[j];
-        engine->scratch[j] = i;
+        engine->encoded.slots[i] = engine->encoded.slots[j];
+        engine->encoded.slots[j] = i;
     }
-    return engine->scratch;
+    return engine->encoded.slots;
 }
 
 /* ── ahead ── */
@@ -43,7 +43,7 @@ uint32_t encoded_job_for(const struct engine *engine, const struct chunk *chunk,
     for (uint32_t slot = 0; slot < chunk_samples; slot++) {
         sample_id id = chunk->members[slot];
         for (uint32_t i = 0; id != SAMPLE_NONE && i < n_takers; i++) {
-            if (!sources_away(engine, takers[i]) && engine->samples[id].encoded == ENGINE_NONE && encoded_needs_bytes(engine, takers[i], id))
+            if (!sources_away(engine, takers[i]) && engine->samples.all[id].encoded == ENGINE_NONE && encoded_needs_bytes(engine, takers[i], id))
                 return takers[i];
         }
     }
@@ -58,13 +58,13 @@ static double between(const double bounds[2], double apart)
 /* Of the budget, what reads ahead may fill: all when nothing of it must leave. */
 static double ahead_share(const struct engine *engine, double apart)
 {
-    return engine->kept ? 1 : between(AHEAD_SHARE, apart);
+    return engine->encoded.kept ? 1 : between(AHEAD_SHARE, apart);
 }
 
 static uint64_t mean_bytes(const struct engine *engine)
 {
-    uint64_t taken = engine->encoded_pool.taken;
-    return taken ? engine->encoded_used / taken : 0;
+    uint64_t taken = engine->encoded.slab.taken;
+    return taken ? engine->encoded.used_bytes / taken : 0;
 }
 
 /* The chunk of the group that brings most; NULL when none brings enough that fits. Ties at random. */
@@ -74,13 +74,13 @@ const struct chunk *encoded_best_chunk(struct engine *engine, const struct group
     uint64_t best_wants = 0, mean = mean_bytes(engine);
     uint32_t compared = 0, from = (uint32_t)random_below(&engine->rng, group->n_chunks);
     encoded_measure_shortage(engine, group);
-    double least = engine->room.chunk_samples * between(AHEAD_LEAST, engine->room.apart);
-    double room = (double)encoded_most(engine) * ahead_share(engine, engine->room.apart) - (double)engine->encoded_used;
+    double least = engine->encoded.shortage.chunk_samples * between(AHEAD_LEAST, engine->encoded.shortage.apart);
+    double room = (double)encoded_most(engine) * ahead_share(engine, engine->encoded.shortage.apart) - (double)engine->encoded.used_bytes;
     struct fill most = encoded_most_fill(engine, group);
     if (most.samples < least || least * (double)mean > room)
         return NULL;
     for (uint32_t i = 0; i < group->n_chunks && i < ENGINE_LOOK_MAX && compared < ENGINE_COMPARE_MAX && best_wants < most.wants; i++) {
-        const struct chunk *chunk = &engine->chunks[group->first_chunk + (from + i) % group->n_chunks];
+        const struct chunk *chunk = &engine->chunks.chunks[group->first_chunk + (from + i) % group->n_chunks];
         struct fill fill = encoded_fill(engine, chunk);
         if (fill.samples == 0 || fill.samples < least || (double)(fill.samples * mean) > room)
             continue;
@@ -97,8 +97,8 @@ const struct chunk *encoded_best_chunk(struct engine *engine, const struct group
 struct group *encoded_hungry_group(const struct engine *engine)
 {
     struct group *best = NULL;
-    for (uint32_t i = 0; i < engine->n_groups; i++) {
-        struct group *group = &engine->groups[i];
+    for (uint32_t i = 0; i < engine->chunks.n_groups; i++) {
+        struct group *group = &engine->chunks.groups[i];
         if (group->stock < group->ahead_below &&
             (!best || (uint64_t)group->stock * best->n_chunks < (uint64_t)best->stock * group->n_chunks))
             best = group;
@@ -109,12 +109,12 @@ struct group *encoded_hungry_group(const struct engine *engine)
 bool encoded_room_ahead(const struct engine *engine, const struct group *group)
 {
     double chunk = (double)(mean_bytes(engine) * group->chunk_samples);
-    return (double)engine->encoded_used + chunk <= (double)encoded_most(engine) * ahead_share(engine, 0) &&
-           engine->loads_inflight + group->chunk_samples <= engine->config.inflight_loads;
+    return (double)engine->encoded.used_bytes + chunk <= (double)encoded_most(engine) * ahead_share(engine, 0) &&
+           engine->encoded.loading + group->chunk_samples <= engine->config.inflight_loads;
 }
 
 void encoded_read_ahead_again(struct engine *engine)
 {
-    for (uint32_t i = 0; i < engine->n_groups; i++)
-        engine->groups[i].ahead_below = UINT32_MAX;
+    for (uint32_t i = 0; i < engine->chunks.n_groups; i++)
+        engine->chunks.groups[i].ahead_below = UINT32_MAX;
 }

@@ -8,10 +8,10 @@
 /* Would the job be served with the sample's bytes? Not when they could not be read, or a form that it may get is prepared. */
 bool encoded_needs_bytes(const struct engine *engine, uint32_t job, sample_id id)
 {
-    if (engine->samples[id].failed || !sampler_wants(engine->sampler, job, id))
+    if (engine->samples.all[id].failed || !sampler_wants(engine->sampler, job, id))
         return false;
-    for (uint32_t index = engine->samples[id].instances; index != ENGINE_NONE; index = engine->instances[index].next) {
-        if (engine->instances[index].state == INSTANCE_READY && demand_suits(engine, job, &engine->instances[index]))
+    for (uint32_t index = engine->samples.all[id].instances; index != ENGINE_NONE; index = engine->prepared.instances[index].next) {
+        if (engine->prepared.instances[index].state == INSTANCE_READY && demand_suits(engine, job, &engine->prepared.instances[index]))
             return false;
     }
     return true;
@@ -20,19 +20,19 @@ bool encoded_needs_bytes(const struct engine *engine, uint32_t job, sample_id id
 static uint32_t stock_of(const struct engine *engine, uint32_t job, uint32_t fiber)
 {
     uint32_t stock = 0;
-    for (uint32_t index = engine->fibers[fiber].encoded; index != ENGINE_NONE; index = engine->encoded[index].fiber_next)
-        stock += !engine->encoded[index].in_order && sampler_wants(engine->sampler, job, engine->encoded[index].id);
+    for (uint32_t index = engine->chunks.fibers[fiber].encoded; index != ENGINE_NONE; index = engine->encoded.encodeds[index].fiber_next)
+        stock += !engine->encoded.encodeds[index].in_order && sampler_wants(engine->sampler, job, engine->encoded.encodeds[index].id);
     return stock;
 }
 
 /* The part of what a view has in a chunk that one read may bring a job, when `here` tells whose dataset it is. */
-static double read_part(const struct engine *engine, const struct room *room, const bool *here)
+static double read_part(const struct engine *engine, const struct shortage *room, const bool *here)
 {
     double slowest = 0, fastest = 0;
     if (demand_apart(engine, room, here) <= IN_STEP)
         return READ_PART;
     for (uint32_t i = 0; i < room->n_takers; i++) {
-        double rate = here[i] ? demand_job_rate(engine, &engine->jobs[room->takers[i]]) : 0;
+        double rate = here[i] ? demand_job_rate(engine, &engine->jobs.all[room->takers[i]]) : 0;
         slowest = rate > 0 && (slowest == 0 || rate < slowest) ? rate : slowest;
         fastest = rate > fastest ? rate : fastest;
     }
@@ -42,18 +42,18 @@ static double read_part(const struct engine *engine, const struct room *room, co
 
 /* How many samples of a chunk of the group the takers' views have, by the one that has most; and the most that a read may
  * bring each of them. */
-static void measure_parts(const struct engine *engine, const struct group *group, struct room *room)
+static void measure_parts(const struct engine *engine, const struct group *group, struct shortage *room)
 {
     bool here[ENGINE_TAKERS_MAX];
     room->chunk_samples = 0;
     for (uint32_t i = 0; i < room->n_takers; i++) {
-        double samples = engine->jobs[room->takers[i]].chunk_samples;
-        here[i] = chunks_is_here(&engine->jobs[room->takers[i]], group);
+        double samples = engine->jobs.all[room->takers[i]].chunk_samples;
+        here[i] = chunks_is_here(&engine->jobs.all[room->takers[i]], group);
         room->chunk_samples = here[i] && samples > room->chunk_samples ? samples : room->chunk_samples;
     }
     double part = read_part(engine, room, here);
     for (uint32_t i = 0; i < room->n_takers; i++) {
-        const struct job *job = &engine->jobs[room->takers[i]];
+        const struct job *job = &engine->jobs.all[room->takers[i]];
         double most = job->chunk_samples * part;
         room->most[i] = part == 1 || job->ample ? group->chunk_samples : most < 1 ? 1 : (uint32_t)most;
     }
@@ -62,7 +62,7 @@ static void measure_parts(const struct engine *engine, const struct group *group
 /* The room that each taker has in the stock of each fiber of the group, by fiber, then taker. */
 void encoded_measure_shortage(struct engine *engine, const struct group *group)
 {
-    struct room *room = &engine->room;
+    struct shortage *room = &engine->encoded.shortage;
     uint32_t width = group->width, max = group->stock_max;
     bool stocked[ENGINE_TAKERS_MAX] = {false};
     room->n_takers = demand_takers(engine, room->takers, ENGINE_TAKERS_MAX);
@@ -86,8 +86,8 @@ void encoded_measure_shortage(struct engine *engine, const struct group *group)
  * the wants that they answer. */
 struct fill encoded_fill(const struct engine *engine, const struct chunk *chunk)
 {
-    const struct room *room = &engine->room;
-    const struct group *group = &engine->groups[chunk->group];
+    const struct shortage *room = &engine->encoded.shortage;
+    const struct group *group = &engine->chunks.groups[chunk->group];
     uint32_t width = group->width, left[ENGINE_TAKERS_MAX], most[ENGINE_TAKERS_MAX];
     struct fill fill = {0, 0};
     memcpy(most, room->most, room->n_takers * sizeof *most);
@@ -95,7 +95,7 @@ struct fill encoded_fill(const struct engine *engine, const struct chunk *chunk)
         if (slot % width == 0 && room->n_takers) /* with none there may be no array either */
             memcpy(left, room->left + slot / width * room->n_takers, room->n_takers * sizeof *left);
         sample_id id = chunk->members[slot];
-        if (id == SAMPLE_NONE || engine->samples[id].encoded != ENGINE_NONE)
+        if (id == SAMPLE_NONE || engine->samples.all[id].encoded != ENGINE_NONE)
             continue;
         uint32_t wants = 0;
         for (uint32_t i = 0; i < room->n_takers; i++) {
@@ -112,36 +112,36 @@ struct fill encoded_fill(const struct engine *engine, const struct chunk *chunk)
 }
 
 /* Is there room for the sample in the stock of max samples of some taker that may still get some of this read? */
-bool encoded_lacks(const struct engine *engine, const struct room *room, sample_id id, uint32_t max)
+bool encoded_lacks(const struct engine *engine, const struct shortage *room, sample_id id, uint32_t max)
 {
     for (uint32_t i = 0; i < room->n_takers; i++) {
         uint32_t job = room->takers[i];
-        if (room->most[i] && encoded_needs_bytes(engine, job, id) && stock_of(engine, job, engine->samples[id].fiber) < max)
+        if (room->most[i] && encoded_needs_bytes(engine, job, id) && stock_of(engine, job, engine->samples.all[id].fiber) < max)
             return true;
     }
     return false;
 }
 
-void encoded_count_brought(const struct engine *engine, struct room *room, sample_id id)
+void encoded_count_brought(const struct engine *engine, struct shortage *room, sample_id id)
 {
     for (uint32_t i = 0; i < room->n_takers; i++)
         room->most[i] -= room->most[i] && encoded_needs_bytes(engine, room->takers[i], id);
 }
 
 /* May the sample take the place of another? */
-bool encoded_may_evict(const struct engine *engine, const struct room *room, sample_id id, uint32_t max)
+bool encoded_may_evict(const struct engine *engine, const struct shortage *room, sample_id id, uint32_t max)
 {
     uint32_t share = SHARED_STOCKS * max / room->n_takers;
-    uint32_t victim = residency_victim(engine->encodeds);
+    uint32_t victim = residency_victim(engine->encoded.residency);
     share = share < 1 ? 1 : share > max ? max : share;
-    return victim != RESIDENT_NONE && residency_want(engine->encodeds, victim) <= demand_count_encoded(engine, id) &&
+    return victim != RESIDENT_NONE && residency_want(engine->encoded.residency, victim) <= demand_count_encoded(engine, id) &&
            encoded_lacks(engine, room, id, share);
 }
 
 /* The most that a read of a chunk of the group could bring, after encoded_measure_shortage: all that there is room for. */
 struct fill encoded_most_fill(const struct engine *engine, const struct group *group)
 {
-    const struct room *room = &engine->room;
+    const struct shortage *room = &engine->encoded.shortage;
     struct fill most = {0, 0};
     for (uint32_t i = 0; i < room->n_takers; i++) {
         uint32_t wants = 0;

@@ -20,11 +20,11 @@ int engine_create(const struct engine_config *config, struct engine **out, struc
     engine->magic = ENGINE_MAGIC;
     engine->config = *config;
     engine->config.arena_bytes = config->arena_bytes / EXTENT_ALIGN * EXTENT_ALIGN;
-    engine->next_batch = engine->room_changes = 1;
-    engine->instance_pool.spare = engine->encoded_pool.spare = ENGINE_NONE;
-    engine->task_pool.spare = engine->entry_pool.spare = ENGINE_NONE;
+    engine->queues.next_batch = engine->plan.room_changes = 1;
+    engine->prepared.slab.spare = engine->encoded.slab.spare = ENGINE_NONE;
+    engine->tasks.slab.spare = engine->queues.slab.spare = ENGINE_NONE;
     random_seed_keys(&engine->rng, config->seed, 1, 0, 0);
-    int code = extents_create(engine->config.arena_bytes, &engine->extents);
+    int code = extents_create(engine->config.arena_bytes, &engine->prepared.extents);
     if (!code)
         code = sampler_create(config->seed, &engine->sampler);
     if (code) {
@@ -32,11 +32,11 @@ int engine_create(const struct engine_config *config, struct engine **out, struc
         return error_set(err, code, "engine: an arena of %llu bytes cannot be divided, or memory is short",
                          (unsigned long long)config->arena_bytes);
     }
-    engine->prepared = residency_create();
-    engine->encodeds = residency_create();
-    engine->jobs = xcalloc(JOBS_MAX, sizeof *engine->jobs);
+    engine->prepared.residency = residency_create();
+    engine->encoded.residency = residency_create();
+    engine->jobs.all = xcalloc(JOBS_MAX, sizeof *engine->jobs.all);
     for (uint32_t i = 0; i < JOBS_MAX; i++)
-        engine->sources[i].probe = SAMPLE_NONE;
+        engine->sources.all[i].probe = SAMPLE_NONE;
     *out = engine;
     return 0;
 }
@@ -46,28 +46,29 @@ void engine_destroy(struct engine *engine)
     if (!engine)
         return;
     CHECK_MAGIC(engine, ENGINE_MAGIC);
-    for (uint32_t place = 0; place < engine->jobs_end; place++) {
-        if (engine->jobs[place].state != JOB_FREE)
-            job_free(&engine->jobs[place]);
+    for (uint32_t place = 0; place < engine->jobs.end; place++) {
+        if (engine->jobs.all[place].state != JOB_FREE)
+            job_free(&engine->jobs.all[place]);
     }
     engine->magic = 0;
     chunks_destroy(engine);
-    idset_destroy(engine->kept);
+    idset_destroy(engine->encoded.kept);
     sampler_destroy(engine->sampler);
-    extents_destroy(engine->extents);
+    extents_destroy(engine->prepared.extents);
     prepared_zones_destroy(engine);
-    residency_destroy(engine->prepared);
-    residency_destroy(engine->encodeds);
-    free(engine->jobs);
-    free(engine->samples);
-    free(engine->instances);
-    free(engine->encoded);
-    free(engine->tasks);
-    free(engine->entries);
-    free(engine->actions);
-    free(engine->outputs);
-    free(engine->delivered);
-    free(engine->scratch);
+    residency_destroy(engine->prepared.residency);
+    residency_destroy(engine->encoded.residency);
+    free(engine->jobs.all);
+    free(engine->samples.all);
+    free(engine->prepared.instances);
+    free(engine->encoded.encodeds);
+    free(engine->tasks.tasks);
+    free(engine->queues.entries);
+    free(engine->outbox.actions);
+    free(engine->outbox.outputs);
+    free(engine->outbox.delivered);
+    free(engine->prepared.window);
+    free(engine->encoded.slots);
     free(engine);
 }
 
@@ -127,15 +128,15 @@ static void handle(struct engine *engine, const struct engine_event *event)
 /* All that there is room for is planned, begun and delivered. */
 static void advance(struct engine *engine)
 {
-    if (engine->divide)
+    if (engine->quota.divide)
         plan_divide_arena(engine);
     do { /* a sample that turns out too large while it is dispatched leaves room for another pick; so does an epoch's end */
-        engine->replan = false;
+        engine->plan.again = false;
         plan_round(engine);
         tasks_dispatch(engine);
-        if (!engine->replan)
+        if (!engine->plan.again)
             jobs_deliver(engine);
-    } while (engine->replan);
+    } while (engine->plan.again);
 }
 
 size_t engine_step_all(struct engine *engine, uint64_t now_ns, const struct engine_event *events, size_t count,
@@ -144,7 +145,7 @@ size_t engine_step_all(struct engine *engine, uint64_t now_ns, const struct engi
     CHECK_MAGIC(engine, ENGINE_MAGIC);
     CHECK(now_ns >= engine->now_ns);
     engine->now_ns = now_ns;
-    engine->n_actions = engine->n_outputs = engine->n_delivered = 0;
+    engine->outbox.n_actions = engine->outbox.n_outputs = engine->outbox.n_delivered = 0;
     for (size_t i = 0; i < count; i++)
         handle(engine, &events[i]);
     if (!engine->halted) {
@@ -154,8 +155,8 @@ size_t engine_step_all(struct engine *engine, uint64_t now_ns, const struct engi
         advance(engine);
     }
     outbox_seal(engine);
-    *actions = engine->actions;
-    return engine->n_actions;
+    *actions = engine->outbox.actions;
+    return engine->outbox.n_actions;
 }
 
 size_t engine_step(struct engine *engine, uint64_t now_ns, const struct engine_event *event, const struct engine_action **actions)

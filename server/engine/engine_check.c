@@ -19,14 +19,14 @@ static void count_leased(const struct job_queue *queue, uint32_t *users)
 /* Counts, for each instance, the entries and the leased samples that pin it. The caller frees. */
 static uint32_t *count_users(const struct engine *engine)
 {
-    uint32_t *users = xcalloc(engine->instance_pool.size, sizeof *users);
-    for (uint32_t index = 0; index < engine->entry_pool.size; index++) {
-        if (engine->entries[index].state > ENTRY_UNPLACED)
-            users[engine->entries[index].instance]++;
+    uint32_t *users = xcalloc(engine->prepared.slab.size, sizeof *users);
+    for (uint32_t index = 0; index < engine->queues.slab.size; index++) {
+        if (engine->queues.entries[index].state > ENTRY_UNPLACED)
+            users[engine->queues.entries[index].instance]++;
     }
-    for (uint32_t place = 0; place < engine->jobs_end; place++) {
-        for (uint32_t rank = 0; rank < engine->jobs[place].world_size; rank++)
-            count_leased(&engine->jobs[place].queues[rank], users);
+    for (uint32_t place = 0; place < engine->jobs.end; place++) {
+        for (uint32_t rank = 0; rank < engine->jobs.all[place].world_size; rank++)
+            count_leased(&engine->jobs.all[place].queues[rank], users);
     }
     return users;
 }
@@ -35,51 +35,51 @@ static void check_instances(const struct engine *engine)
 {
     uint64_t used = 0, pinned = 0;
     uint32_t *users = count_users(engine), idle = 0;
-    for (uint32_t index = 0; index < engine->instance_pool.size; index++) {
-        const struct instance *instance = &engine->instances[index];
+    for (uint32_t index = 0; index < engine->prepared.slab.size; index++) {
+        const struct instance *instance = &engine->prepared.instances[index];
         if (instance->state == INSTANCE_FREE)
             continue;
         bool making = instance->state == INSTANCE_MAKING;
         uint32_t owner;
-        CHECK(extent_owner(engine->extents, instance->block, &owner) && owner == index);
-        CHECK(extent_bytes(engine->extents, instance->block) >= instance->bytes);
-        CHECK(residency_pins(engine->prepared, index) == users[index] + making);
-        CHECK(residency_want(engine->prepared, index) == demand_count(engine, instance));
+        CHECK(extent_owner(engine->prepared.extents, instance->block, &owner) && owner == index);
+        CHECK(extent_bytes(engine->prepared.extents, instance->block) >= instance->bytes);
+        CHECK(residency_pins(engine->prepared.residency, index) == users[index] + making);
+        CHECK(residency_want(engine->prepared.residency, index) == demand_count(engine, instance));
         CHECK(making == (instance->task != ENGINE_NONE));
         CHECK(making || instance->waiters == ENGINE_NONE);
-        CHECK(!making || engine->tasks[instance->task].state == TASK_RUNNING || instance->waiters != ENGINE_NONE);
-        used += extent_bytes(engine->extents, instance->block);
-        pinned += residency_pins(engine->prepared, index) > 0 ? extent_bytes(engine->extents, instance->block) : 0;
-        idle += residency_pins(engine->prepared, index) == 0 && residency_want(engine->prepared, index) == 0;
+        CHECK(!making || engine->tasks.tasks[instance->task].state == TASK_RUNNING || instance->waiters != ENGINE_NONE);
+        used += extent_bytes(engine->prepared.extents, instance->block);
+        pinned += residency_pins(engine->prepared.residency, index) > 0 ? extent_bytes(engine->prepared.extents, instance->block) : 0;
+        idle += residency_pins(engine->prepared.residency, index) == 0 && residency_want(engine->prepared.residency, index) == 0;
     }
     free(users);
-    CHECK(idle == residency_idle(engine->prepared) && pinned == engine->arena_pinned);
-    CHECK(used + prepared_zones_free_bytes(engine) == extents_used_bytes(engine->extents));
-    CHECK(extents_used_bytes(engine->extents) <= engine->config.arena_bytes);
-    CHECK(engine->quota_bytes <= engine->config.arena_bytes);
-    CHECK(engine->instance_pool.taken * engine->config.slot_least <= engine->config.arena_bytes);
+    CHECK(idle == residency_idle(engine->prepared.residency) && pinned == engine->prepared.pinned_bytes);
+    CHECK(used + prepared_zones_free_bytes(engine) == extents_used_bytes(engine->prepared.extents));
+    CHECK(extents_used_bytes(engine->prepared.extents) <= engine->config.arena_bytes);
+    CHECK(engine->quota.promised_bytes <= engine->config.arena_bytes);
+    CHECK(engine->prepared.slab.taken * engine->config.slot_least <= engine->config.arena_bytes);
 }
 
 /* Each zone has the slots that it has promised, in use or free. */
 static void check_zones(const struct engine *engine)
 {
-    for (uint32_t at = 0; at < engine->n_zones; at++) {
-        const struct zone *zone = &engine->zones[at];
+    for (uint32_t at = 0; at < engine->prepared.n_zones; at++) {
+        const struct zone *zone = &engine->prepared.zones[at];
         uint64_t promised = 0, used = 0;
         uint32_t owner;
-        for (uint32_t place = 0; place < engine->jobs_end; place++) {
-            const struct job *job = &engine->jobs[place];
+        for (uint32_t place = 0; place < engine->jobs.end; place++) {
+            const struct job *job = &engine->jobs.all[place];
             if (job->state != JOB_FREE && job->zoned && engine_slot_bytes(&engine->config, job->slot_bytes) == zone->bytes)
                 promised += job->least * job->batch_slots * job->world_size;
         }
-        for (uint32_t index = 0; index < engine->instance_pool.size; index++) {
-            const struct instance *instance = &engine->instances[index];
+        for (uint32_t index = 0; index < engine->prepared.slab.size; index++) {
+            const struct instance *instance = &engine->prepared.instances[index];
             used += instance->state != INSTANCE_FREE && instance->zoned && prepared_zone_of(engine, instance) == zone;
         }
         for (size_t i = 0; i < zone->n_free; i++)
-            CHECK(extent_owner(engine->extents, zone->free[i], &owner) && owner == ENGINE_NONE);
+            CHECK(extent_owner(engine->prepared.extents, zone->free[i], &owner) && owner == ENGINE_NONE);
         CHECK(zone->slots == zone->promised && zone->promised == promised && used + zone->n_free == zone->slots);
-        CHECK(at == 0 || engine->zones[at - 1].bytes > zone->bytes);
+        CHECK(at == 0 || engine->prepared.zones[at - 1].bytes > zone->bytes);
     }
 }
 
@@ -87,41 +87,41 @@ static void check_encoded(const struct engine *engine)
 {
     uint64_t used = 0, pinned = 0;
     uint32_t loading = 0;
-    uint32_t *tasks = xcalloc(engine->encoded_pool.size, sizeof *tasks);
-    for (uint32_t task = 0; task < engine->task_pool.size; task++) {
-        if (engine->tasks[task].state != TASK_FREE && engine->tasks[task].encoded != ENGINE_NONE)
-            tasks[engine->tasks[task].encoded]++;
+    uint32_t *tasks = xcalloc(engine->encoded.slab.size, sizeof *tasks);
+    for (uint32_t task = 0; task < engine->tasks.slab.size; task++) {
+        if (engine->tasks.tasks[task].state != TASK_FREE && engine->tasks.tasks[task].encoded != ENGINE_NONE)
+            tasks[engine->tasks.tasks[task].encoded]++;
     }
-    for (uint32_t index = 0; index < engine->encoded_pool.size; index++) {
-        const struct encoded *encoded = &engine->encoded[index];
+    for (uint32_t index = 0; index < engine->encoded.slab.size; index++) {
+        const struct encoded *encoded = &engine->encoded.encodeds[index];
         if (encoded->state == ENCODED_FREE)
             continue;
-        CHECK(engine->samples[encoded->id].encoded == index);
-        CHECK(residency_pins(engine->encodeds, index) == tasks[index] + (encoded->state == ENCODED_LOADING));
-        CHECK(residency_want(engine->encodeds, index) == demand_count_encoded(engine, encoded->id));
-        CHECK(residency_pins(engine->encodeds, index) || residency_want(engine->encodeds, index) || encoded_keeps(engine, encoded->id));
+        CHECK(engine->samples.all[encoded->id].encoded == index);
+        CHECK(residency_pins(engine->encoded.residency, index) == tasks[index] + (encoded->state == ENCODED_LOADING));
+        CHECK(residency_want(engine->encoded.residency, index) == demand_count_encoded(engine, encoded->id));
+        CHECK(residency_pins(engine->encoded.residency, index) || residency_want(engine->encoded.residency, index) || encoded_keeps(engine, encoded->id));
         CHECK((encoded->state == ENCODED_READY) == (encoded->handle != NULL));
         loading += encoded->state == ENCODED_LOADING;
         used += encoded->bytes;
-        pinned += residency_pins(engine->encodeds, index) ? encoded->bytes : 0;
+        pinned += residency_pins(engine->encoded.residency, index) ? encoded->bytes : 0;
     }
     free(tasks);
-    CHECK(pinned == engine->encoded_pinned);
-    CHECK(used == engine->encoded_used && used <= engine->config.encoded_bytes);
-    CHECK(used <= encoded_most(engine) || residency_victim(engine->encodeds) == RESIDENT_NONE);
-    CHECK(loading == engine->loads_inflight && loading <= engine->config.inflight_loads);
+    CHECK(pinned == engine->encoded.pinned_bytes);
+    CHECK(used == engine->encoded.used_bytes && used <= engine->config.encoded_bytes);
+    CHECK(used <= encoded_most(engine) || residency_victim(engine->encoded.residency) == RESIDENT_NONE);
+    CHECK(loading == engine->encoded.loading && loading <= engine->config.inflight_loads);
 }
 
 static uint32_t list_length(const struct engine *engine, enum task_kind kind, uint32_t job)
 {
     enum task_state state = kind == TASK_LOADS ? TASK_TO_LOAD : TASK_TO_PREPARE;
     uint32_t count = 0, ranks = 0;
-    for (uint32_t index = engine->jobs[job].lists[kind].head; index != ENGINE_NONE; index = engine->tasks[index].next) {
-        CHECK(engine->tasks[index].state == state && engine->tasks[index].job == job);
+    for (uint32_t index = engine->jobs.all[job].lists[kind].head; index != ENGINE_NONE; index = engine->tasks.tasks[index].next) {
+        CHECK(engine->tasks.tasks[index].state == state && engine->tasks.tasks[index].job == job);
         count++;
     }
-    for (uint32_t rank = 0; rank < engine->jobs[job].world_size; rank++)
-        ranks += engine->jobs[job].queues[rank].listed[kind];
+    for (uint32_t rank = 0; rank < engine->jobs.all[job].world_size; rank++)
+        ranks += engine->jobs.all[job].queues[rank].listed[kind];
     CHECK(ranks == count);
     return count;
 }
@@ -130,8 +130,8 @@ static uint32_t list_length(const struct engine *engine, enum task_kind kind, ui
 static bool is_waited_for(const struct engine *engine, const struct task *task)
 {
     for (uint32_t i = 0; i < task->n_outputs; i++) {
-        for (uint32_t at = engine->instances[task->outputs[i]].waiters; at != ENGINE_NONE; at = engine->entries[at].link) {
-            if (engine->entries[at].job == task->job)
+        for (uint32_t at = engine->prepared.instances[task->outputs[i]].waiters; at != ENGINE_NONE; at = engine->queues.entries[at].link) {
+            if (engine->queues.entries[at].job == task->job)
                 return true;
         }
     }
@@ -141,35 +141,35 @@ static bool is_waited_for(const struct engine *engine, const struct task *task)
 static void check_tasks(const struct engine *engine)
 {
     uint32_t listed = 0, waiting = 0, running = 0;
-    for (uint32_t place = 0; place < engine->jobs_end; place++) {
-        if (engine->jobs[place].state == JOB_FREE)
+    for (uint32_t place = 0; place < engine->jobs.end; place++) {
+        if (engine->jobs.all[place].state == JOB_FREE)
             continue;
         listed += list_length(engine, TASK_LOADS, place);
         listed += list_length(engine, TASK_PREPARES, place);
     }
-    for (uint32_t index = 0; index < engine->task_pool.size; index++) {
-        const struct task *task = &engine->tasks[index];
+    for (uint32_t index = 0; index < engine->tasks.slab.size; index++) {
+        const struct task *task = &engine->tasks.tasks[index];
         waiting += task->state == TASK_TO_LOAD || task->state == TASK_TO_PREPARE;
         running += task->state == TASK_RUNNING;
         CHECK(task->state == TASK_FREE || task->state == TASK_RUNNING || is_waited_for(engine, task));
         for (uint32_t i = 0; task->state != TASK_FREE && i < task->n_outputs; i++)
-            CHECK(engine->instances[task->outputs[i]].task == index && engine->instances[task->outputs[i]].id == task->id);
+            CHECK(engine->prepared.instances[task->outputs[i]].task == index && engine->prepared.instances[task->outputs[i]].id == task->id);
     }
     CHECK(listed == waiting);
-    CHECK(running == engine->prepares_inflight && running <= engine->config.inflight_prepares);
+    CHECK(running == engine->tasks.running && running <= engine->config.inflight_prepares);
 }
 
 static void check_queue(const struct engine *engine, uint32_t place, uint32_t rank)
 {
-    const struct job *job = &engine->jobs[place];
+    const struct job *job = &engine->jobs.all[place];
     const struct job_queue *queue = &job->queues[rank];
     uint64_t leased = 0;
     uint32_t queued = 0, ready = 0, unplaced = 0, making = 0, prev = ENGINE_NONE;
     bool open = false;
-    for (uint32_t index = queue->head; index != ENGINE_NONE; prev = index, index = engine->entries[index].next) {
-        const struct entry *entry = &engine->entries[index];
+    for (uint32_t index = queue->head; index != ENGINE_NONE; prev = index, index = engine->queues.entries[index].next) {
+        const struct entry *entry = &engine->queues.entries[index];
         CHECK(entry->job == place && entry->rank == rank && entry->state != ENTRY_FREE && entry->prev == prev);
-        CHECK(entry->number < queue->numbered && (prev == ENGINE_NONE || engine->entries[prev].number < entry->number));
+        CHECK(entry->number < queue->numbered && (prev == ENGINE_NONE || engine->queues.entries[prev].number < entry->number));
         open = open || index == queue->open;
         CHECK(open || entry->state != ENTRY_WAITING);
         queued++;
@@ -195,7 +195,7 @@ static void check_queue(const struct engine *engine, uint32_t place, uint32_t ra
  * picked; but for what ranks left behind. */
 static void check_job(const struct engine *engine, uint32_t place)
 {
-    const struct job *job = &engine->jobs[place];
+    const struct job *job = &engine->jobs.all[place];
     uint64_t planned = 0, reserved = 0;
     uint32_t attached = 0;
     for (uint32_t rank = 0; rank < job->world_size; rank++) {
@@ -214,21 +214,21 @@ static void check_job(const struct engine *engine, uint32_t place)
 static void check_sources(const struct engine *engine)
 {
     uint32_t users[JOBS_MAX] = {0};
-    for (uint32_t place = 0; place < engine->jobs_end; place++) {
-        const struct job *job = &engine->jobs[place];
+    for (uint32_t place = 0; place < engine->jobs.end; place++) {
+        const struct job *job = &engine->jobs.all[place];
         if (job->state == JOB_FREE)
             continue;
         users[job->source]++;
-        CHECK(engine->sources[job->source].dataset == job->dataset);
-        for (uint32_t index = job->lists[TASK_LOADS].head; index != ENGINE_NONE; index = engine->tasks[index].next) {
-            uint32_t heir = tasks_heir(engine, &engine->tasks[index], place);
+        CHECK(engine->sources.all[job->source].dataset == job->dataset);
+        for (uint32_t index = job->lists[TASK_LOADS].head; index != ENGINE_NONE; index = engine->tasks.tasks[index].next) {
+            uint32_t heir = tasks_heir(engine, &engine->tasks.tasks[index], place);
             CHECK(!sources_away(engine, place) || sources_away(engine, heir));
         }
     }
     for (uint32_t i = 0; i < JOBS_MAX; i++) {
-        const struct data_source *source = &engine->sources[i];
+        const struct data_source *source = &engine->sources.all[i];
         CHECK(source->users == users[i]);
-        CHECK(source->probe == SAMPLE_NONE || (source->away && engine->samples[source->probe].encoded != ENGINE_NONE));
+        CHECK(source->probe == SAMPLE_NONE || (source->away && engine->samples.all[source->probe].encoded != ENGINE_NONE));
     }
 }
 
@@ -236,16 +236,16 @@ void engine_check(const struct engine *engine)
 {
     CHECK_MAGIC(engine, ENGINE_MAGIC);
     uint64_t quota = 0;
-    extents_check(engine->extents);
+    extents_check(engine->prepared.extents);
     check_instances(engine);
     check_zones(engine);
     check_encoded(engine);
     check_tasks(engine);
     check_sources(engine);
-    for (uint32_t place = 0; place < engine->jobs_end; place++) {
-        if (engine->jobs[place].state != JOB_FREE)
+    for (uint32_t place = 0; place < engine->jobs.end; place++) {
+        if (engine->jobs.all[place].state != JOB_FREE)
             check_job(engine, place);
-        quota += engine->jobs[place].quota_bytes;
+        quota += engine->jobs.all[place].quota_bytes;
     }
-    CHECK(quota == engine->quota_bytes);
+    CHECK(quota == engine->quota.promised_bytes);
 }

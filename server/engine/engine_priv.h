@@ -26,7 +26,7 @@
 #define ENGINE_STOCK_DEPTH 1.5 /* samples that a job may have in a fiber's stock, over w */
 
 /* A growing array of places with a list of unused ones. `used` tells which places are taken. */
-struct pool_head {
+struct slab {
     uint32_t size, cap, spare, taken;
 };
 
@@ -43,7 +43,7 @@ struct sample_state {
 struct data_source {
     const void *dataset;
     uint32_t users;   /* jobs; 0: the place is free */
-    uint32_t failed;   /* engine->source_rounds at its last failure, and at the begin of the load that it answered last */
+    uint32_t failed;   /* sources.rounds at its last failure, and at the begin of the load that it answered last */
     uint32_t answered;
     bool away, told;  /* it did not answer when it was asked last; and that was said */
     sample_id probe;  /* being read to see whether it answers; SAMPLE_NONE: none */
@@ -105,7 +105,7 @@ struct encoded {
     uint32_t tasks; /* that wait for the load */
     bool in_order;  /* as of an instance */
     uint32_t fiber_prev, fiber_next;
-    uint32_t round;      /* engine->source_rounds, when the load began */
+    uint32_t round;      /* engine->sources.rounds, when the load began */
     const void *dataset; /* that it is loaded from; when it is loaded only to be compared */
     void *handle;
     uint64_t bytes;
@@ -120,13 +120,13 @@ struct task {
     uint32_t prev, next; /* in the job's list, or in the load's (next only), or unused */
     sample_id id;
     uint32_t encoded; /* pinned by it; ENGINE_NONE before the load begins */
-    uint32_t tries, tried; /* loads that failed for its source, while others came; engine->source_rounds at the last */
+    uint32_t tries, tried; /* loads that failed for its source, while others came; engine->sources.rounds at the last */
     uint32_t n_outputs;
     uint32_t outputs[ENGINE_OUTPUTS_MAX]; /* instances */
 };
 
 /* Room in the stocks of a group's fibers; see encoded_read.c. Valid until something is loaded or picked. */
-struct room {
+struct shortage {
     uint32_t takers[ENGINE_TAKERS_MAX], n_takers, n_fibers;
     uint32_t *left; /* by fiber, then taker */
     uint32_t most[ENGINE_TAKERS_MAX]; /* samples that a read may bring each taker */
@@ -218,7 +218,7 @@ struct job_queue {
     uint32_t making; /* of these: being prepared */
     uint32_t open;   /* an entry before which none is waited for; ENGINE_NONE: all that is waited for has no place */
     uint32_t unplaced;    /* of these: waiting for room */
-    uint64_t no_room_since; /* engine->room_changes when none of them found any; 0: not tried */
+    uint64_t no_room_since; /* engine->plan.room_changes when none of them found any; 0: not tried */
     uint64_t starves_since_ns; /* its client waits, and no work is under way that leads to its batch; 0: not so */
     struct lease *leases;
     uint32_t n_leases;
@@ -244,7 +244,7 @@ struct job {
     char name[ENGINE_NAME_MAX];
     uint64_t client; /* of the rank that made it: names the job as an instance's maker */
     const void *dataset;
-    uint32_t source; /* its place in engine->sources */
+    uint32_t source; /* its place in engine->sources.all */
     bool source_waits; /* it has waited for that since source_since_ns */
     uint64_t source_since_ns;
     struct idset *view;
@@ -305,67 +305,123 @@ struct zone {
     size_t n_free, cap;
 };
 
+/* What is known of each sample that some job has had. */
+struct samples {
+    struct sample_state *all; /* by id */
+    uint64_t cap;
+};
+
+/* What datasets are read from, by job->source. Owners: sources.c, tasks_sources.c. */
+struct sources {
+    struct data_source all[JOBS_MAX];
+    uint32_t rounds; /* loads that failed for their source: tells what was begun after what */
+};
+
+/* What this step leads to; valid until the next. */
+struct outbox {
+    struct engine_action *actions;
+    size_t n_actions, actions_cap;
+    struct engine_output *outputs; /* of these actions, which hold indices until the step's end */
+    size_t n_outputs, outputs_cap;
+    struct engine_entry *delivered;
+    size_t n_delivered, delivered_cap;
+};
+
+/* Jobs by place. */
+struct jobs {
+    struct job *all; /* JOBS_MAX places */
+    uint32_t end;    /* places at and past it are free */
+};
+
+/* Where samples are stored. Owner: chunks.c. */
+struct chunks {
+    struct chunk *chunks;
+    struct group *groups;
+    struct fiber *fibers;
+    uint32_t n_chunks, n_groups, n_fibers;
+};
+
+/* The arena's instances. Owners: prepared.c, prepared_room.c, prepared_zones.c. */
+struct prepared {
+    struct instance *instances;
+    struct slab slab; /* of these */
+    struct residency *residency;
+    struct extents *extents;
+    struct zone *zones; /* the largest slots first */
+    uint32_t n_zones;
+    uint64_t pinned_bytes; /* of blocks whose instances are pinned */
+    uint32_t *window; /* scratch: instances to clear */
+    size_t window_cap;
+};
+
+/* Encoded bytes. Owners: the encoded_*.c. */
+struct encoded_store {
+    struct encoded *encodeds;
+    struct slab slab; /* of these */
+    struct residency *residency;
+    uint64_t used_bytes, pinned_bytes; /* pinned: being loaded, or waited for by tasks */
+    uint32_t loading;
+    struct shortage shortage;
+    struct idset *kept; /* samples that stay though nobody wants them; NULL: none */
+    uint32_t *slots;    /* scratch: of a chunk */
+    size_t slots_cap;
+};
+
+struct quota {
+    uint64_t promised_bytes; /* to jobs */
+    bool divide;             /* the need of some job has changed: the arena is to be divided again */
+};
+
+/* What all queues hold. Owners: the queue_*.c. */
+struct queues {
+    struct entry *entries;
+    struct slab slab; /* of these */
+    uint64_t next_batch;
+};
+
+/* Owners: the tasks_*.c. */
+struct tasks {
+    struct task *tasks;
+    struct slab slab; /* of these */
+    uint32_t running;
+    double turn[TASK_KINDS]; /* virtual time: no list that has work is behind it by more than its slack */
+    double cost_s;           /* mean worker time of one output; 0: not known */
+};
+
+/* Owners: the plan_*.c. */
+struct plan {
+    bool again; /* since the planning of this step queues got room again: a sample turned bad, an epoch began */
+    uint64_t room_changes;     /* counts what may have made room */
+    uint64_t zone_again_ns;    /* no zone is laid out before */
+    uint32_t zone_turn;        /* the job that had the last turn to have its zone laid out */
+    struct pick picks[JOBS_MAX];
+};
+
 struct engine {
     uint32_t magic;
     struct engine_config config;
     uint64_t now_ns;
     bool draining, halted;
-    bool replan; /* since the planning of this step queues got room again: a sample turned bad, an epoch began */
     struct sampler *sampler;
     struct rng rng;
-    struct data_source sources[JOBS_MAX];
-    uint32_t source_rounds; /* loads that failed for their source: tells what was begun after what */
-    struct extents *extents;
-    struct zone *zones; /* the largest slots first */
-    uint32_t n_zones;
-    uint64_t try_again_ns; /* no zone is laid out before */
-    uint32_t try_place;    /* of the job that had the last turn to have its zone laid out */
-    uint64_t room_changes; /* counts what may have made room */
-    struct residency *prepared, *encodeds;
-
-    struct job *jobs; /* JOBS_MAX places */
-    uint32_t jobs_end; /* places at and past it are free */
-    struct sample_state *samples;
-    uint64_t samples_cap;
-
-    struct instance *instances;
-    struct encoded *encoded;
-    struct task *tasks;
-    struct entry *entries;
-    struct pool_head instance_pool, encoded_pool, task_pool, entry_pool;
-
-    struct chunk *chunks;
-    struct group *groups;
-    struct fiber *fibers;
-    uint32_t n_chunks, n_groups, n_fibers;
-    struct room room;
-
-    uint64_t quota_bytes; /* promised to jobs */
-    bool divide;          /* the need of some job has changed: the arena is to be divided again */
-    uint64_t arena_pinned; /* of blocks whose instances are pinned */
-    uint64_t encoded_used, encoded_pinned; /* pinned: being loaded, or waited for by tasks */
-    uint32_t loads_inflight, prepares_inflight;
-    double turn[TASK_KINDS]; /* virtual time: no list that has work is behind it by more than its slack */
-    double cost_s;           /* mean worker time of one output; 0: not known */
-    uint64_t next_batch;
-    int failing; /* enum bad_reason of the sample that fails just now */
     struct engine_totals totals; /* the counting fields */
-
-    struct engine_action *actions;
-    size_t n_actions, actions_cap;
-    struct engine_output *outputs; /* of this step's actions, which hold indices until the step's end */
-    size_t n_outputs, outputs_cap;
-    struct engine_entry *delivered;
-    size_t n_delivered, delivered_cap;
-    uint32_t *scratch; /* instances of a window to clear, or slots of a chunk */
-    size_t scratch_cap;
-    struct idset *kept; /* encoded samples that stay though nobody wants them; NULL: none */
-    struct pick picks[JOBS_MAX];
+    int failing; /* enum bad_reason of the sample that fails just now */
+    struct samples samples;
+    struct sources sources;
+    struct outbox outbox;
+    struct jobs jobs;
+    struct chunks chunks;
+    struct prepared prepared;
+    struct encoded_store encoded;
+    struct quota quota;
+    struct queues queues;
+    struct tasks tasks;
+    struct plan plan;
 };
 
 static inline struct job_queue *queue_of(const struct engine *engine, const struct entry *entry)
 {
-    return &engine->jobs[entry->job].queues[entry->rank];
+    return &engine->jobs.all[entry->job].queues[entry->rank];
 }
 
 #endif

@@ -10,15 +10,15 @@ void engine_totals(const struct engine *engine, struct engine_totals *out)
 {
     CHECK_MAGIC(engine, ENGINE_MAGIC);
     *out = engine->totals;
-    out->arena_used_bytes = extents_used_bytes(engine->extents) - prepared_zones_free_bytes(engine);
-    out->arena_pinned_bytes = engine->arena_pinned;
-    out->arena_quota_bytes = engine->quota_bytes;
-    out->encoded_used_bytes = engine->encoded_used;
+    out->arena_used_bytes = extents_used_bytes(engine->prepared.extents) - prepared_zones_free_bytes(engine);
+    out->arena_pinned_bytes = engine->prepared.pinned_bytes;
+    out->arena_quota_bytes = engine->quota.promised_bytes;
+    out->encoded_used_bytes = engine->encoded.used_bytes;
     out->encoded_ahead_bytes = quota_ahead_encoded_bytes(engine);
-    out->loads_inflight = engine->loads_inflight;
-    out->prepares_inflight = engine->prepares_inflight;
-    for (uint32_t place = 0; place < engine->jobs_end; place++) {
-        out->jobs += engine->jobs[place].state != JOB_FREE;
+    out->loads_inflight = engine->encoded.loading;
+    out->prepares_inflight = engine->tasks.running;
+    for (uint32_t place = 0; place < engine->jobs.end; place++) {
+        out->jobs += engine->jobs.all[place].state != JOB_FREE;
         out->source_waits += sources_waits(engine, place);
     }
 }
@@ -44,7 +44,7 @@ static void fill_queue(const struct engine *engine, const struct job *job, uint3
 
 static void fill_status(const struct engine *engine, uint32_t place, uint64_t now_ns, struct engine_job_status *out)
 {
-    const struct job *job = &engine->jobs[place];
+    const struct job *job = &engine->jobs.all[place];
     *out = (struct engine_job_status){.job = place,
                                       .pipeline = job->pipeline,
                                       .weight = job->weight,
@@ -87,7 +87,7 @@ size_t engine_queue_statuses(const struct engine *engine, uint32_t place, uint64
                              size_t max)
 {
     CHECK_MAGIC(engine, ENGINE_MAGIC);
-    const struct job *job = &engine->jobs[place];
+    const struct job *job = &engine->jobs.all[place];
     CHECK(job->state != JOB_FREE);
     for (uint32_t rank = 0; rank < job->world_size && rank < max; rank++)
         fill_queue(engine, job, rank, now_ns, &out[rank]);
@@ -98,8 +98,8 @@ size_t engine_job_statuses(const struct engine *engine, uint64_t now_ns, struct 
 {
     CHECK_MAGIC(engine, ENGINE_MAGIC);
     size_t count = 0;
-    for (uint32_t place = 0; place < engine->jobs_end; place++) {
-        if (engine->jobs[place].state == JOB_FREE)
+    for (uint32_t place = 0; place < engine->jobs.end; place++) {
+        if (engine->jobs.all[place].state == JOB_FREE)
             continue;
         if (count < max)
             fill_status(engine, place, now_ns, &out[count]);

@@ -7,16 +7,16 @@
 uint32_t job_free_place(const struct engine *engine)
 {
     uint32_t place = 0;
-    while (place < JOBS_MAX && engine->jobs[place].state != JOB_FREE)
+    while (place < JOBS_MAX && engine->jobs.all[place].state != JOB_FREE)
         place++;
     return place;
 }
 
 struct job *job_find_name(const struct engine *engine, const char *name)
 {
-    for (uint32_t i = 0; i < engine->jobs_end; i++) {
-        if (engine->jobs[i].state != JOB_FREE && strcmp(engine->jobs[i].name, name) == 0)
-            return &engine->jobs[i];
+    for (uint32_t i = 0; i < engine->jobs.end; i++) {
+        if (engine->jobs.all[i].state != JOB_FREE && strcmp(engine->jobs.all[i].name, name) == 0)
+            return &engine->jobs.all[i];
     }
     return NULL;
 }

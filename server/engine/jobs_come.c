@@ -42,19 +42,19 @@ static int make_room_for_ids(struct engine *engine, const struct idset *view)
 {
     sample_id last = 0;
     CHECK(idset_select(view, idset_count(view) - 1, &last));
-    if (last < engine->samples_cap)
+    if (last < engine->samples.cap)
         return 0;
-    uint64_t cap = engine->samples_cap ? engine->samples_cap : 1024;
+    uint64_t cap = engine->samples.cap ? engine->samples.cap : 1024;
     while (cap <= last)
         cap *= 2;
-    struct sample_state *samples = realloc(engine->samples, cap * sizeof *samples);
+    struct sample_state *samples = realloc(engine->samples.all, cap * sizeof *samples);
     if (!samples)
         return LARDER_ENOMEM;
-    engine->samples = samples;
-    for (uint64_t id = engine->samples_cap; id < cap; id++)
-        engine->samples[id] = (struct sample_state){
+    engine->samples.all = samples;
+    for (uint64_t id = engine->samples.cap; id < cap; id++)
+        engine->samples.all[id] = (struct sample_state){
             .instances = ENGINE_NONE, .encoded = ENGINE_NONE, .chunk = ENGINE_NONE, .fiber = ENGINE_NONE};
-    engine->samples_cap = cap;
+    engine->samples.cap = cap;
     return 0;
 }
 
@@ -107,7 +107,7 @@ static void find_rows(const struct engine *engine, uint64_t row_bytes, uint64_t 
 /* Fills the place, and no more: nothing but memory is taken. The view becomes the job's. */
 static int job_make(struct engine *engine, uint32_t place, const struct engine_job_desc *desc, struct idset *view)
 {
-    struct job *job = &engine->jobs[place];
+    struct job *job = &engine->jobs.all[place];
     uint64_t row_bytes = job_batch_slots(desc) * engine_slot_bytes(&engine->config, desc->slot_bytes) * job_world_size(desc), promise, most;
     uint32_t hold = desc->hold ? desc->hold : ENGINE_ROWS_MIN;
     find_rows(engine, row_bytes, &promise, &most);
@@ -154,11 +154,11 @@ static int job_make(struct engine *engine, uint32_t place, const struct engine_j
 
 static void job_begin(struct engine *engine, uint32_t place)
 {
-    sources_join(engine, &engine->jobs[place]);
-    if (place >= engine->jobs_end)
-        engine->jobs_end = place + 1;
+    sources_join(engine, &engine->jobs.all[place]);
+    if (place >= engine->jobs.end)
+        engine->jobs.end = place + 1;
     plan_divide_arena(engine);
-    plan_zone_enter(engine, &engine->jobs[place]);
+    plan_zone_enter(engine, &engine->jobs.all[place]);
     encoded_keep_measure(engine);
 }
 
@@ -166,7 +166,7 @@ static void job_begin(struct engine *engine, uint32_t place)
 
 static void answer(struct engine *engine, uint32_t place, const struct engine_job_desc *desc, bool attached)
 {
-    struct job *job = &engine->jobs[place];
+    struct job *job = &engine->jobs.all[place];
     struct job_queue *queue = &job->queues[desc->rank];
     queue->attached = queue->came = true;
     queue->told = false;
@@ -190,7 +190,7 @@ static void answer(struct engine *engine, uint32_t place, const struct engine_jo
 
 static void attach(struct engine *engine, uint32_t place, const struct engine_job_desc *desc)
 {
-    struct job *job = &engine->jobs[place];
+    struct job *job = &engine->jobs.all[place];
     const char *field = job_terms_differ(job, desc);
     if (job->world_size == 1 && job_world_size(desc) == 1)
         refuse(engine, desc, LARDER_EBUSY, "another job has this name: choose another, or none and get one");
@@ -258,9 +258,9 @@ static void add_job(struct engine *engine, const struct engine_job_desc *desc)
     if (!code)
         code = make_room_for_ids(engine, desc->view);
     if (!code)
-        code = residents_place(engine, desc, &engine->jobs[place]);
+        code = residents_place(engine, desc, &engine->jobs.all[place]);
     if (code) {
-        job_free(&engine->jobs[place]);
+        job_free(&engine->jobs.all[place]);
         sampler_remove_job(engine->sampler, place);
         refuse(engine, desc, code, "no memory for what is kept of each of its %llu samples: free memory, or lower the "
                "budgets", (unsigned long long)idset_count(desc->view));
@@ -276,7 +276,7 @@ void jobs_on_add(struct engine *engine, const struct engine_job_desc *desc)
         return;
     struct job *known = job_find_name(engine, desc->name);
     if (known) {
-        attach(engine, (uint32_t)(known - engine->jobs), desc);
+        attach(engine, (uint32_t)(known - engine->jobs.all), desc);
         return;
     }
     if (engine->draining)
@@ -289,7 +289,7 @@ void jobs_on_add(struct engine *engine, const struct engine_job_desc *desc)
 
 void jobs_on_weight(struct engine *engine, uint32_t place, double weight)
 {
-    struct job *job = &engine->jobs[place];
+    struct job *job = &engine->jobs.all[place];
     CHECK(weight >= JOB_WEIGHT_MIN && weight <= JOB_WEIGHT_MAX);
     if (job->state != JOB_FREE)
         job->weight = weight;
@@ -299,14 +299,14 @@ void jobs_on_weight(struct engine *engine, uint32_t place, double weight)
 
 void jobs_on_cancel(struct engine *engine, uint32_t place)
 {
-    const struct job *job = &engine->jobs[place];
+    const struct job *job = &engine->jobs.all[place];
     if (job->state != JOB_FREE && job->state != JOB_FAILED)
         jobs_fail(engine, place, SAMPLE_NONE, LARDER_EGONE, "it was cancelled with `larder cancel`");
 }
 
 void jobs_end(struct engine *engine, uint32_t place)
 {
-    struct job *job = &engine->jobs[place];
+    struct job *job = &engine->jobs.all[place];
     plan_zone_leave(engine, job);
     residents_withdraw(engine, place);
     residents_drop_left(engine, place);
@@ -315,18 +315,18 @@ void jobs_end(struct engine *engine, uint32_t place)
     struct engine_action *action = outbox_add_job(engine, ENGINE_JOB_ENDED, place);
     action->job_ended.dataset = job->dataset;
     action->job_ended.pipeline = job->pipeline;
-    engine->quota_bytes -= job->quota_bytes;
+    engine->quota.promised_bytes -= job->quota_bytes;
     sources_leave(engine, job);
     job_free(job);
     plan_divide_arena(engine);
-    while (engine->jobs_end && engine->jobs[engine->jobs_end - 1].state == JOB_FREE)
-        engine->jobs_end--;
+    while (engine->jobs.end && engine->jobs.all[engine->jobs.end - 1].state == JOB_FREE)
+        engine->jobs.end--;
     encoded_keep_measure(engine);
 }
 
 void jobs_on_gone(struct engine *engine, uint32_t place, uint32_t rank)
 {
-    struct job *job = &engine->jobs[place];
+    struct job *job = &engine->jobs.all[place];
     if (job->state == JOB_FREE)
         return;
     CHECK(rank < job->world_size);

@@ -7,10 +7,10 @@
 /* The entry and its instance become the lease's. */
 static void lease_entry(struct engine *engine, struct job *job, struct job_queue *queue, struct lease *lease, uint32_t index)
 {
-    const struct entry *entry = &engine->entries[index];
-    const struct instance *instance = &engine->instances[entry->instance];
-    engine->delivered[engine->n_delivered++] = (struct engine_entry){
-        .offset = extent_offset(engine->extents, instance->block), .bytes = instance->bytes, .id = entry->id};
+    const struct entry *entry = &engine->queues.entries[index];
+    const struct instance *instance = &engine->prepared.instances[entry->instance];
+    engine->outbox.delivered[engine->outbox.n_delivered++] = (struct engine_entry){
+        .offset = extent_offset(engine->prepared.extents, instance->block), .bytes = instance->bytes, .id = entry->id};
     lease->instances[lease->count++] = entry->instance;
     job->samples_shared += instance->maker != job->client;
     queue_remove(engine, index);
@@ -19,17 +19,17 @@ static void lease_entry(struct engine *engine, struct job *job, struct job_queue
 
 void jobs_deliver_batch(struct engine *engine, uint32_t place, struct job_queue *queue, uint32_t count)
 {
-    struct job *job = &engine->jobs[place];
+    struct job *job = &engine->jobs.all[place];
     struct lease *lease = &queue->leases[queue->n_leases++];
-    *lease = (struct lease){.batch = engine->next_batch++, .epoch = job->epoch, .instances = xmalloc(count * sizeof(uint32_t))};
-    if (engine->n_delivered + count > engine->delivered_cap) {
-        engine->delivered_cap = engine->delivered_cap * 2 + count;
-        engine->delivered = xrealloc(engine->delivered, engine->delivered_cap, sizeof *engine->delivered);
+    *lease = (struct lease){.batch = engine->queues.next_batch++, .epoch = job->epoch, .instances = xmalloc(count * sizeof(uint32_t))};
+    if (engine->outbox.n_delivered + count > engine->outbox.delivered_cap) {
+        engine->outbox.delivered_cap = engine->outbox.delivered_cap * 2 + count;
+        engine->outbox.delivered = xrealloc(engine->outbox.delivered, engine->outbox.delivered_cap, sizeof *engine->outbox.delivered);
     }
     for (uint32_t index = queue->head, next; lease->count < count; index = next) {
         CHECK(index != ENGINE_NONE);
-        next = engine->entries[index].next;
-        if (engine->entries[index].state == ENTRY_READY)
+        next = engine->queues.entries[index].next;
+        if (engine->queues.entries[index].state == ENTRY_READY)
             lease_entry(engine, job, queue, lease, index);
     }
     queue->credits -= queue->credits > 0;
@@ -58,9 +58,9 @@ void jobs_deliver_batch(struct engine *engine, uint32_t place, struct job_queue 
 
 static void deliver_queue(struct engine *engine, uint32_t place, struct job_queue *queue)
 {
-    struct job *job = &engine->jobs[place];
+    struct job *job = &engine->jobs.all[place];
     uint32_t count;
-    while (queue_may_have_batch(job, queue) && !engine->replan && queue_next_batch_ready(engine, job, queue, &count))
+    while (queue_may_have_batch(job, queue) && !engine->plan.again && queue_next_batch_ready(engine, job, queue, &count))
         jobs_deliver_batch(engine, place, queue, count);
     bool waiting = queue_may_have_batch(job, queue);
     if (waiting && !queue->waiting) {
@@ -74,8 +74,8 @@ static void deliver_queue(struct engine *engine, uint32_t place, struct job_queu
 
 void jobs_deliver(struct engine *engine)
 {
-    for (uint32_t place = 0; place < engine->jobs_end; place++) {
-        for (uint32_t rank = 0; engine->jobs[place].state != JOB_FREE && rank < engine->jobs[place].world_size; rank++)
-            deliver_queue(engine, place, &engine->jobs[place].queues[rank]);
+    for (uint32_t place = 0; place < engine->jobs.end; place++) {
+        for (uint32_t rank = 0; engine->jobs.all[place].state != JOB_FREE && rank < engine->jobs.all[place].world_size; rank++)
+            deliver_queue(engine, place, &engine->jobs.all[place].queues[rank]);
     }
 }

@@ -23,7 +23,7 @@ void jobs_queue_done(struct engine *engine, struct job *job, struct job_queue *q
 /* What remains (ranks left it, or less than a batch under drop_last) is wanted no more. */
 static void epoch_end(struct engine *engine, uint32_t place, enum job_state next)
 {
-    struct job *job = &engine->jobs[place];
+    struct job *job = &engine->jobs.all[place];
     for (uint32_t rank = 0; rank < job->world_size; rank++)
         jobs_queue_done(engine, job, &job->queues[rank]);
     residents_withdraw(engine, place);
@@ -41,7 +41,7 @@ static uint64_t variant_of_epoch(uint64_t variant, uint32_t epoch)
 
 static void epoch_start(struct engine *engine, uint32_t place, uint32_t epoch)
 {
-    struct job *job = &engine->jobs[place];
+    struct job *job = &engine->jobs.all[place];
     sampler_start_epoch(engine->sampler, place, epoch);
     if (job->shuffle == SHUFFLE_STRICT && job->variant_seed)
         job->variant = variant_of_epoch(job->variant_seed, epoch);
@@ -63,7 +63,7 @@ static void epoch_start(struct engine *engine, uint32_t place, uint32_t epoch)
     }
     residents_declare(engine, place);
     encoded_read_ahead_again(engine);
-    engine->replan = true;
+    engine->plan.again = true;
 }
 
 /* Has it been given batches of the epoch that it may yet lose? What it has not released is put back should it die; who asks
@@ -80,7 +80,7 @@ static bool may_lose(const struct job *job, const struct job_queue *queue)
 /* Ends the epoch when every rank is through with it, and begins the lowest that a rank waits for. */
 void jobs_turn_epoch(struct engine *engine, uint32_t place)
 {
-    struct job *job = &engine->jobs[place];
+    struct job *job = &engine->jobs.all[place];
     struct job_queue *first = NULL;
     for (uint32_t rank = 0; rank < job->world_size; rank++) {
         struct job_queue *queue = &job->queues[rank];
@@ -99,7 +99,7 @@ static struct engine_action *act_error(struct engine *engine, uint32_t place, ui
 {
     struct engine_action *action = outbox_add_job(engine, ENGINE_JOB_ERROR, place);
     action->rank = rank;
-    action->client = engine->jobs[place].queues[rank].client;
+    action->client = engine->jobs.all[place].queues[rank].client;
     action->error.id = SAMPLE_NONE;
     return action;
 }
@@ -107,7 +107,7 @@ static struct engine_action *act_error(struct engine *engine, uint32_t place, ui
 /* A later epoch than the job's: the rank is through with this one, and waits for those that are not. */
 static void ask_later(struct engine *engine, uint32_t place, struct job_queue *queue, const struct engine_event *event)
 {
-    struct job *job = &engine->jobs[place];
+    struct job *job = &engine->jobs.all[place];
     if (queue->waits && event->next.epoch < queue->wanted_epoch)
         return;
     if (job->state == JOB_RUNNING && !queue->done)
@@ -123,7 +123,7 @@ static void ask_later(struct engine *engine, uint32_t place, struct job_queue *q
 void jobs_on_next(struct engine *engine, const struct engine_event *event)
 {
     uint32_t place = event->next.job, epoch = event->next.epoch;
-    struct job *job = &engine->jobs[place];
+    struct job *job = &engine->jobs.all[place];
     if (job->state == JOB_FREE || job->state == JOB_FAILED)
         return;
     CHECK(event->rank < job->world_size);
@@ -151,7 +151,7 @@ void jobs_on_next(struct engine *engine, const struct engine_event *event)
 
 void jobs_fail(struct engine *engine, uint32_t place, sample_id id, int code, const char *text)
 {
-    struct job *job = &engine->jobs[place];
+    struct job *job = &engine->jobs.all[place];
     for (uint32_t rank = 0; rank < job->world_size; rank++) {
         if (!job->queues[rank].attached)
             continue;
@@ -165,12 +165,12 @@ void jobs_fail(struct engine *engine, uint32_t place, sample_id id, int code, co
         epoch_end(engine, place, JOB_FAILED);
     job->state = JOB_FAILED;
     job->most = job->asked = job->least; /* what its clients may still hold */
-    engine->divide = true;
+    engine->quota.divide = true;
 }
 
 void jobs_on_release(struct engine *engine, const struct engine_event *event)
 {
-    const struct job *job = &engine->jobs[event->release.job];
+    const struct job *job = &engine->jobs.all[event->release.job];
     if (job->state != JOB_FREE) {
         CHECK(event->rank < job->world_size);
         struct job_queue *queue = &job->queues[event->rank];

@@ -11,10 +11,10 @@
 /* Takes the waiters of the instance that read from the dataset off its list, and gives them as one. */
 static uint32_t take_waiters(struct engine *engine, uint32_t instance, const void *dataset)
 {
-    uint32_t taken = ENGINE_NONE, *end = &taken, *link = &engine->instances[instance].waiters;
+    uint32_t taken = ENGINE_NONE, *end = &taken, *link = &engine->prepared.instances[instance].waiters;
     while (*link != ENGINE_NONE) {
-        struct entry *entry = &engine->entries[*link];
-        if (engine->jobs[entry->job].dataset == dataset) {
+        struct entry *entry = &engine->queues.entries[*link];
+        if (engine->jobs.all[entry->job].dataset == dataset) {
             *end = *link;
             *link = entry->link;
             end = &entry->link;
@@ -30,10 +30,10 @@ static uint32_t fail_waiters(struct engine *engine, uint32_t instance, const voi
 {
     uint32_t count = 0;
     for (uint32_t waiter = take_waiters(engine, instance, dataset), next; waiter != ENGINE_NONE; waiter = next, count++) {
-        next = engine->entries[waiter].link;
-        prepared_clear_had(engine, engine->entries[waiter].job, instance);
+        next = engine->queues.entries[waiter].link;
+        prepared_clear_had(engine, engine->queues.entries[waiter].job, instance);
         prepared_unpin(engine, instance);
-        engine->entries[waiter].instance = ENGINE_NONE;
+        engine->queues.entries[waiter].instance = ENGINE_NONE;
         if (changed)
             jobs_entry_changed(engine, waiter);
         else
@@ -44,7 +44,7 @@ static uint32_t fail_waiters(struct engine *engine, uint32_t instance, const voi
 
 static void load_again(struct engine *engine, uint32_t index)
 {
-    struct task *task = &engine->tasks[index];
+    struct task *task = &engine->tasks.tasks[index];
     task->job = tasks_heir(engine, task, task->job);
     CHECK(task->job != ENGINE_NONE);
     tasks_to_load(engine, index, true);
@@ -54,13 +54,13 @@ static void load_again(struct engine *engine, uint32_t index)
 static void settle_task(struct engine *engine, uint32_t index, const void *dataset, bool changed)
 {
     uint32_t failed = 0, kept = 0;
-    for (uint32_t i = 0; i < engine->tasks[index].n_outputs; i++)
-        failed += fail_waiters(engine, engine->tasks[index].outputs[i], dataset, changed);
+    for (uint32_t i = 0; i < engine->tasks.tasks[index].n_outputs; i++)
+        failed += fail_waiters(engine, engine->tasks.tasks[index].outputs[i], dataset, changed);
     if (!changed)
         engine->totals.bad_samples[engine->failing] += failed > 0;
-    struct task *task = &engine->tasks[index];
+    struct task *task = &engine->tasks.tasks[index];
     for (uint32_t i = 0; i < task->n_outputs; i++) {
-        if (engine->instances[task->outputs[i]].waiters != ENGINE_NONE)
+        if (engine->prepared.instances[task->outputs[i]].waiters != ENGINE_NONE)
             task->outputs[kept++] = task->outputs[i];
         else
             prepared_free(engine, task->outputs[i]);
@@ -74,13 +74,13 @@ static void settle_task(struct engine *engine, uint32_t index, const void *datas
 
 static void load_failed(struct engine *engine, uint32_t index, const struct engine_event *event)
 {
-    struct encoded encoded = engine->encoded[index];
+    struct encoded encoded = engine->encoded.encodeds[index];
     int reason = event->loaded.reason;
-    engine->encoded[index].tasks = ENGINE_NONE;
-    engine->samples[encoded.id].failed = true;
-    for (uint32_t task = encoded.tasks; task != ENGINE_NONE; task = engine->tasks[task].next) {
-        engine->tasks[task].state = TASK_RUNNING;
-        engine->tasks[task].encoded = ENGINE_NONE;
+    engine->encoded.encodeds[index].tasks = ENGINE_NONE;
+    engine->samples.all[encoded.id].failed = true;
+    for (uint32_t task = encoded.tasks; task != ENGINE_NONE; task = engine->tasks.tasks[task].next) {
+        engine->tasks.tasks[task].state = TASK_RUNNING;
+        engine->tasks.tasks[task].encoded = ENGINE_NONE;
     }
     encoded_free(engine, index, false);
     bool again = event->loaded.fate == ENGINE_FATE_SOURCE && tasks_source_failed(engine, &encoded, encoded.tasks, reason);
@@ -88,7 +88,7 @@ static void load_failed(struct engine *engine, uint32_t index, const struct engi
         tasks_source_answered(engine, &encoded);
     engine->failing = reason > 0 && reason < BAD_REASONS ? reason : BAD_CORRUPT;
     for (uint32_t task = encoded.tasks, next; task != ENGINE_NONE; task = next) {
-        next = engine->tasks[task].next;
+        next = engine->tasks.tasks[task].next;
         if (again)
             load_again(engine, task);
         else
@@ -99,18 +99,18 @@ static void load_failed(struct engine *engine, uint32_t index, const struct engi
 void jobs_on_loaded(struct engine *engine, const struct engine_event *event)
 {
     sample_id id = event->loaded.id;
-    CHECK(id < engine->samples_cap && engine->samples[id].encoded != ENGINE_NONE);
-    uint32_t index = engine->samples[id].encoded;
-    struct encoded *encoded = &engine->encoded[index];
-    CHECK(encoded->state == ENCODED_LOADING && engine->loads_inflight > 0);
-    engine->loads_inflight--;
+    CHECK(id < engine->samples.cap && engine->samples.all[id].encoded != ENGINE_NONE);
+    uint32_t index = engine->samples.all[id].encoded;
+    struct encoded *encoded = &engine->encoded.encodeds[index];
+    CHECK(encoded->state == ENCODED_LOADING && engine->encoded.loading > 0);
+    engine->encoded.loading--;
     if (!event->loaded.encoded) {
         load_failed(engine, index, event);
         return;
     }
     CHECK(event->loaded.bytes == encoded->bytes);
     encoded->state = ENCODED_READY;
-    engine->samples[id].failed = false;
+    engine->samples.all[id].failed = false;
     encoded->handle = event->loaded.encoded;
     engine->totals.samples_loaded++;
     engine->totals.loaded_bytes += encoded->bytes;
@@ -118,7 +118,7 @@ void jobs_on_loaded(struct engine *engine, const struct engine_event *event)
     uint32_t task = encoded->tasks;
     encoded->tasks = ENGINE_NONE;
     while (task != ENGINE_NONE) {
-        uint32_t next = engine->tasks[task].next;
+        uint32_t next = engine->tasks.tasks[task].next;
         tasks_to_prepare(engine, task);
         task = next;
     }

@@ -11,15 +11,15 @@
 /* Policy `error`, or no substitute found. Dropping the queue finds the entry whole. */
 static void fail_job(struct engine *engine, uint32_t index, int code, const char *text)
 {
-    struct entry *entry = &engine->entries[index];
+    struct entry *entry = &engine->queues.entries[index];
     queue_unplaced(engine, index);
     jobs_fail(engine, entry->job, entry->id, code, text);
 }
 
 static void substitute(struct engine *engine, uint32_t index)
 {
-    struct entry *entry = &engine->entries[index];
-    struct job *job = &engine->jobs[entry->job];
+    struct entry *entry = &engine->queues.entries[index];
+    struct job *job = &engine->jobs.all[entry->job];
     if (entry->substitutes++ == ENGINE_SUBSTITUTES_MAX) {
         fail_job(engine, index, LARDER_ESAMPLE, "this sample and every substitute drawn for it are bad: check the dataset");
         return;
@@ -31,8 +31,8 @@ static void substitute(struct engine *engine, uint32_t index)
 /* One that has lost all of an epoch would train on nothing without a word. */
 static void skip(struct engine *engine, uint32_t index)
 {
-    struct entry *entry = &engine->entries[index];
-    struct job *job = &engine->jobs[entry->job];
+    struct entry *entry = &engine->queues.entries[index];
+    struct job *job = &engine->jobs.all[entry->job];
     struct job_queue *queue = queue_of(engine, entry);
     if (entry->repeat && queue->repeats_lost++ == ENGINE_SUBSTITUTES_MAX) {
         fail_job(engine, index, LARDER_ESAMPLE, "this sample and all others that were to fill a rank's share up are bad: "
@@ -58,7 +58,7 @@ static uint64_t bad_max(const struct engine *engine, const struct job *job)
 
 static void fail_too_many(struct engine *engine, uint32_t index)
 {
-    const struct job *job = &engine->jobs[engine->entries[index].job];
+    const struct job *job = &engine->jobs.all[engine->queues.entries[index].job];
     char text[224];
     snprintf(text, sizeof text, "with this one %llu of %llu samples are bad in this epoch, and limits.bad allows %llu: the "
              "daemon's log names them; repair the dataset, or raise limits.bad", (unsigned long long)idset_count(job->bad),
@@ -69,15 +69,15 @@ static void fail_too_many(struct engine *engine, uint32_t index)
 /* The entry waited for an instance, which is gone already. */
 void jobs_entry_bad(struct engine *engine, uint32_t index)
 {
-    struct entry *entry = &engine->entries[index];
-    struct job *job = &engine->jobs[entry->job];
+    struct entry *entry = &engine->queues.entries[index];
+    struct job *job = &engine->jobs.all[entry->job];
     queue_rank_made(engine, entry);
     job->bad_samples++;
     if (!entry->repeat && entry->substitutes == 0 && !idset_contains(job->bad, entry->id)) {
         idset_add(job->bad, entry->id);
         queue_of(engine, entry)->lost++;
     }
-    engine->replan = true;
+    engine->plan.again = true;
     if (job->bad_policy != BAD_ERROR && engine->config.bad_limited && idset_count(job->bad) > bad_max(engine, job))
         fail_too_many(engine, index);
     else if (job->bad_policy == BAD_SKIP)
@@ -92,19 +92,19 @@ void jobs_entry_bad(struct engine *engine, uint32_t index)
 /* The same. Whatever the job's policy: it would train on something else than what it registered. */
 void jobs_entry_changed(struct engine *engine, uint32_t index)
 {
-    queue_rank_made(engine, &engine->entries[index]);
+    queue_rank_made(engine, &engine->queues.entries[index]);
     fail_job(engine, index, LARDER_ECHANGED, "this file is not the one that was indexed: it was changed or replaced "
              "since; start the job again, which indexes the dataset anew");
 }
 
 static void instance_failed(struct engine *engine, uint32_t index)
 {
-    uint32_t waiter = engine->instances[index].waiters;
-    engine->instances[index].waiters = ENGINE_NONE;
+    uint32_t waiter = engine->prepared.instances[index].waiters;
+    engine->prepared.instances[index].waiters = ENGINE_NONE;
     prepared_free(engine, index);
     while (waiter != ENGINE_NONE) {
-        uint32_t next = engine->entries[waiter].link;
-        engine->entries[waiter].instance = ENGINE_NONE;
+        uint32_t next = engine->queues.entries[waiter].link;
+        engine->queues.entries[waiter].instance = ENGINE_NONE;
         jobs_entry_bad(engine, waiter);
         waiter = next;
     }
@@ -113,8 +113,8 @@ static void instance_failed(struct engine *engine, uint32_t index)
 /* The task is in no list. RUNNING keeps a job that fails over this sample from cancelling outputs under our feet. */
 void jobs_task_failed(struct engine *engine, uint32_t index, int reason)
 {
-    struct task task = engine->tasks[index];
-    engine->tasks[index].state = TASK_RUNNING;
+    struct task task = engine->tasks.tasks[index];
+    engine->tasks.tasks[index].state = TASK_RUNNING;
     engine->failing = reason > 0 && reason < BAD_REASONS ? reason : BAD_CORRUPT;
     engine->totals.bad_samples[engine->failing]++;
     for (uint32_t i = 0; i < task.n_outputs; i++)
@@ -124,14 +124,14 @@ void jobs_task_failed(struct engine *engine, uint32_t index, int reason)
 
 static void instance_made(struct engine *engine, uint32_t index)
 {
-    struct instance *instance = &engine->instances[index];
+    struct instance *instance = &engine->prepared.instances[index];
     instance->state = INSTANCE_READY;
     instance->task = ENGINE_NONE;
     engine->totals.instances_prepared++;
     uint32_t waiter = instance->waiters;
     instance->waiters = ENGINE_NONE;
     while (waiter != ENGINE_NONE) {
-        uint32_t next = engine->entries[waiter].link;
+        uint32_t next = engine->queues.entries[waiter].link;
         queue_ready(engine, waiter);
         waiter = next;
     }
@@ -144,7 +144,7 @@ static void count_bad(struct engine *engine, const struct task *task, const uint
     bool counted[BAD_REASONS] = {false};
     for (uint32_t i = 0; i < task->n_outputs; i++) {
         CHECK(reasons[i] < BAD_REASONS);
-        if (!reasons[i] || counted[reasons[i]] || engine->instances[task->outputs[i]].waiters == ENGINE_NONE)
+        if (!reasons[i] || counted[reasons[i]] || engine->prepared.instances[task->outputs[i]].waiters == ENGINE_NONE)
             continue;
         counted[reasons[i]] = true;
         engine->totals.bad_samples[reasons[i]]++;
@@ -168,9 +168,9 @@ void jobs_on_prepared(struct engine *engine, const struct engine_event *event)
 {
     uint32_t index = event->prepared.task;
     const uint8_t *reasons = event->prepared.reasons;
-    CHECK(index < engine->task_pool.size && engine->tasks[index].state == TASK_RUNNING && engine->prepares_inflight > 0);
-    engine->prepares_inflight--;
-    struct task task = engine->tasks[index], made = made_part(&task, reasons);
+    CHECK(index < engine->tasks.slab.size && engine->tasks.tasks[index].state == TASK_RUNNING && engine->tasks.running > 0);
+    engine->tasks.running--;
+    struct task task = engine->tasks.tasks[index], made = made_part(&task, reasons);
     count_bad(engine, &task, reasons);
     if (made.n_outputs) {
         tasks_measure_prepare(engine, &made, event->prepared.core_ns);

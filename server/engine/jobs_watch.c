@@ -17,7 +17,7 @@ static bool needed(const struct job *job, const struct job_queue *queue, bool so
 
 static void watch_ranks_of(struct engine *engine, uint32_t place)
 {
-    struct job *job = &engine->jobs[place];
+    struct job *job = &engine->jobs.all[place];
     bool waits = false;
     for (uint32_t rank = 0; rank < job->world_size; rank++)
         waits = waits || job->queues[rank].waits;
@@ -41,8 +41,8 @@ static void watch_ranks_of(struct engine *engine, uint32_t place)
 /* With nobody there to be told, a job ends. */
 void jobs_watch_ranks(struct engine *engine)
 {
-    for (uint32_t place = 0; engine->config.rank_timeout_ns && place < engine->jobs_end; place++) {
-        const struct job *job = &engine->jobs[place];
+    for (uint32_t place = 0; engine->config.rank_timeout_ns && place < engine->jobs.end; place++) {
+        const struct job *job = &engine->jobs.all[place];
         if (job->state == JOB_FREE || job->state == JOB_FAILED || job->world_size == 1)
             continue;
         if (job->attached > 0)
@@ -56,15 +56,15 @@ void jobs_watch_ranks(struct engine *engine)
 static uint64_t longest_place(const struct engine *engine, const struct job *job)
 {
     uint64_t longest = 0;
-    for (uint32_t place = 0; place < engine->jobs_end; place++) {
-        uint64_t bytes = engine->jobs[place].state != JOB_FREE ? engine->jobs[place].slot_bytes : 0;
+    for (uint32_t place = 0; place < engine->jobs.end; place++) {
+        uint64_t bytes = engine->jobs.all[place].state != JOB_FREE ? engine->jobs.all[place].slot_bytes : 0;
         longest = bytes > longest ? bytes : longest;
     }
     for (uint32_t rank = 0; job->by_size && rank < job->world_size; rank++) {
         uint32_t index = job->queues[rank].head;
-        for (; index != ENGINE_NONE; index = engine->entries[index].next) {
-            uint64_t bytes = engine->config.sample_bytes(job->dataset, engine->entries[index].id);
-            if (engine->entries[index].state == ENTRY_UNPLACED && bytes > longest)
+        for (; index != ENGINE_NONE; index = engine->queues.entries[index].next) {
+            uint64_t bytes = engine->config.sample_bytes(job->dataset, engine->queues.entries[index].id);
+            if (engine->queues.entries[index].state == ENTRY_UNPLACED && bytes > longest)
                 longest = bytes;
         }
     }
@@ -76,8 +76,8 @@ static uint64_t longest_place(const struct engine *engine, const struct job *job
 static uint64_t enough_bytes(const struct engine *engine, const struct job *job)
 {
     uint64_t held = 0;
-    for (uint32_t place = 0; place < engine->jobs_end; place++)
-        held += engine->jobs[place].state != JOB_FREE ? queue_slots_of(&engine->jobs[place]) : 0;
+    for (uint32_t place = 0; place < engine->jobs.end; place++)
+        held += engine->jobs.all[place].state != JOB_FREE ? queue_slots_of(&engine->jobs.all[place]) : 0;
     return quota_least_bytes(engine) + held * longest_place(engine, job);
 }
 
@@ -89,12 +89,12 @@ static void fail(struct engine *engine, uint32_t place)
                         "no room in the arena for %.3g s, free space lies in pieces between what clients hold: "
                         "raise memory.arena to %llu bytes, stop a job, or give batches back sooner (zero_copy, C: hold)",
                         (double)engine->config.room_timeout_ns / 1e9,
-                        (unsigned long long)enough_bytes(engine, &engine->jobs[place]));
-    for (uint32_t other = 0, told = 0; other < engine->jobs_end && told < HOLDERS_TOLD; other++) {
-        uint32_t batches = queue_batches_held(&engine->jobs[other]);
+                        (unsigned long long)enough_bytes(engine, &engine->jobs.all[place]));
+    for (uint32_t other = 0, told = 0; other < engine->jobs.end && told < HOLDERS_TOLD; other++) {
+        uint32_t batches = queue_batches_held(&engine->jobs.all[other]);
         if (batches > 0 && used < ERROR_TEXT_MAX)
             used += snprintf(text + used, sizeof text - (size_t)used, "%s%s holds %u", told++ ? ", " : "; ",
-                             engine->jobs[other].name, batches);
+                             engine->jobs.all[other].name, batches);
     }
     jobs_fail(engine, place, SAMPLE_NONE, LARDER_EQUOTA, text);
 }
@@ -108,15 +108,15 @@ static bool starves(const struct engine *engine, const struct job *job, const st
         return true; /* nothing is planned for it yet */
     if (queue->unplaced == 0 || queue_batch_ready(engine, job, queue))
         return false;
-    for (uint32_t index = queue->head; index != ENGINE_NONE; index = engine->entries[index].next)
-        if (engine->entries[index].state == ENTRY_WAITING)
+    for (uint32_t index = queue->head; index != ENGINE_NONE; index = engine->queues.entries[index].next)
+        if (engine->queues.entries[index].state == ENTRY_WAITING)
             return false;
     return true;
 }
 
 static void watch_room_of(struct engine *engine, uint32_t place)
 {
-    struct job *job = &engine->jobs[place];
+    struct job *job = &engine->jobs.all[place];
     for (uint32_t rank = 0; rank < job->world_size; rank++) {
         struct job_queue *queue = &job->queues[rank];
         uint64_t timeout_ns = engine->config.room_timeout_ns;
@@ -125,7 +125,7 @@ static void watch_room_of(struct engine *engine, uint32_t place)
         } else if (queue->starves_since_ns == 0) {
             queue->starves_since_ns = engine->now_ns ? engine->now_ns : 1;
         } else if (timeout_ns && engine->now_ns >= queue->starves_since_ns + timeout_ns) {
-            engine->try_again_ns = 0; /* whoever's turn it is: its last one */
+            engine->plan.zone_again_ns = 0; /* whoever's turn it is: its last one */
             plan_zone_enter(engine, job);
             if (!job->zoned)
                 fail(engine, place);
@@ -142,41 +142,41 @@ static bool may_wait(const struct job *job)
 bool engine_waits_for_room(const struct engine *engine)
 {
     CHECK_MAGIC(engine, ENGINE_MAGIC);
-    for (uint32_t place = 0; place < engine->jobs_end; place++)
-        if (may_wait(&engine->jobs[place]))
+    for (uint32_t place = 0; place < engine->jobs.end; place++)
+        if (may_wait(&engine->jobs.all[place]))
             return true;
     return false;
 }
 
 void jobs_watch_room(struct engine *engine)
 {
-    for (uint32_t i = 0; i < engine->jobs_end && engine->now_ns >= engine->try_again_ns; i++) {
-        engine->try_place = (engine->try_place + 1) % engine->jobs_end;
-        if (may_wait(&engine->jobs[engine->try_place]))
-            plan_zone_enter(engine, &engine->jobs[engine->try_place]);
+    for (uint32_t i = 0; i < engine->jobs.end && engine->now_ns >= engine->plan.zone_again_ns; i++) {
+        engine->plan.zone_turn = (engine->plan.zone_turn + 1) % engine->jobs.end;
+        if (may_wait(&engine->jobs.all[engine->plan.zone_turn]))
+            plan_zone_enter(engine, &engine->jobs.all[engine->plan.zone_turn]);
     }
-    for (uint32_t place = 0; place < engine->jobs_end; place++)
-        if (may_wait(&engine->jobs[place]))
+    for (uint32_t place = 0; place < engine->jobs.end; place++)
+        if (may_wait(&engine->jobs.all[place]))
             watch_room_of(engine, place);
 }
 
 static void fail_of_source(struct engine *engine, uint32_t place)
 {
     char text[160];
-    size_t told = engine->n_actions;
+    size_t told = engine->outbox.n_actions;
     snprintf(text, sizeof text, "its storage did not answer for %.3g s (limits.source_wait): see that the dataset can be "
              "read, and start the job again", (double)engine->config.source_wait_ns / 1e9);
     jobs_fail(engine, place, SAMPLE_NONE, LARDER_EIO, text);
-    for (; told < engine->n_actions; told++) {
-        if (engine->actions[told].type == ENGINE_JOB_ERROR)
-            engine->actions[told].error.of_source = true;
+    for (; told < engine->outbox.n_actions; told++) {
+        if (engine->outbox.actions[told].type == ENGINE_JOB_ERROR)
+            engine->outbox.actions[told].error.of_source = true;
     }
 }
 
 void jobs_watch_sources(struct engine *engine)
 {
-    for (uint32_t place = 0; place < engine->jobs_end; place++) {
-        struct job *job = &engine->jobs[place];
+    for (uint32_t place = 0; place < engine->jobs.end; place++) {
+        struct job *job = &engine->jobs.all[place];
         bool waits = sources_waits(engine, place);
         if (waits && !job->source_waits)
             job->source_since_ns = engine->now_ns;
@@ -190,9 +190,9 @@ uint64_t engine_wakes_ns(const struct engine *engine)
 {
     uint64_t wakes_ns = UINT64_MAX;
     CHECK_MAGIC(engine, ENGINE_MAGIC);
-    for (uint32_t place = 0; place < engine->jobs_end; place++) {
-        const struct job *job = &engine->jobs[place];
-        const struct data_source *source = &engine->sources[job->source];
+    for (uint32_t place = 0; place < engine->jobs.end; place++) {
+        const struct job *job = &engine->jobs.all[place];
+        const struct data_source *source = &engine->sources.all[job->source];
         if (!sources_waits(engine, place))
             continue;
         uint64_t fails_ns = (job->source_waits ? job->source_since_ns : engine->now_ns) + engine->config.source_wait_ns;

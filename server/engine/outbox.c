@@ -6,7 +6,7 @@
 #define POOL(kind, array, head)                                                                               \
     uint32_t slab_##kind##_new(struct engine *engine)                                                       \
     {                                                                                                         \
-        struct pool_head *pool = &engine->head;                                                               \
+        struct slab *pool = &engine->head;                                                               \
         uint32_t index = pool->spare;                                                                         \
         if (index != ENGINE_NONE) {                                                                           \
             pool->spare = engine->array[index].next;                                                          \
@@ -31,18 +31,18 @@
         engine->head.taken--;                                                                                 \
     }
 
-POOL(instance, instances, instance_pool)
-POOL(encoded, encoded, encoded_pool)
-POOL(task, tasks, task_pool)
-POOL(entry, entries, entry_pool)
+POOL(instance, prepared.instances, prepared.slab)
+POOL(encoded, encoded.encodeds, encoded.slab)
+POOL(task, tasks.tasks, tasks.slab)
+POOL(entry, queues.entries, queues.slab)
 
 struct engine_action *outbox_add(struct engine *engine, enum engine_action_type type)
 {
-    if (engine->n_actions == engine->actions_cap) {
-        engine->actions_cap = engine->actions_cap ? engine->actions_cap * 2 : 64;
-        engine->actions = xrealloc(engine->actions, engine->actions_cap, sizeof *engine->actions);
+    if (engine->outbox.n_actions == engine->outbox.actions_cap) {
+        engine->outbox.actions_cap = engine->outbox.actions_cap ? engine->outbox.actions_cap * 2 : 64;
+        engine->outbox.actions = xrealloc(engine->outbox.actions, engine->outbox.actions_cap, sizeof *engine->outbox.actions);
     }
-    struct engine_action *action = &engine->actions[engine->n_actions++];
+    struct engine_action *action = &engine->outbox.actions[engine->outbox.n_actions++];
     memset(action, 0, sizeof *action);
     action->type = type;
     action->job = ENGINE_NONE;
@@ -53,7 +53,7 @@ struct engine_action *outbox_add_job(struct engine *engine, enum engine_action_t
 {
     struct engine_action *action = outbox_add(engine, type);
     action->job = job;
-    action->client = engine->jobs[job].client;
+    action->client = engine->jobs.all[job].client;
     return action;
 }
 
@@ -61,15 +61,15 @@ struct engine_action *outbox_add_job(struct engine *engine, enum engine_action_t
 void outbox_seal(struct engine *engine)
 {
     size_t outputs = 0, delivered = 0;
-    for (size_t i = 0; i < engine->n_actions; i++) {
-        struct engine_action *action = &engine->actions[i];
+    for (size_t i = 0; i < engine->outbox.n_actions; i++) {
+        struct engine_action *action = &engine->outbox.actions[i];
         if (action->type == ENGINE_PREPARE) {
-            action->prepare.outputs = engine->outputs + outputs;
+            action->prepare.outputs = engine->outbox.outputs + outputs;
             outputs += action->prepare.n_outputs;
         } else if (action->type == ENGINE_DELIVER) {
-            action->deliver.entries = action->deliver.count ? engine->delivered + delivered : NULL;
+            action->deliver.entries = action->deliver.count ? engine->outbox.delivered + delivered : NULL;
             delivered += action->deliver.count;
         }
     }
-    CHECK(outputs == engine->n_outputs && delivered == engine->n_delivered);
+    CHECK(outputs == engine->outbox.n_outputs && delivered == engine->outbox.n_delivered);
 }

@@ -12,8 +12,8 @@ enum source { DRAWN, KEPT, REPEAT };
 
 bool plan_place(struct engine *engine, uint32_t index, bool sure)
 {
-    uint32_t job_index = engine->entries[index].job;
-    sample_id id = engine->entries[index].id;
+    uint32_t job_index = engine->queues.entries[index].job;
+    sample_id id = engine->queues.entries[index].id;
     uint32_t instance = prepared_find(engine, job_index, id);
     bool fresh = instance == ENGINE_NONE;
     if (fresh) {
@@ -21,37 +21,37 @@ bool plan_place(struct engine *engine, uint32_t index, bool sure)
         if (instance == ENGINE_NONE)
             return false;
     }
-    struct entry *entry = &engine->entries[index];
+    struct entry *entry = &engine->queues.entries[index];
     entry->instance = instance;
     prepared_mark_had(engine, job_index, instance);
     prepared_pin(engine, instance);
-    if (engine->instances[instance].state == INSTANCE_READY) {
+    if (engine->prepared.instances[instance].state == INSTANCE_READY) {
         queue_ready(engine, index);
         return true;
     }
     entry->state = ENTRY_WAITING;
     queue_waits_for(engine, index);
-    entry->link = engine->instances[instance].waiters;
-    engine->instances[instance].waiters = index;
+    entry->link = engine->prepared.instances[instance].waiters;
+    engine->prepared.instances[instance].waiters = index;
     if (fresh)
         tasks_begin(engine, job_index, instance);
     else
-        tasks_joined(engine, engine->instances[instance].task, job_index);
+        tasks_joined(engine, engine->prepared.instances[instance].task, job_index);
     return true;
 }
 
 /* In planned order: when there is no room for one, those behind it wait too. */
 static void place_unplaced(struct engine *engine, const struct job *job, struct job_queue *queue)
 {
-    if (queue->unplaced == 0 || queue->no_room_since == engine->room_changes)
+    if (queue->unplaced == 0 || queue->no_room_since == engine->plan.room_changes)
         return;
     uint64_t sure = queue_sure_slots(job, queue), at = 0;
     for (uint32_t index = queue->head, next; queue->unplaced > 0 && index != ENGINE_NONE; index = next, at++) {
-        next = engine->entries[index].next; /* what is placed and ready may change places with another rank's */
-        if (engine->entries[index].state != ENTRY_UNPLACED)
+        next = engine->queues.entries[index].next; /* what is placed and ready may change places with another rank's */
+        if (engine->queues.entries[index].state != ENTRY_UNPLACED)
             continue;
         if (!plan_place(engine, index, at < sure)) {
-            queue->no_room_since = engine->room_changes;
+            queue->no_room_since = engine->plan.room_changes;
             return;
         }
         queue->unplaced--;
@@ -91,9 +91,9 @@ static sample_id choose_repeat(struct engine *engine, const struct job *job, con
 
 static void plan_entry(struct engine *engine, uint32_t job_index, struct job_queue *queue, sample_id id, enum source source)
 {
-    struct job *job = &engine->jobs[job_index];
+    struct job *job = &engine->jobs.all[job_index];
     uint32_t index = slab_entry_new(engine);
-    engine->entries[index] = (struct entry){.state = ENTRY_WAITING,
+    engine->queues.entries[index] = (struct entry){.state = ENTRY_WAITING,
                                             .job = job_index,
                                             .rank = (uint32_t)(queue - job->queues),
                                             .instance = ENGINE_NONE,
@@ -113,7 +113,7 @@ static void plan_entry(struct engine *engine, uint32_t job_index, struct job_que
 /* What needs no draw: a rank's own samples, and repeats when nothing is left to draw. */
 static void plan_reserved(struct engine *engine, uint32_t job_index)
 {
-    struct job *job = &engine->jobs[job_index];
+    struct job *job = &engine->jobs.all[job_index];
     for (uint32_t rank = 0; rank < job->world_size; rank++) {
         struct job_queue *queue = &job->queues[rank];
         while (has_room(engine, job, queue)) {
@@ -145,7 +145,7 @@ static struct job_queue *neediest(const struct engine *engine, const struct job 
 
 static void deal(struct engine *engine, uint32_t job_index, sample_id id)
 {
-    struct job *job = &engine->jobs[job_index];
+    struct job *job = &engine->jobs.all[job_index];
     uint64_t position = job->drawn++;
     if (job->world_size == 1 || job->shuffle == SHUFFLE_DEPENDENT) {
         struct job_queue *queue = job->world_size == 1 ? &job->queues[0] : neediest(engine, job, false);
@@ -177,20 +177,20 @@ static void take_pick(struct engine *engine, const struct pick *pick)
 
 static void find_need(struct engine *engine, struct jobset *need)
 {
-    for (uint32_t job = 0; job < engine->jobs_end; job++) {
-        if (engine->jobs[job].state != JOB_RUNNING)
+    for (uint32_t job = 0; job < engine->jobs.end; job++) {
+        if (engine->jobs.all[job].state != JOB_RUNNING)
             continue;
         plan_reserved(engine, job);
-        if (sampler_remaining(engine->sampler, job) > 0 && neediest(engine, &engine->jobs[job], false))
+        if (sampler_remaining(engine->sampler, job) > 0 && neediest(engine, &engine->jobs.all[job], false))
             jobset_add(need, job);
     }
 }
 
 static void place_all(struct engine *engine)
 {
-    for (uint32_t job = 0; job < engine->jobs_end; job++) {
-        for (uint32_t rank = 0; engine->jobs[job].state == JOB_RUNNING && rank < engine->jobs[job].world_size; rank++)
-            place_unplaced(engine, &engine->jobs[job], &engine->jobs[job].queues[rank]);
+    for (uint32_t job = 0; job < engine->jobs.end; job++) {
+        for (uint32_t rank = 0; engine->jobs.all[job].state == JOB_RUNNING && rank < engine->jobs.all[job].world_size; rank++)
+            place_unplaced(engine, &engine->jobs.all[job], &engine->jobs.all[job].queues[rank]);
     }
 }
 
@@ -203,14 +203,14 @@ void plan_round(struct engine *engine)
         find_need(engine, &need);
         if (jobset_empty(&need))
             break;
-        size_t count = sampler_round(engine->sampler, &need, engine->picks);
+        size_t count = sampler_round(engine->sampler, &need, engine->plan.picks);
         CHECK(count > 0);
         for (size_t i = 0; i < count; i++) { /* all have left already: what is begun for one counts no want of the others */
-            JOBSET_EACH(job, &engine->picks[i].jobs)
-                residents_left(engine, job, engine->picks[i].id);
+            JOBSET_EACH(job, &engine->plan.picks[i].jobs)
+                residents_left(engine, job, engine->plan.picks[i].id);
         }
         for (size_t i = 0; i < count; i++)
-            take_pick(engine, &engine->picks[i]);
+            take_pick(engine, &engine->plan.picks[i]);
     }
     place_all(engine); /* what a round found no room for may take some: no event need follow */
 }

@@ -26,9 +26,9 @@ static void loosen_queue(struct engine *engine, const struct job *job, const str
     uint64_t sure = queue_sure_slots(job, queue);
     uint32_t index = queue->tail;
     for (uint64_t at = queue->queued; at > sure; at--) {
-        const struct entry *entry = &engine->entries[index];
+        const struct entry *entry = &engine->queues.entries[index];
         uint32_t prev = entry->prev;
-        if (entry->state == state && !tasks_is_running(engine, &engine->instances[entry->instance]))
+        if (entry->state == state && !tasks_is_running(engine, &engine->prepared.instances[entry->instance]))
             plan_unplace(engine, index);
         index = prev;
     }
@@ -36,8 +36,8 @@ static void loosen_queue(struct engine *engine, const struct job *job, const str
 
 void plan_loosen(struct engine *engine, enum entry_state state)
 {
-    for (uint32_t place = 0; place < engine->jobs_end; place++) {
-        const struct job *job = &engine->jobs[place];
+    for (uint32_t place = 0; place < engine->jobs.end; place++) {
+        const struct job *job = &engine->jobs.all[place];
         for (uint32_t rank = 0; job->state == JOB_RUNNING && rank < job->world_size; rank++)
             loosen_queue(engine, job, &job->queues[rank], state);
     }
@@ -46,7 +46,7 @@ void plan_loosen(struct engine *engine, enum entry_state state)
 /* Gives back what an undelivered entry holds: its job has not had the instance after all. */
 static void entry_abandon(struct engine *engine, uint32_t index)
 {
-    struct entry *entry = &engine->entries[index];
+    struct entry *entry = &engine->queues.entries[index];
     uint32_t instance = entry->instance;
     if (entry->state == ENTRY_UNPLACED)
         return;
@@ -55,19 +55,19 @@ static void entry_abandon(struct engine *engine, uint32_t index)
     if (entry->state == ENTRY_WAITING) {
         queue_waiter_remove(engine, index);
         queue_rank_made(engine, entry);
-        orphan = engine->instances[instance].waiters == ENGINE_NONE;
+        orphan = engine->prepared.instances[instance].waiters == ENGINE_NONE;
     }
     prepared_unpin(engine, instance);
     if (orphan)
         tasks_cancel_output(engine, instance);
     else if (entry->state == ENTRY_WAITING)
-        tasks_left(engine, engine->instances[instance].task, entry->job);
+        tasks_left(engine, engine->prepared.instances[instance].task, entry->job);
 }
 
 void plan_drop_all(struct engine *engine, struct job_queue *queue)
 {
     for (uint32_t index = queue->head, next; index != ENGINE_NONE; index = next) {
-        next = engine->entries[index].next;
+        next = engine->queues.entries[index].next;
         entry_abandon(engine, index);
         queue->held_slots--;
         slab_entry_drop(engine, index);
@@ -78,7 +78,7 @@ void plan_drop_all(struct engine *engine, struct job_queue *queue)
 
 void plan_unplace(struct engine *engine, uint32_t index)
 {
-    struct entry *entry = &engine->entries[index];
+    struct entry *entry = &engine->queues.entries[index];
     queue_of(engine, entry)->ready -= entry->state == ENTRY_READY;
     entry_abandon(engine, index);
     entry->planned_ns = engine->now_ns;
@@ -95,12 +95,12 @@ void plan_shorten(struct engine *engine, uint32_t job, struct job_queue *queue, 
     CHECK(surplus <= queue->queued);
     uint32_t first = queue->tail;
     for (uint64_t i = 1; i < surplus; i++)
-        first = engine->entries[first].prev;
-    queue->numbered = engine->entries[first].number;
+        first = engine->queues.entries[first].prev;
+    queue->numbered = engine->queues.entries[first].number;
     for (uint32_t index = first, next; index != ENGINE_NONE; index = next) {
-        next = engine->entries[index].next;
-        reserve_add(&back, engine->entries[index].id);
-        CHECK(engine->entries[index].job == job);
+        next = engine->queues.entries[index].next;
+        reserve_add(&back, engine->queues.entries[index].id);
+        CHECK(engine->queues.entries[index].job == job);
         entry_abandon(engine, index);
         queue_remove(engine, index);
     }
@@ -112,7 +112,7 @@ void plan_shorten(struct engine *engine, uint32_t job, struct job_queue *queue, 
  * over are lost with who held them. */
 void plan_put_back(struct engine *engine, uint32_t job_index, struct job_queue *queue)
 {
-    const struct job *job = &engine->jobs[job_index];
+    const struct job *job = &engine->jobs.all[job_index];
     struct reserve back = {0};
     bool left = queue->done && queue->waits; /* what remained of the epoch is given up already */
     for (uint64_t batch = 0; job->state == JOB_RUNNING && !left;) {
@@ -123,8 +123,8 @@ void plan_put_back(struct engine *engine, uint32_t job_index, struct job_queue *
         if (queue->leases[at].epoch == job->epoch)
             queue_lease_put_back(engine, job_index, queue, &queue->leases[at], &back);
     }
-    for (uint32_t index = queue->head; index != ENGINE_NONE; index = engine->entries[index].next)
-        reserve_add(&back, engine->entries[index].id);
+    for (uint32_t index = queue->head; index != ENGINE_NONE; index = engine->queues.entries[index].next)
+        reserve_add(&back, engine->queues.entries[index].id);
     queue->planned -= queue->queued;
     plan_drop_all(engine, queue);
     while (queue->n_leases)
@@ -135,9 +135,9 @@ void plan_put_back(struct engine *engine, uint32_t job_index, struct job_queue *
 
 static void set_rows(struct engine *engine, uint32_t place, uint32_t rows)
 {
-    struct job *job = &engine->jobs[place];
+    struct job *job = &engine->jobs.all[place];
     uint32_t before = job->rows;
-    engine->quota_bytes = engine->quota_bytes - job->quota_bytes + rows * job->row_bytes;
+    engine->quota.promised_bytes = engine->quota.promised_bytes - job->quota_bytes + rows * job->row_bytes;
     job->rows = rows;
     job->quota_bytes = rows * job->row_bytes;
     job->quota_slots = rows * job->batch_slots;
@@ -158,7 +158,7 @@ void plan_divide_arena(struct engine *engine)
 {
     uint32_t rows[JOBS_MAX];
     double part = 2;
-    engine->divide = false;
+    engine->quota.divide = false;
     if (quota_deal(engine, part, rows) > engine->config.arena_bytes) {
         double low = 0, high = part; /* at 0 it fits */
         for (int i = 0; i < DIVIDE_STEPS; i++) {
@@ -171,8 +171,8 @@ void plan_divide_arena(struct engine *engine)
         quota_deal(engine, low, rows);
     }
     for (int given = 0; given <= 1; given++) { /* first what is given back, then what is given */
-        for (uint32_t place = 0; place < engine->jobs_end; place++) {
-            if (given ? rows[place] > engine->jobs[place].rows : rows[place] < engine->jobs[place].rows)
+        for (uint32_t place = 0; place < engine->jobs.end; place++) {
+            if (given ? rows[place] > engine->jobs.all[place].rows : rows[place] < engine->jobs.all[place].rows)
                 set_rows(engine, place, rows[place]);
         }
     }

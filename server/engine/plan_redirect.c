@@ -29,21 +29,21 @@ static bool eligible_for_all(const struct engine *engine, const struct jobset *j
  * being made, and the first to be evicted before the others. */
 static uint32_t better_instance(const struct engine *engine, uint32_t job, sample_id pick, uint32_t index, uint32_t best)
 {
-    const struct instance *instance = &engine->instances[index];
+    const struct instance *instance = &engine->prepared.instances[index];
     if (instance->doomed || !demand_suits(engine, job, instance) || !eligible(engine, job, pick, instance->id))
         return best;
     if (best == ENGINE_NONE)
         return index;
-    bool ready = instance->state == INSTANCE_READY, best_ready = engine->instances[best].state == INSTANCE_READY;
+    bool ready = instance->state == INSTANCE_READY, best_ready = engine->prepared.instances[best].state == INSTANCE_READY;
     if (ready != best_ready)
         return ready ? index : best;
-    return residency_want(engine->prepared, index) < residency_want(engine->prepared, best) ? index : best;
+    return residency_want(engine->prepared.residency, index) < residency_want(engine->prepared.residency, best) ? index : best;
 }
 
 /* Nothing of the fiber comes before an instance that is ready, and that the job alone wants. */
 static bool none_is_better(const struct engine *engine, uint32_t best)
 {
-    return best != ENGINE_NONE && engine->instances[best].state == INSTANCE_READY && residency_want(engine->prepared, best) <= 1;
+    return best != ENGINE_NONE && engine->prepared.instances[best].state == INSTANCE_READY && residency_want(engine->prepared.residency, best) <= 1;
 }
 
 /* The pick's own instances, which perhaps nobody else wants, then those of the fiber that somebody wants. What a job in the
@@ -51,12 +51,12 @@ static bool none_is_better(const struct engine *engine, uint32_t best)
 static uint32_t find_prepared(const struct engine *engine, uint32_t job, sample_id pick)
 {
     uint32_t best = ENGINE_NONE, looked = 0;
-    for (uint32_t index = engine->samples[pick].instances; index != ENGINE_NONE; index = engine->instances[index].next)
+    for (uint32_t index = engine->samples.all[pick].instances; index != ENGINE_NONE; index = engine->prepared.instances[index].next)
         best = better_instance(engine, job, pick, index, best);
-    for (uint32_t index = engine->fibers[engine->samples[pick].fiber].instances;
+    for (uint32_t index = engine->chunks.fibers[engine->samples.all[pick].fiber].instances;
          index != ENGINE_NONE && looked < PREPARED_LOOK_MAX && !none_is_better(engine, best);
-         index = engine->instances[index].fiber_next, looked++) {
-        if (!engine->instances[index].in_order)
+         index = engine->prepared.instances[index].fiber_next, looked++) {
+        if (!engine->prepared.instances[index].in_order)
             best = better_instance(engine, job, pick, index, best);
     }
     return best;
@@ -71,12 +71,12 @@ static sample_id find_encoded(struct engine *engine, const struct jobset *jobs, 
     uint32_t best_want = 0;
     uint64_t ties = 0;
     bool newest = random_below(&engine->rng, 4) == 0 && !encoded_keeps(engine, pick);
-    for (uint32_t index = engine->fibers[engine->samples[pick].fiber].encoded; index != ENGINE_NONE;
-         index = engine->encoded[index].fiber_next) {
-        const struct encoded *encoded = &engine->encoded[index];
+    for (uint32_t index = engine->chunks.fibers[engine->samples.all[pick].fiber].encoded; index != ENGINE_NONE;
+         index = engine->encoded.encodeds[index].fiber_next) {
+        const struct encoded *encoded = &engine->encoded.encodeds[index];
         if ((encoded->in_order && encoded->id != pick) || !eligible_for_all(engine, jobs, pick, encoded->id))
             continue;
-        uint32_t want = residency_want(engine->encodeds, index) + (encoded->state == ENCODED_LOADING ? JOBS_MAX : 0);
+        uint32_t want = residency_want(engine->encoded.residency, index) + (encoded->state == ENCODED_LOADING ? JOBS_MAX : 0);
         bool fewer = best == SAMPLE_NONE || want < best_want;
         ties = fewer ? 1 : ties + (want == best_want);
         if (fewer || (want == best_want && !newest && random_below(&engine->rng, ties) == 0)) {
@@ -95,7 +95,7 @@ static sample_id member_for(struct engine *engine, const struct chunk *chunk, co
     uint64_t seen = 0;
     for (uint32_t slot = first; slot < end; slot++) {
         sample_id id = chunk->members[slot];
-        if (id == SAMPLE_NONE || (engine->samples[id].encoded != ENGINE_NONE && id != pick))
+        if (id == SAMPLE_NONE || (engine->samples.all[id].encoded != ENGINE_NONE && id != pick))
             continue;
         if (eligible_for_all(engine, jobs, pick, id) && random_below(&engine->rng, ++seen) == 0)
             found = id;
@@ -106,8 +106,8 @@ static sample_id member_for(struct engine *engine, const struct chunk *chunk, co
 /* The sample to load: from the chunk of the group that brings most, one that is asked for already before all others. */
 static sample_id find_load(struct engine *engine, const struct jobset *jobs, sample_id pick)
 {
-    const struct sample_state *sample = &engine->samples[pick];
-    const struct group *group = &engine->groups[engine->chunks[sample->chunk].group];
+    const struct sample_state *sample = &engine->samples.all[pick];
+    const struct group *group = &engine->chunks.groups[engine->chunks.chunks[sample->chunk].group];
     uint32_t first = (sample->fiber - group->first_fiber) * group->width;
     uint32_t end = first + group->width;
     end = end < group->chunk_samples ? end : group->chunk_samples;
@@ -116,7 +116,7 @@ static sample_id find_load(struct engine *engine, const struct jobset *jobs, sam
     uint32_t compared = 0, from = (uint32_t)random_below(&engine->rng, group->n_chunks);
     encoded_measure_shortage(engine, group);
     for (uint32_t i = 0; i < group->n_chunks && i < ENGINE_LOOK_MAX && compared < ENGINE_COMPARE_MAX; i++) {
-        const struct chunk *chunk = &engine->chunks[group->first_chunk + (from + i) % group->n_chunks];
+        const struct chunk *chunk = &engine->chunks.chunks[group->first_chunk + (from + i) % group->n_chunks];
         sample_id id = member_for(engine, chunk, jobs, pick, first, end);
         if (id == SAMPLE_NONE)
             continue;
@@ -148,7 +148,7 @@ static bool find_residents(const struct engine *engine, const struct pick *pick,
 {
     bool all = true;
     JOBSET_EACH(job, &pick->jobs) {
-        if (!engine->jobs[job].redirected)
+        if (!engine->jobs.all[job].redirected)
             continue;
         jobset_add(jobs, job);
         found[job] = find_prepared(engine, job, pick->id);
@@ -166,12 +166,12 @@ void plan_redirect(struct engine *engine, const struct pick *pick, sample_id tar
     uint32_t found[JOBS_MAX];
     JOBSET_EACH(job, &pick->jobs)
         target[job] = pick->id;
-    if (engine->samples[pick->id].fiber == ENGINE_NONE)
+    if (engine->samples.all[pick->id].fiber == ENGINE_NONE)
         return;
     if (find_residents(engine, pick, &jobs, found)) {
         JOBSET_EACH(job, &jobs) {
-            engine->totals.redirected_prepared += engine->instances[found[job]].id != pick->id;
-            give(engine, job, pick->id, engine->instances[found[job]].id, target);
+            engine->totals.redirected_prepared += engine->prepared.instances[found[job]].id != pick->id;
+            give(engine, job, pick->id, engine->prepared.instances[found[job]].id, target);
         }
         return;
     }

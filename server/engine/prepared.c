@@ -12,8 +12,8 @@
 /* A fiber lists those of its instances that somebody wants. */
 void prepared_set_want(struct engine *engine, uint32_t index, uint32_t want)
 {
-    uint32_t before = residency_want(engine->prepared, index);
-    residency_set_want(engine->prepared, index, want);
+    uint32_t before = residency_want(engine->prepared.residency, index);
+    residency_set_want(engine->prepared.residency, index, want);
     if (!before && want)
         chunks_fiber_add_instance(engine, index);
     else if (before && !want)
@@ -22,58 +22,58 @@ void prepared_set_want(struct engine *engine, uint32_t index, uint32_t want)
 
 void prepared_shift_want(struct engine *engine, uint32_t index, int by)
 {
-    prepared_set_want(engine, index, residency_want(engine->prepared, index) + (uint32_t)by);
+    prepared_set_want(engine, index, residency_want(engine->prepared.residency, index) + (uint32_t)by);
 }
 
 void prepared_free(struct engine *engine, uint32_t index)
 {
-    struct instance *instance = &engine->instances[index];
+    struct instance *instance = &engine->prepared.instances[index];
     CHECK(instance->waiters == ENGINE_NONE);
-    uint32_t *link = &engine->samples[instance->id].instances;
+    uint32_t *link = &engine->samples.all[instance->id].instances;
     while (*link != index) {
         CHECK(*link != ENGINE_NONE);
-        link = &engine->instances[*link].next;
+        link = &engine->prepared.instances[*link].next;
     }
     *link = instance->next;
     prepared_set_want(engine, index, 0);
-    if (residency_pins(engine->prepared, index) > 0) /* it could not be made */
-        engine->arena_pinned -= extent_bytes(engine->extents, instance->block);
+    if (residency_pins(engine->prepared.residency, index) > 0) /* it could not be made */
+        engine->prepared.pinned_bytes -= extent_bytes(engine->prepared.extents, instance->block);
     if (instance->zoned)
         prepared_zone_give(engine, index);
     else
-        extent_free(engine->extents, instance->block);
-    engine->room_changes++;
-    residency_remove(engine->prepared, index);
+        extent_free(engine->prepared.extents, instance->block);
+    engine->plan.room_changes++;
+    residency_remove(engine->prepared.residency, index);
     slab_instance_drop(engine, index);
 }
 
 void prepared_evict(struct engine *engine, uint32_t index)
 {
-    CHECK(engine->instances[index].state == INSTANCE_READY && residency_pins(engine->prepared, index) == 0);
+    CHECK(engine->prepared.instances[index].state == INSTANCE_READY && residency_pins(engine->prepared.residency, index) == 0);
     engine->totals.evicted_prepared++;
     prepared_free(engine, index);
 }
 
 void prepared_pin(struct engine *engine, uint32_t index)
 {
-    if (residency_pins(engine->prepared, index) == 0)
-        engine->arena_pinned += extent_bytes(engine->extents, engine->instances[index].block);
-    residency_pin(engine->prepared, index);
+    if (residency_pins(engine->prepared.residency, index) == 0)
+        engine->prepared.pinned_bytes += extent_bytes(engine->prepared.extents, engine->prepared.instances[index].block);
+    residency_pin(engine->prepared.residency, index);
 }
 
 void prepared_unpin(struct engine *engine, uint32_t index)
 {
-    residency_unpin(engine->prepared, index);
-    if (residency_pins(engine->prepared, index) == 0)
-        engine->arena_pinned -= extent_bytes(engine->extents, engine->instances[index].block);
-    engine->room_changes++;
-    if (engine->instances[index].doomed && residency_pins(engine->prepared, index) == 0)
+    residency_unpin(engine->prepared.residency, index);
+    if (residency_pins(engine->prepared.residency, index) == 0)
+        engine->prepared.pinned_bytes -= extent_bytes(engine->prepared.extents, engine->prepared.instances[index].block);
+    engine->plan.room_changes++;
+    if (engine->prepared.instances[index].doomed && residency_pins(engine->prepared.residency, index) == 0)
         prepared_free(engine, index);
 }
 
 void prepared_mark_had(struct engine *engine, uint32_t job, uint32_t index)
 {
-    struct instance *instance = &engine->instances[index];
+    struct instance *instance = &engine->prepared.instances[index];
     if (demand_wants_instance(engine, job, instance))
         prepared_shift_want(engine, index, -1);
     jobset_add(&instance->had, job);
@@ -81,7 +81,7 @@ void prepared_mark_had(struct engine *engine, uint32_t job, uint32_t index)
 
 void prepared_clear_had(struct engine *engine, uint32_t job, uint32_t index)
 {
-    struct instance *instance = &engine->instances[index];
+    struct instance *instance = &engine->prepared.instances[index];
     jobset_remove(&instance->had, job);
     if (demand_wants_instance(engine, job, instance))
         prepared_shift_want(engine, index, 1);
@@ -89,8 +89,8 @@ void prepared_clear_had(struct engine *engine, uint32_t job, uint32_t index)
 
 void prepared_forget_pipeline(struct engine *engine, uint32_t pipeline)
 {
-    for (uint32_t index = 0; index < engine->instance_pool.size; index++) {
-        struct instance *instance = &engine->instances[index];
+    for (uint32_t index = 0; index < engine->prepared.slab.size; index++) {
+        struct instance *instance = &engine->prepared.instances[index];
         if (instance->state == INSTANCE_FREE || instance->pipeline != pipeline)
             continue;
         if (instance->state == INSTANCE_READY) {
@@ -106,8 +106,8 @@ void prepared_forget_pipeline(struct engine *engine, uint32_t pipeline)
 uint32_t prepared_find(const struct engine *engine, uint32_t job, sample_id id)
 {
     uint32_t making = ENGINE_NONE;
-    for (uint32_t index = engine->samples[id].instances; index != ENGINE_NONE; index = engine->instances[index].next) {
-        const struct instance *instance = &engine->instances[index];
+    for (uint32_t index = engine->samples.all[id].instances; index != ENGINE_NONE; index = engine->prepared.instances[index].next) {
+        const struct instance *instance = &engine->prepared.instances[index];
         if (instance->doomed || !demand_suits(engine, job, instance))
             continue;
         if (instance->state == INSTANCE_READY)

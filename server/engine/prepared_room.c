@@ -11,15 +11,15 @@ enum effort { EFFORT_SPARE, EFFORT_LOOSE, EFFORT_SURE };
 static bool clearable(const struct engine *engine, uint32_t block, uint32_t *owner)
 {
     *owner = ENGINE_NONE;
-    if (!extent_owner(engine->extents, block, owner))
+    if (!extent_owner(engine->prepared.extents, block, owner))
         return true;
-    return *owner != ENGINE_NONE && !engine->instances[*owner].zoned && residency_pins(engine->prepared, *owner) == 0;
+    return *owner != ENGINE_NONE && !engine->prepared.instances[*owner].zoned && residency_pins(engine->prepared.residency, *owner) == 0;
 }
 
 static bool is_slot_for(const struct engine *engine, const struct claim *claim, uint32_t victim)
 {
-    const struct instance *instance = &engine->instances[victim];
-    return claim->zone && instance->zoned && extent_bytes(engine->extents, instance->block) == claim->bytes;
+    const struct instance *instance = &engine->prepared.instances[victim];
+    return claim->zone && instance->zoned && extent_bytes(engine->prepared.extents, instance->block) == claim->bytes;
 }
 
 /* Collects the owners of clearable blocks from `block` on, in one direction, until `bytes` are together. */
@@ -28,15 +28,15 @@ static uint64_t collect(struct engine *engine, uint32_t block, bool forward, uin
     uint64_t found = 0;
     uint32_t owner;
     while (block != EXTENT_NONE && found < bytes && clearable(engine, block, &owner)) {
-        found += extent_bytes(engine->extents, block);
+        found += extent_bytes(engine->prepared.extents, block);
         if (owner != ENGINE_NONE) {
-            if (*count == engine->scratch_cap) {
-                engine->scratch_cap = engine->scratch_cap ? engine->scratch_cap * 2 : 64;
-                engine->scratch = xrealloc(engine->scratch, engine->scratch_cap, sizeof *engine->scratch);
+            if (*count == engine->prepared.window_cap) {
+                engine->prepared.window_cap = engine->prepared.window_cap ? engine->prepared.window_cap * 2 : 64;
+                engine->prepared.window = xrealloc(engine->prepared.window, engine->prepared.window_cap, sizeof *engine->prepared.window);
             }
-            engine->scratch[(*count)++] = owner;
+            engine->prepared.window[(*count)++] = owner;
         }
-        block = forward ? extent_next(engine->extents, block) : extent_prev(engine->extents, block);
+        block = forward ? extent_next(engine->prepared.extents, block) : extent_prev(engine->prepared.extents, block);
     }
     return found;
 }
@@ -44,7 +44,7 @@ static uint64_t collect(struct engine *engine, uint32_t block, bool forward, uin
 /* Clears a slot of the zone, or a window around the victim when its neighbours let it. */
 static bool clear_around(struct engine *engine, const struct claim *claim, uint32_t victim)
 {
-    uint32_t block = engine->instances[victim].block;
+    uint32_t block = engine->prepared.instances[victim].block;
     uint64_t bytes = claim->bytes;
     size_t count = 0;
     if (is_slot_for(engine, claim, victim)) {
@@ -53,31 +53,31 @@ static bool clear_around(struct engine *engine, const struct claim *claim, uint3
     }
     uint64_t found = collect(engine, block, true, bytes, &count);
     if (found < bytes)
-        found += collect(engine, extent_prev(engine->extents, block), false, bytes - found, &count);
+        found += collect(engine, extent_prev(engine->prepared.extents, block), false, bytes - found, &count);
     if (found < bytes)
         return false;
     for (size_t i = 0; i < count; i++)
-        prepared_evict(engine, engine->scratch[i]);
+        prepared_evict(engine, engine->prepared.window[i]);
     return true;
 }
 
 /* Clears the first window of `bytes` in the arena that can be cleared. */
 static bool clear_anywhere(struct engine *engine, uint64_t bytes)
 {
-    uint32_t block = extent_first(engine->extents);
+    uint32_t block = extent_first(engine->prepared.extents);
     while (block != EXTENT_NONE) {
         size_t count = 0;
         uint32_t start = block, owner;
         uint64_t found = collect(engine, start, true, bytes, &count);
         if (found >= bytes) {
             for (size_t i = 0; i < count; i++)
-                prepared_evict(engine, engine->scratch[i]);
+                prepared_evict(engine, engine->prepared.window[i]);
             return true;
         }
         while (block != EXTENT_NONE && clearable(engine, block, &owner)) /* too short: on past what stopped it */
-            block = extent_next(engine->extents, block);
+            block = extent_next(engine->prepared.extents, block);
         while (block != EXTENT_NONE && !clearable(engine, block, &owner))
-            block = extent_next(engine->extents, block);
+            block = extent_next(engine->prepared.extents, block);
     }
     return false;
 }
@@ -87,8 +87,8 @@ static bool clear_anywhere(struct engine *engine, uint64_t bytes)
 static double expected_reuse(const struct engine *engine, const struct instance *instance)
 {
     double reuse = 0;
-    for (uint32_t place = 0; place < engine->jobs_end; place++) {
-        const struct job *job = &engine->jobs[place];
+    for (uint32_t place = 0; place < engine->jobs.end; place++) {
+        const struct job *job = &engine->jobs.all[place];
         if (!demand_wants_instance(engine, place, instance))
             continue;
         reuse += demand_job_rate(engine, job) / (double)sampler_remaining(engine->sampler, place);
@@ -100,15 +100,15 @@ static double expected_reuse(const struct engine *engine, const struct instance 
  * compared, those longest untouched. */
 static uint32_t find_victim(const struct engine *engine)
 {
-    uint32_t victim = residency_victim(engine->prepared), at = victim;
-    if (victim == RESIDENT_NONE || residency_want(engine->prepared, victim) == 0)
+    uint32_t victim = residency_victim(engine->prepared.residency), at = victim;
+    if (victim == RESIDENT_NONE || residency_want(engine->prepared.residency, victim) == 0)
         return victim;
-    double least = expected_reuse(engine, &engine->instances[victim]);
+    double least = expected_reuse(engine, &engine->prepared.instances[victim]);
     for (int compared = 1; compared < REUSE_VICTIMS; compared++) {
-        at = residency_victim_after(engine->prepared, at);
-        if (at == RESIDENT_NONE || residency_want(engine->prepared, at) > residency_want(engine->prepared, victim))
+        at = residency_victim_after(engine->prepared.residency, at);
+        if (at == RESIDENT_NONE || residency_want(engine->prepared.residency, at) > residency_want(engine->prepared.residency, victim))
             break;
-        double reuse = expected_reuse(engine, &engine->instances[at]);
+        double reuse = expected_reuse(engine, &engine->prepared.instances[at]);
         if (reuse < least) {
             victim = at;
             least = reuse;
@@ -120,9 +120,9 @@ static uint32_t find_victim(const struct engine *engine)
 /* A slot of the zone that nobody pins, the first to be evicted of them. */
 static bool clear_slot(struct engine *engine, const struct claim *claim)
 {
-    uint32_t victim = claim->zone ? residency_victim(engine->prepared) : RESIDENT_NONE;
+    uint32_t victim = claim->zone ? residency_victim(engine->prepared.residency) : RESIDENT_NONE;
     while (victim != RESIDENT_NONE && !is_slot_for(engine, claim, victim))
-        victim = residency_victim_after(engine->prepared, victim);
+        victim = residency_victim_after(engine->prepared.residency, victim);
     if (victim != RESIDENT_NONE)
         prepared_evict(engine, victim);
     return victim != RESIDENT_NONE;
@@ -131,7 +131,7 @@ static bool clear_slot(struct engine *engine, const struct claim *claim)
 static uint32_t take_free(struct engine *engine, const struct claim *claim)
 {
     uint32_t block = claim->zone ? prepared_zone_take(engine, claim->zone, claim->index) : ENGINE_NONE;
-    return block != ENGINE_NONE ? block : extent_alloc(engine->extents, claim->bytes, claim->index);
+    return block != ENGINE_NONE ? block : extent_alloc(engine->prepared.extents, claim->bytes, claim->index);
 }
 
 uint32_t prepared_arena_alloc(struct engine *engine, const struct claim *claim)
@@ -144,7 +144,7 @@ uint32_t prepared_arena_alloc(struct engine *engine, const struct claim *claim)
     for (int tries = 0; victim != RESIDENT_NONE && !cleared && tries < WINDOW_VICTIMS; tries++) {
         cleared = clear_around(engine, claim, victim);
         if (!cleared)
-            victim = residency_victim_after(engine->prepared, victim);
+            victim = residency_victim_after(engine->prepared.residency, victim);
     }
     if (!cleared && !clear_slot(engine, claim) && !clear_anywhere(engine, claim->bytes))
         return EXTENT_NONE;
@@ -156,12 +156,12 @@ uint32_t prepared_arena_alloc(struct engine *engine, const struct claim *claim)
 /* As arena_alloc, but clears away only what nobody wants. */
 static uint32_t arena_alloc_spare(struct engine *engine, const struct claim *claim)
 {
-    uint32_t block = take_free(engine, claim), victim = residency_victim(engine->prepared);
+    uint32_t block = take_free(engine, claim), victim = residency_victim(engine->prepared.residency);
     for (int tries = 0; block == EXTENT_NONE && tries < SPARE_VICTIMS; tries++) {
-        if (victim == RESIDENT_NONE || residency_want(engine->prepared, victim) > 0)
+        if (victim == RESIDENT_NONE || residency_want(engine->prepared.residency, victim) > 0)
             return EXTENT_NONE;
-        uint32_t after = residency_victim_after(engine->prepared, victim);
-        if (!engine->instances[victim].zoned || is_slot_for(engine, claim, victim)) {
+        uint32_t after = residency_victim_after(engine->prepared.residency, victim);
+        if (!engine->prepared.instances[victim].zoned || is_slot_for(engine, claim, victim)) {
             prepared_evict(engine, victim);
             block = take_free(engine, claim);
         }
@@ -173,8 +173,8 @@ static uint32_t arena_alloc_spare(struct engine *engine, const struct claim *cla
 static uint32_t begin_instance(struct engine *engine, uint32_t job, sample_id id, enum effort effort)
 {
     uint32_t index = slab_instance_new(engine);
-    struct instance *instance = &engine->instances[index];
-    const struct job *owner = &engine->jobs[job];
+    struct instance *instance = &engine->prepared.instances[index];
+    const struct job *owner = &engine->jobs.all[job];
     uint64_t bytes = owner->by_size ? engine->config.sample_bytes(owner->dataset, id) : owner->slot_bytes;
     *instance = (struct instance){.state = INSTANCE_MAKING, .bytes = bytes, .by_size = owner->by_size};
     struct claim claim = {.index = index, .bytes = engine_slot_bytes(&engine->config, bytes), .zone = prepared_zone_of(engine, instance)};
@@ -186,7 +186,7 @@ static uint32_t begin_instance(struct engine *engine, uint32_t job, sample_id id
         slab_instance_drop(engine, index);
         return ENGINE_NONE;
     }
-    struct sample_state *sample = &engine->samples[id];
+    struct sample_state *sample = &engine->samples.all[id];
     *instance = (struct instance){.state = INSTANCE_MAKING,
                                   .zoned = instance->zoned,
                                   .next = sample->instances,
@@ -202,8 +202,8 @@ static uint32_t begin_instance(struct engine *engine, uint32_t job, sample_id id
                                   .in_order = owner->shuffle == SHUFFLE_NONE,
                                   .maker = owner->client};
     sample->instances = index;
-    residency_add(engine->prepared, index, 0); /* its first pin is the making's */
-    engine->arena_pinned += extent_bytes(engine->extents, block);
+    residency_add(engine->prepared.residency, index, 0); /* its first pin is the making's */
+    engine->prepared.pinned_bytes += extent_bytes(engine->prepared.extents, block);
     prepared_set_want(engine, index, demand_count(engine, instance));
     return index;
 }

@@ -27,9 +27,9 @@
 
 struct zone *prepared_find_zone(const struct engine *engine, uint64_t bytes)
 {
-    for (uint32_t i = 0; i < engine->n_zones; i++)
-        if (engine->zones[i].bytes == bytes)
-            return &engine->zones[i];
+    for (uint32_t i = 0; i < engine->prepared.n_zones; i++)
+        if (engine->prepared.zones[i].bytes == bytes)
+            return &engine->prepared.zones[i];
     return NULL;
 }
 
@@ -52,15 +52,15 @@ uint32_t prepared_zone_take(struct engine *engine, struct zone *zone, uint32_t i
     if (zone->n_free == 0)
         return ENGINE_NONE;
     uint32_t block = zone->free[--zone->n_free];
-    extent_set_owner(engine->extents, block, index);
-    engine->instances[index].zoned = true;
+    extent_set_owner(engine->prepared.extents, block, index);
+    engine->prepared.instances[index].zoned = true;
     return block;
 }
 
 void prepared_zone_give(struct engine *engine, uint32_t index)
 {
-    struct instance *instance = &engine->instances[index];
-    extent_set_owner(engine->extents, instance->block, ENGINE_NONE);
+    struct instance *instance = &engine->prepared.instances[index];
+    extent_set_owner(engine->prepared.extents, instance->block, ENGINE_NONE);
     prepared_push_free(prepared_zone_of(engine, instance), instance->block);
     instance->zoned = false;
 }
@@ -68,27 +68,27 @@ void prepared_zone_give(struct engine *engine, uint32_t index)
 uint64_t prepared_zones_free_bytes(const struct engine *engine)
 {
     uint64_t bytes = 0;
-    for (uint32_t i = 0; i < engine->n_zones; i++)
-        bytes += engine->zones[i].n_free * engine->zones[i].bytes;
+    for (uint32_t i = 0; i < engine->prepared.n_zones; i++)
+        bytes += engine->prepared.zones[i].n_free * engine->prepared.zones[i].bytes;
     return bytes;
 }
 
 void prepared_zones_destroy(struct engine *engine)
 {
-    for (uint32_t i = 0; i < engine->n_zones; i++)
-        free(engine->zones[i].free);
-    free(engine->zones);
+    for (uint32_t i = 0; i < engine->prepared.n_zones; i++)
+        free(engine->prepared.zones[i].free);
+    free(engine->prepared.zones);
 }
 
 struct layout_block prepared_as_block(const struct engine *engine, uint32_t block, uint32_t owner)
 {
-    uint64_t bytes = extent_bytes(engine->extents, block);
+    uint64_t bytes = extent_bytes(engine->prepared.extents, block);
     const struct zone *zone =
-        owner != ENGINE_NONE ? prepared_zone_of(engine, &engine->instances[owner]) : prepared_find_zone(engine, bytes);
-    return (struct layout_block){.offset = extent_offset(engine->extents, block),
+        owner != ENGINE_NONE ? prepared_zone_of(engine, &engine->prepared.instances[owner]) : prepared_find_zone(engine, bytes);
+    return (struct layout_block){.offset = extent_offset(engine->prepared.extents, block),
                                  .bytes = bytes,
                                  .name = block,
-                                 .zone = zone ? (uint32_t)(zone - engine->zones) : LAYOUT_NONE};
+                                 .zone = zone ? (uint32_t)(zone - engine->prepared.zones) : LAYOUT_NONE};
 }
 
 /* The arena as it is. `fixed` tells of each instance whether it stays. */
@@ -96,7 +96,7 @@ void prepared_survey(const struct engine *engine, const bool *fixed, struct layo
 {
     size_t count = 0;
     uint32_t owner;
-    const struct extents *arena = engine->extents;
+    const struct extents *arena = engine->prepared.extents;
     for (uint32_t block = extent_first(arena); block != EXTENT_NONE; block = extent_next(arena, block))
         count += extent_owner(arena, block, &owner);
     layout->blocks = xcalloc(count + 1, sizeof *layout->blocks);
@@ -110,25 +110,25 @@ void prepared_survey(const struct engine *engine, const bool *fixed, struct layo
 
 void prepared_make_slots(struct engine *engine, const struct layout *layout)
 {
-    uint32_t block = extent_first(engine->extents);
+    uint32_t block = extent_first(engine->prepared.extents);
     for (size_t i = 0; i < layout->n_places; i++) {
         const struct layout_place *place = &layout->places[i];
-        struct zone *zone = &engine->zones[place->zone];
-        while (extent_offset(engine->extents, block) + extent_bytes(engine->extents, block) <= place->offset)
-            block = extent_next(engine->extents, block);
-        block = extent_alloc_at(engine->extents, block, place->offset, zone->bytes, ENGINE_NONE);
+        struct zone *zone = &engine->prepared.zones[place->zone];
+        while (extent_offset(engine->prepared.extents, block) + extent_bytes(engine->prepared.extents, block) <= place->offset)
+            block = extent_next(engine->prepared.extents, block);
+        block = extent_alloc_at(engine->prepared.extents, block, place->offset, zone->bytes, ENGINE_NONE);
         prepared_push_free(zone, block);
         zone->slots++;
     }
-    for (uint32_t i = 0; i < engine->n_zones; i++)
-        CHECK(engine->zones[i].slots == engine->zones[i].promised);
+    for (uint32_t i = 0; i < engine->prepared.n_zones; i++)
+        CHECK(engine->prepared.zones[i].slots == engine->prepared.zones[i].promised);
 }
 
 struct layout_zone *prepared_promises(const struct engine *engine)
 {
-    struct layout_zone *zones = xcalloc(engine->n_zones, sizeof *zones);
-    for (uint32_t i = 0; i < engine->n_zones; i++)
-        zones[i] = (struct layout_zone){.bytes = engine->zones[i].bytes, .slots = engine->zones[i].promised};
+    struct layout_zone *zones = xcalloc(engine->prepared.n_zones, sizeof *zones);
+    for (uint32_t i = 0; i < engine->prepared.n_zones; i++)
+        zones[i] = (struct layout_zone){.bytes = engine->prepared.zones[i].bytes, .slots = engine->prepared.zones[i].promised};
     return zones;
 }
 
@@ -141,30 +141,30 @@ int prepared_compare_blocks(const void *a, const void *b)
 struct zone *prepared_insert_zone(struct engine *engine, uint64_t bytes)
 {
     uint32_t at = 0;
-    engine->zones = xrealloc(engine->zones, engine->n_zones + 1, sizeof *engine->zones);
-    while (at < engine->n_zones && engine->zones[at].bytes > bytes)
+    engine->prepared.zones = xrealloc(engine->prepared.zones, engine->prepared.n_zones + 1, sizeof *engine->prepared.zones);
+    while (at < engine->prepared.n_zones && engine->prepared.zones[at].bytes > bytes)
         at++;
-    memmove(&engine->zones[at + 1], &engine->zones[at], (engine->n_zones++ - at) * sizeof *engine->zones);
-    engine->zones[at] = (struct zone){.bytes = bytes};
-    return &engine->zones[at];
+    memmove(&engine->prepared.zones[at + 1], &engine->prepared.zones[at], (engine->prepared.n_zones++ - at) * sizeof *engine->prepared.zones);
+    engine->prepared.zones[at] = (struct zone){.bytes = bytes};
+    return &engine->prepared.zones[at];
 }
 
 void prepared_shrink(struct engine *engine, struct zone *zone, uint64_t by)
 {
     zone->promised -= by;
     for (; zone->slots > zone->promised && zone->n_free > 0; zone->slots--)
-        extent_free(engine->extents, zone->free[--zone->n_free]);
-    for (uint32_t index = 0; index < engine->instance_pool.size && zone->slots > zone->promised; index++) {
-        struct instance *instance = &engine->instances[index];
+        extent_free(engine->prepared.extents, zone->free[--zone->n_free]);
+    for (uint32_t index = 0; index < engine->prepared.slab.size && zone->slots > zone->promised; index++) {
+        struct instance *instance = &engine->prepared.instances[index];
         if (instance->state == INSTANCE_FREE || !instance->zoned || prepared_zone_of(engine, instance) != zone)
             continue;
         instance->zoned = false;
         zone->slots--;
     }
-    engine->room_changes++;
+    engine->plan.room_changes++;
     if (zone->promised > 0)
         return;
     free(zone->free);
-    uint32_t at = (uint32_t)(zone - engine->zones);
-    memmove(zone, zone + 1, (--engine->n_zones - at) * sizeof *zone);
+    uint32_t at = (uint32_t)(zone - engine->prepared.zones);
+    memmove(zone, zone + 1, (--engine->prepared.n_zones - at) * sizeof *zone);
 }

@@ -12,12 +12,12 @@
 
 void queue_append(struct engine *engine, uint32_t index)
 {
-    struct entry *entry = &engine->entries[index];
+    struct entry *entry = &engine->queues.entries[index];
     struct job_queue *queue = queue_of(engine, entry);
     entry->prev = queue->tail;
     entry->next = ENGINE_NONE;
     if (queue->tail != ENGINE_NONE)
-        engine->entries[queue->tail].next = index;
+        engine->queues.entries[queue->tail].next = index;
     else
         queue->head = index;
     queue->tail = index;
@@ -27,7 +27,7 @@ void queue_append(struct engine *engine, uint32_t index)
 
 void queue_unplaced(struct engine *engine, uint32_t index)
 {
-    struct entry *entry = &engine->entries[index];
+    struct entry *entry = &engine->queues.entries[index];
     struct job_queue *queue = queue_of(engine, entry);
     entry->state = ENTRY_UNPLACED;
     entry->instance = ENGINE_NONE;
@@ -37,24 +37,24 @@ void queue_unplaced(struct engine *engine, uint32_t index)
 
 void queue_waiter_remove(struct engine *engine, uint32_t index)
 {
-    uint32_t *link = &engine->instances[engine->entries[index].instance].waiters;
+    uint32_t *link = &engine->prepared.instances[engine->queues.entries[index].instance].waiters;
     while (*link != index) {
         CHECK(*link != ENGINE_NONE);
-        link = &engine->entries[*link].link;
+        link = &engine->queues.entries[*link].link;
     }
-    *link = engine->entries[index].link;
+    *link = engine->queues.entries[index].link;
 }
 
 void queue_remove(struct engine *engine, uint32_t index)
 {
-    struct entry *entry = &engine->entries[index];
+    struct entry *entry = &engine->queues.entries[index];
     struct job_queue *queue = queue_of(engine, entry);
     if (entry->prev != ENGINE_NONE)
-        engine->entries[entry->prev].next = entry->next;
+        engine->queues.entries[entry->prev].next = entry->next;
     else
         queue->head = entry->next;
     if (entry->next != ENGINE_NONE)
-        engine->entries[entry->next].prev = entry->prev;
+        engine->queues.entries[entry->next].prev = entry->prev;
     else
         queue->tail = entry->prev;
     queue->ready -= entry->state == ENTRY_READY;
@@ -62,7 +62,7 @@ void queue_remove(struct engine *engine, uint32_t index)
     queue->unplaced -= entry->state == ENTRY_UNPLACED;
     queue->queued--;
     queue->held_slots--;
-    engine->room_changes++; /* those behind it are nearer to the front */
+    engine->plan.room_changes++; /* those behind it are nearer to the front */
     slab_entry_drop(engine, index);
 }
 
@@ -74,7 +74,7 @@ void queue_lease_end(struct engine *engine, struct job_queue *queue, uint32_t at
     for (uint32_t i = 0; i < lease->count; i++)
         prepared_unpin(engine, lease->instances[i]);
     queue->held_slots -= lease->count;
-    engine->room_changes++;
+    engine->plan.room_changes++;
     free(lease->instances);
     *lease = queue->leases[--queue->n_leases];
 }
@@ -130,7 +130,7 @@ uint32_t queue_oldest_lease(const struct job_queue *queue, uint64_t least)
 void queue_lease_put_back(struct engine *engine, uint32_t job, struct job_queue *queue, const struct lease *lease, struct reserve *back)
 {
     for (uint32_t i = 0; i < lease->count; i++) {
-        reserve_add(back, engine->instances[lease->instances[i]].id);
+        reserve_add(back, engine->prepared.instances[lease->instances[i]].id);
         prepared_clear_had(engine, job, lease->instances[i]);
     }
     queue->planned -= lease->count;
@@ -161,7 +161,7 @@ bool queue_plan_left(const struct engine *engine, const struct job *job, const s
 {
     return !queue->done && queue->planned < job_rank_share(job) &&
            (job->world_size > 1 || reserve_count(&queue->reserve) > 0 ||
-            sampler_remaining(engine->sampler, (unsigned)(job - engine->jobs)) > 0);
+            sampler_remaining(engine->sampler, (unsigned)(job - engine->jobs.all)) > 0);
 }
 
 uint64_t queue_sure_slots(const struct job *job, const struct job_queue *queue)
@@ -187,10 +187,10 @@ uint32_t queue_batches_held(const struct job *job)
 void queue_rank_begun(struct engine *engine, const struct task *task)
 {
     for (uint32_t i = 0; i < task->n_outputs; i++) {
-        uint32_t at = engine->instances[task->outputs[i]].waiters;
-        for (; at != ENGINE_NONE; at = engine->entries[at].link) {
-            engine->entries[at].making = true;
-            queue_of(engine, &engine->entries[at])->making++;
+        uint32_t at = engine->prepared.instances[task->outputs[i]].waiters;
+        for (; at != ENGINE_NONE; at = engine->queues.entries[at].link) {
+            engine->queues.entries[at].making = true;
+            queue_of(engine, &engine->queues.entries[at])->making++;
         }
     }
 }

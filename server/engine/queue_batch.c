@@ -15,8 +15,8 @@ static bool whole_batch_ready(const struct engine *engine, const struct job *job
         return false;
     int64_t last = INT64_MAX, most = (int64_t)queue_overtakers_max(job);
     uint32_t window = job->ordered ? job->batch_size : 2 * job->batch_size, ready = 0;
-    for (uint32_t index = queue->head; index != ENGINE_NONE && window > 0; index = engine->entries[index].next, window--) {
-        const struct entry *entry = &engine->entries[index];
+    for (uint32_t index = queue->head; index != ENGINE_NONE && window > 0; index = engine->queues.entries[index].next, window--) {
+        const struct entry *entry = &engine->queues.entries[index];
         if ((int64_t)entry->number > last || (entry->state != ENTRY_READY && job->ordered))
             return false;
         if (entry->state != ENTRY_READY && entry->due + most < last)

@@ -35,9 +35,9 @@ static int64_t passed(const struct job_queue *queue)
 
 void queue_waits_for(struct engine *engine, uint32_t index)
 {
-    struct entry *entry = &engine->entries[index];
+    struct entry *entry = &engine->queues.entries[index];
     struct job_queue *queue = queue_of(engine, entry);
-    if (queue->open == ENGINE_NONE || entry->number < engine->entries[queue->open].number)
+    if (queue->open == ENGINE_NONE || entry->number < engine->queues.entries[queue->open].number)
         queue->open = index;
 }
 
@@ -61,15 +61,15 @@ static struct job_queue *driest(const struct job *job, struct job_queue *from)
  * ENGINE_NONE: none. */
 static uint32_t find_waiting(const struct engine *engine, struct job_queue *queue, const struct entry *ready)
 {
-    const struct job *job = &engine->jobs[ready->job];
+    const struct job *job = &engine->jobs.all[ready->job];
     uint64_t end = queue == queue_of(engine, ready) ? ready->number : UINT64_MAX;
     int64_t place = (int64_t)ready->number - passed(queue_of(engine, ready));
     int64_t most = (int64_t)queue_overtakers_max(job) - job->batch_size - (place > 0 ? place : 0);
-    while (queue->open != ENGINE_NONE && engine->entries[queue->open].state != ENTRY_WAITING)
-        queue->open = engine->entries[queue->open].next;
+    while (queue->open != ENGINE_NONE && engine->queues.entries[queue->open].state != ENTRY_WAITING)
+        queue->open = engine->queues.entries[queue->open].next;
     uint32_t index = queue->open;
-    for (uint32_t looked = 0; index != ENGINE_NONE && looked < LOOK; index = engine->entries[index].next, looked++) {
-        const struct entry *entry = &engine->entries[index];
+    for (uint32_t looked = 0; index != ENGINE_NONE && looked < LOOK; index = engine->queues.entries[index].next, looked++) {
+        const struct entry *entry = &engine->queues.entries[index];
         if (entry->number >= end)
             return ENGINE_NONE;
         if (entry->state == ENTRY_WAITING && !entry->kept && passed(queue) - entry->due <= most)
@@ -80,14 +80,14 @@ static uint32_t find_waiting(const struct engine *engine, struct job_queue *queu
 
 static void link_at_place(struct engine *engine, uint32_t index)
 {
-    struct entry *entry = &engine->entries[index];
+    struct entry *entry = &engine->queues.entries[index];
     struct job_queue *queue = queue_of(engine, entry);
     if (entry->prev != ENGINE_NONE)
-        engine->entries[entry->prev].next = index;
+        engine->queues.entries[entry->prev].next = index;
     else
         queue->head = index;
     if (entry->next != ENGINE_NONE)
-        engine->entries[entry->next].prev = index;
+        engine->queues.entries[entry->next].prev = index;
     else
         queue->tail = index;
 }
@@ -95,7 +95,7 @@ static void link_at_place(struct engine *engine, uint32_t index)
 /* Two entries of one job, in one queue the waiting one before the other: each is in the other's place from now on. */
 static void exchange(struct engine *engine, uint32_t ready_index, uint32_t waiting_index)
 {
-    struct entry *ready = &engine->entries[ready_index], *waiting = &engine->entries[waiting_index];
+    struct entry *ready = &engine->queues.entries[ready_index], *waiting = &engine->queues.entries[waiting_index];
     struct job_queue *from = queue_of(engine, ready), *to = queue_of(engine, waiting);
     int64_t ahead = passed(from) - passed(to);
     SWAP(uint32_t, ready->rank, waiting->rank);
@@ -114,13 +114,13 @@ static void exchange(struct engine *engine, uint32_t ready_index, uint32_t waiti
     queue_waits_for(engine, waiting_index);
     to->making -= waiting->making;
     from->making += waiting->making;
-    tasks_moved(engine, engine->instances[waiting->instance].task);
+    tasks_moved(engine, engine->prepared.instances[waiting->instance].task);
 }
 
 void queue_exchange(struct engine *engine, uint32_t index)
 {
-    const struct entry *entry = &engine->entries[index];
-    const struct job *job = &engine->jobs[entry->job];
+    const struct entry *entry = &engine->queues.entries[index];
+    const struct job *job = &engine->jobs.all[entry->job];
     if (job->world_size == 1 || job->ordered || entry->kept)
         return;
     uint32_t waiting = find_waiting(engine, driest(job, queue_of(engine, entry)), entry);
@@ -130,11 +130,11 @@ void queue_exchange(struct engine *engine, uint32_t index)
 
 void queue_ready(struct engine *engine, uint32_t index)
 {
-    struct entry *entry = &engine->entries[index];
+    struct entry *entry = &engine->queues.entries[index];
     struct job_queue *queue = queue_of(engine, entry);
     entry->state = ENTRY_READY;
     queue_rank_made(engine, entry);
-    quota_note_ready(engine, &engine->jobs[entry->job], queue, entry);
+    quota_note_ready(engine, &engine->jobs.all[entry->job], queue, entry);
     if (entry->repeat)
         queue->repeats_lost = 0;
     queue_exchange(engine, index);

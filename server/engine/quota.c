@@ -21,8 +21,8 @@
 uint64_t quota_least_bytes(const struct engine *engine)
 {
     uint64_t bytes = 0;
-    for (uint32_t place = 0; place < engine->jobs_end; place++) {
-        const struct job *job = &engine->jobs[place];
+    for (uint32_t place = 0; place < engine->jobs.end; place++) {
+        const struct job *job = &engine->jobs.all[place];
         if (job->state != JOB_FREE)
             bytes += job->least * job->row_bytes;
     }
@@ -32,9 +32,9 @@ uint64_t quota_least_bytes(const struct engine *engine)
 uint64_t quota_wanted_bytes(const struct engine *engine)
 {
     uint64_t bytes = 0;
-    for (uint32_t place = 0; place < engine->jobs_end; place++) {
-        if (engine->jobs[place].state != JOB_FREE)
-            bytes += engine->jobs[place].asked * engine->jobs[place].row_bytes;
+    for (uint32_t place = 0; place < engine->jobs.end; place++) {
+        if (engine->jobs.all[place].state != JOB_FREE)
+            bytes += engine->jobs.all[place].asked * engine->jobs.all[place].row_bytes;
     }
     return bytes;
 }
@@ -42,8 +42,8 @@ uint64_t quota_wanted_bytes(const struct engine *engine)
 uint64_t quota_ahead_encoded_bytes(const struct engine *engine)
 {
     uint64_t bytes = 0;
-    for (uint32_t place = 0; place < engine->jobs_end; place++) {
-        const struct job *job = &engine->jobs[place];
+    for (uint32_t place = 0; place < engine->jobs.end; place++) {
+        const struct job *job = &engine->jobs.all[place];
         if (job->state != JOB_FREE)
             bytes += job->rows * job->batch_slots * job->world_size * job->mean_bytes;
     }
@@ -79,8 +79,8 @@ uint64_t quota_depth_slots(const struct job *job, const struct job_queue *queue)
 uint64_t quota_deal(const struct engine *engine, double part, uint32_t *rows)
 {
     uint64_t bytes = 0;
-    for (uint32_t place = 0; place < engine->jobs_end; place++) {
-        const struct job *job = &engine->jobs[place];
+    for (uint32_t place = 0; place < engine->jobs.end; place++) {
+        const struct job *job = &engine->jobs.all[place];
         rows[place] = 0;
         if (job->state == JOB_FREE)
             continue;
@@ -108,7 +108,7 @@ static uint32_t measured_rows(const struct job *job, const struct need *need)
 
 static void set_need(struct engine *engine, struct need *need, uint32_t rows)
 {
-    engine->divide = engine->divide || need->rows != rows;
+    engine->quota.divide = engine->quota.divide || need->rows != rows;
     need->rows = rows;
 }
 

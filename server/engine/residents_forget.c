@@ -6,10 +6,10 @@
 
 static bool is_busy(const struct engine *engine, const struct sample_state *sample)
 {
-    if (sample->pending || (sample->encoded != ENGINE_NONE && residency_pins(engine->encodeds, sample->encoded) > 0))
+    if (sample->pending || (sample->encoded != ENGINE_NONE && residency_pins(engine->encoded.residency, sample->encoded) > 0))
         return true;
-    for (uint32_t index = sample->instances; index != ENGINE_NONE; index = engine->instances[index].next) {
-        if (residency_pins(engine->prepared, index) > 0)
+    for (uint32_t index = sample->instances; index != ENGINE_NONE; index = engine->prepared.instances[index].next) {
+        if (residency_pins(engine->prepared.residency, index) > 0)
             return true;
     }
     return false;
@@ -22,7 +22,7 @@ static void forget(struct engine *engine, struct sample_state *sample)
     if (sample->encoded != ENGINE_NONE)
         encoded_free(engine, sample->encoded, true);
     if (sample->chunk != ENGINE_NONE)
-        engine->chunks[sample->chunk].stale = true;
+        engine->chunks.chunks[sample->chunk].stale = true;
     sample->chunk = sample->fiber = ENGINE_NONE;
     sample->failed = false; /* `begun` goes on: its numbers key the random draws, whatever sample comes */
 }
@@ -30,11 +30,11 @@ static void forget(struct engine *engine, struct sample_state *sample)
 /* A chunk has no member that is not in it. */
 static void sweep_chunks(struct engine *engine)
 {
-    for (uint32_t number = 0; number < engine->n_chunks; number++) {
-        struct chunk *chunk = &engine->chunks[number];
-        uint32_t samples = chunk->stale ? engine->groups[chunk->group].chunk_samples : 0;
+    for (uint32_t number = 0; number < engine->chunks.n_chunks; number++) {
+        struct chunk *chunk = &engine->chunks.chunks[number];
+        uint32_t samples = chunk->stale ? engine->chunks.groups[chunk->group].chunk_samples : 0;
         for (uint32_t slot = 0; slot < samples; slot++) {
-            if (chunk->members[slot] != SAMPLE_NONE && engine->samples[chunk->members[slot]].chunk != number)
+            if (chunk->members[slot] != SAMPLE_NONE && engine->samples.all[chunk->members[slot]].chunk != number)
                 chunk->members[slot] = SAMPLE_NONE;
         }
         chunk->stale = false;
@@ -46,10 +46,10 @@ void residents_forget(struct engine *engine, sample_id *ids, uint32_t count, uin
     *kept = 0;
     for (uint32_t i = 0; i < count; i++) {
         sample_id id = ids[i];
-        if (id >= engine->samples_cap)
+        if (id >= engine->samples.cap)
             continue;
-        if (!is_busy(engine, &engine->samples[id])) {
-            forget(engine, &engine->samples[id]);
+        if (!is_busy(engine, &engine->samples.all[id])) {
+            forget(engine, &engine->samples.all[id]);
             continue;
         }
         ids[i] = ids[*kept];

@@ -19,8 +19,8 @@
 struct data_source *sources_find_source(struct engine *engine, const void *dataset)
 {
     for (uint32_t i = 0; i < JOBS_MAX; i++) {
-        if (engine->sources[i].users && engine->sources[i].dataset == dataset)
-            return &engine->sources[i];
+        if (engine->sources.all[i].users && engine->sources.all[i].dataset == dataset)
+            return &engine->sources.all[i];
     }
     return NULL;
 }
@@ -30,18 +30,18 @@ void sources_join(struct engine *engine, struct job *job)
     struct data_source *source = sources_find_source(engine, job->dataset);
     for (uint32_t i = 0; !source; i++) {
         CHECK(i < JOBS_MAX); /* there are no more sources than jobs */
-        if (engine->sources[i].users == 0)
-            source = &engine->sources[i];
+        if (engine->sources.all[i].users == 0)
+            source = &engine->sources.all[i];
     }
     if (source->users++ == 0)
         *source = (struct data_source){
-            .dataset = job->dataset, .users = 1, .failed = engine->source_rounds, .probe = SAMPLE_NONE};
-    job->source = (uint32_t)(source - engine->sources);
+            .dataset = job->dataset, .users = 1, .failed = engine->sources.rounds, .probe = SAMPLE_NONE};
+    job->source = (uint32_t)(source - engine->sources.all);
 }
 
 void sources_leave(struct engine *engine, struct job *job)
 {
-    struct data_source *source = &engine->sources[job->source];
+    struct data_source *source = &engine->sources.all[job->source];
     CHECK(source->users > 0);
     if (--source->users == 0)
         *source = (struct data_source){.probe = SAMPLE_NONE};
@@ -49,12 +49,12 @@ void sources_leave(struct engine *engine, struct job *job)
 
 void sources_load(struct engine *engine, uint32_t job, uint32_t encoded)
 {
-    engine->encoded[encoded].dataset = engine->jobs[job].dataset;
-    engine->encoded[encoded].round = engine->source_rounds;
+    engine->encoded.encodeds[encoded].dataset = engine->jobs.all[job].dataset;
+    engine->encoded.encodeds[encoded].round = engine->sources.rounds;
 }
 
 bool sources_waits(const struct engine *engine, uint32_t job)
 {
-    return engine->jobs[job].state == JOB_RUNNING && sources_away(engine, job) &&
-           engine->jobs[job].lists[TASK_LOADS].head != ENGINE_NONE;
+    return engine->jobs.all[job].state == JOB_RUNNING && sources_away(engine, job) &&
+           engine->jobs.all[job].lists[TASK_LOADS].head != ENGINE_NONE;
 }

@@ -14,68 +14,68 @@ _Static_assert(BAD_REASONS <= ENGINE_REASONS, "totals have a place for every rea
 
 void tasks_to_load(struct engine *engine, uint32_t index, bool first)
 {
-    struct task *task = &engine->tasks[index];
+    struct task *task = &engine->tasks.tasks[index];
     task->state = TASK_TO_LOAD;
     if (first)
         tasks_prepend(engine, TASK_LOADS, index);
     else
         tasks_append(engine, TASK_LOADS, index);
-    engine->samples[task->id].pending++;
-    if (engine->samples[task->id].chunk != ENGINE_NONE)
-        engine->chunks[engine->samples[task->id].chunk].pending++;
+    engine->samples.all[task->id].pending++;
+    if (engine->samples.all[task->id].chunk != ENGINE_NONE)
+        engine->chunks.chunks[engine->samples.all[task->id].chunk].pending++;
 }
 
 void tasks_remove_to_load(struct engine *engine, uint32_t index)
 {
-    struct task *task = &engine->tasks[index];
+    struct task *task = &engine->tasks.tasks[index];
     tasks_remove(engine, TASK_LOADS, index);
-    engine->samples[task->id].pending--;
-    if (engine->samples[task->id].chunk != ENGINE_NONE)
-        engine->chunks[engine->samples[task->id].chunk].pending--;
+    engine->samples.all[task->id].pending--;
+    if (engine->samples.all[task->id].chunk != ENGINE_NONE)
+        engine->chunks.chunks[engine->samples.all[task->id].chunk].pending--;
 }
 
 void tasks_to_prepare(struct engine *engine, uint32_t index)
 {
-    engine->tasks[index].state = TASK_TO_PREPARE;
+    engine->tasks.tasks[index].state = TASK_TO_PREPARE;
     tasks_append(engine, TASK_PREPARES, index);
 }
 
 /* Puts a task where the sample's bytes let it go: they are there, they are on their way, or they must be asked for. */
 void tasks_route(struct engine *engine, uint32_t index)
 {
-    struct task *task = &engine->tasks[index];
-    uint32_t encoded = engine->samples[task->id].encoded;
+    struct task *task = &engine->tasks.tasks[index];
+    uint32_t encoded = engine->samples.all[task->id].encoded;
     if (encoded == ENGINE_NONE) {
         tasks_to_load(engine, index, false);
         return;
     }
     encoded_pin(engine, encoded);
     task->encoded = encoded;
-    if (engine->encoded[encoded].state == ENCODED_READY) {
+    if (engine->encoded.encodeds[encoded].state == ENCODED_READY) {
         tasks_to_prepare(engine, index);
     } else {
         task->state = TASK_LOADING;
-        task->next = engine->encoded[encoded].tasks;
-        engine->encoded[encoded].tasks = index;
+        task->next = engine->encoded.encodeds[encoded].tasks;
+        engine->encoded.encodeds[encoded].tasks = index;
     }
 }
 
 void tasks_begin(struct engine *engine, uint32_t job, uint32_t instance)
 {
-    struct instance *made = &engine->instances[instance];
-    for (uint32_t other = engine->samples[made->id].instances; other != ENGINE_NONE; other = engine->instances[other].next) {
-        if (other == instance || engine->instances[other].state != INSTANCE_MAKING)
+    struct instance *made = &engine->prepared.instances[instance];
+    for (uint32_t other = engine->samples.all[made->id].instances; other != ENGINE_NONE; other = engine->prepared.instances[other].next) {
+        if (other == instance || engine->prepared.instances[other].state != INSTANCE_MAKING)
             continue;
-        struct task *task = &engine->tasks[engine->instances[other].task];
+        struct task *task = &engine->tasks.tasks[engine->prepared.instances[other].task];
         if (task->state != TASK_RUNNING && task->n_outputs < ENGINE_OUTPUTS_MAX) {
-            made->task = engine->instances[other].task;
+            made->task = engine->prepared.instances[other].task;
             task->outputs[task->n_outputs++] = instance;
             tasks_joined(engine, made->task, job);
             return;
         }
     }
     uint32_t index = slab_task_new(engine);
-    struct task *task = &engine->tasks[index];
+    struct task *task = &engine->tasks.tasks[index];
     *task = (struct task){.job = job, .id = made->id, .encoded = ENGINE_NONE, .n_outputs = 1, .outputs = {instance}};
     made->task = index;
     tasks_route(engine, index);
@@ -84,17 +84,17 @@ void tasks_begin(struct engine *engine, uint32_t job, uint32_t instance)
 /* Takes a task that is not running out of the list it waits in. */
 static void unlist(struct engine *engine, uint32_t index)
 {
-    struct task *task = &engine->tasks[index];
+    struct task *task = &engine->tasks.tasks[index];
     if (task->state == TASK_TO_LOAD) {
         tasks_remove_to_load(engine, index);
     } else if (task->state == TASK_TO_PREPARE) {
         tasks_remove(engine, TASK_PREPARES, index);
     } else {
         CHECK(task->state == TASK_LOADING);
-        uint32_t *link = &engine->encoded[task->encoded].tasks;
+        uint32_t *link = &engine->encoded.encodeds[task->encoded].tasks;
         while (*link != index) {
             CHECK(*link != ENGINE_NONE);
-            link = &engine->tasks[*link].next;
+            link = &engine->tasks.tasks[*link].next;
         }
         *link = task->next;
     }
@@ -102,7 +102,7 @@ static void unlist(struct engine *engine, uint32_t index)
 
 void tasks_end(struct engine *engine, uint32_t index)
 {
-    uint32_t encoded = engine->tasks[index].encoded;
+    uint32_t encoded = engine->tasks.tasks[index].encoded;
     slab_task_drop(engine, index);
     if (encoded != ENGINE_NONE)
         encoded_unpin(engine, encoded);
@@ -111,8 +111,8 @@ void tasks_end(struct engine *engine, uint32_t index)
 /* An instance that nobody waits for any more is not made, unless that is under way: then it becomes cache. */
 void tasks_cancel_output(struct engine *engine, uint32_t instance)
 {
-    uint32_t index = engine->instances[instance].task;
-    struct task *task = &engine->tasks[index];
+    uint32_t index = engine->prepared.instances[instance].task;
+    struct task *task = &engine->tasks.tasks[index];
     if (task->state == TASK_RUNNING)
         return;
     uint32_t at = 0;
@@ -133,7 +133,7 @@ void tasks_cancel_output(struct engine *engine, uint32_t instance)
 /* Never for a task that is under way. It goes behind what its new job waits for already. */
 void tasks_move(struct engine *engine, uint32_t index, uint32_t job)
 {
-    struct task *task = &engine->tasks[index];
+    struct task *task = &engine->tasks.tasks[index];
     if (task->state == TASK_TO_LOAD)
         tasks_remove(engine, TASK_LOADS, index);
     else if (task->state == TASK_TO_PREPARE)
@@ -152,12 +152,12 @@ static bool better_off(const struct engine *engine, const struct task *task, uin
     bool a_away = sources_away(engine, a), b_away = sources_away(engine, b);
     if (task->encoded == ENGINE_NONE && a_away != b_away)
         return b_away;
-    return engine->jobs[a].weight > engine->jobs[b].weight;
+    return engine->jobs.all[a].weight > engine->jobs.all[b].weight;
 }
 
 void tasks_joined(struct engine *engine, uint32_t index, uint32_t job)
 {
-    const struct task *task = &engine->tasks[index];
+    const struct task *task = &engine->tasks.tasks[index];
     if (task->state != TASK_RUNNING && better_off(engine, task, job, task->job))
         tasks_move(engine, index, job);
 }
@@ -168,8 +168,8 @@ uint32_t tasks_heir(const struct engine *engine, const struct task *task, uint32
     uint32_t best = ENGINE_NONE;
     bool stays = !(task->encoded == ENGINE_NONE && sources_away(engine, job));
     for (uint32_t i = 0; i < task->n_outputs; i++) {
-        for (uint32_t at = engine->instances[task->outputs[i]].waiters; at != ENGINE_NONE; at = engine->entries[at].link) {
-            uint32_t waiting = engine->entries[at].job;
+        for (uint32_t at = engine->prepared.instances[task->outputs[i]].waiters; at != ENGINE_NONE; at = engine->queues.entries[at].link) {
+            uint32_t waiting = engine->queues.entries[at].job;
             if (waiting == job && stays)
                 return job;
             if (best == ENGINE_NONE || better_off(engine, task, waiting, best))
@@ -181,7 +181,7 @@ uint32_t tasks_heir(const struct engine *engine, const struct task *task, uint32
 
 void tasks_left(struct engine *engine, uint32_t index, uint32_t job)
 {
-    const struct task *task = &engine->tasks[index];
+    const struct task *task = &engine->tasks.tasks[index];
     uint32_t heir = task->state != TASK_RUNNING && task->job == job ? tasks_heir(engine, task, job) : job;
     CHECK(heir != ENGINE_NONE);
     if (heir != job)
@@ -190,5 +190,5 @@ void tasks_left(struct engine *engine, uint32_t index, uint32_t job)
 
 bool tasks_is_running(const struct engine *engine, const struct instance *instance)
 {
-    return instance->state == INSTANCE_MAKING && engine->tasks[instance->task].state == TASK_RUNNING;
+    return instance->state == INSTANCE_MAKING && engine->tasks.tasks[instance->task].state == TASK_RUNNING;
 }

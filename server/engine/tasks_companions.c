@@ -15,7 +15,7 @@
 bool tasks_makes_pixels(const struct engine *engine, const struct task *task)
 {
     for (uint32_t i = 0; i < task->n_outputs; i++)
-        if (!engine->instances[task->outputs[i]].by_size)
+        if (!engine->prepared.instances[task->outputs[i]].by_size)
             return true;
     return false;
 }
@@ -35,12 +35,12 @@ static bool same_order(const struct job *ahead, const struct job *behind)
  * than the maker's, takes it too late to find it still there. */
 static bool lacks(const struct engine *engine, uint32_t job, uint32_t maker, sample_id id)
 {
-    const struct job *wanting = &engine->jobs[job];
+    const struct job *wanting = &engine->jobs.all[job];
     if (wanting->state != JOB_RUNNING || wanting->by_size || !sampler_wants(engine->sampler, job, id) ||
-        !(wanting->redirected || same_order(&engine->jobs[maker], wanting)))
+        !(wanting->redirected || same_order(&engine->jobs.all[maker], wanting)))
         return false;
-    for (uint32_t index = engine->samples[id].instances; index != ENGINE_NONE; index = engine->instances[index].next)
-        if (!engine->instances[index].doomed && demand_suits(engine, job, &engine->instances[index]))
+    for (uint32_t index = engine->samples.all[id].instances; index != ENGINE_NONE; index = engine->prepared.instances[index].next)
+        if (!engine->prepared.instances[index].doomed && demand_suits(engine, job, &engine->prepared.instances[index]))
             return false;
     return true;
 }
@@ -49,11 +49,11 @@ static bool lacks(const struct engine *engine, uint32_t job, uint32_t maker, sam
  * epoch's end a queue runs empty, and the next epoch fills it at once. */
 static uint64_t spare_bytes(const struct engine *engine)
 {
-    uint64_t used = extents_used_bytes(engine->extents) - prepared_zones_free_bytes(engine);
-    uint64_t taken = engine->instance_pool.taken, claimed = 0;
-    uint64_t spare = engine->config.arena_bytes - used + residency_idle(engine->prepared) * (taken ? used / taken : 0);
-    for (uint32_t place = 0; place < engine->jobs_end; place++) {
-        const struct job *job = &engine->jobs[place];
+    uint64_t used = extents_used_bytes(engine->prepared.extents) - prepared_zones_free_bytes(engine);
+    uint64_t taken = engine->prepared.slab.taken, claimed = 0;
+    uint64_t spare = engine->config.arena_bytes - used + residency_idle(engine->prepared.residency) * (taken ? used / taken : 0);
+    for (uint32_t place = 0; place < engine->jobs.end; place++) {
+        const struct job *job = &engine->jobs.all[place];
         for (uint32_t rank = 0; rank < job->world_size && job->state != JOB_FAILED; rank++) {
             const struct job_queue *queue = &job->queues[rank];
             uint64_t depth = quota_depth_slots(job, queue);
@@ -66,19 +66,19 @@ static uint64_t spare_bytes(const struct engine *engine)
 
 void tasks_add_companions(struct engine *engine, uint32_t index)
 {
-    struct task *task = &engine->tasks[index];
+    struct task *task = &engine->tasks.tasks[index];
     if (!tasks_makes_pixels(engine, task))
         return;
     uint64_t spare = spare_bytes(engine);
-    for (uint32_t job = 0; job < engine->jobs_end && task->n_outputs < ENGINE_OUTPUTS_MAX; job++) {
-        uint64_t bytes = engine_slot_bytes(&engine->config, engine->jobs[job].slot_bytes);
+    for (uint32_t job = 0; job < engine->jobs.end && task->n_outputs < ENGINE_OUTPUTS_MAX; job++) {
+        uint64_t bytes = engine_slot_bytes(&engine->config, engine->jobs.all[job].slot_bytes);
         if (bytes > spare || !lacks(engine, job, task->job, task->id))
             continue;
         uint32_t instance = prepared_begin_spare(engine, job, task->id);
         if (instance == ENGINE_NONE)
             return;
         spare -= bytes;
-        engine->instances[instance].task = index;
+        engine->prepared.instances[instance].task = index;
         task->outputs[task->n_outputs++] = instance;
     }
 }
@@ -87,10 +87,10 @@ void tasks_add_companions(struct engine *engine, uint32_t index)
 const void *tasks_output_dataset(const struct engine *engine, const struct instance *instance)
 {
     if (instance->waiters != ENGINE_NONE)
-        return engine->jobs[engine->entries[instance->waiters].job].dataset;
+        return engine->jobs.all[engine->queues.entries[instance->waiters].job].dataset;
     uint32_t job = 0;
-    while (engine->jobs[job].state != JOB_RUNNING || !demand_suits(engine, job, instance) ||
+    while (engine->jobs.all[job].state != JOB_RUNNING || !demand_suits(engine, job, instance) ||
            !sampler_wants(engine->sampler, job, instance->id))
-        CHECK(++job < engine->jobs_end);
-    return engine->jobs[job].dataset;
+        CHECK(++job < engine->jobs.end);
+    return engine->jobs.all[job].dataset;
 }

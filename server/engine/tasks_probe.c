@@ -9,13 +9,13 @@ enum { PROBE_DRAWS = 64 }; /* samples that are looked at for one to be read */
  * unused is read anew. */
 static bool may_probe(struct engine *engine, const struct job *job, sample_id id, bool fresh)
 {
-    const struct sample_state *sample = &engine->samples[id];
+    const struct sample_state *sample = &engine->samples.all[id];
     uint64_t bytes = engine->config.sample_bytes(job->dataset, id);
     if (bytes == ENGINE_NOT_THERE || bytes > engine->config.encoded_bytes || (fresh && sample->failed))
         return false;
     if (sample->encoded == ENGINE_NONE)
         return true;
-    if (engine->encoded[sample->encoded].state != ENCODED_READY || residency_pins(engine->encodeds, sample->encoded) > 0)
+    if (engine->encoded.encodeds[sample->encoded].state != ENCODED_READY || residency_pins(engine->encoded.residency, sample->encoded) > 0)
         return false;
     encoded_free(engine, sample->encoded, true);
     return true;
@@ -39,10 +39,10 @@ static sample_id draw_probe(struct engine *engine, const struct job *job)
 static void ask(struct engine *engine, struct data_source *source, uint32_t job)
 {
     source->until_ns = engine->now_ns + source->pause_ns;
-    if (engine->loads_inflight == engine->config.inflight_loads)
+    if (engine->encoded.loading == engine->config.inflight_loads)
         return;
-    sample_id id = draw_probe(engine, &engine->jobs[job]);
-    if (id == SAMPLE_NONE || !tasks_load(engine, job, id, engine->config.sample_bytes(engine->jobs[job].dataset, id)))
+    sample_id id = draw_probe(engine, &engine->jobs.all[job]);
+    if (id == SAMPLE_NONE || !tasks_load(engine, job, id, engine->config.sample_bytes(engine->jobs.all[job].dataset, id)))
         return;
     engine->totals.reads++;
     source->probe = id;
@@ -50,8 +50,8 @@ static void ask(struct engine *engine, struct data_source *source, uint32_t job)
 
 void tasks_probe(struct engine *engine)
 {
-    for (uint32_t job = 0; job < engine->jobs_end; job++) {
-        struct data_source *source = &engine->sources[engine->jobs[job].source];
+    for (uint32_t job = 0; job < engine->jobs.end; job++) {
+        struct data_source *source = &engine->sources.all[engine->jobs.all[job].source];
         if (sources_waits(engine, job) && source->probe == SAMPLE_NONE && engine->now_ns >= source->until_ns)
             ask(engine, source, job);
     }

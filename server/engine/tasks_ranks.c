@@ -12,10 +12,10 @@
 static uint32_t rank_of(const struct engine *engine, const struct task *task)
 {
     for (uint32_t i = 0; i < task->n_outputs; i++) {
-        uint32_t at = engine->instances[task->outputs[i]].waiters;
-        for (; at != ENGINE_NONE; at = engine->entries[at].link) {
-            if (engine->entries[at].job == task->job)
-                return engine->entries[at].rank;
+        uint32_t at = engine->prepared.instances[task->outputs[i]].waiters;
+        for (; at != ENGINE_NONE; at = engine->queues.entries[at].link) {
+            if (engine->queues.entries[at].job == task->job)
+                return engine->queues.entries[at].rank;
         }
     }
     return 0;
@@ -24,19 +24,19 @@ static uint32_t rank_of(const struct engine *engine, const struct task *task)
 void tasks_rank_listed(struct engine *engine, enum task_kind kind, struct task *task)
 {
     task->rank = rank_of(engine, task);
-    engine->jobs[task->job].queues[task->rank].listed[kind]++;
+    engine->jobs.all[task->job].queues[task->rank].listed[kind]++;
 }
 
 void tasks_rank_unlisted(struct engine *engine, enum task_kind kind, const struct task *task)
 {
-    struct job_queue *queue = &engine->jobs[task->job].queues[task->rank];
+    struct job_queue *queue = &engine->jobs.all[task->job].queues[task->rank];
     CHECK(queue->listed[kind] > 0);
     queue->listed[kind]--;
 }
 
 void tasks_moved(struct engine *engine, uint32_t index)
 {
-    struct task *task = &engine->tasks[index];
+    struct task *task = &engine->tasks.tasks[index];
     if (task->state != TASK_TO_LOAD && task->state != TASK_TO_PREPARE)
         return;
     enum task_kind kind = task->state == TASK_TO_LOAD ? TASK_LOADS : TASK_PREPARES;
@@ -55,13 +55,13 @@ static double dry_ns(const struct job *job, const struct job_queue *queue, enum 
 
 uint32_t tasks_next(const struct engine *engine, uint32_t job_index, enum task_kind kind)
 {
-    const struct job *job = &engine->jobs[job_index];
+    const struct job *job = &engine->jobs.all[job_index];
     uint32_t best = job->lists[kind].head, at = best;
     if (job->world_size == 1)
         return best;
-    double best_ns = dry_ns(job, &job->queues[engine->tasks[best].rank], kind);
-    for (uint32_t looked = 0; at != ENGINE_NONE && looked < RANK_LOOK; looked++, at = engine->tasks[at].next) {
-        double its_ns = dry_ns(job, &job->queues[engine->tasks[at].rank], kind);
+    double best_ns = dry_ns(job, &job->queues[engine->tasks.tasks[best].rank], kind);
+    for (uint32_t looked = 0; at != ENGINE_NONE && looked < RANK_LOOK; looked++, at = engine->tasks.tasks[at].next) {
+        double its_ns = dry_ns(job, &job->queues[engine->tasks.tasks[at].rank], kind);
         if (its_ns + STRAGGLE_NS < best_ns) {
             best = at;
             best_ns = its_ns;
@@ -72,10 +72,10 @@ uint32_t tasks_next(const struct engine *engine, uint32_t job_index, enum task_k
 
 uint32_t tasks_load_rank(const struct engine *engine, uint32_t job, sample_id id)
 {
-    for (uint32_t at = engine->samples[id].instances; at != ENGINE_NONE; at = engine->instances[at].next) {
-        if (engine->instances[at].state != INSTANCE_MAKING)
+    for (uint32_t at = engine->samples.all[id].instances; at != ENGINE_NONE; at = engine->prepared.instances[at].next) {
+        if (engine->prepared.instances[at].state != INSTANCE_MAKING)
             continue;
-        const struct task *task = &engine->tasks[engine->instances[at].task];
+        const struct task *task = &engine->tasks.tasks[engine->prepared.instances[at].task];
         if (task->state == TASK_TO_LOAD && task->job == job)
             return task->rank;
     }
@@ -84,7 +84,7 @@ uint32_t tasks_load_rank(const struct engine *engine, uint32_t job, sample_id id
 
 void tasks_on_pace(struct engine *engine, const struct engine_event *event)
 {
-    struct job *job = &engine->jobs[event->pace.job];
+    struct job *job = &engine->jobs.all[event->pace.job];
     double sum = 0;
     uint32_t known = 0;
     if (job->state == JOB_FREE || event->rank >= job->world_size)

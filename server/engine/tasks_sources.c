@@ -7,12 +7,12 @@
 /* Which sources answer has changed: nothing waits for one that does not while another has it. */
 static void rearrange(struct engine *engine)
 {
-    for (uint32_t job = 0; job < engine->jobs_end; job++) {
+    for (uint32_t job = 0; job < engine->jobs.end; job++) {
         if (!sources_waits(engine, job))
             continue;
-        for (uint32_t index = engine->jobs[job].lists[TASK_LOADS].head, next; index != ENGINE_NONE; index = next) {
-            next = engine->tasks[index].next;
-            uint32_t heir = tasks_heir(engine, &engine->tasks[index], job);
+        for (uint32_t index = engine->jobs.all[job].lists[TASK_LOADS].head, next; index != ENGINE_NONE; index = next) {
+            next = engine->tasks.tasks[index].next;
+            uint32_t heir = tasks_heir(engine, &engine->tasks.tasks[index], job);
             CHECK(heir != ENGINE_NONE);
             if (!sources_away(engine, heir))
                 tasks_move(engine, index, heir);
@@ -54,16 +54,16 @@ void tasks_source_answered(struct engine *engine, const struct encoded *encoded)
 static bool count_tries(struct engine *engine, const struct data_source *source, uint32_t first)
 {
     bool enough = false;
-    for (uint32_t index = first; index != ENGINE_NONE; index = engine->tasks[index].next) {
-        struct task *task = &engine->tasks[index];
+    for (uint32_t index = first; index != ENGINE_NONE; index = engine->tasks.tasks[index].next) {
+        struct task *task = &engine->tasks.tasks[index];
         if (task->tries == 0 || source->answered >= task->tried) {
             task->tries++;
-            task->tried = engine->source_rounds;
+            task->tried = engine->sources.rounds;
         }
         enough = enough || task->tries == ENGINE_SOURCE_TRIES;
     }
-    for (uint32_t index = first; enough && index != ENGINE_NONE; index = engine->tasks[index].next)
-        engine->tasks[index].tries = 0; /* another dataset may have it */
+    for (uint32_t index = first; enough && index != ENGINE_NONE; index = engine->tasks.tasks[index].next)
+        engine->tasks.tasks[index].tries = 0; /* another dataset may have it */
     return enough;
 }
 
@@ -95,7 +95,7 @@ bool tasks_source_failed(struct engine *engine, const struct encoded *encoded, u
         return true;
     bool probe = source->probe == encoded->id;
     source->probe = probe ? SAMPLE_NONE : source->probe;
-    source->failed = ++engine->source_rounds;
+    source->failed = ++engine->sources.rounds;
     if (count_tries(engine, source, first)) {
         struct engine_action *action = act_news(engine, source, ENGINE_SOURCE_GAVE_UP);
         action->source.id = encoded->id;

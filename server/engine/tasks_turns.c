@@ -25,7 +25,7 @@ static double cost_of(const struct engine *engine, uint32_t job, enum task_kind 
 {
     if (kind == TASK_LOADS)
         return 1;
-    double cost_s = engine->jobs[job].cost_s > 0 ? engine->jobs[job].cost_s : engine->cost_s;
+    double cost_s = engine->jobs.all[job].cost_s > 0 ? engine->jobs.all[job].cost_s : engine->tasks.cost_s;
     return cost_s > 0 ? cost_s : COST_FIRST_S;
 }
 
@@ -33,15 +33,15 @@ static double cost_of(const struct engine *engine, uint32_t job, enum task_kind 
 
 void tasks_append(struct engine *engine, enum task_kind kind, uint32_t index)
 {
-    struct task *task = &engine->tasks[index];
-    struct task_list *list = &engine->jobs[task->job].lists[kind];
+    struct task *task = &engine->tasks.tasks[index];
+    struct task_list *list = &engine->jobs.all[task->job].lists[kind];
     task->next = ENGINE_NONE;
     task->prev = list->tail;
     if (list->tail != ENGINE_NONE) {
-        engine->tasks[list->tail].next = index;
+        engine->tasks.tasks[list->tail].next = index;
     } else {
-        double slack = TURN_SLACK * cost_of(engine, task->job, kind) / engine->jobs[task->job].counts;
-        double least = engine->turn[kind] - slack, most = engine->turn[kind] + slack;
+        double slack = TURN_SLACK * cost_of(engine, task->job, kind) / engine->jobs.all[task->job].counts;
+        double least = engine->tasks.turn[kind] - slack, most = engine->tasks.turn[kind] + slack;
         list->turn = list->turn < least ? least : list->turn > most ? most : list->turn;
         list->head = index;
     }
@@ -51,29 +51,29 @@ void tasks_append(struct engine *engine, enum task_kind kind, uint32_t index)
 
 void tasks_prepend(struct engine *engine, enum task_kind kind, uint32_t index)
 {
-    struct task *task = &engine->tasks[index];
-    struct task_list *list = &engine->jobs[task->job].lists[kind];
+    struct task *task = &engine->tasks.tasks[index];
+    struct task_list *list = &engine->jobs.all[task->job].lists[kind];
     if (list->head == ENGINE_NONE) {
         tasks_append(engine, kind, index);
         return;
     }
     task->prev = ENGINE_NONE;
     task->next = list->head;
-    engine->tasks[list->head].prev = index;
+    engine->tasks.tasks[list->head].prev = index;
     list->head = index;
     tasks_rank_listed(engine, kind, task);
 }
 
 void tasks_remove(struct engine *engine, enum task_kind kind, uint32_t index)
 {
-    struct task *task = &engine->tasks[index];
-    struct task_list *list = &engine->jobs[task->job].lists[kind];
+    struct task *task = &engine->tasks.tasks[index];
+    struct task_list *list = &engine->jobs.all[task->job].lists[kind];
     if (task->prev != ENGINE_NONE)
-        engine->tasks[task->prev].next = task->next;
+        engine->tasks.tasks[task->prev].next = task->next;
     else
         list->head = task->next;
     if (task->next != ENGINE_NONE)
-        engine->tasks[task->next].prev = task->prev;
+        engine->tasks.tasks[task->next].prev = task->prev;
     else
         list->tail = task->prev;
     tasks_rank_unlisted(engine, kind, task);
@@ -86,15 +86,15 @@ void tasks_weigh(struct engine *engine)
 {
     double sum = 0;
     uint32_t running = 0;
-    for (uint32_t job = 0; job < engine->jobs_end; job++) {
-        if (engine->jobs[job].state == JOB_RUNNING) {
-            sum += engine->jobs[job].weight;
+    for (uint32_t job = 0; job < engine->jobs.end; job++) {
+        if (engine->jobs.all[job].state == JOB_RUNNING) {
+            sum += engine->jobs.all[job].weight;
             running++;
         }
     }
-    for (uint32_t job = 0; running && job < engine->jobs_end; job++) {
-        double least = sum / running / FLOOR_PART, weight = engine->jobs[job].weight;
-        engine->jobs[job].counts = weight > least ? weight : least;
+    for (uint32_t job = 0; running && job < engine->jobs.end; job++) {
+        double least = sum / running / FLOOR_PART, weight = engine->jobs.all[job].weight;
+        engine->jobs.all[job].counts = weight > least ? weight : least;
     }
 }
 
@@ -103,11 +103,11 @@ void tasks_weigh(struct engine *engine)
 uint32_t tasks_next_turn(const struct engine *engine, enum task_kind kind)
 {
     uint32_t best = ENGINE_NONE;
-    for (uint32_t job = 0; job < engine->jobs_end; job++) {
-        const struct task_list *list = &engine->jobs[job].lists[kind];
+    for (uint32_t job = 0; job < engine->jobs.end; job++) {
+        const struct task_list *list = &engine->jobs.all[job].lists[kind];
         bool held_up = kind == TASK_LOADS && sources_away(engine, job);
-        if (engine->jobs[job].state != JOB_FREE && list->head != ENGINE_NONE && !held_up &&
-            (best == ENGINE_NONE || list->turn < engine->jobs[best].lists[kind].turn))
+        if (engine->jobs.all[job].state != JOB_FREE && list->head != ENGINE_NONE && !held_up &&
+            (best == ENGINE_NONE || list->turn < engine->jobs.all[best].lists[kind].turn))
             best = job;
     }
     return best;
@@ -115,37 +115,37 @@ uint32_t tasks_next_turn(const struct engine *engine, enum task_kind kind)
 
 void tasks_turn_begin(struct engine *engine, enum task_kind kind, uint32_t job)
 {
-    double turn = engine->jobs[job].lists[kind].turn;
-    if (engine->turn[kind] < turn)
-        engine->turn[kind] = turn;
+    double turn = engine->jobs.all[job].lists[kind].turn;
+    if (engine->tasks.turn[kind] < turn)
+        engine->tasks.turn[kind] = turn;
 }
 
 static void charge(struct engine *engine, enum task_kind kind, const struct jobset *jobs)
 {
     double weights = 0, cost = 0;
     JOBSET_EACH(job, jobs) {
-        weights += engine->jobs[job].counts;
-        cost += engine->jobs[job].counts * cost_of(engine, job, kind);
+        weights += engine->jobs.all[job].counts;
+        cost += engine->jobs.all[job].counts * cost_of(engine, job, kind);
     }
     JOBSET_EACH(job, jobs)
-        engine->jobs[job].lists[kind].turn += cost / weights / weights; /* the mean cost, divided */
+        engine->jobs.all[job].lists[kind].turn += cost / weights / weights; /* the mean cost, divided */
 }
 
 static void add_waiters(const struct engine *engine, uint32_t instance, struct jobset *jobs)
 {
-    for (uint32_t at = engine->instances[instance].waiters; at != ENGINE_NONE; at = engine->entries[at].link)
-        jobset_add(jobs, engine->entries[at].job);
+    for (uint32_t at = engine->prepared.instances[instance].waiters; at != ENGINE_NONE; at = engine->queues.entries[at].link)
+        jobset_add(jobs, engine->queues.entries[at].job);
 }
 
 /* An instance that nobody waits for is made for who will pick the sample. */
 void tasks_charge_prepare(struct engine *engine, uint32_t index)
 {
-    const struct task *task = &engine->tasks[index];
+    const struct task *task = &engine->tasks.tasks[index];
     for (uint32_t i = 0; i < task->n_outputs; i++) {
         struct jobset jobs = {{0}};
         add_waiters(engine, task->outputs[i], &jobs);
-        for (uint32_t job = 0; engine->instances[task->outputs[i]].waiters == ENGINE_NONE && job < engine->jobs_end; job++) {
-            if (engine->jobs[job].state == JOB_RUNNING && demand_suits(engine, job, &engine->instances[task->outputs[i]]) &&
+        for (uint32_t job = 0; engine->prepared.instances[task->outputs[i]].waiters == ENGINE_NONE && job < engine->jobs.end; job++) {
+            if (engine->jobs.all[job].state == JOB_RUNNING && demand_suits(engine, job, &engine->prepared.instances[task->outputs[i]]) &&
                 sampler_wants(engine->sampler, job, task->id))
                 jobset_add(&jobs, job);
         }
@@ -157,12 +157,12 @@ void tasks_charge_prepare(struct engine *engine, uint32_t index)
 void tasks_charge_load(struct engine *engine, sample_id id)
 {
     struct jobset jobs = {{0}};
-    for (uint32_t index = engine->samples[id].instances; index != ENGINE_NONE; index = engine->instances[index].next) {
-        if (engine->instances[index].state == INSTANCE_MAKING)
+    for (uint32_t index = engine->samples.all[id].instances; index != ENGINE_NONE; index = engine->prepared.instances[index].next) {
+        if (engine->prepared.instances[index].state == INSTANCE_MAKING)
             add_waiters(engine, index, &jobs);
     }
-    for (uint32_t job = 0; jobset_empty(&jobs) && job < engine->jobs_end; job++) {
-        if (engine->jobs[job].state == JOB_RUNNING && sampler_wants(engine->sampler, job, id))
+    for (uint32_t job = 0; jobset_empty(&jobs) && job < engine->jobs.end; job++) {
+        if (engine->jobs.all[job].state == JOB_RUNNING && sampler_wants(engine->sampler, job, id))
             jobset_add(&jobs, job);
     }
     charge(engine, TASK_LOADS, &jobs);
@@ -179,11 +179,11 @@ void tasks_measure_prepare(struct engine *engine, const struct task *task, uint6
     double took_s = (double)core_ns / 1e9 / task->n_outputs;
     if (core_ns == 0)
         return;
-    measure(&engine->cost_s, took_s);
+    measure(&engine->tasks.cost_s, took_s);
     for (uint32_t i = 0; i < task->n_outputs; i++) {
         struct jobset jobs = {{0}};
         add_waiters(engine, task->outputs[i], &jobs);
         JOBSET_EACH(job, &jobs)
-            measure(&engine->jobs[job].cost_s, took_s);
+            measure(&engine->jobs.all[job].cost_s, took_s);
     }
 }

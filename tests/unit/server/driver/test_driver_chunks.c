@@ -108,20 +108,20 @@ static void check_chunks(void)
 {
     const struct engine *engine = scene->engine;
     uint32_t stock = 0, groups_stock = 0;
-    for (sample_id id = 0; id < engine->samples_cap; id++) {
-        const struct sample_state *sample = &engine->samples[id];
+    for (sample_id id = 0; id < engine->samples.cap; id++) {
+        const struct sample_state *sample = &engine->samples.all[id];
         if (sample->chunk == ENGINE_NONE) {
             assert_int_equal(sample->fiber, ENGINE_NONE);
             continue;
         }
-        const struct group *group = &engine->groups[engine->chunks[sample->chunk].group];
-        assert_true(engine->chunks[sample->chunk].group < engine->n_groups && sample->fiber < engine->n_fibers);
+        const struct group *group = &engine->chunks.groups[engine->chunks.chunks[sample->chunk].group];
+        assert_true(engine->chunks.chunks[sample->chunk].group < engine->chunks.n_groups && sample->fiber < engine->chunks.n_fibers);
         assert_in_range(sample->chunk, group->first_chunk, group->first_chunk + group->n_chunks - 1);
         assert_in_range(sample->fiber, group->first_fiber, group->first_fiber + (group->chunk_samples + 3) / 4 - 1);
         stock += sample->encoded != ENGINE_NONE;
     }
-    for (uint32_t i = 0; i < engine->n_groups; i++)
-        groups_stock += engine->groups[i].stock;
+    for (uint32_t i = 0; i < engine->chunks.n_groups; i++)
+        groups_stock += engine->chunks.groups[i].stock;
     assert_int_equal(stock, groups_stock);
 }
 
@@ -156,17 +156,17 @@ static void test_a_folder_that_changes(void **state)
             placed += engine_chunk_of(scene->engine, dataset_id(dataset, i)) != ENGINE_CHUNK_NONE;
         assert_int_equal(placed, dataset_count(dataset));
         assert_int_equal(engine_chunk_of(scene->engine, dataset_id(stays, 0)), place);
-        most = scene->engine->n_chunks > most ? scene->engine->n_chunks : most;
+        most = scene->engine->chunks.n_chunks > most ? scene->engine->chunks.n_chunks : most;
         dataset_unref(&before);
         before = dataset;
         last = job;
     }
     const uint32_t ranges = 2 * 2 + CHUNK_RANGES_SPARE, chunks = (FILES + VERSIONS + CHUNK - 1) / CHUNK;
-    print_message("%u chunks, %u groups, %u fibers of %zu ranges\n", most, scene->engine->n_groups,
-                  scene->engine->n_fibers, numbers.n_ranges);
+    print_message("%u chunks, %u groups, %u fibers of %zu ranges\n", most, scene->engine->chunks.n_groups,
+                  scene->engine->chunks.n_fibers, numbers.n_ranges);
     assert_true(numbers.n_ranges <= ranges);
     assert_true(most <= 2 * ranges * chunks); /* gaps are of the lengths of earlier versions */
-    assert_true(scene->engine->n_groups <= ranges * chunks && scene->engine->n_fibers <= ranges * chunks * 2);
+    assert_true(scene->engine->chunks.n_groups <= ranges * chunks && scene->engine->chunks.n_fibers <= ranges * chunks * 2);
     const struct dataset *in_use[] = {before, stays};
     assert_int_equal(chunk_numbers_base(&numbers, scene->engine, stays, in_use, 2), 0);
     scene_gone(scene, last);
