@@ -132,7 +132,7 @@ static void instance_made(struct engine *engine, uint32_t index)
     instance->waiters = ENGINE_NONE;
     while (waiter != ENGINE_NONE) {
         uint32_t next = engine->queues.entries[waiter].link;
-        queue_ready(engine, waiter);
+        tasks_entry_ready(engine, waiter);
         waiter = next;
     }
     prepared_unpin(engine, index);

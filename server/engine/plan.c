@@ -10,6 +10,19 @@
 
 enum source { DRAWN, KEPT, REPEAT };
 
+/* For an entry that its queue is sure of room for: what is planned farther ahead than its queue is sure of makes way, what is
+ * ready first, then what is not under way. */
+static uint32_t begin_sure(struct engine *engine, uint32_t job, sample_id id)
+{
+    static const enum entry_state states[] = {ENTRY_READY, ENTRY_WAITING};
+    uint32_t instance = prepared_begin(engine, job, id);
+    for (size_t i = 0; i < sizeof states / sizeof states[0] && instance == ENGINE_NONE; i++) {
+        plan_loosen(engine, states[i]);
+        instance = prepared_begin(engine, job, id);
+    }
+    return instance;
+}
+
 bool plan_place(struct engine *engine, uint32_t index, bool sure)
 {
     uint32_t job_index = engine->queues.entries[index].job;
@@ -17,7 +30,7 @@ bool plan_place(struct engine *engine, uint32_t index, bool sure)
     uint32_t instance = prepared_find(engine, job_index, id);
     bool fresh = instance == ENGINE_NONE;
     if (fresh) {
-        instance = prepared_begin(engine, job_index, id, sure);
+        instance = sure ? begin_sure(engine, job_index, id) : prepared_begin(engine, job_index, id);
         if (instance == ENGINE_NONE)
             return false;
     }
@@ -26,7 +39,7 @@ bool plan_place(struct engine *engine, uint32_t index, bool sure)
     prepared_mark_had(engine, job_index, instance);
     prepared_pin(engine, instance);
     if (engine->prepared.instances[instance].state == INSTANCE_READY) {
-        queue_ready(engine, index);
+        tasks_entry_ready(engine, index);
         return true;
     }
     entry->state = ENTRY_WAITING;

@@ -11,7 +11,6 @@ bool plan_place(struct engine *engine, uint32_t entry, bool sure);
 void plan_round(struct engine *engine);
 
 /* plan_give_back.c */
-uint32_t plan_arena_alloc_sure(struct engine *engine, const struct claim *claim);
 void plan_loosen(struct engine *engine, enum entry_state state); /* all others in this state give up what they have */
 void plan_drop_all(struct engine *engine, struct job_queue *queue);
 void plan_unplace(struct engine *engine, uint32_t entry);  /* gives up the one it has, ready or waited for */

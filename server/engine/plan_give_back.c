@@ -7,18 +7,6 @@
 #include "server/engine/quota.h"
 #include "server/engine/tasks.h"
 
-/* What is planned farther ahead than its queue is sure of makes way: what is ready, then what is not under way. */
-uint32_t plan_arena_alloc_sure(struct engine *engine, const struct claim *claim)
-{
-    static const enum entry_state states[] = {ENTRY_READY, ENTRY_WAITING};
-    uint32_t block = prepared_arena_alloc(engine, claim);
-    for (size_t i = 0; i < sizeof states / sizeof states[0] && block == EXTENT_NONE; i++) {
-        plan_loosen(engine, states[i]);
-        block = prepared_arena_alloc(engine, claim);
-    }
-    return block;
-}
-
 /* The last first: what is evicted first of what they leave is wanted last. */
 static void loosen_queue(struct engine *engine, const struct job *job, const struct job_queue *queue,
                          enum entry_state state)

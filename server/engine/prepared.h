@@ -32,9 +32,8 @@ void prepared_forget_pipeline(struct engine *engine, uint32_t pipeline);
 uint32_t prepared_find(const struct engine *engine, uint32_t job, sample_id id);
 
 /* prepared_room.c */
-uint32_t prepared_arena_alloc(struct engine *engine, const struct claim *claim);
-/* ENGINE_NONE: no room now. `sure`: for an entry that its queue is sure of room for. */
-uint32_t prepared_begin(struct engine *engine, uint32_t job, sample_id id, bool sure);
+/* prepared_begin evicts what is wanted less, if there must be. ENGINE_NONE: no room now. */
+uint32_t prepared_begin(struct engine *engine, uint32_t job, sample_id id);
 uint32_t prepared_begin_spare(struct engine *engine, uint32_t job, sample_id id); /* evicts nothing that is wanted */
 
 /* prepared_zones.c */

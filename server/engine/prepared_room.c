@@ -1,12 +1,9 @@
 /* prepared_room.c: room in the arena for an instance: free blocks, a zone's slot, or what is evicted for it. */
 #include "server/engine/demand.h"
 #include "server/engine/outbox.h"
-#include "server/engine/plan.h"
 #include "server/engine/prepared.h"
 
 /* How hard room is looked for. */
-enum effort { EFFORT_SPARE, EFFORT_LOOSE, EFFORT_SURE };
-
 /* May the block go? Free ones have gone already, and slots of zones are for their own size only. */
 static bool clearable(const struct engine *engine, uint32_t block, uint32_t *owner)
 {
@@ -134,7 +131,7 @@ static uint32_t take_free(struct engine *engine, const struct claim *claim)
     return block != ENGINE_NONE ? block : extent_alloc(engine->prepared.extents, claim->bytes, claim->index);
 }
 
-uint32_t prepared_arena_alloc(struct engine *engine, const struct claim *claim)
+static uint32_t arena_alloc(struct engine *engine, const struct claim *claim)
 {
     uint32_t block = take_free(engine, claim);
     if (block != EXTENT_NONE)
@@ -170,7 +167,7 @@ static uint32_t arena_alloc_spare(struct engine *engine, const struct claim *cla
     return block;
 }
 
-static uint32_t begin_instance(struct engine *engine, uint32_t job, sample_id id, enum effort effort)
+static uint32_t begin_instance(struct engine *engine, uint32_t job, sample_id id, bool spare)
 {
     uint32_t index = slab_instance_new(engine);
     struct instance *instance = &engine->prepared.instances[index];
@@ -179,9 +176,7 @@ static uint32_t begin_instance(struct engine *engine, uint32_t job, sample_id id
     *instance = (struct instance){.state = INSTANCE_MAKING, .bytes = bytes, .by_size = owner->by_size};
     struct claim claim = {.index = index, .bytes = engine_slot_bytes(&engine->config, bytes), .zone = prepared_zone_of(engine, instance)};
     /* evicts, but begins no instance: `instance` holds */
-    uint32_t block = effort == EFFORT_SPARE  ? arena_alloc_spare(engine, &claim)
-                     : effort == EFFORT_LOOSE ? prepared_arena_alloc(engine, &claim)
-                                              : plan_arena_alloc_sure(engine, &claim);
+    uint32_t block = spare ? arena_alloc_spare(engine, &claim) : arena_alloc(engine, &claim);
     if (block == EXTENT_NONE) {
         slab_instance_drop(engine, index);
         return ENGINE_NONE;
@@ -208,12 +203,12 @@ static uint32_t begin_instance(struct engine *engine, uint32_t job, sample_id id
     return index;
 }
 
-uint32_t prepared_begin(struct engine *engine, uint32_t job, sample_id id, bool sure)
+uint32_t prepared_begin(struct engine *engine, uint32_t job, sample_id id)
 {
-    return begin_instance(engine, job, id, sure ? EFFORT_SURE : EFFORT_LOOSE);
+    return begin_instance(engine, job, id, false);
 }
 
 uint32_t prepared_begin_spare(struct engine *engine, uint32_t job, sample_id id)
 {
-    return begin_instance(engine, job, id, EFFORT_SPARE);
+    return begin_instance(engine, job, id, true);
 }

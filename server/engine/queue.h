@@ -47,7 +47,7 @@ uint32_t queue_ready_batches(const struct engine *engine, const struct job *job,
 
 /* queue_exchange.c */
 void queue_waits_for(struct engine *engine, uint32_t entry); /* it is, from now on */
-void queue_exchange(struct engine *engine, uint32_t ready); /* not counted among its queue's ready ones yet */
-void queue_ready(struct engine *engine, uint32_t entry);
+/* The entry's instance is ready. Gives an entry that waits in another rank's queue from now on; ENGINE_NONE: none does. */
+uint32_t queue_ready(struct engine *engine, uint32_t entry);
 
 #endif

@@ -14,7 +14,6 @@
 #include "server/engine/engine_priv.h"
 #include "server/engine/queue.h"
 #include "server/engine/quota.h"
-#include "server/engine/tasks.h"
 
 enum {
     LOOK = 64 /* entries of a queue that are looked at */
@@ -114,21 +113,22 @@ static void exchange(struct engine *engine, uint32_t ready_index, uint32_t waiti
     queue_waits_for(engine, waiting_index);
     to->making -= waiting->making;
     from->making += waiting->making;
-    tasks_moved(engine, engine->prepared.instances[waiting->instance].task);
 }
 
-void queue_exchange(struct engine *engine, uint32_t index)
+/* Gives the entry that has the other's place then, and still waits; ENGINE_NONE: nothing changed places. */
+static uint32_t exchange_ready(struct engine *engine, uint32_t index)
 {
     const struct entry *entry = &engine->queues.entries[index];
     const struct job *job = &engine->jobs.all[entry->job];
     if (job->world_size == 1 || job->ordered || entry->kept)
-        return;
+        return ENGINE_NONE;
     uint32_t waiting = find_waiting(engine, driest(job, queue_of(engine, entry)), entry);
     if (waiting != ENGINE_NONE)
         exchange(engine, index, waiting);
+    return waiting;
 }
 
-void queue_ready(struct engine *engine, uint32_t index)
+uint32_t queue_ready(struct engine *engine, uint32_t index)
 {
     struct entry *entry = &engine->queues.entries[index];
     struct job_queue *queue = queue_of(engine, entry);
@@ -137,6 +137,7 @@ void queue_ready(struct engine *engine, uint32_t index)
     quota_note_ready(engine, &engine->jobs.all[entry->job], queue, entry);
     if (entry->repeat)
         queue->repeats_lost = 0;
-    queue_exchange(engine, index);
+    uint32_t moved = exchange_ready(engine, index);
     queue_of(engine, entry)->ready++;
+    return moved;
 }

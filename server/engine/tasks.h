@@ -38,7 +38,7 @@ void tasks_probe(struct engine *engine);   /* whether those that were away answe
 /* tasks_ranks.c */
 void tasks_rank_listed(struct engine *engine, enum task_kind kind, struct task *task); /* it is in its job's list */
 void tasks_rank_unlisted(struct engine *engine, enum task_kind kind, const struct task *task);
-void tasks_moved(struct engine *engine, uint32_t task); /* who waits for it has changed places with another */
+void tasks_entry_ready(struct engine *engine, uint32_t entry); /* its instance is; another's task may change ranks */
 uint32_t tasks_next(const struct engine *engine, uint32_t job, enum task_kind kind); /* of a list that has some */
 uint32_t tasks_load_rank(const struct engine *engine, uint32_t job, sample_id id); /* ENGINE_RANK_NONE: none waits */
 void tasks_on_pace(struct engine *engine, const struct engine_event *event);

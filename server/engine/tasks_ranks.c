@@ -34,7 +34,8 @@ void tasks_rank_unlisted(struct engine *engine, enum task_kind kind, const struc
     queue->listed[kind]--;
 }
 
-void tasks_moved(struct engine *engine, uint32_t index)
+/* Who waits for the task has changed places with another. */
+static void moved(struct engine *engine, uint32_t index)
 {
     struct task *task = &engine->tasks.tasks[index];
     if (task->state != TASK_TO_LOAD && task->state != TASK_TO_PREPARE)
@@ -42,6 +43,13 @@ void tasks_moved(struct engine *engine, uint32_t index)
     enum task_kind kind = task->state == TASK_TO_LOAD ? TASK_LOADS : TASK_PREPARES;
     tasks_rank_unlisted(engine, kind, task);
     tasks_rank_listed(engine, kind, task);
+}
+
+void tasks_entry_ready(struct engine *engine, uint32_t entry)
+{
+    uint32_t other = queue_ready(engine, entry);
+    if (other != ENGINE_NONE)
+        moved(engine, engine->prepared.instances[engine->queues.entries[other].instance].task);
 }
 
 /* Until the queue runs dry of what this kind of work was begun for. */
