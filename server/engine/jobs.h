@@ -17,14 +17,17 @@ void jobs_deliver_batch(struct engine *engine, uint32_t place, struct job_queue 
 void jobs_deliver(struct engine *engine);
 
 /* jobs_epochs.c */
+struct engine_action *jobs_act_error(struct engine *engine, uint32_t place, uint32_t rank); /* the text is the caller's */
 void jobs_queue_done(struct engine *engine, struct job *job, struct job_queue *queue);
 void jobs_turn_epoch(struct engine *engine, uint32_t place);
-void jobs_on_next(struct engine *engine, const struct engine_event *event);
 void jobs_fail(struct engine *engine, uint32_t job, sample_id id, int code, const char *text);
 void jobs_on_release(struct engine *engine, const struct engine_event *event);
 
 /* jobs_loaded.c */
 void jobs_on_loaded(struct engine *engine, const struct engine_event *event);
+
+/* jobs_next.c */
+void jobs_on_next(struct engine *engine, const struct engine_event *event);
 
 /* jobs_results.c */
 void jobs_entry_bad(struct engine *engine, uint32_t entry);

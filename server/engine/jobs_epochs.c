@@ -95,7 +95,7 @@ void jobs_turn_epoch(struct engine *engine, uint32_t place)
         epoch_start(engine, place, first->wanted_epoch);
 }
 
-static struct engine_action *act_error(struct engine *engine, uint32_t place, uint32_t rank)
+struct engine_action *jobs_act_error(struct engine *engine, uint32_t place, uint32_t rank)
 {
     struct engine_action *action = outbox_add_job(engine, ENGINE_JOB_ERROR, place);
     action->rank = rank;
@@ -104,58 +104,13 @@ static struct engine_action *act_error(struct engine *engine, uint32_t place, ui
     return action;
 }
 
-/* A later epoch than the job's: the rank is through with this one, and waits for those that are not. */
-static void ask_later(struct engine *engine, uint32_t place, struct job_queue *queue, const struct engine_event *event)
-{
-    struct job *job = &engine->jobs.all[place];
-    if (queue->waits && event->next.epoch < queue->wanted_epoch)
-        return;
-    if (job->state == JOB_RUNNING && !queue->done)
-        jobs_queue_done(engine, job, queue);
-    if (!queue->waits || queue->wanted_epoch != event->next.epoch)
-        queue->wanted_credits = 0;
-    queue->waits = true;
-    queue->wanted_epoch = event->next.epoch;
-    queue_add_credits(&queue->wanted_credits, event->next.credits);
-    jobs_turn_epoch(engine, place);
-}
-
-void jobs_on_next(struct engine *engine, const struct engine_event *event)
-{
-    uint32_t place = event->next.job, epoch = event->next.epoch;
-    struct job *job = &engine->jobs.all[place];
-    if (job->state == JOB_FREE || job->state == JOB_FAILED)
-        return;
-    CHECK(event->rank < job->world_size);
-    struct job_queue *queue = &job->queues[event->rank];
-    if (!queue->attached)
-        return;
-    if (job->epochs && epoch >= job->epochs) {
-        struct engine_action *action = act_error(engine, place, event->rank);
-        error_set(&action->error.error, LARDER_EINVAL, "job %s: epoch %u was asked for and it has %u", job->name, epoch, job->epochs);
-    } else if (!job->began || epoch > job->epoch) {
-        ask_later(engine, place, queue, event);
-    } else if (epoch < job->epoch) {
-        if (job->world_size == 1 || (queue->told && epoch <= queue->told_epoch))
-            return;
-        struct engine_action *action = act_error(engine, place, event->rank);
-        error_set(&action->error.error, LARDER_EINVAL, "job %s: rank %u asks for epoch %u and the job is in epoch %u: a rank that "
-                  "comes back goes on there, and ranks leave an epoch together", job->name, event->rank, epoch, job->epoch);
-    } else if (!queue->done) {
-        queue_add_credits(&queue->credits, event->next.credits);
-    } else if (queue->returned && !queue->waits) {
-        queue->returned = false;
-        jobs_deliver_batch(engine, place, queue, 0);
-    }
-}
-
 void jobs_fail(struct engine *engine, uint32_t place, sample_id id, int code, const char *text)
 {
     struct job *job = &engine->jobs.all[place];
     for (uint32_t rank = 0; rank < job->world_size; rank++) {
         if (!job->queues[rank].attached)
             continue;
-        struct engine_action *action = act_error(engine, place, rank);
+        struct engine_action *action = jobs_act_error(engine, place, rank);
         action->error.id = id;
         action->error.reason = id == SAMPLE_NONE ? 0 : engine->failing;
         action->error.dataset = job->dataset;
