@@ -1,6 +1,7 @@
 /* engine.c: one event in, its actions out; see engine.h. */
 #include <stdlib.h>
 
+#include "preprocess/prepare.h"
 #include "server/engine/chunks.h"
 #include "server/engine/jobs.h"
 #include "server/engine/outbox.h"
@@ -130,10 +131,11 @@ static void advance(struct engine *engine)
 {
     if (engine->quota.divide)
         plan_divide_arena(engine);
-    do { /* a sample that turns out too large while it is dispatched leaves room for another pick; so does an epoch's end */
+    do { /* a sample that turns out too large leaves room for another pick; so does an epoch's end */
         engine->plan.again = false;
         plan_round(engine);
-        tasks_dispatch(engine);
+        for (uint32_t unfit; (unfit = tasks_dispatch(engine)) != ENGINE_NONE;)
+            jobs_task_failed(engine, unfit, BAD_TOO_LARGE);
         if (!engine->plan.again)
             jobs_deliver(engine);
     } while (engine->plan.again);

@@ -25,7 +25,9 @@ void tasks_add_companions(struct engine *engine, uint32_t task); /* just before 
 const void *tasks_output_dataset(const struct engine *engine, const struct instance *instance);
 
 /* tasks_dispatch.c */
-void tasks_dispatch(struct engine *engine);
+/* Gives a task whose sample is larger than all of encoded memory, in no list any more, and is to be called again once that
+ * has failed; ENGINE_NONE: all that can go out is out. */
+uint32_t tasks_dispatch(struct engine *engine);
 
 /* tasks_load.c */
 void tasks_load_mates(struct engine *engine, uint32_t job, sample_id id); /* what comes with it in one read */

@@ -1,7 +1,5 @@
 /* tasks_dispatch.c: loads and preparations go out, job by job in their turns. */
-#include "preprocess/prepare.h"
 #include "server/engine/encoded.h"
-#include "server/engine/jobs.h"
 #include "server/engine/outbox.h"
 #include "server/engine/queue.h"
 #include "server/engine/tasks.h"
@@ -50,8 +48,8 @@ static void dispatch_prepares(struct engine *engine)
     }
 }
 
-/* Begins the load that a job's first task needs; false when there is no room for it now. */
-static bool dispatch_load(struct engine *engine, uint32_t job)
+/* Begins the load that a job's first task needs; false when there is no room for it now, or never (*unfit). */
+static bool dispatch_load(struct engine *engine, uint32_t job, uint32_t *unfit)
 {
     uint32_t index = tasks_next(engine, job, TASK_LOADS);
     sample_id id = engine->tasks.tasks[index].id;
@@ -60,8 +58,8 @@ static bool dispatch_load(struct engine *engine, uint32_t job)
     CHECK(bytes != ENGINE_NOT_THERE);
     if (bytes > engine->config.encoded_bytes) {
         tasks_remove_to_load(engine, index);
-        jobs_task_failed(engine, index, BAD_TOO_LARGE);
-        return true;
+        *unfit = index;
+        return false;
     }
     if (!encoded_room_for_read(engine, id) || !encoded_memory_for_read(engine, job, id, bytes))
         return false;
@@ -74,18 +72,21 @@ static bool dispatch_load(struct engine *engine, uint32_t job)
     return true;
 }
 
-void tasks_dispatch(struct engine *engine)
+uint32_t tasks_dispatch(struct engine *engine)
 {
-    uint32_t job = ENGINE_NONE;
+    uint32_t job = ENGINE_NONE, unfit = ENGINE_NONE;
     tasks_weigh(engine);
     encoded_shed(engine);
     tasks_probe(engine);
     while (engine->encoded.loading < engine->config.inflight_loads) {
         job = tasks_next_turn(engine, TASK_LOADS);
-        if (job == ENGINE_NONE || !dispatch_load(engine, job))
+        if (job == ENGINE_NONE || !dispatch_load(engine, job, &unfit))
             break;
     }
+    if (unfit != ENGINE_NONE)
+        return unfit;
     if (job == ENGINE_NONE)
         tasks_read_ahead(engine);
     dispatch_prepares(engine);
+    return ENGINE_NONE;
 }
