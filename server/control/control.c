@@ -73,6 +73,7 @@ struct control {
     char path[SOCKET_PATH_MAX];
     pthread_t thread;
     bool started; /* the thread; the owner's */
+    atomic_bool ending; /* set by end before it stops the exchanges' operations, read by the thread */
     struct control_handlers handlers;
     struct control_memory memory; /* the thread's */
     /* Counted by on_pipe, which nng calls from several threads; arrivals is read by gets_through. */
@@ -385,12 +386,12 @@ static void *run(void *arg)
 {
     struct control *control = arg;
     uint64_t probed_ns = clock_now_ns();
-    for (;;) {
+    while (!atomic_load(&control->ending)) {
         nng_msg *msg = NULL;
         struct exchange *exchange = free_exchange(control);
         int rv = receive(exchange, &msg);
-        if (rv == NNG_ECLOSED)
-            return NULL;
+        if (rv == NNG_ECANCELED || rv == NNG_ECLOSED)
+            break;
         if (rv == 0)
             answer(control, exchange, msg);
         else if (rv != NNG_ETIMEDOUT)
@@ -400,6 +401,7 @@ static void *run(void *arg)
             probed_ns = clock_now_ns();
         }
     }
+    return NULL;
 }
 
 /* start_thread starts it with all signals blocked: they are the main thread's. */
@@ -413,16 +415,26 @@ static int start_thread(struct control *control, struct error *err)
     return rc ? error_set(err, LARDER_ENOMEM, "cannot start the control thread: %s", strerror(rc)) : 0;
 }
 
-/* end closes what there is and frees the control; its thread, if it was started, ends by that. */
+/* Stopped operations end, and those that are begun later end at once. The socket is closed when the thread has ended only:
+ * nng 1.5 may take a socket apart under a receive that just begins. */
+static void end_thread(struct control *control)
+{
+    atomic_store(&control->ending, true);
+    for (size_t i = 0; i < ANSWERS_MAX; i++)
+        nng_aio_stop(control->exchanges[i].aio);
+    pthread_join(control->thread, NULL);
+}
+
+/* end closes what there is and frees the control. */
 static void end(struct control *control)
 {
     pthread_mutex_lock(&control->place);
     control->stopping = true;
     socket_file_remove(control->path, &control->file); /* before nng closes it: see socket_file.h */
     pthread_mutex_unlock(&control->place);
-    nng_close(control->socket); /* ends run's receive */
     if (control->started)
-        pthread_join(control->thread, NULL);
+        end_thread(control);
+    nng_close(control->socket);
     for (size_t i = 0; i < ANSWERS_MAX; i++) {
         if (control->exchanges[i].sending)
             finish(&control->exchanges[i]);

@@ -1,8 +1,9 @@
 /* control_daemon: the control socket with a made-up daemon behind it, as a program of its own: nng's threads must never
  * run in a test that starts other processes.
  *
- *   control_daemon PATH: says "listening" on stdout, or an error, and runs until its stdin ends; then it says how many
- *   cancels were carried out. Its counters grow from one status to the next, so that there are rates. */
+ *   control_daemon PATH [N]: starts and stops N times, then says "listening" on stdout, or an error, and runs until its
+ *   stdin ends; then it says how many cancels were carried out. Its counters grow from one status to the next, so that
+ *   there are rates. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,7 +58,13 @@ int main(int argc, char **argv)
     struct control *control = NULL;
     struct error err;
     char byte;
-    int rc = argc > 1 ? control_start(argv[1], &handlers, &control, &err) : 1;
+    int rc = argc > 1 ? 0 : 1;
+    for (int times = argc > 2 ? atoi(argv[2]) : 0; rc == 0 && times > 0; times--) {
+        rc = control_start(argv[1], &handlers, &control, &err);
+        if (rc == 0)
+            control_stop(control);
+    }
+    rc = rc ? rc : control_start(argv[1], &handlers, &control, &err);
     if (rc) {
         puts(argc > 1 ? err.text : "usage");
         return 1;

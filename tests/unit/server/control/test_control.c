@@ -175,6 +175,15 @@ static void test_start_errors(void **state)
     assert_output("has 199 bytes, and the system allows 107");
 }
 
+/* One that is stopped while its thread just begins to receive ends in order, again and again. */
+static void test_stopped_at_once(void **state)
+{
+    (void)state;
+    char *argv[] = {control_daemon, control_path, "200", NULL};
+    assert_int_equal(program_run(argv, "", output, sizeof output), 0);
+    assert_output("listening\n0 cancels\n");
+}
+
 /* connect_plainly connects to the control socket without nng. */
 static int connect_plainly(void)
 {
@@ -594,6 +603,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_no_daemon),
         cmocka_unit_test(test_stale_and_busy),
         cmocka_unit_test(test_start_errors),
+        cmocka_unit_test(test_stopped_at_once),
         cmocka_unit_test(test_rude_peers),
         cmocka_unit_test(test_unread_answers),
         cmocka_unit_test(test_lost_place),
