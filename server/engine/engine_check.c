@@ -213,7 +213,7 @@ static void check_job(const struct engine *engine, uint32_t place)
 /* Nothing is read from a source that is away but to see whether it answers, and nothing waits for it that another has. */
 static void check_sources(const struct engine *engine)
 {
-    uint32_t users[JOBS_MAX] = {0};
+    uint32_t users[JOBS_MAX] = {0}, away = 0;
     for (uint32_t place = 0; place < engine->jobs.end; place++) {
         const struct job *job = &engine->jobs.all[place];
         if (job->state == JOB_FREE)
@@ -228,8 +228,10 @@ static void check_sources(const struct engine *engine)
     for (uint32_t i = 0; i < JOBS_MAX; i++) {
         const struct data_source *source = &engine->sources.all[i];
         CHECK(source->users == users[i]);
+        away += source->away;
         CHECK(source->probe == SAMPLE_NONE || (source->away && engine->samples.all[source->probe].encoded != ENGINE_NONE));
     }
+    CHECK(engine->sources.n_away == away);
 }
 
 void engine_check(const struct engine *engine)

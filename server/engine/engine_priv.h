@@ -315,6 +315,7 @@ struct samples {
 struct sources {
     struct data_source all[JOBS_MAX];
     uint32_t rounds; /* loads that failed for their source: tells what was begun after what */
+    uint32_t n_away, n_waiting; /* sources that are; jobs whose source_waits is set */
 };
 
 /* What this step leads to; valid until the next. */

@@ -175,12 +175,16 @@ static void fail_of_source(struct engine *engine, uint32_t place)
 
 void jobs_watch_sources(struct engine *engine)
 {
+    if (engine->sources.n_away == 0 && engine->sources.n_waiting == 0)
+        return;
+    engine->sources.n_waiting = 0;
     for (uint32_t place = 0; place < engine->jobs.end; place++) {
         struct job *job = &engine->jobs.all[place];
         bool waits = sources_waits(engine, place);
         if (waits && !job->source_waits)
             job->source_since_ns = engine->now_ns;
         job->source_waits = waits;
+        engine->sources.n_waiting += waits;
         if (waits && engine->now_ns - job->source_since_ns >= engine->config.source_wait_ns)
             fail_of_source(engine, place);
     }
@@ -190,7 +194,7 @@ uint64_t engine_wakes_ns(const struct engine *engine)
 {
     uint64_t wakes_ns = UINT64_MAX;
     CHECK_MAGIC(engine, ENGINE_MAGIC);
-    for (uint32_t place = 0; place < engine->jobs.end; place++) {
+    for (uint32_t place = 0; engine->sources.n_away > 0 && place < engine->jobs.end; place++) {
         const struct job *job = &engine->jobs.all[place];
         const struct data_source *source = &engine->sources.all[job->source];
         if (!sources_waits(engine, place))

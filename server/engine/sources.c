@@ -43,8 +43,10 @@ void sources_leave(struct engine *engine, struct job *job)
 {
     struct data_source *source = &engine->sources.all[job->source];
     CHECK(source->users > 0);
-    if (--source->users == 0)
-        *source = (struct data_source){.probe = SAMPLE_NONE};
+    if (--source->users > 0)
+        return;
+    engine->sources.n_away -= source->away;
+    *source = (struct data_source){.probe = SAMPLE_NONE};
 }
 
 void sources_load(struct engine *engine, uint32_t job, uint32_t encoded)

@@ -50,6 +50,8 @@ static void ask(struct engine *engine, struct data_source *source, uint32_t job)
 
 void tasks_probe(struct engine *engine)
 {
+    if (engine->sources.n_away == 0)
+        return;
     for (uint32_t job = 0; job < engine->jobs.end; job++) {
         struct data_source *source = &engine->sources.all[engine->jobs.all[job].source];
         if (sources_waits(engine, job) && source->probe == SAMPLE_NONE && engine->now_ns >= source->until_ns)

@@ -40,6 +40,7 @@ void tasks_source_answered(struct engine *engine, const struct encoded *encoded)
     if (!source->away || encoded->round < source->failed)
         return;
     source->away = false;
+    engine->sources.n_away--;
     if (source->told) {
         struct engine_action *action = act_news(engine, source, ENGINE_SOURCE_BACK);
         action->source.waited_ns = engine->now_ns - source->since_ns;
@@ -70,6 +71,7 @@ static bool count_tries(struct engine *engine, const struct data_source *source,
 static void go_away(struct engine *engine, struct data_source *source)
 {
     source->away = true;
+    engine->sources.n_away++;
     source->told = false;
     source->since_ns = engine->now_ns;
     source->retries = 0;
