@@ -73,7 +73,7 @@ class Outage(Case):
             batches = iter(loader)
             got = indices_of(next(batches) for _ in range(3))
             self.away()
-            rest, taker = [], None
+            rest, taker, told = [], None, self.served.log().count("storage does not answer")
             try:
                 taker = threading.Thread(target=lambda: rest.extend(indices_of(batches)))
                 taker.start()
@@ -81,6 +81,7 @@ class Outage(Case):
                 self.whole(beside, 200)
                 self.assertTrue(self.waits())
                 self.assertEqual(self.metric("larder_jobs_waiting_for_source"), 1)
+                self.assertTrue(until(lambda: self.served.log().count("storage does not answer") > told, 60), self.served.log())
             finally:
                 self.back()
                 taker.join()
@@ -91,7 +92,7 @@ class Outage(Case):
         self.assertGreater(self.metric("larder_source_retries_total"), 0)
         status = self.served.status()
         self.assertEqual(sum(status["samples"]["bad"].values()), 0)
-        self.assertTrue(until(lambda: "storage answers again" in self.served.log(), 10))
+        self.assertTrue(until(lambda: "storage answers again" in self.served.log(), 10), self.served.log())
         log = self.served.log()
         self.assertRegex(log, r'msg="storage does not answer.*dataset="' + re.escape(self.tree))
         self.assertNotIn("bad sample", log)
