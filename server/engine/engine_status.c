@@ -19,7 +19,7 @@ void engine_totals(const struct engine *engine, struct engine_totals *out)
     out->prepares_inflight = engine->tasks.running;
     for (uint32_t place = 0; place < engine->jobs.end; place++) {
         out->jobs += engine->jobs.all[place].state != JOB_FREE;
-        out->source_waits += sources_waits(engine, place);
+        out->source_waits += engine->sources.n_away > 0 && sources_waits(engine, place);
     }
 }
 
