@@ -155,7 +155,10 @@ class Faults(Case):
         daemon = self.daemon()
         script = self.script(daemon, dataset=tree(COUNT), pipeline=PIPELINE, batch_size=16, epochs=99)
         self.assertTrue(until(lambda: script.batches, 30), script.errors)
-        script.kill(signal.SIGINT)
+        def interrupted():  # Python loses one that comes while a finaliser runs, as it does after each batch
+            script.kill(signal.SIGINT)
+            return until(lambda: script.process.poll() is not None, 1)
+        self.assertTrue(until(interrupted, 10))
         self.assertNotEqual(script.wait(10), 0)
         self.assertIn("KeyboardInterrupt", script.errors)
         self.assertTrue(until(lambda: daemon.status()["jobs"] == [], 2))
