@@ -18,36 +18,40 @@ enum {
     MEAN_OF = 256    /* samples whose sizes tell how many the encoded budget holds */
 };
 
-#define FIBER_LIST(kind, array, head_field)                                                           \
-    void chunks_fiber_add_##kind(struct engine *engine, uint32_t index)                                \
-    {                                                                                                  \
-        uint32_t fiber = engine->samples.all[engine->array[index].id].fiber;                               \
-        if (fiber == ENGINE_NONE)                                                                      \
-            return;                                                                                    \
-        uint32_t *head = &engine->chunks.fibers[fiber].head_field;                                            \
-        engine->array[index].fiber_prev = ENGINE_NONE;                                                 \
-        engine->array[index].fiber_next = *head;                                                       \
-        if (*head != ENGINE_NONE)                                                                      \
-            engine->array[*head].fiber_prev = index;                                                   \
-        *head = index;                                                                                 \
-    }                                                                                                  \
-                                                                                                       \
-    void chunks_fiber_remove_##kind(struct engine *engine, uint32_t index)                             \
-    {                                                                                                  \
-        uint32_t fiber = engine->samples.all[engine->array[index].id].fiber;                               \
-        if (fiber == ENGINE_NONE)                                                                      \
-            return;                                                                                    \
-        uint32_t prev = engine->array[index].fiber_prev, next = engine->array[index].fiber_next;       \
-        if (prev != ENGINE_NONE)                                                                       \
-            engine->array[prev].fiber_next = next;                                                     \
-        else                                                                                           \
-            engine->chunks.fibers[fiber].head_field = next;                                                   \
-        if (next != ENGINE_NONE)                                                                       \
-            engine->array[next].fiber_prev = prev;                                                     \
-    }
+/* The fiber that the sample has its place in; NULL: none. */
+static struct fiber *fiber_of(const struct engine *engine, sample_id id)
+{
+    uint32_t fiber = engine->samples.all[id].fiber;
+    return fiber == ENGINE_NONE ? NULL : &engine->chunks.fibers[fiber];
+}
 
-FIBER_LIST(instance, prepared.instances, instances)
-FIBER_LIST(encoded, encoded.encodeds, encoded)
+void chunks_fiber_add_instance(struct engine *engine, uint32_t index)
+{
+    struct fiber *fiber = fiber_of(engine, engine->prepared.instances[index].form.id);
+    if (fiber)
+        line_prepend(&fiber->instances, LINKS(engine->prepared.instances, in_fiber), index);
+}
+
+void chunks_fiber_remove_instance(struct engine *engine, uint32_t index)
+{
+    struct fiber *fiber = fiber_of(engine, engine->prepared.instances[index].form.id);
+    if (fiber)
+        line_remove(&fiber->instances, LINKS(engine->prepared.instances, in_fiber), index);
+}
+
+void chunks_fiber_add_encoded(struct engine *engine, uint32_t index)
+{
+    struct fiber *fiber = fiber_of(engine, engine->encoded.encodeds[index].id);
+    if (fiber)
+        line_prepend(&fiber->encoded, LINKS(engine->encoded.encodeds, in_fiber), index);
+}
+
+void chunks_fiber_remove_encoded(struct engine *engine, uint32_t index)
+{
+    struct fiber *fiber = fiber_of(engine, engine->encoded.encodeds[index].id);
+    if (fiber)
+        line_remove(&fiber->encoded, LINKS(engine->encoded.encodeds, in_fiber), index);
+}
 
 static uint32_t fiber_width(const struct engine *engine, uint32_t chunk_samples)
 {
@@ -163,7 +167,7 @@ int chunks_enter(struct engine *engine, const struct engine_job_desc *desc)
                 engine->chunks.chunks[chunk].members[slot] = SAMPLE_NONE;
         }
         for (uint64_t fiber = 0; fiber < fibers; fiber++)
-            engine->chunks.fibers[engine->chunks.n_fibers++] = (struct fiber){.instances = ENGINE_NONE, .encoded = ENGINE_NONE};
+            engine->chunks.fibers[engine->chunks.n_fibers++] = (struct fiber){LINE_EMPTY, LINE_EMPTY};
         engine->chunks.n_groups++;
     }
     return 0;
@@ -181,7 +185,7 @@ void chunks_drop_groups(struct engine *engine, uint32_t first, uint32_t end)
     uint32_t end_fiber = end < engine->chunks.n_groups ? engine->chunks.groups[end].first_fiber : engine->chunks.n_fibers;
     uint32_t fibers = end_fiber - first_fiber;
     for (uint32_t fiber = first_fiber; fiber < end_fiber; fiber++)
-        CHECK(engine->chunks.fibers[fiber].instances == ENGINE_NONE && engine->chunks.fibers[fiber].encoded == ENGINE_NONE);
+        CHECK(engine->chunks.fibers[fiber].instances.head == ENGINE_NONE && engine->chunks.fibers[fiber].encoded.head == ENGINE_NONE);
     engine->chunks.n_groups -= groups;
     engine->chunks.n_fibers -= fibers;
     memmove(&engine->chunks.groups[first], &engine->chunks.groups[end], (engine->chunks.n_groups - first) * sizeof *engine->chunks.groups);
@@ -217,5 +221,5 @@ uint32_t chunks_stock_max(uint32_t width)
 /* Is the group of the job's dataset? */
 bool chunks_is_here(const struct job *job, const struct group *group)
 {
-    return group->first_chunk >= job->chunk_base && group->first_chunk - job->chunk_base < job->chunk_count;
+    return group->first_chunk >= job->shape.chunk_base && group->first_chunk - job->shape.chunk_base < job->shape.chunk_count;
 }

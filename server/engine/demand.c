@@ -9,7 +9,7 @@ bool demand_prepare_alike(const struct engine *engine)
         if (job->state == JOB_FREE)
             continue;
         first = first ? first : job;
-        if (job->pipeline != first->pipeline || job->variant_seed != first->variant_seed)
+        if (job->terms.pipeline != first->terms.pipeline || job->terms.variant != first->terms.variant)
             return false;
     }
     return true;
@@ -20,7 +20,7 @@ uint32_t demand_takers(const struct engine *engine, uint32_t *takers, uint32_t m
 {
     uint32_t count = 0;
     for (uint32_t job = 0; job < engine->jobs.end && count < max; job++) {
-        if (engine->jobs.all[job].state == JOB_RUNNING && engine->jobs.all[job].redirected)
+        if (engine->jobs.all[job].state == JOB_RUNNING && engine->jobs.all[job].terms.redirected)
             takers[count++] = job;
     }
     return count;
@@ -35,7 +35,7 @@ double demand_apart(const struct engine *engine, const struct shortage *room, co
         if (!stocked[i])
             continue;
         const struct job *job = &engine->jobs.all[room->takers[i]];
-        double left = (double)sampler_remaining(engine->sampler, room->takers[i]) / (double)job->view_samples;
+        double left = (double)sampler_remaining(engine->sampler, room->takers[i]) / (double)job->shape.view_samples;
         first = first < 0 ? left : first;
         double ahead = left < first ? first - left : left - first, distance = ahead < 0.5 ? ahead * 2 : 2 - ahead * 2;
         apart = distance > apart ? distance : apart;
@@ -46,7 +46,7 @@ double demand_apart(const struct engine *engine, const struct shortage *room, co
 bool demand_wants_instance(const struct engine *engine, uint32_t job, const struct instance *instance)
 {
     return engine->jobs.all[job].state == JOB_RUNNING && demand_suits(engine, job, instance) &&
-           sampler_wants(engine->sampler, job, instance->id);
+           sampler_wants(engine->sampler, job, instance->form.id);
 }
 
 bool demand_wants_encoded(const struct engine *engine, uint32_t job, sample_id id)
@@ -72,8 +72,5 @@ uint32_t demand_count_encoded(const struct engine *engine, sample_id id)
 
 double demand_job_rate(const struct engine *engine, const struct job *job)
 {
-    uint64_t given = 0;
-    for (uint32_t rank = 0; rank < job->world_size; rank++)
-        given += job->queues[rank].samples_delivered;
-    return (double)given / (double)(engine->now_ns - job->came_ns + 1);
+    return (double)job->tallies.samples_delivered / (double)(engine->now_ns - job->tallies.came_ns + 1);
 }

@@ -7,8 +7,8 @@
 /* May the job be given the instance, as far as pipeline, variant and what it had go? */
 static inline bool demand_suits(const struct engine *engine, uint32_t job, const struct instance *instance)
 {
-    return instance->pipeline == engine->jobs.all[job].pipeline && instance->variant == engine->jobs.all[job].variant &&
-           !jobset_has(&instance->had, job);
+    return instance->form.pipeline == engine->jobs.all[job].terms.pipeline && instance->form.variant == engine->jobs.all[job].progress.variant &&
+           !jobset_has(&instance->form.had, job);
 }
 
 bool demand_prepare_alike(const struct engine *engine);

@@ -6,6 +6,8 @@
 #include "server/engine/encoded.h"
 #include "server/engine/outbox.h"
 
+SLAB(encoded, encoded_store, encodeds, next)
+
 void encoded_free(struct engine *engine, uint32_t index, bool evicted)
 {
     struct encoded *encoded = &engine->encoded.encodeds[index];
@@ -22,7 +24,7 @@ void encoded_free(struct engine *engine, uint32_t index, bool evicted)
     if (engine->samples.all[encoded->id].encoded == index) /* a failed load gives its place up before it ends */
         engine->samples.all[encoded->id].encoded = ENGINE_NONE;
     residency_remove(engine->encoded.residency, index);
-    slab_encoded_drop(engine, index);
+    encoded_drop(&engine->encoded, index);
 }
 
 static uint64_t beside_records(const struct engine *engine, uint64_t instances)
@@ -42,7 +44,7 @@ uint64_t encoded_sure(const struct engine *engine)
     uint64_t least = UINT64_MAX;
     for (uint32_t place = 0; place < engine->jobs.end; place++) {
         const struct job *job = &engine->jobs.all[place];
-        uint64_t slot = job->state != JOB_FREE ? engine_slot_bytes(&engine->config, job->slot_bytes) : least;
+        uint64_t slot = job->state != JOB_FREE ? engine_slot_bytes(&engine->config, job->terms.slot_bytes) : least;
         least = slot < least ? slot : least;
     }
     uint64_t sure = beside_records(engine, engine->config.arena_bytes / least), now = encoded_most(engine);
@@ -71,7 +73,7 @@ uint32_t encoded_begin(struct engine *engine, sample_id id, uint64_t bytes)
     /* One alone may have all: else no sample would come that needs what the records take. */
     if (!make_room_encoded(engine, bytes) && (engine->encoded.used_bytes > 0 || bytes > engine->config.encoded_bytes))
         return ENGINE_NONE;
-    uint32_t index = slab_encoded_new(engine);
+    uint32_t index = encoded_new(&engine->encoded);
     engine->encoded.encodeds[index] = (struct encoded){.state = ENCODED_LOADING, .id = id, .tasks = ENGINE_NONE, .bytes = bytes};
     engine->samples.all[id].encoded = index;
     chunks_fiber_add_encoded(engine, index);
@@ -135,7 +137,7 @@ bool encoded_room_for_read(const struct engine *engine, sample_id id)
  * that is through would make room for a read of one sample, as soon as the look-ahead needs more than there is. */
 bool encoded_memory_for_read(const struct engine *engine, uint32_t job, sample_id id, uint64_t bytes)
 {
-    uint32_t chunk = engine->jobs.all[job].redirected ? engine->samples.all[id].chunk : ENGINE_NONE;
+    uint32_t chunk = engine->jobs.all[job].terms.redirected ? engine->samples.all[id].chunk : ENGINE_NONE;
     uint64_t limit = encoded_most(engine), pinned = engine->encoded.pinned_bytes, most = limit / 2;
     uint64_t taken = engine->encoded.slab.taken, mean = taken ? engine->encoded.used_bytes / taken : bytes, all = bytes;
     if (chunk != ENGINE_NONE)

@@ -16,6 +16,8 @@ static const double READ_PART = 0.75; /* of what a view has in a chunk: what two
 static const double LIKE_SPEED = 0.1; /* a job slower by no more than this finds most of what a faster one's read brings */
 
 /* encoded.c */
+uint32_t encoded_new(struct encoded_store *encoded_store);
+void encoded_drop(struct encoded_store *encoded_store, uint32_t encoded);
 void encoded_free(struct engine *engine, uint32_t encoded, bool evicted);
 /* encoded_most: what encoded samples may take beside the records of instances. encoded_shed evicts what is
  * above it, as far as it is not pinned. */

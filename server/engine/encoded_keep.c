@@ -12,10 +12,10 @@
 static int add_view(const struct job *job, struct idset **all, double *bytes)
 {
     struct idset *more;
-    int code = idset_union(*all, job->view, &more);
+    int code = idset_union(*all, job->terms.view, &more);
     if (code)
         return code;
-    *bytes += (double)((idset_count(more) - idset_count(*all)) * job->mean_bytes);
+    *bytes += (double)((idset_count(more) - idset_count(*all)) * job->shape.mean_bytes);
     idset_destroy(*all);
     *all = more;
     return 0;

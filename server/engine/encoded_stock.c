@@ -20,7 +20,7 @@ bool encoded_needs_bytes(const struct engine *engine, uint32_t job, sample_id id
 static uint32_t stock_of(const struct engine *engine, uint32_t job, uint32_t fiber)
 {
     uint32_t stock = 0;
-    for (uint32_t index = engine->chunks.fibers[fiber].encoded; index != ENGINE_NONE; index = engine->encoded.encodeds[index].fiber_next)
+    for (uint32_t index = engine->chunks.fibers[fiber].encoded.head; index != ENGINE_NONE; index = engine->encoded.encodeds[index].in_fiber.next)
         stock += !engine->encoded.encodeds[index].in_order && sampler_wants(engine->sampler, job, engine->encoded.encodeds[index].id);
     return stock;
 }
@@ -47,15 +47,15 @@ static void measure_parts(const struct engine *engine, const struct group *group
     bool here[ENGINE_TAKERS_MAX];
     room->chunk_samples = 0;
     for (uint32_t i = 0; i < room->n_takers; i++) {
-        double samples = engine->jobs.all[room->takers[i]].chunk_samples;
+        double samples = engine->jobs.all[room->takers[i]].shape.chunk_samples;
         here[i] = chunks_is_here(&engine->jobs.all[room->takers[i]], group);
         room->chunk_samples = here[i] && samples > room->chunk_samples ? samples : room->chunk_samples;
     }
     double part = read_part(engine, room, here);
     for (uint32_t i = 0; i < room->n_takers; i++) {
         const struct job *job = &engine->jobs.all[room->takers[i]];
-        double most = job->chunk_samples * part;
-        room->most[i] = part == 1 || job->ample ? group->chunk_samples : most < 1 ? 1 : (uint32_t)most;
+        double most = job->shape.chunk_samples * part;
+        room->most[i] = part == 1 || job->shape.ample ? group->chunk_samples : most < 1 ? 1 : (uint32_t)most;
     }
 }
 

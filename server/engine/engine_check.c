@@ -25,7 +25,7 @@ static uint32_t *count_users(const struct engine *engine)
             users[engine->queues.entries[index].instance]++;
     }
     for (uint32_t place = 0; place < engine->jobs.end; place++) {
-        for (uint32_t rank = 0; rank < engine->jobs.all[place].world_size; rank++)
+        for (uint32_t rank = 0; rank < engine->jobs.all[place].terms.world_size; rank++)
             count_leased(&engine->jobs.all[place].queues[rank], users);
     }
     return users;
@@ -69,8 +69,8 @@ static void check_zones(const struct engine *engine)
         uint32_t owner;
         for (uint32_t place = 0; place < engine->jobs.end; place++) {
             const struct job *job = &engine->jobs.all[place];
-            if (job->state != JOB_FREE && job->zoned && engine_slot_bytes(&engine->config, job->slot_bytes) == zone->bytes)
-                promised += job->least * job->batch_slots * job->world_size;
+            if (job->state != JOB_FREE && job->zoned && engine_slot_bytes(&engine->config, job->terms.slot_bytes) == zone->bytes)
+                promised += job->quota.ahead_min * job->shape.batch_slots * job->terms.world_size;
         }
         for (uint32_t index = 0; index < engine->prepared.slab.size; index++) {
             const struct instance *instance = &engine->prepared.instances[index];
@@ -116,11 +116,11 @@ static uint32_t list_length(const struct engine *engine, enum task_kind kind, ui
 {
     enum task_state state = kind == TASK_LOADS ? TASK_TO_LOAD : TASK_TO_PREPARE;
     uint32_t count = 0, ranks = 0;
-    for (uint32_t index = engine->jobs.all[job].lists[kind].head; index != ENGINE_NONE; index = engine->tasks.tasks[index].next) {
+    for (uint32_t index = engine->jobs.all[job].turns.lists[kind].tasks.head; index != ENGINE_NONE; index = engine->tasks.tasks[index].in_list.next) {
         CHECK(engine->tasks.tasks[index].state == state && engine->tasks.tasks[index].job == job);
         count++;
     }
-    for (uint32_t rank = 0; rank < engine->jobs.all[job].world_size; rank++)
+    for (uint32_t rank = 0; rank < engine->jobs.all[job].terms.world_size; rank++)
         ranks += engine->jobs.all[job].queues[rank].listed[kind];
     CHECK(ranks == count);
     return count;
@@ -130,7 +130,7 @@ static uint32_t list_length(const struct engine *engine, enum task_kind kind, ui
 static bool is_waited_for(const struct engine *engine, const struct task *task)
 {
     for (uint32_t i = 0; i < task->n_outputs; i++) {
-        for (uint32_t at = engine->prepared.instances[task->outputs[i]].waiters; at != ENGINE_NONE; at = engine->queues.entries[at].link) {
+        for (uint32_t at = engine->prepared.instances[task->outputs[i]].waiters; at != ENGINE_NONE; at = engine->queues.entries[at].next_waiter) {
             if (engine->queues.entries[at].job == task->job)
                 return true;
         }
@@ -153,7 +153,7 @@ static void check_tasks(const struct engine *engine)
         running += task->state == TASK_RUNNING;
         CHECK(task->state == TASK_FREE || task->state == TASK_RUNNING || is_waited_for(engine, task));
         for (uint32_t i = 0; task->state != TASK_FREE && i < task->n_outputs; i++)
-            CHECK(engine->prepared.instances[task->outputs[i]].task == index && engine->prepared.instances[task->outputs[i]].id == task->id);
+            CHECK(engine->prepared.instances[task->outputs[i]].task == index && engine->prepared.instances[task->outputs[i]].form.id == task->id);
     }
     CHECK(listed == waiting);
     CHECK(running == engine->tasks.running && running <= engine->config.inflight_prepares);
@@ -166,11 +166,11 @@ static void check_queue(const struct engine *engine, uint32_t place, uint32_t ra
     uint64_t leased = 0;
     uint32_t queued = 0, ready = 0, unplaced = 0, making = 0, prev = ENGINE_NONE;
     bool open = false;
-    for (uint32_t index = queue->head; index != ENGINE_NONE; prev = index, index = engine->queues.entries[index].next) {
+    for (uint32_t index = queue->line.entries.head; index != ENGINE_NONE; prev = index, index = engine->queues.entries[index].in_line.next) {
         const struct entry *entry = &engine->queues.entries[index];
-        CHECK(entry->job == place && entry->rank == rank && entry->state != ENTRY_FREE && entry->prev == prev);
-        CHECK(entry->number < queue->numbered && (prev == ENGINE_NONE || engine->queues.entries[prev].number < entry->number));
-        open = open || index == queue->open;
+        CHECK(entry->job == place && entry->rank == rank && entry->state != ENTRY_FREE && entry->in_line.prev == prev);
+        CHECK(entry->place_in_line < queue->line.numbered && (prev == ENGINE_NONE || engine->queues.entries[prev].place_in_line < entry->place_in_line));
+        open = open || index == queue->line.first_waiting;
         CHECK(open || entry->state != ENTRY_WAITING);
         queued++;
         ready += entry->state == ENTRY_READY;
@@ -180,15 +180,15 @@ static void check_queue(const struct engine *engine, uint32_t place, uint32_t ra
     }
     for (uint32_t at = 0; at < queue->n_leases; at++)
         leased += queue->leases[at].count;
-    CHECK(prev == queue->tail && (open || queue->open == ENGINE_NONE));
-    CHECK(queued == queue->queued && ready == queue->ready && unplaced == queue->unplaced && making == queue->making);
-    CHECK(queue->held_slots == queued + leased && queue->held_slots <= job->quota_slots);
-    CHECK(queue->n_leases <= job->held_max && job->held_max <= job->least && job->least <= job->rows);
-    CHECK(queued == 0 || job->zoned || job->by_size);
-    CHECK((job->state == JOB_RUNNING && !queue->done) || (queued == 0 && reserve_count(&queue->reserve) == 0));
-    CHECK(queue->attached || (queue->held_slots == 0 && queue->credits == 0 && !queue->waits));
-    CHECK(job->state != JOB_RUNNING || queue->planned == queued + queue->delivered);
-    CHECK(job->world_size == 1 || job->state != JOB_RUNNING || queue->planned <= job_rank_share(job));
+    CHECK(prev == queue->line.entries.tail && (open || queue->line.first_waiting == ENGINE_NONE));
+    CHECK(queued == queue->line.queued && ready == queue->line.ready && unplaced == queue->line.unplaced && making == queue->line.making);
+    CHECK(queue->held_slots == queued + leased && queue->held_slots <= job->quota.slots);
+    CHECK(queue->n_leases <= job->quota.held_max && job->quota.held_max <= job->quota.ahead_min && job->quota.ahead_min <= job->quota.ahead_now);
+    CHECK(queued == 0 || job->zoned || job->terms.raw);
+    CHECK((job->state == JOB_RUNNING && !queue->epoch.done) || (queued == 0 && reserve_count(&queue->reserve) == 0));
+    CHECK(queue->client.presence == RANK_THERE || (queue->held_slots == 0 && queue->epoch.credits == 0 && !queue->next.asked));
+    CHECK(job->state != JOB_RUNNING || queue->epoch.planned == queued + queue->epoch.delivered);
+    CHECK(job->terms.world_size == 1 || job->state != JOB_RUNNING || queue->epoch.planned <= job_rank_share(job));
 }
 
 /* Nothing is lost: what was planned in this epoch is queued or delivered, and the rest is kept for a rank or still to be
@@ -198,16 +198,16 @@ static void check_job(const struct engine *engine, uint32_t place)
     const struct job *job = &engine->jobs.all[place];
     uint64_t planned = 0, reserved = 0;
     uint32_t attached = 0;
-    for (uint32_t rank = 0; rank < job->world_size; rank++) {
+    for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
         check_queue(engine, place, rank);
-        planned += job->queues[rank].planned;
+        planned += job->queues[rank].epoch.planned;
         reserved += reserve_count(&job->queues[rank].reserve);
-        attached += job->queues[rank].attached;
+        attached += job->queues[rank].client.presence == RANK_THERE;
     }
-    CHECK(attached == job->attached && (attached > 0 || job->world_size > 1));
+    CHECK(attached == job->attached && (attached > 0 || job->terms.world_size > 1));
     if (job->state == JOB_RUNNING)
-        CHECK(planned + reserved + job->lost + job->left + sampler_remaining(engine->sampler, place) ==
-              job->view_samples + job->repeats);
+        CHECK(planned + reserved + job->progress.lost + job->progress.abandoned + sampler_remaining(engine->sampler, place) ==
+              job->shape.view_samples + job->progress.repeats);
 }
 
 /* Nothing is read from a source that is away but to see whether it answers, and nothing waits for it that another has. */
@@ -218,9 +218,9 @@ static void check_sources(const struct engine *engine)
         const struct job *job = &engine->jobs.all[place];
         if (job->state == JOB_FREE)
             continue;
-        users[job->source]++;
-        CHECK(engine->sources.all[job->source].dataset == job->dataset);
-        for (uint32_t index = job->lists[TASK_LOADS].head; index != ENGINE_NONE; index = engine->tasks.tasks[index].next) {
+        users[job->source.at]++;
+        CHECK(engine->sources.all[job->source.at].dataset == job->terms.dataset);
+        for (uint32_t index = job->turns.lists[TASK_LOADS].tasks.head; index != ENGINE_NONE; index = engine->tasks.tasks[index].in_list.next) {
             uint32_t heir = tasks_heir(engine, &engine->tasks.tasks[index], place);
             CHECK(!sources_away(engine, place) || sources_away(engine, heir));
         }
@@ -247,7 +247,7 @@ void engine_check(const struct engine *engine)
     for (uint32_t place = 0; place < engine->jobs.end; place++) {
         if (engine->jobs.all[place].state != JOB_FREE)
             check_job(engine, place);
-        quota += engine->jobs.all[place].quota_bytes;
+        quota += engine->jobs.all[place].quota.bytes;
     }
     CHECK(quota == engine->quota.promised_bytes);
 }

@@ -12,9 +12,10 @@
 #include "common/random.h"
 #include "sampler/sampler.h"
 #include "server/engine/engine.h"
+#include "server/engine/line.h"
+#include "server/engine/slab.h"
 
 #define ENGINE_MAGIC 0x656e6769u
-#define ENGINE_NONE UINT32_MAX
 #define ENGINE_SUBSTITUTES_MAX 16 /* bad samples in a row before policy `replace` gives up */
 #define ENGINE_REASONS 8
 #define ENGINE_TAKERS_MAX 64 /* jobs that a read has regard to */
@@ -25,10 +26,6 @@
 #define ENGINE_SOURCE_TRIES 3 /* of a sample, each after its source has answered for another: then it is bad */
 #define ENGINE_STOCK_DEPTH 1.5 /* samples that a job may have in a fiber's stock, over w */
 
-/* A growing array of places with a list of unused ones. `used` tells which places are taken. */
-struct slab {
-    uint32_t size, cap, spare, taken;
-};
 
 struct sample_state {
     uint32_t instances; /* head of its instances */
@@ -71,29 +68,34 @@ struct group {
 
 /* What of a fiber is in memory. */
 struct fiber {
-    uint32_t instances, encoded; /* heads; instances that somebody wants */
+    struct line instances, encoded; /* instances that somebody wants */
+};
+
+/* What a job may be given: a sample, prepared in one way, and the jobs that planned or got it. */
+struct form {
+    sample_id id;
+    uint32_t pipeline;
+    uint64_t variant;
+    struct jobset had;
 };
 
 enum instance_state { INSTANCE_FREE, INSTANCE_MAKING, INSTANCE_READY };
 
 struct instance {
     enum instance_state state;
-    bool doomed; /* being made for a pipeline that has gone: freed when done */
-    bool zoned;  /* its block is a slot of the zone of its size */
-    bool by_size;  /* the encoded bytes themselves */
-    bool in_order; /* begun for a job that takes its samples in the dataset's order: no random part of its fiber */
+    bool doomed;   /* It is being made for a pipeline that has gone: it is freed when done. */
+    bool zoned;    /* Its block is a slot of the zone of its size. */
+    bool raw;      /* It is the encoded bytes themselves. */
+    bool in_order; /* It was begun for a job that takes its samples in the dataset's order: no random part of its fiber. */
     uint32_t next; /* of the same sample, or the next unused place */
-    sample_id id;
-    uint32_t pipeline;
-    uint32_t block; /* of the arena */
-    uint32_t task;  /* while MAKING */
-    uint32_t waiters; /* entries that wait for it */
-    uint32_t fiber_prev, fiber_next;
+    struct form form;
+    uint32_t block;   /* of the arena */
+    uint32_t task;    /* that makes it; ENGINE_NONE once it is READY */
+    uint32_t waiters; /* the first of the entries that wait for it, linked by next_waiter */
+    struct link in_fiber;
     uint64_t bytes;
-    uint64_t ordinal;
-    uint64_t variant;
-    uint64_t maker; /* client of the job it was begun for */
-    struct jobset had; /* jobs that planned or got it */
+    uint64_t draw;     /* the random draw's number: how many instances of the sample were begun before */
+    uint64_t made_for; /* client of the job that it was begun for */
 };
 
 enum encoded_state { ENCODED_FREE, ENCODED_LOADING, ENCODED_READY };
@@ -102,10 +104,10 @@ struct encoded {
     enum encoded_state state;
     uint32_t next; /* unused place */
     sample_id id;
-    uint32_t tasks; /* that wait for the load */
+    uint32_t tasks; /* the first that waits for the load */
     bool in_order;  /* as of an instance */
-    uint32_t fiber_prev, fiber_next;
-    uint32_t round;      /* engine->sources.rounds, when the load began */
+    struct link in_fiber;
+    uint32_t round;      /* of the sources, when the load began */
     const void *dataset; /* that it is loaded from; when it is loaded only to be compared */
     void *handle;
     uint64_t bytes;
@@ -115,12 +117,12 @@ enum task_state { TASK_FREE, TASK_TO_LOAD, TASK_LOADING, TASK_TO_PREPARE, TASK_R
 
 struct task {
     enum task_state state;
-    uint32_t job;        /* one that waits for it, the heaviest: whose list it is in, and whose turn it takes */
+    uint32_t job;        /* the heaviest of those that wait for it: whose list it is in, and whose turn it takes */
     uint32_t rank;       /* of the job, that waits for it; since it is in a list */
-    uint32_t prev, next; /* in the job's list, or in the load's (next only), or unused */
+    struct link in_list; /* the job's list, or the load's (next only), or the unused places (next only) */
     sample_id id;
     uint32_t encoded; /* pinned by it; ENGINE_NONE before the load begins */
-    uint32_t tries, tried; /* loads that failed for its source, while others came; engine->sources.rounds at the last */
+    uint32_t tries, tried; /* loads that failed for its source, while others came; the sources' round at the last */
     uint32_t n_outputs;
     uint32_t outputs[ENGINE_OUTPUTS_MAX]; /* instances */
 };
@@ -146,17 +148,17 @@ enum entry_state { ENTRY_FREE, ENTRY_UNPLACED, ENTRY_WAITING, ENTRY_READY };
 struct entry {
     enum entry_state state;
     uint32_t job, rank;
-    uint32_t prev, next; /* in the queue; unused places by next */
-    uint32_t link;       /* next waiter of its instance */
+    struct link in_line;  /* the rank's line of entries; unused places by next */
+    uint32_t next_waiter; /* of the same instance */
     uint32_t instance;
-    uint32_t substitutes; /* tried, under policy `replace` */
+    uint32_t substitutes; /* that were tried, under policy `replace` */
     sample_id id;
-    uint64_t number; /* of its queue's: the place in line */
-    int64_t due;     /* the number it would have, had it always been in this queue: what overtakes it counts from there */
+    uint64_t place_in_line; /* its number among the entries that its queue ever had */
+    int64_t due_in_line;    /* the number it would have, had it always been in this queue: overtaking counts from there */
     uint64_t planned_ns;
-    bool repeat; /* fills a rank's share up */
-    bool making; /* its instance is being prepared, not only planned */
-    bool kept;   /* for this rank, which had gone: no other gets it */
+    bool repeat;   /* It fills a rank's share up. */
+    bool making;   /* Its instance is being prepared, not only planned. */
+    bool reserved; /* It is kept for this rank, which had gone: no other rank gets it. */
 };
 
 struct lease {
@@ -176,7 +178,7 @@ enum task_kind { TASK_LOADS, TASK_PREPARES };
 #define TASK_KINDS 2
 
 /* What a queue's look-ahead must cover; see quota.c. */
-struct need {
+struct look_ahead {
     uint32_t rows; /* of use; 0: all that it may have */
     uint64_t worst_ns[ENGINE_AHEAD_WINDOWS]; /* longest time from plan to ready, by window: the present one first */
     uint32_t windows;                        /* of these that are over */
@@ -188,112 +190,167 @@ struct need {
 };
 
 /* A rank's queue. */
-struct job_queue {
-    bool attached, came; /* its client is there; was there some time */
-    uint64_t client;
-    bool missed; /* away, and needed since then */
+enum presence { RANK_TO_COME, RANK_THERE, RANK_AWAY };
+
+/* A rank's client. */
+struct rank_client {
+    enum presence presence;
+    uint64_t id;
+    bool missed; /* It is away, and has been needed since missed_since_ns. */
     uint64_t missed_since_ns;
+};
 
-    /* this epoch */
-    bool done;   /* LAST was delivered, or the rank asked for a later epoch */
-    bool told;     /* this client got the LAST of told_epoch: what it asked of it before it knew means nothing */
+/* Where a rank is in its job's epoch. */
+struct rank_epoch {
+    bool done;     /* LAST was delivered, or the rank asked for a later epoch. */
+    bool told;     /* This client got the LAST of told_epoch: what it asked of it before it knew means nothing. */
     uint32_t told_epoch;
-    bool returned; /* came back after it was done: an empty LAST answers when it asks for the epoch again */
+    bool returned; /* It came back after it was done: an empty LAST answers when it asks for the epoch again. */
     uint32_t batch_index, credits;
-    uint64_t planned;   /* samples that are queued or delivered */
-    uint64_t delivered; /* of these */
-    uint64_t lost;      /* bad ones that were left out */
-    uint64_t repeats;   /* drawn to fill the share up */
+    uint64_t planned;      /* samples that are queued or delivered */
+    uint64_t delivered;    /* of these */
+    uint64_t lost;         /* bad samples that were left out */
+    uint64_t repeats;      /* samples drawn to fill the share up */
     uint32_t repeats_lost; /* bad ones in a row */
-    struct reserve reserve;
+};
 
-    /* a later one, which begins when every rank is done */
-    bool waits;
-    uint32_t wanted_epoch, wanted_credits;
+/* A later epoch that the rank has asked for. It begins when every rank is done with the present one. */
+struct rank_next {
+    bool asked;
+    uint32_t epoch, credits;
+};
 
-    /* entries in planned order */
-    uint32_t head, tail, queued;
-    uint64_t numbered; /* entries that there ever were */
-    uint32_t ready; /* of these */
-    uint32_t making; /* of these: being prepared */
-    uint32_t open;   /* an entry before which none is waited for; ENGINE_NONE: all that is waited for has no place */
-    uint32_t unplaced;    /* of these: waiting for room */
-    uint64_t no_room_since; /* engine->plan.room_changes when none of them found any; 0: not tried */
-    uint64_t starves_since_ns; /* its client waits, and no work is under way that leads to its batch; 0: not so */
-    struct lease *leases;
-    uint32_t n_leases;
-    uint64_t held_slots; /* queued + leased */
-    uint32_t listed[TASK_KINDS]; /* tasks for it in the job's lists */
-    uint64_t pace_ns; /* a batch, of its client's training; 0: not known */
+/* The rank's entries in planned order. */
+struct rank_line {
+    struct line entries;
+    uint32_t queued;        /* entries in the line */
+    uint32_t ready;         /* of these, those that are READY */
+    uint32_t making;        /* of these, those that are being prepared */
+    uint32_t unplaced;      /* of these, those that wait for room */
+    uint32_t first_waiting; /* No entry before it is waited for. ENGINE_NONE: all that is waited for has no place. */
+    uint64_t numbered;      /* entries that there ever were */
+    uint64_t no_room_since; /* prepared.room_changes when none of the unplaced found any room; 0: not tried */
+};
 
+struct rank_tallies {
     uint64_t samples_delivered, batches_delivered;
     uint64_t wait_ns, waiting_since_ns;
     bool waiting;
-    struct need need;
+};
+
+/* A rank's queue. */
+struct job_queue {
+    struct rank_client client;
+    struct rank_epoch epoch;
+    struct rank_next next;
+    struct rank_line line;
+    struct reserve reserve;
+    struct lease *leases; /* job->quota.held_max places */
+    uint32_t n_leases;
+    uint64_t held_slots;         /* queued and leased */
+    uint64_t starves_since_ns;   /* Its client waits, and no work is under way that leads to its batch; 0: not so. */
+    uint32_t listed[TASK_KINDS]; /* tasks for it in the job's lists */
+    uint64_t pace_ns;            /* of a batch of its client's training; 0: not known */
+    struct rank_tallies tallies;
 };
 
 struct task_list {
-    uint32_t head, tail;
+    struct line tasks;
     double turn; /* virtual time of the job's next turn: the lowest goes first */
 };
 
 enum job_state { JOB_FREE, JOB_IDLE, JOB_RUNNING, JOB_FAILED };
 
-struct job {
-    enum job_state state;
+/* What JOB_ADD asked for: fixed for as long as the job is there. */
+struct job_terms {
     char name[ENGINE_NAME_MAX];
-    uint64_t client; /* of the rank that made it: names the job as an instance's maker */
+    uint64_t client; /* of the rank that made the job: names it as an instance's made_for */
     const void *dataset;
-    uint32_t source; /* its place in engine->sources.all */
-    bool source_waits; /* it has waited for that since source_since_ns */
-    uint64_t source_since_ns;
     struct idset *view;
-    uint32_t world_size, attached; /* ranks; those that are there */
-    uint64_t empty_since_ns;       /* while attached is 0 */
+    uint32_t world_size;
     enum shuffle_mode shuffle;
     uint64_t seed;
-    bool ordered; /* batches keep the planned order */
+    bool ordered; /* Batches keep the planned order. */
     uint32_t pipeline;
     uint64_t slot_bytes;
-    bool by_size;
+    bool raw; /* Its samples are their encoded bytes, as long as these are. */
     uint32_t batch_size, epochs;
-    uint32_t prefetch_asked, hold_asked;
+    uint32_t prefetch, hold;
     bool drop_last;
     enum bad_policy bad_policy;
     bool redirected; /* shuffle `dependent`, in chunks */
-    uint64_t variant_seed, variant; /* as described, and of this epoch */
-    uint64_t came_ns;
+    uint64_t variant;
+    double weight;
+};
+
+/* What follows from the terms and the dataset. */
+struct job_shape {
     uint64_t view_samples;
     uint64_t mean_bytes;  /* of its samples, encoded */
     double chunk_samples; /* of the view in a chunk that has any, on the mean; 0 without chunks */
     uint32_t chunk_base, chunk_count; /* of its dataset; 0 without */
-    bool ample; /* memory holds so much of its view that a read may bring all of a chunk, as at w = 1 */
+    bool ample; /* Memory holds so much of its view that a read may bring all of a chunk, as at w = 1. */
     uint64_t batch_slots, row_bytes; /* samples of a batch; arena bytes of a batch for each rank */
-    uint32_t least, most, asked; /* rows: its own for good; that it may get; with all it asked for */
-    uint32_t rows;        /* that it has now */
-    bool zoned; /* its least rows are slots of a zone; nothing is planned before, but by_size; see prepared_zones.c */
-    uint64_t quota_slots; /* of each queue */
-    uint64_t quota_bytes; /* of all together */
-    uint32_t held_max;    /* ≤ least */
+};
 
-    /* this epoch */
+/* What the job may take of the arena. A row is one batch for each rank. Owner: quota. */
+struct job_quota {
+    uint32_t ahead_min, ahead_max, ahead_asked; /* rows: its own for good; that it may get; with all it asked for */
+    uint32_t ahead_now; /* rows that it has */
+    uint64_t slots;     /* of each queue */
+    uint64_t bytes;     /* of all queues together */
+    uint32_t held_max;  /* batches that a client may hold: at most ahead_min */
+    struct look_ahead *needs; /* by rank */
+};
+
+/* Where the job is in its epochs. */
+struct job_progress {
     bool began; /* some epoch has begun */
     uint32_t epoch;
-    uint64_t drawn;   /* picks: the position in a fixed order */
-    uint64_t lost;    /* bad, and not replaced */
-    struct idset *bad; /* samples that are, replaced or not: each counts once, however often it is planned */
-    uint64_t left;    /* left behind by ranks that went on */
-    uint64_t repeats; /* of all queues */
-    sample_id *first; /* with several ranks and a fixed order: its first world_size samples, for repeats */
+    uint64_t variant;    /* of this epoch */
+    uint64_t drawn;      /* picks: the position in a fixed order */
+    uint64_t lost;       /* bad samples that were not replaced */
+    struct idset *bad;   /* bad samples, replaced or not: each counts once, however often it is planned */
+    uint64_t abandoned;  /* samples left behind by ranks that went on */
+    uint64_t repeats;    /* of all queues */
+    sample_id *first;    /* with several ranks and a fixed order: its first world_size samples, for repeats; else NULL */
+};
 
-    struct job_queue *queues; /* world_size */
+/* The job's use of its source. Owner: sources. */
+struct job_source {
+    uint32_t at; /* its place in sources.all */
+    bool waits;  /* The job has waited for it since waits_since_ns. */
+    uint64_t waits_since_ns;
+};
+
+/* The job's share of the work. Owner: tasks. */
+struct job_turns {
     struct task_list lists[TASK_KINDS]; /* tasks that wait to be done in its turn */
-    double weight, weight_asked; /* now; as the job came */
-    double counts; /* its weight among the running jobs, see tasks_turns.c */
-    double cost_s; /* mean worker time of one output for it; 0: not known */
+    double weight;           /* as it is set now */
+    double effective_weight; /* among the running jobs; see tasks_turns.c */
+    double cost_s;  /* mean worker time of one output for it; 0: not known */
     double pace_ns; /* mean over its queues, as far as known; 0: not */
+};
 
-    uint64_t samples_shared, bad_samples;
+struct job_tallies {
+    uint64_t came_ns;
+    uint64_t samples_delivered, samples_shared, bad_samples;
+};
+
+struct job {
+    enum job_state state;
+    uint32_t no; /* its number: its place among the jobs */
+    struct job_terms terms;
+    struct job_shape shape;
+    struct job_quota quota;
+    bool zoned; /* Its ahead_min rows are slots of a zone. Before that only raw samples are planned; see prepared_zones.c. */
+    struct job_progress progress;
+    struct job_source source;
+    struct job_turns turns;
+    struct job_tallies tallies;
+    uint32_t attached;       /* ranks that are there */
+    uint64_t empty_since_ns; /* while attached is 0 */
+    struct job_queue *queues; /* world_size */
 };
 
 /* Slots of one size that are nobody else's; see prepared_zones.c. */

@@ -27,18 +27,18 @@ static void fill_queue(const struct engine *engine, const struct job *job, uint3
                        struct engine_queue_status *out)
 {
     const struct job_queue *queue = &job->queues[rank];
-    uint64_t wait_ns = queue->wait_ns + (queue->waiting ? now_ns - queue->waiting_since_ns : 0);
+    uint64_t wait_ns = queue->tallies.wait_ns + (queue->tallies.waiting ? now_ns - queue->tallies.waiting_since_ns : 0);
     *out = (struct engine_queue_status){.rank = rank,
-                                        .attached = queue->attached,
-                                        .done = queue->done,
-                                        .client = queue->client,
+                                        .attached = queue->client.presence == RANK_THERE,
+                                        .done = queue->epoch.done,
+                                        .client = queue->client.id,
                                         .held_slots = queue->held_slots,
-                                        .samples_delivered = queue->samples_delivered,
-                                        .batches_delivered = queue->batches_delivered,
-                                        .epoch_delivered = queue->delivered,
+                                        .samples_delivered = queue->tallies.samples_delivered,
+                                        .batches_delivered = queue->tallies.batches_delivered,
+                                        .epoch_delivered = queue->epoch.delivered,
                                         .ready_batches = queue_ready_batches(engine, job, queue),
                                         .leased_batches = queue->n_leases,
-                                        .credits = queue->credits,
+                                        .credits = queue->epoch.credits,
                                         .wait_s = (double)wait_ns / 1e9};
 }
 
@@ -46,25 +46,25 @@ static void fill_status(const struct engine *engine, uint32_t place, uint64_t no
 {
     const struct job *job = &engine->jobs.all[place];
     *out = (struct engine_job_status){.job = place,
-                                      .pipeline = job->pipeline,
-                                      .weight = job->weight,
-                                      .batch_size = job->batch_size,
-                                      .epoch = job->epoch,
-                                      .epochs = job->epochs,
-                                      .started = job->began,
-                                      .prefetch = job->rows - ENGINE_ROWS_MIN,
-                                      .prefetch_asked = job->prefetch_asked,
+                                      .pipeline = job->terms.pipeline,
+                                      .weight = job->turns.weight,
+                                      .batch_size = job->terms.batch_size,
+                                      .epoch = job->progress.epoch,
+                                      .epochs = job->terms.epochs,
+                                      .started = job->progress.began,
+                                      .prefetch = job->quota.ahead_now - ENGINE_ROWS_MIN,
+                                      .prefetch_asked = job->terms.prefetch,
                                       .look_ahead = quota_rows_needed(job) - ENGINE_ROWS_MIN,
-                                      .client = job->client,
-                                      .view_samples = job->view_samples,
+                                      .client = job->terms.client,
+                                      .view_samples = job->shape.view_samples,
                                       .remaining = sampler_remaining(engine->sampler, place),
-                                      .quota_bytes = job->quota_bytes,
-                                      .samples_shared = job->samples_shared,
-                                      .bad_samples = job->bad_samples,
+                                      .quota_bytes = job->quota.bytes,
+                                      .samples_shared = job->tallies.samples_shared,
+                                      .bad_samples = job->tallies.bad_samples,
                                       .waits_for_source = sources_waits(engine, place),
-                                      .world_size = job->world_size,
+                                      .world_size = job->terms.world_size,
                                       .attached = job->attached};
-    for (uint32_t rank = 0; rank < job->world_size; rank++) {
+    for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
         struct engine_queue_status queue;
         fill_queue(engine, job, rank, now_ns, &queue);
         out->held_slots += queue.held_slots;
@@ -76,11 +76,11 @@ static void fill_status(const struct engine *engine, uint32_t place, uint64_t no
         out->credits += queue.credits;
         out->wait_s += queue.wait_s;
         out->remaining += reserve_count(&job->queues[rank].reserve);
-        out->epoch_lost += job->queues[rank].lost;
+        out->epoch_lost += job->queues[rank].epoch.lost;
     }
-    if (job->source_waits && out->waits_for_source)
-        out->source_wait_s = (double)(now_ns - job->source_since_ns) / 1e9;
-    memcpy(out->name, job->name, sizeof out->name);
+    if (job->source.waits && out->waits_for_source)
+        out->source_wait_s = (double)(now_ns - job->source.waits_since_ns) / 1e9;
+    memcpy(out->name, job->terms.name, sizeof out->name);
 }
 
 size_t engine_queue_statuses(const struct engine *engine, uint32_t place, uint64_t now_ns, struct engine_queue_status *out,
@@ -89,9 +89,9 @@ size_t engine_queue_statuses(const struct engine *engine, uint32_t place, uint64
     CHECK_MAGIC(engine, ENGINE_MAGIC);
     const struct job *job = &engine->jobs.all[place];
     CHECK(job->state != JOB_FREE);
-    for (uint32_t rank = 0; rank < job->world_size && rank < max; rank++)
+    for (uint32_t rank = 0; rank < job->terms.world_size && rank < max; rank++)
         fill_queue(engine, job, rank, now_ns, &out[rank]);
-    return job->world_size;
+    return job->terms.world_size;
 }
 
 size_t engine_job_statuses(const struct engine *engine, uint64_t now_ns, struct engine_job_status *out, size_t max)

@@ -15,7 +15,7 @@ uint32_t job_free_place(const struct engine *engine)
 struct job *job_find_name(const struct engine *engine, const char *name)
 {
     for (uint32_t i = 0; i < engine->jobs.end; i++) {
-        if (engine->jobs.all[i].state != JOB_FREE && strcmp(engine->jobs.all[i].name, name) == 0)
+        if (engine->jobs.all[i].state != JOB_FREE && strcmp(engine->jobs.all[i].terms.name, name) == 0)
             return &engine->jobs.all[i];
     }
     return NULL;
@@ -50,19 +50,19 @@ uint64_t job_batch_slots(const struct engine_job_desc *desc)
 /* What of the description is another than the job's; NULL: nothing. */
 const char *job_terms_differ(const struct job *job, const struct engine_job_desc *desc)
 {
-    return job->world_size != job_world_size(desc)                                       ? "world_size"
-           : job->pipeline != desc->pipeline || job->slot_bytes != desc->slot_bytes  ? "pipeline"
-           : job->batch_size != desc->batch_size                                     ? "batch_size"
-           : job->prefetch_asked != desc->prefetch                                   ? "prefetch"
-           : job->hold_asked != desc->hold                                           ? "zero_copy (C: hold)"
-           : job->epochs != desc->epochs                                             ? "epochs"
-           : job->drop_last != desc->drop_last                                       ? "drop_last"
-           : job->shuffle != desc->shuffle                                           ? "shuffle"
-           : job->seed != desc->seed                                                 ? "seed"
-           : job->bad_policy != desc->bad_policy                                     ? "bad_samples (C: bad)"
-           : job->weight_asked != job_asked_weight(desc)                                 ? "weight"
-           : job->ordered != (desc->ordered || desc->shuffle != SHUFFLE_DEPENDENT)   ? "ordered"
-           : job->world_size > 1 && !idset_equal(job->view, desc->view)              ? "dataset or subset"
+    return job->terms.world_size != job_world_size(desc)                                       ? "world_size"
+           : job->terms.pipeline != desc->pipeline || job->terms.slot_bytes != desc->slot_bytes  ? "pipeline"
+           : job->terms.batch_size != desc->batch_size                                     ? "batch_size"
+           : job->terms.prefetch != desc->prefetch                                   ? "prefetch"
+           : job->terms.hold != desc->hold                                           ? "zero_copy (C: hold)"
+           : job->terms.epochs != desc->epochs                                             ? "epochs"
+           : job->terms.drop_last != desc->drop_last                                       ? "drop_last"
+           : job->terms.shuffle != desc->shuffle                                           ? "shuffle"
+           : job->terms.seed != desc->seed                                                 ? "seed"
+           : job->terms.bad_policy != desc->bad_policy                                     ? "bad_samples (C: bad)"
+           : job->terms.weight != job_asked_weight(desc)                                 ? "weight"
+           : job->terms.ordered != (desc->ordered || desc->shuffle != SHUFFLE_DEPENDENT)   ? "ordered"
+           : job->terms.world_size > 1 && !idset_equal(job->terms.view, desc->view)              ? "dataset or subset"
                                                                                      : NULL;
 }
 
@@ -70,11 +70,11 @@ const char *job_terms_differ(const struct job *job, const struct engine_job_desc
 bool job_lingers(const struct engine *engine, const struct job *job)
 {
     bool to_come = false, done = false, open = false;
-    for (uint32_t rank = 0; rank < job->world_size; rank++) {
-        to_come = to_come || !job->queues[rank].came;
-        done = done || job->queues[rank].done;
-        open = open || !job->queues[rank].done;
+    for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
+        to_come = to_come || job->queues[rank].client.presence == RANK_TO_COME;
+        done = done || job->queues[rank].epoch.done;
+        open = open || !job->queues[rank].epoch.done;
     }
-    return engine->config.rank_timeout_ns && job->world_size > 1 && job->state != JOB_FAILED &&
+    return engine->config.rank_timeout_ns && job->terms.world_size > 1 && job->state != JOB_FAILED &&
            (to_come || (job->state == JOB_RUNNING && done && open));
 }

@@ -61,15 +61,16 @@ static int make_room_for_ids(struct engine *engine, const struct idset *view)
 /* Of a fixed order a rank's reserve may come to be all of its share. */
 static int queues_begin(struct job *job)
 {
-    uint64_t share = (job->view_samples + job->world_size - 1) / job->world_size;
-    job->queues = xcalloc(job->world_size, sizeof *job->queues);
-    if (job->world_size > 1 && job->shuffle != SHUFFLE_DEPENDENT)
-        job->first = xcalloc(job->world_size, sizeof *job->first);
-    for (uint32_t rank = 0; rank < job->world_size; rank++) {
+    uint64_t share = (job->shape.view_samples + job->terms.world_size - 1) / job->terms.world_size;
+    job->queues = xcalloc(job->terms.world_size, sizeof *job->queues);
+    job->quota.needs = xcalloc(job->terms.world_size, sizeof *job->quota.needs);
+    if (job->terms.world_size > 1 && job->terms.shuffle != SHUFFLE_DEPENDENT)
+        job->progress.first = xcalloc(job->terms.world_size, sizeof *job->progress.first);
+    for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
         struct job_queue *queue = &job->queues[rank];
-        *queue = (struct job_queue){.head = ENGINE_NONE, .tail = ENGINE_NONE, .open = ENGINE_NONE};
-        queue->leases = xcalloc(job->held_max, sizeof *queue->leases);
-        if (!job->first)
+        *queue = (struct job_queue){.line = {.entries = LINE_EMPTY, .first_waiting = ENGINE_NONE}};
+        queue->leases = xcalloc(job->quota.held_max, sizeof *queue->leases);
+        if (!job->progress.first)
             continue;
         queue->reserve.ids = malloc(share * sizeof *queue->reserve.ids);
         queue->reserve.cap = queue->reserve.ids ? share : 0;
@@ -81,7 +82,7 @@ static int queues_begin(struct job *job)
 
 void job_free(struct job *job)
 {
-    for (uint32_t rank = 0; rank < job->world_size; rank++) {
+    for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
         struct job_queue *queue = &job->queues[rank];
         while (queue->n_leases)
             free(queue->leases[--queue->n_leases].instances);
@@ -89,10 +90,11 @@ void job_free(struct job *job)
         free(queue->reserve.ids);
     }
     free(job->queues);
-    free(job->first);
-    idset_destroy(job->view);
-    idset_destroy(job->bad);
-    *job = (struct job){.state = JOB_FREE};
+    free(job->progress.first);
+    idset_destroy(job->terms.view);
+    idset_destroy(job->progress.bad);
+    free(job->quota.needs);
+    *job = (struct job){.state = JOB_FREE, .no = job->no};
 }
 
 /* How many rows of the job's can be promised for good, beside those of the others; how many it may have at the most. */
@@ -115,41 +117,42 @@ static int job_make(struct engine *engine, uint32_t place, const struct engine_j
     uint32_t least = hold > ENGINE_ROWS_MIN ? hold : ENGINE_ROWS_MIN;
     uint32_t asked = desc->prefetch + ENGINE_ROWS_MIN > least ? desc->prefetch + ENGINE_ROWS_MIN : least;
     *job = (struct job){.state = JOB_IDLE,
-                        .client = desc->client,
-                        .dataset = desc->dataset,
-                        .view = view,
-                        .world_size = job_world_size(desc),
-                        .shuffle = desc->shuffle,
-                        .seed = desc->seed,
-                        .ordered = desc->ordered || desc->shuffle != SHUFFLE_DEPENDENT,
-                        .pipeline = desc->pipeline,
-                        .variant_seed = desc->variant,
-                        .variant = desc->variant,
-                        .slot_bytes = desc->slot_bytes,
-                        .by_size = desc->by_size,
-                        .batch_size = desc->batch_size,
-                        .prefetch_asked = desc->prefetch,
-                        .hold_asked = desc->hold,
-                        .epochs = desc->epochs,
-                        .drop_last = desc->drop_last,
-                        .bad_policy = desc->bad_policy,
-                        .redirected = engine->config.redirect_width > 0 && desc->shuffle == SHUFFLE_DEPENDENT && desc->places,
-                        .came_ns = engine->now_ns,
-                        .view_samples = idset_count(desc->view),
-                        .mean_bytes = chunks_mean_bytes(engine, desc),
-                        .batch_slots = job_batch_slots(desc),
-                        .row_bytes = row_bytes,
-                        .least = least,
-                        .most = most < asked ? (uint32_t)most : asked,
-                        .asked = asked,
-                        .held_max = hold,
-                        .weight = job_asked_weight(desc),
-                        .weight_asked = job_asked_weight(desc),
-                        .counts = job_asked_weight(desc),
-                        .lists = {{ENGINE_NONE, ENGINE_NONE, 0}, {ENGINE_NONE, ENGINE_NONE, 0}}};
-    strcpy(job->name, desc->name); /* bounded by well_formed */
+                        .no = place,
+                        .terms.client = desc->client,
+                        .terms.dataset = desc->dataset,
+                        .terms.view = view,
+                        .terms.world_size = job_world_size(desc),
+                        .terms.shuffle = desc->shuffle,
+                        .terms.seed = desc->seed,
+                        .terms.ordered = desc->ordered || desc->shuffle != SHUFFLE_DEPENDENT,
+                        .terms.pipeline = desc->pipeline,
+                        .terms.variant = desc->variant,
+                        .progress.variant = desc->variant,
+                        .terms.slot_bytes = desc->slot_bytes,
+                        .terms.raw = desc->by_size,
+                        .terms.batch_size = desc->batch_size,
+                        .terms.prefetch = desc->prefetch,
+                        .terms.hold = desc->hold,
+                        .terms.epochs = desc->epochs,
+                        .terms.drop_last = desc->drop_last,
+                        .terms.bad_policy = desc->bad_policy,
+                        .terms.redirected = engine->config.redirect_width > 0 && desc->shuffle == SHUFFLE_DEPENDENT && desc->places,
+                        .tallies.came_ns = engine->now_ns,
+                        .shape.view_samples = idset_count(desc->view),
+                        .shape.mean_bytes = chunks_mean_bytes(engine, desc),
+                        .shape.batch_slots = job_batch_slots(desc),
+                        .shape.row_bytes = row_bytes,
+                        .quota.ahead_min = least,
+                        .quota.ahead_max = most < asked ? (uint32_t)most : asked,
+                        .quota.ahead_asked = asked,
+                        .quota.held_max = hold,
+                        .turns.weight = job_asked_weight(desc),
+                        .terms.weight = job_asked_weight(desc),
+                        .turns.effective_weight = job_asked_weight(desc),
+                        .turns.lists = {{LINE_EMPTY, 0}, {LINE_EMPTY, 0}}};
+    strcpy(job->terms.name, desc->name); /* bounded by well_formed */
     int code = queues_begin(job);
-    return code ? code : idset_create(&job->bad);
+    return code ? code : idset_create(&job->progress.bad);
 }
 
 static void job_begin(struct engine *engine, uint32_t place)
@@ -168,36 +171,36 @@ static void answer(struct engine *engine, uint32_t place, const struct engine_jo
 {
     struct job *job = &engine->jobs.all[place];
     struct job_queue *queue = &job->queues[desc->rank];
-    queue->attached = queue->came = true;
-    queue->told = false;
-    queue->client = desc->client;
-    queue->returned = attached && job->began && queue->done;
+    queue->client.presence = RANK_THERE;
+    queue->epoch.told = false;
+    queue->client.id = desc->client;
+    queue->epoch.returned = attached && job->progress.began && queue->epoch.done;
     job->attached++;
     uint64_t share = job_rank_share(job);
     struct engine_action *action = outbox_add_job(engine, ENGINE_JOB_ADDED, place);
     action->rank = desc->rank;
     action->client = desc->client;
-    action->job_added.held_max = job->held_max;
-    action->job_added.quota_bytes = job->quota_bytes;
-    action->job_added.ahead = job->rows - ENGINE_ROWS_MIN;
+    action->job_added.held_max = job->quota.held_max;
+    action->job_added.quota_bytes = job->quota.bytes;
+    action->job_added.ahead = job->quota.ahead_now - ENGINE_ROWS_MIN;
     action->job_added.wanted_bytes = quota_wanted_bytes(engine);
     action->job_added.encoded_bytes = quota_ahead_encoded_bytes(engine);
-    action->job_added.n_batches = (uint32_t)((share + job->batch_size - 1) / job->batch_size);
+    action->job_added.n_batches = (uint32_t)((share + job->terms.batch_size - 1) / job->terms.batch_size);
     action->job_added.attached = attached;
-    action->job_added.epoch = job->began ? job->epoch + queue->returned : 0;
-    action->job_added.batch = queue->done ? 0 : queue->batch_index;
+    action->job_added.epoch = job->progress.began ? job->progress.epoch + queue->epoch.returned : 0;
+    action->job_added.batch = queue->epoch.done ? 0 : queue->epoch.batch_index;
 }
 
 static void attach(struct engine *engine, uint32_t place, const struct engine_job_desc *desc)
 {
     struct job *job = &engine->jobs.all[place];
     const char *field = job_terms_differ(job, desc);
-    if (job->world_size == 1 && job_world_size(desc) == 1)
+    if (job->terms.world_size == 1 && job_world_size(desc) == 1)
         refuse(engine, desc, LARDER_EBUSY, "another job has this name: choose another, or none and get one");
     else if (field)
         refuse(engine, desc, LARDER_EINVAL, "rank %u has another %s than the job's first rank: all ranks of a job give the same",
                desc->rank, field);
-    else if (job->queues[desc->rank].attached)
+    else if (job->queues[desc->rank].client.presence == RANK_THERE)
         refuse(engine, desc, LARDER_EBUSY, "rank %u is there already: give each process a rank of its own, or another job name",
                desc->rank);
     else if (job->state == JOB_FAILED)
@@ -276,7 +279,7 @@ void jobs_on_add(struct engine *engine, const struct engine_job_desc *desc)
         return;
     struct job *known = job_find_name(engine, desc->name);
     if (known) {
-        attach(engine, (uint32_t)(known - engine->jobs.all), desc);
+        attach(engine, known->no, desc);
         return;
     }
     if (engine->draining)
@@ -292,7 +295,7 @@ void jobs_on_weight(struct engine *engine, uint32_t place, double weight)
     struct job *job = &engine->jobs.all[place];
     CHECK(weight >= JOB_WEIGHT_MIN && weight <= JOB_WEIGHT_MAX);
     if (job->state != JOB_FREE)
-        job->weight = weight;
+        job->turns.weight = weight;
 }
 
 /* ── going ── */
@@ -313,9 +316,9 @@ void jobs_end(struct engine *engine, uint32_t place)
     residents_forget_had(engine, place);
     sampler_remove_job(engine->sampler, place);
     struct engine_action *action = outbox_add_job(engine, ENGINE_JOB_ENDED, place);
-    action->job_ended.dataset = job->dataset;
-    action->job_ended.pipeline = job->pipeline;
-    engine->quota.promised_bytes -= job->quota_bytes;
+    action->job_ended.dataset = job->terms.dataset;
+    action->job_ended.pipeline = job->terms.pipeline;
+    engine->quota.promised_bytes -= job->quota.bytes;
     sources_leave(engine, job);
     job_free(job);
     plan_divide_arena(engine);
@@ -329,16 +332,17 @@ void jobs_on_gone(struct engine *engine, uint32_t place, uint32_t rank)
     struct job *job = &engine->jobs.all[place];
     if (job->state == JOB_FREE)
         return;
-    CHECK(rank < job->world_size);
+    CHECK(rank < job->terms.world_size);
     struct job_queue *queue = &job->queues[rank];
-    if (!queue->attached) {
+    if (queue->client.presence != RANK_THERE) {
         if (job->attached == 0)
             jobs_end(engine, place);
         return;
     }
     plan_put_back(engine, place, queue);
-    queue->attached = queue->waits = queue->returned = false;
-    queue->credits = 0;
+    queue->client.presence = RANK_AWAY;
+    queue->next.asked = queue->epoch.returned = false;
+    queue->epoch.credits = 0;
     job->empty_since_ns = engine->now_ns;
     if (--job->attached == 0 && !job_lingers(engine, job))
         jobs_end(engine, place);

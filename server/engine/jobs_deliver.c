@@ -12,7 +12,7 @@ static void lease_entry(struct engine *engine, struct job *job, struct job_queue
     engine->outbox.delivered[engine->outbox.n_delivered++] = (struct engine_entry){
         .offset = extent_offset(engine->prepared.extents, instance->block), .bytes = instance->bytes, .id = entry->id};
     lease->instances[lease->count++] = entry->instance;
-    job->samples_shared += instance->maker != job->client;
+    job->tallies.samples_shared += instance->made_for != job->terms.client;
     queue_remove(engine, index);
     queue->held_slots++; /* leased now */
 }
@@ -21,36 +21,38 @@ void jobs_deliver_batch(struct engine *engine, uint32_t place, struct job_queue 
 {
     struct job *job = &engine->jobs.all[place];
     struct lease *lease = &queue->leases[queue->n_leases++];
-    *lease = (struct lease){.batch = engine->queues.next_batch++, .epoch = job->epoch, .instances = xmalloc(count * sizeof(uint32_t))};
+    *lease = (struct lease){.batch = engine->queues.next_batch++, .epoch = job->progress.epoch, .instances = xmalloc(count * sizeof(uint32_t))};
     if (engine->outbox.n_delivered + count > engine->outbox.delivered_cap) {
         engine->outbox.delivered_cap = engine->outbox.delivered_cap * 2 + count;
         engine->outbox.delivered = xrealloc(engine->outbox.delivered, engine->outbox.delivered_cap, sizeof *engine->outbox.delivered);
     }
-    for (uint32_t index = queue->head, next; lease->count < count; index = next) {
+    for (uint32_t index = queue->line.entries.head, next; lease->count < count; index = next) {
         CHECK(index != ENGINE_NONE);
-        next = engine->queues.entries[index].next;
+        next = engine->queues.entries[index].in_line.next;
         if (engine->queues.entries[index].state == ENTRY_READY)
             lease_entry(engine, job, queue, lease, index);
     }
-    queue->credits -= queue->credits > 0;
-    queue->delivered += count;
-    queue->samples_delivered += count;
-    queue->batches_delivered++;
-    quota_note_delivery(engine, job, queue);
+    queue->epoch.credits -= queue->epoch.credits > 0;
+    queue->epoch.delivered += count;
+    queue->tallies.samples_delivered += count;
+    job->tallies.samples_delivered += count;
+    queue->tallies.batches_delivered++;
+    uint64_t waited_ns = queue->tallies.wait_ns + (queue->tallies.waiting ? engine->now_ns - queue->tallies.waiting_since_ns : 0);
+    quota_note_delivery(engine, job, (uint32_t)(queue - job->queues), waited_ns);
     engine->totals.samples_delivered += count;
     struct engine_action *action = outbox_add_job(engine, ENGINE_DELIVER, place);
     action->rank = (uint32_t)(queue - job->queues);
-    action->client = queue->client;
+    action->client = queue->client.id;
     action->deliver.batch = lease->batch;
-    action->deliver.epoch = job->epoch;
-    action->deliver.index = queue->batch_index++;
+    action->deliver.epoch = job->progress.epoch;
+    action->deliver.index = queue->epoch.batch_index++;
     action->deliver.count = count;
-    action->deliver.lost = queue->lost;
+    action->deliver.lost = queue->epoch.lost;
     /* What is left, with nothing more to come: nothing, or under drop_last less than a batch. */
-    action->deliver.last = !queue_plan_left(engine, job, queue) && (job->drop_last ? queue->queued < job->batch_size : queue->queued == 0);
-    queue->told = queue->told || action->deliver.last;
-    queue->told_epoch = action->deliver.last ? job->epoch : queue->told_epoch;
-    if (action->deliver.last && !queue->done) {
+    action->deliver.last = !queue_plan_left(engine, job, queue) && (job->terms.drop_last ? queue->line.queued < job->terms.batch_size : queue->line.queued == 0);
+    queue->epoch.told = queue->epoch.told || action->deliver.last;
+    queue->epoch.told_epoch = action->deliver.last ? job->progress.epoch : queue->epoch.told_epoch;
+    if (action->deliver.last && !queue->epoch.done) {
         jobs_queue_done(engine, job, queue);
         jobs_turn_epoch(engine, place);
     }
@@ -63,19 +65,19 @@ static void deliver_queue(struct engine *engine, uint32_t place, struct job_queu
     while (queue_may_have_batch(job, queue) && !engine->plan.again && queue_next_batch_ready(engine, job, queue, &count))
         jobs_deliver_batch(engine, place, queue, count);
     bool waiting = queue_may_have_batch(job, queue);
-    if (waiting && !queue->waiting) {
-        queue->waiting_since_ns = engine->now_ns;
-        quota_note_wait(engine, job, queue);
+    if (waiting && !queue->tallies.waiting) {
+        queue->tallies.waiting_since_ns = engine->now_ns;
+        quota_note_wait(engine, job, (uint32_t)(queue - job->queues), queue->epoch.batch_index);
     }
-    if (!waiting && queue->waiting)
-        queue->wait_ns += engine->now_ns - queue->waiting_since_ns;
-    queue->waiting = waiting;
+    if (!waiting && queue->tallies.waiting)
+        queue->tallies.wait_ns += engine->now_ns - queue->tallies.waiting_since_ns;
+    queue->tallies.waiting = waiting;
 }
 
 void jobs_deliver(struct engine *engine)
 {
     for (uint32_t place = 0; place < engine->jobs.end; place++) {
-        for (uint32_t rank = 0; engine->jobs.all[place].state != JOB_FREE && rank < engine->jobs.all[place].world_size; rank++)
+        for (uint32_t rank = 0; engine->jobs.all[place].state != JOB_FREE && rank < engine->jobs.all[place].terms.world_size; rank++)
             deliver_queue(engine, place, &engine->jobs.all[place].queues[rank]);
     }
 }

@@ -12,19 +12,19 @@
 void jobs_queue_done(struct engine *engine, struct job *job, struct job_queue *queue)
 {
     uint64_t reserved = reserve_count(&queue->reserve);
-    queue->planned -= queue->queued;
-    job->left += queue->queued + reserved;
+    queue->epoch.planned -= queue->line.queued;
+    job->progress.abandoned += queue->line.queued + reserved;
     queue->reserve.at = queue->reserve.end = 0;
     plan_drop_all(engine, queue);
-    queue->done = true;
-    queue->credits = 0;
+    queue->epoch.done = true;
+    queue->epoch.credits = 0;
 }
 
 /* What remains (ranks left it, or less than a batch under drop_last) is wanted no more. */
 static void epoch_end(struct engine *engine, uint32_t place, enum job_state next)
 {
     struct job *job = &engine->jobs.all[place];
-    for (uint32_t rank = 0; rank < job->world_size; rank++)
+    for (uint32_t rank = 0; rank < job->terms.world_size; rank++)
         jobs_queue_done(engine, job, &job->queues[rank]);
     residents_withdraw(engine, place);
     job->state = next;
@@ -43,22 +43,22 @@ static void epoch_start(struct engine *engine, uint32_t place, uint32_t epoch)
 {
     struct job *job = &engine->jobs.all[place];
     sampler_start_epoch(engine->sampler, place, epoch);
-    if (job->shuffle == SHUFFLE_STRICT && job->variant_seed)
-        job->variant = variant_of_epoch(job->variant_seed, epoch);
+    if (job->terms.shuffle == SHUFFLE_STRICT && job->terms.variant)
+        job->progress.variant = variant_of_epoch(job->terms.variant, epoch);
     job->state = JOB_RUNNING;
-    job->began = true;
-    job->epoch = epoch;
-    job->drawn = job->lost = job->left = job->repeats = 0;
-    idset_remove_all(job->bad, job->view);
-    for (uint32_t rank = 0; rank < job->world_size; rank++) {
+    job->progress.began = true;
+    job->progress.epoch = epoch;
+    job->progress.drawn = job->progress.lost = job->progress.abandoned = job->progress.repeats = 0;
+    idset_remove_all(job->progress.bad, job->terms.view);
+    for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
         struct job_queue *queue = &job->queues[rank];
-        queue->done = queue->waits && queue->wanted_epoch > epoch; /* it left this one out */
-        queue->returned = false;
-        queue->batch_index = queue->credits = queue->repeats_lost = 0;
-        queue->planned = queue->delivered = queue->lost = queue->repeats = 0;
-        if (queue->waits && !queue->done) {
-            queue->waits = false;
-            queue->credits = queue->wanted_credits;
+        queue->epoch.done = queue->next.asked && queue->next.epoch > epoch; /* it left this one out */
+        queue->epoch.returned = false;
+        queue->epoch.batch_index = queue->epoch.credits = queue->epoch.repeats_lost = 0;
+        queue->epoch.planned = queue->epoch.delivered = queue->epoch.lost = queue->epoch.repeats = 0;
+        if (queue->next.asked && !queue->epoch.done) {
+            queue->next.asked = false;
+            queue->epoch.credits = queue->next.credits;
         }
     }
     residents_declare(engine, place);
@@ -70,8 +70,8 @@ static void epoch_start(struct engine *engine, uint32_t place, uint32_t epoch)
  * for a later epoch has taken all. (A job of one rank ends with its client.) */
 static bool may_lose(const struct job *job, const struct job_queue *queue)
 {
-    for (uint32_t at = 0; job->world_size > 1 && !queue->waits && at < queue->n_leases; at++) {
-        if (queue->leases[at].epoch == job->epoch && queue->leases[at].count > 0)
+    for (uint32_t at = 0; job->terms.world_size > 1 && !queue->next.asked && at < queue->n_leases; at++) {
+        if (queue->leases[at].epoch == job->progress.epoch && queue->leases[at].count > 0)
             return true;
     }
     return false;
@@ -82,24 +82,24 @@ void jobs_turn_epoch(struct engine *engine, uint32_t place)
 {
     struct job *job = &engine->jobs.all[place];
     struct job_queue *first = NULL;
-    for (uint32_t rank = 0; rank < job->world_size; rank++) {
+    for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
         struct job_queue *queue = &job->queues[rank];
-        if (job->state == JOB_RUNNING && (!queue->done || may_lose(job, queue)))
+        if (job->state == JOB_RUNNING && (!queue->epoch.done || may_lose(job, queue)))
             return;
-        if (queue->waits && (!first || queue->wanted_epoch < first->wanted_epoch))
+        if (queue->next.asked && (!first || queue->next.epoch < first->next.epoch))
             first = queue;
     }
     if (job->state == JOB_RUNNING)
         epoch_end(engine, place, JOB_IDLE);
     if (first)
-        epoch_start(engine, place, first->wanted_epoch);
+        epoch_start(engine, place, first->next.epoch);
 }
 
 struct engine_action *jobs_act_error(struct engine *engine, uint32_t place, uint32_t rank)
 {
     struct engine_action *action = outbox_add_job(engine, ENGINE_JOB_ERROR, place);
     action->rank = rank;
-    action->client = engine->jobs.all[place].queues[rank].client;
+    action->client = engine->jobs.all[place].queues[rank].client.id;
     action->error.id = SAMPLE_NONE;
     return action;
 }
@@ -107,19 +107,19 @@ struct engine_action *jobs_act_error(struct engine *engine, uint32_t place, uint
 void jobs_fail(struct engine *engine, uint32_t place, sample_id id, int code, const char *text)
 {
     struct job *job = &engine->jobs.all[place];
-    for (uint32_t rank = 0; rank < job->world_size; rank++) {
-        if (!job->queues[rank].attached)
+    for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
+        if (job->queues[rank].client.presence != RANK_THERE)
             continue;
         struct engine_action *action = jobs_act_error(engine, place, rank);
         action->error.id = id;
         action->error.reason = id == SAMPLE_NONE ? 0 : engine->failing;
-        action->error.dataset = job->dataset;
-        error_set(&action->error.error, code, "job %s: %s", job->name, text);
+        action->error.dataset = job->terms.dataset;
+        error_set(&action->error.error, code, "job %s: %s", job->terms.name, text);
     }
     if (job->state == JOB_RUNNING)
         epoch_end(engine, place, JOB_FAILED);
     job->state = JOB_FAILED;
-    job->most = job->asked = job->least; /* what its clients may still hold */
+    job->quota.ahead_max = job->quota.ahead_asked = job->quota.ahead_min; /* what its clients may still hold */
     engine->quota.divide = true;
 }
 
@@ -127,12 +127,12 @@ void jobs_on_release(struct engine *engine, const struct engine_event *event)
 {
     const struct job *job = &engine->jobs.all[event->release.job];
     if (job->state != JOB_FREE) {
-        CHECK(event->rank < job->world_size);
+        CHECK(event->rank < job->terms.world_size);
         struct job_queue *queue = &job->queues[event->rank];
         for (uint32_t at = 0; at < queue->n_leases; at++) {
             if (queue->leases[at].batch == event->release.batch) {
                 queue_lease_end(engine, queue, at);
-                if (job->state == JOB_RUNNING && queue->done)
+                if (job->state == JOB_RUNNING && queue->epoch.done)
                     jobs_turn_epoch(engine, event->release.job);
                 return;
             }

@@ -14,13 +14,13 @@ static uint32_t take_waiters(struct engine *engine, uint32_t instance, const voi
     uint32_t taken = ENGINE_NONE, *end = &taken, *link = &engine->prepared.instances[instance].waiters;
     while (*link != ENGINE_NONE) {
         struct entry *entry = &engine->queues.entries[*link];
-        if (engine->jobs.all[entry->job].dataset == dataset) {
+        if (engine->jobs.all[entry->job].terms.dataset == dataset) {
             *end = *link;
-            *link = entry->link;
-            end = &entry->link;
+            *link = entry->next_waiter;
+            end = &entry->next_waiter;
             *end = ENGINE_NONE;
         } else {
-            link = &entry->link;
+            link = &entry->next_waiter;
         }
     }
     return taken;
@@ -30,7 +30,7 @@ static uint32_t fail_waiters(struct engine *engine, uint32_t instance, const voi
 {
     uint32_t count = 0;
     for (uint32_t waiter = take_waiters(engine, instance, dataset), next; waiter != ENGINE_NONE; waiter = next, count++) {
-        next = engine->queues.entries[waiter].link;
+        next = engine->queues.entries[waiter].next_waiter;
         prepared_clear_had(engine, engine->queues.entries[waiter].job, instance);
         prepared_unpin(engine, instance);
         engine->queues.entries[waiter].instance = ENGINE_NONE;
@@ -78,7 +78,7 @@ static void load_failed(struct engine *engine, uint32_t index, const struct engi
     int reason = event->loaded.reason;
     engine->encoded.encodeds[index].tasks = ENGINE_NONE;
     engine->samples.all[encoded.id].failed = true;
-    for (uint32_t task = encoded.tasks; task != ENGINE_NONE; task = engine->tasks.tasks[task].next) {
+    for (uint32_t task = encoded.tasks; task != ENGINE_NONE; task = engine->tasks.tasks[task].in_list.next) {
         engine->tasks.tasks[task].state = TASK_RUNNING;
         engine->tasks.tasks[task].encoded = ENGINE_NONE;
     }
@@ -88,7 +88,7 @@ static void load_failed(struct engine *engine, uint32_t index, const struct engi
         tasks_source_answered(engine, &encoded);
     engine->failing = reason > 0 && reason < BAD_REASONS ? reason : BAD_CORRUPT;
     for (uint32_t task = encoded.tasks, next; task != ENGINE_NONE; task = next) {
-        next = engine->tasks.tasks[task].next;
+        next = engine->tasks.tasks[task].in_list.next;
         if (again)
             load_again(engine, task);
         else
@@ -118,7 +118,7 @@ void jobs_on_loaded(struct engine *engine, const struct engine_event *event)
     uint32_t task = encoded->tasks;
     encoded->tasks = ENGINE_NONE;
     while (task != ENGINE_NONE) {
-        uint32_t next = engine->tasks.tasks[task].next;
+        uint32_t next = engine->tasks.tasks[task].in_list.next;
         tasks_to_prepare(engine, task);
         task = next;
     }

@@ -7,15 +7,15 @@
 static void ask_later(struct engine *engine, uint32_t place, struct job_queue *queue, const struct engine_event *event)
 {
     struct job *job = &engine->jobs.all[place];
-    if (queue->waits && event->next.epoch < queue->wanted_epoch)
+    if (queue->next.asked && event->next.epoch < queue->next.epoch)
         return;
-    if (job->state == JOB_RUNNING && !queue->done)
+    if (job->state == JOB_RUNNING && !queue->epoch.done)
         jobs_queue_done(engine, job, queue);
-    if (!queue->waits || queue->wanted_epoch != event->next.epoch)
-        queue->wanted_credits = 0;
-    queue->waits = true;
-    queue->wanted_epoch = event->next.epoch;
-    queue_add_credits(&queue->wanted_credits, event->next.credits);
+    if (!queue->next.asked || queue->next.epoch != event->next.epoch)
+        queue->next.credits = 0;
+    queue->next.asked = true;
+    queue->next.epoch = event->next.epoch;
+    queue_add_credits(&queue->next.credits, event->next.credits);
     jobs_turn_epoch(engine, place);
 }
 
@@ -25,25 +25,25 @@ void jobs_on_next(struct engine *engine, const struct engine_event *event)
     struct job *job = &engine->jobs.all[place];
     if (job->state == JOB_FREE || job->state == JOB_FAILED)
         return;
-    CHECK(event->rank < job->world_size);
+    CHECK(event->rank < job->terms.world_size);
     struct job_queue *queue = &job->queues[event->rank];
-    if (!queue->attached)
+    if (queue->client.presence != RANK_THERE)
         return;
-    if (job->epochs && epoch >= job->epochs) {
+    if (job->terms.epochs && epoch >= job->terms.epochs) {
         struct engine_action *action = jobs_act_error(engine, place, event->rank);
-        error_set(&action->error.error, LARDER_EINVAL, "job %s: epoch %u was asked for and it has %u", job->name, epoch, job->epochs);
-    } else if (!job->began || epoch > job->epoch) {
+        error_set(&action->error.error, LARDER_EINVAL, "job %s: epoch %u was asked for and it has %u", job->terms.name, epoch, job->terms.epochs);
+    } else if (!job->progress.began || epoch > job->progress.epoch) {
         ask_later(engine, place, queue, event);
-    } else if (epoch < job->epoch) {
-        if (job->world_size == 1 || (queue->told && epoch <= queue->told_epoch))
+    } else if (epoch < job->progress.epoch) {
+        if (job->terms.world_size == 1 || (queue->epoch.told && epoch <= queue->epoch.told_epoch))
             return;
         struct engine_action *action = jobs_act_error(engine, place, event->rank);
         error_set(&action->error.error, LARDER_EINVAL, "job %s: rank %u asks for epoch %u and the job is in epoch %u: a rank that "
-                  "comes back goes on there, and ranks leave an epoch together", job->name, event->rank, epoch, job->epoch);
-    } else if (!queue->done) {
-        queue_add_credits(&queue->credits, event->next.credits);
-    } else if (queue->returned && !queue->waits) {
-        queue->returned = false;
+                  "comes back goes on there, and ranks leave an epoch together", job->terms.name, event->rank, epoch, job->progress.epoch);
+    } else if (!queue->epoch.done) {
+        queue_add_credits(&queue->epoch.credits, event->next.credits);
+    } else if (queue->epoch.returned && !queue->next.asked) {
+        queue->epoch.returned = false;
         jobs_deliver_batch(engine, place, queue, 0);
     }
 }

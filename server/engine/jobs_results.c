@@ -24,7 +24,7 @@ static void substitute(struct engine *engine, uint32_t index)
         fail_job(engine, index, LARDER_ESAMPLE, "this sample and every substitute drawn for it are bad: check the dataset");
         return;
     }
-    CHECK(idset_select(job->view, random_below(&engine->rng, job->view_samples), &entry->id));
+    CHECK(idset_select(job->terms.view, random_below(&engine->rng, job->shape.view_samples), &entry->id));
     queue_unplaced(engine, index); /* placed by the planning that follows */
 }
 
@@ -34,25 +34,25 @@ static void skip(struct engine *engine, uint32_t index)
     struct entry *entry = &engine->queues.entries[index];
     struct job *job = &engine->jobs.all[entry->job];
     struct job_queue *queue = queue_of(engine, entry);
-    if (entry->repeat && queue->repeats_lost++ == ENGINE_SUBSTITUTES_MAX) {
+    if (entry->repeat && queue->epoch.repeats_lost++ == ENGINE_SUBSTITUTES_MAX) {
         fail_job(engine, index, LARDER_ESAMPLE, "this sample and all others that were to fill a rank's share up are bad: "
                  "check the dataset");
         return;
     }
-    job->lost++;
-    if (job->world_size == 1 && job_rank_share(job) == 0) {
+    job->progress.lost++;
+    if (job->terms.world_size == 1 && job_rank_share(job) == 0) {
         fail_job(engine, index, LARDER_ESAMPLE, "this sample and so many others are bad that nothing is left of the "
                  "epoch: check the dataset");
         return;
     }
-    queue->planned--;
+    queue->epoch.planned--;
     queue_remove(engine, index);
 }
 
 /* Bad samples of an epoch that the job goes on with. */
 static uint64_t bad_max(const struct engine *engine, const struct job *job)
 {
-    uint64_t share = (uint64_t)(engine->config.bad_share * (double)job->view_samples);
+    uint64_t share = (uint64_t)(engine->config.bad_share * (double)job->shape.view_samples);
     return share > engine->config.bad_count ? share : engine->config.bad_count;
 }
 
@@ -61,8 +61,8 @@ static void fail_too_many(struct engine *engine, uint32_t index)
     const struct job *job = &engine->jobs.all[engine->queues.entries[index].job];
     char text[224];
     snprintf(text, sizeof text, "with this one %llu of %llu samples are bad in this epoch, and limits.bad allows %llu: the "
-             "daemon's log names them; repair the dataset, or raise limits.bad", (unsigned long long)idset_count(job->bad),
-             (unsigned long long)job->view_samples, (unsigned long long)bad_max(engine, job));
+             "daemon's log names them; repair the dataset, or raise limits.bad", (unsigned long long)idset_count(job->progress.bad),
+             (unsigned long long)job->shape.view_samples, (unsigned long long)bad_max(engine, job));
     fail_job(engine, index, LARDER_ESAMPLE, text);
 }
 
@@ -72,17 +72,17 @@ void jobs_entry_bad(struct engine *engine, uint32_t index)
     struct entry *entry = &engine->queues.entries[index];
     struct job *job = &engine->jobs.all[entry->job];
     queue_rank_made(engine, entry);
-    job->bad_samples++;
-    if (!entry->repeat && entry->substitutes == 0 && !idset_contains(job->bad, entry->id)) {
-        idset_add(job->bad, entry->id);
-        queue_of(engine, entry)->lost++;
+    job->tallies.bad_samples++;
+    if (!entry->repeat && entry->substitutes == 0 && !idset_contains(job->progress.bad, entry->id)) {
+        idset_add(job->progress.bad, entry->id);
+        queue_of(engine, entry)->epoch.lost++;
     }
     engine->plan.again = true;
-    if (job->bad_policy != BAD_ERROR && engine->config.bad_limited && idset_count(job->bad) > bad_max(engine, job))
+    if (job->terms.bad_policy != BAD_ERROR && engine->config.bad_limited && idset_count(job->progress.bad) > bad_max(engine, job))
         fail_too_many(engine, index);
-    else if (job->bad_policy == BAD_SKIP)
+    else if (job->terms.bad_policy == BAD_SKIP)
         skip(engine, index);
-    else if (job->bad_policy == BAD_REPLACE)
+    else if (job->terms.bad_policy == BAD_REPLACE)
         substitute(engine, index);
     else
         fail_job(engine, index, LARDER_ESAMPLE, "this sample is bad, and the job's policy is `error`: repair it or take it away, or have "
@@ -103,7 +103,7 @@ static void instance_failed(struct engine *engine, uint32_t index)
     engine->prepared.instances[index].waiters = ENGINE_NONE;
     prepared_free(engine, index);
     while (waiter != ENGINE_NONE) {
-        uint32_t next = engine->queues.entries[waiter].link;
+        uint32_t next = engine->queues.entries[waiter].next_waiter;
         engine->queues.entries[waiter].instance = ENGINE_NONE;
         jobs_entry_bad(engine, waiter);
         waiter = next;
@@ -131,7 +131,7 @@ static void instance_made(struct engine *engine, uint32_t index)
     uint32_t waiter = instance->waiters;
     instance->waiters = ENGINE_NONE;
     while (waiter != ENGINE_NONE) {
-        uint32_t next = engine->queues.entries[waiter].link;
+        uint32_t next = engine->queues.entries[waiter].next_waiter;
         tasks_entry_ready(engine, waiter);
         waiter = next;
     }

@@ -12,26 +12,26 @@ enum { HOLDERS_TOLD = 4 };
 
 static bool needed(const struct job *job, const struct job_queue *queue, bool somebody_waits)
 {
-    return !queue->attached && (somebody_waits || (job->state == JOB_RUNNING && !queue->done));
+    return queue->client.presence != RANK_THERE && (somebody_waits || (job->state == JOB_RUNNING && !queue->epoch.done));
 }
 
 static void watch_ranks_of(struct engine *engine, uint32_t place)
 {
     struct job *job = &engine->jobs.all[place];
     bool waits = false;
-    for (uint32_t rank = 0; rank < job->world_size; rank++)
-        waits = waits || job->queues[rank].waits;
-    for (uint32_t rank = 0; rank < job->world_size; rank++) {
+    for (uint32_t rank = 0; rank < job->terms.world_size; rank++)
+        waits = waits || job->queues[rank].next.asked;
+    for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
         struct job_queue *queue = &job->queues[rank];
         bool missed = needed(job, queue, waits);
-        if (missed && !queue->missed)
-            queue->missed_since_ns = engine->now_ns;
-        queue->missed = missed;
-        if (!missed || engine->now_ns - queue->missed_since_ns < engine->config.rank_timeout_ns)
+        if (missed && !queue->client.missed)
+            queue->client.missed_since_ns = engine->now_ns;
+        queue->client.missed = missed;
+        if (!missed || engine->now_ns - queue->client.missed_since_ns < engine->config.rank_timeout_ns)
             continue;
         char text[160];
         snprintf(text, sizeof text, "rank %u of %u %s within %.3g s (limits.rank_timeout): look why it stopped, and start all "
-                 "ranks again", rank, job->world_size, queue->came ? "has not come back" : "has not come",
+                 "ranks again", rank, job->terms.world_size, queue->client.presence != RANK_TO_COME ? "has not come back" : "has not come",
                  (double)engine->config.rank_timeout_ns / 1e9);
         jobs_fail(engine, place, SAMPLE_NONE, LARDER_ETIMEOUT, text);
         return;
@@ -43,7 +43,7 @@ void jobs_watch_ranks(struct engine *engine)
 {
     for (uint32_t place = 0; engine->config.rank_timeout_ns && place < engine->jobs.end; place++) {
         const struct job *job = &engine->jobs.all[place];
-        if (job->state == JOB_FREE || job->state == JOB_FAILED || job->world_size == 1)
+        if (job->state == JOB_FREE || job->state == JOB_FAILED || job->terms.world_size == 1)
             continue;
         if (job->attached > 0)
             watch_ranks_of(engine, place);
@@ -57,13 +57,13 @@ static uint64_t longest_place(const struct engine *engine, const struct job *job
 {
     uint64_t longest = 0;
     for (uint32_t place = 0; place < engine->jobs.end; place++) {
-        uint64_t bytes = engine->jobs.all[place].state != JOB_FREE ? engine->jobs.all[place].slot_bytes : 0;
+        uint64_t bytes = engine->jobs.all[place].state != JOB_FREE ? engine->jobs.all[place].terms.slot_bytes : 0;
         longest = bytes > longest ? bytes : longest;
     }
-    for (uint32_t rank = 0; job->by_size && rank < job->world_size; rank++) {
-        uint32_t index = job->queues[rank].head;
-        for (; index != ENGINE_NONE; index = engine->queues.entries[index].next) {
-            uint64_t bytes = engine->config.sample_bytes(job->dataset, engine->queues.entries[index].id);
+    for (uint32_t rank = 0; job->terms.raw && rank < job->terms.world_size; rank++) {
+        uint32_t index = job->queues[rank].line.entries.head;
+        for (; index != ENGINE_NONE; index = engine->queues.entries[index].in_line.next) {
+            uint64_t bytes = engine->config.sample_bytes(job->terms.dataset, engine->queues.entries[index].id);
             if (engine->queues.entries[index].state == ENTRY_UNPLACED && bytes > longest)
                 longest = bytes;
         }
@@ -94,7 +94,7 @@ static void fail(struct engine *engine, uint32_t place)
         uint32_t batches = queue_batches_held(&engine->jobs.all[other]);
         if (batches > 0 && used < ERROR_TEXT_MAX)
             used += snprintf(text + used, sizeof text - (size_t)used, "%s%s holds %u", told++ ? ", " : "; ",
-                             engine->jobs.all[other].name, batches);
+                             engine->jobs.all[other].terms.name, batches);
     }
     jobs_fail(engine, place, SAMPLE_NONE, LARDER_EQUOTA, text);
 }
@@ -102,13 +102,13 @@ static void fail(struct engine *engine, uint32_t place)
 /* Its client waits, and nothing that is under way leads to its next batch. */
 static bool starves(const struct engine *engine, const struct job *job, const struct job_queue *queue)
 {
-    if (job->state != JOB_RUNNING || queue->credits == 0 || queue->n_leases >= job->held_max)
+    if (job->state != JOB_RUNNING || queue->epoch.credits == 0 || queue->n_leases >= job->quota.held_max)
         return false;
-    if (!job->by_size)
+    if (!job->terms.raw)
         return true; /* nothing is planned for it yet */
-    if (queue->unplaced == 0 || queue_batch_ready(engine, job, queue))
+    if (queue->line.unplaced == 0 || queue_batch_ready(engine, job, queue))
         return false;
-    for (uint32_t index = queue->head; index != ENGINE_NONE; index = engine->queues.entries[index].next)
+    for (uint32_t index = queue->line.entries.head; index != ENGINE_NONE; index = engine->queues.entries[index].in_line.next)
         if (engine->queues.entries[index].state == ENTRY_WAITING)
             return false;
     return true;
@@ -117,7 +117,7 @@ static bool starves(const struct engine *engine, const struct job *job, const st
 static void watch_room_of(struct engine *engine, uint32_t place)
 {
     struct job *job = &engine->jobs.all[place];
-    for (uint32_t rank = 0; rank < job->world_size; rank++) {
+    for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
         struct job_queue *queue = &job->queues[rank];
         uint64_t timeout_ns = engine->config.room_timeout_ns;
         if (job->zoned || !starves(engine, job, queue)) {
@@ -181,11 +181,11 @@ void jobs_watch_sources(struct engine *engine)
     for (uint32_t place = 0; place < engine->jobs.end; place++) {
         struct job *job = &engine->jobs.all[place];
         bool waits = sources_waits(engine, place);
-        if (waits && !job->source_waits)
-            job->source_since_ns = engine->now_ns;
-        job->source_waits = waits;
+        if (waits && !job->source.waits)
+            job->source.waits_since_ns = engine->now_ns;
+        job->source.waits = waits;
         engine->sources.n_waiting += waits;
-        if (waits && engine->now_ns - job->source_since_ns >= engine->config.source_wait_ns)
+        if (waits && engine->now_ns - job->source.waits_since_ns >= engine->config.source_wait_ns)
             fail_of_source(engine, place);
     }
 }
@@ -196,10 +196,10 @@ uint64_t engine_wakes_ns(const struct engine *engine)
     CHECK_MAGIC(engine, ENGINE_MAGIC);
     for (uint32_t place = 0; engine->sources.n_away > 0 && place < engine->jobs.end; place++) {
         const struct job *job = &engine->jobs.all[place];
-        const struct data_source *source = &engine->sources.all[job->source];
+        const struct data_source *source = &engine->sources.all[job->source.at];
         if (!sources_waits(engine, place))
             continue;
-        uint64_t fails_ns = (job->source_waits ? job->source_since_ns : engine->now_ns) + engine->config.source_wait_ns;
+        uint64_t fails_ns = (job->source.waits ? job->source.waits_since_ns : engine->now_ns) + engine->config.source_wait_ns;
         wakes_ns = fails_ns < wakes_ns ? fails_ns : wakes_ns;
         if (source->probe == SAMPLE_NONE && source->until_ns < wakes_ns)
             wakes_ns = source->until_ns;

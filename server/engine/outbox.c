@@ -3,39 +3,6 @@
 
 #include "server/engine/outbox.h"
 
-#define POOL(kind, array, head)                                                                               \
-    uint32_t slab_##kind##_new(struct engine *engine)                                                       \
-    {                                                                                                         \
-        struct slab *pool = &engine->head;                                                               \
-        uint32_t index = pool->spare;                                                                         \
-        if (index != ENGINE_NONE) {                                                                           \
-            pool->spare = engine->array[index].next;                                                          \
-        } else {                                                                                              \
-            if (pool->size == pool->cap) {                                                                    \
-                pool->cap = pool->cap ? pool->cap * 2 : 64;                                                   \
-                engine->array = xrealloc(engine->array, pool->cap, sizeof *engine->array);                    \
-            }                                                                                                 \
-            index = pool->size++;                                                                             \
-        }                                                                                                     \
-        pool->taken++;                                                                                        \
-        memset(&engine->array[index], 0, sizeof engine->array[index]);                                        \
-        return index;                                                                                         \
-    }                                                                                                         \
-                                                                                                              \
-    void slab_##kind##_drop(struct engine *engine, uint32_t index)                                          \
-    {                                                                                                         \
-        CHECK(index < engine->head.size && engine->array[index].state != 0);                                  \
-        memset(&engine->array[index], 0, sizeof engine->array[index]);                                        \
-        engine->array[index].next = engine->head.spare;                                                       \
-        engine->head.spare = index;                                                                           \
-        engine->head.taken--;                                                                                 \
-    }
-
-POOL(instance, prepared.instances, prepared.slab)
-POOL(encoded, encoded.encodeds, encoded.slab)
-POOL(task, tasks.tasks, tasks.slab)
-POOL(entry, queues.entries, queues.slab)
-
 struct engine_action *outbox_add(struct engine *engine, enum engine_action_type type)
 {
     if (engine->outbox.n_actions == engine->outbox.actions_cap) {
@@ -53,7 +20,7 @@ struct engine_action *outbox_add_job(struct engine *engine, enum engine_action_t
 {
     struct engine_action *action = outbox_add(engine, type);
     action->job = job;
-    action->client = engine->jobs.all[job].client;
+    action->client = engine->jobs.all[job].terms.client;
     return action;
 }
 

@@ -8,7 +8,7 @@
 #include "server/engine/residents.h"
 #include "server/engine/tasks.h"
 
-enum source { DRAWN, KEPT, REPEAT };
+enum source { DRAWN, RESERVED, REPEAT };
 
 /* For an entry that its queue is sure of room for: what is planned farther ahead than its queue is sure of makes way, what is
  * ready first, then what is not under way. */
@@ -44,7 +44,7 @@ bool plan_place(struct engine *engine, uint32_t index, bool sure)
     }
     entry->state = ENTRY_WAITING;
     queue_waits_for(engine, index);
-    entry->link = engine->prepared.instances[instance].waiters;
+    entry->next_waiter = engine->prepared.instances[instance].waiters;
     engine->prepared.instances[instance].waiters = index;
     if (fresh)
         tasks_begin(engine, job_index, instance);
@@ -56,31 +56,31 @@ bool plan_place(struct engine *engine, uint32_t index, bool sure)
 /* In planned order: when there is no room for one, those behind it wait too. */
 static void place_unplaced(struct engine *engine, const struct job *job, struct job_queue *queue)
 {
-    if (queue->unplaced == 0 || queue->no_room_since == engine->plan.room_changes)
+    if (queue->line.unplaced == 0 || queue->line.no_room_since == engine->plan.room_changes)
         return;
     uint64_t sure = queue_sure_slots(job, queue), at = 0;
-    for (uint32_t index = queue->head, next; queue->unplaced > 0 && index != ENGINE_NONE; index = next, at++) {
-        next = engine->queues.entries[index].next; /* what is placed and ready may change places with another rank's */
+    for (uint32_t index = queue->line.entries.head, next; queue->line.unplaced > 0 && index != ENGINE_NONE; index = next, at++) {
+        next = engine->queues.entries[index].in_line.next; /* what is placed and ready may change places with another rank's */
         if (engine->queues.entries[index].state != ENTRY_UNPLACED)
             continue;
         if (!plan_place(engine, index, at < sure)) {
-            queue->no_room_since = engine->plan.room_changes;
+            queue->line.no_room_since = engine->plan.room_changes;
             return;
         }
-        queue->unplaced--;
+        queue->line.unplaced--;
     }
 }
 
 /* May more be planned for the queue, when all that is planned has its place? */
 static bool is_short(const struct engine *engine, const struct job *job, const struct job_queue *queue)
 {
-    return (job->zoned || job->by_size) && queue->attached && queue->held_slots < quota_depth_slots(job, queue) &&
+    return (job->zoned || job->terms.raw) && queue->client.presence == RANK_THERE && queue->held_slots < quota_depth_slots(job, (uint32_t)(queue - job->queues)) &&
            queue_plan_left(engine, job, queue);
 }
 
 static bool has_room(const struct engine *engine, const struct job *job, const struct job_queue *queue)
 {
-    return queue->unplaced == 0 && is_short(engine, job, queue);
+    return queue->line.unplaced == 0 && is_short(engine, job, queue);
 }
 
 /* Which sample fills a rank's share up. In a fixed order the one that DistributedSampler takes: the order's first ones
@@ -88,15 +88,15 @@ static bool has_room(const struct engine *engine, const struct job *job, const s
 static sample_id choose_repeat(struct engine *engine, const struct job *job, const struct job_queue *queue)
 {
     sample_id id;
-    uint64_t rank = (uint64_t)(queue - job->queues), world = job->world_size, samples = job->view_samples;
+    uint64_t rank = (uint64_t)(queue - job->queues), world = job->terms.world_size, samples = job->shape.view_samples;
     uint64_t position = (rank + world - samples % world) % world % samples;
-    if (job->shuffle == SHUFFLE_DEPENDENT)
+    if (job->terms.shuffle == SHUFFLE_DEPENDENT)
         position = random_below(&engine->rng, samples);
-    else if (queue->repeats == 0)
-        return job->first[position];
+    else if (queue->epoch.repeats == 0)
+        return job->progress.first[position];
     else
-        position = (position + queue->repeats) % samples;
-    CHECK(idset_select(job->view, position, &id));
+        position = (position + queue->epoch.repeats) % samples;
+    CHECK(idset_select(job->terms.view, position, &id));
     return id;
 }
 
@@ -105,21 +105,21 @@ static sample_id choose_repeat(struct engine *engine, const struct job *job, con
 static void plan_entry(struct engine *engine, uint32_t job_index, struct job_queue *queue, sample_id id, enum source source)
 {
     struct job *job = &engine->jobs.all[job_index];
-    uint32_t index = slab_entry_new(engine);
+    uint32_t index = entry_new(&engine->queues);
     engine->queues.entries[index] = (struct entry){.state = ENTRY_WAITING,
                                             .job = job_index,
                                             .rank = (uint32_t)(queue - job->queues),
                                             .instance = ENGINE_NONE,
                                             .id = id,
-                                            .number = queue->numbered,
-                                            .due = (int64_t)queue->numbered,
+                                            .place_in_line = queue->line.numbered,
+                                            .due_in_line = (int64_t)queue->line.numbered,
                                             .planned_ns = engine->now_ns,
                                             .repeat = source == REPEAT,
-                                            .kept = source == KEPT};
-    queue->numbered++;
+                                            .reserved = source == RESERVED};
+    queue->line.numbered++;
     queue_append(engine, index);
-    queue->planned++;
-    if (!plan_place(engine, index, queue->queued <= queue_sure_slots(job, queue)))
+    queue->epoch.planned++;
+    if (!plan_place(engine, index, queue->line.queued <= queue_sure_slots(job, queue)))
         queue_unplaced(engine, index);
 }
 
@@ -127,15 +127,15 @@ static void plan_entry(struct engine *engine, uint32_t job_index, struct job_que
 static void plan_reserved(struct engine *engine, uint32_t job_index)
 {
     struct job *job = &engine->jobs.all[job_index];
-    for (uint32_t rank = 0; rank < job->world_size; rank++) {
+    for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
         struct job_queue *queue = &job->queues[rank];
         while (has_room(engine, job, queue)) {
             if (reserve_count(&queue->reserve)) {
-                plan_entry(engine, job_index, queue, queue->reserve.ids[queue->reserve.at++], KEPT);
+                plan_entry(engine, job_index, queue, queue->reserve.ids[queue->reserve.at++], RESERVED);
             } else if (sampler_remaining(engine->sampler, job_index) == 0) {
                 plan_entry(engine, job_index, queue, choose_repeat(engine, job, queue), REPEAT);
-                queue->repeats++;
-                job->repeats++;
+                queue->epoch.repeats++;
+                job->progress.repeats++;
             } else {
                 break;
             }
@@ -147,7 +147,7 @@ static void plan_reserved(struct engine *engine, uint32_t job_index)
 static struct job_queue *neediest(const struct engine *engine, const struct job *job, bool all)
 {
     struct job_queue *best = NULL;
-    for (uint32_t rank = 0; rank < job->world_size; rank++) {
+    for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
         struct job_queue *queue = &job->queues[rank];
         bool fits = all ? is_short(engine, job, queue) : has_room(engine, job, queue);
         if (fits && (!best || queue->held_slots < best->held_slots))
@@ -159,20 +159,20 @@ static struct job_queue *neediest(const struct engine *engine, const struct job 
 static void deal(struct engine *engine, uint32_t job_index, sample_id id)
 {
     struct job *job = &engine->jobs.all[job_index];
-    uint64_t position = job->drawn++;
-    if (job->world_size == 1 || job->shuffle == SHUFFLE_DEPENDENT) {
-        struct job_queue *queue = job->world_size == 1 ? &job->queues[0] : neediest(engine, job, false);
+    uint64_t position = job->progress.drawn++;
+    if (job->terms.world_size == 1 || job->terms.shuffle == SHUFFLE_DEPENDENT) {
+        struct job_queue *queue = job->terms.world_size == 1 ? &job->queues[0] : neediest(engine, job, false);
         if (!queue) /* since the draw one that was placed has made way for another job's */
             queue = neediest(engine, job, true);
         CHECK(queue); /* else there was no draw for the job */
         plan_entry(engine, job_index, queue, id, DRAWN);
         return;
     }
-    if (position < job->world_size)
-        job->first[position] = id;
-    struct job_queue *owner = &job->queues[position % job->world_size];
-    if (owner->done)
-        job->left++;
+    if (position < job->terms.world_size)
+        job->progress.first[position] = id;
+    struct job_queue *owner = &job->queues[position % job->terms.world_size];
+    if (owner->epoch.done)
+        job->progress.abandoned++;
     else
         reserve_add(&owner->reserve, id);
 }
@@ -202,7 +202,7 @@ static void find_need(struct engine *engine, struct jobset *need)
 static void place_all(struct engine *engine)
 {
     for (uint32_t job = 0; job < engine->jobs.end; job++) {
-        for (uint32_t rank = 0; engine->jobs.all[job].state == JOB_RUNNING && rank < engine->jobs.all[job].world_size; rank++)
+        for (uint32_t rank = 0; engine->jobs.all[job].state == JOB_RUNNING && rank < engine->jobs.all[job].terms.world_size; rank++)
             place_unplaced(engine, &engine->jobs.all[job], &engine->jobs.all[job].queues[rank]);
     }
 }

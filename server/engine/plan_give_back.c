@@ -12,10 +12,10 @@ static void loosen_queue(struct engine *engine, const struct job *job, const str
                          enum entry_state state)
 {
     uint64_t sure = queue_sure_slots(job, queue);
-    uint32_t index = queue->tail;
-    for (uint64_t at = queue->queued; at > sure; at--) {
+    uint32_t index = queue->line.entries.tail;
+    for (uint64_t at = queue->line.queued; at > sure; at--) {
         const struct entry *entry = &engine->queues.entries[index];
-        uint32_t prev = entry->prev;
+        uint32_t prev = entry->in_line.prev;
         if (entry->state == state && !tasks_is_running(engine, &engine->prepared.instances[entry->instance]))
             plan_unplace(engine, index);
         index = prev;
@@ -26,7 +26,7 @@ void plan_loosen(struct engine *engine, enum entry_state state)
 {
     for (uint32_t place = 0; place < engine->jobs.end; place++) {
         const struct job *job = &engine->jobs.all[place];
-        for (uint32_t rank = 0; job->state == JOB_RUNNING && rank < job->world_size; rank++)
+        for (uint32_t rank = 0; job->state == JOB_RUNNING && rank < job->terms.world_size; rank++)
             loosen_queue(engine, job, &job->queues[rank], state);
     }
 }
@@ -54,20 +54,20 @@ static void entry_abandon(struct engine *engine, uint32_t index)
 
 void plan_drop_all(struct engine *engine, struct job_queue *queue)
 {
-    for (uint32_t index = queue->head, next; index != ENGINE_NONE; index = next) {
-        next = engine->queues.entries[index].next;
+    for (uint32_t index = queue->line.entries.head, next; index != ENGINE_NONE; index = next) {
+        next = engine->queues.entries[index].in_line.next;
         entry_abandon(engine, index);
         queue->held_slots--;
-        slab_entry_drop(engine, index);
+        entry_drop(&engine->queues, index);
     }
-    queue->head = queue->tail = queue->open = ENGINE_NONE;
-    queue->queued = queue->ready = queue->unplaced = 0;
+    queue->line.entries.head = queue->line.entries.tail = queue->line.first_waiting = ENGINE_NONE;
+    queue->line.queued = queue->line.ready = queue->line.unplaced = 0;
 }
 
 void plan_unplace(struct engine *engine, uint32_t index)
 {
     struct entry *entry = &engine->queues.entries[index];
-    queue_of(engine, entry)->ready -= entry->state == ENTRY_READY;
+    queue_of(engine, entry)->line.ready -= entry->state == ENTRY_READY;
     entry_abandon(engine, index);
     entry->planned_ns = engine->now_ns;
     queue_unplaced(engine, index);
@@ -80,19 +80,19 @@ void plan_shorten(struct engine *engine, uint32_t job, struct job_queue *queue, 
         return;
     struct reserve back = {0};
     uint64_t surplus = queue->held_slots - slots;
-    CHECK(surplus <= queue->queued);
-    uint32_t first = queue->tail;
+    CHECK(surplus <= queue->line.queued);
+    uint32_t first = queue->line.entries.tail;
     for (uint64_t i = 1; i < surplus; i++)
-        first = engine->queues.entries[first].prev;
-    queue->numbered = engine->queues.entries[first].number;
+        first = engine->queues.entries[first].in_line.prev;
+    queue->line.numbered = engine->queues.entries[first].place_in_line;
     for (uint32_t index = first, next; index != ENGINE_NONE; index = next) {
-        next = engine->queues.entries[index].next;
+        next = engine->queues.entries[index].in_line.next;
         reserve_add(&back, engine->queues.entries[index].id);
         CHECK(engine->queues.entries[index].job == job);
         entry_abandon(engine, index);
         queue_remove(engine, index);
     }
-    queue->planned -= surplus;
+    queue->epoch.planned -= surplus;
     queue_reserve_put_first(&queue->reserve, &back);
 }
 
@@ -102,18 +102,18 @@ void plan_put_back(struct engine *engine, uint32_t job_index, struct job_queue *
 {
     const struct job *job = &engine->jobs.all[job_index];
     struct reserve back = {0};
-    bool left = queue->done && queue->waits; /* what remained of the epoch is given up already */
+    bool left = queue->epoch.done && queue->next.asked; /* what remained of the epoch is given up already */
     for (uint64_t batch = 0; job->state == JOB_RUNNING && !left;) {
         uint32_t at = queue_oldest_lease(queue, batch);
         if (at == queue->n_leases)
             break;
         batch = queue->leases[at].batch + 1;
-        if (queue->leases[at].epoch == job->epoch)
+        if (queue->leases[at].epoch == job->progress.epoch)
             queue_lease_put_back(engine, job_index, queue, &queue->leases[at], &back);
     }
-    for (uint32_t index = queue->head; index != ENGINE_NONE; index = engine->queues.entries[index].next)
+    for (uint32_t index = queue->line.entries.head; index != ENGINE_NONE; index = engine->queues.entries[index].in_line.next)
         reserve_add(&back, engine->queues.entries[index].id);
-    queue->planned -= queue->queued;
+    queue->epoch.planned -= queue->line.queued;
     plan_drop_all(engine, queue);
     while (queue->n_leases)
         queue_lease_end(engine, queue, queue->n_leases - 1);
@@ -124,18 +124,18 @@ void plan_put_back(struct engine *engine, uint32_t job_index, struct job_queue *
 static void set_rows(struct engine *engine, uint32_t place, uint32_t rows)
 {
     struct job *job = &engine->jobs.all[place];
-    uint32_t before = job->rows;
-    engine->quota.promised_bytes = engine->quota.promised_bytes - job->quota_bytes + rows * job->row_bytes;
-    job->rows = rows;
-    job->quota_bytes = rows * job->row_bytes;
-    job->quota_slots = rows * job->batch_slots;
-    for (uint32_t rank = 0; rank < job->world_size && rows < before; rank++)
-        plan_shorten(engine, place, &job->queues[rank], job->quota_slots);
+    uint32_t before = job->quota.ahead_now;
+    engine->quota.promised_bytes = engine->quota.promised_bytes - job->quota.bytes + rows * job->shape.row_bytes;
+    job->quota.ahead_now = rows;
+    job->quota.bytes = rows * job->shape.row_bytes;
+    job->quota.slots = rows * job->shape.batch_slots;
+    for (uint32_t rank = 0; rank < job->terms.world_size && rows < before; rank++)
+        plan_shorten(engine, place, &job->queues[rank], job->quota.slots);
     if (before == 0) /* a new job: JOB_ADDED says it */
         return;
     engine->totals.ahead_shortened += rows < before;
     struct engine_action *action = outbox_add_job(engine, ENGINE_AHEAD, place);
-    action->ahead.quota_bytes = job->quota_bytes;
+    action->ahead.quota_bytes = job->quota.bytes;
     action->ahead.from = before - ENGINE_ROWS_MIN;
     action->ahead.to = rows - ENGINE_ROWS_MIN;
     action->ahead.wanted_bytes = quota_wanted_bytes(engine);
@@ -160,7 +160,7 @@ void plan_divide_arena(struct engine *engine)
     }
     for (int given = 0; given <= 1; given++) { /* first what is given back, then what is given */
         for (uint32_t place = 0; place < engine->jobs.end; place++) {
-            if (given ? rows[place] > engine->jobs.all[place].rows : rows[place] < engine->jobs.all[place].rows)
+            if (given ? rows[place] > engine->jobs.all[place].quota.ahead_now : rows[place] < engine->jobs.all[place].quota.ahead_now)
                 set_rows(engine, place, rows[place]);
         }
     }

@@ -30,7 +30,7 @@ static bool eligible_for_all(const struct engine *engine, const struct jobset *j
 static uint32_t better_instance(const struct engine *engine, uint32_t job, sample_id pick, uint32_t index, uint32_t best)
 {
     const struct instance *instance = &engine->prepared.instances[index];
-    if (instance->doomed || !demand_suits(engine, job, instance) || !eligible(engine, job, pick, instance->id))
+    if (instance->doomed || !demand_suits(engine, job, instance) || !eligible(engine, job, pick, instance->form.id))
         return best;
     if (best == ENGINE_NONE)
         return index;
@@ -53,9 +53,9 @@ static uint32_t find_prepared(const struct engine *engine, uint32_t job, sample_
     uint32_t best = ENGINE_NONE, looked = 0;
     for (uint32_t index = engine->samples.all[pick].instances; index != ENGINE_NONE; index = engine->prepared.instances[index].next)
         best = better_instance(engine, job, pick, index, best);
-    for (uint32_t index = engine->chunks.fibers[engine->samples.all[pick].fiber].instances;
+    for (uint32_t index = engine->chunks.fibers[engine->samples.all[pick].fiber].instances.head;
          index != ENGINE_NONE && looked < PREPARED_LOOK_MAX && !none_is_better(engine, best);
-         index = engine->prepared.instances[index].fiber_next, looked++) {
+         index = engine->prepared.instances[index].in_fiber.next, looked++) {
         if (!engine->prepared.instances[index].in_order)
             best = better_instance(engine, job, pick, index, best);
     }
@@ -71,8 +71,8 @@ static sample_id find_encoded(struct engine *engine, const struct jobset *jobs, 
     uint32_t best_want = 0;
     uint64_t ties = 0;
     bool newest = random_below(&engine->rng, 4) == 0 && !encoded_keeps(engine, pick);
-    for (uint32_t index = engine->chunks.fibers[engine->samples.all[pick].fiber].encoded; index != ENGINE_NONE;
-         index = engine->encoded.encodeds[index].fiber_next) {
+    for (uint32_t index = engine->chunks.fibers[engine->samples.all[pick].fiber].encoded.head; index != ENGINE_NONE;
+         index = engine->encoded.encodeds[index].in_fiber.next) {
         const struct encoded *encoded = &engine->encoded.encodeds[index];
         if ((encoded->in_order && encoded->id != pick) || !eligible_for_all(engine, jobs, pick, encoded->id))
             continue;
@@ -148,7 +148,7 @@ static bool find_residents(const struct engine *engine, const struct pick *pick,
 {
     bool all = true;
     JOBSET_EACH(job, &pick->jobs) {
-        if (!engine->jobs.all[job].redirected)
+        if (!engine->jobs.all[job].terms.redirected)
             continue;
         jobset_add(jobs, job);
         found[job] = find_prepared(engine, job, pick->id);
@@ -170,8 +170,8 @@ void plan_redirect(struct engine *engine, const struct pick *pick, sample_id tar
         return;
     if (find_residents(engine, pick, &jobs, found)) {
         JOBSET_EACH(job, &jobs) {
-            engine->totals.redirected_prepared += engine->prepared.instances[found[job]].id != pick->id;
-            give(engine, job, pick->id, engine->prepared.instances[found[job]].id, target);
+            engine->totals.redirected_prepared += engine->prepared.instances[found[job]].form.id != pick->id;
+            give(engine, job, pick->id, engine->prepared.instances[found[job]].form.id, target);
         }
         return;
     }

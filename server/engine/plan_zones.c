@@ -18,7 +18,7 @@ static void mark_leased(const struct engine *engine, bool *leased, struct layout
 {
     for (uint32_t place = 0; place < engine->jobs.end; place++) {
         const struct job *job = &engine->jobs.all[place];
-        for (uint32_t rank = 0; job->state != JOB_FREE && rank < job->world_size; rank++) {
+        for (uint32_t rank = 0; job->state != JOB_FREE && rank < job->terms.world_size; rank++) {
             const struct job_queue *queue = &job->queues[rank];
             for (uint32_t at = 0; at < queue->n_leases; at++) {
                 for (uint32_t i = 0; i < queue->leases[at].count; i++) {
@@ -120,9 +120,9 @@ static bool fit_beside_leased(const struct engine *engine, uint64_t *looked)
 
 void plan_zone_enter(struct engine *engine, struct job *job)
 {
-    if (job->by_size || engine->now_ns < engine->plan.zone_again_ns)
+    if (job->terms.raw || engine->now_ns < engine->plan.zone_again_ns)
         return;
-    uint64_t bytes = engine_slot_bytes(&engine->config, job->slot_bytes), looked = 0;
+    uint64_t bytes = engine_slot_bytes(&engine->config, job->terms.slot_bytes), looked = 0;
     struct zone *zone = prepared_find_zone(engine, bytes);
     if (!zone)
         zone = prepared_insert_zone(engine, bytes);
@@ -140,5 +140,5 @@ void plan_zone_enter(struct engine *engine, struct job *job)
 void plan_zone_leave(struct engine *engine, const struct job *job)
 {
     if (job->zoned)
-        prepared_shrink(engine, prepared_find_zone(engine, engine_slot_bytes(&engine->config, job->slot_bytes)), queue_slots_of(job));
+        prepared_shrink(engine, prepared_find_zone(engine, engine_slot_bytes(&engine->config, job->terms.slot_bytes)), queue_slots_of(job));
 }

@@ -7,6 +7,8 @@
 #include "server/engine/outbox.h"
 #include "server/engine/prepared.h"
 
+SLAB(instance, prepared, instances, next)
+
 /* ── prepared ── */
 
 /* A fiber lists those of its instances that somebody wants. */
@@ -29,7 +31,7 @@ void prepared_free(struct engine *engine, uint32_t index)
 {
     struct instance *instance = &engine->prepared.instances[index];
     CHECK(instance->waiters == ENGINE_NONE);
-    uint32_t *link = &engine->samples.all[instance->id].instances;
+    uint32_t *link = &engine->samples.all[instance->form.id].instances;
     while (*link != index) {
         CHECK(*link != ENGINE_NONE);
         link = &engine->prepared.instances[*link].next;
@@ -44,7 +46,7 @@ void prepared_free(struct engine *engine, uint32_t index)
         extent_free(engine->prepared.extents, instance->block);
     engine->plan.room_changes++;
     residency_remove(engine->prepared.residency, index);
-    slab_instance_drop(engine, index);
+    instance_drop(&engine->prepared, index);
 }
 
 void prepared_evict(struct engine *engine, uint32_t index)
@@ -76,13 +78,13 @@ void prepared_mark_had(struct engine *engine, uint32_t job, uint32_t index)
     struct instance *instance = &engine->prepared.instances[index];
     if (demand_wants_instance(engine, job, instance))
         prepared_shift_want(engine, index, -1);
-    jobset_add(&instance->had, job);
+    jobset_add(&instance->form.had, job);
 }
 
 void prepared_clear_had(struct engine *engine, uint32_t job, uint32_t index)
 {
     struct instance *instance = &engine->prepared.instances[index];
-    jobset_remove(&instance->had, job);
+    jobset_remove(&instance->form.had, job);
     if (demand_wants_instance(engine, job, instance))
         prepared_shift_want(engine, index, 1);
 }
@@ -91,7 +93,7 @@ void prepared_forget_pipeline(struct engine *engine, uint32_t pipeline)
 {
     for (uint32_t index = 0; index < engine->prepared.slab.size; index++) {
         struct instance *instance = &engine->prepared.instances[index];
-        if (instance->state == INSTANCE_FREE || instance->pipeline != pipeline)
+        if (instance->state == INSTANCE_FREE || instance->form.pipeline != pipeline)
             continue;
         if (instance->state == INSTANCE_READY) {
             prepared_evict(engine, index);

@@ -20,6 +20,8 @@ struct claim {
 };
 
 /* prepared.c */
+uint32_t instance_new(struct prepared *prepared);
+void instance_drop(struct prepared *prepared, uint32_t instance);
 void prepared_set_want(struct engine *engine, uint32_t index, uint32_t want);
 void prepared_shift_want(struct engine *engine, uint32_t index, int by);
 void prepared_free(struct engine *engine, uint32_t instance);

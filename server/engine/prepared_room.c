@@ -169,33 +169,33 @@ static uint32_t arena_alloc_spare(struct engine *engine, const struct claim *cla
 
 static uint32_t begin_instance(struct engine *engine, uint32_t job, sample_id id, bool spare)
 {
-    uint32_t index = slab_instance_new(engine);
+    uint32_t index = instance_new(&engine->prepared);
     struct instance *instance = &engine->prepared.instances[index];
     const struct job *owner = &engine->jobs.all[job];
-    uint64_t bytes = owner->by_size ? engine->config.sample_bytes(owner->dataset, id) : owner->slot_bytes;
-    *instance = (struct instance){.state = INSTANCE_MAKING, .bytes = bytes, .by_size = owner->by_size};
+    uint64_t bytes = owner->terms.raw ? engine->config.sample_bytes(owner->terms.dataset, id) : owner->terms.slot_bytes;
+    *instance = (struct instance){.state = INSTANCE_MAKING, .bytes = bytes, .raw = owner->terms.raw};
     struct claim claim = {.index = index, .bytes = engine_slot_bytes(&engine->config, bytes), .zone = prepared_zone_of(engine, instance)};
     /* evicts, but begins no instance: `instance` holds */
     uint32_t block = spare ? arena_alloc_spare(engine, &claim) : arena_alloc(engine, &claim);
     if (block == EXTENT_NONE) {
-        slab_instance_drop(engine, index);
+        instance_drop(&engine->prepared, index);
         return ENGINE_NONE;
     }
     struct sample_state *sample = &engine->samples.all[id];
     *instance = (struct instance){.state = INSTANCE_MAKING,
                                   .zoned = instance->zoned,
                                   .next = sample->instances,
-                                  .id = id,
-                                  .pipeline = owner->pipeline,
+                                  .form.id = id,
+                                  .form.pipeline = owner->terms.pipeline,
                                   .block = block,
                                   .task = ENGINE_NONE,
                                   .waiters = ENGINE_NONE,
                                   .bytes = bytes,
-                                  .by_size = owner->by_size,
-                                  .ordinal = owner->shuffle == SHUFFLE_STRICT && owner->variant ? 0 : sample->begun++,
-                                  .variant = owner->variant,
-                                  .in_order = owner->shuffle == SHUFFLE_NONE,
-                                  .maker = owner->client};
+                                  .raw = owner->terms.raw,
+                                  .draw = owner->terms.shuffle == SHUFFLE_STRICT && owner->progress.variant ? 0 : sample->begun++,
+                                  .form.variant = owner->progress.variant,
+                                  .in_order = owner->terms.shuffle == SHUFFLE_NONE,
+                                  .made_for = owner->terms.client};
     sample->instances = index;
     residency_add(engine->prepared.residency, index, 0); /* its first pin is the making's */
     engine->prepared.pinned_bytes += extent_bytes(engine->prepared.extents, block);

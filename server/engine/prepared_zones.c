@@ -35,7 +35,7 @@ struct zone *prepared_find_zone(const struct engine *engine, uint64_t bytes)
 
 struct zone *prepared_zone_of(const struct engine *engine, const struct instance *instance)
 {
-    return instance->by_size ? NULL : prepared_find_zone(engine, engine_slot_bytes(&engine->config, instance->bytes));
+    return instance->raw ? NULL : prepared_find_zone(engine, engine_slot_bytes(&engine->config, instance->bytes));
 }
 
 void prepared_push_free(struct zone *zone, uint32_t block)

@@ -8,20 +8,16 @@
 #include "server/engine/prepared.h"
 #include "server/engine/queue.h"
 
+SLAB(entry, queues, entries, in_line.next)
+
 /* ── entries ── */
 
 void queue_append(struct engine *engine, uint32_t index)
 {
     struct entry *entry = &engine->queues.entries[index];
     struct job_queue *queue = queue_of(engine, entry);
-    entry->prev = queue->tail;
-    entry->next = ENGINE_NONE;
-    if (queue->tail != ENGINE_NONE)
-        engine->queues.entries[queue->tail].next = index;
-    else
-        queue->head = index;
-    queue->tail = index;
-    queue->queued++;
+    line_append(&queue->line.entries, LINKS(engine->queues.entries, in_line), index);
+    queue->line.queued++;
     queue->held_slots++;
 }
 
@@ -31,8 +27,8 @@ void queue_unplaced(struct engine *engine, uint32_t index)
     struct job_queue *queue = queue_of(engine, entry);
     entry->state = ENTRY_UNPLACED;
     entry->instance = ENGINE_NONE;
-    queue->unplaced++;
-    queue->no_room_since = 0;
+    queue->line.unplaced++;
+    queue->line.no_room_since = 0;
 }
 
 void queue_waiter_remove(struct engine *engine, uint32_t index)
@@ -40,30 +36,23 @@ void queue_waiter_remove(struct engine *engine, uint32_t index)
     uint32_t *link = &engine->prepared.instances[engine->queues.entries[index].instance].waiters;
     while (*link != index) {
         CHECK(*link != ENGINE_NONE);
-        link = &engine->queues.entries[*link].link;
+        link = &engine->queues.entries[*link].next_waiter;
     }
-    *link = engine->queues.entries[index].link;
+    *link = engine->queues.entries[index].next_waiter;
 }
 
 void queue_remove(struct engine *engine, uint32_t index)
 {
     struct entry *entry = &engine->queues.entries[index];
     struct job_queue *queue = queue_of(engine, entry);
-    if (entry->prev != ENGINE_NONE)
-        engine->queues.entries[entry->prev].next = entry->next;
-    else
-        queue->head = entry->next;
-    if (entry->next != ENGINE_NONE)
-        engine->queues.entries[entry->next].prev = entry->prev;
-    else
-        queue->tail = entry->prev;
-    queue->ready -= entry->state == ENTRY_READY;
-    queue->open = queue->open == index ? entry->next : queue->open;
-    queue->unplaced -= entry->state == ENTRY_UNPLACED;
-    queue->queued--;
+    line_remove(&queue->line.entries, LINKS(engine->queues.entries, in_line), index);
+    queue->line.ready -= entry->state == ENTRY_READY;
+    queue->line.first_waiting = queue->line.first_waiting == index ? entry->in_line.next : queue->line.first_waiting;
+    queue->line.unplaced -= entry->state == ENTRY_UNPLACED;
+    queue->line.queued--;
     queue->held_slots--;
     engine->plan.room_changes++; /* those behind it are nearer to the front */
-    slab_entry_drop(engine, index);
+    entry_drop(&engine->queues, index);
 }
 
 /* ── leases ── */
@@ -130,56 +119,56 @@ uint32_t queue_oldest_lease(const struct job_queue *queue, uint64_t least)
 void queue_lease_put_back(struct engine *engine, uint32_t job, struct job_queue *queue, const struct lease *lease, struct reserve *back)
 {
     for (uint32_t i = 0; i < lease->count; i++) {
-        reserve_add(back, engine->prepared.instances[lease->instances[i]].id);
+        reserve_add(back, engine->prepared.instances[lease->instances[i]].form.id);
         prepared_clear_had(engine, job, lease->instances[i]);
     }
-    queue->planned -= lease->count;
-    queue->delivered -= lease->count;
-    queue->batch_index--;
+    queue->epoch.planned -= lease->count;
+    queue->epoch.delivered -= lease->count;
+    queue->epoch.batch_index--;
     if (lease->count > 0)
-        queue->done = false;
+        queue->epoch.done = false;
 }
 
 /* What the queue may look ahead, two batches at the least. */
 uint64_t queue_overtakers_max(const struct job *job)
 {
-    uint64_t least = 2 * (uint64_t)job->batch_size;
-    return job->quota_slots > least ? job->quota_slots : least;
+    uint64_t least = 2 * (uint64_t)job->terms.batch_size;
+    return job->quota.slots > least ? job->quota.slots : least;
 }
 
 /* Whole batches only under drop_last. One rank alone has the view less what bad samples cost; several have equal shares
  * whatever happens, because they train in step. */
 uint64_t job_rank_share(const struct job *job)
 {
-    uint64_t share = job->view_samples - job->lost;
-    if (job->world_size > 1)
-        share = (job->view_samples + (job->drop_last ? 0 : job->world_size - 1)) / job->world_size;
-    return job->drop_last ? share / job->batch_size * job->batch_size : share;
+    uint64_t share = job->shape.view_samples - job->progress.lost;
+    if (job->terms.world_size > 1)
+        share = (job->shape.view_samples + (job->terms.drop_last ? 0 : job->terms.world_size - 1)) / job->terms.world_size;
+    return job->terms.drop_last ? share / job->terms.batch_size * job->terms.batch_size : share;
 }
 
 bool queue_plan_left(const struct engine *engine, const struct job *job, const struct job_queue *queue)
 {
-    return !queue->done && queue->planned < job_rank_share(job) &&
-           (job->world_size > 1 || reserve_count(&queue->reserve) > 0 ||
-            sampler_remaining(engine->sampler, (unsigned)(job - engine->jobs.all)) > 0);
+    return !queue->epoch.done && queue->epoch.planned < job_rank_share(job) &&
+           (job->terms.world_size > 1 || reserve_count(&queue->reserve) > 0 ||
+            sampler_remaining(engine->sampler, job->no) > 0);
 }
 
 uint64_t queue_sure_slots(const struct job *job, const struct job_queue *queue)
 {
-    uint64_t least = job->least * job->batch_slots, leased = queue->held_slots - queue->queued;
+    uint64_t least = job->quota.ahead_min * job->shape.batch_slots, leased = queue->held_slots - queue->line.queued;
     CHECK(leased <= least);
     return least - leased;
 }
 
 uint64_t queue_slots_of(const struct job *job)
 {
-    return job->least * job->batch_slots * job->world_size;
+    return job->quota.ahead_min * job->shape.batch_slots * job->terms.world_size;
 }
 
 uint32_t queue_batches_held(const struct job *job)
 {
     uint32_t batches = 0;
-    for (uint32_t rank = 0; job->state != JOB_FREE && rank < job->world_size; rank++)
+    for (uint32_t rank = 0; job->state != JOB_FREE && rank < job->terms.world_size; rank++)
         batches += job->queues[rank].n_leases;
     return batches;
 }
@@ -188,25 +177,25 @@ void queue_rank_begun(struct engine *engine, const struct task *task)
 {
     for (uint32_t i = 0; i < task->n_outputs; i++) {
         uint32_t at = engine->prepared.instances[task->outputs[i]].waiters;
-        for (; at != ENGINE_NONE; at = engine->queues.entries[at].link) {
+        for (; at != ENGINE_NONE; at = engine->queues.entries[at].next_waiter) {
             engine->queues.entries[at].making = true;
-            queue_of(engine, &engine->queues.entries[at])->making++;
+            queue_of(engine, &engine->queues.entries[at])->line.making++;
         }
     }
 }
 
 void queue_rank_made(struct engine *engine, struct entry *entry)
 {
-    queue_of(engine, entry)->making -= entry->making;
+    queue_of(engine, entry)->line.making -= entry->making;
     entry->making = false;
 }
 
 /* Below 0 by what was asked for and is not there, which all miss alike. */
 double queue_dry_ns(const struct job *job, const struct job_queue *queue, uint64_t begun)
 {
-    uint64_t leased = queue->held_slots - queue->queued;
-    double batches = (double)(leased + begun) / job->batch_size - queue->credits;
-    double pace_ns = job->pace_ns > 0 ? job->pace_ns : PACE_FIRST_NS;
+    uint64_t leased = queue->held_slots - queue->line.queued;
+    double batches = (double)(leased + begun) / job->terms.batch_size - queue->epoch.credits;
+    double pace_ns = job->turns.pace_ns > 0 ? job->turns.pace_ns : PACE_FIRST_NS;
     if (batches > 0 && queue->pace_ns)
         pace_ns = (double)queue->pace_ns;
     return batches * pace_ns;

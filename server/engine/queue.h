@@ -16,6 +16,8 @@ static inline uint64_t reserve_count(const struct reserve *reserve)
 }
 
 /* queue.c */
+uint32_t entry_new(struct queues *queues);
+void entry_drop(struct queues *queues, uint32_t entry);
 void queue_append(struct engine *engine, uint32_t entry);
 void queue_unplaced(struct engine *engine, uint32_t entry); /* it has no instance: it waits for room */
 void queue_waiter_remove(struct engine *engine, uint32_t index);

@@ -11,20 +11,20 @@ void queue_add_credits(uint32_t *credits, uint32_t more)
  * on past one that is not ready until all have overtaken it that may. */
 static bool whole_batch_ready(const struct engine *engine, const struct job *job, const struct job_queue *queue)
 {
-    if (queue->ready < job->batch_size)
+    if (queue->line.ready < job->terms.batch_size)
         return false;
     int64_t last = INT64_MAX, most = (int64_t)queue_overtakers_max(job);
-    uint32_t window = job->ordered ? job->batch_size : 2 * job->batch_size, ready = 0;
-    for (uint32_t index = queue->head; index != ENGINE_NONE && window > 0; index = engine->queues.entries[index].next, window--) {
+    uint32_t window = job->terms.ordered ? job->terms.batch_size : 2 * job->terms.batch_size, ready = 0;
+    for (uint32_t index = queue->line.entries.head; index != ENGINE_NONE && window > 0; index = engine->queues.entries[index].in_line.next, window--) {
         const struct entry *entry = &engine->queues.entries[index];
-        if ((int64_t)entry->number > last || (entry->state != ENTRY_READY && job->ordered))
+        if ((int64_t)entry->place_in_line > last || (entry->state != ENTRY_READY && job->terms.ordered))
             return false;
-        if (entry->state != ENTRY_READY && entry->due + most < last)
-            last = entry->due + most;
+        if (entry->state != ENTRY_READY && entry->due_in_line + most < last)
+            last = entry->due_in_line + most;
         ready += entry->state == ENTRY_READY;
-        if (ready == job->batch_size)
+        if (ready == job->terms.batch_size)
             return true;
-        if (ready + window - 1 < job->batch_size) /* not if all the rest were */
+        if (ready + window - 1 < job->terms.batch_size) /* not if all the rest were */
             return false;
     }
     return false;
@@ -33,14 +33,14 @@ static bool whole_batch_ready(const struct engine *engine, const struct job *job
 /* The next batch's size when it is ready now: whole, or what is left of the epoch. */
 bool queue_next_batch_ready(const struct engine *engine, const struct job *job, const struct job_queue *queue, uint32_t *count)
 {
-    if (queue->queued >= job->batch_size) {
-        *count = job->batch_size;
+    if (queue->line.queued >= job->terms.batch_size) {
+        *count = job->terms.batch_size;
         return whole_batch_ready(engine, job, queue);
     }
     if (queue_plan_left(engine, job, queue))
         return false;
-    *count = job->drop_last ? 0 : queue->queued;
-    return job->drop_last || queue->ready == queue->queued;
+    *count = job->terms.drop_last ? 0 : queue->line.queued;
+    return job->terms.drop_last || queue->line.ready == queue->line.queued;
 }
 
 bool queue_batch_ready(const struct engine *engine, const struct job *job, const struct job_queue *queue)
@@ -51,13 +51,13 @@ bool queue_batch_ready(const struct engine *engine, const struct job *job, const
 
 bool queue_may_have_batch(const struct job *job, const struct job_queue *queue)
 {
-    return job->state == JOB_RUNNING && queue->credits > 0 && queue->n_leases < job->held_max;
+    return job->state == JOB_RUNNING && queue->epoch.credits > 0 && queue->n_leases < job->quota.held_max;
 }
 
 uint32_t queue_ready_batches(const struct engine *engine, const struct job *job, const struct job_queue *queue)
 {
-    uint32_t whole = queue->ready / job->batch_size, rest = 0;
-    if (job->state == JOB_RUNNING && queue->queued && queue->ready == queue->queued && !queue_plan_left(engine, job, queue))
-        rest = !job->drop_last && queue->queued % job->batch_size > 0;
+    uint32_t whole = queue->line.ready / job->terms.batch_size, rest = 0;
+    if (job->state == JOB_RUNNING && queue->line.queued && queue->line.ready == queue->line.queued && !queue_plan_left(engine, job, queue))
+        rest = !job->terms.drop_last && queue->line.queued % job->terms.batch_size > 0;
     return whole + rest;
 }

@@ -29,26 +29,26 @@ enum {
 /* Entries that have left the queue: an entry's number less this is its place in line, below 0 when it was overtaken. */
 static int64_t passed(const struct job_queue *queue)
 {
-    return (int64_t)(queue->numbered - queue->queued);
+    return (int64_t)(queue->line.numbered - queue->line.queued);
 }
 
 void queue_waits_for(struct engine *engine, uint32_t index)
 {
     struct entry *entry = &engine->queues.entries[index];
     struct job_queue *queue = queue_of(engine, entry);
-    if (queue->open == ENGINE_NONE || entry->number < engine->queues.entries[queue->open].number)
-        queue->open = index;
+    if (queue->line.first_waiting == ENGINE_NONE || entry->place_in_line < engine->queues.entries[queue->line.first_waiting].place_in_line)
+        queue->line.first_waiting = index;
 }
 
 /* The rank that runs dry first of those that wait for something; `from` itself when none does so before it. */
 static struct job_queue *driest(const struct job *job, struct job_queue *from)
 {
     struct job_queue *best = from;
-    double best_ns = queue_dry_ns(job, from, from->ready);
-    for (uint32_t rank = 0; rank < job->world_size; rank++) {
+    double best_ns = queue_dry_ns(job, from, from->line.ready);
+    for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
         struct job_queue *queue = &job->queues[rank];
-        double its_ns = queue_dry_ns(job, queue, queue->ready);
-        if (its_ns < best_ns && queue->queued > queue->ready) {
+        double its_ns = queue_dry_ns(job, queue, queue->line.ready);
+        if (its_ns < best_ns && queue->line.queued > queue->line.ready) {
             best = queue;
             best_ns = its_ns;
         }
@@ -61,34 +61,20 @@ static struct job_queue *driest(const struct job *job, struct job_queue *from)
 static uint32_t find_waiting(const struct engine *engine, struct job_queue *queue, const struct entry *ready)
 {
     const struct job *job = &engine->jobs.all[ready->job];
-    uint64_t end = queue == queue_of(engine, ready) ? ready->number : UINT64_MAX;
-    int64_t place = (int64_t)ready->number - passed(queue_of(engine, ready));
-    int64_t most = (int64_t)queue_overtakers_max(job) - job->batch_size - (place > 0 ? place : 0);
-    while (queue->open != ENGINE_NONE && engine->queues.entries[queue->open].state != ENTRY_WAITING)
-        queue->open = engine->queues.entries[queue->open].next;
-    uint32_t index = queue->open;
-    for (uint32_t looked = 0; index != ENGINE_NONE && looked < LOOK; index = engine->queues.entries[index].next, looked++) {
+    uint64_t end = queue == queue_of(engine, ready) ? ready->place_in_line : UINT64_MAX;
+    int64_t place = (int64_t)ready->place_in_line - passed(queue_of(engine, ready));
+    int64_t most = (int64_t)queue_overtakers_max(job) - job->terms.batch_size - (place > 0 ? place : 0);
+    while (queue->line.first_waiting != ENGINE_NONE && engine->queues.entries[queue->line.first_waiting].state != ENTRY_WAITING)
+        queue->line.first_waiting = engine->queues.entries[queue->line.first_waiting].in_line.next;
+    uint32_t index = queue->line.first_waiting;
+    for (uint32_t looked = 0; index != ENGINE_NONE && looked < LOOK; index = engine->queues.entries[index].in_line.next, looked++) {
         const struct entry *entry = &engine->queues.entries[index];
-        if (entry->number >= end)
+        if (entry->place_in_line >= end)
             return ENGINE_NONE;
-        if (entry->state == ENTRY_WAITING && !entry->kept && passed(queue) - entry->due <= most)
+        if (entry->state == ENTRY_WAITING && !entry->reserved && passed(queue) - entry->due_in_line <= most)
             return index;
     }
     return ENGINE_NONE;
-}
-
-static void link_at_place(struct engine *engine, uint32_t index)
-{
-    struct entry *entry = &engine->queues.entries[index];
-    struct job_queue *queue = queue_of(engine, entry);
-    if (entry->prev != ENGINE_NONE)
-        engine->queues.entries[entry->prev].next = index;
-    else
-        queue->head = index;
-    if (entry->next != ENGINE_NONE)
-        engine->queues.entries[entry->next].prev = index;
-    else
-        queue->tail = index;
 }
 
 /* Two entries of one job, in one queue the waiting one before the other: each is in the other's place from now on. */
@@ -98,21 +84,21 @@ static void exchange(struct engine *engine, uint32_t ready_index, uint32_t waiti
     struct job_queue *from = queue_of(engine, ready), *to = queue_of(engine, waiting);
     int64_t ahead = passed(from) - passed(to);
     SWAP(uint32_t, ready->rank, waiting->rank);
-    SWAP(uint32_t, ready->prev, waiting->prev);
-    SWAP(uint32_t, ready->next, waiting->next);
-    SWAP(uint64_t, ready->number, waiting->number);
-    ready->next = ready->next == ready_index ? waiting_index : ready->next; /* they were neighbours */
-    waiting->prev = waiting->prev == waiting_index ? ready_index : waiting->prev;
-    ready->due -= ahead;
-    waiting->due += ahead;
-    link_at_place(engine, ready_index);
-    link_at_place(engine, waiting_index);
-    bool first = to->open == waiting_index;
-    from->open = from->open == ready_index ? waiting_index : from->open;
-    to->open = first ? ready_index : to->open;
+    SWAP(uint32_t, ready->in_line.prev, waiting->in_line.prev);
+    SWAP(uint32_t, ready->in_line.next, waiting->in_line.next);
+    SWAP(uint64_t, ready->place_in_line, waiting->place_in_line);
+    ready->in_line.next = ready->in_line.next == ready_index ? waiting_index : ready->in_line.next; /* they were neighbours */
+    waiting->in_line.prev = waiting->in_line.prev == waiting_index ? ready_index : waiting->in_line.prev;
+    ready->due_in_line -= ahead;
+    waiting->due_in_line += ahead;
+    line_relink(&to->line.entries, LINKS(engine->queues.entries, in_line), ready_index);
+    line_relink(&from->line.entries, LINKS(engine->queues.entries, in_line), waiting_index);
+    bool first = to->line.first_waiting == waiting_index;
+    from->line.first_waiting = from->line.first_waiting == ready_index ? waiting_index : from->line.first_waiting;
+    to->line.first_waiting = first ? ready_index : to->line.first_waiting;
     queue_waits_for(engine, waiting_index);
-    to->making -= waiting->making;
-    from->making += waiting->making;
+    to->line.making -= waiting->making;
+    from->line.making += waiting->making;
 }
 
 /* Gives the entry that has the other's place then, and still waits; ENGINE_NONE: nothing changed places. */
@@ -120,7 +106,7 @@ static uint32_t exchange_ready(struct engine *engine, uint32_t index)
 {
     const struct entry *entry = &engine->queues.entries[index];
     const struct job *job = &engine->jobs.all[entry->job];
-    if (job->world_size == 1 || job->ordered || entry->kept)
+    if (job->terms.world_size == 1 || job->terms.ordered || entry->reserved)
         return ENGINE_NONE;
     uint32_t waiting = find_waiting(engine, driest(job, queue_of(engine, entry)), entry);
     if (waiting != ENGINE_NONE)
@@ -134,10 +120,10 @@ uint32_t queue_ready(struct engine *engine, uint32_t index)
     struct job_queue *queue = queue_of(engine, entry);
     entry->state = ENTRY_READY;
     queue_rank_made(engine, entry);
-    quota_note_ready(engine, &engine->jobs.all[entry->job], queue, entry);
+    quota_note_ready(engine, &engine->jobs.all[entry->job], entry->rank, entry->planned_ns);
     if (entry->repeat)
-        queue->repeats_lost = 0;
+        queue->epoch.repeats_lost = 0;
     uint32_t moved = exchange_ready(engine, index);
-    queue_of(engine, entry)->ready++;
+    queue_of(engine, entry)->line.ready++;
     return moved;
 }

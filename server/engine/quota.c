@@ -24,7 +24,7 @@ uint64_t quota_least_bytes(const struct engine *engine)
     for (uint32_t place = 0; place < engine->jobs.end; place++) {
         const struct job *job = &engine->jobs.all[place];
         if (job->state != JOB_FREE)
-            bytes += job->least * job->row_bytes;
+            bytes += job->quota.ahead_min * job->shape.row_bytes;
     }
     return bytes;
 }
@@ -34,7 +34,7 @@ uint64_t quota_wanted_bytes(const struct engine *engine)
     uint64_t bytes = 0;
     for (uint32_t place = 0; place < engine->jobs.end; place++) {
         if (engine->jobs.all[place].state != JOB_FREE)
-            bytes += engine->jobs.all[place].asked * engine->jobs.all[place].row_bytes;
+            bytes += engine->jobs.all[place].quota.ahead_asked * engine->jobs.all[place].shape.row_bytes;
     }
     return bytes;
 }
@@ -45,7 +45,7 @@ uint64_t quota_ahead_encoded_bytes(const struct engine *engine)
     for (uint32_t place = 0; place < engine->jobs.end; place++) {
         const struct job *job = &engine->jobs.all[place];
         if (job->state != JOB_FREE)
-            bytes += job->rows * job->batch_slots * job->world_size * job->mean_bytes;
+            bytes += job->quota.ahead_now * job->shape.batch_slots * job->terms.world_size * job->shape.mean_bytes;
     }
     return bytes;
 }
@@ -53,9 +53,9 @@ uint64_t quota_ahead_encoded_bytes(const struct engine *engine)
 /* What the rank with the greatest need has use for, of `most` rows. */
 static uint32_t rows_needed(const struct job *job, uint32_t most)
 {
-    uint32_t rows = job->least < most ? job->least : most;
-    for (uint32_t rank = 0; rank < job->world_size; rank++) {
-        uint32_t need = job->queues[rank].need.rows;
+    uint32_t rows = job->quota.ahead_min < most ? job->quota.ahead_min : most;
+    for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
+        uint32_t need = job->quota.needs[rank].rows;
         if (need == 0 || need >= most)
             return most;
         rows = need > rows ? need : rows;
@@ -65,13 +65,13 @@ static uint32_t rows_needed(const struct job *job, uint32_t most)
 
 uint32_t quota_rows_needed(const struct job *job)
 {
-    return rows_needed(job, job->rows);
+    return rows_needed(job, job->quota.ahead_now);
 }
 
-uint64_t quota_depth_slots(const struct job *job, const struct job_queue *queue)
+uint64_t quota_depth_slots(const struct job *job, uint32_t rank)
 {
-    uint32_t rows = queue->need.rows > job->least ? queue->need.rows : job->least;
-    return queue->need.rows == 0 || rows > job->rows ? job->quota_slots : rows * job->batch_slots;
+    uint32_t need = job->quota.needs[rank].rows, rows = need > job->quota.ahead_min ? need : job->quota.ahead_min;
+    return need == 0 || rows > job->quota.ahead_now ? job->quota.slots : rows * job->shape.batch_slots;
 }
 
 /* What the rows cost when each job gets this part of those between its least and what it needs, for parts up to 1, and
@@ -84,38 +84,38 @@ uint64_t quota_deal(const struct engine *engine, double part, uint32_t *rows)
         rows[place] = 0;
         if (job->state == JOB_FREE)
             continue;
-        uint32_t need = rows_needed(job, job->most);
+        uint32_t need = rows_needed(job, job->quota.ahead_max);
         if (part < 1)
-            rows[place] = job->least + (uint32_t)(part * (need - job->least));
+            rows[place] = job->quota.ahead_min + (uint32_t)(part * (need - job->quota.ahead_min));
         else
-            rows[place] = need + (uint32_t)((part - 1) * (job->most - need));
-        bytes += rows[place] * job->row_bytes;
+            rows[place] = need + (uint32_t)((part - 1) * (job->quota.ahead_max - need));
+        bytes += rows[place] * job->shape.row_bytes;
     }
     return bytes;
 }
 
 /* ── by need ── */
 
-static uint32_t measured_rows(const struct job *job, const struct need *need)
+static uint32_t measured_rows(const struct job *job, const struct look_ahead *need)
 {
     uint64_t worst_ns = 0;
     for (uint32_t i = 0; i < ENGINE_AHEAD_WINDOWS; i++)
         worst_ns = need->worst_ns[i] > worst_ns ? need->worst_ns[i] : worst_ns;
-    uint32_t in_use = job->least > ENGINE_ROWS_MIN ? job->least - 1 : 1; /* who holds on to batches holds all but the last */
+    uint32_t in_use = job->quota.ahead_min > ENGINE_ROWS_MIN ? job->quota.ahead_min - 1 : 1; /* who holds on to batches holds all but the last */
     double rows = in_use + ceil(COVER * (double)worst_ns / (need->step_ns > 1 ? need->step_ns : 1));
-    return rows < job->least ? job->least : rows < job->most ? (uint32_t)rows : job->most;
+    return rows < job->quota.ahead_min ? job->quota.ahead_min : rows < job->quota.ahead_max ? (uint32_t)rows : job->quota.ahead_max;
 }
 
-static void set_need(struct engine *engine, struct need *need, uint32_t rows)
+static void set_need(struct engine *engine, struct look_ahead *need, uint32_t rows)
 {
     engine->quota.divide = engine->quota.divide || need->rows != rows;
     need->rows = rows;
 }
 
-void quota_note_ready(struct engine *engine, struct job *job, struct job_queue *queue, const struct entry *entry)
+void quota_note_ready(struct engine *engine, struct job *job, uint32_t rank, uint64_t planned_ns)
 {
-    struct need *need = &queue->need;
-    uint64_t took_ns = engine->now_ns - entry->planned_ns;
+    struct look_ahead *need = &job->quota.needs[rank];
+    uint64_t took_ns = engine->now_ns - planned_ns;
     if (took_ns <= need->worst_ns[0])
         return;
     need->worst_ns[0] = took_ns;
@@ -123,9 +123,8 @@ void quota_note_ready(struct engine *engine, struct job *job, struct job_queue *
         set_need(engine, need, measured_rows(job, need));
 }
 
-static void note_step(const struct engine *engine, const struct job_queue *queue, struct need *need)
+static void note_step(const struct engine *engine, struct look_ahead *need, uint64_t waited_ns)
 {
-    uint64_t waited_ns = queue->wait_ns + (queue->waiting ? engine->now_ns - queue->waiting_since_ns : 0);
     double step_ns = (double)(engine->now_ns - need->delivered_ns) - (double)(waited_ns - need->waited_ns);
     need->waited_ns = waited_ns;
     if (need->delivered_ns == 0) {
@@ -139,10 +138,10 @@ static void note_step(const struct engine *engine, const struct job_queue *queue
     need->delivered_ns = engine->now_ns;
 }
 
-void quota_note_delivery(struct engine *engine, struct job *job, struct job_queue *queue)
+void quota_note_delivery(struct engine *engine, struct job *job, uint32_t rank, uint64_t waited_ns)
 {
-    struct need *need = &queue->need;
-    note_step(engine, queue, need);
+    struct look_ahead *need = &job->quota.needs[rank];
+    note_step(engine, need, waited_ns);
     need->batches++;
     if (engine->config.ahead_window_ns == 0 || need->batches < WINDOW_BATCHES ||
         engine->now_ns - need->began_ns < engine->config.ahead_window_ns)
@@ -158,10 +157,10 @@ void quota_note_delivery(struct engine *engine, struct job *job, struct job_queu
 }
 
 /* That an epoch begins with waiting, until the queue was full once, says nothing. */
-void quota_note_wait(struct engine *engine, struct job *job, struct job_queue *queue)
+void quota_note_wait(struct engine *engine, struct job *job, uint32_t rank, uint32_t batch_index)
 {
-    if (queue->batch_index <= job->rows)
+    if (batch_index <= job->quota.ahead_now)
         return;
-    queue->need.windows = 0;
-    set_need(engine, &queue->need, 0);
+    job->quota.needs[rank].windows = 0;
+    set_need(engine, &job->quota.needs[rank], 0);
 }

@@ -61,10 +61,10 @@ int residents_place(struct engine *engine, const struct engine_job_desc *desc, s
     }
     free(seen);
     free(ids);
-    job->chunk_base = desc->chunk_base;
-    job->chunk_count = desc->chunk_count;
-    job->chunk_samples = (double)count / n_seen;
-    job->ample = engine->config.redirect_width == 1 || chunks_samples_held(engine, desc) * 2 >= count;
+    job->shape.chunk_base = desc->chunk_base;
+    job->shape.chunk_count = desc->chunk_count;
+    job->shape.chunk_samples = (double)count / n_seen;
+    job->shape.ample = engine->config.redirect_width == 1 || chunks_samples_held(engine, desc) * 2 >= count;
     return 0;
 }
 
@@ -146,7 +146,7 @@ static void visit_had(void *context, sample_id id)
     const struct visit *visit = context;
     struct engine *engine = visit->engine;
     for (uint32_t index = engine->samples.all[id].instances; index != ENGINE_NONE; index = engine->prepared.instances[index].next)
-        jobset_remove(&engine->prepared.instances[index].had, visit->job);
+        jobset_remove(&engine->prepared.instances[index].form.had, visit->job);
 }
 
 /* The job's wants of all that remains to it count once more, or once less. */
@@ -189,12 +189,12 @@ void residents_drop_left(struct engine *engine, uint32_t job)
 
 void residents_forget_had(struct engine *engine, uint32_t job)
 {
-    if (goes_by_samples(engine, engine->jobs.all[job].view_samples)) {
+    if (goes_by_samples(engine, engine->jobs.all[job].shape.view_samples)) {
         sampler_each_viewed(engine->sampler, job, visit_had, &(struct visit){engine, job, 0});
         return;
     }
     for (uint32_t index = 0; index < engine->prepared.slab.size; index++) {
         if (engine->prepared.instances[index].state != INSTANCE_FREE)
-            jobset_remove(&engine->prepared.instances[index].had, job);
+            jobset_remove(&engine->prepared.instances[index].form.had, job);
     }
 }

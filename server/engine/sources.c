@@ -27,7 +27,7 @@ struct data_source *sources_find_source(struct engine *engine, const void *datas
 
 void sources_join(struct engine *engine, struct job *job)
 {
-    struct data_source *source = sources_find_source(engine, job->dataset);
+    struct data_source *source = sources_find_source(engine, job->terms.dataset);
     for (uint32_t i = 0; !source; i++) {
         CHECK(i < JOBS_MAX); /* there are no more sources than jobs */
         if (engine->sources.all[i].users == 0)
@@ -35,13 +35,13 @@ void sources_join(struct engine *engine, struct job *job)
     }
     if (source->users++ == 0)
         *source = (struct data_source){
-            .dataset = job->dataset, .users = 1, .failed = engine->sources.rounds, .probe = SAMPLE_NONE};
-    job->source = (uint32_t)(source - engine->sources.all);
+            .dataset = job->terms.dataset, .users = 1, .failed = engine->sources.rounds, .probe = SAMPLE_NONE};
+    job->source.at = (uint32_t)(source - engine->sources.all);
 }
 
 void sources_leave(struct engine *engine, struct job *job)
 {
-    struct data_source *source = &engine->sources.all[job->source];
+    struct data_source *source = &engine->sources.all[job->source.at];
     CHECK(source->users > 0);
     if (--source->users > 0)
         return;
@@ -51,12 +51,12 @@ void sources_leave(struct engine *engine, struct job *job)
 
 void sources_load(struct engine *engine, uint32_t job, uint32_t encoded)
 {
-    engine->encoded.encodeds[encoded].dataset = engine->jobs.all[job].dataset;
+    engine->encoded.encodeds[encoded].dataset = engine->jobs.all[job].terms.dataset;
     engine->encoded.encodeds[encoded].round = engine->sources.rounds;
 }
 
 bool sources_waits(const struct engine *engine, uint32_t job)
 {
     return engine->jobs.all[job].state == JOB_RUNNING && sources_away(engine, job) &&
-           engine->jobs.all[job].lists[TASK_LOADS].head != ENGINE_NONE;
+           engine->jobs.all[job].turns.lists[TASK_LOADS].tasks.head != ENGINE_NONE;
 }

@@ -6,7 +6,7 @@
 
 static inline bool sources_away(const struct engine *engine, uint32_t job)
 {
-    return engine->sources.all[engine->jobs.all[job].source].away;
+    return engine->sources.all[engine->jobs.all[job].source.at].away;
 }
 
 struct data_source *sources_find_source(struct engine *engine, const void *dataset);

@@ -10,6 +10,8 @@
 #include "server/engine/sources.h"
 #include "server/engine/tasks.h"
 
+SLAB(task, tasks, tasks, in_list.next)
+
 _Static_assert(BAD_REASONS <= ENGINE_REASONS, "totals have a place for every reason");
 
 void tasks_to_load(struct engine *engine, uint32_t index, bool first)
@@ -55,7 +57,7 @@ void tasks_route(struct engine *engine, uint32_t index)
         tasks_to_prepare(engine, index);
     } else {
         task->state = TASK_LOADING;
-        task->next = engine->encoded.encodeds[encoded].tasks;
+        task->in_list.next = engine->encoded.encodeds[encoded].tasks;
         engine->encoded.encodeds[encoded].tasks = index;
     }
 }
@@ -63,7 +65,7 @@ void tasks_route(struct engine *engine, uint32_t index)
 void tasks_begin(struct engine *engine, uint32_t job, uint32_t instance)
 {
     struct instance *made = &engine->prepared.instances[instance];
-    for (uint32_t other = engine->samples.all[made->id].instances; other != ENGINE_NONE; other = engine->prepared.instances[other].next) {
+    for (uint32_t other = engine->samples.all[made->form.id].instances; other != ENGINE_NONE; other = engine->prepared.instances[other].next) {
         if (other == instance || engine->prepared.instances[other].state != INSTANCE_MAKING)
             continue;
         struct task *task = &engine->tasks.tasks[engine->prepared.instances[other].task];
@@ -74,9 +76,9 @@ void tasks_begin(struct engine *engine, uint32_t job, uint32_t instance)
             return;
         }
     }
-    uint32_t index = slab_task_new(engine);
+    uint32_t index = task_new(&engine->tasks);
     struct task *task = &engine->tasks.tasks[index];
-    *task = (struct task){.job = job, .id = made->id, .encoded = ENGINE_NONE, .n_outputs = 1, .outputs = {instance}};
+    *task = (struct task){.job = job, .id = made->form.id, .encoded = ENGINE_NONE, .n_outputs = 1, .outputs = {instance}};
     made->task = index;
     tasks_route(engine, index);
 }
@@ -94,16 +96,16 @@ static void unlist(struct engine *engine, uint32_t index)
         uint32_t *link = &engine->encoded.encodeds[task->encoded].tasks;
         while (*link != index) {
             CHECK(*link != ENGINE_NONE);
-            link = &engine->tasks.tasks[*link].next;
+            link = &engine->tasks.tasks[*link].in_list.next;
         }
-        *link = task->next;
+        *link = task->in_list.next;
     }
 }
 
 void tasks_end(struct engine *engine, uint32_t index)
 {
     uint32_t encoded = engine->tasks.tasks[index].encoded;
-    slab_task_drop(engine, index);
+    task_drop(&engine->tasks, index);
     if (encoded != ENGINE_NONE)
         encoded_unpin(engine, encoded);
 }
@@ -152,7 +154,7 @@ static bool better_off(const struct engine *engine, const struct task *task, uin
     bool a_away = sources_away(engine, a), b_away = sources_away(engine, b);
     if (task->encoded == ENGINE_NONE && a_away != b_away)
         return b_away;
-    return engine->jobs.all[a].weight > engine->jobs.all[b].weight;
+    return engine->jobs.all[a].turns.weight > engine->jobs.all[b].turns.weight;
 }
 
 void tasks_joined(struct engine *engine, uint32_t index, uint32_t job)
@@ -168,7 +170,7 @@ uint32_t tasks_heir(const struct engine *engine, const struct task *task, uint32
     uint32_t best = ENGINE_NONE;
     bool stays = !(task->encoded == ENGINE_NONE && sources_away(engine, job));
     for (uint32_t i = 0; i < task->n_outputs; i++) {
-        for (uint32_t at = engine->prepared.instances[task->outputs[i]].waiters; at != ENGINE_NONE; at = engine->queues.entries[at].link) {
+        for (uint32_t at = engine->prepared.instances[task->outputs[i]].waiters; at != ENGINE_NONE; at = engine->queues.entries[at].next_waiter) {
             uint32_t waiting = engine->queues.entries[at].job;
             if (waiting == job && stays)
                 return job;

@@ -5,6 +5,8 @@
 #include "server/engine/engine_priv.h"
 
 /* tasks.c */
+uint32_t task_new(struct tasks *tasks);
+void task_drop(struct tasks *tasks, uint32_t task);
 void tasks_to_load(struct engine *engine, uint32_t task, bool first); /* it is in no list; first: before all others */
 void tasks_remove_to_load(struct engine *engine, uint32_t index);
 void tasks_to_prepare(struct engine *engine, uint32_t task);

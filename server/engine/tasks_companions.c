@@ -15,7 +15,7 @@
 bool tasks_makes_pixels(const struct engine *engine, const struct task *task)
 {
     for (uint32_t i = 0; i < task->n_outputs; i++)
-        if (!engine->prepared.instances[task->outputs[i]].by_size)
+        if (!engine->prepared.instances[task->outputs[i]].raw)
             return true;
     return false;
 }
@@ -24,11 +24,11 @@ bool tasks_makes_pixels(const struct engine *engine, const struct task *task)
  * other wants soon. */
 static bool same_order(const struct job *ahead, const struct job *behind)
 {
-    bool strict = behind->shuffle == SHUFFLE_STRICT;
-    bool alike = ahead->shuffle == behind->shuffle && ahead->dataset == behind->dataset;
-    return behind->shuffle != SHUFFLE_DEPENDENT && alike &&
-           (!strict || (ahead->seed == behind->seed && ahead->epoch == behind->epoch &&
-                        ahead->view_samples == behind->view_samples));
+    bool strict = behind->terms.shuffle == SHUFFLE_STRICT;
+    bool alike = ahead->terms.shuffle == behind->terms.shuffle && ahead->terms.dataset == behind->terms.dataset;
+    return behind->terms.shuffle != SHUFFLE_DEPENDENT && alike &&
+           (!strict || (ahead->terms.seed == behind->terms.seed && ahead->progress.epoch == behind->progress.epoch &&
+                        ahead->shape.view_samples == behind->shape.view_samples));
 }
 
 /* Would an instance of the sample, which the maker decodes, be of use to the job? One whose order is fixed, and another
@@ -36,8 +36,8 @@ static bool same_order(const struct job *ahead, const struct job *behind)
 static bool lacks(const struct engine *engine, uint32_t job, uint32_t maker, sample_id id)
 {
     const struct job *wanting = &engine->jobs.all[job];
-    if (wanting->state != JOB_RUNNING || wanting->by_size || !sampler_wants(engine->sampler, job, id) ||
-        !(wanting->redirected || same_order(&engine->jobs.all[maker], wanting)))
+    if (wanting->state != JOB_RUNNING || wanting->terms.raw || !sampler_wants(engine->sampler, job, id) ||
+        !(wanting->terms.redirected || same_order(&engine->jobs.all[maker], wanting)))
         return false;
     for (uint32_t index = engine->samples.all[id].instances; index != ENGINE_NONE; index = engine->prepared.instances[index].next)
         if (!engine->prepared.instances[index].doomed && demand_suits(engine, job, &engine->prepared.instances[index]))
@@ -54,11 +54,11 @@ static uint64_t spare_bytes(const struct engine *engine)
     uint64_t spare = engine->config.arena_bytes - used + residency_idle(engine->prepared.residency) * (taken ? used / taken : 0);
     for (uint32_t place = 0; place < engine->jobs.end; place++) {
         const struct job *job = &engine->jobs.all[place];
-        for (uint32_t rank = 0; rank < job->world_size && job->state != JOB_FAILED; rank++) {
+        for (uint32_t rank = 0; rank < job->terms.world_size && job->state != JOB_FAILED; rank++) {
             const struct job_queue *queue = &job->queues[rank];
-            uint64_t depth = quota_depth_slots(job, queue);
-            if (queue->attached && queue->held_slots < depth)
-                claimed += (depth - queue->held_slots) * engine_slot_bytes(&engine->config, job->slot_bytes);
+            uint64_t depth = quota_depth_slots(job, (uint32_t)(queue - job->queues));
+            if (queue->client.presence == RANK_THERE && queue->held_slots < depth)
+                claimed += (depth - queue->held_slots) * engine_slot_bytes(&engine->config, job->terms.slot_bytes);
         }
     }
     return spare > claimed ? spare - claimed : 0;
@@ -71,7 +71,7 @@ void tasks_add_companions(struct engine *engine, uint32_t index)
         return;
     uint64_t spare = spare_bytes(engine);
     for (uint32_t job = 0; job < engine->jobs.end && task->n_outputs < ENGINE_OUTPUTS_MAX; job++) {
-        uint64_t bytes = engine_slot_bytes(&engine->config, engine->jobs.all[job].slot_bytes);
+        uint64_t bytes = engine_slot_bytes(&engine->config, engine->jobs.all[job].terms.slot_bytes);
         if (bytes > spare || !lacks(engine, job, task->job, task->id))
             continue;
         uint32_t instance = prepared_begin_spare(engine, job, task->id);
@@ -87,10 +87,10 @@ void tasks_add_companions(struct engine *engine, uint32_t index)
 const void *tasks_output_dataset(const struct engine *engine, const struct instance *instance)
 {
     if (instance->waiters != ENGINE_NONE)
-        return engine->jobs.all[engine->queues.entries[instance->waiters].job].dataset;
+        return engine->jobs.all[engine->queues.entries[instance->waiters].job].terms.dataset;
     uint32_t job = 0;
     while (engine->jobs.all[job].state != JOB_RUNNING || !demand_suits(engine, job, instance) ||
-           !sampler_wants(engine->sampler, job, instance->id))
+           !sampler_wants(engine->sampler, job, instance->form.id))
         CHECK(++job < engine->jobs.end);
-    return engine->jobs.all[job].dataset;
+    return engine->jobs.all[job].terms.dataset;
 }

@@ -17,15 +17,15 @@ static void act_prepare(struct engine *engine, uint32_t index)
     action->prepare.id = task->id;
     action->prepare.encoded = engine->encoded.encodeds[task->encoded].handle;
     action->prepare.encoded_bytes = engine->encoded.encodeds[task->encoded].bytes;
-    action->prepare.dataset = engine->jobs.all[task->job].dataset;
+    action->prepare.dataset = engine->jobs.all[task->job].terms.dataset;
     action->prepare.n_outputs = task->n_outputs;
     for (uint32_t i = 0; i < task->n_outputs; i++) {
         const struct instance *instance = &engine->prepared.instances[task->outputs[i]];
-        engine->outbox.outputs[engine->outbox.n_outputs++] = (struct engine_output){.pipeline = instance->pipeline,
+        engine->outbox.outputs[engine->outbox.n_outputs++] = (struct engine_output){.pipeline = instance->form.pipeline,
                                                                       .offset = extent_offset(engine->prepared.extents, instance->block),
                                                                       .bytes = instance->bytes,
-                                                                      .variant = instance->variant,
-                                                                      .instance = instance->ordinal,
+                                                                      .variant = instance->form.variant,
+                                                                      .instance = instance->draw,
                                                                       .dataset = tasks_output_dataset(engine, instance)};
     }
 }
@@ -54,7 +54,7 @@ static bool dispatch_load(struct engine *engine, uint32_t job, uint32_t *unfit)
     uint32_t index = tasks_next(engine, job, TASK_LOADS);
     sample_id id = engine->tasks.tasks[index].id;
     CHECK(engine->samples.all[id].encoded == ENGINE_NONE); /* else the task would not wait here */
-    uint64_t bytes = engine->config.sample_bytes(engine->jobs.all[job].dataset, id);
+    uint64_t bytes = engine->config.sample_bytes(engine->jobs.all[job].terms.dataset, id);
     CHECK(bytes != ENGINE_NOT_THERE);
     if (bytes > engine->config.encoded_bytes) {
         tasks_remove_to_load(engine, index);
@@ -66,7 +66,7 @@ static bool dispatch_load(struct engine *engine, uint32_t job, uint32_t *unfit)
     tasks_turn_begin(engine, TASK_LOADS, job);
     if (!tasks_load(engine, job, id, bytes))
         return false;
-    engine->encoded.encodeds[engine->samples.all[id].encoded].in_order = engine->jobs.all[job].shuffle == SHUFFLE_NONE;
+    engine->encoded.encodeds[engine->samples.all[id].encoded].in_order = engine->jobs.all[job].terms.shuffle == SHUFFLE_NONE;
     tasks_load_mates(engine, job, id);
     engine->totals.reads++;
     return true;

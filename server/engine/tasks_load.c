@@ -22,7 +22,7 @@ static uint32_t load_chunk(struct engine *engine, uint32_t job, const struct chu
                 continue;
             if (stocked ? !encoded_lacks(engine, room, id, max) : engine->samples.all[id].pending == 0)
                 continue;
-            uint64_t bytes = engine->config.sample_bytes(engine->jobs.all[job].dataset, id);
+            uint64_t bytes = engine->config.sample_bytes(engine->jobs.all[job].terms.dataset, id);
             if (bytes == ENGINE_NOT_THERE || bytes > engine->config.encoded_bytes)
                 continue;
             bool fits = engine->encoded.used_bytes + bytes <= encoded_most(engine);
@@ -48,7 +48,7 @@ static void load_for_later(struct engine *engine, uint32_t job, sample_id first,
         if (id == SAMPLE_NONE || engine->samples.all[id].encoded != ENGINE_NONE ||
             (engine->samples.all[id].pending == 0 && !encoded_needs_bytes(engine, job, id)))
             continue;
-        uint64_t bytes = engine->config.sample_bytes(engine->jobs.all[job].dataset, id);
+        uint64_t bytes = engine->config.sample_bytes(engine->jobs.all[job].terms.dataset, id);
         if (bytes == ENGINE_NOT_THERE || bytes > most || engine->encoded.used_bytes > most - bytes ||
             engine->encoded.loading == engine->config.inflight_loads)
             continue;
@@ -62,7 +62,7 @@ void tasks_load_mates(struct engine *engine, uint32_t job, sample_id id)
     if (engine->samples.all[id].chunk == ENGINE_NONE)
         return;
     const struct chunk *chunk = &engine->chunks.chunks[engine->samples.all[id].chunk];
-    if (engine->jobs.all[job].redirected)
+    if (engine->jobs.all[job].terms.redirected)
         load_chunk(engine, job, chunk, false);
     else
         load_for_later(engine, job, id, chunk);
@@ -103,7 +103,7 @@ static void act_load(struct engine *engine, uint32_t job, sample_id id, uint64_t
     engine->encoded.loading++;
     struct engine_action *action = outbox_add_job(engine, ENGINE_LOAD, job);
     action->rank = tasks_load_rank(engine, job, id);
-    action->load.dataset = engine->jobs.all[job].dataset;
+    action->load.dataset = engine->jobs.all[job].terms.dataset;
     action->load.id = id;
     action->load.bytes = bytes;
     action->load.read = engine->totals.reads;

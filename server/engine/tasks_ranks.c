@@ -13,7 +13,7 @@ static uint32_t rank_of(const struct engine *engine, const struct task *task)
 {
     for (uint32_t i = 0; i < task->n_outputs; i++) {
         uint32_t at = engine->prepared.instances[task->outputs[i]].waiters;
-        for (; at != ENGINE_NONE; at = engine->queues.entries[at].link) {
+        for (; at != ENGINE_NONE; at = engine->queues.entries[at].next_waiter) {
             if (engine->queues.entries[at].job == task->job)
                 return engine->queues.entries[at].rank;
         }
@@ -55,8 +55,8 @@ void tasks_entry_ready(struct engine *engine, uint32_t entry)
 /* Until the queue runs dry of what this kind of work was begun for. */
 static double dry_ns(const struct job *job, const struct job_queue *queue, enum task_kind kind)
 {
-    uint64_t begun = kind == TASK_PREPARES             ? queue->ready + queue->making
-                     : queue->queued > queue->listed[kind] ? queue->queued - queue->listed[kind]
+    uint64_t begun = kind == TASK_PREPARES             ? queue->line.ready + queue->line.making
+                     : queue->line.queued > queue->listed[kind] ? queue->line.queued - queue->listed[kind]
                                                            : 0;
     return queue_dry_ns(job, queue, begun);
 }
@@ -64,11 +64,11 @@ static double dry_ns(const struct job *job, const struct job_queue *queue, enum 
 uint32_t tasks_next(const struct engine *engine, uint32_t job_index, enum task_kind kind)
 {
     const struct job *job = &engine->jobs.all[job_index];
-    uint32_t best = job->lists[kind].head, at = best;
-    if (job->world_size == 1)
+    uint32_t best = job->turns.lists[kind].tasks.head, at = best;
+    if (job->terms.world_size == 1)
         return best;
     double best_ns = dry_ns(job, &job->queues[engine->tasks.tasks[best].rank], kind);
-    for (uint32_t looked = 0; at != ENGINE_NONE && looked < RANK_LOOK; looked++, at = engine->tasks.tasks[at].next) {
+    for (uint32_t looked = 0; at != ENGINE_NONE && looked < RANK_LOOK; looked++, at = engine->tasks.tasks[at].in_list.next) {
         double its_ns = dry_ns(job, &job->queues[engine->tasks.tasks[at].rank], kind);
         if (its_ns + STRAGGLE_NS < best_ns) {
             best = at;
@@ -95,12 +95,12 @@ void tasks_on_pace(struct engine *engine, const struct engine_event *event)
     struct job *job = &engine->jobs.all[event->pace.job];
     double sum = 0;
     uint32_t known = 0;
-    if (job->state == JOB_FREE || event->rank >= job->world_size)
+    if (job->state == JOB_FREE || event->rank >= job->terms.world_size)
         return;
     job->queues[event->rank].pace_ns = event->pace.batch_ns;
-    for (uint32_t rank = 0; rank < job->world_size; rank++) {
+    for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
         sum += (double)job->queues[rank].pace_ns;
         known += job->queues[rank].pace_ns > 0;
     }
-    job->pace_ns = known ? sum / known : 0;
+    job->turns.pace_ns = known ? sum / known : 0;
 }

@@ -10,8 +10,8 @@ static void rearrange(struct engine *engine)
     for (uint32_t job = 0; job < engine->jobs.end; job++) {
         if (!sources_waits(engine, job))
             continue;
-        for (uint32_t index = engine->jobs.all[job].lists[TASK_LOADS].head, next; index != ENGINE_NONE; index = next) {
-            next = engine->tasks.tasks[index].next;
+        for (uint32_t index = engine->jobs.all[job].turns.lists[TASK_LOADS].tasks.head, next; index != ENGINE_NONE; index = next) {
+            next = engine->tasks.tasks[index].in_list.next;
             uint32_t heir = tasks_heir(engine, &engine->tasks.tasks[index], job);
             CHECK(heir != ENGINE_NONE);
             if (!sources_away(engine, heir))
@@ -55,7 +55,7 @@ void tasks_source_answered(struct engine *engine, const struct encoded *encoded)
 static bool count_tries(struct engine *engine, const struct data_source *source, uint32_t first)
 {
     bool enough = false;
-    for (uint32_t index = first; index != ENGINE_NONE; index = engine->tasks.tasks[index].next) {
+    for (uint32_t index = first; index != ENGINE_NONE; index = engine->tasks.tasks[index].in_list.next) {
         struct task *task = &engine->tasks.tasks[index];
         if (task->tries == 0 || source->answered >= task->tried) {
             task->tries++;
@@ -63,7 +63,7 @@ static bool count_tries(struct engine *engine, const struct data_source *source,
         }
         enough = enough || task->tries == ENGINE_SOURCE_TRIES;
     }
-    for (uint32_t index = first; enough && index != ENGINE_NONE; index = engine->tasks.tasks[index].next)
+    for (uint32_t index = first; enough && index != ENGINE_NONE; index = engine->tasks.tasks[index].in_list.next)
         engine->tasks.tasks[index].tries = 0; /* another dataset may have it */
     return enough;
 }

@@ -25,7 +25,7 @@ static double cost_of(const struct engine *engine, uint32_t job, enum task_kind 
 {
     if (kind == TASK_LOADS)
         return 1;
-    double cost_s = engine->jobs.all[job].cost_s > 0 ? engine->jobs.all[job].cost_s : engine->tasks.cost_s;
+    double cost_s = engine->jobs.all[job].turns.cost_s > 0 ? engine->jobs.all[job].turns.cost_s : engine->tasks.cost_s;
     return cost_s > 0 ? cost_s : COST_FIRST_S;
 }
 
@@ -34,48 +34,33 @@ static double cost_of(const struct engine *engine, uint32_t job, enum task_kind 
 void tasks_append(struct engine *engine, enum task_kind kind, uint32_t index)
 {
     struct task *task = &engine->tasks.tasks[index];
-    struct task_list *list = &engine->jobs.all[task->job].lists[kind];
-    task->next = ENGINE_NONE;
-    task->prev = list->tail;
-    if (list->tail != ENGINE_NONE) {
-        engine->tasks.tasks[list->tail].next = index;
-    } else {
-        double slack = TURN_SLACK * cost_of(engine, task->job, kind) / engine->jobs.all[task->job].counts;
+    struct task_list *list = &engine->jobs.all[task->job].turns.lists[kind];
+    if (list->tasks.head == ENGINE_NONE) {
+        double slack = TURN_SLACK * cost_of(engine, task->job, kind) / engine->jobs.all[task->job].turns.effective_weight;
         double least = engine->tasks.turn[kind] - slack, most = engine->tasks.turn[kind] + slack;
         list->turn = list->turn < least ? least : list->turn > most ? most : list->turn;
-        list->head = index;
     }
-    list->tail = index;
+    line_append(&list->tasks, LINKS(engine->tasks.tasks, in_list), index);
     tasks_rank_listed(engine, kind, task);
 }
 
 void tasks_prepend(struct engine *engine, enum task_kind kind, uint32_t index)
 {
     struct task *task = &engine->tasks.tasks[index];
-    struct task_list *list = &engine->jobs.all[task->job].lists[kind];
-    if (list->head == ENGINE_NONE) {
+    struct task_list *list = &engine->jobs.all[task->job].turns.lists[kind];
+    if (list->tasks.head == ENGINE_NONE) {
         tasks_append(engine, kind, index);
         return;
     }
-    task->prev = ENGINE_NONE;
-    task->next = list->head;
-    engine->tasks.tasks[list->head].prev = index;
-    list->head = index;
+    line_prepend(&list->tasks, LINKS(engine->tasks.tasks, in_list), index);
     tasks_rank_listed(engine, kind, task);
 }
 
 void tasks_remove(struct engine *engine, enum task_kind kind, uint32_t index)
 {
     struct task *task = &engine->tasks.tasks[index];
-    struct task_list *list = &engine->jobs.all[task->job].lists[kind];
-    if (task->prev != ENGINE_NONE)
-        engine->tasks.tasks[task->prev].next = task->next;
-    else
-        list->head = task->next;
-    if (task->next != ENGINE_NONE)
-        engine->tasks.tasks[task->next].prev = task->prev;
-    else
-        list->tail = task->prev;
+    struct task_list *list = &engine->jobs.all[task->job].turns.lists[kind];
+    line_remove(&list->tasks, LINKS(engine->tasks.tasks, in_list), index);
     tasks_rank_unlisted(engine, kind, task);
 }
 
@@ -88,13 +73,13 @@ void tasks_weigh(struct engine *engine)
     uint32_t running = 0;
     for (uint32_t job = 0; job < engine->jobs.end; job++) {
         if (engine->jobs.all[job].state == JOB_RUNNING) {
-            sum += engine->jobs.all[job].weight;
+            sum += engine->jobs.all[job].turns.weight;
             running++;
         }
     }
     for (uint32_t job = 0; running && job < engine->jobs.end; job++) {
-        double least = sum / running / FLOOR_PART, weight = engine->jobs.all[job].weight;
-        engine->jobs.all[job].counts = weight > least ? weight : least;
+        double least = sum / running / FLOOR_PART, weight = engine->jobs.all[job].turns.weight;
+        engine->jobs.all[job].turns.effective_weight = weight > least ? weight : least;
     }
 }
 
@@ -104,10 +89,10 @@ uint32_t tasks_next_turn(const struct engine *engine, enum task_kind kind)
 {
     uint32_t best = ENGINE_NONE;
     for (uint32_t job = 0; job < engine->jobs.end; job++) {
-        const struct task_list *list = &engine->jobs.all[job].lists[kind];
+        const struct task_list *list = &engine->jobs.all[job].turns.lists[kind];
         bool held_up = kind == TASK_LOADS && sources_away(engine, job);
-        if (engine->jobs.all[job].state != JOB_FREE && list->head != ENGINE_NONE && !held_up &&
-            (best == ENGINE_NONE || list->turn < engine->jobs.all[best].lists[kind].turn))
+        if (engine->jobs.all[job].state != JOB_FREE && list->tasks.head != ENGINE_NONE && !held_up &&
+            (best == ENGINE_NONE || list->turn < engine->jobs.all[best].turns.lists[kind].turn))
             best = job;
     }
     return best;
@@ -115,7 +100,7 @@ uint32_t tasks_next_turn(const struct engine *engine, enum task_kind kind)
 
 void tasks_turn_begin(struct engine *engine, enum task_kind kind, uint32_t job)
 {
-    double turn = engine->jobs.all[job].lists[kind].turn;
+    double turn = engine->jobs.all[job].turns.lists[kind].turn;
     if (engine->tasks.turn[kind] < turn)
         engine->tasks.turn[kind] = turn;
 }
@@ -124,16 +109,16 @@ static void charge(struct engine *engine, enum task_kind kind, const struct jobs
 {
     double weights = 0, cost = 0;
     JOBSET_EACH(job, jobs) {
-        weights += engine->jobs.all[job].counts;
-        cost += engine->jobs.all[job].counts * cost_of(engine, job, kind);
+        weights += engine->jobs.all[job].turns.effective_weight;
+        cost += engine->jobs.all[job].turns.effective_weight * cost_of(engine, job, kind);
     }
     JOBSET_EACH(job, jobs)
-        engine->jobs.all[job].lists[kind].turn += cost / weights / weights; /* the mean cost, divided */
+        engine->jobs.all[job].turns.lists[kind].turn += cost / weights / weights; /* the mean cost, divided */
 }
 
 static void add_waiters(const struct engine *engine, uint32_t instance, struct jobset *jobs)
 {
-    for (uint32_t at = engine->prepared.instances[instance].waiters; at != ENGINE_NONE; at = engine->queues.entries[at].link)
+    for (uint32_t at = engine->prepared.instances[instance].waiters; at != ENGINE_NONE; at = engine->queues.entries[at].next_waiter)
         jobset_add(jobs, engine->queues.entries[at].job);
 }
 
@@ -184,6 +169,6 @@ void tasks_measure_prepare(struct engine *engine, const struct task *task, uint6
         struct jobset jobs = {{0}};
         add_waiters(engine, task->outputs[i], &jobs);
         JOBSET_EACH(job, &jobs)
-            measure(&engine->jobs.all[job].cost_s, took_s);
+            measure(&engine->jobs.all[job].turns.cost_s, took_s);
     }
 }
