@@ -1,11 +1,11 @@
 /* demand.c: who wants what: which jobs want a sample or an instance, how many, how soon, and how far apart they are. */
 #include "server/engine/demand.h"
 
-bool demand_prepare_alike(const struct engine *engine)
+bool demand_prepare_alike(const struct jobs *jobs)
 {
     const struct job *first = NULL;
-    for (uint32_t place = 0; place < engine->jobs.end; place++) {
-        const struct job *job = &engine->jobs.all[place];
+    for (uint32_t place = 0; place < jobs->end; place++) {
+        const struct job *job = job_at(jobs, place);
         if (job->state == JOB_FREE)
             continue;
         first = first ? first : job;
@@ -16,11 +16,11 @@ bool demand_prepare_alike(const struct engine *engine)
 }
 
 /* The running jobs that are redirected: at most max of them, which bounds the work on a chunk. */
-uint32_t demand_takers(const struct engine *engine, uint32_t *takers, uint32_t max)
+uint32_t demand_takers(const struct jobs *jobs, uint32_t *takers, uint32_t max)
 {
     uint32_t count = 0;
-    for (uint32_t job = 0; job < engine->jobs.end && count < max; job++) {
-        if (engine->jobs.all[job].state == JOB_RUNNING && engine->jobs.all[job].terms.redirected)
+    for (uint32_t job = 0; job < jobs->end && count < max; job++) {
+        if (job_at(jobs, job)->state == JOB_RUNNING && job_at(jobs, job)->terms.redirected)
             takers[count++] = job;
     }
     return count;
@@ -28,14 +28,14 @@ uint32_t demand_takers(const struct engine *engine, uint32_t *takers, uint32_t m
 
 /* How far apart in their epochs the takers are that have a stock in the group (others take no part of memory there). An epoch
  * is a circle: one job's end is beside the other's beginning. */
-double demand_apart(const struct engine *engine, const struct shortage *room, const bool *stocked)
+double demand_apart(const struct jobs *jobs, const uint32_t *takers, uint32_t count, const bool *stocked)
 {
     double first = -1, apart = 0;
-    for (uint32_t i = 0; i < room->n_takers; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         if (!stocked[i])
             continue;
-        const struct job *job = &engine->jobs.all[room->takers[i]];
-        double left = (double)sampler_remaining(engine->sampler, room->takers[i]) / (double)job->shape.view_samples;
+        const struct job *job = job_at(jobs, takers[i]);
+        double left = (double)sampler_remaining(jobs->env->sampler, takers[i]) / (double)job->shape.view_samples;
         first = first < 0 ? left : first;
         double ahead = left < first ? first - left : left - first, distance = ahead < 0.5 ? ahead * 2 : 2 - ahead * 2;
         apart = distance > apart ? distance : apart;
@@ -43,34 +43,34 @@ double demand_apart(const struct engine *engine, const struct shortage *room, co
     return apart;
 }
 
-bool demand_wants_instance(const struct engine *engine, uint32_t job, const struct instance *instance)
+bool demand_wants_instance(const struct jobs *jobs, uint32_t job, const struct form *form)
 {
-    return engine->jobs.all[job].state == JOB_RUNNING && demand_suits(engine, job, instance) &&
-           sampler_wants(engine->sampler, job, instance->form.id);
+    return job_at(jobs, job)->state == JOB_RUNNING && demand_suits(jobs, job, form) &&
+           sampler_wants(jobs->env->sampler, job, form->id);
 }
 
-bool demand_wants_encoded(const struct engine *engine, uint32_t job, sample_id id)
+bool demand_wants_encoded(const struct jobs *jobs, uint32_t job, sample_id id)
 {
-    return engine->jobs.all[job].state == JOB_RUNNING && sampler_wants(engine->sampler, job, id);
+    return job_at(jobs, job)->state == JOB_RUNNING && sampler_wants(jobs->env->sampler, job, id);
 }
 
-uint32_t demand_count(const struct engine *engine, const struct instance *instance)
+uint32_t demand_count(const struct jobs *jobs, const struct form *form)
 {
     uint32_t want = 0;
-    for (uint32_t job = 0; job < engine->jobs.end; job++)
-        want += demand_wants_instance(engine, job, instance);
+    for (uint32_t job = 0; job < jobs->end; job++)
+        want += demand_wants_instance(jobs, job, form);
     return want;
 }
 
-uint32_t demand_count_encoded(const struct engine *engine, sample_id id)
+uint32_t demand_count_encoded(const struct jobs *jobs, sample_id id)
 {
     uint32_t want = 0;
-    for (uint32_t job = 0; job < engine->jobs.end; job++)
-        want += demand_wants_encoded(engine, job, id);
+    for (uint32_t job = 0; job < jobs->end; job++)
+        want += demand_wants_encoded(jobs, job, id);
     return want;
 }
 
-double demand_job_rate(const struct engine *engine, const struct job *job)
+double demand_job_rate(const struct jobs *jobs, const struct job *job)
 {
-    return (double)job->tallies.samples_delivered / (double)(engine->now_ns - job->tallies.came_ns + 1);
+    return (double)job->tallies.samples_delivered / (double)(jobs->env->now_ns - job->tallies.came_ns + 1);
 }

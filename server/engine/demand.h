@@ -1,23 +1,31 @@
-/* demand.h: who wants what. */
+/* demand.h: who wants what. It has no state: jobs and the sampler tell. */
 #ifndef LARDER_SERVER_ENGINE_DEMAND_H
 #define LARDER_SERVER_ENGINE_DEMAND_H
 
-#include "server/engine/engine_priv.h"
+#include "server/engine/job.h"
 
-/* May the job be given the instance, as far as pipeline, variant and what it had go? */
-static inline bool demand_suits(const struct engine *engine, uint32_t job, const struct instance *instance)
+/* What a job may be given: a sample, prepared in one way, and the jobs that planned or got it. */
+struct form {
+    sample_id id;
+    uint32_t pipeline;
+    uint64_t variant;
+    struct jobset had;
+};
+
+/* May the job be given the form, as far as pipeline, variant and what it had go? */
+static inline bool demand_suits(const struct jobs *jobs, uint32_t no, const struct form *form)
 {
-    return instance->form.pipeline == engine->jobs.all[job].terms.pipeline && instance->form.variant == engine->jobs.all[job].progress.variant &&
-           !jobset_has(&instance->form.had, job);
+    const struct job *job = job_at(jobs, no);
+    return form->pipeline == job->terms.pipeline && form->variant == job->progress.variant && !jobset_has(&form->had, no);
 }
 
-bool demand_prepare_alike(const struct engine *engine);
-uint32_t demand_takers(const struct engine *engine, uint32_t *takers, uint32_t max);
-double demand_apart(const struct engine *engine, const struct shortage *room, const bool *stocked);
-bool demand_wants_instance(const struct engine *engine, uint32_t job, const struct instance *instance);
-bool demand_wants_encoded(const struct engine *engine, uint32_t job, sample_id id);
-uint32_t demand_count(const struct engine *engine, const struct instance *instance);
-uint32_t demand_count_encoded(const struct engine *engine, sample_id id);
-double demand_job_rate(const struct engine *engine, const struct job *job); /* samples a nanosecond that it was given since it came */
+bool demand_prepare_alike(const struct jobs *jobs);
+uint32_t demand_takers(const struct jobs *jobs, uint32_t *takers, uint32_t max);
+double demand_apart(const struct jobs *jobs, const uint32_t *takers, uint32_t count, const bool *stocked);
+bool demand_wants_instance(const struct jobs *jobs, uint32_t job, const struct form *form);
+bool demand_wants_encoded(const struct jobs *jobs, uint32_t job, sample_id id);
+uint32_t demand_count(const struct jobs *jobs, const struct form *form);
+uint32_t demand_count_encoded(const struct jobs *jobs, sample_id id);
+double demand_job_rate(const struct jobs *jobs, const struct job *job); /* samples a nanosecond that it was given since it came */
 
 #endif

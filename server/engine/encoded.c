@@ -1,6 +1,7 @@
 /* encoded.c: encoded bytes in memory: their life from the load to the drop, pins, and the budget. */
 #include <stdlib.h>
 
+#include "common/check.h"
 #include "server/engine/chunks.h"
 #include "server/engine/demand.h"
 #include "server/engine/encoded.h"
@@ -8,140 +9,170 @@
 
 SLAB(encoded, encoded_store, encodeds, next)
 
-void encoded_free(struct engine *engine, uint32_t index, bool evicted)
+int encoded_make_room(struct encoded_store *store, uint64_t ids)
 {
-    struct encoded *encoded = &engine->encoded.encodeds[index];
-    CHECK(encoded->tasks == ENGINE_NONE);
-    if (encoded->handle)
-        outbox_add(engine, ENGINE_DROP_ENCODED)->drop.encoded = encoded->handle;
-    engine->totals.evicted_encoded += evicted;
-    chunks_fiber_remove_encoded(engine, index);
-    if (engine->samples.all[encoded->id].chunk != ENGINE_NONE)
-        engine->chunks.groups[engine->chunks.chunks[engine->samples.all[encoded->id].chunk].group].stock--;
-    engine->encoded.used_bytes -= encoded->bytes;
-    if (residency_pins(engine->encoded.residency, index) > 0) /* its load has failed */
-        engine->encoded.pinned_bytes -= encoded->bytes;
-    if (engine->samples.all[encoded->id].encoded == index) /* a failed load gives its place up before it ends */
-        engine->samples.all[encoded->id].encoded = ENGINE_NONE;
-    residency_remove(engine->encoded.residency, index);
-    encoded_drop(&engine->encoded, index);
+    struct encoded_sample *samples = realloc(store->samples, ids * sizeof *samples);
+    if (!samples)
+        return LARDER_ENOMEM;
+    store->samples = samples;
+    for (uint64_t id = store->env->ids; id < ids; id++)
+        samples[id] = (struct encoded_sample){.encoded = ENGINE_NONE};
+    return 0;
 }
 
-static uint64_t beside_records(const struct engine *engine, uint64_t instances)
+void encoded_fiber_enter(struct encoded_store *store, uint32_t index)
 {
-    uint64_t all = engine->config.encoded_bytes, most = all / ENGINE_RECORDS_PART;
-    uint64_t records = instances * engine->config.instance_bytes;
+    struct fiber *fiber = chunks_fiber(store->chunks, store->encodeds[index].id);
+    if (!fiber)
+        return;
+    line_prepend(&fiber->encoded, LINKS(store->encodeds, in_fiber), index);
+    chunks_group(store->chunks, store->encodeds[index].id)->stock++;
+}
+
+void encoded_fiber_leave(struct encoded_store *store, uint32_t index)
+{
+    struct fiber *fiber = chunks_fiber(store->chunks, store->encodeds[index].id);
+    if (!fiber)
+        return;
+    line_remove(&fiber->encoded, LINKS(store->encodeds, in_fiber), index);
+    chunks_group(store->chunks, store->encodeds[index].id)->stock--;
+}
+
+void encoded_shift_want(struct encoded_store *store, uint32_t index, int by)
+{
+    residency_set_want(store->residency, index, residency_want(store->residency, index) + (uint32_t)by);
+}
+
+void encoded_free(struct encoded_store *store, uint32_t index, bool evicted)
+{
+    struct encoded *encoded = &store->encodeds[index];
+    CHECK(encoded->tasks == ENGINE_NONE);
+    if (encoded->handle)
+        outbox_add(store->outbox, ENGINE_DROP_ENCODED)->drop.encoded = encoded->handle;
+    store->env->totals.evicted_encoded += evicted;
+    encoded_fiber_leave(store, index);
+    store->used_bytes -= encoded->bytes;
+    if (residency_pins(store->residency, index) > 0) /* its load has failed */
+        store->pinned_bytes -= encoded->bytes;
+    if (store->samples[encoded->id].encoded == index) /* a failed load gives its place up before it ends */
+        store->samples[encoded->id].encoded = ENGINE_NONE;
+    residency_remove(store->residency, index);
+    encoded_drop(store, index);
+}
+
+static uint64_t beside_records(const struct encoded_store *store, uint64_t instances)
+{
+    uint64_t all = store->env->config.encoded_bytes, most = all / ENGINE_RECORDS_PART;
+    uint64_t records = instances * store->env->config.instance_bytes;
     return all - (records < most ? records : most);
 }
 
-uint64_t encoded_most(const struct engine *engine)
+uint64_t encoded_most(const struct encoded_store *store)
 {
-    return beside_records(engine, engine->prepared.slab.size);
+    return beside_records(store, store->prepared->slab.size);
 }
 
-uint64_t encoded_sure(const struct engine *engine)
+uint64_t encoded_sure(const struct encoded_store *store)
 {
     uint64_t least = UINT64_MAX;
-    for (uint32_t place = 0; place < engine->jobs.end; place++) {
-        const struct job *job = &engine->jobs.all[place];
-        uint64_t slot = job->state != JOB_FREE ? engine_slot_bytes(&engine->config, job->terms.slot_bytes) : least;
+    for (uint32_t place = 0; place < store->jobs->end; place++) {
+        const struct job *job = job_at(store->jobs, place);
+        uint64_t slot = job->state != JOB_FREE ? engine_slot_bytes(&store->env->config, job->terms.slot_bytes) : least;
         least = slot < least ? slot : least;
     }
-    uint64_t sure = beside_records(engine, engine->config.arena_bytes / least), now = encoded_most(engine);
+    uint64_t sure = beside_records(store, store->env->config.arena_bytes / least), now = encoded_most(store);
     return sure < now ? sure : now;
 }
 
 /* Evicts until `bytes` more fit; false when what is left is pinned and they do not. */
-static bool make_room_encoded(struct engine *engine, uint64_t bytes)
+static bool make_room_encoded(struct encoded_store *store, uint64_t bytes)
 {
-    while (engine->encoded.used_bytes + bytes > encoded_most(engine)) {
-        uint32_t victim = residency_victim(engine->encoded.residency);
+    while (store->used_bytes + bytes > encoded_most(store)) {
+        uint32_t victim = residency_victim(store->residency);
         if (victim == RESIDENT_NONE)
             return false;
-        encoded_free(engine, victim, true);
+        encoded_free(store, victim, true);
     }
     return true;
 }
 
-void encoded_shed(struct engine *engine)
+void encoded_shed(struct encoded_store *store)
 {
-    (void)make_room_encoded(engine, 0);
+    (void)make_room_encoded(store, 0);
 }
 
-uint32_t encoded_begin(struct engine *engine, sample_id id, uint64_t bytes)
+uint32_t encoded_begin(struct encoded_store *store, sample_id id, uint64_t bytes)
 {
     /* One alone may have all: else no sample would come that needs what the records take. */
-    if (!make_room_encoded(engine, bytes) && (engine->encoded.used_bytes > 0 || bytes > engine->config.encoded_bytes))
+    if (!make_room_encoded(store, bytes) && (store->used_bytes > 0 || bytes > store->env->config.encoded_bytes))
         return ENGINE_NONE;
-    uint32_t index = encoded_new(&engine->encoded);
-    engine->encoded.encodeds[index] = (struct encoded){.state = ENCODED_LOADING, .id = id, .tasks = ENGINE_NONE, .bytes = bytes};
-    engine->samples.all[id].encoded = index;
-    chunks_fiber_add_encoded(engine, index);
-    if (engine->samples.all[id].chunk != ENGINE_NONE)
-        engine->chunks.groups[engine->chunks.chunks[engine->samples.all[id].chunk].group].stock++;
-    engine->encoded.used_bytes += bytes;
-    engine->encoded.pinned_bytes += bytes;
-    residency_add(engine->encoded.residency, index, demand_count_encoded(engine, id)); /* its first pin is the load's */
+    uint32_t index = encoded_new(store);
+    store->encodeds[index] = (struct encoded){.state = ENCODED_LOADING, .id = id, .tasks = ENGINE_NONE, .bytes = bytes};
+    store->samples[id].encoded = index;
+    encoded_fiber_enter(store, index);
+    store->used_bytes += bytes;
+    store->pinned_bytes += bytes;
+    residency_add(store->residency, index, demand_count_encoded(store->jobs, id)); /* its first pin is the load's */
     return index;
 }
 
-void encoded_pin(struct engine *engine, uint32_t index)
+void encoded_pin(struct encoded_store *store, uint32_t index)
 {
-    if (residency_pins(engine->encoded.residency, index) == 0)
-        engine->encoded.pinned_bytes += engine->encoded.encodeds[index].bytes;
-    residency_pin(engine->encoded.residency, index);
+    if (residency_pins(store->residency, index) == 0)
+        store->pinned_bytes += store->encodeds[index].bytes;
+    residency_pin(store->residency, index);
 }
 
 /* A loaded sample that nobody wants this epoch is not kept, unless there is room for all. */
-static void encoded_settle(struct engine *engine, uint32_t index)
+static void encoded_settle(struct encoded_store *store, uint32_t index)
 {
-    if (residency_pins(engine->encoded.residency, index) == 0 && residency_want(engine->encoded.residency, index) == 0 &&
-        !encoded_keeps(engine, engine->encoded.encodeds[index].id))
-        encoded_free(engine, index, false);
+    if (residency_pins(store->residency, index) == 0 && residency_want(store->residency, index) == 0 &&
+        !encoded_keeps(store, store->encodeds[index].id))
+        encoded_free(store, index, false);
 }
 
-void encoded_unpin(struct engine *engine, uint32_t index)
+void encoded_unpin(struct encoded_store *store, uint32_t index)
 {
-    residency_unpin(engine->encoded.residency, index);
-    if (residency_pins(engine->encoded.residency, index) == 0)
-        engine->encoded.pinned_bytes -= engine->encoded.encodeds[index].bytes;
-    encoded_settle(engine, index);
+    residency_unpin(store->residency, index);
+    if (residency_pins(store->residency, index) == 0)
+        store->pinned_bytes -= store->encodeds[index].bytes;
+    encoded_settle(store, index);
 }
 
-void encoded_drop_if_idle(struct engine *engine, sample_id id)
+void encoded_drop_if_idle(struct encoded_store *store, sample_id id)
 {
-    if (engine->samples.all[id].encoded != ENGINE_NONE)
-        encoded_settle(engine, engine->samples.all[id].encoded);
+    if (store->samples[id].encoded != ENGINE_NONE)
+        encoded_settle(store, store->samples[id].encoded);
 }
 
-void encoded_drop_idle(struct engine *engine)
+void encoded_drop_idle(struct encoded_store *store)
 {
-    uint32_t index = residency_victim(engine->encoded.residency);
-    while (index != RESIDENT_NONE && residency_want(engine->encoded.residency, index) == 0) { /* the others are wanted */
-        uint32_t next = residency_victim_after(engine->encoded.residency, index);
-        encoded_settle(engine, index);
+    uint32_t index = residency_victim(store->residency);
+    while (index != RESIDENT_NONE && residency_want(store->residency, index) == 0) { /* the others are wanted */
+        uint32_t next = residency_victim_after(store->residency, index);
+        encoded_settle(store, index);
         index = next;
     }
 }
 
 /* May all that the sample's chunk can bring be out as well? A read that is cut short leaves its chunk to be read again,
  * and what is free after small reads makes for small reads. */
-bool encoded_room_for_read(const struct engine *engine, sample_id id)
+bool encoded_room_for_read(const struct encoded_store *store, sample_id id)
 {
-    uint32_t chunk = engine->samples.all[id].chunk;
-    uint32_t samples = chunk == ENGINE_NONE ? 1 : engine->chunks.groups[engine->chunks.chunks[chunk].group].chunk_samples;
-    return engine->encoded.loading == 0 || engine->encoded.loading + samples <= engine->config.inflight_loads;
+    uint32_t chunk = store->chunks->at[id].chunk;
+    uint32_t samples = chunk == ENGINE_NONE ? 1 : store->chunks->groups[store->chunks->chunks[chunk].group].chunk_samples;
+    return store->loading == 0 || store->loading + samples <= store->env->config.inflight_loads;
 }
 
 /* The same for memory: for what the chunk can bring, or half of it all, bytes that nobody is at work with. Else each sample
  * that is through would make room for a read of one sample, as soon as the look-ahead needs more than there is. */
-bool encoded_memory_for_read(const struct engine *engine, uint32_t job, sample_id id, uint64_t bytes)
+bool encoded_memory_for_read(const struct encoded_store *store, uint32_t job, sample_id id, uint64_t bytes)
 {
-    uint32_t chunk = engine->jobs.all[job].terms.redirected ? engine->samples.all[id].chunk : ENGINE_NONE;
-    uint64_t limit = encoded_most(engine), pinned = engine->encoded.pinned_bytes, most = limit / 2;
-    uint64_t taken = engine->encoded.slab.taken, mean = taken ? engine->encoded.used_bytes / taken : bytes, all = bytes;
+    uint32_t chunk = job_at(store->jobs, job)->terms.redirected ? store->chunks->at[id].chunk : ENGINE_NONE;
+    uint64_t limit = encoded_most(store), pinned = store->pinned_bytes, most = limit / 2;
+    uint64_t taken = store->slab.taken, mean = taken ? store->used_bytes / taken : bytes, all = bytes;
     if (chunk != ENGINE_NONE)
-        all = mean * engine->chunks.groups[engine->chunks.chunks[chunk].group].chunk_samples;
+        all = mean * store->chunks->groups[store->chunks->chunks[chunk].group].chunk_samples;
     all = all > most ? most : all;
     return pinned == 0 || pinned + (all > bytes ? all : bytes) <= limit;
 }

@@ -22,46 +22,46 @@ static int add_view(const struct job *job, struct idset **all, double *bytes)
 }
 
 /* The union of the jobs' views; NULL when it is more than memory may keep (or there is no memory to find out). */
-static struct idset *all_that_fits(const struct engine *engine)
+static struct idset *all_that_fits(const struct encoded_store *store)
 {
     struct idset *all = NULL;
     double bytes = 0;
     int code = idset_create(&all);
-    for (uint32_t place = 0; !code && place < engine->jobs.end; place++) {
-        if (engine->jobs.all[place].state != JOB_FREE)
-            code = add_view(&engine->jobs.all[place], &all, &bytes);
+    for (uint32_t place = 0; !code && place < store->jobs->end; place++) {
+        if (job_at(store->jobs, place)->state != JOB_FREE)
+            code = add_view(job_at(store->jobs, place), &all, &bytes);
     }
-    if (!code && bytes <= (double)encoded_sure(engine))
+    if (!code && bytes <= (double)encoded_sure(store))
         return all;
     idset_destroy(all);
     return NULL;
 }
 
 /* Lets go what was kept and is no more: those samples where they are few, else all that nobody wants are gone through. */
-static void settle_lost(struct engine *engine, const struct idset *before)
+static void settle_lost(struct encoded_store *store, const struct idset *before)
 {
     struct idset *lost = NULL;
-    if (engine->encoded.kept && idset_difference(before, engine->encoded.kept, &lost) == 0 &&
-        idset_count(lost) < residency_idle(engine->encoded.residency)) {
+    if (store->kept && idset_difference(before, store->kept, &lost) == 0 &&
+        idset_count(lost) < residency_idle(store->residency)) {
         sample_id id = 0;
         for (uint64_t rank = 0; idset_select(lost, rank, &id); rank++)
-            encoded_drop_if_idle(engine, id);
+            encoded_drop_if_idle(store, id);
     } else {
-        encoded_drop_idle(engine);
+        encoded_drop_idle(store);
     }
     idset_destroy(lost);
 }
 
-void encoded_keep_measure(struct engine *engine)
+void encoded_keep_measure(struct encoded_store *store)
 {
-    struct idset *before = engine->encoded.kept;
-    engine->encoded.kept = demand_prepare_alike(engine) ? all_that_fits(engine) : NULL;
+    struct idset *before = store->kept;
+    store->kept = demand_prepare_alike(store->jobs) ? all_that_fits(store) : NULL;
     if (before)
-        settle_lost(engine, before);
+        settle_lost(store, before);
     idset_destroy(before);
 }
 
-bool encoded_keeps(const struct engine *engine, sample_id id)
+bool encoded_keeps(const struct encoded_store *store, sample_id id)
 {
-    return engine->encoded.kept && idset_contains(engine->encoded.kept, id);
+    return store->kept && idset_contains(store->kept, id);
 }

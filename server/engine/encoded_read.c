@@ -15,35 +15,36 @@
  * land from its neighbours. What they bring too early costs jobs out of step more than it gives: memory is full of what one
  * of them wants, and what is read for the other finds no room. So the farther jobs are apart, the more is left for reads on
  * demand, and the more a read ahead must bring. w = 1 is the papers' rule, with a stock of one and reads on demand alone. */
+#include "common/check.h"
 #include "server/engine/demand.h"
 #include "server/engine/encoded.h"
 #include "server/engine/sources.h"
 
 /* Slots in random order: what a stock has no room for comes later, and no sample may always be the late one. */
-const uint32_t *encoded_shuffled_slots(struct engine *engine, uint32_t samples)
+const uint32_t *encoded_shuffled_slots(struct encoded_store *store, uint32_t samples)
 {
-    if (samples > engine->encoded.slots_cap) {
-        engine->encoded.slots_cap = samples;
-        engine->encoded.slots = xrealloc(engine->encoded.slots, engine->encoded.slots_cap, sizeof *engine->encoded.slots);
+    if (samples > store->slots_cap) {
+        store->slots_cap = samples;
+        store->slots = xrealloc(store->slots, store->slots_cap, sizeof *store->slots);
     }
     for (uint32_t i = 0; i < samples; i++) {
-        uint32_t j = (uint32_t)random_below(&engine->rng, i + 1);
-        engine->encoded.slots[i] = engine->encoded.slots[j];
-        engine->encoded.slots[j] = i;
+        uint32_t j = (uint32_t)random_below(&store->env->rng, i + 1);
+        store->slots[i] = store->slots[j];
+        store->slots[j] = i;
     }
-    return engine->encoded.slots;
+    return store->slots;
 }
 
 /* ── ahead ── */
 
 /* A job that needs something of the chunk, and whose source answers; ENGINE_NONE when there is none. */
-uint32_t encoded_job_for(const struct engine *engine, const struct chunk *chunk, uint32_t chunk_samples)
+uint32_t encoded_job_for(const struct encoded_store *store, const struct chunk *chunk, uint32_t chunk_samples)
 {
-    uint32_t takers[ENGINE_TAKERS_MAX], n_takers = demand_takers(engine, takers, ENGINE_TAKERS_MAX);
+    uint32_t takers[ENGINE_TAKERS_MAX], n_takers = demand_takers(store->jobs, takers, ENGINE_TAKERS_MAX);
     for (uint32_t slot = 0; slot < chunk_samples; slot++) {
         sample_id id = chunk->members[slot];
         for (uint32_t i = 0; id != SAMPLE_NONE && i < n_takers; i++) {
-            if (!sources_away(engine, takers[i]) && engine->samples.all[id].encoded == ENGINE_NONE && encoded_needs_bytes(engine, takers[i], id))
+            if (!sources_away(store->sources, takers[i]) && store->samples[id].encoded == ENGINE_NONE && encoded_needs_bytes(store, takers[i], id))
                 return takers[i];
         }
     }
@@ -56,32 +57,32 @@ static double between(const double bounds[2], double apart)
 }
 
 /* Of the budget, what reads ahead may fill: all when nothing of it must leave. */
-static double ahead_share(const struct engine *engine, double apart)
+static double ahead_share(const struct encoded_store *store, double apart)
 {
-    return engine->encoded.kept ? 1 : between(AHEAD_SHARE, apart);
+    return store->kept ? 1 : between(AHEAD_SHARE, apart);
 }
 
-static uint64_t mean_bytes(const struct engine *engine)
+static uint64_t mean_bytes(const struct encoded_store *store)
 {
-    uint64_t taken = engine->encoded.slab.taken;
-    return taken ? engine->encoded.used_bytes / taken : 0;
+    uint64_t taken = store->slab.taken;
+    return taken ? store->used_bytes / taken : 0;
 }
 
 /* The chunk of the group that brings most; NULL when none brings enough that fits. Ties at random. */
-const struct chunk *encoded_best_chunk(struct engine *engine, const struct group *group)
+const struct chunk *encoded_best_chunk(struct encoded_store *store, const struct group *group)
 {
     const struct chunk *best = NULL;
-    uint64_t best_wants = 0, mean = mean_bytes(engine);
-    uint32_t compared = 0, from = (uint32_t)random_below(&engine->rng, group->n_chunks);
-    encoded_measure_shortage(engine, group);
-    double least = engine->encoded.shortage.chunk_samples * between(AHEAD_LEAST, engine->encoded.shortage.apart);
-    double room = (double)encoded_most(engine) * ahead_share(engine, engine->encoded.shortage.apart) - (double)engine->encoded.used_bytes;
-    struct fill most = encoded_most_fill(engine, group);
+    uint64_t best_wants = 0, mean = mean_bytes(store);
+    uint32_t compared = 0, from = (uint32_t)random_below(&store->env->rng, group->n_chunks);
+    encoded_measure_shortage(store, group);
+    double least = store->shortage.chunk_samples * between(AHEAD_LEAST, store->shortage.apart);
+    double room = (double)encoded_most(store) * ahead_share(store, store->shortage.apart) - (double)store->used_bytes;
+    struct fill most = encoded_most_fill(store, group);
     if (most.samples < least || least * (double)mean > room)
         return NULL;
     for (uint32_t i = 0; i < group->n_chunks && i < ENGINE_LOOK_MAX && compared < ENGINE_COMPARE_MAX && best_wants < most.wants; i++) {
-        const struct chunk *chunk = &engine->chunks.chunks[group->first_chunk + (from + i) % group->n_chunks];
-        struct fill fill = encoded_fill(engine, chunk);
+        const struct chunk *chunk = &store->chunks->chunks[group->first_chunk + (from + i) % group->n_chunks];
+        struct fill fill = encoded_fill(store, chunk);
         if (fill.samples == 0 || fill.samples < least || (double)(fill.samples * mean) > room)
             continue;
         compared++;
@@ -94,11 +95,11 @@ const struct chunk *encoded_best_chunk(struct engine *engine, const struct group
 }
 
 /* The group with the least in memory for its size, of those that are worth a try. */
-struct group *encoded_hungry_group(const struct engine *engine)
+struct group *encoded_hungry_group(const struct encoded_store *store)
 {
     struct group *best = NULL;
-    for (uint32_t i = 0; i < engine->chunks.n_groups; i++) {
-        struct group *group = &engine->chunks.groups[i];
+    for (uint32_t i = 0; i < store->chunks->n_groups; i++) {
+        struct group *group = &store->chunks->groups[i];
         if (group->stock < group->ahead_below &&
             (!best || (uint64_t)group->stock * best->n_chunks < (uint64_t)best->stock * group->n_chunks))
             best = group;
@@ -106,15 +107,15 @@ struct group *encoded_hungry_group(const struct engine *engine)
     return best;
 }
 
-bool encoded_room_ahead(const struct engine *engine, const struct group *group)
+bool encoded_room_ahead(const struct encoded_store *store, const struct group *group)
 {
-    double chunk = (double)(mean_bytes(engine) * group->chunk_samples);
-    return (double)engine->encoded.used_bytes + chunk <= (double)encoded_most(engine) * ahead_share(engine, 0) &&
-           engine->encoded.loading + group->chunk_samples <= engine->config.inflight_loads;
+    double chunk = (double)(mean_bytes(store) * group->chunk_samples);
+    return (double)store->used_bytes + chunk <= (double)encoded_most(store) * ahead_share(store, 0) &&
+           store->loading + group->chunk_samples <= store->env->config.inflight_loads;
 }
 
-void encoded_read_ahead_again(struct engine *engine)
+void encoded_read_ahead_again(struct encoded_store *store)
 {
-    for (uint32_t i = 0; i < engine->chunks.n_groups; i++)
-        engine->chunks.groups[i].ahead_below = UINT32_MAX;
+    for (uint32_t i = 0; i < store->chunks->n_groups; i++)
+        store->chunks->groups[i].ahead_below = UINT32_MAX;
 }

@@ -1,38 +1,39 @@
 /* encoded_stock.c: stocks: how much of each fiber memory has for each job, and what a read of a chunk would bring. */
 #include <string.h>
 
+#include "common/check.h"
 #include "server/engine/chunks.h"
 #include "server/engine/demand.h"
 #include "server/engine/encoded.h"
 
 /* Would the job be served with the sample's bytes? Not when they could not be read, or a form that it may get is prepared. */
-bool encoded_needs_bytes(const struct engine *engine, uint32_t job, sample_id id)
+bool encoded_needs_bytes(const struct encoded_store *store, uint32_t job, sample_id id)
 {
-    if (engine->samples.all[id].failed || !sampler_wants(engine->sampler, job, id))
+    if (store->samples[id].failed || !sampler_wants(store->env->sampler, job, id))
         return false;
-    for (uint32_t index = engine->samples.all[id].instances; index != ENGINE_NONE; index = engine->prepared.instances[index].next) {
-        if (engine->prepared.instances[index].state == INSTANCE_READY && demand_suits(engine, job, &engine->prepared.instances[index]))
+    for (uint32_t index = store->prepared->samples[id].instances; index != ENGINE_NONE; index = store->prepared->instances[index].next) {
+        if (store->prepared->instances[index].state == INSTANCE_READY && demand_suits(store->jobs, job, &store->prepared->instances[index].form))
             return false;
     }
     return true;
 }
 
-static uint32_t stock_of(const struct engine *engine, uint32_t job, uint32_t fiber)
+static uint32_t stock_of(const struct encoded_store *store, uint32_t job, uint32_t fiber)
 {
     uint32_t stock = 0;
-    for (uint32_t index = engine->chunks.fibers[fiber].encoded.head; index != ENGINE_NONE; index = engine->encoded.encodeds[index].in_fiber.next)
-        stock += !engine->encoded.encodeds[index].in_order && sampler_wants(engine->sampler, job, engine->encoded.encodeds[index].id);
+    for (uint32_t index = store->chunks->fibers[fiber].encoded.head; index != ENGINE_NONE; index = store->encodeds[index].in_fiber.next)
+        stock += !store->encodeds[index].in_order && sampler_wants(store->env->sampler, job, store->encodeds[index].id);
     return stock;
 }
 
 /* The part of what a view has in a chunk that one read may bring a job, when `here` tells whose dataset it is. */
-static double read_part(const struct engine *engine, const struct shortage *room, const bool *here)
+static double read_part(const struct encoded_store *store, const struct shortage *room, const bool *here)
 {
     double slowest = 0, fastest = 0;
-    if (demand_apart(engine, room, here) <= IN_STEP)
+    if (demand_apart(store->jobs, room->takers, room->n_takers, here) <= IN_STEP)
         return READ_PART;
     for (uint32_t i = 0; i < room->n_takers; i++) {
-        double rate = here[i] ? demand_job_rate(engine, &engine->jobs.all[room->takers[i]]) : 0;
+        double rate = here[i] ? demand_job_rate(store->jobs, job_at(store->jobs, room->takers[i])) : 0;
         slowest = rate > 0 && (slowest == 0 || rate < slowest) ? rate : slowest;
         fastest = rate > fastest ? rate : fastest;
     }
@@ -42,30 +43,30 @@ static double read_part(const struct engine *engine, const struct shortage *room
 
 /* How many samples of a chunk of the group the takers' views have, by the one that has most; and the most that a read may
  * bring each of them. */
-static void measure_parts(const struct engine *engine, const struct group *group, struct shortage *room)
+static void measure_parts(const struct encoded_store *store, const struct group *group, struct shortage *room)
 {
     bool here[ENGINE_TAKERS_MAX];
     room->chunk_samples = 0;
     for (uint32_t i = 0; i < room->n_takers; i++) {
-        double samples = engine->jobs.all[room->takers[i]].shape.chunk_samples;
-        here[i] = chunks_is_here(&engine->jobs.all[room->takers[i]], group);
+        double samples = job_at(store->jobs, room->takers[i])->shape.chunk_samples;
+        here[i] = chunks_is_here(job_at(store->jobs, room->takers[i]), group);
         room->chunk_samples = here[i] && samples > room->chunk_samples ? samples : room->chunk_samples;
     }
-    double part = read_part(engine, room, here);
+    double part = read_part(store, room, here);
     for (uint32_t i = 0; i < room->n_takers; i++) {
-        const struct job *job = &engine->jobs.all[room->takers[i]];
+        const struct job *job = job_at(store->jobs, room->takers[i]);
         double most = job->shape.chunk_samples * part;
         room->most[i] = part == 1 || job->shape.ample ? group->chunk_samples : most < 1 ? 1 : (uint32_t)most;
     }
 }
 
 /* The room that each taker has in the stock of each fiber of the group, by fiber, then taker. */
-void encoded_measure_shortage(struct engine *engine, const struct group *group)
+void encoded_measure_shortage(struct encoded_store *store, const struct group *group)
 {
-    struct shortage *room = &engine->encoded.shortage;
+    struct shortage *room = &store->shortage;
     uint32_t width = group->width, max = group->stock_max;
     bool stocked[ENGINE_TAKERS_MAX] = {false};
-    room->n_takers = demand_takers(engine, room->takers, ENGINE_TAKERS_MAX);
+    room->n_takers = demand_takers(store->jobs, room->takers, ENGINE_TAKERS_MAX);
     room->n_fibers = (group->chunk_samples + width - 1) / width;
     if ((size_t)room->n_fibers * room->n_takers > room->cap) {
         room->cap = (size_t)room->n_fibers * room->n_takers;
@@ -73,21 +74,21 @@ void encoded_measure_shortage(struct engine *engine, const struct group *group)
     }
     for (uint32_t fiber = 0; fiber < room->n_fibers; fiber++) {
         for (uint32_t i = 0; i < room->n_takers; i++) {
-            uint32_t stock = stock_of(engine, room->takers[i], group->first_fiber + fiber);
+            uint32_t stock = stock_of(store, room->takers[i], group->first_fiber + fiber);
             room->left[fiber * room->n_takers + i] = stock < max ? max - stock : 0;
             stocked[i] = stocked[i] || stock > 0;
         }
     }
-    room->apart = demand_apart(engine, room, stocked);
-    measure_parts(engine, group, room);
+    room->apart = demand_apart(store->jobs, room->takers, room->n_takers, stocked);
+    measure_parts(store, group, room);
 }
 
 /* What a read of the chunk would bring, after encoded_measure_shortage of its group: samples for which some job has room, and
  * the wants that they answer. */
-struct fill encoded_fill(const struct engine *engine, const struct chunk *chunk)
+struct fill encoded_fill(const struct encoded_store *store, const struct chunk *chunk)
 {
-    const struct shortage *room = &engine->encoded.shortage;
-    const struct group *group = &engine->chunks.groups[chunk->group];
+    const struct shortage *room = &store->shortage;
+    const struct group *group = &store->chunks->groups[chunk->group];
     uint32_t width = group->width, left[ENGINE_TAKERS_MAX], most[ENGINE_TAKERS_MAX];
     struct fill fill = {0, 0};
     memcpy(most, room->most, room->n_takers * sizeof *most);
@@ -95,11 +96,11 @@ struct fill encoded_fill(const struct engine *engine, const struct chunk *chunk)
         if (slot % width == 0 && room->n_takers) /* with none there may be no array either */
             memcpy(left, room->left + slot / width * room->n_takers, room->n_takers * sizeof *left);
         sample_id id = chunk->members[slot];
-        if (id == SAMPLE_NONE || engine->samples.all[id].encoded != ENGINE_NONE)
+        if (id == SAMPLE_NONE || store->samples[id].encoded != ENGINE_NONE)
             continue;
         uint32_t wants = 0;
         for (uint32_t i = 0; i < room->n_takers; i++) {
-            if (left[i] && most[i] && encoded_needs_bytes(engine, room->takers[i], id)) {
+            if (left[i] && most[i] && encoded_needs_bytes(store, room->takers[i], id)) {
                 left[i]--;
                 most[i]--;
                 wants++;
@@ -112,36 +113,36 @@ struct fill encoded_fill(const struct engine *engine, const struct chunk *chunk)
 }
 
 /* Is there room for the sample in the stock of max samples of some taker that may still get some of this read? */
-bool encoded_lacks(const struct engine *engine, const struct shortage *room, sample_id id, uint32_t max)
+bool encoded_lacks(const struct encoded_store *store, const struct shortage *room, sample_id id, uint32_t max)
 {
     for (uint32_t i = 0; i < room->n_takers; i++) {
         uint32_t job = room->takers[i];
-        if (room->most[i] && encoded_needs_bytes(engine, job, id) && stock_of(engine, job, engine->samples.all[id].fiber) < max)
+        if (room->most[i] && encoded_needs_bytes(store, job, id) && stock_of(store, job, store->chunks->at[id].fiber) < max)
             return true;
     }
     return false;
 }
 
-void encoded_count_brought(const struct engine *engine, struct shortage *room, sample_id id)
+void encoded_count_brought(const struct encoded_store *store, struct shortage *room, sample_id id)
 {
     for (uint32_t i = 0; i < room->n_takers; i++)
-        room->most[i] -= room->most[i] && encoded_needs_bytes(engine, room->takers[i], id);
+        room->most[i] -= room->most[i] && encoded_needs_bytes(store, room->takers[i], id);
 }
 
 /* May the sample take the place of another? */
-bool encoded_may_evict(const struct engine *engine, const struct shortage *room, sample_id id, uint32_t max)
+bool encoded_may_evict(const struct encoded_store *store, const struct shortage *room, sample_id id, uint32_t max)
 {
     uint32_t share = SHARED_STOCKS * max / room->n_takers;
-    uint32_t victim = residency_victim(engine->encoded.residency);
+    uint32_t victim = residency_victim(store->residency);
     share = share < 1 ? 1 : share > max ? max : share;
-    return victim != RESIDENT_NONE && residency_want(engine->encoded.residency, victim) <= demand_count_encoded(engine, id) &&
-           encoded_lacks(engine, room, id, share);
+    return victim != RESIDENT_NONE && residency_want(store->residency, victim) <= demand_count_encoded(store->jobs, id) &&
+           encoded_lacks(store, room, id, share);
 }
 
 /* The most that a read of a chunk of the group could bring, after encoded_measure_shortage: all that there is room for. */
-struct fill encoded_most_fill(const struct engine *engine, const struct group *group)
+struct fill encoded_most_fill(const struct encoded_store *store, const struct group *group)
 {
-    const struct shortage *room = &engine->encoded.shortage;
+    const struct shortage *room = &store->shortage;
     struct fill most = {0, 0};
     for (uint32_t i = 0; i < room->n_takers; i++) {
         uint32_t wants = 0;

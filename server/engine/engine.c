@@ -1,7 +1,9 @@
 /* engine.c: one event in, its actions out; see engine.h. */
 #include <stdlib.h>
 
+#include "common/check.h"
 #include "preprocess/prepare.h"
+#include "server/engine/engine_priv.h"
 #include "server/engine/chunks.h"
 #include "server/engine/jobs.h"
 #include "server/engine/outbox.h"
@@ -10,8 +12,33 @@
 #include "server/engine/residents.h"
 #include "server/engine/tasks.h"
 
+_Static_assert(BAD_REASONS <= ENGINE_REASONS, "totals have a place for every reason");
 _Static_assert(sizeof(struct instance) + sizeof(struct entry) <= ENGINE_INSTANCE_BYTES - 56,
                "56 bytes are the arena's block and the residency's place");
+
+/* Each module knows those above it. */
+static void wire(struct engine *engine)
+{
+    engine->jobs = (struct jobs){.env = &engine->env};
+    engine->chunks = (struct chunks){.env = &engine->env, .jobs = &engine->jobs};
+    engine->prepared = (struct prepared){.env = &engine->env, .jobs = &engine->jobs, .chunks = &engine->chunks};
+    engine->sources = (struct sources){.env = &engine->env, .jobs = &engine->jobs};
+    engine->encoded = (struct encoded_store){.env = &engine->env, .outbox = &engine->outbox, .jobs = &engine->jobs,
+                                             .chunks = &engine->chunks, .prepared = &engine->prepared, .sources =
+                                             &engine->sources};
+    engine->residents = (struct residents){.env = &engine->env, .jobs = &engine->jobs, .chunks = &engine->chunks,
+                                           .prepared = &engine->prepared, .encoded = &engine->encoded};
+    engine->quota = (struct quota){.env = &engine->env, .jobs = &engine->jobs};
+    engine->queues = (struct queues){.env = &engine->env, .jobs = &engine->jobs, .prepared = &engine->prepared, .quota
+                                     = &engine->quota};
+    engine->tasks = (struct tasks){.env = &engine->env, .outbox = &engine->outbox, .jobs = &engine->jobs, .chunks =
+                                   &engine->chunks, .prepared = &engine->prepared, .sources = &engine->sources,
+                                   .encoded = &engine->encoded, .quota = &engine->quota, .queues = &engine->queues};
+    engine->plan = (struct plan){.env = &engine->env, .outbox = &engine->outbox, .jobs = &engine->jobs, .chunks =
+                                 &engine->chunks, .prepared = &engine->prepared, .sources = &engine->sources, .encoded
+                                 = &engine->encoded, .residents = &engine->residents, .quota = &engine->quota, .queues
+                                 = &engine->queues, .tasks = &engine->tasks};
+}
 
 int engine_create(const struct engine_config *config, struct engine **out, struct error *err)
 {
@@ -19,15 +46,16 @@ int engine_create(const struct engine_config *config, struct engine **out, struc
         return error_set(err, LARDER_EINVAL, "engine: a limit is zero");
     struct engine *engine = xcalloc(1, sizeof *engine);
     engine->magic = ENGINE_MAGIC;
-    engine->config = *config;
-    engine->config.arena_bytes = config->arena_bytes / EXTENT_ALIGN * EXTENT_ALIGN;
-    engine->queues.next_batch = engine->plan.room_changes = 1;
+    wire(engine);
+    engine->env.config = *config;
+    engine->env.config.arena_bytes = config->arena_bytes / EXTENT_ALIGN * EXTENT_ALIGN;
+    engine->queues.next_batch = engine->prepared.room_changes = 1;
     engine->prepared.slab.spare = engine->encoded.slab.spare = ENGINE_NONE;
     engine->tasks.slab.spare = engine->queues.slab.spare = ENGINE_NONE;
-    random_seed_keys(&engine->rng, config->seed, 1, 0, 0);
-    int code = extents_create(engine->config.arena_bytes, &engine->prepared.extents);
+    random_seed_keys(&engine->env.rng, config->seed, 1, 0, 0);
+    int code = extents_create(engine->env.config.arena_bytes, &engine->prepared.extents);
     if (!code)
-        code = sampler_create(config->seed, &engine->sampler);
+        code = sampler_create(config->seed, &engine->env.sampler);
     if (code) {
         engine_destroy(engine);
         return error_set(err, code, "engine: an arena of %llu bytes cannot be divided, or memory is short",
@@ -48,19 +76,22 @@ void engine_destroy(struct engine *engine)
         return;
     CHECK_MAGIC(engine, ENGINE_MAGIC);
     for (uint32_t place = 0; place < engine->jobs.end; place++) {
-        if (engine->jobs.all[place].state != JOB_FREE)
-            job_free(&engine->jobs.all[place]);
+        if (job_at(&engine->jobs, place)->state != JOB_FREE)
+            job_free(job_at(&engine->jobs, place));
     }
     engine->magic = 0;
-    chunks_destroy(engine);
+    chunks_destroy(&engine->chunks);
     idset_destroy(engine->encoded.kept);
-    sampler_destroy(engine->sampler);
+    sampler_destroy(engine->env.sampler);
     extents_destroy(engine->prepared.extents);
-    prepared_zones_destroy(engine);
+    prepared_zones_destroy(&engine->prepared);
     residency_destroy(engine->prepared.residency);
     residency_destroy(engine->encoded.residency);
     free(engine->jobs.all);
-    free(engine->samples.all);
+    free(engine->chunks.at);
+    free(engine->prepared.samples);
+    free(engine->encoded.samples);
+    free(engine->encoded.shortage.left);
     free(engine->prepared.instances);
     free(engine->encoded.encodeds);
     free(engine->tasks.tasks);
@@ -95,7 +126,7 @@ static void handle(struct engine *engine, const struct engine_event *event)
         break;
     case ENGINE_PACE:
         CHECK(event->pace.job < JOBS_MAX);
-        tasks_on_pace(engine, event);
+        tasks_on_pace(&engine->tasks, event);
         break;
     case ENGINE_NEXT:
         CHECK(event->next.job < JOBS_MAX);
@@ -112,10 +143,10 @@ static void handle(struct engine *engine, const struct engine_event *event)
         jobs_on_prepared(engine, event);
         break;
     case ENGINE_PIPELINE_GONE:
-        prepared_forget_pipeline(engine, event->pipeline_gone.pipeline);
+        prepared_forget_pipeline(&engine->prepared, event->pipeline_gone.pipeline);
         break;
     case ENGINE_SAMPLES_GONE:
-        residents_forget(engine, event->samples_gone.ids, event->samples_gone.count, event->samples_gone.kept);
+        residents_forget(&engine->residents, event->samples_gone.ids, event->samples_gone.count, event->samples_gone.kept);
         break;
     case ENGINE_DRAIN:
         engine->draining = true;
@@ -130,11 +161,11 @@ static void handle(struct engine *engine, const struct engine_event *event)
 static void advance(struct engine *engine)
 {
     if (engine->quota.divide)
-        plan_divide_arena(engine);
+        plan_divide_arena(&engine->plan);
     do { /* a sample that turns out too large leaves room for another pick; so does an epoch's end */
         engine->plan.again = false;
-        plan_round(engine);
-        for (uint32_t unfit; (unfit = tasks_dispatch(engine)) != ENGINE_NONE;)
+        plan_round(&engine->plan);
+        for (uint32_t unfit; (unfit = tasks_dispatch(&engine->tasks)) != ENGINE_NONE;)
             jobs_task_failed(engine, unfit, BAD_TOO_LARGE);
         if (!engine->plan.again)
             jobs_deliver(engine);
@@ -145,8 +176,8 @@ size_t engine_step_all(struct engine *engine, uint64_t now_ns, const struct engi
                        const struct engine_action **actions)
 {
     CHECK_MAGIC(engine, ENGINE_MAGIC);
-    CHECK(now_ns >= engine->now_ns);
-    engine->now_ns = now_ns;
+    CHECK(now_ns >= engine->env.now_ns);
+    engine->env.now_ns = now_ns;
     engine->outbox.n_actions = engine->outbox.n_outputs = engine->outbox.n_delivered = 0;
     for (size_t i = 0; i < count; i++)
         handle(engine, &events[i]);
@@ -156,7 +187,7 @@ size_t engine_step_all(struct engine *engine, uint64_t now_ns, const struct engi
         jobs_watch_sources(engine);
         advance(engine);
     }
-    outbox_seal(engine);
+    outbox_seal(&engine->outbox);
     *actions = engine->outbox.actions;
     return engine->outbox.n_actions;
 }
@@ -164,4 +195,10 @@ size_t engine_step_all(struct engine *engine, uint64_t now_ns, const struct engi
 size_t engine_step(struct engine *engine, uint64_t now_ns, const struct engine_event *event, const struct engine_action **actions)
 {
     return engine_step_all(engine, now_ns, event, 1, actions);
+}
+
+void engine_forget_chunks(struct engine *engine, uint32_t chunk_base, uint32_t chunk_count)
+{
+    CHECK_MAGIC(engine, ENGINE_MAGIC);
+    residents_forget_chunks(&engine->residents, chunk_base, chunk_count);
 }

@@ -61,6 +61,7 @@
 #define ENGINE_ROWS_MIN 2        /* batches that each queue has room for at the least: one held, one being filled */
 #define ENGINE_PIPELINES_MAX 256 /* pipelines in use at once; numbers are the caller's */
 #define ENGINE_RANKS_MAX 256     /* ranks of a job */
+#define ENGINE_REASONS 8         /* enum bad_reason */
 #define ENGINE_RANK_NONE UINT32_MAX
 
 #define ENGINE_NOT_THERE UINT64_MAX
@@ -374,7 +375,7 @@ struct engine_totals {
     uint64_t samples_decoded; /* tasks that made an instance of pixels */
     uint64_t instances_prepared;
     uint64_t samples_delivered;
-    uint64_t bad_samples[8]; /* by enum bad_reason */
+    uint64_t bad_samples[ENGINE_REASONS]; /* by enum bad_reason */
     uint64_t evicted_prepared, evicted_encoded;
     uint64_t ahead_shortened; /* times that a job had to give look-ahead back */
     uint64_t arena_used_bytes, arena_pinned_bytes, arena_quota_bytes;

@@ -1,6 +1,8 @@
 /* engine_check.c: what must hold between steps, and what the engine tells about itself. */
 #include <stdlib.h>
 
+#include "common/check.h"
+#include "server/engine/engine_priv.h"
 #include "server/engine/demand.h"
 #include "server/engine/encoded.h"
 #include "server/engine/prepared.h"
@@ -25,8 +27,8 @@ static uint32_t *count_users(const struct engine *engine)
             users[engine->queues.entries[index].instance]++;
     }
     for (uint32_t place = 0; place < engine->jobs.end; place++) {
-        for (uint32_t rank = 0; rank < engine->jobs.all[place].terms.world_size; rank++)
-            count_leased(&engine->jobs.all[place].queues[rank], users);
+        for (uint32_t rank = 0; rank < job_at(&engine->jobs, place)->terms.world_size; rank++)
+            count_leased(&job_at(&engine->jobs, place)->queues[rank], users);
     }
     return users;
 }
@@ -44,7 +46,7 @@ static void check_instances(const struct engine *engine)
         CHECK(extent_owner(engine->prepared.extents, instance->block, &owner) && owner == index);
         CHECK(extent_bytes(engine->prepared.extents, instance->block) >= instance->bytes);
         CHECK(residency_pins(engine->prepared.residency, index) == users[index] + making);
-        CHECK(residency_want(engine->prepared.residency, index) == demand_count(engine, instance));
+        CHECK(residency_want(engine->prepared.residency, index) == demand_count(&engine->jobs, &instance->form));
         CHECK(making == (instance->task != ENGINE_NONE));
         CHECK(making || instance->waiters == ENGINE_NONE);
         CHECK(!making || engine->tasks.tasks[instance->task].state == TASK_RUNNING || instance->waiters != ENGINE_NONE);
@@ -54,10 +56,10 @@ static void check_instances(const struct engine *engine)
     }
     free(users);
     CHECK(idle == residency_idle(engine->prepared.residency) && pinned == engine->prepared.pinned_bytes);
-    CHECK(used + prepared_zones_free_bytes(engine) == extents_used_bytes(engine->prepared.extents));
-    CHECK(extents_used_bytes(engine->prepared.extents) <= engine->config.arena_bytes);
-    CHECK(engine->quota.promised_bytes <= engine->config.arena_bytes);
-    CHECK(engine->prepared.slab.taken * engine->config.slot_least <= engine->config.arena_bytes);
+    CHECK(used + prepared_zones_free_bytes(&engine->prepared) == extents_used_bytes(engine->prepared.extents));
+    CHECK(extents_used_bytes(engine->prepared.extents) <= engine->env.config.arena_bytes);
+    CHECK(engine->quota.promised_bytes <= engine->env.config.arena_bytes);
+    CHECK(engine->prepared.slab.taken * engine->env.config.slot_least <= engine->env.config.arena_bytes);
 }
 
 /* Each zone has the slots that it has promised, in use or free. */
@@ -68,13 +70,13 @@ static void check_zones(const struct engine *engine)
         uint64_t promised = 0, used = 0;
         uint32_t owner;
         for (uint32_t place = 0; place < engine->jobs.end; place++) {
-            const struct job *job = &engine->jobs.all[place];
-            if (job->state != JOB_FREE && job->zoned && engine_slot_bytes(&engine->config, job->terms.slot_bytes) == zone->bytes)
+            const struct job *job = job_at(&engine->jobs, place);
+            if (job->state != JOB_FREE && job->zoned && engine_slot_bytes(&engine->env.config, job->terms.slot_bytes) == zone->bytes)
                 promised += job->quota.ahead_min * job->shape.batch_slots * job->terms.world_size;
         }
         for (uint32_t index = 0; index < engine->prepared.slab.size; index++) {
             const struct instance *instance = &engine->prepared.instances[index];
-            used += instance->state != INSTANCE_FREE && instance->zoned && prepared_zone_of(engine, instance) == zone;
+            used += instance->state != INSTANCE_FREE && instance->zoned && prepared_zone_of(&engine->prepared, instance) == zone;
         }
         for (size_t i = 0; i < zone->n_free; i++)
             CHECK(extent_owner(engine->prepared.extents, zone->free[i], &owner) && owner == ENGINE_NONE);
@@ -96,10 +98,10 @@ static void check_encoded(const struct engine *engine)
         const struct encoded *encoded = &engine->encoded.encodeds[index];
         if (encoded->state == ENCODED_FREE)
             continue;
-        CHECK(engine->samples.all[encoded->id].encoded == index);
+        CHECK(engine->encoded.samples[encoded->id].encoded == index);
         CHECK(residency_pins(engine->encoded.residency, index) == tasks[index] + (encoded->state == ENCODED_LOADING));
-        CHECK(residency_want(engine->encoded.residency, index) == demand_count_encoded(engine, encoded->id));
-        CHECK(residency_pins(engine->encoded.residency, index) || residency_want(engine->encoded.residency, index) || encoded_keeps(engine, encoded->id));
+        CHECK(residency_want(engine->encoded.residency, index) == demand_count_encoded(&engine->jobs, encoded->id));
+        CHECK(residency_pins(engine->encoded.residency, index) || residency_want(engine->encoded.residency, index) || encoded_keeps(&engine->encoded, encoded->id));
         CHECK((encoded->state == ENCODED_READY) == (encoded->handle != NULL));
         loading += encoded->state == ENCODED_LOADING;
         used += encoded->bytes;
@@ -107,21 +109,21 @@ static void check_encoded(const struct engine *engine)
     }
     free(tasks);
     CHECK(pinned == engine->encoded.pinned_bytes);
-    CHECK(used == engine->encoded.used_bytes && used <= engine->config.encoded_bytes);
-    CHECK(used <= encoded_most(engine) || residency_victim(engine->encoded.residency) == RESIDENT_NONE);
-    CHECK(loading == engine->encoded.loading && loading <= engine->config.inflight_loads);
+    CHECK(used == engine->encoded.used_bytes && used <= engine->env.config.encoded_bytes);
+    CHECK(used <= encoded_most(&engine->encoded) || residency_victim(engine->encoded.residency) == RESIDENT_NONE);
+    CHECK(loading == engine->encoded.loading && loading <= engine->env.config.inflight_loads);
 }
 
 static uint32_t list_length(const struct engine *engine, enum task_kind kind, uint32_t job)
 {
     enum task_state state = kind == TASK_LOADS ? TASK_TO_LOAD : TASK_TO_PREPARE;
     uint32_t count = 0, ranks = 0;
-    for (uint32_t index = engine->jobs.all[job].turns.lists[kind].tasks.head; index != ENGINE_NONE; index = engine->tasks.tasks[index].in_list.next) {
+    for (uint32_t index = job_at(&engine->jobs, job)->turns.lists[kind].tasks.head; index != ENGINE_NONE; index = engine->tasks.tasks[index].in_list.next) {
         CHECK(engine->tasks.tasks[index].state == state && engine->tasks.tasks[index].job == job);
         count++;
     }
-    for (uint32_t rank = 0; rank < engine->jobs.all[job].terms.world_size; rank++)
-        ranks += engine->jobs.all[job].queues[rank].listed[kind];
+    for (uint32_t rank = 0; rank < job_at(&engine->jobs, job)->terms.world_size; rank++)
+        ranks += job_at(&engine->jobs, job)->queues[rank].listed[kind];
     CHECK(ranks == count);
     return count;
 }
@@ -142,7 +144,7 @@ static void check_tasks(const struct engine *engine)
 {
     uint32_t listed = 0, waiting = 0, running = 0;
     for (uint32_t place = 0; place < engine->jobs.end; place++) {
-        if (engine->jobs.all[place].state == JOB_FREE)
+        if (job_at(&engine->jobs, place)->state == JOB_FREE)
             continue;
         listed += list_length(engine, TASK_LOADS, place);
         listed += list_length(engine, TASK_PREPARES, place);
@@ -156,12 +158,12 @@ static void check_tasks(const struct engine *engine)
             CHECK(engine->prepared.instances[task->outputs[i]].task == index && engine->prepared.instances[task->outputs[i]].form.id == task->id);
     }
     CHECK(listed == waiting);
-    CHECK(running == engine->tasks.running && running <= engine->config.inflight_prepares);
+    CHECK(running == engine->tasks.running && running <= engine->env.config.inflight_prepares);
 }
 
 static void check_queue(const struct engine *engine, uint32_t place, uint32_t rank)
 {
-    const struct job *job = &engine->jobs.all[place];
+    const struct job *job = job_at(&engine->jobs, place);
     const struct job_queue *queue = &job->queues[rank];
     uint64_t leased = 0;
     uint32_t queued = 0, ready = 0, unplaced = 0, making = 0, prev = ENGINE_NONE;
@@ -195,7 +197,7 @@ static void check_queue(const struct engine *engine, uint32_t place, uint32_t ra
  * picked; but for what ranks left behind. */
 static void check_job(const struct engine *engine, uint32_t place)
 {
-    const struct job *job = &engine->jobs.all[place];
+    const struct job *job = job_at(&engine->jobs, place);
     uint64_t planned = 0, reserved = 0;
     uint32_t attached = 0;
     for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
@@ -206,7 +208,7 @@ static void check_job(const struct engine *engine, uint32_t place)
     }
     CHECK(attached == job->attached && (attached > 0 || job->terms.world_size > 1));
     if (job->state == JOB_RUNNING)
-        CHECK(planned + reserved + job->progress.lost + job->progress.abandoned + sampler_remaining(engine->sampler, place) ==
+        CHECK(planned + reserved + job->progress.lost + job->progress.abandoned + sampler_remaining(engine->env.sampler, place) ==
               job->shape.view_samples + job->progress.repeats);
 }
 
@@ -215,21 +217,21 @@ static void check_sources(const struct engine *engine)
 {
     uint32_t users[JOBS_MAX] = {0}, away = 0;
     for (uint32_t place = 0; place < engine->jobs.end; place++) {
-        const struct job *job = &engine->jobs.all[place];
+        const struct job *job = job_at(&engine->jobs, place);
         if (job->state == JOB_FREE)
             continue;
         users[job->source.at]++;
         CHECK(engine->sources.all[job->source.at].dataset == job->terms.dataset);
         for (uint32_t index = job->turns.lists[TASK_LOADS].tasks.head; index != ENGINE_NONE; index = engine->tasks.tasks[index].in_list.next) {
-            uint32_t heir = tasks_heir(engine, &engine->tasks.tasks[index], place);
-            CHECK(!sources_away(engine, place) || sources_away(engine, heir));
+            uint32_t heir = tasks_heir(&engine->tasks, &engine->tasks.tasks[index], place);
+            CHECK(!sources_away(&engine->sources, place) || sources_away(&engine->sources, heir));
         }
     }
     for (uint32_t i = 0; i < JOBS_MAX; i++) {
         const struct data_source *source = &engine->sources.all[i];
         CHECK(source->users == users[i]);
         away += source->away;
-        CHECK(source->probe == SAMPLE_NONE || (source->away && engine->samples.all[source->probe].encoded != ENGINE_NONE));
+        CHECK(source->probe == SAMPLE_NONE || (source->away && engine->encoded.samples[source->probe].encoded != ENGINE_NONE));
     }
     CHECK(engine->sources.n_away == away);
 }
@@ -245,9 +247,9 @@ void engine_check(const struct engine *engine)
     check_tasks(engine);
     check_sources(engine);
     for (uint32_t place = 0; place < engine->jobs.end; place++) {
-        if (engine->jobs.all[place].state != JOB_FREE)
+        if (job_at(&engine->jobs, place)->state != JOB_FREE)
             check_job(engine, place);
-        quota += engine->jobs.all[place].quota.bytes;
+        quota += job_at(&engine->jobs, place)->quota.bytes;
     }
     CHECK(quota == engine->quota.promised_bytes);
 }

@@ -1,6 +1,8 @@
 /* engine_status.c: what the engine tells of itself: totals, jobs, queues. */
 #include <string.h>
 
+#include "common/check.h"
+#include "server/engine/engine_priv.h"
 #include "server/engine/prepared.h"
 #include "server/engine/queue.h"
 #include "server/engine/quota.h"
@@ -9,17 +11,17 @@
 void engine_totals(const struct engine *engine, struct engine_totals *out)
 {
     CHECK_MAGIC(engine, ENGINE_MAGIC);
-    *out = engine->totals;
-    out->arena_used_bytes = extents_used_bytes(engine->prepared.extents) - prepared_zones_free_bytes(engine);
+    *out = engine->env.totals;
+    out->arena_used_bytes = extents_used_bytes(engine->prepared.extents) - prepared_zones_free_bytes(&engine->prepared);
     out->arena_pinned_bytes = engine->prepared.pinned_bytes;
     out->arena_quota_bytes = engine->quota.promised_bytes;
     out->encoded_used_bytes = engine->encoded.used_bytes;
-    out->encoded_ahead_bytes = quota_ahead_encoded_bytes(engine);
+    out->encoded_ahead_bytes = quota_ahead_encoded_bytes(&engine->quota);
     out->loads_inflight = engine->encoded.loading;
     out->prepares_inflight = engine->tasks.running;
     for (uint32_t place = 0; place < engine->jobs.end; place++) {
-        out->jobs += engine->jobs.all[place].state != JOB_FREE;
-        out->source_waits += engine->sources.n_away > 0 && sources_waits(engine, place);
+        out->jobs += job_at(&engine->jobs, place)->state != JOB_FREE;
+        out->source_waits += engine->sources.n_away > 0 && sources_waits(&engine->sources, place);
     }
 }
 
@@ -36,7 +38,7 @@ static void fill_queue(const struct engine *engine, const struct job *job, uint3
                                         .samples_delivered = queue->tallies.samples_delivered,
                                         .batches_delivered = queue->tallies.batches_delivered,
                                         .epoch_delivered = queue->epoch.delivered,
-                                        .ready_batches = queue_ready_batches(engine, job, queue),
+                                        .ready_batches = queue_ready_batches(&engine->queues, job, queue),
                                         .leased_batches = queue->n_leases,
                                         .credits = queue->epoch.credits,
                                         .wait_s = (double)wait_ns / 1e9};
@@ -44,7 +46,7 @@ static void fill_queue(const struct engine *engine, const struct job *job, uint3
 
 static void fill_status(const struct engine *engine, uint32_t place, uint64_t now_ns, struct engine_job_status *out)
 {
-    const struct job *job = &engine->jobs.all[place];
+    const struct job *job = job_at(&engine->jobs, place);
     *out = (struct engine_job_status){.job = place,
                                       .pipeline = job->terms.pipeline,
                                       .weight = job->turns.weight,
@@ -57,11 +59,11 @@ static void fill_status(const struct engine *engine, uint32_t place, uint64_t no
                                       .look_ahead = quota_rows_needed(job) - ENGINE_ROWS_MIN,
                                       .client = job->terms.client,
                                       .view_samples = job->shape.view_samples,
-                                      .remaining = sampler_remaining(engine->sampler, place),
+                                      .remaining = sampler_remaining(engine->env.sampler, place),
                                       .quota_bytes = job->quota.bytes,
                                       .samples_shared = job->tallies.samples_shared,
                                       .bad_samples = job->tallies.bad_samples,
-                                      .waits_for_source = sources_waits(engine, place),
+                                      .waits_for_source = sources_waits(&engine->sources, place),
                                       .world_size = job->terms.world_size,
                                       .attached = job->attached};
     for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
@@ -87,7 +89,7 @@ size_t engine_queue_statuses(const struct engine *engine, uint32_t place, uint64
                              size_t max)
 {
     CHECK_MAGIC(engine, ENGINE_MAGIC);
-    const struct job *job = &engine->jobs.all[place];
+    const struct job *job = job_at(&engine->jobs, place);
     CHECK(job->state != JOB_FREE);
     for (uint32_t rank = 0; rank < job->terms.world_size && rank < max; rank++)
         fill_queue(engine, job, rank, now_ns, &out[rank]);
@@ -99,11 +101,17 @@ size_t engine_job_statuses(const struct engine *engine, uint64_t now_ns, struct 
     CHECK_MAGIC(engine, ENGINE_MAGIC);
     size_t count = 0;
     for (uint32_t place = 0; place < engine->jobs.end; place++) {
-        if (engine->jobs.all[place].state == JOB_FREE)
+        if (job_at(&engine->jobs, place)->state == JOB_FREE)
             continue;
         if (count < max)
             fill_status(engine, place, now_ns, &out[count]);
         count++;
     }
     return count;
+}
+
+uint32_t engine_chunk_of(const struct engine *engine, sample_id id)
+{
+    CHECK_MAGIC(engine, ENGINE_MAGIC);
+    return id < engine->env.ids ? engine->chunks.at[id].chunk : ENGINE_CHUNK_NONE;
 }

@@ -1,22 +1,25 @@
 /* job.c: what is asked of one job and of the table of jobs: terms, names, places. Changes nothing. */
 #include <string.h>
 
+#include "common/check.h"
 #include "preprocess/prepare.h"
 #include "server/engine/job.h"
 
-uint32_t job_free_place(const struct engine *engine)
+enum { MEAN_OF = 256 /* samples whose sizes tell the mean of all */ };
+
+uint32_t job_free_place(const struct jobs *jobs)
 {
     uint32_t place = 0;
-    while (place < JOBS_MAX && engine->jobs.all[place].state != JOB_FREE)
+    while (place < JOBS_MAX && job_at(jobs, place)->state != JOB_FREE)
         place++;
     return place;
 }
 
-struct job *job_find_name(const struct engine *engine, const char *name)
+struct job *job_find_name(const struct jobs *jobs, const char *name)
 {
-    for (uint32_t i = 0; i < engine->jobs.end; i++) {
-        if (engine->jobs.all[i].state != JOB_FREE && strcmp(engine->jobs.all[i].terms.name, name) == 0)
-            return &engine->jobs.all[i];
+    for (uint32_t i = 0; i < jobs->end; i++) {
+        if (job_at(jobs, i)->state != JOB_FREE && strcmp(job_at(jobs, i)->terms.name, name) == 0)
+            return job_at(jobs, i);
     }
     return NULL;
 }
@@ -47,6 +50,17 @@ uint64_t job_batch_slots(const struct engine_job_desc *desc)
     return desc->batch_size < share ? desc->batch_size : share;
 }
 
+uint64_t job_mean_bytes(const struct jobs *jobs, const struct engine_job_desc *desc)
+{
+    uint64_t count = idset_count(desc->view), step = count / MEAN_OF + 1, sum = 0, n = 0;
+    for (uint64_t rank = 0; rank < count; rank += step, n++) {
+        sample_id id = 0;
+        CHECK(idset_select(desc->view, rank, &id));
+        sum += jobs->env->config.sample_bytes(desc->dataset, id);
+    }
+    return (sum + n - 1) / n + !sum;
+}
+
 /* What of the description is another than the job's; NULL: nothing. */
 const char *job_terms_differ(const struct job *job, const struct engine_job_desc *desc)
 {
@@ -66,15 +80,10 @@ const char *job_terms_differ(const struct job *job, const struct engine_job_desc
                                                                                      : NULL;
 }
 
-/* No rank is there. Does the job wait for some all the same? See engine.h. */
-bool job_lingers(const struct engine *engine, const struct job *job)
+struct engine_action *job_act(struct outbox *outbox, enum engine_action_type type, const struct job *job)
 {
-    bool to_come = false, done = false, open = false;
-    for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
-        to_come = to_come || job->queues[rank].client.presence == RANK_TO_COME;
-        done = done || job->queues[rank].epoch.done;
-        open = open || !job->queues[rank].epoch.done;
-    }
-    return engine->config.rank_timeout_ns && job->terms.world_size > 1 && job->state != JOB_FAILED &&
-           (to_come || (job->state == JOB_RUNNING && done && open));
+    struct engine_action *action = outbox_add(outbox, type);
+    action->job = job->no;
+    action->client = job->terms.client;
+    return action;
 }

@@ -1,16 +1,142 @@
-/* job.h: what is asked of a job. */
+/* job.h: the table of jobs, and what a job is.
+ *
+ * A job's number is its place in the table for as long as it is there. What is asked of it (terms) and what follows from
+ * that (shape) stay as they are from JOB_ADD on. Parts that another module owns stand in the job, and only that module
+ * changes them. `end` is past the last place in use. */
 #ifndef LARDER_SERVER_ENGINE_JOB_H
 #define LARDER_SERVER_ENGINE_JOB_H
 
-#include "server/engine/engine_priv.h"
+#include "sampler/sampler.h"
+#include "server/engine/env.h"
+#include "server/engine/line.h"
+#include "server/engine/outbox.h"
 
-uint32_t job_free_place(const struct engine *engine);
-struct job *job_find_name(const struct engine *engine, const char *name);
+struct job_queue;
+struct look_ahead;
+
+enum task_kind { TASK_LOADS, TASK_PREPARES };
+#define TASK_KINDS 2
+
+struct task_list {
+    struct line tasks;
+    double turn; /* virtual time of the job's next turn: the lowest goes first */
+};
+
+enum job_state { JOB_FREE, JOB_IDLE, JOB_RUNNING, JOB_FAILED };
+
+/* What JOB_ADD asked for: fixed for as long as the job is there. */
+struct job_terms {
+    char name[ENGINE_NAME_MAX];
+    uint64_t client; /* of the rank that made the job: names it as an instance's made_for */
+    const void *dataset;
+    struct idset *view;
+    uint32_t world_size;
+    enum shuffle_mode shuffle;
+    uint64_t seed;
+    bool ordered; /* Batches keep the planned order. */
+    uint32_t pipeline;
+    uint64_t slot_bytes;
+    bool raw; /* Its samples are their encoded bytes, as long as these are. */
+    uint32_t batch_size, epochs;
+    uint32_t prefetch, hold;
+    bool drop_last;
+    enum bad_policy bad_policy;
+    bool redirected; /* shuffle `dependent`, in chunks */
+    uint64_t variant;
+    double weight;
+};
+
+/* What follows from the terms and the dataset. */
+struct job_shape {
+    uint64_t view_samples;
+    uint64_t mean_bytes;  /* of its samples, encoded */
+    double chunk_samples; /* of the view in a chunk that has any, on the mean; 0 without chunks */
+    uint32_t chunk_base, chunk_count; /* of its dataset; 0 without */
+    bool ample; /* Memory holds so much of its view that a read may bring all of a chunk, as at w = 1. */
+    uint64_t batch_slots, row_bytes; /* samples of a batch; arena bytes of a batch for each rank */
+};
+
+/* What the job may take of the arena. A row is one batch for each rank. Owner: quota. */
+struct job_quota {
+    uint32_t ahead_min, ahead_max, ahead_asked; /* rows: its own for good; that it may get; with all it asked for */
+    uint32_t ahead_now; /* rows that it has */
+    uint64_t slots;     /* of each queue */
+    uint64_t bytes;     /* of all queues together */
+    uint32_t held_max;  /* batches that a client may hold: at most ahead_min */
+    struct look_ahead *needs; /* by rank */
+};
+
+/* Where the job is in its epochs. */
+struct job_progress {
+    bool began; /* some epoch has begun */
+    uint32_t epoch;
+    uint64_t variant;    /* of this epoch */
+    uint64_t drawn;      /* picks: the position in a fixed order */
+    uint64_t lost;       /* bad samples that were not replaced */
+    struct idset *bad;   /* bad samples, replaced or not: each counts once, however often it is planned */
+    uint64_t abandoned;  /* samples left behind by ranks that went on */
+    uint64_t repeats;    /* of all queues */
+    sample_id *first;    /* with several ranks and a fixed order: its first world_size samples, for repeats; else NULL */
+};
+
+/* The job's use of its source. Owner: sources. */
+struct job_source {
+    uint32_t at; /* its place in sources.all */
+    bool waits;  /* The job has waited for it since waits_since_ns. */
+    uint64_t waits_since_ns;
+};
+
+/* The job's share of the work. Owner: tasks. */
+struct job_turns {
+    struct task_list lists[TASK_KINDS]; /* tasks that wait to be done in its turn */
+    double weight;           /* as it is set now */
+    double effective_weight; /* among the running jobs; see tasks_turns.c */
+    double cost_s;  /* mean worker time of one output for it; 0: not known */
+    double pace_ns; /* mean over its queues, as far as known; 0: not */
+};
+
+struct job_tallies {
+    uint64_t came_ns;
+    uint64_t samples_delivered, samples_shared, bad_samples;
+};
+
+struct job {
+    enum job_state state;
+    uint32_t no; /* its number: its place among the jobs */
+    struct job_terms terms;
+    struct job_shape shape;
+    struct job_quota quota;
+    bool zoned; /* Its ahead_min rows are slots of a zone. Before that only raw samples are planned; see prepared_zones.c. */
+    struct job_progress progress;
+    struct job_source source;
+    struct job_turns turns;
+    struct job_tallies tallies;
+    uint32_t attached;       /* ranks that are there */
+    uint64_t empty_since_ns; /* while attached is 0 */
+    struct job_queue *queues; /* world_size */
+};
+
+/* Jobs by place. */
+struct jobs {
+    struct engine_env *env;
+    struct job *all; /* JOBS_MAX places */
+    uint32_t end;    /* places at and past it are free */
+};
+
+static inline struct job *job_at(const struct jobs *jobs, uint32_t no)
+{
+    return &jobs->all[no];
+}
+
+uint32_t job_free_place(const struct jobs *jobs);
+struct job *job_find_name(const struct jobs *jobs, const char *name);
 uint32_t job_world_size(const struct engine_job_desc *desc);
 double job_asked_weight(const struct engine_job_desc *desc);
 bool job_well_formed(const struct engine_job_desc *desc);
 uint64_t job_batch_slots(const struct engine_job_desc *desc);
 const char *job_terms_differ(const struct job *job, const struct engine_job_desc *desc);
-bool job_lingers(const struct engine *engine, const struct job *job);
+uint64_t job_mean_bytes(const struct jobs *jobs, const struct engine_job_desc *desc); /* of a sample of the view, encoded */
+/* job_act adds an action about the job, to the client of its first rank. */
+struct engine_action *job_act(struct outbox *outbox, enum engine_action_type type, const struct job *job);
 
 #endif

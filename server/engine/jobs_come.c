@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/check.h"
+#include "server/engine/engine_priv.h"
 #include "server/engine/chunks.h"
 #include "server/engine/encoded.h"
 #include "server/engine/job.h"
@@ -18,7 +20,7 @@
 
 static int refuse(struct engine *engine, const struct engine_job_desc *desc, int code, const char *fmt, ...)
 {
-    struct engine_action *action = outbox_add(engine, ENGINE_JOB_REFUSED);
+    struct engine_action *action = outbox_add(&engine->outbox, ENGINE_JOB_REFUSED);
     char text[ERROR_TEXT_MAX];
     va_list args;
     va_start(args, fmt);
@@ -42,19 +44,14 @@ static int make_room_for_ids(struct engine *engine, const struct idset *view)
 {
     sample_id last = 0;
     CHECK(idset_select(view, idset_count(view) - 1, &last));
-    if (last < engine->samples.cap)
+    if (last < engine->env.ids)
         return 0;
-    uint64_t cap = engine->samples.cap ? engine->samples.cap : 1024;
+    uint64_t cap = engine->env.ids ? engine->env.ids : 1024;
     while (cap <= last)
         cap *= 2;
-    struct sample_state *samples = realloc(engine->samples.all, cap * sizeof *samples);
-    if (!samples)
+    if (chunks_make_room(&engine->chunks, cap) || prepared_make_room(&engine->prepared, cap) || encoded_make_room(&engine->encoded, cap))
         return LARDER_ENOMEM;
-    engine->samples.all = samples;
-    for (uint64_t id = engine->samples.cap; id < cap; id++)
-        engine->samples.all[id] = (struct sample_state){
-            .instances = ENGINE_NONE, .encoded = ENGINE_NONE, .chunk = ENGINE_NONE, .fiber = ENGINE_NONE};
-    engine->samples.cap = cap;
+    engine->env.ids = cap;
     return 0;
 }
 
@@ -100,8 +97,8 @@ void job_free(struct job *job)
 /* How many rows of the job's can be promised for good, beside those of the others; how many it may have at the most. */
 static void find_rows(const struct engine *engine, uint64_t row_bytes, uint64_t *promise, uint64_t *most)
 {
-    uint64_t room = engine->config.arena_bytes - quota_least_bytes(engine), cap = engine->config.job_quota_bytes;
-    cap = cap && cap < engine->config.arena_bytes ? cap : engine->config.arena_bytes;
+    uint64_t room = engine->env.config.arena_bytes - quota_least_bytes(&engine->quota), cap = engine->env.config.job_quota_bytes;
+    cap = cap && cap < engine->env.config.arena_bytes ? cap : engine->env.config.arena_bytes;
     *promise = (room < cap ? room : cap) / row_bytes;
     *most = cap / row_bytes;
 }
@@ -109,8 +106,8 @@ static void find_rows(const struct engine *engine, uint64_t row_bytes, uint64_t 
 /* Fills the place, and no more: nothing but memory is taken. The view becomes the job's. */
 static int job_make(struct engine *engine, uint32_t place, const struct engine_job_desc *desc, struct idset *view)
 {
-    struct job *job = &engine->jobs.all[place];
-    uint64_t row_bytes = job_batch_slots(desc) * engine_slot_bytes(&engine->config, desc->slot_bytes) * job_world_size(desc), promise, most;
+    struct job *job = job_at(&engine->jobs, place);
+    uint64_t row_bytes = job_batch_slots(desc) * engine_slot_bytes(&engine->env.config, desc->slot_bytes) * job_world_size(desc), promise, most;
     uint32_t hold = desc->hold ? desc->hold : ENGINE_ROWS_MIN;
     find_rows(engine, row_bytes, &promise, &most);
     hold = hold < promise ? hold : (uint32_t)promise;
@@ -136,10 +133,10 @@ static int job_make(struct engine *engine, uint32_t place, const struct engine_j
                         .terms.epochs = desc->epochs,
                         .terms.drop_last = desc->drop_last,
                         .terms.bad_policy = desc->bad_policy,
-                        .terms.redirected = engine->config.redirect_width > 0 && desc->shuffle == SHUFFLE_DEPENDENT && desc->places,
-                        .tallies.came_ns = engine->now_ns,
+                        .terms.redirected = engine->env.config.redirect_width > 0 && desc->shuffle == SHUFFLE_DEPENDENT && desc->places,
+                        .tallies.came_ns = engine->env.now_ns,
                         .shape.view_samples = idset_count(desc->view),
-                        .shape.mean_bytes = chunks_mean_bytes(engine, desc),
+                        .shape.mean_bytes = job_mean_bytes(&engine->jobs, desc),
                         .shape.batch_slots = job_batch_slots(desc),
                         .shape.row_bytes = row_bytes,
                         .quota.ahead_min = least,
@@ -157,19 +154,19 @@ static int job_make(struct engine *engine, uint32_t place, const struct engine_j
 
 static void job_begin(struct engine *engine, uint32_t place)
 {
-    sources_join(engine, &engine->jobs.all[place]);
+    sources_join(&engine->sources, job_at(&engine->jobs, place));
     if (place >= engine->jobs.end)
         engine->jobs.end = place + 1;
-    plan_divide_arena(engine);
-    plan_zone_enter(engine, &engine->jobs.all[place]);
-    encoded_keep_measure(engine);
+    plan_divide_arena(&engine->plan);
+    plan_zone_enter(&engine->plan, job_at(&engine->jobs, place));
+    encoded_keep_measure(&engine->encoded);
 }
 
 /* ── attaching ── */
 
 static void answer(struct engine *engine, uint32_t place, const struct engine_job_desc *desc, bool attached)
 {
-    struct job *job = &engine->jobs.all[place];
+    struct job *job = job_at(&engine->jobs, place);
     struct job_queue *queue = &job->queues[desc->rank];
     queue->client.presence = RANK_THERE;
     queue->epoch.told = false;
@@ -177,14 +174,14 @@ static void answer(struct engine *engine, uint32_t place, const struct engine_jo
     queue->epoch.returned = attached && job->progress.began && queue->epoch.done;
     job->attached++;
     uint64_t share = job_rank_share(job);
-    struct engine_action *action = outbox_add_job(engine, ENGINE_JOB_ADDED, place);
+    struct engine_action *action = job_act(&engine->outbox, ENGINE_JOB_ADDED, job_at(&engine->jobs, place));
     action->rank = desc->rank;
     action->client = desc->client;
     action->job_added.held_max = job->quota.held_max;
     action->job_added.quota_bytes = job->quota.bytes;
     action->job_added.ahead = job->quota.ahead_now - ENGINE_ROWS_MIN;
-    action->job_added.wanted_bytes = quota_wanted_bytes(engine);
-    action->job_added.encoded_bytes = quota_ahead_encoded_bytes(engine);
+    action->job_added.wanted_bytes = quota_wanted_bytes(&engine->quota);
+    action->job_added.encoded_bytes = quota_ahead_encoded_bytes(&engine->quota);
     action->job_added.n_batches = (uint32_t)((share + job->terms.batch_size - 1) / job->terms.batch_size);
     action->job_added.attached = attached;
     action->job_added.epoch = job->progress.began ? job->progress.epoch + queue->epoch.returned : 0;
@@ -193,7 +190,7 @@ static void answer(struct engine *engine, uint32_t place, const struct engine_jo
 
 static void attach(struct engine *engine, uint32_t place, const struct engine_job_desc *desc)
 {
-    struct job *job = &engine->jobs.all[place];
+    struct job *job = job_at(&engine->jobs, place);
     const char *field = job_terms_differ(job, desc);
     if (job->terms.world_size == 1 && job_world_size(desc) == 1)
         refuse(engine, desc, LARDER_EBUSY, "another job has this name: choose another, or none and get one");
@@ -214,36 +211,36 @@ static void attach(struct engine *engine, uint32_t place, const struct engine_jo
 /* Not when its least fits, whatever look-ahead the others must give back for it. */
 static bool refuse_too_large(struct engine *engine, const struct engine_job_desc *desc, uint64_t batch, uint64_t slot)
 {
-    uint64_t row_bytes = batch * slot * job_world_size(desc), promise, most, kept = quota_least_bytes(engine);
+    uint64_t row_bytes = batch * slot * job_world_size(desc), promise, most, kept = quota_least_bytes(&engine->quota);
     find_rows(engine, row_bytes, &promise, &most);
     if (promise >= ENGINE_ROWS_MIN)
         return false;
-    uint64_t needed = ENGINE_ROWS_MIN * row_bytes, cap = engine->config.job_quota_bytes;
+    uint64_t needed = ENGINE_ROWS_MIN * row_bytes, cap = engine->env.config.job_quota_bytes;
     char need[160];
     snprintf(need, sizeof need, "it needs %llu bytes, two batches for each of %u ranks of %llu samples of %llu bytes",
              (unsigned long long)needed, job_world_size(desc), (unsigned long long)batch, (unsigned long long)slot);
-    if (most < ENGINE_ROWS_MIN && cap && cap < engine->config.arena_bytes)
+    if (most < ENGINE_ROWS_MIN && cap && cap < engine->env.config.arena_bytes)
         refuse(engine, desc, LARDER_EQUOTA, "%s, and one job may have %llu: lower batch_size, or raise jobs.quota or "
                "memory.arena", need, (unsigned long long)cap);
     else
         refuse(engine, desc, LARDER_EQUOTA, "%s, and of the arena's %llu bytes the other jobs keep %llu even with their "
                "look-ahead given back: lower batch_size, stop a job, or raise memory.arena to at least %llu", need,
-               (unsigned long long)engine->config.arena_bytes, (unsigned long long)kept, (unsigned long long)(kept + needed));
+               (unsigned long long)engine->env.config.arena_bytes, (unsigned long long)kept, (unsigned long long)(kept + needed));
     return true;
 }
 
 static void add_job(struct engine *engine, const struct engine_job_desc *desc)
 {
-    uint64_t slot = engine_slot_bytes(&engine->config, desc->slot_bytes), batch = job_batch_slots(desc);
-    if (slot > engine->config.arena_bytes || batch * slot > engine->config.arena_bytes) {
+    uint64_t slot = engine_slot_bytes(&engine->env.config, desc->slot_bytes), batch = job_batch_slots(desc);
+    if (slot > engine->env.config.arena_bytes || batch * slot > engine->env.config.arena_bytes) {
         refuse(engine, desc, LARDER_EQUOTA, "a batch of %llu samples of %llu bytes is larger than the arena of %llu bytes: lower "
                "batch_size or raise memory.arena", (unsigned long long)batch, (unsigned long long)slot,
-               (unsigned long long)engine->config.arena_bytes);
+               (unsigned long long)engine->env.config.arena_bytes);
         return;
     }
     if (refuse_too_large(engine, desc, batch, slot))
         return;
-    uint32_t place = job_free_place(engine);
+    uint32_t place = job_free_place(&engine->jobs);
     struct error err;
     struct sampler_job sampled = {.shuffle = desc->shuffle, .seed = desc->seed, .view = desc->view, .order = desc->order};
     struct idset *view = NULL;
@@ -251,7 +248,7 @@ static void add_job(struct engine *engine, const struct engine_job_desc *desc)
     if (code)
         error_set(&err, code, "no memory for its view");
     else
-        code = sampler_add_job(engine->sampler, place, &sampled, &err);
+        code = sampler_add_job(engine->env.sampler, place, &sampled, &err);
     if (code) {
         idset_destroy(view);
         refuse(engine, desc, code, "%s", err.text);
@@ -261,10 +258,10 @@ static void add_job(struct engine *engine, const struct engine_job_desc *desc)
     if (!code)
         code = make_room_for_ids(engine, desc->view);
     if (!code)
-        code = residents_place(engine, desc, &engine->jobs.all[place]);
+        code = residents_place(&engine->residents, desc, job_at(&engine->jobs, place));
     if (code) {
-        job_free(&engine->jobs.all[place]);
-        sampler_remove_job(engine->sampler, place);
+        job_free(job_at(&engine->jobs, place));
+        sampler_remove_job(engine->env.sampler, place);
         refuse(engine, desc, code, "no memory for what is kept of each of its %llu samples: free memory, or lower the "
                "budgets", (unsigned long long)idset_count(desc->view));
         return;
@@ -277,14 +274,14 @@ void jobs_on_add(struct engine *engine, const struct engine_job_desc *desc)
 {
     if (check_job(engine, desc))
         return;
-    struct job *known = job_find_name(engine, desc->name);
+    struct job *known = job_find_name(&engine->jobs, desc->name);
     if (known) {
         attach(engine, known->no, desc);
         return;
     }
     if (engine->draining)
         refuse(engine, desc, LARDER_EGONE, "the daemon is stopping and takes no new jobs");
-    else if (job_free_place(engine) == JOBS_MAX)
+    else if (job_free_place(&engine->jobs) == JOBS_MAX)
         refuse(engine, desc, LARDER_ELIMIT, "%d jobs are running already, which is the limit: stop one first", JOBS_MAX);
     else
         add_job(engine, desc);
@@ -292,7 +289,7 @@ void jobs_on_add(struct engine *engine, const struct engine_job_desc *desc)
 
 void jobs_on_weight(struct engine *engine, uint32_t place, double weight)
 {
-    struct job *job = &engine->jobs.all[place];
+    struct job *job = job_at(&engine->jobs, place);
     CHECK(weight >= JOB_WEIGHT_MIN && weight <= JOB_WEIGHT_MAX);
     if (job->state != JOB_FREE)
         job->turns.weight = weight;
@@ -302,34 +299,47 @@ void jobs_on_weight(struct engine *engine, uint32_t place, double weight)
 
 void jobs_on_cancel(struct engine *engine, uint32_t place)
 {
-    const struct job *job = &engine->jobs.all[place];
+    const struct job *job = job_at(&engine->jobs, place);
     if (job->state != JOB_FREE && job->state != JOB_FAILED)
         jobs_fail(engine, place, SAMPLE_NONE, LARDER_EGONE, "it was cancelled with `larder cancel`");
 }
 
 void jobs_end(struct engine *engine, uint32_t place)
 {
-    struct job *job = &engine->jobs.all[place];
-    plan_zone_leave(engine, job);
-    residents_withdraw(engine, place);
-    residents_drop_left(engine, place);
-    residents_forget_had(engine, place);
-    sampler_remove_job(engine->sampler, place);
-    struct engine_action *action = outbox_add_job(engine, ENGINE_JOB_ENDED, place);
+    struct job *job = job_at(&engine->jobs, place);
+    plan_zone_leave(&engine->plan, job);
+    residents_withdraw(&engine->residents, place);
+    residents_drop_left(&engine->residents, place);
+    residents_forget_had(&engine->residents, place);
+    sampler_remove_job(engine->env.sampler, place);
+    struct engine_action *action = job_act(&engine->outbox, ENGINE_JOB_ENDED, job_at(&engine->jobs, place));
     action->job_ended.dataset = job->terms.dataset;
     action->job_ended.pipeline = job->terms.pipeline;
     engine->quota.promised_bytes -= job->quota.bytes;
-    sources_leave(engine, job);
+    sources_leave(&engine->sources, job);
     job_free(job);
-    plan_divide_arena(engine);
-    while (engine->jobs.end && engine->jobs.all[engine->jobs.end - 1].state == JOB_FREE)
+    plan_divide_arena(&engine->plan);
+    while (engine->jobs.end && job_at(&engine->jobs, engine->jobs.end - 1)->state == JOB_FREE)
         engine->jobs.end--;
-    encoded_keep_measure(engine);
+    encoded_keep_measure(&engine->encoded);
+}
+
+/* No rank is there. Does the job wait for some all the same? See engine.h. */
+static bool lingers(const struct engine *engine, const struct job *job)
+{
+    bool to_come = false, done = false, open = false;
+    for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
+        to_come = to_come || job->queues[rank].client.presence == RANK_TO_COME;
+        done = done || job->queues[rank].epoch.done;
+        open = open || !job->queues[rank].epoch.done;
+    }
+    return engine->env.config.rank_timeout_ns && job->terms.world_size > 1 && job->state != JOB_FAILED &&
+           (to_come || (job->state == JOB_RUNNING && done && open));
 }
 
 void jobs_on_gone(struct engine *engine, uint32_t place, uint32_t rank)
 {
-    struct job *job = &engine->jobs.all[place];
+    struct job *job = job_at(&engine->jobs, place);
     if (job->state == JOB_FREE)
         return;
     CHECK(rank < job->terms.world_size);
@@ -339,11 +349,11 @@ void jobs_on_gone(struct engine *engine, uint32_t place, uint32_t rank)
             jobs_end(engine, place);
         return;
     }
-    plan_put_back(engine, place, queue);
+    plan_put_back(&engine->plan, place, queue);
     queue->client.presence = RANK_AWAY;
     queue->next.asked = queue->epoch.returned = false;
     queue->epoch.credits = 0;
-    job->empty_since_ns = engine->now_ns;
-    if (--job->attached == 0 && !job_lingers(engine, job))
+    job->empty_since_ns = engine->env.now_ns;
+    if (--job->attached == 0 && !lingers(engine, job))
         jobs_end(engine, place);
 }

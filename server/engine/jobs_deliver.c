@@ -1,4 +1,6 @@
 /* jobs_deliver.c: batches go out to the clients that asked for them. */
+#include "common/check.h"
+#include "server/engine/engine_priv.h"
 #include "server/engine/jobs.h"
 #include "server/engine/outbox.h"
 #include "server/engine/queue.h"
@@ -13,13 +15,13 @@ static void lease_entry(struct engine *engine, struct job *job, struct job_queue
         .offset = extent_offset(engine->prepared.extents, instance->block), .bytes = instance->bytes, .id = entry->id};
     lease->instances[lease->count++] = entry->instance;
     job->tallies.samples_shared += instance->made_for != job->terms.client;
-    queue_remove(engine, index);
+    queue_remove(&engine->queues, index);
     queue->held_slots++; /* leased now */
 }
 
 void jobs_deliver_batch(struct engine *engine, uint32_t place, struct job_queue *queue, uint32_t count)
 {
-    struct job *job = &engine->jobs.all[place];
+    struct job *job = job_at(&engine->jobs, place);
     struct lease *lease = &queue->leases[queue->n_leases++];
     *lease = (struct lease){.batch = engine->queues.next_batch++, .epoch = job->progress.epoch, .instances = xmalloc(count * sizeof(uint32_t))};
     if (engine->outbox.n_delivered + count > engine->outbox.delivered_cap) {
@@ -37,10 +39,10 @@ void jobs_deliver_batch(struct engine *engine, uint32_t place, struct job_queue 
     queue->tallies.samples_delivered += count;
     job->tallies.samples_delivered += count;
     queue->tallies.batches_delivered++;
-    uint64_t waited_ns = queue->tallies.wait_ns + (queue->tallies.waiting ? engine->now_ns - queue->tallies.waiting_since_ns : 0);
-    quota_note_delivery(engine, job, (uint32_t)(queue - job->queues), waited_ns);
-    engine->totals.samples_delivered += count;
-    struct engine_action *action = outbox_add_job(engine, ENGINE_DELIVER, place);
+    uint64_t waited_ns = queue->tallies.wait_ns + (queue->tallies.waiting ? engine->env.now_ns - queue->tallies.waiting_since_ns : 0);
+    quota_note_delivery(&engine->quota, job, (uint32_t)(queue - job->queues), waited_ns);
+    engine->env.totals.samples_delivered += count;
+    struct engine_action *action = job_act(&engine->outbox, ENGINE_DELIVER, job_at(&engine->jobs, place));
     action->rank = (uint32_t)(queue - job->queues);
     action->client = queue->client.id;
     action->deliver.batch = lease->batch;
@@ -49,7 +51,7 @@ void jobs_deliver_batch(struct engine *engine, uint32_t place, struct job_queue 
     action->deliver.count = count;
     action->deliver.lost = queue->epoch.lost;
     /* What is left, with nothing more to come: nothing, or under drop_last less than a batch. */
-    action->deliver.last = !queue_plan_left(engine, job, queue) && (job->terms.drop_last ? queue->line.queued < job->terms.batch_size : queue->line.queued == 0);
+    action->deliver.last = !queue_plan_left(&engine->queues, job, queue) && (job->terms.drop_last ? queue->line.queued < job->terms.batch_size : queue->line.queued == 0);
     queue->epoch.told = queue->epoch.told || action->deliver.last;
     queue->epoch.told_epoch = action->deliver.last ? job->progress.epoch : queue->epoch.told_epoch;
     if (action->deliver.last && !queue->epoch.done) {
@@ -60,24 +62,24 @@ void jobs_deliver_batch(struct engine *engine, uint32_t place, struct job_queue 
 
 static void deliver_queue(struct engine *engine, uint32_t place, struct job_queue *queue)
 {
-    struct job *job = &engine->jobs.all[place];
+    struct job *job = job_at(&engine->jobs, place);
     uint32_t count;
-    while (queue_may_have_batch(job, queue) && !engine->plan.again && queue_next_batch_ready(engine, job, queue, &count))
+    while (queue_may_have_batch(job, queue) && !engine->plan.again && queue_next_batch_ready(&engine->queues, job, queue, &count))
         jobs_deliver_batch(engine, place, queue, count);
     bool waiting = queue_may_have_batch(job, queue);
     if (waiting && !queue->tallies.waiting) {
-        queue->tallies.waiting_since_ns = engine->now_ns;
-        quota_note_wait(engine, job, (uint32_t)(queue - job->queues), queue->epoch.batch_index);
+        queue->tallies.waiting_since_ns = engine->env.now_ns;
+        quota_note_wait(&engine->quota, job, (uint32_t)(queue - job->queues), queue->epoch.batch_index);
     }
     if (!waiting && queue->tallies.waiting)
-        queue->tallies.wait_ns += engine->now_ns - queue->tallies.waiting_since_ns;
+        queue->tallies.wait_ns += engine->env.now_ns - queue->tallies.waiting_since_ns;
     queue->tallies.waiting = waiting;
 }
 
 void jobs_deliver(struct engine *engine)
 {
     for (uint32_t place = 0; place < engine->jobs.end; place++) {
-        for (uint32_t rank = 0; engine->jobs.all[place].state != JOB_FREE && rank < engine->jobs.all[place].terms.world_size; rank++)
-            deliver_queue(engine, place, &engine->jobs.all[place].queues[rank]);
+        for (uint32_t rank = 0; job_at(&engine->jobs, place)->state != JOB_FREE && rank < job_at(&engine->jobs, place)->terms.world_size; rank++)
+            deliver_queue(engine, place, &job_at(&engine->jobs, place)->queues[rank]);
     }
 }

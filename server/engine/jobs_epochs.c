@@ -1,4 +1,6 @@
 /* jobs_epochs.c: epochs begin and end, batches are delivered and released. engine.h says what ranks owe each other. */
+#include "common/check.h"
+#include "server/engine/engine_priv.h"
 #include "server/engine/encoded.h"
 #include "server/engine/jobs.h"
 #include "server/engine/outbox.h"
@@ -15,7 +17,7 @@ void jobs_queue_done(struct engine *engine, struct job *job, struct job_queue *q
     queue->epoch.planned -= queue->line.queued;
     job->progress.abandoned += queue->line.queued + reserved;
     queue->reserve.at = queue->reserve.end = 0;
-    plan_drop_all(engine, queue);
+    plan_drop_all(&engine->plan, queue);
     queue->epoch.done = true;
     queue->epoch.credits = 0;
 }
@@ -23,12 +25,12 @@ void jobs_queue_done(struct engine *engine, struct job *job, struct job_queue *q
 /* What remains (ranks left it, or less than a batch under drop_last) is wanted no more. */
 static void epoch_end(struct engine *engine, uint32_t place, enum job_state next)
 {
-    struct job *job = &engine->jobs.all[place];
+    struct job *job = job_at(&engine->jobs, place);
     for (uint32_t rank = 0; rank < job->terms.world_size; rank++)
         jobs_queue_done(engine, job, &job->queues[rank]);
-    residents_withdraw(engine, place);
+    residents_withdraw(&engine->residents, place);
     job->state = next;
-    residents_drop_left(engine, place);
+    residents_drop_left(&engine->residents, place);
 }
 
 /* Never 0, and no variant's of another epoch. */
@@ -41,8 +43,8 @@ static uint64_t variant_of_epoch(uint64_t variant, uint32_t epoch)
 
 static void epoch_start(struct engine *engine, uint32_t place, uint32_t epoch)
 {
-    struct job *job = &engine->jobs.all[place];
-    sampler_start_epoch(engine->sampler, place, epoch);
+    struct job *job = job_at(&engine->jobs, place);
+    sampler_start_epoch(engine->env.sampler, place, epoch);
     if (job->terms.shuffle == SHUFFLE_STRICT && job->terms.variant)
         job->progress.variant = variant_of_epoch(job->terms.variant, epoch);
     job->state = JOB_RUNNING;
@@ -61,8 +63,8 @@ static void epoch_start(struct engine *engine, uint32_t place, uint32_t epoch)
             queue->epoch.credits = queue->next.credits;
         }
     }
-    residents_declare(engine, place);
-    encoded_read_ahead_again(engine);
+    residents_declare(&engine->residents, place);
+    encoded_read_ahead_again(&engine->encoded);
     engine->plan.again = true;
 }
 
@@ -80,7 +82,7 @@ static bool may_lose(const struct job *job, const struct job_queue *queue)
 /* Ends the epoch when every rank is through with it, and begins the lowest that a rank waits for. */
 void jobs_turn_epoch(struct engine *engine, uint32_t place)
 {
-    struct job *job = &engine->jobs.all[place];
+    struct job *job = job_at(&engine->jobs, place);
     struct job_queue *first = NULL;
     for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
         struct job_queue *queue = &job->queues[rank];
@@ -97,16 +99,16 @@ void jobs_turn_epoch(struct engine *engine, uint32_t place)
 
 struct engine_action *jobs_act_error(struct engine *engine, uint32_t place, uint32_t rank)
 {
-    struct engine_action *action = outbox_add_job(engine, ENGINE_JOB_ERROR, place);
+    struct engine_action *action = job_act(&engine->outbox, ENGINE_JOB_ERROR, job_at(&engine->jobs, place));
     action->rank = rank;
-    action->client = engine->jobs.all[place].queues[rank].client.id;
+    action->client = job_at(&engine->jobs, place)->queues[rank].client.id;
     action->error.id = SAMPLE_NONE;
     return action;
 }
 
 void jobs_fail(struct engine *engine, uint32_t place, sample_id id, int code, const char *text)
 {
-    struct job *job = &engine->jobs.all[place];
+    struct job *job = job_at(&engine->jobs, place);
     for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
         if (job->queues[rank].client.presence != RANK_THERE)
             continue;
@@ -125,18 +127,18 @@ void jobs_fail(struct engine *engine, uint32_t place, sample_id id, int code, co
 
 void jobs_on_release(struct engine *engine, const struct engine_event *event)
 {
-    const struct job *job = &engine->jobs.all[event->release.job];
+    const struct job *job = job_at(&engine->jobs, event->release.job);
     if (job->state != JOB_FREE) {
         CHECK(event->rank < job->terms.world_size);
         struct job_queue *queue = &job->queues[event->rank];
         for (uint32_t at = 0; at < queue->n_leases; at++) {
             if (queue->leases[at].batch == event->release.batch) {
-                queue_lease_end(engine, queue, at);
+                queue_lease_end(&engine->queues, queue, at);
                 if (job->state == JOB_RUNNING && queue->epoch.done)
                     jobs_turn_epoch(engine, event->release.job);
                 return;
             }
         }
     }
-    engine->totals.unknown_releases++;
+    engine->env.totals.unknown_releases++;
 }

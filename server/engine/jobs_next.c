@@ -1,4 +1,5 @@
 /* jobs_next.c: clients ask for batches: of this epoch, or of a later one. */
+#include "common/check.h"
 #include "server/engine/jobs.h"
 #include "server/engine/outbox.h"
 #include "server/engine/queue.h"
@@ -6,7 +7,7 @@
 /* A later epoch than the job's: the rank is through with this one, and waits for those that are not. */
 static void ask_later(struct engine *engine, uint32_t place, struct job_queue *queue, const struct engine_event *event)
 {
-    struct job *job = &engine->jobs.all[place];
+    struct job *job = job_at(&engine->jobs, place);
     if (queue->next.asked && event->next.epoch < queue->next.epoch)
         return;
     if (job->state == JOB_RUNNING && !queue->epoch.done)
@@ -22,7 +23,7 @@ static void ask_later(struct engine *engine, uint32_t place, struct job_queue *q
 void jobs_on_next(struct engine *engine, const struct engine_event *event)
 {
     uint32_t place = event->next.job, epoch = event->next.epoch;
-    struct job *job = &engine->jobs.all[place];
+    struct job *job = job_at(&engine->jobs, place);
     if (job->state == JOB_FREE || job->state == JOB_FAILED)
         return;
     CHECK(event->rank < job->terms.world_size);

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/check.h"
 #include "server/engine/jobs.h"
 #include "server/engine/plan.h"
 #include "server/engine/queue.h"
@@ -17,7 +18,7 @@ static bool needed(const struct job *job, const struct job_queue *queue, bool so
 
 static void watch_ranks_of(struct engine *engine, uint32_t place)
 {
-    struct job *job = &engine->jobs.all[place];
+    struct job *job = job_at(&engine->jobs, place);
     bool waits = false;
     for (uint32_t rank = 0; rank < job->terms.world_size; rank++)
         waits = waits || job->queues[rank].next.asked;
@@ -25,14 +26,14 @@ static void watch_ranks_of(struct engine *engine, uint32_t place)
         struct job_queue *queue = &job->queues[rank];
         bool missed = needed(job, queue, waits);
         if (missed && !queue->client.missed)
-            queue->client.missed_since_ns = engine->now_ns;
+            queue->client.missed_since_ns = engine->env.now_ns;
         queue->client.missed = missed;
-        if (!missed || engine->now_ns - queue->client.missed_since_ns < engine->config.rank_timeout_ns)
+        if (!missed || engine->env.now_ns - queue->client.missed_since_ns < engine->env.config.rank_timeout_ns)
             continue;
         char text[160];
         snprintf(text, sizeof text, "rank %u of %u %s within %.3g s (limits.rank_timeout): look why it stopped, and start all "
                  "ranks again", rank, job->terms.world_size, queue->client.presence != RANK_TO_COME ? "has not come back" : "has not come",
-                 (double)engine->config.rank_timeout_ns / 1e9);
+                 (double)engine->env.config.rank_timeout_ns / 1e9);
         jobs_fail(engine, place, SAMPLE_NONE, LARDER_ETIMEOUT, text);
         return;
     }
@@ -41,13 +42,13 @@ static void watch_ranks_of(struct engine *engine, uint32_t place)
 /* With nobody there to be told, a job ends. */
 void jobs_watch_ranks(struct engine *engine)
 {
-    for (uint32_t place = 0; engine->config.rank_timeout_ns && place < engine->jobs.end; place++) {
-        const struct job *job = &engine->jobs.all[place];
+    for (uint32_t place = 0; engine->env.config.rank_timeout_ns && place < engine->jobs.end; place++) {
+        const struct job *job = job_at(&engine->jobs, place);
         if (job->state == JOB_FREE || job->state == JOB_FAILED || job->terms.world_size == 1)
             continue;
         if (job->attached > 0)
             watch_ranks_of(engine, place);
-        else if (engine->now_ns - job->empty_since_ns >= engine->config.rank_timeout_ns)
+        else if (engine->env.now_ns - job->empty_since_ns >= engine->env.config.rank_timeout_ns)
             jobs_end(engine, place);
     }
 }
@@ -57,18 +58,18 @@ static uint64_t longest_place(const struct engine *engine, const struct job *job
 {
     uint64_t longest = 0;
     for (uint32_t place = 0; place < engine->jobs.end; place++) {
-        uint64_t bytes = engine->jobs.all[place].state != JOB_FREE ? engine->jobs.all[place].terms.slot_bytes : 0;
+        uint64_t bytes = job_at(&engine->jobs, place)->state != JOB_FREE ? job_at(&engine->jobs, place)->terms.slot_bytes : 0;
         longest = bytes > longest ? bytes : longest;
     }
     for (uint32_t rank = 0; job->terms.raw && rank < job->terms.world_size; rank++) {
         uint32_t index = job->queues[rank].line.entries.head;
         for (; index != ENGINE_NONE; index = engine->queues.entries[index].in_line.next) {
-            uint64_t bytes = engine->config.sample_bytes(job->terms.dataset, engine->queues.entries[index].id);
+            uint64_t bytes = engine->env.config.sample_bytes(job->terms.dataset, engine->queues.entries[index].id);
             if (engine->queues.entries[index].state == ENTRY_UNPLACED && bytes > longest)
                 longest = bytes;
         }
     }
-    return engine_slot_bytes(&engine->config, longest);
+    return engine_slot_bytes(&engine->env.config, longest);
 }
 
 /* So large an arena has room for the job wherever clients hold theirs: what is free between two of those is less than a
@@ -77,8 +78,8 @@ static uint64_t enough_bytes(const struct engine *engine, const struct job *job)
 {
     uint64_t held = 0;
     for (uint32_t place = 0; place < engine->jobs.end; place++)
-        held += engine->jobs.all[place].state != JOB_FREE ? queue_slots_of(&engine->jobs.all[place]) : 0;
-    return quota_least_bytes(engine) + held * longest_place(engine, job);
+        held += job_at(&engine->jobs, place)->state != JOB_FREE ? queue_slots_of(job_at(&engine->jobs, place)) : 0;
+    return quota_least_bytes(&engine->quota) + held * longest_place(engine, job);
 }
 
 /* What it takes comes first: the text may be cut. */
@@ -88,13 +89,13 @@ static void fail(struct engine *engine, uint32_t place)
     int used = snprintf(text, sizeof text,
                         "no room in the arena for %.3g s, free space lies in pieces between what clients hold: "
                         "raise memory.arena to %llu bytes, stop a job, or give batches back sooner (zero_copy, C: hold)",
-                        (double)engine->config.room_timeout_ns / 1e9,
-                        (unsigned long long)enough_bytes(engine, &engine->jobs.all[place]));
+                        (double)engine->env.config.room_timeout_ns / 1e9,
+                        (unsigned long long)enough_bytes(engine, job_at(&engine->jobs, place)));
     for (uint32_t other = 0, told = 0; other < engine->jobs.end && told < HOLDERS_TOLD; other++) {
-        uint32_t batches = queue_batches_held(&engine->jobs.all[other]);
+        uint32_t batches = queue_batches_held(job_at(&engine->jobs, other));
         if (batches > 0 && used < ERROR_TEXT_MAX)
             used += snprintf(text + used, sizeof text - (size_t)used, "%s%s holds %u", told++ ? ", " : "; ",
-                             engine->jobs.all[other].terms.name, batches);
+                             job_at(&engine->jobs, other)->terms.name, batches);
     }
     jobs_fail(engine, place, SAMPLE_NONE, LARDER_EQUOTA, text);
 }
@@ -106,7 +107,7 @@ static bool starves(const struct engine *engine, const struct job *job, const st
         return false;
     if (!job->terms.raw)
         return true; /* nothing is planned for it yet */
-    if (queue->line.unplaced == 0 || queue_batch_ready(engine, job, queue))
+    if (queue->line.unplaced == 0 || queue_batch_ready(&engine->queues, job, queue))
         return false;
     for (uint32_t index = queue->line.entries.head; index != ENGINE_NONE; index = engine->queues.entries[index].in_line.next)
         if (engine->queues.entries[index].state == ENTRY_WAITING)
@@ -116,17 +117,17 @@ static bool starves(const struct engine *engine, const struct job *job, const st
 
 static void watch_room_of(struct engine *engine, uint32_t place)
 {
-    struct job *job = &engine->jobs.all[place];
+    struct job *job = job_at(&engine->jobs, place);
     for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
         struct job_queue *queue = &job->queues[rank];
-        uint64_t timeout_ns = engine->config.room_timeout_ns;
+        uint64_t timeout_ns = engine->env.config.room_timeout_ns;
         if (job->zoned || !starves(engine, job, queue)) {
             queue->starves_since_ns = 0;
         } else if (queue->starves_since_ns == 0) {
-            queue->starves_since_ns = engine->now_ns ? engine->now_ns : 1;
-        } else if (timeout_ns && engine->now_ns >= queue->starves_since_ns + timeout_ns) {
+            queue->starves_since_ns = engine->env.now_ns ? engine->env.now_ns : 1;
+        } else if (timeout_ns && engine->env.now_ns >= queue->starves_since_ns + timeout_ns) {
             engine->plan.zone_again_ns = 0; /* whoever's turn it is: its last one */
-            plan_zone_enter(engine, job);
+            plan_zone_enter(&engine->plan, job);
             if (!job->zoned)
                 fail(engine, place);
             return;
@@ -143,20 +144,20 @@ bool engine_waits_for_room(const struct engine *engine)
 {
     CHECK_MAGIC(engine, ENGINE_MAGIC);
     for (uint32_t place = 0; place < engine->jobs.end; place++)
-        if (may_wait(&engine->jobs.all[place]))
+        if (may_wait(job_at(&engine->jobs, place)))
             return true;
     return false;
 }
 
 void jobs_watch_room(struct engine *engine)
 {
-    for (uint32_t i = 0; i < engine->jobs.end && engine->now_ns >= engine->plan.zone_again_ns; i++) {
+    for (uint32_t i = 0; i < engine->jobs.end && engine->env.now_ns >= engine->plan.zone_again_ns; i++) {
         engine->plan.zone_turn = (engine->plan.zone_turn + 1) % engine->jobs.end;
-        if (may_wait(&engine->jobs.all[engine->plan.zone_turn]))
-            plan_zone_enter(engine, &engine->jobs.all[engine->plan.zone_turn]);
+        if (may_wait(job_at(&engine->jobs, engine->plan.zone_turn)))
+            plan_zone_enter(&engine->plan, job_at(&engine->jobs, engine->plan.zone_turn));
     }
     for (uint32_t place = 0; place < engine->jobs.end; place++)
-        if (may_wait(&engine->jobs.all[place]))
+        if (may_wait(job_at(&engine->jobs, place)))
             watch_room_of(engine, place);
 }
 
@@ -165,7 +166,7 @@ static void fail_of_source(struct engine *engine, uint32_t place)
     char text[160];
     size_t told = engine->outbox.n_actions;
     snprintf(text, sizeof text, "its storage did not answer for %.3g s (limits.source_wait): see that the dataset can be "
-             "read, and start the job again", (double)engine->config.source_wait_ns / 1e9);
+             "read, and start the job again", (double)engine->env.config.source_wait_ns / 1e9);
     jobs_fail(engine, place, SAMPLE_NONE, LARDER_EIO, text);
     for (; told < engine->outbox.n_actions; told++) {
         if (engine->outbox.actions[told].type == ENGINE_JOB_ERROR)
@@ -179,13 +180,13 @@ void jobs_watch_sources(struct engine *engine)
         return;
     engine->sources.n_waiting = 0;
     for (uint32_t place = 0; place < engine->jobs.end; place++) {
-        struct job *job = &engine->jobs.all[place];
-        bool waits = sources_waits(engine, place);
+        struct job *job = job_at(&engine->jobs, place);
+        bool waits = sources_waits(&engine->sources, place);
         if (waits && !job->source.waits)
-            job->source.waits_since_ns = engine->now_ns;
+            job->source.waits_since_ns = engine->env.now_ns;
         job->source.waits = waits;
         engine->sources.n_waiting += waits;
-        if (waits && engine->now_ns - job->source.waits_since_ns >= engine->config.source_wait_ns)
+        if (waits && engine->env.now_ns - job->source.waits_since_ns >= engine->env.config.source_wait_ns)
             fail_of_source(engine, place);
     }
 }
@@ -195,11 +196,11 @@ uint64_t engine_wakes_ns(const struct engine *engine)
     uint64_t wakes_ns = UINT64_MAX;
     CHECK_MAGIC(engine, ENGINE_MAGIC);
     for (uint32_t place = 0; engine->sources.n_away > 0 && place < engine->jobs.end; place++) {
-        const struct job *job = &engine->jobs.all[place];
+        const struct job *job = job_at(&engine->jobs, place);
         const struct data_source *source = &engine->sources.all[job->source.at];
-        if (!sources_waits(engine, place))
+        if (!sources_waits(&engine->sources, place))
             continue;
-        uint64_t fails_ns = (job->source.waits ? job->source.waits_since_ns : engine->now_ns) + engine->config.source_wait_ns;
+        uint64_t fails_ns = (job->source.waits ? job->source.waits_since_ns : engine->env.now_ns) + engine->env.config.source_wait_ns;
         wakes_ns = fails_ns < wakes_ns ? fails_ns : wakes_ns;
         if (source->probe == SAMPLE_NONE && source->until_ns < wakes_ns)
             wakes_ns = source->until_ns;

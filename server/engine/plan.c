@@ -1,4 +1,5 @@
 /* plan.c: picks are dealt to the ranks' queues, and entries get instances. */
+#include "common/check.h"
 #include "server/engine/encoded.h"
 #include "server/engine/outbox.h"
 #include "server/engine/plan.h"
@@ -12,59 +13,59 @@ enum source { DRAWN, RESERVED, REPEAT };
 
 /* For an entry that its queue is sure of room for: what is planned farther ahead than its queue is sure of makes way, what is
  * ready first, then what is not under way. */
-static uint32_t begin_sure(struct engine *engine, uint32_t job, sample_id id)
+static uint32_t begin_sure(struct plan *plan, uint32_t job, sample_id id)
 {
     static const enum entry_state states[] = {ENTRY_READY, ENTRY_WAITING};
-    uint32_t instance = prepared_begin(engine, job, id);
+    uint32_t instance = prepared_begin(plan->prepared, job, id);
     for (size_t i = 0; i < sizeof states / sizeof states[0] && instance == ENGINE_NONE; i++) {
-        plan_loosen(engine, states[i]);
-        instance = prepared_begin(engine, job, id);
+        plan_loosen(plan, states[i]);
+        instance = prepared_begin(plan->prepared, job, id);
     }
     return instance;
 }
 
-bool plan_place(struct engine *engine, uint32_t index, bool sure)
+bool plan_place(struct plan *plan, uint32_t index, bool sure)
 {
-    uint32_t job_index = engine->queues.entries[index].job;
-    sample_id id = engine->queues.entries[index].id;
-    uint32_t instance = prepared_find(engine, job_index, id);
+    uint32_t job_index = plan->queues->entries[index].job;
+    sample_id id = plan->queues->entries[index].id;
+    uint32_t instance = prepared_find(plan->prepared, job_index, id);
     bool fresh = instance == ENGINE_NONE;
     if (fresh) {
-        instance = sure ? begin_sure(engine, job_index, id) : prepared_begin(engine, job_index, id);
+        instance = sure ? begin_sure(plan, job_index, id) : prepared_begin(plan->prepared, job_index, id);
         if (instance == ENGINE_NONE)
             return false;
     }
-    struct entry *entry = &engine->queues.entries[index];
+    struct entry *entry = &plan->queues->entries[index];
     entry->instance = instance;
-    prepared_mark_had(engine, job_index, instance);
-    prepared_pin(engine, instance);
-    if (engine->prepared.instances[instance].state == INSTANCE_READY) {
-        tasks_entry_ready(engine, index);
+    prepared_mark_had(plan->prepared, job_index, instance);
+    prepared_pin(plan->prepared, instance);
+    if (plan->prepared->instances[instance].state == INSTANCE_READY) {
+        tasks_entry_ready(plan->tasks, index);
         return true;
     }
     entry->state = ENTRY_WAITING;
-    queue_waits_for(engine, index);
-    entry->next_waiter = engine->prepared.instances[instance].waiters;
-    engine->prepared.instances[instance].waiters = index;
+    queue_waits_for(plan->queues, index);
+    entry->next_waiter = plan->prepared->instances[instance].waiters;
+    plan->prepared->instances[instance].waiters = index;
     if (fresh)
-        tasks_begin(engine, job_index, instance);
+        tasks_begin(plan->tasks, job_index, instance);
     else
-        tasks_joined(engine, engine->prepared.instances[instance].task, job_index);
+        tasks_joined(plan->tasks, plan->prepared->instances[instance].task, job_index);
     return true;
 }
 
 /* In planned order: when there is no room for one, those behind it wait too. */
-static void place_unplaced(struct engine *engine, const struct job *job, struct job_queue *queue)
+static void place_unplaced(struct plan *plan, const struct job *job, struct job_queue *queue)
 {
-    if (queue->line.unplaced == 0 || queue->line.no_room_since == engine->plan.room_changes)
+    if (queue->line.unplaced == 0 || queue->line.no_room_since == plan->prepared->room_changes)
         return;
     uint64_t sure = queue_sure_slots(job, queue), at = 0;
     for (uint32_t index = queue->line.entries.head, next; queue->line.unplaced > 0 && index != ENGINE_NONE; index = next, at++) {
-        next = engine->queues.entries[index].in_line.next; /* what is placed and ready may change places with another rank's */
-        if (engine->queues.entries[index].state != ENTRY_UNPLACED)
+        next = plan->queues->entries[index].in_line.next; /* what is placed and ready may change places with another rank's */
+        if (plan->queues->entries[index].state != ENTRY_UNPLACED)
             continue;
-        if (!plan_place(engine, index, at < sure)) {
-            queue->line.no_room_since = engine->plan.room_changes;
+        if (!plan_place(plan, index, at < sure)) {
+            queue->line.no_room_since = plan->prepared->room_changes;
             return;
         }
         queue->line.unplaced--;
@@ -72,26 +73,26 @@ static void place_unplaced(struct engine *engine, const struct job *job, struct 
 }
 
 /* May more be planned for the queue, when all that is planned has its place? */
-static bool is_short(const struct engine *engine, const struct job *job, const struct job_queue *queue)
+static bool is_short(const struct plan *plan, const struct job *job, const struct job_queue *queue)
 {
     return (job->zoned || job->terms.raw) && queue->client.presence == RANK_THERE && queue->held_slots < quota_depth_slots(job, (uint32_t)(queue - job->queues)) &&
-           queue_plan_left(engine, job, queue);
+           queue_plan_left(plan->queues, job, queue);
 }
 
-static bool has_room(const struct engine *engine, const struct job *job, const struct job_queue *queue)
+static bool has_room(const struct plan *plan, const struct job *job, const struct job_queue *queue)
 {
-    return queue->line.unplaced == 0 && is_short(engine, job, queue);
+    return queue->line.unplaced == 0 && is_short(plan, job, queue);
 }
 
 /* Which sample fills a rank's share up. In a fixed order the one that DistributedSampler takes: the order's first ones
  * again, dealt on in turn. What more is needed, because samples were bad, follows by ascending id. */
-static sample_id choose_repeat(struct engine *engine, const struct job *job, const struct job_queue *queue)
+static sample_id choose_repeat(struct plan *plan, const struct job *job, const struct job_queue *queue)
 {
     sample_id id;
     uint64_t rank = (uint64_t)(queue - job->queues), world = job->terms.world_size, samples = job->shape.view_samples;
     uint64_t position = (rank + world - samples % world) % world % samples;
     if (job->terms.shuffle == SHUFFLE_DEPENDENT)
-        position = random_below(&engine->rng, samples);
+        position = random_below(&plan->env->rng, samples);
     else if (queue->epoch.repeats == 0)
         return job->progress.first[position];
     else
@@ -102,38 +103,38 @@ static sample_id choose_repeat(struct engine *engine, const struct job *job, con
 
 /* ── rounds ── */
 
-static void plan_entry(struct engine *engine, uint32_t job_index, struct job_queue *queue, sample_id id, enum source source)
+static void plan_entry(struct plan *plan, uint32_t job_index, struct job_queue *queue, sample_id id, enum source source)
 {
-    struct job *job = &engine->jobs.all[job_index];
-    uint32_t index = entry_new(&engine->queues);
-    engine->queues.entries[index] = (struct entry){.state = ENTRY_WAITING,
+    struct job *job = job_at(plan->jobs, job_index);
+    uint32_t index = entry_new(plan->queues);
+    plan->queues->entries[index] = (struct entry){.state = ENTRY_WAITING,
                                             .job = job_index,
                                             .rank = (uint32_t)(queue - job->queues),
                                             .instance = ENGINE_NONE,
                                             .id = id,
                                             .place_in_line = queue->line.numbered,
                                             .due_in_line = (int64_t)queue->line.numbered,
-                                            .planned_ns = engine->now_ns,
+                                            .planned_ns = plan->env->now_ns,
                                             .repeat = source == REPEAT,
                                             .reserved = source == RESERVED};
     queue->line.numbered++;
-    queue_append(engine, index);
+    queue_append(plan->queues, index);
     queue->epoch.planned++;
-    if (!plan_place(engine, index, queue->line.queued <= queue_sure_slots(job, queue)))
-        queue_unplaced(engine, index);
+    if (!plan_place(plan, index, queue->line.queued <= queue_sure_slots(job, queue)))
+        queue_unplaced(plan->queues, index);
 }
 
 /* What needs no draw: a rank's own samples, and repeats when nothing is left to draw. */
-static void plan_reserved(struct engine *engine, uint32_t job_index)
+static void plan_reserved(struct plan *plan, uint32_t job_index)
 {
-    struct job *job = &engine->jobs.all[job_index];
+    struct job *job = job_at(plan->jobs, job_index);
     for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
         struct job_queue *queue = &job->queues[rank];
-        while (has_room(engine, job, queue)) {
+        while (has_room(plan, job, queue)) {
             if (reserve_count(&queue->reserve)) {
-                plan_entry(engine, job_index, queue, queue->reserve.ids[queue->reserve.at++], RESERVED);
-            } else if (sampler_remaining(engine->sampler, job_index) == 0) {
-                plan_entry(engine, job_index, queue, choose_repeat(engine, job, queue), REPEAT);
+                plan_entry(plan, job_index, queue, queue->reserve.ids[queue->reserve.at++], RESERVED);
+            } else if (sampler_remaining(plan->env->sampler, job_index) == 0) {
+                plan_entry(plan, job_index, queue, choose_repeat(plan, job, queue), REPEAT);
                 queue->epoch.repeats++;
                 job->progress.repeats++;
             } else {
@@ -144,28 +145,28 @@ static void plan_reserved(struct engine *engine, uint32_t job_index)
 }
 
 /* The emptiest of the queues that have room, or with `all` of those that are short: the pick is its. NULL: none is. */
-static struct job_queue *neediest(const struct engine *engine, const struct job *job, bool all)
+static struct job_queue *neediest(const struct plan *plan, const struct job *job, bool all)
 {
     struct job_queue *best = NULL;
     for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
         struct job_queue *queue = &job->queues[rank];
-        bool fits = all ? is_short(engine, job, queue) : has_room(engine, job, queue);
+        bool fits = all ? is_short(plan, job, queue) : has_room(plan, job, queue);
         if (fits && (!best || queue->held_slots < best->held_slots))
             best = queue;
     }
     return best;
 }
 
-static void deal(struct engine *engine, uint32_t job_index, sample_id id)
+static void deal(struct plan *plan, uint32_t job_index, sample_id id)
 {
-    struct job *job = &engine->jobs.all[job_index];
+    struct job *job = job_at(plan->jobs, job_index);
     uint64_t position = job->progress.drawn++;
     if (job->terms.world_size == 1 || job->terms.shuffle == SHUFFLE_DEPENDENT) {
-        struct job_queue *queue = job->terms.world_size == 1 ? &job->queues[0] : neediest(engine, job, false);
+        struct job_queue *queue = job->terms.world_size == 1 ? &job->queues[0] : neediest(plan, job, false);
         if (!queue) /* since the draw one that was placed has made way for another job's */
-            queue = neediest(engine, job, true);
+            queue = neediest(plan, job, true);
         CHECK(queue); /* else there was no draw for the job */
-        plan_entry(engine, job_index, queue, id, DRAWN);
+        plan_entry(plan, job_index, queue, id, DRAWN);
         return;
     }
     if (position < job->terms.world_size)
@@ -177,53 +178,53 @@ static void deal(struct engine *engine, uint32_t job_index, sample_id id)
         reserve_add(&owner->reserve, id);
 }
 
-static void take_pick(struct engine *engine, const struct pick *pick)
+static void take_pick(struct plan *plan, const struct pick *pick)
 {
     sample_id target[JOBS_MAX];
-    plan_redirect(engine, pick, target);
+    plan_redirect(plan, pick, target);
     JOBSET_EACH(job, &pick->jobs)
-        deal(engine, job, target[job]);
-    encoded_drop_if_idle(engine, pick->id);
+        deal(plan, job, target[job]);
+    encoded_drop_if_idle(plan->encoded, pick->id);
     JOBSET_EACH(job, &pick->jobs)
-        encoded_drop_if_idle(engine, target[job]);
+        encoded_drop_if_idle(plan->encoded, target[job]);
 }
 
-static void find_need(struct engine *engine, struct jobset *need)
+static void find_need(struct plan *plan, struct jobset *need)
 {
-    for (uint32_t job = 0; job < engine->jobs.end; job++) {
-        if (engine->jobs.all[job].state != JOB_RUNNING)
+    for (uint32_t job = 0; job < plan->jobs->end; job++) {
+        if (job_at(plan->jobs, job)->state != JOB_RUNNING)
             continue;
-        plan_reserved(engine, job);
-        if (sampler_remaining(engine->sampler, job) > 0 && neediest(engine, &engine->jobs.all[job], false))
+        plan_reserved(plan, job);
+        if (sampler_remaining(plan->env->sampler, job) > 0 && neediest(plan, job_at(plan->jobs, job), false))
             jobset_add(need, job);
     }
 }
 
-static void place_all(struct engine *engine)
+static void place_all(struct plan *plan)
 {
-    for (uint32_t job = 0; job < engine->jobs.end; job++) {
-        for (uint32_t rank = 0; engine->jobs.all[job].state == JOB_RUNNING && rank < engine->jobs.all[job].terms.world_size; rank++)
-            place_unplaced(engine, &engine->jobs.all[job], &engine->jobs.all[job].queues[rank]);
+    for (uint32_t job = 0; job < plan->jobs->end; job++) {
+        for (uint32_t rank = 0; job_at(plan->jobs, job)->state == JOB_RUNNING && rank < job_at(plan->jobs, job)->terms.world_size; rank++)
+            place_unplaced(plan, job_at(plan->jobs, job), &job_at(plan->jobs, job)->queues[rank]);
     }
 }
 
 /* Rounds go on until no queue has room, or nothing is left to pick. */
-void plan_round(struct engine *engine)
+void plan_round(struct plan *plan)
 {
-    place_all(engine);
+    place_all(plan);
     for (;;) {
         struct jobset need = {{0}};
-        find_need(engine, &need);
+        find_need(plan, &need);
         if (jobset_empty(&need))
             break;
-        size_t count = sampler_round(engine->sampler, &need, engine->plan.picks);
+        size_t count = sampler_round(plan->env->sampler, &need, plan->picks);
         CHECK(count > 0);
         for (size_t i = 0; i < count; i++) { /* all have left already: what is begun for one counts no want of the others */
-            JOBSET_EACH(job, &engine->plan.picks[i].jobs)
-                residents_left(engine, job, engine->plan.picks[i].id);
+            JOBSET_EACH(job, &plan->picks[i].jobs)
+                residents_left(plan->residents, job, plan->picks[i].id);
         }
         for (size_t i = 0; i < count; i++)
-            take_pick(engine, &engine->plan.picks[i]);
+            take_pick(plan, &plan->picks[i]);
     }
-    place_all(engine); /* what a round found no room for may take some: no event need follow */
+    place_all(plan); /* what a round found no room for may take some: no event need follow */
 }

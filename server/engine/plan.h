@@ -2,27 +2,46 @@
 #ifndef LARDER_SERVER_ENGINE_PLAN_H
 #define LARDER_SERVER_ENGINE_PLAN_H
 
-#include "server/engine/prepared.h"
-#include "server/engine/engine_priv.h"
+#include "server/engine/residents.h"
+#include "server/engine/tasks.h"
+
+/* Owners: the plan_*.c. */
+struct plan {
+    struct engine_env *env;
+    struct outbox *outbox;
+    struct jobs *jobs;
+    struct chunks *chunks;
+    struct prepared *prepared;
+    struct sources *sources;
+    struct encoded_store *encoded;
+    struct residents *residents;
+    struct quota *quota;
+    struct queues *queues;
+    struct tasks *tasks;
+    bool again; /* since the planning of this step queues got room again: a sample turned bad, an epoch began */
+    uint64_t zone_again_ns;    /* no zone is laid out before */
+    uint32_t zone_turn;        /* the job that had the last turn to have its zone laid out */
+    struct pick picks[JOBS_MAX];
+};
 
 /* plan.c */
 /* Gives the entry an instance; false when a new one is needed and there is no room for it now. */
-bool plan_place(struct engine *engine, uint32_t entry, bool sure);
-void plan_round(struct engine *engine);
+bool plan_place(struct plan *plan, uint32_t entry, bool sure);
+void plan_round(struct plan *plan);
 
 /* plan_give_back.c */
-void plan_loosen(struct engine *engine, enum entry_state state); /* all others in this state give up what they have */
-void plan_drop_all(struct engine *engine, struct job_queue *queue);
-void plan_unplace(struct engine *engine, uint32_t entry);  /* gives up the one it has, ready or waited for */
-void plan_shorten(struct engine *engine, uint32_t job, struct job_queue *queue, uint64_t slots); /* to at most */
-void plan_put_back(struct engine *engine, uint32_t job, struct job_queue *queue); /* its client has gone */
-void plan_divide_arena(struct engine *engine);           /* jobs came or went, or need more or less */
+void plan_loosen(struct plan *plan, enum entry_state state); /* all others in this state give up what they have */
+void plan_drop_all(struct plan *plan, struct job_queue *queue);
+void plan_unplace(struct plan *plan, uint32_t entry);  /* gives up the one it has, ready or waited for */
+void plan_shorten(struct plan *plan, uint32_t job, struct job_queue *queue, uint64_t slots); /* to at most */
+void plan_put_back(struct plan *plan, uint32_t job, struct job_queue *queue); /* its client has gone */
+void plan_divide_arena(struct plan *plan);           /* jobs came or went, or need more or less */
 
 /* plan_redirect.c */
-void plan_redirect(struct engine *engine, const struct pick *pick, sample_id target[JOBS_MAX]);
+void plan_redirect(struct plan *plan, const struct pick *pick, sample_id target[JOBS_MAX]);
 
 /* plan_zones.c */
-void plan_zone_enter(struct engine *engine, struct job *job); /* makes its slots, if that can be done now: job->zoned */
-void plan_zone_leave(struct engine *engine, const struct job *job);
+void plan_zone_enter(struct plan *plan, struct job *job); /* makes its slots, if that can be done now: job->zoned */
+void plan_zone_leave(struct plan *plan, const struct job *job);
 
 #endif

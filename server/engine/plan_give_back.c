@@ -1,5 +1,5 @@
 /* plan_give_back.c: what was planned goes back: look-ahead that others need room for, and what a rank leaves behind. */
-#include "server/engine/engine_priv.h"
+#include "common/check.h"
 #include "server/engine/outbox.h"
 #include "server/engine/plan.h"
 #include "server/engine/prepared.h"
@@ -8,73 +8,73 @@
 #include "server/engine/tasks.h"
 
 /* The last first: what is evicted first of what they leave is wanted last. */
-static void loosen_queue(struct engine *engine, const struct job *job, const struct job_queue *queue,
+static void loosen_queue(struct plan *plan, const struct job *job, const struct job_queue *queue,
                          enum entry_state state)
 {
     uint64_t sure = queue_sure_slots(job, queue);
     uint32_t index = queue->line.entries.tail;
     for (uint64_t at = queue->line.queued; at > sure; at--) {
-        const struct entry *entry = &engine->queues.entries[index];
+        const struct entry *entry = &plan->queues->entries[index];
         uint32_t prev = entry->in_line.prev;
-        if (entry->state == state && !tasks_is_running(engine, &engine->prepared.instances[entry->instance]))
-            plan_unplace(engine, index);
+        if (entry->state == state && !tasks_is_running(plan->tasks, &plan->prepared->instances[entry->instance]))
+            plan_unplace(plan, index);
         index = prev;
     }
 }
 
-void plan_loosen(struct engine *engine, enum entry_state state)
+void plan_loosen(struct plan *plan, enum entry_state state)
 {
-    for (uint32_t place = 0; place < engine->jobs.end; place++) {
-        const struct job *job = &engine->jobs.all[place];
+    for (uint32_t place = 0; place < plan->jobs->end; place++) {
+        const struct job *job = job_at(plan->jobs, place);
         for (uint32_t rank = 0; job->state == JOB_RUNNING && rank < job->terms.world_size; rank++)
-            loosen_queue(engine, job, &job->queues[rank], state);
+            loosen_queue(plan, job, &job->queues[rank], state);
     }
 }
 
 /* Gives back what an undelivered entry holds: its job has not had the instance after all. */
-static void entry_abandon(struct engine *engine, uint32_t index)
+static void entry_abandon(struct plan *plan, uint32_t index)
 {
-    struct entry *entry = &engine->queues.entries[index];
+    struct entry *entry = &plan->queues->entries[index];
     uint32_t instance = entry->instance;
     if (entry->state == ENTRY_UNPLACED)
         return;
-    prepared_clear_had(engine, entry->job, instance);
+    prepared_clear_had(plan->prepared, entry->job, instance);
     bool orphan = false;
     if (entry->state == ENTRY_WAITING) {
-        queue_waiter_remove(engine, index);
-        queue_rank_made(engine, entry);
-        orphan = engine->prepared.instances[instance].waiters == ENGINE_NONE;
+        queue_waiter_remove(plan->queues, index);
+        queue_rank_made(plan->queues, entry);
+        orphan = plan->prepared->instances[instance].waiters == ENGINE_NONE;
     }
-    prepared_unpin(engine, instance);
+    prepared_unpin(plan->prepared, instance);
     if (orphan)
-        tasks_cancel_output(engine, instance);
+        tasks_cancel_output(plan->tasks, instance);
     else if (entry->state == ENTRY_WAITING)
-        tasks_left(engine, engine->prepared.instances[instance].task, entry->job);
+        tasks_left(plan->tasks, plan->prepared->instances[instance].task, entry->job);
 }
 
-void plan_drop_all(struct engine *engine, struct job_queue *queue)
+void plan_drop_all(struct plan *plan, struct job_queue *queue)
 {
     for (uint32_t index = queue->line.entries.head, next; index != ENGINE_NONE; index = next) {
-        next = engine->queues.entries[index].in_line.next;
-        entry_abandon(engine, index);
+        next = plan->queues->entries[index].in_line.next;
+        entry_abandon(plan, index);
         queue->held_slots--;
-        entry_drop(&engine->queues, index);
+        entry_drop(plan->queues, index);
     }
     queue->line.entries.head = queue->line.entries.tail = queue->line.first_waiting = ENGINE_NONE;
     queue->line.queued = queue->line.ready = queue->line.unplaced = 0;
 }
 
-void plan_unplace(struct engine *engine, uint32_t index)
+void plan_unplace(struct plan *plan, uint32_t index)
 {
-    struct entry *entry = &engine->queues.entries[index];
-    queue_of(engine, entry)->line.ready -= entry->state == ENTRY_READY;
-    entry_abandon(engine, index);
-    entry->planned_ns = engine->now_ns;
-    queue_unplaced(engine, index);
+    struct entry *entry = &plan->queues->entries[index];
+    queue_of(plan->queues, entry)->line.ready -= entry->state == ENTRY_READY;
+    entry_abandon(plan, index);
+    entry->planned_ns = plan->env->now_ns;
+    queue_unplaced(plan->queues, index);
 }
 
 /* What was planned last goes back to be planned again, before what was kept already. */
-void plan_shorten(struct engine *engine, uint32_t job, struct job_queue *queue, uint64_t slots)
+void plan_shorten(struct plan *plan, uint32_t job, struct job_queue *queue, uint64_t slots)
 {
     if (queue->held_slots <= slots)
         return;
@@ -83,14 +83,14 @@ void plan_shorten(struct engine *engine, uint32_t job, struct job_queue *queue, 
     CHECK(surplus <= queue->line.queued);
     uint32_t first = queue->line.entries.tail;
     for (uint64_t i = 1; i < surplus; i++)
-        first = engine->queues.entries[first].in_line.prev;
-    queue->line.numbered = engine->queues.entries[first].place_in_line;
+        first = plan->queues->entries[first].in_line.prev;
+    queue->line.numbered = plan->queues->entries[first].place_in_line;
     for (uint32_t index = first, next; index != ENGINE_NONE; index = next) {
-        next = engine->queues.entries[index].in_line.next;
-        reserve_add(&back, engine->queues.entries[index].id);
-        CHECK(engine->queues.entries[index].job == job);
-        entry_abandon(engine, index);
-        queue_remove(engine, index);
+        next = plan->queues->entries[index].in_line.next;
+        reserve_add(&back, plan->queues->entries[index].id);
+        CHECK(plan->queues->entries[index].job == job);
+        entry_abandon(plan, index);
+        queue_remove(plan->queues, index);
     }
     queue->epoch.planned -= surplus;
     queue_reserve_put_first(&queue->reserve, &back);
@@ -98,9 +98,9 @@ void plan_shorten(struct engine *engine, uint32_t job, struct job_queue *queue, 
 
 /* First what was delivered and not released, then what was planned, then what was kept already. Batches of epochs that are
  * over are lost with who held them. */
-void plan_put_back(struct engine *engine, uint32_t job_index, struct job_queue *queue)
+void plan_put_back(struct plan *plan, uint32_t job_index, struct job_queue *queue)
 {
-    const struct job *job = &engine->jobs.all[job_index];
+    const struct job *job = job_at(plan->jobs, job_index);
     struct reserve back = {0};
     bool left = queue->epoch.done && queue->next.asked; /* what remained of the epoch is given up already */
     for (uint64_t batch = 0; job->state == JOB_RUNNING && !left;) {
@@ -109,59 +109,59 @@ void plan_put_back(struct engine *engine, uint32_t job_index, struct job_queue *
             break;
         batch = queue->leases[at].batch + 1;
         if (queue->leases[at].epoch == job->progress.epoch)
-            queue_lease_put_back(engine, job_index, queue, &queue->leases[at], &back);
+            queue_lease_put_back(plan->queues, job_index, queue, &queue->leases[at], &back);
     }
-    for (uint32_t index = queue->line.entries.head; index != ENGINE_NONE; index = engine->queues.entries[index].in_line.next)
-        reserve_add(&back, engine->queues.entries[index].id);
+    for (uint32_t index = queue->line.entries.head; index != ENGINE_NONE; index = plan->queues->entries[index].in_line.next)
+        reserve_add(&back, plan->queues->entries[index].id);
     queue->epoch.planned -= queue->line.queued;
-    plan_drop_all(engine, queue);
+    plan_drop_all(plan, queue);
     while (queue->n_leases)
-        queue_lease_end(engine, queue, queue->n_leases - 1);
+        queue_lease_end(plan->queues, queue, queue->n_leases - 1);
     CHECK(queue->held_slots == 0);
     queue_reserve_put_first(&queue->reserve, &back);
 }
 
-static void set_rows(struct engine *engine, uint32_t place, uint32_t rows)
+static void set_rows(struct plan *plan, uint32_t place, uint32_t rows)
 {
-    struct job *job = &engine->jobs.all[place];
+    struct job *job = job_at(plan->jobs, place);
     uint32_t before = job->quota.ahead_now;
-    engine->quota.promised_bytes = engine->quota.promised_bytes - job->quota.bytes + rows * job->shape.row_bytes;
+    plan->quota->promised_bytes = plan->quota->promised_bytes - job->quota.bytes + rows * job->shape.row_bytes;
     job->quota.ahead_now = rows;
     job->quota.bytes = rows * job->shape.row_bytes;
     job->quota.slots = rows * job->shape.batch_slots;
     for (uint32_t rank = 0; rank < job->terms.world_size && rows < before; rank++)
-        plan_shorten(engine, place, &job->queues[rank], job->quota.slots);
+        plan_shorten(plan, place, &job->queues[rank], job->quota.slots);
     if (before == 0) /* a new job: JOB_ADDED says it */
         return;
-    engine->totals.ahead_shortened += rows < before;
-    struct engine_action *action = outbox_add_job(engine, ENGINE_AHEAD, place);
+    plan->env->totals.ahead_shortened += rows < before;
+    struct engine_action *action = job_act(plan->outbox, ENGINE_AHEAD, job_at(plan->jobs, place));
     action->ahead.quota_bytes = job->quota.bytes;
     action->ahead.from = before - ENGINE_ROWS_MIN;
     action->ahead.to = rows - ENGINE_ROWS_MIN;
-    action->ahead.wanted_bytes = quota_wanted_bytes(engine);
+    action->ahead.wanted_bytes = quota_wanted_bytes(plan->quota);
     action->ahead.failed = job->state == JOB_FAILED;
 }
 
-void plan_divide_arena(struct engine *engine)
+void plan_divide_arena(struct plan *plan)
 {
     uint32_t rows[JOBS_MAX];
     double part = 2;
-    engine->quota.divide = false;
-    if (quota_deal(engine, part, rows) > engine->config.arena_bytes) {
+    plan->quota->divide = false;
+    if (quota_deal(plan->quota, part, rows) > plan->env->config.arena_bytes) {
         double low = 0, high = part; /* at 0 it fits */
         for (int i = 0; i < DIVIDE_STEPS; i++) {
             part = (low + high) / 2;
-            if (quota_deal(engine, part, rows) > engine->config.arena_bytes)
+            if (quota_deal(plan->quota, part, rows) > plan->env->config.arena_bytes)
                 high = part;
             else
                 low = part;
         }
-        quota_deal(engine, low, rows);
+        quota_deal(plan->quota, low, rows);
     }
     for (int given = 0; given <= 1; given++) { /* first what is given back, then what is given */
-        for (uint32_t place = 0; place < engine->jobs.end; place++) {
-            if (given ? rows[place] > engine->jobs.all[place].quota.ahead_now : rows[place] < engine->jobs.all[place].quota.ahead_now)
-                set_rows(engine, place, rows[place]);
+        for (uint32_t place = 0; place < plan->jobs->end; place++) {
+            if (given ? rows[place] > job_at(plan->jobs, place)->quota.ahead_now : rows[place] < job_at(plan->jobs, place)->quota.ahead_now)
+                set_rows(plan, place, rows[place]);
         }
     }
 }

@@ -1,9 +1,68 @@
-/* prepared.h: instances in the arena: room, pins, eviction, zones. */
+/* prepared.h: instances in the arena: room, pins, eviction, zones.
+ *
+ * Every instance has a block of the arena, and is in its sample's list. It is pinned once by its making, and once by each
+ * entry and each leased sample that has it; what is pinned stays. An instance that somebody wants is in its fiber's list. */
 #ifndef LARDER_SERVER_ENGINE_PREPARED_H
 #define LARDER_SERVER_ENGINE_PREPARED_H
 
+#include "cache/memory/extent.h"
 #include "cache/memory/layout.h"
-#include "server/engine/engine_priv.h"
+#include "cache/memory/residency.h"
+#include "server/engine/chunks.h"
+#include "server/engine/demand.h"
+#include "server/engine/slab.h"
+
+enum instance_state { INSTANCE_FREE, INSTANCE_MAKING, INSTANCE_READY };
+
+struct instance {
+    enum instance_state state;
+    bool doomed;   /* It is being made for a pipeline that has gone: it is freed when done. */
+    bool zoned;    /* Its block is a slot of the zone of its size. */
+    bool raw;      /* It is the encoded bytes themselves. */
+    bool in_order; /* It was begun for a job that takes its samples in the dataset's order: no random part of its fiber. */
+    uint32_t next; /* of the same sample, or the next unused place */
+    struct form form;
+    uint32_t block;   /* of the arena */
+    uint32_t task;    /* that makes it; ENGINE_NONE once it is READY */
+    uint32_t waiters; /* the first of the entries that wait for it, linked by next_waiter */
+    struct link in_fiber;
+    uint64_t bytes;
+    uint64_t draw;     /* the random draw's number: how many instances of the sample were begun before */
+    uint64_t made_for; /* client of the job that it was begun for */
+};
+
+/* Slots of one size that are nobody else's; see prepared_zones.c. */
+struct zone {
+    uint64_t bytes;    /* of a slot, rounded */
+    uint64_t promised; /* slots, to jobs whose `zoned` is set */
+    uint64_t slots;    /* that there are, those in use included */
+    uint32_t *free;    /* blocks */
+    size_t n_free, cap;
+};
+
+/* What the arena has of a sample. */
+struct prepared_sample {
+    uint32_t instances; /* the first of its list */
+    uint32_t begun;     /* instances that there ever were: numbers random draws, so it is never set back */
+};
+
+/* The arena's instances. Owners: prepared.c, prepared_room.c, prepared_zones.c. */
+struct prepared {
+    struct engine_env *env;
+    struct jobs *jobs;
+    struct chunks *chunks;
+    struct prepared_sample *samples; /* by sample */
+    struct instance *instances;
+    struct slab slab; /* of these */
+    struct residency *residency;
+    struct extents *extents;
+    struct zone *zones; /* the largest slots first */
+    uint32_t n_zones;
+    uint64_t room_changes; /* counts what may have made room */
+    uint64_t pinned_bytes; /* of blocks whose instances are pinned */
+    uint32_t *window; /* scratch: instances to clear */
+    size_t window_cap;
+};
 
 enum {
     REUSE_VICTIMS = 32,  /* of one want, compared by expected reuse */
@@ -22,36 +81,40 @@ struct claim {
 /* prepared.c */
 uint32_t instance_new(struct prepared *prepared);
 void instance_drop(struct prepared *prepared, uint32_t instance);
-void prepared_set_want(struct engine *engine, uint32_t index, uint32_t want);
-void prepared_shift_want(struct engine *engine, uint32_t index, int by);
-void prepared_free(struct engine *engine, uint32_t instance);
-void prepared_evict(struct engine *engine, uint32_t instance); /* ready, and unpinned */
-void prepared_pin(struct engine *engine, uint32_t instance);
-void prepared_unpin(struct engine *engine, uint32_t instance);
-void prepared_mark_had(struct engine *engine, uint32_t job, uint32_t instance);
-void prepared_clear_had(struct engine *engine, uint32_t job, uint32_t instance);
-void prepared_forget_pipeline(struct engine *engine, uint32_t pipeline);
-uint32_t prepared_find(const struct engine *engine, uint32_t job, sample_id id);
+int prepared_make_room(struct prepared *prepared, uint64_t ids); /* for samples below ids; LARDER_ENOMEM */
+/* An instance in its fiber's list, or no more: only what somebody wants is. */
+void prepared_fiber_enter(struct prepared *prepared, uint32_t instance);
+void prepared_fiber_leave(struct prepared *prepared, uint32_t instance);
+void prepared_set_want(struct prepared *prepared, uint32_t index, uint32_t want);
+void prepared_shift_want(struct prepared *prepared, uint32_t index, int by);
+void prepared_free(struct prepared *prepared, uint32_t instance);
+void prepared_evict(struct prepared *prepared, uint32_t instance); /* ready, and unpinned */
+void prepared_pin(struct prepared *prepared, uint32_t instance);
+void prepared_unpin(struct prepared *prepared, uint32_t instance);
+void prepared_mark_had(struct prepared *prepared, uint32_t job, uint32_t instance);
+void prepared_clear_had(struct prepared *prepared, uint32_t job, uint32_t instance);
+void prepared_forget_pipeline(struct prepared *prepared, uint32_t pipeline);
+uint32_t prepared_find(const struct prepared *prepared, uint32_t job, sample_id id);
 
 /* prepared_room.c */
 /* prepared_begin evicts what is wanted less, if there must be. ENGINE_NONE: no room now. */
-uint32_t prepared_begin(struct engine *engine, uint32_t job, sample_id id);
-uint32_t prepared_begin_spare(struct engine *engine, uint32_t job, sample_id id); /* evicts nothing that is wanted */
+uint32_t prepared_begin(struct prepared *prepared, uint32_t job, sample_id id);
+uint32_t prepared_begin_spare(struct prepared *prepared, uint32_t job, sample_id id); /* evicts nothing that is wanted */
 
 /* prepared_zones.c */
-struct zone *prepared_find_zone(const struct engine *engine, uint64_t bytes);
-struct zone *prepared_zone_of(const struct engine *engine, const struct instance *instance); /* NULL: none has its size */
+struct zone *prepared_find_zone(const struct prepared *prepared, uint64_t bytes);
+struct zone *prepared_zone_of(const struct prepared *prepared, const struct instance *instance); /* NULL: none has its size */
 void prepared_push_free(struct zone *zone, uint32_t block);
-uint32_t prepared_zone_take(struct engine *engine, struct zone *zone, uint32_t instance); /* a free slot; ENGINE_NONE: none */
-void prepared_zone_give(struct engine *engine, uint32_t instance); /* its slot, which is one of a zone */
-uint64_t prepared_zones_free_bytes(const struct engine *engine);
-void prepared_zones_destroy(struct engine *engine);
-struct layout_block prepared_as_block(const struct engine *engine, uint32_t block, uint32_t owner);
-void prepared_survey(const struct engine *engine, const bool *fixed, struct layout *layout);
-void prepared_make_slots(struct engine *engine, const struct layout *layout);
-struct layout_zone *prepared_promises(const struct engine *engine);
+uint32_t prepared_zone_take(struct prepared *prepared, struct zone *zone, uint32_t instance); /* a free slot; ENGINE_NONE: none */
+void prepared_zone_give(struct prepared *prepared, uint32_t instance); /* its slot, which is one of a zone */
+uint64_t prepared_zones_free_bytes(const struct prepared *prepared);
+void prepared_zones_destroy(struct prepared *prepared);
+struct layout_block prepared_as_block(const struct prepared *prepared, uint32_t block, uint32_t owner);
+void prepared_survey(const struct prepared *prepared, const bool *fixed, struct layout *layout);
+void prepared_make_slots(struct prepared *prepared, const struct layout *layout);
+struct layout_zone *prepared_promises(const struct prepared *prepared);
 int prepared_compare_blocks(const void *a, const void *b);
-struct zone *prepared_insert_zone(struct engine *engine, uint64_t bytes);
-void prepared_shrink(struct engine *engine, struct zone *zone, uint64_t by);
+struct zone *prepared_insert_zone(struct prepared *prepared, uint64_t bytes);
+void prepared_shrink(struct prepared *prepared, struct zone *zone, uint64_t by);
 
 #endif

@@ -1,111 +1,112 @@
 /* prepared_room.c: room in the arena for an instance: free blocks, a zone's slot, or what is evicted for it. */
+#include "common/check.h"
 #include "server/engine/demand.h"
 #include "server/engine/outbox.h"
 #include "server/engine/prepared.h"
 
 /* How hard room is looked for. */
 /* May the block go? Free ones have gone already, and slots of zones are for their own size only. */
-static bool clearable(const struct engine *engine, uint32_t block, uint32_t *owner)
+static bool clearable(const struct prepared *prepared, uint32_t block, uint32_t *owner)
 {
     *owner = ENGINE_NONE;
-    if (!extent_owner(engine->prepared.extents, block, owner))
+    if (!extent_owner(prepared->extents, block, owner))
         return true;
-    return *owner != ENGINE_NONE && !engine->prepared.instances[*owner].zoned && residency_pins(engine->prepared.residency, *owner) == 0;
+    return *owner != ENGINE_NONE && !prepared->instances[*owner].zoned && residency_pins(prepared->residency, *owner) == 0;
 }
 
-static bool is_slot_for(const struct engine *engine, const struct claim *claim, uint32_t victim)
+static bool is_slot_for(const struct prepared *prepared, const struct claim *claim, uint32_t victim)
 {
-    const struct instance *instance = &engine->prepared.instances[victim];
-    return claim->zone && instance->zoned && extent_bytes(engine->prepared.extents, instance->block) == claim->bytes;
+    const struct instance *instance = &prepared->instances[victim];
+    return claim->zone && instance->zoned && extent_bytes(prepared->extents, instance->block) == claim->bytes;
 }
 
 /* Collects the owners of clearable blocks from `block` on, in one direction, until `bytes` are together. */
-static uint64_t collect(struct engine *engine, uint32_t block, bool forward, uint64_t bytes, size_t *count)
+static uint64_t collect(struct prepared *prepared, uint32_t block, bool forward, uint64_t bytes, size_t *count)
 {
     uint64_t found = 0;
     uint32_t owner;
-    while (block != EXTENT_NONE && found < bytes && clearable(engine, block, &owner)) {
-        found += extent_bytes(engine->prepared.extents, block);
+    while (block != EXTENT_NONE && found < bytes && clearable(prepared, block, &owner)) {
+        found += extent_bytes(prepared->extents, block);
         if (owner != ENGINE_NONE) {
-            if (*count == engine->prepared.window_cap) {
-                engine->prepared.window_cap = engine->prepared.window_cap ? engine->prepared.window_cap * 2 : 64;
-                engine->prepared.window = xrealloc(engine->prepared.window, engine->prepared.window_cap, sizeof *engine->prepared.window);
+            if (*count == prepared->window_cap) {
+                prepared->window_cap = prepared->window_cap ? prepared->window_cap * 2 : 64;
+                prepared->window = xrealloc(prepared->window, prepared->window_cap, sizeof *prepared->window);
             }
-            engine->prepared.window[(*count)++] = owner;
+            prepared->window[(*count)++] = owner;
         }
-        block = forward ? extent_next(engine->prepared.extents, block) : extent_prev(engine->prepared.extents, block);
+        block = forward ? extent_next(prepared->extents, block) : extent_prev(prepared->extents, block);
     }
     return found;
 }
 
 /* Clears a slot of the zone, or a window around the victim when its neighbours let it. */
-static bool clear_around(struct engine *engine, const struct claim *claim, uint32_t victim)
+static bool clear_around(struct prepared *prepared, const struct claim *claim, uint32_t victim)
 {
-    uint32_t block = engine->prepared.instances[victim].block;
+    uint32_t block = prepared->instances[victim].block;
     uint64_t bytes = claim->bytes;
     size_t count = 0;
-    if (is_slot_for(engine, claim, victim)) {
-        prepared_evict(engine, victim);
+    if (is_slot_for(prepared, claim, victim)) {
+        prepared_evict(prepared, victim);
         return true;
     }
-    uint64_t found = collect(engine, block, true, bytes, &count);
+    uint64_t found = collect(prepared, block, true, bytes, &count);
     if (found < bytes)
-        found += collect(engine, extent_prev(engine->prepared.extents, block), false, bytes - found, &count);
+        found += collect(prepared, extent_prev(prepared->extents, block), false, bytes - found, &count);
     if (found < bytes)
         return false;
     for (size_t i = 0; i < count; i++)
-        prepared_evict(engine, engine->prepared.window[i]);
+        prepared_evict(prepared, prepared->window[i]);
     return true;
 }
 
 /* Clears the first window of `bytes` in the arena that can be cleared. */
-static bool clear_anywhere(struct engine *engine, uint64_t bytes)
+static bool clear_anywhere(struct prepared *prepared, uint64_t bytes)
 {
-    uint32_t block = extent_first(engine->prepared.extents);
+    uint32_t block = extent_first(prepared->extents);
     while (block != EXTENT_NONE) {
         size_t count = 0;
         uint32_t start = block, owner;
-        uint64_t found = collect(engine, start, true, bytes, &count);
+        uint64_t found = collect(prepared, start, true, bytes, &count);
         if (found >= bytes) {
             for (size_t i = 0; i < count; i++)
-                prepared_evict(engine, engine->prepared.window[i]);
+                prepared_evict(prepared, prepared->window[i]);
             return true;
         }
-        while (block != EXTENT_NONE && clearable(engine, block, &owner)) /* too short: on past what stopped it */
-            block = extent_next(engine->prepared.extents, block);
-        while (block != EXTENT_NONE && !clearable(engine, block, &owner))
-            block = extent_next(engine->prepared.extents, block);
+        while (block != EXTENT_NONE && clearable(prepared, block, &owner)) /* too short: on past what stopped it */
+            block = extent_next(prepared->extents, block);
+        while (block != EXTENT_NONE && !clearable(prepared, block, &owner))
+            block = extent_next(prepared->extents, block);
     }
     return false;
 }
 
 /* How soon an instance is expected to be asked for: the sum over the jobs that want it of rate / |R| (Lobster's reuse distance,
  * in expectation). */
-static double expected_reuse(const struct engine *engine, const struct instance *instance)
+static double expected_reuse(const struct prepared *prepared, const struct instance *instance)
 {
     double reuse = 0;
-    for (uint32_t place = 0; place < engine->jobs.end; place++) {
-        const struct job *job = &engine->jobs.all[place];
-        if (!demand_wants_instance(engine, place, instance))
+    for (uint32_t place = 0; place < prepared->jobs->end; place++) {
+        const struct job *job = job_at(prepared->jobs, place);
+        if (!demand_wants_instance(prepared->jobs, place, &instance->form))
             continue;
-        reuse += demand_job_rate(engine, job) / (double)sampler_remaining(engine->sampler, place);
+        reuse += demand_job_rate(prepared->jobs, job) / (double)sampler_remaining(prepared->env->sampler, place);
     }
     return reuse;
 }
 
 /* The instance to evict: of those that fewest jobs want the one that is expected to be asked for last. A few of them are
  * compared, those longest untouched. */
-static uint32_t find_victim(const struct engine *engine)
+static uint32_t find_victim(const struct prepared *prepared)
 {
-    uint32_t victim = residency_victim(engine->prepared.residency), at = victim;
-    if (victim == RESIDENT_NONE || residency_want(engine->prepared.residency, victim) == 0)
+    uint32_t victim = residency_victim(prepared->residency), at = victim;
+    if (victim == RESIDENT_NONE || residency_want(prepared->residency, victim) == 0)
         return victim;
-    double least = expected_reuse(engine, &engine->prepared.instances[victim]);
+    double least = expected_reuse(prepared, &prepared->instances[victim]);
     for (int compared = 1; compared < REUSE_VICTIMS; compared++) {
-        at = residency_victim_after(engine->prepared.residency, at);
-        if (at == RESIDENT_NONE || residency_want(engine->prepared.residency, at) > residency_want(engine->prepared.residency, victim))
+        at = residency_victim_after(prepared->residency, at);
+        if (at == RESIDENT_NONE || residency_want(prepared->residency, at) > residency_want(prepared->residency, victim))
             break;
-        double reuse = expected_reuse(engine, &engine->prepared.instances[at]);
+        double reuse = expected_reuse(prepared, &prepared->instances[at]);
         if (reuse < least) {
             victim = at;
             least = reuse;
@@ -115,73 +116,73 @@ static uint32_t find_victim(const struct engine *engine)
 }
 
 /* A slot of the zone that nobody pins, the first to be evicted of them. */
-static bool clear_slot(struct engine *engine, const struct claim *claim)
+static bool clear_slot(struct prepared *prepared, const struct claim *claim)
 {
-    uint32_t victim = claim->zone ? residency_victim(engine->prepared.residency) : RESIDENT_NONE;
-    while (victim != RESIDENT_NONE && !is_slot_for(engine, claim, victim))
-        victim = residency_victim_after(engine->prepared.residency, victim);
+    uint32_t victim = claim->zone ? residency_victim(prepared->residency) : RESIDENT_NONE;
+    while (victim != RESIDENT_NONE && !is_slot_for(prepared, claim, victim))
+        victim = residency_victim_after(prepared->residency, victim);
     if (victim != RESIDENT_NONE)
-        prepared_evict(engine, victim);
+        prepared_evict(prepared, victim);
     return victim != RESIDENT_NONE;
 }
 
-static uint32_t take_free(struct engine *engine, const struct claim *claim)
+static uint32_t take_free(struct prepared *prepared, const struct claim *claim)
 {
-    uint32_t block = claim->zone ? prepared_zone_take(engine, claim->zone, claim->index) : ENGINE_NONE;
-    return block != ENGINE_NONE ? block : extent_alloc(engine->prepared.extents, claim->bytes, claim->index);
+    uint32_t block = claim->zone ? prepared_zone_take(prepared, claim->zone, claim->index) : ENGINE_NONE;
+    return block != ENGINE_NONE ? block : extent_alloc(prepared->extents, claim->bytes, claim->index);
 }
 
-static uint32_t arena_alloc(struct engine *engine, const struct claim *claim)
+static uint32_t arena_alloc(struct prepared *prepared, const struct claim *claim)
 {
-    uint32_t block = take_free(engine, claim);
+    uint32_t block = take_free(prepared, claim);
     if (block != EXTENT_NONE)
         return block;
-    uint32_t victim = find_victim(engine);
+    uint32_t victim = find_victim(prepared);
     bool cleared = false;
     for (int tries = 0; victim != RESIDENT_NONE && !cleared && tries < WINDOW_VICTIMS; tries++) {
-        cleared = clear_around(engine, claim, victim);
+        cleared = clear_around(prepared, claim, victim);
         if (!cleared)
-            victim = residency_victim_after(engine->prepared.residency, victim);
+            victim = residency_victim_after(prepared->residency, victim);
     }
-    if (!cleared && !clear_slot(engine, claim) && !clear_anywhere(engine, claim->bytes))
+    if (!cleared && !clear_slot(prepared, claim) && !clear_anywhere(prepared, claim->bytes))
         return EXTENT_NONE;
-    block = take_free(engine, claim);
+    block = take_free(prepared, claim);
     CHECK(block != EXTENT_NONE);
     return block;
 }
 
 /* As arena_alloc, but clears away only what nobody wants. */
-static uint32_t arena_alloc_spare(struct engine *engine, const struct claim *claim)
+static uint32_t arena_alloc_spare(struct prepared *prepared, const struct claim *claim)
 {
-    uint32_t block = take_free(engine, claim), victim = residency_victim(engine->prepared.residency);
+    uint32_t block = take_free(prepared, claim), victim = residency_victim(prepared->residency);
     for (int tries = 0; block == EXTENT_NONE && tries < SPARE_VICTIMS; tries++) {
-        if (victim == RESIDENT_NONE || residency_want(engine->prepared.residency, victim) > 0)
+        if (victim == RESIDENT_NONE || residency_want(prepared->residency, victim) > 0)
             return EXTENT_NONE;
-        uint32_t after = residency_victim_after(engine->prepared.residency, victim);
-        if (!engine->prepared.instances[victim].zoned || is_slot_for(engine, claim, victim)) {
-            prepared_evict(engine, victim);
-            block = take_free(engine, claim);
+        uint32_t after = residency_victim_after(prepared->residency, victim);
+        if (!prepared->instances[victim].zoned || is_slot_for(prepared, claim, victim)) {
+            prepared_evict(prepared, victim);
+            block = take_free(prepared, claim);
         }
         victim = after;
     }
     return block;
 }
 
-static uint32_t begin_instance(struct engine *engine, uint32_t job, sample_id id, bool spare)
+static uint32_t begin_instance(struct prepared *prepared, uint32_t job, sample_id id, bool spare)
 {
-    uint32_t index = instance_new(&engine->prepared);
-    struct instance *instance = &engine->prepared.instances[index];
-    const struct job *owner = &engine->jobs.all[job];
-    uint64_t bytes = owner->terms.raw ? engine->config.sample_bytes(owner->terms.dataset, id) : owner->terms.slot_bytes;
+    uint32_t index = instance_new(prepared);
+    struct instance *instance = &prepared->instances[index];
+    const struct job *owner = job_at(prepared->jobs, job);
+    uint64_t bytes = owner->terms.raw ? prepared->env->config.sample_bytes(owner->terms.dataset, id) : owner->terms.slot_bytes;
     *instance = (struct instance){.state = INSTANCE_MAKING, .bytes = bytes, .raw = owner->terms.raw};
-    struct claim claim = {.index = index, .bytes = engine_slot_bytes(&engine->config, bytes), .zone = prepared_zone_of(engine, instance)};
+    struct claim claim = {.index = index, .bytes = engine_slot_bytes(&prepared->env->config, bytes), .zone = prepared_zone_of(prepared, instance)};
     /* evicts, but begins no instance: `instance` holds */
-    uint32_t block = spare ? arena_alloc_spare(engine, &claim) : arena_alloc(engine, &claim);
+    uint32_t block = spare ? arena_alloc_spare(prepared, &claim) : arena_alloc(prepared, &claim);
     if (block == EXTENT_NONE) {
-        instance_drop(&engine->prepared, index);
+        instance_drop(prepared, index);
         return ENGINE_NONE;
     }
-    struct sample_state *sample = &engine->samples.all[id];
+    struct prepared_sample *sample = &prepared->samples[id];
     *instance = (struct instance){.state = INSTANCE_MAKING,
                                   .zoned = instance->zoned,
                                   .next = sample->instances,
@@ -197,18 +198,18 @@ static uint32_t begin_instance(struct engine *engine, uint32_t job, sample_id id
                                   .in_order = owner->terms.shuffle == SHUFFLE_NONE,
                                   .made_for = owner->terms.client};
     sample->instances = index;
-    residency_add(engine->prepared.residency, index, 0); /* its first pin is the making's */
-    engine->prepared.pinned_bytes += extent_bytes(engine->prepared.extents, block);
-    prepared_set_want(engine, index, demand_count(engine, instance));
+    residency_add(prepared->residency, index, 0); /* its first pin is the making's */
+    prepared->pinned_bytes += extent_bytes(prepared->extents, block);
+    prepared_set_want(prepared, index, demand_count(prepared->jobs, &instance->form));
     return index;
 }
 
-uint32_t prepared_begin(struct engine *engine, uint32_t job, sample_id id)
+uint32_t prepared_begin(struct prepared *prepared, uint32_t job, sample_id id)
 {
-    return begin_instance(engine, job, id, false);
+    return begin_instance(prepared, job, id, false);
 }
 
-uint32_t prepared_begin_spare(struct engine *engine, uint32_t job, sample_id id)
+uint32_t prepared_begin_spare(struct prepared *prepared, uint32_t job, sample_id id)
 {
-    return begin_instance(engine, job, id, true);
+    return begin_instance(prepared, job, id, true);
 }

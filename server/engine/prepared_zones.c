@@ -20,22 +20,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/check.h"
 #include "cache/memory/layout.h"
 #include "server/engine/prepared.h"
 
 /* ── slots ── */
 
-struct zone *prepared_find_zone(const struct engine *engine, uint64_t bytes)
+struct zone *prepared_find_zone(const struct prepared *prepared, uint64_t bytes)
 {
-    for (uint32_t i = 0; i < engine->prepared.n_zones; i++)
-        if (engine->prepared.zones[i].bytes == bytes)
-            return &engine->prepared.zones[i];
+    for (uint32_t i = 0; i < prepared->n_zones; i++)
+        if (prepared->zones[i].bytes == bytes)
+            return &prepared->zones[i];
     return NULL;
 }
 
-struct zone *prepared_zone_of(const struct engine *engine, const struct instance *instance)
+struct zone *prepared_zone_of(const struct prepared *prepared, const struct instance *instance)
 {
-    return instance->raw ? NULL : prepared_find_zone(engine, engine_slot_bytes(&engine->config, instance->bytes));
+    return instance->raw ? NULL : prepared_find_zone(prepared, engine_slot_bytes(&prepared->env->config, instance->bytes));
 }
 
 void prepared_push_free(struct zone *zone, uint32_t block)
@@ -47,88 +48,88 @@ void prepared_push_free(struct zone *zone, uint32_t block)
     zone->free[zone->n_free++] = block;
 }
 
-uint32_t prepared_zone_take(struct engine *engine, struct zone *zone, uint32_t index)
+uint32_t prepared_zone_take(struct prepared *prepared, struct zone *zone, uint32_t index)
 {
     if (zone->n_free == 0)
         return ENGINE_NONE;
     uint32_t block = zone->free[--zone->n_free];
-    extent_set_owner(engine->prepared.extents, block, index);
-    engine->prepared.instances[index].zoned = true;
+    extent_set_owner(prepared->extents, block, index);
+    prepared->instances[index].zoned = true;
     return block;
 }
 
-void prepared_zone_give(struct engine *engine, uint32_t index)
+void prepared_zone_give(struct prepared *prepared, uint32_t index)
 {
-    struct instance *instance = &engine->prepared.instances[index];
-    extent_set_owner(engine->prepared.extents, instance->block, ENGINE_NONE);
-    prepared_push_free(prepared_zone_of(engine, instance), instance->block);
+    struct instance *instance = &prepared->instances[index];
+    extent_set_owner(prepared->extents, instance->block, ENGINE_NONE);
+    prepared_push_free(prepared_zone_of(prepared, instance), instance->block);
     instance->zoned = false;
 }
 
-uint64_t prepared_zones_free_bytes(const struct engine *engine)
+uint64_t prepared_zones_free_bytes(const struct prepared *prepared)
 {
     uint64_t bytes = 0;
-    for (uint32_t i = 0; i < engine->prepared.n_zones; i++)
-        bytes += engine->prepared.zones[i].n_free * engine->prepared.zones[i].bytes;
+    for (uint32_t i = 0; i < prepared->n_zones; i++)
+        bytes += prepared->zones[i].n_free * prepared->zones[i].bytes;
     return bytes;
 }
 
-void prepared_zones_destroy(struct engine *engine)
+void prepared_zones_destroy(struct prepared *prepared)
 {
-    for (uint32_t i = 0; i < engine->prepared.n_zones; i++)
-        free(engine->prepared.zones[i].free);
-    free(engine->prepared.zones);
+    for (uint32_t i = 0; i < prepared->n_zones; i++)
+        free(prepared->zones[i].free);
+    free(prepared->zones);
 }
 
-struct layout_block prepared_as_block(const struct engine *engine, uint32_t block, uint32_t owner)
+struct layout_block prepared_as_block(const struct prepared *prepared, uint32_t block, uint32_t owner)
 {
-    uint64_t bytes = extent_bytes(engine->prepared.extents, block);
+    uint64_t bytes = extent_bytes(prepared->extents, block);
     const struct zone *zone =
-        owner != ENGINE_NONE ? prepared_zone_of(engine, &engine->prepared.instances[owner]) : prepared_find_zone(engine, bytes);
-    return (struct layout_block){.offset = extent_offset(engine->prepared.extents, block),
+        owner != ENGINE_NONE ? prepared_zone_of(prepared, &prepared->instances[owner]) : prepared_find_zone(prepared, bytes);
+    return (struct layout_block){.offset = extent_offset(prepared->extents, block),
                                  .bytes = bytes,
                                  .name = block,
-                                 .zone = zone ? (uint32_t)(zone - engine->prepared.zones) : LAYOUT_NONE};
+                                 .zone = zone ? (uint32_t)(zone - prepared->zones) : LAYOUT_NONE};
 }
 
 /* The arena as it is. `fixed` tells of each instance whether it stays. */
-void prepared_survey(const struct engine *engine, const bool *fixed, struct layout *layout)
+void prepared_survey(const struct prepared *prepared, const bool *fixed, struct layout *layout)
 {
     size_t count = 0;
     uint32_t owner;
-    const struct extents *arena = engine->prepared.extents;
+    const struct extents *arena = prepared->extents;
     for (uint32_t block = extent_first(arena); block != EXTENT_NONE; block = extent_next(arena, block))
         count += extent_owner(arena, block, &owner);
     layout->blocks = xcalloc(count + 1, sizeof *layout->blocks);
     for (uint32_t block = extent_first(arena); block != EXTENT_NONE; block = extent_next(arena, block)) {
         if (!extent_owner(arena, block, &owner))
             continue;
-        layout->blocks[layout->n_blocks] = prepared_as_block(engine, block, owner);
+        layout->blocks[layout->n_blocks] = prepared_as_block(prepared, block, owner);
         layout->blocks[layout->n_blocks++].fixed = owner != ENGINE_NONE && fixed[owner];
     }
 }
 
-void prepared_make_slots(struct engine *engine, const struct layout *layout)
+void prepared_make_slots(struct prepared *prepared, const struct layout *layout)
 {
-    uint32_t block = extent_first(engine->prepared.extents);
+    uint32_t block = extent_first(prepared->extents);
     for (size_t i = 0; i < layout->n_places; i++) {
         const struct layout_place *place = &layout->places[i];
-        struct zone *zone = &engine->prepared.zones[place->zone];
-        while (extent_offset(engine->prepared.extents, block) + extent_bytes(engine->prepared.extents, block) <= place->offset)
-            block = extent_next(engine->prepared.extents, block);
-        block = extent_alloc_at(engine->prepared.extents, block, place->offset, zone->bytes, ENGINE_NONE);
+        struct zone *zone = &prepared->zones[place->zone];
+        while (extent_offset(prepared->extents, block) + extent_bytes(prepared->extents, block) <= place->offset)
+            block = extent_next(prepared->extents, block);
+        block = extent_alloc_at(prepared->extents, block, place->offset, zone->bytes, ENGINE_NONE);
         prepared_push_free(zone, block);
         zone->slots++;
     }
-    for (uint32_t i = 0; i < engine->prepared.n_zones; i++)
-        CHECK(engine->prepared.zones[i].slots == engine->prepared.zones[i].promised);
+    for (uint32_t i = 0; i < prepared->n_zones; i++)
+        CHECK(prepared->zones[i].slots == prepared->zones[i].promised);
 }
 
-struct layout_zone *prepared_promises(const struct engine *engine)
+struct layout_zone *prepared_promises(const struct prepared *prepared)
 {
-    struct layout_zone *zones = xcalloc(engine->prepared.n_zones, sizeof *zones);
-    for (uint32_t i = 0; i < engine->prepared.n_zones; i++)
-        zones[i] = (struct layout_zone){.bytes = engine->prepared.zones[i].bytes, .slots = engine->prepared.zones[i].promised};
+    struct layout_zone *zones = xcalloc(prepared->n_zones, sizeof *zones);
+    for (uint32_t i = 0; i < prepared->n_zones; i++)
+        zones[i] = (struct layout_zone){.bytes = prepared->zones[i].bytes, .slots = prepared->zones[i].promised};
     return zones;
 }
 
@@ -138,33 +139,33 @@ int prepared_compare_blocks(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-struct zone *prepared_insert_zone(struct engine *engine, uint64_t bytes)
+struct zone *prepared_insert_zone(struct prepared *prepared, uint64_t bytes)
 {
     uint32_t at = 0;
-    engine->prepared.zones = xrealloc(engine->prepared.zones, engine->prepared.n_zones + 1, sizeof *engine->prepared.zones);
-    while (at < engine->prepared.n_zones && engine->prepared.zones[at].bytes > bytes)
+    prepared->zones = xrealloc(prepared->zones, prepared->n_zones + 1, sizeof *prepared->zones);
+    while (at < prepared->n_zones && prepared->zones[at].bytes > bytes)
         at++;
-    memmove(&engine->prepared.zones[at + 1], &engine->prepared.zones[at], (engine->prepared.n_zones++ - at) * sizeof *engine->prepared.zones);
-    engine->prepared.zones[at] = (struct zone){.bytes = bytes};
-    return &engine->prepared.zones[at];
+    memmove(&prepared->zones[at + 1], &prepared->zones[at], (prepared->n_zones++ - at) * sizeof *prepared->zones);
+    prepared->zones[at] = (struct zone){.bytes = bytes};
+    return &prepared->zones[at];
 }
 
-void prepared_shrink(struct engine *engine, struct zone *zone, uint64_t by)
+void prepared_shrink(struct prepared *prepared, struct zone *zone, uint64_t by)
 {
     zone->promised -= by;
     for (; zone->slots > zone->promised && zone->n_free > 0; zone->slots--)
-        extent_free(engine->prepared.extents, zone->free[--zone->n_free]);
-    for (uint32_t index = 0; index < engine->prepared.slab.size && zone->slots > zone->promised; index++) {
-        struct instance *instance = &engine->prepared.instances[index];
-        if (instance->state == INSTANCE_FREE || !instance->zoned || prepared_zone_of(engine, instance) != zone)
+        extent_free(prepared->extents, zone->free[--zone->n_free]);
+    for (uint32_t index = 0; index < prepared->slab.size && zone->slots > zone->promised; index++) {
+        struct instance *instance = &prepared->instances[index];
+        if (instance->state == INSTANCE_FREE || !instance->zoned || prepared_zone_of(prepared, instance) != zone)
             continue;
         instance->zoned = false;
         zone->slots--;
     }
-    engine->plan.room_changes++;
+    prepared->room_changes++;
     if (zone->promised > 0)
         return;
     free(zone->free);
-    uint32_t at = (uint32_t)(zone - engine->prepared.zones);
-    memmove(zone, zone + 1, (--engine->prepared.n_zones - at) * sizeof *zone);
+    uint32_t at = (uint32_t)(zone - prepared->zones);
+    memmove(zone, zone + 1, (--prepared->n_zones - at) * sizeof *zone);
 }

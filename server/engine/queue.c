@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/engine/engine_priv.h"
+#include "common/check.h"
 #include "server/engine/outbox.h"
 #include "server/engine/prepared.h"
 #include "server/engine/queue.h"
@@ -12,58 +12,58 @@ SLAB(entry, queues, entries, in_line.next)
 
 /* ── entries ── */
 
-void queue_append(struct engine *engine, uint32_t index)
+void queue_append(struct queues *queues, uint32_t index)
 {
-    struct entry *entry = &engine->queues.entries[index];
-    struct job_queue *queue = queue_of(engine, entry);
-    line_append(&queue->line.entries, LINKS(engine->queues.entries, in_line), index);
+    struct entry *entry = &queues->entries[index];
+    struct job_queue *queue = queue_of(queues, entry);
+    line_append(&queue->line.entries, LINKS(queues->entries, in_line), index);
     queue->line.queued++;
     queue->held_slots++;
 }
 
-void queue_unplaced(struct engine *engine, uint32_t index)
+void queue_unplaced(struct queues *queues, uint32_t index)
 {
-    struct entry *entry = &engine->queues.entries[index];
-    struct job_queue *queue = queue_of(engine, entry);
+    struct entry *entry = &queues->entries[index];
+    struct job_queue *queue = queue_of(queues, entry);
     entry->state = ENTRY_UNPLACED;
     entry->instance = ENGINE_NONE;
     queue->line.unplaced++;
     queue->line.no_room_since = 0;
 }
 
-void queue_waiter_remove(struct engine *engine, uint32_t index)
+void queue_waiter_remove(struct queues *queues, uint32_t index)
 {
-    uint32_t *link = &engine->prepared.instances[engine->queues.entries[index].instance].waiters;
+    uint32_t *link = &queues->prepared->instances[queues->entries[index].instance].waiters;
     while (*link != index) {
         CHECK(*link != ENGINE_NONE);
-        link = &engine->queues.entries[*link].next_waiter;
+        link = &queues->entries[*link].next_waiter;
     }
-    *link = engine->queues.entries[index].next_waiter;
+    *link = queues->entries[index].next_waiter;
 }
 
-void queue_remove(struct engine *engine, uint32_t index)
+void queue_remove(struct queues *queues, uint32_t index)
 {
-    struct entry *entry = &engine->queues.entries[index];
-    struct job_queue *queue = queue_of(engine, entry);
-    line_remove(&queue->line.entries, LINKS(engine->queues.entries, in_line), index);
+    struct entry *entry = &queues->entries[index];
+    struct job_queue *queue = queue_of(queues, entry);
+    line_remove(&queue->line.entries, LINKS(queues->entries, in_line), index);
     queue->line.ready -= entry->state == ENTRY_READY;
     queue->line.first_waiting = queue->line.first_waiting == index ? entry->in_line.next : queue->line.first_waiting;
     queue->line.unplaced -= entry->state == ENTRY_UNPLACED;
     queue->line.queued--;
     queue->held_slots--;
-    engine->plan.room_changes++; /* those behind it are nearer to the front */
-    entry_drop(&engine->queues, index);
+    queues->prepared->room_changes++; /* those behind it are nearer to the front */
+    entry_drop(queues, index);
 }
 
 /* ── leases ── */
 
-void queue_lease_end(struct engine *engine, struct job_queue *queue, uint32_t at)
+void queue_lease_end(struct queues *queues, struct job_queue *queue, uint32_t at)
 {
     struct lease *lease = &queue->leases[at];
     for (uint32_t i = 0; i < lease->count; i++)
-        prepared_unpin(engine, lease->instances[i]);
+        prepared_unpin(queues->prepared, lease->instances[i]);
     queue->held_slots -= lease->count;
-    engine->plan.room_changes++;
+    queues->prepared->room_changes++;
     free(lease->instances);
     *lease = queue->leases[--queue->n_leases];
 }
@@ -116,11 +116,11 @@ uint32_t queue_oldest_lease(const struct job_queue *queue, uint64_t least)
 }
 
 /* The samples of a batch that was not released go back, and the instances count as not had. */
-void queue_lease_put_back(struct engine *engine, uint32_t job, struct job_queue *queue, const struct lease *lease, struct reserve *back)
+void queue_lease_put_back(struct queues *queues, uint32_t job, struct job_queue *queue, const struct lease *lease, struct reserve *back)
 {
     for (uint32_t i = 0; i < lease->count; i++) {
-        reserve_add(back, engine->prepared.instances[lease->instances[i]].form.id);
-        prepared_clear_had(engine, job, lease->instances[i]);
+        reserve_add(back, queues->prepared->instances[lease->instances[i]].form.id);
+        prepared_clear_had(queues->prepared, job, lease->instances[i]);
     }
     queue->epoch.planned -= lease->count;
     queue->epoch.delivered -= lease->count;
@@ -146,11 +146,11 @@ uint64_t job_rank_share(const struct job *job)
     return job->terms.drop_last ? share / job->terms.batch_size * job->terms.batch_size : share;
 }
 
-bool queue_plan_left(const struct engine *engine, const struct job *job, const struct job_queue *queue)
+bool queue_plan_left(const struct queues *queues, const struct job *job, const struct job_queue *queue)
 {
     return !queue->epoch.done && queue->epoch.planned < job_rank_share(job) &&
            (job->terms.world_size > 1 || reserve_count(&queue->reserve) > 0 ||
-            sampler_remaining(engine->sampler, job->no) > 0);
+            sampler_remaining(queues->env->sampler, job->no) > 0);
 }
 
 uint64_t queue_sure_slots(const struct job *job, const struct job_queue *queue)
@@ -173,20 +173,17 @@ uint32_t queue_batches_held(const struct job *job)
     return batches;
 }
 
-void queue_rank_begun(struct engine *engine, const struct task *task)
+void queue_rank_begun(struct queues *queues, uint32_t instance)
 {
-    for (uint32_t i = 0; i < task->n_outputs; i++) {
-        uint32_t at = engine->prepared.instances[task->outputs[i]].waiters;
-        for (; at != ENGINE_NONE; at = engine->queues.entries[at].next_waiter) {
-            engine->queues.entries[at].making = true;
-            queue_of(engine, &engine->queues.entries[at])->line.making++;
-        }
+    for (uint32_t at = queues->prepared->instances[instance].waiters; at != ENGINE_NONE; at = queues->entries[at].next_waiter) {
+        queues->entries[at].making = true;
+        queue_of(queues, &queues->entries[at])->line.making++;
     }
 }
 
-void queue_rank_made(struct engine *engine, struct entry *entry)
+void queue_rank_made(struct queues *queues, struct entry *entry)
 {
-    queue_of(engine, entry)->line.making -= entry->making;
+    queue_of(queues, entry)->line.making -= entry->making;
     entry->making = false;
 }
 

@@ -1,8 +1,124 @@
-/* queue.h: a rank's queue: entries, batches, leases, and exchange between ranks. */
+/* queue.h: a rank's queue: entries, batches, leases, and exchange between ranks.
+ *
+ * An entry is in its rank's line until it is leased or given back. From WAITING on it has an instance, which it pins. A lease
+ * pins the instances of its batch until the client releases it. */
 #ifndef LARDER_SERVER_ENGINE_QUEUE_H
 #define LARDER_SERVER_ENGINE_QUEUE_H
 
-#include "server/engine/engine_priv.h"
+#include "server/engine/prepared.h"
+#include "server/engine/quota.h"
+
+enum entry_state { ENTRY_FREE, ENTRY_UNPLACED, ENTRY_WAITING, ENTRY_READY };
+
+struct entry {
+    enum entry_state state;
+    uint32_t job, rank;
+    struct link in_line;  /* the rank's line of entries; unused places by next */
+    uint32_t next_waiter; /* of the same instance */
+    uint32_t instance;
+    uint32_t substitutes; /* that were tried, under policy `replace` */
+    sample_id id;
+    uint64_t place_in_line; /* its number among the entries that its queue ever had */
+    int64_t due_in_line;    /* the number it would have, had it always been in this queue: overtaking counts from there */
+    uint64_t planned_ns;
+    bool repeat;   /* It fills a rank's share up. */
+    bool making;   /* Its instance is being prepared, not only planned. */
+    bool reserved; /* It is kept for this rank, which had gone: no other rank gets it. */
+};
+
+struct lease {
+    uint64_t batch;
+    uint32_t epoch, count;
+    uint32_t *instances;
+};
+
+/* Samples that have left R_j and are a queue's own, before there is room for them: its part of a fixed order, and what a
+ * rank that went away had not released. Ids at … end - 1 of an array. Bounded by the rank's share. */
+struct reserve {
+    sample_id *ids;
+    uint64_t at, end, cap;
+};
+
+/* A rank's queue. */
+enum presence { RANK_TO_COME, RANK_THERE, RANK_AWAY };
+
+/* A rank's client. */
+struct rank_client {
+    enum presence presence;
+    uint64_t id;
+    bool missed; /* It is away, and has been needed since missed_since_ns. */
+    uint64_t missed_since_ns;
+};
+
+/* Where a rank is in its job's epoch. */
+struct rank_epoch {
+    bool done;     /* LAST was delivered, or the rank asked for a later epoch. */
+    bool told;     /* This client got the LAST of told_epoch: what it asked of it before it knew means nothing. */
+    uint32_t told_epoch;
+    bool returned; /* It came back after it was done: an empty LAST answers when it asks for the epoch again. */
+    uint32_t batch_index, credits;
+    uint64_t planned;      /* samples that are queued or delivered */
+    uint64_t delivered;    /* of these */
+    uint64_t lost;         /* bad samples that were left out */
+    uint64_t repeats;      /* samples drawn to fill the share up */
+    uint32_t repeats_lost; /* bad ones in a row */
+};
+
+/* A later epoch that the rank has asked for. It begins when every rank is done with the present one. */
+struct rank_next {
+    bool asked;
+    uint32_t epoch, credits;
+};
+
+/* The rank's entries in planned order. */
+struct rank_line {
+    struct line entries;
+    uint32_t queued;        /* entries in the line */
+    uint32_t ready;         /* of these, those that are READY */
+    uint32_t making;        /* of these, those that are being prepared */
+    uint32_t unplaced;      /* of these, those that wait for room */
+    uint32_t first_waiting; /* No entry before it is waited for. ENGINE_NONE: all that is waited for has no place. */
+    uint64_t numbered;      /* entries that there ever were */
+    uint64_t no_room_since; /* prepared.room_changes when none of the unplaced found any room; 0: not tried */
+};
+
+struct rank_tallies {
+    uint64_t samples_delivered, batches_delivered;
+    uint64_t wait_ns, waiting_since_ns;
+    bool waiting;
+};
+
+/* A rank's queue. */
+struct job_queue {
+    struct rank_client client;
+    struct rank_epoch epoch;
+    struct rank_next next;
+    struct rank_line line;
+    struct reserve reserve;
+    struct lease *leases; /* job->quota.held_max places */
+    uint32_t n_leases;
+    uint64_t held_slots;         /* queued and leased */
+    uint64_t starves_since_ns;   /* Its client waits, and no work is under way that leads to its batch; 0: not so. */
+    uint32_t listed[TASK_KINDS]; /* tasks for it in the job's lists */
+    uint64_t pace_ns;            /* of a batch of its client's training; 0: not known */
+    struct rank_tallies tallies;
+};
+
+/* What all queues hold. Owners: the queue_*.c. */
+struct queues {
+    struct engine_env *env;
+    struct jobs *jobs;
+    struct prepared *prepared;
+    struct quota *quota;
+    struct entry *entries;
+    struct slab slab; /* of these */
+    uint64_t next_batch;
+};
+
+static inline struct job_queue *queue_of(const struct queues *queues, const struct entry *entry)
+{
+    return &job_at(queues->jobs, entry->job)->queues[entry->rank];
+}
 
 enum {
     RANK_LOOK = 256 /* tasks of a list that are looked at */
@@ -18,38 +134,38 @@ static inline uint64_t reserve_count(const struct reserve *reserve)
 /* queue.c */
 uint32_t entry_new(struct queues *queues);
 void entry_drop(struct queues *queues, uint32_t entry);
-void queue_append(struct engine *engine, uint32_t entry);
-void queue_unplaced(struct engine *engine, uint32_t entry); /* it has no instance: it waits for room */
-void queue_waiter_remove(struct engine *engine, uint32_t index);
-void queue_remove(struct engine *engine, uint32_t entry); /* what it holds of an instance stays with the caller */
-void queue_lease_end(struct engine *engine, struct job_queue *queue, uint32_t at);
+void queue_append(struct queues *queues, uint32_t entry);
+void queue_unplaced(struct queues *queues, uint32_t entry); /* it has no instance: it waits for room */
+void queue_waiter_remove(struct queues *queues, uint32_t index);
+void queue_remove(struct queues *queues, uint32_t entry); /* what it holds of an instance stays with the caller */
+void queue_lease_end(struct queues *queues, struct job_queue *queue, uint32_t at);
 void reserve_add(struct reserve *reserve, sample_id id);
 void queue_reserve_put_first(struct reserve *reserve, struct reserve *back);
 uint32_t queue_oldest_lease(const struct job_queue *queue, uint64_t least);
-void queue_lease_put_back(struct engine *engine, uint32_t job, struct job_queue *queue, const struct lease *lease, struct reserve *back);
+void queue_lease_put_back(struct queues *queues, uint32_t job, struct job_queue *queue, const struct lease *lease, struct reserve *back);
 /* Of the samples planned behind one so many may overtake it. */
 uint64_t queue_overtakers_max(const struct job *job);
 uint64_t job_rank_share(const struct job *job); /* samples that the epoch has for each rank */
-bool queue_plan_left(const struct engine *engine, const struct job *job, const struct job_queue *queue); /* will more be planned? */
+bool queue_plan_left(const struct queues *queues, const struct job *job, const struct job_queue *queue); /* will more be planned? */
 /* The queue is sure of room for so many of its entries, the first. */
 uint64_t queue_sure_slots(const struct job *job, const struct job_queue *queue);
 uint64_t queue_slots_of(const struct job *job);
 uint32_t queue_batches_held(const struct job *job);
-void queue_rank_begun(struct engine *engine, const struct task *task); /* it runs */
-void queue_rank_made(struct engine *engine, struct entry *entry); /* what it waits for is there, or has failed */
+void queue_rank_begun(struct queues *queues, uint32_t instance); /* its making runs */
+void queue_rank_made(struct queues *queues, struct entry *entry); /* what it waits for is there, or has failed */
 /* Nanoseconds until the rank's client has used up `begun` samples; below 0 when it has asked for more than these. */
 double queue_dry_ns(const struct job *job, const struct job_queue *queue, uint64_t begun);
 
 /* queue_batch.c */
 void queue_add_credits(uint32_t *credits, uint32_t more);
-bool queue_next_batch_ready(const struct engine *engine, const struct job *job, const struct job_queue *queue, uint32_t *count);
-bool queue_batch_ready(const struct engine *engine, const struct job *job, const struct job_queue *queue); /* the next */
+bool queue_next_batch_ready(const struct queues *queues, const struct job *job, const struct job_queue *queue, uint32_t *count);
+bool queue_batch_ready(const struct queues *queues, const struct job *job, const struct job_queue *queue); /* the next */
 bool queue_may_have_batch(const struct job *job, const struct job_queue *queue);
-uint32_t queue_ready_batches(const struct engine *engine, const struct job *job, const struct job_queue *queue);
+uint32_t queue_ready_batches(const struct queues *queues, const struct job *job, const struct job_queue *queue);
 
 /* queue_exchange.c */
-void queue_waits_for(struct engine *engine, uint32_t entry); /* it is, from now on */
+void queue_waits_for(struct queues *queues, uint32_t entry); /* it is, from now on */
 /* The entry's instance is ready. Gives an entry that waits in another rank's queue from now on; ENGINE_NONE: none does. */
-uint32_t queue_ready(struct engine *engine, uint32_t entry);
+uint32_t queue_ready(struct queues *queues, uint32_t entry);
 
 #endif

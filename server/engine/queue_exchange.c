@@ -11,7 +11,6 @@
  * - Who is as far behind as another keeps what it has.
  * - A sample that others have overtaken takes that with it: it is moved no further back than its own queue could have
  *   put it off, and then stays where it is (queue_overtakers_max). */
-#include "server/engine/engine_priv.h"
 #include "server/engine/queue.h"
 #include "server/engine/quota.h"
 
@@ -32,11 +31,11 @@ static int64_t passed(const struct job_queue *queue)
     return (int64_t)(queue->line.numbered - queue->line.queued);
 }
 
-void queue_waits_for(struct engine *engine, uint32_t index)
+void queue_waits_for(struct queues *queues, uint32_t index)
 {
-    struct entry *entry = &engine->queues.entries[index];
-    struct job_queue *queue = queue_of(engine, entry);
-    if (queue->line.first_waiting == ENGINE_NONE || entry->place_in_line < engine->queues.entries[queue->line.first_waiting].place_in_line)
+    struct entry *entry = &queues->entries[index];
+    struct job_queue *queue = queue_of(queues, entry);
+    if (queue->line.first_waiting == ENGINE_NONE || entry->place_in_line < queues->entries[queue->line.first_waiting].place_in_line)
         queue->line.first_waiting = index;
 }
 
@@ -58,17 +57,17 @@ static struct job_queue *driest(const struct job *job, struct job_queue *from)
 
 /* The first of the queue's entries that may wait in the place of `ready`, in the same queue if that is behind it;
  * ENGINE_NONE: none. */
-static uint32_t find_waiting(const struct engine *engine, struct job_queue *queue, const struct entry *ready)
+static uint32_t find_waiting(const struct queues *queues, struct job_queue *queue, const struct entry *ready)
 {
-    const struct job *job = &engine->jobs.all[ready->job];
-    uint64_t end = queue == queue_of(engine, ready) ? ready->place_in_line : UINT64_MAX;
-    int64_t place = (int64_t)ready->place_in_line - passed(queue_of(engine, ready));
+    const struct job *job = job_at(queues->jobs, ready->job);
+    uint64_t end = queue == queue_of(queues, ready) ? ready->place_in_line : UINT64_MAX;
+    int64_t place = (int64_t)ready->place_in_line - passed(queue_of(queues, ready));
     int64_t most = (int64_t)queue_overtakers_max(job) - job->terms.batch_size - (place > 0 ? place : 0);
-    while (queue->line.first_waiting != ENGINE_NONE && engine->queues.entries[queue->line.first_waiting].state != ENTRY_WAITING)
-        queue->line.first_waiting = engine->queues.entries[queue->line.first_waiting].in_line.next;
+    while (queue->line.first_waiting != ENGINE_NONE && queues->entries[queue->line.first_waiting].state != ENTRY_WAITING)
+        queue->line.first_waiting = queues->entries[queue->line.first_waiting].in_line.next;
     uint32_t index = queue->line.first_waiting;
-    for (uint32_t looked = 0; index != ENGINE_NONE && looked < LOOK; index = engine->queues.entries[index].in_line.next, looked++) {
-        const struct entry *entry = &engine->queues.entries[index];
+    for (uint32_t looked = 0; index != ENGINE_NONE && looked < LOOK; index = queues->entries[index].in_line.next, looked++) {
+        const struct entry *entry = &queues->entries[index];
         if (entry->place_in_line >= end)
             return ENGINE_NONE;
         if (entry->state == ENTRY_WAITING && !entry->reserved && passed(queue) - entry->due_in_line <= most)
@@ -78,10 +77,10 @@ static uint32_t find_waiting(const struct engine *engine, struct job_queue *queu
 }
 
 /* Two entries of one job, in one queue the waiting one before the other: each is in the other's place from now on. */
-static void exchange(struct engine *engine, uint32_t ready_index, uint32_t waiting_index)
+static void exchange(struct queues *queues, uint32_t ready_index, uint32_t waiting_index)
 {
-    struct entry *ready = &engine->queues.entries[ready_index], *waiting = &engine->queues.entries[waiting_index];
-    struct job_queue *from = queue_of(engine, ready), *to = queue_of(engine, waiting);
+    struct entry *ready = &queues->entries[ready_index], *waiting = &queues->entries[waiting_index];
+    struct job_queue *from = queue_of(queues, ready), *to = queue_of(queues, waiting);
     int64_t ahead = passed(from) - passed(to);
     SWAP(uint32_t, ready->rank, waiting->rank);
     SWAP(uint32_t, ready->in_line.prev, waiting->in_line.prev);
@@ -91,39 +90,39 @@ static void exchange(struct engine *engine, uint32_t ready_index, uint32_t waiti
     waiting->in_line.prev = waiting->in_line.prev == waiting_index ? ready_index : waiting->in_line.prev;
     ready->due_in_line -= ahead;
     waiting->due_in_line += ahead;
-    line_relink(&to->line.entries, LINKS(engine->queues.entries, in_line), ready_index);
-    line_relink(&from->line.entries, LINKS(engine->queues.entries, in_line), waiting_index);
+    line_relink(&to->line.entries, LINKS(queues->entries, in_line), ready_index);
+    line_relink(&from->line.entries, LINKS(queues->entries, in_line), waiting_index);
     bool first = to->line.first_waiting == waiting_index;
     from->line.first_waiting = from->line.first_waiting == ready_index ? waiting_index : from->line.first_waiting;
     to->line.first_waiting = first ? ready_index : to->line.first_waiting;
-    queue_waits_for(engine, waiting_index);
+    queue_waits_for(queues, waiting_index);
     to->line.making -= waiting->making;
     from->line.making += waiting->making;
 }
 
 /* Gives the entry that has the other's place then, and still waits; ENGINE_NONE: nothing changed places. */
-static uint32_t exchange_ready(struct engine *engine, uint32_t index)
+static uint32_t exchange_ready(struct queues *queues, uint32_t index)
 {
-    const struct entry *entry = &engine->queues.entries[index];
-    const struct job *job = &engine->jobs.all[entry->job];
+    const struct entry *entry = &queues->entries[index];
+    const struct job *job = job_at(queues->jobs, entry->job);
     if (job->terms.world_size == 1 || job->terms.ordered || entry->reserved)
         return ENGINE_NONE;
-    uint32_t waiting = find_waiting(engine, driest(job, queue_of(engine, entry)), entry);
+    uint32_t waiting = find_waiting(queues, driest(job, queue_of(queues, entry)), entry);
     if (waiting != ENGINE_NONE)
-        exchange(engine, index, waiting);
+        exchange(queues, index, waiting);
     return waiting;
 }
 
-uint32_t queue_ready(struct engine *engine, uint32_t index)
+uint32_t queue_ready(struct queues *queues, uint32_t index)
 {
-    struct entry *entry = &engine->queues.entries[index];
-    struct job_queue *queue = queue_of(engine, entry);
+    struct entry *entry = &queues->entries[index];
+    struct job_queue *queue = queue_of(queues, entry);
     entry->state = ENTRY_READY;
-    queue_rank_made(engine, entry);
-    quota_note_ready(engine, &engine->jobs.all[entry->job], entry->rank, entry->planned_ns);
+    queue_rank_made(queues, entry);
+    quota_note_ready(queues->quota, job_at(queues->jobs, entry->job), entry->rank, entry->planned_ns);
     if (entry->repeat)
         queue->epoch.repeats_lost = 0;
-    uint32_t moved = exchange_ready(engine, index);
-    queue_of(engine, entry)->line.ready++;
+    uint32_t moved = exchange_ready(queues, index);
+    queue_of(queues, entry)->line.ready++;
     return moved;
 }

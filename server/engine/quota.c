@@ -18,32 +18,32 @@
 
 #define COVER 2.0 /* times the longest latency */
 
-uint64_t quota_least_bytes(const struct engine *engine)
+uint64_t quota_least_bytes(const struct quota *quota)
 {
     uint64_t bytes = 0;
-    for (uint32_t place = 0; place < engine->jobs.end; place++) {
-        const struct job *job = &engine->jobs.all[place];
+    for (uint32_t place = 0; place < quota->jobs->end; place++) {
+        const struct job *job = job_at(quota->jobs, place);
         if (job->state != JOB_FREE)
             bytes += job->quota.ahead_min * job->shape.row_bytes;
     }
     return bytes;
 }
 
-uint64_t quota_wanted_bytes(const struct engine *engine)
+uint64_t quota_wanted_bytes(const struct quota *quota)
 {
     uint64_t bytes = 0;
-    for (uint32_t place = 0; place < engine->jobs.end; place++) {
-        if (engine->jobs.all[place].state != JOB_FREE)
-            bytes += engine->jobs.all[place].quota.ahead_asked * engine->jobs.all[place].shape.row_bytes;
+    for (uint32_t place = 0; place < quota->jobs->end; place++) {
+        if (job_at(quota->jobs, place)->state != JOB_FREE)
+            bytes += job_at(quota->jobs, place)->quota.ahead_asked * job_at(quota->jobs, place)->shape.row_bytes;
     }
     return bytes;
 }
 
-uint64_t quota_ahead_encoded_bytes(const struct engine *engine)
+uint64_t quota_ahead_encoded_bytes(const struct quota *quota)
 {
     uint64_t bytes = 0;
-    for (uint32_t place = 0; place < engine->jobs.end; place++) {
-        const struct job *job = &engine->jobs.all[place];
+    for (uint32_t place = 0; place < quota->jobs->end; place++) {
+        const struct job *job = job_at(quota->jobs, place);
         if (job->state != JOB_FREE)
             bytes += job->quota.ahead_now * job->shape.batch_slots * job->terms.world_size * job->shape.mean_bytes;
     }
@@ -76,11 +76,11 @@ uint64_t quota_depth_slots(const struct job *job, uint32_t rank)
 
 /* What the rows cost when each job gets this part of those between its least and what it needs, for parts up to 1, and
  * of those between that and its most for the rest, up to 2. */
-uint64_t quota_deal(const struct engine *engine, double part, uint32_t *rows)
+uint64_t quota_deal(const struct quota *quota, double part, uint32_t *rows)
 {
     uint64_t bytes = 0;
-    for (uint32_t place = 0; place < engine->jobs.end; place++) {
-        const struct job *job = &engine->jobs.all[place];
+    for (uint32_t place = 0; place < quota->jobs->end; place++) {
+        const struct job *job = job_at(quota->jobs, place);
         rows[place] = 0;
         if (job->state == JOB_FREE)
             continue;
@@ -106,61 +106,61 @@ static uint32_t measured_rows(const struct job *job, const struct look_ahead *ne
     return rows < job->quota.ahead_min ? job->quota.ahead_min : rows < job->quota.ahead_max ? (uint32_t)rows : job->quota.ahead_max;
 }
 
-static void set_need(struct engine *engine, struct look_ahead *need, uint32_t rows)
+static void set_need(struct quota *quota, struct look_ahead *need, uint32_t rows)
 {
-    engine->quota.divide = engine->quota.divide || need->rows != rows;
+    quota->divide = quota->divide || need->rows != rows;
     need->rows = rows;
 }
 
-void quota_note_ready(struct engine *engine, struct job *job, uint32_t rank, uint64_t planned_ns)
+void quota_note_ready(struct quota *quota, struct job *job, uint32_t rank, uint64_t planned_ns)
 {
     struct look_ahead *need = &job->quota.needs[rank];
-    uint64_t took_ns = engine->now_ns - planned_ns;
+    uint64_t took_ns = quota->env->now_ns - planned_ns;
     if (took_ns <= need->worst_ns[0])
         return;
     need->worst_ns[0] = took_ns;
     if (need->rows && measured_rows(job, need) > need->rows)
-        set_need(engine, need, measured_rows(job, need));
+        set_need(quota, need, measured_rows(job, need));
 }
 
-static void note_step(const struct engine *engine, struct look_ahead *need, uint64_t waited_ns)
+static void note_step(const struct quota *quota, struct look_ahead *need, uint64_t waited_ns)
 {
-    double step_ns = (double)(engine->now_ns - need->delivered_ns) - (double)(waited_ns - need->waited_ns);
+    double step_ns = (double)(quota->env->now_ns - need->delivered_ns) - (double)(waited_ns - need->waited_ns);
     need->waited_ns = waited_ns;
     if (need->delivered_ns == 0) {
-        need->began_ns = engine->now_ns;
+        need->began_ns = quota->env->now_ns;
     } else {
         need->steps += need->steps < STEP_KEPT;
         if (need->steps == STEP_KEPT && step_ns > STEP_LONGEST * need->step_ns)
             step_ns = STEP_LONGEST * need->step_ns;
         need->step_ns += (step_ns - need->step_ns) / need->steps;
     }
-    need->delivered_ns = engine->now_ns;
+    need->delivered_ns = quota->env->now_ns;
 }
 
-void quota_note_delivery(struct engine *engine, struct job *job, uint32_t rank, uint64_t waited_ns)
+void quota_note_delivery(struct quota *quota, struct job *job, uint32_t rank, uint64_t waited_ns)
 {
     struct look_ahead *need = &job->quota.needs[rank];
-    note_step(engine, need, waited_ns);
+    note_step(quota, need, waited_ns);
     need->batches++;
-    if (engine->config.ahead_window_ns == 0 || need->batches < WINDOW_BATCHES ||
-        engine->now_ns - need->began_ns < engine->config.ahead_window_ns)
+    if (quota->env->config.ahead_window_ns == 0 || need->batches < WINDOW_BATCHES ||
+        quota->env->now_ns - need->began_ns < quota->env->config.ahead_window_ns)
         return;
     need->windows += need->windows < ENGINE_AHEAD_WINDOWS;
     if (need->windows == ENGINE_AHEAD_WINDOWS)
-        set_need(engine, need, measured_rows(job, need));
+        set_need(quota, need, measured_rows(job, need));
     for (uint32_t i = ENGINE_AHEAD_WINDOWS - 1; i > 0; i--)
         need->worst_ns[i] = need->worst_ns[i - 1];
     need->worst_ns[0] = 0;
     need->batches = 0;
-    need->began_ns = engine->now_ns;
+    need->began_ns = quota->env->now_ns;
 }
 
 /* That an epoch begins with waiting, until the queue was full once, says nothing. */
-void quota_note_wait(struct engine *engine, struct job *job, uint32_t rank, uint32_t batch_index)
+void quota_note_wait(struct quota *quota, struct job *job, uint32_t rank, uint32_t batch_index)
 {
     if (batch_index <= job->quota.ahead_now)
         return;
     job->quota.needs[rank].windows = 0;
-    set_need(engine, &job->quota.needs[rank], 0);
+    set_need(quota, &job->quota.needs[rank], 0);
 }

@@ -4,56 +4,56 @@
 #include "server/engine/prepared.h"
 #include "server/engine/residents.h"
 
-static bool is_busy(const struct engine *engine, const struct sample_state *sample)
+static bool is_busy(const struct residents *residents, sample_id id)
 {
-    if (sample->pending || (sample->encoded != ENGINE_NONE && residency_pins(engine->encoded.residency, sample->encoded) > 0))
+    if (residents->encoded->samples[id].pending || (residents->encoded->samples[id].encoded != ENGINE_NONE && residency_pins(residents->encoded->residency, residents->encoded->samples[id].encoded) > 0))
         return true;
-    for (uint32_t index = sample->instances; index != ENGINE_NONE; index = engine->prepared.instances[index].next) {
-        if (residency_pins(engine->prepared.residency, index) > 0)
+    for (uint32_t index = residents->prepared->samples[id].instances; index != ENGINE_NONE; index = residents->prepared->instances[index].next) {
+        if (residency_pins(residents->prepared->residency, index) > 0)
             return true;
     }
     return false;
 }
 
-static void forget(struct engine *engine, struct sample_state *sample)
+static void forget(struct residents *residents, sample_id id)
 {
-    while (sample->instances != ENGINE_NONE)
-        prepared_evict(engine, sample->instances);
-    if (sample->encoded != ENGINE_NONE)
-        encoded_free(engine, sample->encoded, true);
-    if (sample->chunk != ENGINE_NONE)
-        engine->chunks.chunks[sample->chunk].stale = true;
-    sample->chunk = sample->fiber = ENGINE_NONE;
-    sample->failed = false; /* `begun` goes on: its numbers key the random draws, whatever sample comes */
+    while (residents->prepared->samples[id].instances != ENGINE_NONE)
+        prepared_evict(residents->prepared, residents->prepared->samples[id].instances);
+    if (residents->encoded->samples[id].encoded != ENGINE_NONE)
+        encoded_free(residents->encoded, residents->encoded->samples[id].encoded, true);
+    if (residents->chunks->at[id].chunk != ENGINE_NONE)
+        residents->chunks->chunks[residents->chunks->at[id].chunk].stale = true;
+    residents->chunks->at[id] = CHUNK_PLACE_NONE;
+    residents->encoded->samples[id].failed = false; /* `begun` goes on: its numbers key the random draws, whatever sample comes */
 }
 
 /* A chunk has no member that is not in it. */
-static void sweep_chunks(struct engine *engine)
+static void sweep_chunks(struct residents *residents)
 {
-    for (uint32_t number = 0; number < engine->chunks.n_chunks; number++) {
-        struct chunk *chunk = &engine->chunks.chunks[number];
-        uint32_t samples = chunk->stale ? engine->chunks.groups[chunk->group].chunk_samples : 0;
+    for (uint32_t number = 0; number < residents->chunks->n_chunks; number++) {
+        struct chunk *chunk = &residents->chunks->chunks[number];
+        uint32_t samples = chunk->stale ? residents->chunks->groups[chunk->group].chunk_samples : 0;
         for (uint32_t slot = 0; slot < samples; slot++) {
-            if (chunk->members[slot] != SAMPLE_NONE && engine->samples.all[chunk->members[slot]].chunk != number)
+            if (chunk->members[slot] != SAMPLE_NONE && residents->chunks->at[chunk->members[slot]].chunk != number)
                 chunk->members[slot] = SAMPLE_NONE;
         }
         chunk->stale = false;
     }
 }
 
-void residents_forget(struct engine *engine, sample_id *ids, uint32_t count, uint32_t *kept)
+void residents_forget(struct residents *residents, sample_id *ids, uint32_t count, uint32_t *kept)
 {
     *kept = 0;
     for (uint32_t i = 0; i < count; i++) {
         sample_id id = ids[i];
-        if (id >= engine->samples.cap)
+        if (id >= residents->env->ids)
             continue;
-        if (!is_busy(engine, &engine->samples.all[id])) {
-            forget(engine, &engine->samples.all[id]);
+        if (!is_busy(residents, id)) {
+            forget(residents, id);
             continue;
         }
         ids[i] = ids[*kept];
         ids[(*kept)++] = id;
     }
-    sweep_chunks(engine);
+    sweep_chunks(residents);
 }

@@ -14,49 +14,44 @@
  * - The fault may be one sample's alone (a bad sector, a file that may not be read): what is read to see whether the source
  *   answers is another sample. One that has failed ENGINE_SOURCE_TRIES times, each after the source had answered for others, is
  *   bad. */
+#include "common/check.h"
 #include "server/engine/sources.h"
 
-struct data_source *sources_find_source(struct engine *engine, const void *dataset)
+struct data_source *sources_find_source(struct sources *sources, const void *dataset)
 {
     for (uint32_t i = 0; i < JOBS_MAX; i++) {
-        if (engine->sources.all[i].users && engine->sources.all[i].dataset == dataset)
-            return &engine->sources.all[i];
+        if (sources->all[i].users && sources->all[i].dataset == dataset)
+            return &sources->all[i];
     }
     return NULL;
 }
 
-void sources_join(struct engine *engine, struct job *job)
+void sources_join(struct sources *sources, struct job *job)
 {
-    struct data_source *source = sources_find_source(engine, job->terms.dataset);
+    struct data_source *source = sources_find_source(sources, job->terms.dataset);
     for (uint32_t i = 0; !source; i++) {
         CHECK(i < JOBS_MAX); /* there are no more sources than jobs */
-        if (engine->sources.all[i].users == 0)
-            source = &engine->sources.all[i];
+        if (sources->all[i].users == 0)
+            source = &sources->all[i];
     }
     if (source->users++ == 0)
         *source = (struct data_source){
-            .dataset = job->terms.dataset, .users = 1, .failed = engine->sources.rounds, .probe = SAMPLE_NONE};
-    job->source.at = (uint32_t)(source - engine->sources.all);
+            .dataset = job->terms.dataset, .users = 1, .failed = sources->rounds, .probe = SAMPLE_NONE};
+    job->source.at = (uint32_t)(source - sources->all);
 }
 
-void sources_leave(struct engine *engine, struct job *job)
+void sources_leave(struct sources *sources, struct job *job)
 {
-    struct data_source *source = &engine->sources.all[job->source.at];
+    struct data_source *source = &sources->all[job->source.at];
     CHECK(source->users > 0);
     if (--source->users > 0)
         return;
-    engine->sources.n_away -= source->away;
+    sources->n_away -= source->away;
     *source = (struct data_source){.probe = SAMPLE_NONE};
 }
 
-void sources_load(struct engine *engine, uint32_t job, uint32_t encoded)
+bool sources_waits(const struct sources *sources, uint32_t job)
 {
-    engine->encoded.encodeds[encoded].dataset = engine->jobs.all[job].terms.dataset;
-    engine->encoded.encodeds[encoded].round = engine->sources.rounds;
-}
-
-bool sources_waits(const struct engine *engine, uint32_t job)
-{
-    return engine->jobs.all[job].state == JOB_RUNNING && sources_away(engine, job) &&
-           engine->jobs.all[job].turns.lists[TASK_LOADS].tasks.head != ENGINE_NONE;
+    return job_at(sources->jobs, job)->state == JOB_RUNNING && sources_away(sources, job) &&
+           job_at(sources->jobs, job)->turns.lists[TASK_LOADS].tasks.head != ENGINE_NONE;
 }

@@ -7,15 +7,16 @@
  * redirection inside its fiber. So every draw stays what it is. */
 #include <stdlib.h>
 
+#include "common/check.h"
 #include "server/engine/demand.h"
 #include "server/engine/prepared.h"
 #include "server/engine/quota.h"
 #include "server/engine/tasks.h"
 
-bool tasks_makes_pixels(const struct engine *engine, const struct task *task)
+bool tasks_makes_pixels(const struct tasks *tasks, const struct task *task)
 {
     for (uint32_t i = 0; i < task->n_outputs; i++)
-        if (!engine->prepared.instances[task->outputs[i]].raw)
+        if (!tasks->prepared->instances[task->outputs[i]].raw)
             return true;
     return false;
 }
@@ -33,64 +34,64 @@ static bool same_order(const struct job *ahead, const struct job *behind)
 
 /* Would an instance of the sample, which the maker decodes, be of use to the job? One whose order is fixed, and another
  * than the maker's, takes it too late to find it still there. */
-static bool lacks(const struct engine *engine, uint32_t job, uint32_t maker, sample_id id)
+static bool lacks(const struct tasks *tasks, uint32_t job, uint32_t maker, sample_id id)
 {
-    const struct job *wanting = &engine->jobs.all[job];
-    if (wanting->state != JOB_RUNNING || wanting->terms.raw || !sampler_wants(engine->sampler, job, id) ||
-        !(wanting->terms.redirected || same_order(&engine->jobs.all[maker], wanting)))
+    const struct job *wanting = job_at(tasks->jobs, job);
+    if (wanting->state != JOB_RUNNING || wanting->terms.raw || !sampler_wants(tasks->env->sampler, job, id) ||
+        !(wanting->terms.redirected || same_order(job_at(tasks->jobs, maker), wanting)))
         return false;
-    for (uint32_t index = engine->samples.all[id].instances; index != ENGINE_NONE; index = engine->prepared.instances[index].next)
-        if (!engine->prepared.instances[index].doomed && demand_suits(engine, job, &engine->prepared.instances[index]))
+    for (uint32_t index = tasks->prepared->samples[id].instances; index != ENGINE_NONE; index = tasks->prepared->instances[index].next)
+        if (!tasks->prepared->instances[index].doomed && demand_suits(tasks->jobs, job, &tasks->prepared->instances[index].form))
             return false;
     return true;
 }
 
 /* Bytes that are free or hold what nobody wants, less what queues will claim before they are as long as they get: at an
  * epoch's end a queue runs empty, and the next epoch fills it at once. */
-static uint64_t spare_bytes(const struct engine *engine)
+static uint64_t spare_bytes(const struct tasks *tasks)
 {
-    uint64_t used = extents_used_bytes(engine->prepared.extents) - prepared_zones_free_bytes(engine);
-    uint64_t taken = engine->prepared.slab.taken, claimed = 0;
-    uint64_t spare = engine->config.arena_bytes - used + residency_idle(engine->prepared.residency) * (taken ? used / taken : 0);
-    for (uint32_t place = 0; place < engine->jobs.end; place++) {
-        const struct job *job = &engine->jobs.all[place];
+    uint64_t used = extents_used_bytes(tasks->prepared->extents) - prepared_zones_free_bytes(tasks->prepared);
+    uint64_t taken = tasks->prepared->slab.taken, claimed = 0;
+    uint64_t spare = tasks->env->config.arena_bytes - used + residency_idle(tasks->prepared->residency) * (taken ? used / taken : 0);
+    for (uint32_t place = 0; place < tasks->jobs->end; place++) {
+        const struct job *job = job_at(tasks->jobs, place);
         for (uint32_t rank = 0; rank < job->terms.world_size && job->state != JOB_FAILED; rank++) {
             const struct job_queue *queue = &job->queues[rank];
             uint64_t depth = quota_depth_slots(job, (uint32_t)(queue - job->queues));
             if (queue->client.presence == RANK_THERE && queue->held_slots < depth)
-                claimed += (depth - queue->held_slots) * engine_slot_bytes(&engine->config, job->terms.slot_bytes);
+                claimed += (depth - queue->held_slots) * engine_slot_bytes(&tasks->env->config, job->terms.slot_bytes);
         }
     }
     return spare > claimed ? spare - claimed : 0;
 }
 
-void tasks_add_companions(struct engine *engine, uint32_t index)
+void tasks_add_companions(struct tasks *tasks, uint32_t index)
 {
-    struct task *task = &engine->tasks.tasks[index];
-    if (!tasks_makes_pixels(engine, task))
+    struct task *task = &tasks->tasks[index];
+    if (!tasks_makes_pixels(tasks, task))
         return;
-    uint64_t spare = spare_bytes(engine);
-    for (uint32_t job = 0; job < engine->jobs.end && task->n_outputs < ENGINE_OUTPUTS_MAX; job++) {
-        uint64_t bytes = engine_slot_bytes(&engine->config, engine->jobs.all[job].terms.slot_bytes);
-        if (bytes > spare || !lacks(engine, job, task->job, task->id))
+    uint64_t spare = spare_bytes(tasks);
+    for (uint32_t job = 0; job < tasks->jobs->end && task->n_outputs < ENGINE_OUTPUTS_MAX; job++) {
+        uint64_t bytes = engine_slot_bytes(&tasks->env->config, job_at(tasks->jobs, job)->terms.slot_bytes);
+        if (bytes > spare || !lacks(tasks, job, task->job, task->id))
             continue;
-        uint32_t instance = prepared_begin_spare(engine, job, task->id);
+        uint32_t instance = prepared_begin_spare(tasks->prepared, job, task->id);
         if (instance == ENGINE_NONE)
             return;
         spare -= bytes;
-        engine->prepared.instances[instance].task = index;
+        tasks->prepared->instances[instance].task = index;
         task->outputs[task->n_outputs++] = instance;
     }
 }
 
 /* The dataset of a job that the instance is made for. */
-const void *tasks_output_dataset(const struct engine *engine, const struct instance *instance)
+const void *tasks_output_dataset(const struct tasks *tasks, const struct instance *instance)
 {
     if (instance->waiters != ENGINE_NONE)
-        return engine->jobs.all[engine->queues.entries[instance->waiters].job].terms.dataset;
+        return job_at(tasks->jobs, tasks->queues->entries[instance->waiters].job)->terms.dataset;
     uint32_t job = 0;
-    while (engine->jobs.all[job].state != JOB_RUNNING || !demand_suits(engine, job, instance) ||
-           !sampler_wants(engine->sampler, job, instance->form.id))
-        CHECK(++job < engine->jobs.end);
-    return engine->jobs.all[job].terms.dataset;
+    while (job_at(tasks->jobs, job)->state != JOB_RUNNING || !demand_suits(tasks->jobs, job, &instance->form) ||
+           !sampler_wants(tasks->env->sampler, job, instance->form.id))
+        CHECK(++job < tasks->jobs->end);
+    return job_at(tasks->jobs, job)->terms.dataset;
 }

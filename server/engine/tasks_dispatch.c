@@ -1,92 +1,94 @@
 /* tasks_dispatch.c: loads and preparations go out, job by job in their turns. */
+#include "common/check.h"
 #include "server/engine/encoded.h"
 #include "server/engine/outbox.h"
 #include "server/engine/queue.h"
 #include "server/engine/tasks.h"
 
-static void act_prepare(struct engine *engine, uint32_t index)
+static void act_prepare(struct tasks *tasks, uint32_t index)
 {
-    struct task *task = &engine->tasks.tasks[index];
-    if (engine->outbox.n_outputs + task->n_outputs > engine->outbox.outputs_cap) {
-        engine->outbox.outputs_cap = engine->outbox.outputs_cap * 2 + ENGINE_OUTPUTS_MAX;
-        engine->outbox.outputs = xrealloc(engine->outbox.outputs, engine->outbox.outputs_cap, sizeof *engine->outbox.outputs);
+    struct task *task = &tasks->tasks[index];
+    if (tasks->outbox->n_outputs + task->n_outputs > tasks->outbox->outputs_cap) {
+        tasks->outbox->outputs_cap = tasks->outbox->outputs_cap * 2 + ENGINE_OUTPUTS_MAX;
+        tasks->outbox->outputs = xrealloc(tasks->outbox->outputs, tasks->outbox->outputs_cap, sizeof *tasks->outbox->outputs);
     }
-    struct engine_action *action = outbox_add_job(engine, ENGINE_PREPARE, task->job);
+    struct engine_action *action = job_act(tasks->outbox, ENGINE_PREPARE, job_at(tasks->jobs, task->job));
     action->rank = task->rank;
     action->prepare.task = index;
     action->prepare.id = task->id;
-    action->prepare.encoded = engine->encoded.encodeds[task->encoded].handle;
-    action->prepare.encoded_bytes = engine->encoded.encodeds[task->encoded].bytes;
-    action->prepare.dataset = engine->jobs.all[task->job].terms.dataset;
+    action->prepare.encoded = tasks->encoded->encodeds[task->encoded].handle;
+    action->prepare.encoded_bytes = tasks->encoded->encodeds[task->encoded].bytes;
+    action->prepare.dataset = job_at(tasks->jobs, task->job)->terms.dataset;
     action->prepare.n_outputs = task->n_outputs;
     for (uint32_t i = 0; i < task->n_outputs; i++) {
-        const struct instance *instance = &engine->prepared.instances[task->outputs[i]];
-        engine->outbox.outputs[engine->outbox.n_outputs++] = (struct engine_output){.pipeline = instance->form.pipeline,
-                                                                      .offset = extent_offset(engine->prepared.extents, instance->block),
+        const struct instance *instance = &tasks->prepared->instances[task->outputs[i]];
+        tasks->outbox->outputs[tasks->outbox->n_outputs++] = (struct engine_output){.pipeline = instance->form.pipeline,
+                                                                      .offset = extent_offset(tasks->prepared->extents, instance->block),
                                                                       .bytes = instance->bytes,
                                                                       .variant = instance->form.variant,
                                                                       .instance = instance->draw,
-                                                                      .dataset = tasks_output_dataset(engine, instance)};
+                                                                      .dataset = tasks_output_dataset(tasks, instance)};
     }
 }
 
-static void dispatch_prepares(struct engine *engine)
+static void dispatch_prepares(struct tasks *tasks)
 {
-    while (engine->tasks.running < engine->config.inflight_prepares) {
-        uint32_t job = tasks_next_turn(engine, TASK_PREPARES);
+    while (tasks->running < tasks->env->config.inflight_prepares) {
+        uint32_t job = tasks_next_turn(tasks, TASK_PREPARES);
         if (job == ENGINE_NONE)
             return;
-        uint32_t index = tasks_next(engine, job, TASK_PREPARES);
-        tasks_remove(engine, TASK_PREPARES, index);
-        tasks_turn_begin(engine, TASK_PREPARES, job);
-        engine->tasks.tasks[index].state = TASK_RUNNING;
-        engine->tasks.running++;
-        tasks_add_companions(engine, index);
-        tasks_charge_prepare(engine, index);
-        queue_rank_begun(engine, &engine->tasks.tasks[index]);
-        act_prepare(engine, index);
+        uint32_t index = tasks_next(tasks, job, TASK_PREPARES);
+        tasks_remove(tasks, TASK_PREPARES, index);
+        tasks_turn_begin(tasks, TASK_PREPARES, job);
+        tasks->tasks[index].state = TASK_RUNNING;
+        tasks->running++;
+        tasks_add_companions(tasks, index);
+        tasks_charge_prepare(tasks, index);
+        for (uint32_t i = 0; i < tasks->tasks[index].n_outputs; i++)
+            queue_rank_begun(tasks->queues, tasks->tasks[index].outputs[i]);
+        act_prepare(tasks, index);
     }
 }
 
 /* Begins the load that a job's first task needs; false when there is no room for it now, or never (*unfit). */
-static bool dispatch_load(struct engine *engine, uint32_t job, uint32_t *unfit)
+static bool dispatch_load(struct tasks *tasks, uint32_t job, uint32_t *unfit)
 {
-    uint32_t index = tasks_next(engine, job, TASK_LOADS);
-    sample_id id = engine->tasks.tasks[index].id;
-    CHECK(engine->samples.all[id].encoded == ENGINE_NONE); /* else the task would not wait here */
-    uint64_t bytes = engine->config.sample_bytes(engine->jobs.all[job].terms.dataset, id);
+    uint32_t index = tasks_next(tasks, job, TASK_LOADS);
+    sample_id id = tasks->tasks[index].id;
+    CHECK(tasks->encoded->samples[id].encoded == ENGINE_NONE); /* else the task would not wait here */
+    uint64_t bytes = tasks->env->config.sample_bytes(job_at(tasks->jobs, job)->terms.dataset, id);
     CHECK(bytes != ENGINE_NOT_THERE);
-    if (bytes > engine->config.encoded_bytes) {
-        tasks_remove_to_load(engine, index);
+    if (bytes > tasks->env->config.encoded_bytes) {
+        tasks_remove_to_load(tasks, index);
         *unfit = index;
         return false;
     }
-    if (!encoded_room_for_read(engine, id) || !encoded_memory_for_read(engine, job, id, bytes))
+    if (!encoded_room_for_read(tasks->encoded, id) || !encoded_memory_for_read(tasks->encoded, job, id, bytes))
         return false;
-    tasks_turn_begin(engine, TASK_LOADS, job);
-    if (!tasks_load(engine, job, id, bytes))
+    tasks_turn_begin(tasks, TASK_LOADS, job);
+    if (!tasks_load(tasks, job, id, bytes))
         return false;
-    engine->encoded.encodeds[engine->samples.all[id].encoded].in_order = engine->jobs.all[job].terms.shuffle == SHUFFLE_NONE;
-    tasks_load_mates(engine, job, id);
-    engine->totals.reads++;
+    tasks->encoded->encodeds[tasks->encoded->samples[id].encoded].in_order = job_at(tasks->jobs, job)->terms.shuffle == SHUFFLE_NONE;
+    tasks_load_mates(tasks, job, id);
+    tasks->env->totals.reads++;
     return true;
 }
 
-uint32_t tasks_dispatch(struct engine *engine)
+uint32_t tasks_dispatch(struct tasks *tasks)
 {
     uint32_t job = ENGINE_NONE, unfit = ENGINE_NONE;
-    tasks_weigh(engine);
-    encoded_shed(engine);
-    tasks_probe(engine);
-    while (engine->encoded.loading < engine->config.inflight_loads) {
-        job = tasks_next_turn(engine, TASK_LOADS);
-        if (job == ENGINE_NONE || !dispatch_load(engine, job, &unfit))
+    tasks_weigh(tasks);
+    encoded_shed(tasks->encoded);
+    tasks_probe(tasks);
+    while (tasks->encoded->loading < tasks->env->config.inflight_loads) {
+        job = tasks_next_turn(tasks, TASK_LOADS);
+        if (job == ENGINE_NONE || !dispatch_load(tasks, job, &unfit))
             break;
     }
     if (unfit != ENGINE_NONE)
         return unfit;
     if (job == ENGINE_NONE)
-        tasks_read_ahead(engine);
-    dispatch_prepares(engine);
+        tasks_read_ahead(tasks);
+    dispatch_prepares(tasks);
     return ENGINE_NONE;
 }

@@ -8,29 +8,29 @@
 enum { LATER_TENTHS = 9 };
 
 /* The rest of the chunk comes with a read: what a task waits for, then what a stock has room for. Returns how many came. */
-static uint32_t load_chunk(struct engine *engine, uint32_t job, const struct chunk *chunk, bool ahead)
+static uint32_t load_chunk(struct tasks *tasks, uint32_t job, const struct chunk *chunk, bool ahead)
 {
-    const struct group *group = &engine->chunks.groups[chunk->group];
+    const struct group *group = &tasks->chunks->groups[chunk->group];
     uint32_t samples = group->chunk_samples, max = group->stock_max, came = 0;
-    struct shortage *room = &engine->encoded.shortage;
-    const uint32_t *slots = encoded_shuffled_slots(engine, samples);
-    encoded_measure_shortage(engine, group);
+    struct shortage *room = &tasks->encoded->shortage;
+    const uint32_t *slots = encoded_shuffled_slots(tasks->encoded, samples);
+    encoded_measure_shortage(tasks->encoded, group);
     for (int stocked = 0; stocked <= 1; stocked++) {
-        for (uint32_t i = 0; i < samples && engine->encoded.loading < engine->config.inflight_loads; i++) {
+        for (uint32_t i = 0; i < samples && tasks->encoded->loading < tasks->env->config.inflight_loads; i++) {
             sample_id id = chunk->members[slots[i]];
-            if (id == SAMPLE_NONE || engine->samples.all[id].encoded != ENGINE_NONE)
+            if (id == SAMPLE_NONE || tasks->encoded->samples[id].encoded != ENGINE_NONE)
                 continue;
-            if (stocked ? !encoded_lacks(engine, room, id, max) : engine->samples.all[id].pending == 0)
+            if (stocked ? !encoded_lacks(tasks->encoded, room, id, max) : tasks->encoded->samples[id].pending == 0)
                 continue;
-            uint64_t bytes = engine->config.sample_bytes(engine->jobs.all[job].terms.dataset, id);
-            if (bytes == ENGINE_NOT_THERE || bytes > engine->config.encoded_bytes)
+            uint64_t bytes = tasks->env->config.sample_bytes(job_at(tasks->jobs, job)->terms.dataset, id);
+            if (bytes == ENGINE_NOT_THERE || bytes > tasks->env->config.encoded_bytes)
                 continue;
-            bool fits = engine->encoded.used_bytes + bytes <= encoded_most(engine);
-            if (!fits && !(stocked && !ahead && !group->thin && encoded_may_evict(engine, room, id, max)))
+            bool fits = tasks->encoded->used_bytes + bytes <= encoded_most(tasks->encoded);
+            if (!fits && !(stocked && !ahead && !group->thin && encoded_may_evict(tasks->encoded, room, id, max)))
                 continue;
-            if (tasks_load(engine, job, id, bytes)) {
+            if (tasks_load(tasks, job, id, bytes)) {
                 came++;
-                encoded_count_brought(engine, room, id);
+                encoded_count_brought(tasks->encoded, room, id);
             }
         }
     }
@@ -39,44 +39,44 @@ static uint32_t load_chunk(struct engine *engine, uint32_t job, const struct chu
 
 /* A job with an order of its own will want every sample of the chunk before its epoch is out: those come for which there
  * is room that nothing must leave. */
-static void load_for_later(struct engine *engine, uint32_t job, sample_id first, const struct chunk *chunk)
+static void load_for_later(struct tasks *tasks, uint32_t job, sample_id first, const struct chunk *chunk)
 {
-    bool in_order = engine->encoded.encodeds[engine->samples.all[first].encoded].in_order;
-    uint64_t most = engine->encoded.kept ? encoded_most(engine) : encoded_most(engine) / 10 * LATER_TENTHS;
-    for (uint32_t slot = 0; slot < engine->chunks.groups[chunk->group].chunk_samples; slot++) {
+    bool in_order = tasks->encoded->encodeds[tasks->encoded->samples[first].encoded].in_order;
+    uint64_t most = tasks->encoded->kept ? encoded_most(tasks->encoded) : encoded_most(tasks->encoded) / 10 * LATER_TENTHS;
+    for (uint32_t slot = 0; slot < tasks->chunks->groups[chunk->group].chunk_samples; slot++) {
         sample_id id = chunk->members[slot];
-        if (id == SAMPLE_NONE || engine->samples.all[id].encoded != ENGINE_NONE ||
-            (engine->samples.all[id].pending == 0 && !encoded_needs_bytes(engine, job, id)))
+        if (id == SAMPLE_NONE || tasks->encoded->samples[id].encoded != ENGINE_NONE ||
+            (tasks->encoded->samples[id].pending == 0 && !encoded_needs_bytes(tasks->encoded, job, id)))
             continue;
-        uint64_t bytes = engine->config.sample_bytes(engine->jobs.all[job].terms.dataset, id);
-        if (bytes == ENGINE_NOT_THERE || bytes > most || engine->encoded.used_bytes > most - bytes ||
-            engine->encoded.loading == engine->config.inflight_loads)
+        uint64_t bytes = tasks->env->config.sample_bytes(job_at(tasks->jobs, job)->terms.dataset, id);
+        if (bytes == ENGINE_NOT_THERE || bytes > most || tasks->encoded->used_bytes > most - bytes ||
+            tasks->encoded->loading == tasks->env->config.inflight_loads)
             continue;
-        if (tasks_load(engine, job, id, bytes))
-            engine->encoded.encodeds[engine->samples.all[id].encoded].in_order = in_order;
+        if (tasks_load(tasks, job, id, bytes))
+            tasks->encoded->encodeds[tasks->encoded->samples[id].encoded].in_order = in_order;
     }
 }
 
-void tasks_load_mates(struct engine *engine, uint32_t job, sample_id id)
+void tasks_load_mates(struct tasks *tasks, uint32_t job, sample_id id)
 {
-    if (engine->samples.all[id].chunk == ENGINE_NONE)
+    if (tasks->chunks->at[id].chunk == ENGINE_NONE)
         return;
-    const struct chunk *chunk = &engine->chunks.chunks[engine->samples.all[id].chunk];
-    if (engine->jobs.all[job].terms.redirected)
-        load_chunk(engine, job, chunk, false);
+    const struct chunk *chunk = &tasks->chunks->chunks[tasks->chunks->at[id].chunk];
+    if (job_at(tasks->jobs, job)->terms.redirected)
+        load_chunk(tasks, job, chunk, false);
     else
-        load_for_later(engine, job, id, chunk);
+        load_for_later(tasks, job, id, chunk);
 }
 
 /* Reads chunks that nobody waits for yet. */
-void tasks_read_ahead(struct engine *engine)
+void tasks_read_ahead(struct tasks *tasks)
 {
     struct group *group;
-    while (engine->config.redirect_width > 1 && (group = encoded_hungry_group(engine)) != NULL && encoded_room_ahead(engine, group)) {
-        const struct chunk *chunk = encoded_best_chunk(engine, group);
-        uint32_t job = chunk ? encoded_job_for(engine, chunk, group->chunk_samples) : ENGINE_NONE;
-        if (job != ENGINE_NONE && load_chunk(engine, job, chunk, true)) {
-            engine->totals.reads++;
+    while (tasks->env->config.redirect_width > 1 && (group = encoded_hungry_group(tasks->encoded)) != NULL && encoded_room_ahead(tasks->encoded, group)) {
+        const struct chunk *chunk = encoded_best_chunk(tasks->encoded, group);
+        uint32_t job = chunk ? encoded_job_for(tasks->encoded, chunk, group->chunk_samples) : ENGINE_NONE;
+        if (job != ENGINE_NONE && load_chunk(tasks, job, chunk, true)) {
+            tasks->env->totals.reads++;
             continue;
         }
         uint32_t used_up = group->chunk_samples / AHEAD_PATIENCE;
@@ -85,38 +85,39 @@ void tasks_read_ahead(struct engine *engine)
 }
 
 /* The load of a sample has begun: its tasks wait for that, not for a load of their own. */
-static void route_pending(struct engine *engine, sample_id id)
+static void route_pending(struct tasks *tasks, sample_id id)
 {
-    for (uint32_t index = engine->samples.all[id].instances; index != ENGINE_NONE; index = engine->prepared.instances[index].next) {
-        if (engine->prepared.instances[index].state != INSTANCE_MAKING)
+    for (uint32_t index = tasks->prepared->samples[id].instances; index != ENGINE_NONE; index = tasks->prepared->instances[index].next) {
+        if (tasks->prepared->instances[index].state != INSTANCE_MAKING)
             continue;
-        uint32_t task = engine->prepared.instances[index].task;
-        if (engine->tasks.tasks[task].state == TASK_TO_LOAD) {
-            tasks_remove_to_load(engine, task);
-            tasks_route(engine, task);
+        uint32_t task = tasks->prepared->instances[index].task;
+        if (tasks->tasks[task].state == TASK_TO_LOAD) {
+            tasks_remove_to_load(tasks, task);
+            tasks_route(tasks, task);
         }
     }
 }
 
-static void act_load(struct engine *engine, uint32_t job, sample_id id, uint64_t bytes)
+static void act_load(struct tasks *tasks, uint32_t job, sample_id id, uint64_t bytes)
 {
-    engine->encoded.loading++;
-    struct engine_action *action = outbox_add_job(engine, ENGINE_LOAD, job);
-    action->rank = tasks_load_rank(engine, job, id);
-    action->load.dataset = engine->jobs.all[job].terms.dataset;
+    tasks->encoded->loading++;
+    struct engine_action *action = job_act(tasks->outbox, ENGINE_LOAD, job_at(tasks->jobs, job));
+    action->rank = tasks_load_rank(tasks, job, id);
+    action->load.dataset = job_at(tasks->jobs, job)->terms.dataset;
     action->load.id = id;
     action->load.bytes = bytes;
-    action->load.read = engine->totals.reads;
+    action->load.read = tasks->env->totals.reads;
 }
 
-bool tasks_load(struct engine *engine, uint32_t job, sample_id id, uint64_t bytes)
+bool tasks_load(struct tasks *tasks, uint32_t job, sample_id id, uint64_t bytes)
 {
-    uint32_t encoded = encoded_begin(engine, id, bytes);
+    uint32_t encoded = encoded_begin(tasks->encoded, id, bytes);
     if (encoded == ENGINE_NONE)
         return false;
-    sources_load(engine, job, encoded);
-    act_load(engine, job, id, bytes);
-    tasks_charge_load(engine, id);
-    route_pending(engine, id);
+    tasks->encoded->encodeds[encoded].dataset = job_at(tasks->jobs, job)->terms.dataset;
+    tasks->encoded->encodeds[encoded].round = tasks->sources->rounds;
+    act_load(tasks, job, id, bytes);
+    tasks_charge_load(tasks, id);
+    route_pending(tasks, id);
     return true;
 }

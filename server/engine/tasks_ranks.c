@@ -5,51 +5,52 @@
  * of the queue that runs dry first, by the samples that it has ahead, less what its client has asked for, and the pace at
  * which that uses them up. A job's share of the work is its turns' affair (tasks_turns.c); here nobody loses but ranks that have more
  * ahead. */
+#include "common/check.h"
 #include "server/engine/queue.h"
 #include "server/engine/tasks.h"
 
 /* The rank of the task's job that waits for it. */
-static uint32_t rank_of(const struct engine *engine, const struct task *task)
+static uint32_t rank_of(const struct tasks *tasks, const struct task *task)
 {
     for (uint32_t i = 0; i < task->n_outputs; i++) {
-        uint32_t at = engine->prepared.instances[task->outputs[i]].waiters;
-        for (; at != ENGINE_NONE; at = engine->queues.entries[at].next_waiter) {
-            if (engine->queues.entries[at].job == task->job)
-                return engine->queues.entries[at].rank;
+        uint32_t at = tasks->prepared->instances[task->outputs[i]].waiters;
+        for (; at != ENGINE_NONE; at = tasks->queues->entries[at].next_waiter) {
+            if (tasks->queues->entries[at].job == task->job)
+                return tasks->queues->entries[at].rank;
         }
     }
     return 0;
 }
 
-void tasks_rank_listed(struct engine *engine, enum task_kind kind, struct task *task)
+void tasks_rank_listed(struct tasks *tasks, enum task_kind kind, struct task *task)
 {
-    task->rank = rank_of(engine, task);
-    engine->jobs.all[task->job].queues[task->rank].listed[kind]++;
+    task->rank = rank_of(tasks, task);
+    job_at(tasks->jobs, task->job)->queues[task->rank].listed[kind]++;
 }
 
-void tasks_rank_unlisted(struct engine *engine, enum task_kind kind, const struct task *task)
+void tasks_rank_unlisted(struct tasks *tasks, enum task_kind kind, const struct task *task)
 {
-    struct job_queue *queue = &engine->jobs.all[task->job].queues[task->rank];
+    struct job_queue *queue = &job_at(tasks->jobs, task->job)->queues[task->rank];
     CHECK(queue->listed[kind] > 0);
     queue->listed[kind]--;
 }
 
 /* Who waits for the task has changed places with another. */
-static void moved(struct engine *engine, uint32_t index)
+static void moved(struct tasks *tasks, uint32_t index)
 {
-    struct task *task = &engine->tasks.tasks[index];
+    struct task *task = &tasks->tasks[index];
     if (task->state != TASK_TO_LOAD && task->state != TASK_TO_PREPARE)
         return;
     enum task_kind kind = task->state == TASK_TO_LOAD ? TASK_LOADS : TASK_PREPARES;
-    tasks_rank_unlisted(engine, kind, task);
-    tasks_rank_listed(engine, kind, task);
+    tasks_rank_unlisted(tasks, kind, task);
+    tasks_rank_listed(tasks, kind, task);
 }
 
-void tasks_entry_ready(struct engine *engine, uint32_t entry)
+void tasks_entry_ready(struct tasks *tasks, uint32_t entry)
 {
-    uint32_t other = queue_ready(engine, entry);
+    uint32_t other = queue_ready(tasks->queues, entry);
     if (other != ENGINE_NONE)
-        moved(engine, engine->prepared.instances[engine->queues.entries[other].instance].task);
+        moved(tasks, tasks->prepared->instances[tasks->queues->entries[other].instance].task);
 }
 
 /* Until the queue runs dry of what this kind of work was begun for. */
@@ -61,15 +62,15 @@ static double dry_ns(const struct job *job, const struct job_queue *queue, enum 
     return queue_dry_ns(job, queue, begun);
 }
 
-uint32_t tasks_next(const struct engine *engine, uint32_t job_index, enum task_kind kind)
+uint32_t tasks_next(const struct tasks *tasks, uint32_t job_index, enum task_kind kind)
 {
-    const struct job *job = &engine->jobs.all[job_index];
+    const struct job *job = job_at(tasks->jobs, job_index);
     uint32_t best = job->turns.lists[kind].tasks.head, at = best;
     if (job->terms.world_size == 1)
         return best;
-    double best_ns = dry_ns(job, &job->queues[engine->tasks.tasks[best].rank], kind);
-    for (uint32_t looked = 0; at != ENGINE_NONE && looked < RANK_LOOK; looked++, at = engine->tasks.tasks[at].in_list.next) {
-        double its_ns = dry_ns(job, &job->queues[engine->tasks.tasks[at].rank], kind);
+    double best_ns = dry_ns(job, &job->queues[tasks->tasks[best].rank], kind);
+    for (uint32_t looked = 0; at != ENGINE_NONE && looked < RANK_LOOK; looked++, at = tasks->tasks[at].in_list.next) {
+        double its_ns = dry_ns(job, &job->queues[tasks->tasks[at].rank], kind);
         if (its_ns + STRAGGLE_NS < best_ns) {
             best = at;
             best_ns = its_ns;
@@ -78,21 +79,21 @@ uint32_t tasks_next(const struct engine *engine, uint32_t job_index, enum task_k
     return best;
 }
 
-uint32_t tasks_load_rank(const struct engine *engine, uint32_t job, sample_id id)
+uint32_t tasks_load_rank(const struct tasks *tasks, uint32_t job, sample_id id)
 {
-    for (uint32_t at = engine->samples.all[id].instances; at != ENGINE_NONE; at = engine->prepared.instances[at].next) {
-        if (engine->prepared.instances[at].state != INSTANCE_MAKING)
+    for (uint32_t at = tasks->prepared->samples[id].instances; at != ENGINE_NONE; at = tasks->prepared->instances[at].next) {
+        if (tasks->prepared->instances[at].state != INSTANCE_MAKING)
             continue;
-        const struct task *task = &engine->tasks.tasks[engine->prepared.instances[at].task];
+        const struct task *task = &tasks->tasks[tasks->prepared->instances[at].task];
         if (task->state == TASK_TO_LOAD && task->job == job)
             return task->rank;
     }
     return ENGINE_RANK_NONE;
 }
 
-void tasks_on_pace(struct engine *engine, const struct engine_event *event)
+void tasks_on_pace(struct tasks *tasks, const struct engine_event *event)
 {
-    struct job *job = &engine->jobs.all[event->pace.job];
+    struct job *job = job_at(tasks->jobs, event->pace.job);
     double sum = 0;
     uint32_t known = 0;
     if (job->state == JOB_FREE || event->rank >= job->terms.world_size)

@@ -21,136 +21,136 @@
 #define COST_FIRST_S 0.005 /* before anything was measured: a photograph */
 #define COST_KEPT 0.9      /* of the mean, at each measurement */
 
-static double cost_of(const struct engine *engine, uint32_t job, enum task_kind kind)
+static double cost_of(const struct tasks *tasks, uint32_t job, enum task_kind kind)
 {
     if (kind == TASK_LOADS)
         return 1;
-    double cost_s = engine->jobs.all[job].turns.cost_s > 0 ? engine->jobs.all[job].turns.cost_s : engine->tasks.cost_s;
+    double cost_s = job_at(tasks->jobs, job)->turns.cost_s > 0 ? job_at(tasks->jobs, job)->turns.cost_s : tasks->cost_s;
     return cost_s > 0 ? cost_s : COST_FIRST_S;
 }
 
 /* ── lists ── */
 
-void tasks_append(struct engine *engine, enum task_kind kind, uint32_t index)
+void tasks_append(struct tasks *tasks, enum task_kind kind, uint32_t index)
 {
-    struct task *task = &engine->tasks.tasks[index];
-    struct task_list *list = &engine->jobs.all[task->job].turns.lists[kind];
+    struct task *task = &tasks->tasks[index];
+    struct task_list *list = &job_at(tasks->jobs, task->job)->turns.lists[kind];
     if (list->tasks.head == ENGINE_NONE) {
-        double slack = TURN_SLACK * cost_of(engine, task->job, kind) / engine->jobs.all[task->job].turns.effective_weight;
-        double least = engine->tasks.turn[kind] - slack, most = engine->tasks.turn[kind] + slack;
+        double slack = TURN_SLACK * cost_of(tasks, task->job, kind) / job_at(tasks->jobs, task->job)->turns.effective_weight;
+        double least = tasks->turn[kind] - slack, most = tasks->turn[kind] + slack;
         list->turn = list->turn < least ? least : list->turn > most ? most : list->turn;
     }
-    line_append(&list->tasks, LINKS(engine->tasks.tasks, in_list), index);
-    tasks_rank_listed(engine, kind, task);
+    line_append(&list->tasks, LINKS(tasks->tasks, in_list), index);
+    tasks_rank_listed(tasks, kind, task);
 }
 
-void tasks_prepend(struct engine *engine, enum task_kind kind, uint32_t index)
+void tasks_prepend(struct tasks *tasks, enum task_kind kind, uint32_t index)
 {
-    struct task *task = &engine->tasks.tasks[index];
-    struct task_list *list = &engine->jobs.all[task->job].turns.lists[kind];
+    struct task *task = &tasks->tasks[index];
+    struct task_list *list = &job_at(tasks->jobs, task->job)->turns.lists[kind];
     if (list->tasks.head == ENGINE_NONE) {
-        tasks_append(engine, kind, index);
+        tasks_append(tasks, kind, index);
         return;
     }
-    line_prepend(&list->tasks, LINKS(engine->tasks.tasks, in_list), index);
-    tasks_rank_listed(engine, kind, task);
+    line_prepend(&list->tasks, LINKS(tasks->tasks, in_list), index);
+    tasks_rank_listed(tasks, kind, task);
 }
 
-void tasks_remove(struct engine *engine, enum task_kind kind, uint32_t index)
+void tasks_remove(struct tasks *tasks, enum task_kind kind, uint32_t index)
 {
-    struct task *task = &engine->tasks.tasks[index];
-    struct task_list *list = &engine->jobs.all[task->job].turns.lists[kind];
-    line_remove(&list->tasks, LINKS(engine->tasks.tasks, in_list), index);
-    tasks_rank_unlisted(engine, kind, task);
+    struct task *task = &tasks->tasks[index];
+    struct task_list *list = &job_at(tasks->jobs, task->job)->turns.lists[kind];
+    line_remove(&list->tasks, LINKS(tasks->tasks, in_list), index);
+    tasks_rank_unlisted(tasks, kind, task);
 }
 
 /* ── weights ── */
 
 /* What each running job's weight counts as. */
-void tasks_weigh(struct engine *engine)
+void tasks_weigh(struct tasks *tasks)
 {
     double sum = 0;
     uint32_t running = 0;
-    for (uint32_t job = 0; job < engine->jobs.end; job++) {
-        if (engine->jobs.all[job].state == JOB_RUNNING) {
-            sum += engine->jobs.all[job].turns.weight;
+    for (uint32_t job = 0; job < tasks->jobs->end; job++) {
+        if (job_at(tasks->jobs, job)->state == JOB_RUNNING) {
+            sum += job_at(tasks->jobs, job)->turns.weight;
             running++;
         }
     }
-    for (uint32_t job = 0; running && job < engine->jobs.end; job++) {
-        double least = sum / running / FLOOR_PART, weight = engine->jobs.all[job].turns.weight;
-        engine->jobs.all[job].turns.effective_weight = weight > least ? weight : least;
+    for (uint32_t job = 0; running && job < tasks->jobs->end; job++) {
+        double least = sum / running / FLOOR_PART, weight = job_at(tasks->jobs, job)->turns.weight;
+        job_at(tasks->jobs, job)->turns.effective_weight = weight > least ? weight : least;
     }
 }
 
 /* ── turns ── */
 
-uint32_t tasks_next_turn(const struct engine *engine, enum task_kind kind)
+uint32_t tasks_next_turn(const struct tasks *tasks, enum task_kind kind)
 {
     uint32_t best = ENGINE_NONE;
-    for (uint32_t job = 0; job < engine->jobs.end; job++) {
-        const struct task_list *list = &engine->jobs.all[job].turns.lists[kind];
-        bool held_up = kind == TASK_LOADS && sources_away(engine, job);
-        if (engine->jobs.all[job].state != JOB_FREE && list->tasks.head != ENGINE_NONE && !held_up &&
-            (best == ENGINE_NONE || list->turn < engine->jobs.all[best].turns.lists[kind].turn))
+    for (uint32_t job = 0; job < tasks->jobs->end; job++) {
+        const struct task_list *list = &job_at(tasks->jobs, job)->turns.lists[kind];
+        bool held_up = kind == TASK_LOADS && sources_away(tasks->sources, job);
+        if (job_at(tasks->jobs, job)->state != JOB_FREE && list->tasks.head != ENGINE_NONE && !held_up &&
+            (best == ENGINE_NONE || list->turn < job_at(tasks->jobs, best)->turns.lists[kind].turn))
             best = job;
     }
     return best;
 }
 
-void tasks_turn_begin(struct engine *engine, enum task_kind kind, uint32_t job)
+void tasks_turn_begin(struct tasks *tasks, enum task_kind kind, uint32_t job)
 {
-    double turn = engine->jobs.all[job].turns.lists[kind].turn;
-    if (engine->tasks.turn[kind] < turn)
-        engine->tasks.turn[kind] = turn;
+    double turn = job_at(tasks->jobs, job)->turns.lists[kind].turn;
+    if (tasks->turn[kind] < turn)
+        tasks->turn[kind] = turn;
 }
 
-static void charge(struct engine *engine, enum task_kind kind, const struct jobset *jobs)
+static void charge(struct tasks *tasks, enum task_kind kind, const struct jobset *jobs)
 {
     double weights = 0, cost = 0;
     JOBSET_EACH(job, jobs) {
-        weights += engine->jobs.all[job].turns.effective_weight;
-        cost += engine->jobs.all[job].turns.effective_weight * cost_of(engine, job, kind);
+        weights += job_at(tasks->jobs, job)->turns.effective_weight;
+        cost += job_at(tasks->jobs, job)->turns.effective_weight * cost_of(tasks, job, kind);
     }
     JOBSET_EACH(job, jobs)
-        engine->jobs.all[job].turns.lists[kind].turn += cost / weights / weights; /* the mean cost, divided */
+        job_at(tasks->jobs, job)->turns.lists[kind].turn += cost / weights / weights; /* the mean cost, divided */
 }
 
-static void add_waiters(const struct engine *engine, uint32_t instance, struct jobset *jobs)
+static void add_waiters(const struct tasks *tasks, uint32_t instance, struct jobset *jobs)
 {
-    for (uint32_t at = engine->prepared.instances[instance].waiters; at != ENGINE_NONE; at = engine->queues.entries[at].next_waiter)
-        jobset_add(jobs, engine->queues.entries[at].job);
+    for (uint32_t at = tasks->prepared->instances[instance].waiters; at != ENGINE_NONE; at = tasks->queues->entries[at].next_waiter)
+        jobset_add(jobs, tasks->queues->entries[at].job);
 }
 
 /* An instance that nobody waits for is made for who will pick the sample. */
-void tasks_charge_prepare(struct engine *engine, uint32_t index)
+void tasks_charge_prepare(struct tasks *tasks, uint32_t index)
 {
-    const struct task *task = &engine->tasks.tasks[index];
+    const struct task *task = &tasks->tasks[index];
     for (uint32_t i = 0; i < task->n_outputs; i++) {
         struct jobset jobs = {{0}};
-        add_waiters(engine, task->outputs[i], &jobs);
-        for (uint32_t job = 0; engine->prepared.instances[task->outputs[i]].waiters == ENGINE_NONE && job < engine->jobs.end; job++) {
-            if (engine->jobs.all[job].state == JOB_RUNNING && demand_suits(engine, job, &engine->prepared.instances[task->outputs[i]]) &&
-                sampler_wants(engine->sampler, job, task->id))
+        add_waiters(tasks, task->outputs[i], &jobs);
+        for (uint32_t job = 0; tasks->prepared->instances[task->outputs[i]].waiters == ENGINE_NONE && job < tasks->jobs->end; job++) {
+            if (job_at(tasks->jobs, job)->state == JOB_RUNNING && demand_suits(tasks->jobs, job, &tasks->prepared->instances[task->outputs[i]].form) &&
+                sampler_wants(tasks->env->sampler, job, task->id))
                 jobset_add(&jobs, job);
         }
-        charge(engine, TASK_PREPARES, &jobs);
+        charge(tasks, TASK_PREPARES, &jobs);
     }
 }
 
 /* Before its tasks know: who waits for the sample pays for the load, or else who will pick it. */
-void tasks_charge_load(struct engine *engine, sample_id id)
+void tasks_charge_load(struct tasks *tasks, sample_id id)
 {
     struct jobset jobs = {{0}};
-    for (uint32_t index = engine->samples.all[id].instances; index != ENGINE_NONE; index = engine->prepared.instances[index].next) {
-        if (engine->prepared.instances[index].state == INSTANCE_MAKING)
-            add_waiters(engine, index, &jobs);
+    for (uint32_t index = tasks->prepared->samples[id].instances; index != ENGINE_NONE; index = tasks->prepared->instances[index].next) {
+        if (tasks->prepared->instances[index].state == INSTANCE_MAKING)
+            add_waiters(tasks, index, &jobs);
     }
-    for (uint32_t job = 0; jobset_empty(&jobs) && job < engine->jobs.end; job++) {
-        if (engine->jobs.all[job].state == JOB_RUNNING && sampler_wants(engine->sampler, job, id))
+    for (uint32_t job = 0; jobset_empty(&jobs) && job < tasks->jobs->end; job++) {
+        if (job_at(tasks->jobs, job)->state == JOB_RUNNING && sampler_wants(tasks->env->sampler, job, id))
             jobset_add(&jobs, job);
     }
-    charge(engine, TASK_LOADS, &jobs);
+    charge(tasks, TASK_LOADS, &jobs);
 }
 
 static void measure(double *mean_s, double took_s)
@@ -159,16 +159,16 @@ static void measure(double *mean_s, double took_s)
 }
 
 /* While its instances still have their waiters. */
-void tasks_measure_prepare(struct engine *engine, const struct task *task, uint64_t core_ns)
+void tasks_measure_prepare(struct tasks *tasks, const struct task *task, uint64_t core_ns)
 {
     double took_s = (double)core_ns / 1e9 / task->n_outputs;
     if (core_ns == 0)
         return;
-    measure(&engine->tasks.cost_s, took_s);
+    measure(&tasks->cost_s, took_s);
     for (uint32_t i = 0; i < task->n_outputs; i++) {
         struct jobset jobs = {{0}};
-        add_waiters(engine, task->outputs[i], &jobs);
+        add_waiters(tasks, task->outputs[i], &jobs);
         JOBSET_EACH(job, &jobs)
-            measure(&engine->jobs.all[job].turns.cost_s, took_s);
+            measure(&job_at(tasks->jobs, job)->turns.cost_s, took_s);
     }
 }

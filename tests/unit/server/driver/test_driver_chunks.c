@@ -108,8 +108,8 @@ static void check_chunks(void)
 {
     const struct engine *engine = scene->engine;
     uint32_t stock = 0, groups_stock = 0;
-    for (sample_id id = 0; id < engine->samples.cap; id++) {
-        const struct sample_state *sample = &engine->samples.all[id];
+    for (sample_id id = 0; id < engine->env.ids; id++) {
+        const struct chunk_place *sample = &engine->chunks.at[id];
         if (sample->chunk == ENGINE_NONE) {
             assert_int_equal(sample->fiber, ENGINE_NONE);
             continue;
@@ -118,7 +118,7 @@ static void check_chunks(void)
         assert_true(engine->chunks.chunks[sample->chunk].group < engine->chunks.n_groups && sample->fiber < engine->chunks.n_fibers);
         assert_in_range(sample->chunk, group->first_chunk, group->first_chunk + group->n_chunks - 1);
         assert_in_range(sample->fiber, group->first_fiber, group->first_fiber + (group->chunk_samples + 3) / 4 - 1);
-        stock += sample->encoded != ENGINE_NONE;
+        stock += engine->encoded.samples[id].encoded != ENGINE_NONE;
     }
     for (uint32_t i = 0; i < engine->chunks.n_groups; i++)
         groups_stock += engine->chunks.groups[i].stock;

@@ -1,0 +1,18 @@
+/* env.h: what all modules of the engine see: its configuration, the time, chance, and what it counts. Owner: engine.c. */
+#ifndef LARDER_SERVER_ENGINE_ENV_H
+#define LARDER_SERVER_ENGINE_ENV_H
+
+#include "common/random.h"
+#include "sampler/sampler.h"
+#include "server/engine/engine.h"
+
+struct engine_env {
+    struct engine_config config;
+    uint64_t now_ns; /* of the present step */
+    struct rng rng;
+    struct engine_totals totals; /* the counting fields */
+    struct sampler *sampler;
+    uint64_t ids; /* Samples below it have their places in the modules' arrays by sample. */
+};
+
+#endif
