@@ -95,6 +95,7 @@ void engine_destroy(struct engine *engine)
     free(engine->prepared.instances);
     free(engine->encoded.encodeds);
     free(engine->tasks.tasks);
+    free(engine->tasks.results);
     free(engine->queues.entries);
     free(engine->outbox.actions);
     free(engine->outbox.outputs);
@@ -137,10 +138,12 @@ static void handle(struct engine *engine, const struct engine_event *event)
         jobs_on_release(engine, event);
         break;
     case ENGINE_LOADED:
-        jobs_on_loaded(engine, event);
+        tasks_on_loaded(&engine->tasks, event);
+        jobs_judge(engine);
         break;
     case ENGINE_PREPARED:
-        jobs_on_prepared(engine, event);
+        tasks_on_prepared(&engine->tasks, event);
+        jobs_judge(engine);
         break;
     case ENGINE_PIPELINE_GONE:
         prepared_forget_pipeline(&engine->prepared, event->pipeline_gone.pipeline);
@@ -165,8 +168,8 @@ static void advance(struct engine *engine)
     do { /* a sample that turns out too large leaves room for another pick; so does an epoch's end */
         engine->plan.again = false;
         plan_round(&engine->plan);
-        for (uint32_t unfit; (unfit = tasks_dispatch(&engine->tasks)) != ENGINE_NONE;)
-            jobs_task_failed(engine, unfit, BAD_TOO_LARGE);
+        while (!tasks_dispatch(&engine->tasks))
+            jobs_judge(engine);
         if (!engine->plan.again)
             jobs_deliver(engine);
     } while (engine->plan.again);

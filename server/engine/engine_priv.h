@@ -9,7 +9,6 @@
 struct engine {
     uint32_t magic;
     bool draining, halted;
-    int failing; /* enum bad_reason of the sample that fails just now */
     struct engine_env env;
     struct outbox outbox;
     struct jobs jobs;

@@ -22,20 +22,19 @@ void jobs_deliver(struct engine *engine);
 struct engine_action *jobs_act_error(struct engine *engine, uint32_t place, uint32_t rank); /* the text is the caller's */
 void jobs_queue_done(struct engine *engine, struct job *job, struct job_queue *queue);
 void jobs_turn_epoch(struct engine *engine, uint32_t place);
-void jobs_fail(struct engine *engine, uint32_t job, sample_id id, int code, const char *text);
+/* The sample that a job fails over. */
+struct bad_sample {
+    sample_id id;
+    int reason; /* enum bad_reason */
+};
+void jobs_fail(struct engine *engine, uint32_t job, const struct bad_sample *bad, int code, const char *text); /* bad: or NULL */
 void jobs_on_release(struct engine *engine, const struct engine_event *event);
-
-/* jobs_loaded.c */
-void jobs_on_loaded(struct engine *engine, const struct engine_event *event);
 
 /* jobs_next.c */
 void jobs_on_next(struct engine *engine, const struct engine_event *event);
 
 /* jobs_results.c */
-void jobs_entry_bad(struct engine *engine, uint32_t entry);
-void jobs_entry_changed(struct engine *engine, uint32_t entry); /* its file is not the one that was indexed */
-void jobs_task_failed(struct engine *engine, uint32_t index, int reason);
-void jobs_on_prepared(struct engine *engine, const struct engine_event *event);
+void jobs_judge(struct engine *engine); /* what the tasks have as results: entries whose samples failed */
 
 /* jobs_watch.c */
 void jobs_watch_ranks(struct engine *engine); /* fails the jobs that have waited too long for a rank */

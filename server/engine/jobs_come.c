@@ -301,7 +301,7 @@ void jobs_on_cancel(struct engine *engine, uint32_t place)
 {
     const struct job *job = job_at(&engine->jobs, place);
     if (job->state != JOB_FREE && job->state != JOB_FAILED)
-        jobs_fail(engine, place, SAMPLE_NONE, LARDER_EGONE, "it was cancelled with `larder cancel`");
+        jobs_fail(engine, place, NULL, LARDER_EGONE, "it was cancelled with `larder cancel`");
 }
 
 void jobs_end(struct engine *engine, uint32_t place)

@@ -106,15 +106,15 @@ struct engine_action *jobs_act_error(struct engine *engine, uint32_t place, uint
     return action;
 }
 
-void jobs_fail(struct engine *engine, uint32_t place, sample_id id, int code, const char *text)
+void jobs_fail(struct engine *engine, uint32_t place, const struct bad_sample *bad, int code, const char *text)
 {
     struct job *job = job_at(&engine->jobs, place);
     for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
         if (job->queues[rank].client.presence != RANK_THERE)
             continue;
         struct engine_action *action = jobs_act_error(engine, place, rank);
-        action->error.id = id;
-        action->error.reason = id == SAMPLE_NONE ? 0 : engine->failing;
+        action->error.id = bad ? bad->id : SAMPLE_NONE;
+        action->error.reason = bad ? bad->reason : 0;
         action->error.dataset = job->terms.dataset;
         error_set(&action->error.error, code, "job %s: %s", job->terms.name, text);
     }

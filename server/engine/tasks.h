@@ -23,6 +23,13 @@ struct task {
 };
 
 /* Owners: the tasks_*.c. */
+/* An entry whose sample failed. It has no instance any more, and waits to be judged by its job's policy. */
+struct result {
+    uint32_t entry;
+    int reason; /* enum bad_reason */
+    bool changed; /* Its file is not the one that was indexed. */
+};
+
 struct tasks {
     struct engine_env *env;
     struct outbox *outbox;
@@ -38,6 +45,8 @@ struct tasks {
     uint32_t running;
     double turn[TASK_KINDS]; /* virtual time: no list that has work is behind it by more than its slack */
     double cost_s;           /* mean worker time of one output; 0: not known */
+    struct result *results;  /* of this event, or of what was dispatched last */
+    size_t n_results, results_cap;
 };
 
 /* tasks.c */
@@ -63,9 +72,17 @@ void tasks_add_companions(struct tasks *tasks, uint32_t task); /* just before it
 const void *tasks_output_dataset(const struct tasks *tasks, const struct instance *instance);
 
 /* tasks_dispatch.c */
-/* Gives a task whose sample is larger than all of encoded memory, in no list any more, and is to be called again once that
- * has failed; ENGINE_NONE: all that can go out is out. */
-uint32_t tasks_dispatch(struct tasks *tasks);
+/* False: a sample is larger than all of encoded memory, and its entries are among the results: call it again once they are
+ * judged. True: all that can go out is out. */
+bool tasks_dispatch(struct tasks *tasks);
+
+/* tasks_loaded.c */
+void tasks_on_loaded(struct tasks *tasks, const struct engine_event *event);
+
+/* tasks_prepared.c */
+void tasks_add_result(struct tasks *tasks, struct result result); /* the entry, a waiter no more, is unplaced */
+void tasks_fail(struct tasks *tasks, uint32_t task, int reason);  /* It is in no list. All of its outputs fail. */
+void tasks_on_prepared(struct tasks *tasks, const struct engine_event *event);
 
 /* tasks_load.c */
 void tasks_load_mates(struct tasks *tasks, uint32_t job, sample_id id); /* what comes with it in one read */

@@ -1,5 +1,6 @@
 /* tasks_dispatch.c: loads and preparations go out, job by job in their turns. */
 #include "common/check.h"
+#include "preprocess/prepare.h"
 #include "server/engine/encoded.h"
 #include "server/engine/outbox.h"
 #include "server/engine/queue.h"
@@ -50,8 +51,8 @@ static void dispatch_prepares(struct tasks *tasks)
     }
 }
 
-/* Begins the load that a job's first task needs; false when there is no room for it now, or never (*unfit). */
-static bool dispatch_load(struct tasks *tasks, uint32_t job, uint32_t *unfit)
+/* Begins the load that a job's first task needs; false when there is no room for it now, or never: then it has failed. */
+static bool dispatch_load(struct tasks *tasks, uint32_t job)
 {
     uint32_t index = tasks_next(tasks, job, TASK_LOADS);
     sample_id id = tasks->tasks[index].id;
@@ -60,7 +61,7 @@ static bool dispatch_load(struct tasks *tasks, uint32_t job, uint32_t *unfit)
     CHECK(bytes != ENGINE_NOT_THERE);
     if (bytes > tasks->env->config.encoded_bytes) {
         tasks_remove_to_load(tasks, index);
-        *unfit = index;
+        tasks_fail(tasks, index, BAD_TOO_LARGE);
         return false;
     }
     if (!encoded_room_for_read(tasks->encoded, id) || !encoded_memory_for_read(tasks->encoded, job, id, bytes))
@@ -74,21 +75,21 @@ static bool dispatch_load(struct tasks *tasks, uint32_t job, uint32_t *unfit)
     return true;
 }
 
-uint32_t tasks_dispatch(struct tasks *tasks)
+bool tasks_dispatch(struct tasks *tasks)
 {
-    uint32_t job = ENGINE_NONE, unfit = ENGINE_NONE;
+    uint32_t job = ENGINE_NONE;
     tasks_weigh(tasks);
     encoded_shed(tasks->encoded);
     tasks_probe(tasks);
     while (tasks->encoded->loading < tasks->env->config.inflight_loads) {
         job = tasks_next_turn(tasks, TASK_LOADS);
-        if (job == ENGINE_NONE || !dispatch_load(tasks, job, &unfit))
+        if (job == ENGINE_NONE || !dispatch_load(tasks, job))
             break;
     }
-    if (unfit != ENGINE_NONE)
-        return unfit;
+    if (tasks->n_results > 0)
+        return false;
     if (job == ENGINE_NONE)
         tasks_read_ahead(tasks);
     dispatch_prepares(tasks);
-    return ENGINE_NONE;
+    return true;
 }

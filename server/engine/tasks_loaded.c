@@ -1,0 +1,108 @@
+/* tasks_loaded.c: what loads bring: a sample's bytes, or why there are none.
+ *
+ * A load is from one dataset, and other datasets may have the same sample: where it is bad or changed, that is so for the jobs
+ * of this dataset alone, and who else waits for the sample has it loaded from his own. */
+#include "common/check.h"
+#include "preprocess/prepare.h"
+#include "server/engine/tasks.h"
+
+/* Takes the waiters of the instance that read from the dataset off its list; they go without it. Gives how many they are. */
+static uint32_t fail_waiters(struct tasks *tasks, uint32_t instance, const void *dataset, struct result result)
+{
+    uint32_t count = 0, *link = &tasks->prepared->instances[instance].waiters;
+    while (*link != ENGINE_NONE) {
+        result.entry = *link;
+        struct entry *entry = &tasks->queues->entries[result.entry];
+        if (job_at(tasks->jobs, entry->job)->terms.dataset != dataset) {
+            link = &entry->next_waiter;
+            continue;
+        }
+        *link = entry->next_waiter;
+        prepared_clear_had(tasks->prepared, entry->job, instance);
+        prepared_unpin(tasks->prepared, instance);
+        tasks_add_result(tasks, result);
+        count++;
+    }
+    return count;
+}
+
+static void load_again(struct tasks *tasks, uint32_t index)
+{
+    struct task *task = &tasks->tasks[index];
+    task->job = tasks_heir(tasks, task, task->job);
+    CHECK(task->job != ENGINE_NONE);
+    tasks_to_load(tasks, index, true);
+}
+
+/* The task is in no list. Those of its outputs that others wait for are loaded from elsewhere. */
+static void settle_task(struct tasks *tasks, uint32_t index, const void *dataset, struct result result)
+{
+    struct task *task = &tasks->tasks[index];
+    uint32_t failed = 0, kept = 0;
+    for (uint32_t i = 0; i < task->n_outputs; i++) {
+        failed += fail_waiters(tasks, task->outputs[i], dataset, result);
+        if (tasks->prepared->instances[task->outputs[i]].waiters != ENGINE_NONE)
+            task->outputs[kept++] = task->outputs[i];
+        else
+            prepared_free(tasks->prepared, task->outputs[i]);
+    }
+    if (!result.changed)
+        tasks->env->totals.bad_samples[result.reason] += failed > 0;
+    task->n_outputs = kept;
+    if (kept > 0)
+        load_again(tasks, index);
+    else
+        tasks_end(tasks, index);
+}
+
+static void load_failed(struct tasks *tasks, uint32_t index, const struct engine_event *event)
+{
+    struct encoded encoded = tasks->encoded->encodeds[index];
+    int reason = event->loaded.reason;
+    tasks->encoded->encodeds[index].tasks = ENGINE_NONE;
+    tasks->encoded->samples[encoded.id].failed = true;
+    for (uint32_t task = encoded.tasks; task != ENGINE_NONE; task = tasks->tasks[task].in_list.next)
+        tasks->tasks[task].encoded = ENGINE_NONE;
+    encoded_free(tasks->encoded, index, false);
+    bool again = event->loaded.fate == ENGINE_FATE_SOURCE && tasks_source_failed(tasks, &encoded, encoded.tasks, reason);
+    if (event->loaded.fate != ENGINE_FATE_SOURCE)
+        tasks_source_answered(tasks, &encoded);
+    struct result result = {.reason = reason > 0 && reason < BAD_REASONS ? reason : BAD_CORRUPT,
+                            .changed = event->loaded.fate == ENGINE_FATE_CHANGED};
+    for (uint32_t task = encoded.tasks, next; task != ENGINE_NONE; task = next) {
+        next = tasks->tasks[task].in_list.next;
+        if (again)
+            load_again(tasks, task);
+        else
+            settle_task(tasks, task, encoded.dataset, result);
+    }
+}
+
+void tasks_on_loaded(struct tasks *tasks, const struct engine_event *event)
+{
+    sample_id id = event->loaded.id;
+    CHECK(id < tasks->env->ids && tasks->encoded->samples[id].encoded != ENGINE_NONE);
+    uint32_t index = tasks->encoded->samples[id].encoded;
+    struct encoded *encoded = &tasks->encoded->encodeds[index];
+    CHECK(encoded->state == ENCODED_LOADING && tasks->encoded->loading > 0);
+    tasks->encoded->loading--;
+    if (!event->loaded.encoded) {
+        load_failed(tasks, index, event);
+        return;
+    }
+    CHECK(event->loaded.bytes == encoded->bytes);
+    encoded->state = ENCODED_READY;
+    tasks->encoded->samples[id].failed = false;
+    encoded->handle = event->loaded.encoded;
+    tasks->env->totals.samples_loaded++;
+    tasks->env->totals.loaded_bytes += encoded->bytes;
+    tasks_source_answered(tasks, encoded);
+    uint32_t task = encoded->tasks;
+    encoded->tasks = ENGINE_NONE;
+    while (task != ENGINE_NONE) {
+        uint32_t next = tasks->tasks[task].in_list.next;
+        tasks_to_prepare(tasks, task);
+        task = next;
+    }
+    encoded_unpin(tasks->encoded, index);
+}

@@ -1,0 +1,98 @@
+/* tasks_prepared.c: what preparations bring: instances, and entries that go without one. */
+#include "common/check.h"
+#include "preprocess/prepare.h"
+#include "server/engine/tasks.h"
+
+void tasks_add_result(struct tasks *tasks, struct result result)
+{
+    if (tasks->n_results == tasks->results_cap) {
+        tasks->results_cap = tasks->results_cap ? tasks->results_cap * 2 : 64;
+        tasks->results = xrealloc(tasks->results, tasks->results_cap, sizeof *tasks->results);
+    }
+    queue_rank_made(tasks->queues, &tasks->queues->entries[result.entry]);
+    queue_unplaced(tasks->queues, result.entry);
+    tasks->results[tasks->n_results++] = result;
+}
+
+static void output_failed(struct tasks *tasks, uint32_t instance, int reason)
+{
+    uint32_t waiter = tasks->prepared->instances[instance].waiters;
+    tasks->prepared->instances[instance].waiters = ENGINE_NONE;
+    prepared_free(tasks->prepared, instance);
+    for (uint32_t next; waiter != ENGINE_NONE; waiter = next) {
+        next = tasks->queues->entries[waiter].next_waiter;
+        tasks_add_result(tasks, (struct result){.entry = waiter, .reason = reason});
+    }
+}
+
+void tasks_fail(struct tasks *tasks, uint32_t index, int reason)
+{
+    const struct task *task = &tasks->tasks[index];
+    tasks->env->totals.bad_samples[reason]++;
+    for (uint32_t i = 0; i < task->n_outputs; i++)
+        output_failed(tasks, task->outputs[i], reason);
+    tasks_end(tasks, index);
+}
+
+static void output_made(struct tasks *tasks, uint32_t index)
+{
+    struct instance *instance = &tasks->prepared->instances[index];
+    instance->state = INSTANCE_READY;
+    instance->task = ENGINE_NONE;
+    tasks->env->totals.instances_prepared++;
+    uint32_t waiter = instance->waiters;
+    instance->waiters = ENGINE_NONE;
+    while (waiter != ENGINE_NONE) {
+        uint32_t next = tasks->queues->entries[waiter].next_waiter;
+        tasks_entry_ready(tasks, waiter);
+        waiter = next;
+    }
+    prepared_unpin(tasks->prepared, index);
+}
+
+/* Each way in which outputs that somebody waits for have failed counts once. */
+static void count_bad(struct tasks *tasks, const struct task *task, const uint8_t *reasons)
+{
+    bool counted[BAD_REASONS] = {false};
+    for (uint32_t i = 0; i < task->n_outputs; i++) {
+        CHECK(reasons[i] < BAD_REASONS);
+        if (!reasons[i] || counted[reasons[i]] || tasks->prepared->instances[task->outputs[i]].waiters == ENGINE_NONE)
+            continue;
+        counted[reasons[i]] = true;
+        tasks->env->totals.bad_samples[reasons[i]]++;
+    }
+}
+
+/* The task with only those of its outputs that were made. */
+static struct task made_part(const struct task *task, const uint8_t *reasons)
+{
+    struct task made = *task;
+    made.n_outputs = 0;
+    for (uint32_t i = 0; i < task->n_outputs; i++) {
+        if (!reasons[i])
+            made.outputs[made.n_outputs++] = task->outputs[i];
+    }
+    return made;
+}
+
+void tasks_on_prepared(struct tasks *tasks, const struct engine_event *event)
+{
+    uint32_t index = event->prepared.task;
+    const uint8_t *reasons = event->prepared.reasons;
+    CHECK(index < tasks->slab.size && tasks->tasks[index].state == TASK_RUNNING && tasks->running > 0);
+    tasks->running--;
+    const struct task *task = &tasks->tasks[index]; /* stays where it is: no task begins here */
+    struct task made = made_part(task, reasons);
+    count_bad(tasks, task, reasons);
+    if (made.n_outputs) {
+        tasks_measure_prepare(tasks, &made, event->prepared.core_ns);
+        tasks->env->totals.samples_decoded += tasks_makes_pixels(tasks, &made);
+    }
+    for (uint32_t i = 0; i < task->n_outputs; i++) {
+        if (reasons[i])
+            output_failed(tasks, task->outputs[i], reasons[i]);
+        else
+            output_made(tasks, task->outputs[i]);
+    }
+    tasks_end(tasks, index);
+}
