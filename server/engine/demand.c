@@ -4,10 +4,7 @@
 bool demand_prepare_alike(const struct jobs *jobs)
 {
     const struct job *first = NULL;
-    for (uint32_t place = 0; place < jobs->end; place++) {
-        const struct job *job = job_at(jobs, place);
-        if (job->state == JOB_FREE)
-            continue;
+    for (const struct job *job = jobs_first(jobs); job; job = jobs_after(jobs, job)) {
         first = first ? first : job;
         if (job->terms.pipeline != first->terms.pipeline || job->terms.variant != first->terms.variant)
             return false;

@@ -123,6 +123,11 @@ void encoded_pin(struct encoded_store *store, uint32_t index)
     residency_pin(store->residency, index);
 }
 
+bool encoded_keeps(const struct encoded_store *store, sample_id id)
+{
+    return store->kept && idset_contains(store->kept, id);
+}
+
 /* A loaded sample that nobody wants this epoch is not kept, unless there is room for all. */
 static void encoded_settle(struct encoded_store *store, uint32_t index)
 {
@@ -155,6 +160,11 @@ void encoded_drop_idle(struct encoded_store *store)
     }
 }
 
+uint64_t encoded_mean_bytes(const struct encoded_store *store)
+{
+    return store->slab.taken ? store->used_bytes / store->slab.taken : 0;
+}
+
 /* May all that the sample's chunk can bring be out as well? A read that is cut short leaves its chunk to be read again,
  * and what is free after small reads makes for small reads. */
 bool encoded_room_for_read(const struct encoded_store *store, sample_id id)
@@ -170,7 +180,7 @@ bool encoded_memory_for_read(const struct encoded_store *store, uint32_t job, sa
 {
     uint32_t chunk = job_at(store->jobs, job)->terms.redirected ? store->chunks->at[id].chunk : ENGINE_NONE;
     uint64_t limit = encoded_most(store), pinned = store->pinned_bytes, most = limit / 2;
-    uint64_t taken = store->slab.taken, mean = taken ? store->used_bytes / taken : bytes, all = bytes;
+    uint64_t mean = store->slab.taken ? encoded_mean_bytes(store) : bytes, all = bytes;
     if (chunk != ENGINE_NONE)
         all = mean * store->chunks->groups[store->chunks->chunks[chunk].group].chunk_samples;
     all = all > most ? most : all;

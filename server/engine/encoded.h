@@ -103,12 +103,14 @@ void encoded_pin(struct encoded_store *store, uint32_t encoded);
 void encoded_unpin(struct encoded_store *store, uint32_t encoded);
 void encoded_drop_if_idle(struct encoded_store *store, sample_id id); /* once those who left it have placed what they picked */
 void encoded_drop_idle(struct encoded_store *store); /* what is kept has changed: let all go that nobody wants */
+uint64_t encoded_mean_bytes(const struct encoded_store *store); /* of what is in memory; 0: nothing is */
 bool encoded_room_for_read(const struct encoded_store *store, sample_id id);
 bool encoded_memory_for_read(const struct encoded_store *store, uint32_t job, sample_id id, uint64_t bytes);
 
+bool encoded_keeps(const struct encoded_store *store, sample_id id); /* though nobody wants it */
+
 /* encoded_keep.c */
 void encoded_keep_measure(struct encoded_store *store); /* when jobs come and go */
-bool encoded_keeps(const struct encoded_store *store, sample_id id);
 
 /* encoded_read.c */
 const uint32_t *encoded_shuffled_slots(struct encoded_store *store, uint32_t samples);
@@ -126,5 +128,8 @@ bool encoded_lacks(const struct encoded_store *store, const struct shortage *roo
 void encoded_count_brought(const struct encoded_store *store, struct shortage *room, sample_id id);
 bool encoded_may_evict(const struct encoded_store *store, const struct shortage *room, sample_id id, uint32_t max);
 struct fill encoded_most_fill(const struct encoded_store *store, const struct group *group);
+
+/* encoded_check.c; users: for each encoded sample, the tasks that pin it */
+void encoded_check(const struct encoded_store *store, const uint32_t *users);
 
 #endif

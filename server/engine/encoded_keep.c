@@ -60,8 +60,3 @@ void encoded_keep_measure(struct encoded_store *store)
         settle_lost(store, before);
     idset_destroy(before);
 }
-
-bool encoded_keeps(const struct encoded_store *store, sample_id id)
-{
-    return store->kept && idset_contains(store->kept, id);
-}

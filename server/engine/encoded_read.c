@@ -62,17 +62,11 @@ static double ahead_share(const struct encoded_store *store, double apart)
     return store->kept ? 1 : between(AHEAD_SHARE, apart);
 }
 
-static uint64_t mean_bytes(const struct encoded_store *store)
-{
-    uint64_t taken = store->slab.taken;
-    return taken ? store->used_bytes / taken : 0;
-}
-
 /* The chunk of the group that brings most; NULL when none brings enough that fits. Ties at random. */
 const struct chunk *encoded_best_chunk(struct encoded_store *store, const struct group *group)
 {
     const struct chunk *best = NULL;
-    uint64_t best_wants = 0, mean = mean_bytes(store);
+    uint64_t best_wants = 0, mean = encoded_mean_bytes(store);
     uint32_t compared = 0, from = (uint32_t)random_below(&store->env->rng, group->n_chunks);
     encoded_measure_shortage(store, group);
     double least = store->shortage.chunk_samples * between(AHEAD_LEAST, store->shortage.apart);
@@ -109,7 +103,7 @@ struct group *encoded_hungry_group(const struct encoded_store *store)
 
 bool encoded_room_ahead(const struct encoded_store *store, const struct group *group)
 {
-    double chunk = (double)(mean_bytes(store) * group->chunk_samples);
+    double chunk = (double)(encoded_mean_bytes(store) * group->chunk_samples);
     return (double)store->used_bytes + chunk <= (double)encoded_most(store) * ahead_share(store, 0) &&
            store->loading + group->chunk_samples <= store->env->config.inflight_loads;
 }

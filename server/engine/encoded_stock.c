@@ -11,7 +11,7 @@ bool encoded_needs_bytes(const struct encoded_store *store, uint32_t job, sample
 {
     if (store->samples[id].failed || !sampler_wants(store->env->sampler, job, id))
         return false;
-    for (uint32_t index = store->prepared->samples[id].instances; index != ENGINE_NONE; index = store->prepared->instances[index].next) {
+    INSTANCES_OF(store->prepared, id, index) {
         if (store->prepared->instances[index].state == INSTANCE_READY && demand_suits(store->jobs, job, &store->prepared->instances[index].form))
             return false;
     }

@@ -123,7 +123,7 @@ static void handle(struct engine *engine, const struct engine_event *event)
         break;
     case ENGINE_WEIGHT:
         CHECK(event->weight.job < JOBS_MAX);
-        jobs_on_weight(engine, event->weight.job, event->weight.weight);
+        jobs_on_weight(&engine->jobs, event->weight.job, event->weight.weight);
         break;
     case ENGINE_PACE:
         CHECK(event->pace.job < JOBS_MAX);

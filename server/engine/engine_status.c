@@ -25,7 +25,7 @@ void engine_totals(const struct engine *engine, struct engine_totals *out)
     }
 }
 
-static void fill_queue(const struct engine *engine, const struct job *job, uint32_t rank, uint64_t now_ns,
+static void fill_queue(const struct queues *queues, const struct job *job, uint32_t rank, uint64_t now_ns,
                        struct engine_queue_status *out)
 {
     const struct job_queue *queue = &job->queues[rank];
@@ -38,7 +38,7 @@ static void fill_queue(const struct engine *engine, const struct job *job, uint3
                                         .samples_delivered = queue->tallies.samples_delivered,
                                         .batches_delivered = queue->tallies.batches_delivered,
                                         .epoch_delivered = queue->epoch.delivered,
-                                        .ready_batches = queue_ready_batches(&engine->queues, job, queue),
+                                        .ready_batches = queue_ready_batches(queues, job, queue),
                                         .leased_batches = queue->n_leases,
                                         .credits = queue->epoch.credits,
                                         .wait_s = (double)wait_ns / 1e9};
@@ -68,7 +68,7 @@ static void fill_status(const struct engine *engine, uint32_t place, uint64_t no
                                       .attached = job->attached};
     for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
         struct engine_queue_status queue;
-        fill_queue(engine, job, rank, now_ns, &queue);
+        fill_queue(&engine->queues, job, rank, now_ns, &queue);
         out->held_slots += queue.held_slots;
         out->samples_delivered += queue.samples_delivered;
         out->batches_delivered += queue.batches_delivered;
@@ -92,7 +92,7 @@ size_t engine_queue_statuses(const struct engine *engine, uint32_t place, uint64
     const struct job *job = job_at(&engine->jobs, place);
     CHECK(job->state != JOB_FREE);
     for (uint32_t rank = 0; rank < job->terms.world_size && rank < max; rank++)
-        fill_queue(engine, job, rank, now_ns, &out[rank]);
+        fill_queue(&engine->queues, job, rank, now_ns, &out[rank]);
     return job->terms.world_size;
 }
 

@@ -123,6 +123,24 @@ struct jobs {
     uint32_t end;    /* places at and past it are free */
 };
 
+static inline struct job *jobs_from(const struct jobs *jobs, uint32_t no)
+{
+    while (no < jobs->end && jobs->all[no].state == JOB_FREE)
+        no++;
+    return no < jobs->end ? &jobs->all[no] : NULL;
+}
+
+/* The jobs that are there, by number; NULL after the last. */
+static inline struct job *jobs_first(const struct jobs *jobs)
+{
+    return jobs_from(jobs, 0);
+}
+
+static inline struct job *jobs_after(const struct jobs *jobs, const struct job *job)
+{
+    return jobs_from(jobs, job->no + 1);
+}
+
 static inline struct job *job_at(const struct jobs *jobs, uint32_t no)
 {
     return &jobs->all[no];

@@ -9,7 +9,7 @@
 /* jobs_come.c */
 void job_free(struct job *job); /* its own memory */
 void jobs_on_add(struct engine *engine, const struct engine_job_desc *desc);
-void jobs_on_weight(struct engine *engine, uint32_t job, double weight);
+void jobs_on_weight(const struct jobs *jobs, uint32_t job, double weight);
 void jobs_on_cancel(struct engine *engine, uint32_t job);
 void jobs_end(struct engine *engine, uint32_t job);
 void jobs_on_gone(struct engine *engine, uint32_t job, uint32_t rank);
@@ -19,8 +19,8 @@ void jobs_deliver_batch(struct engine *engine, uint32_t place, struct job_queue 
 void jobs_deliver(struct engine *engine);
 
 /* jobs_epochs.c */
-struct engine_action *jobs_act_error(struct engine *engine, uint32_t place, uint32_t rank); /* the text is the caller's */
-void jobs_queue_done(struct engine *engine, struct job *job, struct job_queue *queue);
+struct engine_action *jobs_act_error(struct outbox *outbox, const struct job *job, uint32_t rank); /* the text is the caller's */
+void jobs_queue_done(struct plan *plan, struct job *job, struct job_queue *queue);
 void jobs_turn_epoch(struct engine *engine, uint32_t place);
 /* The sample that a job fails over. */
 struct bad_sample {

@@ -18,9 +18,9 @@
 
 /* ── coming ── */
 
-static int refuse(struct engine *engine, const struct engine_job_desc *desc, int code, const char *fmt, ...)
+static int refuse(struct outbox *outbox, const struct engine_job_desc *desc, int code, const char *fmt, ...)
 {
-    struct engine_action *action = outbox_add(&engine->outbox, ENGINE_JOB_REFUSED);
+    struct engine_action *action = outbox_add(outbox, ENGINE_JOB_REFUSED);
     char text[ERROR_TEXT_MAX];
     va_list args;
     va_start(args, fmt);
@@ -31,12 +31,12 @@ static int refuse(struct engine *engine, const struct engine_job_desc *desc, int
     return error_set(&action->error.error, code, "job %s: %s", desc->name, text);
 }
 
-static int check_job(struct engine *engine, const struct engine_job_desc *desc)
+static int check_job(struct outbox *outbox, const struct engine_job_desc *desc)
 {
     if (!job_well_formed(desc))
-        return refuse(engine, desc, LARDER_EINVAL, "an argument is out of its range");
+        return refuse(outbox, desc, LARDER_EINVAL, "an argument is out of its range");
     if (idset_count(desc->view) == 0)
-        return refuse(engine, desc, LARDER_EINVAL, "its view of the dataset is empty");
+        return refuse(outbox, desc, LARDER_EINVAL, "its view of the dataset is empty");
     return 0;
 }
 
@@ -95,10 +95,10 @@ void job_free(struct job *job)
 }
 
 /* How many rows of the job's can be promised for good, beside those of the others; how many it may have at the most. */
-static void find_rows(const struct engine *engine, uint64_t row_bytes, uint64_t *promise, uint64_t *most)
+static void find_rows(const struct quota *quota, uint64_t row_bytes, uint64_t *promise, uint64_t *most)
 {
-    uint64_t room = engine->env.config.arena_bytes - quota_least_bytes(&engine->quota), cap = engine->env.config.job_quota_bytes;
-    cap = cap && cap < engine->env.config.arena_bytes ? cap : engine->env.config.arena_bytes;
+    uint64_t room = quota->env->config.arena_bytes - quota_least_bytes(quota), cap = quota->env->config.job_quota_bytes;
+    cap = cap && cap < quota->env->config.arena_bytes ? cap : quota->env->config.arena_bytes;
     *promise = (room < cap ? room : cap) / row_bytes;
     *most = cap / row_bytes;
 }
@@ -109,7 +109,7 @@ static int job_make(struct engine *engine, uint32_t place, const struct engine_j
     struct job *job = job_at(&engine->jobs, place);
     uint64_t row_bytes = job_batch_slots(desc) * engine_slot_bytes(&engine->env.config, desc->slot_bytes) * job_world_size(desc), promise, most;
     uint32_t hold = desc->hold ? desc->hold : ENGINE_ROWS_MIN;
-    find_rows(engine, row_bytes, &promise, &most);
+    find_rows(&engine->quota, row_bytes, &promise, &most);
     hold = hold < promise ? hold : (uint32_t)promise;
     uint32_t least = hold > ENGINE_ROWS_MIN ? hold : ENGINE_ROWS_MIN;
     uint32_t asked = desc->prefetch + ENGINE_ROWS_MIN > least ? desc->prefetch + ENGINE_ROWS_MIN : least;
@@ -193,15 +193,15 @@ static void attach(struct engine *engine, uint32_t place, const struct engine_jo
     struct job *job = job_at(&engine->jobs, place);
     const char *field = job_terms_differ(job, desc);
     if (job->terms.world_size == 1 && job_world_size(desc) == 1)
-        refuse(engine, desc, LARDER_EBUSY, "another job has this name: choose another, or none and get one");
+        refuse(&engine->outbox, desc, LARDER_EBUSY, "another job has this name: choose another, or none and get one");
     else if (field)
-        refuse(engine, desc, LARDER_EINVAL, "rank %u has another %s than the job's first rank: all ranks of a job give the same",
+        refuse(&engine->outbox, desc, LARDER_EINVAL, "rank %u has another %s than the job's first rank: all ranks of a job give the same",
                desc->rank, field);
     else if (job->queues[desc->rank].client.presence == RANK_THERE)
-        refuse(engine, desc, LARDER_EBUSY, "rank %u is there already: give each process a rank of its own, or another job name",
+        refuse(&engine->outbox, desc, LARDER_EBUSY, "rank %u is there already: give each process a rank of its own, or another job name",
                desc->rank);
     else if (job->state == JOB_FAILED)
-        refuse(engine, desc, LARDER_EGONE, "it has failed, and ends when its other ranks have gone: start all of them again");
+        refuse(&engine->outbox, desc, LARDER_EGONE, "it has failed, and ends when its other ranks have gone: start all of them again");
     else
         answer(engine, place, desc, true);
 }
@@ -212,7 +212,7 @@ static void attach(struct engine *engine, uint32_t place, const struct engine_jo
 static bool refuse_too_large(struct engine *engine, const struct engine_job_desc *desc, uint64_t batch, uint64_t slot)
 {
     uint64_t row_bytes = batch * slot * job_world_size(desc), promise, most, kept = quota_least_bytes(&engine->quota);
-    find_rows(engine, row_bytes, &promise, &most);
+    find_rows(&engine->quota, row_bytes, &promise, &most);
     if (promise >= ENGINE_ROWS_MIN)
         return false;
     uint64_t needed = ENGINE_ROWS_MIN * row_bytes, cap = engine->env.config.job_quota_bytes;
@@ -220,10 +220,10 @@ static bool refuse_too_large(struct engine *engine, const struct engine_job_desc
     snprintf(need, sizeof need, "it needs %llu bytes, two batches for each of %u ranks of %llu samples of %llu bytes",
              (unsigned long long)needed, job_world_size(desc), (unsigned long long)batch, (unsigned long long)slot);
     if (most < ENGINE_ROWS_MIN && cap && cap < engine->env.config.arena_bytes)
-        refuse(engine, desc, LARDER_EQUOTA, "%s, and one job may have %llu: lower batch_size, or raise jobs.quota or "
+        refuse(&engine->outbox, desc, LARDER_EQUOTA, "%s, and one job may have %llu: lower batch_size, or raise jobs.quota or "
                "memory.arena", need, (unsigned long long)cap);
     else
-        refuse(engine, desc, LARDER_EQUOTA, "%s, and of the arena's %llu bytes the other jobs keep %llu even with their "
+        refuse(&engine->outbox, desc, LARDER_EQUOTA, "%s, and of the arena's %llu bytes the other jobs keep %llu even with their "
                "look-ahead given back: lower batch_size, stop a job, or raise memory.arena to at least %llu", need,
                (unsigned long long)engine->env.config.arena_bytes, (unsigned long long)kept, (unsigned long long)(kept + needed));
     return true;
@@ -233,7 +233,7 @@ static void add_job(struct engine *engine, const struct engine_job_desc *desc)
 {
     uint64_t slot = engine_slot_bytes(&engine->env.config, desc->slot_bytes), batch = job_batch_slots(desc);
     if (slot > engine->env.config.arena_bytes || batch * slot > engine->env.config.arena_bytes) {
-        refuse(engine, desc, LARDER_EQUOTA, "a batch of %llu samples of %llu bytes is larger than the arena of %llu bytes: lower "
+        refuse(&engine->outbox, desc, LARDER_EQUOTA, "a batch of %llu samples of %llu bytes is larger than the arena of %llu bytes: lower "
                "batch_size or raise memory.arena", (unsigned long long)batch, (unsigned long long)slot,
                (unsigned long long)engine->env.config.arena_bytes);
         return;
@@ -251,7 +251,7 @@ static void add_job(struct engine *engine, const struct engine_job_desc *desc)
         code = sampler_add_job(engine->env.sampler, place, &sampled, &err);
     if (code) {
         idset_destroy(view);
-        refuse(engine, desc, code, "%s", err.text);
+        refuse(&engine->outbox, desc, code, "%s", err.text);
         return;
     }
     code = job_make(engine, place, desc, view);
@@ -262,7 +262,7 @@ static void add_job(struct engine *engine, const struct engine_job_desc *desc)
     if (code) {
         job_free(job_at(&engine->jobs, place));
         sampler_remove_job(engine->env.sampler, place);
-        refuse(engine, desc, code, "no memory for what is kept of each of its %llu samples: free memory, or lower the "
+        refuse(&engine->outbox, desc, code, "no memory for what is kept of each of its %llu samples: free memory, or lower the "
                "budgets", (unsigned long long)idset_count(desc->view));
         return;
     }
@@ -272,7 +272,7 @@ static void add_job(struct engine *engine, const struct engine_job_desc *desc)
 
 void jobs_on_add(struct engine *engine, const struct engine_job_desc *desc)
 {
-    if (check_job(engine, desc))
+    if (check_job(&engine->outbox, desc))
         return;
     struct job *known = job_find_name(&engine->jobs, desc->name);
     if (known) {
@@ -280,16 +280,16 @@ void jobs_on_add(struct engine *engine, const struct engine_job_desc *desc)
         return;
     }
     if (engine->draining)
-        refuse(engine, desc, LARDER_EGONE, "the daemon is stopping and takes no new jobs");
+        refuse(&engine->outbox, desc, LARDER_EGONE, "the daemon is stopping and takes no new jobs");
     else if (job_free_place(&engine->jobs) == JOBS_MAX)
-        refuse(engine, desc, LARDER_ELIMIT, "%d jobs are running already, which is the limit: stop one first", JOBS_MAX);
+        refuse(&engine->outbox, desc, LARDER_ELIMIT, "%d jobs are running already, which is the limit: stop one first", JOBS_MAX);
     else
         add_job(engine, desc);
 }
 
-void jobs_on_weight(struct engine *engine, uint32_t place, double weight)
+void jobs_on_weight(const struct jobs *jobs, uint32_t place, double weight)
 {
-    struct job *job = job_at(&engine->jobs, place);
+    struct job *job = job_at(jobs, place);
     CHECK(weight >= JOB_WEIGHT_MIN && weight <= JOB_WEIGHT_MAX);
     if (job->state != JOB_FREE)
         job->turns.weight = weight;
@@ -325,7 +325,7 @@ void jobs_end(struct engine *engine, uint32_t place)
 }
 
 /* No rank is there. Does the job wait for some all the same? See engine.h. */
-static bool lingers(const struct engine *engine, const struct job *job)
+static bool lingers(const struct engine_config *config, const struct job *job)
 {
     bool to_come = false, done = false, open = false;
     for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
@@ -333,7 +333,7 @@ static bool lingers(const struct engine *engine, const struct job *job)
         done = done || job->queues[rank].epoch.done;
         open = open || !job->queues[rank].epoch.done;
     }
-    return engine->env.config.rank_timeout_ns && job->terms.world_size > 1 && job->state != JOB_FAILED &&
+    return config->rank_timeout_ns && job->terms.world_size > 1 && job->state != JOB_FAILED &&
            (to_come || (job->state == JOB_RUNNING && done && open));
 }
 
@@ -354,6 +354,6 @@ void jobs_on_gone(struct engine *engine, uint32_t place, uint32_t rank)
     queue->next.asked = queue->epoch.returned = false;
     queue->epoch.credits = 0;
     job->empty_since_ns = engine->env.now_ns;
-    if (--job->attached == 0 && !lingers(engine, job))
+    if (--job->attached == 0 && !lingers(&engine->env.config, job))
         jobs_end(engine, place);
 }

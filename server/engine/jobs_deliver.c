@@ -55,7 +55,7 @@ void jobs_deliver_batch(struct engine *engine, uint32_t place, struct job_queue 
     queue->epoch.told = queue->epoch.told || action->deliver.last;
     queue->epoch.told_epoch = action->deliver.last ? job->progress.epoch : queue->epoch.told_epoch;
     if (action->deliver.last && !queue->epoch.done) {
-        jobs_queue_done(engine, job, queue);
+        jobs_queue_done(&engine->plan, job, queue);
         jobs_turn_epoch(engine, place);
     }
 }

@@ -11,13 +11,13 @@
 /* ── epochs ── */
 
 /* The rank is through with the epoch: it has had its share, or it goes on without the rest. */
-void jobs_queue_done(struct engine *engine, struct job *job, struct job_queue *queue)
+void jobs_queue_done(struct plan *plan, struct job *job, struct job_queue *queue)
 {
     uint64_t reserved = reserve_count(&queue->reserve);
     queue->epoch.planned -= queue->line.queued;
     job->progress.abandoned += queue->line.queued + reserved;
     queue->reserve.at = queue->reserve.end = 0;
-    plan_drop_all(&engine->plan, queue);
+    plan_drop_all(plan, queue);
     queue->epoch.done = true;
     queue->epoch.credits = 0;
 }
@@ -27,7 +27,7 @@ static void epoch_end(struct engine *engine, uint32_t place, enum job_state next
 {
     struct job *job = job_at(&engine->jobs, place);
     for (uint32_t rank = 0; rank < job->terms.world_size; rank++)
-        jobs_queue_done(engine, job, &job->queues[rank]);
+        jobs_queue_done(&engine->plan, job, &job->queues[rank]);
     residents_withdraw(&engine->residents, place);
     job->state = next;
     residents_drop_left(&engine->residents, place);
@@ -97,11 +97,11 @@ void jobs_turn_epoch(struct engine *engine, uint32_t place)
         epoch_start(engine, place, first->next.epoch);
 }
 
-struct engine_action *jobs_act_error(struct engine *engine, uint32_t place, uint32_t rank)
+struct engine_action *jobs_act_error(struct outbox *outbox, const struct job *job, uint32_t rank)
 {
-    struct engine_action *action = job_act(&engine->outbox, ENGINE_JOB_ERROR, job_at(&engine->jobs, place));
+    struct engine_action *action = job_act(outbox, ENGINE_JOB_ERROR, job);
     action->rank = rank;
-    action->client = job_at(&engine->jobs, place)->queues[rank].client.id;
+    action->client = job->queues[rank].client.id;
     action->error.id = SAMPLE_NONE;
     return action;
 }
@@ -112,7 +112,7 @@ void jobs_fail(struct engine *engine, uint32_t place, const struct bad_sample *b
     for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
         if (job->queues[rank].client.presence != RANK_THERE)
             continue;
-        struct engine_action *action = jobs_act_error(engine, place, rank);
+        struct engine_action *action = jobs_act_error(&engine->outbox, job, rank);
         action->error.id = bad ? bad->id : SAMPLE_NONE;
         action->error.reason = bad ? bad->reason : 0;
         action->error.dataset = job->terms.dataset;

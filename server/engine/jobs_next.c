@@ -11,7 +11,7 @@ static void ask_later(struct engine *engine, uint32_t place, struct job_queue *q
     if (queue->next.asked && event->next.epoch < queue->next.epoch)
         return;
     if (job->state == JOB_RUNNING && !queue->epoch.done)
-        jobs_queue_done(engine, job, queue);
+        jobs_queue_done(&engine->plan, job, queue);
     if (!queue->next.asked || queue->next.epoch != event->next.epoch)
         queue->next.credits = 0;
     queue->next.asked = true;
@@ -31,14 +31,14 @@ void jobs_on_next(struct engine *engine, const struct engine_event *event)
     if (queue->client.presence != RANK_THERE)
         return;
     if (job->terms.epochs && epoch >= job->terms.epochs) {
-        struct engine_action *action = jobs_act_error(engine, place, event->rank);
+        struct engine_action *action = jobs_act_error(&engine->outbox, job, event->rank);
         error_set(&action->error.error, LARDER_EINVAL, "job %s: epoch %u was asked for and it has %u", job->terms.name, epoch, job->terms.epochs);
     } else if (!job->progress.began || epoch > job->progress.epoch) {
         ask_later(engine, place, queue, event);
     } else if (epoch < job->progress.epoch) {
         if (job->terms.world_size == 1 || (queue->epoch.told && epoch <= queue->epoch.told_epoch))
             return;
-        struct engine_action *action = jobs_act_error(engine, place, event->rank);
+        struct engine_action *action = jobs_act_error(&engine->outbox, job, event->rank);
         error_set(&action->error.error, LARDER_EINVAL, "job %s: rank %u asks for epoch %u and the job is in epoch %u: a rank that "
                   "comes back goes on there, and ranks leave an epoch together", job->terms.name, event->rank, epoch, job->progress.epoch);
     } else if (!queue->epoch.done) {

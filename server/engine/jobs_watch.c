@@ -101,16 +101,16 @@ static void fail(struct engine *engine, uint32_t place)
 }
 
 /* Its client waits, and nothing that is under way leads to its next batch. */
-static bool starves(const struct engine *engine, const struct job *job, const struct job_queue *queue)
+static bool starves(const struct queues *queues, const struct job *job, const struct job_queue *queue)
 {
     if (job->state != JOB_RUNNING || queue->epoch.credits == 0 || queue->n_leases >= job->quota.held_max)
         return false;
     if (!job->terms.raw)
         return true; /* nothing is planned for it yet */
-    if (queue->line.unplaced == 0 || queue_batch_ready(&engine->queues, job, queue))
+    if (queue->line.unplaced == 0 || queue_batch_ready(queues, job, queue))
         return false;
-    for (uint32_t index = queue->line.entries.head; index != ENGINE_NONE; index = engine->queues.entries[index].in_line.next)
-        if (engine->queues.entries[index].state == ENTRY_WAITING)
+    for (uint32_t index = queue->line.entries.head; index != ENGINE_NONE; index = queues->entries[index].in_line.next)
+        if (queues->entries[index].state == ENTRY_WAITING)
             return false;
     return true;
 }
@@ -121,7 +121,7 @@ static void watch_room_of(struct engine *engine, uint32_t place)
     for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
         struct job_queue *queue = &job->queues[rank];
         uint64_t timeout_ns = engine->env.config.room_timeout_ns;
-        if (job->zoned || !starves(engine, job, queue)) {
+        if (job->zoned || !starves(&engine->queues, job, queue)) {
             queue->starves_since_ns = 0;
         } else if (queue->starves_since_ns == 0) {
             queue->starves_since_ns = engine->env.now_ns ? engine->env.now_ns : 1;

@@ -51,7 +51,7 @@ static bool none_is_better(const struct plan *plan, uint32_t best)
 static uint32_t find_prepared(const struct plan *plan, uint32_t job, sample_id pick)
 {
     uint32_t best = ENGINE_NONE, looked = 0;
-    for (uint32_t index = plan->prepared->samples[pick].instances; index != ENGINE_NONE; index = plan->prepared->instances[index].next)
+    INSTANCES_OF(plan->prepared, pick, index)
         best = better_instance(plan, job, pick, index, best);
     for (uint32_t index = plan->chunks->fibers[plan->chunks->at[pick].fiber].instances.head;
          index != ENGINE_NONE && looked < PREPARED_LOOK_MAX && !none_is_better(plan, best);

@@ -136,7 +136,7 @@ void prepared_forget_pipeline(struct prepared *prepared, uint32_t pipeline)
 uint32_t prepared_find(const struct prepared *prepared, uint32_t job, sample_id id)
 {
     uint32_t making = ENGINE_NONE;
-    for (uint32_t index = prepared->samples[id].instances; index != ENGINE_NONE; index = prepared->instances[index].next) {
+    INSTANCES_OF(prepared, id, index) {
         const struct instance *instance = &prepared->instances[index];
         if (instance->doomed || !demand_suits(prepared->jobs, job, &instance->form))
             continue;

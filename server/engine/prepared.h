@@ -78,6 +78,10 @@ struct claim {
     struct zone *zone; /* NULL: there is none of its size */
 };
 
+/* Goes over the instances of a sample. The present one may be pinned and changed, not freed. */
+#define INSTANCES_OF(prepared, sample, index) \
+    for (uint32_t index = (prepared)->samples[sample].instances; index != ENGINE_NONE; index = (prepared)->instances[index].next)
+
 /* prepared.c */
 uint32_t instance_new(struct prepared *prepared);
 void instance_drop(struct prepared *prepared, uint32_t instance);
@@ -116,5 +120,8 @@ struct layout_zone *prepared_promises(const struct prepared *prepared);
 int prepared_compare_blocks(const void *a, const void *b);
 struct zone *prepared_insert_zone(struct prepared *prepared, uint64_t bytes);
 void prepared_shrink(struct prepared *prepared, struct zone *zone, uint64_t by);
+
+/* prepared_check.c; users: for each instance, the entries and leased samples that pin it */
+void prepared_check(const struct prepared *prepared, const uint32_t *users);
 
 #endif

@@ -175,7 +175,7 @@ uint32_t queue_batches_held(const struct job *job)
 
 void queue_rank_begun(struct queues *queues, uint32_t instance)
 {
-    for (uint32_t at = queues->prepared->instances[instance].waiters; at != ENGINE_NONE; at = queues->entries[at].next_waiter) {
+    WAITERS_OF(queues, instance, at) {
         queues->entries[at].making = true;
         queue_of(queues, &queues->entries[at])->line.making++;
     }

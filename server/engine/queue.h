@@ -131,6 +131,11 @@ static inline uint64_t reserve_count(const struct reserve *reserve)
     return reserve->end - reserve->at;
 }
 
+/* Goes over the entries that wait for an instance. */
+#define WAITERS_OF(queues, instance, index)                                                  \
+    for (uint32_t index = (queues)->prepared->instances[instance].waiters; index != ENGINE_NONE; \
+         index = (queues)->entries[index].next_waiter)
+
 /* queue.c */
 uint32_t entry_new(struct queues *queues);
 void entry_drop(struct queues *queues, uint32_t entry);
@@ -167,5 +172,9 @@ uint32_t queue_ready_batches(const struct queues *queues, const struct job *job,
 void queue_waits_for(struct queues *queues, uint32_t entry); /* it is, from now on */
 /* The entry's instance is ready. Gives an entry that waits in another rank's queue from now on; ENGINE_NONE: none does. */
 uint32_t queue_ready(struct queues *queues, uint32_t entry);
+
+/* queue_check.c */
+uint32_t *queues_count_users(const struct queues *queues); /* see prepared_check; the caller frees */
+void queues_check(const struct queues *queues, uint32_t job);
 
 #endif

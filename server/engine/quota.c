@@ -21,11 +21,8 @@
 uint64_t quota_least_bytes(const struct quota *quota)
 {
     uint64_t bytes = 0;
-    for (uint32_t place = 0; place < quota->jobs->end; place++) {
-        const struct job *job = job_at(quota->jobs, place);
-        if (job->state != JOB_FREE)
-            bytes += job->quota.ahead_min * job->shape.row_bytes;
-    }
+    for (const struct job *job = jobs_first(quota->jobs); job; job = jobs_after(quota->jobs, job))
+        bytes += job->quota.ahead_min * job->shape.row_bytes;
     return bytes;
 }
 
@@ -42,11 +39,8 @@ uint64_t quota_wanted_bytes(const struct quota *quota)
 uint64_t quota_ahead_encoded_bytes(const struct quota *quota)
 {
     uint64_t bytes = 0;
-    for (uint32_t place = 0; place < quota->jobs->end; place++) {
-        const struct job *job = job_at(quota->jobs, place);
-        if (job->state != JOB_FREE)
-            bytes += job->quota.ahead_now * job->shape.batch_slots * job->terms.world_size * job->shape.mean_bytes;
-    }
+    for (const struct job *job = jobs_first(quota->jobs); job; job = jobs_after(quota->jobs, job))
+        bytes += job->quota.ahead_now * job->shape.batch_slots * job->terms.world_size * job->shape.mean_bytes;
     return bytes;
 }
 

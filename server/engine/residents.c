@@ -22,7 +22,7 @@ static void take_place(struct residents *residents, sample_id id, const struct e
     struct group *group = &residents->chunks->groups[chunk->group];
     residents->chunks->at[id] = (struct chunk_place){place->chunk, group->first_fiber + place->slot / group->width};
     chunk->members[place->slot] = id;
-    for (uint32_t i = residents->prepared->samples[id].instances; i != ENGINE_NONE; i = residents->prepared->instances[i].next) {
+    INSTANCES_OF(residents->prepared, id, i) {
         if (residency_want(residents->prepared->residency, i))
             prepared_fiber_enter(residents->prepared, i);
     }
@@ -67,7 +67,7 @@ int residents_place(struct residents *residents, const struct engine_job_desc *d
 /* What is in memory of the sample stays there. */
 static void lose_place(struct residents *residents, sample_id id)
 {
-    for (uint32_t i = residents->prepared->samples[id].instances; i != ENGINE_NONE; i = residents->prepared->instances[i].next) {
+    INSTANCES_OF(residents->prepared, id, i) {
         if (residency_want(residents->prepared->residency, i))
             prepared_fiber_leave(residents->prepared, i);
     }
@@ -97,7 +97,7 @@ void residents_forget_chunks(struct residents *residents, uint32_t chunk_base, u
 
 static void shift_wants(struct residents *residents, uint32_t job, sample_id id, int by)
 {
-    for (uint32_t index = residents->prepared->samples[id].instances; index != ENGINE_NONE; index = residents->prepared->instances[index].next) {
+    INSTANCES_OF(residents->prepared, id, index) {
         const struct instance *instance = &residents->prepared->instances[index];
         if (demand_suits(residents->jobs, job, &instance->form))
             prepared_shift_want(residents->prepared, index, by);
@@ -137,7 +137,7 @@ static void visit_had(void *context, sample_id id)
 {
     const struct visit *visit = context;
     struct residents *residents = visit->residents;
-    for (uint32_t index = residents->prepared->samples[id].instances; index != ENGINE_NONE; index = residents->prepared->instances[index].next)
+    INSTANCES_OF(residents->prepared, id, index)
         jobset_remove(&residents->prepared->instances[index].form.had, visit->job);
 }
 

@@ -8,7 +8,7 @@ static bool is_busy(const struct residents *residents, sample_id id)
 {
     if (residents->encoded->samples[id].pending || (residents->encoded->samples[id].encoded != ENGINE_NONE && residency_pins(residents->encoded->residency, residents->encoded->samples[id].encoded) > 0))
         return true;
-    for (uint32_t index = residents->prepared->samples[id].instances; index != ENGINE_NONE; index = residents->prepared->instances[index].next) {
+    INSTANCES_OF(residents->prepared, id, index) {
         if (residency_pins(residents->prepared->residency, index) > 0)
             return true;
     }

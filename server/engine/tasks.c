@@ -63,7 +63,7 @@ void tasks_route(struct tasks *tasks, uint32_t index)
 void tasks_begin(struct tasks *tasks, uint32_t job, uint32_t instance)
 {
     struct instance *made = &tasks->prepared->instances[instance];
-    for (uint32_t other = tasks->prepared->samples[made->form.id].instances; other != ENGINE_NONE; other = tasks->prepared->instances[other].next) {
+    INSTANCES_OF(tasks->prepared, made->form.id, other) {
         if (other == instance || tasks->prepared->instances[other].state != INSTANCE_MAKING)
             continue;
         struct task *task = &tasks->tasks[tasks->prepared->instances[other].task];
@@ -168,7 +168,7 @@ uint32_t tasks_heir(const struct tasks *tasks, const struct task *task, uint32_t
     uint32_t best = ENGINE_NONE;
     bool stays = !(task->encoded == ENGINE_NONE && sources_away(tasks->sources, job));
     for (uint32_t i = 0; i < task->n_outputs; i++) {
-        for (uint32_t at = tasks->prepared->instances[task->outputs[i]].waiters; at != ENGINE_NONE; at = tasks->queues->entries[at].next_waiter) {
+        WAITERS_OF(tasks->queues, task->outputs[i], at) {
             uint32_t waiting = tasks->queues->entries[at].job;
             if (waiting == job && stays)
                 return job;

@@ -116,4 +116,8 @@ void tasks_charge_prepare(struct tasks *tasks, uint32_t task);
 void tasks_charge_load(struct tasks *tasks, sample_id id);
 void tasks_measure_prepare(struct tasks *tasks, const struct task *task, uint64_t core_ns);
 
+/* tasks_check.c */
+uint32_t *tasks_count_users(const struct tasks *tasks); /* see encoded_check; the caller frees */
+void tasks_check(const struct tasks *tasks);
+
 #endif

@@ -40,7 +40,7 @@ static bool lacks(const struct tasks *tasks, uint32_t job, uint32_t maker, sampl
     if (wanting->state != JOB_RUNNING || wanting->terms.raw || !sampler_wants(tasks->env->sampler, job, id) ||
         !(wanting->terms.redirected || same_order(job_at(tasks->jobs, maker), wanting)))
         return false;
-    for (uint32_t index = tasks->prepared->samples[id].instances; index != ENGINE_NONE; index = tasks->prepared->instances[index].next)
+    INSTANCES_OF(tasks->prepared, id, index)
         if (!tasks->prepared->instances[index].doomed && demand_suits(tasks->jobs, job, &tasks->prepared->instances[index].form))
             return false;
     return true;

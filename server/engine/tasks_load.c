@@ -87,7 +87,7 @@ void tasks_read_ahead(struct tasks *tasks)
 /* The load of a sample has begun: its tasks wait for that, not for a load of their own. */
 static void route_pending(struct tasks *tasks, sample_id id)
 {
-    for (uint32_t index = tasks->prepared->samples[id].instances; index != ENGINE_NONE; index = tasks->prepared->instances[index].next) {
+    INSTANCES_OF(tasks->prepared, id, index) {
         if (tasks->prepared->instances[index].state != INSTANCE_MAKING)
             continue;
         uint32_t task = tasks->prepared->instances[index].task;

@@ -81,7 +81,7 @@ uint32_t tasks_next(const struct tasks *tasks, uint32_t job_index, enum task_kin
 
 uint32_t tasks_load_rank(const struct tasks *tasks, uint32_t job, sample_id id)
 {
-    for (uint32_t at = tasks->prepared->samples[id].instances; at != ENGINE_NONE; at = tasks->prepared->instances[at].next) {
+    INSTANCES_OF(tasks->prepared, id, at) {
         if (tasks->prepared->instances[at].state != INSTANCE_MAKING)
             continue;
         const struct task *task = &tasks->tasks[tasks->prepared->instances[at].task];

@@ -118,7 +118,7 @@ static void charge(struct tasks *tasks, enum task_kind kind, const struct jobset
 
 static void add_waiters(const struct tasks *tasks, uint32_t instance, struct jobset *jobs)
 {
-    for (uint32_t at = tasks->prepared->instances[instance].waiters; at != ENGINE_NONE; at = tasks->queues->entries[at].next_waiter)
+    WAITERS_OF(tasks->queues, instance, at)
         jobset_add(jobs, tasks->queues->entries[at].job);
 }
 
@@ -142,7 +142,7 @@ void tasks_charge_prepare(struct tasks *tasks, uint32_t index)
 void tasks_charge_load(struct tasks *tasks, sample_id id)
 {
     struct jobset jobs = {{0}};
-    for (uint32_t index = tasks->prepared->samples[id].instances; index != ENGINE_NONE; index = tasks->prepared->instances[index].next) {
+    INSTANCES_OF(tasks->prepared, id, index) {
         if (tasks->prepared->instances[index].state == INSTANCE_MAKING)
             add_waiters(tasks, index, &jobs);
     }

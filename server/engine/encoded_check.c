@@ -1,0 +1,26 @@
+/* encoded_check.c: what must hold of encoded memory between steps. */
+#include "common/check.h"
+#include "server/engine/encoded.h"
+
+void encoded_check(const struct encoded_store *store, const uint32_t *users)
+{
+    uint64_t used = 0, pinned = 0;
+    uint32_t loading = 0;
+    for (uint32_t index = 0; index < store->slab.size; index++) {
+        const struct encoded *encoded = &store->encodeds[index];
+        if (encoded->state == ENCODED_FREE)
+            continue;
+        CHECK(store->samples[encoded->id].encoded == index);
+        CHECK(residency_pins(store->residency, index) == users[index] + (encoded->state == ENCODED_LOADING));
+        CHECK(residency_want(store->residency, index) == demand_count_encoded(store->jobs, encoded->id));
+        CHECK(residency_pins(store->residency, index) || residency_want(store->residency, index) || encoded_keeps(store, encoded->id));
+        CHECK((encoded->state == ENCODED_READY) == (encoded->handle != NULL));
+        loading += encoded->state == ENCODED_LOADING;
+        used += encoded->bytes;
+        pinned += residency_pins(store->residency, index) ? encoded->bytes : 0;
+    }
+    CHECK(pinned == store->pinned_bytes);
+    CHECK(used == store->used_bytes && used <= store->env->config.encoded_bytes);
+    CHECK(used <= encoded_most(store) || residency_victim(store->residency) == RESIDENT_NONE);
+    CHECK(loading == store->loading && loading <= store->env->config.inflight_loads);
+}

@@ -1,0 +1,59 @@
+/* prepared_check.c: what must hold of the arena between steps. */
+#include "common/check.h"
+#include "server/engine/prepared.h"
+
+static void check_instances(const struct prepared *prepared, const uint32_t *users)
+{
+    uint64_t used = 0, pinned = 0;
+    uint32_t idle = 0;
+    for (uint32_t index = 0; index < prepared->slab.size; index++) {
+        const struct instance *instance = &prepared->instances[index];
+        if (instance->state == INSTANCE_FREE)
+            continue;
+        bool making = instance->state == INSTANCE_MAKING;
+        uint32_t owner;
+        CHECK(extent_owner(prepared->extents, instance->block, &owner) && owner == index);
+        CHECK(extent_bytes(prepared->extents, instance->block) >= instance->bytes);
+        CHECK(residency_pins(prepared->residency, index) == users[index] + making);
+        CHECK(residency_want(prepared->residency, index) == demand_count(prepared->jobs, &instance->form));
+        CHECK(making == (instance->task != ENGINE_NONE));
+        CHECK(making || instance->waiters == ENGINE_NONE);
+        used += extent_bytes(prepared->extents, instance->block);
+        pinned += residency_pins(prepared->residency, index) > 0 ? extent_bytes(prepared->extents, instance->block) : 0;
+        idle += residency_pins(prepared->residency, index) == 0 && residency_want(prepared->residency, index) == 0;
+    }
+    CHECK(idle == residency_idle(prepared->residency) && pinned == prepared->pinned_bytes);
+    CHECK(used + prepared_zones_free_bytes(prepared) == extents_used_bytes(prepared->extents));
+    CHECK(extents_used_bytes(prepared->extents) <= prepared->env->config.arena_bytes);
+    CHECK(prepared->slab.taken * prepared->env->config.slot_least <= prepared->env->config.arena_bytes);
+}
+
+/* Each zone has the slots that it has promised, in use or free. */
+static void check_zones(const struct prepared *prepared)
+{
+    for (uint32_t at = 0; at < prepared->n_zones; at++) {
+        const struct zone *zone = &prepared->zones[at];
+        uint64_t promised = 0, used = 0;
+        uint32_t owner;
+        for (uint32_t place = 0; place < prepared->jobs->end; place++) {
+            const struct job *job = job_at(prepared->jobs, place);
+            if (job->state != JOB_FREE && job->zoned && engine_slot_bytes(&prepared->env->config, job->terms.slot_bytes) == zone->bytes)
+                promised += job->quota.ahead_min * job->shape.batch_slots * job->terms.world_size;
+        }
+        for (uint32_t index = 0; index < prepared->slab.size; index++) {
+            const struct instance *instance = &prepared->instances[index];
+            used += instance->state != INSTANCE_FREE && instance->zoned && prepared_zone_of(prepared, instance) == zone;
+        }
+        for (size_t i = 0; i < zone->n_free; i++)
+            CHECK(extent_owner(prepared->extents, zone->free[i], &owner) && owner == ENGINE_NONE);
+        CHECK(zone->slots == zone->promised && zone->promised == promised && used + zone->n_free == zone->slots);
+        CHECK(at == 0 || prepared->zones[at - 1].bytes > zone->bytes);
+    }
+}
+
+void prepared_check(const struct prepared *prepared, const uint32_t *users)
+{
+    extents_check(prepared->extents);
+    check_instances(prepared, users);
+    check_zones(prepared);
+}

@@ -1,0 +1,94 @@
+/* tasks_check.c: what must hold of tasks, and of the sources that they wait for, between steps. */
+#include "common/check.h"
+#include "server/engine/tasks.h"
+
+/* Counts, for each encoded sample, the tasks that pin it. The caller frees. */
+uint32_t *tasks_count_users(const struct tasks *tasks)
+{
+    uint32_t *users = xcalloc(tasks->encoded->slab.size, sizeof *users);
+    for (uint32_t task = 0; task < tasks->slab.size; task++) {
+        if (tasks->tasks[task].state != TASK_FREE && tasks->tasks[task].encoded != ENGINE_NONE)
+            users[tasks->tasks[task].encoded]++;
+    }
+    return users;
+}
+
+static uint32_t list_length(const struct tasks *tasks, enum task_kind kind, uint32_t job)
+{
+    enum task_state state = kind == TASK_LOADS ? TASK_TO_LOAD : TASK_TO_PREPARE;
+    uint32_t count = 0, ranks = 0;
+    for (uint32_t index = job_at(tasks->jobs, job)->turns.lists[kind].tasks.head; index != ENGINE_NONE; index = tasks->tasks[index].in_list.next) {
+        CHECK(tasks->tasks[index].state == state && tasks->tasks[index].job == job);
+        count++;
+    }
+    for (uint32_t rank = 0; rank < job_at(tasks->jobs, job)->terms.world_size; rank++)
+        ranks += job_at(tasks->jobs, job)->queues[rank].listed[kind];
+    CHECK(ranks == count);
+    return count;
+}
+
+/* A task that is not under way is in the turn of a job that waits for it. */
+static bool is_waited_for(const struct tasks *tasks, const struct task *task)
+{
+    for (uint32_t i = 0; i < task->n_outputs; i++) {
+        WAITERS_OF(tasks->queues, task->outputs[i], at) {
+            if (tasks->queues->entries[at].job == task->job)
+                return true;
+        }
+    }
+    return false;
+}
+
+static void check_lists(const struct tasks *tasks)
+{
+    uint32_t listed = 0, waiting = 0, running = 0, outputs = 0;
+    for (uint32_t place = 0; place < tasks->jobs->end; place++) {
+        if (job_at(tasks->jobs, place)->state == JOB_FREE)
+            continue;
+        listed += list_length(tasks, TASK_LOADS, place);
+        listed += list_length(tasks, TASK_PREPARES, place);
+    }
+    for (uint32_t index = 0; index < tasks->slab.size; index++) {
+        const struct task *task = &tasks->tasks[index];
+        waiting += task->state == TASK_TO_LOAD || task->state == TASK_TO_PREPARE;
+        running += task->state == TASK_RUNNING;
+        CHECK(task->state == TASK_FREE || task->state == TASK_RUNNING || is_waited_for(tasks, task));
+        for (uint32_t i = 0; task->state != TASK_FREE && i < task->n_outputs; i++, outputs++) {
+            const struct instance *instance = &tasks->prepared->instances[task->outputs[i]];
+            CHECK(instance->state == INSTANCE_MAKING && instance->task == index && instance->form.id == task->id);
+            CHECK(task->state == TASK_RUNNING || instance->waiters != ENGINE_NONE);
+        }
+    }
+    for (uint32_t index = 0; index < tasks->prepared->slab.size; index++)
+        outputs -= tasks->prepared->instances[index].state == INSTANCE_MAKING;
+    CHECK(outputs == 0); /* each that is being made is a task's */
+    CHECK(listed == waiting);
+    CHECK(running == tasks->running && running <= tasks->env->config.inflight_prepares);
+}
+
+/* Nothing is read from a source that is away but to see whether it answers, and nothing waits for it that another has. */
+static void check_sources(const struct tasks *tasks)
+{
+    uint32_t users[JOBS_MAX] = {0}, away = 0;
+    for (const struct job *job = jobs_first(tasks->jobs); job; job = jobs_after(tasks->jobs, job)) {
+        users[job->source.at]++;
+        CHECK(tasks->sources->all[job->source.at].dataset == job->terms.dataset);
+        for (uint32_t index = job->turns.lists[TASK_LOADS].tasks.head; index != ENGINE_NONE; index = tasks->tasks[index].in_list.next) {
+            uint32_t heir = tasks_heir(tasks, &tasks->tasks[index], job->no);
+            CHECK(!sources_away(tasks->sources, job->no) || sources_away(tasks->sources, heir));
+        }
+    }
+    for (uint32_t i = 0; i < JOBS_MAX; i++) {
+        const struct data_source *source = &tasks->sources->all[i];
+        CHECK(source->users == users[i]);
+        away += source->away;
+        CHECK(source->probe == SAMPLE_NONE || (source->away && tasks->encoded->samples[source->probe].encoded != ENGINE_NONE));
+    }
+    CHECK(tasks->sources->n_away == away);
+}
+
+void tasks_check(const struct tasks *tasks)
+{
+    check_lists(tasks);
+    check_sources(tasks);
+}
