@@ -23,9 +23,8 @@ void log_line(enum log_level level, const char *fmt, ...) __attribute__((format(
 #define log_info(...) log_line(LOG_INFO, __VA_ARGS__)
 #define log_debug(...) log_line(LOG_DEBUG, __VA_ARGS__)
 
-/* log_fatal writes a line of level "fatal" and returns when it and all before it are written, or after LOG_FLUSH_MS;
- * the caller then ends the process. Allocates nothing. */
-#define LOG_FLUSH_MS 3000
+/* log_fatal writes a line of level "fatal" and returns when it and all before it are written, or after LOG_FLUSH_MS
+ * (log_writer.h); the caller then ends the process. Allocates nothing. */
 void log_fatal(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* log_warn_limited and its like: at most so many lines of this kind a second in the whole process, a kind being one place

@@ -1,22 +1,21 @@
 /* log_writer.c: takes lines to standard error.
  *
- * Directly at first, as a tool does. From log_start to log_stop a thread of its own writes them, and whoever logs only
+ * Directly at first, as a tool does. From start to stop a thread of its own writes them, and whoever logs only
  * copies the line into a ring: standard error may be a pipe that nobody reads. Where the ring has no room a line is
  * dropped and counted, and so are all that follow until half of it is free again; then one line in their place says how
  * many they were. A line is one write, so that it stays whole beside what other processes write there. */
+#include "common/log_writer.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
-#include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "common/clock.h"
 #include "common/error.h"
-#include "common/log.h"
-#include "common/log_priv.h"
+#include "common/log_format.h"
 
 #define RING_BYTES (UINT32_C(1) << 16)
 #define LAST_BYTES (LOG_LINE_MAX + sizeof(uint16_t)) /* kept free for a line that is the last one */
@@ -33,6 +32,7 @@ static struct {
     enum phase phase;
     bool ending, woken;
     pthread_t thread;
+    log_writer_tell *tell; /* set before the thread begins; no lock */
     char ring[RING_BYTES]; /* of lines, each after its length (uint16_t) */
     size_t first, used;
     uint64_t n_put, n_written; /* lines */
@@ -99,12 +99,18 @@ static size_t take_locked(char line[LOG_LINE_MAX])
     return len;
 }
 
+static size_t format_dropped(char line[LOG_LINE_MAX], uint64_t dropped)
+{
+    return log_format(line, "warn", "msg=\"log lines were dropped: standard error did not take them\" dropped=%llu",
+                      (unsigned long long)dropped);
+}
+
 static void tell_dropped_locked(void)
 {
     char line[LOG_LINE_MAX];
     if (!writer.dropped || writer.used > RING_BYTES / 2)
         return;
-    put_locked(line, log_line_dropped(line, writer.dropped));
+    put_locked(line, format_dropped(line, writer.dropped));
     writer.dropped = 0;
 }
 
@@ -133,7 +139,7 @@ static void *run(void *arg)
     char line[LOG_LINE_MAX], notice[LOG_LINE_MAX];
     (void)arg;
     for (;;) {
-        uint64_t due_ns = log_tell_held_back(false);
+        uint64_t due_ns = writer.tell();
         pthread_mutex_lock(&writer.lock);
         wait_locked(due_ns);
         if (!writer.used && writer.ending)
@@ -144,7 +150,7 @@ static void *run(void *arg)
         pthread_mutex_unlock(&writer.lock);
         if (!taken)
             continue;
-        if (writer.refused && write_line(notice, log_line_dropped(notice, writer.refused)))
+        if (writer.refused && write_line(notice, format_dropped(notice, writer.refused)))
             writer.refused = 0;
         writer.refused += !write_line(line, len);
         pthread_mutex_lock(&writer.lock);
@@ -167,7 +173,7 @@ static int start_thread(void)
     return rc;
 }
 
-int log_start(void)
+int log_writer_start(log_writer_tell *tell)
 {
     static bool made;
     pthread_mutex_lock(&writer.lock);
@@ -183,6 +189,7 @@ int log_start(void)
     }
     if (writer.phase == DIRECT) {
         writer.ending = false;
+        writer.tell = tell;
         rc = start_thread();
         writer.phase = rc ? DIRECT : THREAD;
     }
@@ -202,9 +209,8 @@ static bool flush_locked(void)
     return writer.n_written >= number;
 }
 
-void log_stop(void)
+void log_writer_stop(void)
 {
-    log_tell_held_back(true);
     pthread_mutex_lock(&writer.lock);
     if (writer.phase != THREAD) {
         pthread_mutex_unlock(&writer.lock);
