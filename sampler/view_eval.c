@@ -1,5 +1,5 @@
-/* view_eval.c: expressions to sets. Sets are sets of indices until the end: indices are dense and ordered, ids are not.
- * */
+/* view_eval.c: expressions to sets. Sets are sets of indices until the end: indices are dense and ordered, ids
+ * are not. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,14 +20,6 @@ struct eval {
 static int no_memory(const struct eval *eval)
 {
     return error_set(eval->err, LARDER_ENOMEM, "subset: no memory for sets of up to %u samples", eval->source->count);
-}
-
-int view_interrupted(const struct view_source *source, struct error *err)
-{
-    if (!interrupt_is_set(source->interrupt))
-        return 0;
-    return error_set(err, LARDER_EGONE,
-                     "subset: its evaluation was interrupted: the daemon is stopping, or nobody waits for it");
 }
 
 /* To be asked for each of many samples: looks at the interrupt now and then. */
