@@ -10,7 +10,33 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/utf8.h"
+
 #define LOAD_PIECE_BYTES ((size_t)4 << 20)
+
+const char *path_shown(const char *path, struct shown *buf)
+{
+    size_t len = strlen(path), room = sizeof buf->text - 1;
+    size_t used = 0;
+    if (len > room) {
+        memcpy(buf->text, "...", 3);
+        used = 3;
+        path += len - (room - 3);
+    }
+    while (*path) {
+        size_t len_bytes = utf8_length((const unsigned char *)path);
+        if (len_bytes > 1 || (len_bytes == 1 && *path >= ' ' && *path != 0x7f)) {
+            memcpy(buf->text + used, path, len_bytes);
+        } else {
+            len_bytes = 1;
+            buf->text[used] = '?';
+        }
+        used += len_bytes;
+        path += len_bytes;
+    }
+    buf->text[used] = '\0';
+    return buf->text;
+}
 
 int errno_code(int number)
 {

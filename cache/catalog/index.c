@@ -1,10 +1,11 @@
-/* index.c: the index under construction, the order of names, and how paths look in messages. */
+/* index.c: the index under construction, and the order of names. */
 #include <endian.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
 #include "cache/catalog/catalog_priv.h"
+#include "common/utf8.h"
 
 void index_free(struct index *index)
 {
@@ -80,36 +81,16 @@ int index_fingerprint(const struct index *index, uint64_t out[2])
     return 0;
 }
 
-/* How many bytes the UTF-8 character at s has; 0 when it is not valid (overlong, a surrogate, too large, cut short). */
-static unsigned character_bytes(const unsigned char *s)
-{
-    unsigned char lead = s[0];
-    if (lead < 0x80)
-        return 1;
-    if (lead < 0xc2 || lead > 0xf4)
-        return 0;
-    unsigned len = lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
-    unsigned char low = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
-    unsigned char high = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
-    if (s[1] < low || s[1] > high)
-        return 0;
-    for (unsigned i = 2; i < len; i++) {
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-    }
-    return len;
-}
-
 static uint32_t next_code_point(const unsigned char **cursor)
 {
     const unsigned char *s = *cursor;
-    unsigned len = character_bytes(s);
+    size_t len = utf8_length(s);
     if (len <= 1) {
         *cursor = s + 1;
         return len ? s[0] : 0xdc00u + s[0];
     }
     uint32_t point = s[0] & (0x7fu >> len);
-    for (unsigned i = 1; i < len; i++)
+    for (size_t i = 1; i < len; i++)
         point = point << 6 | (s[i] & 0x3f);
     *cursor = s + len;
     return point;
@@ -128,30 +109,6 @@ int text_compare(const char *a, const char *b)
             return left < right ? -1 : 1;
     }
     return (*x != 0) - (*y != 0);
-}
-
-const char *path_shown(const char *path, struct shown *buf)
-{
-    size_t len = strlen(path), room = sizeof buf->text - 1;
-    size_t used = 0;
-    if (len > room) {
-        memcpy(buf->text, "...", 3);
-        used = 3;
-        path += len - (room - 3);
-    }
-    while (*path) {
-        unsigned len_bytes = character_bytes((const unsigned char *)path);
-        if (len_bytes > 1 || (len_bytes == 1 && *path >= ' ' && *path != 0x7f)) {
-            memcpy(buf->text + used, path, len_bytes);
-        } else {
-            len_bytes = 1;
-            buf->text[used] = '?';
-        }
-        used += len_bytes;
-        path += len_bytes;
-    }
-    buf->text[used] = '\0';
-    return buf->text;
 }
 
 bool key_is_below(const char *key)
