@@ -18,6 +18,8 @@ _Noreturn void check_failed(const char *file, int line, const char *expr);
 void *xmalloc(size_t size);
 void *xcalloc(size_t count, size_t size);
 void *xrealloc(void *ptr, size_t count, size_t size);
+/* xgrow gives the array with room for `need` elements of `size` bytes at the least: *cap, in elements, doubles. */
+void *xgrow(void *array, size_t size, size_t *cap, size_t need);
 char *xstrdup(const char *text);
 
 #endif

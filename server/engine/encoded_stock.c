@@ -20,9 +20,10 @@ bool encoded_needs_bytes(const struct encoded_store *store, uint32_t job, sample
 
 static uint32_t stock_of(const struct encoded_store *store, uint32_t job, uint32_t fiber)
 {
+    const struct sampler *sampler = store->env->sampler;
     uint32_t stock = 0;
     for (uint32_t index = store->chunks->fibers[fiber].encoded.head; index != ENGINE_NONE; index = store->encodeds[index].in_fiber.next)
-        stock += !store->encodeds[index].in_order && sampler_wants(store->env->sampler, job, store->encodeds[index].id);
+        stock += !store->encodeds[index].in_order && sampler_wants(sampler, job, store->encodeds[index].id);
     return stock;
 }
 

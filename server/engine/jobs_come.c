@@ -65,7 +65,7 @@ static int queues_begin(struct job *job)
         job->progress.first = xcalloc(job->terms.world_size, sizeof *job->progress.first);
     for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
         struct job_queue *queue = &job->queues[rank];
-        *queue = (struct job_queue){.line = {.entries = LINE_EMPTY, .first_waiting = ENGINE_NONE}};
+        *queue = (struct job_queue){.rank = rank, .line = {.entries = LINE_EMPTY, .first_waiting = ENGINE_NONE}};
         queue->leases = xcalloc(job->quota.held_max, sizeof *queue->leases);
         if (!job->progress.first)
             continue;

@@ -24,10 +24,8 @@ void jobs_deliver_batch(struct engine *engine, uint32_t place, struct job_queue 
     struct job *job = job_at(&engine->jobs, place);
     struct lease *lease = &queue->leases[queue->n_leases++];
     *lease = (struct lease){.batch = engine->queues.next_batch++, .epoch = job->progress.epoch, .instances = xmalloc(count * sizeof(uint32_t))};
-    if (engine->outbox.n_delivered + count > engine->outbox.delivered_cap) {
-        engine->outbox.delivered_cap = engine->outbox.delivered_cap * 2 + count;
-        engine->outbox.delivered = xrealloc(engine->outbox.delivered, engine->outbox.delivered_cap, sizeof *engine->outbox.delivered);
-    }
+    struct outbox *outbox = &engine->outbox;
+    outbox->delivered = xgrow(outbox->delivered, sizeof *outbox->delivered, &outbox->delivered_cap, outbox->n_delivered + count);
     for (uint32_t index = queue->line.entries.head, next; lease->count < count; index = next) {
         CHECK(index != ENGINE_NONE);
         next = engine->queues.entries[index].in_line.next;
@@ -40,10 +38,10 @@ void jobs_deliver_batch(struct engine *engine, uint32_t place, struct job_queue 
     job->tallies.samples_delivered += count;
     queue->tallies.batches_delivered++;
     uint64_t waited_ns = queue->tallies.wait_ns + (queue->tallies.waiting ? engine->env.now_ns - queue->tallies.waiting_since_ns : 0);
-    quota_note_delivery(&engine->quota, job, (uint32_t)(queue - job->queues), waited_ns);
+    quota_note_delivery(&engine->quota, job, queue->rank, waited_ns);
     engine->env.totals.samples_delivered += count;
     struct engine_action *action = job_act(&engine->outbox, ENGINE_DELIVER, job_at(&engine->jobs, place));
-    action->rank = (uint32_t)(queue - job->queues);
+    action->rank = queue->rank;
     action->client = queue->client.id;
     action->deliver.batch = lease->batch;
     action->deliver.epoch = job->progress.epoch;
@@ -69,7 +67,7 @@ static void deliver_queue(struct engine *engine, uint32_t place, struct job_queu
     bool waiting = queue_may_have_batch(job, queue);
     if (waiting && !queue->tallies.waiting) {
         queue->tallies.waiting_since_ns = engine->env.now_ns;
-        quota_note_wait(&engine->quota, job, (uint32_t)(queue - job->queues), queue->epoch.batch_index);
+        quota_note_wait(&engine->quota, job, queue->rank, queue->epoch.batch_index);
     }
     if (!waiting && queue->tallies.waiting)
         queue->tallies.wait_ns += engine->env.now_ns - queue->tallies.waiting_since_ns;

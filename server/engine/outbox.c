@@ -6,10 +6,7 @@
 
 struct engine_action *outbox_add(struct outbox *outbox, enum engine_action_type type)
 {
-    if (outbox->n_actions == outbox->actions_cap) {
-        outbox->actions_cap = outbox->actions_cap ? outbox->actions_cap * 2 : 64;
-        outbox->actions = xrealloc(outbox->actions, outbox->actions_cap, sizeof *outbox->actions);
-    }
+    outbox->actions = xgrow(outbox->actions, sizeof *outbox->actions, &outbox->actions_cap, outbox->n_actions + 1);
     struct engine_action *action = &outbox->actions[outbox->n_actions++];
     memset(action, 0, sizeof *action);
     action->type = type;

@@ -75,7 +75,7 @@ static void place_unplaced(struct plan *plan, const struct job *job, struct job_
 /* May more be planned for the queue, when all that is planned has its place? */
 static bool is_short(const struct plan *plan, const struct job *job, const struct job_queue *queue)
 {
-    return (job->zoned || job->terms.raw) && queue->client.presence == RANK_THERE && queue->held_slots < quota_depth_slots(job, (uint32_t)(queue - job->queues)) &&
+    return (job->zoned || job->terms.raw) && queue->client.presence == RANK_THERE && queue->held_slots < quota_depth_slots(job, queue->rank) &&
            queue_plan_left(plan->queues, job, queue);
 }
 
@@ -89,7 +89,7 @@ static bool has_room(const struct plan *plan, const struct job *job, const struc
 static sample_id choose_repeat(struct plan *plan, const struct job *job, const struct job_queue *queue)
 {
     sample_id id;
-    uint64_t rank = (uint64_t)(queue - job->queues), world = job->terms.world_size, samples = job->shape.view_samples;
+    uint64_t rank = queue->rank, world = job->terms.world_size, samples = job->shape.view_samples;
     uint64_t position = (rank + world - samples % world) % world % samples;
     if (job->terms.shuffle == SHUFFLE_DEPENDENT)
         position = random_below(&plan->env->rng, samples);
@@ -109,7 +109,7 @@ static void plan_entry(struct plan *plan, uint32_t job_index, struct job_queue *
     uint32_t index = entry_new(plan->queues);
     plan->queues->entries[index] = (struct entry){.state = ENTRY_WAITING,
                                             .job = job_index,
-                                            .rank = (uint32_t)(queue - job->queues),
+                                            .rank = queue->rank,
                                             .instance = ENGINE_NONE,
                                             .id = id,
                                             .place_in_line = queue->line.numbered,

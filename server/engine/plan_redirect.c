@@ -19,8 +19,11 @@ static bool eligible(const struct plan *plan, uint32_t job, sample_id pick, samp
 
 static bool eligible_for_all(const struct plan *plan, const struct jobset *jobs, sample_id pick, sample_id id)
 {
+    const struct sampler *sampler = plan->env->sampler;
+    if (id == pick)
+        return true;
     JOBSET_EACH(job, jobs)
-        if (!eligible(plan, job, pick, id))
+        if (!sampler_wants(sampler, job, id))
             return false;
     return true;
 }

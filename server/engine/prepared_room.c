@@ -28,10 +28,7 @@ static uint64_t collect(struct prepared *prepared, uint32_t block, bool forward,
     while (block != EXTENT_NONE && found < bytes && clearable(prepared, block, &owner)) {
         found += extent_bytes(prepared->extents, block);
         if (owner != ENGINE_NONE) {
-            if (*count == prepared->window_cap) {
-                prepared->window_cap = prepared->window_cap ? prepared->window_cap * 2 : 64;
-                prepared->window = xrealloc(prepared->window, prepared->window_cap, sizeof *prepared->window);
-            }
+            prepared->window = xgrow(prepared->window, sizeof *prepared->window, &prepared->window_cap, *count + 1);
             prepared->window[(*count)++] = owner;
         }
         block = forward ? extent_next(prepared->extents, block) : extent_prev(prepared->extents, block);

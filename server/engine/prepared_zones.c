@@ -41,10 +41,7 @@ struct zone *prepared_zone_of(const struct prepared *prepared, const struct inst
 
 void prepared_push_free(struct zone *zone, uint32_t block)
 {
-    if (zone->n_free == zone->cap) {
-        zone->cap = zone->cap ? zone->cap * 2 : 64;
-        zone->free = xrealloc(zone->free, zone->cap, sizeof *zone->free);
-    }
+    zone->free = xgrow(zone->free, sizeof *zone->free, &zone->cap, zone->n_free + 1);
     zone->free[zone->n_free++] = block;
 }
 

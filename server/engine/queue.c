@@ -79,10 +79,7 @@ void reserve_add(struct reserve *reserve, sample_id id)
         reserve->at = 0;
         reserve->end = count;
     }
-    if (reserve->end == reserve->cap) {
-        reserve->cap = reserve->cap ? reserve->cap * 2 : 64;
-        reserve->ids = xrealloc(reserve->ids, reserve->cap, sizeof *reserve->ids);
-    }
+    reserve->ids = xgrow(reserve->ids, sizeof *reserve->ids, &reserve->cap, reserve->end + 1);
     reserve->ids[reserve->end++] = id;
 }
 

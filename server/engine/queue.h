@@ -36,7 +36,8 @@ struct lease {
  * rank that went away had not released. Ids at … end - 1 of an array. Bounded by the rank's share. */
 struct reserve {
     sample_id *ids;
-    uint64_t at, end, cap;
+    uint64_t at, end;
+    size_t cap;
 };
 
 /* A rank's queue. */
@@ -90,6 +91,7 @@ struct rank_tallies {
 
 /* A rank's queue. */
 struct job_queue {
+    uint32_t rank;
     struct rank_client client;
     struct rank_epoch epoch;
     struct rank_next next;

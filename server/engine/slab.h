@@ -12,7 +12,7 @@
 
 struct slab {
     uint32_t size;  /* places that were ever taken: all lie below */
-    uint32_t cap;   /* places that there is memory for */
+    size_t cap;     /* places that there is memory for */
     uint32_t spare; /* the first unused place below size; ENGINE_NONE: there is none */
     uint32_t taken; /* places in use */
 };
@@ -25,10 +25,7 @@ struct slab {
         if (index != ENGINE_NONE) {                                                               \
             slab->spare = module->array[index].spare_link;                                        \
         } else {                                                                                  \
-            if (slab->size == slab->cap) {                                                        \
-                slab->cap = slab->cap ? slab->cap * 2 : 64;                                       \
-                module->array = xrealloc(module->array, slab->cap, sizeof *module->array);        \
-            }                                                                                     \
+            module->array = xgrow(module->array, sizeof *module->array, &slab->cap, slab->size + 1); \
             index = slab->size++;                                                                 \
         }                                                                                         \
         slab->taken++;                                                                            \

@@ -57,7 +57,7 @@ static uint64_t spare_bytes(const struct tasks *tasks)
         const struct job *job = job_at(tasks->jobs, place);
         for (uint32_t rank = 0; rank < job->terms.world_size && job->state != JOB_FAILED; rank++) {
             const struct job_queue *queue = &job->queues[rank];
-            uint64_t depth = quota_depth_slots(job, (uint32_t)(queue - job->queues));
+            uint64_t depth = quota_depth_slots(job, queue->rank);
             if (queue->client.presence == RANK_THERE && queue->held_slots < depth)
                 claimed += (depth - queue->held_slots) * engine_slot_bytes(&tasks->env->config, job->terms.slot_bytes);
         }

@@ -9,11 +9,9 @@
 static void act_prepare(struct tasks *tasks, uint32_t index)
 {
     struct task *task = &tasks->tasks[index];
-    if (tasks->outbox->n_outputs + task->n_outputs > tasks->outbox->outputs_cap) {
-        tasks->outbox->outputs_cap = tasks->outbox->outputs_cap * 2 + ENGINE_OUTPUTS_MAX;
-        tasks->outbox->outputs = xrealloc(tasks->outbox->outputs, tasks->outbox->outputs_cap, sizeof *tasks->outbox->outputs);
-    }
-    struct engine_action *action = job_act(tasks->outbox, ENGINE_PREPARE, job_at(tasks->jobs, task->job));
+    struct outbox *outbox = tasks->outbox;
+    outbox->outputs = xgrow(outbox->outputs, sizeof *outbox->outputs, &outbox->outputs_cap, outbox->n_outputs + task->n_outputs);
+    struct engine_action *action = job_act(outbox, ENGINE_PREPARE, job_at(tasks->jobs, task->job));
     action->rank = task->rank;
     action->prepare.task = index;
     action->prepare.id = task->id;
@@ -23,7 +21,7 @@ static void act_prepare(struct tasks *tasks, uint32_t index)
     action->prepare.n_outputs = task->n_outputs;
     for (uint32_t i = 0; i < task->n_outputs; i++) {
         const struct instance *instance = &tasks->prepared->instances[task->outputs[i]];
-        tasks->outbox->outputs[tasks->outbox->n_outputs++] = (struct engine_output){.pipeline = instance->form.pipeline,
+        outbox->outputs[outbox->n_outputs++] = (struct engine_output){.pipeline = instance->form.pipeline,
                                                                       .offset = extent_offset(tasks->prepared->extents, instance->block),
                                                                       .bytes = instance->bytes,
                                                                       .variant = instance->form.variant,

@@ -5,10 +5,7 @@
 
 void tasks_add_result(struct tasks *tasks, struct result result)
 {
-    if (tasks->n_results == tasks->results_cap) {
-        tasks->results_cap = tasks->results_cap ? tasks->results_cap * 2 : 64;
-        tasks->results = xrealloc(tasks->results, tasks->results_cap, sizeof *tasks->results);
-    }
+    tasks->results = xgrow(tasks->results, sizeof *tasks->results, &tasks->results_cap, tasks->n_results + 1);
     queue_rank_made(tasks->queues, &tasks->queues->entries[result.entry]);
     queue_unplaced(tasks->queues, result.entry);
     tasks->results[tasks->n_results++] = result;
