@@ -37,7 +37,7 @@ static void insert(struct contest *contest, enum side side, unsigned job, const 
         materialised_insert(contest->tree, job, left);
 }
 
-static void delete(struct contest *contest, enum side side, unsigned job)
+static void erase(struct contest *contest, enum side side, unsigned job)
 {
     if (side == SAMPLER)
         sampler_remove_job(contest->sampler, job);
@@ -202,7 +202,7 @@ static void compare_insertion(struct bench *bench)
         for (unsigned turn = 0; turn < SIDES; turn++) {
             enum side side = (job + turn) % SIDES;
             uint64_t since = clock_now_ns();
-            delete(&contest, side, job);
+            erase(&contest, side, job);
             note_time(&contest, side, since);
         }
     print_times(&contest, "deletion");

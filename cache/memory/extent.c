@@ -132,7 +132,7 @@ int extents_create(uint64_t bytes, struct extents **out)
     extents->magic = EXTENTS_MAGIC;
     extents->bytes = bytes;
     extents->spare = EXTENT_NONE;
-    for (unsigned class = 0; class < CLASSES; class++) {
+    for (unsigned class = 0; class < CLASSES; ++class) {
         for (unsigned sub = 0; sub < SUBS; sub++)
             extents->lists[class][sub] = EXTENT_NONE;
     }
@@ -311,7 +311,7 @@ void extents_check(const struct extents *extents)
         prev = index;
     }
     CHECK(offset == extents->bytes && used == extents->used_bytes);
-    for (unsigned class = 0; class < CLASSES; class++) {
+    for (unsigned class = 0; class < CLASSES; ++class) {
         for (unsigned sub = 0; sub < SUBS; sub++) {
             uint32_t head = extents->lists[class][sub];
             CHECK((head != EXTENT_NONE) == ((extents->sub_map[class] >> sub & 1) != 0));

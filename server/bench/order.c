@@ -30,7 +30,7 @@ struct order {
 static void batch_done(struct order *order)
 {
     double expected = (double)BATCH / CLASSES;
-    for (int class = 0; class < CLASSES; class++)
+    for (int class = 0; class < CLASSES; ++class)
         order->class_square += (order->classes[class] - expected) * (order->classes[class] - expected) / expected;
     for (int i = 0; i < BATCH; i++) {
         for (int j = 0; j < i; j++)

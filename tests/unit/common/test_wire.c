@@ -244,7 +244,7 @@ static void survives_any_byte(void **state)
         uint8_t *again = malloc(len);
         for (size_t at = 0; at < len && at < 512; at++) {
             uint8_t was = bytes[at];
-            for (unsigned value = 0; value < 256; value += len > 4096 ? 51 : 1) {
+            for (unsigned value = 0; value < 256; value += (len > 4096 ? 51 : 1)) {
                 struct wire_message out;
                 bytes[at] = (uint8_t)value;
                 int rc = wire_decode(bytes, len, &out, NULL);
