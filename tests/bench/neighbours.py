@@ -35,8 +35,8 @@ class Scene:
 
     def script(self, name, step_s, crop, **more):
         options = {"dataset": self.options.dataset, "name": name, "batch_size": 16, "epochs": 1, "step_s": step_s,
-                   "pipeline": [{"random_resized_crop": {"size": crop}}, "random_horizontal_flip"], "timeout": 60 * system.SLOW,
-                   **more}
+                   "pipeline": [{"random_resized_crop": {"size": crop}}, "random_horizontal_flip"],
+                   "timeout": 60 * system.SLOW, **more}
         script = system.Script(self.daemon.socket, **options)
         self.scripts.append(script)
         return script

@@ -3,9 +3,10 @@
 
     soak.py [--seconds 60] [--scripts 5] [--seed N] [--growth-mib N]
 
-For so long, five training scripts at a time with random datasets, views, pipelines and speeds are killed (SIGKILL), stopped
-and continued, cancelled, break epochs off, or are left alone; others register wrong things, leave while they register or
-send bytes that are no message; status and metrics are asked for all the time. Then it holds the daemon to this:
+For so long, five training scripts at a time with random datasets, views, pipelines and speeds are killed (SIGKILL),
+stopped and continued, cancelled, break epochs off, or are left alone; others register wrong things, leave while they
+register or send bytes that are no message; status and metrics are asked for all the time. Then it holds the daemon to
+this:
 
 - a script that was left alone got every sample of its view exactly once in each epoch that it finished;
 - no metric series came twice in an answer;
@@ -55,10 +56,10 @@ def client_main(options):
     """A training script: prints what it got of each epoch, and whether it finished it."""
     begin, end = options["view"]
     try:
-        loader = larder.Loader(options["dataset"], options["pipeline"], options["batch_size"], output="numpy", with_ids=True,
-                               subset=larder.Range(begin, end), shuffle=options["shuffle"], epochs=options["epochs"],
-                               prefetch=options["prefetch"], name=options["name"], zero_copy=options["zero_copy"],
-                               timeout=60 * SLOW)
+        loader = larder.Loader(options["dataset"], options["pipeline"], options["batch_size"], output="numpy",
+                               with_ids=True, subset=larder.Range(begin, end), shuffle=options["shuffle"],
+                               epochs=options["epochs"], prefetch=options["prefetch"], name=options["name"],
+                               zero_copy=options["zero_copy"], timeout=60 * SLOW)
         for epoch in range(options["epochs"]):
             indices, finished = [], True
             for number, batch in enumerate(loader):
@@ -82,17 +83,18 @@ class Script:
         draw = soak.draw
         begin, end = sorted(draw.sample(range(soak.count + 1), 2)) if draw.random() < 0.5 else (0, soak.count)
         self.options = {"dataset": draw.choice(soak.trees), "pipeline": draw.choice(PIPELINES), "view": (begin, end),
-                        "batch_size": draw.choice((4, 16, 32)), "epochs": draw.randint(1, 3), "name": f"script-{number} \"é\\",
-                        "prefetch": draw.randint(1, 4), "zero_copy": draw.random() < 0.3,
-                        "step_s": draw.choice((0, 0.002, 0.02)), "shuffle": draw.choice(("dependent", "dependent", "strict", "none")),
+                        "batch_size": draw.choice((4, 16, 32)), "epochs": draw.randint(1, 3),
+                        "name": f"script-{number} \"é\\", "prefetch": draw.randint(1, 4),
+                        "zero_copy": draw.random() < 0.3, "step_s": draw.choice((0, 0.002, 0.02)),
+                        "shuffle": draw.choice(("dependent", "dependent", "strict", "none")),
                         "break_after": draw.choice((-1, -1, 2))}
         self.fate = draw.choice(("alone", "alone", "kill", "stop", "cancel"))
         self.due = time.monotonic() + draw.uniform(0.3, 4) * PATIENCE
         self.number, self.resume = number, None
         self.log = open(os.path.join(soak.folder, f"script-{number}"), "w+")
         environment = dict(os.environ, PYTHONPATH=PACKAGE, LARDER_SOCKET=soak.daemon.socket)
-        self.process = subprocess.Popen([sys.executable, "-B", os.path.abspath(__file__), "--client", json.dumps(self.options)],
-                                        stdout=self.log, stderr=subprocess.STDOUT, env=environment)
+        command = [sys.executable, "-B", os.path.abspath(__file__), "--client", json.dumps(self.options)]
+        self.process = subprocess.Popen(command, stdout=self.log, stderr=subprocess.STDOUT, env=environment)
 
     def act(self, soak):
         now = time.monotonic()
@@ -109,8 +111,8 @@ class Script:
             self.due, self.fate = self.resume + 0.1, soak.draw.choice(("alone", "stop", "kill"))
             return
         else:
-            subprocess.run([os.path.join(BIN, "larder"), "cancel", self.options["name"], "--socket", soak.daemon.socket],
-                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            command = [os.path.join(BIN, "larder"), "cancel", self.options["name"], "--socket", soak.daemon.socket]
+            subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             self.due = now + 0.5  # it may not have been registered yet
             return
         self.fate = "done"
@@ -131,7 +133,8 @@ class Script:
         for epoch in epochs:
             got = epoch.get("indices", [])
             if len(set(got)) != len(got) or not set(got) <= set(wanted) or (epoch.get("finished") and got != wanted):
-                soak.fail(f"script {self.number} got {len(got)} of {len(wanted)} samples, {len(set(got))} different: {self.options}")
+                soak.fail(f"script {self.number} got {len(got)} of {len(wanted)} samples, {len(set(got))} different: "
+                          f"{self.options}")
         if self.fate == "alone":
             soak.whole += 1
             refused = epochs and "error" in epochs[-1] and ("LimitReached" in epochs[-1]["error"] or not wanted)
@@ -164,7 +167,8 @@ class Soak:
                 status = self.daemon.status()
                 self.memory.append((time.monotonic() - began, status["daemon"]["rss_bytes"]))
                 with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=20 * SLOW) as answer:
-                    series = [line.rsplit(b" ", 1)[0] for line in answer.read().splitlines() if not line.startswith(b"#")]
+                    lines = answer.read().splitlines()
+                series = [line.rsplit(b" ", 1)[0] for line in lines if not line.startswith(b"#")]
                 if len(set(series)) != len(series):
                     self.fail("a metric series came twice")
                 self.asked += 1
@@ -177,8 +181,9 @@ class Soak:
     # ── those who do wrong ──
 
     def register_message(self, draw, **changes):
-        job = _wire.Register(batch_size=8, prefetch=2, world_size=1, rank=0, epochs=0, shuffle=0, bad_policy=0, flags=0, seed=0, weight=1.0,
-                             name=b"", dataset=self.trees[0].encode(), pipeline=json.dumps(PIPELINES[0]).encode(), subset=b"")
+        job = _wire.Register(batch_size=8, prefetch=2, world_size=1, rank=0, epochs=0, shuffle=0, bad_policy=0,
+                             flags=0, seed=0, weight=1.0, name=b"", dataset=self.trees[0].encode(),
+                             pipeline=json.dumps(PIPELINES[0]).encode(), subset=b"")
         return _wire.register(draw.randrange(1 << 31), job._replace(**changes))
 
     def wrong_messages(self, draw):
@@ -188,12 +193,15 @@ class Soak:
         cut[draw.randrange(len(cut))] ^= 1 << draw.randrange(8)
         return draw.choice((
             [], [noise], [bytes(cut)], [good], [good, good], [good, _wire.next_batches(0, 3)],
-            [good, None, _wire.next_batches(0, 64), None], [good, None, _wire.next_batches(7, 2), _wire.next_batches(9, 2), None],
+            [good, None, _wire.next_batches(0, 64), None],
+            [good, None, _wire.next_batches(7, 2), _wire.next_batches(9, 2), None],
             [good, None, _wire.release(12345)], [good, None, _wire.next_batches(3, 1), _wire.next_batches(1, 1), None],
             [self.register_message(draw, dataset=b"/nowhere")], [self.register_message(draw, dataset=b"\xff\n\"x")],
-            [self.register_message(draw, pipeline=b"[{\"resize\":")], [self.register_message(draw, batch_size=8192), None],
+            [self.register_message(draw, pipeline=b"[{\"resize\":")],
+            [self.register_message(draw, batch_size=8192), None],
             [self.register_message(draw, weight=draw.choice((0.0, -1.0, 101.0, float("nan"), float("inf")))), None],
-            [self.register_message(draw, name=b"a\xff"), None], [self.register_message(draw, name=b"a\"\nlevel=error\\"), None],
+            [self.register_message(draw, name=b"a\xff"), None],
+            [self.register_message(draw, name=b"a\"\nlevel=error\\"), None],
             [self.register_message(draw, name=b"one name"), None, _wire.next_batches(0, 2), None],
             [self.register_message(draw, subset=b"{\"range\":[5,2]}"), None]))
 
@@ -261,7 +269,8 @@ class Soak:
             self.fail(f"the daemon ended with {self.daemon.process.returncode}")
         elif not until(self.nothing_left, 5):
             self.fail(f"left when all were gone: {self.left}")
-        thirds = [[rss for at, rss in self.memory if part <= 3 * at / max(self.memory[-1][0], 1e-9) <= part + 1] for part in (1, 2)]
+        thirds = [[rss for at, rss in self.memory
+                   if part <= 3 * at / max(self.memory[-1][0], 1e-9) <= part + 1] for part in (1, 2)]
         grown_mib = (max(thirds[1], default=0) - max(thirds[0], default=0)) / (1 << 20)
         print(f"resident at most {max((rss for _, rss in self.memory), default=0) >> 20} MiB, "
               f"{grown_mib:+.1f} MiB from the middle third to the last", flush=True)

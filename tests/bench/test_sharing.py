@@ -2,8 +2,9 @@
 
     test_sharing.py LARDERD PART [--seeds N]
 
-PART: redirect, off, loading, parts, chunks, fits, order or odd. Every run is exactly once and gives no instance twice to a job;
-the limits are named at each part. Seeds are 1 … N, so that a failure is found again; with one alone the costly cases are left out."""
+PART: redirect, off, loading, parts, chunks, fits, order or odd. Every run is exactly once and gives no instance twice
+to a job; the limits are named at each part. Seeds are 1 … N, so that a failure is found again; with one alone the
+costly cases are left out."""
 
 import concurrent.futures
 import json
@@ -24,7 +25,7 @@ def run(text):
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
         file.write(text)
         file.flush()
-        result = subprocess.run([LARDERD, "bench", "sharing", file.name], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        result = subprocess.run([LARDERD, "bench", "sharing", file.name], capture_output=True, text=True)
     if result.returncode:
         raise AssertionError(f"exit {result.returncode}: {result.stderr}\n{text}")
     return json.loads(result.stdout)
@@ -61,7 +62,8 @@ def redirect(seeds):
     for seed in seeds:
         for name, result in zip(SIX, runs([scenario(name, seed) for name in SIX])):
             exactly_once(f"{name}, seed {seed}", result)
-            expect(f"{name}, seed {seed}: prepared per delivered", result["prepared_per_delivered"], 0, SIX[name][0] + 0.0005)
+            expect(f"{name}, seed {seed}: prepared per delivered", result["prepared_per_delivered"],
+                   0, SIX[name][0] + 0.0005)
             expect(f"{name}, seed {seed}: prepared memory", result["peak_prepared"], 0, 2000)
             expect(f"{name}, seed {seed}: encoded memory", result["peak_encoded"], 0, 2000)
 
@@ -72,12 +74,14 @@ def off(seeds):
         for name, result in zip(SIX, runs([scenario(name, seed, "shuffle: dependent, redirect: off") for name in SIX])):
             exactly_once(f"{name}, seed {seed}", result)
             joader = SIX[name][1]
-            expect(f"{name}, off, seed {seed}: prepared per delivered", result["prepared_per_delivered"], joader * 0.95, joader * 1.05)
+            expect(f"{name}, off, seed {seed}: prepared per delivered", result["prepared_per_delivered"],
+                   joader * 0.95, joader * 1.05)
 
 
 def pair(percent, seed, chunk=64, **second):
     """Two jobs of 4 epochs with memory for so many percent; the second as told."""
-    first, end = scenario(f"loading-{percent}-two", seed).replace("chunk: 64", f"chunk: {chunk}").rsplit("{epochs: 4}", 1)
+    text = scenario(f"loading-{percent}-two", seed).replace("chunk: 64", f"chunk: {chunk}")
+    first, end = text.rsplit("{epochs: 4}", 1)
     return first + "{" + ", ".join(f"{key}: {value}" for key, value in {"epochs": 4, **second}.items()) + "}" + end
 
 
@@ -97,8 +101,9 @@ def apart(percent, seed, alone, others, chunk=64):
 
 
 def loading(seeds):
-    """One job loads a chunk at most 2.5 times and spreads it by 0.65 or more; w = 1 loads as the papers do; a second job, in
-    step, at another speed or at another place in its epoch, adds at most 10 % to what one loads alone in the same time."""
+    """One job loads a chunk at most 2.5 times and spreads it by 0.65 or more; w = 1 loads as the papers do; a second
+    job, in step, at another speed or at another place in its epoch, adds at most 10 % to what one loads alone in the
+    same time."""
     for seed in seeds:
         for percent in (25, 10, 4):
             names = [f"loading-{percent}", f"loading-{percent}-papers", f"loading-{percent}-two"]
@@ -119,13 +124,14 @@ def loading(seeds):
 
 
 def parts(seeds):
-    """However large chunks and datasets are, however few chunks memory holds and however little of each a job's view has: at most
-    2.5 loads, and spread by 0.65 or more where memory holds three chunks."""
+    """However large chunks and datasets are, however few chunks memory holds and however little of each a job's view
+    has: at most 2.5 loads, and spread by 0.65 or more where memory holds three chunks."""
     for seed in seeds:
-        cases = [(samples, chunk, percent, view) for samples, chunk in ((20000, 16), (20000, 256), (5000, 64), (2000, 16))
+        cases = [(samples, chunk, percent, view)
+                 for samples, chunk in ((20000, 16), (20000, 256), (5000, 64), (2000, 16))
                  for percent in (25, 10, 4) for view in ("all", "{fraction: 0.3, seed: 3}", "{fraction: 0.7, seed: 4}")]
-        results = runs([f"samples: {samples}\nchunk: {chunk}\nmemory: {{prepared: 0, encoded: {percent / 100}}}\nseed: {seed}\n"
-                        f"settings: {{shuffle: dependent}}\njobs:\n  - {{epochs: 4, view: {view}}}\n"
+        results = runs([f"samples: {samples}\nchunk: {chunk}\nmemory: {{prepared: 0, encoded: {percent / 100}}}\n"
+                        f"seed: {seed}\nsettings: {{shuffle: dependent}}\njobs:\n  - {{epochs: 4, view: {view}}}\n"
                         for samples, chunk, percent, view in cases])
         for (samples, chunk, percent, view), result in zip(cases, results):
             what = f"{samples} samples, chunks of {chunk}, {percent} %, view {view}, seed {seed}"
@@ -145,8 +151,8 @@ def chunks(seeds):
 
 
 def fits(seeds):
-    """With encoded memory for all that jobs want each chunk is read once, however many epochs, jobs and orders there are, and a
-    chunk's samples lie as far apart as in a full shuffle."""
+    """With encoded memory for all that jobs want each chunk is read once, however many epochs, jobs and orders there
+    are, and a chunk's samples lie as far apart as in a full shuffle."""
     for seed in seeds:
         cases = [(memory, jobs) for memory, jobs in (
             (1, "{epochs: 4}"), (1, "{epochs: 4}\n  - {epochs: 4, start: 0.5}\n  - {epochs: 3, rate: 0.7}"),
@@ -172,9 +178,9 @@ def orders(text):
 
 
 def order(seeds):
-    """An order spreads samples over an epoch as a full shuffle does: no position is favoured at any width, none depends on the
-    epoch before, and batches mix classes as drawn at random. Of two jobs half an epoch apart, which can share only as far as
-    positions depend on each other, no more than that dependence is there."""
+    """An order spreads samples over an epoch as a full shuffle does: no position is favoured at any width, none depends
+    on the epoch before, and batches mix classes as drawn at random. Of two jobs half an epoch apart, which can share
+    only as far as positions depend on each other, no more than that dependence is there."""
     for seed in seeds:
         for row in orders(scenario("loading-10", seed)):
             what = f"order of {row['order']}, seed {seed}"
@@ -184,20 +190,21 @@ def order(seeds):
         for percent, most in ((25, 0.15), (10, 0.45)) if len(seeds) > 1 else ():
             for row in orders(pair(percent, seed, start=0.5)):
                 if row["order"] in ("full shuffle", "redirect off", "width 32"):
-                    what = f"order of {row['order']}, two jobs half an epoch apart, {percent} %, job {row['job']}, seed {seed}"
+                    what = (f"order of {row['order']}, two jobs half an epoch apart, {percent} %, job {row['job']}, "
+                            f"seed {seed}")
                     echo = most if row["order"] == "width 32" else 0.03
                     expect(what + ": position against that in the epoch before", row["position_echo"], -echo, echo)
                     expect(what + ": classes' chi-square in a batch", row["class_mix"], 0.9, 1.1)
 
 
 def odd_scenario(rng):
-    """Jobs of every kind, in their own orders, chunks larger than memory, memory for almost nothing. With the budgets' samples, and
-    those that the jobs look ahead."""
+    """Jobs of every kind, in their own orders, chunks larger than memory, memory for almost nothing. With the budgets'
+    samples, and those that the jobs look ahead."""
     samples = rng.choice([100, 1000, 5000])
     jobs, mixed = [], rng.random() < 0.3
     for number in range(rng.choice([1, 2, 5, 12])):
-        parts = [f"rate: {rng.choice([1, 0.3, 0.77, 2.5])}", f"epochs: {rng.choice([1, 2, 4])}", f"start: {rng.choice([0, 0, 0.3, 1.2])}",
-                 f"pipeline: {rng.choice('aabc')}"]
+        parts = [f"rate: {rng.choice([1, 0.3, 0.77, 2.5])}", f"epochs: {rng.choice([1, 2, 4])}",
+                 f"start: {rng.choice([0, 0, 0.3, 1.2])}", f"pipeline: {rng.choice('aabc')}"]
         if mixed:
             parts.append(f"shuffle: {rng.choice(['dependent', 'dependent', 'strict', 'none'])}")
         view = rng.randrange(4)
@@ -207,7 +214,8 @@ def odd_scenario(rng):
             first = rng.randrange(samples // 2)
             parts.append(f"view: {{range: [{first}, {rng.randrange(first + 1, samples + 1)}]}}")
         jobs.append("  - {" + ", ".join(parts) + "}\n")
-    width = rng.choice(["", "", ", redirect: off", ", redirect: {width: 1}", ", redirect: {width: 7}", ", redirect: {width: 300}"])
+    width = rng.choice(["", "", ", redirect: off", ", redirect: {width: 1}", ", redirect: {width: 7}",
+                        ", redirect: {width: 300}"])
     shuffle = rng.choice(["dependent", "dependent", "dependent", "strict", "none"])
     prepared, encoded = rng.choice([0, 0.01, 0.2, 1]), rng.choice([0, 0.01, 0.1, 1])
     batch, prefetch = rng.choice([1, 1, 32]), rng.choice([1, 3])
@@ -219,9 +227,9 @@ def odd_scenario(rng):
 
 
 def odd(seeds):
-    """Random scenarios of any kind end, exactly once, within their budgets, with one preparation and one decode for each
-    delivered sample or fewer. What a decode makes for another pipeline too takes room that is free, and waits there for its
-    job: one that comes may push it out for its own look-ahead, no more."""
+    """Random scenarios of any kind end, exactly once, within their budgets, with one preparation and one decode for
+    each delivered sample or fewer. What a decode makes for another pipeline too takes room that is free, and waits
+    there for its job: one that comes may push it out for its own look-ahead, no more."""
     for seed in seeds:
         rng = random.Random(seed)
         for text, prepared, encoded, ahead in [odd_scenario(rng) for _ in range(15)]:
@@ -238,6 +246,8 @@ def odd(seeds):
 failures = []
 LARDERD, part = sys.argv[1], sys.argv[2]
 count = int(sys.argv[4]) if sys.argv[3:4] == ["--seeds"] else 2
-{"redirect": redirect, "off": off, "loading": loading, "parts": parts, "chunks": chunks, "fits": fits, "order": order, "odd": odd}[part](range(1, count + 1))
+PARTS = {"redirect": redirect, "off": off, "loading": loading, "parts": parts, "chunks": chunks, "fits": fits,
+         "order": order, "odd": odd}
+PARTS[part](range(1, count + 1))
 print(f"{len(failures)} failures")
 sys.exit(1 if failures else 0)

@@ -2,9 +2,9 @@
 
 usage: vs_torchvision.py LIBRARY FOLDER [--seconds S] [--png]
 
-LIBRARY is build/lib/libpreprocess_probe.so, FOLDER a tree of images. Both sides begin with the encoded bytes in memory and
-end with a uint8 array of 224 x 224 x 3. --png recodes the images to PNG first. Prints one line of JSON a pipeline: images/s
-of both and their ratio, medians over passes."""
+LIBRARY is build/lib/libpreprocess_probe.so, FOLDER a tree of images. Both sides begin with the encoded bytes in memory
+and end with a uint8 array of 224 x 224 x 3. --png recodes the images to PNG first. Prints one line of JSON a pipeline:
+images/s of both and their ratio, medians over passes."""
 
 import argparse
 import io
@@ -87,7 +87,8 @@ def main():
     options = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(1)
-    paths = sorted(p for p in pathlib.Path(options.folder).rglob("*") if p.suffix.lower() in (".jpg", ".jpeg", ".png", ".webp"))
+    paths = sorted(p for p in pathlib.Path(options.folder).rglob("*")
+                   if p.suffix.lower() in (".jpg", ".jpeg", ".png", ".webp"))
     paths = paths[:: max(1, len(paths) // options.limit)][: options.limit]
     files = [path.read_bytes() for path in paths]
     if not files:
@@ -102,9 +103,10 @@ def main():
             [side(index, data) for side in sides]
         ours, theirs = run(sides, files, options.seconds)
         ratio = statistics.median(a / b for a, b in zip(ours, theirs))
-        print(json.dumps({"pipeline": name, "format": "png" if options.png else "as found", "images": len(files), "passes": len(ours),
-                          "larder_per_s": round(statistics.median(ours), 1), "torchvision_per_s": round(statistics.median(theirs), 1),
-                          "ratio": round(ratio, 3), "simd": probe.simd(), "torchvision": torchvision.__version__, "pillow": PIL.__version__}))
+        print(json.dumps({"pipeline": name, "format": "png" if options.png else "as found", "images": len(files),
+                          "passes": len(ours), "larder_per_s": round(statistics.median(ours), 1),
+                          "torchvision_per_s": round(statistics.median(theirs), 1), "ratio": round(ratio, 3),
+                          "simd": probe.simd(), "torchvision": torchvision.__version__, "pillow": PIL.__version__}))
     return 0
 
 

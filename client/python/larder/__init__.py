@@ -10,15 +10,15 @@
 
 from ._torchvision import from_torchvision
 from ._version import __version__
-from .errors import (BadSample, BadSamplesWarning, Busy, DaemonGone, EpochsOver, FormatError, InvalidArgument, IOFailure, LarderError,
-                     LimitReached, NotFound, NotPermitted, OutOfMemory, QuotaExceeded, SourceChanged, Timeout,
-                     VersionMismatch)
+from .errors import (BadSample, BadSamplesWarning, Busy, DaemonGone, EpochsOver, FormatError, InvalidArgument,
+                     IOFailure, LarderError, LimitReached, NotFound, NotPermitted, OutOfMemory, QuotaExceeded,
+                     SourceChanged, Timeout, VersionMismatch)
 from .loader import Batch, Loader
 from .subset import Classes, Fraction, List, Range, Subset
 from .transforms import *  # noqa: F401,F403 - transforms.__all__ is its table of operators
 from .transforms import __all__ as _operators
 
-__all__ = ["Batch", "Loader", "Classes", "Fraction", "List", "Range", "Subset", "LarderError", "BadSample", "BadSamplesWarning", "Busy",
-           "DaemonGone", "EpochsOver", "FormatError", "InvalidArgument", "IOFailure", "LimitReached", "NotFound",
-           "NotPermitted", "OutOfMemory", "QuotaExceeded", "SourceChanged", "Timeout", "VersionMismatch",
-           "from_torchvision", "__version__", *_operators]
+__all__ = ["Batch", "Loader", "Classes", "Fraction", "List", "Range", "Subset", "LarderError", "BadSample",
+           "BadSamplesWarning", "Busy", "DaemonGone", "EpochsOver", "FormatError", "InvalidArgument", "IOFailure",
+           "LimitReached", "NotFound", "NotPermitted", "OutOfMemory", "QuotaExceeded", "SourceChanged", "Timeout",
+           "VersionMismatch", "from_torchvision", "__version__", *_operators]

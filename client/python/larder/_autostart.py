@@ -2,9 +2,9 @@
 
 Scripts that start together queue up at a lock file; the first one starts the daemon and waits until it listens, for as
 long as it makes progress (to the descriptor of --ready-fd it writes dots, and a line's end when clients can connect);
-the others find it there. The daemon is nobody's child and has its own session, so that neither a script's end nor Ctrl-C
-in its terminal concerns it, and its own control group where systemd gives it one; it leaves after a minute without a
-job.
+the others find it there. The daemon is nobody's child and has its own session, so that neither a script's end nor
+Ctrl-C in its terminal concerns it, and its own control group where systemd gives it one; it leaves after a minute
+without a job.
 """
 
 import fcntl
@@ -40,8 +40,8 @@ def find_daemon():
 
 
 def with_daemon(path, connect, register):
-    """register(connect()), and gives what connect gave — and where nobody answers, after starting a daemon at `path`. One
-    that had been idle may leave at any moment until it has the job: then there is another."""
+    """register(connect()), and gives what connect gave — and where nobody answers, after starting a daemon at `path`.
+    One that had been idle may leave at any moment until it has the job: then there is another."""
     for _ in range(TRIES):
         session = _connected(path, connect)
         try:
@@ -143,8 +143,8 @@ def _start(path):
 def _spawn(daemon, path, log, ready_far):
     # The shell leaves at once, so the daemon is init's child and never a zombie of this process.
     scope, why_not = _control_group()
-    command = ["/bin/sh", "-c", '"$@" & exit 0', "sh", *scope, daemon, "--idle-exit", str(IDLE_EXIT_S), "--socket", path,
-               "--ready-fd", str(ready_far), "--progress", "--detach=" + why_not if why_not else "--detach"]
+    command = ["/bin/sh", "-c", '"$@" & exit 0', "sh", *scope, daemon, "--idle-exit", str(IDLE_EXIT_S), "--socket",
+               path, "--ready-fd", str(ready_far), "--progress", "--detach=" + why_not if why_not else "--detach"]
     try:
         subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=(ready_far,), cwd="/",
                        start_new_session=True, check=True)
@@ -153,8 +153,8 @@ def _spawn(daemon, path, log, ready_far):
 
 
 def _control_group():
-    """The words before a command that give it a control group of its own: a script's may be limited, and ends with it in
-    a step of Slurm, or at a logout. ([], why not) where systemd does not."""
+    """The words before a command that give it a control group of its own: a script's may be limited, and ends with it
+    in a step of Slurm, or at a logout. ([], why not) where systemd does not."""
     program = shutil.which("systemd-run")
     if not program:
         return [], "there is no systemd-run"
@@ -171,8 +171,8 @@ def _control_group():
 
 
 def _await_ready(ready, daemon, path, log_path, before):
-    """Waits for the line's end, as long as dots come; the pipe's end without it means that the daemon failed, and its log
-    says why."""
+    """Waits for the line's end, as long as dots come; the pipe's end without it means that the
+    daemon failed, and its log says why."""
     poller = select.poll()
     poller.register(ready, select.POLLIN)
     came = b"."

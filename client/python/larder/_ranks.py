@@ -13,8 +13,8 @@ import sys
 from . import _wire
 from .errors import InvalidArgument
 
-# Of torchrun and what is like it, of srun, of Open MPI's mpirun. Of Slurm only what srun says: sbatch tells a script that
-# it runs once how many tasks there might be.
+# Of torchrun and what is like it, of srun, of Open MPI's mpirun. Of Slurm only what srun says: sbatch tells a script
+# that it runs once how many tasks there might be.
 _LAUNCHERS = (("RANK", "WORLD_SIZE"), ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
               ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"))
 _LATE = "-ranks"

@@ -131,8 +131,9 @@ class Session:
         credentials = self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("iII"))
         pid, uid, _ = struct.unpack("iII", credentials)
         if uid not in (os.geteuid(), 0):
-            raise NotPermitted(f"the process that answers at {self.path} (pid {pid}) is user {uid}'s, and only a daemon "
-                               f"of your own (user {os.geteuid()}) or root's is trusted: set LARDER_SOCKET to one")
+            raise NotPermitted(f"the process that answers at {self.path} (pid {pid}) is user {uid}'s, and only a "
+                               f"daemon of your own (user {os.geteuid()}) or root's is trusted: set LARDER_SOCKET to "
+                               "one")
 
     def _greet(self, deadline):
         self._send(_wire.hello(self._next_seq(), self.pid, b"python/" + __version__.encode()))

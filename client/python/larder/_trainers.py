@@ -1,4 +1,5 @@
-"""What a Loader has to know of the trainer around it. Nothing is imported here: what is not there already is not in use.
+"""What a Loader has to know of the trainer around it. Nothing is imported here: what is not there
+already is not in use.
 """
 
 import sys
@@ -22,9 +23,9 @@ class _Position:
 
 
 def tell_accelerate(iterator, at_end, repeats):
-    """Where Accelerate is in use: lets it know of this iterator of an epoch, so that gradients which are accumulated over
-    several batches are applied with the epoch's last one. at_end() says whether the batch given last is that. Gives a
-    function to call when the epoch is over, which otherwise is called when the iterator goes; None without
+    """Where Accelerate is in use: lets it know of this iterator of an epoch, so that gradients which are accumulated
+    over several batches are applied with the epoch's last one. at_end() says whether the batch given last is that.
+    Gives a function to call when the epoch is over, which otherwise is called when the iterator goes; None without
     Accelerate."""
     state = _gradient_state()
     if state is None:
@@ -53,13 +54,13 @@ def _leave(state, position):
 
 
 def check():
-    """Refuses to iterate where that would go wrong: under an Accelerate that cannot be told of it, and in a worker process
-    of a torch DataLoader. Each worker would give the whole epoch; and as its copy of the Loader ends with it, one alone
-    would give the same epoch again and again."""
+    """Refuses to iterate where that would go wrong: under an Accelerate that cannot be told of it, and in a worker
+    process of a torch DataLoader. Each worker would give the whole epoch; and as its copy of the Loader ends with it,
+    one alone would give the same epoch again and again."""
     _gradient_state()
     data = sys.modules.get("torch.utils.data")
     worker = data.get_worker_info() if data is not None else None
     if worker is not None:
-        raise LarderError(f"this Loader is iterated in worker {worker.id} of {worker.num_workers} of a torch DataLoader, "
-                          "each of which would give every sample: iterate over the Loader itself, its daemon has the "
-                          "threads, or give the DataLoader num_workers=0")
+        raise LarderError(f"this Loader is iterated in worker {worker.id} of {worker.num_workers} of a torch "
+                          "DataLoader, each of which would give every sample: iterate over the Loader itself, its "
+                          "daemon has the threads, or give the DataLoader num_workers=0")

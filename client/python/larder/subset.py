@@ -86,6 +86,6 @@ def to_json(subset):
     try:
         text.encode()
     except UnicodeEncodeError as cause:  # a name with other bytes, as os.listdir gives it
-        raise InvalidArgument(f"subset {text!r}: names and paths in it must be UTF-8: match a class of another name by a "
-                              "pattern, such as 'c*'") from cause
+        raise InvalidArgument(f"subset {text!r}: names and paths in it must be UTF-8: match a class of another name by "
+                              "a pattern, such as 'c*'") from cause
     return text

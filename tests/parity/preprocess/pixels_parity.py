@@ -408,7 +408,8 @@ def main():
         print("LARDER_TEST_IMAGES is not set: photographs are not compared")
     sample = real[::25]
     jpegs = [file for file in odd if file[1][:2] == b"\xff\xd8" and "cmyk" not in file[0]]
-    some = [file for file in odd if file[0].split()[-1] in ("160x120", "255x257", "17x31")][::1 if "--some" in sys.argv else 4]
+    some = [file for file in odd if file[0].split()[-1] in ("160x120", "255x257", "17x31")]
+    some = some[::1 if "--some" in sys.argv else 4]
     decode(probe, table, odd + real)
     crops(probe, table, odd + real[::3])
     resizes(probe, table, odd + real[::5])

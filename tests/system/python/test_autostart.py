@@ -144,7 +144,8 @@ class Autostart(Case):
             return file.read().splitlines()
 
     def test_a_control_group_of_its_own(self):
-        """Where systemd-run works the daemon is started by it, in a scope; and nothing is said of the script's group."""
+        """Where systemd-run works the daemon is started by it, in a scope; and nothing is said of
+        the script's group."""
         self.script_in([], self.systemd_run('while [ "$1" != -- ]; do shift; done; shift; exec "$@"'))
         self.assertEqual(len(self.daemons()), 1)
         tried, started = self.asked()
@@ -155,7 +156,8 @@ class Autostart(Case):
         self.assertNotIn("control group", self.log())
 
     def test_no_control_group_to_be_had(self):
-        """Where systemd-run fails the daemon is started all the same, and its log says in whose group it is, and why."""
+        """Where systemd-run fails the daemon is started all the same, and its log says in whose
+        group it is, and why."""
         self.script_in([], self.systemd_run('echo "Failed to connect to \\"bus\\"" >&2; exit 1'))
         self.assertEqual(len(self.daemons()), 1)
         self.assertEqual(len(self.asked()), 1)

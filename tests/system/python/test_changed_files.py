@@ -90,8 +90,8 @@ class ChangedFiles(Case):
             self.expect_contents(loader)
 
     def test_rewritten_in_place(self):
-        """200 of 600 files are rewritten while their folders' times stay. A job that comes then gets what the files hold
-        in each of its epochs, although memory holds what they held for the job before it."""
+        """200 of 600 files are rewritten while their folders' times stay. A job that comes then gets what the files
+        hold in each of its epochs, although memory holds what they held for the job before it."""
         files = self.make(600)
         daemon = self.keeping_daemon()
         before = self.bytes_loader(daemon, self.dataset, batch_size=50)
@@ -103,7 +103,8 @@ class ChangedFiles(Case):
         self.expect_contents(after)
 
     def test_rewritten_while_down(self):
-        """The same while no daemon runs: the next one finds the checkpoint of what the files held, and does not use it."""
+        """The same while no daemon runs: the next one finds the checkpoint of what the files held,
+        and does not use it."""
         files = self.make(600)
         daemon = self.keeping_daemon()
         with self.bytes_loader(daemon, self.dataset, batch_size=50) as loader:

@@ -119,7 +119,8 @@ class ShortBudgets(Case):
         self.assertIn("far-ahead", daemon.log())
 
     def test_reads_wait_for_encoded_memory(self):
-        """Where encoded memory holds less than what jobs look ahead all comes exactly once, and log and metrics say so."""
+        """Where encoded memory holds less than what jobs look ahead all comes exactly once, and log
+        and metrics say so."""
         daemon = self.daemon(CONFIG.replace("64MiB", "1MiB"))
         loader = self.loader(daemon, tree(60, width=640, height=480), batch_size=16, prefetch=8, name="far-ahead")
         self.whole(loader, 60)

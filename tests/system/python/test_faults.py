@@ -83,11 +83,12 @@ class Faults(Case):
         self.whole(self.loader(self.daemon(), tree(COUNT)), COUNT)
 
     def test_no_descriptors(self):
-        """A daemon that has no file descriptor left says so and reads on when it has: no sample is bad or lost over it, though
-        the job would skip bad ones."""
+        """A daemon that has no file descriptor left says so and reads on when it has: no sample is bad or lost over it,
+        though the job would skip bad ones."""
         daemon = self.daemon(CONFIG + "threads: {workers: 2, loaders: 6}\ndebug: {load_delay: 20}\n")
         pid = daemon.process.pid
-        script = self.script(daemon, dataset=tree(COUNT), pipeline=PIPELINE, batch_size=16, epochs=2, bad_samples="skip")
+        script = self.script(daemon, dataset=tree(COUNT), pipeline=PIPELINE, batch_size=16, epochs=2,
+                             bad_samples="skip")
         self.assertTrue(until(lambda: script.batches, 30), script.errors)
         soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
         self.assertTrue(until(lambda: "reads wait until a file descriptor is free" in daemon.log(), 60), daemon.log())
@@ -100,8 +101,8 @@ class Faults(Case):
         self.assertNotIn("bad sample", daemon.log())
 
     def test_a_broken_epoch_does_not_count(self):
-        """After a daemon was killed in mid-epoch and replaced, iterating again begins that epoch again: the loader gives
-        as many whole epochs as it was asked for, in the order of each."""
+        """After a daemon was killed in mid-epoch and replaced, iterating again begins that epoch again: the loader
+        gives as many whole epochs as it was asked for, in the order of each."""
         daemon = self.daemon()
         alone = self.loader(daemon, tree(COUNT), shuffle="strict", seed=4)
         orders = [indices_of(alone) for _ in range(3)]

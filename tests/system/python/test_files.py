@@ -95,8 +95,8 @@ class Files(Case):
             self.loader(daemon, self.dataset, 2, pipeline=[], all_files=True)
 
     def test_with_pixels_beside_it(self):
-        """A job that wants pixels and one that wants the files' bytes share each read, but for what the first looks ahead
-        before the second begins."""
+        """A job that wants pixels and one that wants the files' bytes share each read, but for what the first looks
+        ahead before the second begins."""
         folder, daemon = tree(60), self.daemon(CONFIG)
         loaders = [self.loader(daemon, folder, 10, pipeline=pipeline, epochs=1)
                    for pipeline in ([], [larder.Resize([32, 32])])]

@@ -1,5 +1,5 @@
-"""Ranks that come up after the Loader was made, as under Lightning: two real processes of torch.distributed. And loaders
-in the hands of torch's DataLoader."""
+"""Ranks that come up after the Loader was made, as under Lightning: two real processes of torch.distributed. And
+loaders in the hands of torch's DataLoader."""
 
 import json
 import os
@@ -58,8 +58,9 @@ class LateRanks(system.Case):
                       MASTER_PORT=str(system.free_port()), OMP_NUM_THREADS="1")
         for key in ("RANK", "WORLD_SIZE", "TORCHELASTIC_RUN_ID"):
             common.pop(key, None)
-        ranks = [subprocess.Popen([sys.executable, "-B", "-c", RANK, folder, name, str(int(begin_first)), str(60 * SLOW)],
-                                  env={**common, "NUMBER": str(number), **(environment[number] if environment else {})},
+        command = [sys.executable, "-B", "-c", RANK, folder, name, str(int(begin_first)), str(60 * SLOW)]
+        ranks = [subprocess.Popen(command, env={**common, "NUMBER": str(number),
+                                                **(environment[number] if environment else {})},
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for number in range(2)]
         outputs = []
         for rank in ranks:
@@ -82,14 +83,15 @@ class LateRanks(system.Case):
             self.assertEqual(set(sum(parts, [])), set(range(COUNT)))
 
     def test_made_before_the_ranks(self):
-        """Loaders that are made before torch.distributed is initialised, and iterated after it, give each rank its part:
-        together each sample once, and len() is that of the part."""
+        """Loaders that are made before torch.distributed is initialised, and iterated after it, give each rank its
+        part: together each sample once, and len() is that of the part."""
         outputs = self.ranks()
         self.assertEqual([output["before"] for output in outputs], [[1, 8]] * 2)
         self.check(outputs, 4)
 
     def test_with_a_name(self):
-        """So do loaders with a name, of which the processes that Lightning starts leave the first the name's own job."""
+        """So do loaders with a name, of which the processes that Lightning starts leave the first
+        the name's own job."""
         self.check(self.ranks(name="set", environment=[{}, {"WORLD_SIZE": "2", "LOCAL_RANK": "1"}]), 4)
 
     def test_begun_before_the_ranks(self):
@@ -108,8 +110,8 @@ class Wrapped(torch.utils.data.IterableDataset):
 
 class InDataLoader(system.Case):
     def test_workers(self):
-        """In a DataLoader's workers, one or several, a Loader refuses to iterate and says what to do: each would give every
-        sample. Without workers a wrapped Loader gives its batches."""
+        """In a DataLoader's workers, one or several, a Loader refuses to iterate and says what to do: each would give
+        every sample. Without workers a wrapped Loader gives its batches."""
         loader = self.loader(self.daemon(), system.tree(COUNT), output="torch")
         for workers in (1, 2):
             with self.assertRaisesRegex(larder.LarderError, "iterate over the Loader itself"):

@@ -59,7 +59,8 @@ def held_back(log, message):
 class Floods(Case):
     def check_limited(self, daemon, message, count):
         """Few lines a second, and with what was held back they are `count`."""
-        self.assertTrue(until(lambda: len(lines_of(daemon.log(), message)) + held_back(daemon.log(), message) == count, 10),
+        self.assertTrue(until(lambda: len(lines_of(daemon.log(), message)) +
+                              held_back(daemon.log(), message) == count, 10),
                         (count, len(lines_of(daemon.log(), message)), held_back(daemon.log(), message)))
         lines = lines_of(daemon.log(), message)
         self.assertGreater(len(lines), 0)

@@ -67,7 +67,8 @@ class Scratch(Bounds):
         self.assertGreater(daemon.status()["memory"]["scratch"]["waits"], 0)
 
     def test_an_image_that_never_fits(self):
-        """Two of 100 megapixels are bad samples in a budget of 32 MiB, the log names the setting, and the others come."""
+        """Two of 100 megapixels are bad samples in a budget of 32 MiB, the log names the setting,
+        and the others come."""
         daemon = self.bounded(16, 16, 32, "threads:\n  workers: 2\n")
         folder = self.images(2, 10000)
         with open(os.path.join(folder, "grey", "small.jpg"), "wb") as file:
@@ -111,8 +112,8 @@ class Instances(Bounds):
     """What is known of each prepared sample."""
 
     def test_tiny_slots(self):
-        """Prepared samples of 192 bytes fill the arena, and their bookkeeping stays within memory.encoded: beside what the
-        first epoch brought the heap grows by no more than that."""
+        """Prepared samples of 192 bytes fill the arena, and their bookkeeping stays within memory.encoded: beside what
+        the first epoch brought the heap grows by no more than that."""
         daemon = self.bounded(32, 8, 16)
         count, tiny = 4000, [{"resize": {"size": [8, 8]}}, "random_horizontal_flip"]
         with self.loader(daemon, tree(count, width=16, height=16), 100, tiny) as loader:

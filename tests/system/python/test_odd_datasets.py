@@ -1,5 +1,5 @@
-"""Datasets as nobody plans them: what can be served is, exactly once, and all else is refused or ends with an error that
-says what is wrong, with which file, and what to do."""
+"""Datasets as nobody plans them: what can be served is, exactly once, and all else is refused or ends with an error
+that says what is wrong, with which file, and what to do."""
 
 import os
 import shutil
@@ -17,7 +17,8 @@ def epochs(loader, count):
 
 
 def together(work, count):
-    """What work(0) … work(count - 1) give, each in a thread of its own; an error in place of what it kept from coming."""
+    """What work(0) … work(count - 1) give, each in a thread of its own; an error in place of what
+    it kept from coming."""
     results = [None] * count
 
     def one(number):
@@ -61,7 +62,8 @@ class OddDatasets(Case):
                 self.loader(self.served, os.path.dirname(os.path.dirname(self.images[0])), subset=subset)
 
     def test_less_than_a_batch(self):
-        """One sample is an epoch, in any order, again and again; less than a batch under drop_last is none, and ends."""
+        """One sample is an epoch, in any order, again and again; less than a batch under drop_last
+        is none, and ends."""
         one = self.folder_of("one", {"a/x.jpg": self.images[0]})
         for shuffle in SHUFFLES:
             loader = self.loader(self.served, one, 64, shuffle=shuffle)
@@ -70,7 +72,8 @@ class OddDatasets(Case):
             self.assertEqual((len(loader), epochs(loader, 3)), (0, [[]] * 3))
 
     def test_more_ranks_than_samples(self):
-        """Each of five ranks gets a batch of three samples' epoch, with all three among them; under drop_last none does."""
+        """Each of five ranks gets a batch of three samples' epoch, with all three among them; under
+        drop_last none does."""
         three = self.folder_of("three", {f"a/{i}.jpg": self.images[i] for i in range(3)})
         for shuffle in SHUFFLES:
             for drop_last in (False, True):
@@ -94,8 +97,8 @@ class OddDatasets(Case):
     def test_names(self):
         """Names of files, folders and classes may be any that the system allows; a job's is UTF-8 in 128 bytes. What is
         logged of them stays on its line."""
-        names = [b"a\nclass/line\n.jpg", b"b\xff\xfe/\xff.jpg", "c\u732b/\u00e9.jpg".encode(), b"d/" + b"x" * 251 + b".jpg",
-                 b"e" * 255 + b"/y.jpg", b"f/q\"\\ level=error.jpg"]
+        names = [b"a\nclass/line\n.jpg", b"b\xff\xfe/\xff.jpg", "c\u732b/\u00e9.jpg".encode(),
+                 b"d/" + b"x" * 251 + b".jpg", b"e" * 255 + b"/y.jpg", b"f/q\"\\ level=error.jpg"]
         root = self.folder_of(b"ro\not\xff", {name: self.images[i] for i, name in enumerate(names)})
         loader = self.loader(self.served, root, 4, name="\u732b" * 42 + "xx")
         self.assertEqual([os.fsencode(name) for name in loader.classes], [name.split(b"/")[0] for name in names])
@@ -112,8 +115,8 @@ class OddDatasets(Case):
                 self.loader(self.served, root, 4, name=name)
 
     def test_what_is_no_file(self):
-        """A pipe, a device, a folder, a link to nothing and one to itself, all named as images, cost one sample each or are
-        none, and nobody waits for them."""
+        """A pipe, a device, a folder, a link to nothing and one to itself, all named as images, cost one sample each or
+        are none, and nobody waits for them."""
         root = self.folder_of("no-files", {"a/1.jpg": self.images[0], "a/2.jpg": self.images[1]})
         os.mkfifo(os.path.join(root, "a", "pipe.jpg"))
         os.makedirs(os.path.join(root, "a", "folder.jpg"))
@@ -125,8 +128,8 @@ class OddDatasets(Case):
             list(self.loader(self.served, root, 4, bad_samples="error"))
 
     def test_one_folder_by_many_paths(self):
-        """One folder under several paths, by links to it, to its files, or to the same inodes, is the same samples: each is
-        prepared once for all."""
+        """One folder under several paths, by links to it, to its files, or to the same inodes, is the same samples:
+        each is prepared once for all."""
         root = os.path.dirname(os.path.dirname(self.images[0]))
         paths = [root, root + "//", root + "/../" + os.path.basename(root) + "/."]
         for name, make in (("link", lambda path: os.symlink(root, path)),
@@ -142,8 +145,8 @@ class OddDatasets(Case):
         self.assertEqual((samples["loaded"], samples["prepared"]), (2 * COUNT, 2 * COUNT))
 
     def test_a_folder_that_vanishes(self):
-        """A folder goes while a job trains on it: whatever its policy, the job goes on with what is in memory, waits as long
-        as limits.source_wait, then ends with an error that names the folder, and the daemon serves others."""
+        """A folder goes while a job trains on it: whatever its policy, the job goes on with what is in memory, waits as
+        long as limits.source_wait, then ends with an error that names the folder, and the daemon serves others."""
         self.served.stop()
         little = self.daemon("memory: {arena: 64MiB, encoded: 1MiB}\ncatalog: {checkpoint: none}\n"
                              "limits: {source_wait: 1}\nmetrics: {enabled: false}\n")
@@ -162,10 +165,11 @@ class OddDatasets(Case):
         self.whole(self.loader(little, os.path.dirname(os.path.dirname(self.images[0]))), COUNT)
 
     def test_a_folder_that_memory_has(self):
-        """With memory for all that jobs of one pipeline want each file is read once for all their epochs, shuffled or not, and a
-        folder may go once it was read."""
+        """With memory for all that jobs of one pipeline want each file is read once for all their epochs, shuffled or
+        not, and a folder may go once it was read."""
         root = make_tree(os.path.join(self.folder, "root"), 300)
-        loaders = [self.loader(self.served, root, 8, shuffle=shuffle, seed=1) for shuffle in ("dependent", "none", "dependent")]
+        loaders = [self.loader(self.served, root, 8, shuffle=shuffle, seed=1)
+                   for shuffle in ("dependent", "none", "dependent")]
         for got in together(lambda number: epochs(loaders[number], 2), len(loaders)):
             self.assertEqual([sorted(sum(epoch, [])) for epoch in got], 2 * [list(range(300))])
         shutil.rmtree(root)

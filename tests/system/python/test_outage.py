@@ -81,7 +81,8 @@ class Outage(Case):
                 self.whole(beside, 200)
                 self.assertTrue(self.waits())
                 self.assertEqual(self.metric("larder_jobs_waiting_for_source"), 1)
-                self.assertTrue(until(lambda: self.served.log().count("storage does not answer") > told, 60), self.served.log())
+                self.assertTrue(until(lambda: self.served.log().count("storage does not answer") > told, 60),
+                                self.served.log())
             finally:
                 self.back()
                 taker.join()
@@ -101,8 +102,8 @@ class Outage(Case):
         """The same of a job of two ranks: together they get every sample once."""
         self.serve()
         for drop_last in (False, True):
-            ranks = [self.loader(self.served, self.tree, pipeline=PIPELINE, name="hit", rank=rank, world_size=2, prefetch=1,
-                                 drop_last=drop_last, batch_size=20) for rank in range(2)]
+            ranks = [self.loader(self.served, self.tree, pipeline=PIPELINE, name="hit", rank=rank, world_size=2,
+                                 prefetch=1, drop_last=drop_last, batch_size=20) for rank in range(2)]
             iterators = [iter(loader) for loader in ranks]
             got = [indices_of([next(iterator)]) for iterator in iterators]
             self.away()
@@ -206,8 +207,8 @@ class Outage(Case):
             os.unlink(path)
         os.rename(files[106], aside)
         for loader in refused:
-            with self.assertRaisesRegex(larder.BadSample, re.escape(self.tree) + ".*7 of 600 samples are bad.*limits.bad "
-                                        "allows 6"):
+            with self.assertRaisesRegex(larder.BadSample, re.escape(self.tree) +
+                                        ".*7 of 600 samples are bad.*limits.bad allows 6"):
                 list(loader)
             loader.close()
         os.rename(aside, files[106])

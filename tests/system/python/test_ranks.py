@@ -108,8 +108,8 @@ class Ranks(system.Case):
         self.assertEqual(sorted(sum(shares, [])), list(range(240)))
 
     def test_killed_at_the_end_of_its_part(self):
-        """A rank that is killed while it holds the last batches of its part, when the other is through and waits for the
-        next epoch, gets them again: nothing of the epoch is lost."""
+        """A rank that is killed while it holds the last batches of its part, when the other is through and waits for
+        the next epoch, gets them again: nothing of the epoch is lost."""
         daemon, folder = self.daemon(system.CONFIG), system.tree(203)
         go = os.path.join(self.folder, "never")
         first, other = self.ranks(daemon, folder, 2, {0: {"hold": 2, "pause": [13, go]}}, hold=1)

@@ -42,7 +42,8 @@ class Stopping(Case):
     def register_many(self):
         """Clients whose registrations take long, once the daemon is at them."""
         before = self.cpu_s()
-        scripts = [self.script(self.served, dataset=tree(COUNT), subset=self.lists(PARTS), pipeline=[], batch_size=1, epochs=1)
+        scripts = [self.script(self.served, dataset=tree(COUNT), subset=self.lists(PARTS), pipeline=[], batch_size=1,
+                               epochs=1)
                    for _ in range(CLIENTS)]
         self.assertTrue(until(lambda: self.served.status()["daemon"]["sessions"] == CLIENTS and
                               self.cpu_s() - before > 2 * self.one_s, 30), self.served.log())

@@ -17,8 +17,8 @@ limits: {{bad: 100%}}
 
 
 def spoil(path, how):
-    """Deletes a file, or puts a folder in its place: it is a bad sample. One that was written to or replaced is not: see
-    test_changed_files.py."""
+    """Deletes a file, or puts a folder in its place: it is a bad sample. One that was written to or replaced is not:
+    see test_changed_files.py."""
     os.unlink(path)
     if how:
         os.mkdir(path)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Proves that what is installed is enough: the example builds and runs against it with CMake (shared and static) and with
-# pkg-config, larder.h is clean C99 and C++, and the libraries show no name but the public ones.
+# Proves that what is installed is enough: the example builds and runs against it with CMake (shared and static) and
+# with pkg-config, larder.h is clean C99 and C++, and the libraries show no name but the public ones.
 # usage: install_test.sh CMAKE BUILD_DIR SOURCE_DIR CC LIBDIR FLAGS
 set -eu
 cmake=$1 build=$2 source=$3 cc=$4 libdir=$5 flags=$6
@@ -48,8 +48,10 @@ else
 fi
 
 say "the header alone"
-printf '#include <larder/larder.h>\nint main(void) { struct larder_options o; larder_options_init(&o); return (int)o.rank; }\n' \
-    >"$tmp/header.c"
+cat >"$tmp/header.c" <<'EOF'
+#include <larder/larder.h>
+int main(void) { struct larder_options o; larder_options_init(&o); return (int)o.rank; }
+EOF
 "$cc" -std=c99 -pedantic -Wall -Wextra -Werror -I"$prefix/include" -c "$tmp/header.c" -o "$tmp/header.o"
 if command -v g++ >/dev/null; then
     sed 's/(void)/()/' "$tmp/header.c" >"$tmp/header.cpp"

@@ -113,8 +113,9 @@ class Pickle(Case):
         self.assertEqual(loader.stats()["batches"], 1)
 
     def test_a_changed_weight_goes_along(self):
-        """The weight that `larder weight` gave a job is what its Loader registers with from then on: a copy by pickle, in
-        a forked child, and after the connection was lost. Ranks are told by what all of them were given, and keep that."""
+        """The weight that `larder weight` gave a job is what its Loader registers with from then on: a copy by pickle,
+        in a forked child, and after the connection was lost. Ranks are told by what all of them were given, and keep
+        that."""
         daemon = self.daemon()
         loader = self.loader(weight=2)
         ranks = self.loader(weight=2, name="ranks", rank=0, world_size=2)
@@ -133,7 +134,8 @@ class Pickle(Case):
         self.assertEqual([job["weight"] for job in daemon.registrations], [2, 2, 9, 9, 9, 2])
 
     def test_pickles_of_another_release(self):
-        """What another release has pickled, with a field more or less or in another form, says so and says what to do."""
+        """What another release has pickled, with a field more or less or in another form, says so
+        and says what to do."""
         self.daemon()
         loader = self.loader()
         state = loader.__getstate__()
@@ -251,8 +253,8 @@ class Ends(Case):
         self.assertEqual(sorted(i for _, _, indices in loader for i in indices.tolist()), list(range(20)))
 
     def test_set_epoch(self):
-        """set_epoch goes forward in the same job; to an earlier epoch, or after the daemon was lost, in another job. What
-        it chose is given once; ranks only go forward."""
+        """set_epoch goes forward in the same job; to an earlier epoch, or after the daemon was lost, in another job.
+        What it chose is given once; ranks only go forward."""
         daemon = self.daemon()
         loader = self.loader(name="mine")
         loader.set_epoch(5)

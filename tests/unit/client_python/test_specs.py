@@ -65,8 +65,8 @@ class Specs(Case):
         self.assertEqual((transforms.to_json([]), transforms.to_json(None)), ("[]", ""))
 
     def test_what_is_no_operator_is_named(self):
-        """A step that is no operator, a class that was not called, and transforms of torchvision, alone or in a list, are
-        refused by position with what to do; an iterable of operators is as good as a list."""
+        """A step that is no operator, a class that was not called, and transforms of torchvision, alone or in a list,
+        are refused by position with what to do; an iterable of operators is as good as a list."""
         foreign = type("Compose", (), {"__module__": "torchvision.transforms.transforms"})()
         for pipeline, words in ((foreign, r"\[0\] is a torchvision.*larder.from_torchvision"),
                                 ([larder.Resize(8), foreign], r"pipeline\[1\] .*larder.from_torchvision"),

@@ -1,6 +1,6 @@
-"""The Loader in the hands of Accelerate: gradients that are accumulated over several batches are applied with an epoch's
-last one. Accelerate is played by what it looks at, in the form that it had first and in today's; with the real one too,
-where it is installed."""
+"""The Loader in the hands of Accelerate: gradients that are accumulated over several batches are applied with an
+epoch's last one. Accelerate is played by what it looks at, in the form that it had first and in today's; with the real
+one too, where it is installed."""
 
 import sys
 import types
@@ -88,8 +88,8 @@ class Played:
         self.state = self.kind()
 
     def test_the_last_batch_makes_a_step(self):
-        """Of 4 batches, three to a step, the third and the last end with one, in every epoch; also where the epoch's end
-        comes by itself after the last samples."""
+        """Of 4 batches, three to a step, the third and the last end with one, in every epoch; also where the epoch's
+        end comes by itself after the last samples."""
         daemon = self.daemon()
         loader = self.loader(prefetch=1, with_ids=True)
         for empty_last in (False, True, False):
@@ -105,7 +105,8 @@ class Played:
             self.assertIsNone(self.state.active_dataloader)
 
     def test_one_within_another(self):
-        """A Loader that is read within an epoch of another, to its end or not, leaves the other as the one that counts."""
+        """A Loader that is read within an epoch of another, to its end or not, leaves the other as
+        the one that counts."""
         self.daemon()
         outer, inner = self.loader(), self.loader()
         steps, took = Steps(self.state, 3), []
@@ -139,7 +140,8 @@ class Todays(Played, Case):
 
 class Accelerate(Case):
     def test_one_that_cannot_be_told(self):
-        """An Accelerate that knows no way to be told is refused with what to do; one that is not in use hinders nobody."""
+        """An Accelerate that knows no way to be told is refused with what to do; one that is not in
+        use hinders nobody."""
         self.daemon()
         loader = self.loader()
         old = type("GradientState", (), {"_shared_state": {"sync_gradients": True}})
@@ -153,7 +155,8 @@ class Accelerate(Case):
 
     @unittest.skipUnless(accelerate, "this Python has no accelerate")
     def test_with_the_real_one(self):
-        """Of 4 batches, three to a step, the third and the last end with one; gather_for_metrics gives all of an epoch."""
+        """Of 4 batches, three to a step, the third and the last end with one; gather_for_metrics
+        gives all of an epoch."""
         self.daemon(empty_last=True)
         accelerator = accelerate.Accelerator(cpu=True, gradient_accumulation_steps=3)
         model = torch.nn.Linear(72, 1)
