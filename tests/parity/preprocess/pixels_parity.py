@@ -3,7 +3,7 @@ sides.
 
 usage: pixels_parity.py LIBRARY [--table] [--some]
 
---table prints the differences as Markdown, for docs/preprocess.md; --some takes a fourth of the files.
+--table prints the differences as Markdown, for docs/measured/preprocess.md; --some takes a fourth of the files.
 
 Pictures are made here, in every form an image file comes in; photographs too when LARDER_TEST_IMAGES names a folder.
 What each operator draws is asked from the library (its plan) and given to torchvision's functional form."""
