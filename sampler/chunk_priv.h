@@ -1,4 +1,5 @@
-/* chunk_priv.h: 4096 bits as 64 words: what sets of ids are made of (remaining_priv.h). Pure. */
+/* chunk_priv.h: a chunk is 4096 bits in 64 words. Sets of ids are made of chunks (remaining_priv.h). All functions are
+ * pure. */
 #ifndef LARDER_SAMPLER_CHUNK_PRIV_H
 #define LARDER_SAMPLER_CHUNK_PRIV_H
 
@@ -8,6 +9,7 @@
 #define CHUNK_BITS 12
 #define CHUNK_WORDS 64
 
+/* chunk_count gives the number of set bits. */
 uint32_t chunk_count(const uint64_t words[CHUNK_WORDS]);
 bool chunk_empty(const uint64_t words[CHUNK_WORDS]);
 

@@ -1,4 +1,4 @@
-/* commands.h: what the command line tool runs of this folder. */
+/* commands.h: the command of this folder. */
 #ifndef LARDER_SAMPLER_COMMANDS_H
 #define LARDER_SAMPLER_COMMANDS_H
 

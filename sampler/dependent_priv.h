@@ -46,11 +46,12 @@ struct contender {
     struct remaining *set;
 };
 
-/* dependent_round draws for n jobs, ascending by remaining count and none empty; returns the number of picks. Jobs that
- * draw the same sample by chance come into one pick. The sets stay as they are: the caller removes. */
+/* dependent_round draws for n jobs. They are ascending by remaining count, and none is empty. It returns the number of
+ * picks; picks has room for n. Jobs that draw the same sample by chance come into one pick. The sets stay as they are:
+ * the caller removes what was drawn. */
 size_t dependent_round(struct rng *rng, const struct contender *jobs, unsigned n, struct pick *picks);
 
-/* pick_of finds the pick of id, or adds one without jobs. */
+/* pick_of gives the pick of id. When there is none it adds one without jobs; picks has room for it. */
 struct pick *pick_of(struct pick *picks, size_t *n_picks, sample_id id);
 
 #endif

@@ -3,7 +3,7 @@
  *
  * The daemon does not use this form: it walks the same tree without storing it (dependent_priv.h). This one is the
  * reference. The tests compare both outcome by outcome, and `larder bench tree --materialised` compares what they
- * cost. docs/tree.md has a picture and the figures.
+ * cost. docs/tree.md has a picture, docs/measured/tree.md the figures.
  *
  * The tree. Jobs are in ascending order of |D|, and Sj is the intersection of Dj … Dn. Job j's level has two vertices:
  * `common` is the inner vertex Sj \ S(j-1), and `own` is the leaf Dj \ Sj. The next level hangs below `common`. The
@@ -31,7 +31,7 @@
 
 struct vertex {
     struct idset *ids;
-    uint64_t count; /* of ids: CRoaring would add it up for each walk */
+    uint64_t count; /* number of ids; CRoaring would add it up for each walk */
 };
 
 struct level {
@@ -47,12 +47,12 @@ struct materialised {
 struct materialised *materialised_create(void);
 void materialised_destroy(struct materialised *tree); /* accepts NULL */
 
-/* materialised_insert puts a job, which is not in the tree, where its size belongs. What it has left is copied. */
+/* materialised_insert puts a job, which is not in the tree yet, where its size belongs. It copies `left`. */
 void materialised_insert(struct materialised *tree, unsigned job, const struct idset *left);
 /* materialised_delete takes a job out. */
 void materialised_delete(struct materialised *tree, unsigned job);
 
-/* materialised_left gives what a job has left, as a new set that belongs to the caller. */
+/* materialised_left gives what a job has left, as a new set that the caller destroys. */
 struct idset *materialised_left(const struct materialised *tree, unsigned job);
 uint64_t materialised_bytes(const struct materialised *tree);
 

@@ -1,13 +1,14 @@
-/* sampler.h: which samples next, and for which jobs together. No I/O, no clock; one owner thread (the engine).
+/* sampler.h: the sampler decides which samples come next, and for which jobs together. It does no I/O and reads no
+ * clock. One thread owns it (the engine's).
  *
- * Dependent jobs of a round draw by JOADER's dependent sampling: uniform for each alone, common as often as the paper's
- * conditional probabilities allow; dependent_priv.h explains and proves it. All the calls below are cheap (about 0.1 µs
- * a job), but for those that say so.
+ * Dependent jobs of a round draw by JOADER's dependent sampling. Each draw is uniform for the job alone, and common
+ * as often as the paper's conditional probabilities allow; dependent_priv.h explains and proves it. The calls below
+ * take about 0.1 µs a job, unless they say otherwise.
  *
- * The sampler holds each job's remaining set R_j. A round takes the jobs that need a pick now and answers with picks: a
- * sample and the set S of jobs it is drawn for. Each job of the round that has something left is in exactly one pick,
- * and the pick has left R_j for every j in S. For one job alone a draw is uniform over R_j (`strict`: the next of a
- * permutation of (seed, epoch); `none`: the next in the view's given order). */
+ * The sampler holds each job's remaining set R_j. A round takes the jobs that need a pick now and answers with
+ * picks: a sample and the set S of jobs it is drawn for. Each job of the round that has something left is in exactly
+ * one pick, and the pick has left R_j for every j in S. For one job alone a draw is uniform over R_j. A `strict` job
+ * gets the next of a permutation that seed and epoch determine; a `none` job the next in the view's given order. */
 #ifndef LARDER_SAMPLER_SAMPLER_H
 #define LARDER_SAMPLER_SAMPLER_H
 
@@ -25,10 +26,10 @@ struct pick {
 struct sampler_job {
     enum shuffle_mode shuffle;
     uint64_t seed;             /* `strict` only */
-    const struct idset *view;  /* borrowed for the call: the sampler keeps its own copy; not empty */
-    /* The view's ids in the dataset's order, idset_count(view) of them: what `none` delivers and `strict` permutes, so that
-     * neither depends on how ids were given. `strict` without one permutes the ids ascending. Borrowed for
-     * the call. */
+    const struct idset *view;  /* not empty; borrowed for the call, the sampler keeps its own copy */
+    /* The view's ids in the dataset's order, idset_count(view) of them, borrowed for the call. `none` delivers this
+     * order and `strict` permutes it, so that neither depends on how ids were given. NULL: `strict` permutes the
+     * ascending ids. */
     const sample_id *order;
 };
 
@@ -40,27 +41,27 @@ void sampler_destroy(struct sampler *sampler); /* accepts NULL */
 int sampler_add_job(struct sampler *sampler, unsigned job, const struct sampler_job *desc, struct error *err);
 void sampler_remove_job(struct sampler *sampler, unsigned job);
 
-/* sampler_start_epoch puts the whole view back: R_j = view, whatever was left before. Cannot fail. Copies a bit an id;
- * `strict` writes out the sorted view as well (a millisecond per million ids). */
+/* sampler_start_epoch puts the whole view back: R_j = view, whatever was left before. It cannot fail. It copies a
+ * bit an id; for `strict` it also writes out the sorted view, which takes a millisecond a million ids. */
 void sampler_start_epoch(struct sampler *sampler, unsigned job, uint32_t epoch);
 
 bool sampler_wants(const struct sampler *sampler, unsigned job, sample_id id); /* id ∈ R_j */
 uint64_t sampler_remaining(const struct sampler *sampler, unsigned job);       /* |R_j| */
-uint64_t sampler_bytes(const struct sampler *sampler);                         /* memory it holds */
+uint64_t sampler_bytes(const struct sampler *sampler);                         /* memory that it holds */
 
-/* sampler_each_left calls visit for each id of R_j, ascending; sampler_each_viewed for each of the view. The work goes by
- * their number, not by the ids' range; visit leaves the sampler as it is. */
+/* sampler_each_left calls visit for each id of R_j, sampler_each_viewed for each id of the view, in ascending order.
+ * The time that this takes depends on their number, not on the ids' range. visit does not change the sampler. */
 typedef void sampler_visit(void *context, sample_id id);
 void sampler_each_left(const struct sampler *sampler, unsigned job, sampler_visit *visit, void *context);
 void sampler_each_viewed(const struct sampler *sampler, unsigned job, sampler_visit *visit, void *context);
 
-/* sampler_round draws one pick for each job of `need` that has something left. picks has room for jobset_count(need).
- * Returns the number of picks. */
+/* sampler_round draws one pick for each job of `need` that has something left. picks has room for jobset_count(need)
+ * of them. It returns the number of picks. */
 size_t sampler_round(struct sampler *sampler, const struct jobset *need, struct pick *picks);
 
-/* sampler_take removes id, which must be in R_j, for one job: what redirection and joining a prepared instance use.
- * sampler_put_back undoes a pick for one job: id, which must not be in R_j, is in it again. Both are refused (CHECK)
- * for `strict` and `none`, whose order is fixed. */
+/* sampler_take removes id from R_j; it must be there. Redirection uses it, and a job that joins a prepared instance.
+ * sampler_put_back undoes a pick for one job: id must not be in R_j, and is in it again. Both CHECK that the job is not
+ * `strict` or `none`, whose order is fixed. */
 void sampler_take(struct sampler *sampler, unsigned job, sample_id id);
 void sampler_put_back(struct sampler *sampler, unsigned job, sample_id id);
 

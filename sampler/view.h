@@ -1,15 +1,16 @@
-/* view.h: the part of a dataset that a job trains on, as an expression.
+/* view.h: a view is an expression that selects the part of a dataset that a job trains on.
  *
- * Written as JSON, one object an expression:
+ * It is written as JSON, one object an expression:
  *
  *   {"classes": ["n015*", "n01622779"]}    the classes of these names, or that match: * ? [a-z] [!a] and \ to escape
  *   {"range": [first, end]}                first ≤ index < end, in the dataset's order
- *   {"fraction": 0.1, "seed": 3}           round(0.1 × n) of the dataset's n samples; which ones depends on seed (0 when
- *                                          left out) and index alone; a smaller fraction is part of a larger one
+ *   {"fraction": 0.1, "seed": 3}           round(0.1 × n) of the dataset's n samples; which ones depends on seed
+ *                                          (0 when left out) and index alone; a smaller fraction is part of a
+ *                                          larger one
  *   {"list": "/absolute/path"}             the samples that a text file names, one a line: key, path or index
  *   {"union": [e, …]}  {"intersection": [e, …]}  {"difference": [e, less, …]}
  *
- * Immutable once parsed; any thread. */
+ * A parsed view is immutable, and any thread may use it. */
 #ifndef LARDER_SAMPLER_VIEW_H
 #define LARDER_SAMPLER_VIEW_H
 
@@ -30,30 +31,31 @@
 
 struct view;
 
-/* view_parse refuses whatever is not exactly one of the forms above, with its place: "subset.union[1].range: …".
- * LARDER_EINVAL. */
+/* view_parse refuses whatever is not exactly one of the forms above, and names its place: "subset.union[1].range: …".
+ * LARDER_EINVAL. The caller destroys *out. */
 int view_parse(const char *json, size_t len_bytes, struct view **out, struct error *err);
 void view_destroy(struct view *view); /* accepts NULL */
 
-/* view_intersect gives what both select; takes both. Either may be NULL: all of the dataset. */
+/* view_intersect gives the view of what both select. It takes both over. Either may be NULL: all of the dataset. */
 struct view *view_intersect(struct view *a, struct view *b);
 
-/* view_canonical gives the normal form: one spelling, commutative parts sorted. Two views with equal ones select the
- * same samples of a dataset (while a list file stays as it is). Borrowed, lives with the view. */
+/* view_canonical gives the normal form: one spelling, commutative parts sorted. Two views with equal normal forms
+ * select the same samples of a dataset, as long as a list file stays as it is. The text is borrowed and lives with
+ * the view. */
 const char *view_canonical(const struct view *view);
 
-/* A dataset as far as views look at it; functions are called with an index < count, or a label < n_classes. */
+/* What views look at of a dataset. The functions are called with an index < count, or a label < n_classes. */
 struct view_source {
     const void *dataset;
-    const char *path;       /* the source's absolute path: a list may name samples by path. Borrowed; may be NULL */
-    const char *given_path; /* the same as the job named it, through links perhaps; may be NULL */
+    const char *path;       /* the source's absolute path, by which a list may name samples; borrowed, may be NULL */
+    const char *given_path; /* the path as the job named it, perhaps through links; borrowed, may be NULL */
     uint32_t count;
     uint32_t n_classes;
     sample_id (*id)(const void *dataset, uint32_t index);
     int32_t (*label)(const void *dataset, uint32_t index);
     const char *(*key)(const void *dataset, uint32_t index);
     const char *(*class_name)(const void *dataset, uint32_t label);
-    const struct interrupt *interrupt; /* may be NULL */
+    const struct interrupt *interrupt; /* borrowed; may be NULL */
 };
 
 struct view_result {
@@ -64,10 +66,10 @@ struct view_result {
     uint64_t fingerprint[2]; /* of the indices: with the dataset's own fingerprint it says what the job trains on */
 };
 
-/* view_eval selects. NULL for view: all of the dataset. Reads list files: may block on the disk. LARDER_EINVAL (a
- * pattern that matches no class, a range beyond the end, a line that names no sample, nothing selected), LARDER_ENOENT,
- * LARDER_EGONE (soon after the source's interrupt was set),
- * LARDER_EPERM, LARDER_EIO, LARDER_ELIMIT (a list), LARDER_ENOMEM. The result is the caller's: view_result_clear. */
+/* view_eval finds the samples that the view selects; a view of NULL selects all. It reads list files, so it may
+ * block on the disk. The caller clears *out with view_result_clear. LARDER_EINVAL (a pattern that matches no class,
+ * a range beyond the end, a line that names no sample, nothing selected), LARDER_EGONE (soon after the source's
+ * interrupt was set), LARDER_ENOENT, LARDER_EPERM, LARDER_EIO, LARDER_ELIMIT (a list), LARDER_ENOMEM. */
 int view_eval(const struct view *view, const struct view_source *source, struct view_result *out, struct error *err);
 void view_result_clear(struct view_result *result); /* frees what it holds and zeroes it */
 

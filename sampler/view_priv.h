@@ -26,15 +26,15 @@ struct view {
     struct view_node *root;
 };
 
-/* glob_match: does the whole name match the pattern? As fnmatch without flags, in time |pattern| × |name| at most. An
- * unclosed [ stands for itself. */
+/* glob_match says whether the whole name matches the pattern, as fnmatch without flags does. It takes time |pattern| ×
+ * |name| at most. An unclosed [ stands for itself. */
 bool glob_match(const char *pattern, const char *name);
 
-/* view_interrupted: LARDER_EGONE, with its text, when the source's interrupt is set; else 0. */
+/* view_interrupted gives LARDER_EGONE, with its text, when the source's interrupt is set, and 0 otherwise. */
 int view_interrupted(const struct view_source *source, struct error *err);
 
-/* view_list_select writes the indices that a list file names, ascending and each once, into indices (room for
- * source->count) and gives their number. */
+/* view_list_select writes the indices that a list file names into `indices`, ascending and each once. There is room for
+ * source->count of them; *count gets their number. Fails as view_eval does. */
 int view_list_select(const char *path, const struct view_source *source, uint32_t *indices, uint32_t *count,
                      struct error *err);
 
