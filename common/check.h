@@ -10,11 +10,12 @@ _Noreturn void check_failed(const char *file, int line, const char *expr);
 
 #define CHECK(expr) ((expr) ? (void)0 : check_failed(__FILE__, __LINE__, #expr))
 
-/* Heap structs begin with a magic that entry points check. */
+/* CHECK_MAGIC: heap structs begin with a magic number, and entry points check it. */
 #define CHECK_MAGIC(ptr, value) CHECK((ptr) != NULL && (ptr)->magic == (value))
 
-/* xmalloc and friends: for the daemon's small bounded bookkeeping, where a failure leaves nothing to go on with: they
- * log the size and stop the process. Large or input-sized memory uses malloc and reports LARDER_ENOMEM. */
+/* xmalloc and the others are for the daemon's small, bounded bookkeeping. Without it the daemon cannot go on, so
+ * where memory runs out they log the size and stop the process. The caller frees what they give. For memory that is
+ * large, or as large as the input says, use malloc and report LARDER_ENOMEM. */
 void *xmalloc(size_t size);
 void *xcalloc(size_t count, size_t size);
 void *xrealloc(void *ptr, size_t count, size_t size);

@@ -1,5 +1,5 @@
-/* clock.h: monotonic time, and a thread's own, in nanoseconds. The engine never calls this: time comes to it inside its
- * events. */
+/* clock.h: monotonic time and a thread's own time, in nanoseconds. The engine never calls this: its events bring the
+ * time. */
 #ifndef LARDER_COMMON_CLOCK_H
 #define LARDER_COMMON_CLOCK_H
 
@@ -8,8 +8,9 @@
 #define CLOCK_NS_PER_S UINT64_C(1000000000)
 #define CLOCK_NS_PER_MS UINT64_C(1000000)
 
+/* clock_now_ns gives the time since a fixed point in the past. It never goes back. */
 uint64_t clock_now_ns(void);
-/* clock_thread_ns: time that the calling thread has had a core. */
+/* clock_thread_ns gives the time that the calling thread has had a core. */
 uint64_t clock_thread_ns(void);
 
 #endif

@@ -1,5 +1,6 @@
-/* interrupt.h: a flag by which somebody tells another thread that its work is not wanted any more: work that may take
- * long is given one, and looks at it again and again. Pieces of work that can all be told at once have one above. */
+/* interrupt.h: a flag by which one thread tells another that its work is not wanted any more. Work that may take
+ * long is given such a flag, and looks at it again and again. Several pieces of work can be told at once by a flag
+ * above theirs. */
 #ifndef LARDER_COMMON_INTERRUPT_H
 #define LARDER_COMMON_INTERRUPT_H
 
@@ -8,8 +9,8 @@
 #include <stddef.h>
 
 struct interrupt {
-    atomic_bool set; /* by any thread; read by whoever does the work. Relaxed: nothing is handed over with it */
-    const struct interrupt *above; /* set: this one counts as set too. NULL: none */
+    atomic_bool set; /* set by any thread, read by the one that works; relaxed, since no data is handed over with it */
+    const struct interrupt *above; /* while that one is set this one counts as set too; borrowed; NULL: none */
 };
 
 static inline void interrupt_set(struct interrupt *interrupt)
@@ -17,7 +18,7 @@ static inline void interrupt_set(struct interrupt *interrupt)
     atomic_store_explicit(&interrupt->set, true, memory_order_relaxed);
 }
 
-/* interrupt_is_set: NULL is one that nobody can set. */
+/* interrupt_is_set says whether this one, or one above it, is set. NULL is an interrupt that nobody can set. */
 static inline bool interrupt_is_set(const struct interrupt *interrupt)
 {
     for (; interrupt; interrupt = interrupt->above) {

@@ -6,7 +6,7 @@
 #ifndef LARDER_ERR_H
 #define LARDER_ERR_H
 
-/* The C library hides everything that is not marked so. */
+/* The C library exports only what is marked LARDER_API. */
 #ifndef LARDER_API
 #define LARDER_API __attribute__((visibility("default")))
 #endif

@@ -1,4 +1,4 @@
-/* metrics.h: the one table of what Larder counts, and its text forms.
+/* metrics.h: the table of what Larder counts, and its text form.
  *
  * common/metrics_table.h declares each metric once: name, type, unit, help, labels. A snapshot is a growing list of
  * values for these metrics, filled by one thread; metrics_render writes Prometheus text format 0.0.4 (escaped label
@@ -35,10 +35,11 @@ const struct metric_info *metric_info(enum metric_id id);
 struct metrics; /* a snapshot */
 
 int metrics_create(struct metrics **out);
-void metrics_destroy(struct metrics *metrics);
-/* metrics_put adds one value with its label values in the table's order (as many as the table names; copied). */
+void metrics_destroy(struct metrics *metrics); /* accepts NULL */
+/* metrics_put adds one value. label_values has as many texts as the table names labels, in its order; they are
+ * copied. */
 void metrics_put(struct metrics *metrics, enum metric_id id, double value, const char *const *label_values);
-/* metrics_render gives a malloc'ed text the caller frees, NULL when out of memory. */
+/* metrics_render gives the text, which the caller frees; NULL when memory runs out. */
 char *metrics_render(const struct metrics *metrics, size_t *len_bytes);
 
 #endif

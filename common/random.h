@@ -1,7 +1,7 @@
 /* random.h: seeded pseudo-random numbers (xoshiro256**, seeded through splitmix64). Not for secrets.
  *
- * A stream belongs to whoever holds the struct; no locks. Keyed streams: random_seed_keys mixes up to four keys
- * (pipeline, sample, instance, …), so that a draw depends on its keys alone, not on threads or timing. */
+ * A stream belongs to whoever holds the struct; there are no locks. Keyed streams: random_seed_keys mixes up to four
+ * keys (pipeline, sample, instance, …), so that a draw depends on its keys alone, not on threads or timing. */
 #ifndef LARDER_COMMON_RANDOM_H
 #define LARDER_COMMON_RANDOM_H
 

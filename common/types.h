@@ -1,12 +1,12 @@
-/* types.h: the few words every part shares. */
+/* types.h: the few types that every part shares. */
 #ifndef LARDER_COMMON_TYPES_H
 #define LARDER_COMMON_TYPES_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A sample's id: global to the daemon, dense from 0. Given to another sample only when no dataset has it any more, and
- * nothing is kept under it. */
+/* A sample's id is global to the daemon, and ids are dense from 0. An id is given to another sample only when no
+ * dataset has it any more and nothing is kept under it. */
 typedef uint32_t sample_id;
 #define SAMPLE_NONE UINT32_MAX
 
@@ -80,7 +80,7 @@ enum bad_policy { BAD_SKIP, BAD_REPLACE, BAD_ERROR };
 enum pixel_dtype { PIXEL_UINT8, PIXEL_FLOAT16, PIXEL_FLOAT32 };
 enum pixel_layout { LAYOUT_HWC, LAYOUT_CHW };
 
-/* Shape and size of what a pipeline makes. height 0: encoded bytes of any length, not pixels. */
+/* Shape and size of what a pipeline makes. A height of 0 means encoded bytes of any length instead of pixels. */
 struct sample_shape {
     uint32_t height, width, channels;
     enum pixel_dtype dtype;

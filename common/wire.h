@@ -1,8 +1,9 @@
 /* wire.h: the session protocol: one message a datagram on a unix SOCK_SEQPACKET socket.
  *
- * Little-endian, fixed layouts, bounded. The codec is pure: it turns structs into bytes and foreign bytes into structs,
- * never trusts a length, and allocates nothing: decoded texts point into the message. A connection is one rank's queue
- * of one job, and the connection is the lease: when it closes, all that the client held is returned.
+ * Messages are little-endian, with fixed layouts and bounds. The codec is pure: it turns structs into bytes and
+ * foreign bytes into structs. It never trusts a length and allocates nothing: decoded texts point into the message.
+ * A connection is one rank's queue of one job. It is also the lease: when it closes, all that the client held is
+ * returned.
  *
  *   client                                   daemon
  *   HELLO ────────────────────────────────▶
@@ -16,10 +17,10 @@
  *   RELEASE (batch) ───────────────────────▶                        slots back, batch acknowledged
  *   BYE ──────────────────────────────────▶ (or just close)
  *
- * Ranks of one job connect each for itself and REGISTER with the same name, world_size and all the rest, and a rank of
- * their own: the first makes the job, the others attach to it.
+ * Each rank of a job has a connection of its own. All REGISTER with the same name, world_size and all the rest, and
+ * each with its own rank. The first makes the job, and the others attach to it.
  *
- * NEXT for a later epoch than the running one ends the running one: what was still to come of it is dropped, and
+ * NEXT for a later epoch than the running one ends the running one. What was still to come of it is dropped, but
  * batches of it that were under way must still be released. A batch with flag LAST ends its epoch; it may be empty. */
 #ifndef LARDER_COMMON_WIRE_H
 #define LARDER_COMMON_WIRE_H
@@ -56,7 +57,8 @@ enum wire_type {
     WIRE_BYE = 11,
 };
 
-/* A text inside a message: not NUL-terminated; borrowed from the message's buffer. Validated: no NUL byte inside. */
+/* A text inside a message. It is borrowed from the message's buffer and not NUL-terminated; decoding has checked
+ * that it has no NUL byte. */
 struct wire_text {
     const char *data;
     uint32_t len_bytes;
@@ -79,7 +81,7 @@ enum wire_register_flags {
     WIRE_PRIVATE_AUGMENT = 4,
     WIRE_ORDERED = 8,
     WIRE_ALL_FILES = 16, /* samples are files of any kind, not images alone */
-    WIRE_HOLD = 32,      /* the client keeps batches: prefetch + 1 at a time; else two */
+    WIRE_HOLD = 32,      /* the client may hold prefetch + 1 batches at a time; without it two */
 };
 #define WIRE_REGISTER_FLAGS_ALL 63u
 
@@ -119,7 +121,8 @@ struct wire_classes_get {
     uint32_t first;
 };
 
-/* Class names first … first + count - 1 of total, each u16 length + bytes, in `names`; wire_class_next walks them. */
+/* `names` has the class names first … first + count - 1 of total, each as a u16 length and its bytes. wire_class_next
+ * walks them. */
 struct wire_classes {
     uint32_t first, count, total;
     struct wire_text names;
@@ -143,13 +146,13 @@ struct wire_entry {
 #define WIRE_ENTRY_BYTES 24
 
 struct wire_batch {
-    uint64_t batch; /* to be released by this number */
+    uint64_t batch; /* the number by which the client releases it */
     uint32_t epoch;
     uint32_t index; /* in the epoch, from 0 */
     uint32_t flags;
     uint32_t count;
-    uint32_t lost; /* samples of this rank's epoch that were left out so far, because they are bad; replaced ones too */
-    double weight; /* of the job, as it is now (`larder weight` may have changed it); 0: not said */
+    uint32_t lost; /* samples of this rank's epoch that were bad so far, and were left out or replaced */
+    double weight; /* the job's, which `larder weight` may have changed; 0: not said */
     const uint8_t *entries; /* count × WIRE_ENTRY_BYTES; wire_entry_get reads one */
 };
 
@@ -180,21 +183,22 @@ struct wire_message {
     };
 };
 
-/* wire_encode writes msg into buf and gives its length. LARDER_ELIMIT when cap or a bound above does not suffice,
- * LARDER_EINVAL when a field is out of its range. Pure; any thread. */
+/* wire_encode writes msg into buf and its length into *len_bytes. LARDER_ELIMIT when cap or a bound above does not
+ * suffice, LARDER_EINVAL when a field is out of its range. Pure; any thread. */
 int wire_encode(const struct wire_message *msg, void *buf, size_t cap, size_t *len_bytes);
 
-/* wire_decode reads one datagram. Every field is checked against its bounds and the length must fit exactly; texts and
- * entries borrow from buf. LARDER_EVERSION for another version, LARDER_EFORMAT for anything else wrong, with a text. */
+/* wire_decode reads one datagram. Every field is checked against its bounds, and the length must fit exactly. Texts
+ * and entries of *out borrow from buf. LARDER_EVERSION for another version, LARDER_EFORMAT for anything else wrong,
+ * with a text. */
 int wire_decode(const void *buf, size_t len_bytes, struct wire_message *out, struct error *err);
 
-/* Entries of a batch: put writes entry `index` into a buffer of WIRE_ENTRY_BYTES per entry, get reads it. */
+/* wire_entry_put writes entry `index` into a buffer of WIRE_ENTRY_BYTES an entry; wire_entry_get reads it. */
 void wire_entry_put(uint8_t *entries, uint32_t index, const struct wire_entry *entry);
 struct wire_entry wire_entry_get(const uint8_t *entries, uint32_t index);
 
-/* wire_class_next gives the name at *cursor (bytes into names; start with 0) and advances; LARDER_EEND after the last,
- * LARDER_EFORMAT when the bytes do not hold a whole name. wire_class_put appends one: LARDER_ELIMIT when it does not
- * fit. */
+/* wire_class_next gives the name at *cursor, which counts bytes and starts at 0, and moves the cursor on.
+ * LARDER_EEND after the last name, LARDER_EFORMAT when the bytes do not hold a whole name. wire_class_put appends a
+ * name and adds to *used. LARDER_ELIMIT when it does not fit. */
 int wire_class_next(const struct wire_text *names, uint32_t *cursor, struct wire_text *out);
 int wire_class_put(char *names, uint32_t cap, uint32_t *used, const char *name, size_t len_bytes);
 
