@@ -1,5 +1,5 @@
-/* file.h: whole files in and out, for this folder: interrupted and short calls are gone on with; -1 leaves errno
- * set. */
+/* file.h: reads and writes whole files for this folder. Calls that were interrupted or short are continued. A function
+ * that gives -1 leaves errno set. Any thread; they block on the disk. */
 #ifndef LARDER_CACHE_FILE_H
 #define LARDER_CACHE_FILE_H
 
@@ -11,19 +11,22 @@
 
 struct stat;
 
-/* A path as messages show it: control characters and what is no UTF-8 replaced, the front cut off when it is long. */
+/* A path as messages show it. Control characters and what is no UTF-8 are replaced; of a long path the front is cut
+ * off. */
 struct shown {
     char text[224];
 };
+/* path_shown fills buf and gives its text, which lives as long as buf. */
 const char *path_shown(const char *path, struct shown *buf);
 
-int errno_code(int number); /* the larder_err that fits an errno */
-/* file_error: "path: cannot WHAT: why", of errno. Gives the code. */
+int errno_code(int number); /* the enum larder_err that fits an errno */
+/* file_error fills err from errno with "path: cannot WHAT: why" and gives the code. */
 int file_error(struct error *err, const char *path, const char *what);
 
-int64_t file_mtime_ns(const struct stat *st); /* wraps around where the seconds are absurd */
+int64_t file_mtime_ns(const struct stat *st); /* the modification time; wraps around where the seconds are absurd */
 
-/* file_read_at: where the file ends early that is -1 with errno 0. */
+/* file_read_at and file_write_at give 0 when all bytes were read or written, else -1. Where the file ends early,
+ * reading gives -1 with errno 0. */
 int file_read_at(int fd, void *buf, size_t len_bytes, uint64_t offset);
 int file_write_at(int fd, const void *bytes, size_t len_bytes, uint64_t offset);
 
@@ -33,16 +36,17 @@ struct file_wanted {
     const struct interrupt *interrupt; /* may be NULL */
 };
 
-/* file_load gives the malloc'ed bytes of a regular file of at most max_bytes. LARDER_ENOENT, LARDER_EPERM, LARDER_EIO,
- * LARDER_ENOMEM, LARDER_EFORMAT (not a regular file, or too large), LARDER_EGONE (interrupted). */
+/* file_load gives the bytes of a regular file of at most max_bytes, in memory that the caller frees. LARDER_ENOENT,
+ * LARDER_EPERM, LARDER_EIO, LARDER_ENOMEM, LARDER_EFORMAT (not a regular file, or too large), LARDER_EGONE
+ * (interrupted). */
 int file_load(const struct file_wanted *wanted, uint8_t **bytes, size_t *len_bytes, struct error *err);
-/* file_interrupted: LARDER_EGONE, with the text that goes with it. */
+/* file_interrupted fills err with the text of an interrupt and gives LARDER_EGONE. */
 int file_interrupted(const char *path, struct error *err);
 
-/* file_replace writes the file (mode: as for open) under a temporary name beside it (ending in FILE_TEMPORARY), syncs
- * it, renames it and syncs the folder: afterwards the file is there whole, or as it was before. */
+/* file_replace writes the file under a temporary name beside it, which ends in FILE_TEMPORARY. It syncs and renames it,
+ * and syncs the folder. Afterwards the file is there whole, or as it was before. mode is as for open. */
 #define FILE_TEMPORARY ".tmp"
 int file_replace(const char *path, unsigned mode, const void *bytes, size_t len_bytes, struct error *err);
-int folder_sync(const char *folder); /* makes renames in it last through a power cut; -1 with errno */
+int folder_sync(const char *folder); /* makes renames in it last through a power cut; 0, or -1 with errno */
 
 #endif

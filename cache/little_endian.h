@@ -1,4 +1,5 @@
-/* little_endian.h: numbers in the files of this folder. put gives the place behind what it wrote. */
+/* little_endian.h: reads and writes little-endian numbers in the files of this folder. put_u32 and put_u64 give the
+ * place behind what they wrote. */
 #ifndef LARDER_CACHE_LITTLE_ENDIAN_H
 #define LARDER_CACHE_LITTLE_ENDIAN_H
 

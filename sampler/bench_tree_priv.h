@@ -33,7 +33,8 @@ struct times {
 
 /* times_mean_ns gives the mean; 0 when there is no time. */
 double times_mean_ns(const struct times *times);
-/* times_quantile_ns gives the time that the given share (0 … 1) of all stays at or below. It sorts them. count > 0. */
+/* times_quantile_ns gives the time that the given share (0 … 1) of all stays at or below; 0 when there is none. It sorts
+ * them. */
 double times_quantile_ns(struct times *times, double share);
 
 /* bench_interrupted says whether this thread lost its processor since the last call with the same `switches`. */

@@ -1,16 +1,17 @@
-/* catalog.h: datasets: which samples there are, where their bytes lie, what they are labelled.
+/* catalog.h: the catalog knows the datasets: which samples there are, where their bytes lie, how they are labelled.
  *
- * A catalog gives ids that are global to the daemon, and to other samples when no dataset has them any more. Identity
- * is (device, inode, size, mtime), symbolic links followed, or in a packed store the content's hash (and, where others
- * may write to the store, the store), so datasets that contain the same file share its id; a file that one dataset
- * contains k times has k ids (its first occurrence shares with the first occurrence elsewhere). A dataset is immutable
- * once opened, and reference-counted (atomic): all its functions may be called from any thread.
+ * A catalog gives ids that are global to the daemon. An id is given to another sample when no dataset has it any
+ * more. A sample's identity is (device, inode, size, mtime), symbolic links followed. In a packed store it is the
+ * content's hash, and also the store itself where others may write to that. So datasets that contain the same file
+ * share its id. A file that one dataset contains k times has k ids, and its first occurrence shares with the first
+ * occurrence elsewhere. A dataset is immutable once opened, and reference-counted (atomic). Any thread may call all
+ * its functions.
  *
- * A class-per-folder tree is read as torchvision's ImageFolder reads it: classes are the sorted names of the root's
- * folders, a sample's label is its class's index, extensions .jpg .jpeg .png .ppm .bmp .pgm .tif .tiff .webp (any
- * case), order: by class, then the sorted walk of its folders, then sorted file names. An image that cannot be reached
- * (a dangling link) keeps its place and fails when it is read. Where ImageFolder would quietly go wrong, a tree is
- * refused: a folder that cannot be listed, and symbolic links that lead back to a folder above them. */
+ * A class-per-folder tree is read as torchvision's ImageFolder reads it. Classes are the sorted names of the root's
+ * folders, and a sample's label is its class's index. The extensions are .jpg .jpeg .png .ppm .bmp .pgm .tif .tiff
+ * .webp (any case). Samples are ordered by class, then by the sorted walk of its folders, then by file name. An
+ * image that cannot be reached (a dangling link) keeps its place and fails when it is read. Where ImageFolder would
+ * quietly go wrong a tree is refused: a folder cannot be listed, or symbolic links lead back to a folder above them. */
 #ifndef LARDER_CACHE_CATALOG_CATALOG_H
 #define LARDER_CACHE_CATALOG_CATALOG_H
 
@@ -24,110 +25,115 @@
 struct catalog;
 struct dataset;
 
-/* catalog_create: checkpoint_dir (copied) is where indices are kept between runs, made when missing; NULL: keep none.
- * A folder that cannot be made or written is logged, and indices are then not kept. */
+/* catalog_create makes a catalog. checkpoint_dir (copied) is the folder where indices are kept between runs; it is made
+ * when missing. NULL: none are kept. When the folder cannot be made or written, that is logged and none are kept. */
 int catalog_create(const char *checkpoint_dir, struct catalog **out, struct error *err);
-void catalog_destroy(struct catalog *catalog); /* accepts NULL; datasets that are still referenced live on */
+void catalog_destroy(struct catalog *catalog); /* accepts NULL; datasets that have references live on */
 
-/* catalog_set_chunking says how the trees that are opened from now on fall into logical chunks: `samples` a chunk
- * (1 … CHUNK_SAMPLES_MAX, CHECKed), shuffled with the seed. Without it: CHUNK_SAMPLES_DEFAULT, CHUNK_SEED_DEFAULT. */
+/* catalog_set_chunking says how trees that are opened afterwards fall into logical chunks: `samples` a chunk
+ * (1 … CHUNK_SAMPLES_MAX, CHECKed), shuffled with the seed. Without it CHUNK_SAMPLES_DEFAULT and CHUNK_SEED_DEFAULT
+ * hold. */
 #define CHUNK_SAMPLES_MAX 4096
 #define CHUNK_SAMPLES_DEFAULT 64
 #define CHUNK_SEED_DEFAULT 1
 void catalog_set_chunking(struct catalog *catalog, uint32_t samples, uint64_t seed);
 
-/* catalog_open gives a reference to the dataset of a source (a class-per-folder tree, or a store.h folder), indexing
- * it, or verifying its checkpoint, when it is not in memory unchanged. Unchanged means: every folder has the
- * modification time it had, no read has met a changed file, and the files that are looked at are those that were
- * indexed: all of a small tree, some drawn at random of a large one (docs/files.md). A sample whose file is another one
- * has another id. Blocks for as long as that takes; thread-safe; two callers of one source do the work once.
+/* catalog_open gives a reference to the dataset of a source: a class-per-folder tree, or a folder of store.h. When the
+ * dataset is not in memory unchanged, it indexes the source or verifies its checkpoint. Unchanged means three things:
+ * every folder has the modification time it had; no read has met a changed file; and the files that are looked at are
+ * those that were indexed. Of a small tree all are looked at, of a large one some, drawn at random (docs/files.md). A
+ * sample whose file has become another one has another id. The call blocks for as long as that takes. Any thread may
+ * call it; two callers of one source do the work once.
  * LARDER_ENOENT, LARDER_EINVAL (not a folder, no class folders, an empty class, a loop of links), LARDER_EIO,
  * LARDER_EPERM, LARDER_ELIMIT, LARDER_ENOMEM. */
 int catalog_open(struct catalog *catalog, const char *path, struct dataset **out, struct error *err);
 
-/* catalog_open_files does the same, but the samples of a tree are all files whose names do not begin with a dot,
- * whatever they are. Its index is not kept between runs. A store is what was packed into it. */
+/* catalog_open_files does the same, but a tree's samples are all files whose names do not begin with a dot, whatever
+ * they are. Its index is not kept between runs. A store has the samples that were packed into it. */
 int catalog_open_files(struct catalog *catalog, const char *path, struct dataset **out, struct error *err);
 
-/* catalog_open_for does the one or the other, with LARDER_EGONE soon after the caller's interrupt was set and
- * catalog_interrupted called. What several callers wait for goes on while one of them is not interrupted, and whoever
- * still wants it gets it. */
+/* catalog_open_for does the one or the other, by `wish`. It gives LARDER_EGONE soon after the caller's interrupt was
+ * set and catalog_interrupted called. Work that several callers wait for goes on while one of them is not
+ * interrupted, and those who still want it get it. */
 struct catalog_wish {
     const char *path;
     bool every_file; /* as catalog_open_files */
     const struct interrupt *interrupt; /* lives until the call returns; may be NULL */
 };
 int catalog_open_for(struct catalog *catalog, const struct catalog_wish *wish, struct dataset **out, struct error *err);
-/* catalog_interrupted: the interrupt of a caller inside catalog_open_for was set, or one above it. Any thread. */
+/* catalog_interrupted tells the catalog that the interrupt of a caller inside catalog_open_for was set, or one above
+ * it. Any thread. */
 void catalog_interrupted(struct catalog *catalog);
 
 struct catalog_stats {
-    uint32_t datasets;   /* in memory */
+    uint32_t datasets;   /* datasets in memory */
     uint64_t samples;    /* ids that datasets have */
     uint64_t checkpoints_loaded;
     uint64_t trees_walked;
 };
 void catalog_stats(struct catalog *catalog, struct catalog_stats *out);
 
-/* An id that no dataset has any more is retired: it means no sample, and is given to another only after whoever keeps
- * something under ids has said that there is nothing any more. catalog_take_retired gives up to `most` retired ids,
- * which are the caller's; each comes back by catalog_settle_retired. forgotten: they may be given anew; else they are
- * retired again. Any thread. */
+/* An id that no dataset has any more is retired: it means no sample. It is given to another sample only after
+ * whoever keeps something under ids has said that nothing is left. catalog_take_retired gives the caller up to
+ * `most` retired ids and returns their number. Each comes back by catalog_settle_retired: with `forgotten` it may be
+ * given anew, without it it is retired again. Any thread. */
 uint32_t catalog_take_retired(struct catalog *catalog, sample_id *ids, uint32_t most);
 void catalog_settle_retired(struct catalog *catalog, const sample_id *ids, uint32_t count, bool forgotten);
 
 struct dataset *dataset_ref(struct dataset *dataset);
 void dataset_unref(struct dataset **dataset); /* accepts a pointer to NULL; sets it to NULL */
 
+/* These texts are borrowed, and valid while the dataset is referenced. */
 const char *dataset_path(const struct dataset *dataset);   /* the source's absolute path, links resolved */
-uint32_t dataset_count(const struct dataset *dataset);     /* samples */
+uint32_t dataset_count(const struct dataset *dataset);     /* number of samples */
 uint32_t dataset_classes(const struct dataset *dataset);
 const char *dataset_class(const struct dataset *dataset, uint32_t label); /* NULL when label ≥ classes */
-/* dataset_fingerprint: of classes, keys, sizes, labels and order; not of times, so that a copy elsewhere has the
- * same. */
+/* dataset_fingerprint gives a hash of classes, keys, sizes, labels and order. Times do not count, so that a copy
+ * elsewhere has the same fingerprint. */
 void dataset_fingerprint(const struct dataset *dataset, uint64_t out[2]);
 
-/* By index, < dataset_count (CHECKed). */
+/* What the dataset knows of a sample, by its index < dataset_count (CHECKed). The key is borrowed. */
 sample_id dataset_id(const struct dataset *dataset, uint32_t index);
 int32_t dataset_label(const struct dataset *dataset, uint32_t index);
 uint64_t dataset_size(const struct dataset *dataset, uint32_t index);     /* encoded bytes, as indexed */
 const char *dataset_key(const struct dataset *dataset, uint32_t index);   /* path below the source, "n01440764/x.jpg" */
-/* dataset_index finds the index of an id; false when the dataset does not contain it. O(log n) at most. */
+/* dataset_index finds the index of an id. It gives false when the dataset does not contain the id. O(log n) at most. */
 bool dataset_index(const struct dataset *dataset, sample_id id, uint32_t *index);
-/* dataset_ids gives all ids in index order, dataset_count of them; borrowed, valid while the dataset is referenced. */
+/* dataset_ids gives all ids in index order, dataset_count of them. They are borrowed, and valid while the dataset is
+ * referenced. */
 const sample_id *dataset_ids(const struct dataset *dataset);
 
-/* Chunks: samples that are stored together, or in a plain tree at least read together. Each has dataset_chunk_size
- * samples, the last one perhaps fewer; a sample's slot is its position in its chunk. Chunk numbers and indices are
- * CHECKed. */
+/* The samples of a chunk are stored together, or in a plain tree at least read together. Each chunk has
+ * dataset_chunk_size samples, the last one perhaps fewer. A sample's slot is its position in its chunk. Chunk
+ * numbers and indices are CHECKed. */
 uint32_t dataset_chunk_size(const struct dataset *dataset);
 uint32_t dataset_chunk_count(const struct dataset *dataset);
 uint32_t dataset_chunk_of(const struct dataset *dataset, uint32_t index, uint32_t *slot); /* slot may be NULL */
-/* dataset_chunk_members gives a chunk's samples (indices) in slot order; borrowed, valid while the dataset is
- * referenced. */
+/* dataset_chunk_members gives the indices of a chunk's samples in slot order. They are borrowed, and valid while the
+ * dataset is referenced. */
 const uint32_t *dataset_chunk_members(const struct dataset *dataset, uint32_t chunk, uint32_t *count);
 
-/* dataset_read reads the encoded bytes of a sample into buf, which has room for dataset_size(index). Blocks on I/O;
- * handles EINTR and short reads. What its errors say, always with the file's name in err:
+/* dataset_read reads the encoded bytes of a sample into buf, which has room for dataset_size(index). It blocks on
+ * I/O. It never gives another file's bytes. err always has the file's name. The code says whose fault it is:
  *   of the sample   LARDER_ENOENT (gone from a folder that is there), LARDER_EFORMAT (not a regular file, or a store's
  *                   bytes are damaged)
  *   of its source   LARDER_EIO, LARDER_EPERM, LARDER_ENOMEM: the root or a folder is away, or the system cannot read
  *                   now
  *   of the dataset  LARDER_ECHANGED (another file has its name, or it was written to since it was indexed or while it
  *                   was read; a store was replaced: open the dataset again)
- *   of the process  LARDER_ELIMIT (no file descriptor is free: try again)
- * What is read is never another file's. */
+ *   of the process  LARDER_ELIMIT (no file descriptor is free: try again) */
 int dataset_read(const struct dataset *dataset, uint32_t index, void *buf, struct error *err);
 
-/* One sample among several to be read: index and buf are the caller's, the outcome comes back in err (code 0: read). */
+/* One sample among several to be read. The caller sets index and buf. The outcome is in err; code 0 means that it was
+ * read. */
 struct sample_read {
     uint32_t index;
     void *buf; /* room for dataset_size(index) */
     struct error err;
 };
 
-/* dataset_read_many reads samples as dataset_read does, each with its own outcome, and gives how many failed. count ≤
- * CHUNK_SAMPLES_MAX. From a store a chunk's samples come with one read; in a plain tree a few files are under way at
+/* dataset_read_many reads samples as dataset_read does, each with its own outcome, and gives the number that failed.
+ * count ≤ CHUNK_SAMPLES_MAX. In a store one read brings a chunk's samples; in a plain tree a few files are read at
  * once. */
 uint32_t dataset_read_many(const struct dataset *dataset, struct sample_read *reads, uint32_t count);
 

@@ -1,7 +1,8 @@
 /* catalog_priv.h: what the catalog's files share.
  *
- * A source is read into a struct index (by walking it, or from its checkpoint), the catalog gives its samples ids, and
- * the index becomes a struct dataset. An index belongs to one thread; a dataset is immutable but for what says so. */
+ * A source is read into a struct index, by walking it or from its checkpoint. The catalog gives its samples ids, and
+ * the index becomes a struct dataset. An index belongs to one thread. A dataset is immutable but for the fields that
+ * say otherwise. */
 #ifndef LARDER_CACHE_CATALOG_CATALOG_PRIV_H
 #define LARDER_CACHE_CATALOG_CATALOG_PRIV_H
 
@@ -13,9 +14,10 @@
 #include "cache/catalog/catalog.h"
 #include "cache/file.h"
 
-#define DATASET_SAMPLES_MAX INT32_MAX /* samples of one dataset */
+#define DATASET_SAMPLES_MAX INT32_MAX /* the most samples of one dataset */
 
-/* One sample, as found. key is an offset into the index's strings. Device, inode, size and time are its identity. */
+/* One sample as it was found. key is an offset into the index's strings. Device, inode, size and time are its
+ * identity. */
 struct index_sample {
     uint64_t key;
     uint64_t size;
@@ -25,10 +27,11 @@ struct index_sample {
     uint32_t flags;
 };
 
-/* The file could not be reached when it was indexed; reading it will say why. Its identity is made from its path. */
+/* A flag of a sample: its file could not be reached when it was indexed. Reading it will say why. Its identity is made
+ * from its path. */
 #define INDEX_UNREACHABLE 1u
 
-/* One folder of the tree, with what tells whether it has changed. */
+/* One folder of the tree, with the values that tell whether it has changed. */
 struct index_folder {
     uint64_t path; /* offset of the path below the root; "" for the root */
     uint64_t device, inode;
@@ -37,8 +40,8 @@ struct index_folder {
     uint32_t flags;
 };
 
-/* The folder was modified so shortly before it was listed that a later change may have left the same time behind:
- * its time proves nothing, so its listing is compared instead. */
+/* A flag of a folder: it was modified so shortly before it was listed that a later change may have the same time. So
+ * its time proves nothing, and its listing is compared instead. */
 #define FOLDER_FRESH 1u
 
 struct index {
@@ -53,89 +56,95 @@ struct index {
     size_t sample_count, sample_cap;
 };
 
-/* catalog_index.c */
+/* index.c */
 
 void index_free(struct index *index); /* frees what it holds, not itself; a zeroed index is empty */
 /* index_text appends "a" or, with b, "a/b", and gives its offset. LARDER_ENOMEM. */
 int index_text(struct index *index, const char *a, const char *b, uint64_t *offset);
-/* array_grow makes room for one more element: LARDER_ENOMEM, or LARDER_ELIMIT past count_max. */
+/* array_grow makes room for one more element. LARDER_ENOMEM, or LARDER_ELIMIT past count_max. */
 int array_grow(void **array, size_t count, size_t *cap, size_t element_bytes, size_t count_max);
-/* index_fingerprint: see dataset_fingerprint. LARDER_ENOMEM. */
+/* index_fingerprint gives what dataset_fingerprint describes. LARDER_ENOMEM. */
 int index_fingerprint(const struct index *index, uint64_t out[2]);
 
 /* text_compare orders names as Python orders the texts that os.listdir gives: by code point, where a byte that is not
  * part of valid UTF-8 counts as U+DC00 + byte. For valid UTF-8 that is the order of the bytes. */
 int text_compare(const char *a, const char *b);
-/* key_is_below: a key from a file stays below its root: no "..", not absolute, not empty. */
+/* key_is_below says whether a key that a file names stays below its root: it has no "..", is not absolute, and is not
+ * empty. */
 bool key_is_below(const char *key);
 
-/* catalog_folder.c */
+/* folder.c */
 
-/* folder_open opens a folder below the root ("" for the root itself) and records its identity and time, before anything
- * in it is read: whatever changes afterwards shows. The fd, or -1 with errno. */
+/* folder_open opens a folder below the root ("" for the root itself). It records the folder's identity and time before
+ * anything in it is read, so that whatever changes afterwards shows. It gives the fd, which the caller owns, or -1 with
+ * errno. */
 int folder_open(int root_fd, const char *path, struct index_folder *folder);
-/* What folder_list hands each entry to. dir_fd is the folder's; non-zero, which is negative, ends the listing. */
+/* folder_list calls this for each entry. dir_fd is the folder's. It gives 0, or a negative code that ends the
+ * listing. */
 typedef int folder_entry_fn(void *context, int dir_fd, const char *name, unsigned char type);
-/* folder_list lists a folder (takes fd) and hashes what it lists. fn may be NULL. Negative: fn's code; positive: the
- * errno of reading. */
+/* folder_list lists a folder and hashes what it lists into *listing. It takes fd over. fn may be NULL. It gives 0, fn's
+ * negative code, or the positive errno of reading. */
 int folder_list(int fd, folder_entry_fn *fn, void *context, uint64_t *listing);
 
-/* catalog_tree.c */
+/* tree.c */
 
-/* tree_index walks a class-per-folder tree (root: absolute, copied) into an empty index. every: not images alone.
- * LARDER_EGONE soon after the interrupt is set. */
+/* tree_index walks a class-per-folder tree into an empty index. root is absolute and copied. With `every` all files are
+ * samples, not images alone. It fails as catalog_open does, or with LARDER_EGONE soon after the interrupt was set. */
 int tree_index(const char *root, bool every, const struct interrupt *interrupt, struct index *out, struct error *err);
 
-/* catalog_file.c: whether a sample's file is the one that was indexed: device, inode, size and modification time are
- * what they were. On file systems that number their files anew now and then (inodes_last) the inode is not compared.
- * Any thread; they block where something differs. */
+/* file.c: whether a sample's file is the one that was indexed. It is when device, inode, size and modification time
+ * are what they were. On file systems that number their files anew now and then (inodes_last) the inode is not
+ * compared. Any thread may call these functions; they block where something differs. */
 
-/* file_unchanged compares all four. */
+/* file_unchanged compares all four values. */
 bool file_unchanged(const struct index *index, size_t number, const struct stat *st);
-/* file_unchanged_or_remounted takes another device for the same when another sample that lay on the old device lies on
- * it too: the whole file system was mounted anew. */
+/* file_unchanged_or_remounted does the same, but takes a new device number for the old one when another sample of
+ * the old device has it too. Then the whole file system was mounted anew. */
 bool file_unchanged_or_remounted(const struct index *index, size_t number, const struct stat *st);
-/* inodes_last: false for a path on FUSE, FAT, exFAT or SMB. */
+/* inodes_last says whether files keep their inodes: false for a path on FUSE, FAT, exFAT or SMB. */
 bool inodes_last(const char *path);
-/* index_follow_mount puts the root's device as it is now in the place of the one it had. Says whether they differ. */
+/* index_follow_mount replaces the root's device number by the present one, and says whether they differ. */
 bool index_follow_mount(struct index *index);
 
-/* catalog_away.c */
+/* away.c */
 
-/* source_open opens a file below the root for reading: -1 with errno. *away: it was not found because what it lies in
- * is not there (the root, its folder, the folder that a link leads to), which says nothing about the file. */
+/* source_open opens a file below the root for reading. It gives the fd, which the caller owns, or -1 with errno. *away
+ * says that the root, the file's folder, or the folder that a link leads to is not there. Then the failure says nothing
+ * about the file. */
 int source_open(const struct index *index, const char *name, bool *away);
 
-/* catalog_unchanged.c */
+/* unchanged.c */
 
-/* tree_unchanged says whether every folder still is as it was recorded, no unreachable file has become reachable, and
- * the files are those that were indexed: all of at most FILES_ALL_MAX, of more FILES_LOOKED_AT that are drawn anew each
- * time. Clears FOLDER_FRESH where the folder's time has come to prove something; *settled then says that any was
- * cleared. False soon after the interrupt is set, whatever the tree is like. */
+/* tree_unchanged says whether every folder still is as it was recorded, no unreachable file has become reachable,
+ * and the files are those that were indexed. It looks at all of up to FILES_ALL_MAX files; of more, at
+ * FILES_LOOKED_AT that are drawn anew each time. It clears FOLDER_FRESH where the folder's time proves something by
+ * now; *settled says whether any was cleared. It gives false soon after the interrupt was set, whatever the tree is
+ * like. */
 bool tree_unchanged(const char *root, struct index *index, const struct interrupt *interrupt, bool *settled);
 #define FILES_ALL_MAX 1024
 #define FILES_LOOKED_AT 256
 
-/* catalog_checkpoint.c */
+/* checkpoint.c */
 
-/* checkpoint_parse reads a checkpoint's bytes into an empty index; every offset and count is checked against its
- * bounds. LARDER_EVERSION, LARDER_EFORMAT, LARDER_ENOMEM. Pure. */
+/* checkpoint_parse reads a checkpoint's bytes into an empty index. It checks every offset and count against its bounds.
+ * LARDER_EVERSION, LARDER_EFORMAT, LARDER_ENOMEM. Pure. */
 int checkpoint_parse(const uint8_t *bytes, size_t len_bytes, struct index *out, struct error *err);
-/* checkpoint_encode gives a malloc'ed checkpoint the caller frees. */
+/* checkpoint_encode gives a checkpoint in memory that the caller frees. LARDER_ENOMEM. */
 int checkpoint_encode(const struct index *index, uint8_t **bytes, size_t *len_bytes);
-/* checkpoint_path gives the malloc'ed name of a root's checkpoint in dir; NULL when out of memory. */
+/* checkpoint_path gives the name of a root's checkpoint in dir, which the caller frees; NULL when memory runs out. */
 char *checkpoint_path(const char *dir, const char *root);
-/* checkpoint_load: LARDER_ENOENT when there is none, else as checkpoint_parse; LARDER_EFORMAT when it is another
- * root's; LARDER_EGONE soon after the interrupt (may be NULL) was set. */
+/* checkpoint_load reads the checkpoint of a root into an empty index. LARDER_ENOENT when there is none,
+ * LARDER_EFORMAT when it is another root's, LARDER_EGONE soon after the interrupt (may be NULL) was set; else it
+ * fails as checkpoint_parse does. */
 int checkpoint_load(const char *path, const char *root, const struct interrupt *interrupt, struct index *out,
                     struct error *err);
-/* checkpoint_save writes under a temporary name, syncs, renames. */
+/* checkpoint_save writes the checkpoint as file_replace does: it is there whole, or as it was before. */
 int checkpoint_save(const char *path, const struct index *index, struct error *err);
 /* checkpoint_prepare makes dir and its parents, and removes what an interrupted save left behind. */
 int checkpoint_prepare(const char *dir, struct error *err);
 
-/* catalog_identity.c: a table that numbers 128-bit identities from 0. A number that was forgotten is nobody's until it
- * is released; then it is given anew, the lowest first. Not thread-safe. */
+/* identity.c: a table that numbers 128-bit identities from 0. A number that was forgotten belongs to no identity
+ * until it is released. Then it is given anew, the lowest first. The table has one owner thread. */
 
 struct identity {
     uint64_t low, high;
@@ -144,10 +153,10 @@ struct identity {
 struct identity_table {
     struct identity *identities; /* by number */
     size_t count, cap;           /* numbers ever given, and room for them */
-    size_t used;                 /* identities that there are */
-    uint64_t *spare;             /* a bit a number: it was released */
-    size_t n_spare, spare_from;  /* of them; no word before has a bit */
-    uint32_t *places; /* open addressing, a power of two of them: number + 1, or 0 */
+    size_t used;                 /* identities that have a number */
+    uint64_t *spare;             /* a bit for each number that was released */
+    size_t n_spare, spare_from;  /* how many bits are set; no word before spare_from has one */
+    uint32_t *places; /* a hash table with open addressing, a power of two long: number + 1, or 0 */
     size_t place_count;
 };
 
@@ -155,41 +164,43 @@ void identity_table_free(struct identity_table *table);
 /* identity_table_reserve makes room for `more` further identities, so that as many identity_number calls cannot
  * fail. */
 int identity_table_reserve(struct identity_table *table, size_t more);
-/* identity_number gives the number of an identity, a new one when it is new. */
+/* identity_number gives the number of an identity; a new identity gets a number. */
 uint32_t identity_number(struct identity_table *table, struct identity identity);
 void identity_forget(struct identity_table *table, uint32_t number);
 void identity_release(struct identity_table *table, uint32_t number);
 
-/* catalog_ids.c: the ids that the samples of datasets have: the same identity has the same id as long as some dataset
- * has it. After the last of them the id is retired, and given to another only after id_table_settle. Thread-safe; the
- * catalog and each dataset have a reference. */
+/* ids.c: the ids of the datasets' samples. An identity keeps its id as long as some dataset has it. After the last
+ * of them the id is retired, and is given to another identity only after id_table_settle. Any thread may call these
+ * functions. The catalog and each dataset have a reference. */
 struct id_table;
 int id_table_create(struct id_table **out);
 struct id_table *id_table_ref(struct id_table *table);
 void id_table_unref(struct id_table **table); /* accepts a pointer to NULL; sets it to NULL */
-/* id_table_give writes a dataset's ids, one an identity. LARDER_ELIMIT, LARDER_ENOMEM: none was given. */
+/* id_table_give writes a dataset's ids, one for each identity. LARDER_ELIMIT and LARDER_ENOMEM: it gave none. */
 int id_table_give(struct id_table *table, const struct identity *identities, size_t count, sample_id *ids);
-void id_table_drop(struct id_table *table, const sample_id *ids, size_t count); /* a dataset's, which goes */
-/* See catalog_take_retired. */
+/* id_table_drop takes back the ids of a dataset that goes. */
+void id_table_drop(struct id_table *table, const sample_id *ids, size_t count);
+/* id_table_take_retired and id_table_settle do what catalog_take_retired describes. */
 uint32_t id_table_take_retired(struct id_table *table, sample_id *ids, uint32_t most);
 void id_table_settle(struct id_table *table, const sample_id *ids, uint32_t count, bool forgotten);
 uint64_t id_table_used(struct id_table *table);
 
-/* catalog_chunking.c */
+/* chunking.c */
 
-/* Which sample lies where: position p is slot p % chunk_size of chunk p / chunk_size. Both arrays have an
- * entry a sample. */
+/* Which sample lies where. Position p is slot p % chunk_size of chunk p / chunk_size. Both arrays have one entry for
+ * each sample. */
 struct chunking {
     uint32_t chunk_size;
     uint32_t *members;   /* index, by position */
     uint32_t *positions; /* position, by index */
 };
 
-/* chunking_shuffle makes chunks of `count` samples by a seeded shuffle (Fisher and Yates's). LARDER_ENOMEM. */
+/* chunking_shuffle makes chunks of `count` samples by a seeded shuffle (Fisher and Yates's). The caller frees what *out
+ * holds by chunking_free. LARDER_ENOMEM. */
 int chunking_shuffle(uint32_t count, uint32_t chunk_size, uint64_t seed, struct chunking *out);
 void chunking_free(struct chunking *chunking);
 
-/* catalog_dataset.c */
+/* dataset.c */
 
 struct store; /* store_priv.h */
 
@@ -197,38 +208,40 @@ struct store; /* store_priv.h */
 
 struct dataset {
     uint32_t magic;
-    atomic_uint refs;   /* with dataset_ref / dataset_unref of any thread */
-    atomic_bool stale;  /* a read met a changed file, or a newer dataset is there: catalog_open does not use it again */
+    atomic_uint refs;   /* changed by dataset_ref and dataset_unref in any thread */
+    atomic_bool stale;  /* a read met a changed file, or there is a newer dataset: catalog_open gives it no more */
     uint32_t count;
-    struct index index; /* folders change only inside tree_unchanged, by the one builder */
+    struct index index; /* only tree_unchanged changes its folders, called by the one builder */
     struct index_sample *samples; /* the index's */
     sample_id *ids;
-    struct id_table *id_table; /* where they are from, and go back to */
+    struct id_table *id_table; /* the ids come from it and go back to it; a reference */
     uint32_t *by_id; /* indices in ascending order of their ids; NULL when the ids ascend by themselves */
     uint64_t fingerprint[2];
-    char *checkpoint; /* its name; NULL: none. Removed when a read meets a changed file */
+    char *checkpoint; /* the checkpoint's name; NULL: none. The file is removed when a read meets a changed file */
     struct chunking chunking;
     struct store *store; /* NULL: a plain tree */
 };
 
+/* What a dataset is made of. */
 struct dataset_parts {
     struct index index;
     sample_id *ids;   /* one a sample */
-    struct id_table *id_table; /* where they are from; NULL: there are none yet */
+    struct id_table *id_table; /* the ids come from it; NULL: there are none yet */
     char *checkpoint; /* may be NULL */
     struct chunking chunking;
     struct store *store; /* may be NULL */
 };
 
 void dataset_parts_free(struct dataset_parts *parts); /* frees what they hold */
-/* dataset_from_parts takes all the parts on success. LARDER_ENOMEM. */
+/* dataset_from_parts makes a dataset, with one reference. On success it takes all the parts over. LARDER_ENOMEM. */
 int dataset_from_parts(struct dataset_parts *parts, struct dataset **out);
 
-/* catalog_build.c: makes datasets. Any thread, but one at a time for each source. */
+/* build.c makes datasets. Any thread may call it, but one at a time for each source. */
 
 struct builder;
 
-/* builder_create: checkpoint_dir as for catalog_create; the builder takes a reference to `ids`. LARDER_ENOMEM. */
+/* builder_create makes a builder, which takes a reference to `ids`. checkpoint_dir is as for catalog_create.
+ * LARDER_ENOMEM. */
 int builder_create(const char *checkpoint_dir, struct id_table *ids, struct builder **out);
 void builder_destroy(struct builder *builder);
 void builder_set_chunking(struct builder *builder, uint32_t samples, uint64_t seed); /* see catalog_set_chunking */
@@ -239,8 +252,9 @@ struct builder_counts {
 };
 struct builder_counts builder_counts(struct builder *builder);
 
-/* builder_refresh gives the dataset as the source (its path resolved) is now: the old one (may be NULL) when that still
- * holds. Blocks on I/O. As catalog_open; LARDER_EGONE soon after the wish's interrupt was set. */
+/* builder_refresh gives a reference to the dataset as the source is at present. It is the old one (may be NULL) when
+ * that still holds. The wish's path is resolved. It blocks on I/O and fails as catalog_open does, or with
+ * LARDER_EGONE soon after the wish's interrupt was set. */
 int builder_refresh(struct builder *builder, const struct catalog_wish *wish, struct dataset *old, struct dataset **out,
                     struct error *err);
 

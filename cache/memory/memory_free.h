@@ -1,6 +1,6 @@
-/* memory_free.h: how much memory this process may still take: what the kernel says is available, and what the memory
- * limits of the cgroups it is in leave (v1 and v2, every ancestor, page cache counted as free). Reads /proc and
- * /sys; any thread. */
+/* memory_free.h: how much memory this process may still take. The kernel says what is available. The memory limits of
+ * the process's cgroups say what they leave (v1 and v2, every ancestor, page cache counted as free). The functions read
+ * /proc and /sys; any thread may call them. */
 #ifndef LARDER_CACHE_MEMORY_MEMORY_FREE_H
 #define LARDER_CACHE_MEMORY_MEMORY_FREE_H
 
@@ -13,8 +13,8 @@ struct memory_free {
     uint64_t cgroup_bytes;  /* what the tightest cgroup limit leaves; UINT64_MAX: no limit */
 };
 
-/* memory_free_read fills out. `root` goes before every path: "" outside tests. LARDER_EIO when /proc/meminfo does
- * not say. */
+/* memory_free_read fills out. `root` is put before every path; it is "" outside tests. LARDER_EIO when /proc/meminfo
+ * does not say what is available. */
 int memory_free_read(const char *root, struct memory_free *out, struct error *err);
 
 #endif

@@ -1,5 +1,6 @@
-/* sealed.h: bytes on disk that say what they are and whether they are whole: a header (magic, u32 version, u32 0, u64
- * payload bytes, XXH3-128 of the payload as two u64, low first), then the payload. Little-endian. Pure; any thread. */
+/* sealed.h: sealed bytes on disk say what they are and whether they are whole. They are a header (magic, u32 version,
+ * u32 0, u64 payload bytes, XXH3-128 of the payload as two u64, low first) and the payload, little-endian. Pure; any
+ * thread. */
 #ifndef LARDER_CACHE_MEMORY_SEALED_H
 #define LARDER_CACHE_MEMORY_SEALED_H
 
@@ -11,12 +12,12 @@
 #define SEALED_HEADER_BYTES 40
 
 struct seal {
-    char magic[9];    /* eight characters */
+    char magic[9];    /* eight characters and a NUL */
     uint32_t version;
-    const char *what; /* "the checkpoint": how messages call it */
+    const char *what; /* how messages call it, as "the checkpoint" */
 };
 
-/* sealed_open checks the header and the checksum and gives the payload, borrowed from bytes. LARDER_EFORMAT,
+/* sealed_open checks the header and the checksum, and gives the payload, which is borrowed from bytes. LARDER_EFORMAT,
  * LARDER_EVERSION. */
 int sealed_open(const struct seal *seal, const uint8_t *bytes, size_t len_bytes, const uint8_t **payload,
                 size_t *payload_bytes, struct error *err);

@@ -4,46 +4,50 @@
 
 #include "cache/store/store_priv.h"
 
+/* Where a chunk lies. */
 struct layout_chunk {
     uint32_t segment;
     uint64_t offset, len_bytes; /* in the segment's file */
 };
 
+/* Where all chunks lie. */
 struct layout {
     uint32_t sample_count, chunk_size, chunk_count, segment_count;
     struct layout_chunk *chunks;
     struct store_segment *segments;
 };
 
-/* store_layout.c */
+/* layout.c */
 
-/* layout_make places every chunk: aligned, in order, a new segment once one holds segment_bytes. LARDER_ELIMIT for a
- * chunk past STORE_CHUNK_BYTES_MAX, LARDER_ENOMEM. */
+/* layout_make gives every chunk its place, aligned and in order. A new segment begins once the last one holds
+ * segment_bytes. The caller frees what *out holds by layout_free. LARDER_ELIMIT for a chunk past STORE_CHUNK_BYTES_MAX,
+ * LARDER_ENOMEM. */
 int layout_make(const struct dataset *dataset, const struct chunking *chunking, uint64_t segment_bytes,
                 struct layout *out, struct error *err);
 void layout_free(struct layout *layout);
+/* layout_chunk_samples gives the number of samples in a chunk. */
 uint32_t layout_chunk_samples(const struct layout *layout, uint32_t chunk);
 
-/* pack_plan numbers what would be packed and how: equal plans make equal stores. LARDER_ENOMEM. */
+/* pack_plan gives a number for what would be packed and how. Equal plans make equal stores. LARDER_ENOMEM. */
 int pack_plan(const struct dataset *dataset, const struct store_options *options, uint64_t plan[2]);
 
-/* store_dest.c */
+/* dest.c */
 
-/* pack_prepare makes dest or finds it as a run of the same plan left it, and locks it: *lock_fd is the caller's to
- * close, whatever comes back, when it is not -1. *finished: the store is there already. */
+/* pack_prepare makes dest, or finds it as a run of the same plan left it, and locks it. The caller closes *lock_fd,
+ * whatever the call gives, unless it is -1. *finished says that the store is there already. */
 int pack_prepare(const struct dataset *dataset, const char *dest, const uint64_t plan[2], int *lock_fd, bool *finished,
                  struct error *err);
-/* pack_find_segment says whether a segment is there, finished and whole by its header, length and footer, and then
- * fills its entries. What is there and is not that is removed. */
+/* pack_find_segment says whether a segment is there and finished: whole by its header, length and footer. Then it fills
+ * the segment's `count` entries. It removes a file there that is no finished segment. */
 int pack_find_segment(const char *dest, const uint64_t plan[2], uint32_t number, const struct store_segment *segment,
                       struct store_entry *entries, uint32_t count, bool *finished, struct error *err);
-/* pack_finish takes the mark of the unfinished off dest. */
+/* pack_finish removes the file that marks dest as unfinished. */
 void pack_finish(const char *dest);
 
-/* store_pack_threads.c */
+/* pack_threads.c */
 
-/* A run. lock guards what says so; entries of a chunk belong to the thread that took it until the segment is
- * finished. */
+/* One run of a pack. `lock` guards the fields that say so. The entries of a chunk belong to the thread that took it,
+ * until the segment is finished. */
 struct pack {
     const struct dataset *dataset;
     const struct store_options *options;
@@ -52,18 +56,18 @@ struct pack {
     struct layout layout;
     uint64_t plan[2];
     struct store_entry *entries; /* by position */
-    uint32_t *chunks_left;       /* by segment; lock */
+    uint32_t *chunks_left;       /* chunks that are not written yet, by segment; lock */
     pthread_mutex_t lock;
     pthread_cond_t progressed;   /* a thread ended */
     uint32_t next_chunk;         /* lock */
-    uint32_t running;            /* threads; lock */
+    uint32_t running;            /* threads at work; lock */
     bool stop;                   /* lock */
     struct error error;          /* the first one; lock */
     struct store_progress progress; /* lock */
 };
 
-/* pack_run reads and writes every chunk that is left. What store_pack says of reading and writing, and LARDER_EGONE
- * when report (may be NULL) said stop. */
+/* pack_run reads and writes every chunk that is left. It fails as store_pack does in reading and writing, and with
+ * LARDER_EGONE when report (may be NULL) said stop. */
 int pack_run(struct pack *pack, store_progress_fn *report, void *context, struct error *err);
 
 static inline int pack_no_memory(struct error *err)

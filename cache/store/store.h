@@ -1,11 +1,11 @@
-/* store.h: the packed chunk store: a dataset's samples in chunks of K, shuffled once, so that one read brings K
+/* store.h: a packed chunk store holds a dataset's samples in chunks of K, shuffled once, so that one read brings K
  * samples.
  *
- * A store is a folder: an index and segments of many chunks each (docs/store-format.md). catalog_open opens it like a
- * tree; its samples keep the source's order, labels, keys and fingerprint, and are identified by the hash of their
- * content, so the same image in two stores is the same sample. That hash is no proof against intent: the samples of a
- * store that others than this process's user and root may write to (owner and mode of its folder and files) are shared
- * within it alone. */
+ * A store is a folder with an index and segments of many chunks each (docs/store-format.md). catalog_open opens it
+ * like a tree. Its samples keep the source's order, labels, keys and fingerprint. They are identified by the hash of
+ * their content, so the same image in two stores is the same sample. That hash is no proof against intent. So a
+ * store that others than this process's user and root may write to shares its samples within itself alone; owner and
+ * mode of its folder and files tell. */
 #ifndef LARDER_CACHE_STORE_STORE_H
 #define LARDER_CACHE_STORE_STORE_H
 
@@ -16,44 +16,46 @@
 struct store_options {
     uint32_t chunk_size;    /* samples a chunk, 1 … CHUNK_SAMPLES_MAX */
     uint64_t seed;          /* of the shuffle */
-    uint32_t threads;       /* that read and write; 0: one a core, at most STORE_THREADS_MAX */
+    uint32_t threads;       /* threads that read and write; 0: one a core, at most STORE_THREADS_MAX */
     uint64_t segment_bytes; /* a segment is closed once it holds so much; STORE_SEGMENT_MIN … STORE_SEGMENT_MAX */
-    /* A sample that cannot be read is kept as one that never can be, instead of ending the pack. */
+    /* A sample that cannot be read does not end the pack. It is kept as one that never can be read. */
     bool skip_unreadable;
 };
 #define STORE_THREADS_MAX 64
 #define STORE_SEGMENT_MIN (UINT64_C(64) << 10)
 #define STORE_SEGMENT_MAX (UINT64_C(1) << 40)
 
-/* store_options_default: 64 samples a chunk, seed 1, one thread a core, segments of 256 MiB, unreadable samples
- * refused. */
+/* store_options_default fills the defaults: 64 samples a chunk, seed 1, one thread a core, segments of 256 MiB; a
+ * sample that cannot be read ends the pack. */
 void store_options_default(struct store_options *options);
 
 struct store_progress {
     uint64_t samples_done, samples_total;
     uint64_t bytes_done, bytes_total;
-    uint64_t samples_resumed; /* of those done: found finished from an interrupted run */
-    uint64_t samples_skipped;
+    uint64_t samples_resumed; /* of those done, the samples that an interrupted run had finished */
+    uint64_t samples_skipped; /* the samples that could not be read */
 };
-/* Called by the thread that called store_pack or store_verify, about ten times a second and once at the end. false:
- * stop. */
+/* The thread that called store_pack or store_verify calls this about ten times a second, and once at the end. false
+ * tells it to stop. */
 typedef bool store_progress_fn(void *context, const struct store_progress *progress);
 
-/* store_pack writes the dataset to the folder dest, made when missing. Blocks. Segment by segment under a temporary
- * name, then renamed, the index last: until then dest is no dataset. After an interruption, whether by error, by
- * progress (may be NULL) or by kill, the same call goes on after the finished segments; on a finished store it does
- * nothing. LARDER_EINVAL (options; dest holds something else or lies in the source), LARDER_EBUSY (another pack writes
- * to dest), LARDER_EGONE (progress said stop), LARDER_ELIMIT (a chunk or the disk is too small), what dataset_read says
- * of a sample, LARDER_EIO, LARDER_EPERM, LARDER_ENOMEM. */
+/* store_pack writes the dataset to the folder dest, which it makes when missing. It blocks. It writes each segment
+ * under a temporary name and renames it. The index comes last, and until then dest is no dataset. After an
+ * interruption, whether by error, by progress (may be NULL) or by kill, the same call goes on after the finished
+ * segments. On a finished store it does nothing. LARDER_EINVAL (options; dest holds something else or lies in the
+ * source), LARDER_EBUSY (another pack writes to dest), LARDER_EGONE (progress said stop), LARDER_ELIMIT (a chunk or
+ * the disk is too small), what dataset_read gives for a sample, LARDER_EIO, LARDER_EPERM, LARDER_ENOMEM. */
 int store_pack(const struct dataset *dataset, const char *dest, const struct store_options *options,
                store_progress_fn *progress, void *context, struct error *err);
 
-/* One thing wrong with a store: the file's name below the store, and what about it. */
+/* Is called for each thing that is wrong with a store: the file's name below the store, and what is wrong. Both
+ * texts are borrowed for the call. */
 typedef void store_problem_fn(void *context, const char *file, const char *what);
 
-/* store_verify reads every byte of a store: checksums of index and segments, the content hash of every sample, zeros in
- * between, lengths, files that do not belong. Blocks. Each problem goes to `problem` (may be NULL); LARDER_EFORMAT with
- * their number when there is any; LARDER_EGONE when progress (may be NULL) said stop. */
+/* store_verify reads every byte of a store. It checks the checksums of index and segments, the content hash of every
+ * sample, the zeros in between, lengths, and that there are no other files. It blocks. Each problem goes to
+ * `problem` (may be NULL). LARDER_EFORMAT, with their number, when there is any; LARDER_EGONE when progress (may be
+ * NULL) said stop. */
 int store_verify(const char *path, store_progress_fn *progress, store_problem_fn *problem, void *context,
                  struct error *err);
 

@@ -16,7 +16,7 @@
 #define STORE_CHUNK_BYTES_MAX (UINT64_C(1) << 30)
 #define STORE_INDEX_BYTES_MAX (UINT64_C(1) << 38)
 
-/* Says in an index_sample that device and inode hold the content's hash (low, high): no file has this time. */
+/* The time of an index_sample whose device and inode hold the content's hash (low, high). No file has this time. */
 #define STORE_MTIME INT64_MIN
 
 struct store_segment {
@@ -24,7 +24,7 @@ struct store_segment {
     uint64_t file_bytes;
 };
 
-/* What is kept of a store besides its samples. Immutable. */
+/* What a dataset keeps of its store besides the samples. Immutable. */
 struct store {
     uint64_t plan[2]; /* which pack of which source this is: the same in the index and in every segment */
     uint64_t seed;
@@ -32,10 +32,10 @@ struct store {
     struct store_segment *segments;
     uint64_t *offsets;        /* in the segment's file, by index */
     struct identity *hashes;  /* XXH3-128 of the content, by index */
-    uint64_t index_device, index_inode, index_size; /* of the index file, to see when it is replaced */
+    uint64_t index_device, index_inode, index_size; /* of the index file; they tell whether it was replaced */
     int64_t index_mtime_ns;
-    bool foreign; /* somebody else than this user and root may write to it: it shares its samples with itself alone */
-    uint64_t owner; /* of the index file */
+    bool foreign; /* others than this user and root may write to it, so it shares its samples with no other store */
+    uint64_t owner; /* the user that the index file belongs to */
 };
 
 /* A sample as a segment's footer has it. */
@@ -45,29 +45,33 @@ struct store_entry {
     uint32_t flags; /* INDEX_UNREACHABLE: it could not be read when it was packed */
 };
 
-/* store_format.c: pure */
+/* format.c: all functions are pure. */
 
 void store_free(struct store *store); /* frees what it holds, not itself */
+/* store_footer_bytes gives the length of the footer of a segment with so many samples; store_segment_samples the number
+ * of samples in a segment. */
 uint64_t store_footer_bytes(uint32_t samples);
 uint32_t store_segment_samples(const struct store_segment *segment, uint32_t chunk_size, uint32_t sample_count);
 
-/* store_index_parse reads an index's bytes: index gets strings, classes and samples (their device, inode and time as
- * STORE_MTIME says), chunking the chunks, store the rest. Every number is checked: positions are a permutation, samples
- * lie in their segment in slot order without overlap, chunks are at most STORE_CHUNK_BYTES_MAX. Outputs are empty on
- * failure. LARDER_EFORMAT, LARDER_EVERSION, LARDER_ENOMEM. */
+/* store_index_parse reads an index's bytes. `index` gets strings, classes and samples (with device, inode and time
+ * as STORE_MTIME says), `chunking` the chunks, `store` the rest. It checks every number: positions are a
+ * permutation, samples lie in their segment in slot order without overlap, chunks are at most STORE_CHUNK_BYTES_MAX.
+ * On failure all three are empty. LARDER_EFORMAT, LARDER_EVERSION, LARDER_ENOMEM. */
 int store_index_parse(const uint8_t *bytes, size_t len_bytes, struct index *index, struct chunking *chunking,
                       struct store *store, struct error *err);
-/* store_index_encode gives a malloc'ed index the caller frees; the store's hashes are those of the index's samples.
- * LARDER_ENOMEM. */
+/* store_index_encode gives an index in memory that the caller frees. The store's hashes are those of the index's
+ * samples. LARDER_ENOMEM. */
 int store_index_encode(const struct index *index, const struct chunking *chunking, const struct store *store,
                        uint8_t **bytes, size_t *len_bytes);
 
-/* The front of a segment, STORE_HEADER_BYTES. check gives a text that says what is wrong, or NULL. */
+/* store_header_put writes the front of a segment, STORE_HEADER_BYTES. store_header_check gives a static text that says
+ * what is wrong with it, or NULL. */
 void store_header_put(uint8_t *bytes, const uint64_t plan[2], uint32_t number);
 const char *store_header_check(const uint8_t *bytes, const uint64_t plan[2], uint32_t number);
 
-/* The footer of a segment: entries of its samples in order of their positions, store_footer_bytes of them. parse checks
- * that it is this plan's and this segment's. */
+/* store_footer_put writes the footer of a segment: the entries of its `count` samples in order of their positions, in
+ * store_footer_bytes. store_footer_parse fills the entries, and checks that the footer is this plan's and this
+ * segment's. LARDER_EFORMAT, LARDER_EVERSION. */
 void store_footer_put(uint8_t *bytes, const uint64_t plan[2], uint32_t number, const struct store_entry *entries,
                       uint32_t count);
 int store_footer_parse(const uint8_t *bytes, size_t len_bytes, const uint64_t plan[2], uint32_t number,
@@ -75,19 +79,22 @@ int store_footer_parse(const uint8_t *bytes, size_t len_bytes, const uint64_t pl
 
 void store_segment_name(uint32_t number, char name[STORE_NAME_MAX]);
 
-/* store_open.c */
+/* open.c */
 
-/* store_load reads the index of the store at root into the parts (index, chunking, store). interrupt may be NULL:
- * LARDER_EGONE soon after it was set. */
+/* store_load reads the index of the store at root into the parts (index, chunking, store). It gives LARDER_EGONE
+ * soon after the interrupt (may be NULL) was set. */
 int store_load(const char *root, const struct interrupt *interrupt, struct dataset_parts *parts, struct error *err);
-/* store_is says whether a folder is a store; an unfinished one is an error: LARDER_EINVAL. 0 otherwise. */
+/* store_is says whether a folder is a store. It gives 0, or LARDER_EINVAL for an unfinished store. */
 int store_is(const char *root, bool *is_store, struct error *err);
-/* store_unchanged: the index file is the one that was loaded. Bytes are checked against the index at each read. */
+/* store_unchanged says whether the index file is the one that was loaded. Each read checks its bytes against the
+ * index. */
 bool store_unchanged(const char *root, const struct store *store);
+/* store_segment_of gives the segment that a chunk lies in. */
 uint32_t store_segment_of(const struct store *store, uint32_t chunk);
 
-/* store_read.c: dataset_read and dataset_read_many of a store */
+/* read.c */
 
+/* store_read and store_read_many do what dataset_read and dataset_read_many do, for a store. */
 int store_read(const struct dataset *dataset, uint32_t index, void *buf, struct error *err);
 uint32_t store_read_many(const struct dataset *dataset, struct sample_read *reads, uint32_t count);
 
