@@ -1,8 +1,9 @@
-/* args.h: an operator's arguments: declared in a table, read from JSON into a struct, written back in one spelling.
+/* args.h: an operator's arguments are declared in a table, read from JSON into a struct, and written back in one
+ * spelling.
  *
- * Each operator has a struct for its arguments and a table that says, per argument, name, type, place in the struct,
- * default and bounds. Reading refuses what the table does not know; writing gives the normal form that pipelines are
- * compared by, so values are stored as what they mean: 0.4 for a jitter is stored, and written, as [0.6, 1.4]. */
+ * Each operator has a struct for its arguments, and a table that says name, type, place in the struct, default and
+ * bounds of each. Reading refuses what the table does not know. Writing gives the normal form by which pipelines are
+ * compared. So values are stored as what they mean: 0.4 for a jitter is stored, and written, as [0.6, 1.4]. Pure. */
 #ifndef LARDER_PREPROCESS_ARGS_H
 #define LARDER_PREPROCESS_ARGS_H
 
@@ -20,7 +21,7 @@ enum arg_type {
     ARG_CHOICE,  /* int32_t: index into choices; "a=b" among them says that a is another word for b */
     ARG_SQUARE,  /* struct arg_size: n means n × n; or [h, w] */
     ARG_EDGE,    /* struct arg_size: n (width 0) means the shorter edge; or [h, w] */
-    ARG_IGNORED, /* bool: accepted for torchvision's sake, means nothing here, not in the normal form */
+    ARG_IGNORED, /* bool: accepted for torchvision's sake; it has no effect and is not in the normal form */
     ARG_RANGE,   /* struct arg_range: [low, high], low ≤ high, both within min … max */
     ARG_SPAN,    /* struct arg_range: n means [n, n]; or [low, high] */
     ARG_SPREAD,  /* struct arg_range: d means [-d, d]; or [low, high] */
@@ -56,13 +57,15 @@ struct arg {
     size_t offset;       /* in the operator's struct */
     const char *initial; /* JSON; NULL: must be given */
     double min, max;
-    const char *const *choices; /* NULL-terminated */
+    const char *const *choices; /* ends with NULL; of ARG_CHOICE alone */
 };
 
-/* args_read fills `values` from a JSON object (NULL: every default; a null stands for its argument's default). table
- * ends with a NULL name. Errors name the argument and what it must be, not the operator. */
+/* args_read fills `values` from a JSON object. Where object is NULL every argument has its default; a null in it
+ * stands for that argument's default. table ends with a NULL name. An error's text names the argument and what it
+ * must be, not the operator. LARDER_EINVAL. */
 int args_read(const struct arg *table, const json_t *object, void *values, struct error *err);
-/* args_write gives the normal form: an object with every argument in table order; the caller drops the reference. */
+/* args_write gives the normal form: an object with every argument, in the table's order. The caller drops the
+ * reference. */
 json_t *args_write(const struct arg *table, const void *values);
 
 #endif

@@ -26,18 +26,18 @@ enum augment_change {
     AUGMENT_CHANGES
 };
 
-/* How strong a change is at most, and how it is posterised. */
+/* How strong each change is at most. */
 struct augment_space {
-    double most[AUGMENT_CHANGES]; /* at the highest bin; 0: the change has no strength */
-    double posterize_bits;        /* taken away at the highest bin */
+    double most[AUGMENT_CHANGES]; /* strength at the highest bin; 0: the change has none */
+    double posterize_bits;        /* bits that posterising takes away at the highest bin */
 };
 
-/* augment_magnitude gives a change's strength at `bin` of `bins`, before its sign; augment_signed whether it has
- * one. */
+/* augment_magnitude gives a change's strength at `bin` of `bins`, without a sign. augment_signed says whether it has a
+ * sign. */
 double augment_magnitude(const struct augment_space *space, enum augment_change change, int32_t bin, int32_t bins);
 bool augment_signed(enum augment_change change);
 
-/* augment_apply changes the image. LARDER_ENOMEM only. */
+/* augment_apply changes the image in place. It fails with LARDER_ENOMEM alone. */
 int augment_apply(enum augment_change change, double magnitude, enum filter filter, const uint8_t fill[IMAGE_CHANNELS],
                   const struct image *image, struct scratch *scratch);
 

@@ -1,4 +1,5 @@
-/* color.h: colour changes, in place, with Pillow's arithmetic (ImageEnhance, ImageOps, Convert.c), level by level. */
+/* color.h: changes the colours of an image in place, with Pillow's arithmetic (ImageEnhance, ImageOps, Convert.c),
+ * equal to it level by level. */
 #ifndef LARDER_PREPROCESS_COLOR_H
 #define LARDER_PREPROCESS_COLOR_H
 
@@ -9,7 +10,7 @@ void color_brightness(const struct image *image, double factor);
 void color_contrast(const struct image *image, double factor);
 void color_saturation(const struct image *image, double factor);
 void color_hue(const struct image *image, double factor); /* -0.5 … 0.5 */
-/* LARDER_ENOMEM only: it needs a copy. */
+/* color_sharpness needs a copy in scratch memory. It fails with LARDER_ENOMEM alone. */
 int color_sharpness(const struct image *image, double factor, struct scratch *scratch);
 void color_grayscale(const struct image *image);
 void color_solarize(const struct image *image, double threshold);

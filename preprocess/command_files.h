@@ -1,4 +1,4 @@
-/* command_files.h: images in memory, for the commands. */
+/* command_files.h: the commands' images, in memory. */
 #ifndef LARDER_PREPROCESS_COMMAND_FILES_H
 #define LARDER_PREPROCESS_COMMAND_FILES_H
 
@@ -13,12 +13,14 @@ struct command_file {
     size_t len_bytes;
 };
 
+/* Owns its files; command_files_free frees them. */
 struct command_files {
     struct command_file *items;
     size_t count;
-    uint64_t bytes;
+    uint64_t bytes; /* of all files together */
 };
 
+/* command_file_read reads one file. The caller frees path and data. */
 int command_file_read(const char *path, struct command_file *out, struct error *err);
 /* command_files_read reads the image files (by extension) below a folder, in order of path, up to max_bytes. */
 int command_files_read(const char *folder, uint64_t max_bytes, struct command_files *out, struct error *err);

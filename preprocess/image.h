@@ -1,4 +1,4 @@
-/* image.h: pixels and rectangles as the parts of preprocess/ pass them on. */
+/* image.h: pixels and rectangles, as the parts of preprocess/ pass them on. */
 #ifndef LARDER_PREPROCESS_IMAGE_H
 #define LARDER_PREPROCESS_IMAGE_H
 
@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Vector code reads, never writes, up to this many bytes past the last pixel of an image in scratch memory. */
+/* Vector code may read, but never write, up to this many bytes past the last pixel of an image in scratch memory. */
 #define IMAGE_SLACK_BYTES 64
 #define IMAGE_CHANNELS 3
 
@@ -14,7 +14,7 @@ struct rect {
     uint32_t x, y, width, height;
 };
 
-/* Interleaved RGB, 8 bits a channel. Says nothing about who owns the bytes: scratch memory, or an output's
+/* Interleaved RGB, 8 bits a channel. The struct does not own the bytes: they are scratch memory, or an output's
  * destination. */
 struct image {
     uint8_t *data;

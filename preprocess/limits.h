@@ -1,4 +1,4 @@
-/* limits.h: what one image may be and take. */
+/* limits.h: how large one image may be, and how much memory it may take. */
 #ifndef LARDER_PREPROCESS_LIMITS_H
 #define LARDER_PREPROCESS_LIMITS_H
 
@@ -10,7 +10,7 @@ struct prepare_limits {
     uint64_t pixels_max;  /* of a decoded image */
     uint32_t scans_max;   /* of a progressive JPEG */
     uint64_t memory_max;  /* bytes of scratch for one image; 0: what pixels_max needs at worst */
-    struct scratch_budget *budget; /* of all threads together, borrowed; NULL: none. See scratch_budget.h */
+    struct scratch_budget *budget; /* of all threads together; borrowed; NULL: none. See scratch_budget.h */
 };
 
 #endif

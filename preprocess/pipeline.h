@@ -1,9 +1,10 @@
-/* pipeline.h: what is done to a sample: a list of operators with torchvision's names and semantics.
+/* pipeline.h: a pipeline says what is done to a sample. It is a list of operators with torchvision's names and
+ * semantics.
  *
- * Written as JSON (YAML configurations and the Python package are turned into it):
+ * It is written as JSON; YAML configurations and the Python package are turned into it:
  *   [{"random_resized_crop": {"size": 224}}, {"random_horizontal_flip": {"p": 0.5}}]
- * An operator without arguments may be a plain string. Immutable after parsing, reference-counted (atomic), any
- * thread. */
+ * An operator without arguments may be a plain string. A parsed pipeline is immutable and reference-counted
+ * (atomic); any thread may use it. */
 #ifndef LARDER_PREPROCESS_PIPELINE_H
 #define LARDER_PREPROCESS_PIPELINE_H
 
@@ -17,20 +18,21 @@
 
 struct pipeline;
 
-/* pipeline_parse refuses unknown operators and arguments, wrong types and ranges, a size that differs between samples
- * (unless the list is empty: encoded bytes as they are), with the position in the list: "pipeline[1]
- * random_horizontal_flip: p must be …". */
+/* pipeline_parse gives a pipeline with one reference. It refuses unknown operators and arguments, and wrong types
+ * and ranges. It refuses a size that differs between samples, unless the list is empty: then samples are encoded bytes
+ * as they are. The text names the position in the list: "pipeline[1] random_horizontal_flip: p must be …".
+ * LARDER_EINVAL, LARDER_ENOMEM. */
 int pipeline_parse(const char *json, size_t len_bytes, struct pipeline **out, struct error *err);
 struct pipeline *pipeline_ref(struct pipeline *pipeline);
-void pipeline_unref(struct pipeline **pipeline);
+void pipeline_unref(struct pipeline **pipeline); /* sets *pipeline to NULL */
 
-/* The shape of what it makes. */
+/* pipeline_shape gives the shape of what the pipeline makes. */
 struct sample_shape pipeline_shape(const struct pipeline *pipeline);
-/* The normal form: every argument with its value, one spelling. Two pipelines are the same exactly when these are
- * equal. Borrowed, lives with the pipeline. */
+/* pipeline_canonical gives the normal form: every argument with its value, in one spelling. Two pipelines are the same
+ * exactly when their normal forms are equal. The text is borrowed and lives with the pipeline. */
 const char *pipeline_canonical(const struct pipeline *pipeline);
 
-/* Has it an operator that draws random numbers? Without one, samples are the same whatever their key is. */
+/* pipeline_is_random says whether an operator draws random numbers. Without one, samples do not depend on their key. */
 bool pipeline_is_random(const struct pipeline *pipeline);
 
 #endif

@@ -1,4 +1,4 @@
-/* pipeline_priv.h: a parsed pipeline, for those who run it. */
+/* pipeline_priv.h: a parsed pipeline, for the files that run it. */
 #ifndef LARDER_PREPROCESS_PIPELINE_PRIV_H
 #define LARDER_PREPROCESS_PIPELINE_PRIV_H
 
@@ -11,27 +11,28 @@
 
 struct pipeline_op {
     const struct op_kind *kind;
-    void *values;
-    char *canonical; /* of this operator alone: two do the same exactly when these are equal */
+    void *values;    /* the struct of its arguments */
+    char *canonical; /* its normal form; two operators do the same exactly when these are equal */
 };
 
 struct pipeline {
     uint32_t magic;
-    atomic_uint refs; /* last unref (release) frees after an acquire */
+    atomic_uint refs; /* unref releases; the last one acquires, then frees */
     struct sample_shape shape;
     char *canonical;
     uint32_t n_ops;
-    uint32_t n_pixel_ops; /* that work on 8-bit pixels; from there on finish does the work */
-    bool plain;           /* 8-bit RGB, channels last: the last operator can write to the destination */
+    uint32_t n_pixel_ops; /* the first so many work on 8-bit pixels; finish runs the others */
+    bool plain;           /* the result is 8-bit RGB, channels last: the last operator can write to the destination */
     struct pipeline_op ops[];
 };
 
-/* pipeline_plan draws everything random of one instance, given the size of the image: plans has room for n_ops. Each
- * operator has its own stream of numbers, keyed by its place. LARDER_ELIMIT when the image's size does not do. */
+/* pipeline_plan draws everything random of one instance, for an image of this size. plans has room for n_ops. Each
+ * operator has its own stream of numbers, keyed by its place. LARDER_ELIMIT when an operator can do nothing with
+ * this size. */
 int pipeline_plan(const struct pipeline *pipeline, const uint64_t key[3], uint32_t width, uint32_t height,
                   struct op_plan *plans, struct error *err);
-/* pipeline_gather joins operators from `op` on, and before `end`, into one geometry; gives the first that is not part
- * of it. */
+/* pipeline_gather joins operators from `op` on, and before `end`, into one geometry. It gives the number of the first
+ * operator that is not part of it. */
 uint32_t pipeline_gather(const struct pipeline *pipeline, const struct op_plan *plans, uint32_t op, uint32_t end,
                          struct geometry *geometry);
 

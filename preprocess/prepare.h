@@ -1,4 +1,4 @@
-/* prepare.h: encoded bytes in, pixels out. Pure apart from its scratch memory: the result depends on the bytes, the
+/* prepare.h: turns encoded bytes into pixels. Pure apart from its scratch memory: the result depends on the bytes, the
  * pipeline and the key alone. */
 #ifndef LARDER_PREPROCESS_PREPARE_H
 #define LARDER_PREPROCESS_PREPARE_H
@@ -16,24 +16,25 @@ enum bad_reason {
 };
 const char *bad_reason_name(enum bad_reason reason);
 
-/* prepare_init sets libvips up for a process (cache off, untrusted loaders blocked, concurrency 1). Once, before
- * threads. */
+/* prepare_init sets libvips up for the process: cache off, untrusted loaders blocked, concurrency 1. Call it once,
+ * before there are threads. */
 int prepare_init(struct error *err);
 void prepare_shutdown(void);
 
-/* A worker thread's scratch memory. One thread at a time; destroy in the thread that used it (it also ends libvips'
- * per-thread state). */
+/* A worker thread's scratch memory. One thread uses it, and the same thread destroys it, which also ends libvips'
+ * state of that thread. */
 struct prepare_scratch;
 int prepare_scratch_create(const struct prepare_limits *limits, struct prepare_scratch **out);
 void prepare_scratch_destroy(struct prepare_scratch *scratch); /* accepts NULL */
 
-/* What a scratch was used for since it was made. One decode can make many outputs. */
+/* What was made with a scratch since it was created. One decode can make many outputs. */
 struct prepare_counts {
     uint64_t decodes, outputs;
 };
 struct prepare_counts prepare_scratch_counts(const struct prepare_scratch *scratch);
 
-/* prepare_scratch_time has the time spent added to *times (borrowed) from now on; NULL stops it. */
+/* prepare_scratch_time lets every later call add the time that it spends to *times, which is borrowed. NULL ends
+ * that. */
 struct prepare_times {
     uint64_t open_ns, plan_ns, decode_ns, transform_ns;
 };
@@ -45,17 +46,17 @@ void prepare_scratch_time(struct prepare_scratch *scratch, struct prepare_times 
 struct prepare_output {
     const struct pipeline *pipeline; /* borrowed */
     uint64_t key[3];                 /* of the random suffix: (pipeline seed, sample, instance) */
-    void *dst; /* room for pipeline_shape().bytes; for the empty pipeline, for the encoded bytes */
-    /* What became of it. BAD_NONE: it was made. Else why not; err says what (without the file's name: the caller knows
-     * it), and nothing can be said about dst. */
+    void *dst; /* has room for pipeline_shape().bytes; for the empty pipeline, for the encoded bytes */
+    /* The outcome. BAD_NONE: it was made. Otherwise this is why not, err says more (the caller adds the file's
+     * name), and the bytes at dst are undefined. */
     enum bad_reason reason;
     struct error err;
 };
 
-/* prepare_sample makes every output that can be made, with one decode if nothing fails: one that fails does so for
- * reasons of its own, and would without the others. 0: all were made; else *reason and err are those of the first that
- * was not. LARDER_EFORMAT, LARDER_ELIMIT, LARDER_ENOMEM. With a budget it blocks while the other threads' images leave
- * no room for this one. */
+/* prepare_sample makes every output that can be made, with one decode if nothing fails. An output fails for reasons
+ * of its own only, and would fail without the others. It gives 0 when all were made; else *reason and err are those
+ * of the first that was not. LARDER_EFORMAT, LARDER_ELIMIT, LARDER_ENOMEM. With a budget it blocks while the other
+ * threads' images leave no room for this one. */
 int prepare_sample(struct prepare_scratch *scratch, const void *encoded, size_t len_bytes,
                    struct prepare_output *outputs, size_t n_outputs, enum bad_reason *reason, struct error *err);
 

@@ -1,4 +1,4 @@
-/* reference.h: plain libjpeg-turbo, used as its examples use it: what the bench compares with. */
+/* reference.h: plain libjpeg-turbo, used as its examples use it. The bench compares with it. */
 #ifndef LARDER_PREPROCESS_REFERENCE_H
 #define LARDER_PREPROCESS_REFERENCE_H
 
@@ -7,8 +7,9 @@
 
 #include "preprocess/image.h"
 
-/* reference_decode decodes the rows and columns of rect, and what jpeg_crop_scanline rounds them up to, into *buffer
- * (malloc'ed, grown, the caller's). false: not a JPEG that libjpeg decodes. */
+/* reference_decode decodes the rows and columns of rect, rounded up as jpeg_crop_scanline does, into *buffer. It
+ * grows the buffer of *capacity bytes as needed; the caller frees it. It gives false for what is no JPEG that
+ * libjpeg decodes. */
 bool reference_decode(const uint8_t *bytes, size_t len_bytes, struct rect rect, uint8_t **buffer, size_t *capacity);
 
 #endif

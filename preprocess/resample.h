@@ -1,8 +1,8 @@
-/* resample.h: does a geometry to pixels: crop, antialiased separable resize, mirror.
+/* resample.h: applies a geometry to pixels: crop, antialiased separable resize, mirror.
  *
- * The arithmetic is Pillow's for 8 bits, so that results equal it bit for bit: filter weights normalised in double
- * precision and rounded to 22 fractional bits; first along rows, rounded and clipped to 8 bits, then along columns.
- * Vector versions do the same sums in other pieces and give the same bytes. */
+ * The arithmetic is Pillow's for 8 bits, and results equal Pillow's bit for bit. Filter weights are normalised in
+ * double precision and rounded to 22 fractional bits. The first pass goes along rows and is rounded and clipped to 8
+ * bits, the second along columns. Vector versions do the same sums in other pieces and give the same bytes. */
 #ifndef LARDER_PREPROCESS_RESAMPLE_H
 #define LARDER_PREPROCESS_RESAMPLE_H
 
@@ -14,14 +14,14 @@
 struct rect resample_needs(const struct geometry *geometry);
 
 /* resample makes geometry->window's pixels. `source` holds the source's rectangle that begins at (x, y) and covers what
- * resample_needs says; out has the window's size. LARDER_ENOMEM only. */
+ * resample_needs gives. out has the window's size. It fails with LARDER_ENOMEM alone. */
 int resample(const struct geometry *geometry, const struct image *source, uint32_t x, uint32_t y,
              const struct image *out, struct scratch *scratch);
 
 enum resample_simd { RESAMPLE_PORTABLE, RESAMPLE_AVX2, RESAMPLE_AVX512, RESAMPLE_SIMDS };
-/* resample_select chooses the fastest version this processor runs; before threads. */
+/* resample_select chooses the fastest version that this processor runs. Call it before there are threads. */
 void resample_select(void);
-/* resample_use chooses one by name, for tests and measurements; false when the processor lacks it. */
+/* resample_use chooses a version, for tests and measurements. It gives false when the processor cannot run it. */
 bool resample_use(enum resample_simd simd);
 const char *resample_simd_name(void);
 

@@ -1,4 +1,4 @@
-/* resample_priv.h: between the resampler and its vector versions. */
+/* resample_priv.h: what the resampler and its vector versions share. */
 #ifndef LARDER_PREPROCESS_RESAMPLE_PRIV_H
 #define LARDER_PREPROCESS_RESAMPLE_PRIV_H
 
@@ -7,7 +7,7 @@
 #include "preprocess/image.h"
 #include "preprocess/resample.h"
 
-#define RESAMPLE_BITS 22 /* of fraction in a weight: Pillow's PRECISION_BITS */
+#define RESAMPLE_BITS 22 /* fractional bits of a weight: Pillow's PRECISION_BITS */
 #define RESAMPLE_ROUND (1 << (RESAMPLE_BITS - 1))
 /* Weights come in groups of this many, the last one filled up with zeros. */
 #define RESAMPLE_GROUP 4
@@ -16,24 +16,25 @@
 #define RESAMPLE_ROWS 4
 #define RESAMPLE_COLUMNS 4
 
-/* Weights along one side, for the outputs of a window. */
+/* The weights along one side, for the outputs of a window. */
 struct resample_axis {
     uint32_t count;   /* outputs; the arrays go on, with weights of zero, to a multiple of RESAMPLE_COLUMNS */
-    uint32_t groups;  /* of weights per output, the same for all */
-    int32_t *first;   /* per output: the first source pixel, counted from the first that is needed */
-    int32_t *weights; /* per output: groups × RESAMPLE_GROUP */
-    void *packed;     /* the same weights as a vector version wants them */
+    uint32_t groups;  /* groups of weights an output, the same for all */
+    int32_t *first;   /* by output: its first source pixel, counted from the first that is needed */
+    int32_t *weights; /* by output: groups × RESAMPLE_GROUP weights */
+    void *packed;     /* the same weights in the form that a vector version takes */
 };
 
 struct resample_kernel {
-    /* Bytes of `packed` for a group of weights, and the packing; NULL when the plain weights do. */
+    /* Bytes of `packed` for a group of weights, and the function that packs. 0 and NULL: the version takes the plain
+     * weights. */
     size_t packed_bytes;
     void (*pack)(const int32_t *weights, size_t groups, void *packed);
-    /* Makes `rows` rows of axis->count RGB pixels, and may write up to whole multiples, and 4 bytes past a row's
+    /* Makes `rows` rows of axis->count RGB pixels. It may write up to whole multiples of both, and 4 bytes past a row's
      * end. */
     void (*horizontal)(const struct resample_axis *axis, const uint8_t *source, size_t stride, uint32_t rows,
                        uint8_t *out, size_t out_stride);
-    /* Makes row `index` of `bytes` bytes, exactly, from the rows of source. */
+    /* Makes row `index` from the rows of source. It writes `bytes` bytes and no more. */
     void (*vertical)(const struct resample_axis *axis, uint32_t index, const uint8_t *source, size_t stride,
                      uint32_t bytes, uint8_t *out);
 };

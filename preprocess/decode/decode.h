@@ -1,4 +1,4 @@
-/* decode.h: from encoded bytes to the pixels of a rectangle of the image.
+/* decode.h: makes encoded bytes the pixels of a rectangle of the image.
  *
  *   decode_open    recognises the format, reads the header, applies the limits
  *   decode_scale   where a smaller image will do: may divide it (JPEG only)
@@ -6,10 +6,10 @@
  *   decode_region  once: decodes the rectangle (or nothing more than rows above it that the format forces)
  *   decode_close   always, also after a failure
  *
- * JPEG goes through libjpeg-turbo, still WebP through libwebp, BMP and binary PNM are read here, all else by libvips.
- * Output is 8-bit RGB: greyscale is spread over the channels, palettes are looked up, of 16 bits the upper 8 are kept,
- * CMYK is converted as Pillow does, alpha is dropped without compositing, orientation in EXIF is not applied: what
- * torchvision's ImageFolder gives. One thread. */
+ * libjpeg-turbo decodes JPEG, libwebp still WebP, plain.c BMP and binary PNM, libvips all else. Output is 8-bit RGB,
+ * as torchvision's ImageFolder gives it: greyscale is spread over the channels, palettes are looked up, of 16 bits
+ * the upper 8 are kept, CMYK is converted as Pillow does, alpha is dropped without compositing, orientation in EXIF
+ * is not applied. One thread owns a decoder. */
 #ifndef LARDER_PREPROCESS_DECODE_DECODE_H
 #define LARDER_PREPROCESS_DECODE_DECODE_H
 
@@ -23,15 +23,16 @@ struct decoder;
 int decoder_create(const struct prepare_limits *limits, struct decoder **out);
 void decoder_destroy(struct decoder *decoder); /* accepts NULL */
 
-/* `bytes` are borrowed, and `scratch` is used, until decode_close. *whole: the image's size. */
+/* decode_open borrows `bytes`, and uses `scratch`, until decode_close. *whole gets the image's size. */
 int decode_open(struct decoder *decoder, const void *bytes, size_t len_bytes, struct scratch *scratch,
                 struct rect *whole, struct decode_fault *fault);
-/* decode_scale asks for the image divided by 2, 4 or 8, its size rounded up; gives by how much it will be: that, or
- * 1. */
+/* decode_scale asks for the image divided by 2, 4 or 8, its size rounded up. It gives the divisor that will be used:
+ * this one, or 1. */
 uint32_t decode_scale(struct decoder *decoder, uint32_t divisor);
-/* decode_reserve sees to the memory that decode_region will take for the rectangle, before anything is decoded. */
+/* decode_reserve makes sure, before anything is decoded, of the memory that decode_region will take for the
+ * rectangle. */
 int decode_reserve(struct decoder *decoder, struct rect rect, struct decode_fault *fault);
-/* decode_region gives the rectangle's pixels, in scratch memory; rows may be longer than the rectangle is wide. */
+/* decode_region gives the rectangle's pixels, in scratch memory. Rows may be longer than the rectangle is wide. */
 int decode_region(struct decoder *decoder, struct rect rect, struct image *out, struct decode_fault *fault);
 void decode_close(struct decoder *decoder);
 

@@ -6,8 +6,8 @@
 #include "preprocess/image.h"
 #include "preprocess/scratch.h"
 
-/* decode_cmyk makes a row of `width` pixels RGB as Pillow does. They are `step` bytes apart; inverted: as Adobe writes
- * them, 0 is full ink. */
+/* decode_cmyk converts a row of `width` CMYK pixels, `step` bytes apart, to RGB as Pillow does. `inverted`: 0 is
+ * full ink, as Adobe writes it. */
 void decode_cmyk(const uint8_t *in, size_t step, bool inverted, uint8_t *out, uint32_t width);
 
 struct jpeg_reader;
@@ -20,7 +20,7 @@ size_t jpeg_reader_needs(struct jpeg_reader *reader, struct rect rect); /* bytes
 int jpeg_reader_region(struct jpeg_reader *reader, struct rect rect, struct image *out, struct decode_fault *fault);
 void jpeg_reader_close(struct jpeg_reader *reader);
 
-/* outside_bytes, below: what the library will take from malloc for the image, at most. */
+/* *outside_bytes gets the most that the library will take from malloc for the image. */
 
 /* Still WebP images. They keep nothing between the calls. */
 bool webp_is_still(const uint8_t *bytes, size_t len_bytes);
@@ -29,7 +29,7 @@ int webp_open(const struct prepare_limits *limits, const uint8_t *bytes, size_t 
 int webp_region(const uint8_t *bytes, size_t len_bytes, struct rect rect, struct scratch *scratch, struct image *out,
                 struct decode_fault *fault);
 
-/* `*handle` is libvips' image, dropped by vips_reader_close. */
+/* *handle gets libvips' image; vips_reader_close drops it. */
 int vips_reader_open(const struct prepare_limits *limits, const void *bytes, size_t len_bytes, void **handle,
                      struct rect *whole, uint64_t *outside_bytes, struct decode_fault *fault);
 int vips_reader_region(void *handle, struct rect rect, struct scratch *scratch, struct image *out,

@@ -6,17 +6,17 @@
 #include "preprocess/limits.h"
 #include "preprocess/prepare.h" /* enum bad_reason */
 
-/* What a decoder tells about one image. */
+/* Why one image could not be decoded. */
 struct decode_fault {
     enum bad_reason reason;
     struct error error;
 };
 
-/* decode_fail fills the fault, and gives the error's code, which follows from the reason. */
+/* decode_fail fills the fault and gives the error's code, which follows from the reason. */
 int decode_fail(struct decode_fault *fault, enum bad_reason reason, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* decode_limits refuses a size the limits do not allow. */
+/* decode_limits gives 0, or refuses a size that the limits do not allow. */
 int decode_limits(const struct prepare_limits *limits, uint64_t width, uint64_t height, struct decode_fault *fault);
 
 #endif

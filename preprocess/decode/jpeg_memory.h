@@ -1,8 +1,8 @@
 /* jpeg_memory.h: libjpeg's memory manager, on a worker's scratch memory.
  *
- * libjpeg takes what an image needs from malloc and gives it back afterwards. Here it takes it from the scratch of the
- * image, which is bounded, and empty again when the image is done, without a call to malloc. Tables that libjpeg would
- * keep from one image to the next (JPOOL_PERMANENT) have a small fixed place. One thread. */
+ * By itself libjpeg takes what an image needs from malloc and gives it back afterwards. With this manager it takes
+ * it from the image's scratch, which is bounded, needs no call to malloc, and is empty again when the image is done.
+ * Tables that libjpeg would keep from one image to the next (JPOOL_PERMANENT) have a small fixed place. One thread. */
 #ifndef LARDER_PREPROCESS_DECODE_JPEG_MEMORY_H
 #define LARDER_PREPROCESS_DECODE_JPEG_MEMORY_H
 
@@ -17,7 +17,7 @@
 #define JPEG_TABLES_BYTES 16384 /* 4 quantisation tables and 8 Huffman tables take under 4 KiB */
 
 struct jpeg_memory {
-    struct jpeg_memory_mgr manager; /* first: libjpeg hands it back as cinfo->mem */
+    struct jpeg_memory_mgr manager; /* the first field, because libjpeg hands it back as cinfo->mem */
     struct jpeg_memory_mgr *original; /* frees what jpeg_create_decompress took */
     struct scratch *scratch;          /* of the image at hand; borrowed */
     struct jvirt_sarray_control *sample_arrays;

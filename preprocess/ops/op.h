@@ -1,13 +1,12 @@
-/* op.h: what an operator is. Each has a file (op_NAME.c; some that are alike share one) and a row in
- * ops_table.h.
+/* op.h: what an operator is. Each has a file NAME.c (some that are alike share one) and a row in ops_table.h.
  *
  * An operator works in three steps:
  *
- *   shape   when a pipeline is parsed: what size comes out, as far as it is the same for every sample
+ *   shape   when a pipeline is parsed: says what size comes out, as far as it is the same for every sample
  *   plan    when a sample's size is known, before anything is decoded: draws the random numbers, says what size
  *           comes out
- *   then    either join: it becomes part of a geometry (crop, resize, flip), or
- *           apply: it makes a new image, or, with OP_IN_PLACE, changes the one it is given
+ *   then    either join: becomes part of a geometry (crop, resize, flip),
+ *           or apply: makes a new image, or with OP_IN_PLACE changes the image that it gets
  *
  * Everything here is pure: results depend on arguments, plan and pixels alone. */
 #ifndef LARDER_PREPROCESS_OPS_OP_H
@@ -21,9 +20,9 @@
 #include "preprocess/image.h"
 #include "preprocess/scratch.h"
 
-#define OP_SIZE_MAX 8192 /* pixels a side that an operator may make */
+#define OP_SIZE_MAX 8192 /* the most pixels a side that an operator may make */
 
-/* What is known, when a pipeline is parsed, of what an operator gets and gives. */
+/* What is known of an operator's input or output when a pipeline is parsed. */
 struct op_shape {
     uint32_t width, height; /* 0: differs from sample to sample */
     uint32_t channels;
@@ -35,45 +34,48 @@ struct op_shape {
 #define PLAN_CHOICES 8
 
 struct op_plan {
-    bool skip;                      /* its chance came out against it: nothing is done */
+    bool skip;                      /* chance decided against the operator: it does nothing */
     uint32_t in_width, in_height;   /* set before plan is called */
     uint32_t out_width, out_height; /* the same as in, unless plan says otherwise */
     struct rect rect;
     int32_t choice[PLAN_CHOICES];
     double real[PLAN_REALS];
-    uint64_t seed; /* of what is drawn pixel by pixel */
+    uint64_t seed; /* of numbers that are drawn pixel by pixel */
 };
 
 enum op_flags {
     OP_RANDOM = 1,   /* the plan draws random numbers */
-    OP_IN_PLACE = 2, /* apply changes `in`; out is not used */
-    OP_FLOAT = 4,    /* may also stand after to_dtype has made the pixels floating point: level and change then count */
+    OP_IN_PLACE = 2, /* apply changes `in` and does not use out */
+    OP_FLOAT = 4,    /* may also stand after to_dtype has made the pixels floating point; then level and change run */
 };
 
 struct op_kind {
     const char *name;
     unsigned flags;
     const struct arg *args;
-    size_t values_bytes; /* of the struct that the arguments are read into */
-    /* Optional: what args cannot say about the arguments; may bring them into their normal form. */
+    size_t values_bytes; /* size of the struct that the arguments are read into */
+    /* Optional. Checks what args cannot say about the arguments, and may bring them into their normal form. */
     int (*check)(void *values, struct error *err);
-    /* Optional (NULL: nothing changes). */
+    /* Optional. Changes *shape from what the operator gets to what it gives; NULL: nothing changes. */
     int (*shape)(const void *values, struct op_shape *shape, struct error *err);
-    /* Optional. LARDER_ELIMIT when this sample's size does not do, with a text. */
+    /* Optional. Draws and fills the plan. LARDER_ELIMIT, with a text, when the operator can do nothing with the
+     * size. */
     int (*plan)(const void *values, struct rng *rng, struct op_plan *plan, struct error *err);
-    /* Optional: false when the operator, so planned, cannot be part of this geometry. */
+    /* Optional. Adds the operator to the geometry. False: so planned, it cannot be part of this geometry. */
     bool (*join)(const void *values, const struct op_plan *plan, struct geometry *geometry);
-    /* LARDER_ENOMEM only. `out` has memory for the planned size. NULL where join never refuses a fresh geometry, and
-     * where 8-bit pixels stay as they are. */
+    /* Makes `out`, which has memory for the planned size. It fails with LARDER_ENOMEM alone. NULL where join never
+     * refuses a fresh geometry, and where 8-bit pixels stay as they are. */
     int (*apply)(const void *values, const struct op_plan *plan, const struct image *in, struct image *out,
                  struct scratch *scratch);
-    /* For floating point pixels, optional: what becomes of one pixel, whatever its place. from: what it was before. */
+    /* Optional, for floating point pixels. Changes one pixel, whatever its place. `from` is the type that the
+     * pixel had before. */
     void (*level)(const void *values, enum pixel_dtype from, float pixel[IMAGE_CHANNELS]);
-    /* For floating point pixels, optional: changes all of them, in_width × in_height, channels last. Before level. */
+    /* Optional, for floating point pixels. Changes all of them, in_width × in_height, channels last. It runs before
+     * level. */
     void (*change)(const void *values, const struct op_plan *plan, float *pixels);
 };
 
-/* op_chance draws whether something of probability p happens, as torchvision's `rand < p`. */
+/* op_chance draws whether something of probability p happens, as torchvision's `rand < p` does. */
 static inline bool op_chance(struct rng *rng, double p)
 {
     return random_unit(rng) < p;

@@ -1,4 +1,4 @@
-/* ops_table.h: OP(name) for every operator; struct op_kind op_NAME is in its file. */
+/* ops_table.h: OP(name) for every operator, whose file defines struct op_kind op_NAME. */
 OP(autocontrast)
 OP(center_crop)
 OP(color_jitter)
