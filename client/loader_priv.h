@@ -1,12 +1,13 @@
 /* loader_priv.h: a loader's state, for the files of this folder.
  *
- * Life: opening (open.c) → idle → streaming an epoch ⇄ ended (stream.c) → closed. `broken` is set by the first failure
- * that is for good, and every later call gives the same code and text. The connection is closed then, or with the last
- * batch that the program holds: it is their lease, and they can be read, copied and released until then.
+ * Life: opening (open.c) → idle → streaming an epoch ⇄ ended (stream.c) → closed. The first failure that is for good
+ * sets `broken`, and every later call gives the same code and text. Then the connection is closed, unless the
+ * program holds batches: the connection is their lease. It is closed with the last of them, and until then they can
+ * be read, copied and released.
  *
- * Credits: `outstanding` batches of the running epoch are asked for and not yet here, `stale` may still come from
- * epochs before, `held` are in the program's hands. outstanding ≤ prefetch and outstanding + held ≤ held_max; what the
- * daemon sends beyond that is refused, so that it cannot make the client grow. */
+ * Credits: `outstanding` batches of the running epoch are asked for and not yet here. `stale` batches may still come
+ * from epochs before. `held` batches are in the program's hands. outstanding ≤ prefetch, and outstanding + held ≤
+ * held_max. What the daemon sends beyond that is refused, so that it cannot make the client grow. */
 #ifndef LARDER_CLIENT_LOADER_PRIV_H
 #define LARDER_CLIENT_LOADER_PRIV_H
 
@@ -18,13 +19,13 @@
 
 #define LOADER_MAGIC UINT32_C(0x4c44524c)
 #define BATCH_MAGIC UINT32_C(0x4c445242)
-#define SEND_TIMEOUT_MS 10000 /* for a daemon that does not read */
+#define SEND_TIMEOUT_MS 10000 /* how long a daemon may not read */
 
 struct larder_batch {
     uint32_t magic;
     struct larder_loader *loader;
     struct larder_batch *previous, *next;
-    uint64_t number; /* the daemon's */
+    uint64_t number; /* the daemon's number for it */
     uint32_t epoch, index, count;
     size_t bytes; /* of all samples together */
     struct wire_entry entries[];
@@ -46,37 +47,39 @@ struct larder_loader {
     size_t *class_start; /* n_classes offsets into class_texts */
     bool started, ended;
     uint32_t epoch, outstanding, held;
-    uint32_t lost; /* samples of the epoch that were left out so far */
+    uint32_t lost; /* samples of the epoch that were bad so far */
     uint64_t stale;
-    struct larder_batch *batches; /* the held ones */
+    struct larder_batch *batches; /* those that the program holds */
 };
 
-/* loader_enter is how every call begins: 0 when the loader is usable; else the code, its text set where there is a
- * loader. */
+/* loader_enter begins every call. It gives 0 when the loader is usable, else the code; where there is a loader, its
+ * text is set. */
 int loader_enter(struct larder_loader *loader);
 
-/* loader_break makes the failure in loader->error final and closes the connection, unless batches are held. Gives its
- * code. */
+/* loader_break makes the failure in loader->error final, and closes the connection unless batches are held. It gives
+ * the failure's code. */
 int loader_break(struct larder_loader *loader);
 
-/* loader_lost is for a connection that the daemon closed: its last ERROR, where it sent one, becomes the failure. */
+/* loader_lost is called when the daemon has closed the connection. Its last ERROR, where it sent one, becomes the
+ * failure. It gives the failure's code. */
 int loader_lost(struct larder_loader *loader);
 
-/* loader_daemon_error takes an ERROR message's code and text over into err. Gives the code. */
+/* loader_daemon_error copies an ERROR message's code and text to err, and gives the code. */
 int loader_daemon_error(const struct wire_error *message, struct error *err);
 
 /* loader_release gives a batch back by its number. */
 int loader_release(struct larder_loader *loader, uint64_t number);
 
-/* loader_ask asks for as many batches as there is room for. 0 also when there is none. */
+/* loader_ask asks for as many batches as there is room for. It gives 0 also when there is no room. */
 int loader_ask(struct larder_loader *loader, uint64_t deadline_ns);
 
-/* loader_destroy frees everything, however far larder_open came. */
+/* loader_destroy frees everything, however far larder_open got. */
 void loader_destroy(struct larder_loader *loader);
 
-/* arena.c: maps the descriptor that came with WELCOME, and closes it. */
+/* arena_map, in arena.c, maps the descriptor that came with WELCOME, and closes it. */
 int arena_map(struct larder_loader *loader, int fd, uint64_t arena_bytes, struct error *err);
-/* arena_check says whether a batch's entry lies in the arena and is what the job's samples are. */
+/* arena_check gives 0 when a batch's entry lies in the arena and has size and alignment of the job's samples.
+ * LARDER_EFORMAT. */
 int arena_check(const struct larder_loader *loader, const struct wire_entry *entry, struct error *err);
 
 #endif

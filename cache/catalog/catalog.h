@@ -83,7 +83,7 @@ void catalog_settle_retired(struct catalog *catalog, const sample_id *ids, uint3
 struct dataset *dataset_ref(struct dataset *dataset);
 void dataset_unref(struct dataset **dataset); /* accepts a pointer to NULL; sets it to NULL */
 
-/* These texts are borrowed, and valid while the dataset is referenced. */
+/* The path and the names of classes are borrowed, and valid while the dataset is referenced. */
 const char *dataset_path(const struct dataset *dataset);   /* the source's absolute path, links resolved */
 uint32_t dataset_count(const struct dataset *dataset);     /* number of samples */
 uint32_t dataset_classes(const struct dataset *dataset);

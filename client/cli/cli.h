@@ -1,7 +1,7 @@
 /* cli.h: the parts of the `larder` command.
  *
- * It either asks the running daemon over its control socket (ask.c: nng), or becomes larderd (exec.c), never both:
- * nng's threads do not survive a fork or an exec. One thread of our own. */
+ * The command either asks the running daemon over its control socket (ask.c, with nng), or becomes larderd (exec.c). It
+ * never does both, because nng's threads do not survive a fork or an exec. Apart from nng's there is one thread. */
 #ifndef LARDER_CLIENT_CLI_H
 #define LARDER_CLIENT_CLI_H
 
@@ -11,24 +11,24 @@
 
 #include "common/error.h"
 
-/* Exit statuses; `larder --help` lists them. */
+/* The exit statuses; `larder --help` lists them. */
 enum cli_exit { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_NO_DAEMON = 3 };
 
-/* cli_exec becomes `larderd ARGV…` (the larderd beside this program, else the one in PATH). Comes back, with an exit
+/* cli_exec becomes `larderd ARGV…`: the larderd beside this program, else the one in PATH. It returns, with an exit
  * status, only when that failed. */
 int cli_exec(char **argv);
 
-struct cli_peer; /* the daemon, connected */
+struct cli_peer; /* a connected daemon */
 
-/* cli_connect connects to the daemon whose session socket is at path; NULL: where it listens by default. LARDER_EGONE:
- * no daemon answers there. */
+/* cli_connect connects to the daemon whose session socket is at path; NULL: where it listens by default. The caller
+ * disconnects *out. LARDER_EGONE: no daemon answers there. */
 int cli_connect(const char *path, struct cli_peer **out, struct error *err);
 void cli_disconnect(struct cli_peer *peer); /* accepts NULL */
-/* cli_ask sends a request (borrowed) and gives the answer, which the caller decrefs. An answer that is a failure comes
- * as that error. LARDER_ETIMEOUT: none within 10 seconds. */
+/* cli_ask sends a request, which it borrows, and gives the answer, which the caller decrefs. An answer that reports a
+ * failure comes as that error. LARDER_ETIMEOUT: no answer came within 10 seconds. */
 int cli_ask(struct cli_peer *peer, const json_t *request, json_t **answer, struct error *err);
-const char *cli_peer_path(const struct cli_peer *peer); /* the control socket's */
-/* cli_fail prints what cli_connect or cli_ask failed with, or a later error, and gives the exit status for it. */
+const char *cli_peer_path(const struct cli_peer *peer); /* the control socket's path; lives with the peer */
+/* cli_fail prints the error of cli_connect or cli_ask, or a later one, and gives the exit status for it. */
 int cli_fail(const struct error *err);
 
 struct cli_status_options {
@@ -38,7 +38,7 @@ struct cli_status_options {
 };
 int cli_status(const struct cli_status_options *options);
 
-/* cli_status_print writes a daemon's status as a table. before: an earlier one, for rates, or NULL. Pure. */
+/* cli_status_print writes a daemon's status as a table. `before` is an earlier status, for rates, or NULL. */
 void cli_status_print(const json_t *status, const json_t *before, FILE *out);
 
 #endif
