@@ -1,9 +1,9 @@
-/* log.h: one line an event to stderr: time=… level=… msg="…" key=value…
+/* log.h: writes one line an event to stderr: time=… level=… msg="…" key=value…
  *
- * Any thread may log; a line is one write, and between log_start and log_stop none of them waits for it. The message is
- * printf-formatted; key=value pairs follow in the same format string by convention:
- * log_info("msg=\"job registered\" job=\"%s\" code=%s", …). Whatever is not our own word stands as "%s" between quotes:
- * there quotes and backslashes in it get a backslash, so that no value can pass for another key. */
+ * Any thread may log. A line is one write, and between log_start and log_stop no thread waits for it. The message is
+ * printf-formatted. By convention key=value pairs follow in the same format string:
+ * log_info("msg=\"job registered\" job=\"%s\" code=%s", …). A text that is not our own word stands as "%s" between
+ * quotes. There its quotes and backslashes get a backslash, so that no value can pass for another key. */
 #ifndef LARDER_COMMON_LOG_H
 #define LARDER_COMMON_LOG_H
 
@@ -13,7 +13,7 @@
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
 void log_set_level(enum log_level level);
-/* log_level_parse knows "error", "warn", "info", "debug"; false for anything else. */
+/* log_level_parse knows "error", "warn", "info" and "debug". It gives false for anything else. */
 bool log_level_parse(const char *text, enum log_level *out);
 
 void log_line(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -27,10 +27,10 @@ void log_line(enum log_level level, const char *fmt, ...) __attribute__((format(
  * (log_writer.h); the caller then ends the process. Allocates nothing. */
 void log_fatal(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* log_warn_limited and its like: at most so many lines of this kind a second in the whole process, a kind being one place
- * in the code. What was held back is counted: " held_back=N" at the end of the next line that passes,
- * or, when none comes for a while (LOG_HELD_TOLD_MS after the second began), and at log_stop, in a line of its own.
- * For whatever a client, a peer or a file can cause as often as it likes. */
+/* log_warn_limited and the other three write at most so many lines of one kind a second in the whole process. A kind
+ * is one place in the code. Use them for whatever a client, a peer or a file can cause as often as it likes. Lines
+ * that were held back are counted. The next line that passes ends with " held_back=N". When none comes within
+ * LOG_HELD_TOLD_MS of the second's beginning, or by log_stop, a line of its own says the number. */
 #define log_error_limited(...) log_limited(LOG_ERROR, LOG_FAULTS_PER_S, __VA_ARGS__)
 #define log_warn_limited(...) log_limited(LOG_WARN, LOG_FAULTS_PER_S, __VA_ARGS__)
 #define log_info_limited(...) log_limited(LOG_INFO, LOG_EVENTS_PER_S, __VA_ARGS__)
@@ -41,10 +41,10 @@ enum { LOG_FAULTS_PER_S = 10, LOG_EVENTS_PER_S = 50 };
 #define LOG_HELD_TOLD_MS 1250
 
 struct log_limiter {
-    const char *kind; /* the line's format */
+    const char *kind; /* the format of its lines */
     uint32_t per_second;
     enum log_level level;
-    uint64_t window_start_ns; /* this and what follows: under the limiters' lock */
+    uint64_t window_start_ns; /* this field and those below are under the limiters' lock */
     uint32_t passed, held_back;
     bool listed;
     struct log_limiter *next;
@@ -58,10 +58,11 @@ void log_line_limited(struct log_limiter *limiter, const char *fmt, ...) __attri
         log_line_limited(&log_limiter_here, __VA_ARGS__);                                                              \
     } while (0)
 
-/* log_start has a thread of its own write the lines from here on: nobody who logs waits for standard error then. What it
- * cannot take at once is kept (64 KiB); lines beyond that are dropped, and a line says how many as soon as there is
- * room. LARDER_ELIMIT when there can be no thread: lines go on being written directly. Not with other threads logging.
- * log_stop writes what is left, for LOG_FLUSH_MS at most, and ends the thread. A process does not fork in between. */
+/* log_start makes a thread that writes all later lines, so that nobody who logs waits for standard error. 64 KiB of
+ * lines can wait to be written. Lines beyond that are dropped, and as soon as there is room a line says how many.
+ * LARDER_ELIMIT when there can be no thread; then lines are still written directly. log_stop writes the lines that
+ * are left, for LOG_FLUSH_MS at most, and ends the thread. No other thread may log during log_start. A process does
+ * not fork between the two calls. */
 int log_start(void);
 void log_stop(void);
 
