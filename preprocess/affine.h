@@ -18,7 +18,7 @@ void affine_apply(const struct affine *affine, enum filter filter, const uint8_t
                   const struct image *in, const struct image *out);
 
 /* affine_shear and affine_move give the map of torchvision's functional.affine with a shear alone, or a move alone. */
-struct affine affine_shear(double x, double y);   /* tangents; the upper left corner stays */
+struct affine affine_shear(double x, double y);  /* tangents; the upper left corner stays */
 struct affine affine_move(int32_t x, int32_t y); /* pixels */
 
 /* affine_rotation gives the map of Pillow's rotate: counter-clockwise by degrees about (x, y), for an image of width ×
