@@ -77,6 +77,10 @@ _Static_assert(JOBS_MAX == 256, "jobset_empty knows four words");
 
 enum shuffle_mode { SHUFFLE_DEPENDENT, SHUFFLE_STRICT, SHUFFLE_NONE };
 enum bad_policy { BAD_SKIP, BAD_REPLACE, BAD_ERROR };
+/* Why a sample is bad. */
+enum bad_reason {
+    BAD_NONE, BAD_UNREADABLE, BAD_NOT_AN_IMAGE, BAD_CORRUPT, BAD_TOO_LARGE, BAD_NO_MEMORY, BAD_TOO_SMALL, BAD_REASONS
+};
 enum pixel_dtype { PIXEL_UINT8, PIXEL_FLOAT16, PIXEL_FLOAT32 };
 enum pixel_layout { LAYOUT_HWC, LAYOUT_CHW };
 

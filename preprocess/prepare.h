@@ -7,13 +7,11 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "common/types.h"
 #include "preprocess/limits.h"
 #include "preprocess/pipeline.h"
 
-/* Why a sample is bad: the `reason` label of larder_bad_samples_total. */
-enum bad_reason {
-    BAD_NONE, BAD_UNREADABLE, BAD_NOT_AN_IMAGE, BAD_CORRUPT, BAD_TOO_LARGE, BAD_NO_MEMORY, BAD_TOO_SMALL, BAD_REASONS
-};
+/* bad_reason_name: the `reason` label of larder_bad_samples_total. */
 const char *bad_reason_name(enum bad_reason reason);
 
 /* prepare_init sets libvips up for the process: cache off, untrusted loaders blocked, concurrency 1. Call it once,
