@@ -1,9 +1,7 @@
 #include "server/daemon.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -16,16 +14,13 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/random.h"
-#include "preprocess/prepare.h"
-#include "preprocess/version.h"
-#include "server/control/control.h"
+#include "server/driver/arrivals.h"
 #include "server/driver/driver.h"
-#include "server/control/http.h"
-#include "server/leaving.h"
+#include "server/driver/inbox.h"
 #include "server/driver/registrar.h"
+#include "server/edges.h"
+#include "server/leaving.h"
 #include "server/session/session.h"
-#include "server/control/status.h"
-#include "server/control/status_cache.h"
 #include "server/workers/worker.h"
 
 /* Tasks out at once: each thread's own, and one more each, so that none waits for the engine. A load task is a chunk. */
@@ -46,14 +41,9 @@ struct daemon {
     struct scratch_budget *scratch;
     struct workers *workers;
     struct registrar *registrar;
-    struct control *control; /* edges_lock, and so is http: sessions run while they come and go */
-    pthread_mutex_t edges_lock;
-    struct http *http;
-    struct status_cache http_status; /* HTTP's thread's, from its start to its end */
+    struct arrivals arrivals;
+    struct edges *edges;
     int drained_fd;
-    double start_time_s;
-    uint64_t start_ns;
-    _Atomic uint64_t last_client_ns; /* when a client was last seen; sessions' thread and main */
 };
 
 static uint64_t sample_bytes(const void *dataset, sample_id id)
@@ -62,155 +52,11 @@ static uint64_t sample_bytes(const void *dataset, sample_id id)
     return dataset_index(dataset, id, &index) ? dataset_size(dataset, index) : ENGINE_NOT_THERE;
 }
 
-/* ── what sessions bring, in their thread ── */
-
-static void post(struct daemon *daemon, const struct inbox_message *message)
-{
-    CHECK(queue_push(daemon->inbox, message) == 0); /* the inbox outlives the sessions */
-}
-
-static char *copy_text(struct wire_text text)
-{
-    char *copy = xmalloc((size_t)text.len_bytes + 1);
-    memcpy(copy, text.data, text.len_bytes);
-    copy[text.len_bytes] = '\0';
-    return copy;
-}
-
-static void on_register(void *ctx, uint64_t client, uint32_t seq, const struct session_peer *peer, const struct wire_register *wire)
-{
-    struct daemon *daemon = ctx;
-    struct registration *reg = xcalloc(1, sizeof *reg);
-    *reg = (struct registration){.client = client,
-                                 .seq = seq,
-                                 .pid = (uint32_t)peer->pid,
-                                 .client_name = xstrdup(peer->client),
-                                 .name = copy_text(wire->name),
-                                 .source = copy_text(wire->dataset),
-                                 .pipeline_json = copy_text(wire->pipeline),
-                                 .subset_json = copy_text(wire->subset),
-                                 .batch_size = wire->batch_size,
-                                 .prefetch = wire->prefetch,
-                                 .epochs = wire->epochs,
-                                 .rank = wire->rank,
-                                 .world_size = wire->world_size,
-                                 .flags = wire->flags,
-                                 .shuffle = (enum shuffle_mode)wire->shuffle,
-                                 .bad_policy = (enum bad_policy)wire->bad_policy,
-                                 .seed = wire->seed,
-                                 .weight = wire->weight};
-    post(daemon, &(struct inbox_message){.type = INBOX_COMING, .client = client});
-    if (registrar_submit(daemon->registrar, reg)) {
-        reg->code = error_set(&reg->err, LARDER_ELIMIT, "too many jobs are being registered at this moment: try again");
-        post(daemon, &(struct inbox_message){.type = INBOX_REGISTERED, .registration = reg});
-    }
-}
-
-static void on_classes(void *ctx, uint64_t client, uint32_t seq, uint32_t first)
-{
-    post(ctx, &(struct inbox_message){.type = INBOX_CLASSES, .classes = {client, seq, first}});
-}
-
-static void on_next(void *ctx, uint64_t client, uint32_t epoch, uint32_t credits)
-{
-    post(ctx, &(struct inbox_message){.type = INBOX_NEXT, .next = {client, epoch, credits}});
-}
-
-static void on_release(void *ctx, uint64_t client, uint64_t batch)
-{
-    post(ctx, &(struct inbox_message){.type = INBOX_RELEASE, .release = {client, batch}});
-}
-
-static void on_gone(void *ctx, uint64_t client)
-{
-    struct daemon *daemon = ctx;
-    atomic_store(&daemon->last_client_ns, clock_now_ns());
-    post(daemon, &(struct inbox_message){.type = INBOX_GONE, .client = client}); /* first: then nobody is told of a refusal */
-    registrar_abandon(daemon->registrar, client);
-}
-
 static void on_lost(void *ctx)
 {
     struct daemon *daemon = ctx;
-    pthread_mutex_lock(&daemon->edges_lock); /* all that a successor needs: it may have the same settings */
-    control_leave(daemon->control);
-    http_stop(daemon->http);
-    daemon->http = NULL;
-    pthread_mutex_unlock(&daemon->edges_lock);
+    edges_leave(daemon->edges);
     driver_drain(daemon->driver); /* the engine answers without waiting for sessions */
-}
-
-/* ── what it tells about itself, in the control's and HTTP's threads ── */
-
-static void snapshot(void *ctx, struct daemon_status *status)
-{
-    struct daemon *daemon = ctx;
-    struct session_counts sessions;
-    struct pool_counts pool;
-    struct catalog_stats catalog;
-    memset(status, 0, sizeof *status);
-    driver_status(daemon->driver, status);
-    session_counts(daemon->session, &sessions);
-    workers_counts(daemon->workers, &pool);
-    catalog_stats(daemon->catalog, &catalog);
-    status->version = LARDER_VERSION;
-    status->libvips = prepare_library_version();
-    status->socket = daemon->config->socket_path;
-    status->start_time_s = daemon->start_time_s;
-    status->uptime_s = (double)(clock_now_ns() - daemon->start_ns) / 1e9;
-    status->roles[0] = (struct status_role){"load", pool.busy[POOL_LOAD]};
-    status->roles[1] = (struct status_role){"prepare", pool.busy[POOL_PREPARE]};
-    status->roles[2] = (struct status_role){"idle", pool.idle};
-    status->n_roles = 3;
-    status->sessions = sessions.connections;
-    status->datasets = catalog.datasets;
-    status->arena_budget_bytes = arena_bytes(daemon->arena);
-    status->encoded_budget_bytes = daemon->config->encoded_bytes;
-    scratch_budget_stats(daemon->scratch, &status->scratch);
-    for (int reason = BAD_NONE + 1; reason < BAD_REASONS && reason < STATUS_REASONS_MAX; reason++)
-        status->bad_reasons[reason] = bad_reason_name((enum bad_reason)reason);
-    status_read_process(status);
-}
-
-static char *status_json(void *ctx)
-{
-    struct daemon_status status;
-    snapshot(ctx, &status);
-    char *text = status_to_json(&status);
-    status_clear(&status);
-    return text;
-}
-
-static char *http_status_json(void *ctx)
-{
-    struct daemon *daemon = ctx;
-    return status_cache_json(&daemon->http_status, clock_now_ns());
-}
-
-static char *http_metrics_text(void *ctx, size_t *len_bytes)
-{
-    struct daemon *daemon = ctx;
-    return status_cache_metrics(&daemon->http_status, clock_now_ns(), len_bytes);
-}
-
-static int cancel(void *ctx, const char *job, struct error *err)
-{
-    struct daemon *daemon = ctx;
-    return driver_cancel(daemon->driver, job, err);
-}
-
-static int set_weight(void *ctx, const char *job, double weight, struct error *err)
-{
-    struct daemon *daemon = ctx;
-    return driver_set_weight(daemon->driver, job, weight, err);
-}
-
-static int drain(void *ctx, struct error *err)
-{
-    struct daemon *daemon = ctx;
-    (void)err;
-    driver_drain(daemon->driver);
-    return 0;
 }
 
 static void drained(void *ctx)
@@ -218,14 +64,6 @@ static void drained(void *ctx)
     struct daemon *daemon = ctx;
     CHECK(eventfd_write(daemon->drained_fd, 1) == 0);
 }
-
-static bool ready(void *ctx)
-{
-    (void)ctx; /* the endpoint is up only while sessions are */
-    return true;
-}
-
-/* ── life ── */
 
 static int start_engine(struct daemon *daemon, struct error *err)
 {
@@ -269,62 +107,24 @@ static int start_engine(struct daemon *daemon, struct error *err)
                                    .limits = {.pixels_max = config->pixels_max, .scans_max = (uint32_t)config->scans_max,
                                               .budget = daemon->scratch},
                                    .arena = daemon->arena,
-                                   .inbox = daemon->inbox,
+                                   .results = arrivals_of_workers(&daemon->arrivals),
                                    .load_delay_ms = (uint32_t)config->load_delay_ms};
     code = workers_create(&worker, &daemon->workers, err);
     if (!code)
         code = registrar_create(daemon->catalog, config, daemon->inbox, &daemon->registrar, err);
+    daemon->arrivals.registrar = daemon->registrar;
     if (!code)
         code = driver_start(daemon->driver, daemon->session, daemon->workers, err);
     return code;
 }
 
-/* An endpoint on the default port that another daemon has already is no reason not to start; one that was asked for is. */
-static int start_http(struct daemon *daemon, struct error *err)
+static int start_sessions(struct daemon *daemon, struct error *err)
 {
-    const struct config *config = daemon->config;
-    bool on_socket = *config->metrics_socket;
-    if (!config->metrics_enabled || (!on_socket && config->metrics_port == 0))
-        return 0;
-    daemon->http_status = (struct status_cache){.read = snapshot, .ctx = daemon};
-    struct http_handlers handlers = {
-        .metrics_text = http_metrics_text, .status_json = http_status_json, .ready = ready, .ctx = daemon};
-    if (on_socket)
-        return http_start_unix(config->metrics_socket, &handlers, &daemon->http, err);
-    int code = http_start(config->metrics_address, (uint16_t)config->metrics_port, &handlers, &daemon->http, err);
-    if (code == LARDER_EBUSY && config->source[SETTING_metrics_port] == CONFIG_FROM_DEFAULT) {
-        log_warn("msg=\"no metrics endpoint: set metrics.port\" err=\"%s\"", err->text);
-        return 0;
-    }
-    return code;
-}
-
-static int start_edges(struct daemon *daemon, struct error *err)
-{
-    const struct config *config = daemon->config;
-    struct session_config session = {.connections_max = (uint32_t)config->jobs_max * CONNECTIONS_PER_JOB + 16,
+    struct session_config session = {.connections_max = (uint32_t)daemon->config->jobs_max * CONNECTIONS_PER_JOB + 16,
                                      .arena_fd = arena_fd(daemon->arena),
                                      .arena_bytes = arena_bytes(daemon->arena),
-                                     .handlers = {.ctx = daemon,
-                                                  .on_register = on_register,
-                                                  .on_classes = on_classes,
-                                                  .on_next = on_next,
-                                                  .on_release = on_release,
-                                                  .on_gone = on_gone,
-                                                  .on_lost = on_lost}};
-    int code = session_start(daemon->session, &session, err);
-    pthread_mutex_lock(&daemon->edges_lock);
-    if (!code && config->control_enabled) {
-        char path[CONFIG_SOCKET_PATH_MAX + sizeof ".control"];
-        snprintf(path, sizeof path, "%s.control", config->socket_path);
-        struct control_handlers handlers = {.status_json = status_json, .cancel = cancel, .set_weight = set_weight,
-                                            .drain = drain, .ctx = daemon};
-        code = control_start(path, &handlers, &daemon->control, err);
-    }
-    if (!code)
-        code = start_http(daemon, err);
-    pthread_mutex_unlock(&daemon->edges_lock);
-    return code;
+                                     .handlers = arrivals_of_sessions(&daemon->arrivals)};
+    return session_start(daemon->session, &session, err);
 }
 
 /* Listening decides who is the daemon. One that leaves has closed its socket and keeps its lock until its memory is free. */
@@ -344,25 +144,13 @@ static int listen_at(const char *path, const struct daemon_progress *progress, s
     }
 }
 
-static void log_http(struct daemon *daemon)
-{
-    const struct config *config = daemon->config;
-    pthread_mutex_lock(&daemon->edges_lock);
-    if (daemon->http && *config->metrics_socket)
-        log_info("msg=\"serving metrics\" socket=\"%s\"", config->metrics_socket);
-    else if (daemon->http)
-        log_info("msg=\"serving metrics\" address=%s port=%u", config->metrics_address, http_port(daemon->http));
-    pthread_mutex_unlock(&daemon->edges_lock);
-}
-
 int daemon_start(const struct config *config, const struct daemon_progress *progress, struct daemon **out, struct error *err)
 {
     struct daemon *daemon = xcalloc(1, sizeof *daemon);
-    pthread_mutex_init(&daemon->edges_lock, NULL);
+    uint64_t start_ns = clock_now_ns();
+    double start_time_s = (double)time(NULL);
     daemon->config = config;
-    daemon->start_ns = clock_now_ns();
-    daemon->start_time_s = (double)time(NULL);
-    atomic_init(&daemon->last_client_ns, daemon->start_ns);
+    daemon->arrivals = (struct arrivals){.on_lost = on_lost, .ctx = daemon, .last_client_ns = start_ns};
     daemon->drained_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     int code = listen_at(config->socket_path, progress, &daemon->session, err);
     if (!code && daemon->drained_fd < 0)
@@ -373,20 +161,33 @@ int daemon_start(const struct config *config, const struct daemon_progress *prog
         code = catalog_create(*config->checkpoint_dir ? config->checkpoint_dir : NULL, &daemon->catalog, err);
     if (!code && queue_create(INBOX_MESSAGES, sizeof(struct inbox_message), &daemon->inbox))
         code = error_set(err, LARDER_ENOMEM, "no memory for the engine's inbox");
+    daemon->arrivals.inbox = daemon->inbox;
     if (!code)
         code = start_engine(daemon, err);
+    if (!code) {
+        daemon->edges = edges_create(&(struct edges_config){.config = config,
+                                                            .driver = daemon->driver,
+                                                            .session = daemon->session,
+                                                            .workers = daemon->workers,
+                                                            .catalog = daemon->catalog,
+                                                            .scratch = daemon->scratch,
+                                                            .arena_bytes = arena_bytes(daemon->arena),
+                                                            .start_ns = start_ns,
+                                                            .start_time_s = start_time_s});
+        code = start_sessions(daemon, err);
+    }
     if (!code)
-        code = start_edges(daemon, err);
+        code = edges_start(daemon->edges, err);
     if (code) {
         daemon_stop(daemon);
         return code;
     }
-    atomic_store(&daemon->last_client_ns, clock_now_ns()); /* nobody could come while the arena was reserved */
+    atomic_store(&daemon->arrivals.last_client_ns, clock_now_ns()); /* nobody could come while the arena was reserved */
     log_info("msg=\"listening\" version=" LARDER_VERSION " socket=\"%s\" arena_mib=%llu encoded_mib=%llu scratch_mib=%llu workers=%llu loaders=%llu",
              config->socket_path, (unsigned long long)(arena_bytes(daemon->arena) >> 20),
              (unsigned long long)(config->encoded_bytes >> 20), (unsigned long long)(config->scratch_bytes >> 20),
              (unsigned long long)config->workers, (unsigned long long)config->loaders);
-    log_http(daemon);
+    edges_log(daemon->edges);
     *out = daemon;
     return 0;
 }
@@ -402,8 +203,8 @@ double daemon_idle_s(struct daemon *daemon)
     session_counts(daemon->session, &counts);
     uint64_t now = clock_now_ns();
     if (counts.connections > 0)
-        atomic_store(&daemon->last_client_ns, now);
-    uint64_t last = atomic_load(&daemon->last_client_ns);
+        atomic_store(&daemon->arrivals.last_client_ns, now);
+    uint64_t last = atomic_load(&daemon->arrivals.last_client_ns);
     return now > last ? (double)(now - last) / 1e9 : 0;
 }
 
@@ -412,13 +213,7 @@ void daemon_stop(struct daemon *daemon)
 {
     if (!daemon)
         return;
-    pthread_mutex_lock(&daemon->edges_lock);
-    http_stop(daemon->http);
-    status_cache_clear(&daemon->http_status);
-    control_stop(daemon->control);
-    daemon->http = NULL;
-    daemon->control = NULL;
-    pthread_mutex_unlock(&daemon->edges_lock);
+    edges_stop(daemon->edges);
     if (daemon->driver)
         driver_halt(daemon->driver); /* nothing is written any more to where clients still look, while they are told */
     if (daemon->session)
@@ -441,6 +236,6 @@ void daemon_stop(struct daemon *daemon)
     session_destroy(daemon->session);
     if (daemon->drained_fd >= 0)
         close(daemon->drained_fd);
-    pthread_mutex_destroy(&daemon->edges_lock);
+    edges_destroy(daemon->edges);
     free(daemon);
 }

@@ -10,6 +10,7 @@
 #include "common/log.h"
 #include "common/random.h"
 #include "server/driver/driver_priv.h"
+#include "server/driver/text_hash.h"
 #include "server/workers/thread.h"
 
 enum {
@@ -20,14 +21,6 @@ enum {
 #define RETIRED_PAUSE_NS (100 * CLOCK_NS_PER_MS) /* while something is under way under some of the ids */
 
 /* ── jobs and pipelines ── */
-
-static uint64_t text_hash(const char *text) /* FNV-1a: names a pipeline in random keys */
-{
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (; *text; text++)
-        hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
-    return hash;
-}
 
 /* The number of a pipeline that means the same, or a new one; ENGINE_PIPELINES_MAX when all are in use. Takes no reference
  * but the table's own. */
@@ -382,7 +375,7 @@ static bool as_event(struct driver *driver, const struct inbox_message *message,
                                        .loaded = {.id = message->loaded.id,
                                                   .encoded = message->loaded.encoded,
                                                   .bytes = message->loaded.bytes,
-                                                  .reason = message->loaded.reason,
+                                                  .reason = (int)message->loaded.reason,
                                                   .fate = message->loaded.fate}};
         return true;
     default:

@@ -5,55 +5,13 @@
 #ifndef LARDER_SERVER_DRIVER_INBOX_H
 #define LARDER_SERVER_DRIVER_INBOX_H
 
-#include <sys/queue.h>
-
-#include "cache/catalog/catalog.h"
-#include "common/interrupt.h"
 #include "common/queue.h"
-#include "common/wire.h"
-#include "preprocess/pipeline.h"
-#include "sampler/view.h"
-#include "server/engine/engine.h"
+#include "server/driver/registration.h"
 #include "server/workers/worker.h"
 
 #define INBOX_MESSAGES 16384
 
-/* A registration, on its way from the session through the registrar to the engine's thread. */
-struct registration {
-    uint64_t client;
-    uint32_t seq; /* of the client's message */
-    uint32_t pid;
-    char *client_name;
-    char *name, *source, *pipeline_json, *subset_json;
-    uint32_t batch_size, prefetch, epochs, rank, world_size, flags;
-    enum shuffle_mode shuffle;
-    enum bad_policy bad_policy;
-    uint64_t seed;
-    double weight;
-    /* what the registrar finds out */
-    int code; /* not 0: refused, for the reason in err */
-    struct error err;
-    struct dataset *dataset;
-    struct pipeline *pipeline;
-    struct view_result view;     /* ids, and their order in the dataset */
-    uint64_t sample_bytes;       /* of a prepared sample; the longest of the view, when the pipeline is empty */
-    uint64_t slot_bytes;         /* as engine_job_desc has it */
-    struct engine_place *places; /* by ascending id, chunk numbers the dataset's own */
-    int32_t *dense_label; /* WIRE_RELABEL: by label, -1 where the view has none; else NULL */
-    uint32_t *classes;    /* the labels behind the dense ones, ascending; NULL without relabelling */
-    uint32_t n_classes;
-    uint64_t device; /* that the dataset lies on */
-    /* the registrar's own */
-    struct interrupt unwanted; /* the client has gone, or the registrar stops */
-    TAILQ_ENTRY(registration) link;
-};
-
-TAILQ_HEAD(registrations, registration);
-
-/* registration_destroy accepts NULL. */
-void registration_destroy(struct registration *registration);
-
-struct driver_question; /* driver.c */
+struct driver_question; /* questions.c */
 
 enum inbox_type {
     INBOX_COMING,     /* a client asked to be registered; the registrar is at it */
@@ -90,24 +48,9 @@ struct inbox_message {
             uint64_t client;
             uint32_t seq, first;
         } classes;
-        struct {
-            sample_id id;
-            void *encoded;
-            uint64_t bytes;
-            int reason;
-            enum engine_fate fate;
-            const void *dataset; /* where the fate is its source's: only to be compared with those of jobs */
-            char *text;          /* what was said then; malloc'ed; else NULL */
-        } loaded;
-        struct {
-            uint32_t queue, samples; /* queue: the governor's */
-            uint64_t took_ns;
-        } read;
-        struct {
-            uint32_t task;
-            uint8_t reasons[ENGINE_OUTPUTS_MAX]; /* as in ENGINE_PREPARED */
-            struct worker_cost cost; /* took_ns 0: it was not begun */
-        } prepared;
+        struct worker_loaded loaded;
+        struct worker_read read;
+        struct worker_prepared prepared;
         struct driver_question *question; /* STATUS, CANCEL, WEIGHT, DRAIN, SETTLE */
     };
 };

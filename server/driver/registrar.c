@@ -2,14 +2,10 @@
 
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 
 #include "common/check.h"
 #include "common/clock.h"
-#include "common/log.h"
-#include "common/utf8.h"
-#include "sampler/view.h"
+#include "server/driver/text_hash.h"
 #include "server/workers/thread.h"
 
 enum {
@@ -46,222 +42,9 @@ struct registrar {
     uint64_t known[KNOWN_MAX];  /* hashes of sources, at hash % KNOWN_MAX; 0: none. Only the lane depends on them. */
 };
 
-void registration_destroy(struct registration *registration)
+static uint64_t source_hash(const struct registration *reg)
 {
-    if (!registration)
-        return;
-    free(registration->client_name);
-    free(registration->name);
-    free(registration->source);
-    free(registration->pipeline_json);
-    free(registration->subset_json);
-    dataset_unref(&registration->dataset);
-    pipeline_unref(&registration->pipeline);
-    view_result_clear(&registration->view);
-    free(registration->places);
-    free(registration->dense_label);
-    free(registration->classes);
-    free(registration);
-}
-
-/* What a view asks of a dataset. */
-static sample_id source_id(const void *dataset, uint32_t index)
-{
-    return dataset_id(dataset, index);
-}
-
-static int32_t source_label(const void *dataset, uint32_t index)
-{
-    return dataset_label(dataset, index);
-}
-
-static const char *source_key(const void *dataset, uint32_t index)
-{
-    return dataset_key(dataset, index);
-}
-
-static const char *source_class(const void *dataset, uint32_t label)
-{
-    return dataset_class(dataset, label);
-}
-
-static int parse_view(const char *json, struct view **out, struct error *err)
-{
-    return json && *json ? view_parse(json, strlen(json), out, err) : 0;
-}
-
-/* The part of the dataset that the job trains on: what it asks for, of what the configuration leaves of the dataset. */
-static int select_view(struct registration *reg, const struct config_dataset *named, const char *given_path,
-                       struct error *err)
-{
-    struct view *view = NULL, *configured = NULL;
-    struct view_source source = {.dataset = reg->dataset,
-                                 .path = dataset_path(reg->dataset),
-                                 .given_path = given_path,
-                                 .count = dataset_count(reg->dataset),
-                                 .n_classes = dataset_classes(reg->dataset),
-                                 .id = source_id,
-                                 .label = source_label,
-                                 .key = source_key,
-                                 .class_name = source_class,
-                                 .interrupt = &reg->unwanted};
-    const char *narrowed_to = named ? named->subset : NULL;
-    int code = parse_view(reg->subset_json, &view, err);
-    if (!code)
-        code = parse_view(narrowed_to, &configured, err);
-    if (!code) {
-        view = view_intersect(view, configured);
-        configured = NULL;
-        code = view_eval(view, &source, &reg->view, err);
-        if (code && narrowed_to)
-            code = error_prefix(err, code, "dataset %s, which the configuration narrows to %.200s", named->name,
-                                narrowed_to);
-    }
-    view_destroy(view);
-    view_destroy(configured);
-    return code;
-}
-
-/* WIRE_RELABEL: the view's classes get the numbers 0, 1, 2 … in their order. */
-static int make_dense_labels(struct registration *reg, struct error *err)
-{
-    uint32_t classes = dataset_classes(reg->dataset);
-    reg->dense_label = malloc((classes + UINT64_C(1)) * sizeof *reg->dense_label);
-    reg->classes = malloc((classes + UINT64_C(1)) * sizeof *reg->classes);
-    if (!reg->dense_label || !reg->classes)
-        return error_set(err, LARDER_ENOMEM, "no memory for the numbers of %u classes: free memory, or lower the budgets",
-                         classes);
-    for (uint32_t label = 0; label < classes; label++)
-        reg->dense_label[label] = -1;
-    for (uint32_t i = 0; i < reg->view.count; i++)
-        reg->dense_label[dataset_label(reg->dataset, reg->view.indices[i])] = 0;
-    for (uint32_t label = 0; label < classes; label++) {
-        if (reg->dense_label[label] == 0) {
-            reg->dense_label[label] = (int32_t)reg->n_classes;
-            reg->classes[reg->n_classes++] = label;
-        }
-    }
-    return 0;
-}
-
-struct placed {
-    sample_id id;
-    struct engine_place place;
-};
-
-static int compare_placed(const void *a, const void *b)
-{
-    sample_id x = ((const struct placed *)a)->id, y = ((const struct placed *)b)->id;
-    return (x > y) - (x < y);
-}
-
-/* Where the view's samples are stored, by ascending id. */
-static int find_places(struct registration *reg, struct error *err)
-{
-    uint32_t count = reg->view.count;
-    struct placed *placed = malloc(count * sizeof *placed);
-    reg->places = malloc(count * sizeof *reg->places);
-    if (!placed || !reg->places) {
-        free(placed);
-        return error_set(err, LARDER_ENOMEM, "no memory for the places of %u samples", count);
-    }
-    bool ascending = true;
-    for (uint32_t i = 0; i < count; i++) {
-        placed[i].id = reg->view.order[i];
-        placed[i].place.chunk = dataset_chunk_of(reg->dataset, reg->view.indices[i], &placed[i].place.slot);
-        ascending = ascending && (i == 0 || placed[i - 1].id < placed[i].id);
-    }
-    if (!ascending)
-        qsort(placed, count, sizeof *placed, compare_placed);
-    for (uint32_t i = 0; i < count; i++)
-        reg->places[i] = placed[i].place;
-    free(placed);
-    return 0;
-}
-
-static int compare_descending(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x < y) - (x > y);
-}
-
-/* What a sample takes in the arena. Without operators that is the file's size, and what counts is the mean of the
- * longest ones: a job holds two batches for each rank or more, and two epochs meet in them, so a sample may be held
- * twice. */
-static int size_slots(struct registration *reg, const struct engine_config *engine, struct error *err)
-{
-    reg->sample_bytes = reg->slot_bytes = pipeline_shape(reg->pipeline).bytes;
-    if (reg->sample_bytes)
-        return 0;
-    uint32_t count = reg->view.count;
-    uint64_t *sizes = malloc(count * sizeof *sizes);
-    if (!sizes)
-        return error_set(err, LARDER_ENOMEM, "no memory for the sizes of %u samples", count);
-    for (uint32_t i = 0; i < count; i++)
-        sizes[i] = dataset_size(reg->dataset, reg->view.indices[i]);
-    qsort(sizes, count, sizeof *sizes, compare_descending);
-    reg->sample_bytes = sizes[0];
-    uint64_t longest = (uint64_t)reg->batch_size * reg->world_size, sum = 0;
-    longest = longest < count ? longest : count;
-    for (uint64_t i = 0; i < longest; i++)
-        sum += engine_slot_bytes(engine, sizes[i]);
-    free(sizes);
-    reg->slot_bytes = (sum + longest - 1) / longest;
-    return reg->sample_bytes <= UINT32_MAX
-               ? 0
-               : error_set(err, LARDER_ELIMIT, "a file of %llu bytes is too long to be delivered: leave files over 4 GiB out",
-                           (unsigned long long)reg->sample_bytes);
-}
-
-/* 0 where it cannot be told: only which thing is slow depends on it. */
-static uint64_t device_of(const char *path)
-{
-    struct stat st;
-    return stat(path, &st) == 0 ? (uint64_t)st.st_dev : 0;
-}
-
-static int resolve(struct registrar *registrar, struct registration *reg, struct error *err)
-{
-    const struct config_dataset *named = config_dataset_find(registrar->config, reg->source);
-    const char *path = named ? named->path : reg->source;
-    const char *pipeline = reg->pipeline_json;
-    if (!*pipeline && named && named->pipeline)
-        pipeline = named->pipeline;
-    if (!utf8_printable(reg->name)) /* two such names could look the same in the metrics */
-        return error_set(err, LARDER_EINVAL, "the job's name is not UTF-8, or has control characters: give it another");
-    if (reg->world_size > ENGINE_RANKS_MAX)
-        return error_set(err, LARDER_ELIMIT, "world_size is %u, and a job may have %d ranks at one daemon", reg->world_size,
-                         ENGINE_RANKS_MAX);
-    if (reg->world_size > 1 && !*reg->name)
-        return error_set(err, LARDER_EINVAL, "a job of %u ranks needs a name, which all of them give", reg->world_size);
-    if (path[0] != '/')
-        return error_set(err, LARDER_EINVAL,
-                         "dataset \"%s\" is neither an absolute path nor a name under `datasets` in the daemon's configuration", path);
-    int code = pipeline_parse(pipeline, strlen(pipeline), &reg->pipeline, err);
-    struct catalog_wish wish = {
-        .path = path, .every_file = reg->flags & WIRE_ALL_FILES, .interrupt = &reg->unwanted};
-    if (!code)
-        code = catalog_open_for(registrar->catalog, &wish, &reg->dataset, err);
-    if (!code)
-        reg->device = device_of(dataset_path(reg->dataset));
-    if (!code)
-        code = select_view(reg, named, path, err);
-    if (!code)
-        code = find_places(reg, err);
-    if (!code)
-        code = size_slots(reg, &registrar->engine, err);
-    if (!code && reg->flags & WIRE_RELABEL)
-        code = make_dense_labels(reg, err);
-    return code;
-}
-
-/* ── lanes ── */
-
-static uint64_t source_hash(const struct registration *reg) /* FNV-1a */
-{
-    uint64_t hash = UINT64_C(0xcbf29ce484222325) ^ (reg->flags & WIRE_ALL_FILES);
-    for (const char *text = reg->source; *text; text++)
-        hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
+    uint64_t hash = text_hash(reg->source) ^ (reg->flags & WIRE_ALL_FILES);
     return hash ? hash : 1;
 }
 
@@ -286,11 +69,12 @@ static void set_known(struct registrar *registrar, uint64_t hash, bool known)
 
 static void work_on(struct lane *lane, struct registration *reg)
 {
+    struct registrar *registrar = lane->registrar;
     uint64_t hash = source_hash(reg), began_ns = clock_now_ns();
-    reg->code = resolve(lane->registrar, reg, &reg->err);
+    registration_resolve(reg, registrar->catalog, registrar->config, &registrar->engine);
     bool quick = clock_now_ns() - began_ns < QUICK_MS * CLOCK_NS_PER_MS;
     if (reg->dataset || !quick)
-        set_known(lane->registrar, hash, reg->dataset && (quick || lane->kind == LANE_NEW));
+        set_known(registrar, hash, reg->dataset && (quick || lane->kind == LANE_NEW));
 }
 
 static void finish(struct registrar *registrar, struct registration *reg)

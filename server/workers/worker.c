@@ -9,7 +9,6 @@
 #include "common/check.h"
 #include "common/clock.h"
 #include "common/log.h"
-#include "server/driver/inbox.h"
 
 enum { STARVED_MS_MIN = 5, STARVED_MS_MAX = 200 };
 
@@ -49,11 +48,6 @@ static void local_destroy(void *ctx, void *opaque)
     free(local);
 }
 
-static void tell(struct workers *workers, const struct inbox_message *message)
-{
-    CHECK(queue_push(workers->config.inbox, message) == 0); /* the inbox outlives the workers */
-}
-
 static void log_bad(const struct dataset *dataset, sample_id id, enum bad_reason reason, const char *text)
 {
     uint32_t index = 0;
@@ -62,12 +56,15 @@ static void log_bad(const struct dataset *dataset, sample_id id, enum bad_reason
                      bad_reason_name(reason), text);
 }
 
-static void tell_loaded(struct workers *workers, const struct worker_sample *sample, void *encoded, enum bad_reason reason)
+static void tell_loaded(struct workers *workers, const struct worker_loaded *loaded)
 {
-    struct inbox_message message = {
-        .type = INBOX_LOADED,
-        .loaded = {.id = sample->id, .encoded = encoded, .bytes = sample->bytes, .reason = (int)reason}};
-    tell(workers, &message);
+    workers->config.results.on_loaded(workers->config.results.ctx, loaded);
+}
+
+/* Nobody waits for the sample any more. */
+static void tell_not_read(struct workers *workers, const struct worker_sample *sample)
+{
+    tell_loaded(workers, &(struct worker_loaded){.id = sample->id, .bytes = sample->bytes, .reason = BAD_UNREADABLE});
 }
 
 /* What the error of a read says of its sample. */
@@ -89,25 +86,21 @@ static enum engine_fate fate_of(int code)
 static void tell_failed(struct workers *workers, const struct dataset *dataset, const struct worker_sample *sample,
                         enum bad_reason reason, const struct error *err)
 {
-    struct inbox_message message = {.type = INBOX_LOADED,
-                                    .loaded = {.id = sample->id,
-                                               .bytes = sample->bytes,
-                                               .reason = (int)reason,
-                                               .fate = fate_of(err->code),
-                                               .dataset = dataset}};
-    if (message.loaded.fate == ENGINE_FATE_SOURCE)
-        message.loaded.text = xstrdup(err->text);
-    else if (message.loaded.fate == ENGINE_FATE_CHANGED)
+    struct worker_loaded loaded = {
+        .id = sample->id, .bytes = sample->bytes, .reason = reason, .fate = fate_of(err->code), .dataset = dataset};
+    if (loaded.fate == ENGINE_FATE_SOURCE)
+        loaded.text = xstrdup(err->text);
+    else if (loaded.fate == ENGINE_FATE_CHANGED)
         log_warn_limited("msg=\"changed file\" err=\"%s\"", err->text);
     else
         log_bad(dataset, sample->id, reason, err->text);
-    tell(workers, &message);
+    tell_loaded(workers, &loaded);
 }
 
 static void load_end(struct workers *workers, struct worker_load *task, uint64_t took_ns)
 {
-    struct inbox_message message = {.type = INBOX_READ, .read = {task->queue, task->count, took_ns}};
-    tell(workers, &message);
+    workers->config.results.on_read(workers->config.results.ctx,
+                                    &(struct worker_read){task->queue, task->count, took_ns});
     free(task->samples);
     dataset_unref(&task->dataset);
 }
@@ -205,12 +198,13 @@ static void run_load(struct workers *workers, struct worker_load *task)
         const struct worker_sample *sample = &task->samples[slot[i]];
         if (reads[i].err.code)
             free(reads[i].buf);
-        if (reads[i].err.code == LARDER_ELIMIT) /* nobody waits for it any more */
-            tell_loaded(workers, sample, NULL, BAD_UNREADABLE);
+        if (reads[i].err.code == LARDER_ELIMIT)
+            tell_not_read(workers, sample);
         else if (reads[i].err.code)
             tell_failed(workers, task->dataset, sample, BAD_UNREADABLE, &reads[i].err);
         else
-            tell_loaded(workers, sample, reads[i].buf, BAD_NONE);
+            tell_loaded(workers,
+                        &(struct worker_loaded){.id = sample->id, .encoded = reads[i].buf, .bytes = sample->bytes});
     }
     free(reads);
     free(slot);
@@ -224,9 +218,9 @@ static void prepare_end(struct workers *workers, struct worker_prepare *task, co
     cost.pipeline = task->pipeline;
     cost.queue = task->queue;
     cost.encoded_bytes = task->bytes;
-    struct inbox_message message = {.type = INBOX_PREPARED, .prepared = {.task = task->task, .cost = cost}};
-    memcpy(message.prepared.reasons, reasons, sizeof message.prepared.reasons);
-    tell(workers, &message);
+    struct worker_prepared prepared = {.task = task->task, .cost = cost};
+    memcpy(prepared.reasons, reasons, sizeof prepared.reasons);
+    workers->config.results.on_prepared(workers->config.results.ctx, &prepared);
     for (uint32_t i = 0; i < task->n_outputs; i++)
         pipeline_unref(&task->outputs[i].pipeline);
     dataset_unref(&task->dataset);
@@ -282,7 +276,7 @@ static void discard(void *ctx, enum pool_kind kind, void *task)
     if (kind == POOL_LOAD) {
         struct worker_load *load = task;
         for (uint32_t i = 0; i < load->count; i++)
-            tell_loaded(ctx, &load->samples[i], NULL, BAD_UNREADABLE);
+            tell_not_read(ctx, &load->samples[i]);
         load_end(ctx, load, 0);
     } else {
         uint8_t reasons[ENGINE_OUTPUTS_MAX];
@@ -318,7 +312,7 @@ int workers_create(const struct worker_config *config, struct workers **out, str
 
 void workers_load(struct workers *workers, const struct worker_load *task)
 {
-    if (pool_submit(workers->pool, POOL_LOAD, task)) { /* stopped. The caller empties the inbox: it must not wait for room */
+    if (pool_submit(workers->pool, POOL_LOAD, task)) { /* stopped. The caller is who takes results: it must not wait for room for them */
         struct dataset *dataset = task->dataset;
         free(task->samples);
         dataset_unref(&dataset);

@@ -4,7 +4,6 @@
 
 #include "cache/memory/arena.h"
 #include "cache/catalog/catalog.h"
-#include "common/queue.h"
 #include "preprocess/prepare.h"
 #include "server/engine/engine.h"
 #include "server/workers/pool.h"
@@ -22,15 +21,6 @@ struct worker_load {
     uint32_t queue; /* the governor's, whose read it is: comes back when it ends */
 };
 
-/* What preparing one sample took. */
-struct worker_cost {
-    uint32_t pipeline; /* the engine's number of the first output's */
-    uint32_t queue;    /* the governor's, that it was made for */
-    uint32_t busy;     /* threads that prepared when it began, this one included */
-    uint64_t encoded_bytes, took_ns;
-    uint64_t core_ns; /* of took_ns the thread had a core */
-};
-
 struct worker_output {
     struct pipeline *pipeline; /* a reference of the task's own */
     uint64_t key[3]; /* of its random draws */
@@ -43,9 +33,50 @@ struct worker_prepare {
     sample_id id;
     const void *encoded;
     uint64_t bytes;
-    uint32_t pipeline, queue; /* see worker_cost */
+    uint32_t pipeline, queue; /* the engine's number of the first output's; the governor's queue that it is made for */
     uint32_t n_outputs;
     struct worker_output outputs[ENGINE_OUTPUTS_MAX];
+};
+
+/* One sample of a read. */
+struct worker_loaded {
+    sample_id id;
+    void *encoded; /* malloc'ed, the receiver's; NULL: it failed */
+    uint64_t bytes;
+    enum bad_reason reason;
+    enum engine_fate fate;
+    const void *dataset; /* where the fate is its source's: only to be compared */
+    char *text;          /* what was said then: malloc'ed, the receiver's; else NULL */
+};
+
+/* A read that has ended, after all of its samples were told. */
+struct worker_read {
+    uint32_t queue, samples; /* as the task had them */
+    uint64_t took_ns;        /* 0: it was not begun */
+};
+
+/* What preparing one sample took. */
+struct worker_cost {
+    uint32_t pipeline, queue; /* as the task had them */
+    uint32_t busy;            /* threads that prepared when it began, this one included */
+    uint64_t encoded_bytes;
+    uint64_t took_ns; /* 0: it was not begun */
+    uint64_t core_ns; /* of took_ns the thread had a core */
+};
+
+struct worker_prepared {
+    uint32_t task;
+    uint8_t reasons[ENGINE_OUTPUTS_MAX]; /* enum bad_reason of each output; 0: it was made */
+    struct worker_cost cost;
+};
+
+/* Where results go: called in the worker's thread, or in the one that stops the workers, with no lock held. What the
+ * pointers refer to is valid for the call. */
+struct worker_results {
+    void *ctx;
+    void (*on_loaded)(void *ctx, const struct worker_loaded *loaded);
+    void (*on_read)(void *ctx, const struct worker_read *read);
+    void (*on_prepared)(void *ctx, const struct worker_prepared *prepared);
 };
 
 struct worker_config {
@@ -53,7 +84,7 @@ struct worker_config {
     uint32_t inflight_loads, inflight_prepares; /* the engine's limits */
     struct prepare_limits limits;
     struct arena *arena;
-    struct queue *inbox; /* where results go */
+    struct worker_results results;
     uint32_t load_delay_ms; /* for tests: each read takes so much longer */
 };
 
@@ -68,7 +99,7 @@ void workers_prepare(struct workers *workers, const struct worker_prepare *task)
  * so many may prepare at once. */
 void workers_set_split(struct workers *workers, uint32_t loaders, uint32_t preparers_most);
 void workers_counts(struct workers *workers, struct pool_counts *out);
-/* workers_stop ends the threads; every task not run is reported to the inbox as failed. Reads that come later are
+/* workers_stop ends the threads; every task not run is reported as failed. Reads that come later are
  * dropped: no job waits for them any more (driver_settle). */
 void workers_stop(struct workers *workers);
 void workers_destroy(struct workers *workers); /* accepts NULL */

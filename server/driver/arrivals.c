@@ -1,0 +1,86 @@
+#include "server/driver/arrivals.h"
+
+#include "common/check.h"
+#include "common/clock.h"
+#include "server/driver/inbox.h"
+
+static void post(struct arrivals *arrivals, const struct inbox_message *message)
+{
+    CHECK(queue_push(arrivals->inbox, message) == 0); /* the inbox outlives sessions and workers */
+}
+
+/* ── sessions ── */
+
+static void on_register(void *ctx, uint64_t client, uint32_t seq, const struct session_peer *peer, const struct wire_register *wire)
+{
+    struct arrivals *arrivals = ctx;
+    struct registration *reg = registration_create(client, seq, peer, wire);
+    post(arrivals, &(struct inbox_message){.type = INBOX_COMING, .client = client});
+    if (registrar_submit(arrivals->registrar, reg)) {
+        reg->code = error_set(&reg->err, LARDER_ELIMIT, "too many jobs are being registered at this moment: try again");
+        post(arrivals, &(struct inbox_message){.type = INBOX_REGISTERED, .registration = reg});
+    }
+}
+
+static void on_classes(void *ctx, uint64_t client, uint32_t seq, uint32_t first)
+{
+    post(ctx, &(struct inbox_message){.type = INBOX_CLASSES, .classes = {client, seq, first}});
+}
+
+static void on_next(void *ctx, uint64_t client, uint32_t epoch, uint32_t credits)
+{
+    post(ctx, &(struct inbox_message){.type = INBOX_NEXT, .next = {client, epoch, credits}});
+}
+
+static void on_release(void *ctx, uint64_t client, uint64_t batch)
+{
+    post(ctx, &(struct inbox_message){.type = INBOX_RELEASE, .release = {client, batch}});
+}
+
+static void on_gone(void *ctx, uint64_t client)
+{
+    struct arrivals *arrivals = ctx;
+    atomic_store(&arrivals->last_client_ns, clock_now_ns());
+    post(arrivals, &(struct inbox_message){.type = INBOX_GONE, .client = client}); /* first: then nobody is told of a refusal */
+    registrar_abandon(arrivals->registrar, client);
+}
+
+static void on_lost(void *ctx)
+{
+    struct arrivals *arrivals = ctx;
+    arrivals->on_lost(arrivals->ctx);
+}
+
+struct session_handlers arrivals_of_sessions(struct arrivals *arrivals)
+{
+    return (struct session_handlers){.ctx = arrivals,
+                                     .on_register = on_register,
+                                     .on_classes = on_classes,
+                                     .on_next = on_next,
+                                     .on_release = on_release,
+                                     .on_gone = on_gone,
+                                     .on_lost = on_lost};
+}
+
+/* ── workers ── */
+
+static void on_loaded(void *ctx, const struct worker_loaded *loaded)
+{
+    post(ctx, &(struct inbox_message){.type = INBOX_LOADED, .loaded = *loaded});
+}
+
+static void on_read(void *ctx, const struct worker_read *read)
+{
+    post(ctx, &(struct inbox_message){.type = INBOX_READ, .read = *read});
+}
+
+static void on_prepared(void *ctx, const struct worker_prepared *prepared)
+{
+    post(ctx, &(struct inbox_message){.type = INBOX_PREPARED, .prepared = *prepared});
+}
+
+struct worker_results arrivals_of_workers(struct arrivals *arrivals)
+{
+    return (struct worker_results){
+        .ctx = arrivals, .on_loaded = on_loaded, .on_read = on_read, .on_prepared = on_prepared};
+}

@@ -1,0 +1,58 @@
+/* registration.h: a registration, on its way from the session through the registrar to the engine's thread. Owned by one of
+ * them at a time; the first of a job's becomes the job's. */
+#ifndef LARDER_SERVER_DRIVER_REGISTRATION_H
+#define LARDER_SERVER_DRIVER_REGISTRATION_H
+
+#include <sys/queue.h>
+
+#include "cache/catalog/catalog.h"
+#include "common/interrupt.h"
+#include "common/wire.h"
+#include "preprocess/pipeline.h"
+#include "sampler/view.h"
+#include "server/config/config.h"
+#include "server/engine/engine.h"
+#include "server/session/session.h"
+
+struct registration {
+    uint64_t client;
+    uint32_t seq; /* of the client's message */
+    uint32_t pid;
+    char *client_name;
+    char *name, *source, *pipeline_json, *subset_json;
+    uint32_t batch_size, prefetch, epochs, rank, world_size, flags;
+    enum shuffle_mode shuffle;
+    enum bad_policy bad_policy;
+    uint64_t seed;
+    double weight;
+    /* what the registrar finds out */
+    int code; /* not 0: refused, for the reason in err */
+    struct error err;
+    struct dataset *dataset;
+    struct pipeline *pipeline;
+    struct view_result view;     /* ids, and their order in the dataset */
+    uint64_t sample_bytes;       /* of a prepared sample; the longest of the view, when the pipeline is empty */
+    uint64_t slot_bytes;         /* as engine_job_desc has it */
+    struct engine_place *places; /* by ascending id, chunk numbers the dataset's own */
+    int32_t *dense_label; /* WIRE_RELABEL: by label, -1 where the view has none; else NULL */
+    uint32_t *classes;    /* the labels behind the dense ones, ascending; NULL without relabelling */
+    uint32_t n_classes;
+    uint64_t device; /* that the dataset lies on */
+    /* the registrar's own */
+    struct interrupt unwanted; /* the client has gone, or the registrar stops */
+    TAILQ_ENTRY(registration) link;
+};
+
+TAILQ_HEAD(registrations, registration);
+
+/* registration_create copies what the client asked for. */
+struct registration *registration_create(uint64_t client, uint32_t seq, const struct session_peer *peer,
+                                         const struct wire_register *wire);
+void registration_destroy(struct registration *registration); /* accepts NULL */
+
+/* registration_resolve opens the dataset and fills in what the registrar finds out; takes long. engine: only what
+ * engine_slot_bytes looks at. Gives reg->code, for which reg->err has a text. */
+int registration_resolve(struct registration *reg, struct catalog *catalog, const struct config *config,
+                         const struct engine_config *engine);
+
+#endif

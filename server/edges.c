@@ -1,0 +1,195 @@
+#include "server/edges.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/check.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "preprocess/prepare.h"
+#include "preprocess/version.h"
+#include "server/control/control.h"
+#include "server/control/http.h"
+#include "server/control/status_cache.h"
+
+struct edges {
+    struct edges_config of;
+    pthread_mutex_t lock;            /* of the next two: sessions run while they come and go */
+    struct control *control;
+    struct http *http;
+    struct status_cache http_status; /* HTTP's thread's, from its start to its end */
+};
+
+/* ── what the daemon tells, in the control's and HTTP's threads ── */
+
+static void snapshot(void *ctx, struct daemon_status *status)
+{
+    struct edges *edges = ctx;
+    struct session_counts sessions;
+    struct pool_counts pool;
+    struct catalog_stats catalog;
+    memset(status, 0, sizeof *status);
+    driver_status(edges->of.driver, status);
+    session_counts(edges->of.session, &sessions);
+    workers_counts(edges->of.workers, &pool);
+    catalog_stats(edges->of.catalog, &catalog);
+    status->version = LARDER_VERSION;
+    status->libvips = prepare_library_version();
+    status->socket = edges->of.config->socket_path;
+    status->start_time_s = edges->of.start_time_s;
+    status->uptime_s = (double)(clock_now_ns() - edges->of.start_ns) / 1e9;
+    status->roles[0] = (struct status_role){"load", pool.busy[POOL_LOAD]};
+    status->roles[1] = (struct status_role){"prepare", pool.busy[POOL_PREPARE]};
+    status->roles[2] = (struct status_role){"idle", pool.idle};
+    status->n_roles = 3;
+    status->sessions = sessions.connections;
+    status->datasets = catalog.datasets;
+    status->arena_budget_bytes = edges->of.arena_bytes;
+    status->encoded_budget_bytes = edges->of.config->encoded_bytes;
+    scratch_budget_stats(edges->of.scratch, &status->scratch);
+    for (int reason = BAD_NONE + 1; reason < BAD_REASONS && reason < STATUS_REASONS_MAX; reason++)
+        status->bad_reasons[reason] = bad_reason_name((enum bad_reason)reason);
+    status_read_process(status);
+}
+
+static char *status_json(void *ctx)
+{
+    struct daemon_status status;
+    snapshot(ctx, &status);
+    char *text = status_to_json(&status);
+    status_clear(&status);
+    return text;
+}
+
+static char *http_status_json(void *ctx)
+{
+    struct edges *edges = ctx;
+    return status_cache_json(&edges->http_status, clock_now_ns());
+}
+
+static char *http_metrics_text(void *ctx, size_t *len_bytes)
+{
+    struct edges *edges = ctx;
+    return status_cache_metrics(&edges->http_status, clock_now_ns(), len_bytes);
+}
+
+static int cancel(void *ctx, const char *job, struct error *err)
+{
+    struct edges *edges = ctx;
+    return driver_cancel(edges->of.driver, job, err);
+}
+
+static int set_weight(void *ctx, const char *job, double weight, struct error *err)
+{
+    struct edges *edges = ctx;
+    return driver_set_weight(edges->of.driver, job, weight, err);
+}
+
+static int drain(void *ctx, struct error *err)
+{
+    struct edges *edges = ctx;
+    (void)err;
+    driver_drain(edges->of.driver);
+    return 0;
+}
+
+static bool ready(void *ctx)
+{
+    (void)ctx; /* the endpoint is up only while sessions are */
+    return true;
+}
+
+/* ── life ── */
+
+struct edges *edges_create(const struct edges_config *config)
+{
+    struct edges *edges = xcalloc(1, sizeof *edges);
+    edges->of = *config;
+    pthread_mutex_init(&edges->lock, NULL);
+    return edges;
+}
+
+static int start_control(struct edges *edges, struct error *err)
+{
+    char path[CONFIG_SOCKET_PATH_MAX + sizeof ".control"];
+    struct control_handlers handlers = {
+        .status_json = status_json, .cancel = cancel, .set_weight = set_weight, .drain = drain, .ctx = edges};
+    if (!edges->of.config->control_enabled)
+        return 0;
+    snprintf(path, sizeof path, "%s.control", edges->of.config->socket_path);
+    return control_start(path, &handlers, &edges->control, err);
+}
+
+/* An endpoint on the default port that another daemon has already is no reason not to start; one that was asked for is. */
+static int start_http(struct edges *edges, struct error *err)
+{
+    const struct config *config = edges->of.config;
+    bool on_socket = *config->metrics_socket;
+    if (!config->metrics_enabled || (!on_socket && config->metrics_port == 0))
+        return 0;
+    edges->http_status = (struct status_cache){.read = snapshot, .ctx = edges};
+    struct http_handlers handlers = {
+        .metrics_text = http_metrics_text, .status_json = http_status_json, .ready = ready, .ctx = edges};
+    if (on_socket)
+        return http_start_unix(config->metrics_socket, &handlers, &edges->http, err);
+    int code = http_start(config->metrics_address, (uint16_t)config->metrics_port, &handlers, &edges->http, err);
+    if (code == LARDER_EBUSY && config->source[SETTING_metrics_port] == CONFIG_FROM_DEFAULT) {
+        log_warn("msg=\"no metrics endpoint: set metrics.port\" err=\"%s\"", err->text);
+        return 0;
+    }
+    return code;
+}
+
+int edges_start(struct edges *edges, struct error *err)
+{
+    pthread_mutex_lock(&edges->lock);
+    int code = start_control(edges, err);
+    if (!code)
+        code = start_http(edges, err);
+    pthread_mutex_unlock(&edges->lock);
+    return code;
+}
+
+void edges_log(struct edges *edges)
+{
+    const struct config *config = edges->of.config;
+    pthread_mutex_lock(&edges->lock);
+    if (edges->http && *config->metrics_socket)
+        log_info("msg=\"serving metrics\" socket=\"%s\"", config->metrics_socket);
+    else if (edges->http)
+        log_info("msg=\"serving metrics\" address=%s port=%u", config->metrics_address, http_port(edges->http));
+    pthread_mutex_unlock(&edges->lock);
+}
+
+void edges_leave(struct edges *edges)
+{
+    pthread_mutex_lock(&edges->lock);
+    control_leave(edges->control);
+    http_stop(edges->http);
+    edges->http = NULL;
+    pthread_mutex_unlock(&edges->lock);
+}
+
+void edges_stop(struct edges *edges)
+{
+    if (!edges)
+        return;
+    pthread_mutex_lock(&edges->lock);
+    http_stop(edges->http);
+    status_cache_clear(&edges->http_status);
+    control_stop(edges->control);
+    edges->http = NULL;
+    edges->control = NULL;
+    pthread_mutex_unlock(&edges->lock);
+}
+
+void edges_destroy(struct edges *edges)
+{
+    if (!edges)
+        return;
+    edges_stop(edges);
+    pthread_mutex_destroy(&edges->lock);
+    free(edges);
+}
