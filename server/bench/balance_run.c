@@ -209,7 +209,7 @@ static uint32_t governed(struct bench *bench, bool reads)
             continue;
         queues[n] = i;
         candidates[n++] = (struct governor_candidate){
-            .group = rank->job,
+            .job = rank->job,
             .job_part = (1.0 + threads_of(bench, rank->job, reads)) / job->weight,
             .share = reads ? bench->decision->queue_loaders[i] : job->weight / job->ranks,
             .busy = reads ? rank->reading : rank->preparing,

@@ -1,5 +1,5 @@
-/* driver_priv.h: the engine thread's state: driver.c takes messages in, driver_actions.c carries actions out,
- * driver_questions.c answers other threads. */
+/* driver_priv.h: the engine thread's state: driver.c takes messages in, registered.c makes jobs of registrations,
+ * questions.c answers other threads, actions.c steps the engine and carries out what it asks for, news.c logs. */
 #ifndef LARDER_SERVER_DRIVER_DRIVER_PRIV_H
 #define LARDER_SERVER_DRIVER_DRIVER_PRIV_H
 
@@ -8,36 +8,11 @@
 #include "common/log.h"
 #include "server/driver/driver.h"
 #include "server/driver/chunks.h"
+#include "server/driver/observer.h"
+#include "server/driver/tables.h"
 #include "server/governor/live.h"
 
-/* Whoever is a rank now, or was last. */
-struct driver_rank {
-    bool there;
-    uint64_t client;
-    uint32_t pid;
-    char *client_name;
-};
-
-struct driver_job {
-    struct registration *reg; /* of the rank that made it; NULL: the place is free */
-    uint32_t pipeline;        /* number */
-    struct driver_rank *ranks; /* reg->world_size */
-    double weight;             /* as registered, or as `larder weight` said since */
-    bool cancelled;            /* ends with its last client, whatever ranks are to come */
-    char *source_said;         /* what a read last failed with that its source did not answer; NULL: none has */
-};
-
-struct driver_pipeline {
-    struct pipeline *pipeline; /* NULL: the number is unused */
-    uint64_t seed;             /* first part of its random keys */
-    uint32_t jobs;             /* that use it */
-};
-
-struct driver_coming {
-    uint64_t client;
-    bool gone;
-};
-
+enum { OBSERVERS = 2 };
 enum { RETIRED_AT_ONCE = 16384 }; /* ids: about a millisecond */
 
 struct driver {
@@ -50,16 +25,18 @@ struct driver {
     bool running;
     bool draining, drained; /* asked for; told */
 
-    struct driver_job jobs[JOBS_MAX]; /* by the engine's place */
-    struct driver_pipeline pipelines[ENGINE_PIPELINES_MAX];
-    struct driver_coming *coming;
-    size_t n_coming, coming_cap;
+    struct driver_observer observers[OBSERVERS]; /* the governor, the log */
+    struct tables tables;
     struct chunk_numbers chunks;
     struct registration *adding; /* while JOB_ADD is stepped */
     uint32_t adding_pipeline;
     uint64_t named;              /* jobs that got a name from us */
     uint64_t reads;              /* that workers did */
     uint64_t short_told_bytes; /* of encoded memory that a line has said are needed; 0: none are missing */
+
+    struct worker_load load; /* the read that LOADs are being taken together for; count 0: none */
+    uint32_t load_cap;       /* of its samples */
+    uint64_t read;           /* as its LOADs have it */
 
     sample_id retired[RETIRED_AT_ONCE]; /* ids that the engine is to forget */
     uint64_t retired_again_ns;          /* none is asked for before */
@@ -68,16 +45,20 @@ struct driver {
     char names[WIRE_REPLY_MAX - 4096]; /* of a page of classes */
 };
 
-/* driver_find_job finds the job that the client is a rank of, and which; NULL: of none. */
-struct driver_job *driver_find_job(struct driver *driver, uint64_t client, uint32_t *rank);
-struct driver_job *driver_find_name(struct driver *driver, const char *name);
-bool driver_has_client(const struct driver_job *job); /* a rank is there */
-size_t driver_count_jobs(const struct driver *driver);
-/* driver_job_clear makes the place free; it may be. */
-void driver_job_clear(struct driver_job *job);
-/* driver_step steps the engine and carries out what it asks for; no events, no step. */
+#define OBSERVERS_TELL(driver, what, ...)                                            \
+    for (size_t o_ = 0; o_ < OBSERVERS; o_++) {                                      \
+        if ((driver)->observers[o_].what)                                            \
+            (driver)->observers[o_].what((driver)->observers[o_].ctx, __VA_ARGS__);  \
+    }
+
+/* driver_registered takes a registration over that the registrar is through with (registered.c). */
+void driver_registered(struct driver *driver, struct registration *reg);
+/* driver_news is the log's on_action; driver_job_error gives what the rank of a JOB_ERROR is told (news.c). */
+void driver_news(void *driver, const struct engine_action *action);
+struct error driver_job_error(const struct driver *driver, const struct engine_action *action);
+/* driver_step steps the engine and carries out what it asks for; no events, no step (actions.c). */
 void driver_step(struct driver *driver, const struct engine_event *events, size_t count);
-/* driver_answer answers a question, in the engine's thread (driver_questions.c). */
+/* driver_answer answers a question, in the engine's thread (questions.c). */
 void driver_answer(struct driver *driver, enum inbox_type type, struct driver_question *question);
 
 #endif

@@ -39,7 +39,7 @@ static void on_status(struct driver *driver, struct driver_question *question)
     status->n_jobs = engine_job_statuses(driver->engine, clock_now_ns(), rows, JOBS_MAX);
     status->jobs = xcalloc(status->n_jobs, sizeof *status->jobs);
     for (size_t i = 0; i < status->n_jobs; i++) {
-        const struct driver_job *job = &driver->jobs[rows[i].job];
+        const struct driver_job *job = &driver->tables.jobs[rows[i].job];
         const struct registration *reg = job->reg;
         struct engine_queue_status *queues = xcalloc(reg->world_size, sizeof *queues);
         status->jobs[i] = (struct status_job){.engine = rows[i],
@@ -50,31 +50,27 @@ static void on_status(struct driver *driver, struct driver_question *question)
                                               .dataset = xstrdup(dataset_path(reg->dataset)),
                                               .pipeline = xstrdup(pipeline_canonical(reg->pipeline))};
         engine_queue_statuses(driver->engine, rows[i].job, clock_now_ns(), queues, reg->world_size);
-        governor_live_job_status(driver->governor, rows[i].job, &status->jobs[i].loaders, &status->jobs[i].ahead);
         status->jobs[i].governed = xcalloc(reg->world_size, sizeof *status->jobs[i].governed);
-        for (uint32_t rank = 0; rank < reg->world_size; rank++)
-            governor_live_queue_status(driver->governor, rows[i].job, rank, &status->jobs[i].governed[rank]);
     }
-    governor_live_status(driver->governor, &status->governor);
+    governor_live_status(driver->governor, status);
     free(rows);
     answer(question, 0);
 }
 
 static void on_cancel(struct driver *driver, struct driver_question *question)
 {
-    struct driver_job *job = driver_find_name(driver, question->job);
-    bool known = job != NULL;
+    uint32_t place = tables_find_job(&driver->tables, question->job);
+    struct driver_job *job = place < JOBS_MAX ? &driver->tables.jobs[place] : NULL;
     if (job && !job->cancelled) {
-        uint32_t place = (uint32_t)(job - driver->jobs);
         struct engine_event cancel = {.type = ENGINE_JOB_CANCEL, .job_cancel = {.job = place}};
         struct engine_event gone = {.type = ENGINE_JOB_GONE, .job_gone = {.job = place}};
         log_info_limited("msg=\"job cancelled\" job=\"%s\"", job->reg->name);
         job->cancelled = true;
         /* Its clients are told by JOB_ERROR and stay until they leave: what they hold is theirs until then. A job that
          * only waits for ranks does so no more. */
-        driver_step(driver, driver_has_client(job) ? &cancel : &gone, 1);
+        driver_step(driver, job->attached ? &cancel : &gone, 1);
     }
-    answer(question, known ? 0 : LARDER_ENOENT);
+    answer(question, job ? 0 : LARDER_ENOENT);
 }
 
 static void on_halt(struct driver *driver, struct driver_question *question)
@@ -87,16 +83,15 @@ static void on_halt(struct driver *driver, struct driver_question *question)
 
 static void on_weight(struct driver *driver, struct driver_question *question)
 {
-    struct driver_job *job = driver_find_name(driver, question->job);
-    if (job) {
-        job->weight = question->weight;
-        uint32_t place = (uint32_t)(job - driver->jobs);
+    uint32_t place = tables_find_job(&driver->tables, question->job);
+    if (place < JOBS_MAX) {
+        struct driver_job *job = &driver->tables.jobs[place];
         struct engine_event event = {.type = ENGINE_WEIGHT, .weight = {place, question->weight}};
+        job->weight = question->weight;
         log_info_limited("msg=\"job has another weight\" job=\"%s\" weight=%g", job->reg->name, question->weight);
-        governor_live_job_weight(driver->governor, place, question->weight);
         driver_step(driver, &event, 1); /* which may end the job: its time for a rank to come may be over */
     }
-    answer(question, job ? 0 : LARDER_ENOENT);
+    answer(question, place < JOBS_MAX ? 0 : LARDER_ENOENT);
 }
 
 static void on_drain(struct driver *driver, struct driver_question *question)
@@ -104,7 +99,7 @@ static void on_drain(struct driver *driver, struct driver_question *question)
     struct engine_event event = {.type = ENGINE_DRAIN};
     if (!driver->draining)
         log_info_limited("msg=\"taking no new jobs, stopping after the last\" jobs=%zu",
-                         driver_count_jobs(driver));
+                         tables_count_jobs(&driver->tables, false));
     driver->draining = true;
     driver_step(driver, &event, 1);
     answer(question, 0);

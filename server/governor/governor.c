@@ -291,7 +291,7 @@ static uint32_t ranks_of(const struct governor *governor, uint32_t queue)
 {
     uint32_t ranks = 0;
     for (uint32_t i = 0; i < GOVERNOR_QUEUES_MAX; i++)
-        ranks += governor->queues[i].there && governor->queues[i].desc.group == governor->queues[queue].desc.group;
+        ranks += governor->queues[i].there && governor->queues[i].desc.job == governor->queues[queue].desc.job;
     return ranks;
 }
 
@@ -302,7 +302,7 @@ static double demand(const struct governor *governor, const struct governor_back
     const struct queue *queue = &governor->queues[backlog->queue];
     double step = queue->train_s;
     for (uint32_t i = 0; i < GOVERNOR_QUEUES_MAX; i++) {
-        if (governor->queues[i].there && governor->queues[i].desc.group == queue->desc.group)
+        if (governor->queues[i].there && governor->queues[i].desc.job == queue->desc.job)
             step = fmax(step, governor->queues[i].train_s);
     }
     return step > 0 ? backlog->batch_size / step : 0;

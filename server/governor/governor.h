@@ -35,7 +35,7 @@ int governor_create(const struct governor_limits *limits, struct governor **out)
 void governor_destroy(struct governor *governor); /* accepts NULL */
 
 struct governor_queue {
-    uint32_t group;  /* ranks of one job have the same number and wait for each other */
+    uint32_t job;    /* ranks of one job have the same number and wait for each other */
     uint32_t source; /* queues that read from one device have the same number */
     double weight;   /* > 0: the job's; its ranks share it */
 };
@@ -110,7 +110,7 @@ const struct governor_decision *governor_decide(struct governor *governor, const
 
 /* A queue that has work waiting which no thread has taken. */
 struct governor_candidate {
-    uint32_t group;
+    uint32_t job;
     double job_part; /* threads that its job would have with one more, for each 1 of its weight */
     double share;    /* of the threads: its loaders by the decision, or its part of its job's weight for preparers */
     uint32_t busy;   /* threads at work for it now */

@@ -13,7 +13,7 @@ size_t governor_next_queue(const struct governor_candidate *candidates, size_t n
 {
     size_t best = 0;
     for (size_t i = 1; i < n; i++) {
-        if (candidates[i].group == candidates[best].group) {
+        if (candidates[i].job == candidates[best].job) {
             if (better(&candidates[i], &candidates[best], guaranteed))
                 best = i;
             continue;

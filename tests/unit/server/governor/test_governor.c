@@ -18,7 +18,7 @@ static struct governor *make(uint32_t workers, uint32_t extra)
 
 static void begin(struct governor *governor, uint32_t queue, uint32_t group, double weight)
 {
-    const struct governor_queue desc = {.group = group, .source = queue % 3, .weight = weight};
+    const struct governor_queue desc = {.job = group, .source = queue % 3, .weight = weight};
     governor_queue_begin(governor, queue, &desc);
 }
 
@@ -356,7 +356,7 @@ static void test_cold_start(void **state)
     (void)state;
     for (int waits = 0; waits <= 1; waits++) {
         struct governor *governor = make(WORKERS, 0);
-        const struct governor_queue desc = {.group = 0, .source = 0, .weight = 1};
+        const struct governor_queue desc = {.job = 0, .source = 0, .weight = 1};
         governor_queue_begin(governor, 0, &desc);
         const struct governor_backlog backlog = {0, 64, 9000, 9000, 0};
         const struct governor_decision *decision = governor_decide(governor, &backlog, 1);

@@ -57,11 +57,21 @@ static struct governor_live *make(uint32_t loaders)
 static void begin(struct governor_live *live, uint32_t job, uint32_t ranks, uint64_t device)
 {
     world_sizes[job] = ranks;
-    governor_live_job_begin(live, &(struct governor_live_job){.job = job,
+    governor_live_job_begin(live, &(struct reads_job){.job = job,
                                                               .world_size = ranks,
                                                               .batch_size = BATCH,
                                                               .device = device,
                                                               .weight = 1});
+}
+
+static void end(struct governor_live *live, uint32_t job)
+{
+    governor_live_on_action(live, &(struct engine_action){.type = ENGINE_JOB_ENDED, .job = job});
+}
+
+static void prepare(struct governor_live *live)
+{
+    governor_live_on_action(live, &(struct engine_action){.type = ENGINE_PREPARE});
 }
 
 static void load(struct governor_live *live, uint32_t job, uint32_t rank)
@@ -74,14 +84,22 @@ static void end_read(struct governor_live *live, uint32_t index, uint64_t took_m
 {
     uint32_t queue = given[index].queue;
     given[index] = given[--n_given];
-    governor_live_read(live, queue, BATCH, took_ms * CLOCK_NS_PER_MS);
+    governor_live_on_read(live, &(struct worker_read){queue, BATCH, took_ms * CLOCK_NS_PER_MS});
 }
 
 static struct status_queue status_of(struct governor_live *live, uint32_t job, uint32_t rank)
 {
-    struct status_queue status;
-    governor_live_queue_status(live, job, rank, &status);
-    return status;
+    struct status_queue queues[ENGINE_RANKS_MAX];
+    struct status_job of = {.engine = {.job = job}, .governed = queues, .n_queues = world_sizes[job]};
+    governor_live_status(live, &(struct daemon_status){.jobs = &of, .n_jobs = 1});
+    return queues[rank];
+}
+
+static struct status_governor governor_status(struct governor_live *live)
+{
+    struct daemon_status status = {.n_jobs = 0};
+    governor_live_status(live, &status);
+    return status.governor;
 }
 
 static void decide(struct governor_live *live)
@@ -102,12 +120,12 @@ static void test_what_a_job_leaves(void **state)
     struct governor_live *live = make(1);
     begin(live, 0, 1, 7);
     for (int i = 0; i < 8; i++)
-        governor_live_prepare(live); /* all workers are busy */
+        prepare(live); /* all workers are busy */
     uint32_t former = governor_live_queue(live, 0, 0), line = status_of(live, 0, 0).line;
     for (int i = 0; i < 3; i++)
         load(live, 0, 0);
     assert_int_equal(n_given, 1);
-    governor_live_job_end(live, 0);
+    end(live, 0);
     begin(live, 0, 1, 7);
     struct status_queue status = status_of(live, 0, 0);
     assert_int_equal(status.line, line);
@@ -115,7 +133,7 @@ static void test_what_a_job_leaves(void **state)
     assert_true(status.pending_reads == 0 && status.pending_samples == 0 && status.reading == 0);
     load(live, 0, 0);
     for (int i = 0; i < 8; i++)
-        governor_live_prepared(live, &(struct worker_cost){.queue = former, .busy = 1, .took_ns = 9 * CLOCK_NS_PER_S});
+        governor_live_on_prepared(live, &(struct worker_cost){.queue = former, .busy = 1, .took_ns = 9 * CLOCK_NS_PER_S});
     uint32_t of_former = 0;
     while (n_given) {
         bool its = given[0].queue == former;
@@ -127,7 +145,7 @@ static void test_what_a_job_leaves(void **state)
     status = status_of(live, 0, 0);
     assert_true(status.load_s > 0.0019 && status.load_s < 0.0021); /* 16 ms for 8 samples */
     assert_true(status.prepare_s == 0 && status.pending_samples == 0);
-    governor_live_job_end(live, 0);
+    end(live, 0);
     governor_live_destroy(live);
 }
 
@@ -141,18 +159,17 @@ static void test_idle_workers_read(void **state)
         begin(live, 0, 1, 7);
         decide(live);
         for (uint32_t i = 0; i < preparing; i++)
-            governor_live_prepare(live);
+            prepare(live);
         for (int i = 0; i < 20; i++)
             load(live, 0, 0);
-        struct status_governor status;
-        governor_live_status(live, &status);
+        struct status_governor status = governor_status(live);
         uint32_t idle = preparing == 0 ? 3 : preparing < 4 ? 4 - preparing : 0;
         uint32_t expected = 2 + idle > status.loaders ? 2 + idle : status.loaders;
         assert_int_equal(n_given, expected);
         for (uint32_t i = 0; i < preparing; i++)
-            governor_live_prepared(live, &(struct worker_cost){.busy = 1});
+            governor_live_on_prepared(live, &(struct worker_cost){.busy = 1});
         assert_int_equal(n_given, 5); /* those that wait come with the last preparation's end */
-        governor_live_job_end(live, 0);
+        end(live, 0);
         while (n_given)
             end_read(live, 0, 1);
         governor_live_destroy(live);
@@ -177,7 +194,7 @@ static void test_no_read_is_lost(void **state)
         switch (random_below(&rng, 8)) {
         case 0:
             if (there[job])
-                governor_live_job_end(live, job);
+                end(live, job);
             else
                 begin(live, job, 1 + (uint32_t)random_below(&rng, 200), random_below(&rng, 40));
             there[job] = !there[job];
@@ -200,13 +217,12 @@ static void test_no_read_is_lost(void **state)
                 reads++;
             }
         }
-        struct status_governor status;
-        governor_live_status(live, &status);
+        struct status_governor status = governor_status(live);
         assert_true(n_given <= 10 && status.loaders <= 10); /* all threads */
     }
     for (uint32_t job = 0; job < 8; job++) {
         if (there[job])
-            governor_live_job_end(live, job);
+            end(live, job);
     }
     for (; n_given; reads++)
         end_read(live, 0, 1);
@@ -225,9 +241,9 @@ static uint32_t loaders_of(struct governor_live *live, uint32_t job, bool satura
             end_read(live, 0, saturated && n_given > 6 ? 10 * (n_given + 1) / 6 : 10);
         }
         decide(live);
-        governor_live_status(live, &status);
+        status = governor_status(live);
     }
-    governor_live_job_end(live, job);
+    end(live, job);
     while (n_given)
         end_read(live, 0, 10);
     return status.loaders;

@@ -1,0 +1,171 @@
+/* registered.c: what the registrar found out becomes a job or a rank of one, or is refused. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/check.h"
+#include "common/random.h"
+#include "server/driver/driver_priv.h"
+#include "server/driver/text_hash.h"
+
+/* The number of a pipeline that means the same, or a new one; ENGINE_PIPELINES_MAX when all are in use. Takes no reference
+ * but the table's own. */
+static uint32_t pipeline_number(struct driver *driver, struct pipeline *pipeline)
+{
+    uint32_t unused = ENGINE_PIPELINES_MAX, idle = ENGINE_PIPELINES_MAX;
+    for (uint32_t number = 0; number < ENGINE_PIPELINES_MAX; number++) {
+        struct driver_pipeline *row = &driver->tables.pipelines[number];
+        if (row->pipeline && strcmp(pipeline_canonical(row->pipeline), pipeline_canonical(pipeline)) == 0)
+            return number;
+        if (!row->pipeline && unused == ENGINE_PIPELINES_MAX)
+            unused = number;
+        if (row->pipeline && row->jobs == 0)
+            idle = number;
+    }
+    uint32_t number = unused;
+    if (number == ENGINE_PIPELINES_MAX && idle != ENGINE_PIPELINES_MAX) { /* one that no job uses gives its number up */
+        struct engine_event event = {.type = ENGINE_PIPELINE_GONE, .pipeline_gone = {.pipeline = idle}};
+        driver_step(driver, &event, 1);
+        pipeline_unref(&driver->tables.pipelines[idle].pipeline);
+        number = idle;
+    }
+    if (number != ENGINE_PIPELINES_MAX) {
+        driver->tables.pipelines[number].pipeline = pipeline_ref(pipeline);
+        driver->tables.pipelines[number].seed = text_hash(pipeline_canonical(pipeline));
+    }
+    return number;
+}
+
+static void refuse(struct driver *driver, const struct registration *reg, int code, const char *text)
+{
+    log_warn_limited("msg=\"job refused\" job=\"%s\" dataset=\"%s\" code=%s err=\"%s\"", reg->name, reg->source,
+                     larder_err_name(code), text);
+    session_send_error(driver->session, reg->client, reg->seq, code, true, text);
+}
+
+static void name_job(struct driver *driver, struct registration *reg)
+{
+    if (reg->name[0])
+        return;
+    char name[32];
+    do {
+        snprintf(name, sizeof name, "job-%llu", (unsigned long long)++driver->named);
+    } while (tables_find_job(&driver->tables, name) < JOBS_MAX); /* somebody chose it */
+    free(reg->name);
+    reg->name = xstrdup(name);
+}
+
+/* The number of a dataset's first chunk. */
+static uint32_t chunk_base(struct driver *driver, const struct dataset *dataset)
+{
+    const struct dataset *in_use[JOBS_MAX + 1] = {dataset};
+    size_t n = 1;
+    for (uint32_t place = 0; place < JOBS_MAX; place++) {
+        const struct registration *reg = driver->tables.jobs[place].reg;
+        size_t at = 0;
+        while (reg && at < n && in_use[at] != reg->dataset)
+            at++;
+        if (reg && at == n)
+            in_use[n++] = reg->dataset;
+    }
+    return chunk_numbers_base(&driver->chunks, driver->engine, dataset, in_use, n);
+}
+
+/* Whose augmentations the job may share: 0, everybody's. A strict job's depend on its seed, its dataset and the epoch alone.
+ * Where nothing is drawn there is nothing to keep apart. */
+static uint64_t variant_of(const struct registration *reg)
+{
+    uint64_t fingerprint[2];
+    if (!pipeline_is_random(reg->pipeline))
+        return 0;
+    if (reg->shuffle == SHUFFLE_STRICT) {
+        dataset_fingerprint(reg->dataset, fingerprint);
+        return random_mix64(random_mix64(reg->seed + 1) ^ fingerprint[0] ^ random_mix64(fingerprint[1])) | 1;
+    }
+    return reg->flags & WIRE_PRIVATE_AUGMENT ? random_mix64(text_hash(reg->name) ^ random_mix64(reg->seed)) | 1 : 0;
+}
+
+/* What the engine cannot compare: ids are the same in another dataset with the same files, labels need not be. */
+static const char *mismatch(const struct registration *first, const struct registration *reg)
+{
+    uint64_t a[2], b[2];
+    dataset_fingerprint(first->dataset, a);
+    dataset_fingerprint(reg->dataset, b);
+    uint32_t differ = first->flags ^ reg->flags;
+    return memcmp(a, b, sizeof a) != 0      ? "dataset"
+           : differ & WIRE_RELABEL          ? "relabel"
+           : differ & WIRE_PRIVATE_AUGMENT  ? "augment (C: private_augment)"
+                                            : NULL;
+}
+
+/* Gives the job to the engine, which takes reg over when it accepts it. */
+static void add_job(struct driver *driver, struct registration *reg, uint32_t pipeline)
+{
+    uint32_t base = chunk_base(driver, reg->dataset);
+    for (uint32_t i = 0; i < reg->view.count; i++)
+        reg->places[i].chunk += base;
+    struct engine_job_desc desc = {.client = reg->client,
+                                   .name = reg->name,
+                                   .dataset = reg->dataset,
+                                   .pipeline = pipeline,
+                                   .slot_bytes = reg->slot_bytes,
+                                   .by_size = pipeline_shape(reg->pipeline).bytes == 0,
+                                   .batch_size = reg->batch_size,
+                                   .prefetch = reg->prefetch,
+                                   .hold = reg->flags & WIRE_HOLD ? reg->prefetch + 1 : 0,
+                                   .epochs = reg->epochs,
+                                   .drop_last = reg->flags & WIRE_DROP_LAST,
+                                   .shuffle = reg->shuffle,
+                                   .bad_policy = reg->bad_policy,
+                                   .seed = reg->seed,
+                                   .variant = variant_of(reg),
+                                   .view = reg->view.ids,
+                                   .order = reg->view.order,
+                                   .places = reg->places,
+                                   .chunk_base = base,
+                                   .chunk_count = dataset_chunk_count(reg->dataset),
+                                   .chunk_samples = dataset_chunk_size(reg->dataset),
+                                   .rank = reg->rank,
+                                   .world_size = reg->world_size,
+                                   .weight = reg->weight,
+                                   .ordered = reg->flags & WIRE_ORDERED};
+    struct engine_event event = {.type = ENGINE_JOB_ADD, .job_add = &desc};
+    driver->adding = reg;
+    driver->adding_pipeline = pipeline;
+    driver_step(driver, &event, 1);
+    registration_destroy(driver->adding); /* NULL when the job was added */
+    driver->adding = NULL;
+}
+
+void driver_registered(struct driver *driver, struct registration *reg)
+{
+    bool gone = tables_client_came(&driver->tables, reg->client);
+    name_job(driver, reg);
+    uint32_t pipeline = ENGINE_PIPELINES_MAX;
+    uint32_t place = reg->world_size > 1 ? tables_find_job(&driver->tables, reg->name) : JOBS_MAX;
+    const struct driver_job *known = place < JOBS_MAX ? &driver->tables.jobs[place] : NULL;
+    const char *field = known && !reg->code ? mismatch(known->reg, reg) : NULL;
+    char text[160];
+    if (gone) {
+        log_info_limited("msg=\"client left before its job was ready\" job=\"%s\" dataset=\"%s\"", reg->name,
+                         reg->source);
+    } else if (reg->code) {
+        refuse(driver, reg, reg->code, reg->err.text);
+    } else if (known && known->cancelled) {
+        refuse(driver, reg, LARDER_EGONE, "the job was cancelled, and ends when its ranks have gone: start all of them again");
+    } else if (field) {
+        snprintf(text, sizeof text, "rank %u has another %s than the job's first rank: all ranks of a job give the same", reg->rank,
+                 field);
+        refuse(driver, reg, LARDER_EINVAL, text);
+    } else if (!known && tables_count_jobs(&driver->tables, false) >= driver->config.jobs_max) {
+        snprintf(text, sizeof text, "%u jobs are running already, which is limits.jobs: stop one, or raise the limit",
+                 driver->config.jobs_max);
+        refuse(driver, reg, LARDER_ELIMIT, text);
+    } else if ((pipeline = pipeline_number(driver, reg->pipeline)) == ENGINE_PIPELINES_MAX) {
+        refuse(driver, reg, LARDER_ELIMIT, "too many different pipelines are in use: stop a job first");
+    } else {
+        add_job(driver, reg, pipeline);
+        return;
+    }
+    registration_destroy(reg);
+}
