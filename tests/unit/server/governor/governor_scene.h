@@ -10,6 +10,8 @@
 
 #include <cmocka.h>
 
+#include "server/governor/governor.h"
+
 static inline uint64_t seed(void)
 {
     const char *text = getenv("LARDER_SEED");
@@ -27,6 +29,31 @@ static inline bool near(double a, double b, double part)
 static inline double true_rate(uint32_t threads, uint32_t peak)
 {
     return threads <= peak ? 100.0 * threads : 100.0 * peak - 8.0 * (threads - peak);
+}
+
+static inline struct governor *make(uint32_t workers, uint32_t extra)
+{
+    struct governor *governor;
+    struct governor_limits limits = {.workers = workers, .extra_loaders = extra, .tau_s = 0.010, .share = 0.5};
+    assert_int_equal(governor_create(&limits, &governor), 0);
+    return governor;
+}
+
+static inline void begin(struct governor *governor, uint32_t queue, uint32_t job, double weight)
+{
+    const struct governor_queue desc = {.job = job, .source = queue % 3, .weight = weight};
+    governor_queue_begin(governor, queue, &desc);
+}
+
+static inline void load(struct governor *governor, uint32_t queue, double seconds, uint32_t samples)
+{
+    governor_loaded(governor, queue, &(struct governor_read){seconds, samples, 1 + queue});
+}
+
+static inline void prepare(struct governor *governor, uint32_t queue, uint32_t busy, double seconds)
+{
+    governor_prepared(governor, queue,
+                      &(struct governor_preparation){.busy = busy, .encoded_bytes = 1000, .seconds = seconds});
 }
 
 #endif

@@ -1,0 +1,128 @@
+#include "tests/unit/server/workers/pool_fixture.h"
+
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+struct local {
+    pthread_t thread;
+    bool prepares;
+};
+
+static int make_local(void *ctx, void **out, struct error *err)
+{
+    struct fixture *fixture = ctx;
+    if (atomic_fetch_add(&fixture->locals, 1) + 1 == atomic_load(&fixture->failing)) {
+        atomic_fetch_sub(&fixture->locals, 1);
+        return error_set(err, LARDER_ENOMEM, "no scratch");
+    }
+    struct local *local = calloc(1, sizeof *local);
+    local->thread = pthread_self();
+    *out = local;
+    return 0;
+}
+
+static void drop_local(void *ctx, void *state)
+{
+    struct fixture *fixture = ctx;
+    struct local *local = state;
+    assert_true(pthread_equal(local->thread, pthread_self()));
+    free(local);
+    atomic_fetch_sub(&fixture->locals, 1);
+}
+
+static void run_task(void *ctx, void *state, enum pool_kind kind, void *data)
+{
+    struct fixture *fixture = ctx;
+    struct task *task = data;
+    struct local *local = state;
+    assert_true(pthread_equal(local->thread, pthread_self()));
+    local->prepares |= kind == POOL_PREPARE;
+    atomic_fetch_add(&fixture->taken, kind == POOL_LOAD && local->prepares);
+    if (task->feeds)
+        assert_int_equal(pool_submit(fixture->pool, POOL_LOAD, &(struct task){.number = 1}), 0);
+    atomic_fetch_add(&fixture->runs[task->number], 1);
+    if (task->barrier)
+        pthread_barrier_wait(task->barrier);
+    pthread_mutex_lock(&fixture->lock);
+    if (fixture->n_order < 64)
+        fixture->order[fixture->n_order++] = task->number;
+    fixture->gated_now[kind] += task->gated;
+    pthread_cond_broadcast(&fixture->changed);
+    while (task->gated && !fixture->open)
+        pthread_cond_wait(&fixture->changed, &fixture->lock);
+    fixture->gated_now[kind] -= task->gated;
+    pthread_mutex_unlock(&fixture->lock);
+}
+
+static void discard_task(void *ctx, enum pool_kind kind, void *task)
+{
+    struct fixture *fixture = ctx;
+    (void)task;
+    fixture->discarded[kind]++;
+}
+
+struct fixture *make_fixture(void)
+{
+    struct fixture *fixture = calloc(1, sizeof *fixture);
+    pthread_mutex_init(&fixture->lock, NULL);
+    pthread_cond_init(&fixture->changed, NULL);
+    return fixture;
+}
+
+struct pool_config config_of(struct fixture *fixture, uint32_t workers, uint32_t loaders, uint32_t extra)
+{
+    return (struct pool_config){
+        .workers = workers,
+        .loaders = loaders,
+        .extra_loaders = extra,
+        .kind = {{CAPACITY, sizeof(struct task)}, {CAPACITY, sizeof(struct task)}},
+        .ctx = fixture,
+        .local_create = make_local,
+        .local_destroy = drop_local,
+        .run = run_task,
+        .discard = discard_task,
+    };
+}
+
+struct pool *make_pool(struct fixture *fixture, uint32_t workers, uint32_t loaders, uint32_t extra)
+{
+    struct pool_config config = config_of(fixture, workers, loaders, extra);
+    struct pool *pool = NULL;
+    assert_int_equal(pool_create(&config, &pool, NULL), 0);
+    return pool;
+}
+
+void submit(struct pool *pool, enum pool_kind kind, struct task task)
+{
+    assert_int_equal(pool_submit(pool, kind, &task), 0);
+}
+
+void wait_gated(struct fixture *fixture, uint32_t loads, uint32_t prepares)
+{
+    pthread_mutex_lock(&fixture->lock);
+    while (fixture->gated_now[POOL_LOAD] != loads || fixture->gated_now[POOL_PREPARE] != prepares)
+        pthread_cond_wait(&fixture->changed, &fixture->lock);
+    pthread_mutex_unlock(&fixture->lock);
+}
+
+void set_gate(struct fixture *fixture, bool open)
+{
+    pthread_mutex_lock(&fixture->lock);
+    fixture->open = open;
+    pthread_cond_broadcast(&fixture->changed);
+    pthread_mutex_unlock(&fixture->lock);
+}
+
+void wait_done(struct pool *pool, uint64_t tasks)
+{
+    struct pool_counts counts;
+    do {
+        sched_yield();
+        pool_counts(pool, &counts);
+    } while (counts.done[POOL_LOAD] + counts.done[POOL_PREPARE] < tasks);
+}
