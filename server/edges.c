@@ -122,7 +122,8 @@ static int start_control(struct edges *edges, struct error *err)
     return control_start(path, &handlers, &edges->control, err);
 }
 
-/* An endpoint on the default port that another daemon has already is no reason not to start; one that was asked for is. */
+/* An endpoint on the default port that another daemon has already is no reason not to start; one that was asked for
+ * is. */
 static int start_http(struct edges *edges, struct error *err)
 {
     const struct config *config = edges->of.config;

@@ -41,7 +41,8 @@ static void on_gone(void *ctx, uint64_t client)
 {
     struct arrivals *arrivals = ctx;
     atomic_store(&arrivals->last_client_ns, clock_now_ns());
-    post(arrivals, &(struct inbox_message){.type = INBOX_GONE, .client = client}); /* first: then nobody is told of a refusal */
+    /* First: then nobody is told of a refusal. */
+    post(arrivals, &(struct inbox_message){.type = INBOX_GONE, .client = client});
     registrar_abandon(arrivals->registrar, client);
 }
 

@@ -15,7 +15,7 @@ struct arrivals {
     struct registrar *registrar;
     void (*on_lost)(void *ctx); /* as session_handlers has it */
     void *ctx;
-    _Atomic uint64_t last_client_ns; /* when a client was last seen: written by sessions' thread and main, read by main */
+    _Atomic uint64_t last_client_ns; /* when a client was last seen; sessions' thread and main */
 };
 
 struct session_handlers arrivals_of_sessions(struct arrivals *arrivals);

@@ -204,6 +204,11 @@ static void forget_retired(struct driver *driver)
         driver->retired_again_ns = clock_now_ns() + RETIRED_PAUSE_NS;
 }
 
+static int64_t sooner(int64_t a_ms, int64_t b_ms) /* of two times to wait; below 0: for ever */
+{
+    return a_ms < 0 || (b_ms >= 0 && b_ms < a_ms) ? b_ms : a_ms;
+}
+
 /* Messages that came together are one step of the engine as far as they are its own: queues that got room together pick
  * together. */
 static void *run(void *arg)
@@ -214,19 +219,14 @@ static void *run(void *arg)
     size_t count, n_events = 0;
     bool going = true;
     while (going) {
-        int64_t wait_ms = governor_live_wait_ms(driver->governor, clock_now_ns());
-        bool ticks = needs_ticks(driver);
-        if (ticks && (wait_ms < 0 || wait_ms > TICK_MS))
-            wait_ms = TICK_MS;
-        int64_t wakes_ms = until_wakes_ms(driver);
-        if (wakes_ms >= 0 && (wait_ms < 0 || wait_ms > wakes_ms))
-            wait_ms = wakes_ms;
+        int64_t ticks_ms = needs_ticks(driver) ? TICK_MS : -1, wakes_ms = until_wakes_ms(driver);
+        int64_t wait_ms = sooner(governor_live_wait_ms(driver->governor, clock_now_ns()), sooner(ticks_ms, wakes_ms));
         int code = queue_pop_many(driver->config.inbox, messages, MESSAGES_AT_ONCE, &count, wait_ms);
         if (code && code != LARDER_ETIMEOUT)
             break;
         if (code) {
             count = 0;
-            driver_step(driver, &(struct engine_event){.type = ENGINE_TICK}, ticks || wakes_ms >= 0);
+            driver_step(driver, &(struct engine_event){.type = ENGINE_TICK}, ticks_ms >= 0 || wakes_ms >= 0);
         }
         for (size_t i = 0; i < count; i++) {
             if (is_event(messages[i].type)) {

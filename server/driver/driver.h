@@ -1,6 +1,6 @@
 /* driver.h: the engine's thread: takes messages from the inbox, steps the engine, carries its actions out.
  *
- * It owns the engine, the table of jobs (which client, dataset, labels) and the table of pipelines. It waits for nothing
+ * It owns the engine, the governor, and the tables of clients, jobs and pipelines. It waits for nothing
  * but its inbox: sessions and workers take what it gives without blocking. */
 #ifndef LARDER_SERVER_DRIVER_DRIVER_H
 #define LARDER_SERVER_DRIVER_DRIVER_H

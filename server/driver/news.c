@@ -19,7 +19,8 @@ static void log_shortened(const struct driver *driver, const struct registration
                          from, to, (unsigned long long)(quota_bytes >> 20), reg->name);
 }
 
-/* Look-ahead stays as it is then, and reads wait: each brings fewer samples of its chunk. Said when it becomes worse. */
+/* Look-ahead stays as it is then, and reads wait: each brings fewer samples of its chunk. A line comes when it becomes
+ * worse. */
 static void log_short_reads(struct driver *driver, uint64_t needed_bytes)
 {
     uint64_t budget_bytes = driver->config.engine.encoded_bytes;
@@ -34,7 +35,8 @@ static void log_short_reads(struct driver *driver, uint64_t needed_bytes)
         driver->short_told_bytes = needed_bytes;
 }
 
-/* The records of small instances would take more than encoded memory has for them: each takes more of the arena instead. */
+/* The records of small instances would take more than encoded memory has for them: each takes more of the arena
+ * instead. */
 static void log_small_slots(const struct driver *driver, const struct registration *reg)
 {
     const struct engine_config *config = &driver->config.engine;

@@ -1,5 +1,5 @@
-/* observer.h: who watches what the engine's thread does. In that thread; an observer that does not mind something has NULL
- * there. */
+/* observer.h: who watches what the engine's thread does. Observers are called in that thread; one that does not care
+ * for something has NULL there. */
 #ifndef LARDER_SERVER_DRIVER_OBSERVER_H
 #define LARDER_SERVER_DRIVER_OBSERVER_H
 

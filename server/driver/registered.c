@@ -8,8 +8,8 @@
 #include "server/driver/driver_priv.h"
 #include "server/driver/text_hash.h"
 
-/* The number of a pipeline that means the same, or a new one; ENGINE_PIPELINES_MAX when all are in use. Takes no reference
- * but the table's own. */
+/* The number of a pipeline that means the same, or a new one; ENGINE_PIPELINES_MAX when all are in use. Takes no
+ * reference but the table's own. */
 static uint32_t pipeline_number(struct driver *driver, struct pipeline *pipeline)
 {
     uint32_t unused = ENGINE_PIPELINES_MAX, idle = ENGINE_PIPELINES_MAX;
@@ -71,8 +71,8 @@ static uint32_t chunk_base(struct driver *driver, const struct dataset *dataset)
     return chunk_numbers_base(&driver->chunks, driver->engine, dataset, in_use, n);
 }
 
-/* Whose augmentations the job may share: 0, everybody's. A strict job's depend on its seed, its dataset and the epoch alone.
- * Where nothing is drawn there is nothing to keep apart. */
+/* Whose augmentations the job may share: 0, everybody's. A strict job's depend on its seed, its dataset and the epoch
+ * alone. Where nothing is drawn there is nothing to keep apart. */
 static uint64_t variant_of(const struct registration *reg)
 {
     uint64_t fingerprint[2];

@@ -1,5 +1,5 @@
-/* registration.h: a registration, on its way from the session through the registrar to the engine's thread. Owned by one of
- * them at a time; the first of a job's becomes the job's. */
+/* registration.h: a registration, on its way from the session through the registrar to the engine's thread. One of them
+ * owns it at a time; a job keeps that of its first rank. */
 #ifndef LARDER_SERVER_DRIVER_REGISTRATION_H
 #define LARDER_SERVER_DRIVER_REGISTRATION_H
 

@@ -1,4 +1,5 @@
-/* resolve.c: what a client's request means: its dataset, the part of it that it trains on, and what its samples take. */
+/* resolve.c: what a client's request means: its dataset, the part of it that the job trains on, and what its samples
+ * take. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

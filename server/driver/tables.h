@@ -76,8 +76,8 @@ void tables_unseat(struct tables *tables, struct driver_client *client);
 
 /* tables_find_job gives the place of the job with that name; JOBS_MAX: there is none. */
 uint32_t tables_find_job(const struct tables *tables, const char *name);
-/* tables_count_jobs counts the jobs; with live, those that were not cancelled: a cancelled job is over, though some client
- * may still hold batches of it. */
+/* tables_count_jobs counts the jobs; with live, only those that were not cancelled: a cancelled job is over, though
+ * some client may still hold batches of it. */
 size_t tables_count_jobs(const struct tables *tables, bool live);
 /* tables_note_source: what a source said instead of an answer, for the jobs that read from the dataset. Takes the text
  * over, which may be NULL. tables_source_said gives what one of these jobs was told last. */

@@ -29,7 +29,7 @@ uint32_t governor_live_queue(const struct governor_live *live, uint32_t job, uin
 /* governor_live_load takes a read over; task->queue says whose it is. */
 void governor_live_load(struct governor_live *live, const struct worker_load *task);
 
-/* What it watches; live: a struct governor_live. An event is told before the engine gets it, a result likewise, an action
+/* What it watches; live: a struct governor_live. An event and a result are told before the engine gets them, an action
  * before it is carried out. */
 void governor_live_on_event(void *live, const struct engine_event *event);
 void governor_live_on_action(void *live, const struct engine_action *action);
@@ -43,8 +43,8 @@ bool governor_live_tick(struct governor_live *live, const struct engine *engine,
 /* governor_live_paces gives up to max PACE events for the engine, of the ranks from *cursor (0 to begin with) on. */
 size_t governor_live_paces(const struct governor_live *live, uint32_t *cursor, struct engine_event *out, size_t max);
 
-/* governor_live_status fills what the governor decided, and of each job its loaders, the look-ahead that would cover the
- * latency of each of its queues in batches (0: not known), and its queues: there are n_queues, and room for them. */
+/* governor_live_status fills what the governor decided, and for each of status->jobs its loaders, the look-ahead in
+ * batches that would cover the latency of each of its queues (0: not known), and governed[0 … n_queues - 1]. */
 void governor_live_status(const struct governor_live *live, struct daemon_status *status);
 
 #endif

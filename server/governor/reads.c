@@ -286,7 +286,8 @@ static uint32_t reads_most(const struct reads *reads)
 {
     if (!reads->decision)
         return reads->config.loaders ? reads->config.loaders : 1;
-    uint32_t idle = reads->config.loaders + (reads->config.workers > reads->preparing ? reads->config.workers - reads->preparing : 0);
+    uint32_t workers = reads->config.workers;
+    uint32_t idle = reads->config.loaders + (workers > reads->preparing ? workers - reads->preparing : 0);
     uint32_t most = idle < reads->decision->loaders_most ? idle : reads->decision->loaders_most;
     return most > reads->decision->loaders ? most : reads->decision->loaders;
 }

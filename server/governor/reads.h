@@ -1,12 +1,13 @@
 /* reads.h: the reads of every queue that wait for a thread, those with the pool, and which is next.
  *
  * Every rank of every job is a queue of the governor's, with reads of its own; where there are more than
- * GOVERNOR_QUEUES_MAX of them, ranks of one job share some. Reads pass through here: no more are with the pool at once
- * than there are loaders, and workers that have nothing to prepare, so that what waits is in order of need, and one job's
- * slow storage cannot occupy all threads.
+ * GOVERNOR_QUEUES_MAX of them, ranks of one job share some. Reads pass through here: the pool has no more of them at
+ * once than there are loaders and workers that have nothing to prepare. So what waits is in order of need, and one
+ * job's slow storage cannot occupy all threads.
  *
- * A task names its queue by number, source and owner, so that what ends after its owner is not taken for the next one's;
- * the reads of jobs that have ended are nobody's and are read nevertheless. Owned by governor_live. One thread. */
+ * A task names its queue by number, source and owner, so that what ends after its owner is not taken for the next
+ * one's. The reads of jobs that have ended are nobody's, and are read nevertheless. Owned by governor_live. One
+ * thread. */
 #ifndef LARDER_SERVER_GOVERNOR_READS_H
 #define LARDER_SERVER_GOVERNOR_READS_H
 
@@ -44,7 +45,7 @@ void reads_job_end(struct reads *reads, uint32_t job);
 uint32_t reads_queues(const struct reads *reads, uint32_t job);
 /* reads_queue gives the number of a rank's queue. */
 uint32_t reads_queue(const struct reads *reads, uint32_t job, uint32_t rank);
-/* reads_name gives the name of a rank's queue for tasks; ENGINE_RANK_NONE: of the job's queue that has least to load. */
+/* reads_name gives the name of a rank's queue for tasks; ENGINE_RANK_NONE: of the job's queue with least to load. */
 uint32_t reads_name(const struct reads *reads, uint32_t job, uint32_t rank);
 /* reads_named gives the number of the queue with that name; GOVERNOR_QUEUE_NONE: its job has ended. */
 uint32_t reads_named(const struct reads *reads, uint32_t name);
@@ -57,7 +58,8 @@ void reads_delivered(struct reads *reads, uint32_t job, uint32_t rank); /* a bat
 /* reads_decided: the decision holds from now on; the governor's, valid until its next. */
 void reads_decided(struct reads *reads, const struct governor_decision *decision);
 
-/* reads_backlogs fills what waits for each of the job's queues; ranks: by rank, as the engine has them. Gives how many. */
+/* reads_backlogs fills what waits for each of the job's queues, and gives how many they are. ranks: the engine's, by
+ * rank. */
 size_t reads_backlogs(struct reads *reads, uint32_t job, const struct engine_queue_status *ranks,
                       struct governor_backlog *out);
 /* reads_status fills what is pending and being read for a queue, and nothing else. */

@@ -312,7 +312,8 @@ int workers_create(const struct worker_config *config, struct workers **out, str
 
 void workers_load(struct workers *workers, const struct worker_load *task)
 {
-    if (pool_submit(workers->pool, POOL_LOAD, task)) { /* stopped. The caller is who takes results: it must not wait for room for them */
+    /* Refused: the pool is stopped. The caller is who takes results, so it must not wait for room for them. */
+    if (pool_submit(workers->pool, POOL_LOAD, task)) {
         struct dataset *dataset = task->dataset;
         free(task->samples);
         dataset_unref(&dataset);
