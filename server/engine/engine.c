@@ -2,7 +2,6 @@
 #include <stdlib.h>
 
 #include "common/check.h"
-#include "preprocess/prepare.h"
 #include "server/engine/engine_priv.h"
 #include "server/engine/chunks.h"
 #include "server/engine/jobs.h"
@@ -12,7 +11,6 @@
 #include "server/engine/residents.h"
 #include "server/engine/tasks.h"
 
-_Static_assert(BAD_REASONS <= ENGINE_REASONS, "totals have a place for every reason");
 _Static_assert(sizeof(struct instance) + sizeof(struct entry) <= ENGINE_INSTANCE_BYTES - 56,
                "56 bytes are the arena's block and the residency's place");
 

@@ -79,7 +79,7 @@ struct engine_totals {
     uint64_t samples_decoded; /* tasks that made an instance of pixels */
     uint64_t instances_prepared;
     uint64_t samples_delivered;
-    uint64_t bad_samples[ENGINE_REASONS]; /* by enum bad_reason */
+    uint64_t bad_samples[BAD_REASONS]; /* by enum bad_reason */
     uint64_t evicted_prepared, evicted_encoded;
     uint64_t ahead_shortened; /* times that a job had to give look-ahead back */
     uint64_t arena_used_bytes, arena_pinned_bytes, arena_quota_bytes;

@@ -18,7 +18,6 @@
 #define ENGINE_ROWS_MIN 2        /* batches that each queue has room for at the least: one held, one being filled */
 #define ENGINE_PIPELINES_MAX 256 /* pipelines in use at once; numbers are the caller's */
 #define ENGINE_RANKS_MAX 256     /* ranks of a job */
-#define ENGINE_REASONS 8         /* enum bad_reason */
 #define ENGINE_RANK_NONE UINT32_MAX
 
 #define ENGINE_NOT_THERE UINT64_MAX

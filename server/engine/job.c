@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "common/check.h"
-#include "preprocess/prepare.h"
 #include "server/engine/job.h"
 
 enum { MEAN_OF = 256 /* samples whose sizes tell the mean of all */ };

@@ -2,7 +2,6 @@
 #include <stdio.h>
 
 #include "common/check.h"
-#include "preprocess/prepare.h"
 #include "server/engine/engine_priv.h"
 #include "server/engine/jobs.h"
 #include "server/engine/prepared.h"

@@ -1,6 +1,5 @@
 /* tasks_dispatch.c: loads and preparations go out, job by job in their turns. */
 #include "common/check.h"
-#include "preprocess/prepare.h"
 #include "server/engine/encoded.h"
 #include "server/engine/outbox.h"
 #include "server/engine/queue.h"

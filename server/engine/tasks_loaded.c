@@ -3,7 +3,6 @@
  * A load is from one dataset, and other datasets may have the same sample: where it is bad or changed, that is so for the jobs
  * of this dataset alone, and who else waits for the sample has it loaded from his own. */
 #include "common/check.h"
-#include "preprocess/prepare.h"
 #include "server/engine/tasks.h"
 
 /* Takes the waiters of the instance that read from the dataset off its list; they go without it. Gives how many they are. */

@@ -1,6 +1,5 @@
 /* tasks_prepared.c: what preparations bring: instances, and entries that go without one. */
 #include "common/check.h"
-#include "preprocess/prepare.h"
 #include "server/engine/tasks.h"
 
 void tasks_add_result(struct tasks *tasks, struct result result)
