@@ -7,9 +7,9 @@
 #include "common/clock.h"
 #include "common/random.h"
 #include "server/bench/balance_priv.h"
-#include "server/engine/engine.h"
+#include "server/bench/play.h"
 
-enum { SLOT_BYTES = 64, ENCODED_BYTES = 1024, KEY_READ = 1, KEY_PREPARE = 2, KEY_BURST = 3, EVENTS_CAP = 1 << 14 };
+enum { SLOT_BYTES = 64, ENCODED_BYTES = 1024, KEY_READ = 1, KEY_PREPARE = 2, KEY_BURST = 3 };
 #define SPREAD(scenario_spread, unit) (1 + (scenario_spread) * (2 * (unit)-1))
 
 struct rank {
@@ -36,20 +36,18 @@ struct group {
 struct bench {
     const struct balance_scenario *scenario;
     enum balance_mode mode;
-    struct engine *engine;
+    struct play play;
     struct governor *governor;
     const struct governor_decision *decision;
     uint32_t loaders, preparers; /* fixed splits */
     struct balance_result *result;
-    uint64_t now_ns, order;
+    uint64_t order; /* of what waits */
     struct agenda agenda;
     struct rank ranks[BALANCE_QUEUES_MAX];
     struct group groups[BALANCE_QUEUES_MAX];
     uint32_t first_at[JOBS_MAX]; /* by the engine's place: the queue of its first rank */
     uint32_t adding, running;
     uint32_t reading, preparing;
-    struct engine_event *events;
-    size_t n_events;
 };
 
 static double seconds(uint64_t ns)
@@ -82,12 +80,12 @@ static bool in_burst(struct bench *bench, struct rank *rank, const struct balanc
 {
     if (source->burst_factor <= 1)
         return false;
-    while (bench->now_ns >= rank->burst_until_ns) { /* quiet times are uniform about their mean */
+    while (bench->play.now_ns >= rank->burst_until_ns) { /* quiet times are uniform about their mean */
         double quiet = (source->burst_every_ms - source->burst_for_ms) * 2 * random_unit(&rank->burst);
         rank->burst_from_ns = rank->burst_until_ns + from_ms(quiet > 1 ? quiet : 1);
         rank->burst_until_ns = rank->burst_from_ns + from_ms(source->burst_for_ms);
     }
-    return bench->now_ns >= rank->burst_from_ns;
+    return bench->play.now_ns >= rank->burst_from_ns;
 }
 
 static uint32_t reading_from(const struct bench *bench, uint32_t source)
@@ -139,12 +137,12 @@ static void start_read(struct bench *bench, uint32_t queue)
     rank->reading++;
     rank->reads_begun++;
     bench->reading++;
-    agenda_put(&bench->agenda, (struct timed){.at_ns = bench->now_ns + from_ms(read_ms(bench, queue, row.id)),
+    agenda_put(&bench->agenda, (struct timed){.at_ns = bench->play.now_ns + from_ms(read_ms(bench, queue, row.id)),
                                               .what = READ_DONE,
                                               .queue = queue,
                                               .busy = reading_from(bench, bench->scenario->source_of[queue]),
                                               .id = row.id,
-                                              .began_ns = bench->now_ns});
+                                              .began_ns = bench->play.now_ns});
 }
 
 static void start_prepare(struct bench *bench, uint32_t queue)
@@ -153,12 +151,12 @@ static void start_prepare(struct bench *bench, uint32_t queue)
     struct waiting row = line_take(&rank->prepares);
     rank->preparing++;
     bench->preparing++;
-    agenda_put(&bench->agenda, (struct timed){.at_ns = bench->now_ns + from_ms(prepare_ms(bench, queue, row.id)),
+    agenda_put(&bench->agenda, (struct timed){.at_ns = bench->play.now_ns + from_ms(prepare_ms(bench, queue, row.id)),
                                               .what = PREPARE_DONE,
                                               .queue = queue,
                                               .task = row.task,
                                               .busy = bench->preparing,
-                                              .began_ns = bench->now_ns});
+                                              .began_ns = bench->play.now_ns});
 }
 
 static struct line *line_of(struct rank *rank, bool reads)
@@ -262,26 +260,20 @@ static void start_threads(struct bench *bench)
 
 /* ── the engine ── */
 
-static void push(struct bench *bench, struct engine_event event)
-{
-    CHECK(bench->n_events < EVENTS_CAP);
-    bench->events[bench->n_events++] = event;
-}
-
 static void iteration_begins(struct bench *bench, uint32_t job)
 {
     const struct balance_job *desc = &bench->scenario->jobs[job];
     uint64_t first = UINT64_MAX, last = 0;
     for (uint32_t i = desc->first_queue; i < desc->first_queue + desc->ranks; i++) {
         const struct rank *rank = &bench->ranks[i];
-        bench->result->stall_s += seconds(bench->now_ns - rank->asked_ns);
+        bench->result->stall_s += seconds(bench->play.now_ns - rank->asked_ns);
         first = rank->came_ns < first ? rank->came_ns : first;
         last = rank->came_ns > last ? rank->came_ns : last;
     }
     bench->result->iterations++;
     bench->result->imbalanced += last - first > from_ms(bench->scenario->tau_ms);
     agenda_put(&bench->agenda,
-               (struct timed){.at_ns = bench->now_ns + from_ms(desc->step_ms), .what = STEP_DONE, .job = job});
+               (struct timed){.at_ns = bench->play.now_ns + from_ms(desc->step_ms), .what = STEP_DONE, .job = job});
 }
 
 static uint32_t queue_of(const struct bench *bench, const struct engine_action *action)
@@ -297,14 +289,16 @@ static void delivered(struct bench *bench, const struct engine_action *action)
     CHECK(!rank->came);
     rank->came = true;
     rank->batch = action->deliver.batch;
-    rank->came_ns = bench->now_ns;
-    bench->result->wait_s[queue] += seconds(bench->now_ns - rank->asked_ns);
+    rank->came_ns = bench->play.now_ns;
+    bench->result->wait_s[queue] += seconds(bench->play.now_ns - rank->asked_ns);
     if (--bench->groups[rank->job].missing == 0)
         iteration_begins(bench, rank->job);
 }
 
-static void react(struct bench *bench, const struct engine_action *action)
+/* Loads and preparations wait for threads, and batches for their iteration's end. */
+static bool see(void *ctx, const struct engine_action *action)
 {
+    struct bench *bench = ctx;
     switch (action->type) {
     case ENGINE_JOB_ADDED:
         bench->ranks[bench->adding].place = action->job;
@@ -329,20 +323,7 @@ static void react(struct bench *bench, const struct engine_action *action)
     default:
         CHECK(!"the scenario gives no reason for a refusal or an error");
     }
-}
-
-static void settle(struct bench *bench)
-{
-    static struct engine_event taken[EVENTS_CAP];
-    while (bench->n_events) {
-        size_t count = bench->n_events;
-        memcpy(taken, bench->events, count * sizeof *taken);
-        bench->n_events = 0;
-        const struct engine_action *actions;
-        size_t n = engine_step_all(bench->engine, bench->now_ns, taken, count, &actions);
-        for (size_t i = 0; i < n; i++)
-            react(bench, &actions[i]);
-    }
+    return true;
 }
 
 static void ask(struct bench *bench, uint32_t job)
@@ -352,8 +333,8 @@ static void ask(struct bench *bench, uint32_t job)
     for (uint32_t i = desc->first_queue; i < desc->first_queue + desc->ranks; i++) {
         struct rank *rank = &bench->ranks[i];
         rank->came = false;
-        rank->asked_ns = bench->now_ns;
-        push(bench, (struct engine_event){.type = ENGINE_NEXT, .rank = rank->number, .next = {rank->place, 0, 1}});
+        rank->asked_ns = bench->play.now_ns;
+        play_push(&bench->play, (struct engine_event){.type = ENGINE_NEXT, .rank = rank->number, .next = {rank->place, 0, 1}});
     }
 }
 
@@ -364,12 +345,12 @@ static void step_done(struct bench *bench, uint32_t job)
     bool more = ++group->iteration < bench->scenario->iterations;
     for (uint32_t i = desc->first_queue; i < desc->first_queue + desc->ranks; i++) {
         struct rank *rank = &bench->ranks[i];
-        push(bench, (struct engine_event){
+        play_push(&bench->play, (struct engine_event){
                         .type = ENGINE_RELEASE, .rank = rank->number, .release = {rank->place, rank->batch}});
         if (bench->governor)
             governor_trained(bench->governor, i, desc->step_ms / 1e3);
         if (!more)
-            push(bench, (struct engine_event){
+            play_push(&bench->play, (struct engine_event){
                             .type = ENGINE_JOB_GONE, .rank = rank->number, .job_gone = {rank->place}});
         if (!more && bench->governor)
             governor_queue_end(bench->governor, i);
@@ -386,7 +367,7 @@ static void trace(struct bench *bench)
 {
     struct balance_result *result = bench->result;
     const struct balance_trace *last = result->n_trace ? &result->trace[result->n_trace - 1] : NULL;
-    struct balance_trace now = {.at_s = seconds(bench->now_ns), .preparers = bench->decision->preparers};
+    struct balance_trace now = {.at_s = seconds(bench->play.now_ns), .preparers = bench->decision->preparers};
     memcpy(now.queue_loaders, bench->decision->queue_loaders, sizeof now.queue_loaders);
     if (result->n_trace < BALANCE_TRACE_MAX &&
         (!last || last->preparers != now.preparers ||
@@ -406,7 +387,7 @@ static void decide(struct bench *bench)
         if (bench->groups[rank->job].done)
             continue;
         if (rank->number == 0)
-            engine_queue_statuses(bench->engine, rank->place, bench->now_ns, rows, BALANCE_QUEUES_MAX);
+            engine_queue_statuses(bench->play.engine, rank->place, bench->play.now_ns, rows, BALANCE_QUEUES_MAX);
         backlogs[n++] = (struct governor_backlog){.queue = i,
                                                   .batch_size = (uint32_t)bench->scenario->jobs[rank->job].batch,
                                                   .pending_loads = pending,
@@ -418,7 +399,7 @@ static void decide(struct bench *bench)
     bench->decision = governor_decide(bench->governor, backlogs, n);
     trace(bench);
     agenda_put(&bench->agenda,
-               (struct timed){.at_ns = bench->now_ns + from_ms(bench->scenario->decide_ms), .what = DECIDE});
+               (struct timed){.at_ns = bench->play.now_ns + from_ms(bench->scenario->decide_ms), .what = DECIDE});
 }
 
 static void happen(struct bench *bench, const struct timed *timed)
@@ -430,7 +411,7 @@ static void happen(struct bench *bench, const struct timed *timed)
         bench->reading--;
         if (bench->governor)
             governor_loaded(bench->governor, timed->queue, &(struct governor_read){took, 1, timed->busy});
-        push(bench, (struct engine_event){.type = ENGINE_LOADED, .loaded = {timed->id, bench, ENCODED_BYTES, 0}});
+        play_push(&bench->play, (struct engine_event){.type = ENGINE_LOADED, .loaded = {timed->id, bench, ENCODED_BYTES, 0}});
         break;
     case PREPARE_DONE:
         bench->ranks[timed->queue].preparing--;
@@ -438,7 +419,7 @@ static void happen(struct bench *bench, const struct timed *timed)
         if (bench->governor)
             governor_prepared(bench->governor, timed->queue,
                               &(struct governor_preparation){0, timed->busy, ENCODED_BYTES, took});
-        push(bench, (struct engine_event){.type = ENGINE_PREPARED, .prepared = {.task = timed->task}});
+        play_push(&bench->play, (struct engine_event){.type = ENGINE_PREPARED, .prepared = {.task = timed->task}});
         break;
     case STEP_DONE:
         step_done(bench, timed->job);
@@ -498,8 +479,8 @@ static void join(struct bench *bench, uint32_t job, uint32_t queue)
     rank->number = queue - first;
     random_seed_keys(&rank->burst, bench->scenario->seed, KEY_BURST, queue, 0);
     bench->adding = queue;
-    push(bench, (struct engine_event){.type = ENGINE_JOB_ADD, .job_add = &added});
-    settle(bench);
+    play_push(&bench->play, (struct engine_event){.type = ENGINE_JOB_ADD, .job_add = &added});
+    play_settle(&bench->play);
     idset_destroy(view);
     if (bench->governor)
         governor_queue_begin(bench->governor, queue,
@@ -517,7 +498,7 @@ static void begin(struct bench *bench)
     }
     for (uint32_t job = 0; job < scenario->n_jobs; job++)
         ask(bench, job);
-    settle(bench);
+    play_settle(&bench->play);
     if (bench->governor)
         decide(bench);
     start_threads(bench);
@@ -525,14 +506,13 @@ static void begin(struct bench *bench)
 
 static void end(struct bench *bench)
 {
-    engine_destroy(bench->engine);
+    play_end(&bench->play);
     governor_destroy(bench->governor);
     for (uint32_t i = 0; i < BALANCE_QUEUES_MAX; i++) {
         free(bench->ranks[i].reads.rows);
         free(bench->ranks[i].prepares.rows);
     }
     free(bench->agenda.rows);
-    free(bench->events);
     free(bench);
 }
 
@@ -544,8 +524,7 @@ int balance_run(const struct balance_scenario *scenario, const struct balance_sp
                             .mode = split->mode,
                             .loaders = split->loaders,
                             .preparers = split->preparers,
-                            .result = out,
-                            .events = xcalloc(EVENTS_CAP, sizeof(struct engine_event))};
+                            .result = out};
     memset(out, 0, sizeof *out);
     uint64_t ahead = 0;
     for (uint32_t i = 0; i < scenario->n_jobs; i++)
@@ -557,7 +536,9 @@ int balance_run(const struct balance_scenario *scenario, const struct balance_sp
                                    .inflight_loads = (uint32_t)ahead,
                                    .inflight_prepares = (uint32_t)ahead,
                                    .sample_bytes = sample_bytes};
-    int code = engine_create(&config, &bench->engine, err);
+    int code = play_create(config, &bench->play, err);
+    bench->play.see = see;
+    bench->play.ctx = bench;
     if (!code && split->mode == BALANCE_AUTO) {
         struct governor_limits limits = {.workers = (uint32_t)scenario->workers,
                                          .extra_loaders = (uint32_t)scenario->extra_loaders,
@@ -569,14 +550,14 @@ int balance_run(const struct balance_scenario *scenario, const struct balance_sp
         begin(bench);
     while (!code && bench->running && bench->agenda.length && !out->gave_up) {
         struct timed timed = agenda_take(&bench->agenda);
-        bench->now_ns = timed.at_ns;
+        bench->play.now_ns = timed.at_ns;
         happen(bench, &timed);
-        settle(bench);
+        play_settle(&bench->play);
         start_threads(bench);
         out->gave_up = split->give_up_s > 0 && out->stall_s > split->give_up_s;
     }
     out->stuck = bench->running > 0 && !out->gave_up;
-    out->time_s = seconds(bench->now_ns);
+    out->time_s = seconds(bench->play.now_ns);
     end(bench);
     return code;
 }

@@ -7,7 +7,7 @@
 
 #include "common/check.h"
 #include "common/random.h"
-#include "server/engine/engine.h"
+#include "server/bench/play.h"
 
 enum { SLOT_BYTES = 64, KEY_PLACES = 1, KEY_VIEW = 2 };
 
@@ -35,13 +35,12 @@ struct player {
 
 struct bench {
     const struct sharing_scenario *scenario;
-    struct engine *engine;
+    struct play play;
+    struct player *adding; /* whose JOB_ADD is on its way */
     struct player players[SHARING_JOBS_MAX];
     struct player *at[JOBS_MAX];
     uint32_t *chunk_of, *slot_of; /* by sample */
     uint32_t n_chunks;
-    struct engine_event *events, *taken; /* to come, and of the running step: of one capacity */
-    size_t n_events, events_cap;
     struct slot *slots;
     sharing_got got;
     void *got_ctx;
@@ -120,16 +119,6 @@ static void player_create(struct bench *bench, uint32_t number)
 
 /* ── events and actions ── */
 
-static void push(struct bench *bench, struct engine_event event)
-{
-    if (bench->n_events == bench->events_cap) {
-        bench->events_cap = bench->events_cap ? bench->events_cap * 2 : 256;
-        bench->events = xrealloc(bench->events, bench->events_cap, sizeof *bench->events);
-        bench->taken = xrealloc(bench->taken, bench->events_cap, sizeof *bench->taken);
-    }
-    bench->events[bench->n_events++] = event;
-}
-
 /* Variance of a chunk's positions against that of a full shuffle, once an epoch is whole. */
 static void epoch_done(struct bench *bench, struct player *player)
 {
@@ -177,18 +166,17 @@ static void delivered(struct bench *bench, const struct engine_action *action)
     }
     player->delivered += action->deliver.count;
     bench->delivered += action->deliver.count;
-    push(bench, (struct engine_event){.type = ENGINE_RELEASE, .release = {action->job, action->deliver.batch}});
     if (action->deliver.last)
         epoch_done(bench, player);
 }
 
-static void react(struct bench *bench, const struct engine_action *action, struct player *adding)
+static bool see(void *ctx, const struct engine_action *action)
 {
-    static char handle; /* what an encoded sample is here: nothing but not NULL */
+    struct bench *bench = ctx;
     switch (action->type) {
     case ENGINE_JOB_ADDED:
-        adding->place = action->job;
-        bench->at[action->job] = adding;
+        bench->adding->place = action->job;
+        bench->at[action->job] = bench->adding;
         break;
     case ENGINE_JOB_REFUSED:
     case ENGINE_JOB_ERROR:
@@ -200,7 +188,6 @@ static void react(struct bench *bench, const struct engine_action *action, struc
         bench->last_read = action->load.read;
         bench->loaded++;
         bench->at[action->job]->loaded++;
-        push(bench, (struct engine_event){.type = ENGINE_LOADED, .loaded = {.id = action->load.id, .encoded = &handle, .bytes = 1}});
         break;
     case ENGINE_PREPARE:
         for (uint32_t i = 0; i < action->prepare.n_outputs; i++) {
@@ -209,7 +196,6 @@ static void react(struct bench *bench, const struct engine_action *action, struc
         }
         bench->prepared += action->prepare.n_outputs;
         bench->at[action->job]->prepared_for += action->prepare.n_outputs;
-        push(bench, (struct engine_event){.type = ENGINE_PREPARED, .prepared = {.task = action->prepare.task}});
         break;
     case ENGINE_DELIVER:
         delivered(bench, action);
@@ -220,23 +206,16 @@ static void react(struct bench *bench, const struct engine_action *action, struc
     case ENGINE_JOB_ENDED:
         break;
     }
+    return false;
 }
 
 /* Takes the engine through all events at hand, and those its actions bring, at one moment. */
-static void settle(struct bench *bench, uint64_t now, struct player *adding)
+static void settle(struct bench *bench, uint64_t now)
 {
-    while (bench->n_events) {
-        size_t count = bench->n_events;
-        struct engine_event *events = bench->events;
-        bench->events = bench->taken;
-        bench->taken = events;
-        bench->n_events = 0;
-        const struct engine_action *actions;
-        size_t n = engine_step_all(bench->engine, now, events, count, &actions);
-        for (size_t i = 0; i < n; i++)
-            react(bench, &actions[i], adding);
+    bench->play.now_ns = now;
+    while (play_step(&bench->play)) {
         struct engine_totals totals;
-        engine_totals(bench->engine, &totals);
+        engine_totals(bench->play.engine, &totals);
         bench->decoded = totals.samples_decoded;
         if (totals.arena_used_bytes > bench->peak_prepared)
             bench->peak_prepared = totals.arena_used_bytes;
@@ -274,8 +253,9 @@ static void join(struct bench *bench, uint32_t number, uint64_t now)
                                    .chunk_base = 0,
                                    .chunk_count = bench->n_chunks,
                                    .chunk_samples = scenario->chunk};
-    push(bench, (struct engine_event){.type = ENGINE_JOB_ADD, .job_add = &desc});
-    settle(bench, now, player);
+    bench->adding = player;
+    play_push(&bench->play, (struct engine_event){.type = ENGINE_JOB_ADD, .job_add = &desc});
+    settle(bench, now);
     player->running = true;
     player->ended_epoch = false;
     free(places);
@@ -295,7 +275,7 @@ static bool consume(struct bench *bench)
             player->ended_epoch = false;
             player->epoch++;
         }
-        push(bench, (struct engine_event){.type = ENGINE_NEXT, .next = {.job = player->place, .epoch = player->epoch, .credits = 1}});
+        play_push(&bench->play, (struct engine_event){.type = ENGINE_NEXT, .next = {.job = player->place, .epoch = player->epoch, .credits = 1}});
         any = true;
     }
     return any;
@@ -306,7 +286,7 @@ static void leave_done(struct bench *bench)
     for (uint32_t i = 0; i < bench->scenario->n_jobs; i++) {
         struct player *player = &bench->players[i];
         if (player->running && player->ended_epoch && player->epoch + 1 == player->desc->epochs) {
-            push(bench, (struct engine_event){.type = ENGINE_JOB_GONE, .job_gone = {.job = player->place}});
+            play_push(&bench->play, (struct engine_event){.type = ENGINE_JOB_GONE, .job_gone = {.job = player->place}});
             player->running = false;
             player->done = true;
         }
@@ -325,9 +305,9 @@ static bool step(struct bench *bench, uint64_t now)
             player->due += player->desc->rate;
     }
     while (consume(bench)) {
-        settle(bench, now, NULL);
+        settle(bench, now);
         leave_done(bench);
-        settle(bench, now, NULL);
+        settle(bench, now);
     }
     return more;
 }
@@ -392,10 +372,12 @@ int sharing_run(const struct sharing_scenario *scenario, sharing_got got, void *
                                    .redirect_width = scenario->redirect ? scenario->width : 0,
                                    .sample_bytes = sample_bytes};
     struct error err;
-    if (engine_create(&config, &bench.engine, &err)) {
+    if (play_create(config, &bench.play, &err)) {
         fprintf(stderr, "larder bench sharing: %s\n", err.text);
         return 1;
     }
+    bench.play.see = see;
+    bench.play.ctx = &bench;
     bench.slots = xcalloc(slots, sizeof *bench.slots);
     place_samples(&bench);
     for (uint32_t i = 0; i < scenario->n_jobs; i++)
@@ -412,12 +394,10 @@ int sharing_run(const struct sharing_scenario *scenario, sharing_got got, void *
         free(player->square);
         free(player->in_chunk);
     }
-    engine_destroy(bench.engine);
+    play_end(&bench.play);
     free(bench.slots);
     free(bench.chunk_of);
     free(bench.slot_of);
-    free(bench.events);
-    free(bench.taken);
     return 0;
 }
 

@@ -2,22 +2,21 @@
 #include "tests/simulation/solo.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/check.h"
+#include "server/bench/play.h"
 
 #define SOLO_SLOT_BYTES 64
 #define SOLO_BATCH 16
 #define SOLO_ARENA_BYTES (UINT64_C(1) << 20)
 #define SOLO_INFLIGHT 8
-#define SOLO_EVENTS_MAX 256 /* answers that wait: loads, prepares, a NEXT and a RELEASE */
 
 static uint64_t sample_bytes(const void *dataset, sample_id id)
 {
     return scenario_bytes(dataset, id);
 }
 
-static struct engine *start(uint64_t arena_bytes, uint64_t slot_least)
+static void start(uint64_t arena_bytes, uint64_t slot_least, struct play *out)
 {
     struct engine_config config = {
         .seed = 1,
@@ -28,23 +27,15 @@ static struct engine *start(uint64_t arena_bytes, uint64_t slot_least)
         .inflight_prepares = SOLO_INFLIGHT,
         .sample_bytes = sample_bytes,
     };
-    struct engine *engine;
-    struct error err;
-    CHECK(engine_create(&config, &engine, &err) == 0);
-    return engine;
+    CHECK(play_create(config, out, NULL) == 0);
 }
 
-/* add gives JOB_ADDED's or JOB_REFUSED's action: the engine's, valid until the next step. */
-static const struct engine_action *add(struct engine *engine, const struct engine_job_desc *desc)
+static bool see_quota(void *ctx, const struct engine_action *action)
 {
-    struct engine_event event = {.type = ENGINE_JOB_ADD, .job_add = desc};
-    const struct engine_action *actions;
-    size_t count = engine_step(engine, 0, &event, &actions);
-    for (size_t i = 0; i < count; i++)
-        if (actions[i].type == ENGINE_JOB_ADDED || actions[i].type == ENGINE_JOB_REFUSED)
-            return &actions[i];
-    CHECK(!"JOB_ADD must be answered");
-    return NULL;
+    uint64_t *quota = ctx;
+    if (action->type == ENGINE_JOB_ADDED)
+        *quota = action->job_added.quota_bytes;
+    return false;
 }
 
 uint64_t solo_quota(const struct scenario *sc, const struct client_plan *plan)
@@ -52,63 +43,40 @@ uint64_t solo_quota(const struct scenario *sc, const struct client_plan *plan)
     struct scenario_job job;
     scenario_job_make(sc, plan, 0, 0, &job);
     uint64_t slots = ((uint64_t)plan->prefetch + 4) * 4 * (plan->batch_size + 1) * (plan->world_size + 1);
-    struct engine *engine = start(slots * (job.desc.slot_bytes + SCENARIO_SLOT_LEAST_MAX), sc->config.slot_least);
-    const struct engine_action *answer = add(engine, &job.desc);
-    uint64_t quota = answer->type == ENGINE_JOB_ADDED ? answer->job_added.quota_bytes : 0;
-    engine_destroy(engine);
+    uint64_t quota = 0;
+    struct play play;
+    start(slots * (job.desc.slot_bytes + SCENARIO_SLOT_LEAST_MAX), sc->config.slot_least, &play);
+    play.see = see_quota;
+    play.ctx = &quota;
+    play_add(&play, &job.desc);
+    play_end(&play);
     scenario_job_free(&job);
     return quota;
 }
 
 struct solo {
-    struct engine *engine;
-    uint32_t job;
-    struct engine_event events[SOLO_EVENTS_MAX];
-    size_t first, end; /* counts: places are these modulo SOLO_EVENTS_MAX */
     sample_id *order;
     uint32_t n_order, n_view;
     bool over;
 };
 
-static void later(struct solo *solo, struct engine_event event)
+static bool see_order(void *ctx, const struct engine_action *action)
 {
-    CHECK(solo->end - solo->first < SOLO_EVENTS_MAX);
-    solo->events[solo->end++ % SOLO_EVENTS_MAX] = event;
-}
-
-static void answer(struct solo *solo, const struct engine_action *action, uint32_t epoch)
-{
-    static char encoded; /* nobody looks into it */
-    switch (action->type) {
-    case ENGINE_LOAD:
-        later(solo, (struct engine_event){
-                        .type = ENGINE_LOADED,
-                        .loaded = {.id = action->load.id, .encoded = &encoded, .bytes = action->load.bytes},
-                    });
-        break;
-    case ENGINE_PREPARE:
-        later(solo, (struct engine_event){.type = ENGINE_PREPARED, .prepared = {.task = action->prepare.task}});
-        break;
-    case ENGINE_DELIVER:
-        CHECK(solo->n_order + action->deliver.count <= solo->n_view);
-        for (uint32_t i = 0; i < action->deliver.count; i++)
-            solo->order[solo->n_order++] = action->deliver.entries[i].id;
-        solo->over = action->deliver.last;
-        later(solo, (struct engine_event){.type = ENGINE_RELEASE,
-                                          .release = {.job = solo->job, .batch = action->deliver.batch}});
-        later(solo,
-              (struct engine_event){.type = ENGINE_NEXT, .next = {.job = solo->job, .epoch = epoch, .credits = 1}});
-        break;
-    default:
-        break;
-    }
+    struct solo *solo = ctx;
+    if (action->type != ENGINE_DELIVER)
+        return false;
+    CHECK(solo->n_order + action->deliver.count <= solo->n_view);
+    for (uint32_t i = 0; i < action->deliver.count; i++)
+        solo->order[solo->n_order++] = action->deliver.entries[i].id;
+    solo->over = action->deliver.last;
+    return false;
 }
 
 sample_id *solo_order(const struct scenario *sc, const struct client_plan *plan, uint32_t epoch)
 {
     struct scenario_job job;
-    struct solo solo = {.engine = start(SOLO_ARENA_BYTES, 0), .n_view = plan->n_view};
-    solo.order = xcalloc(plan->n_view, sizeof *solo.order);
+    struct solo solo = {.order = xcalloc(plan->n_view, sizeof *solo.order), .n_view = plan->n_view};
+    struct play play;
     scenario_job_make(sc, plan, 0, 0, &job);
     job.desc.slot_bytes = SOLO_SLOT_BYTES;
     job.desc.by_size = false;
@@ -118,20 +86,17 @@ sample_id *solo_order(const struct scenario *sc, const struct client_plan *plan,
     job.desc.drop_last = false;
     job.desc.world_size = 1;
     job.desc.rank = 0;
-    const struct engine_action *added = add(solo.engine, &job.desc);
-    CHECK(added->type == ENGINE_JOB_ADDED);
-    solo.job = added->job;
-    later(&solo, (struct engine_event){.type = ENGINE_NEXT, .next = {.job = solo.job, .epoch = epoch, .credits = 1}});
-    while (!solo.over) {
-        CHECK(solo.first < solo.end);
-        struct engine_event event = solo.events[solo.first++ % SOLO_EVENTS_MAX];
-        const struct engine_action *actions;
-        size_t count = engine_step(solo.engine, 0, &event, &actions);
-        for (size_t i = 0; i < count && !solo.over; i++)
-            answer(&solo, &actions[i], epoch);
+    start(SOLO_ARENA_BYTES, 0, &play);
+    play.see = see_order;
+    play.ctx = &solo;
+    uint32_t number = play_add(&play, &job.desc);
+    CHECK(number != UINT32_MAX);
+    for (uint32_t before = 0; !solo.over; before = solo.n_order) {
+        play_next(&play, number, 0, epoch, 1);
+        CHECK(solo.over || solo.n_order > before);
     }
     CHECK(solo.n_order == plan->n_view);
-    engine_destroy(solo.engine);
+    play_end(&play);
     scenario_job_free(&job);
     return solo.order;
 }

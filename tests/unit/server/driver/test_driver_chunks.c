@@ -14,7 +14,7 @@
 #include "server/driver/chunks.h"
 #include "server/engine/engine_priv.h"
 #include "tests/unit/cache/catalog/tree_maker.h"
-#include "tests/unit/server/engine/engine_scene.h"
+#include "tests/play/scene.h"
 
 enum { FILES = 120, VERSIONS = 200, CHUNK = 8, OTHER_FILES = 20 };
 
@@ -34,11 +34,9 @@ static int set_up(void **state)
                                    .encoded_bytes = 4000, /* 40 samples */
                                    .inflight_loads = 64,
                                    .inflight_prepares = 4,
-                                   .redirect_width = 4,
-                                   .sample_bytes = scene_sample_bytes};
-    scene = scene_new(200);
-    engine_destroy(scene->engine);
-    return engine_create(&config, &scene->engine, NULL);
+                                   .redirect_width = 4};
+    scene = scene_new_with(config);
+    return 0;
 }
 
 static int tear_down(void **state)
@@ -67,7 +65,7 @@ static struct dataset *open_folder(const char *name)
 static uint32_t add_job(const char *name, const struct dataset *dataset, const struct dataset *other)
 {
     const struct dataset *in_use[] = {dataset, other};
-    uint32_t base = chunk_numbers_base(&numbers, scene->engine, dataset, in_use, other ? 2 : 1);
+    uint32_t base = chunk_numbers_base(&numbers, scene->play.engine, dataset, in_use, other ? 2 : 1);
     uint32_t count = dataset_count(dataset);
     struct idset *view;
     struct engine_place *places = xcalloc(count, sizeof *places);
@@ -86,11 +84,11 @@ static uint32_t add_job(const char *name, const struct dataset *dataset, const s
     desc.chunk_count = dataset_chunk_count(dataset);
     desc.chunk_samples = dataset_chunk_size(dataset);
     scene_add(scene, &desc);
-    assert_int_equal(scene->refused, 0);
+    assert_int_equal(scene->play.refused, 0);
     free(ids);
     free(places);
     idset_destroy(view);
-    return scene->job;
+    return scene->play.job;
 }
 
 /* One epoch of the job: each sample of the dataset once. */
@@ -106,7 +104,7 @@ static void run_epoch(uint32_t job, uint32_t epoch, const struct dataset *datase
 /* What the engine knows of chunks hangs together. */
 static void check_chunks(void)
 {
-    const struct engine *engine = scene->engine;
+    const struct engine *engine = scene->play.engine;
     uint32_t stock = 0, groups_stock = 0;
     for (sample_id id = 0; id < engine->env.ids; id++) {
         const struct chunk_place *sample = &engine->chunks.at[id];
@@ -137,7 +135,7 @@ static void test_a_folder_that_changes(void **state)
         tree_file("x", "%s/stays/class/%04d.jpg", root, i);
     struct dataset *stays = open_folder("stays"), *before = open_folder("changes");
     uint32_t steady = add_job("steady", stays, NULL), last = add_job("0", before, stays), most = 0, epoch = 0;
-    uint32_t place = engine_chunk_of(scene->engine, dataset_id(stays, 0));
+    uint32_t place = engine_chunk_of(scene->play.engine, dataset_id(stays, 0));
     run_epoch(last, 0, before);
     for (int version = 1; version <= VERSIONS; version++) {
         char name[16];
@@ -153,22 +151,22 @@ static void test_a_folder_that_changes(void **state)
             run_epoch(steady, epoch++, stays);
         check_chunks();
         for (uint32_t i = 0; i < dataset_count(dataset); i++)
-            placed += engine_chunk_of(scene->engine, dataset_id(dataset, i)) != ENGINE_CHUNK_NONE;
+            placed += engine_chunk_of(scene->play.engine, dataset_id(dataset, i)) != ENGINE_CHUNK_NONE;
         assert_int_equal(placed, dataset_count(dataset));
-        assert_int_equal(engine_chunk_of(scene->engine, dataset_id(stays, 0)), place);
-        most = scene->engine->chunks.n_chunks > most ? scene->engine->chunks.n_chunks : most;
+        assert_int_equal(engine_chunk_of(scene->play.engine, dataset_id(stays, 0)), place);
+        most = scene->play.engine->chunks.n_chunks > most ? scene->play.engine->chunks.n_chunks : most;
         dataset_unref(&before);
         before = dataset;
         last = job;
     }
     const uint32_t ranges = 2 * 2 + CHUNK_RANGES_SPARE, chunks = (FILES + VERSIONS + CHUNK - 1) / CHUNK;
-    print_message("%u chunks, %u groups, %u fibers of %zu ranges\n", most, scene->engine->chunks.n_groups,
-                  scene->engine->chunks.n_fibers, numbers.n_ranges);
+    print_message("%u chunks, %u groups, %u fibers of %zu ranges\n", most, scene->play.engine->chunks.n_groups,
+                  scene->play.engine->chunks.n_fibers, numbers.n_ranges);
     assert_true(numbers.n_ranges <= ranges);
     assert_true(most <= 2 * ranges * chunks); /* gaps are of the lengths of earlier versions */
-    assert_true(scene->engine->chunks.n_groups <= ranges * chunks && scene->engine->chunks.n_fibers <= ranges * chunks * 2);
+    assert_true(scene->play.engine->chunks.n_groups <= ranges * chunks && scene->play.engine->chunks.n_fibers <= ranges * chunks * 2);
     const struct dataset *in_use[] = {before, stays};
-    assert_int_equal(chunk_numbers_base(&numbers, scene->engine, stays, in_use, 2), 0);
+    assert_int_equal(chunk_numbers_base(&numbers, scene->play.engine, stays, in_use, 2), 0);
     scene_gone(scene, last);
     scene_gone(scene, steady);
     dataset_unref(&before);

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "common/check.h"
-#include "server/engine/engine.h"
+#include "server/bench/play.h"
 
 #define SAMPLES 64
 #define SLOT 1000
@@ -19,25 +19,43 @@ static uint64_t sample_bytes(const void *dataset, sample_id id)
 }
 
 struct world {
-    struct engine *engine;
+    struct play play;
     struct idset *view;
     struct engine_place places[SAMPLES];
     sample_id order[SAMPLES];
-    uint32_t job; /* of the last JOB_ADDED */
     uint32_t tasks, outputs[2]; /* PREPAREs; their outputs by pipeline */
     bool consumed;              /* batches are released */
     bool by_size;               /* pipeline 1 is encoded bytes */
     uint64_t variant;           /* of the last output */
-    struct engine_event answers[4096];
-    size_t first, end;
 };
+
+static bool see(void *ctx, const struct engine_action *action)
+{
+    struct world *world = ctx;
+    if (action->type == ENGINE_DELIVER)
+        return !world->consumed;
+    if (action->type != ENGINE_PREPARE)
+        return false;
+    world->tasks++;
+    for (uint32_t k = 0; k < action->prepare.n_outputs; k++) {
+        const struct engine_output *output = &action->prepare.outputs[k];
+        world->outputs[output->pipeline]++;
+        world->variant = output->variant;
+        assert_int_equal(output->bytes, world->by_size && output->pipeline ? 100 + action->prepare.id : SLOT);
+        assert_ptr_equal(output->dataset, world);
+    }
+    return false;
+}
 
 static struct world *world_new(uint64_t arena_bytes)
 {
     struct world *world = xcalloc(1, sizeof *world);
     struct engine_config config = {.seed = 3, .arena_bytes = arena_bytes, .encoded_bytes = 100000, .inflight_loads = 8,
                                    .inflight_prepares = 4, .redirect_width = 8, .sample_bytes = sample_bytes};
-    assert_int_equal(engine_create(&config, &world->engine, NULL), 0);
+    assert_int_equal(play_create(config, &world->play, NULL), 0);
+    world->play.see = see;
+    world->play.ctx = world;
+    world->play.check_every = 1;
     assert_int_equal(idset_create(&world->view), 0);
     for (sample_id id = 0; id < SAMPLES; id++) {
         idset_add(world->view, id);
@@ -50,49 +68,8 @@ static struct world *world_new(uint64_t arena_bytes)
 static void world_free(struct world *world)
 {
     idset_destroy(world->view);
-    engine_destroy(world->engine);
+    play_end(&world->play);
     free(world);
-}
-
-static void later(struct world *world, struct engine_event event)
-{
-    CHECK(world->end < sizeof world->answers / sizeof *world->answers);
-    world->answers[world->end++] = event;
-}
-
-/* Loads and prepares are answered later, batches kept or released later. */
-static void step(struct world *world, struct engine_event event)
-{
-    const struct engine_action *actions;
-    size_t count = engine_step(world->engine, 0, &event, &actions);
-    engine_check(world->engine);
-    for (size_t i = 0; i < count; i++) {
-        const struct engine_action *action = &actions[i];
-        if (action->type == ENGINE_JOB_ADDED)
-            world->job = action->job;
-        if (action->type == ENGINE_LOAD)
-            later(world, (struct engine_event){.type = ENGINE_LOADED,
-                                               .loaded = {.id = action->load.id, .encoded = world, .bytes = action->load.bytes}});
-        if (action->type == ENGINE_DELIVER && world->consumed)
-            later(world, (struct engine_event){.type = ENGINE_RELEASE, .release = {action->job, action->deliver.batch}});
-        if (action->type != ENGINE_PREPARE)
-            continue;
-        world->tasks++;
-        for (uint32_t k = 0; k < action->prepare.n_outputs; k++) {
-            const struct engine_output *output = &action->prepare.outputs[k];
-            world->outputs[output->pipeline]++;
-            world->variant = output->variant;
-            assert_int_equal(output->bytes, world->by_size && output->pipeline ? 100 + action->prepare.id : SLOT);
-            assert_ptr_equal(output->dataset, world);
-        }
-        later(world, (struct engine_event){.type = ENGINE_PREPARED, .prepared = {.task = action->prepare.task}});
-    }
-}
-
-static void settle(struct world *world)
-{
-    while (world->first < world->end)
-        step(world, world->answers[world->first++]);
 }
 
 static uint32_t add(struct world *world, const char *name, struct engine_job_desc desc)
@@ -107,13 +84,12 @@ static uint32_t add(struct world *world, const char *name, struct engine_job_des
     desc.places = world->places;
     desc.chunk_count = SAMPLES / 16;
     desc.chunk_samples = 16;
-    step(world, (struct engine_event){.type = ENGINE_JOB_ADD, .job_add = &desc});
-    return world->job;
+    return play_add(&world->play, &desc);
 }
 
-static void begin(struct world *world, uint32_t job)
+static void ask(struct world *world, uint32_t job)
 {
-    step(world, (struct engine_event){.type = ENGINE_NEXT, .next = {job, 0, 1}});
+    play_next(&world->play, job, 0, 0, 1);
 }
 
 /* A job whose queue is full still gets an instance of what another decodes, when there is room that nobody wants; not when
@@ -125,15 +101,13 @@ static void test_companions(void **state)
         struct world *world = world_new(roomy ? UINT64_C(1) << 20 : 24 * 1024);
         uint32_t a = add(world, "a", (struct engine_job_desc){.slot_bytes = SLOT, .variant = 1});
         uint32_t b = add(world, "b", (struct engine_job_desc){.slot_bytes = SLOT, .variant = 2});
-        begin(world, a);
-        settle(world);
+        ask(world, a);
         assert_int_equal(world->outputs[0], world->tasks); /* b has not begun, and wants nothing yet */
-        begin(world, b);
-        settle(world);
+        ask(world, b);
         uint32_t both = world->outputs[0] - world->tasks;
         assert_true(roomy ? both > 0 : both == 0);
         struct engine_totals totals;
-        engine_totals(world->engine, &totals);
+        engine_totals(world->play.engine, &totals);
         assert_int_equal(totals.samples_decoded, world->tasks);
         assert_int_equal(totals.instances_prepared, world->outputs[0]);
         assert_true(totals.arena_pinned_bytes <= totals.arena_quota_bytes); /* companions are cache */
@@ -151,15 +125,12 @@ static void test_room_of_queues(void **state)
     idset_remove(world->view, SAMPLES - 2);
     uint32_t a = add(world, "a", (struct engine_job_desc){.slot_bytes = SLOT, .variant = 1});
     uint32_t b = add(world, "b", (struct engine_job_desc){.slot_bytes = SLOT, .variant = 2});
-    begin(world, a);
-    begin(world, b);
-    settle(world);
+    ask(world, a);
+    ask(world, b);
     uint32_t both = world->outputs[0] - world->tasks; /* what both asked for */
     world->consumed = true;
-    for (uint32_t batch = 0; batch < SAMPLES / 4; batch++) {
-        begin(world, a);
-        settle(world);
-    }
+    for (uint32_t batch = 0; batch < SAMPLES / 4; batch++)
+        ask(world, a);
     assert_int_equal(world->outputs[0] - world->tasks, both);
     world_free(world);
 }
@@ -180,19 +151,14 @@ static void test_same_order(void **state)
         second.pipeline = 1;
         second.seed = same ? 1 : 2;
         uint32_t a = add(world, "a", first), b = add(world, "b", second);
-        begin(world, b);
-        settle(world);
+        ask(world, b);
         world->consumed = true;
-        for (uint32_t batch = 0; batch < SAMPLES / 4; batch++) {
-            begin(world, a);
-            settle(world);
-        }
+        for (uint32_t batch = 0; batch < SAMPLES / 4; batch++)
+            ask(world, a);
         uint32_t made = world->outputs[1], decoded = world->tasks;
         assert_true(same ? made == SAMPLES : made < SAMPLES / 2);
-        for (uint32_t batch = 0; batch < SAMPLES / 4; batch++) {
-            begin(world, b);
-            settle(world);
-        }
+        for (uint32_t batch = 0; batch < SAMPLES / 4; batch++)
+            ask(world, b);
         assert_int_equal(world->outputs[1], SAMPLES);
         assert_true(same ? world->tasks == decoded : world->tasks > decoded);
         world_free(world);
@@ -208,8 +174,7 @@ static void test_variant_of_epoch(void **state)
         struct world *world = world_new(UINT64_C(1) << 20);
         const struct engine_job_desc desc = {.slot_bytes = SLOT, .variant = 5 + i / 2, .shuffle = SHUFFLE_STRICT};
         uint32_t job = add(world, "s", desc);
-        step(world, (struct engine_event){.type = ENGINE_NEXT, .next = {job, i % 2, 1}});
-        settle(world);
+        play_next(&world->play, job, 0, i % 2, 1);
         seen[i] = world->variant;
         for (uint32_t before = 0; before < i; before++)
             assert_true(seen[i] != seen[before]);
@@ -226,13 +191,11 @@ static void test_by_size(void **state)
     world->by_size = true;
     uint32_t pixels = add(world, "p", (struct engine_job_desc){.slot_bytes = SLOT, .variant = 1});
     uint32_t files = add(world, "f", (struct engine_job_desc){.slot_bytes = 192, .pipeline = 1, .by_size = true});
-    begin(world, pixels);
-    settle(world);
+    ask(world, pixels);
     uint32_t decoded = world->tasks;
-    begin(world, files);
-    settle(world);
+    ask(world, files);
     struct engine_totals totals;
-    engine_totals(world->engine, &totals);
+    engine_totals(world->play.engine, &totals);
     assert_true(world->outputs[1] > 0);
     assert_int_equal(world->outputs[0], decoded);
     assert_int_equal(totals.samples_decoded, decoded);

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "preprocess/prepare.h"
-#include "tests/unit/server/engine/engine_scene.h"
+#include "tests/play/scene.h"
 
 /* Three jobs of one pipeline on one dataset get every sample once, and each sample is prepared once for all three. */
 static void test_three_jobs_share_every_sample(void **state)
@@ -22,7 +22,7 @@ static void test_three_jobs_share_every_sample(void **state)
     for (int i = 0; i < 3; i++) {
         struct engine_job_desc desc = scene_job(names[i], view);
         scene_add(scene, &desc);
-        jobs[i] = scene->job;
+        jobs[i] = scene->play.job;
     }
     for (int batch = 0; batch < 13; batch++) {
         for (int i = 0; i < 3; i++)
@@ -37,7 +37,7 @@ static void test_three_jobs_share_every_sample(void **state)
     }
     assert_int_equal(scene->prepares, 100);
     struct engine_totals totals;
-    engine_totals(scene->engine, &totals);
+    engine_totals(scene->play.engine, &totals);
     assert_int_equal(totals.arena_pinned_bytes, 0);
     assert_int_equal(totals.samples_delivered, 300);
     idset_destroy(view);
@@ -65,16 +65,16 @@ static void test_what_fits_is_loaded_once(void **state)
     assert_int_equal(idset_from_range(0, 1000, &large), 0);
     struct engine_job_desc small = scene_job("a", view), whole = scene_job("b", large);
     scene_add(scene, &small);
-    uint32_t job = scene->job;
+    uint32_t job = scene->play.job;
     play_epochs(scene, job, 0, 3);
     assert_int_equal(scene->loads, 100);
     assert_int_equal(scene->prepares, 300);
     scene_add(scene, &whole);
-    engine_totals(scene->engine, &totals);
+    engine_totals(scene->play.engine, &totals);
     assert_int_equal(totals.encoded_used_bytes, 0);
     play_epochs(scene, job, 3, 4);
     assert_int_equal(scene->loads, 200);
-    scene_gone(scene, scene->job);
+    scene_gone(scene, scene->play.job);
     play_epochs(scene, job, 4, 7);
     assert_int_equal(scene->loads, 300);
     idset_destroy(view);
@@ -92,19 +92,19 @@ static void test_a_client_that_keeps_batches_stops_at_its_quota(void **state)
     struct engine_job_desc desc = scene_job("a", view);
     scene_add(scene, &desc);
     scene->release = false;
-    scene_next(scene, scene->job, 0, 10);
+    scene_next(scene, scene->play.job, 0, 10);
     assert_int_equal(scene->held_max, 2);
-    assert_int_equal(scene->batches[scene->job], 2);
+    assert_int_equal(scene->batches[scene->play.job], 2);
     struct engine_totals totals;
-    engine_totals(scene->engine, &totals);
+    engine_totals(scene->play.engine, &totals);
     assert_int_equal(totals.arena_pinned_bytes, 4 * 8 * 1024); /* two held, two ready behind them */
-    scene_step(scene, (struct engine_event){.type = ENGINE_RELEASE, .release = {scene->job, scene->last_batch[scene->job]}});
-    assert_int_equal(scene->batches[scene->job], 3);
-    scene_step(scene, (struct engine_event){.type = ENGINE_RELEASE, .release = {scene->job, 999}});
-    engine_totals(scene->engine, &totals);
+    scene_release(scene, scene->play.job, scene->last_batch[scene->play.job]);
+    assert_int_equal(scene->batches[scene->play.job], 3);
+    scene_release(scene, scene->play.job, 999);
+    engine_totals(scene->play.engine, &totals);
     assert_int_equal(totals.unknown_releases, 1);
-    scene_step(scene, (struct engine_event){.type = ENGINE_JOB_GONE, .job_gone = {scene->job}});
-    engine_totals(scene->engine, &totals);
+    scene_step(scene, (struct engine_event){.type = ENGINE_JOB_GONE, .job_gone = {scene->play.job}});
+    engine_totals(scene->play.engine, &totals);
     assert_int_equal(totals.arena_pinned_bytes, 0);
     assert_int_equal(totals.jobs, 0);
     idset_destroy(view);
@@ -126,7 +126,7 @@ static void test_bad_samples_follow_the_policy(void **state)
         struct engine_job_desc desc = scene_job(names[i], view);
         desc.bad_policy = policies[i];
         scene_add(scene, &desc);
-        jobs[i] = scene->job;
+        jobs[i] = scene->play.job;
         scene_next(scene, jobs[i], 0, 10);
     }
     uint32_t total[3] = {0};
@@ -139,7 +139,7 @@ static void test_bad_samples_follow_the_policy(void **state)
     assert_int_equal(scene->batches[jobs[0]], 3);
     assert_int_equal(total[1], 20);
     assert_true(scene->last[jobs[0]] && scene->last[jobs[1]]);
-    assert_int_equal(scene->failed, LARDER_ESAMPLE);
+    assert_int_equal(scene->play.failed, LARDER_ESAMPLE);
     idset_destroy(view);
     scene_free(scene);
 }
@@ -162,7 +162,7 @@ static void test_outputs_fail_apart(void **state)
             desc.variant = i / 2;
             desc.bad_policy = i > 0 ? (enum bad_policy)policy : BAD_ERROR;
             scene_add(scene, &desc);
-            jobs[i] = scene->job;
+            jobs[i] = scene->play.job;
             next[i] = (struct engine_event){.type = ENGINE_NEXT, .next = {jobs[i], 0, 10}};
         }
         scene_step_all(scene, next, 3); /* all plan together, and share what is decoded */
@@ -176,10 +176,10 @@ static void test_outputs_fail_apart(void **state)
         assert_true(scene->last[jobs[0]]);
         struct engine_totals totals;
         struct engine_job_status rows[3];
-        engine_totals(scene->engine, &totals);
-        assert_int_equal(engine_job_statuses(scene->engine, scene->now, rows, 3), 3);
+        engine_totals(scene->play.engine, &totals);
+        assert_int_equal(engine_job_statuses(scene->play.engine, scene->play.now_ns, rows, 3), 3);
         assert_int_equal(rows[0].bad_samples, 0);
-        assert_int_equal(scene->failed, policy == BAD_ERROR ? LARDER_ESAMPLE : 0);
+        assert_int_equal(scene->play.failed, policy == BAD_ERROR ? LARDER_ESAMPLE : 0);
         if (policy == BAD_SKIP) {
             assert_int_equal(total[1], 18);
             assert_int_equal(total[2], 18);
@@ -214,9 +214,9 @@ static void test_nothing_left(void **state)
         desc.batch_size = cases[i].batch;
         desc.drop_last = cases[i].drop_last;
         scene_add(scene, &desc);
-        scene_next(scene, scene->job, 0, 10);
-        assert_int_equal(scene->failed, cases[i].fails ? LARDER_ESAMPLE : 0);
-        assert_int_equal(scene->last[scene->job], !cases[i].fails);
+        scene_next(scene, scene->play.job, 0, 10);
+        assert_int_equal(scene->play.failed, cases[i].fails ? LARDER_ESAMPLE : 0);
+        assert_int_equal(scene->last[scene->play.job], !cases[i].fails);
         idset_destroy(view);
         scene_free(scene);
     }
@@ -233,29 +233,29 @@ static void test_refusals(void **state)
     struct engine_job_desc desc = scene_job("a", view);
     desc.batch_size = 65; /* the arena has 64 slots */
     scene_add(scene, &desc);
-    assert_int_equal(scene->refused, LARDER_EQUOTA);
+    assert_int_equal(scene->play.refused, LARDER_EQUOTA);
     desc.batch_size = 33; /* two batches do not fit */
     scene_add(scene, &desc);
-    assert_int_equal(scene->refused, LARDER_EQUOTA);
+    assert_int_equal(scene->play.refused, LARDER_EQUOTA);
     desc.batch_size = 0;
     scene_add(scene, &desc);
-    assert_int_equal(scene->refused, LARDER_EINVAL);
+    assert_int_equal(scene->play.refused, LARDER_EINVAL);
     desc = scene_job("a", empty);
     scene_add(scene, &desc);
-    assert_int_equal(scene->refused, LARDER_EINVAL);
+    assert_int_equal(scene->play.refused, LARDER_EINVAL);
     desc = scene_job("a", view);
     desc.batch_size = 32; /* just fits, with no batch ahead */
     scene_add(scene, &desc);
-    assert_int_equal(scene->refused, 0);
+    assert_int_equal(scene->play.refused, 0);
     assert_int_equal(scene->held_max, 2);
     scene_add(scene, &desc);
-    assert_int_equal(scene->refused, LARDER_EBUSY);
+    assert_int_equal(scene->play.refused, LARDER_EBUSY);
     desc.name = "b";
     scene_add(scene, &desc);
-    assert_int_equal(scene->refused, LARDER_EQUOTA); /* all is promised */
+    assert_int_equal(scene->play.refused, LARDER_EQUOTA); /* all is promised */
     scene_step(scene, (struct engine_event){.type = ENGINE_DRAIN});
     scene_add(scene, &desc);
-    assert_int_equal(scene->refused, LARDER_EGONE);
+    assert_int_equal(scene->play.refused, LARDER_EGONE);
     idset_destroy(view);
     idset_destroy(empty);
     scene_free(scene);
@@ -271,19 +271,19 @@ static void test_a_broken_off_epoch_is_dropped(void **state)
     struct engine_job_desc desc = scene_job("a", view);
     desc.drop_last = true;
     scene_add(scene, &desc);
-    scene_next(scene, scene->job, 0, 3);
+    scene_next(scene, scene->play.job, 0, 3);
     memset(scene->got, 0, sizeof scene->got);
-    scene->batches[scene->job] = 0;
-    scene_next(scene, scene->job, 1, 30);
-    scene_next(scene, scene->job, 0, 30); /* an old one: ignored */
+    scene->batches[scene->play.job] = 0;
+    scene_next(scene, scene->play.job, 1, 30);
+    scene_next(scene, scene->play.job, 0, 30); /* an old one: ignored */
     uint32_t total = 0;
     for (uint32_t id = 0; id < 100; id++) {
-        assert_true(scene->got[scene->job][id] <= 1);
-        total += scene->got[scene->job][id];
+        assert_true(scene->got[scene->play.job][id] <= 1);
+        total += scene->got[scene->play.job][id];
     }
     assert_int_equal(total, 96); /* drop_last */
-    assert_int_equal(scene->batches[scene->job], 12);
-    assert_true(scene->last[scene->job]);
+    assert_int_equal(scene->batches[scene->play.job], 12);
+    assert_true(scene->last[scene->play.job]);
     idset_destroy(view);
     scene_free(scene);
 }
@@ -299,30 +299,30 @@ static void test_look_ahead_is_given_back(void **state)
     struct engine_job_desc desc = scene_job("a", view);
     desc.prefetch = 8;
     scene_add(scene, &desc);
-    uint32_t first = scene->job;
+    uint32_t first = scene->play.job;
     assert_int_equal(scene->ahead[first], 8);
     scene->release = false;
     scene_next(scene, first, 0, 64);
     struct engine_totals totals;
-    engine_totals(scene->engine, &totals);
+    engine_totals(scene->play.engine, &totals);
     assert_int_equal(totals.arena_pinned_bytes, 80 * 1024); /* two batches held, eight ready */
     desc = scene_job("b", view);
     desc.pipeline = 1; /* no instance of the first job's */
     desc.prefetch = 8;
     scene_add(scene, &desc);
-    uint32_t second = scene->job;
+    uint32_t second = scene->play.job;
     assert_int_equal(scene->ahead[first], 3);
     assert_int_equal(scene->ahead[second], 3);
     assert_int_equal(scene->changes, 1);
     scene->release = true;
     scene_next(scene, second, 0, 64);
     assert_true(scene->last[second]); /* all of it, beside one that holds what it has */
-    engine_totals(scene->engine, &totals);
+    engine_totals(scene->play.engine, &totals);
     assert_int_equal(totals.ahead_shortened, 1);
     scene_gone(scene, second);
     assert_int_equal(scene->ahead[first], 8);
-    scene_step(scene, (struct engine_event){.type = ENGINE_RELEASE, .release = {first, scene->last_batch[first]}});
-    scene_step(scene, (struct engine_event){.type = ENGINE_RELEASE, .release = {first, 1}});
+    scene_release(scene, first, scene->last_batch[first]);
+    scene_release(scene, first, 1);
     scene_next(scene, first, 0, 64);
     assert_true(scene->last[first]);
     for (uint32_t id = 0; id < 100; id++) {
@@ -349,14 +349,14 @@ static void test_only_the_least_refuses(void **state)
         desc.pipeline = i;
         desc.shuffle = i % 2 ? SHUFFLE_STRICT : SHUFFLE_DEPENDENT;
         scene_add(scene, &desc);
-        assert_int_equal(scene->refused, 0);
-        jobs[i] = scene->job;
+        assert_int_equal(scene->play.refused, 0);
+        jobs[i] = scene->play.job;
         scene_next(scene, jobs[i], 0, 1);
     }
     struct engine_job_desc desc = scene_job("f", view);
     scene_add(scene, &desc);
-    assert_int_equal(scene->refused, LARDER_EQUOTA);
-    assert_non_null(strstr(scene->text, "at least 98304")); /* 12 batches of 8 slots of 1 KiB */
+    assert_int_equal(scene->play.refused, LARDER_EQUOTA);
+    assert_non_null(strstr(scene->play.text, "at least 98304")); /* 12 batches of 8 slots of 1 KiB */
     for (uint32_t i = 0; i < 5; i++)
         assert_int_equal(scene->ahead[jobs[i]], 0);
     for (uint32_t i = 0; i < 5; i++)
@@ -383,10 +383,10 @@ static void test_a_slow_sample_is_overtaken_within_bounds(void **state)
     desc.prefetch = 5;
     scene->slow = true;
     scene_add(scene, &desc);
-    scene_next(scene, scene->job, 0, 60);
+    scene_next(scene, scene->play.job, 0, 60);
     static char slow_bytes;
     sample_id slow_id = scene->slow_id;
-    uint32_t job = scene->job, ahead = (desc.prefetch + 2) * desc.batch_size, batches = scene->batches[job];
+    uint32_t job = scene->play.job, ahead = (desc.prefetch + 2) * desc.batch_size, batches = scene->batches[job];
     assert_in_range(batches * desc.batch_size, ahead - desc.batch_size, ahead);
     assert_int_equal(scene->got[job][slow_id], 0);
     scene_step(scene, (struct engine_event){
@@ -413,15 +413,15 @@ static void test_samples_gone(void **state)
     struct engine_job_desc desc = scene_job("a", view);
     scene->slow = true;
     scene_add(scene, &desc);
-    scene_next(scene, scene->job, 0, 5);
-    scene_gone(scene, scene->job);
-    engine_totals(scene->engine, &totals);
+    scene_next(scene, scene->play.job, 0, 5);
+    scene_gone(scene, scene->play.job);
+    engine_totals(scene->play.engine, &totals);
     assert_true(totals.arena_used_bytes > 0);
     for (uint32_t i = 0; i < 100; i++)
         ids[i] = i;
     struct engine_event gone = {.type = ENGINE_SAMPLES_GONE, .samples_gone = {.ids = ids, .count = 100, .kept = &kept}};
     scene_step(scene, gone);
-    engine_totals(scene->engine, &totals);
+    engine_totals(scene->play.engine, &totals);
     assert_int_equal(kept, 1);
     assert_int_equal(ids[0], scene->slow_id);
     assert_int_equal(totals.encoded_used_bytes, scene_sample_bytes(NULL, scene->slow_id));
@@ -431,7 +431,7 @@ static void test_samples_gone(void **state)
                    .loaded = {.id = ids[0], .encoded = &slow_bytes, .bytes = scene_sample_bytes(NULL, ids[0])}});
     gone.samples_gone.count = 1;
     scene_step(scene, gone);
-    engine_totals(scene->engine, &totals);
+    engine_totals(scene->play.engine, &totals);
     assert_int_equal(kept, 0);
     assert_true(totals.arena_used_bytes == 0 && totals.encoded_used_bytes == 0);
     scene_leave_all(scene);
@@ -449,17 +449,17 @@ static void test_what_may_be_held_stays(void **state)
     struct engine_job_desc desc = scene_job("a", view);
     desc.hold = 6;
     scene_add(scene, &desc);
-    uint32_t first = scene->job;
+    uint32_t first = scene->play.job;
     assert_int_equal(scene->held_max, 6);
     desc = scene_job("b", view);
     desc.pipeline = 1;
     desc.hold = 9;
     scene_add(scene, &desc);
     assert_int_equal(scene->held_max, 4); /* what remains */
-    uint32_t second = scene->job;
+    uint32_t second = scene->play.job;
     desc = scene_job("c", view);
     scene_add(scene, &desc);
-    assert_int_equal(scene->refused, LARDER_EQUOTA);
+    assert_int_equal(scene->play.refused, LARDER_EQUOTA);
     scene->release = false;
     scene_next(scene, first, 0, 64);
     scene_next(scene, second, 0, 64);
@@ -481,24 +481,24 @@ static void test_a_cancelled_job_keeps_what_is_held(void **state)
     struct engine_job_desc desc = scene_job("a", view);
     desc.prefetch = 8;
     scene_add(scene, &desc);
-    uint32_t first = scene->job;
+    uint32_t first = scene->play.job;
     scene->release = false;
     scene_next(scene, first, 0, 64);
     assert_int_equal(scene->batches[first], 2);
     scene_step(scene, (struct engine_event){.type = ENGINE_JOB_CANCEL, .job_cancel = {first}});
-    assert_int_equal(scene->failed, LARDER_EGONE);
-    assert_non_null(strstr(scene->text, "cancelled"));
+    assert_int_equal(scene->play.failed, LARDER_EGONE);
+    assert_non_null(strstr(scene->play.text, "cancelled"));
     assert_int_equal(scene->ahead[first], 0);
     struct engine_totals totals;
-    engine_totals(scene->engine, &totals);
+    engine_totals(scene->play.engine, &totals);
     assert_int_equal(totals.arena_pinned_bytes, 16 * 1024); /* the two batches that are held */
     assert_int_equal(totals.arena_quota_bytes, 16 * 1024);
-    scene_step(scene, (struct engine_event){.type = ENGINE_RELEASE, .release = {first, scene->last_batch[first]}});
+    scene_release(scene, first, scene->last_batch[first]);
     desc = scene_job("b", view);
     desc.pipeline = 1;
     desc.prefetch = 8;
     scene_add(scene, &desc);
-    uint32_t second = scene->job;
+    uint32_t second = scene->play.job;
     assert_int_equal(scene->ahead[second], 6); /* all but what the first may hold */
     scene->release = true;
     scene_next(scene, second, 0, 64);
@@ -506,10 +506,10 @@ static void test_a_cancelled_job_keeps_what_is_held(void **state)
     scene_next(scene, first, 0, 64); /* asks in vain */
     scene_step(scene, (struct engine_event){.type = ENGINE_JOB_CANCEL, .job_cancel = {first}}); /* nothing more to do */
     assert_int_equal(scene->batches[first], 2);
-    engine_totals(scene->engine, &totals);
+    engine_totals(scene->play.engine, &totals);
     assert_int_equal(totals.arena_pinned_bytes, 8 * 1024);
     scene_gone(scene, first);
-    engine_totals(scene->engine, &totals);
+    engine_totals(scene->play.engine, &totals);
     assert_int_equal(totals.jobs, 1);
     scene_leave_all(scene);
     idset_destroy(view);
@@ -525,17 +525,17 @@ static void test_nothing_begins_after_a_halt(void **state)
     assert_int_equal(idset_from_range(0, 100, &view), 0);
     struct engine_job_desc desc = scene_job("a", view);
     scene_add(scene, &desc);
-    uint32_t first = scene->job;
+    uint32_t first = scene->play.job;
     desc = scene_job("b", view);
     desc.pipeline = 1;
     scene_add(scene, &desc);
-    uint32_t second = scene->job;
+    uint32_t second = scene->play.job;
     scene->release = false;
     scene_next(scene, first, 0, 1);
     scene_next(scene, second, 0, 1);
     uint32_t loads = scene->loads, prepares = scene->prepares;
     scene_step(scene, (struct engine_event){.type = ENGINE_HALT});
-    scene_step(scene, (struct engine_event){.type = ENGINE_RELEASE, .release = {second, scene->last_batch[second]}});
+    scene_release(scene, second, scene->last_batch[second]);
     scene_next(scene, second, 0, 64);
     scene_gone(scene, first);
     scene_next(scene, second, 1, 64);
@@ -544,7 +544,7 @@ static void test_nothing_begins_after_a_halt(void **state)
     assert_int_equal(scene->batches[second], 1);
     scene_gone(scene, second);
     struct engine_totals totals;
-    engine_totals(scene->engine, &totals);
+    engine_totals(scene->play.engine, &totals);
     assert_int_equal(totals.jobs, 0);
     assert_int_equal(totals.arena_pinned_bytes, 0);
     scene_leave_all(scene);
@@ -555,7 +555,7 @@ static void test_nothing_begins_after_a_halt(void **state)
 static uint32_t look_ahead(struct scene *scene)
 {
     struct engine_job_status row;
-    assert_int_equal(engine_job_statuses(scene->engine, scene->now, &row, 1), 1);
+    assert_int_equal(engine_job_statuses(scene->play.engine, scene->play.now_ns, &row, 1), 1);
     return row.look_ahead;
 }
 
@@ -572,21 +572,21 @@ static void test_look_ahead_by_need(void **state)
     scene_add(scene, &desc);
     struct engine_totals totals;
     for (uint32_t batch = 0; batch < 100; batch++) {
-        scene_next(scene, scene->job, 0, 1);
+        scene_next(scene, scene->play.job, 0, 1);
         if (batch == ENGINE_AHEAD_WINDOWS * 8)
             assert_int_equal(look_ahead(scene), 16);
-        scene->now += SECOND / 10;
+        scene->play.now_ns += SECOND / 10;
     }
-    assert_int_equal(scene->batches[scene->job], 100);
+    assert_int_equal(scene->batches[scene->play.job], 100);
     assert_int_equal(look_ahead(scene), 0);
-    engine_totals(scene->engine, &totals);
+    engine_totals(scene->play.engine, &totals);
     assert_int_equal(totals.arena_pinned_bytes, 2 * 8 * 1024);
     scene->hold = true; /* no load comes back from now on */
     for (uint32_t batch = 0; batch < 3; batch++) {
-        scene_next(scene, scene->job, 0, 1);
-        scene->now += SECOND / 10;
+        scene_next(scene, scene->play.job, 0, 1);
+        scene->play.now_ns += SECOND / 10;
     }
-    assert_int_equal(scene->batches[scene->job], 102);
+    assert_int_equal(scene->batches[scene->play.job], 102);
     assert_int_equal(look_ahead(scene), 16);
     scene_leave_all(scene);
     idset_destroy(view);
@@ -603,17 +603,17 @@ static void test_needs_come_first(void **state)
     struct engine_job_desc desc = scene_job("a", view);
     desc.prefetch = 16;
     scene_add(scene, &desc);
-    uint32_t calm = scene->job;
+    uint32_t calm = scene->play.job;
     desc = scene_job("b", view);
     desc.pipeline = 1;
     desc.prefetch = 16;
     scene_add(scene, &desc);
-    uint32_t unknown = scene->job;
+    uint32_t unknown = scene->play.job;
     assert_int_equal(scene->ahead[calm], 8);
     assert_int_equal(scene->ahead[unknown], 8);
     for (uint32_t batch = 0; batch < 100; batch++) {
         scene_next(scene, calm, 0, 1);
-        scene->now += SECOND / 10;
+        scene->play.now_ns += SECOND / 10;
     }
     assert_int_equal(scene->ahead[calm], 0);
     assert_int_equal(scene->ahead[unknown], 16);
@@ -648,20 +648,20 @@ static void test_a_source_that_does_not_answer(void **state)
     desc.variant = 1; /* no instance of the other job's */
     scene->away = sizes[0];
     scene_add(scene, &desc);
-    uint32_t a = scene->job;
+    uint32_t a = scene->play.job;
     scene_next(scene, a, 0, 13);
     uint32_t burst = scene->unanswered;
     assert_true(burst > 0 && burst <= 8);
-    assert_int_equal(engine_wakes_ns(scene->engine) > scene->now, 1);
-    scene->now += PAUSE_NS;
+    assert_int_equal(engine_wakes_ns(scene->play.engine) > scene->play.now_ns, 1);
+    scene->play.now_ns += PAUSE_NS;
     scene_step(scene, (struct engine_event){.type = ENGINE_TICK});
     scene_step(scene, (struct engine_event){.type = ENGINE_TICK});
     assert_int_equal(scene->unanswered, burst + 1);
-    scene->now += PAUSE_NS; /* the second pause is twice as long */
+    scene->play.now_ns += PAUSE_NS; /* the second pause is twice as long */
     scene_step(scene, (struct engine_event){.type = ENGINE_TICK});
     assert_int_equal(scene->unanswered, burst + 1);
     expect_each_once(scene, a, 0);
-    engine_totals(scene->engine, &totals);
+    engine_totals(scene->play.engine, &totals);
     assert_int_equal(totals.source_waits, 1);
     assert_int_equal(totals.loads_inflight, 0);
     assert_int_equal(totals.encoded_used_bytes, 0);
@@ -669,17 +669,17 @@ static void test_a_source_that_does_not_answer(void **state)
     struct engine_job_desc other = scene_job("b", view);
     other.dataset = sizes[1];
     scene_add(scene, &other);
-    uint32_t b = scene->job;
+    uint32_t b = scene->play.job;
     scene_next(scene, b, 0, 13);
     expect_each_once(scene, b, 1);
     assert_int_equal(scene->unanswered, burst + 1);
 
     scene->away = NULL;
-    scene->now += 2 * PAUSE_NS;
+    scene->play.now_ns += 2 * PAUSE_NS;
     scene_step(scene, (struct engine_event){.type = ENGINE_TICK});
     expect_each_once(scene, a, 1);
-    assert_int_equal(scene->failed, 0);
-    engine_totals(scene->engine, &totals);
+    assert_int_equal(scene->play.failed, 0);
+    engine_totals(scene->play.engine, &totals);
     assert_int_equal(totals.source_waits, 0);
     assert_int_equal(totals.bad_samples[BAD_UNREADABLE], 0);
     idset_destroy(view);

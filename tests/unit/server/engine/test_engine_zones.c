@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "tests/unit/server/engine/engine_scene.h"
+#include "tests/play/scene.h"
 
 enum { TICK_NS = 100000000 };
 
@@ -21,7 +21,7 @@ static struct idset *make_view(void)
 
 static void wait_s(struct scene *scene, uint64_t seconds)
 {
-    for (uint64_t end = scene->now + seconds * SECOND; scene->now < end; scene->now += TICK_NS)
+    for (uint64_t end = scene->play.now_ns + seconds * SECOND; scene->play.now_ns < end; scene->play.now_ns += TICK_NS)
         scene_step(scene, (struct engine_event){.type = ENGINE_TICK});
 }
 
@@ -38,11 +38,11 @@ static uint32_t scatter(struct scene *scene, const struct idset *view, const cha
     desc.hold = 16;
     desc.pipeline = 2;
     scene_add(scene, &desc);
-    both[0].next.job = scene->job;
+    both[0].next.job = scene->play.job;
     desc.name = "goes";
     desc.pipeline = 3;
     scene_add(scene, &desc);
-    both[1].next.job = scene->job;
+    both[1].next.job = scene->play.job;
     scene_step_all(scene, both, 2);
     assert_int_equal(scene->batches[both[0].next.job], 16);
     assert_int_equal(scene->batches[both[1].next.job], 16);
@@ -80,13 +80,13 @@ static void test_what_is_planned_ahead_makes_way(void **state)
     scene->release = false;
     struct engine_job_desc desc = large_job("stops", view);
     scene_add(scene, &desc);
-    uint32_t stops = scene->job;
+    uint32_t stops = scene->play.job;
     scene_next(scene, stops, 0, 1); /* holds a sample, and three are ready: all that free space has room for */
     scene->release = true;
     desc = large_job("trains", view);
     scene_add(scene, &desc);
-    train(scene, scene->job, 100);
-    scene_step(scene, (struct engine_event){.type = ENGINE_RELEASE, .release = {stops, scene->last_batch[stops]}});
+    train(scene, scene->play.job, 100);
+    scene_release(scene, stops, scene->last_batch[stops]);
     train(scene, stops, 100); /* and it is none the worse */
     for (sample_id id = 0; id < 100; id++)
         assert_int_equal(scene->got[stops][id], 1);
@@ -106,15 +106,15 @@ static void test_others_stay_out_of_a_zone(void **state)
     desc.batch_size = 4; /* two rows: 16 KiB */
     desc.prefetch = 1;
     scene_add(scene, &desc);
-    uint32_t large = scene->job;
+    uint32_t large = scene->play.job;
     scene_next(scene, large, 0, 1);
     scene->release = false;
     desc = scene_job("small", view);
     desc.pipeline = 1;
     desc.prefetch = 16;
     scene_add(scene, &desc); /* two rows: 16 KiB */
-    scene_next(scene, scene->job, 0, 16);
-    assert_int_equal(scene->batches[scene->job], 2);
+    scene_next(scene, scene->play.job, 0, 16);
+    assert_int_equal(scene->batches[scene->play.job], 2);
     scene->release = true;
     for (uint32_t batch = 1; batch < 25; batch++)
         scene_next(scene, large, 0, 1);
@@ -133,20 +133,20 @@ static void test_a_job_waits_for_room(void **state)
     uint32_t small = scatter(scene, view, "small");
     struct engine_job_desc desc = large_job("large", view);
     scene_add(scene, &desc);
-    assert_int_equal(scene->refused, 0);
-    uint32_t large = scene->job;
+    assert_int_equal(scene->play.refused, 0);
+    uint32_t large = scene->play.job;
     scene_next(scene, large, 0, 1);
     assert_int_equal(scene->batches[large], 0);
-    assert_true(engine_waits_for_room(scene->engine));
+    assert_true(engine_waits_for_room(scene->play.engine));
     wait_s(scene, ROOM_TIMEOUT_S / 2);
     assert_int_equal(scene->batches[large], 0);
     for (uint64_t batch = 1; batch <= 32; batch++) /* those of the job that has gone are nobody's */
-        scene_step(scene, (struct engine_event){.type = ENGINE_RELEASE, .release = {small, batch}});
+        scene_release(scene, small, batch);
     wait_s(scene, 1);
     assert_int_equal(scene->batches[large], 1);
-    assert_false(engine_waits_for_room(scene->engine));
+    assert_false(engine_waits_for_room(scene->play.engine));
     train(scene, large, 100);
-    assert_int_equal(scene->failed, 0);
+    assert_int_equal(scene->play.failed, 0);
     scene_leave_all(scene);
     idset_destroy(view);
     scene_free(scene);
@@ -163,21 +163,21 @@ static void test_jobs_that_wait_take_turns(void **state)
     desc.slot_bytes = 4 * 1024;
     desc.pipeline = 4;
     scene_add(scene, &desc);
-    uint32_t longer = scene->job;
+    uint32_t longer = scene->play.job;
     scene_next(scene, longer, 0, 1);
     for (uint32_t i = 0; i < 2; i++) {
         desc = large_job(i ? "large" : "as large", view);
         scene_add(scene, &desc);
-        large[i] = scene->job;
+        large[i] = scene->play.job;
         scene_next(scene, large[i], 0, 1);
     }
     for (uint64_t batch = 2; batch <= 32; batch += 2) /* every second one: three slots lie together, not four */
-        scene_step(scene, (struct engine_event){.type = ENGINE_RELEASE, .release = {small, batch}});
+        scene_release(scene, small, batch);
     wait_s(scene, 1);
     assert_int_equal(scene->batches[longer], 0);
     for (uint32_t i = 0; i < 2; i++)
         train(scene, large[i], 100);
-    assert_int_equal(scene->refused + scene->failed, 0);
+    assert_int_equal(scene->play.refused + scene->play.failed, 0);
     scene_leave_all(scene);
     idset_destroy(view);
     scene_free(scene);
@@ -194,14 +194,14 @@ static void test_a_job_does_not_wait_for_ever(void **state)
     struct engine_job_desc desc = large_job("large", view);
     scene_add(scene, &desc);
     wait_s(scene, 2 * ROOM_TIMEOUT_S); /* nobody has asked for a batch yet */
-    assert_int_equal(scene->failed, 0);
-    scene_next(scene, scene->job, 0, 1);
+    assert_int_equal(scene->play.failed, 0);
+    scene_next(scene, scene->play.job, 0, 1);
     wait_s(scene, ROOM_TIMEOUT_S - 1);
-    assert_int_equal(scene->failed, 0);
+    assert_int_equal(scene->play.failed, 0);
     wait_s(scene, 2);
-    assert_int_equal(scene->failed, LARDER_EQUOTA);
-    assert_non_null(strstr(scene->text, "small holds 16"));
-    const char *enough = strstr(scene->text, "memory.arena to ");
+    assert_int_equal(scene->play.failed, LARDER_EQUOTA);
+    assert_non_null(strstr(scene->play.text, "small holds 16"));
+    const char *enough = strstr(scene->play.text, "memory.arena to ");
     assert_non_null(enough);
     uint64_t bytes = strtoull(enough + strlen("memory.arena to "), NULL, 10);
     scene_leave_all(scene);
@@ -211,7 +211,7 @@ static void test_a_job_does_not_wait_for_ever(void **state)
     scatter(scene, view, "small");
     desc = large_job("large", view);
     scene_add(scene, &desc);
-    train(scene, scene->job, 100);
+    train(scene, scene->play.job, 100);
     scene_leave_all(scene);
     idset_destroy(view);
     scene_free(scene);
@@ -242,19 +242,19 @@ static void test_files_wait_for_room(void **state)
         scene->release = false;
         scene_add(scene, &desc);
         assert_int_equal(scene->held_max, 3);
-        scene_next(scene, scene->job, 0, 3);
-        assert_int_equal(scene->batches[scene->job], 3);
+        scene_next(scene, scene->play.job, 0, 3);
+        assert_int_equal(scene->batches[scene->play.job], 3);
         for (uint64_t batch = 1; batch <= 3; batch += 2)
-            scene_step(scene, (struct engine_event){.type = ENGINE_RELEASE, .release = {scene->job, batch}});
-        scene_next(scene, scene->job, 0, 1);
+            scene_release(scene, scene->play.job, batch);
+        scene_next(scene, scene->play.job, 0, 1);
         wait_s(scene, ROOM_TIMEOUT_S - 1);
-        uint32_t before = scene->batches[scene->job];
+        uint32_t before = scene->batches[scene->play.job];
         if (gives_back)
-            scene_step(scene, (struct engine_event){.type = ENGINE_RELEASE, .release = {scene->job, 2}});
+            scene_release(scene, scene->play.job, 2);
         wait_s(scene, 2);
         assert_int_equal(before, 3);
-        assert_int_equal(scene->failed, gives_back ? 0 : LARDER_EQUOTA);
-        assert_int_equal(scene->batches[scene->job], gives_back ? 4 : 3);
+        assert_int_equal(scene->play.failed, gives_back ? 0 : LARDER_EQUOTA);
+        assert_int_equal(scene->batches[scene->play.job], gives_back ? 4 : 3);
         scene_leave_all(scene);
         scene_free(scene);
     }

@@ -3,161 +3,55 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
-#include "common/check.h"
 #include "common/clock.h"
-#include "server/engine/engine.h"
+#include "tests/play/ranks.h"
 
-enum { SLOT = 1000, ENCODED = 100, SAMPLES = 200, BATCH = 4, PREFETCH = 6, RANKS = 2, AT_ONCE_MAX = 64 };
+enum { SAMPLES = 200, BATCH = 4, PREFETCH = 6, RANKS = 2 };
 
-struct preparation {
-    uint32_t rank, task;
-    sample_id id;
-};
-
-/* Loads come back at once, preparations when asked for; a batch that was delivered is released at once. */
-struct scene {
-    struct engine *engine;
-    struct idset *view;
-    sample_id order[SAMPLES];
-    uint32_t job;
-    uint32_t loads[RANKS];
-    struct preparation preparing[AT_ONCE_MAX]; /* by age */
-    uint32_t n_preparing;
-    uint32_t rank_of[SAMPLES]; /* that a sample was prepared for */
-    uint32_t batches[RANKS];
-    uint32_t others; /* samples delivered to another rank than they were prepared for */
-};
-
-static uint64_t sample_bytes(const void *dataset, sample_id id)
+/* Both ranks are there. So many preparations may be under way, and each of them ends when the test says so. */
+static struct ranks *begin(uint32_t at_once, bool ordered)
 {
-    (void)dataset;
-    (void)id;
-    return ENCODED;
-}
-
-static void step(struct scene *scene, struct engine_event event);
-
-static void react(struct scene *scene, const struct engine_action *action)
-{
-    switch (action->type) {
-    case ENGINE_JOB_ADDED:
-        scene->job = action->job;
-        break;
-    case ENGINE_LOAD:
-        assert_true(action->rank < RANKS);
-        scene->loads[action->rank]++;
-        step(scene, (struct engine_event){.type = ENGINE_LOADED,
-                                          .loaded = {action->load.id, xmalloc(1), action->load.bytes, 0}});
-        break;
-    case ENGINE_PREPARE:
-        assert_true(scene->n_preparing < AT_ONCE_MAX && action->rank < RANKS);
-        scene->preparing[scene->n_preparing++] =
-            (struct preparation){action->rank, action->prepare.task, action->prepare.id};
-        scene->rank_of[action->prepare.id] = action->rank;
-        break;
-    case ENGINE_DROP_ENCODED:
-        free(action->drop.encoded);
-        break;
-    case ENGINE_DELIVER:
-        for (uint32_t i = 0; i < action->deliver.count; i++)
-            scene->others += scene->rank_of[action->deliver.entries[i].id] != action->rank;
-        scene->batches[action->rank]++;
-        step(scene, (struct engine_event){
-                        .type = ENGINE_RELEASE, .rank = action->rank, .release = {action->job, action->deliver.batch}});
-        break;
-    default:
-        assert_true(action->type != ENGINE_JOB_REFUSED && action->type != ENGINE_JOB_ERROR);
-    }
-}
-
-static void step(struct scene *scene, struct engine_event event)
-{
-    const struct engine_action *actions;
-    size_t count = engine_step(scene->engine, CLOCK_NS_PER_S, &event, &actions);
-    struct engine_action *copy = xcalloc(count, sizeof *copy); /* reactions take further steps */
-    memcpy(copy, actions, count * sizeof *copy);
-    engine_check(scene->engine);
-    for (size_t i = 0; i < count; i++)
-        react(scene, &copy[i]);
-    free(copy);
-}
-
-/* So many preparations may be under way. */
-static struct scene *scene_new(uint32_t at_once, bool ordered)
-{
-    struct scene *scene = xcalloc(1, sizeof *scene);
-    struct engine_config config = {.seed = 1,
-                                   .arena_bytes = 128 * 1024,
-                                   .encoded_bytes = 100000,
-                                   .inflight_loads = 64,
-                                   .inflight_prepares = at_once,
-                                   .sample_bytes = sample_bytes};
-    struct error err;
-    assert_int_equal(engine_create(&config, &scene->engine, &err), 0);
-    assert_int_equal(idset_from_range(0, SAMPLES, &scene->view), 0);
-    for (uint32_t i = 0; i < SAMPLES; i++)
-        scene->order[i] = i;
-    for (uint32_t rank = 0; rank < RANKS; rank++) {
-        struct engine_job_desc desc = {.client = 1 + rank,
-                                       .name = "ddp",
-                                       .dataset = scene,
-                                       .slot_bytes = SLOT,
-                                       .batch_size = BATCH,
-                                       .prefetch = PREFETCH,
-                                       .epochs = 1,
-                                       .view = scene->view,
-                                       .order = scene->order,
-                                       .rank = rank,
-                                       .world_size = RANKS,
-                                       .ordered = ordered};
-        step(scene, (struct engine_event){.type = ENGINE_JOB_ADD, .job_add = &desc});
-    }
-    return scene;
-}
-
-static void finish(struct scene *scene, uint32_t at)
-{
-    uint32_t task = scene->preparing[at].task;
-    scene->n_preparing--;
-    memmove(&scene->preparing[at], &scene->preparing[at + 1], (scene->n_preparing - at) * sizeof *scene->preparing);
-    step(scene, (struct engine_event){.type = ENGINE_PREPARED, .prepared = {.task = task}});
-}
-
-static void scene_end(struct scene *scene)
-{
+    struct ranks *ranks = ranks_new(SAMPLES, RANKS, BATCH, at_once);
+    ranks->by_hand = true;
+    ranks->desc.prefetch = PREFETCH;
+    ranks->desc.hold = 0;
+    ranks->desc.epochs = 1;
+    ranks->desc.ordered = ordered;
     for (uint32_t rank = 0; rank < RANKS; rank++)
-        step(scene, (struct engine_event){.type = ENGINE_JOB_GONE, .rank = rank, .job_gone = {scene->job}});
-    while (scene->n_preparing)
-        finish(scene, 0);
-    engine_destroy(scene->engine);
-    idset_destroy(scene->view);
-    free(scene);
+        ranks_attach(ranks, rank);
+    return ranks;
 }
 
-static void ask(struct scene *scene, uint32_t rank, uint32_t batches)
+static void end(struct ranks *ranks)
 {
-    step(scene, (struct engine_event){.type = ENGINE_NEXT, .rank = rank, .next = {scene->job, 0, batches}});
+    assert_int_equal(ranks->play.refused + ranks->play.failed, 0);
+    ranks_free(ranks);
 }
 
-static void pace(struct scene *scene, uint32_t rank, uint64_t ms)
+static void ask(struct ranks *ranks, uint32_t rank, uint32_t batches)
 {
-    step(scene, (struct engine_event){
-                    .type = ENGINE_PACE, .rank = rank, .pace = {scene->job, ms * (uint64_t)CLOCK_NS_PER_MS}});
+    ranks_ask(ranks, rank, 0, batches);
+}
+
+static void pace(struct ranks *ranks, uint32_t rank, uint64_t ms)
+{
+    play_event(&ranks->play, (struct engine_event){.type = ENGINE_PACE,
+                                                   .rank = rank,
+                                                   .pace = {ranks->play.job, ms * (uint64_t)CLOCK_NS_PER_MS}});
 }
 
 /* Ends so many preparations; made[rank] counts whose they were. */
-static void prepare(struct scene *scene, uint32_t count, uint32_t made[RANKS])
+static void prepare(struct ranks *ranks, uint32_t count, uint32_t made[RANKS])
 {
     memset(made, 0, RANKS * sizeof *made);
     while (count--) {
-        assert_true(scene->n_preparing > 0);
-        made[scene->preparing[0].rank]++;
-        finish(scene, 0);
+        assert_true(ranks->n_preparing > 0);
+        made[ranks->preparing[0].rank]++;
+        ranks_finish(ranks, 0);
     }
 }
 
@@ -165,14 +59,14 @@ static void prepare(struct scene *scene, uint32_t count, uint32_t made[RANKS])
 static void test_least_ahead(void **state)
 {
     (void)state;
-    struct scene *scene = scene_new(1, false);
+    struct ranks *ranks = begin(1, false);
     uint32_t made[RANKS];
-    ask(scene, 1, 64);
-    prepare(scene, 5 * BATCH, made);
+    ask(ranks, 1, 64);
+    prepare(ranks, 5 * BATCH, made);
     assert_true(made[0] <= BATCH + 1); /* in planned order it would be half */
-    assert_true(scene->batches[1] >= 3);
-    assert_true(scene->loads[0] > 0 && scene->loads[1] > 0);
-    scene_end(scene);
+    assert_true(ranks->seats[1].batches >= 3);
+    assert_true(ranks->seats[0].loads > 0 && ranks->seats[1].loads > 0);
+    end(ranks);
 }
 
 /* Of two ranks with as much ahead the one that uses it up faster goes first; without a pace they go alike. */
@@ -180,21 +74,21 @@ static void test_pace(void **state)
 {
     (void)state;
     for (int paced = 0; paced <= 1; paced++) {
-        struct scene *scene = scene_new(1, false);
+        struct ranks *ranks = begin(1, false);
         uint32_t made[RANKS];
         for (uint32_t rank = 0; paced && rank < RANKS; rank++)
-            pace(scene, rank, rank ? 1000 : 50);
+            pace(ranks, rank, rank ? 1000 : 50);
         for (uint32_t rank = 0; rank < RANKS; rank++)
-            ask(scene, rank, 1);
-        prepare(scene, 2 * BATCH, made); /* the batches that were asked for */
+            ask(ranks, rank, 1);
+        prepare(ranks, 2 * BATCH, made); /* the batches that were asked for */
         uint32_t slow = made[1];
-        prepare(scene, 3 * BATCH, made);
+        prepare(ranks, 3 * BATCH, made);
         slow += made[1];
         if (paced)
             assert_true(slow <= BATCH + 2);
         else
             assert_true(slow >= 2 * BATCH + 1 && slow <= 3 * BATCH - 1);
-        scene_end(scene);
+        end(ranks);
     }
 }
 
@@ -202,25 +96,25 @@ static void test_pace(void **state)
 static void test_pace_of_nobody(void **state)
 {
     (void)state;
-    struct scene *scene = scene_new(1, false);
-    pace(scene, RANKS, 10);
-    step(scene, (struct engine_event){.type = ENGINE_PACE, .rank = 0, .pace = {scene->job + 1, 5}});
+    struct ranks *ranks = begin(1, false);
+    pace(ranks, RANKS, 10);
+    play_event(&ranks->play, (struct engine_event){.type = ENGINE_PACE, .rank = 0, .pace = {ranks->play.job + 1, 5}});
     uint32_t made[RANKS];
     for (uint32_t rank = 0; rank < RANKS; rank++)
-        ask(scene, rank, 1);
-    prepare(scene, 2 * BATCH, made);
-    assert_int_equal(scene->batches[0], 1);
-    assert_int_equal(scene->batches[1], 1);
-    scene_end(scene);
+        ask(ranks, rank, 1);
+    prepare(ranks, 2 * BATCH, made);
+    assert_int_equal(ranks->seats[0].batches, 1);
+    assert_int_equal(ranks->seats[1].batches, 1);
+    end(ranks);
 }
 
 /* Ends the oldest preparation that was begun for the rank. */
-static void finish_for(struct scene *scene, uint32_t rank)
+static void finish_for(struct ranks *ranks, uint32_t rank)
 {
     uint32_t at = 0;
-    while (scene->preparing[at].rank != rank)
-        assert_true(++at < scene->n_preparing);
-    finish(scene, at);
+    while (ranks->preparing[at].rank != rank)
+        assert_true(++at < ranks->n_preparing);
+    ranks_finish(ranks, at);
 }
 
 /* Both ranks ask for a batch, and only what was begun for one of them gets ready: each has half of it, and with the last
@@ -229,18 +123,18 @@ static void test_ready_goes_to_who_lacks_most(void **state)
 {
     (void)state;
     for (int ordered = 0; ordered <= 1; ordered++) {
-        struct scene *scene = scene_new(AT_ONCE_MAX, ordered);
+        struct ranks *ranks = begin(RANKS_AT_ONCE_MAX, ordered);
         for (uint32_t rank = 0; rank < RANKS; rank++)
-            ask(scene, rank, 1);
+            ask(ranks, rank, 1);
         for (uint32_t i = 0; i < 2 * BATCH - 2; i++)
-            finish_for(scene, 0);
-        assert_int_equal(scene->batches[0], ordered ? 1 : 0);
-        finish_for(scene, 0);
-        finish_for(scene, 0);
-        assert_int_equal(scene->batches[0], 1);
-        assert_int_equal(scene->batches[1], ordered ? 0 : 1);
-        assert_int_equal(scene->others, ordered ? 0 : BATCH);
-        scene_end(scene);
+            finish_for(ranks, 0);
+        assert_int_equal(ranks->seats[0].batches, ordered ? 1 : 0);
+        finish_for(ranks, 0);
+        finish_for(ranks, 0);
+        assert_int_equal(ranks->seats[0].batches, 1);
+        assert_int_equal(ranks->seats[1].batches, ordered ? 0 : 1);
+        assert_int_equal(ranks->others, ordered ? 0 : BATCH);
+        end(ranks);
     }
 }
 
@@ -248,29 +142,29 @@ static void test_ready_goes_to_who_lacks_most(void **state)
 static void test_equals_exchange_nothing(void **state)
 {
     (void)state;
-    struct scene *scene = scene_new(AT_ONCE_MAX, false);
+    struct ranks *ranks = begin(RANKS_AT_ONCE_MAX, false);
     for (uint32_t rank = 0; rank < RANKS; rank++)
-        ask(scene, rank, 3);
+        ask(ranks, rank, 3);
     for (uint32_t i = 0; i < 3 * RANKS * BATCH; i++)
-        finish_for(scene, i % RANKS);
-    assert_int_equal(scene->batches[0], 3);
-    assert_int_equal(scene->batches[1], 3);
-    assert_int_equal(scene->others, 0);
-    scene_end(scene);
+        finish_for(ranks, i % RANKS);
+    assert_int_equal(ranks->seats[0].batches, 3);
+    assert_int_equal(ranks->seats[1].batches, 3);
+    assert_int_equal(ranks->others, 0);
+    end(ranks);
 }
 
 /* What is ready makes a batch wherever in line it was planned: the last of each rank's samples get ready first. */
 static void test_the_last_make_a_batch(void **state)
 {
     (void)state;
-    struct scene *scene = scene_new(AT_ONCE_MAX, false);
+    struct ranks *ranks = begin(RANKS_AT_ONCE_MAX, false);
     for (uint32_t rank = 0; rank < RANKS; rank++)
-        ask(scene, rank, 1);
+        ask(ranks, rank, 1);
     for (uint32_t i = 0; i < RANKS * BATCH; i++)
-        finish(scene, scene->n_preparing - 1);
-    assert_int_equal(scene->batches[0], 1);
-    assert_int_equal(scene->batches[1], 1);
-    scene_end(scene);
+        ranks_finish(ranks, ranks->n_preparing - 1);
+    assert_int_equal(ranks->seats[0].batches, 1);
+    assert_int_equal(ranks->seats[1].batches, 1);
+    end(ranks);
 }
 
 /* A sample that takes for ever goes from rank to rank and is overtaken all the same by no more than a queue looks ahead:
@@ -279,19 +173,19 @@ static void test_a_slow_sample_is_not_put_off_for_ever(void **state)
 {
     (void)state;
     const uint32_t share = SAMPLES / RANKS / BATCH, ahead = PREFETCH + 2;
-    struct scene *scene = scene_new(AT_ONCE_MAX, false);
+    struct ranks *ranks = begin(RANKS_AT_ONCE_MAX, false);
     for (uint32_t rank = 0; rank < RANKS; rank++)
-        ask(scene, rank, 64);
-    while (scene->n_preparing > 1)
-        finish(scene, 1); /* all but the first */
-    uint32_t waits = scene->batches[0] < scene->batches[1] ? 0 : 1;
-    assert_true(scene->batches[waits] >= ahead - 1 && scene->batches[waits] <= 2 * ahead);
-    assert_int_equal(scene->batches[1 - waits], share);
-    finish(scene, 0);
-    while (scene->n_preparing)
-        finish(scene, 0);
-    assert_int_equal(scene->batches[waits], share);
-    scene_end(scene);
+        ask(ranks, rank, 64);
+    while (ranks->n_preparing > 1)
+        ranks_finish(ranks, 1); /* all but the first */
+    uint32_t waits = ranks->seats[0].batches < ranks->seats[1].batches ? 0 : 1;
+    assert_true(ranks->seats[waits].batches >= ahead - 1 && ranks->seats[waits].batches <= 2 * ahead);
+    assert_int_equal(ranks->seats[1 - waits].batches, share);
+    ranks_finish(ranks, 0);
+    while (ranks->n_preparing)
+        ranks_finish(ranks, 0);
+    assert_int_equal(ranks->seats[waits].batches, share);
+    end(ranks);
 }
 
 int main(void)

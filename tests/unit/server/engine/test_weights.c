@@ -11,153 +11,91 @@
 #include <cmocka.h>
 
 #include "common/check.h"
-#include "server/engine/engine.h"
+#include "server/bench/play.h"
 
-enum { SLOT = 1000, ENCODED = 100, JOBS = 8, SAMPLES = 20000, AT_ONCE = 2, CHUNK = 50, WAITING_MAX = 1024 };
+enum { SLOT = 1000, JOBS = 8, SAMPLES = 20000, AT_ONCE = 2, CHUNK = 50 };
 
 #define MS UINT64_C(1000000)
 
-/* What a worker is at. */
-struct work {
-    uint64_t done_ns;
-    struct engine_event event;
-};
-
 /* `lanes` workers of each kind; clients that give each batch back at once and ask for the next. */
 struct world {
-    struct engine *engine;
-    uint64_t now_ns;
+    struct play play;
     uint32_t lanes;
     uint64_t load_ns, prepare_ns[JOBS]; /* by pipeline; each lane does one at a time, in order */
     uint64_t load_free_ns[AT_ONCE], prepare_free_ns[AT_ONCE];
-    struct work waiting[WAITING_MAX];
-    uint32_t n_waiting;
-    uint32_t job, clients; /* of the last JOB_ADDED; so far */
-    int refused;
+    uint32_t clients; /* so far */
     uint64_t delivered[JOBS];
     bool idle[JOBS]; /* asks for nothing more */
     uint32_t epoch[JOBS];
 };
-
-static uint64_t sample_bytes(const void *dataset, sample_id id)
-{
-    (void)dataset, (void)id;
-    return ENCODED;
-}
-
-static char bytes; /* of every encoded sample: the engine never looks at them */
 
 static uint64_t begin_work(struct world *world, uint64_t *free_ns, uint64_t cost_ns)
 {
     uint32_t lane = 0;
     for (uint32_t i = 1; i < world->lanes; i++)
         lane = free_ns[i] < free_ns[lane] ? i : lane;
-    free_ns[lane] = (free_ns[lane] > world->now_ns ? free_ns[lane] : world->now_ns) + cost_ns;
+    free_ns[lane] = (free_ns[lane] > world->play.now_ns ? free_ns[lane] : world->play.now_ns) + cost_ns;
     return free_ns[lane];
 }
 
-static void later(struct world *world, uint64_t done_ns, struct engine_event event)
+static bool see(void *ctx, const struct engine_action *action)
 {
-    CHECK(world->n_waiting < WAITING_MAX);
-    world->waiting[world->n_waiting++] = (struct work){done_ns, event};
-}
-
-static void react(struct world *world, const struct engine_action *action)
-{
+    struct world *world = ctx;
     uint64_t cost_ns = 0;
     switch (action->type) {
-    case ENGINE_JOB_ADDED:
-        world->job = action->job;
-        break;
-    case ENGINE_JOB_REFUSED:
-        world->refused = action->error.error.code;
-        break;
     case ENGINE_LOAD:
-        later(world, begin_work(world, world->load_free_ns, world->load_ns),
-              (struct engine_event){.type = ENGINE_LOADED,
-                                    .loaded = {.id = action->load.id, .encoded = &bytes, .bytes = action->load.bytes}});
-        break;
+        play_answer_at(&world->play, begin_work(world, world->load_free_ns, world->load_ns), action);
+        return true;
     case ENGINE_PREPARE:
         for (uint32_t i = 0; i < action->prepare.n_outputs; i++)
             cost_ns += world->prepare_ns[action->prepare.outputs[i].pipeline];
-        later(world, begin_work(world, world->prepare_free_ns, cost_ns),
-              (struct engine_event){.type = ENGINE_PREPARED, .prepared = {.task = action->prepare.task, .core_ns = cost_ns}});
-        break;
+        play_push_at(&world->play, begin_work(world, world->prepare_free_ns, cost_ns),
+                     (struct engine_event){.type = ENGINE_PREPARED,
+                                           .prepared = {.task = action->prepare.task, .core_ns = cost_ns}});
+        return true;
     case ENGINE_DELIVER:
         world->delivered[action->job] += action->deliver.count;
-        later(world, world->now_ns, (struct engine_event){.type = ENGINE_RELEASE,
-                                                          .release = {action->job, action->deliver.batch}});
+        play_answer_at(&world->play, world->play.now_ns, action);
         world->epoch[action->job] += action->deliver.last;
         if (!world->idle[action->job])
-            later(world, world->now_ns, (struct engine_event){.type = ENGINE_NEXT,
-                                                              .next = {action->job, world->epoch[action->job], 1}});
-        break;
+            play_push(&world->play, (struct engine_event){.type = ENGINE_NEXT,
+                                                          .next = {action->job, world->epoch[action->job], 1}});
+        return true;
     default:
-        break;
-    }
-}
-
-static void step_all(struct world *world, const struct engine_event *events, size_t n_events)
-{
-    const struct engine_action *actions;
-    size_t count = engine_step_all(world->engine, world->now_ns, events, n_events, &actions);
-    for (size_t i = 0; i < count; i++)
-        react(world, &actions[i]);
-}
-
-static void step(struct world *world, struct engine_event event)
-{
-    step_all(world, &event, 1);
-}
-
-/* What is done next is one step: queues that get room together pick together. */
-static bool go_on(struct world *world, uint64_t until_ns)
-{
-    struct engine_event events[WAITING_MAX];
-    uint64_t next_ns = UINT64_MAX;
-    uint32_t n_events = 0, n_left = 0;
-    for (uint32_t i = 0; i < world->n_waiting; i++)
-        next_ns = world->waiting[i].done_ns < next_ns ? world->waiting[i].done_ns : next_ns;
-    if (world->n_waiting == 0 || next_ns > until_ns)
         return false;
-    for (uint32_t i = 0; i < world->n_waiting; i++) {
-        if (world->waiting[i].done_ns == next_ns)
-            events[n_events++] = world->waiting[i].event;
-        else
-            world->waiting[n_left++] = world->waiting[i];
     }
-    world->n_waiting = n_left;
-    world->now_ns = next_ns;
-    step_all(world, events, n_events);
-    return true;
 }
 
 static void run_for(struct world *world, uint64_t ns)
 {
-    uint64_t until_ns = world->now_ns + ns;
-    for (uint32_t n = 0; go_on(world, until_ns); n++) {
-        if (n % 64 == 0)
-            engine_check(world->engine);
-    }
-    world->now_ns = until_ns;
+    play_until(&world->play, world->play.now_ns + ns);
 }
 
-static struct world *world_new(void)
+static struct world *world_new_with(uint32_t inflight_loads)
 {
     struct world *world = xcalloc(1, sizeof *world);
-    struct engine_config config = {.seed = 7, .arena_bytes = 4096 * 1024, .encoded_bytes = 256 * ENCODED,
-                                   .inflight_loads = 64, .inflight_prepares = AT_ONCE, .redirect_width = 16,
-                                   .sample_bytes = sample_bytes};
-    assert_int_equal(engine_create(&config, &world->engine, NULL), 0);
+    struct engine_config config = {.seed = 7, .arena_bytes = 4096 * 1024, .encoded_bytes = 256 * PLAY_SAMPLE_BYTES,
+                                   .inflight_loads = inflight_loads, .inflight_prepares = AT_ONCE,
+                                   .redirect_width = 16};
+    assert_int_equal(play_create(config, &world->play, NULL), 0);
+    world->play.see = see;
+    world->play.ctx = world;
+    world->play.check_every = 64;
     world->lanes = 1;
+    world->load_ns = 1; /* so that all jobs are there before anything is */
     for (int i = 0; i < JOBS; i++)
         world->prepare_ns[i] = MS;
     return world;
 }
 
+static struct world *world_new(void)
+{
+    return world_new_with(64);
+}
+
 static void world_free(struct world *world)
 {
-    engine_destroy(world->engine);
+    play_end(&world->play);
     free(world);
 }
 
@@ -182,14 +120,12 @@ static uint32_t add(struct world *world, sample_id first, double weight, struct 
     desc.places = places;
     desc.chunk_count = 4 * SAMPLES / CHUNK; /* subsets of one dataset */
     desc.chunk_samples = CHUNK;
-    world->refused = 0;
-    step(world, (struct engine_event){.type = ENGINE_JOB_ADD, .job_add = &desc});
+    uint32_t job = play_add(&world->play, &desc);
     free(places);
     idset_destroy(view);
-    if (world->refused)
-        return UINT32_MAX;
-    step(world, (struct engine_event){.type = ENGINE_NEXT, .rank = desc.rank, .next = {world->job, 0, 2}});
-    return world->job;
+    if (job != UINT32_MAX)
+        play_next(&world->play, job, desc.rank, 0, 2);
+    return job;
 }
 
 static double ratio(const struct world *world, uint32_t a, uint32_t b)
@@ -204,7 +140,7 @@ static void forget(struct world *world)
 
 static void set_weight(struct world *world, uint32_t job, double weight)
 {
-    step(world, (struct engine_event){.type = ENGINE_WEIGHT, .weight = {job, weight}});
+    play_event(&world->play, (struct engine_event){.type = ENGINE_WEIGHT, .weight = {job, weight}});
 }
 
 /* Of two jobs with nothing in common each gets the workers' time in proportion to its weight, within 3 %, whether one
@@ -283,7 +219,7 @@ static void test_no_credit(void **state)
     run_for(world, 5000 * MS);
     forget(world);
     world->idle[b] = false;
-    step(world, (struct engine_event){.type = ENGINE_NEXT, .next = {b, world->epoch[b], 2}});
+    play_next(&world->play, b, 0, world->epoch[b], 2);
     run_for(world, 200 * MS);
     assert_in_range(world->delivered[b], 100, 100 + 8 + 4 * 16); /* half, the slack, and what it had ahead */
     assert_in_range(world->delivered[a], 100 - 8 - 16, 100 + 16);
@@ -334,11 +270,7 @@ static void test_shared(void **state)
 static void test_loads(void **state)
 {
     (void)state;
-    struct world *world = world_new();
-    struct engine_config config = {.seed = 7, .arena_bytes = 4096 * 1024, .encoded_bytes = 256 * ENCODED, .inflight_loads = 2,
-                                   .inflight_prepares = AT_ONCE, .redirect_width = 16, .sample_bytes = sample_bytes};
-    engine_destroy(world->engine);
-    assert_int_equal(engine_create(&config, &world->engine, NULL), 0);
+    struct world *world = world_new_with(2);
     world->load_ns = MS;
     for (int i = 0; i < JOBS; i++)
         world->prepare_ns[i] = MS / 100;
@@ -357,11 +289,11 @@ static void test_ranks(void **state)
     uint32_t alone = add(world, 0, 1, (struct engine_job_desc){0});
     uint32_t job = add(world, SAMPLES, 3, (struct engine_job_desc){.name = "ranks", .world_size = 2});
     assert_int_equal(add(world, SAMPLES, 2, (struct engine_job_desc){.name = "ranks", .world_size = 2, .rank = 1}), UINT32_MAX);
-    assert_int_equal(world->refused, LARDER_EINVAL);
+    assert_int_equal(world->play.refused, LARDER_EINVAL);
     set_weight(world, job, 1); /* one that comes later gives what the first one gave */
     assert_int_equal(add(world, SAMPLES, 3, (struct engine_job_desc){.name = "ranks", .world_size = 2, .rank = 1}), job);
     struct engine_job_status rows[2];
-    assert_int_equal(engine_job_statuses(world->engine, world->now_ns, rows, 2), 2);
+    assert_int_equal(engine_job_statuses(world->play.engine, world->play.now_ns, rows, 2), 2);
     assert_true(rows[0].weight == 1 && rows[1].weight == 1 && rows[1].attached == 2);
     (void)alone;
     world_free(world);
@@ -377,7 +309,7 @@ static void test_bounds(void **state)
         assert_int_equal(add(world, 0, wrong[i], (struct engine_job_desc){0}), UINT32_MAX);
     assert_int_equal(add(world, 0, NAN, (struct engine_job_desc){0}), UINT32_MAX);
     assert_int_equal(add(world, 0, INFINITY, (struct engine_job_desc){0}), UINT32_MAX);
-    assert_int_equal(world->refused, LARDER_EINVAL);
+    assert_int_equal(world->play.refused, LARDER_EINVAL);
     assert_int_not_equal(add(world, 0, JOB_WEIGHT_MIN, (struct engine_job_desc){0}), UINT32_MAX);
     world_free(world);
 }

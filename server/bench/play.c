@@ -1,0 +1,168 @@
+#include "server/bench/play.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/check.h"
+
+struct play_later {
+    uint64_t at_ns;
+    struct engine_event event;
+};
+
+static uint64_t sample_bytes(const void *dataset, sample_id id)
+{
+    (void)dataset, (void)id;
+    return PLAY_SAMPLE_BYTES;
+}
+
+int play_create(struct engine_config config, struct play *out, struct error *err)
+{
+    struct engine *engine;
+    config.sample_bytes = config.sample_bytes ? config.sample_bytes : sample_bytes;
+    int code = engine_create(&config, &engine, err);
+    if (!code)
+        *out = (struct play){.engine = engine};
+    return code;
+}
+
+void play_end(struct play *play)
+{
+    engine_destroy(play->engine);
+    free(play->at_hand.all);
+    free(play->taken.all);
+    free(play->later);
+}
+
+void play_push(struct play *play, struct engine_event event)
+{
+    struct play_events *events = &play->at_hand;
+    if (events->count == events->cap) {
+        events->cap = events->cap ? events->cap * 2 : 64;
+        events->all = xrealloc(events->all, events->cap, sizeof *events->all);
+    }
+    events->all[events->count++] = event;
+}
+
+void play_push_at(struct play *play, uint64_t at_ns, struct engine_event event)
+{
+    if (at_ns <= play->now_ns) {
+        play_push(play, event);
+        return;
+    }
+    if (play->n_later == play->later_cap) {
+        play->later_cap = play->later_cap ? play->later_cap * 2 : 64;
+        play->later = xrealloc(play->later, play->later_cap, sizeof *play->later);
+    }
+    play->later[play->n_later++] = (struct play_later){at_ns, event};
+}
+
+void play_answer_at(struct play *play, uint64_t at_ns, const struct engine_action *action)
+{
+    static char bytes; /* of every sample that has none of its own: the engine never looks at them */
+    struct engine_event event = {.rank = action->rank};
+    if (action->type == ENGINE_LOAD) {
+        event.type = ENGINE_LOADED;
+        event.loaded.id = action->load.id;
+        event.loaded.encoded = play->own_bytes ? xmalloc(1) : &bytes;
+        event.loaded.bytes = action->load.bytes;
+    } else if (action->type == ENGINE_PREPARE) {
+        event.type = ENGINE_PREPARED;
+        event.prepared.task = action->prepare.task;
+    } else {
+        CHECK(action->type == ENGINE_DELIVER);
+        event.type = ENGINE_RELEASE;
+        event.release.job = action->job;
+        event.release.batch = action->deliver.batch;
+    }
+    play_push_at(play, at_ns, event);
+}
+
+static void react(struct play *play, const struct engine_action *action)
+{
+    if (action->type == ENGINE_JOB_ADDED) {
+        play->job = action->job;
+    } else if (action->type == ENGINE_JOB_REFUSED || action->type == ENGINE_JOB_ERROR) {
+        *(action->type == ENGINE_JOB_ERROR ? &play->failed : &play->refused) = action->error.error.code;
+        strcpy(play->text, action->error.error.text);
+    } else if (action->type == ENGINE_DROP_ENCODED && play->own_bytes) {
+        free(action->drop.encoded);
+    }
+    bool answered = play->see && play->see(play->ctx, action);
+    if (!answered &&
+        (action->type == ENGINE_LOAD || action->type == ENGINE_PREPARE || action->type == ENGINE_DELIVER))
+        play_answer_at(play, play->now_ns, action);
+}
+
+bool play_step(struct play *play)
+{
+    struct play_events taken = play->at_hand;
+    const struct engine_action *actions;
+    if (taken.count == 0)
+        return false;
+    play->at_hand = play->taken;
+    play->at_hand.count = 0;
+    play->taken = taken;
+    size_t count = engine_step_all(play->engine, play->now_ns, taken.all, taken.count, &actions);
+    if (play->check_every && play->steps++ % play->check_every == 0)
+        engine_check(play->engine);
+    for (size_t i = 0; i < count; i++)
+        react(play, &actions[i]);
+    return true;
+}
+
+void play_settle(struct play *play)
+{
+    while (play_step(play))
+        ;
+}
+
+void play_until(struct play *play, uint64_t until_ns)
+{
+    for (;;) {
+        play_settle(play);
+        uint64_t next_ns = UINT64_MAX;
+        for (size_t i = 0; i < play->n_later; i++)
+            next_ns = play->later[i].at_ns < next_ns ? play->later[i].at_ns : next_ns;
+        if (next_ns > until_ns)
+            break;
+        play->now_ns = next_ns;
+        size_t n_left = 0;
+        for (size_t i = 0; i < play->n_later; i++) {
+            if (play->later[i].at_ns == next_ns)
+                play_push(play, play->later[i].event);
+            else
+                play->later[n_left++] = play->later[i];
+        }
+        play->n_later = n_left;
+    }
+    play->now_ns = until_ns;
+}
+
+void play_event(struct play *play, struct engine_event event)
+{
+    play_push(play, event);
+    play_settle(play);
+}
+
+uint32_t play_add(struct play *play, const struct engine_job_desc *desc)
+{
+    play->refused = 0;
+    play_event(play, (struct engine_event){.type = ENGINE_JOB_ADD, .job_add = desc});
+    return play->refused ? UINT32_MAX : play->job;
+}
+
+void play_next(struct play *play, uint32_t job, uint32_t rank, uint32_t epoch, uint32_t credits)
+{
+    play_event(play, (struct engine_event){.type = ENGINE_NEXT, .rank = rank, .next = {job, epoch, credits}});
+}
+
+void play_release(struct play *play, uint32_t job, uint32_t rank, uint64_t batch)
+{
+    play_event(play, (struct engine_event){.type = ENGINE_RELEASE, .rank = rank, .release = {job, batch}});
+}
+
+void play_gone(struct play *play, uint32_t job, uint32_t rank)
+{
+    play_event(play, (struct engine_event){.type = ENGINE_JOB_GONE, .rank = rank, .job_gone = {job}});
+}

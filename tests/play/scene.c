@@ -1,0 +1,166 @@
+#include "tests/play/scene.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "common/check.h"
+#include "preprocess/prepare.h"
+
+uint64_t scene_sample_bytes(const void *dataset, sample_id id)
+{
+    const uint32_t *bytes_of = dataset;
+    return bytes_of ? bytes_of[id] : ENCODED + id % 7;
+}
+
+/* Gives true when the load has another answer than its sample. */
+static bool see_load(struct scene *scene, const struct engine_action *action)
+{
+    scene->loads++;
+    if (scene->away && action->load.dataset == scene->away) {
+        scene->unanswered++;
+        play_push(&scene->play, (struct engine_event){.type = ENGINE_LOADED,
+                                                      .loaded = {.id = action->load.id,
+                                                                 .reason = BAD_UNREADABLE,
+                                                                 .fate = ENGINE_FATE_SOURCE}});
+        return true;
+    }
+    if (scene->slow) {
+        scene->slow = false;
+        scene->slow_id = action->load.id;
+        return true;
+    }
+    return scene->hold;
+}
+
+static void see_prepare(struct scene *scene, const struct engine_action *action)
+{
+    struct engine_event event = {.type = ENGINE_PREPARED, .prepared = {.task = action->prepare.task}};
+    uint32_t failed = 0, count = action->prepare.n_outputs;
+    for (uint32_t i = 0; i < count; i++) {
+        bool unfit = scene->unfit[action->prepare.id] && action->prepare.outputs[i].pipeline == 1;
+        event.prepared.reasons[i] = scene->bad[action->prepare.id] ? BAD_CORRUPT : unfit ? BAD_TOO_SMALL : BAD_NONE;
+        failed += event.prepared.reasons[i] != BAD_NONE;
+    }
+    scene->prepares += count;
+    scene->in_part += failed > 0 && failed < count;
+    play_push(&scene->play, event);
+}
+
+static void see_deliver(struct scene *scene, const struct engine_action *action)
+{
+    scene->batches[action->job]++;
+    if (action->deliver.last) {
+        assert_false(scene->last[action->job]);
+        scene->last[action->job] = true;
+        scene->last_count[action->job] = action->deliver.count;
+    }
+    scene->last_batch[action->job] = action->deliver.batch;
+    for (uint32_t i = 0; i < action->deliver.count; i++)
+        scene->got[action->job][action->deliver.entries[i].id]++;
+}
+
+static bool see(void *ctx, const struct engine_action *action)
+{
+    struct scene *scene = ctx;
+    switch (action->type) {
+    case ENGINE_JOB_ADDED:
+        scene->held_max = action->job_added.held_max;
+        scene->ahead[action->job] = action->job_added.ahead;
+        return false;
+    case ENGINE_LOAD:
+        return see_load(scene, action);
+    case ENGINE_PREPARE:
+        see_prepare(scene, action);
+        return true;
+    case ENGINE_DELIVER:
+        see_deliver(scene, action);
+        return !scene->release;
+    case ENGINE_AHEAD:
+        assert_int_equal(scene->ahead[action->job], action->ahead.from);
+        scene->ahead[action->job] = action->ahead.to;
+        scene->changes++;
+        return false;
+    default:
+        return false;
+    }
+}
+
+struct scene *scene_new_with(struct engine_config config)
+{
+    struct scene *scene = xcalloc(1, sizeof *scene);
+    config.sample_bytes = scene_sample_bytes;
+    assert_int_equal(play_create(config, &scene->play, NULL), 0);
+    scene->play.see = see;
+    scene->play.ctx = scene;
+    scene->play.check_every = 1;
+    scene->release = true;
+    return scene;
+}
+
+struct scene *scene_new(uint64_t arena_slots)
+{
+    return scene_new_with((struct engine_config){.seed = 1,
+                                                 .arena_bytes = arena_slots * 1024,
+                                                 .encoded_bytes = 100000,
+                                                 .inflight_loads = 8,
+                                                 .inflight_prepares = 4,
+                                                 .ahead_window_ns = SECOND,
+                                                 .source_wait_ns = UINT64_C(60) * SECOND,
+                                                 .room_timeout_ns = UINT64_C(1) * ROOM_TIMEOUT_S * SECOND});
+}
+
+void scene_free(struct scene *scene)
+{
+    play_end(&scene->play);
+    free(scene);
+}
+
+struct engine_job_desc scene_job(const char *name, const struct idset *view)
+{
+    return (struct engine_job_desc){
+        .client = (uint64_t)(unsigned char)name[0], .name = name, .slot_bytes = SLOT, .batch_size = 8, .prefetch = 2, .view = view};
+}
+
+void scene_step_all(struct scene *scene, const struct engine_event *events, size_t n_events)
+{
+    scene->play.now_ns++;
+    for (size_t i = 0; i < n_events; i++)
+        play_push(&scene->play, events[i]);
+    play_settle(&scene->play);
+}
+
+void scene_step(struct scene *scene, struct engine_event event)
+{
+    scene_step_all(scene, &event, 1);
+}
+
+void scene_add(struct scene *scene, const struct engine_job_desc *desc)
+{
+    scene->play.refused = 0;
+    scene_step(scene, (struct engine_event){.type = ENGINE_JOB_ADD, .job_add = desc});
+}
+
+void scene_next(struct scene *scene, uint32_t job, uint32_t epoch, uint32_t credits)
+{
+    scene_step(scene, (struct engine_event){.type = ENGINE_NEXT, .next = {job, epoch, credits}});
+}
+
+void scene_release(struct scene *scene, uint32_t job, uint64_t batch)
+{
+    scene_step(scene, (struct engine_event){.type = ENGINE_RELEASE, .release = {job, batch}});
+}
+
+void scene_gone(struct scene *scene, uint32_t job)
+{
+    scene_step(scene, (struct engine_event){.type = ENGINE_JOB_GONE, .job_gone = {job}});
+}
+
+void scene_leave_all(struct scene *scene)
+{
+    struct engine_job_status rows[JOBS_MAX];
+    for (size_t count = engine_job_statuses(scene->play.engine, scene->play.now_ns, rows, JOBS_MAX); count > 0; count--)
+        scene_gone(scene, rows[count - 1].job);
+}
