@@ -1,0 +1,196 @@
+/* test_results.c: loads and preparations that fail: what that costs whom. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "preprocess/prepare.h"
+#include "tests/play/scene.h"
+
+/* A bad sample costs one sample under `skip`, nothing in number under `replace`, and the job under `error`. */
+static void test_bad_samples_follow_the_policy(void **state)
+{
+    (void)state;
+    struct scene *scene = scene_new(600);
+    struct idset *view;
+    assert_int_equal(idset_from_range(0, 20, &view), 0);
+    scene->bad[3] = scene->bad[11] = true;
+    const enum bad_policy policies[] = {BAD_SKIP, BAD_REPLACE, BAD_ERROR};
+    const char *names[] = {"s", "r", "e"};
+    uint32_t jobs[3];
+    for (int i = 0; i < 3; i++) {
+        struct engine_job_desc desc = scene_job(names[i], view);
+        desc.bad_policy = policies[i];
+        scene_add(scene, &desc);
+        jobs[i] = scene->play.job;
+        scene_next(scene, jobs[i], 0, 10);
+    }
+    uint32_t total[3] = {0};
+    for (int i = 0; i < 3; i++) {
+        for (uint32_t id = 0; id < 20; id++)
+            total[i] += scene->got[jobs[i]][id];
+        assert_int_equal(scene->got[jobs[i]][3] + scene->got[jobs[i]][11], 0);
+    }
+    assert_int_equal(total[0], 18);
+    assert_int_equal(scene->batches[jobs[0]], 3);
+    assert_int_equal(total[1], 20);
+    assert_true(scene->last[jobs[0]] && scene->last[jobs[1]]);
+    assert_int_equal(scene->play.failed, LARDER_ESAMPLE);
+    idset_destroy(view);
+    scene_free(scene);
+}
+
+/* What one job's pipeline can make nothing of costs that job what its policy says, and another that shares the decode
+ * nothing; it counts as one bad sample, whoever else waits. */
+static void test_outputs_fail_apart(void **state)
+{
+    (void)state;
+    for (int policy = BAD_SKIP; policy <= BAD_ERROR; policy++) {
+        struct scene *scene = scene_new(600);
+        struct idset *view;
+        assert_int_equal(idset_from_range(0, 20, &view), 0);
+        scene->unfit[3] = scene->unfit[11] = true;
+        uint32_t jobs[3];
+        struct engine_event next[3];
+        for (uint32_t i = 0; i < 3; i++) { /* a has a pipeline that fits, b and c one that does not; c is private */
+            struct engine_job_desc desc = scene_job(i == 0 ? "a" : i == 1 ? "b" : "c", view);
+            desc.pipeline = i > 0;
+            desc.variant = i / 2;
+            desc.bad_policy = i > 0 ? (enum bad_policy)policy : BAD_ERROR;
+            scene_add(scene, &desc);
+            jobs[i] = scene->play.job;
+            next[i] = (struct engine_event){.type = ENGINE_NEXT, .next = {jobs[i], 0, 10}};
+        }
+        scene_step_all(scene, next, 3); /* all plan together, and share what is decoded */
+        uint32_t total[3] = {0};
+        for (uint32_t i = 0; i < 3; i++) {
+            for (uint32_t id = 0; id < 20; id++)
+                total[i] += scene->got[jobs[i]][id];
+        }
+        assert_true(scene->in_part > 0);
+        assert_int_equal(total[0], 20);
+        assert_true(scene->last[jobs[0]]);
+        struct engine_totals totals;
+        struct engine_job_status rows[3];
+        engine_totals(scene->play.engine, &totals);
+        assert_int_equal(engine_job_statuses(scene->play.engine, scene->play.now_ns, rows, 3), 3);
+        assert_int_equal(rows[0].bad_samples, 0);
+        assert_int_equal(scene->play.failed, policy == BAD_ERROR ? LARDER_ESAMPLE : 0);
+        if (policy == BAD_SKIP) {
+            assert_int_equal(total[1], 18);
+            assert_int_equal(total[2], 18);
+            assert_int_equal(rows[1].bad_samples + rows[2].bad_samples, 4);
+            assert_int_equal(totals.instances_prepared, 20 + 18 + 18);
+            assert_int_equal(totals.samples_decoded, 20);
+            assert_int_equal(totals.bad_samples[BAD_TOO_SMALL], 2);
+        } else if (policy == BAD_REPLACE) {
+            assert_int_equal(total[1], 20);
+            assert_int_equal(total[2], 20);
+        }
+        idset_destroy(view);
+        scene_free(scene);
+    }
+}
+
+/* Under `skip` too a job is told when bad samples leave nothing of an epoch, or less than a batch under drop_last. */
+static void test_nothing_left(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t bad, batch;
+        bool drop_last, fails;
+    } cases[] = {{20, 4, false, true}, {19, 4, false, false}, {17, 4, true, true}, {16, 4, true, false}, {0, 21, true, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct scene *scene = scene_new(600);
+        struct idset *view;
+        assert_int_equal(idset_from_range(0, 20, &view), 0);
+        for (uint32_t id = 0; id < cases[i].bad; id++)
+            scene->bad[id] = true;
+        struct engine_job_desc desc = scene_job("s", view);
+        desc.batch_size = cases[i].batch;
+        desc.drop_last = cases[i].drop_last;
+        scene_add(scene, &desc);
+        scene_next(scene, scene->play.job, 0, 10);
+        assert_int_equal(scene->play.failed, cases[i].fails ? LARDER_ESAMPLE : 0);
+        assert_int_equal(scene->last[scene->play.job], !cases[i].fails);
+        idset_destroy(view);
+        scene_free(scene);
+    }
+}
+
+/* Of 100 samples. */
+static void expect_each_once(const struct scene *scene, uint32_t job, uint32_t times)
+{
+    for (uint32_t id = 0; id < 100; id++)
+        assert_int_equal(scene->got[job][id], times);
+}
+
+/* A source that does not answer holds up its own jobs alone, with one load after each pause; a sample that two datasets have
+ * comes from the other one. When it answers again every sample comes once, and none is bad. */
+static void test_a_source_that_does_not_answer(void **state)
+{
+    (void)state;
+    enum { PAUSE_NS = 50000000 };
+    static uint32_t sizes[2][100];
+    struct scene *scene = scene_new(600);
+    struct engine_totals totals;
+    struct idset *view;
+    for (uint32_t i = 0; i < 200; i++)
+        sizes[i / 100][i % 100] = ENCODED;
+    assert_int_equal(idset_from_range(0, 100, &view), 0);
+    struct engine_job_desc desc = scene_job("a", view);
+    desc.dataset = sizes[0];
+    desc.variant = 1; /* no instance of the other job's */
+    scene->away = sizes[0];
+    scene_add(scene, &desc);
+    uint32_t a = scene->play.job;
+    scene_next(scene, a, 0, 13);
+    uint32_t burst = scene->unanswered;
+    assert_true(burst > 0 && burst <= 8);
+    assert_int_equal(engine_wakes_ns(scene->play.engine) > scene->play.now_ns, 1);
+    scene->play.now_ns += PAUSE_NS;
+    scene_step(scene, (struct engine_event){.type = ENGINE_TICK});
+    scene_step(scene, (struct engine_event){.type = ENGINE_TICK});
+    assert_int_equal(scene->unanswered, burst + 1);
+    scene->play.now_ns += PAUSE_NS; /* the second pause is twice as long */
+    scene_step(scene, (struct engine_event){.type = ENGINE_TICK});
+    assert_int_equal(scene->unanswered, burst + 1);
+    expect_each_once(scene, a, 0);
+    engine_totals(scene->play.engine, &totals);
+    assert_int_equal(totals.source_waits, 1);
+    assert_int_equal(totals.loads_inflight, 0);
+    assert_int_equal(totals.encoded_used_bytes, 0);
+
+    struct engine_job_desc other = scene_job("b", view);
+    other.dataset = sizes[1];
+    scene_add(scene, &other);
+    uint32_t b = scene->play.job;
+    scene_next(scene, b, 0, 13);
+    expect_each_once(scene, b, 1);
+    assert_int_equal(scene->unanswered, burst + 1);
+
+    scene->away = NULL;
+    scene->play.now_ns += 2 * PAUSE_NS;
+    scene_step(scene, (struct engine_event){.type = ENGINE_TICK});
+    expect_each_once(scene, a, 1);
+    assert_int_equal(scene->play.failed, 0);
+    engine_totals(scene->play.engine, &totals);
+    assert_int_equal(totals.source_waits, 0);
+    assert_int_equal(totals.bad_samples[BAD_UNREADABLE], 0);
+    idset_destroy(view);
+    scene_leave_all(scene);
+    scene_free(scene);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bad_samples_follow_the_policy),
+        cmocka_unit_test(test_outputs_fail_apart),
+        cmocka_unit_test(test_nothing_left),
+        cmocka_unit_test(test_a_source_that_does_not_answer),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
