@@ -1,10 +1,13 @@
-/* balance_priv.h: what happens when in a run of `larder bench balance`, and what waits (bench_balance_*.c only).
- */
+/* balance_priv.h: a run of `larder bench balance`: what happens when, what waits, and the ranks (balance_*.c only). */
 #ifndef LARDER_SERVER_BENCH_BALANCE_PRIV_H
 #define LARDER_SERVER_BENCH_BALANCE_PRIV_H
 
-#include "common/types.h"
+#include "common/clock.h"
+#include "common/random.h"
 #include "server/bench/balance.h"
+#include "server/bench/play.h"
+
+#define BALANCE_KEY_BURST 3 /* of a rank's bursts, beside those of balance_work.c */
 
 enum happening { READ_DONE, PREPARE_DONE, STEP_DONE, DECIDE };
 
@@ -42,5 +45,57 @@ struct line {
 
 void line_put(struct line *line, struct waiting row);
 struct waiting line_take(struct line *line); /* length > 0 */
+
+struct rank {
+    uint32_t job;
+    uint32_t place, number; /* the engine's job, and which rank of it */
+    struct line reads, prepares;
+    uint32_t reading, preparing;
+    uint64_t reads_begun;
+    uint64_t batch; /* held */
+    uint32_t ended; /* the last batch of its epoch came */
+    uint64_t asked_ns, came_ns;
+    bool came;
+    double wait_s;
+    struct rng burst;
+    uint64_t burst_from_ns, burst_until_ns;
+};
+
+struct group {
+    uint64_t iteration;
+    uint32_t missing; /* ranks without their batch */
+    bool done;
+};
+
+struct balance_bench {
+    const struct balance_scenario *scenario;
+    enum balance_mode mode;
+    struct play play;
+    struct governor *governor;
+    const struct governor_decision *decision;
+    uint32_t loaders, preparers; /* fixed splits */
+    struct balance_result *result;
+    uint64_t order; /* of what waits */
+    struct agenda agenda;
+    struct rank ranks[BALANCE_QUEUES_MAX];
+    struct group groups[BALANCE_QUEUES_MAX];
+    uint32_t first_at[JOBS_MAX]; /* by the engine's place: the queue of its first rank */
+    uint32_t adding, running;
+    uint32_t reading, preparing;
+};
+
+static inline double balance_seconds(uint64_t ns)
+{
+    return (double)ns / (double)CLOCK_NS_PER_S;
+}
+
+static inline uint64_t balance_from_ms(double ms)
+{
+    return (uint64_t)(ms * (double)CLOCK_NS_PER_MS);
+}
+
+/* balance_work.c: begins reads and preparations for as many threads as the split allows. By the governor's rule a thread
+ * without work of its kind takes the other. */
+void balance_start_threads(struct balance_bench *bench);
 
 #endif

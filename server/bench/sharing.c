@@ -1,5 +1,3 @@
-#include "server/bench/sharing.h"
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,46 +5,9 @@
 
 #include "common/check.h"
 #include "common/random.h"
-#include "server/bench/play.h"
+#include "server/bench/sharing_priv.h"
 
-enum { SLOT_BYTES = 64, KEY_PLACES = 1, KEY_VIEW = 2 };
-
-/* What lies in a slot of the arena, and who has had it. */
-struct slot {
-    sample_id id;
-    uint64_t had; /* by job */
-};
-
-/* What one job is and got. */
-struct player {
-    const struct sharing_job *desc;
-    struct idset *view;
-    uint64_t view_count;
-    bool running, done, ended_epoch;
-    uint32_t place, epoch;
-    double due;
-    uint8_t *got;           /* times in this epoch, by sample */
-    uint64_t position;      /* in this epoch */
-    double *sum, *square;   /* of positions, by chunk, this epoch */
-    uint32_t *in_chunk;     /* samples of the view in a chunk */
-    double spread, spreads; /* summed over chunks and epochs; and how many were summed */
-    uint64_t delivered, prepared_for, reads, loaded, missing, duplicates, repeats;
-};
-
-struct bench {
-    const struct sharing_scenario *scenario;
-    struct play play;
-    struct player *adding; /* whose JOB_ADD is on its way */
-    struct player players[SHARING_JOBS_MAX];
-    struct player *at[JOBS_MAX];
-    uint32_t *chunk_of, *slot_of; /* by sample */
-    uint32_t n_chunks;
-    struct slot *slots;
-    sharing_got got;
-    void *got_ctx;
-    uint64_t delivered, prepared, decoded, reads, loaded, last_read;
-    uint64_t peak_prepared, peak_encoded;
-};
+enum { KEY_PLACES = 1, KEY_VIEW = 2 };
 
 static uint64_t sample_bytes(const void *dataset, sample_id id)
 {
@@ -57,7 +18,7 @@ static uint64_t sample_bytes(const void *dataset, sample_id id)
 
 /* ── chunks: a seeded shuffle, as a chunk store makes it ── */
 
-static void place_samples(struct bench *bench)
+static void place_samples(struct sharing_bench *bench)
 {
     const struct sharing_scenario *scenario = bench->scenario;
     uint32_t *order = xcalloc(scenario->samples, sizeof *order);
@@ -80,7 +41,7 @@ static void place_samples(struct bench *bench)
     free(order);
 }
 
-static void make_view(struct bench *bench, struct player *player)
+static void make_view(struct sharing_bench *bench, struct sharing_player *player)
 {
     const struct sharing_job *job = player->desc;
     uint32_t samples = bench->scenario->samples;
@@ -105,9 +66,9 @@ static void make_view(struct bench *bench, struct player *player)
         player->in_chunk[bench->chunk_of[id]] += idset_contains(player->view, id);
 }
 
-static void player_create(struct bench *bench, uint32_t number)
+static void player_create(struct sharing_bench *bench, uint32_t number)
 {
-    struct player *player = &bench->players[number];
+    struct sharing_player *player = &bench->players[number];
     uint32_t samples = bench->scenario->samples;
     player->desc = &bench->scenario->jobs[number];
     player->got = xcalloc(samples, sizeof *player->got);
@@ -120,7 +81,7 @@ static void player_create(struct bench *bench, uint32_t number)
 /* ── events and actions ── */
 
 /* Variance of a chunk's positions against that of a full shuffle, once an epoch is whole. */
-static void epoch_done(struct bench *bench, struct player *player)
+static void epoch_done(struct sharing_bench *bench, struct sharing_player *player)
 {
     for (uint32_t id = 0; id < bench->scenario->samples; id++) {
         bool in_view = idset_contains(player->view, id);
@@ -143,12 +104,12 @@ static void epoch_done(struct bench *bench, struct player *player)
     player->ended_epoch = true;
 }
 
-static void delivered(struct bench *bench, const struct engine_action *action)
+static void delivered(struct sharing_bench *bench, const struct engine_action *action)
 {
-    struct player *player = bench->at[action->job];
+    struct sharing_player *player = bench->at[action->job];
     for (uint32_t i = 0; i < action->deliver.count; i++) {
         sample_id id = action->deliver.entries[i].id;
-        struct slot *slot = &bench->slots[action->deliver.entries[i].offset / SLOT_BYTES];
+        struct sharing_slot *slot = &bench->slots[action->deliver.entries[i].offset / SHARING_SLOT_BYTES];
         uint64_t bit = UINT64_C(1) << (player - bench->players);
         CHECK(slot->id == id);
         player->repeats += (slot->had & bit) != 0;
@@ -172,7 +133,7 @@ static void delivered(struct bench *bench, const struct engine_action *action)
 
 static bool see(void *ctx, const struct engine_action *action)
 {
-    struct bench *bench = ctx;
+    struct sharing_bench *bench = ctx;
     switch (action->type) {
     case ENGINE_JOB_ADDED:
         bench->adding->place = action->job;
@@ -192,7 +153,7 @@ static bool see(void *ctx, const struct engine_action *action)
     case ENGINE_PREPARE:
         for (uint32_t i = 0; i < action->prepare.n_outputs; i++) {
             const struct engine_output *output = &action->prepare.outputs[i];
-            bench->slots[output->offset / SLOT_BYTES] = (struct slot){.id = action->prepare.id};
+            bench->slots[output->offset / SHARING_SLOT_BYTES] = (struct sharing_slot){.id = action->prepare.id};
         }
         bench->prepared += action->prepare.n_outputs;
         bench->at[action->job]->prepared_for += action->prepare.n_outputs;
@@ -210,7 +171,7 @@ static bool see(void *ctx, const struct engine_action *action)
 }
 
 /* Takes the engine through all events at hand, and those its actions bring, at one moment. */
-static void settle(struct bench *bench, uint64_t now)
+static void settle(struct sharing_bench *bench, uint64_t now)
 {
     bench->play.now_ns = now;
     while (play_step(&bench->play)) {
@@ -226,9 +187,9 @@ static void settle(struct bench *bench, uint64_t now)
 
 /* ── a run ── */
 
-static void join(struct bench *bench, uint32_t number, uint64_t now)
+static void join(struct sharing_bench *bench, uint32_t number, uint64_t now)
 {
-    struct player *player = &bench->players[number];
+    struct sharing_player *player = &bench->players[number];
     const struct sharing_scenario *scenario = bench->scenario;
     struct engine_place *places = xcalloc(player->view_count, sizeof *places);
     sample_id *ids = xcalloc(player->view_count, sizeof *ids);
@@ -241,7 +202,7 @@ static void join(struct bench *bench, uint32_t number, uint64_t now)
                                    .name = name,
                                    .dataset = bench,
                                    .pipeline = player->desc->pipeline,
-                                   .slot_bytes = SLOT_BYTES,
+                                   .slot_bytes = SHARING_SLOT_BYTES,
                                    .batch_size = scenario->batch,
                                    .prefetch = scenario->prefetch,
                                    .epochs = player->desc->epochs,
@@ -263,11 +224,11 @@ static void join(struct bench *bench, uint32_t number, uint64_t now)
 }
 
 /* One batch for each job that is due one; false when none is. */
-static bool consume(struct bench *bench)
+static bool consume(struct sharing_bench *bench)
 {
     bool any = false;
     for (uint32_t i = 0; i < bench->scenario->n_jobs; i++) {
-        struct player *player = &bench->players[i];
+        struct sharing_player *player = &bench->players[i];
         if (!player->running || player->due < bench->scenario->batch - 1e-9)
             continue;
         player->due -= bench->scenario->batch;
@@ -281,10 +242,10 @@ static bool consume(struct bench *bench)
     return any;
 }
 
-static void leave_done(struct bench *bench)
+static void leave_done(struct sharing_bench *bench)
 {
     for (uint32_t i = 0; i < bench->scenario->n_jobs; i++) {
-        struct player *player = &bench->players[i];
+        struct sharing_player *player = &bench->players[i];
         if (player->running && player->ended_epoch && player->epoch + 1 == player->desc->epochs) {
             play_push(&bench->play, (struct engine_event){.type = ENGINE_JOB_GONE, .job_gone = {.job = player->place}});
             player->running = false;
@@ -293,11 +254,11 @@ static void leave_done(struct bench *bench)
     }
 }
 
-static bool step(struct bench *bench, uint64_t now)
+static bool step(struct sharing_bench *bench, uint64_t now)
 {
     bool more = false;
     for (uint32_t i = 0; i < bench->scenario->n_jobs; i++) {
-        struct player *player = &bench->players[i];
+        struct sharing_player *player = &bench->players[i];
         if (!player->running && !player->done && (double)now >= player->desc->start * bench->scenario->samples)
             join(bench, i, now);
         more |= !player->done;
@@ -312,60 +273,15 @@ static bool step(struct bench *bench, uint64_t now)
     return more;
 }
 
-static double ratio(double part, double whole)
-{
-    return whole > 0 ? part / whole : 0;
-}
-
-static json_t *report_job(const struct bench *bench, const struct player *player)
-{
-    double chunk_epochs = (double)bench->n_chunks * player->desc->epochs;
-    double sample_epochs = (double)bench->scenario->samples * player->desc->epochs;
-    return json_pack("{s:I, s:I, s:f, s:I, s:f, s:f, s:f, s:I, s:I, s:I}", "delivered", (json_int_t)player->delivered, "prepared",
-                     (json_int_t)player->prepared_for, "prepared_per_delivered",
-                     ratio((double)player->prepared_for, (double)player->delivered), "chunk_loads", (json_int_t)player->reads,
-                     "loads_per_chunk_per_epoch", (double)player->reads / chunk_epochs, "bytes_read_per_byte",
-                     (double)player->loaded / sample_epochs, "position_spread", ratio(player->spread, player->spreads), "missing",
-                     (json_int_t)player->missing, "duplicates", (json_int_t)player->duplicates, "instance_repeats",
-                     (json_int_t)player->repeats);
-}
-
-static json_t *report(const struct bench *bench)
-{
-    const struct sharing_scenario *scenario = bench->scenario;
-    struct player sum = {0};
-    uint32_t epochs = 1;
-    json_t *jobs = json_array();
-    for (uint32_t i = 0; i < scenario->n_jobs; i++) {
-        const struct player *player = &bench->players[i];
-        sum.missing += player->missing;
-        sum.duplicates += player->duplicates;
-        sum.repeats += player->repeats;
-        sum.spread += player->spread;
-        sum.spreads += player->spreads;
-        if (player->desc->epochs > epochs)
-            epochs = player->desc->epochs;
-        json_array_append_new(jobs, report_job(bench, player));
-    }
-    return json_pack("{s:I, s:I, s:f, s:I, s:I, s:f, s:f, s:I, s:I, s:f, s:I, s:I, s:I, s:o}", "delivered",
-                     (json_int_t)bench->delivered, "prepared", (json_int_t)bench->prepared, "prepared_per_delivered",
-                     ratio((double)bench->prepared, (double)bench->delivered), "decoded", (json_int_t)bench->decoded, "chunk_loads", (json_int_t)bench->reads,
-                     "loads_per_chunk_per_epoch", (double)bench->reads / bench->n_chunks / epochs, "bytes_read_per_byte",
-                     (double)bench->loaded / scenario->samples / epochs, "peak_prepared",
-                     (json_int_t)(bench->peak_prepared / SLOT_BYTES), "peak_encoded", (json_int_t)bench->peak_encoded,
-                     "position_spread", ratio(sum.spread, sum.spreads), "missing", (json_int_t)sum.missing, "duplicates",
-                     (json_int_t)sum.duplicates, "instance_repeats", (json_int_t)sum.repeats, "jobs", jobs);
-}
-
 int sharing_run(const struct sharing_scenario *scenario, sharing_got got, void *got_ctx, json_t **out)
 {
-    struct bench bench = {.scenario = scenario, .got = got, .got_ctx = got_ctx, .last_read = UINT64_MAX};
+    struct sharing_bench bench = {.scenario = scenario, .got = got, .got_ctx = got_ctx, .last_read = UINT64_MAX};
     uint64_t slots = (uint64_t)llround(scenario->prepared * scenario->samples);
     uint64_t least = (uint64_t)scenario->n_jobs * scenario->batch * (scenario->prefetch + 2);
     slots = slots < least ? least : slots;
     uint64_t encoded = (uint64_t)llround(scenario->encoded * scenario->samples);
     struct engine_config config = {.seed = scenario->seed,
-                                   .arena_bytes = slots * SLOT_BYTES,
+                                   .arena_bytes = slots * SHARING_SLOT_BYTES,
                                    .encoded_bytes = encoded ? encoded : least,
                                    .inflight_loads = scenario->chunk * 4,
                                    .inflight_prepares = 64,
@@ -384,10 +300,10 @@ int sharing_run(const struct sharing_scenario *scenario, sharing_got got, void *
         player_create(&bench, i);
     for (uint64_t now = 0; step(&bench, now);)
         now++;
-    *out = report(&bench);
+    *out = sharing_report(&bench);
     CHECK(*out);
     for (uint32_t i = 0; i < scenario->n_jobs; i++) {
-        struct player *player = &bench.players[i];
+        struct sharing_player *player = &bench.players[i];
         idset_destroy(player->view);
         free(player->got);
         free(player->sum);
@@ -399,14 +315,6 @@ int sharing_run(const struct sharing_scenario *scenario, sharing_got got, void *
     free(bench.chunk_of);
     free(bench.slot_of);
     return 0;
-}
-
-int sharing_print(json_t *json)
-{
-    int status = json_dumpf(json, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6)) == 0 ? 0 : 1;
-    putchar('\n');
-    json_decref(json);
-    return status;
 }
 
 int sharing_bench_main(int argc, char **argv)

@@ -1,0 +1,203 @@
+/* balance_work.c: what a read and a preparation cost, and which of those that wait a thread does next. */
+#include "common/random.h"
+#include "server/bench/balance_priv.h"
+
+enum { KEY_READ = 1, KEY_PREPARE = 2 };
+#define SPREAD(scenario_spread, unit) (1 + (scenario_spread) * (2 * (unit)-1))
+
+/* ── storage and processors ── */
+
+static const struct balance_phase *phase(const struct balance_bench *bench, uint64_t iteration)
+{
+    static const struct balance_phase usual = {.load = 1, .prepare = 1};
+    uint64_t all = 0;
+    for (uint32_t i = 0; i < bench->scenario->n_phases; i++)
+        all += bench->scenario->phases[i].iterations;
+    if (!all)
+        return &usual;
+    const struct balance_phase *at = bench->scenario->phases;
+    for (iteration %= all; iteration >= at->iterations; at++)
+        iteration -= at->iterations;
+    return at;
+}
+
+static bool in_burst(struct balance_bench *bench, struct rank *rank, const struct balance_source *source)
+{
+    if (source->burst_factor <= 1)
+        return false;
+    while (bench->play.now_ns >= rank->burst_until_ns) { /* quiet times are uniform about their mean */
+        double quiet = (source->burst_every_ms - source->burst_for_ms) * 2 * random_unit(&rank->burst);
+        rank->burst_from_ns = rank->burst_until_ns + balance_from_ms(quiet > 1 ? quiet : 1);
+        rank->burst_until_ns = rank->burst_from_ns + balance_from_ms(source->burst_for_ms);
+    }
+    return bench->play.now_ns >= rank->burst_from_ns;
+}
+
+static uint32_t reading_from(const struct balance_bench *bench, uint32_t source)
+{
+    uint32_t reading = 0;
+    for (uint32_t i = 0; i < bench->scenario->n_queues; i++)
+        reading += bench->scenario->source_of[i] == source ? bench->ranks[i].reading : 0;
+    return reading;
+}
+
+static double read_ms(struct balance_bench *bench, uint32_t queue, sample_id id)
+{
+    struct rank *rank = &bench->ranks[queue];
+    uint32_t number = bench->scenario->source_of[queue];
+    const struct balance_source *source = &bench->scenario->sources[number];
+    struct rng rng;
+    random_seed_keys(&rng, bench->scenario->seed, KEY_READ, queue, id);
+    double ms =
+        source->ms * SPREAD(source->spread, random_unit(&rng)) * phase(bench, bench->groups[rank->job].iteration)->load;
+    if (in_burst(bench, rank, source))
+        ms *= source->burst_factor;
+    uint32_t at_once = reading_from(bench, number);
+    if (!source->parallel || at_once <= source->parallel)
+        return ms;
+    double rate = (double)source->parallel - (at_once - (double)source->parallel) * source->loss;
+    return ms * at_once / (rate > 0.5 ? rate : 0.5);
+}
+
+static double prepare_ms(const struct balance_bench *bench, uint32_t queue, sample_id id)
+{
+    const struct balance_scenario *scenario = bench->scenario;
+    struct rng rng;
+    random_seed_keys(&rng, scenario->seed, KEY_PREPARE, queue, id);
+    double ms = scenario->prepare_ms * SPREAD(scenario->prepare_spread, random_unit(&rng)) *
+                phase(bench, bench->groups[bench->ranks[queue].job].iteration)->prepare;
+    double over = (double)bench->preparing - (double)scenario->prepare_peak;
+    if (over <= 0)
+        return ms;
+    double rate = (double)scenario->prepare_peak - over * scenario->prepare_loss;
+    return ms * bench->preparing / (rate > 0.5 ? rate : 0.5);
+}
+
+/* ── threads ── */
+
+static void start_read(struct balance_bench *bench, uint32_t queue)
+{
+    struct rank *rank = &bench->ranks[queue];
+    struct waiting row = line_take(&rank->reads);
+    rank->reading++;
+    rank->reads_begun++;
+    bench->reading++;
+    agenda_put(&bench->agenda, (struct timed){.at_ns = bench->play.now_ns + balance_from_ms(read_ms(bench, queue, row.id)),
+                                              .what = READ_DONE,
+                                              .queue = queue,
+                                              .busy = reading_from(bench, bench->scenario->source_of[queue]),
+                                              .id = row.id,
+                                              .began_ns = bench->play.now_ns});
+}
+
+static void start_prepare(struct balance_bench *bench, uint32_t queue)
+{
+    struct rank *rank = &bench->ranks[queue];
+    struct waiting row = line_take(&rank->prepares);
+    rank->preparing++;
+    bench->preparing++;
+    agenda_put(&bench->agenda, (struct timed){.at_ns = bench->play.now_ns + balance_from_ms(prepare_ms(bench, queue, row.id)),
+                                              .what = PREPARE_DONE,
+                                              .queue = queue,
+                                              .task = row.task,
+                                              .busy = bench->preparing,
+                                              .began_ns = bench->play.now_ns});
+}
+
+static struct line *line_of(struct rank *rank, bool reads)
+{
+    return reads ? &rank->reads : &rank->prepares;
+}
+
+/* Gives a queue with work of this kind, BALANCE_QUEUES_MAX for none: the oldest work's. */
+static uint32_t oldest(struct balance_bench *bench, bool reads)
+{
+    uint32_t best = BALANCE_QUEUES_MAX;
+    uint64_t best_order = UINT64_MAX;
+    for (uint32_t i = 0; i < bench->scenario->n_queues; i++) {
+        const struct line *line = line_of(&bench->ranks[i], reads);
+        if (line->length && line->rows[line->head].order < best_order) {
+            best = i;
+            best_order = line->rows[line->head].order;
+        }
+    }
+    return best;
+}
+
+static uint32_t threads_of(const struct balance_bench *bench, uint32_t job, bool reads)
+{
+    const struct balance_job *desc = &bench->scenario->jobs[job];
+    uint32_t threads = 0;
+    for (uint32_t i = desc->first_queue; i < desc->first_queue + desc->ranks; i++)
+        threads += reads ? bench->ranks[i].reading : bench->ranks[i].preparing;
+    return threads;
+}
+
+static bool source_full(const struct balance_bench *bench, uint32_t source)
+{
+    uint32_t known = source < GOVERNOR_SOURCES_MAX ? source : GOVERNOR_SOURCES_MAX - 1;
+    return reading_from(bench, source) >= bench->decision->source_most[known];
+}
+
+/* The same, by the governor's rule. Ranks exchange what is prepared: of one job's the oldest goes first. */
+static uint32_t governed(struct balance_bench *bench, bool reads)
+{
+    struct governor_candidate candidates[BALANCE_QUEUES_MAX];
+    uint32_t queues[BALANCE_QUEUES_MAX];
+    size_t n = 0;
+    for (uint32_t i = 0; i < bench->scenario->n_queues; i++) {
+        struct rank *rank = &bench->ranks[i];
+        const struct balance_job *job = &bench->scenario->jobs[rank->job];
+        if (!line_of(rank, reads)->length || (reads && source_full(bench, bench->scenario->source_of[i])))
+            continue;
+        queues[n] = i;
+        candidates[n++] = (struct governor_candidate){
+            .job = rank->job,
+            .job_part = (1.0 + threads_of(bench, rank->job, reads)) / job->weight,
+            .share = reads ? bench->decision->queue_loaders[i] : job->weight / job->ranks,
+            .busy = reads ? rank->reading : rank->preparing,
+            .ahead = reads ? (double)rank->reads_begun / (double)job->batch - (double)bench->groups[rank->job].iteration
+                           : (double)rank->prepares.rows[rank->prepares.head].order};
+    }
+    return n ? queues[governor_next_queue(candidates, n, bench->scenario->share)] : BALANCE_QUEUES_MAX;
+}
+
+static void start_even(struct balance_bench *bench)
+{
+    uint32_t n = bench->scenario->n_queues;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t own = bench->loaders / n + (i < bench->loaders % n);
+        while (bench->ranks[i].reads.length && bench->ranks[i].reading < own)
+            start_read(bench, i);
+    }
+}
+
+static void start_up_to(struct balance_bench *bench, bool reads, uint32_t most)
+{
+    bool by_rule = bench->mode == BALANCE_AUTO;
+    uint32_t threads = (uint32_t)(bench->scenario->workers + bench->scenario->extra_loaders);
+    while ((reads ? bench->reading : bench->preparing) < most && bench->preparing + bench->reading < threads) {
+        uint32_t queue = by_rule ? governed(bench, reads) : oldest(bench, reads);
+        if (queue == BALANCE_QUEUES_MAX)
+            break;
+        if (reads)
+            start_read(bench, queue);
+        else
+            start_prepare(bench, queue);
+    }
+}
+
+void balance_start_threads(struct balance_bench *bench)
+{
+    bool by_rule = bench->mode == BALANCE_AUTO;
+    start_up_to(bench, false, by_rule ? bench->decision->preparers : bench->preparers);
+    if (bench->mode == BALANCE_EVEN || bench->mode == BALANCE_DEALT) {
+        start_even(bench);
+        return;
+    }
+    start_up_to(bench, true, by_rule ? bench->decision->loaders : bench->loaders);
+    if (by_rule) {
+        start_up_to(bench, false, bench->decision->preparers_most);
+        start_up_to(bench, true, bench->decision->loaders_most);
+    }
+}

@@ -1,0 +1,50 @@
+/* sharing_priv.h: a run of `larder bench sharing`: its jobs and what they got (sharing*.c only). */
+#ifndef LARDER_SERVER_BENCH_SHARING_PRIV_H
+#define LARDER_SERVER_BENCH_SHARING_PRIV_H
+
+#include "server/bench/play.h"
+#include "server/bench/sharing.h"
+
+enum { SHARING_SLOT_BYTES = 64 };
+
+/* What lies in a slot of the arena, and who has had it. */
+struct sharing_slot {
+    sample_id id;
+    uint64_t had; /* by job */
+};
+
+/* What one job is and got. */
+struct sharing_player {
+    const struct sharing_job *desc;
+    struct idset *view;
+    uint64_t view_count;
+    bool running, done, ended_epoch;
+    uint32_t place, epoch;
+    double due;
+    uint8_t *got;           /* times in this epoch, by sample */
+    uint64_t position;      /* in this epoch */
+    double *sum, *square;   /* of positions, by chunk, this epoch */
+    uint32_t *in_chunk;     /* samples of the view in a chunk */
+    double spread, spreads; /* summed over chunks and epochs; and how many were summed */
+    uint64_t delivered, prepared_for, reads, loaded, missing, duplicates, repeats;
+};
+
+struct sharing_bench {
+    const struct sharing_scenario *scenario;
+    struct play play;
+    struct sharing_player *adding; /* whose JOB_ADD is on its way */
+    struct sharing_player players[SHARING_JOBS_MAX];
+    struct sharing_player *at[JOBS_MAX];
+    uint32_t *chunk_of, *slot_of; /* by sample */
+    uint32_t n_chunks;
+    struct sharing_slot *slots;
+    sharing_got got;
+    void *got_ctx;
+    uint64_t delivered, prepared, decoded, reads, loaded, last_read;
+    uint64_t peak_prepared, peak_encoded;
+};
+
+/* sharing_report gives what a run came to; the caller's. */
+json_t *sharing_report(const struct sharing_bench *bench);
+
+#endif
