@@ -195,7 +195,6 @@ void model_on_ahead(struct model *model, const struct engine_action *action);
 void model_on_answer(struct model *model, const struct engine_action *action);
 void model_on_gone(struct model *model, uint32_t job, uint32_t rank);
 void model_on_ended(struct model *model, const struct engine_action *action);
-void model_on_error(struct model *model, const struct engine_action *action);
 void model_job_free(struct job_book *job);
 /* Is the sample's failure in the job's pipeline, now or before, a reason for the job to go without it in this epoch? */
 bool model_excused(const struct model *model, const struct job_book *job, sample_id id);
@@ -203,6 +202,8 @@ uint32_t model_count_excused(const struct model *model, const struct job_book *j
 void model_check_variant(struct model *model, const struct job_book *job, uint32_t place, const struct made *made);
 void model_sample_failed(struct model *model, uint32_t pipeline, sample_id id);
 
+/* model_errors.c: jobs that fail */
+void model_on_error(struct model *model, const struct engine_action *action);
 /* An error that says that there is no room for the job. */
 void model_on_no_room(struct model *model, const struct job_book *job, uint32_t place, const struct error *error);
 bool model_is_hopeless(const struct model *model, const struct client_plan *plan); /* a substitute may not be found */

@@ -1,17 +1,14 @@
 /* sabotage.c: each kind is a small change of one event or action; which opportunity it takes is drawn from the seed. */
-#include "tests/simulation/sabotage.h"
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/check.h"
 #include "preprocess/prepare.h"
-#include "tests/simulation/table.h"
+#include "tests/simulation/sabotage_priv.h"
 
 #define KEY_SABOTAGE UINT64_C(0x5ab07a6e)
 #define OPPORTUNITIES 12 /* of the first so many one is taken */
 #define OPPORTUNITIES_FEW 3 /* where there are not as many */
-#define NO_BATCH (UINT64_C(1) << 32) /* past all numbers of batches */
 
 static const struct {
     const char *name;
@@ -24,18 +21,6 @@ static const struct {
     SABOTAGE_KINDS(KIND, RULE_BIT)
 #undef KIND
 #undef RULE_BIT
-};
-
-struct sabotage {
-    enum sabotage_kind kind;
-    const struct model *model;
-    uint64_t arena_bytes;
-    uint32_t wait; /* opportunities that are let pass */
-    bool calm; /* all sources answer: no job fails over them before the deed is seen */
-    bool done;
-    struct table prepared; /* (pipeline number, sample) → an instance that was made, plus one */
-    struct engine_entry entries[ENGINE_BATCH_MAX];
-    struct engine_output outputs[ENGINE_OUTPUTS_MAX];
 };
 
 const char *sabotage_name(enum sabotage_kind kind)
@@ -103,17 +88,6 @@ static const struct client_plan *sure_plan(const struct sabotage *sabotage, uint
     return plan && calm && plan->bad_policy == BAD_SKIP && !plan->drop_last ? plan : NULL;
 }
 
-/* An opportunity: true when it is the one to take. */
-static bool take(struct sabotage *sabotage)
-{
-    if (sabotage->wait > 0) {
-        sabotage->wait--;
-        return false;
-    }
-    sabotage->done = true;
-    return true;
-}
-
 /* Of a PREPARED: whether one of its outputs failed and another was made; the former, and why it failed. */
 static bool failed_in_part(const struct sabotage *sabotage, const struct engine_event *event, uint32_t *bad)
 {
@@ -136,31 +110,31 @@ bool sabotage_event(struct sabotage *sabotage, struct engine_event *event)
     switch (sabotage->kind) {
     case SABOTAGE_LOSE_NEXT:
         plan = event->type == ENGINE_NEXT ? sure_plan(sabotage, event->next.job) : NULL;
-        return plan == NULL || plan->ask != 1 || !take(sabotage);
+        return plan == NULL || plan->ask != 1 || !sabotage_take(sabotage);
     case SABOTAGE_LOSE_RELEASE:
         return event->type != ENGINE_RELEASE || model_steady_plan(sabotage->model, event->release.job) == NULL ||
-               !take(sabotage);
+               !sabotage_take(sabotage);
     case SABOTAGE_WRONG_RELEASE:
         if (event->type == ENGINE_RELEASE && model_steady_plan(sabotage->model, event->release.job) &&
-            model_other_held(sabotage->model, event->release.job, event->release.batch, &other) && take(sabotage))
+            model_other_held(sabotage->model, event->release.job, event->release.batch, &other) && sabotage_take(sabotage))
             event->release.batch = other;
         return true;
     case SABOTAGE_EXTRA_CREDIT:
         plan = event->type == ENGINE_NEXT ? model_steady_plan(sabotage->model, event->next.job) : NULL;
-        if (plan && plan->ask == 1 && plan->prefetch > 1 && plan->n_view > 4 * plan->batch_size && take(sabotage))
+        if (plan && plan->ask == 1 && plan->prefetch > 1 && plan->n_view > 4 * plan->batch_size && sabotage_take(sabotage))
             event->next.credits++;
         return true;
     case SABOTAGE_FAIL_ALL:
-        if (failed_in_part(sabotage, event, &bad) && take(sabotage))
+        if (failed_in_part(sabotage, event, &bad) && sabotage_take(sabotage))
             memset(event->prepared.reasons, event->prepared.reasons[bad], sizeof event->prepared.reasons);
         return true;
     case SABOTAGE_PASS_BAD:
-        if (failed_in_part(sabotage, event, &bad) && take(sabotage))
+        if (failed_in_part(sabotage, event, &bad) && sabotage_take(sabotage))
             event->prepared.reasons[bad] = BAD_NONE;
         return true;
     case SABOTAGE_OUTAGE_AS_BAD:
         if (event->type == ENGINE_LOADED && !event->loaded.encoded && event->loaded.fate == ENGINE_FATE_SOURCE &&
-            take(sabotage))
+            sabotage_take(sabotage))
             event->loaded.fate = ENGINE_FATE_SAMPLE;
         return true;
     default:
@@ -306,110 +280,6 @@ static bool may_change(struct sabotage *sabotage, const struct engine_action *ac
     return false;
 }
 
-/* ── ranks ── */
-
-/* A job of several ranks whose every batch counts. */
-static const struct client_plan *sure_ranks(const struct sabotage *sabotage, const struct engine_action *action)
-{
-    bool delivers = action->type == ENGINE_DELIVER && action->deliver.count > 0;
-    const struct client_plan *plan = delivers ? model_clean_ranks(sabotage->model, action->job) : NULL;
-    return plan && plan->bad_policy != BAD_REPLACE ? plan : NULL;
-}
-
-/* The batch as another rank's. */
-static bool to_other_rank(const struct sabotage *sabotage, struct engine_action *action)
-{
-    struct model_rank other;
-    if (!model_other_rank(sabotage->model, action->job, action->rank, &other) || other.last != action->deliver.last)
-        return false;
-    action->rank = other.rank;
-    action->client = other.client;
-    action->deliver.index = other.index;
-    return true;
-}
-
-/* Its own copy of the entries, the first of which is one that another rank has had. */
-static bool again(struct sabotage *sabotage, const struct client_plan *plan, struct engine_action *action)
-{
-    memcpy(sabotage->entries, action->deliver.entries, action->deliver.count * sizeof *sabotage->entries);
-    action->deliver.entries = sabotage->entries;
-    return plan->shuffle == SHUFFLE_DEPENDENT && plan->n_view % plan->world_size == 0 &&
-           model_others_sample(sabotage->model, action->job, sabotage->entries);
-}
-
-/* The last batch is not the last: an empty one follows. */
-static size_t one_more(const struct sabotage *sabotage, const struct engine_action *action, struct engine_action *out)
-{
-    if (!action->deliver.last || !model_may_have_more(sabotage->model, action->job, action->rank))
-        return 0;
-    out[1] = *action;
-    out[0].deliver.last = false;
-    out[1].deliver.index++;
-    out[1].deliver.batch += NO_BATCH;
-    out[1].deliver.count = 0;
-    return 2;
-}
-
-static size_t deliver_wrong(struct sabotage *sabotage, const struct client_plan *plan,
-                            const struct engine_action *action, struct engine_action *out)
-{
-    switch (sabotage->kind) {
-    case SABOTAGE_RANK_SHARE:
-        return plan->shuffle != SHUFFLE_DEPENDENT && plan->n_view > plan->world_size && to_other_rank(sabotage, out);
-    case SABOTAGE_RANK_TWICE:
-        out[1] = *action;
-        out[1].deliver.batch += NO_BATCH;
-        return to_other_rank(sabotage, &out[1]) ? 2 : 0;
-    case SABOTAGE_RANK_AGAIN:
-        return again(sabotage, plan, out);
-    case SABOTAGE_RANK_MORE:
-        return one_more(sabotage, action, out);
-    case SABOTAGE_RANK_FEWER:
-        out->deliver.last = true;
-        return !action->deliver.last;
-    default:
-        return 0;
-    }
-}
-
-static bool loses_rank(const struct sabotage *sabotage, const struct engine_action *action)
-{
-    if (sabotage->kind == SABOTAGE_RANK_LOST)
-        return action->type == ENGINE_DELIVER && model_is_owed(sabotage->model, action->job, action->rank);
-    return sabotage->kind == SABOTAGE_RANK_UNTOLD && action->type == ENGINE_JOB_ERROR &&
-           model_has_ranks(sabotage->model, action->job);
-}
-
-/* What becomes of an action that concerns a rank; 0: there is no opportunity. */
-static size_t rank_wrong(struct sabotage *sabotage, const struct engine_action *action, struct engine_action *out)
-{
-    const struct client_plan *plan = sure_ranks(sabotage, action);
-    const struct error *error = &action->error.error;
-    if (plan)
-        return deliver_wrong(sabotage, plan, action, out);
-    if (sabotage->kind == SABOTAGE_RANK_ASTRAY && action->type == ENGINE_JOB_ADDED) {
-        out->job_added.batch++;
-        return action->job_added.attached;
-    }
-    if (sabotage->kind == SABOTAGE_RANK_ACCUSED && action->type == ENGINE_JOB_ERROR && error->code == LARDER_ETIMEOUT) {
-        const char *of = strstr(error->text, " of ");
-        error_set(&out->error.error, LARDER_ETIMEOUT, "rank %u%s", action->rank, of ? of : "");
-        return of != NULL;
-    }
-    return 0;
-}
-
-static size_t sabotage_rank(struct sabotage *sabotage, const struct engine_action *action, struct engine_action *out)
-{
-    if (loses_rank(sabotage, action))
-        return take(sabotage) ? 0 : 1;
-    size_t count = rank_wrong(sabotage, action, out);
-    if (count > 0 && take(sabotage))
-        return count;
-    out[0] = *action;
-    return 1;
-}
-
 size_t sabotage_action(struct sabotage *sabotage, const struct engine_action *action, struct engine_action *out)
 {
     out[0] = *action;
@@ -418,10 +288,10 @@ size_t sabotage_action(struct sabotage *sabotage, const struct engine_action *ac
     if (sabotage_needs_ranks(sabotage->kind))
         return sabotage_rank(sabotage, action, out);
     if (may_lose(sabotage, action))
-        return take(sabotage) ? 0 : 1;
+        return sabotage_take(sabotage) ? 0 : 1;
     if (may_add(sabotage, action, &out[1]))
-        return take(sabotage) ? 2 : 1;
-    if (!may_change(sabotage, action, &out[0]) || !take(sabotage))
+        return sabotage_take(sabotage) ? 2 : 1;
+    if (!may_change(sabotage, action, &out[0]) || !sabotage_take(sabotage))
         out[0] = *action;
     return 1;
 }

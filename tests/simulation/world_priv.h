@@ -1,4 +1,4 @@
-/* world_priv.h: shared by world.c (the heap, the engine, what loads and prepares) and client.c (how clients behave). */
+/* world_priv.h: shared by world*.c (the heap, the engine, what loads and prepares) and client*.c (how clients behave). */
 #ifndef LARDER_SIMULATION_WORLD_PRIV_H
 #define LARDER_SIMULATION_WORLD_PRIV_H
 
@@ -85,11 +85,24 @@ void world_alarm(struct world *world, uint64_t after_ns, enum alarm_kind kind, u
 /* world_event hands an event to the engine: in a step with others of the same moment, or by the next world_flush. */
 void world_event(struct world *world, const struct engine_event *event, const struct client_plan *plan);
 void world_flush(struct world *world);
+
+/* world_see.c: every event and action is seen once, in order. world_say prints a line under --verbose. */
+void world_see_event(struct world *world, const struct engine_event *event);
+void world_see_action(struct world *world, const struct engine_action *action);
 void world_say(const struct world *world, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* client.c. An alarm for a client, or an action that concerns it. */
 void client_alarm(struct world *world, const struct alarm *alarm);
 void client_action(struct world *world, const struct engine_action *action);
 void client_resume(struct world *world, struct client *client);
+
+/* client_join.c: registers; before that the engine may be told to forget chunks and samples. */
+void client_join(struct world *world, struct client *client);
+uint32_t client_pipeline_number(struct world *world, uint32_t pipeline);
+
+static inline uint64_t client_number(const struct world *world, const struct client *client)
+{
+    return (uint64_t)(client - world->clients);
+}
 
 #endif

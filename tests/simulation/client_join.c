@@ -1,0 +1,105 @@
+/* client_join.c: a registration, and what the engine is told to forget before it. */
+#include <stdlib.h>
+
+#include "common/check.h"
+#include "tests/simulation/world_priv.h"
+
+/* The number by which the engine knows the pipeline; else the lowest unused one, taken from what it meant before. */
+uint32_t client_pipeline_number(struct world *world, uint32_t pipeline)
+{
+    uint32_t idle = ENGINE_PIPELINES_MAX;
+    for (uint32_t number = ENGINE_PIPELINES_MAX; number-- > 0;) {
+        if (world->number_pipeline[number] == pipeline + 1)
+            return number;
+        if (world->number_users[number] == 0)
+            idle = number;
+    }
+    CHECK(idle < ENGINE_PIPELINES_MAX);
+    if (world->number_pipeline[idle])
+        world_event(world, &(struct engine_event){.type = ENGINE_PIPELINE_GONE, .pipeline_gone = {.pipeline = idle}},
+                    NULL);
+    world->number_pipeline[idle] = pipeline + 1;
+    return idle;
+}
+
+static void forget(struct world *world, uint32_t dataset)
+{
+    world_say(world, "chunks %u … of dataset %u are forgotten", world->chunk_bases[dataset], dataset);
+    engine_forget_chunks(world->engine, world->chunk_bases[dataset],
+                         world->scenario->datasets[dataset].chunk_count);
+}
+
+/* Now and then the chunks of a dataset are forgotten, or of all, whose numbers are then dealt in another order: whoever
+ * runs. Between steps. */
+static void forget_chunks(struct world *world)
+{
+    const struct scenario *sc = world->scenario;
+    uint32_t first = (uint32_t)random_below(&world->forget_rng, sc->n_datasets), base = 0;
+    if (random_below(&world->forget_rng, 100) >= sc->forget_percent)
+        return;
+    if (random_below(&world->forget_rng, 2)) {
+        forget(world, first);
+        return;
+    }
+    for (uint32_t i = 0; i < sc->n_datasets; i++)
+        forget(world, i);
+    for (uint32_t i = 0; i < sc->n_datasets; i++) {
+        uint32_t dataset = (first + i) % sc->n_datasets;
+        world->chunk_bases[dataset] = base;
+        base += sc->datasets[dataset].chunk_count;
+    }
+}
+
+/* Some of the samples that no job's dataset has, the one's that is about to come included: as where its samples are given
+ * ids that others had. */
+static void forget_samples(struct world *world)
+{
+    const struct scenario *sc = world->scenario;
+    if (!sc->forget_percent || random_below(&world->forget_rng, 100) >= sc->forget_percent)
+        return;
+    sample_id *ids = xcalloc(sc->n_samples, sizeof *ids);
+    bool *used = xcalloc(sc->n_samples, sizeof *used);
+    uint32_t count = 0, kept = 0, percent = (uint32_t)random_below(&world->forget_rng, 100) + 1;
+    for (uint32_t i = 0; i < sc->n_datasets; i++) {
+        for (uint32_t at = 0; sc->datasets[i].users && at < sc->datasets[i].n_ids; at++)
+            used[sc->datasets[i].ids[at]] = true;
+    }
+    for (uint32_t id = 0; id < sc->n_samples; id++) {
+        if (!used[id] && random_below(&world->forget_rng, 100) < percent)
+            ids[count++] = id;
+    }
+    if (count > 0) {
+        kept = count;
+        world_event(world, &(struct engine_event){.type = ENGINE_SAMPLES_GONE,
+                                                  .samples_gone = {.ids = ids, .count = count, .kept = &kept}}, NULL);
+        world_flush(world);
+        world_say(world, "      %u of them are kept", kept);
+        model_forgotten(world->model, ids + kept, count - kept);
+    }
+    free(ids);
+    free(used);
+}
+
+static void number_chunks(const struct world *world, uint32_t dataset, struct scenario_job *job)
+{
+    uint32_t before = world->scenario->datasets[dataset].chunk_base, now = world->chunk_bases[dataset];
+    for (uint64_t i = 0; i < idset_count(job->view); i++)
+        job->places[i].chunk = job->places[i].chunk - before + now;
+    job->desc.chunk_base = job->desc.places ? now : 0;
+}
+
+void client_join(struct world *world, struct client *client)
+{
+    client->state = CLIENT_JOINING;
+    client->tries++;
+    struct scenario_job job;
+    uint32_t number = client_pipeline_number(world, client->plan->pipeline);
+    scenario_job_make(world->scenario, client->plan, number, client_number(world, client), &job);
+    world_flush(world);
+    forget_chunks(world);
+    forget_samples(world);
+    number_chunks(world, client->plan->dataset, &job);
+    world_event(world, &(struct engine_event){.type = ENGINE_JOB_ADD, .job_add = &job.desc}, client->plan);
+    world_flush(world); /* the description is lent for the step */
+    scenario_job_free(&job);
+}

@@ -1,0 +1,34 @@
+/* sabotage_priv.h: shared by sabotage.c and sabotage_ranks.c. */
+#ifndef LARDER_SIMULATION_SABOTAGE_PRIV_H
+#define LARDER_SIMULATION_SABOTAGE_PRIV_H
+
+#include "tests/simulation/sabotage.h"
+#include "tests/simulation/table.h"
+
+struct sabotage {
+    enum sabotage_kind kind;
+    const struct model *model;
+    uint64_t arena_bytes;
+    uint32_t wait; /* opportunities that are let pass */
+    bool calm; /* all sources answer: no job fails over them before the deed is seen */
+    bool done;
+    struct table prepared; /* (pipeline number, sample) → an instance that was made, plus one */
+    struct engine_entry entries[ENGINE_BATCH_MAX];
+    struct engine_output outputs[ENGINE_OUTPUTS_MAX];
+};
+
+/* An opportunity has come: gives true when it is the one to take. */
+static inline bool sabotage_take(struct sabotage *sabotage)
+{
+    if (sabotage->wait > 0) {
+        sabotage->wait--;
+        return false;
+    }
+    sabotage->done = true;
+    return true;
+}
+
+/* sabotage_ranks.c: sabotage_rank is sabotage_action for the kinds that are of jobs with several ranks. */
+size_t sabotage_rank(struct sabotage *sabotage, const struct engine_action *action, struct engine_action *out);
+
+#endif

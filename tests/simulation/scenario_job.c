@@ -1,0 +1,65 @@
+/* scenario_job.c: what JOB_ADD says of a plan. */
+#include <stdlib.h>
+
+#include "common/check.h"
+#include "tests/simulation/scenario.h"
+
+uint64_t scenario_bytes(const struct scenario_dataset *dataset, sample_id id)
+{
+    bool there = id < dataset->scenario->n_samples && dataset->position[id] != SCENARIO_NOT_THERE;
+    return there ? dataset->scenario->samples[id].bytes : ENGINE_NOT_THERE;
+}
+
+/* By the seed, which ranks of one job have in common. */
+uint32_t scenario_hold(const struct client_plan *plan)
+{
+    return plan->seed % 5 < 3 ? 0 : 1 + (uint32_t)(plan->seed / 5 % 9);
+}
+
+void scenario_job_make(const struct scenario *sc, const struct client_plan *plan, uint32_t pipeline_number,
+                       uint64_t client, struct scenario_job *job)
+{
+    const struct scenario_dataset *dataset = &sc->datasets[plan->dataset];
+    *job = (struct scenario_job){.places = xcalloc(plan->n_view, sizeof *job->places)};
+    CHECK(idset_from_sorted(plan->view, plan->n_view, &job->view) == 0);
+    for (uint32_t i = 0; i < plan->n_view; i++) {
+        uint32_t position = dataset->position[plan->view[i]];
+        job->places[i] = (struct engine_place){.chunk = dataset->chunk_base + position / sc->chunk_samples,
+                                               .slot = position % sc->chunk_samples};
+    }
+    job->desc = (struct engine_job_desc){
+        .client = client,
+        .name = plan->name,
+        .dataset = dataset,
+        .pipeline = pipeline_number,
+        .slot_bytes = sc->slot_bytes[plan->pipeline],
+        .by_size = plan->pipeline == sc->raw_pipeline,
+        .batch_size = plan->batch_size,
+        .prefetch = plan->prefetch,
+        .hold = scenario_hold(plan),
+        .epochs = plan->epochs,
+        .drop_last = plan->drop_last,
+        .shuffle = plan->shuffle,
+        .bad_policy = plan->bad_policy,
+        .seed = plan->seed,
+        .view = job->view,
+        .order = plan->shuffle == SHUFFLE_NONE ? plan->order : NULL,
+        .rank = plan->rank,
+        .world_size = plan->world_size,
+        .weight = plan->weight,
+        .ordered = plan->ordered,
+        .variant = plan->variant,
+    };
+    if (!dataset->in_chunks)
+        return;
+    job->desc.places = job->places;
+    job->desc.chunk_base = dataset->chunk_base;
+    job->desc.chunk_count = dataset->chunk_count;
+    job->desc.chunk_samples = sc->chunk_samples;
+}
+
+void scenario_job_free(struct scenario_job *job)
+{
+    idset_destroy(job->view);
+    free(job->places);
+}
