@@ -4,6 +4,7 @@
 
 #include "common/clock.h"
 #include "common/random.h"
+#include "server/bench/agenda.h"
 #include "server/bench/balance.h"
 #include "server/bench/play.h"
 
@@ -12,23 +13,13 @@
 enum happening { READ_DONE, PREPARE_DONE, STEP_DONE, DECIDE };
 
 struct timed {
-    uint64_t at_ns, order; /* order: of two at one time the one put first goes first */
+    struct due due;
     enum happening what;
     uint32_t queue, job, task;
     uint32_t busy; /* preparers, or reads of its source: this one included */
     sample_id id;
     uint64_t began_ns;
 };
-
-/* Earliest first: a heap. Zeroed to begin with; rows are freed by the owner. */
-struct agenda {
-    struct timed *rows;
-    size_t length, cap;
-    uint64_t order;
-};
-
-void agenda_put(struct agenda *agenda, struct timed timed);
-struct timed agenda_take(struct agenda *agenda); /* length > 0 */
 
 /* A read or a preparation that no thread has taken. */
 struct waiting {
@@ -37,7 +28,7 @@ struct waiting {
     uint32_t task;
 };
 
-/* Oldest first: a ring that grows. As an agenda. */
+/* Oldest first: a ring that grows. Zeroed to begin with; rows are freed by the owner. */
 struct line {
     struct waiting *rows;
     uint32_t head, length, cap;

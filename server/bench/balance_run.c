@@ -23,7 +23,7 @@ static void iteration_begins(struct balance_bench *bench, uint32_t job)
     bench->result->iterations++;
     bench->result->imbalanced += last - first > balance_from_ms(bench->scenario->tau_ms);
     agenda_put(&bench->agenda,
-               (struct timed){.at_ns = bench->play.now_ns + balance_from_ms(desc->step_ms), .what = STEP_DONE, .job = job});
+               &(struct timed){.due.at_ns = bench->play.now_ns + balance_from_ms(desc->step_ms), .what = STEP_DONE, .job = job});
 }
 
 static uint32_t queue_of(const struct balance_bench *bench, const struct engine_action *action)
@@ -149,12 +149,12 @@ static void decide(struct balance_bench *bench)
     bench->decision = governor_decide(bench->governor, backlogs, n);
     trace(bench);
     agenda_put(&bench->agenda,
-               (struct timed){.at_ns = bench->play.now_ns + balance_from_ms(bench->scenario->decide_ms), .what = DECIDE});
+               &(struct timed){.due.at_ns = bench->play.now_ns + balance_from_ms(bench->scenario->decide_ms), .what = DECIDE});
 }
 
 static void happen(struct balance_bench *bench, const struct timed *timed)
 {
-    double took = balance_seconds(timed->at_ns - timed->began_ns);
+    double took = balance_seconds(timed->due.at_ns - timed->began_ns);
     switch (timed->what) {
     case READ_DONE:
         bench->ranks[timed->queue].reading--;
@@ -262,7 +262,7 @@ static void end(struct balance_bench *bench)
         free(bench->ranks[i].reads.rows);
         free(bench->ranks[i].prepares.rows);
     }
-    free(bench->agenda.rows);
+    agenda_free(&bench->agenda);
     free(bench);
 }
 
@@ -274,6 +274,7 @@ int balance_run(const struct balance_scenario *scenario, const struct balance_sp
                             .mode = split->mode,
                             .loaders = split->loaders,
                             .preparers = split->preparers,
+                            .agenda = {.row_bytes = sizeof(struct timed)},
                             .result = out};
     memset(out, 0, sizeof *out);
     uint64_t ahead = 0;
@@ -299,8 +300,9 @@ int balance_run(const struct balance_scenario *scenario, const struct balance_sp
     if (!code)
         begin(bench);
     while (!code && bench->running && bench->agenda.length && !out->gave_up) {
-        struct timed timed = agenda_take(&bench->agenda);
-        bench->play.now_ns = timed.at_ns;
+        struct timed timed;
+        agenda_take(&bench->agenda, &timed);
+        bench->play.now_ns = timed.due.at_ns;
         happen(bench, &timed);
         play_settle(&bench->play);
         balance_start_threads(bench);

@@ -82,7 +82,7 @@ static void start_read(struct balance_bench *bench, uint32_t queue)
     rank->reading++;
     rank->reads_begun++;
     bench->reading++;
-    agenda_put(&bench->agenda, (struct timed){.at_ns = bench->play.now_ns + balance_from_ms(read_ms(bench, queue, row.id)),
+    agenda_put(&bench->agenda, &(struct timed){.due.at_ns = bench->play.now_ns + balance_from_ms(read_ms(bench, queue, row.id)),
                                               .what = READ_DONE,
                                               .queue = queue,
                                               .busy = reading_from(bench, bench->scenario->source_of[queue]),
@@ -96,7 +96,7 @@ static void start_prepare(struct balance_bench *bench, uint32_t queue)
     struct waiting row = line_take(&rank->prepares);
     rank->preparing++;
     bench->preparing++;
-    agenda_put(&bench->agenda, (struct timed){.at_ns = bench->play.now_ns + balance_from_ms(prepare_ms(bench, queue, row.id)),
+    agenda_put(&bench->agenda, &(struct timed){.due.at_ns = bench->play.now_ns + balance_from_ms(prepare_ms(bench, queue, row.id)),
                                               .what = PREPARE_DONE,
                                               .queue = queue,
                                               .task = row.task,

@@ -5,8 +5,8 @@
 
 #include "common/check.h"
 
-struct play_later {
-    uint64_t at_ns;
+struct later {
+    struct due due;
     struct engine_event event;
 };
 
@@ -22,7 +22,7 @@ int play_create(struct engine_config config, struct play *out, struct error *err
     config.sample_bytes = config.sample_bytes ? config.sample_bytes : sample_bytes;
     int code = engine_create(&config, &engine, err);
     if (!code)
-        *out = (struct play){.engine = engine};
+        *out = (struct play){.engine = engine, .later = {.row_bytes = sizeof(struct later)}};
     return code;
 }
 
@@ -31,7 +31,7 @@ void play_end(struct play *play)
     engine_destroy(play->engine);
     free(play->at_hand.all);
     free(play->taken.all);
-    free(play->later);
+    agenda_free(&play->later);
 }
 
 void play_push(struct play *play, struct engine_event event)
@@ -46,15 +46,10 @@ void play_push(struct play *play, struct engine_event event)
 
 void play_push_at(struct play *play, uint64_t at_ns, struct engine_event event)
 {
-    if (at_ns <= play->now_ns) {
+    if (at_ns <= play->now_ns)
         play_push(play, event);
-        return;
-    }
-    if (play->n_later == play->later_cap) {
-        play->later_cap = play->later_cap ? play->later_cap * 2 : 64;
-        play->later = xrealloc(play->later, play->later_cap, sizeof *play->later);
-    }
-    play->later[play->n_later++] = (struct play_later){at_ns, event};
+    else
+        agenda_put(&play->later, &(struct later){.due.at_ns = at_ns, .event = event});
 }
 
 void play_answer_at(struct play *play, uint64_t at_ns, const struct engine_action *action)
@@ -119,22 +114,15 @@ void play_settle(struct play *play)
 
 void play_until(struct play *play, uint64_t until_ns)
 {
-    for (;;) {
-        play_settle(play);
-        uint64_t next_ns = UINT64_MAX;
-        for (size_t i = 0; i < play->n_later; i++)
-            next_ns = play->later[i].at_ns < next_ns ? play->later[i].at_ns : next_ns;
-        if (next_ns > until_ns)
-            break;
-        play->now_ns = next_ns;
-        size_t n_left = 0;
-        for (size_t i = 0; i < play->n_later; i++) {
-            if (play->later[i].at_ns == next_ns)
-                play_push(play, play->later[i].event);
-            else
-                play->later[n_left++] = play->later[i];
+    play_settle(play);
+    while (play->later.length && agenda_next_ns(&play->later) <= until_ns) {
+        play->now_ns = agenda_next_ns(&play->later);
+        while (agenda_next_ns(&play->later) == play->now_ns) {
+            struct later later;
+            agenda_take(&play->later, &later);
+            play_push(play, later.event);
         }
-        play->n_later = n_left;
+        play_settle(play);
     }
     play->now_ns = until_ns;
 }

@@ -3,6 +3,7 @@
 #ifndef LARDER_SERVER_BENCH_PLAY_H
 #define LARDER_SERVER_BENCH_PLAY_H
 
+#include "server/bench/agenda.h"
 #include "server/engine/engine.h"
 
 enum { PLAY_SAMPLE_BYTES = 100 };
@@ -29,8 +30,7 @@ struct play {
     char text[ERROR_TEXT_MAX]; /* what the last of either said */
     uint64_t steps;
     struct play_events at_hand, taken; /* of the next step and of the running one */
-    struct play_later *later;          /* what happens after now_ns, in no order */
-    size_t n_later, later_cap;
+    struct agenda later;               /* what happens after now_ns */
 };
 
 /* play_create begins with no job, at time 0. Without config.sample_bytes every sample has PLAY_SAMPLE_BYTES. Fails as

@@ -1,4 +1,4 @@
-/* world.c: the heap of what is to happen, and the loop that takes the engine through it. */
+/* world.c: what is to happen, and the loop that takes the engine through it. */
 #include "tests/simulation/world.h"
 
 #include <stdarg.h>
@@ -18,44 +18,10 @@
 #define STEPS_FIRST 20000
 #define STEPS_PER_SAMPLE 40 /* a run that takes more is going round in circles */
 
-/* ── the heap ── */
-
-static bool earlier(const struct alarm *a, const struct alarm *b)
-{
-    return a->at_ns != b->at_ns ? a->at_ns < b->at_ns : a->serial < b->serial;
-}
-
 void world_alarm(struct world *world, uint64_t after_ns, enum alarm_kind kind, uint64_t a, uint64_t b, uint64_t c)
 {
-    if (world->n_heap == world->cap_heap) {
-        world->cap_heap = world->cap_heap ? world->cap_heap * 2 : 64;
-        world->heap = xrealloc(world->heap, world->cap_heap, sizeof *world->heap);
-    }
-    struct alarm alarm = {
-        .at_ns = world->now_ns + after_ns, .serial = world->serials++, .kind = kind, .a = a, .b = b, .c = c};
-    size_t at = world->n_heap++;
-    for (; at > 0 && earlier(&alarm, &world->heap[(at - 1) / 2]); at = (at - 1) / 2)
-        world->heap[at] = world->heap[(at - 1) / 2];
-    world->heap[at] = alarm;
-}
-
-static struct alarm heap_pop(struct world *world)
-{
-    struct alarm first = world->heap[0], last = world->heap[--world->n_heap];
-    size_t at = 0;
-    for (;;) {
-        size_t child = at * 2 + 1;
-        if (child >= world->n_heap)
-            break;
-        if (child + 1 < world->n_heap && earlier(&world->heap[child + 1], &world->heap[child]))
-            child++;
-        if (!earlier(&world->heap[child], &last))
-            break;
-        world->heap[at] = world->heap[child];
-        at = child;
-    }
-    world->heap[at] = last;
-    return first;
+    struct alarm alarm = {.due.at_ns = world->now_ns + after_ns, .kind = kind, .a = a, .b = b, .c = c};
+    agenda_put(&world->agenda, &alarm);
 }
 
 /* ── a step ── */
@@ -228,7 +194,7 @@ static void happen(struct world *world, const struct alarm *alarm)
         break;
     case ALARM_TICK:
         world_event(world, &(struct engine_event){.type = ENGINE_TICK}, NULL);
-        if (world->n_heap > 0 && world->scenario->tick_ns) /* ticks alone are no sign of life */
+        if (world->agenda.length > 0 && world->scenario->tick_ns) /* ticks alone are no sign of life */
             world_alarm(world, world->scenario->tick_ns, ALARM_TICK, 0, 0, 0);
         break;
     case ALARM_DRAIN:
@@ -327,13 +293,14 @@ static void live(struct world *world)
 {
     uint64_t limit = steps_limit(world->scenario), happened = 0;
     do {
-        while ((world->n_heap > 0 || world->n_events > 0) && !broken(world)) {
-            if (world->n_heap == 0 || world->heap[0].at_ns > world->now_ns)
+        while ((world->agenda.length > 0 || world->n_events > 0) && !broken(world)) {
+            if (agenda_next_ns(&world->agenda) > world->now_ns)
                 world_flush(world); /* the moment is over */
-            if (world->n_heap == 0)
+            if (world->agenda.length == 0)
                 continue;
-            struct alarm alarm = heap_pop(world);
-            world->now_ns = alarm.at_ns;
+            struct alarm alarm;
+            agenda_take(&world->agenda, &alarm);
+            world->now_ns = alarm.due.at_ns;
             happened += alarm.kind != ALARM_TICK;
             if (alarm.kind != ALARM_TICK)
                 world->lull_ticks = 0;
@@ -350,7 +317,7 @@ static void live(struct world *world)
 
 void world_run(struct scenario *scenario, const struct world_options *options, struct world_result *result)
 {
-    struct world world = {.scenario = scenario, .options = *options, .wake_ns = SCENARIO_NEVER};
+    struct world world = {.scenario = scenario, .options = *options, .wake_ns = SCENARIO_NEVER, .agenda = {.row_bytes = sizeof(struct alarm)}};
     struct engine_config config = scenario->config;
     struct error err;
     config.sample_bytes = sample_bytes;
@@ -384,5 +351,5 @@ void world_run(struct scenario *scenario, const struct world_options *options, s
     }
     free(world.clients);
     free(world.chunk_bases);
-    free(world.heap);
+    agenda_free(&world.agenda);
 }

@@ -1,7 +1,8 @@
-/* world_priv.h: shared by world*.c (the heap, the engine, what loads and prepares) and client*.c (how clients behave). */
+/* world_priv.h: shared by world*.c (the alarms, the engine, what loads and prepares) and client*.c (how clients behave). */
 #ifndef LARDER_SIMULATION_WORLD_PRIV_H
 #define LARDER_SIMULATION_WORLD_PRIV_H
 
+#include "server/bench/agenda.h"
 #include "tests/simulation/world.h"
 
 enum alarm_kind {
@@ -22,7 +23,7 @@ enum alarm_kind {
 };
 
 struct alarm {
-    uint64_t at_ns, serial;
+    struct due due;
     enum alarm_kind kind;
     uint64_t a, b, c; /* a: of a client also its life, see client.c */
 };
@@ -66,15 +67,14 @@ struct world {
     struct sabotage *sabotage;
     struct rng rng, forget_rng, output_rng;
     uint32_t *chunk_bases; /* by dataset */
-    uint64_t now_ns, steps, hash, serials;
+    uint64_t now_ns, steps, hash;
     uint64_t check_credit;
     struct engine_event events[SCENARIO_GATHER_MAX]; /* of the step that is being gathered */
     uint32_t n_events;
     uint64_t wake_ns; /* of the next ALARM_WAKE; SCENARIO_NEVER: none is set */
     unsigned lull_ticks; /* with nothing else under way: for ranks that wait for one that is away */
     uint64_t read, read_ns; /* the LOADs of one read arrive together */
-    struct alarm *heap;
-    size_t n_heap, cap_heap;
+    struct agenda agenda; /* of alarms */
     struct client *clients;
     uint32_t number_pipeline[ENGINE_PIPELINES_MAX]; /* what the number means, plus one; 0: nothing yet */
     uint32_t number_users[ENGINE_PIPELINES_MAX];    /* jobs of it */
