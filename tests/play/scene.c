@@ -88,11 +88,12 @@ static bool see(void *ctx, const struct engine_action *action)
     }
 }
 
-struct scene *scene_new_with(struct engine_config config)
+struct scene *scene_new_with(struct engine_config config, uint32_t samples)
 {
     struct scene *scene = xcalloc(1, sizeof *scene);
     config.sample_bytes = scene_sample_bytes;
     assert_int_equal(play_create(config, &scene->play, NULL), 0);
+    assert_int_equal(idset_from_range(0, samples, &scene->view), 0);
     scene->play.see = see;
     scene->play.ctx = scene;
     scene->play.check_every = 1;
@@ -100,28 +101,37 @@ struct scene *scene_new_with(struct engine_config config)
     return scene;
 }
 
-struct scene *scene_new(uint64_t arena_slots)
+struct scene *scene_new(uint64_t arena_slots, uint32_t samples)
 {
-    return scene_new_with((struct engine_config){.seed = 1,
-                                                 .arena_bytes = arena_slots * 1024,
-                                                 .encoded_bytes = 100000,
-                                                 .inflight_loads = 8,
-                                                 .inflight_prepares = 4,
-                                                 .ahead_window_ns = SECOND,
-                                                 .source_wait_ns = UINT64_C(60) * SECOND,
-                                                 .room_timeout_ns = UINT64_C(1) * ROOM_TIMEOUT_S * SECOND});
+    struct engine_config config = {.seed = 1,
+                                   .arena_bytes = arena_slots * 1024,
+                                   .encoded_bytes = 100000,
+                                   .inflight_loads = 8,
+                                   .inflight_prepares = 4,
+                                   .ahead_window_ns = SECOND,
+                                   .source_wait_ns = UINT64_C(60) * SECOND,
+                                   .room_timeout_ns = UINT64_C(1) * ROOM_TIMEOUT_S * SECOND};
+    return scene_new_with(config, samples);
 }
 
 void scene_free(struct scene *scene)
 {
+    struct engine_job_status rows[JOBS_MAX];
+    for (size_t count = engine_job_statuses(scene->play.engine, scene->play.now_ns, rows, JOBS_MAX); count > 0; count--)
+        scene_gone(scene, rows[count - 1].job);
     play_end(&scene->play);
+    idset_destroy(scene->view);
     free(scene);
 }
 
-struct engine_job_desc scene_job(const char *name, const struct idset *view)
+struct engine_job_desc scene_job(const struct scene *scene, const char *name)
 {
-    return (struct engine_job_desc){
-        .client = (uint64_t)(unsigned char)name[0], .name = name, .slot_bytes = SLOT, .batch_size = 8, .prefetch = 2, .view = view};
+    return (struct engine_job_desc){.client = (uint64_t)(unsigned char)name[0],
+                                    .name = name,
+                                    .slot_bytes = SLOT,
+                                    .batch_size = 8,
+                                    .prefetch = 2,
+                                    .view = scene->view};
 }
 
 void scene_step_all(struct scene *scene, const struct engine_event *events, size_t n_events)
@@ -137,10 +147,10 @@ void scene_step(struct scene *scene, struct engine_event event)
     scene_step_all(scene, &event, 1);
 }
 
-void scene_add(struct scene *scene, const struct engine_job_desc *desc)
+uint32_t scene_add(struct scene *scene, const struct engine_job_desc *desc)
 {
-    scene->play.refused = 0;
-    scene_step(scene, (struct engine_event){.type = ENGINE_JOB_ADD, .job_add = desc});
+    scene->play.now_ns++;
+    return play_add(&scene->play, desc);
 }
 
 void scene_next(struct scene *scene, uint32_t job, uint32_t epoch, uint32_t credits)
@@ -156,11 +166,4 @@ void scene_release(struct scene *scene, uint32_t job, uint64_t batch)
 void scene_gone(struct scene *scene, uint32_t job)
 {
     scene_step(scene, (struct engine_event){.type = ENGINE_JOB_GONE, .job_gone = {job}});
-}
-
-void scene_leave_all(struct scene *scene)
-{
-    struct engine_job_status rows[JOBS_MAX];
-    for (size_t count = engine_job_statuses(scene->play.engine, scene->play.now_ns, rows, JOBS_MAX); count > 0; count--)
-        scene_gone(scene, rows[count - 1].job);
 }

@@ -8,6 +8,7 @@ enum { SLOT = 1000, ENCODED = 100, IDS_MAX = 1024, SECOND = 1000000000, ROOM_TIM
 
 struct scene {
     struct play play;
+    struct idset *view;       /* all samples */
     uint32_t held_max;        /* of the last JOB_ADDED */
     uint32_t ahead[JOBS_MAX]; /* batches of look-ahead, as last told */
     uint32_t changes;         /* times that it was told since */
@@ -27,21 +28,21 @@ struct scene {
     bool release;             /* give batches back at once */
 };
 
-struct scene *scene_new(uint64_t arena_slots); /* of 1 KiB */
-struct scene *scene_new_with(struct engine_config config);
-void scene_free(struct scene *scene);
-struct engine_job_desc scene_job(const char *name, const struct idset *view); /* batches of 8, two ahead; the view is borrowed */
+/* scene_new: ids from 0, `samples` of them, and an arena of slots of 1 KiB. */
+struct scene *scene_new(uint64_t arena_slots, uint32_t samples);
+struct scene *scene_new_with(struct engine_config config, uint32_t samples);
+void scene_free(struct scene *scene); /* all jobs leave before */
+/* scene_job: on all samples, in batches of 8, two ahead. The name is borrowed. */
+struct engine_job_desc scene_job(const struct scene *scene, const char *name);
 /* scene_sample_bytes: `dataset` is an array of sizes by id, or NULL. */
 uint64_t scene_sample_bytes(const void *dataset, sample_id id);
 
 /* A step checks the whole engine, and all that follows from it happens before it is over. */
 void scene_step(struct scene *scene, struct engine_event event);
 void scene_step_all(struct scene *scene, const struct engine_event *events, size_t n_events);
-void scene_add(struct scene *scene, const struct engine_job_desc *desc);
+uint32_t scene_add(struct scene *scene, const struct engine_job_desc *desc); /* as play_add */
 void scene_next(struct scene *scene, uint32_t job, uint32_t epoch, uint32_t credits);
 void scene_release(struct scene *scene, uint32_t job, uint64_t batch);
 void scene_gone(struct scene *scene, uint32_t job);
-/* scene_leave_all: what the engine keeps for jobs is given back to be freed. */
-void scene_leave_all(struct scene *scene);
 
 #endif

@@ -35,14 +35,13 @@ static int set_up(void **state)
                                    .inflight_loads = 64,
                                    .inflight_prepares = 4,
                                    .redirect_width = 4};
-    scene = scene_new_with(config);
+    scene = scene_new_with(config, 0);
     return 0;
 }
 
 static int tear_down(void **state)
 {
     (void)state;
-    scene_leave_all(scene);
     scene_free(scene);
     chunk_numbers_clear(&numbers);
     catalog_destroy(catalog);
@@ -78,7 +77,8 @@ static uint32_t add_job(const char *name, const struct dataset *dataset, const s
         assert_true(dataset_index(dataset, ids[i], &index));
         places[i].chunk = base + dataset_chunk_of(dataset, index, &places[i].slot);
     }
-    struct engine_job_desc desc = scene_job(name, view);
+    struct engine_job_desc desc = scene_job(scene, name);
+    desc.view = view;
     desc.places = places;
     desc.chunk_base = base;
     desc.chunk_count = dataset_chunk_count(dataset);

@@ -13,15 +13,12 @@
 static void test_three_jobs_share_every_sample(void **state)
 {
     (void)state;
-    struct scene *scene = scene_new(600);
-    struct idset *view;
-    assert_int_equal(idset_from_range(0, 100, &view), 0);
+    struct scene *scene = scene_new(600, 100);
     const char *names[] = {"a", "b", "c"};
     uint32_t jobs[3];
     for (int i = 0; i < 3; i++) {
-        struct engine_job_desc desc = scene_job(names[i], view);
-        scene_add(scene, &desc);
-        jobs[i] = scene->play.job;
+        struct engine_job_desc desc = scene_job(scene, names[i]);
+        jobs[i] = scene_add(scene, &desc);
     }
     for (int batch = 0; batch < 13; batch++) {
         for (int i = 0; i < 3; i++)
@@ -39,7 +36,6 @@ static void test_three_jobs_share_every_sample(void **state)
     engine_totals(scene->play.engine, &totals);
     assert_int_equal(totals.arena_pinned_bytes, 0);
     assert_int_equal(totals.samples_delivered, 300);
-    idset_destroy(view);
     scene_free(scene);
 }
 
@@ -57,14 +53,13 @@ static void play_epochs(struct scene *scene, uint32_t job, uint32_t first, uint3
 static void test_what_fits_is_loaded_once(void **state)
 {
     (void)state;
-    struct scene *scene = scene_new(600);
+    struct scene *scene = scene_new(600, 100);
     struct engine_totals totals;
-    struct idset *view, *large;
-    assert_int_equal(idset_from_range(0, 100, &view), 0);
+    struct idset *large;
     assert_int_equal(idset_from_range(0, 1000, &large), 0);
-    struct engine_job_desc small = scene_job("a", view), whole = scene_job("b", large);
-    scene_add(scene, &small);
-    uint32_t job = scene->play.job;
+    struct engine_job_desc small = scene_job(scene, "a"), whole = scene_job(scene, "b");
+    whole.view = large;
+    uint32_t job = scene_add(scene, &small);
     play_epochs(scene, job, 0, 3);
     assert_int_equal(scene->loads, 100);
     assert_int_equal(scene->prepares, 300);
@@ -76,7 +71,6 @@ static void test_what_fits_is_loaded_once(void **state)
     scene_gone(scene, scene->play.job);
     play_epochs(scene, job, 4, 7);
     assert_int_equal(scene->loads, 300);
-    idset_destroy(view);
     idset_destroy(large);
     scene_free(scene);
 }
@@ -85,10 +79,8 @@ static void test_what_fits_is_loaded_once(void **state)
 static void test_a_broken_off_epoch_is_dropped(void **state)
 {
     (void)state;
-    struct scene *scene = scene_new(600);
-    struct idset *view;
-    assert_int_equal(idset_from_range(0, 100, &view), 0);
-    struct engine_job_desc desc = scene_job("a", view);
+    struct scene *scene = scene_new(600, 100);
+    struct engine_job_desc desc = scene_job(scene, "a");
     desc.drop_last = true;
     scene_add(scene, &desc);
     scene_next(scene, scene->play.job, 0, 3);
@@ -104,7 +96,6 @@ static void test_a_broken_off_epoch_is_dropped(void **state)
     assert_int_equal(total, 96); /* drop_last */
     assert_int_equal(scene->batches[scene->play.job], 12);
     assert_true(scene->last[scene->play.job]);
-    idset_destroy(view);
     scene_free(scene);
 }
 
@@ -113,10 +104,8 @@ static void test_a_broken_off_epoch_is_dropped(void **state)
 static void test_a_slow_sample_is_overtaken_within_bounds(void **state)
 {
     (void)state;
-    struct scene *scene = scene_new(600);
-    struct idset *view;
-    assert_int_equal(idset_from_range(0, 1000, &view), 0);
-    struct engine_job_desc desc = scene_job("a", view);
+    struct scene *scene = scene_new(600, 1000);
+    struct engine_job_desc desc = scene_job(scene, "a");
     desc.prefetch = 5;
     scene->slow = true;
     scene_add(scene, &desc);
@@ -131,8 +120,6 @@ static void test_a_slow_sample_is_overtaken_within_bounds(void **state)
                     .loaded = {.id = slow_id, .encoded = &slow_bytes, .bytes = scene_sample_bytes(NULL, slow_id)}});
     assert_int_equal(scene->got[job][slow_id], 1);
     assert_int_equal(scene->batches[job], 60);
-    scene_leave_all(scene);
-    idset_destroy(view);
     scene_free(scene);
 }
 
@@ -141,13 +128,11 @@ static void test_a_slow_sample_is_overtaken_within_bounds(void **state)
 static void test_samples_gone(void **state)
 {
     (void)state;
-    struct scene *scene = scene_new(600);
-    struct idset *view;
+    struct scene *scene = scene_new(600, 100);
     sample_id ids[100];
     uint32_t kept = 0;
     struct engine_totals totals;
-    assert_int_equal(idset_from_range(0, 100, &view), 0);
-    struct engine_job_desc desc = scene_job("a", view);
+    struct engine_job_desc desc = scene_job(scene, "a");
     scene->slow = true;
     scene_add(scene, &desc);
     scene_next(scene, scene->play.job, 0, 5);
@@ -171,8 +156,6 @@ static void test_samples_gone(void **state)
     engine_totals(scene->play.engine, &totals);
     assert_int_equal(kept, 0);
     assert_true(totals.arena_used_bytes == 0 && totals.encoded_used_bytes == 0);
-    scene_leave_all(scene);
-    idset_destroy(view);
     scene_free(scene);
 }
 
@@ -180,16 +163,12 @@ static void test_samples_gone(void **state)
 static void test_nothing_begins_after_a_halt(void **state)
 {
     (void)state;
-    struct scene *scene = scene_new(80);
-    struct idset *view;
-    assert_int_equal(idset_from_range(0, 100, &view), 0);
-    struct engine_job_desc desc = scene_job("a", view);
-    scene_add(scene, &desc);
-    uint32_t first = scene->play.job;
-    desc = scene_job("b", view);
+    struct scene *scene = scene_new(80, 100);
+    struct engine_job_desc desc = scene_job(scene, "a");
+    uint32_t first = scene_add(scene, &desc);
+    desc = scene_job(scene, "b");
     desc.pipeline = 1;
-    scene_add(scene, &desc);
-    uint32_t second = scene->play.job;
+    uint32_t second = scene_add(scene, &desc);
     scene->release = false;
     scene_next(scene, first, 0, 1);
     scene_next(scene, second, 0, 1);
@@ -207,8 +186,6 @@ static void test_nothing_begins_after_a_halt(void **state)
     engine_totals(scene->play.engine, &totals);
     assert_int_equal(totals.jobs, 0);
     assert_int_equal(totals.arena_pinned_bytes, 0);
-    scene_leave_all(scene);
-    idset_destroy(view);
     scene_free(scene);
 }
 

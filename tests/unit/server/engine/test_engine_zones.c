@@ -12,13 +12,6 @@
 
 enum { TICK_NS = 100000000 };
 
-static struct idset *make_view(void)
-{
-    struct idset *view;
-    assert_int_equal(idset_from_range(0, 100, &view), 0);
-    return view;
-}
-
 static void wait_s(struct scene *scene, uint64_t seconds)
 {
     for (uint64_t end = scene->play.now_ns + seconds * SECOND; scene->play.now_ns < end; scene->play.now_ns += TICK_NS)
@@ -26,11 +19,11 @@ static void wait_s(struct scene *scene, uint64_t seconds)
 }
 
 /* Two jobs of one-slot batches plan in turns, and one of them leaves: 16 slots stay held, with one free between them. */
-static uint32_t scatter(struct scene *scene, const struct idset *view, const char *stays)
+static uint32_t scatter(struct scene *scene, const char *stays)
 {
     struct engine_event both[2] = {{.type = ENGINE_NEXT, .next = {.credits = 16}},
                                    {.type = ENGINE_NEXT, .next = {.credits = 16}}};
-    struct engine_job_desc desc = scene_job(stays, view);
+    struct engine_job_desc desc = scene_job(scene, stays);
     bool release = scene->release;
     scene->release = false;
     desc.batch_size = 1;
@@ -53,9 +46,9 @@ static uint32_t scatter(struct scene *scene, const struct idset *view, const cha
     return both[0].next.job;
 }
 
-static struct engine_job_desc large_job(const char *name, const struct idset *view)
+static struct engine_job_desc large_job(const struct scene *scene, const char *name)
 {
-    struct engine_job_desc desc = scene_job(name, view);
+    struct engine_job_desc desc = scene_job(scene, name);
     desc.batch_size = 1;
     desc.slot_bytes = 2 * 1024;
     return desc;
@@ -74,24 +67,20 @@ static void train(struct scene *scene, uint32_t job, uint32_t batches)
 static void test_what_is_planned_ahead_makes_way(void **state)
 {
     (void)state;
-    struct scene *scene = scene_new(40);
-    struct idset *view = make_view();
-    scatter(scene, view, "small");
+    struct scene *scene = scene_new(40, 100);
+    scatter(scene, "small");
     scene->release = false;
-    struct engine_job_desc desc = large_job("stops", view);
-    scene_add(scene, &desc);
-    uint32_t stops = scene->play.job;
+    struct engine_job_desc desc = large_job(scene, "stops");
+    uint32_t stops = scene_add(scene, &desc);
     scene_next(scene, stops, 0, 1); /* holds a sample, and three are ready: all that free space has room for */
     scene->release = true;
-    desc = large_job("trains", view);
+    desc = large_job(scene, "trains");
     scene_add(scene, &desc);
     train(scene, scene->play.job, 100);
     scene_release(scene, stops, scene->last_batch[stops]);
     train(scene, stops, 100); /* and it is none the worse */
     for (sample_id id = 0; id < 100; id++)
         assert_int_equal(scene->got[stops][id], 1);
-    scene_leave_all(scene);
-    idset_destroy(view);
     scene_free(scene);
 }
 
@@ -100,16 +89,14 @@ static void test_what_is_planned_ahead_makes_way(void **state)
 static void test_others_stay_out_of_a_zone(void **state)
 {
     (void)state;
-    struct scene *scene = scene_new(32);
-    struct idset *view = make_view();
-    struct engine_job_desc desc = large_job("large", view);
+    struct scene *scene = scene_new(32, 100);
+    struct engine_job_desc desc = large_job(scene, "large");
     desc.batch_size = 4; /* two rows: 16 KiB */
     desc.prefetch = 1;
-    scene_add(scene, &desc);
-    uint32_t large = scene->play.job;
+    uint32_t large = scene_add(scene, &desc);
     scene_next(scene, large, 0, 1);
     scene->release = false;
-    desc = scene_job("small", view);
+    desc = scene_job(scene, "small");
     desc.pipeline = 1;
     desc.prefetch = 16;
     scene_add(scene, &desc); /* two rows: 16 KiB */
@@ -119,8 +106,6 @@ static void test_others_stay_out_of_a_zone(void **state)
     for (uint32_t batch = 1; batch < 25; batch++)
         scene_next(scene, large, 0, 1);
     assert_true(scene->last[large]);
-    scene_leave_all(scene);
-    idset_destroy(view);
     scene_free(scene);
 }
 
@@ -128,10 +113,9 @@ static void test_others_stay_out_of_a_zone(void **state)
 static void test_a_job_waits_for_room(void **state)
 {
     (void)state;
-    struct scene *scene = scene_new(34);
-    struct idset *view = make_view();
-    uint32_t small = scatter(scene, view, "small");
-    struct engine_job_desc desc = large_job("large", view);
+    struct scene *scene = scene_new(34, 100);
+    uint32_t small = scatter(scene, "small");
+    struct engine_job_desc desc = large_job(scene, "large");
     scene_add(scene, &desc);
     assert_int_equal(scene->play.refused, 0);
     uint32_t large = scene->play.job;
@@ -147,8 +131,6 @@ static void test_a_job_waits_for_room(void **state)
     assert_false(engine_waits_for_room(scene->play.engine));
     train(scene, large, 100);
     assert_int_equal(scene->play.failed, 0);
-    scene_leave_all(scene);
-    idset_destroy(view);
     scene_free(scene);
 }
 
@@ -156,19 +138,16 @@ static void test_a_job_waits_for_room(void **state)
 static void test_jobs_that_wait_take_turns(void **state)
 {
     (void)state;
-    struct scene *scene = scene_new(34);
-    struct idset *view = make_view();
-    uint32_t small = scatter(scene, view, "small"), large[2];
-    struct engine_job_desc desc = large_job("longer", view);
+    struct scene *scene = scene_new(34, 100);
+    uint32_t small = scatter(scene, "small"), large[2];
+    struct engine_job_desc desc = large_job(scene, "longer");
     desc.slot_bytes = 4 * 1024;
     desc.pipeline = 4;
-    scene_add(scene, &desc);
-    uint32_t longer = scene->play.job;
+    uint32_t longer = scene_add(scene, &desc);
     scene_next(scene, longer, 0, 1);
     for (uint32_t i = 0; i < 2; i++) {
-        desc = large_job(i ? "large" : "as large", view);
-        scene_add(scene, &desc);
-        large[i] = scene->play.job;
+        desc = large_job(scene, i ? "large" : "as large");
+        large[i] = scene_add(scene, &desc);
         scene_next(scene, large[i], 0, 1);
     }
     for (uint64_t batch = 2; batch <= 32; batch += 2) /* every second one: three slots lie together, not four */
@@ -178,8 +157,6 @@ static void test_jobs_that_wait_take_turns(void **state)
     for (uint32_t i = 0; i < 2; i++)
         train(scene, large[i], 100);
     assert_int_equal(scene->play.refused + scene->play.failed, 0);
-    scene_leave_all(scene);
-    idset_destroy(view);
     scene_free(scene);
 }
 
@@ -188,10 +165,9 @@ static void test_jobs_that_wait_take_turns(void **state)
 static void test_a_job_does_not_wait_for_ever(void **state)
 {
     (void)state;
-    struct scene *scene = scene_new(34);
-    struct idset *view = make_view();
-    scatter(scene, view, "small");
-    struct engine_job_desc desc = large_job("large", view);
+    struct scene *scene = scene_new(34, 100);
+    scatter(scene, "small");
+    struct engine_job_desc desc = large_job(scene, "large");
     scene_add(scene, &desc);
     wait_s(scene, 2 * ROOM_TIMEOUT_S); /* nobody has asked for a batch yet */
     assert_int_equal(scene->play.failed, 0);
@@ -204,16 +180,13 @@ static void test_a_job_does_not_wait_for_ever(void **state)
     const char *enough = strstr(scene->play.text, "memory.arena to ");
     assert_non_null(enough);
     uint64_t bytes = strtoull(enough + strlen("memory.arena to "), NULL, 10);
-    scene_leave_all(scene);
     scene_free(scene);
 
-    scene = scene_new((bytes + 1023) / 1024);
-    scatter(scene, view, "small");
-    desc = large_job("large", view);
+    scene = scene_new((bytes + 1023) / 1024, 100);
+    scatter(scene, "small");
+    desc = large_job(scene, "large");
     scene_add(scene, &desc);
     train(scene, scene->play.job, 100);
-    scene_leave_all(scene);
-    idset_destroy(view);
     scene_free(scene);
 }
 
@@ -223,15 +196,14 @@ static void test_files_wait_for_room(void **state)
 {
     (void)state;
     static uint32_t sizes[100];
-    struct idset *view = make_view();
     for (int gives_back = 0; gives_back <= 1; gives_back++) {
-        struct scene *scene = scene_new(19);
+        struct scene *scene = scene_new(19, 100);
         sample_id order[100];
         for (sample_id id = 0; id < 100; id++) { /* three short ones lie in a row before the long one */
             order[id] = id;
             sizes[id] = id == 3 ? 16 * 1024 : 2 * 1024;
         }
-        struct engine_job_desc desc = scene_job("files", view);
+        struct engine_job_desc desc = scene_job(scene, "files");
         desc.by_size = true;
         desc.slot_bytes = 6 * 1024;
         desc.dataset = sizes;
@@ -255,10 +227,8 @@ static void test_files_wait_for_room(void **state)
         assert_int_equal(before, 3);
         assert_int_equal(scene->play.failed, gives_back ? 0 : LARDER_EQUOTA);
         assert_int_equal(scene->batches[scene->play.job], gives_back ? 4 : 3);
-        scene_leave_all(scene);
         scene_free(scene);
     }
-    idset_destroy(view);
 }
 
 int main(void)

@@ -13,11 +13,10 @@
 static void test_refusals(void **state)
 {
     (void)state;
-    struct scene *scene = scene_new(64);
-    struct idset *view, *empty;
-    assert_int_equal(idset_from_range(0, 500, &view), 0);
+    struct scene *scene = scene_new(64, 500);
+    struct idset *empty;
     assert_int_equal(idset_create(&empty), 0);
-    struct engine_job_desc desc = scene_job("a", view);
+    struct engine_job_desc desc = scene_job(scene, "a");
     desc.batch_size = 65; /* the arena has 64 slots */
     scene_add(scene, &desc);
     assert_int_equal(scene->play.refused, LARDER_EQUOTA);
@@ -27,10 +26,11 @@ static void test_refusals(void **state)
     desc.batch_size = 0;
     scene_add(scene, &desc);
     assert_int_equal(scene->play.refused, LARDER_EINVAL);
-    desc = scene_job("a", empty);
+    desc = scene_job(scene, "a");
+    desc.view = empty;
     scene_add(scene, &desc);
     assert_int_equal(scene->play.refused, LARDER_EINVAL);
-    desc = scene_job("a", view);
+    desc = scene_job(scene, "a");
     desc.batch_size = 32; /* just fits, with no batch ahead */
     scene_add(scene, &desc);
     assert_int_equal(scene->play.refused, 0);
@@ -43,7 +43,6 @@ static void test_refusals(void **state)
     scene_step(scene, (struct engine_event){.type = ENGINE_DRAIN});
     scene_add(scene, &desc);
     assert_int_equal(scene->play.refused, LARDER_EGONE);
-    idset_destroy(view);
     idset_destroy(empty);
     scene_free(scene);
 }
@@ -53,24 +52,20 @@ static void test_refusals(void **state)
 static void test_look_ahead_is_given_back(void **state)
 {
     (void)state;
-    struct scene *scene = scene_new(80); /* ten batches */
-    struct idset *view;
-    assert_int_equal(idset_from_range(0, 100, &view), 0);
-    struct engine_job_desc desc = scene_job("a", view);
+    struct scene *scene = scene_new(80, 100); /* ten batches */
+    struct engine_job_desc desc = scene_job(scene, "a");
     desc.prefetch = 8;
-    scene_add(scene, &desc);
-    uint32_t first = scene->play.job;
+    uint32_t first = scene_add(scene, &desc);
     assert_int_equal(scene->ahead[first], 8);
     scene->release = false;
     scene_next(scene, first, 0, 64);
     struct engine_totals totals;
     engine_totals(scene->play.engine, &totals);
     assert_int_equal(totals.arena_pinned_bytes, 80 * 1024); /* two batches held, eight ready */
-    desc = scene_job("b", view);
+    desc = scene_job(scene, "b");
     desc.pipeline = 1; /* no instance of the first job's */
     desc.prefetch = 8;
-    scene_add(scene, &desc);
-    uint32_t second = scene->play.job;
+    uint32_t second = scene_add(scene, &desc);
     assert_int_equal(scene->ahead[first], 3);
     assert_int_equal(scene->ahead[second], 3);
     assert_int_equal(scene->changes, 1);
@@ -89,8 +84,6 @@ static void test_look_ahead_is_given_back(void **state)
         assert_int_equal(scene->got[first][id], 1);
         assert_int_equal(scene->got[second][id], 1);
     }
-    scene_leave_all(scene);
-    idset_destroy(view);
     scene_free(scene);
 }
 
@@ -98,13 +91,11 @@ static void test_look_ahead_is_given_back(void **state)
 static void test_only_the_least_refuses(void **state)
 {
     (void)state;
-    struct scene *scene = scene_new(81);
-    struct idset *view;
-    assert_int_equal(idset_from_range(0, 100, &view), 0);
+    struct scene *scene = scene_new(81, 100);
     const char *names[] = {"a", "b", "c", "d", "e"};
     uint32_t jobs[5];
     for (uint32_t i = 0; i < 5; i++) {
-        struct engine_job_desc desc = scene_job(names[i], view);
+        struct engine_job_desc desc = scene_job(scene, names[i]);
         desc.prefetch = 16;
         desc.pipeline = i;
         desc.shuffle = i % 2 ? SHUFFLE_STRICT : SHUFFLE_DEPENDENT;
@@ -113,7 +104,7 @@ static void test_only_the_least_refuses(void **state)
         jobs[i] = scene->play.job;
         scene_next(scene, jobs[i], 0, 1);
     }
-    struct engine_job_desc desc = scene_job("f", view);
+    struct engine_job_desc desc = scene_job(scene, "f");
     scene_add(scene, &desc);
     assert_int_equal(scene->play.refused, LARDER_EQUOTA);
     assert_non_null(strstr(scene->play.text, "at least 98304")); /* 12 batches of 8 slots of 1 KiB */
@@ -126,8 +117,6 @@ static void test_only_the_least_refuses(void **state)
         for (uint32_t id = 0; id < 100; id++)
             assert_int_equal(scene->got[jobs[i]][id], 1);
     }
-    scene_leave_all(scene);
-    idset_destroy(view);
     scene_free(scene);
 }
 
@@ -135,21 +124,18 @@ static void test_only_the_least_refuses(void **state)
 static void test_what_may_be_held_stays(void **state)
 {
     (void)state;
-    struct scene *scene = scene_new(80);
-    struct idset *view;
-    assert_int_equal(idset_from_range(0, 100, &view), 0);
-    struct engine_job_desc desc = scene_job("a", view);
+    struct scene *scene = scene_new(80, 100);
+    struct engine_job_desc desc = scene_job(scene, "a");
     desc.hold = 6;
-    scene_add(scene, &desc);
-    uint32_t first = scene->play.job;
+    uint32_t first = scene_add(scene, &desc);
     assert_int_equal(scene->held_max, 6);
-    desc = scene_job("b", view);
+    desc = scene_job(scene, "b");
     desc.pipeline = 1;
     desc.hold = 9;
     scene_add(scene, &desc);
     assert_int_equal(scene->held_max, 4); /* what remains */
     uint32_t second = scene->play.job;
-    desc = scene_job("c", view);
+    desc = scene_job(scene, "c");
     scene_add(scene, &desc);
     assert_int_equal(scene->play.refused, LARDER_EQUOTA);
     scene->release = false;
@@ -157,8 +143,6 @@ static void test_what_may_be_held_stays(void **state)
     scene_next(scene, second, 0, 64);
     assert_int_equal(scene->batches[first], 6);
     assert_int_equal(scene->batches[second], 4);
-    scene_leave_all(scene);
-    idset_destroy(view);
     scene_free(scene);
 }
 
@@ -174,10 +158,8 @@ static uint32_t look_ahead(struct scene *scene)
 static void test_look_ahead_by_need(void **state)
 {
     (void)state;
-    struct scene *scene = scene_new(600);
-    struct idset *view;
-    assert_int_equal(idset_from_range(0, 1000, &view), 0);
-    struct engine_job_desc desc = scene_job("a", view);
+    struct scene *scene = scene_new(600, 1000);
+    struct engine_job_desc desc = scene_job(scene, "a");
     desc.prefetch = 16;
     scene_add(scene, &desc);
     struct engine_totals totals;
@@ -198,8 +180,6 @@ static void test_look_ahead_by_need(void **state)
     }
     assert_int_equal(scene->batches[scene->play.job], 102);
     assert_int_equal(look_ahead(scene), 16);
-    scene_leave_all(scene);
-    idset_destroy(view);
     scene_free(scene);
 }
 
@@ -207,18 +187,14 @@ static void test_look_ahead_by_need(void **state)
 static void test_needs_come_first(void **state)
 {
     (void)state;
-    struct scene *scene = scene_new(160); /* twenty batches */
-    struct idset *view;
-    assert_int_equal(idset_from_range(0, 1000, &view), 0);
-    struct engine_job_desc desc = scene_job("a", view);
+    struct scene *scene = scene_new(160, 1000); /* twenty batches */
+    struct engine_job_desc desc = scene_job(scene, "a");
     desc.prefetch = 16;
-    scene_add(scene, &desc);
-    uint32_t calm = scene->play.job;
-    desc = scene_job("b", view);
+    uint32_t calm = scene_add(scene, &desc);
+    desc = scene_job(scene, "b");
     desc.pipeline = 1;
     desc.prefetch = 16;
-    scene_add(scene, &desc);
-    uint32_t unknown = scene->play.job;
+    uint32_t unknown = scene_add(scene, &desc);
     assert_int_equal(scene->ahead[calm], 8);
     assert_int_equal(scene->ahead[unknown], 8);
     for (uint32_t batch = 0; batch < 100; batch++) {
@@ -228,8 +204,6 @@ static void test_needs_come_first(void **state)
     assert_int_equal(scene->ahead[calm], 0);
     assert_int_equal(scene->ahead[unknown], 16);
     assert_int_equal(scene->batches[calm], 100);
-    scene_leave_all(scene);
-    idset_destroy(view);
     scene_free(scene);
 }
 
@@ -237,10 +211,8 @@ static void test_needs_come_first(void **state)
 static void test_a_client_that_keeps_batches_stops_at_its_quota(void **state)
 {
     (void)state;
-    struct scene *scene = scene_new(600);
-    struct idset *view;
-    assert_int_equal(idset_from_range(0, 100, &view), 0);
-    struct engine_job_desc desc = scene_job("a", view);
+    struct scene *scene = scene_new(600, 100);
+    struct engine_job_desc desc = scene_job(scene, "a");
     scene_add(scene, &desc);
     scene->release = false;
     scene_next(scene, scene->play.job, 0, 10);
@@ -258,7 +230,6 @@ static void test_a_client_that_keeps_batches_stops_at_its_quota(void **state)
     engine_totals(scene->play.engine, &totals);
     assert_int_equal(totals.arena_pinned_bytes, 0);
     assert_int_equal(totals.jobs, 0);
-    idset_destroy(view);
     scene_free(scene);
 }
 
@@ -267,13 +238,10 @@ static void test_a_client_that_keeps_batches_stops_at_its_quota(void **state)
 static void test_a_cancelled_job_keeps_what_is_held(void **state)
 {
     (void)state;
-    struct scene *scene = scene_new(80);
-    struct idset *view;
-    assert_int_equal(idset_from_range(0, 100, &view), 0);
-    struct engine_job_desc desc = scene_job("a", view);
+    struct scene *scene = scene_new(80, 100);
+    struct engine_job_desc desc = scene_job(scene, "a");
     desc.prefetch = 8;
-    scene_add(scene, &desc);
-    uint32_t first = scene->play.job;
+    uint32_t first = scene_add(scene, &desc);
     scene->release = false;
     scene_next(scene, first, 0, 64);
     assert_int_equal(scene->batches[first], 2);
@@ -286,11 +254,10 @@ static void test_a_cancelled_job_keeps_what_is_held(void **state)
     assert_int_equal(totals.arena_pinned_bytes, 16 * 1024); /* the two batches that are held */
     assert_int_equal(totals.arena_quota_bytes, 16 * 1024);
     scene_release(scene, first, scene->last_batch[first]);
-    desc = scene_job("b", view);
+    desc = scene_job(scene, "b");
     desc.pipeline = 1;
     desc.prefetch = 8;
-    scene_add(scene, &desc);
-    uint32_t second = scene->play.job;
+    uint32_t second = scene_add(scene, &desc);
     assert_int_equal(scene->ahead[second], 6); /* all but what the first may hold */
     scene->release = true;
     scene_next(scene, second, 0, 64);
@@ -303,8 +270,6 @@ static void test_a_cancelled_job_keeps_what_is_held(void **state)
     scene_gone(scene, first);
     engine_totals(scene->play.engine, &totals);
     assert_int_equal(totals.jobs, 1);
-    scene_leave_all(scene);
-    idset_destroy(view);
     scene_free(scene);
 }
 

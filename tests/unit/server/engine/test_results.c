@@ -13,18 +13,15 @@
 static void test_bad_samples_follow_the_policy(void **state)
 {
     (void)state;
-    struct scene *scene = scene_new(600);
-    struct idset *view;
-    assert_int_equal(idset_from_range(0, 20, &view), 0);
+    struct scene *scene = scene_new(600, 20);
     scene->bad[3] = scene->bad[11] = true;
     const enum bad_policy policies[] = {BAD_SKIP, BAD_REPLACE, BAD_ERROR};
     const char *names[] = {"s", "r", "e"};
     uint32_t jobs[3];
     for (int i = 0; i < 3; i++) {
-        struct engine_job_desc desc = scene_job(names[i], view);
+        struct engine_job_desc desc = scene_job(scene, names[i]);
         desc.bad_policy = policies[i];
-        scene_add(scene, &desc);
-        jobs[i] = scene->play.job;
+        jobs[i] = scene_add(scene, &desc);
         scene_next(scene, jobs[i], 0, 10);
     }
     uint32_t total[3] = {0};
@@ -38,7 +35,6 @@ static void test_bad_samples_follow_the_policy(void **state)
     assert_int_equal(total[1], 20);
     assert_true(scene->last[jobs[0]] && scene->last[jobs[1]]);
     assert_int_equal(scene->play.failed, LARDER_ESAMPLE);
-    idset_destroy(view);
     scene_free(scene);
 }
 
@@ -48,19 +44,16 @@ static void test_outputs_fail_apart(void **state)
 {
     (void)state;
     for (int policy = BAD_SKIP; policy <= BAD_ERROR; policy++) {
-        struct scene *scene = scene_new(600);
-        struct idset *view;
-        assert_int_equal(idset_from_range(0, 20, &view), 0);
+        struct scene *scene = scene_new(600, 20);
         scene->unfit[3] = scene->unfit[11] = true;
         uint32_t jobs[3];
         struct engine_event next[3];
         for (uint32_t i = 0; i < 3; i++) { /* a has a pipeline that fits, b and c one that does not; c is private */
-            struct engine_job_desc desc = scene_job(i == 0 ? "a" : i == 1 ? "b" : "c", view);
+            struct engine_job_desc desc = scene_job(scene, i == 0 ? "a" : i == 1 ? "b" : "c");
             desc.pipeline = i > 0;
             desc.variant = i / 2;
             desc.bad_policy = i > 0 ? (enum bad_policy)policy : BAD_ERROR;
-            scene_add(scene, &desc);
-            jobs[i] = scene->play.job;
+            jobs[i] = scene_add(scene, &desc);
             next[i] = (struct engine_event){.type = ENGINE_NEXT, .next = {jobs[i], 0, 10}};
         }
         scene_step_all(scene, next, 3); /* all plan together, and share what is decoded */
@@ -89,7 +82,6 @@ static void test_outputs_fail_apart(void **state)
             assert_int_equal(total[1], 20);
             assert_int_equal(total[2], 20);
         }
-        idset_destroy(view);
         scene_free(scene);
     }
 }
@@ -103,19 +95,16 @@ static void test_nothing_left(void **state)
         bool drop_last, fails;
     } cases[] = {{20, 4, false, true}, {19, 4, false, false}, {17, 4, true, true}, {16, 4, true, false}, {0, 21, true, false}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct scene *scene = scene_new(600);
-        struct idset *view;
-        assert_int_equal(idset_from_range(0, 20, &view), 0);
+        struct scene *scene = scene_new(600, 20);
         for (uint32_t id = 0; id < cases[i].bad; id++)
             scene->bad[id] = true;
-        struct engine_job_desc desc = scene_job("s", view);
+        struct engine_job_desc desc = scene_job(scene, "s");
         desc.batch_size = cases[i].batch;
         desc.drop_last = cases[i].drop_last;
         scene_add(scene, &desc);
         scene_next(scene, scene->play.job, 0, 10);
         assert_int_equal(scene->play.failed, cases[i].fails ? LARDER_ESAMPLE : 0);
         assert_int_equal(scene->last[scene->play.job], !cases[i].fails);
-        idset_destroy(view);
         scene_free(scene);
     }
 }
@@ -134,18 +123,15 @@ static void test_a_source_that_does_not_answer(void **state)
     (void)state;
     enum { PAUSE_NS = 50000000 };
     static uint32_t sizes[2][100];
-    struct scene *scene = scene_new(600);
+    struct scene *scene = scene_new(600, 100);
     struct engine_totals totals;
-    struct idset *view;
     for (uint32_t i = 0; i < 200; i++)
         sizes[i / 100][i % 100] = ENCODED;
-    assert_int_equal(idset_from_range(0, 100, &view), 0);
-    struct engine_job_desc desc = scene_job("a", view);
+    struct engine_job_desc desc = scene_job(scene, "a");
     desc.dataset = sizes[0];
     desc.variant = 1; /* no instance of the other job's */
     scene->away = sizes[0];
-    scene_add(scene, &desc);
-    uint32_t a = scene->play.job;
+    uint32_t a = scene_add(scene, &desc);
     scene_next(scene, a, 0, 13);
     uint32_t burst = scene->unanswered;
     assert_true(burst > 0 && burst <= 8);
@@ -163,10 +149,9 @@ static void test_a_source_that_does_not_answer(void **state)
     assert_int_equal(totals.loads_inflight, 0);
     assert_int_equal(totals.encoded_used_bytes, 0);
 
-    struct engine_job_desc other = scene_job("b", view);
+    struct engine_job_desc other = scene_job(scene, "b");
     other.dataset = sizes[1];
-    scene_add(scene, &other);
-    uint32_t b = scene->play.job;
+    uint32_t b = scene_add(scene, &other);
     scene_next(scene, b, 0, 13);
     expect_each_once(scene, b, 1);
     assert_int_equal(scene->unanswered, burst + 1);
@@ -179,8 +164,6 @@ static void test_a_source_that_does_not_answer(void **state)
     engine_totals(scene->play.engine, &totals);
     assert_int_equal(totals.source_waits, 0);
     assert_int_equal(totals.bad_samples[BAD_UNREADABLE], 0);
-    idset_destroy(view);
-    scene_leave_all(scene);
     scene_free(scene);
 }
 
