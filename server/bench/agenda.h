@@ -1,4 +1,5 @@
-/* agenda.h: what is to happen in virtual time, earliest first. Its rows are the user's: structs that begin with a due. */
+/* agenda.h: what is to happen in virtual time, earliest first. Its rows are the user's: structs that begin with a
+ * due. */
 #ifndef LARDER_SERVER_BENCH_AGENDA_H
 #define LARDER_SERVER_BENCH_AGENDA_H
 
@@ -18,8 +19,8 @@ struct agenda {
 };
 
 void agenda_free(struct agenda *agenda);
-void agenda_put(struct agenda *agenda, const void *row);      /* copies it */
-void agenda_take(struct agenda *agenda, void *out);           /* the first row; length > 0 */
-uint64_t agenda_next_ns(const struct agenda *agenda);         /* when that is due; UINT64_MAX: there is none */
+void agenda_put(struct agenda *agenda, const void *row); /* copies it */
+void agenda_take(struct agenda *agenda, void *out);      /* the first row; length > 0 */
+uint64_t agenda_next_ns(const struct agenda *agenda);    /* when that is due; UINT64_MAX: there is none */
 
 #endif

@@ -85,8 +85,8 @@ static inline uint64_t balance_from_ms(double ms)
     return (uint64_t)(ms * (double)CLOCK_NS_PER_MS);
 }
 
-/* balance_work.c: begins reads and preparations for as many threads as the split allows. By the governor's rule a thread
- * without work of its kind takes the other. */
+/* balance_work.c: begins reads and preparations for as many threads as the split allows. By the governor's rule a
+ * thread without work of its kind takes the other. */
 void balance_start_threads(struct balance_bench *bench);
 
 #endif

@@ -22,8 +22,9 @@ static void iteration_begins(struct balance_bench *bench, uint32_t job)
     }
     bench->result->iterations++;
     bench->result->imbalanced += last - first > balance_from_ms(bench->scenario->tau_ms);
-    agenda_put(&bench->agenda,
-               &(struct timed){.due.at_ns = bench->play.now_ns + balance_from_ms(desc->step_ms), .what = STEP_DONE, .job = job});
+    agenda_put(&bench->agenda, &(struct timed){.due.at_ns = bench->play.now_ns + balance_from_ms(desc->step_ms),
+                                               .what = STEP_DONE,
+                                               .job = job});
 }
 
 static uint32_t queue_of(const struct balance_bench *bench, const struct engine_action *action)
@@ -55,23 +56,18 @@ static bool see(void *ctx, const struct engine_action *action)
         bench->first_at[action->job] = bench->adding - action->rank;
         break;
     case ENGINE_LOAD:
-        line_put(&bench->ranks[queue_of(bench, action)].reads,
-                 (struct waiting){bench->order++, action->load.id, 0});
+        line_put(&bench->ranks[queue_of(bench, action)].reads, (struct waiting){bench->order++, action->load.id, 0});
         break;
     case ENGINE_PREPARE:
         line_put(&bench->ranks[queue_of(bench, action)].prepares,
                  (struct waiting){bench->order++, action->prepare.id, action->prepare.task});
         break;
-    case ENGINE_DELIVER:
-        delivered(bench, action);
-        break;
+    case ENGINE_DELIVER: delivered(bench, action); break;
     case ENGINE_DROP_ENCODED:
     case ENGINE_AHEAD:
     case ENGINE_SOURCE:
-    case ENGINE_JOB_ENDED:
-        break;
-    default:
-        CHECK(!"the scenario gives no reason for a refusal or an error");
+    case ENGINE_JOB_ENDED: break;
+    default: CHECK(!"the scenario gives no reason for a refusal or an error");
     }
     return true;
 }
@@ -84,7 +80,8 @@ static void ask(struct balance_bench *bench, uint32_t job)
         struct rank *rank = &bench->ranks[i];
         rank->came = false;
         rank->asked_ns = bench->play.now_ns;
-        play_push(&bench->play, (struct engine_event){.type = ENGINE_NEXT, .rank = rank->number, .next = {rank->place, 0, 1}});
+        play_push(&bench->play,
+                  (struct engine_event){.type = ENGINE_NEXT, .rank = rank->number, .next = {rank->place, 0, 1}});
     }
 }
 
@@ -95,13 +92,14 @@ static void step_done(struct balance_bench *bench, uint32_t job)
     bool more = ++group->iteration < bench->scenario->iterations;
     for (uint32_t i = desc->first_queue; i < desc->first_queue + desc->ranks; i++) {
         struct rank *rank = &bench->ranks[i];
-        play_push(&bench->play, (struct engine_event){
-                        .type = ENGINE_RELEASE, .rank = rank->number, .release = {rank->place, rank->batch}});
+        play_push(
+            &bench->play,
+            (struct engine_event){.type = ENGINE_RELEASE, .rank = rank->number, .release = {rank->place, rank->batch}});
         if (bench->governor)
             governor_trained(bench->governor, i, desc->step_ms / 1e3);
         if (!more)
-            play_push(&bench->play, (struct engine_event){
-                            .type = ENGINE_JOB_GONE, .rank = rank->number, .job_gone = {rank->place}});
+            play_push(&bench->play,
+                      (struct engine_event){.type = ENGINE_JOB_GONE, .rank = rank->number, .job_gone = {rank->place}});
         if (!more && bench->governor)
             governor_queue_end(bench->governor, i);
     }
@@ -149,7 +147,8 @@ static void decide(struct balance_bench *bench)
     bench->decision = governor_decide(bench->governor, backlogs, n);
     trace(bench);
     agenda_put(&bench->agenda,
-               &(struct timed){.due.at_ns = bench->play.now_ns + balance_from_ms(bench->scenario->decide_ms), .what = DECIDE});
+               &(struct timed){.due.at_ns = bench->play.now_ns + balance_from_ms(bench->scenario->decide_ms),
+                               .what = DECIDE});
 }
 
 static void happen(struct balance_bench *bench, const struct timed *timed)
@@ -161,7 +160,8 @@ static void happen(struct balance_bench *bench, const struct timed *timed)
         bench->reading--;
         if (bench->governor)
             governor_loaded(bench->governor, timed->queue, &(struct governor_read){took, 1, timed->busy});
-        play_push(&bench->play, (struct engine_event){.type = ENGINE_LOADED, .loaded = {timed->id, bench, ENCODED_BYTES, 0}});
+        play_push(&bench->play,
+                  (struct engine_event){.type = ENGINE_LOADED, .loaded = {timed->id, bench, ENCODED_BYTES, 0}});
         break;
     case PREPARE_DONE:
         bench->ranks[timed->queue].preparing--;
@@ -171,12 +171,8 @@ static void happen(struct balance_bench *bench, const struct timed *timed)
                               &(struct governor_preparation){0, timed->busy, ENCODED_BYTES, took});
         play_push(&bench->play, (struct engine_event){.type = ENGINE_PREPARED, .prepared = {.task = timed->task}});
         break;
-    case STEP_DONE:
-        step_done(bench, timed->job);
-        break;
-    case DECIDE:
-        decide(bench);
-        break;
+    case STEP_DONE: step_done(bench, timed->job); break;
+    case DECIDE: decide(bench); break;
     }
 }
 
@@ -201,7 +197,8 @@ uint64_t balance_samples(const struct balance_scenario *scenario)
     return most;
 }
 
-/* A queue with samples of its own is a job of one rank; else it is one of the job's ranks, which draw from all of its. */
+/* A queue with samples of its own is a job of one rank; else it is one of the job's ranks, which draw from all of
+ * its. */
 static void join(struct balance_bench *bench, uint32_t job, uint32_t queue)
 {
     const struct balance_job *desc = &bench->scenario->jobs[job];
@@ -266,16 +263,16 @@ static void end(struct balance_bench *bench)
     free(bench);
 }
 
-int balance_run(const struct balance_scenario *scenario, const struct balance_split *split,
-                struct balance_result *out, struct error *err)
+int balance_run(const struct balance_scenario *scenario, const struct balance_split *split, struct balance_result *out,
+                struct error *err)
 {
     struct balance_bench *bench = xcalloc(1, sizeof *bench);
     *bench = (struct balance_bench){.scenario = scenario,
-                            .mode = split->mode,
-                            .loaders = split->loaders,
-                            .preparers = split->preparers,
-                            .agenda = {.row_bytes = sizeof(struct timed)},
-                            .result = out};
+                                    .mode = split->mode,
+                                    .loaders = split->loaders,
+                                    .preparers = split->preparers,
+                                    .agenda = {.row_bytes = sizeof(struct timed)},
+                                    .result = out};
     memset(out, 0, sizeof *out);
     uint64_t ahead = 0;
     for (uint32_t i = 0; i < scenario->n_jobs; i++)

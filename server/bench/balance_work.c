@@ -48,8 +48,8 @@ static double read_ms(struct balance_bench *bench, uint32_t queue, sample_id id)
     const struct balance_source *source = &bench->scenario->sources[number];
     struct rng rng;
     random_seed_keys(&rng, bench->scenario->seed, KEY_READ, queue, id);
-    double ms =
-        source->ms * SPREAD(source->spread, random_unit(&rng)) * phase(bench, bench->groups[rank->job].iteration)->load;
+    double ms = source->ms * SPREAD(source->spread, random_unit(&rng)) *
+                phase(bench, bench->groups[rank->job].iteration)->load;
     if (in_burst(bench, rank, source))
         ms *= source->burst_factor;
     uint32_t at_once = reading_from(bench, number);
@@ -82,12 +82,13 @@ static void start_read(struct balance_bench *bench, uint32_t queue)
     rank->reading++;
     rank->reads_begun++;
     bench->reading++;
-    agenda_put(&bench->agenda, &(struct timed){.due.at_ns = bench->play.now_ns + balance_from_ms(read_ms(bench, queue, row.id)),
-                                              .what = READ_DONE,
-                                              .queue = queue,
-                                              .busy = reading_from(bench, bench->scenario->source_of[queue]),
-                                              .id = row.id,
-                                              .began_ns = bench->play.now_ns});
+    agenda_put(&bench->agenda,
+               &(struct timed){.due.at_ns = bench->play.now_ns + balance_from_ms(read_ms(bench, queue, row.id)),
+                               .what = READ_DONE,
+                               .queue = queue,
+                               .busy = reading_from(bench, bench->scenario->source_of[queue]),
+                               .id = row.id,
+                               .began_ns = bench->play.now_ns});
 }
 
 static void start_prepare(struct balance_bench *bench, uint32_t queue)
@@ -96,12 +97,13 @@ static void start_prepare(struct balance_bench *bench, uint32_t queue)
     struct waiting row = line_take(&rank->prepares);
     rank->preparing++;
     bench->preparing++;
-    agenda_put(&bench->agenda, &(struct timed){.due.at_ns = bench->play.now_ns + balance_from_ms(prepare_ms(bench, queue, row.id)),
-                                              .what = PREPARE_DONE,
-                                              .queue = queue,
-                                              .task = row.task,
-                                              .busy = bench->preparing,
-                                              .began_ns = bench->play.now_ns});
+    agenda_put(&bench->agenda,
+               &(struct timed){.due.at_ns = bench->play.now_ns + balance_from_ms(prepare_ms(bench, queue, row.id)),
+                               .what = PREPARE_DONE,
+                               .queue = queue,
+                               .task = row.task,
+                               .busy = bench->preparing,
+                               .began_ns = bench->play.now_ns});
 }
 
 static struct line *line_of(struct rank *rank, bool reads)

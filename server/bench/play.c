@@ -84,8 +84,7 @@ static void react(struct play *play, const struct engine_action *action)
         free(action->drop.encoded);
     }
     bool answered = play->see && play->see(play->ctx, action);
-    if (!answered &&
-        (action->type == ENGINE_LOAD || action->type == ENGINE_PREPARE || action->type == ENGINE_DELIVER))
+    if (!answered && (action->type == ENGINE_LOAD || action->type == ENGINE_PREPARE || action->type == ENGINE_DELIVER))
         play_answer_at(play, play->now_ns, action);
 }
 

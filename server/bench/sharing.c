@@ -140,9 +140,7 @@ static bool see(void *ctx, const struct engine_action *action)
         bench->at[action->job] = bench->adding;
         break;
     case ENGINE_JOB_REFUSED:
-    case ENGINE_JOB_ERROR:
-        fprintf(stderr, "larder bench sharing: %s\n", action->error.error.text);
-        exit(1);
+    case ENGINE_JOB_ERROR: fprintf(stderr, "larder bench sharing: %s\n", action->error.error.text); exit(1);
     case ENGINE_LOAD:
         bench->reads += action->load.read != bench->last_read;
         bench->at[action->job]->reads += action->load.read != bench->last_read;
@@ -158,14 +156,11 @@ static bool see(void *ctx, const struct engine_action *action)
         bench->prepared += action->prepare.n_outputs;
         bench->at[action->job]->prepared_for += action->prepare.n_outputs;
         break;
-    case ENGINE_DELIVER:
-        delivered(bench, action);
-        break;
+    case ENGINE_DELIVER: delivered(bench, action); break;
     case ENGINE_DROP_ENCODED:
     case ENGINE_AHEAD:
     case ENGINE_SOURCE:
-    case ENGINE_JOB_ENDED:
-        break;
+    case ENGINE_JOB_ENDED: break;
     }
     return false;
 }
@@ -236,7 +231,9 @@ static bool consume(struct sharing_bench *bench)
             player->ended_epoch = false;
             player->epoch++;
         }
-        play_push(&bench->play, (struct engine_event){.type = ENGINE_NEXT, .next = {.job = player->place, .epoch = player->epoch, .credits = 1}});
+        play_push(&bench->play,
+                  (struct engine_event){.type = ENGINE_NEXT,
+                                        .next = {.job = player->place, .epoch = player->epoch, .credits = 1}});
         any = true;
     }
     return any;

@@ -1,7 +1,7 @@
 /* sharing.h: `larder bench sharing SCENARIO.yaml`: the real engine in virtual time, without decoding.
  *
- * Each step of virtual time every running job consumes `rate` samples; loads and prepares take no time. What is counted is
- * what the engine asked for: preparations, loads, and in which order each job got its samples. */
+ * Each step of virtual time every running job consumes `rate` samples; loads and prepares take no time. What is
+ * counted is what the engine asked for: preparations, loads, and in which order each job got its samples. */
 #ifndef LARDER_SERVER_BENCH_SHARING_H
 #define LARDER_SERVER_BENCH_SHARING_H
 
@@ -56,7 +56,8 @@ struct sharing_given {
 
 typedef void (*sharing_got)(void *ctx, const struct sharing_given *given); /* in the job's order */
 
-/* sharing_run runs a scenario and reports; `got` may be NULL. Gives 0, or 1 after it has said on stderr why it cannot. */
+/* sharing_run runs a scenario and reports; `got` may be NULL. Gives 0, or 1 after it has said on stderr why it
+ * cannot. */
 int sharing_run(const struct sharing_scenario *scenario, sharing_got got, void *got_ctx, json_t **out);
 int sharing_print(json_t *json); /* to stdout; takes json. Gives an exit status. */
 

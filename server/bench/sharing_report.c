@@ -11,13 +11,13 @@ static json_t *report_job(const struct sharing_bench *bench, const struct sharin
 {
     double chunk_epochs = (double)bench->n_chunks * player->desc->epochs;
     double sample_epochs = (double)bench->scenario->samples * player->desc->epochs;
-    return json_pack("{s:I, s:I, s:f, s:I, s:f, s:f, s:f, s:I, s:I, s:I}", "delivered", (json_int_t)player->delivered, "prepared",
-                     (json_int_t)player->prepared_for, "prepared_per_delivered",
-                     ratio((double)player->prepared_for, (double)player->delivered), "chunk_loads", (json_int_t)player->reads,
-                     "loads_per_chunk_per_epoch", (double)player->reads / chunk_epochs, "bytes_read_per_byte",
-                     (double)player->loaded / sample_epochs, "position_spread", ratio(player->spread, player->spreads), "missing",
-                     (json_int_t)player->missing, "duplicates", (json_int_t)player->duplicates, "instance_repeats",
-                     (json_int_t)player->repeats);
+    return json_pack("{s:I, s:I, s:f, s:I, s:f, s:f, s:f, s:I, s:I, s:I}", "delivered", (json_int_t)player->delivered,
+                     "prepared", (json_int_t)player->prepared_for, "prepared_per_delivered",
+                     ratio((double)player->prepared_for, (double)player->delivered), "chunk_loads",
+                     (json_int_t)player->reads, "loads_per_chunk_per_epoch", (double)player->reads / chunk_epochs,
+                     "bytes_read_per_byte", (double)player->loaded / sample_epochs, "position_spread",
+                     ratio(player->spread, player->spreads), "missing", (json_int_t)player->missing, "duplicates",
+                     (json_int_t)player->duplicates, "instance_repeats", (json_int_t)player->repeats);
 }
 
 json_t *sharing_report(const struct sharing_bench *bench)
@@ -37,14 +37,15 @@ json_t *sharing_report(const struct sharing_bench *bench)
             epochs = player->desc->epochs;
         json_array_append_new(jobs, report_job(bench, player));
     }
-    return json_pack("{s:I, s:I, s:f, s:I, s:I, s:f, s:f, s:I, s:I, s:f, s:I, s:I, s:I, s:o}", "delivered",
-                     (json_int_t)bench->delivered, "prepared", (json_int_t)bench->prepared, "prepared_per_delivered",
-                     ratio((double)bench->prepared, (double)bench->delivered), "decoded", (json_int_t)bench->decoded, "chunk_loads", (json_int_t)bench->reads,
-                     "loads_per_chunk_per_epoch", (double)bench->reads / bench->n_chunks / epochs, "bytes_read_per_byte",
-                     (double)bench->loaded / scenario->samples / epochs, "peak_prepared",
-                     (json_int_t)(bench->peak_prepared / SHARING_SLOT_BYTES), "peak_encoded", (json_int_t)bench->peak_encoded,
-                     "position_spread", ratio(sum.spread, sum.spreads), "missing", (json_int_t)sum.missing, "duplicates",
-                     (json_int_t)sum.duplicates, "instance_repeats", (json_int_t)sum.repeats, "jobs", jobs);
+    return json_pack(
+        "{s:I, s:I, s:f, s:I, s:I, s:f, s:f, s:I, s:I, s:f, s:I, s:I, s:I, s:o}", "delivered",
+        (json_int_t)bench->delivered, "prepared", (json_int_t)bench->prepared, "prepared_per_delivered",
+        ratio((double)bench->prepared, (double)bench->delivered), "decoded", (json_int_t)bench->decoded, "chunk_loads",
+        (json_int_t)bench->reads, "loads_per_chunk_per_epoch", (double)bench->reads / bench->n_chunks / epochs,
+        "bytes_read_per_byte", (double)bench->loaded / scenario->samples / epochs, "peak_prepared",
+        (json_int_t)(bench->peak_prepared / SHARING_SLOT_BYTES), "peak_encoded", (json_int_t)bench->peak_encoded,
+        "position_spread", ratio(sum.spread, sum.spreads), "missing", (json_int_t)sum.missing, "duplicates",
+        (json_int_t)sum.duplicates, "instance_repeats", (json_int_t)sum.repeats, "jobs", jobs);
 }
 
 int sharing_print(json_t *json)

@@ -30,8 +30,8 @@ static bool see_prepare(struct ranks *ranks, const struct engine_action *action)
     if (!ranks->by_hand && action->prepare.id != ranks->slow)
         return false;
     assert_true(ranks->n_preparing < RANKS_AT_ONCE_MAX && action->rank < RANKS_WORLD_MAX);
-    ranks->preparing[ranks->n_preparing++] =
-        (struct preparation){action->rank, action->prepare.task, action->prepare.id};
+    ranks->preparing[ranks->n_preparing++] = (struct preparation){action->rank, action->prepare.task,
+                                                                  action->prepare.id};
     return true;
 }
 
@@ -53,16 +53,10 @@ static bool see(void *ctx, const struct engine_action *action)
         assert_true(action->rank < RANKS_WORLD_MAX);
         seat->loads++;
         return false;
-    case ENGINE_PREPARE:
-        return see_prepare(ranks, action);
-    case ENGINE_DELIVER:
-        see_deliver(ranks, action);
-        return ranks->keep;
-    case ENGINE_JOB_ENDED:
-        ranks->ended = true;
-        return false;
-    default:
-        return false;
+    case ENGINE_PREPARE: return see_prepare(ranks, action);
+    case ENGINE_DELIVER: see_deliver(ranks, action); return ranks->keep;
+    case ENGINE_JOB_ENDED: ranks->ended = true; return false;
+    default: return false;
     }
 }
 

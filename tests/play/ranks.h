@@ -1,5 +1,5 @@
-/* ranks.h: one job of several ranks, whose clients are played by hand: what each rank got, and preparations that take as
- * long as the test says. */
+/* ranks.h: one job of several ranks, whose clients are played by hand: what each rank got, and preparations that
+ * take as long as the test says. */
 #ifndef LARDER_TESTS_PLAY_RANKS_H
 #define LARDER_TESTS_PLAY_RANKS_H
 

@@ -21,10 +21,10 @@ static bool see_load(struct scene *scene, const struct engine_action *action)
     scene->loads++;
     if (scene->away && action->load.dataset == scene->away) {
         scene->unanswered++;
-        play_push(&scene->play, (struct engine_event){.type = ENGINE_LOADED,
-                                                      .loaded = {.id = action->load.id,
-                                                                 .reason = BAD_UNREADABLE,
-                                                                 .fate = ENGINE_FATE_SOURCE}});
+        play_push(&scene->play,
+                  (struct engine_event){
+                      .type = ENGINE_LOADED,
+                      .loaded = {.id = action->load.id, .reason = BAD_UNREADABLE, .fate = ENGINE_FATE_SOURCE}});
         return true;
     }
     if (scene->slow) {
@@ -70,21 +70,15 @@ static bool see(void *ctx, const struct engine_action *action)
         scene->held_max = action->job_added.held_max;
         scene->ahead[action->job] = action->job_added.ahead;
         return false;
-    case ENGINE_LOAD:
-        return see_load(scene, action);
-    case ENGINE_PREPARE:
-        see_prepare(scene, action);
-        return true;
-    case ENGINE_DELIVER:
-        see_deliver(scene, action);
-        return !scene->release;
+    case ENGINE_LOAD: return see_load(scene, action);
+    case ENGINE_PREPARE: see_prepare(scene, action); return true;
+    case ENGINE_DELIVER: see_deliver(scene, action); return !scene->release;
     case ENGINE_AHEAD:
         assert_int_equal(scene->ahead[action->job], action->ahead.from);
         scene->ahead[action->job] = action->ahead.to;
         scene->changes++;
         return false;
-    default:
-        return false;
+    default: return false;
     }
 }
 

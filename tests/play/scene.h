@@ -19,13 +19,13 @@ struct scene {
     bool unfit[IDS_MAX];      /* pipeline 1 finds these too small */
     uint32_t in_part;         /* prepares that made some of their outputs and not others */
     uint32_t loads, prepares;
-    const void *away;         /* a dataset whose source answers no load; NULL: all do */
-    uint32_t unanswered;      /* loads */
+    const void *away;    /* a dataset whose source answers no load; NULL: all do */
+    uint32_t unanswered; /* loads */
     uint32_t got[JOBS_MAX][IDS_MAX];
     uint64_t last_batch[JOBS_MAX];
     uint32_t batches[JOBS_MAX], last_count[JOBS_MAX];
     bool last[JOBS_MAX];
-    bool release;             /* give batches back at once */
+    bool release; /* give batches back at once */
 };
 
 /* scene_new: ids from 0, `samples` of them, and an arena of slots of 1 KiB. */

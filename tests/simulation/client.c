@@ -39,12 +39,11 @@ static struct parcel parcels_take(struct parcels *parcels, uint32_t at)
 
 static void send_next(struct world *world, struct client *client, uint32_t epoch, uint32_t credits)
 {
-    world_event(
-        world,
-        &(struct engine_event){.type = ENGINE_NEXT,
-                               .rank = client->plan->rank,
-                               .next = {.job = client->job, .epoch = epoch, .credits = credits}},
-        NULL);
+    world_event(world,
+                &(struct engine_event){.type = ENGINE_NEXT,
+                                       .rank = client->plan->rank,
+                                       .next = {.job = client->job, .epoch = epoch, .credits = credits}},
+                NULL);
 }
 
 static void send_release(struct world *world, struct client *client, uint64_t batch)
@@ -60,8 +59,7 @@ static void send_release(struct world *world, struct client *client, uint64_t ba
 /* Gone a second time it ends a job that nobody is there of. */
 static void leave(struct world *world, struct client *client)
 {
-    struct engine_event gone = {
-        .type = ENGINE_JOB_GONE, .rank = client->plan->rank, .job_gone = {.job = client->job}};
+    struct engine_event gone = {.type = ENGINE_JOB_GONE, .rank = client->plan->rank, .job_gone = {.job = client->job}};
     for (int times = 0; client->state == CLIENT_TRAINING && times <= client->plan->leaves_twice; times++)
         world_event(world, &gone, NULL);
     client->state = CLIENT_DONE;
@@ -102,12 +100,8 @@ void client_action(struct world *world, const struct engine_action *action)
             alarm_client(world, client, random_below(&world->rng, CLOCK_NS_PER_S), ALARM_JOIN);
         }
         break;
-    case ENGINE_JOB_ENDED:
-        world->number_users[action->job_ended.pipeline]--;
-        break;
-    case ENGINE_JOB_ERROR:
-        alarm_client(world, client, transit_ns, ALARM_FAILED);
-        break;
+    case ENGINE_JOB_ENDED: world->number_users[action->job_ended.pipeline]--; break;
+    case ENGINE_JOB_ERROR: alarm_client(world, client, transit_ns, ALARM_FAILED); break;
     default:
         CHECK(action->type == ENGINE_DELIVER);
         world_alarm(world, transit_ns, ALARM_ARRIVED, life_of(world, client), action->deliver.batch,
@@ -142,9 +136,7 @@ static void mischief(struct world *world, struct client *client)
         if (client->epoch > 0)
             send_next(world, client, (uint32_t)random_below(&world->rng, client->epoch), 1);
         break;
-    case 1:
-        send_next(world, client, client->epoch, CREDITS_MAX);
-        break;
+    case 1: send_next(world, client, client->epoch, CREDITS_MAX); break;
     case 2:
         if (client->plan->epochs > 0)
             send_next(world, client, client->plan->epochs + (uint32_t)random_below(&world->rng, 3), CREDITS_MAX);
@@ -152,9 +144,7 @@ static void mischief(struct world *world, struct client *client)
     case 3:
         send_release(world, client, client->released); /* once more */
         break;
-    case 4:
-        send_release(world, client, UINT64_MAX - random_below(&world->rng, 3));
-        break;
+    case 4: send_release(world, client, UINT64_MAX - random_below(&world->rng, 3)); break;
     default:
         if (other != client && other->kept.count > 0)
             send_release(world, client, other->kept.items[0].batch);
@@ -260,9 +250,7 @@ void client_alarm(struct world *world, const struct alarm *alarm)
     if (client->state == CLIENT_DONE || client->lives != alarm->a >> 32)
         return;
     switch (alarm->kind) {
-    case ALARM_JOIN:
-        client_join(world, client);
-        break;
+    case ALARM_JOIN: client_join(world, client); break;
     case ALARM_ADMITTED:
         client->admitted = true;
         if (client->epoch > 0 && client->epoch >= client->plan->run_epochs) { /* it came back when all was over */
@@ -290,12 +278,8 @@ void client_alarm(struct world *world, const struct alarm *alarm)
             world_event(world, &(struct engine_event){.type = ENGINE_JOB_CANCEL, .job_cancel = {.job = client->job}},
                         NULL);
         break;
-    case ALARM_STOP:
-        stop(world, client);
-        break;
-    case ALARM_RESUME:
-        client_resume(world, client);
-        break;
+    case ALARM_STOP: stop(world, client); break;
+    case ALARM_RESUME: client_resume(world, client); break;
     default:
         CHECK(alarm->kind == ALARM_VANISH || alarm->kind == ALARM_FAILED);
         if (alarm->kind == ALARM_VANISH)

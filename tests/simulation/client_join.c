@@ -25,8 +25,7 @@ uint32_t client_pipeline_number(struct world *world, uint32_t pipeline)
 static void forget(struct world *world, uint32_t dataset)
 {
     world_say(world, "chunks %u … of dataset %u are forgotten", world->chunk_bases[dataset], dataset);
-    engine_forget_chunks(world->engine, world->chunk_bases[dataset],
-                         world->scenario->datasets[dataset].chunk_count);
+    engine_forget_chunks(world->engine, world->chunk_bases[dataset], world->scenario->datasets[dataset].chunk_count);
 }
 
 /* Now and then the chunks of a dataset are forgotten, or of all, whose numbers are then dealt in another order: whoever
@@ -50,8 +49,8 @@ static void forget_chunks(struct world *world)
     }
 }
 
-/* Some of the samples that no job's dataset has, the one's that is about to come included: as where its samples are given
- * ids that others had. */
+/* Some of the samples that no job's dataset has, the one's that is about to come included: as where its samples are
+ * given ids that others had. */
 static void forget_samples(struct world *world)
 {
     const struct scenario *sc = world->scenario;
@@ -70,8 +69,10 @@ static void forget_samples(struct world *world)
     }
     if (count > 0) {
         kept = count;
-        world_event(world, &(struct engine_event){.type = ENGINE_SAMPLES_GONE,
-                                                  .samples_gone = {.ids = ids, .count = count, .kept = &kept}}, NULL);
+        world_event(world,
+                    &(struct engine_event){.type = ENGINE_SAMPLES_GONE,
+                                           .samples_gone = {.ids = ids, .count = count, .kept = &kept}},
+                    NULL);
         world_flush(world);
         world_say(world, "      %u of them are kept", kept);
         model_forgotten(world->model, ids + kept, count - kept);

@@ -78,24 +78,12 @@ void model_event(struct model *model, uint64_t now_ns, const struct engine_event
         model->adding_client = event->job_add->client;
         model->scenario->datasets[plan->dataset].users++; /* until it is refused, or has ended */
         break;
-    case ENGINE_JOB_GONE:
-        model_on_gone(model, event->job_gone.job, event->rank);
-        break;
-    case ENGINE_NEXT:
-        model_on_next(model, event);
-        break;
-    case ENGINE_RELEASE:
-        model_on_release(model, event);
-        break;
-    case ENGINE_LOADED:
-        model_on_loaded(model, event);
-        break;
-    case ENGINE_PREPARED:
-        model_on_prepared(model, event);
-        break;
-    case ENGINE_DRAIN:
-        model->draining = true;
-        break;
+    case ENGINE_JOB_GONE: model_on_gone(model, event->job_gone.job, event->rank); break;
+    case ENGINE_NEXT: model_on_next(model, event); break;
+    case ENGINE_RELEASE: model_on_release(model, event); break;
+    case ENGINE_LOADED: model_on_loaded(model, event); break;
+    case ENGINE_PREPARED: model_on_prepared(model, event); break;
+    case ENGINE_DRAIN: model->draining = true; break;
     case ENGINE_PIPELINE_GONE:
         CHECK(model->number_users[event->pipeline_gone.pipeline] == 0);
         model->number_meaning[event->pipeline_gone.pipeline] = 0;
@@ -110,9 +98,8 @@ void model_event(struct model *model, uint64_t now_ns, const struct engine_event
         break;
     case ENGINE_HALT:
     case ENGINE_SAMPLES_GONE: /* model_forgotten */
-    case ENGINE_PACE: /* changes the order of work alone */
-    case ENGINE_TICK:
-        break;
+    case ENGINE_PACE:         /* changes the order of work alone */
+    case ENGINE_TICK: break;
     }
 }
 
@@ -120,35 +107,16 @@ void model_action(struct model *model, const struct engine_action *action)
 {
     switch (action->type) {
     case ENGINE_JOB_ADDED:
-    case ENGINE_JOB_REFUSED:
-        model_on_answer(model, action);
-        break;
-    case ENGINE_LOAD:
-        model_on_load(model, action);
-        break;
-    case ENGINE_PREPARE:
-        model_on_prepare(model, action);
-        break;
-    case ENGINE_DROP_ENCODED:
-        model_on_drop(model, action);
-        break;
-    case ENGINE_DELIVER:
-        model_on_deliver(model, action);
-        break;
-    case ENGINE_JOB_ERROR:
-        model_on_error(model, action);
-        break;
-    case ENGINE_AHEAD:
-        model_on_ahead(model, action);
-        break;
-    case ENGINE_SOURCE:
-        model_on_source(model, action);
-        break;
-    case ENGINE_JOB_ENDED:
-        model_on_ended(model, action);
-        break;
-    default:
-        model_break(model, RULE_TASK, "action of unknown type %d", (int)action->type);
+    case ENGINE_JOB_REFUSED: model_on_answer(model, action); break;
+    case ENGINE_LOAD: model_on_load(model, action); break;
+    case ENGINE_PREPARE: model_on_prepare(model, action); break;
+    case ENGINE_DROP_ENCODED: model_on_drop(model, action); break;
+    case ENGINE_DELIVER: model_on_deliver(model, action); break;
+    case ENGINE_JOB_ERROR: model_on_error(model, action); break;
+    case ENGINE_AHEAD: model_on_ahead(model, action); break;
+    case ENGINE_SOURCE: model_on_source(model, action); break;
+    case ENGINE_JOB_ENDED: model_on_ended(model, action); break;
+    default: model_break(model, RULE_TASK, "action of unknown type %d", (int)action->type);
     }
 }
 
@@ -275,8 +243,8 @@ static void compare_status(struct model *model, const struct engine *engine, con
         model_break(model, RULE_STATUS, "job %u has waited %g s at %g s", status->job, status->wait_s,
                     (double)now_ns * 1e-9);
     /* A whole epoch's bad samples are known from what is missing; a substitute that failed too is counted beside it. */
-    bool exact =
-        plan->bad_policy == BAD_SKIP && !plan->drop_last && job->abandoned == 0 && (job->book.last || !job->started);
+    bool exact = plan->bad_policy == BAD_SKIP && !plan->drop_last && job->abandoned == 0 &&
+                 (job->book.last || !job->started);
     if (status->bad_samples < job->missing || (exact && status->bad_samples != job->missing))
         expect(model, "status.bad_samples", status->bad_samples, job->missing);
 }

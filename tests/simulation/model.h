@@ -59,8 +59,8 @@ void model_compare_totals(struct model *model, bool compare);
 uint32_t model_jobs(const struct model *model);
 /* model_rank_waits: the rank has asked for an epoch that begins when the others are through with the one before. */
 bool model_rank_waits(const struct model *model, uint32_t job, uint32_t rank);
-/* model_may_lack_room: the job may have to wait until there is room for it, a time that is limited. One whose slots have
- * one size never does after its first batch. */
+/* model_may_lack_room: the job may have to wait until there is room for it, a time that is limited. One whose slots
+ * have one size never does after its first batch. */
 bool model_may_lack_room(const struct model *model, uint32_t job);
 uint32_t model_no_rooms(const struct model *model); /* jobs that failed for that */
 /* What sabotage looks for. */
@@ -94,7 +94,8 @@ bool model_held_slot(const struct model *model, uint64_t *offset);
 bool model_other_held(const struct model *model, uint32_t job, uint64_t batch, uint64_t *other);
 /* model_outputs_ended: how many outputs the last PREPARED was about. */
 uint32_t model_outputs_ended(const struct model *model);
-/* model_source_answers: else a load is there to find that out, and when it is lost the job may be told that it does not. */
+/* model_source_answers: else a load is there to find that out, and when it is lost the job may be told that it does
+ * not. */
 bool model_source_answers(const struct model *model, const void *dataset);
 /* model_is_retry: a load of the sample was not answered before. */
 bool model_is_retry(const struct model *model, sample_id id);

@@ -225,7 +225,8 @@ static void check_batch(struct model *model, const struct job_book *job, const s
     if (action->deliver.epoch != job->epoch || job->epoch != rank->epoch || rank->credits == 0 || rank->through)
         model_break(model, RULE_CREDIT,
                     "rank %u of job %u gets a batch of epoch %u; the job is in %u, the rank in %u%s with "
-                    "%llu credits", action->rank, place, action->deliver.epoch, job->epoch, rank->epoch,
+                    "%llu credits",
+                    action->rank, place, action->deliver.epoch, job->epoch, rank->epoch,
                     rank->through ? ", which is over," : "", (unsigned long long)rank->credits);
     if (action->deliver.index != rank->batches || rank->batches >= n_batches)
         model_break(model, RULE_BATCH, "rank %u of job %u gets batch %u of epoch %u, due is %u of %u", action->rank,
@@ -249,7 +250,8 @@ static void had_share(struct model *model, struct job_book *job, struct rank_boo
     if (rank->kept != share || (job->n_batches && rank->batches != job->n_batches))
         model_break(model, RULE_EXACTLY_ONCE,
                     "rank %u of job %u ended epoch %u with %u samples in %u batches, its share is %u "
-                    "in %u", number, place, job->epoch, rank->kept, rank->batches, share, job->n_batches);
+                    "in %u",
+                    number, place, job->epoch, rank->kept, rank->batches, share, job->n_batches);
     model_ranks_through(model, job, place);
 }
 

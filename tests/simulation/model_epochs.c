@@ -169,10 +169,10 @@ static void check_epoch(struct model *model, struct job_book *job, uint32_t plac
         due -= excused;
     if (plan->drop_last) /* bad ones among those that were dropped may never have been tried */
         due -= due % plan->batch_size;
-    bool enough =
-        plan->drop_last && plan->bad_policy == BAD_SKIP
-            ? book->delivered % plan->batch_size == 0 && book->delivered >= due && book->delivered <= plan->n_view
-            : book->delivered == due;
+    bool enough = plan->drop_last && plan->bad_policy == BAD_SKIP
+                      ? book->delivered % plan->batch_size == 0 && book->delivered >= due &&
+                            book->delivered <= plan->n_view
+                      : book->delivered == due;
     if (!enough)
         model_break(model, RULE_EXACTLY_ONCE, "job %u got %u samples in epoch %u, %u of %u are missing, %u of them bad",
                     place, book->delivered, job->epoch, missing, plan->n_view, excused);
@@ -180,8 +180,8 @@ static void check_epoch(struct model *model, struct job_book *job, uint32_t plac
         model_break(model, RULE_BAD, "job %u is told that %llu samples of epoch %u are lost, %u are", place,
                     (unsigned long long)lost, job->epoch, missing);
     if (lost > model_bad_max(model, plan))
-        model_break(model, RULE_BAD, "job %u went on with %llu bad samples in epoch %u", place, (unsigned long long)lost,
-                    job->epoch);
+        model_break(model, RULE_BAD, "job %u went on with %llu bad samples in epoch %u", place,
+                    (unsigned long long)lost, job->epoch);
     if (plan->bad_policy == BAD_ERROR && missing && !plan->drop_last)
         model_break(model, RULE_BAD, "job %u ended epoch %u without %u samples, which its policy forbids", place,
                     job->epoch, missing);

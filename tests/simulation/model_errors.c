@@ -52,8 +52,8 @@ static bool nothing_left(const struct model *model, const struct job_book *job)
     return plan->bad_policy == BAD_SKIP && plan->n_view - model_count_excused(model, job) < least;
 }
 
-/* Policy `error` fails with the first bad sample; `replace` only when so many are bad that no substitute is found, `skip` when
- * nothing is left; any when there is no room for the job. */
+/* Policy `error` fails with the first bad sample; `replace` only when so many are bad that no substitute is found,
+ * `skip` when nothing is left; any when there is no room for the job. */
 void model_on_error(struct model *model, const struct engine_action *action)
 {
     struct job_book *job = action->job < JOBS_MAX ? model->jobs[action->job] : NULL;

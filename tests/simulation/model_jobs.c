@@ -132,8 +132,7 @@ void model_on_ahead(struct model *model, const struct engine_action *action)
         model_break(model, RULE_JOB,
                     "job %u has a quota of %llu bytes after %llu, its least is %llu, it asked for %llu", action->job,
                     (unsigned long long)bytes, (unsigned long long)job->quota_bytes,
-                    (unsigned long long)job->least_bytes,
-                    (unsigned long long)job->plan->quota_bytes);
+                    (unsigned long long)job->least_bytes, (unsigned long long)job->plan->quota_bytes);
     job->quota_bytes = bytes;
 }
 
@@ -294,7 +293,8 @@ const struct client_plan *model_steady_plan(const struct model *model, uint32_t 
 {
     const struct job_book *job = place < JOBS_MAX ? model->jobs[place] : NULL;
     bool steady = job && !job->ranks && !job->gone && !job->failed && job->plan->vanish_ns == SCENARIO_NEVER &&
-                  job->plan->cancel_ns == SCENARIO_NEVER && job->plan->break_percent == 0 && job->plan->mischief_percent == 0;
+                  job->plan->cancel_ns == SCENARIO_NEVER && job->plan->break_percent == 0 &&
+                  job->plan->mischief_percent == 0;
     return steady ? job->plan : NULL;
 }
 

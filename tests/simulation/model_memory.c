@@ -187,7 +187,8 @@ void model_on_load(struct model *model, const struct engine_action *action)
     if (action->load.bytes != model->scenario->samples[id].bytes)
         model_break(model, RULE_ENCODED, "LOAD of sample %u says %llu bytes, it has %llu", id,
                     (unsigned long long)action->load.bytes, (unsigned long long)model->scenario->samples[id].bytes);
-    model_source_load(model, (uint32_t)((const struct scenario_dataset *)action->load.dataset - model->scenario->datasets), id);
+    model_source_load(
+        model, (uint32_t)((const struct scenario_dataset *)action->load.dataset - model->scenario->datasets), id);
     model->loading[id] = true;
     model->n_loading++;
     model->encoded_bytes += model->scenario->samples[id].bytes;
@@ -245,8 +246,8 @@ static struct made *output_made(struct model *model, sample_id id, const struct 
         return NULL;
     }
     /* 16 bits of the number's meaning, 16 of the sample, 32 of the instance */
-    uint64_t key =
-        (uint64_t)model->number_meaning[output->pipeline] << 48 | (uint64_t)id << 32 | (uint32_t)output->instance;
+    uint64_t key = (uint64_t)model->number_meaning[output->pipeline] << 48 | (uint64_t)id << 32 |
+                   (uint32_t)output->instance;
     uint64_t *begun = table_at(&model->instances, key);
     bool anew = is_drawn(model, output->variant);
     if ((*begun && anew) || output->instance > UINT32_MAX || (!anew && output->instance))

@@ -80,7 +80,7 @@ struct job_book {
     bool gone, failed, cancelled;
     uint64_t failed_step;
     bool asked;
-    uint64_t asked_ns; /* for its first batch */
+    uint64_t asked_ns;   /* for its first batch */
     uint32_t beyond_end; /* NEXTs for epochs it does not have: each is answered by an error, and all goes on */
     uint32_t n_batches, held_max;
     uint64_t quota_bytes, least_bytes; /* now; what no other job may cost it */
@@ -105,13 +105,13 @@ struct job_book {
 
 /* A dataset's source, as the loads from it tell. */
 struct source_book {
-    uint32_t rounds;      /* loads that it has not answered */
-    uint32_t unanswered;  /* of these: since it answered last, but for samples that were given up; 0: it answers */
-    uint32_t asked;       /* loads under way that began while it did not answer */
-    uint32_t life;        /* of what the engine knows of it: until its last job ends */
+    uint32_t rounds;     /* loads that it has not answered */
+    uint32_t unanswered; /* of these: since it answered last, but for samples that were given up; 0: it answers */
+    uint32_t asked;      /* loads under way that began while it did not answer */
+    uint32_t life;       /* of what the engine knows of it: until its last job ends */
     uint64_t since_ns, failed_ns; /* since_ns: of not answering */
-    uint64_t *bad_step;     /* by sample id: when it last failed from here; 0: never */
-    uint64_t *changed_step; /* the same, of being another than indexed */
+    uint64_t *bad_step;           /* by sample id: when it last failed from here; 0: never */
+    uint64_t *changed_step;       /* the same, of being another than indexed */
 };
 
 struct model {
@@ -144,15 +144,15 @@ struct model {
 
     struct handle **handles; /* the caller's, by order of arrival: to be freed in the end */
     size_t n_handles, cap_handles;
-    bool *loading;         /* by sample id */
+    bool *loading; /* by sample id */
     struct load_book {
         uint32_t dataset, round, asked; /* asked: the source's life when it did not answer, plus one; 0: it did */
-    } *loads; /* by sample id, of the last */
-    struct source_book *sources; /* by dataset */
-    uint64_t answers;            /* loads that were answered */
-    uint32_t *tries;             /* by sample id: times that it was not, and did not come or was given up since */
-    uint64_t *tries_from;        /* answers there were at the first of these */
-    struct handle **ready; /* by sample id: in memory, or NULL */
+    } * loads;                          /* by sample id, of the last */
+    struct source_book *sources;        /* by dataset */
+    uint64_t answers;                   /* loads that were answered */
+    uint32_t *tries;        /* by sample id: times that it was not, and did not come or was given up since */
+    uint64_t *tries_from;   /* answers there were at the first of these */
+    struct handle **ready;  /* by sample id: in memory, or NULL */
     uint64_t encoded_bytes; /* loads under way, and handles in memory */
     uint32_t n_loading;
     struct running_task *tasks;

@@ -151,7 +151,8 @@ static void check_over(struct model *model, struct job_book *job, uint32_t place
                     job->epoch, missing);
 }
 
-/* Would something of the epoch be put back if the rank went? Not of one that waits for a later epoch: it has taken all. */
+/* Would something of the epoch be put back if the rank went? Not of one that waits for a later epoch: it has taken
+ * all. */
 static bool may_lose(const struct job_book *job, const struct rank_book *rank)
 {
     bool holds = false;
@@ -160,7 +161,8 @@ static bool may_lose(const struct job_book *job, const struct rank_book *rank)
     return holds && !waits(job, rank);
 }
 
-/* The epoch is over when every rank is through with it, and would lose nothing of it; then the lowest that a rank waits for begins. */
+/* The epoch is over when every rank is through with it, and would lose nothing of it; then the lowest that a rank
+ * waits for begins. */
 void model_ranks_through(struct model *model, struct job_book *job, uint32_t place)
 {
     const struct rank_book *first = NULL;

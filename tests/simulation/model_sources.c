@@ -1,6 +1,6 @@
-/* model_sources.c: sources that do not answer for a while. No sample is bad over that: each is tried again, one at a time and
- * after a pause, until the source answers or its jobs have waited long enough to be told so. A sample that alone is not
- * answered, again and again, is bad. What a dataset says of a sample is so for its own jobs. */
+/* model_sources.c: sources that do not answer for a while. No sample is bad over that: each is tried again, one at a
+ * time and after a pause, until the source answers or its jobs have waited long enough to be told so. A sample that
+ * alone is not answered, again and again, is bad. What a dataset says of a sample is so for its own jobs. */
 #include <stdlib.h>
 
 #include "common/check.h"
@@ -59,7 +59,8 @@ void model_source_load(struct model *model, uint32_t dataset, sample_id id)
 {
     struct source_book *source = &model->sources[dataset];
     bool away = source->unanswered > 0;
-    model->loads[id] = (struct load_book){.dataset = dataset, .round = source->rounds, .asked = away ? source->life + 1 : 0};
+    model->loads[id] = (struct load_book){
+        .dataset = dataset, .round = source->rounds, .asked = away ? source->life + 1 : 0};
     if (away && source->asked++ > 0)
         model_break(model, RULE_TASK, "LOAD of sample %u while another finds out whether dataset %u answers again", id,
                     dataset);

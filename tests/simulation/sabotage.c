@@ -7,18 +7,17 @@
 #include "tests/simulation/sabotage_priv.h"
 
 #define KEY_SABOTAGE UINT64_C(0x5ab07a6e)
-#define OPPORTUNITIES 12 /* of the first so many one is taken */
+#define OPPORTUNITIES 12    /* of the first so many one is taken */
 #define OPPORTUNITIES_FEW 3 /* where there are not as many */
 
 static const struct {
     const char *name;
     unsigned rules; /* bits */
     unsigned flags;
-} kinds[SABOTAGE_COUNT] = {
-    [SABOTAGE_NONE] = {"none", 0, 0},
+} kinds[SABOTAGE_COUNT] = {[SABOTAGE_NONE] = {"none", 0, 0},
 #define RULE_BIT(rule) (1u << RULE_##rule)
 #define KIND(id, name, rules, flags) [SABOTAGE_##id] = {name, rules, flags},
-    SABOTAGE_KINDS(KIND, RULE_BIT)
+                           SABOTAGE_KINDS(KIND, RULE_BIT)
 #undef KIND
 #undef RULE_BIT
 };
@@ -116,12 +115,14 @@ bool sabotage_event(struct sabotage *sabotage, struct engine_event *event)
                !sabotage_take(sabotage);
     case SABOTAGE_WRONG_RELEASE:
         if (event->type == ENGINE_RELEASE && model_steady_plan(sabotage->model, event->release.job) &&
-            model_other_held(sabotage->model, event->release.job, event->release.batch, &other) && sabotage_take(sabotage))
+            model_other_held(sabotage->model, event->release.job, event->release.batch, &other) &&
+            sabotage_take(sabotage))
             event->release.batch = other;
         return true;
     case SABOTAGE_EXTRA_CREDIT:
         plan = event->type == ENGINE_NEXT ? model_steady_plan(sabotage->model, event->next.job) : NULL;
-        if (plan && plan->ask == 1 && plan->prefetch > 1 && plan->n_view > 4 * plan->batch_size && sabotage_take(sabotage))
+        if (plan && plan->ask == 1 && plan->prefetch > 1 && plan->n_view > 4 * plan->batch_size &&
+            sabotage_take(sabotage))
             event->next.credits++;
         return true;
     case SABOTAGE_FAIL_ALL:
@@ -137,8 +138,7 @@ bool sabotage_event(struct sabotage *sabotage, struct engine_event *event)
             sabotage_take(sabotage))
             event->loaded.fate = ENGINE_FATE_SAMPLE;
         return true;
-    default:
-        return true;
+    default: return true;
     }
 }
 
@@ -149,22 +149,16 @@ static bool may_lose(const struct sabotage *sabotage, const struct engine_action
     switch (sabotage->kind) {
     case SABOTAGE_LOSE_BATCH:
         return action->type == ENGINE_DELIVER && !action->deliver.last && sure_plan(sabotage, action->job);
-    case SABOTAGE_LOSE_LOAD:
-        return action->type == ENGINE_LOAD && sure_plan(sabotage, action->job);
+    case SABOTAGE_LOSE_LOAD: return action->type == ENGINE_LOAD && sure_plan(sabotage, action->job);
     case SABOTAGE_LOSE_RETRY:
         return action->type == ENGINE_LOAD && sure_plan(sabotage, action->job) &&
                model_source_answers(sabotage->model, action->load.dataset) &&
                model_is_retry(sabotage->model, action->load.id);
-    case SABOTAGE_LOSE_PREPARE:
-        return action->type == ENGINE_PREPARE && sure_plan(sabotage, action->job);
-    case SABOTAGE_LOSE_DROP:
-        return action->type == ENGINE_DROP_ENCODED;
-    case SABOTAGE_LOSE_ENDED:
-        return action->type == ENGINE_JOB_ENDED;
-    case SABOTAGE_LOSE_ANSWER:
-        return action->type == ENGINE_JOB_ADDED || action->type == ENGINE_JOB_REFUSED;
-    default:
-        return false;
+    case SABOTAGE_LOSE_PREPARE: return action->type == ENGINE_PREPARE && sure_plan(sabotage, action->job);
+    case SABOTAGE_LOSE_DROP: return action->type == ENGINE_DROP_ENCODED;
+    case SABOTAGE_LOSE_ENDED: return action->type == ENGINE_JOB_ENDED;
+    case SABOTAGE_LOSE_ANSWER: return action->type == ENGINE_JOB_ADDED || action->type == ENGINE_JOB_REFUSED;
+    default: return false;
     }
 }
 
@@ -174,23 +168,19 @@ static bool may_add(const struct sabotage *sabotage, const struct engine_action 
     *added = *action;
     const struct client_plan *plan = model_steady_plan(sabotage->model, action->job);
     switch (sabotage->kind) {
-    case SABOTAGE_DELIVER_TWICE:
-        return action->type == ENGINE_DELIVER;
-    case SABOTAGE_LOAD_TWICE:
-        return action->type == ENGINE_LOAD;
-    case SABOTAGE_DROP_TWICE:
-        return action->type == ENGINE_DROP_ENCODED;
+    case SABOTAGE_DELIVER_TWICE: return action->type == ENGINE_DELIVER;
+    case SABOTAGE_LOAD_TWICE: return action->type == ENGINE_LOAD;
+    case SABOTAGE_DROP_TWICE: return action->type == ENGINE_DROP_ENCODED;
     case SABOTAGE_DROP_BUSY:
-        *added =
-            (struct engine_action){.type = ENGINE_DROP_ENCODED, .drop.encoded = model_busy_handle(sabotage->model)};
+        *added = (struct engine_action){.type = ENGINE_DROP_ENCODED,
+                                        .drop.encoded = model_busy_handle(sabotage->model)};
         return added->drop.encoded != NULL;
     case SABOTAGE_FALSE_ERROR:
         *added = (struct engine_action){.type = ENGINE_JOB_ERROR, .client = action->client, .job = action->job};
         added->error.id = SAMPLE_NONE;
         error_set(&added->error.error, LARDER_ESAMPLE, "sabotage");
         return action->type == ENGINE_DELIVER && plan && plan->bad_policy == BAD_SKIP;
-    default:
-        return false;
+    default: return false;
     }
 }
 
@@ -202,19 +192,13 @@ static bool may_change_deliver(struct sabotage *sabotage, const struct client_pl
     bool last = action->deliver.last;
     bool two = count >= 2 && entry[0].id != entry[1].id;
     switch (sabotage->kind) {
-    case SABOTAGE_DROP_ENTRY:
-        action->deliver.count--;
-        return count > 0 && !last;
+    case SABOTAGE_DROP_ENTRY: action->deliver.count--; return count > 0 && !last;
     case SABOTAGE_FORGET_SAMPLE:
         action->deliver.count--;
         return count > 0 && last && !plan->drop_last &&
                !model_could_miss(sabotage->model, action->job, entry[count - 1].id);
-    case SABOTAGE_DOUBLE_ENTRY:
-        entry[1] = first;
-        return two;
-    case SABOTAGE_WRONG_ID:
-        entry[0].id++;
-        return count > 0;
+    case SABOTAGE_DOUBLE_ENTRY: entry[1] = first; return two;
+    case SABOTAGE_WRONG_ID: entry[0].id++; return count > 0;
     case SABOTAGE_SWAP_SLOTS:
         entry[0].offset = entry[1].offset;
         entry[1].offset = first.offset;
@@ -223,14 +207,9 @@ static bool may_change_deliver(struct sabotage *sabotage, const struct client_pl
         entry[0] = entry[1];
         entry[1] = first;
         return two && plan->shuffle != SHUFFLE_DEPENDENT && plan->bad_policy == BAD_ERROR;
-    case SABOTAGE_LOSE_LAST:
-        action->deliver.last = false;
-        return count > 0 && last;
-    case SABOTAGE_EARLY_LAST:
-        action->deliver.last = true;
-        return count > 0 && !last && plan->bad_policy == BAD_ERROR;
-    default:
-        return false;
+    case SABOTAGE_LOSE_LAST: action->deliver.last = false; return count > 0 && last;
+    case SABOTAGE_EARLY_LAST: action->deliver.last = true; return count > 0 && !last && plan->bad_policy == BAD_ERROR;
+    default: return false;
     }
 }
 
@@ -243,16 +222,10 @@ static bool may_change_prepare(struct sabotage *sabotage, const struct engine_ac
     if (output->variant == 0)
         *made = output->instance + 1;
     switch (sabotage->kind) {
-    case SABOTAGE_ALIAS_SLOT:
-        return model_held_slot(sabotage->model, &output->offset);
-    case SABOTAGE_OUTSIDE_ARENA:
-        output->offset = sabotage->arena_bytes - output->bytes + 1;
-        return true;
-    case SABOTAGE_SAME_INSTANCE:
-        output->instance = before - 1;
-        return before > 0;
-    default:
-        return false;
+    case SABOTAGE_ALIAS_SLOT: return model_held_slot(sabotage->model, &output->offset);
+    case SABOTAGE_OUTSIDE_ARENA: output->offset = sabotage->arena_bytes - output->bytes + 1; return true;
+    case SABOTAGE_SAME_INSTANCE: output->instance = before - 1; return before > 0;
+    default: return false;
     }
 }
 

@@ -15,47 +15,46 @@ enum sabotage_flags {
 
 /* From RANK_SHARE on they are of jobs with several ranks.
  * KIND(id, name, the rules of which one must be found broken, flags) */
-#define SABOTAGE_KINDS(KIND, R)                                                                  \
-    KIND(DROP_ENTRY, "drop-entry", R(BATCH), 0)                                                  \
-    KIND(FORGET_SAMPLE, "forget-sample", R(EXACTLY_ONCE), 0)                                     \
-    KIND(DOUBLE_ENTRY, "double-entry", R(INSTANCE), 0)                                           \
-    KIND(WRONG_ID, "wrong-id", R(BYTES), 0)                                                      \
-    KIND(SWAP_SLOTS, "swap-slots", R(BYTES), 0)                                                  \
-    KIND(SWAP_ORDER, "swap-order", R(ORDER), 0)                                                  \
-    KIND(DELIVER_TWICE, "deliver-twice", R(BATCH), 0)                                            \
-    KIND(LOSE_BATCH, "lose-batch", R(BATCH) | R(STUCK), 0)                                       \
-    KIND(LOSE_LAST, "lose-last", R(STUCK) | R(BATCH), 0)                                         \
-    KIND(EARLY_LAST, "early-last", R(EXACTLY_ONCE), 0)                                           \
-    KIND(EXTRA_CREDIT, "extra-credit", R(CREDIT), SABOTAGE_OFTEN)                                \
-    KIND(SMALL_HELD, "small-held", R(HELD), SABOTAGE_OFTEN)                                      \
-    KIND(ALIAS_SLOT, "alias-slot", R(SLOT), 0)                                                   \
-    KIND(OUTSIDE_ARENA, "outside-arena", R(SLOT), 0)                                             \
-    KIND(SAME_INSTANCE, "same-instance", R(INSTANCE), 0)                                         \
-    KIND(WRONG_RELEASE, "wrong-release", R(STATUS) | R(SLOT), SABOTAGE_FIGURES | SABOTAGE_OFTEN) \
-    KIND(LOSE_RELEASE, "lose-release", R(STATUS), SABOTAGE_FIGURES | SABOTAGE_OFTEN)             \
-    KIND(LOSE_NEXT, "lose-next", R(STUCK), 0)                                                    \
-    KIND(LOSE_LOAD, "lose-load", R(STUCK), SABOTAGE_OFTEN)                                       \
-    KIND(LOAD_TWICE, "load-twice", R(TASK), 0)                                                   \
-    KIND(LOSE_PREPARE, "lose-prepare", R(STUCK) | R(ENCODED), SABOTAGE_OFTEN)                    \
-    KIND(FAIL_ALL, "fail-all", R(STATUS) | R(EXACTLY_ONCE) | R(BAD),                             \
-         SABOTAGE_FIGURES | SABOTAGE_RARE)                                                       \
-    KIND(PASS_BAD, "pass-bad", R(BYTES), SABOTAGE_OFTEN | SABOTAGE_RARE)                         \
-    KIND(DROP_TWICE, "drop-twice", R(ENCODED), 0)                                                \
-    KIND(DROP_BUSY, "drop-busy", R(ENCODED), 0)                                                  \
-    KIND(LOSE_DROP, "lose-drop", R(STATUS) | R(ENCODED) | R(TASK), SABOTAGE_FIGURES)             \
-    KIND(LOSE_ENDED, "lose-ended", R(JOB), 0)                                                    \
-    KIND(LOSE_ANSWER, "lose-answer", R(JOB), 0)                                                  \
-    KIND(FALSE_ERROR, "false-error", R(BAD), 0)                                                  \
-    KIND(LOSE_RETRY, "lose-retry", R(STUCK), SABOTAGE_OFTEN)                                     \
+#define SABOTAGE_KINDS(KIND, R)                                                                         \
+    KIND(DROP_ENTRY, "drop-entry", R(BATCH), 0)                                                         \
+    KIND(FORGET_SAMPLE, "forget-sample", R(EXACTLY_ONCE), 0)                                            \
+    KIND(DOUBLE_ENTRY, "double-entry", R(INSTANCE), 0)                                                  \
+    KIND(WRONG_ID, "wrong-id", R(BYTES), 0)                                                             \
+    KIND(SWAP_SLOTS, "swap-slots", R(BYTES), 0)                                                         \
+    KIND(SWAP_ORDER, "swap-order", R(ORDER), 0)                                                         \
+    KIND(DELIVER_TWICE, "deliver-twice", R(BATCH), 0)                                                   \
+    KIND(LOSE_BATCH, "lose-batch", R(BATCH) | R(STUCK), 0)                                              \
+    KIND(LOSE_LAST, "lose-last", R(STUCK) | R(BATCH), 0)                                                \
+    KIND(EARLY_LAST, "early-last", R(EXACTLY_ONCE), 0)                                                  \
+    KIND(EXTRA_CREDIT, "extra-credit", R(CREDIT), SABOTAGE_OFTEN)                                       \
+    KIND(SMALL_HELD, "small-held", R(HELD), SABOTAGE_OFTEN)                                             \
+    KIND(ALIAS_SLOT, "alias-slot", R(SLOT), 0)                                                          \
+    KIND(OUTSIDE_ARENA, "outside-arena", R(SLOT), 0)                                                    \
+    KIND(SAME_INSTANCE, "same-instance", R(INSTANCE), 0)                                                \
+    KIND(WRONG_RELEASE, "wrong-release", R(STATUS) | R(SLOT), SABOTAGE_FIGURES | SABOTAGE_OFTEN)        \
+    KIND(LOSE_RELEASE, "lose-release", R(STATUS), SABOTAGE_FIGURES | SABOTAGE_OFTEN)                    \
+    KIND(LOSE_NEXT, "lose-next", R(STUCK), 0)                                                           \
+    KIND(LOSE_LOAD, "lose-load", R(STUCK), SABOTAGE_OFTEN)                                              \
+    KIND(LOAD_TWICE, "load-twice", R(TASK), 0)                                                          \
+    KIND(LOSE_PREPARE, "lose-prepare", R(STUCK) | R(ENCODED), SABOTAGE_OFTEN)                           \
+    KIND(FAIL_ALL, "fail-all", R(STATUS) | R(EXACTLY_ONCE) | R(BAD), SABOTAGE_FIGURES | SABOTAGE_RARE)  \
+    KIND(PASS_BAD, "pass-bad", R(BYTES), SABOTAGE_OFTEN | SABOTAGE_RARE)                                \
+    KIND(DROP_TWICE, "drop-twice", R(ENCODED), 0)                                                       \
+    KIND(DROP_BUSY, "drop-busy", R(ENCODED), 0)                                                         \
+    KIND(LOSE_DROP, "lose-drop", R(STATUS) | R(ENCODED) | R(TASK), SABOTAGE_FIGURES)                    \
+    KIND(LOSE_ENDED, "lose-ended", R(JOB), 0)                                                           \
+    KIND(LOSE_ANSWER, "lose-answer", R(JOB), 0)                                                         \
+    KIND(FALSE_ERROR, "false-error", R(BAD), 0)                                                         \
+    KIND(LOSE_RETRY, "lose-retry", R(STUCK), SABOTAGE_OFTEN)                                            \
     KIND(OUTAGE_AS_BAD, "outage-as-bad", R(EXACTLY_ONCE) | R(BAD) | R(ORDER) | R(TASK), SABOTAGE_OFTEN) \
-    KIND(RANK_SHARE, "rank-share", R(ORDER), 0)                                                  \
-    KIND(RANK_TWICE, "rank-twice", R(INSTANCE), 0)                                               \
-    KIND(RANK_AGAIN, "rank-again", R(EXACTLY_ONCE), 0)                                           \
-    KIND(RANK_MORE, "rank-more", R(BATCH), 0)                                                    \
-    KIND(RANK_FEWER, "rank-fewer", R(EXACTLY_ONCE), 0)                                           \
-    KIND(RANK_LOST, "rank-lost", R(BATCH) | R(STUCK) | R(CREDIT), SABOTAGE_OFTEN)                \
-    KIND(RANK_ASTRAY, "rank-astray", R(JOB), 0)                                                  \
-    KIND(RANK_UNTOLD, "rank-untold", R(JOB) | R(STUCK), SABOTAGE_OFTEN)                          \
+    KIND(RANK_SHARE, "rank-share", R(ORDER), 0)                                                         \
+    KIND(RANK_TWICE, "rank-twice", R(INSTANCE), 0)                                                      \
+    KIND(RANK_AGAIN, "rank-again", R(EXACTLY_ONCE), 0)                                                  \
+    KIND(RANK_MORE, "rank-more", R(BATCH), 0)                                                           \
+    KIND(RANK_FEWER, "rank-fewer", R(EXACTLY_ONCE), 0)                                                  \
+    KIND(RANK_LOST, "rank-lost", R(BATCH) | R(STUCK) | R(CREDIT), SABOTAGE_OFTEN)                       \
+    KIND(RANK_ASTRAY, "rank-astray", R(JOB), 0)                                                         \
+    KIND(RANK_UNTOLD, "rank-untold", R(JOB) | R(STUCK), SABOTAGE_OFTEN)                                 \
     KIND(RANK_ACCUSED, "rank-accused", R(JOB), 0)
 
 enum sabotage_kind {
@@ -78,7 +77,7 @@ bool sabotage_expects(enum sabotage_kind kind, enum rule rule);
 
 /* The model is borrowed; it is told whether to compare the engine's own figures. */
 struct sabotage *sabotage_create(enum sabotage_kind kind, const struct scenario *scenario, struct model *model);
-void sabotage_destroy(struct sabotage *sabotage); /* accepts NULL */
+void sabotage_destroy(struct sabotage *sabotage);    /* accepts NULL */
 bool sabotage_done(const struct sabotage *sabotage); /* accepts NULL */
 
 /* sabotage_event may change what the engine is told (never what the model is told); false: it is told nothing. */

@@ -10,7 +10,7 @@ struct sabotage {
     const struct model *model;
     uint64_t arena_bytes;
     uint32_t wait; /* opportunities that are let pass */
-    bool calm; /* all sources answer: no job fails over them before the deed is seen */
+    bool calm;     /* all sources answer: no job fails over them before the deed is seen */
     bool done;
     struct table prepared; /* (pipeline number, sample) → an instance that was made, plus one */
     struct engine_entry entries[ENGINE_BATCH_MAX];

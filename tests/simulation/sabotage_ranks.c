@@ -57,15 +57,10 @@ static size_t deliver_wrong(struct sabotage *sabotage, const struct client_plan 
         out[1] = *action;
         out[1].deliver.batch += NO_BATCH;
         return to_other_rank(sabotage, &out[1]) ? 2 : 0;
-    case SABOTAGE_RANK_AGAIN:
-        return again(sabotage, plan, out);
-    case SABOTAGE_RANK_MORE:
-        return one_more(sabotage, action, out);
-    case SABOTAGE_RANK_FEWER:
-        out->deliver.last = true;
-        return !action->deliver.last;
-    default:
-        return 0;
+    case SABOTAGE_RANK_AGAIN: return again(sabotage, plan, out);
+    case SABOTAGE_RANK_MORE: return one_more(sabotage, action, out);
+    case SABOTAGE_RANK_FEWER: out->deliver.last = true; return !action->deliver.last;
+    default: return 0;
     }
 }
 

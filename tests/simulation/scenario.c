@@ -40,11 +40,11 @@ static void draw_arena(struct scenario *sc, struct rng *rng, enum mood mood)
     sum = sum > largest ? sum : largest;
     uint64_t kind = mood == MOOD_CROWDED ? 50 : random_below(rng, 100);
     sc->config.arena_bytes = has_pieces(mood) ? between(rng, sum / 4 + EXTENT_ALIGN, sum)
-                             : kind < 15         ? largest
-                             : kind < 22         ? between(rng, EXTENT_ALIGN, largest)
-                             : kind < 45         ? between(rng, largest, sum)
-                             : kind < 70         ? sum
-                                                 : sum * between(rng, 2, 20);
+                             : kind < 15      ? largest
+                             : kind < 22      ? between(rng, EXTENT_ALIGN, largest)
+                             : kind < 45      ? between(rng, largest, sum)
+                             : kind < 70      ? sum
+                                              : sum * between(rng, 2, 20);
     sc->config.job_quota_bytes = has_pieces(mood) || chance(rng, 85) ? 0 : between(rng, 1, largest);
 }
 
@@ -167,7 +167,8 @@ struct scenario *scenario_create(uint64_t seed, bool tight)
     uint64_t join_spread_ns = between(&rng, 1, chance(&rng, 50) ? 20 * CLOCK_NS_PER_MS : 2 * CLOCK_NS_PER_S);
     for (uint32_t i = 0; i < sc->n_clients; i++) {
         scenario_draw_job(sc, &sc->clients[i], i, &rng, mood);
-        scenario_draw_behaviour(&sc->clients[i], &rng, mood == MOOD_CROWDED ? 1 : join_spread_ns, calm && !has_pieces(mood));
+        scenario_draw_behaviour(&sc->clients[i], &rng, mood == MOOD_CROWDED ? 1 : join_spread_ns,
+                                calm && !has_pieces(mood));
         if (mood == MOOD_SCATTERED)
             scenario_scatter(sc, &sc->clients[i], i, &rng);
     }

@@ -40,7 +40,7 @@ struct scenario_dataset {
     uint32_t *position; /* by sample id: its place in ids, or SCENARIO_NOT_THERE */
     bool in_chunks;     /* its ids, in order, fill the chunks chunk_base … */
     uint32_t chunk_base, chunk_count;
-    uint32_t users;     /* living jobs: the model's count */
+    uint32_t users;      /* living jobs: the model's count */
     uint32_t dead_calls; /* of sample_bytes while there were none: the world's count */
     uint64_t changed_ns; /* from then on some of its samples are others than were indexed; SCENARIO_NEVER */
     uint32_t changed_every, changed_first; /* which: every so many'th */
@@ -70,7 +70,7 @@ struct client_plan {
     uint64_t quota_bytes; /* what it asks for where there is plenty */
     bool invalid;         /* a field is out of its range: must be refused */
     bool ordered;
-    uint64_t variant; /* whose instances it may be given */
+    uint64_t variant;          /* whose instances it may be given */
     uint32_t world_size, rank; /* of a job that several clients are the ranks of */
     double weight;             /* 0: the default */
     uint32_t reweigh_percent;  /* of batches after which somebody gives its job another weight */
@@ -81,8 +81,8 @@ struct client_plan {
     enum release_order release_order;
     struct latency train;
     uint64_t join_ns, vanish_ns, stop_ns;
-    uint64_t return_ns; /* after it vanished, once; SCENARIO_NEVER */
-    uint64_t stop_for_ns; /* SCENARIO_NEVER: until all others have finished */
+    uint64_t return_ns;        /* after it vanished, once; SCENARIO_NEVER */
+    uint64_t stop_for_ns;      /* SCENARIO_NEVER: until all others have finished */
     uint32_t break_percent;    /* of batches after which it gives up the epoch */
     uint32_t mischief_percent; /* of batches after which it asks for something wrong */
     uint32_t retries;          /* after a refusal */
@@ -99,7 +99,7 @@ struct scenario {
     struct scenario_dataset *datasets;
     uint32_t n_datasets;
     uint32_t chunk_samples;
-    uint64_t *slot_bytes; /* by pipeline */
+    uint64_t *slot_bytes;  /* by pipeline */
     uint32_t raw_pipeline; /* gives the encoded bytes themselves, slot_bytes at most; n_pipelines: none does */
     uint32_t n_pipelines;
     struct client_plan *clients;
@@ -110,14 +110,14 @@ struct scenario {
     uint32_t output_faults;               /* the same of single outputs */
     struct scenario_outage outages[SCENARIO_OUTAGES_MAX];
     uint32_t n_outages;
-    uint64_t tick_ns;                     /* 0: no ticks */
+    uint64_t tick_ns; /* 0: no ticks */
     uint64_t drain_ns;
-    uint32_t gather; /* events of one moment that make one step */
+    uint32_t gather;         /* events of one moment that make one step */
     uint32_t forget_percent; /* of registrations before which the engine forgets chunks, and numbers mean others */
 };
 
-/* scenario_create: with `tight` in an arena that is hardly larger than what the jobs are sure of, for slots of several sizes
- * and clients that hold what they may, and stop. Without it a few seeds are so too. */
+/* scenario_create: with `tight` in an arena that is hardly larger than what the jobs are sure of, for slots of
+ * several sizes and clients that hold what they may, and stop. Without it a few seeds are so too. */
 struct scenario *scenario_create(uint64_t seed, bool tight);
 void scenario_destroy(struct scenario *scenario);
 /* What JOB_ADD says of a plan, and what it borrows. */

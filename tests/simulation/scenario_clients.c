@@ -30,15 +30,15 @@ static void draw_view(const struct scenario_dataset *dataset, struct client_plan
 }
 
 void scenario_draw_job(const struct scenario *sc, struct client_plan *plan, uint32_t index, struct rng *rng,
-                     enum mood mood)
+                       enum mood mood)
 {
     snprintf(plan->name, sizeof plan->name, "job%u", chance(rng, 8) ? 0 : index);
     plan->dataset = (uint32_t)random_below(rng, sc->n_datasets);
     plan->pipeline = (uint32_t)random_below(rng, sc->n_pipelines);
     draw_view(&sc->datasets[plan->dataset], plan, rng);
-    plan->batch_size =
-        (uint32_t)(mood == MOOD_CROWDED || chance(rng, 50) ? between(rng, 1, 8)
-                                                           : between(rng, 1, chance(rng, 80) ? 40 : 300));
+    plan->batch_size = (uint32_t)(mood == MOOD_CROWDED || chance(rng, 50)
+                                      ? between(rng, 1, 8)
+                                      : between(rng, 1, chance(rng, 80) ? 40 : 300));
     plan->prefetch = (uint32_t)(mood == MOOD_CROWDED ? 1 : between(rng, 1, 8));
     plan->drop_last = chance(rng, 25);
     plan->shuffle = chance(rng, 60) ? SHUFFLE_DEPENDENT : chance(rng, 50) ? SHUFFLE_STRICT : SHUFFLE_NONE;
@@ -50,17 +50,10 @@ void scenario_draw_job(const struct scenario *sc, struct client_plan *plan, uint
         return;
     plan->invalid = true;
     switch (random_below(rng, 4)) {
-    case 0:
-        plan->batch_size = 0;
-        break;
-    case 1:
-        plan->batch_size = ENGINE_BATCH_MAX + 1;
-        break;
-    case 2:
-        plan->prefetch = 0;
-        break;
-    default:
-        plan->prefetch = ENGINE_PREFETCH_MAX + 1;
+    case 0: plan->batch_size = 0; break;
+    case 1: plan->batch_size = ENGINE_BATCH_MAX + 1; break;
+    case 2: plan->prefetch = 0; break;
+    default: plan->prefetch = ENGINE_PREFETCH_MAX + 1;
     }
 }
 
@@ -76,8 +69,8 @@ void scenario_draw_behaviour(struct client_plan *plan, struct rng *rng, uint64_t
     plan->retries = (uint32_t)between(rng, 0, 6);
     if (calm)
         return;
-    uint64_t life_ns =
-        plan->train.mean_ns * plan->run_epochs * (plan->n_view / (plan->batch_size ? plan->batch_size : 1) + 2);
+    uint64_t life_ns = plan->train.mean_ns * plan->run_epochs *
+                       (plan->n_view / (plan->batch_size ? plan->batch_size : 1) + 2);
     if (chance(rng, 20))
         plan->vanish_ns = plan->join_ns + random_below(rng, life_ns + 1);
     if (chance(rng, 25)) {

@@ -13,18 +13,14 @@ uint64_t latency_draw(const struct latency *latency, struct rng *rng, uint64_t l
 {
     double u = random_unit(rng);
     switch (latency->kind) {
-    case LATENCY_CONSTANT:
-        return latency->mean_ns;
-    case LATENCY_UNIFORM:
-        return (uint64_t)(2 * u * (double)latency->mean_ns);
+    case LATENCY_CONSTANT: return latency->mean_ns;
+    case LATENCY_UNIFORM: return (uint64_t)(2 * u * (double)latency->mean_ns);
     case LATENCY_HEAVY: {
         double factor = 0.3 / (1.0 - u) / (1.0 - u); /* Pareto with exponent 1/2: no mean of its own, so it is cut */
         return (uint64_t)((factor < HEAVY_FACTOR_MAX ? factor : HEAVY_FACTOR_MAX) * (double)latency->mean_ns);
     }
-    case LATENCY_ONE_SLOW:
-        return latency->mean_ns * (lane % SLOW_LANE_EVERY == 0 ? SLOW_LANE_FACTOR : 1);
-    default:
-        return 0;
+    case LATENCY_ONE_SLOW: return latency->mean_ns * (lane % SLOW_LANE_EVERY == 0 ? SLOW_LANE_FACTOR : 1);
+    default: return 0;
     }
 }
 
@@ -147,8 +143,8 @@ static void draw_outages(struct scenario *sc, struct rng *rng)
     }
 }
 
-/* Sources that do not answer for a while, samples that alone cannot be read or are others by now, and a limit for bad ones. With
- * keys of its own, so that the scenarios of all seeds stay what they were but for these. */
+/* Sources that do not answer for a while, samples that alone cannot be read or are others by now, and a limit for
+ * bad ones. With keys of its own, so that the scenarios of all seeds stay what they were but for these. */
 void scenario_draw_troubles(struct scenario *sc)
 {
     struct rng rng;

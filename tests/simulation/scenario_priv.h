@@ -1,5 +1,5 @@
-/* scenario_priv.h: drawing a scenario (scenario*.c only). What was added later is drawn with a key of its own, so that the
- * scenarios of all seeds stay what they were but for it. */
+/* scenario_priv.h: drawing a scenario (scenario*.c only). What was added later is drawn with a key of its own, so
+ * that the scenarios of all seeds stay what they were but for it. */
 #ifndef LARDER_SIMULATION_SCENARIO_PRIV_H
 #define LARDER_SIMULATION_SCENARIO_PRIV_H
 
@@ -24,7 +24,7 @@ enum mood {
     MOOD_CROWDED, /* more jobs than there are places for */
     MOOD_PIECES, /* slots of many sizes in an arena that is all promised, and clients that stop: free space in pieces */
     MOOD_SCATTERED, /* small slots of clients that stop, all over the arena, before others come that need large ones */
-    MOOD_TIGHT, /* as MOOD_PIECES, and no more room than jobs are sure of; clients hold what they may */
+    MOOD_TIGHT,     /* as MOOD_PIECES, and no more room than jobs are sure of; clients hold what they may */
 };
 
 static inline bool has_pieces(enum mood mood)
@@ -48,7 +48,7 @@ void scenario_draw_samples(struct scenario *sc, struct rng *rng, enum mood mood)
 void scenario_draw_dataset(struct scenario *sc, struct scenario_dataset *dataset, struct rng *rng);
 void scenario_draw_unfit(struct scenario *sc); /* samples that one pipeline can make nothing of and another can */
 void scenario_draw_chunks(struct scenario *sc, struct rng *rng); /* and how picks are redirected among these */
-void scenario_draw_raw(struct scenario *sc); /* maybe a pipeline that gives files as they are */
+void scenario_draw_raw(struct scenario *sc);                     /* maybe a pipeline that gives files as they are */
 void scenario_draw_troubles(struct scenario *sc); /* sources that do not answer, samples that are others by now */
 
 /* scenario_clients.c */

@@ -68,7 +68,8 @@ static void run_seed(uint64_t seed, const struct options *options, struct tally 
              sabotage ? sabotage_name(sabotage) : "");
     snprintf(replay, sizeof replay,
              "seed %" PRIu64 ": the engine crashed\n  replay: simulate --seed %" PRIu64
-             " --verbose --check-every 1%s\n", seed, seed, how);
+             " --verbose --check-every 1%s\n",
+             seed, seed, how);
     struct scenario *scenario = scenario_create(seed, options->tight);
     struct world_result result, again;
     if (sabotage_needs_ranks(sabotage) && !has_ranks(scenario)) {
@@ -135,8 +136,8 @@ static bool run(const struct options *options)
     }
     printf("%" PRIu64 " seeds, %" PRIu64 " failures, %.1f s: %" PRIu64 " steps, %" PRIu64 " samples delivered, %" PRIu64
            " prepared, %" PRIu64 " loaded, %" PRIu64 " tried again, %" PRIu64 " bad, %" PRIu64 " jobs without room\n",
-           tally.runs, tally.failures, seconds, tally.steps, tally.delivered, tally.prepared, tally.loaded, tally.retries, tally.bad,
-           tally.no_rooms);
+           tally.runs, tally.failures, seconds, tally.steps, tally.delivered, tally.prepared, tally.loaded,
+           tally.retries, tally.bad, tally.no_rooms);
     if (options->hash)
         printf("hash %016" PRIx64 "\n", tally.hash);
     return tally.failures == 0;

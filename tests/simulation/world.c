@@ -14,7 +14,7 @@
 #define KEY_FORGETTING UINT64_C(0xf0c6e8)
 #define KEY_OUTPUTS UINT64_C(0x007b17)
 #define CHECK_CREDIT_PER_STEP 600 /* of samples gone through by engine_check */
-#define LULL_TICKS 2 /* the first may find out that a rank is missed, the second that it is for too long */
+#define LULL_TICKS 2              /* the first may find out that a rank is missed, the second that it is for too long */
 #define STEPS_FIRST 20000
 #define STEPS_PER_SAMPLE 40 /* a run that takes more is going round in circles */
 
@@ -64,10 +64,8 @@ static void act(struct world *world, const struct engine_action *action)
         break;
     case ENGINE_DROP_ENCODED:
     case ENGINE_AHEAD:
-    case ENGINE_SOURCE:
-        break;
-    default:
-        client_action(world, action);
+    case ENGINE_SOURCE: break;
+    default: client_action(world, action);
     }
 }
 
@@ -181,27 +179,20 @@ static void prepared(struct world *world, uint32_t task, sample_id id, uint64_t 
 static void happen(struct world *world, const struct alarm *alarm)
 {
     switch (alarm->kind) {
-    case ALARM_LOADED:
-        loaded(world, (sample_id)alarm->a, (uint32_t)alarm->b);
-        break;
+    case ALARM_LOADED: loaded(world, (sample_id)alarm->a, (uint32_t)alarm->b); break;
     case ALARM_WAKE:
         if (world->wake_ns == alarm->a)
             world->wake_ns = SCENARIO_NEVER;
         world_event(world, &(struct engine_event){.type = ENGINE_TICK}, NULL);
         break;
-    case ALARM_PREPARED:
-        prepared(world, (uint32_t)alarm->a, (sample_id)alarm->b, alarm->b >> 32, alarm->c);
-        break;
+    case ALARM_PREPARED: prepared(world, (uint32_t)alarm->a, (sample_id)alarm->b, alarm->b >> 32, alarm->c); break;
     case ALARM_TICK:
         world_event(world, &(struct engine_event){.type = ENGINE_TICK}, NULL);
         if (world->agenda.length > 0 && world->scenario->tick_ns) /* ticks alone are no sign of life */
             world_alarm(world, world->scenario->tick_ns, ALARM_TICK, 0, 0, 0);
         break;
-    case ALARM_DRAIN:
-        world_event(world, &(struct engine_event){.type = ENGINE_DRAIN}, NULL);
-        break;
-    default:
-        client_alarm(world, alarm);
+    case ALARM_DRAIN: world_event(world, &(struct engine_event){.type = ENGINE_DRAIN}, NULL); break;
+    default: client_alarm(world, alarm);
     }
 }
 
@@ -317,7 +308,10 @@ static void live(struct world *world)
 
 void world_run(struct scenario *scenario, const struct world_options *options, struct world_result *result)
 {
-    struct world world = {.scenario = scenario, .options = *options, .wake_ns = SCENARIO_NEVER, .agenda = {.row_bytes = sizeof(struct alarm)}};
+    struct world world = {.scenario = scenario,
+                          .options = *options,
+                          .wake_ns = SCENARIO_NEVER,
+                          .agenda = {.row_bytes = sizeof(struct alarm)}};
     struct engine_config config = scenario->config;
     struct error err;
     config.sample_bytes = sample_bytes;

@@ -13,8 +13,8 @@
 struct world;
 
 struct world_options {
-    bool verbose;              /* print every event and action */
-    uint32_t check_every;      /* engine_check after each so-many-th step; 0: as often as is cheap */
+    bool verbose;         /* print every event and action */
+    uint32_t check_every; /* engine_check after each so-many-th step; 0: as often as is cheap */
     enum sabotage_kind sabotage;
 };
 
@@ -23,7 +23,7 @@ struct world_result {
     char text[512];
     uint64_t hash; /* of all events and actions */
     uint64_t steps, virtual_ns;
-    bool sabotaged; /* an opportunity came */
+    bool sabotaged;    /* an opportunity came */
     uint32_t no_rooms; /* jobs that failed because others' batches lay in the way */
     struct engine_totals totals;
 };

@@ -1,4 +1,5 @@
-/* world_priv.h: shared by world*.c (the alarms, the engine, what loads and prepares) and client*.c (how clients behave). */
+/* world_priv.h: shared by world*.c (the alarms, the engine, what loads and prepares) and client*.c (how clients
+ * behave). */
 #ifndef LARDER_SIMULATION_WORLD_PRIV_H
 #define LARDER_SIMULATION_WORLD_PRIV_H
 
@@ -52,11 +53,11 @@ struct client {
     bool admitted;  /* and has heard of it */
     uint32_t epoch; /* the one it is in */
     uint32_t epochs_run;
-    bool asked;                       /* for batches of this epoch */
-    bool training;                    /* on inbox[0] */
-    bool trained;                     /* while stopped: its training is over */
-    struct parcels inbox, kept;       /* to be trained on; trained on and not yet released */
-    uint64_t released;                /* the last batch it gave back, for giving it back again */
+    bool asked;                 /* for batches of this epoch */
+    bool training;              /* on inbox[0] */
+    bool trained;               /* while stopped: its training is over */
+    struct parcels inbox, kept; /* to be trained on; trained on and not yet released */
+    uint64_t released;          /* the last batch it gave back, for giving it back again */
 };
 
 struct world {
@@ -71,10 +72,10 @@ struct world {
     uint64_t check_credit;
     struct engine_event events[SCENARIO_GATHER_MAX]; /* of the step that is being gathered */
     uint32_t n_events;
-    uint64_t wake_ns; /* of the next ALARM_WAKE; SCENARIO_NEVER: none is set */
-    unsigned lull_ticks; /* with nothing else under way: for ranks that wait for one that is away */
+    uint64_t wake_ns;       /* of the next ALARM_WAKE; SCENARIO_NEVER: none is set */
+    unsigned lull_ticks;    /* with nothing else under way: for ranks that wait for one that is away */
     uint64_t read, read_ns; /* the LOADs of one read arrive together */
-    struct agenda agenda; /* of alarms */
+    struct agenda agenda;   /* of alarms */
     struct client *clients;
     uint32_t number_pipeline[ENGINE_PIPELINES_MAX]; /* what the number means, plus one; 0: nothing yet */
     uint32_t number_users[ENGINE_PIPELINES_MAX];    /* jobs of it */

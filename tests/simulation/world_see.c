@@ -30,16 +30,11 @@ void world_see_event(struct world *world, const struct engine_event *event)
         world_say(world,
                   "> JOB_ADD '%s' rank %u of %u pipeline %u batch %u prefetch %u epochs %u shuffle %d policy %d%s",
                   event->job_add->name, event->job_add->rank, event->job_add->world_size, event->job_add->pipeline,
-                  event->job_add->batch_size, event->job_add->prefetch,
-                  event->job_add->epochs, event->job_add->shuffle, event->job_add->bad_policy,
-                  event->job_add->drop_last ? " drop_last" : "");
+                  event->job_add->batch_size, event->job_add->prefetch, event->job_add->epochs, event->job_add->shuffle,
+                  event->job_add->bad_policy, event->job_add->drop_last ? " drop_last" : "");
         break;
-    case ENGINE_JOB_GONE:
-        world_say(world, "> JOB_GONE job %u rank %u", event->job_gone.job, event->rank);
-        break;
-    case ENGINE_JOB_CANCEL:
-        world_say(world, "> JOB_CANCEL job %u", event->job_cancel.job);
-        break;
+    case ENGINE_JOB_GONE: world_say(world, "> JOB_GONE job %u rank %u", event->job_gone.job, event->rank); break;
+    case ENGINE_JOB_CANCEL: world_say(world, "> JOB_CANCEL job %u", event->job_cancel.job); break;
     case ENGINE_NEXT:
         world_say(world, "> NEXT job %u rank %u epoch %u credits %u", event->next.job, event->rank, event->next.epoch,
                   event->next.credits);
@@ -50,10 +45,10 @@ void world_see_event(struct world *world, const struct engine_event *event)
         break;
     case ENGINE_LOADED:
         world_say(world, "> LOADED sample %u%s", event->loaded.id,
-                  event->loaded.encoded                         ? ""
-                  : event->loaded.fate == ENGINE_FATE_SOURCE    ? " failed for its source"
-                  : event->loaded.fate == ENGINE_FATE_CHANGED   ? " is another by now"
-                                                                : " failed");
+                  event->loaded.encoded                       ? ""
+                  : event->loaded.fate == ENGINE_FATE_SOURCE  ? " failed for its source"
+                  : event->loaded.fate == ENGINE_FATE_CHANGED ? " is another by now"
+                                                              : " failed");
         break;
     case ENGINE_PREPARED:
         world_say(world, "> PREPARED task %u", event->prepared.task);
@@ -62,21 +57,16 @@ void world_see_event(struct world *world, const struct engine_event *event)
                 world_say(world, "      output %u failed", i);
         }
         break;
-    case ENGINE_WEIGHT:
-        world_say(world, "> WEIGHT job %u: %g", event->weight.job, event->weight.weight);
-        break;
+    case ENGINE_WEIGHT: world_say(world, "> WEIGHT job %u: %g", event->weight.job, event->weight.weight); break;
     case ENGINE_PACE:
         world_say(world, "> PACE job %u rank %u: %llu ns", event->pace.job, event->rank,
                   (unsigned long long)event->pace.batch_ns);
         break;
-    case ENGINE_PIPELINE_GONE:
-        world_say(world, "> PIPELINE_GONE number %u", event->pipeline_gone.pipeline);
-        break;
+    case ENGINE_PIPELINE_GONE: world_say(world, "> PIPELINE_GONE number %u", event->pipeline_gone.pipeline); break;
     case ENGINE_SAMPLES_GONE:
         world_say(world, "> SAMPLES_GONE %u ids from %u on", event->samples_gone.count, event->samples_gone.ids[0]);
         break;
-    default:
-        world_say(world, event->type == ENGINE_DRAIN ? "> DRAIN" : "> TICK");
+    default: world_say(world, event->type == ENGINE_DRAIN ? "> DRAIN" : "> TICK");
     }
 }
 
@@ -136,20 +126,17 @@ void world_see_action(struct world *world, const struct engine_action *action)
         world_say(world, "  < AHEAD job %u: from %u to %u batches, quota %llu", action->job, action->ahead.from,
                   action->ahead.to, (unsigned long long)action->ahead.quota_bytes);
         break;
-    case ENGINE_PREPARE:
-        see_prepare(world, action);
-        break;
+    case ENGINE_PREPARE: see_prepare(world, action); break;
     case ENGINE_SOURCE:
         note(world, action->source.news);
         note(world, action->source.id);
         world_say(world, "  < SOURCE %s, sample %d",
                   action->source.news == ENGINE_SOURCE_AWAY   ? "away"
                   : action->source.news == ENGINE_SOURCE_BACK ? "back"
-                                                              : "gave up", (int)action->source.id);
+                                                              : "gave up",
+                  (int)action->source.id);
         break;
-    case ENGINE_DELIVER:
-        see_deliver(world, action);
-        break;
+    case ENGINE_DELIVER: see_deliver(world, action); break;
     default:
         world_say(world, action->type == ENGINE_DROP_ENCODED ? "  < DROP_ENCODED" : "  < JOB_ENDED job %u",
                   action->job);

@@ -13,8 +13,8 @@
 #include "common/check.h"
 #include "server/driver/chunks.h"
 #include "server/engine/engine_priv.h"
-#include "tests/unit/cache/catalog/tree_maker.h"
 #include "tests/play/scene.h"
+#include "tests/unit/cache/catalog/tree_maker.h"
 
 enum { FILES = 120, VERSIONS = 200, CHUNK = 8, OTHER_FILES = 20 };
 
@@ -113,7 +113,8 @@ static void check_chunks(void)
             continue;
         }
         const struct group *group = &engine->chunks.groups[engine->chunks.chunks[sample->chunk].group];
-        assert_true(engine->chunks.chunks[sample->chunk].group < engine->chunks.n_groups && sample->fiber < engine->chunks.n_fibers);
+        assert_true(engine->chunks.chunks[sample->chunk].group < engine->chunks.n_groups &&
+                    sample->fiber < engine->chunks.n_fibers);
         assert_in_range(sample->chunk, group->first_chunk, group->first_chunk + group->n_chunks - 1);
         assert_in_range(sample->fiber, group->first_fiber, group->first_fiber + (group->chunk_samples + 3) / 4 - 1);
         stock += engine->encoded.samples[id].encoded != ENGINE_NONE;
@@ -164,7 +165,8 @@ static void test_a_folder_that_changes(void **state)
                   scene->play.engine->chunks.n_fibers, numbers.n_ranges);
     assert_true(numbers.n_ranges <= ranges);
     assert_true(most <= 2 * ranges * chunks); /* gaps are of the lengths of earlier versions */
-    assert_true(scene->play.engine->chunks.n_groups <= ranges * chunks && scene->play.engine->chunks.n_fibers <= ranges * chunks * 2);
+    assert_true(scene->play.engine->chunks.n_groups <= ranges * chunks &&
+                scene->play.engine->chunks.n_fibers <= ranges * chunks * 2);
     const struct dataset *in_use[] = {before, stays};
     assert_int_equal(chunk_numbers_base(&numbers, scene->play.engine, stays, in_use, 2), 0);
     scene_gone(scene, last);

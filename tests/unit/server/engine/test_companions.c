@@ -50,8 +50,13 @@ static bool see(void *ctx, const struct engine_action *action)
 static struct world *world_new(uint64_t arena_bytes)
 {
     struct world *world = xcalloc(1, sizeof *world);
-    struct engine_config config = {.seed = 3, .arena_bytes = arena_bytes, .encoded_bytes = 100000, .inflight_loads = 8,
-                                   .inflight_prepares = 4, .redirect_width = 8, .sample_bytes = sample_bytes};
+    struct engine_config config = {.seed = 3,
+                                   .arena_bytes = arena_bytes,
+                                   .encoded_bytes = 100000,
+                                   .inflight_loads = 8,
+                                   .inflight_prepares = 4,
+                                   .redirect_width = 8,
+                                   .sample_bytes = sample_bytes};
     assert_int_equal(play_create(config, &world->play, NULL), 0);
     world->play.see = see;
     world->play.ctx = world;
@@ -92,8 +97,8 @@ static void ask(struct world *world, uint32_t job)
     play_next(&world->play, job, 0, 0, 1);
 }
 
-/* A job whose queue is full still gets an instance of what another decodes, when there is room that nobody wants; not when
- * there is none. Variants count as pipelines do. */
+/* A job whose queue is full still gets an instance of what another decodes, when there is room that nobody wants;
+ * not when there is none. Variants count as pipelines do. */
 static void test_companions(void **state)
 {
     (void)state;
@@ -115,8 +120,8 @@ static void test_companions(void **state)
     }
 }
 
-/* The last samples of an epoch leave room in their queue that the next epoch fills: what another job would be given there
- * would go before it is taken. */
+/* The last samples of an epoch leave room in their queue that the next epoch fills: what another job would be given
+ * there would go before it is taken. */
 static void test_room_of_queues(void **state)
 {
     (void)state;

@@ -48,8 +48,9 @@ static void play_epochs(struct scene *scene, uint32_t job, uint32_t first, uint3
     }
 }
 
-/* While memory has room for all that jobs' views have, a sample is loaded once for all epochs. When a job comes whose view
- * does not fit beside, what nobody wants any more goes at once; when it leaves, what is read from then on stays. */
+/* While memory has room for all that jobs' views have, a sample is loaded once for all epochs. When a job comes
+ * whose view does not fit beside, what nobody wants any more goes at once; when it leaves, what is read from then on
+ * stays. */
 static void test_what_fits_is_loaded_once(void **state)
 {
     (void)state;
@@ -115,16 +116,17 @@ static void test_a_slow_sample_is_overtaken_within_bounds(void **state)
     uint32_t job = scene->play.job, ahead = (desc.prefetch + 2) * desc.batch_size, batches = scene->batches[job];
     assert_in_range(batches * desc.batch_size, ahead - desc.batch_size, ahead);
     assert_int_equal(scene->got[job][slow_id], 0);
-    scene_step(scene, (struct engine_event){
-                    .type = ENGINE_LOADED,
-                    .loaded = {.id = slow_id, .encoded = &slow_bytes, .bytes = scene_sample_bytes(NULL, slow_id)}});
+    scene_step(scene,
+               (struct engine_event){
+                   .type = ENGINE_LOADED,
+                   .loaded = {.id = slow_id, .encoded = &slow_bytes, .bytes = scene_sample_bytes(NULL, slow_id)}});
     assert_int_equal(scene->got[job][slow_id], 1);
     assert_int_equal(scene->batches[job], 60);
     scene_free(scene);
 }
 
-/* Nothing stays under ids that mean no sample any more: no prepared form, no bytes. One that is still being read keeps its
- * id, and can be forgotten when it has come. */
+/* Nothing stays under ids that mean no sample any more: no prepared form, no bytes. One that is still being read
+ * keeps its id, and can be forgotten when it has come. */
 static void test_samples_gone(void **state)
 {
     (void)state;
@@ -149,8 +151,8 @@ static void test_samples_gone(void **state)
     assert_int_equal(totals.encoded_used_bytes, scene_sample_bytes(NULL, scene->slow_id));
     static char slow_bytes;
     scene_step(scene, (struct engine_event){
-                   .type = ENGINE_LOADED,
-                   .loaded = {.id = ids[0], .encoded = &slow_bytes, .bytes = scene_sample_bytes(NULL, ids[0])}});
+                          .type = ENGINE_LOADED,
+                          .loaded = {.id = ids[0], .encoded = &slow_bytes, .bytes = scene_sample_bytes(NULL, ids[0])}});
     gone.samples_gone.count = 1;
     scene_step(scene, gone);
     engine_totals(scene->play.engine, &totals);

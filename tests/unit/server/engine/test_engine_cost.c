@@ -24,8 +24,8 @@ static uint32_t add(struct play *play, const char *name, uint32_t samples)
 {
     struct idset *view;
     CHECK(idset_from_range(0, samples, &view) == 0);
-    struct engine_job_desc desc = {.client = (uint64_t)name[0], .name = name, .slot_bytes = SLOT, .batch_size = 64,
-                                   .prefetch = 2, .view = view};
+    struct engine_job_desc desc = {
+        .client = (uint64_t)name[0], .name = name, .slot_bytes = SLOT, .batch_size = 64, .prefetch = 2, .view = view};
     uint32_t job = play_add(play, &desc);
     idset_destroy(view);
     return job;
@@ -35,9 +35,12 @@ static uint32_t add(struct play *play, const char *name, uint32_t samples)
 static struct play fill(uint32_t samples)
 {
     struct play play;
-    struct engine_config config = {.seed = 1, .arena_bytes = (uint64_t)(samples + 1024) * SLOT,
-                                   .encoded_bytes = (uint64_t)samples * PLAY_SAMPLE_BYTES * 2, .inflight_loads = 64,
-                                   .inflight_prepares = 64, .redirect_width = 0};
+    struct engine_config config = {.seed = 1,
+                                   .arena_bytes = (uint64_t)(samples + 1024) * SLOT,
+                                   .encoded_bytes = (uint64_t)samples * PLAY_SAMPLE_BYTES * 2,
+                                   .inflight_loads = 64,
+                                   .inflight_prepares = 64,
+                                   .redirect_width = 0};
     struct engine_totals totals;
     assert_int_equal(play_create(config, &play, NULL), 0);
     play.see = see;
@@ -46,7 +49,8 @@ static struct play fill(uint32_t samples)
         play_next(&play, job, 0, 0, 1);
     engine_totals(play.engine, &totals);
     assert_int_equal(totals.samples_delivered, samples);
-    assert_true(totals.arena_used_bytes >= (uint64_t)samples * SLOT && totals.encoded_used_bytes == (uint64_t)samples * PLAY_SAMPLE_BYTES);
+    assert_true(totals.arena_used_bytes >= (uint64_t)samples * SLOT &&
+                totals.encoded_used_bytes == (uint64_t)samples * PLAY_SAMPLE_BYTES);
     return play;
 }
 

@@ -18,7 +18,8 @@ static void wait_s(struct scene *scene, uint64_t seconds)
         scene_step(scene, (struct engine_event){.type = ENGINE_TICK});
 }
 
-/* Two jobs of one-slot batches plan in turns, and one of them leaves: 16 slots stay held, with one free between them. */
+/* Two jobs of one-slot batches plan in turns, and one of them leaves: 16 slots stay held, with one free between
+ * them. */
 static uint32_t scatter(struct scene *scene, const char *stays)
 {
     struct engine_event both[2] = {{.type = ENGINE_NEXT, .next = {.credits = 16}},
@@ -84,8 +85,8 @@ static void test_what_is_planned_ahead_makes_way(void **state)
     scene_free(scene);
 }
 
-/* Slots of one size are not lost to another: a client gives its batches back, others fill what it had with smaller samples
- * and hold them, and it still gets its next ones. */
+/* Slots of one size are not lost to another: a client gives its batches back, others fill what it had with smaller
+ * samples and hold them, and it still gets its next ones. */
 static void test_others_stay_out_of_a_zone(void **state)
 {
     (void)state;
@@ -109,7 +110,8 @@ static void test_others_stay_out_of_a_zone(void **state)
     scene_free(scene);
 }
 
-/* Where what clients hold leaves no slot long enough a job is taken all the same, and begins when somebody gives back. */
+/* Where what clients hold leaves no slot long enough a job is taken all the same, and begins when somebody gives
+ * back. */
 static void test_a_job_waits_for_room(void **state)
 {
     (void)state;
@@ -134,7 +136,8 @@ static void test_a_job_waits_for_room(void **state)
     scene_free(scene);
 }
 
-/* Jobs that wait take turns: one whose slots are too long does not keep others from the room that there is for theirs. */
+/* Jobs that wait take turns: one whose slots are too long does not keep others from the room that there is for
+ * theirs. */
 static void test_jobs_that_wait_take_turns(void **state)
 {
     (void)state;
@@ -160,8 +163,8 @@ static void test_jobs_that_wait_take_turns(void **state)
     scene_free(scene);
 }
 
-/* Nobody gives back: the job fails after the time that it is to wait, in words that say who holds what, and how large an
- * arena would do. It does. */
+/* Nobody gives back: the job fails after the time that it is to wait, in words that say who holds what, and how
+ * large an arena would do. It does. */
 static void test_a_job_does_not_wait_for_ever(void **state)
 {
     (void)state;
@@ -234,9 +237,12 @@ static void test_files_wait_for_room(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_is_planned_ahead_makes_way), cmocka_unit_test(test_others_stay_out_of_a_zone),
-        cmocka_unit_test(test_a_job_waits_for_room),            cmocka_unit_test(test_jobs_that_wait_take_turns),
-        cmocka_unit_test(test_a_job_does_not_wait_for_ever),    cmocka_unit_test(test_files_wait_for_room),
+        cmocka_unit_test(test_what_is_planned_ahead_makes_way),
+        cmocka_unit_test(test_others_stay_out_of_a_zone),
+        cmocka_unit_test(test_a_job_waits_for_room),
+        cmocka_unit_test(test_jobs_that_wait_take_turns),
+        cmocka_unit_test(test_a_job_does_not_wait_for_ever),
+        cmocka_unit_test(test_files_wait_for_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -47,8 +47,8 @@ static void test_refusals(void **state)
     scene_free(scene);
 }
 
-/* A job that comes gets room that another was ahead with, at once and whatever that one's client does; each sample still
- * comes once, and who stays gets the room back. */
+/* A job that comes gets room that another was ahead with, at once and whatever that one's client does; each sample
+ * still comes once, and who stays gets the room back. */
 static void test_look_ahead_is_given_back(void **state)
 {
     (void)state;
@@ -153,8 +153,8 @@ static uint32_t look_ahead(struct scene *scene)
     return row.look_ahead;
 }
 
-/* A queue looks no farther ahead than its client's pace and the longest preparation ask for, once that has been measured
- * for long enough; and as far as it may as soon as the client had to wait. */
+/* A queue looks no farther ahead than its client's pace and the longest preparation ask for, once that has been
+ * measured for long enough; and as far as it may as soon as the client had to wait. */
 static void test_look_ahead_by_need(void **state)
 {
     (void)state;
@@ -207,7 +207,8 @@ static void test_needs_come_first(void **state)
     scene_free(scene);
 }
 
-/* A client that keeps its batches gets held_max of them and no more; what it keeps is pinned, and back when it leaves. */
+/* A client that keeps its batches gets held_max of them and no more; what it keeps is pinned, and back when it
+ * leaves. */
 static void test_a_client_that_keeps_batches_stops_at_its_quota(void **state)
 {
     (void)state;
@@ -262,7 +263,7 @@ static void test_a_cancelled_job_keeps_what_is_held(void **state)
     scene->release = true;
     scene_next(scene, second, 0, 64);
     assert_true(scene->last[second]);
-    scene_next(scene, first, 0, 64); /* asks in vain */
+    scene_next(scene, first, 0, 64);                                                            /* asks in vain */
     scene_step(scene, (struct engine_event){.type = ENGINE_JOB_CANCEL, .job_cancel = {first}}); /* nothing more to do */
     assert_int_equal(scene->batches[first], 2);
     engine_totals(scene->play.engine, &totals);

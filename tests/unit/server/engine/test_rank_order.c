@@ -117,8 +117,8 @@ static void finish_for(struct ranks *ranks, uint32_t rank)
     ranks_finish(ranks, at);
 }
 
-/* Both ranks ask for a batch, and only what was begun for one of them gets ready: each has half of it, and with the last
- * two samples both batches are there. An ordered job keeps its order, and the other rank waits. */
+/* Both ranks ask for a batch, and only what was begun for one of them gets ready: each has half of it, and with the
+ * last two samples both batches are there. An ordered job keeps its order, and the other rank waits. */
 static void test_ready_goes_to_who_lacks_most(void **state)
 {
     (void)state;
@@ -167,8 +167,8 @@ static void test_the_last_make_a_batch(void **state)
     end(ranks);
 }
 
-/* A sample that takes for ever goes from rank to rank and is overtaken all the same by no more than a queue looks ahead:
- * then one rank waits for it, and the other does not. */
+/* A sample that takes for ever goes from rank to rank and is overtaken all the same by no more than a queue looks
+ * ahead: then one rank waits for it, and the other does not. */
 static void test_a_slow_sample_is_not_put_off_for_ever(void **state)
 {
     (void)state;

@@ -49,8 +49,8 @@ static void test_drop_last(void **state)
     ranks_free(ranks);
 }
 
-/* In a fixed order rank r gets samples r, r + W, … and the repeats are the order's first ones, as DistributedSampler has it,
- * even when one rank runs through alone before the others ask. */
+/* In a fixed order rank r gets samples r, r + W, … and the repeats are the order's first ones, as DistributedSampler
+ * has it, even when one rank runs through alone before the others ask. */
 static void test_fixed_order_is_dealt_in_turn(void **state)
 {
     (void)state;
@@ -100,7 +100,8 @@ static void test_epochs_wait_for_the_last_rank(void **state)
     ranks_ask(ranks, 1, 0, 1);
     assert_int_equal(ranks->seats[1].n_got, 10);
     assert_int_equal(ranks->seats[0].n_got, 20);
-    ranks_ask(ranks, 1, 0, 1); /* sent before its last batch had come: the job is in epoch 1 by now, and that is no mistake */
+    ranks_ask(ranks, 1, 0,
+              1); /* sent before its last batch had come: the job is in epoch 1 by now, and that is no mistake */
     assert_int_equal(ranks->seats[1].failed, 0);
     ranks_ask(ranks, 1, 1, 64);
     assert_int_equal(ranks_repeats(ranks, 20), 20);
@@ -156,7 +157,8 @@ static void test_a_rank_comes_back(void **state)
     assert_memory_equal(ranks->seats[1].got + 8, lost, sizeof lost);
     assert_int_equal(ranks_repeats(ranks, 60), 0);
     ranks_leave(ranks, 1);
-    ranks_attach(ranks, 1); /* after its share: it is told to go on with the next epoch, and an empty batch ends this one */
+    ranks_attach(ranks,
+                 1); /* after its share: it is told to go on with the next epoch, and an empty batch ends this one */
     assert_int_equal(ranks->seats[1].epoch_told, 1);
     ranks->seats[1].last = false;
     ranks_ask(ranks, 1, 0, 1);
@@ -206,7 +208,8 @@ static void test_a_rank_is_missing(void **state)
     ranks_free(ranks);
 }
 
-/* Ranks that miss each other are still one job: one that is through and has gone before the next comes leaves it the rest. */
+/* Ranks that miss each other are still one job: one that is through and has gone before the next comes leaves it the
+ * rest. */
 static void test_ranks_one_after_the_other(void **state)
 {
     (void)state;

@@ -93,7 +93,8 @@ static void test_nothing_left(void **state)
     static const struct {
         uint32_t bad, batch;
         bool drop_last, fails;
-    } cases[] = {{20, 4, false, true}, {19, 4, false, false}, {17, 4, true, true}, {16, 4, true, false}, {0, 21, true, false}};
+    } cases[] = {
+        {20, 4, false, true}, {19, 4, false, false}, {17, 4, true, true}, {16, 4, true, false}, {0, 21, true, false}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct scene *scene = scene_new(600, 20);
         for (uint32_t id = 0; id < cases[i].bad; id++)
@@ -116,8 +117,8 @@ static void expect_each_once(const struct scene *scene, uint32_t job, uint32_t t
         assert_int_equal(scene->got[job][id], times);
 }
 
-/* A source that does not answer holds up its own jobs alone, with one load after each pause; a sample that two datasets have
- * comes from the other one. When it answers again every sample comes once, and none is bad. */
+/* A source that does not answer holds up its own jobs alone, with one load after each pause; a sample that two
+ * datasets have comes from the other one. When it answers again every sample comes once, and none is bad. */
 static void test_a_source_that_does_not_answer(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* test_weights.c: under contention work is done for jobs in proportion to their weights; in virtual time, with workers that
- * are always too few. */
+/* test_weights.c: under contention work is done for jobs in proportion to their weights; in virtual time, with
+ * workers that are always too few. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -58,11 +58,10 @@ static bool see(void *ctx, const struct engine_action *action)
         play_answer_at(&world->play, world->play.now_ns, action);
         world->epoch[action->job] += action->deliver.last;
         if (!world->idle[action->job])
-            play_push(&world->play, (struct engine_event){.type = ENGINE_NEXT,
-                                                          .next = {action->job, world->epoch[action->job], 1}});
+            play_push(&world->play,
+                      (struct engine_event){.type = ENGINE_NEXT, .next = {action->job, world->epoch[action->job], 1}});
         return true;
-    default:
-        return false;
+    default: return false;
     }
 }
 
@@ -74,8 +73,11 @@ static void run_for(struct world *world, uint64_t ns)
 static struct world *world_new_with(uint32_t inflight_loads)
 {
     struct world *world = xcalloc(1, sizeof *world);
-    struct engine_config config = {.seed = 7, .arena_bytes = 4096 * 1024, .encoded_bytes = 256 * PLAY_SAMPLE_BYTES,
-                                   .inflight_loads = inflight_loads, .inflight_prepares = AT_ONCE,
+    struct engine_config config = {.seed = 7,
+                                   .arena_bytes = 4096 * 1024,
+                                   .encoded_bytes = 256 * PLAY_SAMPLE_BYTES,
+                                   .inflight_loads = inflight_loads,
+                                   .inflight_prepares = AT_ONCE,
                                    .redirect_width = 16};
     assert_int_equal(play_create(config, &world->play, NULL), 0);
     world->play.see = see;
@@ -226,8 +228,8 @@ static void test_no_credit(void **state)
     world_free(world);
 }
 
-/* Worker time is what is dealt: of two jobs of one weight, one with samples four times as dear, the other gets four times as
- * many. */
+/* Worker time is what is dealt: of two jobs of one weight, one with samples four times as dear, the other gets four
+ * times as many. */
 static void test_cost(void **state)
 {
     (void)state;
@@ -242,8 +244,8 @@ static void test_cost(void **state)
     world_free(world);
 }
 
-/* Jobs that share what is prepared pay for it together: against a third with samples of its own they are as one job with
- * both weights, and a heavy one does not wait in a light one's line. */
+/* Jobs that share what is prepared pay for it together: against a third with samples of its own they are as one job
+ * with both weights, and a heavy one does not wait in a light one's line. */
 static void test_shared(void **state)
 {
     (void)state;
@@ -288,10 +290,12 @@ static void test_ranks(void **state)
     struct world *world = world_new();
     uint32_t alone = add(world, 0, 1, (struct engine_job_desc){0});
     uint32_t job = add(world, SAMPLES, 3, (struct engine_job_desc){.name = "ranks", .world_size = 2});
-    assert_int_equal(add(world, SAMPLES, 2, (struct engine_job_desc){.name = "ranks", .world_size = 2, .rank = 1}), UINT32_MAX);
+    assert_int_equal(add(world, SAMPLES, 2, (struct engine_job_desc){.name = "ranks", .world_size = 2, .rank = 1}),
+                     UINT32_MAX);
     assert_int_equal(world->play.refused, LARDER_EINVAL);
     set_weight(world, job, 1); /* one that comes later gives what the first one gave */
-    assert_int_equal(add(world, SAMPLES, 3, (struct engine_job_desc){.name = "ranks", .world_size = 2, .rank = 1}), job);
+    assert_int_equal(add(world, SAMPLES, 3, (struct engine_job_desc){.name = "ranks", .world_size = 2, .rank = 1}),
+                     job);
     struct engine_job_status rows[2];
     assert_int_equal(engine_job_statuses(world->play.engine, world->play.now_ns, rows, 2), 2);
     assert_true(rows[0].weight == 1 && rows[1].weight == 1 && rows[1].attached == 2);
