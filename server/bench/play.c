@@ -98,8 +98,9 @@ bool play_step(struct play *play)
     play->at_hand.count = 0;
     play->taken = taken;
     size_t count = engine_step_all(play->engine, play->now_ns, taken.all, taken.count, &actions);
-    if (play->check_every && play->steps++ % play->check_every == 0)
+    if (play->check_every && play->steps % play->check_every == 0)
         engine_check(play->engine);
+    play->steps++;
     for (size_t i = 0; i < count; i++)
         react(play, &actions[i]);
     return true;

@@ -17,19 +17,24 @@ struct play_events {
 struct play {
     struct engine *engine;
     uint64_t now_ns; /* the player may set it forward between steps */
+
+    /* The player's; NULL or zero to begin with. */
+
     /* see is shown each action of a step, in order. It gives true when it has answered the action, or will, or never
      * shall; false for the usual answer: a load brings its sample, a preparation makes all its outputs, a batch is
-     * released. It may push events, and must not step. The player sets it; NULL gives all actions their usual
-     * answers. */
+     * released. It may push events, and must not step. NULL gives all actions their usual answers. */
     bool (*see)(void *ctx, const struct engine_action *action);
-    void *ctx;            /* the player's, for see */
-    uint32_t check_every; /* steps after which engine_check goes through the engine; 0: never. The player sets it. */
-    bool own_bytes; /* each sample that is loaded is memory of its own, so that sanitizers find what is dropped twice
-                             or never. The player sets it before the first load. */
-    uint32_t job;   /* of the last JOB_ADDED */
+    void *ctx;
+    uint32_t check_every; /* steps after which engine_check goes through the engine; 0: never */
+    bool own_bytes;       /* each loaded sample is memory of its own: sanitizers find what is dropped twice, or never */
+
+    /* What has happened. */
+
+    uint32_t job;              /* of the last JOB_ADDED */
     int refused, failed;       /* codes of the last JOB_REFUSED and of the last JOB_ERROR; 0: there was none */
     char text[ERROR_TEXT_MAX]; /* what the last of either said */
     uint64_t steps;
+
     struct play_events at_hand, taken; /* of the next step and of the running one */
     struct agenda later;               /* what happens after now_ns */
 };
@@ -53,8 +58,8 @@ void play_until(struct play *play, uint64_t until_ns);
 
 /* Each of these happens at once, with everything that follows from it at this moment. */
 void play_event(struct play *play, struct engine_event event);
-uint32_t play_add(struct play *play,
-                  const struct engine_job_desc *desc); /* gives the job; UINT32_MAX: it was refused */
+/* play_add gives the job; UINT32_MAX: it was refused. */
+uint32_t play_add(struct play *play, const struct engine_job_desc *desc);
 void play_next(struct play *play, uint32_t job, uint32_t rank, uint32_t epoch, uint32_t credits);
 void play_release(struct play *play, uint32_t job, uint32_t rank, uint64_t batch);
 void play_gone(struct play *play, uint32_t job, uint32_t rank);

@@ -149,15 +149,18 @@ uint32_t scene_add(struct scene *scene, const struct engine_job_desc *desc)
 
 void scene_next(struct scene *scene, uint32_t job, uint32_t epoch, uint32_t credits)
 {
-    scene_step(scene, (struct engine_event){.type = ENGINE_NEXT, .next = {job, epoch, credits}});
+    scene->play.now_ns++;
+    play_next(&scene->play, job, 0, epoch, credits);
 }
 
 void scene_release(struct scene *scene, uint32_t job, uint64_t batch)
 {
-    scene_step(scene, (struct engine_event){.type = ENGINE_RELEASE, .release = {job, batch}});
+    scene->play.now_ns++;
+    play_release(&scene->play, job, 0, batch);
 }
 
 void scene_gone(struct scene *scene, uint32_t job)
 {
-    scene_step(scene, (struct engine_event){.type = ENGINE_JOB_GONE, .job_gone = {job}});
+    scene->play.now_ns++;
+    play_gone(&scene->play, job, 0);
 }
