@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "common/check.h"
+#include "server/bench/play.h"
 #include "server/driver/registrar.h"
 #include "tests/unit/cache/catalog/tree_maker.h"
 
@@ -64,23 +65,14 @@ static void fail_at(int which, size_t from, size_t to)
 
 /* ── the engine ── */
 
-static uint64_t sample_bytes(const void *dataset, sample_id id)
+static bool add(struct play *play, const struct engine_job_desc *desc)
 {
-    (void)dataset, (void)id;
-    return 100;
-}
-
-static enum engine_action_type add(struct engine *engine, const struct engine_job_desc *desc)
-{
-    const struct engine_action *actions;
-    struct engine_event event = {.type = ENGINE_JOB_ADD, .job_add = desc};
-    size_t count = engine_step(engine, 1, &event, &actions);
-    assert_true(count > 0);
-    if (actions[0].type == ENGINE_JOB_REFUSED) {
-        assert_int_equal(actions[0].error.error.code, LARDER_ENOMEM);
-        assert_non_null(strstr(actions[0].error.error.text, "no memory"));
+    bool added = play_add(play, desc) != UINT32_MAX;
+    if (!added) {
+        assert_int_equal(play->refused, LARDER_ENOMEM);
+        assert_non_null(strstr(play->text, "no memory"));
     }
-    return actions[0].type;
+    return added;
 }
 
 /* Adds a job with each of its large allocations failing in turn, until none does any more and the job is there. Gives
@@ -88,21 +80,21 @@ static enum engine_action_type add(struct engine *engine, const struct engine_jo
 static int add_at_last(const struct engine_job_desc *desc)
 {
     struct engine_config config = {.seed = 1, .arena_bytes = 64 << 20, .encoded_bytes = 1 << 20, .inflight_loads = 8,
-                                   .inflight_prepares = 8, .redirect_width = 1, .sample_bytes = sample_bytes};
-    struct engine *engine;
+                                   .inflight_prepares = 8, .redirect_width = 1};
+    struct play play;
     struct engine_totals totals;
     int which = 0;
-    assert_int_equal(engine_create(&config, &engine, NULL), 0);
+    assert_int_equal(play_create(config, &play, NULL), 0);
     for (bool added = false; !added; which += !added) {
         fail_at(which, LARGE, SIZE_MAX);
-        added = add(engine, desc) == ENGINE_JOB_ADDED;
+        added = add(&play, desc);
         atomic_store(&left, -1);
         assert_true(added == !atomic_load(&failed));
-        engine_check(engine);
-        engine_totals(engine, &totals);
+        engine_check(play.engine);
+        engine_totals(play.engine, &totals);
         assert_int_equal(totals.jobs, added);
     }
-    engine_destroy(engine);
+    play_end(&play);
     return which;
 }
 
