@@ -97,8 +97,8 @@ static int drain(void *ctx, struct error *err)
 
 static bool ready(void *ctx)
 {
-    (void)ctx; /* the endpoint is up only while sessions are */
-    return true;
+    const struct edges *edges = ctx; /* the endpoint is up only while sessions and the driver are */
+    return driver_takes_jobs(edges->of.driver);
 }
 
 /* ── life ── */

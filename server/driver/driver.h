@@ -51,5 +51,8 @@ int driver_set_weight(struct driver *driver, const char *name, double weight, st
 
 /* driver_drain: no new jobs from now on. Harmless when repeated. */
 void driver_drain(struct driver *driver);
+/* driver_takes_jobs is false from driver_drain and driver_halt on. It waits for nothing; any thread may call it until
+ * driver_destroy. */
+bool driver_takes_jobs(const struct driver *driver);
 
 #endif

@@ -4,6 +4,7 @@
 #define LARDER_SERVER_DRIVER_DRIVER_PRIV_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "common/log.h"
 #include "server/driver/driver.h"
@@ -23,7 +24,8 @@ struct driver {
     struct governor_live *governor;
     pthread_t thread;
     bool running;
-    bool draining, drained; /* asked for; told */
+    atomic_bool draining; /* asked for; written by the engine's thread, read by driver_takes_jobs */
+    bool drained;         /* told */
 
     struct driver_observer observers[OBSERVERS]; /* the governor, the log */
     struct tables tables;

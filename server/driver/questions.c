@@ -179,6 +179,11 @@ void driver_drain(struct driver *driver)
     ask(driver, INBOX_DRAIN, (struct driver_question){.job = NULL});
 }
 
+bool driver_takes_jobs(const struct driver *driver)
+{
+    return !atomic_load(&driver->draining);
+}
+
 int driver_set_weight(struct driver *driver, const char *name, double weight, struct error *err)
 {
     int code = ask(driver, INBOX_WEIGHT, (struct driver_question){.job = name, .weight = weight});

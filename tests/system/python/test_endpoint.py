@@ -8,7 +8,7 @@ import time
 import urllib.error
 import urllib.request
 
-from system import PIPELINE, SLOW, Case, free_port, main, skip, tree, until
+from system import BIN, PIPELINE, SLOW, Case, free_port, main, skip, tree, until
 
 COUNT = 120
 CONFIG = """\
@@ -86,6 +86,22 @@ class Endpoint(Case):
             self.assertEqual(caught.exception.code, 404)
             caught.exception.close()
         self.assertEqual(self.server.stop(), 0)
+
+    def test_draining(self):
+        """A daemon that drains, and is held back by a batch that a script still has, is healthy but takes no jobs: it
+        answers 503 when asked whether it is ready."""
+        self.assertEqual(self.get("/-/ready"), "ready\n")
+        batches = iter(self.loader(self.server, tree(COUNT), 10, zero_copy=True))
+        held = next(batches)
+        subprocess.run([os.path.join(BIN, "larder"), "drain", "--socket", self.server.socket], check=True,
+                       timeout=30 * SLOW)
+        with self.assertRaises(urllib.error.HTTPError) as caught:
+            self.get("/-/ready")
+        self.assertEqual((caught.exception.code, caught.exception.read()), (503, b"not ready\n"))
+        caught.exception.close()
+        self.assertEqual(self.get("/-/healthy"), "healthy\n")
+        self.assertEqual(self.server.status()["daemon"]["state"], "draining")
+        del held
 
 
 if __name__ == "__main__":
