@@ -18,6 +18,13 @@
 #define OPTIONS_BYTES_MIN offsetof(struct larder_options, hold)
 _Static_assert(sizeof(struct larder_options) == offsetof(struct larder_options, weight) + sizeof(double),
                "padding would hide a later field from size_bytes");
+_Static_assert((int)LARDER_SHUFFLE_NONE == (int)SHUFFLE_NONE && (int)LARDER_SHUFFLE_STRICT == (int)SHUFFLE_STRICT,
+               "a program's order is the wire's");
+_Static_assert((int)LARDER_BAD_REPLACE == (int)BAD_REPLACE && (int)LARDER_BAD_ERROR == (int)BAD_ERROR,
+               "a program's policy is the wire's");
+_Static_assert((int)LARDER_FLOAT16 == (int)PIXEL_FLOAT16 && (int)LARDER_FLOAT32 == (int)PIXEL_FLOAT32 &&
+                   (int)LARDER_CHW == (int)LAYOUT_CHW,
+               "the wire's pixels are a program's");
 
 static _Thread_local struct error open_error;
 

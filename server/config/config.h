@@ -17,6 +17,8 @@
 
 #define CONFIG_FILE_MAX_BYTES (1u << 20)
 #define CONFIG_DATASETS_MAX 1024u
+#define CONFIG_THREADS_MAX 1024 /* workers, and loaders */
+#define CONFIG_WIDTH_MAX 4096   /* redirect.width: slots, as a chunk has at most */
 #define CONFIG_MIB (UINT64_C(1) << 20)
 #define CONFIG_MEMORY_MAX (UINT64_C(1) << 46)
 #define CONFIG_SCRATCH_MIN (16 * CONFIG_MIB)

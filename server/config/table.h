@@ -28,11 +28,11 @@ SETTING(BYTES, scratch_bytes, "memory", "scratch", "10%", "size or % of memory",
         "Memory that all worker threads together decode and augment in. An image that needs more than is free waits for "
         "others to be done; one that needs more than about three quarters of it counts as a bad sample. 100 megapixels take "
         "0.3 to 1 GiB.")
-SETTING(COUNT, workers, "threads", "workers", "0", "threads", 0, 1024,
+SETTING(COUNT, workers, "threads", "workers", "0", "threads", 0, CONFIG_THREADS_MAX,
         "Threads that decode and augment. 0: as many as there are processor cores.")
-SETTING(COUNT, loaders, "threads", "loaders", "8", "threads", 1, 1024,
+SETTING(COUNT, loaders, "threads", "loaders", "8", "threads", 1, CONFIG_THREADS_MAX,
         "Threads that read files. More help where single reads are slow (network file systems, hard disks).")
-SETTING(WIDTH, redirect_width, "redirect", "width", "half", "slots, half or off", 0, 4096,
+SETTING(WIDTH, redirect_width, "redirect", "width", "half", "slots, half or off", 0, CONFIG_WIDTH_MAX,
         "How many neighbouring slots of the chunks that share a place in memory may stand for each other, so that samples "
         "are prepared, and chunks read, fewer times (docs/sharing.md). half: half a chunk, 8 to 128. Narrower mixes more and "
         "reads more; 1 is the papers' rule; off or 0 switches redirection off.")

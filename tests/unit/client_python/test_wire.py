@@ -1,9 +1,11 @@
 """The Python codec: what it packs is common/wire.c's layout, and foreign bytes never do worse than a LarderError."""
 
+import os
 import random
+import re
 import struct
 
-from support import Case, larder, main
+from support import PACKAGE, Case, larder, main
 from larder import _wire
 import fake_daemon as fake
 
@@ -18,7 +20,27 @@ def samples():
     yield fake.message(fake.ERROR, 4, struct.pack("<iI", -4, 1) + fake.text("kein Ordner: ü".encode()))
 
 
+def defined(name, prefix):
+    """The numbers that a header of common/ defines, by their names without the prefix: of #define, and of enums."""
+    with open(os.path.join(PACKAGE, "..", "..", "common", name)) as file:
+        text = file.read()
+    found = re.findall(rf"(?:#define {prefix}(\w+) |^ +{prefix}(\w+) = )(?:UINT32_C\()?(0x[0-9a-f]+|[0-9.]+)", text, re.M)
+    return {one or other: float(value) if "." in value else int(value, 0) for one, other, value in found}
+
+
 class Wire(Case):
+    def test_numbers_are_those_of_the_headers(self):
+        """Each limit, type and flag that the package states is the one that common/ states for the daemon."""
+        stated = defined("wire.h", "WIRE_")
+        for name in ("MAGIC", "VERSION", "REQUEST_MAX", "REPLY_MAX", "BATCH_MAX", "CREDITS_MAX", "NAME_MAX", "PATH_MAX",
+                     "SPEC_MAX", "HELLO", "WELCOME", "REGISTER", "REGISTERED", "CLASSES_GET", "CLASSES", "NEXT", "BATCH",
+                     "RELEASE", "ERROR", "BYE", "DROP_LAST", "RELABEL", "PRIVATE_AUGMENT", "ORDERED", "ALL_FILES", "HOLD"):
+            self.assertEqual(getattr(_wire, name), stated[name], name)
+        self.assertEqual(_wire.ENTRY.itemsize, stated["ENTRY_BYTES"])
+        self.assertEqual(_wire._HEADER.size, stated["HEADER_BYTES"])
+        weights = defined("types.h", "JOB_WEIGHT_")
+        self.assertEqual((_wire.WEIGHT_MIN, _wire.WEIGHT_MAX), (weights["MIN"], weights["MAX"]))
+
     def test_requests_have_the_layout_of_wire_c(self):
         """Each request equals bytes written down by hand from common/wire.c."""
         self.assertEqual(_wire.hello(1, 258, b"py"),
