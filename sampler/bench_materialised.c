@@ -84,8 +84,7 @@ static size_t play_half_round(struct contest *contest, enum side side, struct pi
 
 static struct contest begin_contest(const struct bench *bench, uint64_t times_max)
 {
-    struct contest contest = {.tree = materialised_create()};
-    CHECK(sampler_create(bench->seed, &contest.sampler) == 0);
+    struct contest contest = {.tree = materialised_create(), .sampler = sampler_create(bench->seed)};
     random_seed(&contest.rng, ~bench->seed);
     for (int side = 0; side < SIDES; side++)
         contest.times[side].ns = xcalloc(times_max, sizeof(uint64_t));

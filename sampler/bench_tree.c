@@ -24,8 +24,7 @@ static void bench_insertion(struct bench *bench)
 {
     struct times insertion = {.ns = xcalloc(bench->datasets, sizeof(uint64_t)), .count = bench->datasets};
     struct times deletion = {.ns = xcalloc(bench->datasets, sizeof(uint64_t)), .count = bench->datasets};
-    struct sampler *sampler;
-    CHECK(sampler_create(bench->seed, &sampler) == 0);
+    struct sampler *sampler = sampler_create(bench->seed);
     for (unsigned job = 0; job < bench->datasets; job++) {
         uint64_t count = bench->min + random_below(&bench->rng, bench->max - bench->min + 1);
         struct idset *view = bench_random_subset(bench, bench->universe, count);
@@ -72,10 +71,9 @@ static void insert_jobs(struct bench *bench, struct sampler *sampler, unsigned n
  * processor says nothing about the sampler: it is counted as interrupted and its time is left out. */
 static void bench_draws(struct bench *bench, unsigned n_jobs, enum sets sets, bool last)
 {
-    struct sampler *sampler;
+    struct sampler *sampler = sampler_create(bench->seed);
     struct jobset need = {{0}};
     struct pick picks[JOBS_MAX];
-    CHECK(sampler_create(bench->seed, &sampler) == 0);
     insert_jobs(bench, sampler, n_jobs, sets);
     for (unsigned job = 0; job < n_jobs; job++)
         jobset_add(&need, job);

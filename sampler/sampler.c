@@ -34,13 +34,12 @@ struct sampler {
     unsigned dependent[JOBS_MAX]; /* the dependent jobs, ascending by remaining count as it was at their last rounds */
 };
 
-int sampler_create(uint64_t seed, struct sampler **out)
+struct sampler *sampler_create(uint64_t seed)
 {
     struct sampler *sampler = xcalloc(1, sizeof *sampler);
     sampler->magic = SAMPLER_MAGIC;
     random_seed(&sampler->rng, seed);
-    *out = sampler;
-    return 0;
+    return sampler;
 }
 
 static const struct place *place_of(const struct sampler *sampler, unsigned job)

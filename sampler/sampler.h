@@ -33,7 +33,7 @@ struct sampler_job {
     const sample_id *order;
 };
 
-int sampler_create(uint64_t seed, struct sampler **out);
+struct sampler *sampler_create(uint64_t seed);
 void sampler_destroy(struct sampler *sampler); /* accepts NULL */
 
 /* sampler_add_job puts a job into place `job` (< JOBS_MAX, free). Its remaining set is empty until an epoch starts.

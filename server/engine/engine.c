@@ -52,13 +52,12 @@ int engine_create(const struct engine_config *config, struct engine **out, struc
     engine->tasks.slab.spare = engine->queues.slab.spare = ENGINE_NONE;
     random_seed_keys(&engine->env.rng, config->seed, 1, 0, 0);
     int code = extents_create(engine->env.config.arena_bytes, &engine->prepared.extents);
-    if (!code)
-        code = sampler_create(config->seed, &engine->env.sampler);
     if (code) {
         engine_destroy(engine);
         return error_set(err, code, "engine: an arena of %llu bytes cannot be divided, or memory is short",
                          (unsigned long long)config->arena_bytes);
     }
+    engine->env.sampler = sampler_create(config->seed);
     engine->prepared.residency = residency_create();
     engine->encoded.residency = residency_create();
     engine->jobs.all = xcalloc(JOBS_MAX, sizeof *engine->jobs.all);

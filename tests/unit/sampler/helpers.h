@@ -50,13 +50,6 @@ static inline double uniform_z(const uint32_t *counts, size_t n)
     return chi_square_z(statistic, (double)n - 1);
 }
 
-static inline struct sampler *make_sampler(uint64_t seed)
-{
-    struct sampler *sampler;
-    assert_int_equal(sampler_create(seed, &sampler), 0);
-    return sampler;
-}
-
 static inline void add_view(struct sampler *sampler, unsigned job, const struct idset *view, enum shuffle_mode shuffle)
 {
     struct error err;

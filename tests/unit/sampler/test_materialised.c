@@ -82,7 +82,7 @@ static void test_deletion_lifts_what_has_become_common(void **state)
 /* The sampler with the same jobs at the same point of their epochs: what they no longer have is taken. */
 static struct sampler *sampler_like(const struct family *family, uint64_t seed)
 {
-    struct sampler *sampler = make_sampler(seed);
+    struct sampler *sampler = sampler_create(seed);
     for (unsigned job = 0; job < FAMILY_JOBS; job++) {
         const struct family_job *state = &family->jobs[job];
         if (!state->in)

@@ -11,13 +11,6 @@
 #include "common/random.h"
 #include "sampler/sampler.h"
 
-static struct sampler *make(uint64_t seed)
-{
-    struct sampler *sampler;
-    assert_int_equal(sampler_create(seed, &sampler), 0);
-    return sampler;
-}
-
 static void add_range(struct sampler *sampler, unsigned job, sample_id first, sample_id end, enum shuffle_mode shuffle)
 {
     struct idset *view;
@@ -50,7 +43,7 @@ static void test_one_epoch_each_mode(void **state)
 {
     (void)state;
     for (int mode = SHUFFLE_DEPENDENT; mode <= SHUFFLE_NONE; mode++) {
-        struct sampler *sampler = make(3);
+        struct sampler *sampler = sampler_create(3);
         add_range(sampler, 9, 100, 230, (enum shuffle_mode)mode);
         assert_int_equal(sampler_remaining(sampler, 9), 0);
         for (uint32_t epoch = 0; epoch < 3; epoch++) {
@@ -81,7 +74,7 @@ static void test_strict_is_reproducible(void **state)
     (void)state;
     sample_id order[2][100];
     for (int run = 0; run < 2; run++) {
-        struct sampler *sampler = make(run ? 5 : 6);
+        struct sampler *sampler = sampler_create(run ? 5 : 6);
         add_range(sampler, run ? 0 : 200, 0, 100, SHUFFLE_STRICT);
         if (run) { /* alone the first time */
             add_range(sampler, 100, 50, 150, SHUFFLE_DEPENDENT);
@@ -104,7 +97,7 @@ static void test_strict_is_reproducible(void **state)
     }
     assert_memory_equal(order[0], order[1], sizeof order[0]);
 
-    struct sampler *sampler = make(5);
+    struct sampler *sampler = sampler_create(5);
     add_range(sampler, 0, 0, 100, SHUFFLE_STRICT);
     sampler_start_epoch(sampler, 0, 5);
     int same = 0;
@@ -121,7 +114,7 @@ static void test_strict_permutes_the_given_order(void **state)
     (void)state;
     sample_id order[2][100];
     for (int run = 0; run < 2; run++) {
-        struct sampler *sampler = make(1);
+        struct sampler *sampler = sampler_create(1);
         struct idset *view;
         struct error err;
         sample_id ids[100], position_of[100];
@@ -147,7 +140,7 @@ static void test_strict_permutes_the_given_order(void **state)
 static void test_take_and_put_back(void **state)
 {
     (void)state;
-    struct sampler *sampler = make(8);
+    struct sampler *sampler = sampler_create(8);
     add_range(sampler, 1, 0, 10, SHUFFLE_DEPENDENT);
     add_range(sampler, 2, 0, 10, SHUFFLE_DEPENDENT);
     sampler_start_epoch(sampler, 1, 0);

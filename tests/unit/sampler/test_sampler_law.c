@@ -83,7 +83,7 @@ static void test_first_draw_is_uniform(void **state)
         {{0, 65537}, {65000, 70000}, {0, 65536}, {4095, 4097}},
     };
     for (size_t family = 0; family < sizeof families / sizeof *families; family++) {
-        struct sampler *sampler = make_sampler(seed + family);
+        struct sampler *sampler = sampler_create(seed + family);
         for (unsigned job = 0; job < JOBS; job++)
             start_range(sampler, job, families[family][job].first, families[family][job].end);
         for (unsigned job = 0; job < JOBS; job++) {
@@ -168,7 +168,7 @@ static bool different_sizes(const unsigned *sets, unsigned n)
 
 static void check_joint_law(const unsigned *sets, unsigned n, uint64_t seed, uint32_t rounds)
 {
-    struct sampler *sampler = make_sampler(seed);
+    struct sampler *sampler = sampler_create(seed);
     struct law law = {.n_jobs = n};
     unsigned jobs[JOBS], n_sorted = 0;
     for (unsigned size = 1; size <= SMALL; size++)
@@ -252,7 +252,7 @@ static void test_share_of_two(void **state)
     };
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         const struct range *a = &pairs[i][0], *b = &pairs[i][1];
-        struct sampler *sampler = make_sampler(seed + i);
+        struct sampler *sampler = sampler_create(seed + i);
         start_range(sampler, 0, a->first, a->end);
         start_range(sampler, 1, b->first, b->end);
         struct jobset need = jobs_below(2);
@@ -275,7 +275,7 @@ static void test_share_of_two(void **state)
 static void test_equal_sets_share_all(void **state)
 {
     (void)state;
-    struct sampler *sampler = make_sampler(test_seed(14));
+    struct sampler *sampler = sampler_create(test_seed(14));
     for (unsigned job = 0; job < JOBS; job++)
         start_range(sampler, job, 60000, 70000);
     struct jobset need = jobs_below(JOBS);

@@ -166,7 +166,7 @@ static void test_histories(void **state)
     (void)state;
     uint64_t seed = test_seed(20);
     for (uint64_t i = 0; i < SEEDS; i++) {
-        struct history history = {.sampler = make_sampler(seed + i)};
+        struct history history = {.sampler = sampler_create(seed + i)};
         random_seed(&history.rng, ~(seed + i));
         for (unsigned step = 0; step < STEPS; step++) {
             play_step(&history);

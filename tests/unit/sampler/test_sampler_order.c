@@ -205,7 +205,7 @@ static void sampled(void *context, uint32_t epoch, sample_id *order, uint32_t si
 
 static void judge_views(const struct range *views, uint64_t seed)
 {
-    struct watched watched = {.views = views, .sampler = make_sampler(seed)};
+    struct watched watched = {.views = views, .sampler = sampler_create(seed)};
     random_seed(&watched.rng, ~seed);
     for (unsigned job = 0; job < 3; job++)
         start_range(watched.sampler, job, views[job].first, views[job].end);
@@ -248,7 +248,7 @@ static void test_strict_orders_are_uniform(void **state)
 {
     (void)state;
     uint64_t seed = test_seed(42);
-    struct sampler *sampler = make_sampler(seed);
+    struct sampler *sampler = sampler_create(seed);
     struct idset *view;
     struct error err;
     assert_int_equal(idset_from_range(0, SMALL, &view), 0);
