@@ -7,7 +7,7 @@
 #include "common/check.h"
 
 #define NOWHERE (-1)
-#define BLOCK_SLOTS 16
+#define RUN_SLOTS 16
 
 struct walk {
     struct rng *rng;
@@ -15,7 +15,7 @@ struct walk {
     int n;
     int left_behind;
     int counted_from; /* suffix intersections are counted for this position and all after it; n: for none */
-    uint64_t common[JOBS_MAX]; /* |S| by position, where counted; per chunk in the sets' `common` */
+    uint64_t common[JOBS_MAX]; /* |S| by position, where counted; per block in the sets' `common` */
 };
 
 /* The last position from `from` on whose set lacks id, or `from` - 1: then id is in the suffix intersection of `from`.
@@ -33,12 +33,12 @@ static bool is_left_behind(const struct walk *walk, sample_id id)
     return last_lacking(walk, walk->left_behind, id) < walk->left_behind;
 }
 
-/* The part of count_common in BLOCK_SLOTS chunks of the last set. Set after set, so that each one's words are read in a
- * row: chunk after chunk takes twice as long with many sets. */
-static void count_block(struct walk *walk, const struct remaining *last, uint32_t slot)
+/* The part of count_common in RUN_SLOTS blocks of the last set. Set after set, so that each one's words are read in a
+ * row: block after block takes twice as long with many sets. */
+static void count_run(struct walk *walk, const struct remaining *last, uint32_t slot)
 {
-    uint64_t acc[BLOCK_SLOTS][CHUNK_WORDS];
-    uint32_t left[BLOCK_SLOTS], n_left = last->n_slots - slot < BLOCK_SLOTS ? last->n_slots - slot : BLOCK_SLOTS;
+    uint64_t acc[RUN_SLOTS][BLOCK_WORDS];
+    uint32_t left[RUN_SLOTS], n_left = last->n_slots - slot < RUN_SLOTS ? last->n_slots - slot : RUN_SLOTS;
     for (uint32_t i = 0; i < n_left; i++)
         left[i] = i;
     memset(acc, 0xff, n_left * sizeof *acc);
@@ -47,8 +47,8 @@ static void count_block(struct walk *walk, const struct remaining *last, uint32_
         uint32_t n = n_left;
         n_left = 0;
         for (uint32_t i = 0; i < n; i++) {
-            uint32_t own = remaining_slot(set, last->chunk_of[slot + left[i]]);
-            uint32_t count = chunk_intersect(acc[left[i]], remaining_words(set, own));
+            uint32_t own = remaining_slot(set, last->block_of[slot + left[i]]);
+            uint32_t count = block_intersect(acc[left[i]], remaining_words(set, own));
             if (count == 0)
                 continue;
             set->common[own] = (uint16_t)count;
@@ -58,7 +58,7 @@ static void count_block(struct walk *walk, const struct remaining *last, uint32_
     }
 }
 
-/* Counts the suffix intersections from left_behind on: |S| in all and per chunk. */
+/* Counts the suffix intersections from left_behind on: |S| in all and per block. */
 static void count_common(struct walk *walk)
 {
     const struct remaining *last = walk->jobs[walk->n - 1].set;
@@ -68,8 +68,8 @@ static void count_common(struct walk *walk)
         memset(set->common, 0, set->n_slots * sizeof *set->common); /* the empty slot's stays 0 */
         walk->common[at] = 0;
     }
-    for (uint32_t slot = 0; slot < last->n_slots; slot += BLOCK_SLOTS)
-        count_block(walk, last, slot);
+    for (uint32_t slot = 0; slot < last->n_slots; slot += RUN_SLOTS)
+        count_run(walk, last, slot);
     walk->counted_from = first;
 }
 
@@ -81,20 +81,20 @@ static sample_id draw_counted(const struct walk *walk, int j)
     uint32_t slot = 0;
     for (;; slot++) {
         CHECK(slot < set->n_slots);
-        uint32_t here = set->counts[slot] - behind->common[remaining_slot(behind, set->chunk_of[slot])];
+        uint32_t here = set->counts[slot] - behind->common[remaining_slot(behind, set->block_of[slot])];
         if (rank < here)
             break;
         rank -= here;
     }
-    uint32_t chunk = set->chunk_of[slot];
-    uint64_t acc[CHUNK_WORDS];
+    uint32_t block = set->block_of[slot];
+    uint64_t acc[BLOCK_WORDS];
     memcpy(acc, remaining_words(set, slot), sizeof acc);
     for (int at = walk->left_behind; at < walk->n; at++)
-        chunk_intersect(acc, remaining_words(walk->jobs[at].set, remaining_slot(walk->jobs[at].set, chunk)));
+        block_intersect(acc, remaining_words(walk->jobs[at].set, remaining_slot(walk->jobs[at].set, block)));
     const uint64_t *words = remaining_words(set, slot);
-    for (unsigned i = 0; i < CHUNK_WORDS; i++)
+    for (unsigned i = 0; i < BLOCK_WORDS; i++)
         acc[i] = words[i] & ~acc[i];
-    return (chunk << CHUNK_BITS) + chunk_select(acc, (uint32_t)rank);
+    return (block << BLOCK_BITS) + block_select(acc, (uint32_t)rank);
 }
 
 /* A uniform draw from Dj' = Dj \ P. */

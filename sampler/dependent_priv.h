@@ -28,7 +28,7 @@
  *   accepts; otherwise again. Accepting and refusing are as |D(i-1)| - |P| to |Di| - |D(i-1)|, as they should be.
  *
  * The mean is one draw, but where Dj \ P is tiny beside Dj the rare walk that comes there would repeat for ever. After
- * DEPENDENT_TRIES tries the suffix intersections are counted, chunk by chunk, once in that round: time linear in the
+ * DEPENDENT_TRIES tries the suffix intersections are counted, block by block, once in that round: time linear in the
  * sets' bytes, after which the round's draws and choices come from exact counts. So insertion and deletion, the order
  * and partial rounds cost nothing here, and the distribution is the paper's, for any subset of jobs. */
 #ifndef LARDER_SAMPLER_DEPENDENT_PRIV_H

@@ -8,11 +8,11 @@
 
 #include "common/check.h"
 
-#define PAGE_CHUNKS (IDSET_PAGE_WORDS / CHUNK_WORDS)
+#define PAGE_BLOCKS (IDSET_PAGE_WORDS / BLOCK_WORDS)
 
-_Static_assert(IDSET_PAGE_WORDS % CHUNK_WORDS == 0, "a page is whole chunks");
+_Static_assert(IDSET_PAGE_WORDS % BLOCK_WORDS == 0, "a page is whole blocks");
 
-/* First walk over the view: which chunks have ids. Second: their bits. */
+/* First walk over the view: which blocks have ids. Second: their bits. */
 struct layout {
     uint32_t first_page, end_page, n_slots;
 };
@@ -23,23 +23,23 @@ static void measure_page(void *context, uint32_t page, const uint64_t *words)
     if (layout->n_slots == 0)
         layout->first_page = page;
     layout->end_page = page + 1;
-    for (unsigned i = 0; i < PAGE_CHUNKS; i++)
-        layout->n_slots += !chunk_empty(words + i * CHUNK_WORDS);
+    for (unsigned i = 0; i < PAGE_BLOCKS; i++)
+        layout->n_slots += !block_empty(words + i * BLOCK_WORDS);
 }
 
 static void fill_page(void *context, uint32_t page, const uint64_t *words)
 {
     struct remaining *set = context;
-    for (unsigned i = 0; i < PAGE_CHUNKS; i++) {
-        const uint64_t *chunk = words + i * CHUNK_WORDS;
-        if (chunk_empty(chunk))
+    for (unsigned i = 0; i < PAGE_BLOCKS; i++) {
+        const uint64_t *block = words + i * BLOCK_WORDS;
+        if (block_empty(block))
             continue;
         uint32_t slot = set->n_slots++;
-        uint32_t number = page * PAGE_CHUNKS + i;
-        set->slot_of[number - set->first_chunk] = slot;
-        set->chunk_of[slot] = number;
-        memcpy(set->view_words + (size_t)slot * CHUNK_WORDS, chunk, CHUNK_WORDS * sizeof *chunk);
-        set->view_counts[slot] = (uint16_t)chunk_count(chunk);
+        uint32_t number = page * PAGE_BLOCKS + i;
+        set->slot_of[number - set->first_block] = slot;
+        set->block_of[slot] = number;
+        memcpy(set->view_words + (size_t)slot * BLOCK_WORDS, block, BLOCK_WORDS * sizeof *block);
+        set->view_counts[slot] = (uint16_t)block_count(block);
         set->view_groups[slot / GROUP_SLOTS] += set->view_counts[slot];
         set->view_count += set->view_counts[slot];
     }
@@ -48,12 +48,12 @@ static void fill_page(void *context, uint32_t page, const uint64_t *words)
 static int allocate(struct remaining *set, const struct layout *layout)
 {
     size_t slots = (size_t)layout->n_slots + 1;
-    size_t bits = slots * CHUNK_WORDS * sizeof(uint64_t);
+    size_t bits = slots * BLOCK_WORDS * sizeof(uint64_t);
     set->n_groups = (layout->n_slots + GROUP_SLOTS - 1) / GROUP_SLOTS;
-    set->first_chunk = layout->first_page * PAGE_CHUNKS;
-    set->n_chunks = (layout->end_page - layout->first_page) * PAGE_CHUNKS;
-    set->slot_of = malloc((set->n_chunks + 1) * sizeof *set->slot_of);
-    set->chunk_of = malloc(slots * sizeof *set->chunk_of);
+    set->first_block = layout->first_page * PAGE_BLOCKS;
+    set->n_blocks = (layout->end_page - layout->first_page) * PAGE_BLOCKS;
+    set->slot_of = malloc((set->n_blocks + 1) * sizeof *set->slot_of);
+    set->block_of = malloc(slots * sizeof *set->block_of);
     set->words = aligned_alloc(64, bits);
     set->view_words = aligned_alloc(64, bits);
     set->counts = calloc(slots, sizeof *set->counts);
@@ -61,13 +61,13 @@ static int allocate(struct remaining *set, const struct layout *layout)
     set->common = calloc(slots, sizeof *set->common);
     set->groups = calloc(set->n_groups + 1, sizeof *set->groups);
     set->view_groups = calloc(set->n_groups + 1, sizeof *set->view_groups);
-    if (!set->slot_of || !set->chunk_of || !set->words || !set->view_words || !set->counts || !set->view_counts ||
+    if (!set->slot_of || !set->block_of || !set->words || !set->view_words || !set->counts || !set->view_counts ||
         !set->common || !set->groups || !set->view_groups)
         return LARDER_ENOMEM;
-    for (uint32_t i = 0; i < set->n_chunks; i++)
+    for (uint32_t i = 0; i < set->n_blocks; i++)
         set->slot_of[i] = layout->n_slots;
     memset(set->words, 0, bits);
-    memset(set->view_words + (size_t)layout->n_slots * CHUNK_WORDS, 0, CHUNK_WORDS * sizeof *set->view_words);
+    memset(set->view_words + (size_t)layout->n_slots * BLOCK_WORDS, 0, BLOCK_WORDS * sizeof *set->view_words);
     return 0;
 }
 
@@ -92,7 +92,7 @@ void remaining_destroy(struct remaining *set)
     if (set == NULL)
         return;
     free(set->slot_of);
-    free(set->chunk_of);
+    free(set->block_of);
     free(set->words);
     free(set->view_words);
     free(set->counts);
@@ -105,7 +105,7 @@ void remaining_destroy(struct remaining *set)
 
 void remaining_refill(struct remaining *set)
 {
-    memcpy(set->words, set->view_words, (size_t)set->n_slots * CHUNK_WORDS * sizeof *set->words);
+    memcpy(set->words, set->view_words, (size_t)set->n_slots * BLOCK_WORDS * sizeof *set->words);
     memcpy(set->counts, set->view_counts, set->n_slots * sizeof *set->counts);
     memcpy(set->groups, set->view_groups, set->n_groups * sizeof *set->groups);
     set->count = set->view_count;
@@ -114,8 +114,8 @@ void remaining_refill(struct remaining *set)
 uint64_t remaining_bytes(const struct remaining *set)
 {
     uint64_t slots = (uint64_t)set->n_slots + 1;
-    return sizeof *set + (set->n_chunks + UINT64_C(1)) * sizeof *set->slot_of +
-           slots * (2 * CHUNK_WORDS * sizeof *set->words + 3 * sizeof *set->counts + sizeof *set->chunk_of) +
+    return sizeof *set + (set->n_blocks + UINT64_C(1)) * sizeof *set->slot_of +
+           slots * (2 * BLOCK_WORDS * sizeof *set->words + 3 * sizeof *set->counts + sizeof *set->block_of) +
            (set->n_groups + UINT64_C(1)) * 2 * sizeof *set->groups;
 }
 
@@ -123,9 +123,9 @@ void remaining_view_ids(const struct remaining *set, sample_id *ids)
 {
     size_t n_ids = 0;
     for (uint32_t slot = 0; slot < set->n_slots; slot++) {
-        const uint64_t *words = set->view_words + (size_t)slot * CHUNK_WORDS;
-        sample_id first = set->chunk_of[slot] << CHUNK_BITS;
-        for (unsigned i = 0; i < CHUNK_WORDS; i++)
+        const uint64_t *words = set->view_words + (size_t)slot * BLOCK_WORDS;
+        sample_id first = set->block_of[slot] << BLOCK_BITS;
+        for (unsigned i = 0; i < BLOCK_WORDS; i++)
             for (uint64_t word = words[i]; word; word &= word - 1)
                 ids[n_ids++] = first + i * 64 + (unsigned)__builtin_ctzll(word);
     }
@@ -135,11 +135,11 @@ void remaining_view_ids(const struct remaining *set, sample_id *ids)
 void remaining_each(const struct remaining *set, bool all, sampler_visit *visit, void *context)
 {
     for (uint32_t slot = 0; slot < set->n_slots; slot++) {
-        const uint64_t *words = (all ? set->view_words : set->words) + (size_t)slot * CHUNK_WORDS;
-        sample_id first = set->chunk_of[slot] << CHUNK_BITS;
+        const uint64_t *words = (all ? set->view_words : set->words) + (size_t)slot * BLOCK_WORDS;
+        sample_id first = set->block_of[slot] << BLOCK_BITS;
         if ((all ? set->view_counts : set->counts)[slot] == 0)
             continue;
-        for (unsigned i = 0; i < CHUNK_WORDS; i++)
+        for (unsigned i = 0; i < BLOCK_WORDS; i++)
             for (uint64_t word = words[i]; word; word &= word - 1)
                 visit(context, first + i * 64 + (unsigned)__builtin_ctzll(word));
     }
@@ -154,7 +154,7 @@ sample_id remaining_select(const struct remaining *set, uint64_t rank)
     uint32_t slot = group * GROUP_SLOTS;
     while (rank >= set->counts[slot])
         rank -= set->counts[slot++];
-    return (set->chunk_of[slot] << CHUNK_BITS) + chunk_select(remaining_words(set, slot), (uint32_t)rank);
+    return (set->block_of[slot] << BLOCK_BITS) + block_select(remaining_words(set, slot), (uint32_t)rank);
 }
 
 sample_id remaining_draw(const struct remaining *set, struct rng *rng)
@@ -164,8 +164,8 @@ sample_id remaining_draw(const struct remaining *set, struct rng *rng)
 
 void remaining_remove(struct remaining *set, sample_id id)
 {
-    uint32_t slot = remaining_slot(set, id >> CHUNK_BITS);
-    uint64_t *word = &set->words[(size_t)slot * CHUNK_WORDS + id / 64 % CHUNK_WORDS];
+    uint32_t slot = remaining_slot(set, id >> BLOCK_BITS);
+    uint64_t *word = &set->words[(size_t)slot * BLOCK_WORDS + id / 64 % BLOCK_WORDS];
     uint64_t bit = UINT64_C(1) << (id % 64);
     CHECK(*word & bit);
     *word &= ~bit;
@@ -176,8 +176,8 @@ void remaining_remove(struct remaining *set, sample_id id)
 
 void remaining_add(struct remaining *set, sample_id id)
 {
-    uint32_t slot = remaining_slot(set, id >> CHUNK_BITS);
-    size_t at = (size_t)slot * CHUNK_WORDS + id / 64 % CHUNK_WORDS;
+    uint32_t slot = remaining_slot(set, id >> BLOCK_BITS);
+    size_t at = (size_t)slot * BLOCK_WORDS + id / 64 % BLOCK_WORDS;
     uint64_t bit = UINT64_C(1) << (id % 64);
     CHECK((set->view_words[at] & bit) && !(set->words[at] & bit));
     set->words[at] |= bit;

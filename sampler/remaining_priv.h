@@ -1,6 +1,6 @@
 /* remaining_priv.h: a job's view and what is left of it, made for uniform draws.
  *
- * Ids lie in chunks of 4096, a bit an id. Only chunks in which the view has an id have a slot; a directory finds it.
+ * Ids lie in blocks of 4096, a bit an id. Only blocks in which the view has an id have a slot; a directory finds it.
  * Counts per slot and per group of 64 slots give the id of any rank in one short scan each, at any density. So a
  * draw is exactly uniform: first a rank is drawn, then the id of that rank is found. A roaring bitmap needs a binary
  * search and a memmove for each removal. Here a removal is a bit and two counters, and putting the view back copies
@@ -16,19 +16,19 @@
 
 #include "common/random.h"
 #include "common/types.h"
-#include "sampler/chunk_priv.h"
+#include "sampler/block_priv.h"
 #include "sampler/idset.h"
 #include "sampler/sampler.h"
 
 #define GROUP_SLOTS 64
 
 struct remaining {
-    uint32_t first_chunk, n_chunks; /* the chunks that the directory covers */
+    uint32_t first_block, n_blocks; /* the blocks that the directory covers */
     uint32_t n_slots, n_groups;
     uint64_t count, view_count;
-    uint32_t *slot_of;      /* by chunk - first_chunk; a chunk without ids has n_slots, the slot that is always empty */
-    uint32_t *chunk_of;     /* by slot */
-    uint64_t *words;        /* by slot, CHUNK_WORDS each; one empty slot at the end */
+    uint32_t *slot_of;      /* by block - first_block; a block without ids has n_slots, the slot that is always empty */
+    uint32_t *block_of;     /* by slot */
+    uint64_t *words;        /* by slot, BLOCK_WORDS each; one empty slot at the end */
     uint16_t *counts;       /* by slot, the empty one included */
     uint32_t *groups;       /* by slot / GROUP_SLOTS: the sums of counts */
     uint64_t *view_words;   /* the same three for the whole view */
@@ -58,22 +58,22 @@ sample_id remaining_draw(const struct remaining *set, struct rng *rng);
 void remaining_remove(struct remaining *set, sample_id id);
 void remaining_add(struct remaining *set, sample_id id);
 
-/* remaining_slot gives the slot of a chunk. It is the empty slot for a chunk in which the view has no id. */
-static inline uint32_t remaining_slot(const struct remaining *set, uint32_t chunk)
+/* remaining_slot gives the slot of a block. It is the empty slot for a block in which the view has no id. */
+static inline uint32_t remaining_slot(const struct remaining *set, uint32_t block)
 {
-    uint32_t at = chunk - set->first_chunk;
-    return at < set->n_chunks ? set->slot_of[at] : set->n_slots;
+    uint32_t at = block - set->first_block;
+    return at < set->n_blocks ? set->slot_of[at] : set->n_slots;
 }
 
 static inline const uint64_t *remaining_words(const struct remaining *set, uint32_t slot)
 {
-    return set->words + (size_t)slot * CHUNK_WORDS;
+    return set->words + (size_t)slot * BLOCK_WORDS;
 }
 
 static inline bool remaining_has(const struct remaining *set, sample_id id)
 {
-    const uint64_t *words = remaining_words(set, remaining_slot(set, id >> CHUNK_BITS));
-    return words[id / 64 % CHUNK_WORDS] >> (id % 64) & 1;
+    const uint64_t *words = remaining_words(set, remaining_slot(set, id >> BLOCK_BITS));
+    return words[id / 64 % BLOCK_WORDS] >> (id % 64) & 1;
 }
 
 #endif

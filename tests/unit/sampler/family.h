@@ -11,7 +11,7 @@
 #define FAMILY_IDS 6
 #define FAMILY_OUTCOMES 2401 /* (FAMILY_IDS + 1) to the power of FAMILY_JOBS: an id or nothing for each job */
 
-/* At the start, across a chunk's end, across a page's end, far off. */
+/* At the start, across a block's end, across a page's end, far off. */
 static const sample_id family_ids[FAMILY_IDS] = {0, 4095, 4096, 65535, 65536, 3000000};
 
 struct family_job {

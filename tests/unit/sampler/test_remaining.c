@@ -3,7 +3,7 @@
 
 #include "sampler/remaining_priv.h"
 
-#define DENSE 700000u /* 171 chunks: several groups, the last not full */
+#define DENSE 700000u /* 171 blocks: several groups, the last not full */
 #define ALL_BITS UINT32_C(0xffffffff)
 
 static struct remaining *refilled(const struct idset *view)
@@ -53,7 +53,7 @@ static void check_shape(const sample_id *ids, size_t n_ids, uint64_t seed)
     free(left);
 }
 
-/* A dense range over several groups of chunks that begins and ends inside a chunk. */
+/* A dense range over several groups of blocks that begins and ends inside a block. */
 static void test_dense(void **state)
 {
     (void)state;
@@ -65,7 +65,7 @@ static void test_dense(void **state)
     free(ids);
 }
 
-/* A few ids in each of hundreds of chunks far apart, up to the largest id there is. */
+/* A few ids in each of hundreds of blocks far apart, up to the largest id there is. */
 static void test_sparse(void **state)
 {
     (void)state;

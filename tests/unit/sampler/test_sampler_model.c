@@ -7,7 +7,7 @@
 #define SPAN 40 /* ids in a patch */
 #define PATCHES 4
 
-/* Where ids lie: at the start, across a chunk's end, across a page's end, far off. */
+/* Where ids lie: at the start, across a block's end, across a page's end, far off. */
 static const sample_id patches[PATCHES] = {0, 4096 - SPAN / 2, 65536 - SPAN / 2, 3000000};
 
 struct job_model {

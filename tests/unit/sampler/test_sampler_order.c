@@ -217,7 +217,7 @@ static void judge_views(const struct range *views, uint64_t seed)
     sampler_destroy(watched.sampler);
 }
 
-/* For 129 samples across the end of a chunk, and for 65,537, with nested, crossing and disjoint neighbours at mixed
+/* For 129 samples across the end of a block, and for 65,537, with nested, crossing and disjoint neighbours at mixed
  * speeds of which one joins and leaves, orders are uniform. */
 static void test_orders_are_uniform(void **state)
 {

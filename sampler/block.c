@@ -1,6 +1,6 @@
-/* chunk.c: see chunk_priv.h. Counting a suffix intersection goes through every set of a round, so chunk_intersect has a
+/* block.c: see block_priv.h. Counting a suffix intersection goes through every set of a round, so block_intersect has a
  * form for AVX2, chosen when it runs: it takes a third of the time. */
-#include "sampler/chunk_priv.h"
+#include "sampler/block_priv.h"
 
 #ifdef __x86_64__
 #include <immintrin.h>
@@ -8,18 +8,18 @@
 
 #include "common/check.h"
 
-uint32_t chunk_count(const uint64_t words[CHUNK_WORDS])
+uint32_t block_count(const uint64_t words[BLOCK_WORDS])
 {
     uint32_t count = 0;
-    for (unsigned i = 0; i < CHUNK_WORDS; i++)
+    for (unsigned i = 0; i < BLOCK_WORDS; i++)
         count += (uint32_t)__builtin_popcountll(words[i]);
     return count;
 }
 
-bool chunk_empty(const uint64_t words[CHUNK_WORDS])
+bool block_empty(const uint64_t words[BLOCK_WORDS])
 {
     uint64_t any = 0;
-    for (unsigned i = 0; i < CHUNK_WORDS; i++)
+    for (unsigned i = 0; i < BLOCK_WORDS; i++)
         any |= words[i];
     return any == 0;
 }
@@ -33,7 +33,7 @@ __attribute__((target("avx2"))) static uint32_t intersect_avx2(uint64_t *restric
                                            0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4);
     const __m256i nibble = _mm256_set1_epi8(15);
     __m256i sums = _mm256_setzero_si256();
-    for (unsigned i = 0; i < CHUNK_WORDS; i += 4) {
+    for (unsigned i = 0; i < BLOCK_WORDS; i += 4) {
         __m256i both = _mm256_and_si256(_mm256_loadu_si256((const __m256i *)(acc + i)),
                                         _mm256_loadu_si256((const __m256i *)(words + i)));
         _mm256_storeu_si256((__m256i *)(acc + i), both);
@@ -49,12 +49,12 @@ __attribute__((target("avx2"))) static uint32_t intersect_avx2(uint64_t *restric
 
 static uint32_t intersect_plain(uint64_t *restrict acc, const uint64_t *restrict words)
 {
-    for (unsigned i = 0; i < CHUNK_WORDS; i++)
+    for (unsigned i = 0; i < BLOCK_WORDS; i++)
         acc[i] &= words[i];
-    return chunk_count(acc);
+    return block_count(acc);
 }
 
-uint32_t chunk_intersect(uint64_t *restrict acc, const uint64_t *restrict words)
+uint32_t block_intersect(uint64_t *restrict acc, const uint64_t *restrict words)
 {
 #ifdef __x86_64__
     if (__builtin_cpu_supports("avx2"))
@@ -78,13 +78,13 @@ static unsigned word_select(uint64_t word, uint32_t rank)
     return at;
 }
 
-unsigned chunk_select(const uint64_t words[CHUNK_WORDS], uint32_t rank)
+unsigned block_select(const uint64_t words[BLOCK_WORDS], uint32_t rank)
 {
-    for (unsigned i = 0; i < CHUNK_WORDS; i++) {
+    for (unsigned i = 0; i < BLOCK_WORDS; i++) {
         uint32_t bits = (uint32_t)__builtin_popcountll(words[i]);
         if (rank < bits)
             return i * 64 + word_select(words[i], rank);
         rank -= bits;
     }
-    CHECK(!"the rank is below the chunk's count");
+    CHECK(!"the rank is below the block's count");
 }
