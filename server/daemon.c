@@ -36,7 +36,7 @@ struct daemon {
     struct session *session;
     struct arena *arena;
     struct catalog *catalog;
-    struct queue *inbox;
+    struct mailbox *inbox;
     struct driver *driver;
     struct scratch_budget *scratch;
     struct workers *workers;
@@ -159,7 +159,7 @@ int daemon_start(const struct config *config, const struct daemon_progress *prog
         code = arena_create(config->arena_bytes, progress->go_on, progress->ctx, &daemon->arena, err);
     if (!code)
         code = catalog_create(*config->checkpoint_dir ? config->checkpoint_dir : NULL, &daemon->catalog, err);
-    if (!code && queue_create(INBOX_MESSAGES, sizeof(struct inbox_message), &daemon->inbox))
+    if (!code && mailbox_create(INBOX_MESSAGES, sizeof(struct inbox_message), &daemon->inbox))
         code = error_set(err, LARDER_ENOMEM, "no memory for the engine's inbox");
     daemon->arrivals.inbox = daemon->inbox;
     if (!code)
@@ -230,7 +230,7 @@ void daemon_stop(struct daemon *daemon)
     workers_destroy(daemon->workers);
     scratch_budget_destroy(daemon->scratch);
     driver_destroy(daemon->driver);
-    queue_destroy(daemon->inbox);
+    mailbox_destroy(daemon->inbox);
     catalog_destroy(daemon->catalog);
     arena_destroy(daemon->arena); /* before the lock is given up: the next daemon needs the memory */
     session_destroy(daemon->session);

@@ -6,7 +6,7 @@
 
 static void post(struct arrivals *arrivals, const struct inbox_message *message)
 {
-    CHECK(queue_push(arrivals->inbox, message) == 0); /* the inbox outlives sessions and workers */
+    CHECK(mailbox_push(arrivals->inbox, message) == 0); /* the inbox outlives sessions and workers */
 }
 
 /* ── sessions ── */

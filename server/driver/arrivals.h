@@ -4,14 +4,14 @@
 
 #include <stdatomic.h>
 
-#include "common/queue.h"
+#include "common/mailbox.h"
 #include "server/driver/registrar.h"
 #include "server/session/session.h"
 #include "server/workers/worker.h"
 
 /* Filled before sessions and workers begin, and there until they have ended. */
 struct arrivals {
-    struct queue *inbox;
+    struct mailbox *inbox;
     struct registrar *registrar;
     void (*on_lost)(void *ctx); /* as session_handlers has it */
     void *ctx;

@@ -221,7 +221,7 @@ static void *run(void *arg)
     while (going) {
         int64_t ticks_ms = needs_ticks(driver) ? TICK_MS : -1, wakes_ms = until_wakes_ms(driver);
         int64_t wait_ms = sooner(governor_live_wait_ms(driver->governor, clock_now_ns()), sooner(ticks_ms, wakes_ms));
-        int code = queue_pop_many(driver->config.inbox, messages, MESSAGES_AT_ONCE, &count, wait_ms);
+        int code = mailbox_pop_many(driver->config.inbox, messages, MESSAGES_AT_ONCE, &count, wait_ms);
         if (code && code != LARDER_ETIMEOUT)
             break;
         if (code) {
@@ -286,7 +286,7 @@ void driver_stop(struct driver *driver)
     if (!driver->running)
         return;
     struct inbox_message message = {.type = INBOX_STOP};
-    CHECK(queue_push(driver->config.inbox, &message) == 0);
+    CHECK(mailbox_push(driver->config.inbox, &message) == 0);
     pthread_join(driver->thread, NULL);
     driver->running = false;
 }

@@ -6,7 +6,7 @@
 #define LARDER_SERVER_DRIVER_DRIVER_H
 
 #include "cache/memory/arena.h"
-#include "common/queue.h"
+#include "common/mailbox.h"
 #include "server/engine/engine.h"
 #include "server/driver/inbox.h"
 #include "server/session/session.h"
@@ -19,7 +19,7 @@ struct driver_config {
     struct engine_config engine;
     uint32_t jobs_max;
     uint32_t workers, loaders; /* the pool's, for the governor */
-    struct queue *inbox;
+    struct mailbox *inbox;
     struct catalog *catalog;   /* borrowed: whose retired ids are forgotten; NULL: none are */
     void (*drained)(void *ctx); /* once, in the engine's thread: no job is left, and none is to come */
     void *ctx;

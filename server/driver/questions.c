@@ -136,7 +136,7 @@ static int ask(struct driver *driver, enum inbox_type type, struct driver_questi
     pthread_mutex_init(&question.mutex, NULL);
     pthread_cond_init(&question.answered, NULL);
     struct inbox_message message = {.type = type, .question = &question};
-    CHECK(queue_push(driver->config.inbox, &message) == 0);
+    CHECK(mailbox_push(driver->config.inbox, &message) == 0);
     pthread_mutex_lock(&question.mutex);
     while (!question.done)
         pthread_cond_wait(&question.answered, &question.mutex);

@@ -34,7 +34,7 @@ struct registrar {
     struct catalog *catalog;
     const struct config *config;
     struct engine_config engine; /* only what engine_slot_bytes looks at */
-    struct queue *inbox;
+    struct mailbox *inbox;
     struct interrupt stopping; /* set by registrar_stop; above each registration's */
     struct lane lanes[LANES];
     pthread_mutex_t lock; /* of what is below, and of what waits in the lanes */
@@ -80,7 +80,7 @@ static void work_on(struct lane *lane, struct registration *reg)
 static void finish(struct registrar *registrar, struct registration *reg)
 {
     struct inbox_message message = {.type = INBOX_REGISTERED, .registration = reg};
-    CHECK(queue_push(registrar->inbox, &message) == 0); /* the inbox outlives the registrar */
+    CHECK(mailbox_push(registrar->inbox, &message) == 0); /* the inbox outlives the registrar */
 }
 
 static void take_out_locked(struct lane *lane, struct registration *reg)
@@ -133,8 +133,8 @@ static int lane_start(struct lane *lane)
     return 0;
 }
 
-int registrar_create(struct catalog *catalog, const struct config *config, struct queue *inbox, struct registrar **out,
-                     struct error *err)
+int registrar_create(struct catalog *catalog, const struct config *config, struct mailbox *inbox,
+                     struct registrar **out, struct error *err)
 {
     struct registrar *registrar = xcalloc(1, sizeof *registrar);
     registrar->catalog = catalog;

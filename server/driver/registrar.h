@@ -7,14 +7,14 @@
 #define LARDER_SERVER_DRIVER_REGISTRAR_H
 
 #include "cache/catalog/catalog.h"
-#include "common/queue.h"
+#include "common/mailbox.h"
 #include "server/config/config.h"
 #include "server/driver/inbox.h"
 
 struct registrar;
 
-int registrar_create(struct catalog *catalog, const struct config *config, struct queue *inbox, struct registrar **out,
-                     struct error *err);
+int registrar_create(struct catalog *catalog, const struct config *config, struct mailbox *inbox,
+                     struct registrar **out, struct error *err);
 /* registrar_submit takes the registration over. LARDER_ELIMIT when too many wait (it stays the caller's then). */
 int registrar_submit(struct registrar *registrar, struct registration *registration);
 /* registrar_abandon: the client of a registration has gone. It comes out as refused, at once when it waits, or as soon as

@@ -24,7 +24,7 @@ static void drained(void *ctx)
 }
 
 struct fixture {
-    struct queue *inbox;
+    struct mailbox *inbox;
     struct driver *driver;
 };
 
@@ -33,7 +33,7 @@ static int begin(void **state)
     static struct fixture fixture;
     struct error err;
     atomic_store(&times_drained, 0);
-    assert_int_equal(queue_create(INBOX_MESSAGES, sizeof(struct inbox_message), &fixture.inbox), 0);
+    assert_int_equal(mailbox_create(INBOX_MESSAGES, sizeof(struct inbox_message), &fixture.inbox), 0);
     struct driver_config config = {.engine = {.seed = 1,
                                               .arena_bytes = 1 << 20,
                                               .encoded_bytes = 1 << 20,
@@ -56,7 +56,7 @@ static int end(void **state)
 {
     struct fixture *fixture = *state;
     driver_destroy(fixture->driver);
-    queue_destroy(fixture->inbox);
+    mailbox_destroy(fixture->inbox);
     return 0;
 }
 

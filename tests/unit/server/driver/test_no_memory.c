@@ -123,7 +123,7 @@ static void test_the_engine(void **state)
 
 /* ── the registrar ── */
 
-static int register_once(struct registrar *registrar, struct queue *inbox, const char *root)
+static int register_once(struct registrar *registrar, struct mailbox *inbox, const char *root)
 {
     struct registration *reg = calloc(1, sizeof *reg);
     struct inbox_message message;
@@ -135,7 +135,7 @@ static int register_once(struct registrar *registrar, struct queue *inbox, const
                                  .batch_size = 1,
                                  .world_size = 1};
     assert_int_equal(registrar_submit(registrar, reg), 0);
-    assert_int_equal(queue_pop(inbox, &message, 300000), 0); /* milliseconds: else it waits for ever */
+    assert_int_equal(mailbox_pop(inbox, &message, 300000), 0); /* milliseconds: else it waits for ever */
     int code = message.registration->code;
     assert_true(!code || strstr(message.registration->err.text, "no memory"));
     registration_destroy(message.registration);
@@ -149,13 +149,13 @@ static void test_the_registrar(void **state)
     char root[TREE_NAME_MAX];
     static struct config config; /* of no datasets */
     struct catalog *catalog;
-    struct queue *inbox;
+    struct mailbox *inbox;
     struct registrar *registrar;
     tree_new(root);
     for (int i = 0; i < 2 * CLASSES; i++)
         tree_file("x", "%s/class%03d/%d.jpg", root, i / 2, i % 2);
     assert_int_equal(catalog_create(NULL, &catalog, NULL), 0);
-    assert_int_equal(queue_create(16, sizeof(struct inbox_message), &inbox), 0);
+    assert_int_equal(mailbox_create(16, sizeof(struct inbox_message), &inbox), 0);
     assert_int_equal(registrar_create(catalog, &config, inbox, &registrar, NULL), 0);
     assert_int_equal(register_once(registrar, inbox, root), 0);
     for (int which = 0; which < 2; which++) {
@@ -166,7 +166,7 @@ static void test_the_registrar(void **state)
     }
     assert_int_equal(register_once(registrar, inbox, root), 0);
     registrar_destroy(registrar);
-    queue_destroy(inbox);
+    mailbox_destroy(inbox);
     catalog_destroy(catalog);
     tree_remove(root);
 }

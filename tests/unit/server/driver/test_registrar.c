@@ -60,10 +60,10 @@ static void submit(struct registrar *registrar, uint64_t client, const char *roo
 }
 
 /* Takes the next result, which is well; gives whose it is. */
-static uint64_t next(struct queue *inbox)
+static uint64_t next(struct mailbox *inbox)
 {
     struct inbox_message message;
-    assert_int_equal(queue_pop(inbox, &message, 300000), 0); /* milliseconds: else it waits for ever */
+    assert_int_equal(mailbox_pop(inbox, &message, 300000), 0); /* milliseconds: else it waits for ever */
     if (message.registration->code)
         fail_msg("%s", message.registration->err.text);
     uint64_t client = message.registration->client;
@@ -80,14 +80,14 @@ static void test_a_known_dataset_does_not_wait(void **state)
     char root[TREE_NAME_MAX];
     static struct config config; /* of no datasets */
     struct catalog *catalog;
-    struct queue *inbox;
+    struct mailbox *inbox;
     struct registrar *registrar;
     tree_new(root);
     tree_file("x", "%s/known/class/a.jpg", root);
     for (int i = 0; i < SLOW; i++)
         tree_file("x", "%s/%d-slow/class/a.jpg", root, i);
     assert_int_equal(catalog_create(NULL, &catalog, NULL), 0);
-    assert_int_equal(queue_create(64, sizeof(struct inbox_message), &inbox), 0);
+    assert_int_equal(mailbox_create(64, sizeof(struct inbox_message), &inbox), 0);
     assert_int_equal(registrar_create(catalog, &config, inbox, &registrar, NULL), 0);
     submit(registrar, 100, root, "known");
     assert_int_equal(next(inbox), 100);
@@ -114,7 +114,7 @@ static void test_a_known_dataset_does_not_wait(void **state)
     submit(registrar, 200, root, "3-slow");
     assert_int_equal(next(inbox), 200);
     registrar_destroy(registrar);
-    queue_destroy(inbox);
+    mailbox_destroy(inbox);
     catalog_destroy(catalog);
     tree_remove(root);
 }
@@ -123,7 +123,7 @@ static void test_a_known_dataset_does_not_wait(void **state)
 
 static char root[TREE_NAME_MAX];
 static struct catalog *catalog;
-static struct queue *inbox;
+static struct mailbox *inbox;
 static struct registrar *registrar;
 
 static int start(void **state)
@@ -138,7 +138,7 @@ static int start(void **state)
     tree_file("x", "%s/quick/class/a.jpg", root);
     for (int i = 0; i < 4; i++)
         tree_file("x", "%s/%d-deaf/class/a.jpg", root, i);
-    return catalog_create(NULL, &catalog, NULL) || queue_create(64, sizeof(struct inbox_message), &inbox) ||
+    return catalog_create(NULL, &catalog, NULL) || mailbox_create(64, sizeof(struct inbox_message), &inbox) ||
            registrar_create(catalog, &config, inbox, &registrar, NULL);
 }
 
@@ -146,7 +146,7 @@ static int stop(void **state)
 {
     (void)state;
     registrar_destroy(registrar);
-    queue_destroy(inbox);
+    mailbox_destroy(inbox);
     catalog_destroy(catalog);
     tree_remove(root);
     return 0;
@@ -175,7 +175,7 @@ static unsigned ended(unsigned count)
     unsigned clients = 0;
     struct inbox_message message;
     while (count--) {
-        assert_int_equal(queue_pop(inbox, &message, 300000), 0);
+        assert_int_equal(mailbox_pop(inbox, &message, 300000), 0);
         assert_int_equal(message.registration->code, LARDER_EGONE);
         clients |= 1u << message.registration->client;
         registration_destroy(message.registration);
@@ -197,7 +197,7 @@ static void test_abandoned_ones_make_room(void **state)
     unsigned clients = 0;
     for (int i = 0; i <= SLOW; i++) {
         struct inbox_message message;
-        assert_int_equal(queue_pop(inbox, &message, 300000), 0);
+        assert_int_equal(mailbox_pop(inbox, &message, 300000), 0);
         struct registration *reg = message.registration;
         assert_int_equal(reg->code, reg->client == 100 ? 0 : LARDER_EGONE);
         clients |= reg->client == 100 ? 1u << 31 : 1u << reg->client;

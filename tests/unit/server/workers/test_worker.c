@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "common/queue.h"
+#include "common/mailbox.h"
 #include "server/workers/worker.h"
 #include "tests/unit/cache/catalog/tree_maker.h"
 
@@ -25,7 +25,7 @@ static char root[TREE_NAME_MAX];
 static struct catalog *catalog;
 static struct dataset *dataset;
 static struct arena *arena;
-static struct queue *results;
+static struct mailbox *results;
 static struct workers *workers;
 static struct rlimit before;
 static int lowest; /* descriptor that is free: all below it are taken */
@@ -54,13 +54,13 @@ struct result {
 
 static void on_loaded(void *ctx, const struct worker_loaded *loaded)
 {
-    assert_int_equal(queue_push(ctx, &(struct result){.loaded = *loaded}), 0);
+    assert_int_equal(mailbox_push(ctx, &(struct result){.loaded = *loaded}), 0);
 }
 
 static void on_read(void *ctx, const struct worker_read *read)
 {
     (void)read;
-    assert_int_equal(queue_push(ctx, &(struct result){.is_read = true}), 0);
+    assert_int_equal(mailbox_push(ctx, &(struct result){.is_read = true}), 0);
 }
 
 /* Leaves room for so many descriptors more. */
@@ -81,7 +81,7 @@ static int set_up(void **state)
     assert_int_equal(catalog_create(NULL, &catalog, &err), 0);
     assert_int_equal(catalog_open(catalog, root, &dataset, &err), 0);
     assert_int_equal(arena_create(1 << 20, NULL, NULL, &arena, &err), 0);
-    assert_int_equal(queue_create(4 * FILES, sizeof(struct result), &results), 0);
+    assert_int_equal(mailbox_create(4 * FILES, sizeof(struct result), &results), 0);
     config.arena = arena;
     config.results = (struct worker_results){.ctx = results, .on_loaded = on_loaded, .on_read = on_read};
     assert_int_equal(workers_create(&config, &workers, &err), 0);
@@ -97,7 +97,7 @@ static int tear_down(void **state)
     (void)state;
     setrlimit(RLIMIT_NOFILE, &before);
     workers_destroy(workers);
-    queue_destroy(results);
+    mailbox_destroy(results);
     arena_destroy(arena);
     dataset_unref(&dataset);
     catalog_destroy(catalog);
@@ -119,7 +119,7 @@ static void load(uint32_t first, uint32_t count)
 
 static void wait_starved(unsigned times)
 {
-    while (atomic_load(&starved) < times && queue_length(results) == 0)
+    while (atomic_load(&starved) < times && mailbox_length(results) == 0)
         sched_yield();
 }
 
@@ -128,7 +128,7 @@ static uint32_t take(uint32_t reads)
 {
     uint32_t came = 0;
     struct result result;
-    while (reads && queue_pop(results, &result, -1) == 0) {
+    while (reads && mailbox_pop(results, &result, -1) == 0) {
         reads -= result.is_read;
         if (result.is_read)
             continue;
@@ -148,7 +148,7 @@ static void test_reads_wait_for_a_descriptor(void **state)
     for (uint32_t i = 0; i < 4; i++)
         load(i * FILES / 4, FILES / 4);
     wait_starved(3 * FILES);
-    assert_int_equal(queue_length(results), 0);
+    assert_int_equal(mailbox_length(results), 0);
     leave_descriptors(1);
     assert_int_equal(take(4), FILES);
 }
@@ -163,7 +163,7 @@ static void test_waiting_reads_can_be_stopped(void **state)
     wait_starved(2 * FILES);
     workers_stop(workers);
     assert_int_equal(take(4), 0);
-    assert_int_equal(queue_length(results), 0);
+    assert_int_equal(mailbox_length(results), 0);
 }
 
 int main(void)

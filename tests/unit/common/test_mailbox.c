@@ -1,4 +1,4 @@
-/* test_queue.c: the queue between threads: nothing lost, nothing twice, each producer's order kept, and waits that
+/* test_mailbox.c: the mailbox between threads: nothing lost, nothing twice, each producer's order kept, and waits that
  * end. */
 #include <poll.h>
 #include <pthread.h>
@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "common/clock.h"
-#include "common/queue.h"
+#include "common/mailbox.h"
 
 #define PRODUCERS 4
 #define CONSUMERS 3
@@ -23,7 +23,7 @@ struct item {
 };
 
 struct shared {
-    struct queue *queue;
+    struct mailbox *mailbox;
     uint32_t producer;
     uint32_t last[PRODUCERS]; /* one consumer's own view: numbers it got from a producer only rise */
     bool in_order;
@@ -36,9 +36,9 @@ static void *produce(void *arg)
     struct shared *shared = arg;
     for (uint32_t i = 0; i < PER_PRODUCER; i++) {
         struct item item = {.producer = shared->producer, .number = i + 1};
-        int rc = i % 3 ? LARDER_ELIMIT : queue_try_push(shared->queue, &item);
+        int rc = i % 3 ? LARDER_ELIMIT : mailbox_try_push(shared->mailbox, &item);
         if (rc == LARDER_ELIMIT)
-            rc = queue_push(shared->queue, &item);
+            rc = mailbox_push(shared->mailbox, &item);
         if (rc != 0)
             return "push failed";
     }
@@ -48,12 +48,12 @@ static void *produce(void *arg)
 static int pop_some(struct shared *shared, struct item *items, size_t *count)
 {
     if (!shared->use_eventfd)
-        return queue_pop_many(shared->queue, items, CHUNK, count, -1);
+        return mailbox_pop_many(shared->mailbox, items, CHUNK, count, -1);
     for (;;) {
-        int rc = queue_pop_many(shared->queue, items, CHUNK, count, 0);
+        int rc = mailbox_pop_many(shared->mailbox, items, CHUNK, count, 0);
         if (rc != LARDER_ETIMEOUT)
             return rc;
-        struct pollfd readable = {.fd = queue_eventfd(shared->queue), .events = POLLIN};
+        struct pollfd readable = {.fd = mailbox_eventfd(shared->mailbox), .events = POLLIN};
         if (poll(&readable, 1, 60000) != 1)
             return LARDER_EIO;
     }
@@ -88,28 +88,28 @@ static void run_threads(size_t capacity, bool use_eventfd)
 {
     struct shared producers[PRODUCERS], consumers[CONSUMERS];
     pthread_t threads[PRODUCERS + CONSUMERS];
-    struct queue *queue = NULL;
+    struct mailbox *mailbox = NULL;
     _Atomic uint32_t *seen = calloc(PRODUCERS * PER_PRODUCER, sizeof *seen);
-    assert_int_equal(queue_create(capacity, sizeof(struct item), &queue), 0);
+    assert_int_equal(mailbox_create(capacity, sizeof(struct item), &mailbox), 0);
     for (uint32_t i = 0; i < CONSUMERS; i++) {
-        consumers[i] = (struct shared){.queue = queue, .in_order = true, .seen = seen, .use_eventfd = use_eventfd};
+        consumers[i] = (struct shared){.mailbox = mailbox, .in_order = true, .seen = seen, .use_eventfd = use_eventfd};
         assert_int_equal(pthread_create(&threads[PRODUCERS + i], NULL, consume, &consumers[i]), 0);
     }
     for (uint32_t i = 0; i < PRODUCERS; i++) {
-        producers[i] = (struct shared){.queue = queue, .producer = i};
+        producers[i] = (struct shared){.mailbox = mailbox, .producer = i};
         assert_int_equal(pthread_create(&threads[i], NULL, produce, &producers[i]), 0);
     }
     for (uint32_t i = 0; i < PRODUCERS; i++)
         join(threads[i]);
-    queue_close(queue);
+    mailbox_close(mailbox);
     for (uint32_t i = 0; i < CONSUMERS; i++) {
         join(threads[PRODUCERS + i]);
         assert_true(consumers[i].in_order);
     }
     for (size_t i = 0; i < (size_t)PRODUCERS * PER_PRODUCER; i++)
         assert_int_equal(seen[i], 1);
-    assert_int_equal(queue_length(queue), 0);
-    queue_destroy(queue);
+    assert_int_equal(mailbox_length(mailbox), 0);
+    mailbox_destroy(mailbox);
     free(seen);
 }
 
@@ -137,118 +137,118 @@ static bool is_readable(int fd)
     return poll(&readable, 1, 0) == 1;
 }
 
-/* The eventfd is readable exactly while the queue holds something, and for good after the close; also when it is made
+/* The eventfd is readable exactly while the mailbox holds something, and for good after the close; also when it is made
  * late. */
 static void eventfd_tells_the_truth(void **state)
 {
     (void)state;
-    struct queue *queue = NULL;
+    struct mailbox *mailbox = NULL;
     int value = 5;
-    assert_int_equal(queue_create(3, sizeof value, &queue), 0);
-    assert_int_equal(queue_push(queue, &value), 0);
-    int fd = queue_eventfd(queue);
+    assert_int_equal(mailbox_create(3, sizeof value, &mailbox), 0);
+    assert_int_equal(mailbox_push(mailbox, &value), 0);
+    int fd = mailbox_eventfd(mailbox);
     assert_true(fd >= 0);
-    assert_int_equal(queue_eventfd(queue), fd);
+    assert_int_equal(mailbox_eventfd(mailbox), fd);
     assert_true(is_readable(fd));
-    assert_int_equal(queue_push(queue, &value), 0);
-    assert_int_equal(queue_pop(queue, &value, 0), 0);
+    assert_int_equal(mailbox_push(mailbox, &value), 0);
+    assert_int_equal(mailbox_pop(mailbox, &value, 0), 0);
     assert_true(is_readable(fd));
-    assert_int_equal(queue_pop(queue, &value, 0), 0);
+    assert_int_equal(mailbox_pop(mailbox, &value, 0), 0);
     assert_false(is_readable(fd));
-    assert_int_equal(queue_push(queue, &value), 0);
+    assert_int_equal(mailbox_push(mailbox, &value), 0);
     assert_true(is_readable(fd));
-    queue_close(queue);
-    assert_int_equal(queue_pop(queue, &value, 0), 0);
+    mailbox_close(mailbox);
+    assert_int_equal(mailbox_pop(mailbox, &value, 0), 0);
     assert_true(is_readable(fd));
-    assert_int_equal(queue_pop(queue, &value, 0), LARDER_EGONE);
-    queue_destroy(queue);
+    assert_int_equal(mailbox_pop(mailbox, &value, 0), LARDER_EGONE);
+    mailbox_destroy(mailbox);
 }
 
-/* A full queue refuses try_push; a closed one refuses pushes, and pops give what is left, in order, before
+/* A full mailbox refuses try_push; a closed one refuses pushes, and pops give what is left, in order, before
  * LARDER_EGONE. */
 static void fills_and_closes(void **state)
 {
     (void)state;
-    struct queue *queue = NULL;
+    struct mailbox *mailbox = NULL;
     int value, values[8];
     size_t count = 77;
-    assert_int_equal(queue_create(0, 4, &queue), LARDER_EINVAL);
-    assert_int_equal(queue_create(4, 0, &queue), LARDER_EINVAL);
-    assert_int_equal(queue_create(SIZE_MAX / 2, 4, &queue), LARDER_EINVAL);
-    assert_null(queue);
-    assert_int_equal(queue_create(4, sizeof value, &queue), 0);
+    assert_int_equal(mailbox_create(0, 4, &mailbox), LARDER_EINVAL);
+    assert_int_equal(mailbox_create(4, 0, &mailbox), LARDER_EINVAL);
+    assert_int_equal(mailbox_create(SIZE_MAX / 2, 4, &mailbox), LARDER_EINVAL);
+    assert_null(mailbox);
+    assert_int_equal(mailbox_create(4, sizeof value, &mailbox), 0);
     for (value = 0; value < 2; value++)
-        assert_int_equal(queue_try_push(queue, &value), 0);
-    assert_int_equal(queue_pop(queue, &value, 0), 0);
+        assert_int_equal(mailbox_try_push(mailbox, &value), 0);
+    assert_int_equal(mailbox_pop(mailbox, &value, 0), 0);
     assert_int_equal(value, 0);
     for (value = 2; value < 5; value++) /* over the ring's end */
-        assert_int_equal(queue_try_push(queue, &value), 0);
-    assert_int_equal(queue_try_push(queue, &value), LARDER_ELIMIT);
-    assert_int_equal(queue_length(queue), 4);
-    queue_close(queue);
-    queue_close(queue);
-    assert_int_equal(queue_try_push(queue, &value), LARDER_EGONE);
-    assert_int_equal(queue_push(queue, &value), LARDER_EGONE);
-    assert_int_equal(queue_pop_many(queue, values, 3, &count, -1), 0);
+        assert_int_equal(mailbox_try_push(mailbox, &value), 0);
+    assert_int_equal(mailbox_try_push(mailbox, &value), LARDER_ELIMIT);
+    assert_int_equal(mailbox_length(mailbox), 4);
+    mailbox_close(mailbox);
+    mailbox_close(mailbox);
+    assert_int_equal(mailbox_try_push(mailbox, &value), LARDER_EGONE);
+    assert_int_equal(mailbox_push(mailbox, &value), LARDER_EGONE);
+    assert_int_equal(mailbox_pop_many(mailbox, values, 3, &count, -1), 0);
     assert_int_equal(count, 3);
     assert_true(values[0] == 1 && values[1] == 2 && values[2] == 3);
-    assert_int_equal(queue_pop_many(queue, values, 8, &count, -1), 0);
+    assert_int_equal(mailbox_pop_many(mailbox, values, 8, &count, -1), 0);
     assert_int_equal(count, 1);
     assert_int_equal(values[0], 4);
-    assert_int_equal(queue_pop_many(queue, values, 8, &count, -1), LARDER_EGONE);
+    assert_int_equal(mailbox_pop_many(mailbox, values, 8, &count, -1), LARDER_EGONE);
     assert_int_equal(count, 1);
-    queue_destroy(queue);
-    queue_destroy(NULL);
+    mailbox_destroy(mailbox);
+    mailbox_destroy(NULL);
 }
 
 /* A pop's time-out is kept: not at all, and about as long as asked for, not less. */
 static void times_out(void **state)
 {
     (void)state;
-    struct queue *queue = NULL;
+    struct mailbox *mailbox = NULL;
     int value = 7;
-    assert_int_equal(queue_create(4, sizeof value, &queue), 0);
-    assert_int_equal(queue_pop(queue, &value, 0), LARDER_ETIMEOUT);
+    assert_int_equal(mailbox_create(4, sizeof value, &mailbox), 0);
+    assert_int_equal(mailbox_pop(mailbox, &value, 0), LARDER_ETIMEOUT);
     uint64_t start_ns = clock_now_ns();
-    assert_int_equal(queue_pop(queue, &value, 30), LARDER_ETIMEOUT);
+    assert_int_equal(mailbox_pop(mailbox, &value, 30), LARDER_ETIMEOUT);
     assert_true(clock_now_ns() - start_ns >= 30 * CLOCK_NS_PER_MS);
     assert_int_equal(value, 7);
-    queue_destroy(queue);
+    mailbox_destroy(mailbox);
 }
 
 static void *push_blocked(void *arg)
 {
     int value = 2;
-    return queue_push(arg, &value) == LARDER_EGONE ? NULL : "the push was not refused";
+    return mailbox_push(arg, &value) == LARDER_EGONE ? NULL : "the push was not refused";
 }
 
 static void *pop_blocked(void *arg)
 {
     int value;
-    return queue_pop(arg, &value, -1) == LARDER_EGONE ? NULL : "the pop was not refused";
+    return mailbox_pop(arg, &value, -1) == LARDER_EGONE ? NULL : "the pop was not refused";
 }
 
 /* Closing wakes a push that waits for room and a pop that waits for an item. */
 static void close_wakes(void **state)
 {
     (void)state;
-    struct queue *full = NULL, *empty = NULL;
+    struct mailbox *full = NULL, *empty = NULL;
     pthread_t pusher, popper;
     int value = 1;
-    assert_int_equal(queue_create(1, sizeof value, &full), 0);
-    assert_int_equal(queue_create(1, sizeof value, &empty), 0);
-    assert_int_equal(queue_push(full, &value), 0);
+    assert_int_equal(mailbox_create(1, sizeof value, &full), 0);
+    assert_int_equal(mailbox_create(1, sizeof value, &empty), 0);
+    assert_int_equal(mailbox_push(full, &value), 0);
     assert_int_equal(pthread_create(&pusher, NULL, push_blocked, full), 0);
     assert_int_equal(pthread_create(&popper, NULL, pop_blocked, empty), 0);
     poll(NULL, 0, 20); /* lets them reach their waits mostly; right either way */
-    queue_close(full);
-    queue_close(empty);
+    mailbox_close(full);
+    mailbox_close(empty);
     join(pusher);
     join(popper);
-    assert_int_equal(queue_pop(full, &value, 0), 0);
+    assert_int_equal(mailbox_pop(full, &value, 0), 0);
     assert_int_equal(value, 1);
-    queue_destroy(full);
-    queue_destroy(empty);
+    mailbox_destroy(full);
+    mailbox_destroy(empty);
 }
 
 int main(void)
