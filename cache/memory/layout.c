@@ -25,19 +25,19 @@ static size_t find_gaps(const struct layout *layout, struct gap *gaps)
     return count;
 }
 
-/* How many slots each zone lacks when the blocks that stay are counted as theirs; how many in all. */
+/* How many cells each zone lacks when the blocks that stay are counted as theirs; how many in all. */
 static uint64_t count_lacking(const struct layout *layout, uint64_t *lacking)
 {
     uint64_t sum = 0;
     for (uint32_t zone = 0; zone < layout->n_zones; zone++) {
-        lacking[zone] = layout->zones[zone].slots;
+        lacking[zone] = layout->zones[zone].cells;
         sum += lacking[zone];
     }
     for (size_t i = 0; i < layout->n_blocks; i++) {
         struct layout_block *block = &layout->blocks[i];
-        block->is_slot = block->fixed && block->zone != LAYOUT_NONE && lacking[block->zone] > 0;
+        block->is_cell = block->fixed && block->zone != LAYOUT_NONE && lacking[block->zone] > 0;
         block->must_go = false;
-        if (block->is_slot) {
+        if (block->is_cell) {
             lacking[block->zone]--;
             sum--;
         }
@@ -45,7 +45,7 @@ static uint64_t count_lacking(const struct layout *layout, uint64_t *lacking)
     return sum;
 }
 
-/* Packs the zone's slots into the gaps, from the first on. */
+/* Packs the zone's cells into the gaps, from the first on. */
 static bool pack(struct layout *layout, uint32_t zone, uint64_t lacking, struct gap *gaps, size_t n_gaps)
 {
     uint64_t bytes = layout->zones[zone].bytes;
@@ -65,7 +65,7 @@ static int compare_places(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Tells the blocks that lie where slots are to be: one that lies exactly there becomes the slot, the others must go. */
+/* Tells the blocks that lie where cells are to be: one that lies exactly there becomes the cell, the others must go. */
 static void cover_blocks(struct layout *layout)
 {
     size_t at = 0, kept = 0;
@@ -76,7 +76,7 @@ static void cover_blocks(struct layout *layout)
             at++;
         if (at < layout->n_blocks && layout->blocks[at].offset == place.offset &&
             layout->blocks[at].zone == place.zone) {
-            layout->blocks[at].is_slot = true;
+            layout->blocks[at].is_cell = true;
             continue;
         }
         for (size_t k = at; k < layout->n_blocks && layout->blocks[k].offset < end; k++)

@@ -1,4 +1,4 @@
-/* layout.h: where slots of several sizes can lie in an arena, around blocks that cannot be moved. Pure. */
+/* layout.h: where cells of several sizes can lie in an arena, around blocks that cannot be moved. Pure. */
 #ifndef LARDER_CACHE_MEMORY_LAYOUT_H
 #define LARDER_CACHE_MEMORY_LAYOUT_H
 
@@ -8,22 +8,22 @@
 
 #define LAYOUT_NONE UINT32_MAX
 
-/* A block in use. Both of the last may be false: it lies beside all slots, and is none. */
+/* A block in use. Both of the last may be false: it lies beside all cells, and is none. */
 struct layout_block {
     uint64_t offset, bytes;
     uint32_t name;  /* the caller's */
-    uint32_t zone;  /* that it would be a slot of, as long as that one's; LAYOUT_NONE: of none */
+    uint32_t zone;  /* that it would be a cell of, as long as that one's; LAYOUT_NONE: of none */
     bool fixed;     /* stays where it is */
-    bool is_slot;   /* found: one of its zone's slots */
-    bool must_go;   /* found: a new slot covers part of it */
+    bool is_cell;   /* found: one of its zone's cells */
+    bool must_go;   /* found: a new cell covers part of it */
 };
 
-/* So many slots of one size. */
+/* So many cells of one size. */
 struct layout_zone {
-    uint64_t bytes, slots;
+    uint64_t bytes, cells;
 };
 
-/* A slot to be made. */
+/* A cell to be made. */
 struct layout_place {
     uint64_t offset;
     uint32_t zone;
@@ -33,14 +33,14 @@ struct layout {
     uint64_t bytes;              /* of the arena */
     struct layout_block *blocks; /* by offset */
     size_t n_blocks;
-    const struct layout_zone *zones; /* the largest slots first */
+    const struct layout_zone *zones; /* the largest cells first */
     uint32_t n_zones;
     struct layout_place *places; /* found, by offset: layout_find makes them, the caller frees */
     size_t n_places;
 };
 
-/* layout_find finds as many slots for each zone as it is to have: blocks that stay where they are and fit, then room
- * beside those, packed. A zone's slots may lie apart. False when that is not enough room: then nothing was found. With
+/* layout_find finds as many cells for each zone as it is to have: blocks that stay where they are and fit, then room
+ * beside those, packed. A zone's cells may lie apart. False when that is not enough room: then nothing was found. With
  * one zone it always finds what there is room for; several are packed in turn, each wherever it fits first. */
 bool layout_find(struct layout *layout);
 

@@ -52,12 +52,12 @@ static void clear(struct plan *plan, const struct layout *layout)
     for (size_t i = 0; i < layout->n_blocks; i++) {
         const struct layout_block *block = &layout->blocks[i];
         CHECK(extent_owner(plan->prepared->extents, block->name, &owner));
-        if (block->is_slot)
+        if (block->is_cell)
             plan->prepared->zones[block->zone].slots++;
         if (owner != ENGINE_NONE) {
-            plan->prepared->instances[owner].zoned = block->is_slot;
+            plan->prepared->instances[owner].zoned = block->is_cell;
             goes[owner] = block->must_go;
-        } else if (block->is_slot) {
+        } else if (block->is_cell) {
             prepared_push_free(&plan->prepared->zones[block->zone], block->name);
         } else {
             extent_free(plan->prepared->extents, block->name);

@@ -126,7 +126,7 @@ struct layout_zone *prepared_promises(const struct prepared *prepared)
 {
     struct layout_zone *zones = xcalloc(prepared->n_zones, sizeof *zones);
     for (uint32_t i = 0; i < prepared->n_zones; i++)
-        zones[i] = (struct layout_zone){.bytes = prepared->zones[i].bytes, .slots = prepared->zones[i].promised};
+        zones[i] = (struct layout_zone){.bytes = prepared->zones[i].bytes, .cells = prepared->zones[i].promised};
     return zones;
 }
 

@@ -1,4 +1,4 @@
-/* Where slots of several sizes can lie: random arenas, against counting. */
+/* Where cells of several sizes can lie: random arenas, against counting. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,7 +33,7 @@ static void draw(struct drawn *drawn, struct rng *rng)
     layout->n_zones = 1 + (uint32_t)random_below(rng, ZONES_MAX);
     for (uint32_t i = 0; i < layout->n_zones; i++)
         drawn->zones[i] = (struct layout_zone){.bytes = (uint64_t)(ZONES_MAX - i) * 3 - random_below(rng, 3),
-                                               .slots = random_below(rng, 40)};
+                                               .cells = random_below(rng, 40)};
     for (uint64_t at = random_below(rng, 4); at < UNITS;) {
         uint64_t bytes = 1 + random_below(rng, 9);
         if (random_below(rng, 2))
@@ -50,7 +50,7 @@ static void draw(struct drawn *drawn, struct rng *rng)
     }
 }
 
-/* Slots for one zone that there can be at the most, in its blocks that stay and between all that do. */
+/* Cells for one zone that there can be at the most, in its blocks that stay and between all that do. */
 static uint64_t count_most(const struct drawn *drawn, uint32_t zone)
 {
     uint64_t most = 0, end = 0;
@@ -65,35 +65,35 @@ static uint64_t count_most(const struct drawn *drawn, uint32_t zone)
     return most;
 }
 
-/* Every zone has its slots, none overlaps another or what stays, and exactly what is in the way must go. */
+/* Every zone has its cells, none overlaps another or what stays, and exactly what is in the way must go. */
 static void check_found(const struct drawn *drawn)
 {
     const struct layout *layout = &drawn->layout;
-    uint64_t slots[ZONES_MAX] = {0};
-    char taken[UNITS] = {0}; /* 's': by a slot to be made, 'b': by a block that is one or stays */
+    uint64_t cells[ZONES_MAX] = {0};
+    char taken[UNITS] = {0}; /* 'c': by a cell to be made, 'b': by a block that is one or stays */
     for (size_t i = 0; i < layout->n_places; i++) {
         const struct layout_place *place = &layout->places[i];
-        slots[place->zone]++;
+        cells[place->zone]++;
         for (uint64_t u = place->offset; u < place->offset + drawn->zones[place->zone].bytes; u++) {
             assert_true(u < UNITS && !taken[u]);
-            taken[u] = 's';
+            taken[u] = 'c';
         }
     }
     for (size_t i = 0; i < layout->n_blocks; i++) {
         const struct layout_block *block = &layout->blocks[i];
         bool covered = false;
         for (uint64_t u = block->offset; u < block->offset + block->bytes; u++)
-            covered = covered || taken[u] == 's';
+            covered = covered || taken[u] == 'c';
         assert_int_equal(covered, block->must_go);
-        assert_false(covered && (block->fixed || block->is_slot));
-        if (block->is_slot)
-            slots[block->zone]++;
+        assert_false(covered && (block->fixed || block->is_cell));
+        if (block->is_cell)
+            cells[block->zone]++;
     }
     for (uint32_t i = 0; i < layout->n_zones; i++)
-        assert_int_equal(slots[i], drawn->zones[i].slots);
+        assert_int_equal(cells[i], drawn->zones[i].cells);
 }
 
-static void test_slots_are_found_where_there_is_room(void **state)
+static void test_cells_are_found_where_there_is_room(void **state)
 {
     (void)state;
     struct rng rng;
@@ -104,10 +104,10 @@ static void test_slots_are_found_where_there_is_room(void **state)
         draw(&drawn, &rng);
         bool fits = layout_find(&drawn.layout);
         for (uint32_t i = 0; i < drawn.layout.n_zones; i++)
-            assert_true(!fits || drawn.zones[i].slots <= count_most(&drawn, i));
+            assert_true(!fits || drawn.zones[i].cells <= count_most(&drawn, i));
         if (drawn.layout.n_zones == 1) {
             alone++;
-            assert_int_equal(fits, drawn.zones[0].slots <= count_most(&drawn, 0));
+            assert_int_equal(fits, drawn.zones[0].cells <= count_most(&drawn, 0));
         }
         if (fits)
             check_found(&drawn);
@@ -118,7 +118,7 @@ static void test_slots_are_found_where_there_is_room(void **state)
 }
 
 /* In an arena full of blocks of the zone's own size nothing has to go. */
-static void test_blocks_of_the_size_become_slots(void **state)
+static void test_blocks_of_the_size_become_cells(void **state)
 {
     (void)state;
     static struct drawn drawn;
@@ -128,7 +128,7 @@ static void test_blocks_of_the_size_become_slots(void **state)
     drawn.layout = (struct layout){.bytes = UNITS, .blocks = drawn.blocks, .n_blocks = UNITS / 5};
     drawn.layout.zones = drawn.zones;
     drawn.layout.n_zones = 1;
-    drawn.zones[0] = (struct layout_zone){.bytes = 5, .slots = 40};
+    drawn.zones[0] = (struct layout_zone){.bytes = 5, .cells = 40};
     for (size_t i = 0; i < UNITS / 5; i++)
         drawn.blocks[i] = (struct layout_block){.offset = 5 * i, .bytes = 5, .fixed = random_below(&rng, 4) == 0};
     assert_true(layout_find(&drawn.layout));
@@ -140,8 +140,8 @@ static void test_blocks_of_the_size_become_slots(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_slots_are_found_where_there_is_room),
-        cmocka_unit_test(test_blocks_of_the_size_become_slots),
+        cmocka_unit_test(test_cells_are_found_where_there_is_room),
+        cmocka_unit_test(test_blocks_of_the_size_become_cells),
     };
     if (argc > 1)
         seed = strtoull(argv[1], NULL, 10);
