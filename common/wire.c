@@ -11,6 +11,9 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "common/little_endian.h"
+#include "common/wire_priv.h"
+
 struct codec {
     uint8_t *out;      /* encoding; NULL when decoding */
     const uint8_t *in; /* decoding */
@@ -18,32 +21,21 @@ struct codec {
     bool failed;
 };
 
-static uint64_t load_le(const uint8_t *bytes, unsigned count)
-{
-    uint64_t value = 0;
-    for (unsigned i = 0; i < count; i++)
-        value |= (uint64_t)bytes[i] << (8 * i);
-    return value;
-}
-
-static void store_le(uint8_t *bytes, unsigned count, uint64_t value)
-{
-    for (unsigned i = 0; i < count; i++)
-        bytes[i] = (uint8_t)(value >> (8 * i));
-}
-
 static uint64_t number(struct codec *codec, uint64_t value, unsigned count)
 {
     if (codec->failed || codec->cap - codec->pos < count) {
         codec->failed = true;
         return value;
     }
-    if (codec->out)
-        store_le(codec->out + codec->pos, count, value);
-    else
-        value = load_le(codec->in + codec->pos, count);
+    uint64_t little = htole64(value); /* the number is its first bytes */
+    if (codec->out) {
+        memcpy(codec->out + codec->pos, &little, count);
+    } else {
+        little = 0;
+        memcpy(&little, codec->in + codec->pos, count);
+    }
     codec->pos += count;
-    return value;
+    return le64toh(little);
 }
 
 static void u16(struct codec *codec, uint16_t *value)
@@ -193,107 +185,6 @@ static void each_field(struct codec *codec, struct wire_message *msg)
     }
 }
 
-/* ── ranges, the same for what is sent and what arrives ──────────────────────────────────────────────────────────── */
-
-static int check_number(struct error *err, const char *field, uint64_t value, uint64_t min, uint64_t max)
-{
-    if (value >= min && value <= max)
-        return 0;
-    return error_set(err, LARDER_EINVAL, "%s is %llu, not %llu to %llu", field, (unsigned long long)value,
-                     (unsigned long long)min, (unsigned long long)max);
-}
-
-static int check_weight(struct error *err, double weight)
-{
-    if (weight >= JOB_WEIGHT_MIN && weight <= JOB_WEIGHT_MAX) /* false for what is no number */
-        return 0;
-    return error_set(err, LARDER_EINVAL, "weight is %g, not %g to %g", weight, JOB_WEIGHT_MIN, JOB_WEIGHT_MAX);
-}
-
-static int check_text(struct error *err, const char *field, const struct wire_text *value, uint32_t max)
-{
-    if (value->len_bytes > max)
-        return error_set(err, LARDER_ELIMIT, "%s has %u bytes, more than the %u allowed", field, value->len_bytes, max);
-    if (value->len_bytes && (!value->data || memchr(value->data, 0, value->len_bytes)))
-        return error_set(err, LARDER_EINVAL, "%s holds a NUL byte", field);
-    return 0;
-}
-
-static int check_register(const struct wire_register *m, struct error *err)
-{
-    int rc = 0;
-    if ((rc = check_number(err, "batch_size", m->batch_size, 1, WIRE_BATCH_MAX)) ||
-        (rc = check_number(err, "prefetch", m->prefetch, 1, WIRE_CREDITS_MAX)) ||
-        (rc = check_number(err, "world_size", m->world_size, 1, UINT32_MAX)) ||
-        (rc = check_number(err, "rank", m->rank, 0, m->world_size - 1)) ||
-        (rc = check_number(err, "shuffle", m->shuffle, 0, SHUFFLE_NONE)) ||
-        (rc = check_number(err, "bad_policy", m->bad_policy, 0, BAD_ERROR)) ||
-        (rc = check_number(err, "flags", m->flags, 0, WIRE_REGISTER_FLAGS_ALL)) ||
-        (rc = check_weight(err, m->weight)) || (rc = check_text(err, "name", &m->name, WIRE_NAME_MAX)) ||
-        (rc = check_text(err, "dataset", &m->dataset, WIRE_PATH_MAX)) ||
-        (rc = check_text(err, "pipeline", &m->pipeline, WIRE_SPEC_MAX)))
-        return rc;
-    return check_text(err, "subset", &m->subset, WIRE_SPEC_MAX);
-}
-
-static int check_classes(const struct wire_classes *m, struct error *err)
-{
-    if (m->count > m->total || m->first > m->total - m->count)
-        return error_set(err, LARDER_EINVAL, "classes %u + %u exceed the total of %u", m->first, m->count, m->total);
-    if (m->names.len_bytes > WIRE_REPLY_MAX)
-        return error_set(err, LARDER_ELIMIT, "names has %u bytes, more than a message holds", m->names.len_bytes);
-    uint32_t cursor = 0, count = 0;
-    struct wire_text name;
-    int rc;
-    while ((rc = wire_class_next(&m->names, &cursor, &name)) == 0)
-        count++;
-    if (rc != LARDER_EEND || count != m->count)
-        return error_set(err, LARDER_EINVAL, "names do not hold %u whole class names", m->count);
-    return 0;
-}
-
-static int check_registered(const struct wire_registered *m, struct error *err)
-{
-    int rc = check_number(err, "dtype", m->dtype, 0, PIXEL_FLOAT32);
-    if (!rc)
-        rc = check_number(err, "layout", m->layout, 0, LAYOUT_CHW);
-    return rc ? rc : check_text(err, "name", &m->name, WIRE_NAME_MAX);
-}
-
-static int check_batch(const struct wire_batch *m, struct error *err)
-{
-    if (m->count > WIRE_BATCH_MAX)
-        return error_set(err, LARDER_ELIMIT, "count is %u, more than the %u allowed", m->count, WIRE_BATCH_MAX);
-    int rc = check_number(err, "flags", m->flags, 0, WIRE_BATCH_LAST);
-    return rc || m->weight == 0 ? rc : check_weight(err, m->weight);
-}
-
-static int check_error(const struct wire_error *m, struct error *err)
-{
-    if (m->code > LARDER_EINVAL || m->code < LARDER_ECHANGED)
-        return error_set(err, LARDER_EINVAL, "code %d is no error code", m->code);
-    int rc = check_number(err, "fatal", m->fatal, 0, 1);
-    return rc ? rc : check_text(err, "text", &m->text, ERROR_TEXT_MAX);
-}
-
-static int check_fields(const struct wire_message *msg, struct error *err)
-{
-    switch (msg->type) {
-    case WIRE_HELLO: return check_text(err, "client", &msg->hello.client, WIRE_CLIENT_MAX);
-    case WIRE_WELCOME: return check_number(err, "batch_max", msg->welcome.batch_max, 1, WIRE_BATCH_MAX);
-    case WIRE_REGISTER: return check_register(&msg->reg, err);
-    case WIRE_REGISTERED: return check_registered(&msg->registered, err);
-    case WIRE_CLASSES: return check_classes(&msg->classes, err);
-    case WIRE_NEXT: return check_number(err, "credits", msg->next.credits, 1, WIRE_CREDITS_MAX);
-    case WIRE_BATCH: return check_batch(&msg->batch, err);
-    case WIRE_ERROR: return check_error(&msg->error, err);
-    case WIRE_CLASSES_GET:
-    case WIRE_RELEASE:
-    case WIRE_BYE: return 0;
-    }
-    return error_set(err, LARDER_EINVAL, "type %d is unknown", (int)msg->type);
-}
-
 static const char *const type_names[] = {"?",       "HELLO", "WELCOME", "REGISTER", "REGISTERED", "CLASSES_GET",
                                          "CLASSES", "NEXT",  "BATCH",   "RELEASE",  "ERROR",      "BYE"};
 
@@ -321,7 +212,7 @@ static uint32_t each_header(struct codec *codec, uint32_t magic, uint16_t *versi
 
 int wire_encode(const struct wire_message *msg, void *buf, size_t cap, size_t *len_bytes)
 {
-    int rc = check_fields(msg, NULL);
+    int rc = wire_check(msg, NULL);
     if (rc)
         return rc;
     struct wire_message copy = *msg; /* the layouts take fields they could also fill */
@@ -334,7 +225,7 @@ int wire_encode(const struct wire_message *msg, void *buf, size_t cap, size_t *l
     each_field(&codec, &copy);
     if (codec.failed)
         return LARDER_ELIMIT;
-    store_le((uint8_t *)buf + 12, 4, codec.pos);
+    put_u32((uint8_t *)buf + 12, (uint32_t)codec.pos);
     *len_bytes = codec.pos;
     return 0;
 }
@@ -344,7 +235,7 @@ int wire_decode(const void *buf, size_t len_bytes, struct wire_message *out, str
     if (len_bytes < WIRE_HEADER_BYTES || len_bytes > WIRE_REPLY_MAX)
         return error_set(err, LARDER_EFORMAT, "a message of %zu bytes, not %d to %d", len_bytes, WIRE_HEADER_BYTES,
                          WIRE_REPLY_MAX);
-    if (load_le(buf, 4) != WIRE_MAGIC)
+    if (get_u32(buf) != WIRE_MAGIC)
         return error_set(err, LARDER_EFORMAT, "a message that does not begin with Larder's magic number");
     struct codec codec = {.in = buf, .cap = len_bytes};
     struct wire_message msg;
@@ -364,60 +255,8 @@ int wire_decode(const void *buf, size_t len_bytes, struct wire_message *out, str
     if (codec.failed || codec.pos != len_bytes)
         return error_set(err, LARDER_EFORMAT, "%s: %zu bytes do not fit its fields", name, len_bytes);
     struct error why;
-    if (check_fields(&msg, &why))
+    if (wire_check(&msg, &why))
         return error_set(err, LARDER_EFORMAT, "%s: %.*s", name, ERROR_TEXT_MAX - 32, why.text);
     *out = msg;
-    return 0;
-}
-
-/* ── parts of messages ───────────────────────────────────────────────────────────────────────────────────────────── */
-
-void wire_entry_put(uint8_t *entries, uint32_t index, const struct wire_entry *entry)
-{
-    uint8_t *at = entries + (size_t)index * WIRE_ENTRY_BYTES;
-    store_le(at, 8, entry->offset);
-    store_le(at + 8, 4, entry->len_bytes);
-    store_le(at + 12, 4, entry->id);
-    store_le(at + 16, 4, entry->index);
-    store_le(at + 20, 4, (uint32_t)entry->label);
-}
-
-struct wire_entry wire_entry_get(const uint8_t *entries, uint32_t index)
-{
-    const uint8_t *at = entries + (size_t)index * WIRE_ENTRY_BYTES;
-    return (struct wire_entry){
-        .offset = load_le(at, 8),
-        .len_bytes = (uint32_t)load_le(at + 8, 4),
-        .id = (uint32_t)load_le(at + 12, 4),
-        .index = (uint32_t)load_le(at + 16, 4),
-        .label = (int32_t)(uint32_t)load_le(at + 20, 4),
-    };
-}
-
-int wire_class_next(const struct wire_text *names, uint32_t *cursor, struct wire_text *out)
-{
-    uint32_t at = *cursor;
-    if (at >= names->len_bytes)
-        return at == names->len_bytes ? LARDER_EEND : LARDER_EFORMAT;
-    uint32_t left = names->len_bytes - at;
-    const uint8_t *data = (const uint8_t *)names->data + at;
-    uint32_t len = left < 2 ? UINT32_MAX : (uint32_t)load_le(data, 2);
-    if (left < 2 || len > left - 2 || memchr(data + 2, 0, len))
-        return LARDER_EFORMAT;
-    *out = (struct wire_text){.data = (const char *)data + 2, .len_bytes = len};
-    *cursor = at + 2 + len;
-    return 0;
-}
-
-int wire_class_put(char *names, uint32_t cap, uint32_t *used, const char *name, size_t len_bytes)
-{
-    if (len_bytes > UINT16_MAX || *used > cap || len_bytes + 2 > cap - *used)
-        return LARDER_ELIMIT;
-    if (len_bytes && memchr(name, 0, len_bytes))
-        return LARDER_EINVAL;
-    store_le((uint8_t *)names + *used, 2, len_bytes);
-    if (len_bytes)
-        memcpy(names + *used + 2, name, len_bytes);
-    *used += 2 + (uint32_t)len_bytes;
     return 0;
 }

@@ -15,7 +15,7 @@
 #include <xxhash.h>
 
 #include "cache/catalog/catalog_priv.h"
-#include "cache/little_endian.h"
+#include "common/little_endian.h"
 #include "cache/memory/sealed.h"
 
 #define COUNTS_BYTES 24

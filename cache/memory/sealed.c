@@ -3,7 +3,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "cache/little_endian.h"
+#include "common/little_endian.h"
 
 int sealed_open(const struct seal *seal, const uint8_t *bytes, size_t len_bytes, const uint8_t **payload,
                 size_t *payload_bytes, struct error *err)

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "cache/little_endian.h"
+#include "common/little_endian.h"
 #include "cache/memory/sealed.h"
 #include "cache/store/store_priv.h"
 

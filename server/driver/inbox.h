@@ -1,6 +1,6 @@
 /* inbox.h: what the other threads tell the engine's thread: one mailbox of small messages.
  *
- * Pushing waits while the mailbox is full; that cannot deadlock, because the engine's thread waits for nobody but the queue.
+ * Pushing waits while the mailbox is full; that cannot deadlock, because the engine's thread waits for nothing else.
  * Pointers in a message change hands with it. */
 #ifndef LARDER_SERVER_DRIVER_INBOX_H
 #define LARDER_SERVER_DRIVER_INBOX_H

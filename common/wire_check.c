@@ -1,0 +1,103 @@
+/* wire_check.c: what a message's fields may hold, the same for what is sent and for what arrives. */
+#include "common/wire_priv.h"
+
+#include <string.h>
+
+static int check_number(struct error *err, const char *field, uint64_t value, uint64_t min, uint64_t max)
+{
+    if (value >= min && value <= max)
+        return 0;
+    return error_set(err, LARDER_EINVAL, "%s is %llu, not %llu to %llu", field, (unsigned long long)value,
+                     (unsigned long long)min, (unsigned long long)max);
+}
+
+static int check_weight(struct error *err, double weight)
+{
+    if (weight >= JOB_WEIGHT_MIN && weight <= JOB_WEIGHT_MAX) /* false for what is no number */
+        return 0;
+    return error_set(err, LARDER_EINVAL, "weight is %g, not %g to %g", weight, JOB_WEIGHT_MIN, JOB_WEIGHT_MAX);
+}
+
+static int check_text(struct error *err, const char *field, const struct wire_text *value, uint32_t max)
+{
+    if (value->len_bytes > max)
+        return error_set(err, LARDER_ELIMIT, "%s has %u bytes, more than the %u allowed", field, value->len_bytes, max);
+    if (value->len_bytes && (!value->data || memchr(value->data, 0, value->len_bytes)))
+        return error_set(err, LARDER_EINVAL, "%s holds a NUL byte", field);
+    return 0;
+}
+
+static int check_register(const struct wire_register *m, struct error *err)
+{
+    int rc = 0;
+    if ((rc = check_number(err, "batch_size", m->batch_size, 1, WIRE_BATCH_MAX)) ||
+        (rc = check_number(err, "prefetch", m->prefetch, 1, WIRE_CREDITS_MAX)) ||
+        (rc = check_number(err, "world_size", m->world_size, 1, UINT32_MAX)) ||
+        (rc = check_number(err, "rank", m->rank, 0, m->world_size - 1)) ||
+        (rc = check_number(err, "shuffle", m->shuffle, 0, SHUFFLE_NONE)) ||
+        (rc = check_number(err, "bad_policy", m->bad_policy, 0, BAD_ERROR)) ||
+        (rc = check_number(err, "flags", m->flags, 0, WIRE_REGISTER_FLAGS_ALL)) ||
+        (rc = check_weight(err, m->weight)) || (rc = check_text(err, "name", &m->name, WIRE_NAME_MAX)) ||
+        (rc = check_text(err, "dataset", &m->dataset, WIRE_PATH_MAX)) ||
+        (rc = check_text(err, "pipeline", &m->pipeline, WIRE_SPEC_MAX)))
+        return rc;
+    return check_text(err, "subset", &m->subset, WIRE_SPEC_MAX);
+}
+
+static int check_classes(const struct wire_classes *m, struct error *err)
+{
+    if (m->count > m->total || m->first > m->total - m->count)
+        return error_set(err, LARDER_EINVAL, "classes %u + %u exceed the total of %u", m->first, m->count, m->total);
+    if (m->names.len_bytes > WIRE_REPLY_MAX)
+        return error_set(err, LARDER_ELIMIT, "names has %u bytes, more than a message holds", m->names.len_bytes);
+    uint32_t cursor = 0, count = 0;
+    struct wire_text name;
+    int rc;
+    while ((rc = wire_class_next(&m->names, &cursor, &name)) == 0)
+        count++;
+    if (rc != LARDER_EEND || count != m->count)
+        return error_set(err, LARDER_EINVAL, "names do not hold %u whole class names", m->count);
+    return 0;
+}
+
+static int check_registered(const struct wire_registered *m, struct error *err)
+{
+    int rc = check_number(err, "dtype", m->dtype, 0, PIXEL_FLOAT32);
+    if (!rc)
+        rc = check_number(err, "layout", m->layout, 0, LAYOUT_CHW);
+    return rc ? rc : check_text(err, "name", &m->name, WIRE_NAME_MAX);
+}
+
+static int check_batch(const struct wire_batch *m, struct error *err)
+{
+    if (m->count > WIRE_BATCH_MAX)
+        return error_set(err, LARDER_ELIMIT, "count is %u, more than the %u allowed", m->count, WIRE_BATCH_MAX);
+    int rc = check_number(err, "flags", m->flags, 0, WIRE_BATCH_LAST);
+    return rc || m->weight == 0 ? rc : check_weight(err, m->weight);
+}
+
+static int check_error(const struct wire_error *m, struct error *err)
+{
+    if (m->code > LARDER_EINVAL || m->code < LARDER_ECHANGED)
+        return error_set(err, LARDER_EINVAL, "code %d is no error code", m->code);
+    int rc = check_number(err, "fatal", m->fatal, 0, 1);
+    return rc ? rc : check_text(err, "text", &m->text, ERROR_TEXT_MAX);
+}
+
+int wire_check(const struct wire_message *msg, struct error *err)
+{
+    switch (msg->type) {
+    case WIRE_HELLO: return check_text(err, "client", &msg->hello.client, WIRE_CLIENT_MAX);
+    case WIRE_WELCOME: return check_number(err, "batch_max", msg->welcome.batch_max, 1, WIRE_BATCH_MAX);
+    case WIRE_REGISTER: return check_register(&msg->reg, err);
+    case WIRE_REGISTERED: return check_registered(&msg->registered, err);
+    case WIRE_CLASSES: return check_classes(&msg->classes, err);
+    case WIRE_NEXT: return check_number(err, "credits", msg->next.credits, 1, WIRE_CREDITS_MAX);
+    case WIRE_BATCH: return check_batch(&msg->batch, err);
+    case WIRE_ERROR: return check_error(&msg->error, err);
+    case WIRE_CLASSES_GET:
+    case WIRE_RELEASE:
+    case WIRE_BYE: return 0;
+    }
+    return error_set(err, LARDER_EINVAL, "type %d is unknown", (int)msg->type);
+}
