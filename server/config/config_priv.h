@@ -1,7 +1,8 @@
-/* config_priv.h: the parts of the configuration reader (config*.c only).
+/* config_priv.h: the parts of the configuration reader (this folder only).
  *
- *   file ── config_doc.c: libyaml events to nodes ── config_apply.c: nodes to settings ── config_value.c: text to value
- *                                                    config.c: defaults, and checks across settings */
+ *   file ── doc.c: libyaml events to nodes ── apply.c: nodes to settings ── value.c: text to value ── rows.c: the table
+ *                                             config.c: defaults, and checks across settings
+ *                                             write.c: settings to text */
 #ifndef LARDER_SERVER_CONFIG_CONFIG_PRIV_H
 #define LARDER_SERVER_CONFIG_CONFIG_PRIV_H
 
@@ -21,7 +22,17 @@ void config_machine_read(const char *root, struct config_machine *out);
 
 /* ── values ────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
-enum config_kind { CONFIG_BOOL, CONFIG_COUNT, CONFIG_WIDTH, CONFIG_BYTES, CONFIG_SHARE, CONFIG_BAD, CONFIG_CHOICE, CONFIG_PATH, CONFIG_ADDRESS };
+enum config_kind {
+    CONFIG_BOOL,
+    CONFIG_COUNT,
+    CONFIG_WIDTH,
+    CONFIG_BYTES,
+    CONFIG_SHARE,
+    CONFIG_BAD,
+    CONFIG_CHOICE,
+    CONFIG_PATH,
+    CONFIG_ADDRESS,
+};
 
 struct config_row {
     enum config_kind kind;
