@@ -1,9 +1,11 @@
 /* session_priv.h: what the session's files share.
  *
- *   session.c         life, the thread's loop, accepting, deadlines
- *   session_listen.c  the socket's place in the file system and the lock that says who is the daemon
- *   session_conn.c    one connection: reading, and the protocol's rules
- *   session_out.c     one connection: what is still to be sent
+ *   session.c  life, the thread's loop, deadlines
+ *   accept.c   who is let in
+ *   listen.c   the socket's place in the file system and the lock that says who is the daemon
+ *   turn.c     one connection: what epoll is asked, what its state asks for, its end
+ *   conn.c     one connection: reading, and the protocol's rules
+ *   out.c      one connection: what is still to be sent
  *
  * The session's thread owns the descriptors and everything not under the lock. The lock covers what session_send
  * touches: a connection's phase, credits, held batches and outbox, and the table that finds it. No I/O and no
@@ -21,6 +23,8 @@
 #define SESSION_MAGIC 0x53455353u /* "SESS" */
 #define SESSION_REFUSALS_MAX 16u  /* places beyond connections_max, for telling a client why it is refused */
 #define SESSION_NEVER UINT64_MAX
+#define SESSION_ID_LISTEN 0 /* what epoll tells of; connections' ids begin above what the table's places take */
+#define SESSION_ID_WAKE 1
 #define SESSION_LOOK_MS 1000 /* between two looks at the socket's file */
 
 enum conn_phase {
@@ -103,18 +107,31 @@ struct session {
     struct session_counts counts;
 };
 
-/* session_listen.c */
+/* listen.c */
 int session_listen_open(struct session *session, struct error *err); /* with path set, all the rest of that */
 bool session_listen_lost(const struct session *session); /* the socket's file is gone, or another is in its place */
 /* session_listen_close stops listening, and removes the socket's file if it is still there. */
 void session_listen_close(struct session *session);
 void session_lock_release(struct session *session); /* gives the lock up; harmless when that was done */
 
-/* session_conn.c; the session's thread. conn_read reads a turn's worth of requests, or all there is when the peer is
+/* accept.c; the session's thread. session_accept lets in a turn's worth of those who wait to connect. */
+void session_accept(struct session *session);
+
+/* turn.c; the session's thread. session_sweep_at sees to it that the loop looks at all deadlines at when_ns, if not
+ * before. session_watch is epoll_ctl. conn_update_interest asks epoll for what the connection waits for. */
+void session_sweep_at(struct session *session, uint64_t when_ns);
+int session_watch(struct session *session, int how, int fd, uint32_t events, uint64_t id);
+void conn_update_interest(struct session *session, struct conn *conn);
+/* conn_advance does what a connection's state asks for: send, or end. The connection may be gone afterwards. */
+void conn_advance(struct session *session, struct conn *conn);
+/* conn_close ends the connection and frees it. */
+void conn_close(struct session *session, struct conn *conn);
+
+/* conn.c; the session's thread. conn_read reads a turn's worth of requests, or all there is when the peer is
  * gone; false when the connection is over and is to be closed. */
 bool conn_read(struct session *session, struct conn *conn, bool peer_gone);
 
-/* session_out.c. These three are the session's thread's: conn_fail posts a fatal error, conn_flush sends until the
+/* out.c. These three are the session's thread's: conn_fail posts a fatal error, conn_flush sends until the
  * socket is full or it was a turn's worth, and gives false when the client is gone. */
 void conn_post(struct session *session, struct conn *conn, const struct wire_message *msg);
 void conn_fail(struct session *session, struct conn *conn, uint32_t seq, const struct error *why);

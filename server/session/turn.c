@@ -1,0 +1,90 @@
+/* turn.c: a connection's turn in the session's thread: what epoll is asked about it, what its state asks for, and its
+ * end. */
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/check.h"
+#include "common/clock.h"
+#include "server/session/session_priv.h"
+
+void session_sweep_at(struct session *session, uint64_t when_ns)
+{
+    if (when_ns < session->sweep_ns)
+        session->sweep_ns = when_ns;
+}
+
+int session_watch(struct session *session, int how, int fd, uint32_t events, uint64_t id)
+{
+    struct epoll_event event = {.events = events, .data = {.u64 = id}};
+    return epoll_ctl(session->epoll_fd, how, fd, &event);
+}
+
+void conn_update_interest(struct session *session, struct conn *conn)
+{
+    pthread_mutex_lock(&session->lock);
+    bool full = conn->outbox_bytes > SESSION_OUTBOX_HIGH_BYTES && conn->phase != CONN_CLOSING;
+    pthread_mutex_unlock(&session->lock);
+    bool spent = conn->window_requests >= SESSION_REQUESTS_MAX;
+    if (spent)
+        session_sweep_at(session, conn->window_end_ns);
+    uint32_t events = EPOLLRDHUP | (full || spent ? 0 : (uint32_t)EPOLLIN) | (conn->blocked ? (uint32_t)EPOLLOUT : 0);
+    if (events == conn->interest)
+        return;
+    CHECK(session_watch(session, EPOLL_CTL_MOD, conn->fd, events, conn->id) == 0);
+    conn->interest = events;
+}
+
+void conn_close(struct session *session, struct conn *conn)
+{
+    pthread_mutex_lock(&session->lock);
+    uint32_t place = conn->id & 0xffff;
+    session->conns[place] = NULL;
+    session->free_places[session->n_free++] = place;
+    session->n_conns--;
+    session->counts.connections -= !conn->refused;
+    session->counts.registered -= conn->registered;
+    if (conn->dirty) {
+        TAILQ_REMOVE(&session->dirty, conn, next_dirty);
+        session->n_dirty--;
+    }
+    conn_free_outbox_locked(session, conn);
+    pthread_mutex_unlock(&session->lock);
+
+    close(conn->fd); /* first: a client looks for the hang-up after it has read, and before others can have the place */
+    if (conn->told_owner)
+        session->config.handlers.on_gone(session->config.handlers.ctx, conn->id);
+    free(conn);
+}
+
+void conn_advance(struct session *session, struct conn *conn)
+{
+    pthread_mutex_lock(&session->lock);
+    bool killed = conn->killed, closing = conn->phase == CONN_CLOSING;
+    pthread_mutex_unlock(&session->lock);
+    if (killed) {
+        log_warn_limited("msg=\"closed a client that does not read what it asked for\" pid=%d client=\"%s\"",
+                         conn->peer.pid, conn->peer.client);
+        conn_close(session, conn);
+        return;
+    }
+    if (!conn_flush(session, conn)) {
+        conn_read(session, conn, true);
+        conn_close(session, conn);
+        return;
+    }
+    if (closing) {
+        uint64_t wait_ms = session->stop_begun ? SESSION_STOP_MS : SESSION_LINGER_MS;
+        uint64_t deadline = clock_now_ns() + wait_ms * CLOCK_NS_PER_MS;
+        if (deadline < conn->deadline_ns)
+            conn->deadline_ns = deadline;
+        session_sweep_at(session, conn->deadline_ns);
+        pthread_mutex_lock(&session->lock);
+        bool sent = STAILQ_EMPTY(&conn->outbox);
+        pthread_mutex_unlock(&session->lock);
+        if (sent && !conn->shut)
+            conn->shut = shutdown(conn->fd, SHUT_WR) == 0;
+    }
+    conn_update_interest(session, conn);
+}
