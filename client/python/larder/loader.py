@@ -10,21 +10,16 @@ in any thread at any time, do without it, and so does close(), until it has ende
 """
 
 import functools
-import operator
 import os
 import threading
-import time
-import warnings
 import weakref
 
-import numpy as np
-
-from . import _autostart, _ranks, _trainers, _wire, subset as subset_module, transforms
-from ._buffers import Held, Pool, arena_view, copy_slots
+from . import _autostart, _options, _ranks, _trainers, _wire
+from ._buffers import Pool
+from ._epoch import Batch, Epoch  # noqa: F401 - Batch is handed on
 from ._session import HANDSHAKE_S, Session, default_path
-from .errors import BadSamplesWarning, DaemonGone, EpochsOver, InvalidArgument, LarderError, LimitReached
+from .errors import EpochsOver, InvalidArgument, LarderError
 
-_OUTPUTS = ("auto", "torch", "numpy")
 _PICKLED = ("_closed", "_zero_copy", "_torch", "_pin_memory", "_with_ids", "_socket", "_timeout_s", "_home_pid",
             "_weight", "_epoch", "_given")
 
@@ -48,19 +43,6 @@ def _in_turn(method):
         with self._lock:
             return method(self, *arguments)
     return call
-
-
-class Batch(tuple):
-    """A zero-copy batch: (images, labels), or (images, labels, indices). The images are read-only views that hold the
-    daemon's slots until all of them are gone, or release() is called: after that they must not be looked at."""
-
-    def __new__(cls, parts, held):
-        self = super().__new__(cls, parts)
-        self._held = held
-        return self
-
-    def release(self):
-        self._held.release()
 
 
 class Loader:
@@ -123,13 +105,13 @@ class Loader:
         if name and job and name != job:
             raise InvalidArgument(f"name is {name!r} and job {job!r}: they mean the same, give one")
         self._given = _ranks.Given(rank, world_size, name or job)
-        self._job = _job(dataset, pipeline, batch_size, drop_last, shuffle, epochs, seed, prefetch, bad_samples, subset,
-                         augment, all_files, relabel, weight)
+        self._job = _options.job(dataset, pipeline, batch_size, drop_last, shuffle, epochs, seed, prefetch, bad_samples,
+                                 subset, augment, all_files, relabel, weight)
         self._job = self._job._replace(flags=self._job.flags | (_wire.ORDERED if ordered else 0) |
                                        (_wire.HOLD if zero_copy else 0))
         self._zero_copy = bool(zero_copy)
-        self._torch = _want_torch(output, self._zero_copy)
-        self._pin_memory = bool(pin_memory) and self._torch and _can_pin()
+        self._torch = _options.want_torch(output, self._zero_copy)
+        self._pin_memory = bool(pin_memory) and self._torch and _options.can_pin()
         self._with_ids = bool(with_ids)
         self._socket = None if socket is None else os.path.abspath(os.path.expanduser(os.fspath(socket)))
         self._timeout_s = timeout
@@ -165,8 +147,8 @@ class Loader:
         return self._open().info.n_batches
 
     def __getitem__(self, _):
-        raise TypeError("a larder.Loader has batches, in an order of its own, and no item of a number: iterate over it, "
-                        "and do not wrap it in a torch DataLoader")
+        raise TypeError("a larder.Loader has batches, in an order of its own, and no item of a number: iterate over "
+                        "it, and do not wrap it in a torch DataLoader")
 
     @property
     def dataset_size(self):
@@ -205,9 +187,9 @@ class Loader:
 
     @property
     def lost(self):
-        """How many samples the epoch of the last batch has left out so far, because they are bad (gone, damaged, too large),
-        of this rank; with bad_samples="replace" the samples that others took the place of. The daemon's log names them, and
-        at the epoch's end there is a BadSamplesWarning."""
+        """How many samples the epoch of the last batch has left out so far, because they are bad (gone, damaged, too
+        large), of this rank; with bad_samples="replace" the samples that others took the place of. The daemon's log
+        names them, and at the epoch's end there is a BadSamplesWarning."""
         return self._lost
 
     @property
@@ -220,7 +202,7 @@ class Loader:
         """Makes the next iteration give this epoch, from 0, as DistributedSampler.set_epoch does: to go on where a
         checkpoint was made. Not needed otherwise: an epoch that an error ended does not count, the next iteration
         begins it again. With shuffle="strict" the order is that epoch's. Ranks give the same, and only go forward."""
-        epoch = _whole("epoch", epoch, 0, 2**32 - 1)
+        epoch = _options.whole("epoch", epoch, 0, 2**32 - 1)
         if epoch < self._epoch and self._session is not None:
             if self._job.world_size > 1 and self._session.usable:
                 raise InvalidArgument(f"epoch {epoch} of this job is over, and its ranks only go forward: the next is "
@@ -277,9 +259,9 @@ class Loader:
         found, job = self._given.now(), self._job
         if found != (job.rank, job.world_size):
             raise InvalidArgument(f"this Loader began as rank {job.rank} of {job.world_size}, and this process has "
-                                  f"become rank {found[0]} of {found[1]}: samples would come twice or not at all. Begin "
-                                  "iterating after torch.distributed is initialised, make another Loader, or give "
-                                  "rank= and world_size=")
+                                  f"become rank {found[0]} of {found[1]}: samples would come twice or not at all. "
+                                  "Begin iterating after torch.distributed is initialised, make another Loader, or "
+                                  "give rank= and world_size=")
 
     def _connect(self):
         return Session(self._socket or default_path(), HANDSHAKE_S if self._timeout_s is None else self._timeout_s)
@@ -290,7 +272,7 @@ class Loader:
         if job.world_size == 1:  # ranks are told by what all of them were given
             job = job._replace(weight=self._weight)
             if job.name and os.getpid() != self._home_pid:
-                job = job._replace(name=_child_name(job.name))
+                job = job._replace(name=_options.child_name(job.name))
         try:
             session.register(job, self._timeout_s)
         except BaseException:
@@ -364,278 +346,10 @@ class Loader:
             raise
         self._epoch, self._chosen = epoch + 1, 0
         self._lost = 0
-        iterator = _Epoch(self, session, epoch)
+        iterator = Epoch(self, session, epoch)
         self._current = weakref.ref(iterator)
         return iterator
-
-    def _next(self, session, epoch):
-        """The next batch of the running epoch, `epoch`; None when it was empty, and the epoch's last. Errors end the
-        session, so that no later call waits for what will never come; a Timeout or Ctrl-C while waiting loses
-        nothing."""
-        batch = None
-        while batch is None:
-            try:
-                session.ask(self._job.prefetch)
-            except BaseException:
-                self._fail(epoch)
-                raise
-            if session.outstanding <= 0:
-                raise LimitReached(f"this Loader holds {len(session.held)} zero-copy batches, as many as the daemon "
-                                   "allows it: drop the views of older ones, or release() them, before asking for more")
-            began = time.monotonic()
-            try:
-                session.wait(self._timeout_s)
-            finally:
-                self._counts["wait_s"] += time.monotonic() - began
-            try:
-                batch = session.receive()
-                parts = None if batch is None else self._deliver(session, batch)
-            except BaseException:
-                self._fail(epoch)
-                raise
-        return parts
-
-    @_in_turn
-    def _at_end(self, session, epoch):
-        """Whether the batch given last is the last of `epoch`. Waits for the next one's message to know: bad samples may
-        have left nothing of it. What fails here fails again at the next batch, and is said there."""
-        with self._lock:
-            while session.ended != epoch:
-                try:
-                    session.ask(self._job.prefetch)
-                except LarderError:
-                    return False
-                if session.outstanding <= 0 or not session.usable:
-                    return False
-                session.wait(self._timeout_s)
-                if not session.next_is_empty():
-                    return False
-                self._next(session, epoch)
-            return True
-
-    def _deliver(self, session, batch):
-        """Turns a message into what the caller gets; None when it is empty. Its slots go back at once, or are held."""
-        entries = batch.entries
-        self._weight = batch.weight or self._weight
-        self._lost = batch.lost
-        if entries.size == 0:
-            session.release(batch.batch)
-            self._ask_ahead(session, batch.last)
-            return None
-        labels = entries["label"].astype(np.int64)
-        self.last_ids = entries["id"].astype(np.int64)
-        self.last_indices = entries["index"].astype(np.int64)
-        if self._zero_copy:
-            session.check_lease()
-            held = Held(session, batch.batch)
-            images = _views(session, entries, held)
-        else:
-            images = self._copy(session, entries)
-            session.check_lease()
-            session.release(batch.batch)
-        # A rank that asks for the next epoch has taken all of this one: what it had not released is not kept for it.
-        if self._job.world_size == 1 or not self._zero_copy:
-            self._ask_ahead(session, batch.last)
-        self._counts["samples"] += entries.size
-        self._counts["batches"] += 1
-        indices = self.last_indices
-        if self._torch:
-            import torch
-            labels, indices = torch.from_numpy(labels), torch.from_numpy(indices.copy())
-        parts = (images, labels, indices) if self._with_ids else (images, labels)
-        return Batch(parts, held) if self._zero_copy else parts
-
-    def _ask_ahead(self, session, last):
-        """At an epoch's end the next one's first batches are requested, if it is certain to come."""
-        if last and session.epoch + 1 < self._job.epochs:
-            session.begin(session.epoch + 1)
-            session.ask(self._job.prefetch)
-
-    def _copy(self, session, entries):
-        info = session.info
-        offsets = entries["offset"].astype(np.int64)
-        if info.height == 0:
-            return [session.arena[o:o + n].tobytes() for o, n in zip(offsets.tolist(), entries["len_bytes"].tolist())]
-        shape = (entries.size, *_shape(info))
-        dtype = _wire.DTYPES[info.dtype]
-        tensor = None
-        if self._pin_memory:
-            # Torch's own allocator: it knows which copies to the GPU are still under way, a pool of ours would not.
-            import torch
-            tensor = torch.empty(shape, dtype=getattr(torch, dtype), pin_memory=True)
-            array = tensor.numpy()
-        else:
-            array = self._pool.array(shape, dtype)
-        copy_slots(session.arena, offsets, info.sample_bytes, array.reshape(-1).view(np.uint8))
-        if not self._torch:
-            return array
-        if tensor is None:
-            import torch
-            tensor = torch.from_numpy(array)
-        return tensor.permute(0, 3, 1, 2) if info.layout == _wire.LAYOUT_HWC else tensor
-
-
-class _Epoch:
-    """The iterator over one epoch. Ends for good with StopIteration, or when a newer one begins."""
-
-    def __init__(self, loader, session, epoch):
-        self._loader = loader
-        self._session = session
-        self._number = epoch
-        self._done = self._told = False
-        job = loader._job
-        self._over = _trainers.tell_accelerate(
-            self, functools.partial(loader._at_end, session, epoch),
-            session.info.n_samples % job.world_size and not job.flags & _wire.DROP_LAST)
-
-    def __iter__(self):
-        return self
-
-    def __next__(self):
-        try:
-            with self._loader._lock:
-                return self._next()
-        except DaemonGone:
-            if self._loader._closed:  # by another thread
-                raise LarderError("this Loader is closed") from None
-            raise
-
-    def _next(self):
-        while not self._done:
-            self._check_live()
-            self._done = self._session.ended == self._number  # as when Ctrl-C came right after the last batch
-            parts = None if self._done else self._loader._next(self._session, self._number)
-            self._done = self._session.ended == self._number
-            if parts is not None:
-                return parts
-        if self._over is not None:
-            self._over()
-        self._warn()
-        raise StopIteration
-
-    def _warn(self):
-        lost, told, self._told = self._loader.lost, self._told, True
-        if lost and not told:
-            warnings.warn(f"{lost} sample{'s' if lost > 1 else ''} of epoch {self._number} could not be read or decoded "
-                          f"and {'were' if lost > 1 else 'was'} left out or replaced: the daemon's log names "
-                          f"{'them' if lost > 1 else 'it'}", BadSamplesWarning, stacklevel=4)
-
-    def _check_live(self):
-        if self._session.pid != os.getpid():
-            raise LarderError("this iterator belongs to the process that was forked: begin another with iter(loader)")
-        if self._loader._closed:
-            raise LarderError("this Loader is closed")
-        self._loader._check_ranks()
-        current = self._loader._current
-        if current is None or current() is not self:
-            newer = self._loader._session is self._session
-            if newer:
-                raise LarderError(f"the iterator of epoch {self._number} is over: a newer one of its Loader has begun")
-            raise DaemonGone(f"the iterator of epoch {self._number} has lost its connection to the daemon at "
-                             f"{self._session.path}: iter(loader) begins it again")
-
-
-# ── leaves ──
-
-
-def _job(dataset, pipeline, batch_size, drop_last, shuffle, epochs, seed, prefetch, bad_samples, subset, augment,
-         all_files, relabel, weight):
-    if not _wire.WEIGHT_MIN <= weight <= _wire.WEIGHT_MAX:  # nor what is no number
-        raise InvalidArgument(f"weight is {weight}, not {_wire.WEIGHT_MIN} to {_wire.WEIGHT_MAX}")
-    for what, value, known in (("shuffle", shuffle, _wire.SHUFFLES), ("bad_samples", bad_samples, _wire.BAD_POLICIES),
-                               ("augment", augment, _wire.AUGMENTS)):
-        if value not in known:
-            raise InvalidArgument(f"{what} is {value!r}, not one of {', '.join(repr(word) for word in known)}")
-    flags = _wire.AUGMENTS[augment]
-    for on, flag in ((drop_last, _wire.DROP_LAST), (relabel, _wire.RELABEL), (all_files, _wire.ALL_FILES)):
-        flags |= flag if on else 0
-    return _wire.Register(
-        batch_size=_whole("batch_size", batch_size, 1, _wire.BATCH_MAX),
-        prefetch=_whole("prefetch", prefetch, 1, _wire.CREDITS_MAX), world_size=1, rank=0,
-        epochs=0 if epochs is None else _whole("epochs", epochs, 1, 2**32 - 1),
-        shuffle=_wire.SHUFFLES[shuffle], bad_policy=_wire.BAD_POLICIES[bad_samples],
-        flags=flags, seed=_whole("seed", seed, 0, 2**64 - 1), weight=float(weight),
-        name=b"", dataset=_dataset(dataset),
-        pipeline=transforms.to_json(pipeline).encode(), subset=subset_module.to_json(subset).encode())
-
-
-def _whole(what, value, least, most):
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise InvalidArgument(f"{what} is {value!r}, not a whole number") from None
-    if not least <= number <= most:
-        raise InvalidArgument(f"{what} is {number}, not {least} to {most}")
-    return number
 
 
 def _has_begun(session):
     return session is not None and session.usable and session.epoch >= 0
-
-
-def _child_name(name):
-    """The name of a copy's job in this process: the Loader's and the process number, cut between two characters where
-    it would be too long."""
-    suffix = b"-%d" % os.getpid()
-    end = min(len(name), _wire.NAME_MAX - len(suffix))
-    while end < len(name) and name[end] & 0xC0 == 0x80:  # the middle of a character
-        end -= 1
-    return name[:end] + suffix
-
-
-def _dataset(dataset):
-    """A folder as an absolute path, since the daemon has another working folder; a bare name that is no folder here is
-    one of the daemon's configuration."""
-    text = os.path.expanduser(os.fspath(dataset))
-    if os.sep in text or text in (os.curdir, os.pardir) or os.path.isdir(text):
-        text = os.path.abspath(text)
-    return os.fsencode(text)
-
-
-def _want_torch(output, zero_copy):
-    if output not in _OUTPUTS:
-        raise InvalidArgument(f"output is {output!r}, not one of {', '.join(repr(word) for word in _OUTPUTS)}")
-    if zero_copy:
-        if output == "torch":
-            raise InvalidArgument("zero_copy gives read-only NumPy views, which torch does not have: leave output out, "
-                                  "or leave zero_copy out")
-        return False
-    if output == "numpy":
-        return False
-    try:
-        import torch  # noqa: F401
-    except (ImportError, OSError):  # OSError: a library that torch needs is missing
-        if output == "torch":
-            raise
-        return False
-    return True
-
-
-def _can_pin():
-    import torch
-    if torch.cuda.is_available():
-        return True
-    warnings.warn("pin_memory is on but torch finds no GPU; batches are in ordinary memory", stacklevel=3)
-    return False
-
-
-def _shape(info):
-    if info.layout == _wire.LAYOUT_CHW:
-        return info.channels, info.height, info.width
-    return info.height, info.width, info.channels
-
-
-def _views(session, entries, held):
-    """One strided array where the slots are evenly spaced, else a list of arrays; all of them keep `held`."""
-    info, arena = session.info, session.arena
-    offsets = entries["offset"].astype(np.int64)
-    if info.height == 0:
-        lengths = entries["len_bytes"].tolist()
-        return [arena_view(held, arena, offset, (n,), np.uint8) for offset, n in zip(offsets.tolist(), lengths)]
-    shape, dtype = _shape(info), np.dtype(_wire.DTYPES[info.dtype])
-    steps = np.diff(offsets)
-    first = int(offsets[0])
-    if entries.size == 1 or (steps[0] >= info.sample_bytes and (steps == steps[0]).all()):
-        step = int(steps[0]) if entries.size > 1 else info.sample_bytes
-        return arena_view(held, arena, first, (entries.size, *shape), dtype, (step, *np.empty(shape, dtype).strides))
-    return [arena_view(held, arena, offset, shape, dtype) for offset in offsets.tolist()]

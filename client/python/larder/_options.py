@@ -1,0 +1,87 @@
+"""What the arguments of a Loader mean: checked, and as the wire has them."""
+
+import operator
+import os
+import warnings
+
+from . import _wire, subset as subset_module, transforms
+from .errors import InvalidArgument
+
+_OUTPUTS = ("auto", "torch", "numpy")
+
+
+def job(dataset, pipeline, batch_size, drop_last, shuffle, epochs, seed, prefetch, bad_samples, subset, augment,
+         all_files, relabel, weight):
+    if not _wire.WEIGHT_MIN <= weight <= _wire.WEIGHT_MAX:  # nor what is no number
+        raise InvalidArgument(f"weight is {weight}, not {_wire.WEIGHT_MIN} to {_wire.WEIGHT_MAX}")
+    for what, value, known in (("shuffle", shuffle, _wire.SHUFFLES), ("bad_samples", bad_samples, _wire.BAD_POLICIES),
+                               ("augment", augment, _wire.AUGMENTS)):
+        if value not in known:
+            raise InvalidArgument(f"{what} is {value!r}, not one of {', '.join(repr(word) for word in known)}")
+    flags = _wire.AUGMENTS[augment]
+    for on, flag in ((drop_last, _wire.DROP_LAST), (relabel, _wire.RELABEL), (all_files, _wire.ALL_FILES)):
+        flags |= flag if on else 0
+    return _wire.Register(
+        batch_size=whole("batch_size", batch_size, 1, _wire.BATCH_MAX),
+        prefetch=whole("prefetch", prefetch, 1, _wire.CREDITS_MAX), world_size=1, rank=0,
+        epochs=0 if epochs is None else whole("epochs", epochs, 1, 2**32 - 1),
+        shuffle=_wire.SHUFFLES[shuffle], bad_policy=_wire.BAD_POLICIES[bad_samples],
+        flags=flags, seed=whole("seed", seed, 0, 2**64 - 1), weight=float(weight),
+        name=b"", dataset=path_of(dataset),
+        pipeline=transforms.to_json(pipeline).encode(), subset=subset_module.to_json(subset).encode())
+
+
+def whole(what, value, least, most):
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise InvalidArgument(f"{what} is {value!r}, not a whole number") from None
+    if not least <= number <= most:
+        raise InvalidArgument(f"{what} is {number}, not {least} to {most}")
+    return number
+
+
+def path_of(dataset):
+    """A folder as an absolute path, since the daemon has another working folder; a bare name that is no folder here is
+    one of the daemon's configuration."""
+    text = os.path.expanduser(os.fspath(dataset))
+    if os.sep in text or text in (os.curdir, os.pardir) or os.path.isdir(text):
+        text = os.path.abspath(text)
+    return os.fsencode(text)
+
+
+def child_name(name):
+    """The name of a copy's job in this process: the Loader's and the process number, cut between two characters where
+    it would be too long."""
+    suffix = b"-%d" % os.getpid()
+    end = min(len(name), _wire.NAME_MAX - len(suffix))
+    while end < len(name) and name[end] & 0xC0 == 0x80:  # the middle of a character
+        end -= 1
+    return name[:end] + suffix
+
+
+def want_torch(output, zero_copy):
+    if output not in _OUTPUTS:
+        raise InvalidArgument(f"output is {output!r}, not one of {', '.join(repr(word) for word in _OUTPUTS)}")
+    if zero_copy:
+        if output == "torch":
+            raise InvalidArgument("zero_copy gives read-only NumPy views, which torch does not have: leave output out, "
+                                  "or leave zero_copy out")
+        return False
+    if output == "numpy":
+        return False
+    try:
+        import torch  # noqa: F401
+    except (ImportError, OSError):  # OSError: a library that torch needs is missing
+        if output == "torch":
+            raise
+        return False
+    return True
+
+
+def can_pin():
+    import torch
+    if torch.cuda.is_available():
+        return True
+    warnings.warn("pin_memory is on but torch finds no GPU; batches are in ordinary memory", stacklevel=3)
+    return False
