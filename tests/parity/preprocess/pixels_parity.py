@@ -5,12 +5,8 @@ usage: pixels_parity.py LIBRARY [--table] [--some]
 
 --table prints the differences as Markdown, for docs/measured/preprocess.md; --some takes a fourth of the files.
 
-Pictures are made here, in every form an image file comes in; photographs too when LARDER_TEST_IMAGES names a folder.
 What each operator draws is asked from the library (its plan) and given to torchvision's functional form."""
 
-import io
-import os
-import pathlib
 import sys
 
 SKIPPED = 77
@@ -26,7 +22,9 @@ except ImportError as reason:
     print(f"skipped: {reason}; install python3-torchvision")
     sys.exit(SKIPPED)
 
+from pictures import encode, odd_files, photographs, picture, pillow
 from probe import Bad, Probe
+from table import Table
 
 MODES = {name: F.InterpolationMode(name) for name in ("nearest", "bilinear", "bicubic", "box", "hamming", "lanczos")}
 CHANGES = [
@@ -35,106 +33,8 @@ CHANGES = [
 torch.manual_seed(1)
 
 
-class Table:
-    """The differences by subject: how many cases, greatest and mean difference, and what is allowed."""
-
-    def __init__(self):
-        self.rows, self.failures = {}, []
-
-    def compare(self, subject, allowed, ours, theirs, case):
-        ours, theirs = np.asarray(ours, np.float64), np.asarray(theirs, np.float64)
-        if ours.shape != theirs.shape:
-            self.failures.append(f"{subject}: {case}: shape {ours.shape} and not {theirs.shape}")
-            return
-        difference = np.abs(ours - theirs)
-        row = self.rows.setdefault(subject, [0, 0.0, 0.0, 0, allowed])
-        row[0] += 1
-        row[1] = max(row[1], float(difference.max()))
-        row[2] += float(difference.sum())
-        row[3] += difference.size
-        if difference.max() > allowed:
-            self.failures.append(f"{subject}: {case}: differs by {difference.max():g}, allowed are {allowed:g}")
-
-    def show(self, markdown):
-        if markdown:
-            print("| subject | cases | greatest difference | mean difference | allowed |\n|---|---|---|---|---|")
-        for subject, (cases, most, total, count, allowed) in self.rows.items():
-            row = (subject, cases, f"{most:g}", f"{total / max(count, 1):.3g}", f"{allowed:g}")
-            form = "| {} | {} | {} | {} | {} |" if markdown else \
-                "{:<44} {:>6} cases  max {:<10} mean {:<10} allowed {}"
-            print(form.format(*row))
-
-
-def picture(width, height, seed):
-    """Smooth in parts and busy in others."""
-    rng = np.random.default_rng(seed)
-    y, x = np.mgrid[0:height, 0:width]
-    wave = 127.5 + 100 * np.sin(0.05 * x[..., None] + np.arange(3)) * np.cos(0.04 * y[..., None] + 0.7 * np.arange(3))
-    busy = ((x // 16) ^ (y // 24)) & 1
-    noise = np.where(busy[..., None], rng.integers(-60, 60, (height, width, 3)),
-                     rng.integers(-2, 3, (height, width, 3)))
-    return PIL.Image.fromarray(np.clip(wave + noise, 0, 255).astype(np.uint8))
-
-
-def encode(image, kind, **options):
-    out = io.BytesIO()
-    image.save(out, kind, **options)
-    return out.getvalue()
-
-
-def pillow(data):
-    return PIL.Image.open(io.BytesIO(data)).convert("RGB")
-
-
 def whole(width, height):
     return [{"center_crop": {"size": [height, width]}}]
-
-
-def odd_files():
-    """(name, bytes) of every form of image file that Pillow writes and reads."""
-    for index, (width, height) in enumerate([(1, 1), (1, 300), (300, 1), (17, 31), (160, 120), (255, 257), (640, 427)]):
-        rgb = picture(width, height, index)
-        for sampling in (0, 1, 2):
-            yield f"jpeg {width}x{height} sampling {sampling}", encode(rgb, "JPEG", quality=88, subsampling=sampling)
-            data = encode(rgb, "JPEG", quality=80, subsampling=sampling, progressive=True)
-            yield f"progressive {width}x{height} sampling {sampling}", data
-        yield f"grey jpeg {width}x{height}", encode(rgb.convert("L"), "JPEG")
-        yield f"cmyk jpeg {width}x{height}", encode(rgb.convert("CMYK"), "JPEG")
-        alpha = rgb.copy()
-        alpha.putalpha(rgb.convert("L"))
-        yield f"png {width}x{height}", encode(rgb, "PNG")
-        yield f"png alpha {width}x{height}", encode(alpha, "PNG")
-        yield f"png grey {width}x{height}", encode(rgb.convert("L"), "PNG")
-        yield f"png grey alpha {width}x{height}", encode(alpha.convert("LA"), "PNG")
-        yield f"png palette {width}x{height}", encode(rgb.quantize(200), "PNG")
-        yield f"png 4 colours {width}x{height}", encode(rgb.quantize(4), "PNG")
-        yield f"png bits {width}x{height}", encode(rgb.convert("1"), "PNG")
-        yield f"webp {width}x{height}", encode(rgb, "WEBP", quality=80)
-        yield f"webp lossless alpha {width}x{height}", encode(alpha, "WEBP", lossless=True, exact=True)
-        yield f"tiff {width}x{height}", encode(rgb, "TIFF")
-        yield f"tiff lzw {width}x{height}", encode(rgb, "TIFF", compression="tiff_lzw")
-        yield f"tiff cmyk {width}x{height}", encode(rgb.convert("CMYK"), "TIFF")
-        yield f"tiff palette {width}x{height}", encode(rgb.quantize(100), "TIFF")
-        for mode in ("RGB", "L", "1", "P"):
-            other = rgb.quantize(100) if mode == "P" else rgb.convert(mode)
-            yield f"bmp {mode} {width}x{height}", encode(other, "BMP")
-            if mode != "P":
-                yield f"pnm {mode} {width}x{height}", encode(other, "PPM")
-        dim = np.asarray(rgb.convert("L")) // 3
-        yield f"pnm to 85 {width}x{height}", b"P5\n# made here\n%d %d\n85\n" % (width, height) + dim.tobytes()
-        wide = np.asarray(rgb).astype(">u2") * 257
-        yield f"pnm 16 {width}x{height}", b"P6 %d %d 65535\n" % (width, height) + wide.tobytes()
-        yield f"gif {width}x{height}", encode(rgb.quantize(64), "GIF")
-    exif = PIL.Image.Exif()
-    exif[0x0112] = 6
-    yield "jpeg, turned by EXIF", encode(picture(90, 60, 9), "JPEG", exif=exif)
-
-
-def photographs():
-    folder = os.environ.get("LARDER_TEST_IMAGES")
-    files = sorted(p for p in pathlib.Path(folder).rglob("*")
-                   if p.suffix.lower() in (".jpg", ".jpeg", ".png")) if folder else []
-    return [(str(path), path.read_bytes()) for path in files]
 
 
 def decode(probe, table, files):
