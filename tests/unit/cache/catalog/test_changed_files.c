@@ -3,8 +3,6 @@
  * */
 #include <fcntl.h>
 #include <linux/magic.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,17 +10,13 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "cache/catalog/catalog_priv.h"
 #include "common/log.h"
-#include "tests/unit/cache/catalog/tree_maker.h"
+#include "tests/unit/cache/catalog/catalog_fixture.h"
 
-#define PATH_BYTES (TREE_NAME_MAX + 300)
 #define SMALL 600
 #define LARGE 3000
 
-static char root[TREE_NAME_MAX];
 static struct catalog *catalog;
 static long fake_type;        /* of file system; 0: the real one */
 static const char *rewritten; /* a file below the root that somebody writes to during the next read; NULL: none */
@@ -35,11 +29,6 @@ int __wrap_statfs(const char *path, struct statfs *out)
     if (fake_type)
         out->f_type = (__typeof__(out->f_type))fake_type;
     return rc;
-}
-
-static void path_below(char path[PATH_BYTES], const char *name)
-{
-    snprintf(path, PATH_BYTES, "%s/%s", root, name);
 }
 
 static const struct timespec long_ago = {.tv_sec = 7};
@@ -63,35 +52,22 @@ ssize_t __wrap_pread(int fd, void *buf, size_t len, off_t offset)
     return got;
 }
 
-static void start(void)
-{
-    char path[PATH_BYTES];
-    path_below(path, "checkpoints");
-    assert_int_equal(catalog_create(path, &catalog, NULL), 0);
-}
-
 static void restart(void)
 {
     catalog_destroy(catalog);
-    start();
+    catalog = catalog_at("checkpoints");
 }
 
 static struct dataset *open_below(const char *name)
 {
-    char path[PATH_BYTES];
-    struct dataset *dataset = NULL;
-    struct error err;
-    path_below(path, name);
-    if (catalog_open(catalog, path, &dataset, &err))
-        fail_msg("%s", err.text);
-    return dataset;
+    return open_in(catalog, name);
 }
 
 static int set_up(void **state)
 {
     (void)state;
     tree_new(root);
-    start();
+    catalog = catalog_at("checkpoints");
     return 0;
 }
 
