@@ -1,0 +1,174 @@
+/* A control request's bytes to its answer, without a socket. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "server/control/control_priv.h"
+
+static unsigned cancels;
+
+static char *status_json(void *ctx)
+{
+    return ctx ? NULL : strdup("{\"v\":1,\"jobs\":[{\"name\":\"a\"}]}");
+}
+
+static int cancel_job(void *ctx, const char *job, struct error *err)
+{
+    (void)ctx;
+    if (strcmp(job, "a") != 0)
+        return error_set(err, LARDER_ENOENT, "no job is called '%s'", job);
+    cancels++;
+    return 0;
+}
+
+static double weight_given;
+
+static int set_weight(void *ctx, const char *job, double weight, struct error *err)
+{
+    (void)ctx;
+    if (strcmp(job, "a") != 0)
+        return error_set(err, LARDER_ENOENT, "no job is called '%s'", job);
+    weight_given = weight;
+    return 0;
+}
+
+static unsigned drains;
+
+static int drain(void *ctx, struct error *err)
+{
+    (void)ctx, (void)err;
+    drains++;
+    return 0;
+}
+
+static struct control_handlers handlers = {
+    .status_json = status_json, .cancel = cancel_job, .set_weight = set_weight, .drain = drain};
+
+static void assert_answer(struct control_memory *memory, const char *request, const char *expected)
+{
+    char *answer = control_answer(&handlers, memory, request, strlen(request));
+    assert_string_equal(answer, expected);
+    free(answer);
+}
+
+#define FAILED(code, text) "{\"v\":1,\"ok\":false,\"error\":{\"code\":\"" code "\",\"text\":\"" text "\"}}"
+
+/* Each request has its answer, and what is none is told so. */
+static void test_requests(void **state)
+{
+    (void)state;
+    struct control_memory memory = {0};
+    char ping[128];
+    snprintf(ping, sizeof ping, "{\"v\":1,\"ok\":true,\"version\":\"" LARDER_VERSION "\",\"pid\":%d}", (int)getpid());
+    assert_answer(&memory, "{\"v\":1,\"op\":\"ping\"}", ping);
+    assert_answer(&memory, "{\"v\":1,\"op\":\"status\"}",
+                  "{\"v\":1,\"ok\":true,\"status\":{\"v\":1,\"jobs\":[{\"name\":\"a\"}]}}");
+    assert_answer(&memory, "{\"v\":1,\"op\":\"jobs\"}", "{\"v\":1,\"ok\":true,\"jobs\":[{\"name\":\"a\"}]}");
+    assert_answer(&memory, "", FAILED("EFORMAT", "the request is not a JSON object"));
+    assert_answer(&memory, "[1]", FAILED("EFORMAT", "the request is not a JSON object"));
+    assert_answer(&memory, "{\"op\":\"ping\",\"op\":\"ping\"}", FAILED("EFORMAT", "the request is not a JSON object"));
+    assert_answer(
+        &memory, "{\"v\":2,\"op\":\"ping\"}",
+        FAILED("EVERSION", "the request is of another version: this daemon (" LARDER_VERSION ") speaks \\\"v\\\":1"));
+    assert_answer(&memory, "{\"v\":1}", FAILED("EINVAL", "the request has no \\\"op\\\""));
+    assert_answer(&memory, "{\"v\":1,\"op\":\"quit\"}",
+                  FAILED("EINVAL", "no such \\\"op\\\": there are ping, status, jobs, cancel, weight and drain"));
+    assert_answer(&memory, "{\"v\":1,\"op\":\"cancel\",\"id\":\"1\"}",
+                  FAILED("EINVAL", "cancel needs a job: name it with \\\"job\\\""));
+    assert_answer(&memory, "{\"v\":1,\"op\":\"cancel\",\"job\":\"a\"}",
+                  FAILED("EINVAL", "cancel needs an \\\"id\\\" of 1 to 63 bytes, new for each cancel"));
+    handlers.ctx = &handlers; /* the daemon is stopping */
+    assert_answer(&memory, "{\"v\":1,\"op\":\"status\"}", FAILED("EGONE", "the daemon is stopping"));
+    assert_answer(&memory, "{\"v\":1,\"op\":\"jobs\"}", FAILED("EGONE", "the daemon is stopping"));
+    handlers.ctx = NULL;
+    control_memory_clear(&memory);
+}
+
+/* A weight is a number within its bounds, and goes to a job that is there; one that is sent late does not undo a
+ * newer one. */
+static void test_weight(void **state)
+{
+    (void)state;
+    struct control_memory memory = {0};
+    static const char *const wrong[] = {"0",    "0.0099",    "100.01", "-1",   "1e999",
+                                        "null", "\"2\"", "[1]",    "true", "{}"};
+    char request[128];
+    weight_given = 0;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        snprintf(request, sizeof request, "{\"v\":1,\"op\":\"weight\",\"job\":\"a\",\"weight\":%s,\"id\":\"w%zu\"}",
+                 wrong[i], i);
+        char *answer = control_answer(&handlers, &memory, request, strlen(request));
+        assert_non_null(strstr(answer, "\"ok\":false"));
+        free(answer);
+    }
+    assert_answer(&memory, "{\"v\":1,\"op\":\"weight\",\"job\":\"a\",\"id\":\"x\"}",
+                  FAILED("EINVAL", "weight needs a \\\"weight\\\" from 0.01 to 100"));
+    assert_answer(&memory, "{\"v\":1,\"op\":\"weight\",\"job\":\"b\",\"weight\":1,\"id\":\"y\"}",
+                  FAILED("ENOENT", "no job is called 'b'"));
+    assert_true(weight_given == 0);
+    assert_answer(&memory, "{\"v\":1,\"op\":\"weight\",\"job\":\"a\",\"weight\":3,\"id\":\"1\"}", "{\"v\":1,\"ok\":true}");
+    assert_true(weight_given == 3);
+    assert_answer(&memory, "{\"v\":1,\"op\":\"weight\",\"job\":\"a\",\"weight\":0.25,\"id\":\"2\"}", "{\"v\":1,\"ok\":true}");
+    assert_answer(&memory, "{\"v\":1,\"op\":\"weight\",\"job\":\"a\",\"weight\":3,\"id\":\"1\"}", "{\"v\":1,\"ok\":true}");
+    assert_true(weight_given == 0.25);
+    control_memory_clear(&memory);
+}
+
+/* A drain needs nothing but its id, and is done once for each. */
+static void test_drain(void **state)
+{
+    (void)state;
+    struct control_memory memory = {0};
+    drains = 0;
+    assert_answer(&memory, "{\"v\":1,\"op\":\"drain\"}",
+                  FAILED("EINVAL", "drain needs an \\\"id\\\" of 1 to 63 bytes, new for each drain"));
+    assert_int_equal(drains, 0);
+    for (int i = 0; i < 2; i++)
+        assert_answer(&memory, "{\"v\":1,\"op\":\"drain\",\"id\":\"1\"}", "{\"v\":1,\"ok\":true}");
+    assert_int_equal(drains, 1);
+    control_memory_clear(&memory);
+}
+
+/* A cancel that is sent again is answered again and not carried out again, until so many others came that it is
+ * forgotten. */
+static void test_repeated(void **state)
+{
+    (void)state;
+    struct control_memory memory = {0};
+    char request[128];
+    cancels = 0;
+    for (int i = 0; i < 3; i++)
+        assert_answer(&memory, "{\"v\":1,\"op\":\"cancel\",\"job\":\"a\",\"id\":\"x\"}", "{\"v\":1,\"ok\":true}");
+    assert_int_equal(cancels, 1);
+    assert_answer(&memory, "{\"v\":1,\"op\":\"cancel\",\"job\":\"b\",\"id\":\"y\"}",
+                  FAILED("ENOENT", "no job is called 'b'"));
+    for (int i = 0; i < CONTROL_REMEMBERED - 2; i++) {
+        snprintf(request, sizeof request, "{\"v\":1,\"op\":\"cancel\",\"job\":\"a\",\"id\":\"%d\"}", i);
+        assert_answer(&memory, request, "{\"v\":1,\"ok\":true}");
+    }
+    assert_int_equal(cancels, CONTROL_REMEMBERED - 1);
+    assert_answer(&memory, "{\"v\":1,\"op\":\"cancel\",\"job\":\"a\",\"id\":\"x\"}", "{\"v\":1,\"ok\":true}");
+    assert_int_equal(cancels, CONTROL_REMEMBERED - 1);
+    assert_answer(&memory, "{\"v\":1,\"op\":\"cancel\",\"job\":\"a\",\"id\":\"z\"}", "{\"v\":1,\"ok\":true}");
+    assert_answer(&memory, "{\"v\":1,\"op\":\"cancel\",\"job\":\"a\",\"id\":\"x\"}", "{\"v\":1,\"ok\":true}");
+    assert_int_equal(cancels, CONTROL_REMEMBERED + 1);
+    control_memory_clear(&memory);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_requests),
+        cmocka_unit_test(test_repeated),
+        cmocka_unit_test(test_weight),
+        cmocka_unit_test(test_drain),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
