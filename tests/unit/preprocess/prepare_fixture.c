@@ -1,0 +1,88 @@
+#include "prepare_fixture.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/check.h"
+
+const struct prepare_limits limits = {.pixels_max = 4000000, .scans_max = 64};
+struct prepare_scratch *scratch;
+
+int prepare_begin(void **state)
+{
+    (void)state;
+    struct error err;
+    CHECK(prepare_init(&err) == 0);
+    CHECK(prepare_scratch_create(&limits, &scratch) == 0);
+    return 0;
+}
+
+int prepare_end(void **state)
+{
+    (void)state;
+    prepare_scratch_destroy(scratch);
+    prepare_shutdown();
+    return 0;
+}
+
+struct pipeline *parse(const char *json)
+{
+    struct pipeline *pipeline = NULL;
+    struct error err = {0};
+    if (pipeline_parse(json, strlen(json), &pipeline, &err))
+        fail_msg("%s: %s", json, err.text);
+    return pipeline;
+}
+
+struct made prepare(const struct encoded *encoded, const char *json, uint64_t instance)
+{
+    struct pipeline *pipeline = parse(json);
+    struct made made = {.bytes = pipeline_shape(pipeline).bytes};
+    made.pixels = xmalloc(made.bytes);
+    struct prepare_output output = {.pipeline = pipeline, .key = {1, 2, instance}, .dst = made.pixels};
+    made.rc = prepare_sample(scratch, encoded->data, encoded->len_bytes, &output, 1, &made.reason, &made.err);
+    pipeline_unref(&pipeline);
+    return made;
+}
+
+const char *center_crop(uint32_t width, uint32_t height)
+{
+    static char json[96];
+    snprintf(json, sizeof json, "[{\"center_crop\": {\"size\": [%u, %u]}}]", height, width);
+    return json;
+}
+
+void compare_regional(const struct encoded *image, const uint8_t *pixels, uint32_t width, uint32_t height,
+                      const char *name)
+{
+    static const char *const pipelines[] = {
+        "[{\"random_resized_crop\": {\"size\": 64}}, \"random_horizontal_flip\"]",
+        "[{\"random_resized_crop\": {\"size\": [33, 70], \"scale\": [0.01, 0.2], \"interpolation\": \"bicubic\"}}, \"random_vertical_flip\"]",
+        "[{\"resize\": {\"size\": 80}}, {\"center_crop\": {\"size\": 64}}]",
+        "[{\"center_crop\": {\"size\": [51, 37]}}, {\"random_horizontal_flip\": {\"p\": 1}}]",
+        "[{\"center_crop\": {\"size\": [7, 1]}}]",
+        "[{\"center_crop\": {\"size\": 2000}}, {\"resize\": {\"size\": 50}}]",
+    };
+    struct encoded png = encode_vips(pixels, width, height, 3, 8, ".png[compression=0]");
+    for (size_t i = 0; i < sizeof pipelines / sizeof *pipelines; i++) {
+        for (uint64_t instance = 0; instance < 12; instance++) {
+            struct made a = prepare(image, pipelines[i], instance), b = prepare(&png, pipelines[i], instance);
+            if (a.rc || b.rc)
+                fail_msg("%s: %s %s", name, a.err.text, b.err.text);
+            if (memcmp(a.pixels, b.pixels, a.bytes) != 0)
+                fail_msg("%s: %s instance %d differs between regional and full decode", name, pipelines[i], (int)instance);
+            free(a.pixels);
+            free(b.pixels);
+        }
+    }
+    encoded_free(&png);
+}
+
+void check_regional(const struct encoded *jpeg, const char *name)
+{
+    uint32_t width, height;
+    uint8_t *pixels = decode_plain(jpeg, &width, &height);
+    compare_regional(jpeg, pixels, width, height, name);
+    free(pixels);
+}
