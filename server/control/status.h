@@ -32,12 +32,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/types.h"
 #include "common/error.h"
 #include "preprocess/scratch_budget.h"
 #include "server/engine/engine.h"
 
 #define STATUS_ROLES_MAX 8
-#define STATUS_REASONS_MAX 8
 
 /* What the governor knows of a rank's queue. Seconds: 0 is not known. */
 struct status_queue {
@@ -92,7 +92,7 @@ struct daemon_status {
     struct scratch_budget_stats scratch;
     struct engine_totals totals;
     struct status_governor governor;
-    const char *bad_reasons[STATUS_REASONS_MAX]; /* names for totals.bad_samples; NULL: no such reason. Static. */
+    const char *bad_reasons[BAD_REASONS]; /* names for totals.bad_samples; NULL: no such reason. Static. */
     struct status_job *jobs;                     /* malloc'ed, the status's own */
     size_t n_jobs;
 };

@@ -68,7 +68,7 @@ static json_t *samples_json(const struct daemon_status *status, bool *failed)
     put(samples, "delivered", count(delivered), failed);
     put(samples, "prepared_per_delivered",
         delivered ? json_real((double)totals->instances_prepared / (double)delivered) : json_null(), failed);
-    for (size_t i = 0; i < STATUS_REASONS_MAX; i++) {
+    for (size_t i = 0; i < BAD_REASONS; i++) {
         if (status->bad_reasons[i])
             put(bad, status->bad_reasons[i], count(totals->bad_samples[i]), failed);
     }

@@ -39,7 +39,7 @@ static void put_totals(struct metrics *metrics, const struct daemon_status *stat
     put(metrics, METRIC_SAMPLES_DECODED, (double)totals->samples_decoded);
     put(metrics, METRIC_SAMPLES_PREPARED, (double)totals->instances_prepared);
     put(metrics, METRIC_SAMPLES_DELIVERED, (double)totals->samples_delivered);
-    for (size_t i = 0; i < STATUS_REASONS_MAX; i++) {
+    for (size_t i = 0; i < BAD_REASONS; i++) {
         if (status->bad_reasons[i])
             put_labelled(metrics, METRIC_BAD_SAMPLES, (double)totals->bad_samples[i], status->bad_reasons[i]);
     }

@@ -28,4 +28,3 @@ _Static_assert(CONFIG_WIDTH_MAX == CHUNK_SAMPLES_MAX, "as wide as the largest ch
 /* What the engine decides, the others carry out and show. */
 _Static_assert(ENGINE_OUTPUTS_MAX <= PREPARE_OUTPUTS_MAX, "a worker prepares all outputs of a task at once");
 _Static_assert(GOVERNOR_AHEAD_MAX == ENGINE_PREFETCH_MAX, "batches that a queue may be ahead");
-_Static_assert(BAD_REASONS <= STATUS_REASONS_MAX, "each reason is shown");
