@@ -1,28 +1,35 @@
-/* chunks.h: where samples are stored: chunks, groups of chunks, and the fibers across a group.
+/* chunks.h: where samples are stored: chunks, the groups that share one place in memory, and what of a fiber is there.
  *
- * Only geometry is decided here. Each fiber has the heads of two lists, of instances and of encoded samples; their owners are
- * prepared and encoded. A sample has its place from the first job on that names it, in a chunk and a fiber, or in neither. */
+ * Invariant: the groups of a dataset are neighbours, and so are the fibers of a group and the chunks of a group. A
+ * sample's chunk and fiber are both set, or neither is, and belong to one group. A fiber lists each encoded of its
+ * samples, and each instance of them that somebody wants, and nothing else. A group's stock is the number of encodeds
+ * in its fibers.
+ * Owner: chunks.c owns chunks, groups and fibers, and where samples are; prepared and encoded keep their list in each
+ * fiber, and encoded a group's stock. */
 #ifndef LARDER_SERVER_ENGINE_CHUNKS_H
 #define LARDER_SERVER_ENGINE_CHUNKS_H
 
 #include "server/engine/job.h"
 
 struct chunk {
-    sample_id *members; /* by slot; SAMPLE_NONE: not seen in any view yet */
-    uint32_t group;
-    uint32_t pending; /* tasks of its samples that wait for their load to begin */
-    bool stale;       /* a member has been forgotten and is still listed */
+    /* The samples of its slots; SAMPLE_NONE: no view has had that one yet. The chunk owns the array. */
+    sample_id *members;
+    uint32_t group; /* The group it belongs to; ENGINE_NONE: no job has come with this chunk. */
+    uint32_t pending; /* How many tasks of its samples are TO_LOAD. */
+    /* A member was forgotten and is still listed; residents_forget sweeps it in the same call. */
+    bool stale;
 };
 
 /* n chunks that share one place in memory, and the fibers across them. */
 struct group {
     uint32_t first_chunk, n_chunks, chunk_samples;
-    uint32_t width; /* slots of a fiber */
-    uint32_t first_fiber;
-    uint32_t stock;       /* encoded samples of it in memory */
-    uint32_t stock_max;   /* samples of a fiber that one job may have there and still want */
-    bool thin;            /* the budget does not hold a sample for each fiber: none makes room for another */
-    uint32_t ahead_below; /* with less than this it is worth a try to read ahead in it */
+    uint32_t width; /* Slots of a fiber; the last fiber may have fewer. */
+    uint32_t first_fiber; /* Its fibers are neighbours from this one on. */
+    uint32_t stock; /* How many encodeds of its samples are in memory or on their way. */
+    uint32_t stock_max; /* A job's stock in a fiber may grow to so many samples that it still wants. */
+    /* The budget does not hold one sample for each fiber, so no sample makes room for another. */
+    bool thin;
+    uint32_t ahead_below; /* Reading ahead is tried again once the stock is below this. */
 };
 
 /* What of a fiber is in memory. */

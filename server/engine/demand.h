@@ -1,4 +1,9 @@
-/* demand.h: who wants what. It has no state: jobs and the sampler tell. */
+/* demand.h: who wants what: which jobs may be given an instance, how many want a sample, and how far apart they are.
+ *
+ * Invariant: none of these functions changes anything, and all follow from the jobs' states, the remaining sets of the
+ * sampler and `had` of a form. demand_count and demand_count_encoded are the definition of a want: the counts that the
+ * two stores keep must always equal them (engine_check).
+ * Owner: none; this module has no state. */
 #ifndef LARDER_SERVER_ENGINE_DEMAND_H
 #define LARDER_SERVER_ENGINE_DEMAND_H
 

@@ -1,7 +1,12 @@
-/* encoded.h: encoded bytes in memory: loads, pins, stocks, and what a read brings.
+/* encoded.h: encoded bytes in memory: loads, pins, stocks of fibers, and what a read brings.
  *
- * A sample is there once at most. It is pinned by its load, and by each task that has it; what is pinned stays. What nobody
- * pins and nobody wants goes at once, unless it is kept for all epochs. used_bytes is at most the budget. */
+ * Invariant: a sample has at most one encoded. Its pins are one for each task that names it, and one while it is
+ * LOADING. One without pins is wanted or kept, else it is dropped at once. used_bytes is never above encoded_bytes of
+ * the configuration, and above encoded_most only while nothing can be evicted. The handle is the caller's, and is given
+ * back once, by DROP_ENCODED.
+ * Owner: the encoded_*.c own encodeds, residency, the sums of bytes, `loading`, the kept set and the shortage, and of a
+ * sample its `encoded`. Three fields of an encoded are others': tasks (tasks), dataset and round (sources). A shortage
+ * is valid from encoded_measure_shortage until something is loaded or picked. */
 #ifndef LARDER_SERVER_ENGINE_ENCODED_H
 #define LARDER_SERVER_ENGINE_ENCODED_H
 
@@ -18,31 +23,39 @@ enum encoded_state { ENCODED_FREE, ENCODED_LOADING, ENCODED_READY };
 
 struct encoded {
     enum encoded_state state;
-    uint32_t next; /* unused place */
+    uint32_t next; /* Of an unused place: the next unused one. */
     sample_id id;
-    uint32_t tasks; /* the first that waits for the load */
-    bool in_order;  /* as of an instance */
+    /* The first task that waits for the load, linked by in_list.next; ENGINE_NONE once it is READY. */
+    uint32_t tasks;
+    /* It was read for a job that takes its samples in the dataset's order: no random part of its fiber. */
+    bool in_order;
     struct link in_fiber;
-    uint32_t round;      /* of the sources, when the load began */
-    const void *dataset; /* that it is loaded from; when it is loaded only to be compared */
+    uint32_t round; /* The value of sources.rounds when its load began. */
+    /* The dataset that it is loaded from. It may have gone when the load ends: it is only compared. */
+    const void *dataset;
+    /* The caller's handle of the bytes, from LOADED to DROP_ENCODED; NULL while LOADING. */
     void *handle;
-    uint64_t bytes;
+    uint64_t bytes; /* Its length. It counts in used_bytes from encoded_begin on. */
 };
 
 /* Room in the stocks of a group's fibers; see encoded_read.c. Valid until something is loaded or picked. */
 struct shortage {
     uint32_t takers[ENGINE_TAKERS_MAX], n_takers, n_fibers;
-    uint32_t *left; /* by fiber, then taker */
-    uint32_t most[ENGINE_TAKERS_MAX]; /* samples that a read may bring each taker */
+    /* For each fiber of the group and then each taker: how many samples its stock still has room for. The shortage
+     * owns it. */
+    uint32_t *left;
+    uint32_t most[ENGINE_TAKERS_MAX]; /* How many samples a read of one chunk may bring each taker. */
     size_t cap;
-    double chunk_samples; /* that a view has in a chunk, on the mean, by the taker of this dataset that has most */
-    double apart; /* how far those with a stock there are from each other in their epochs: 0 in step, 1 half an epoch */
+    /* How many samples of a chunk the view of the taker that has most of this dataset has on the mean. */
+    double chunk_samples;
+    /* How far the takers with a stock in the group are apart in their epochs: 0 in step, 1 half an epoch. */
+    double apart;
 };
 
 /* What a read of a chunk would bring. */
 struct fill {
-    uint32_t samples;
-    uint64_t wants;
+    uint32_t samples; /* Samples that the read would bring for some job. */
+    uint64_t wants; /* Wants of jobs that these would answer; at least as many. */
 };
 
 /* What encoded memory knows of a sample. */
@@ -65,10 +78,10 @@ struct encoded_store {
     struct slab slab; /* of these */
     struct residency *residency;
     uint64_t used_bytes, pinned_bytes; /* pinned: being loaded, or waited for by tasks */
-    uint32_t loading;
+    uint32_t loading; /* Encodeds that are LOADING: LOADs that are out. */
     struct shortage shortage;
-    struct idset *kept; /* samples that stay though nobody wants them; NULL: none */
-    uint32_t *slots;    /* scratch: of a chunk */
+    struct idset *kept; /* Samples whose bytes stay though nobody wants them; NULL: there are none. */
+    uint32_t *slots; /* Scratch of encoded_read.c: the slots of a chunk in random order. */
     size_t slots_cap;
 };
 

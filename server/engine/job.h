@@ -1,8 +1,9 @@
-/* job.h: the table of jobs, and what a job is.
+/* job.h: the table of jobs, and what is asked of one job. Changes nothing.
  *
- * A job's number is its place in the table for as long as it is there. What is asked of it (terms) and what follows from
- * that (shape) stay as they are from JOB_ADD on. Parts that another module owns stand in the job, and only that module
- * changes them. `end` is past the last place in use. */
+ * Invariant: a name belongs to one job at most; places at and past jobs.end are FREE; a job's number is its place and
+ * never changes. A job's terms are what JOB_ADD asked for and stay as they are until the job ends.
+ * Owners: jobs_come.c makes and frees jobs, and fills terms and shape (residents_place: the chunks of the shape); quota, sources and tasks
+ * own the job's parts of their names; jobs owns progress, client, epoch and next of each rank. */
 #ifndef LARDER_SERVER_ENGINE_JOB_H
 #define LARDER_SERVER_ENGINE_JOB_H
 
@@ -19,7 +20,8 @@ enum task_kind { TASK_LOADS, TASK_PREPARES };
 
 struct task_list {
     struct line tasks;
-    double turn; /* virtual time of the job's next turn: the lowest goes first */
+    /* The virtual time of the job's next turn. Of the jobs that have work the lowest goes first. */
+    double turn;
 };
 
 enum job_state { JOB_FREE, JOB_IDLE, JOB_RUNNING, JOB_FAILED };
@@ -27,21 +29,24 @@ enum job_state { JOB_FREE, JOB_IDLE, JOB_RUNNING, JOB_FAILED };
 /* What JOB_ADD asked for: fixed for as long as the job is there. */
 struct job_terms {
     char name[ENGINE_NAME_MAX];
-    uint64_t client; /* of the rank that made the job: names it as an instance's made_for */
+    /* The client of the rank that made the job; it names the job in instance.made_for, also after it has gone. */
+    uint64_t client;
     const void *dataset;
-    struct idset *view;
+    struct idset *view; /* The ids that the job trains on. The job owns it. */
     uint32_t world_size;
     enum shuffle_mode shuffle;
     uint64_t seed;
     bool ordered; /* Batches keep the planned order. */
     uint32_t pipeline;
+    /* Bytes of one prepared instance; of raw samples the mean of the largest two batches. */
     uint64_t slot_bytes;
     bool raw; /* Its samples are their encoded bytes, as long as these are. */
     uint32_t batch_size, epochs;
     uint32_t prefetch, hold;
     bool drop_last;
     enum bad_policy bad_policy;
-    bool redirected; /* shuffle `dependent`, in chunks */
+    /* The shuffle is `dependent` and the samples lie in chunks: its picks may be redirected. */
+    bool redirected;
     uint64_t variant;
     double weight;
 };
@@ -49,7 +54,8 @@ struct job_terms {
 /* What follows from the terms and the dataset. */
 struct job_shape {
     uint64_t view_samples;
-    uint64_t mean_bytes;  /* of its samples, encoded */
+    /* The mean of the encoded bytes of its samples, told from at most 256 of them; at least 1. */
+    uint64_t mean_bytes;
     double chunk_samples; /* of the view in a chunk that has any, on the mean; 0 without chunks */
     uint32_t chunk_base, chunk_count; /* of its dataset; 0 without */
     bool ample; /* Memory holds so much of its view that a read may bring all of a chunk, as at w = 1. */
@@ -60,8 +66,8 @@ struct job_shape {
 struct job_quota {
     uint32_t ahead_min, ahead_max, ahead_asked; /* rows: its own for good; that it may get; with all it asked for */
     uint32_t ahead_now; /* rows that it has */
-    uint64_t slots;     /* of each queue */
-    uint64_t bytes;     /* of all queues together */
+    uint64_t slots; /* Samples that each of its queues may hold: ahead_now × batch_slots. */
+    uint64_t bytes; /* Arena bytes of ahead_now rows. */
     uint32_t held_max;  /* batches that a client may hold: at most ahead_min */
     struct look_ahead *needs; /* by rank */
 };
@@ -69,9 +75,9 @@ struct job_quota {
 /* Where the job is in its epochs. */
 struct job_progress {
     bool began; /* some epoch has begun */
-    uint32_t epoch;
+    uint32_t epoch; /* The epoch it is in, or was in last; valid while `began`. */
     uint64_t variant;    /* of this epoch */
-    uint64_t drawn;      /* picks: the position in a fixed order */
+    uint64_t drawn; /* Picks of this epoch: in a fixed order the position of the next one. */
     uint64_t lost;       /* bad samples that were not replaced */
     struct idset *bad;   /* bad samples, replaced or not: each counts once, however often it is planned */
     uint64_t abandoned;  /* samples left behind by ranks that went on */
@@ -88,11 +94,12 @@ struct job_source {
 
 /* The job's share of the work. Owner: tasks. */
 struct job_turns {
-    struct task_list lists[TASK_KINDS]; /* tasks that wait to be done in its turn */
+    struct task_list lists[TASK_KINDS]; /* Its tasks that are TO_LOAD, and those that are TO_PREPARE. */
     double weight;           /* as it is set now */
     double effective_weight; /* among the running jobs; see tasks_turns.c */
-    double cost_s;  /* mean worker time of one output for it; 0: not known */
-    double pace_ns; /* mean over its queues, as far as known; 0: not */
+    /* Mean seconds that a worker took for one output for this job; 0: none was measured. */
+    double cost_s;
+    double pace_ns; /* The mean of its ranks' pace_ns, of those that are known; 0: none is. */
 };
 
 struct job_tallies {
@@ -111,15 +118,15 @@ struct job {
     struct job_source source;
     struct job_turns turns;
     struct job_tallies tallies;
-    uint32_t attached;       /* ranks that are there */
-    uint64_t empty_since_ns; /* while attached is 0 */
-    struct job_queue *queues; /* world_size */
+    uint32_t attached; /* How many ranks have a client. */
+    uint64_t empty_since_ns; /* When the last client left; valid while attached is 0. */
+    struct job_queue *queues; /* One for each rank, world_size of them. The job owns them. */
 };
 
 /* Jobs by place. */
 struct jobs {
     struct engine_env *env;
-    struct job *all; /* JOBS_MAX places */
+    struct job *all; /* JOBS_MAX places, made once. A job never moves. */
     uint32_t end;    /* places at and past it are free */
 };
 

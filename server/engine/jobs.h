@@ -1,4 +1,10 @@
-/* jobs.h: jobs come and go, their epochs, batches and results. */
+/* jobs.h: what events do: jobs come and go, their epochs, batches and results, and what time brings.
+ *
+ * Invariant: an epoch gives every rank its share; a rank that is away has no entry, no lease, no credit and asks for
+ * nothing. An IDLE or FAILED job has no entries, and wants nothing. Each JOB_ADD has one answer, and each JOB_ADDED of
+ * a job's first rank one JOB_ENDED.
+ * Owner: jobs_come.c makes and frees a job with its queues; jobs_epochs.c and jobs_next.c own state, progress, epoch
+ * and next; jobs_deliver.c the tallies; jobs_watch.c missed, starves_since_ns and source.waits. */
 #ifndef LARDER_SERVER_ENGINE_JOBS_H
 #define LARDER_SERVER_ENGINE_JOBS_H
 

@@ -1,7 +1,9 @@
-/* outbox.h: the actions of the present step, until the step's end seals them.
+/* outbox.h: what a step leads to: actions, and the outputs and entries that they name.
  *
- * Outputs and delivered entries lie in arrays of their own, in the order of the actions that they belong to; actions get
- * pointers to them when nothing moves any more. Owner of all: outbox. */
+ * Invariant: actions are in the order in which they were added; the outputs of all PREPAREs, and the entries of all
+ * DELIVERs, lie one behind the other in the same order. So outbox_seal can give each action its pointers by counting.
+ * Owner: outbox.c owns all three arrays. A pointer from outbox_add is valid until the next outbox_add; what outbox_seal
+ * leaves is valid until the next step. Everybody else adds, and fills the action in at once. */
 #ifndef LARDER_SERVER_ENGINE_OUTBOX_H
 #define LARDER_SERVER_ENGINE_OUTBOX_H
 
@@ -13,9 +15,9 @@
 struct outbox {
     struct engine_action *actions;
     size_t n_actions, actions_cap;
-    struct engine_output *outputs; /* of these actions, which hold indices until the step's end */
+    struct engine_output *outputs; /* The outputs of this step's PREPAREs, in their order. */
     size_t n_outputs, outputs_cap;
-    struct engine_entry *delivered;
+    struct engine_entry *delivered; /* The entries of this step's DELIVERs, in their order. */
     size_t n_delivered, delivered_cap;
 };
 

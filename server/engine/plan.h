@@ -1,4 +1,11 @@
-/* plan.h: picks: what is drawn, redirected, placed, and given back. */
+/* plan.h: picks: what is drawn, redirected, placed, and given back; zones are laid out here, because entries make way
+ * for them.
+ *
+ * Invariant: a sample of a running job's view is in R_j, in a reserve, an entry, delivered, lost or left behind, and
+ * but for repeats in one of them only; check_job adds them up. An entry has an instance, pinned and marked as had,
+ * exactly while it is WAITING or READY. A queue's sure entries always find room, if need be that of loose ones.
+ * Owner: the plan_*.c own `plan`. They move samples between the sampler, reserves and entries, and own `planned`,
+ * `drawn`, `repeats` and `abandoned` with jobs. */
 #ifndef LARDER_SERVER_ENGINE_PLAN_H
 #define LARDER_SERVER_ENGINE_PLAN_H
 
@@ -18,10 +25,11 @@ struct plan {
     struct quota *quota;
     struct queues *queues;
     struct tasks *tasks;
-    bool again; /* since the planning of this step queues got room again: a sample turned bad, an epoch began */
-    uint64_t zone_again_ns;    /* no zone is laid out before */
-    uint32_t zone_turn;        /* the job that had the last turn to have its zone laid out */
-    struct pick picks[JOBS_MAX];
+    /* Queues have got room since this step's planning: a sample was bad, or an epoch began. */
+    bool again;
+    uint64_t zone_again_ns; /* No zone is laid out before then. */
+    uint32_t zone_turn; /* The job that was the last to have its zone tried. */
+    struct pick picks[JOBS_MAX]; /* Scratch: the picks of one round. */
 };
 
 /* plan.c */

@@ -1,7 +1,12 @@
-/* prepared.h: instances in the arena: room, pins, eviction, zones.
+/* prepared.h: instances in the arena: their room, pins, wants, eviction, and the zones.
  *
- * Every instance has a block of the arena, and is in its sample's list. It is pinned once by its making, and once by each
- * entry and each leased sample that has it; what is pinned stays. An instance that somebody wants is in its fiber's list. */
+ * Invariant: an instance that is not FREE owns one used block of the arena and is on its sample's list. Its pins are
+ * one for each entry that waits for it or has it ready, one for each lease that has it, and one while it is MAKING. Its
+ * want is demand_count. Only a READY instance without pins may be evicted. A zone has as many slots as it has promised,
+ * in use or free.
+ * Owner: the prepared_*.c own instances, extents, residency, zones and pinned_bytes, and of a sample its `instances`
+ * and `begun`. Two fields of an instance are others': task (tasks) and
+ * waiters (queue). */
 #ifndef LARDER_SERVER_ENGINE_PREPARED_H
 #define LARDER_SERVER_ENGINE_PREPARED_H
 
@@ -20,23 +25,27 @@ struct instance {
     bool zoned;    /* Its block is a slot of the zone of its size. */
     bool raw;      /* It is the encoded bytes themselves. */
     bool in_order; /* It was begun for a job that takes its samples in the dataset's order: no random part of its fiber. */
-    uint32_t next; /* of the same sample, or the next unused place */
+    uint32_t next; /* The next instance of the same sample; of an unused place the next unused one. */
     struct form form;
-    uint32_t block;   /* of the arena */
+    uint32_t block; /* Its block of the arena, which it owns. */
     uint32_t task;    /* that makes it; ENGINE_NONE once it is READY */
     uint32_t waiters; /* the first of the entries that wait for it, linked by next_waiter */
-    struct link in_fiber;
-    uint64_t bytes;
-    uint64_t draw;     /* the random draw's number: how many instances of the sample were begun before */
-    uint64_t made_for; /* client of the job that it was begun for */
+    struct link in_fiber; /* Its neighbours in its fiber's list, while it is in it. */
+    uint64_t bytes; /* Its length. The block is at least as long. */
+    /* How many instances of the sample were begun before it; 0 under SHUFFLE_STRICT with a variant. It keys the
+     * random draws. */
+    uint64_t draw;
+    /* The client of the job that it was begun for: who is given it besides shares it. */
+    uint64_t made_for;
 };
 
 /* Slots of one size that are nobody else's; see prepared_zones.c. */
 struct zone {
-    uint64_t bytes;    /* of a slot, rounded */
-    uint64_t promised; /* slots, to jobs whose `zoned` is set */
-    uint64_t slots;    /* that there are, those in use included */
-    uint32_t *free;    /* blocks */
+    uint64_t bytes; /* Bytes of one slot, as engine_slot_bytes rounds them. */
+    uint64_t promised; /* Slots that jobs are sure of: those whose `zoned` is set. */
+    uint64_t slots; /* Slots that there are, free or in use; equal to promised between steps. */
+    /* Blocks of the n_free slots that are in no use. The zone owns the array of `cap` places. */
+    uint32_t *free;
     size_t n_free, cap;
 };
 
@@ -54,13 +63,13 @@ struct prepared {
     struct prepared_sample *samples; /* by sample */
     struct instance *instances;
     struct slab slab; /* of these */
-    struct residency *residency;
+    struct residency *residency; /* Pins and wants of instances, by their numbers. */
     struct extents *extents;
     struct zone *zones; /* the largest slots first */
     uint32_t n_zones;
     uint64_t room_changes; /* counts what may have made room */
-    uint64_t pinned_bytes; /* of blocks whose instances are pinned */
-    uint32_t *window; /* scratch: instances to clear */
+    uint64_t pinned_bytes; /* Bytes of the blocks whose instances have a pin. */
+    uint32_t *window; /* Scratch of prepared_room.c: instances that are to be cleared. */
     size_t window_cap;
 };
 

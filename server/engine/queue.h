@@ -1,7 +1,10 @@
-/* queue.h: a rank's queue: entries, batches, leases, and exchange between ranks.
+/* queue.h: a rank's queue: entries in planned order, batches, leases, the reserve, and the exchange between ranks.
  *
- * An entry is in its rank's line until it is leased or given back. From WAITING on it has an instance, which it pins. A lease
- * pins the instances of its batch until the client releases it. */
+ * Invariant: a queue holds queued + leased samples = held_slots, at most its quota. The numbers of its entries grow
+ * along the line. No entry before first_waiting is WAITING. ready, unplaced and making count the entries of the line
+ * that are so.
+ * Owner: the queue_*.c own entries, line, leases, reserve and held_slots. An entry that leaves hands what it holds of
+ * its instance to the caller: queue_remove neither unpins nor forgets `had`. */
 #ifndef LARDER_SERVER_ENGINE_QUEUE_H
 #define LARDER_SERVER_ENGINE_QUEUE_H
 
@@ -13,13 +16,16 @@ enum entry_state { ENTRY_FREE, ENTRY_UNPLACED, ENTRY_WAITING, ENTRY_READY };
 struct entry {
     enum entry_state state;
     uint32_t job, rank;
-    struct link in_line;  /* the rank's line of entries; unused places by next */
-    uint32_t next_waiter; /* of the same instance */
-    uint32_t instance;
-    uint32_t substitutes; /* that were tried, under policy `replace` */
+    /* Its neighbours in its queue; of an unused place `next` is the next unused one. */
+    struct link in_line;
+    uint32_t next_waiter; /* The next entry that waits for the same instance; valid while WAITING. */
+    uint32_t instance; /* What it waits for or has ready; ENGINE_NONE while UNPLACED. */
+    /* Other samples that were drawn for it because one was bad, under policy `replace`. */
+    uint32_t substitutes;
     sample_id id;
     uint64_t place_in_line; /* its number among the entries that its queue ever had */
     int64_t due_in_line;    /* the number it would have, had it always been in this queue: overtaking counts from there */
+    /* When it was planned, or had to be planned again: latencies count from there. */
     uint64_t planned_ns;
     bool repeat;   /* It fills a rank's share up. */
     bool making;   /* Its instance is being prepared, not only planned. */
@@ -27,14 +33,16 @@ struct entry {
 };
 
 struct lease {
-    uint64_t batch;
+    uint64_t batch; /* Its number among all batches; RELEASE names it. */
     uint32_t epoch, count;
+    /* Its instances, `count` of them, each pinned by the lease. The lease owns the array. */
     uint32_t *instances;
 };
 
 /* Samples that have left R_j and are a queue's own, before there is room for them: its part of a fixed order, and what a
  * rank that went away had not released. Ids at … end - 1 of an array. Bounded by the rank's share. */
 struct reserve {
+    /* The ids at `at` … `end` - 1 are in the reserve. The reserve owns the array of `cap` places. */
     sample_id *ids;
     uint64_t at, end;
     size_t cap;
@@ -46,7 +54,7 @@ enum presence { RANK_TO_COME, RANK_THERE, RANK_AWAY };
 /* A rank's client. */
 struct rank_client {
     enum presence presence;
-    uint64_t id;
+    uint64_t id; /* The caller's name of the connection; valid while presence is RANK_THERE. */
     bool missed; /* It is away, and has been needed since missed_since_ns. */
     uint64_t missed_since_ns;
 };
@@ -58,11 +66,11 @@ struct rank_epoch {
     uint32_t told_epoch;
     bool returned; /* It came back after it was done: an empty LAST answers when it asks for the epoch again. */
     uint32_t batch_index, credits;
-    uint64_t planned;      /* samples that are queued or delivered */
+    uint64_t planned; /* Samples of this epoch that are queued or delivered. */
     uint64_t delivered;    /* of these */
     uint64_t lost;         /* bad samples that were left out */
     uint64_t repeats;      /* samples drawn to fill the share up */
-    uint32_t repeats_lost; /* bad ones in a row */
+    uint32_t repeats_lost; /* Repeats in a row that were bad. */
 };
 
 /* A later epoch that the rank has asked for. It begins when every rank is done with the present one. */
@@ -79,8 +87,9 @@ struct rank_line {
     uint32_t making;        /* of these, those that are being prepared */
     uint32_t unplaced;      /* of these, those that wait for room */
     uint32_t first_waiting; /* No entry before it is waited for. ENGINE_NONE: all that is waited for has no place. */
-    uint64_t numbered;      /* entries that there ever were */
-    uint64_t no_room_since; /* prepared.room_changes when none of the unplaced found any room; 0: not tried */
+    uint64_t numbered; /* How many entries the queue ever had: the next one's place_in_line. */
+    /* The value of room_changes when no unplaced entry found room; 0: none was tried since one was added. */
+    uint64_t no_room_since;
 };
 
 struct rank_tallies {
@@ -97,11 +106,12 @@ struct job_queue {
     struct rank_next next;
     struct rank_line line;
     struct reserve reserve;
-    struct lease *leases; /* job->quota.held_max places */
+    /* Batches that the client holds, n_leases of quota.held_max places, in no order. */
+    struct lease *leases;
     uint32_t n_leases;
     uint64_t held_slots;         /* queued and leased */
     uint64_t starves_since_ns;   /* Its client waits, and no work is under way that leads to its batch; 0: not so. */
-    uint32_t listed[TASK_KINDS]; /* tasks for it in the job's lists */
+    uint32_t listed[TASK_KINDS]; /* Tasks for the rank in the job's lists, by kind. */
     uint64_t pace_ns;            /* of a batch of its client's training; 0: not known */
     struct rank_tallies tallies;
 };
@@ -114,7 +124,7 @@ struct queues {
     struct quota *quota;
     struct entry *entries;
     struct slab slab; /* of these */
-    uint64_t next_batch;
+    uint64_t next_batch; /* The number of the next batch that goes out; from 1 on. */
 };
 
 static inline struct job_queue *queue_of(const struct queues *queues, const struct entry *entry)

@@ -1,4 +1,10 @@
-/* quota.h: how far ahead queues may plan: rows of the arena for each job. Owner of job->quota. */
+/* quota.h: how far ahead each queue may plan. A row is one batch for each rank of a job.
+ *
+ * Invariant: ahead_min ≤ ahead_now ≤ ahead_max of each job, held_max ≤ ahead_min, and the bytes of all jobs together
+ * are quota.promised_bytes, at most the arena. What a job has as ahead_min is never taken from it while it is there. A
+ * job that has just failed may have more than ahead_max until the next division.
+ * Owner: quota.c owns a job's `quota` and its ranks' `needs`; plan_give_back.c sets the rows that quota_deal gives,
+ * because entries must make way first. `divide` says that a need has changed since. */
 #ifndef LARDER_SERVER_ENGINE_QUOTA_H
 #define LARDER_SERVER_ENGINE_QUOTA_H
 
@@ -6,20 +12,20 @@
 
 /* What a queue's look-ahead must cover; see quota.c. */
 struct look_ahead {
-    uint32_t rows; /* of use; 0: all that it may have */
+    uint32_t rows; /* Rows that the queue has use for; 0: all that it may have. */
     uint64_t worst_ns[ENGINE_AHEAD_WINDOWS]; /* longest time from plan to ready, by window: the present one first */
-    uint32_t windows;                        /* of these that are over */
-    uint64_t began_ns;
-    uint32_t batches; /* delivered in the present window */
-    double step_ns;   /* of its client, between two batches, waiting left out */
-    uint32_t steps;   /* measured */
+    uint32_t windows; /* How many windows are over, at most ENGINE_AHEAD_WINDOWS. */
+    uint64_t began_ns; /* When the present window began. */
+    uint32_t batches; /* Batches that were delivered in the present window. */
+    double step_ns; /* The moving mean of the client's time from batch to batch, without its waiting. */
+    uint32_t steps; /* How many steps the mean is of, at most STEP_KEPT. */
     uint64_t delivered_ns, waited_ns; /* when a batch was delivered last; what it had waited then in all */
 };
 
 struct quota {
     struct engine_env *env;
     struct jobs *jobs;
-    uint64_t promised_bytes; /* to jobs */
+    uint64_t promised_bytes; /* The sum of all jobs' quota.bytes. */
     bool divide;             /* the need of some job has changed: the arena is to be divided again */
 };
 

@@ -1,4 +1,9 @@
-/* residents.h: wants and places across both memories. It has no state of its own. */
+/* residents.h: wants and places across both memories: samples leave remaining sets, come back, and are forgotten.
+ *
+ * Invariant: whoever changes R_j calls residents_left or residents_back for the sample, or residents_withdraw before
+ * and residents_declare after when all of R_j changes. Then the wants of both stores equal demand_count and
+ * demand_count_encoded.
+ * Owner: none; this module has no state. It sets a sample's chunk and fiber, and the members of chunks. */
 #ifndef LARDER_SERVER_ENGINE_RESIDENTS_H
 #define LARDER_SERVER_ENGINE_RESIDENTS_H
 

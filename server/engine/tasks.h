@@ -1,7 +1,11 @@
-/* tasks.h: loads and preparations: whose they are, whose turn it is, what goes out.
+/* tasks.h: loads and preparations: whose they are, whose turn it is, and what goes out.
  *
- * A task makes one sample's instances. It is in one list of one job, or under way, or RUNNING; each task that is not RUNNING
- * has a job that waits for it. */
+ * Invariant: a task has one output or more, all of one sample, and each output names the task. One that is TO_LOAD or
+ * TO_PREPARE is in the list of one job, which waits for one of its outputs; one that is LOADING is on its encoded's
+ * list; one that is RUNNING is in no list. It pins its encoded from LOADING on. At most inflight_prepares tasks are out
+ * as PREPARE.
+ * Owner: the tasks_*.c own tasks, the jobs' turns, `listed` and pace_ns of ranks, `pending` of samples and chunks, and
+ * encoded.tasks. */
 #ifndef LARDER_SERVER_ENGINE_TASKS_H
 #define LARDER_SERVER_ENGINE_TASKS_H
 
@@ -13,13 +17,16 @@ enum task_state { TASK_FREE, TASK_TO_LOAD, TASK_LOADING, TASK_TO_PREPARE, TASK_R
 struct task {
     enum task_state state;
     uint32_t job;        /* the heaviest of those that wait for it: whose list it is in, and whose turn it takes */
-    uint32_t rank;       /* of the job, that waits for it; since it is in a list */
+    /* The rank of that job that waits for it, as it was when the task went into the list. */
+    uint32_t rank;
     struct link in_list; /* the job's list, or the load's (next only), or the unused places (next only) */
     sample_id id;
-    uint32_t encoded; /* pinned by it; ENGINE_NONE before the load begins */
+    /* The bytes that it waits for or reads, pinned by it; ENGINE_NONE while it is TO_LOAD. */
+    uint32_t encoded;
     uint32_t tries, tried; /* loads that failed for its source, while others came; the sources' round at the last */
     uint32_t n_outputs;
-    uint32_t outputs[ENGINE_OUTPUTS_MAX]; /* instances */
+    /* The instances that it makes, n_outputs of them; each names this task. */
+    uint32_t outputs[ENGINE_OUTPUTS_MAX];
 };
 
 /* Owners: the tasks_*.c. */
@@ -42,9 +49,12 @@ struct tasks {
     struct queues *queues;
     struct task *tasks;
     struct slab slab; /* of these */
-    uint32_t running;
-    double turn[TASK_KINDS]; /* virtual time: no list that has work is behind it by more than its slack */
-    double cost_s;           /* mean worker time of one output; 0: not known */
+    uint32_t running; /* Tasks that are out as PREPARE. */
+    /* The virtual time of the last turn that began, by kind. A list that gets work is at most its slack before or
+     * behind it. */
+    double turn[TASK_KINDS];
+    /* Mean seconds that a worker took for one output, of all jobs; 0: none was measured. */
+    double cost_s;
     struct result *results;  /* of this event, or of what was dispatched last */
     size_t n_results, results_cap;
 };
