@@ -22,7 +22,8 @@ struct extents {
     uint32_t magic;
     uint64_t bytes, used_bytes;
     struct block *blocks;
-    uint32_t blocks_size, blocks_cap;
+    uint32_t blocks_size;
+    size_t blocks_cap;
     uint32_t spare; /* head of unused records */
     uint32_t first;
     uint64_t class_map;      /* bit c: some list of class c is not empty */
@@ -46,10 +47,7 @@ static uint32_t record_new(struct extents *extents)
         extents->spare = extents->blocks[index].next;
         return index;
     }
-    if (extents->blocks_size == extents->blocks_cap) {
-        extents->blocks_cap = extents->blocks_cap ? extents->blocks_cap * 2 : 256;
-        extents->blocks = xrealloc(extents->blocks, extents->blocks_cap, sizeof *extents->blocks);
-    }
+    extents->blocks = xgrow(extents->blocks, sizeof *extents->blocks, &extents->blocks_cap, extents->blocks_size + 1);
     return extents->blocks_size++;
 }
 

@@ -24,10 +24,7 @@ void agenda_free(struct agenda *agenda)
 void agenda_put(struct agenda *agenda, const void *row)
 {
     struct due due = {((const struct due *)row)->at_ns, agenda->order++};
-    if (agenda->length == agenda->cap) {
-        agenda->cap = agenda->cap ? agenda->cap * 2 : 64;
-        agenda->rows = xrealloc(agenda->rows, agenda->cap, agenda->row_bytes);
-    }
+    agenda->rows = xgrow(agenda->rows, agenda->row_bytes, &agenda->cap, agenda->length + 1);
     size_t at = agenda->length++;
     for (; at > 0 && earlier(&due, row_at(agenda, (at - 1) / 2)); at = (at - 1) / 2)
         memcpy(row_at(agenda, at), row_at(agenda, (at - 1) / 2), agenda->row_bytes);

@@ -37,10 +37,7 @@ void play_end(struct play *play)
 void play_push(struct play *play, struct engine_event event)
 {
     struct play_events *events = &play->at_hand;
-    if (events->count == events->cap) {
-        events->cap = events->cap ? events->cap * 2 : 64;
-        events->all = xrealloc(events->all, events->cap, sizeof *events->all);
-    }
+    events->all = xgrow(events->all, sizeof *events->all, &events->cap, events->count + 1);
     events->all[events->count++] = event;
 }
 

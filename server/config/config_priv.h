@@ -77,7 +77,8 @@ struct doc_node {
     char *text; /* scalar: no NUL byte inside */
     bool quoted;
     struct doc_node **children; /* mapping: key, value, key, value …; keys are scalars, none twice */
-    uint32_t n_children, cap;
+    uint32_t n_children;
+    size_t cap;
     struct doc_node *next; /* in the document's list of all its nodes */
 };
 

@@ -92,10 +92,7 @@ static int append(struct builder *builder, struct doc_node *parent, struct doc_n
     uint32_t per_entry = parent->kind == DOC_MAPPING ? 2 : 1;
     if (parent->n_children >= DOC_CHILDREN_MAX * per_entry)
         return refuse(builder, child->at, "too many entries: at most 2048 are possible in one place");
-    if (parent->n_children == parent->cap) {
-        parent->cap = parent->cap ? parent->cap * 2 : 8;
-        parent->children = xrealloc(parent->children, parent->cap, sizeof *parent->children);
-    }
+    parent->children = xgrow(parent->children, sizeof *parent->children, &parent->cap, parent->n_children + 1);
     parent->children[parent->n_children++] = child;
     return 0;
 }

@@ -76,10 +76,7 @@ static void load(struct driver *driver, const struct engine_action *action)
         driver->read = action->load.read;
         driver->load_cap = 0;
     }
-    if (task->count == driver->load_cap) {
-        driver->load_cap = driver->load_cap ? driver->load_cap * 2 : 64;
-        task->samples = xrealloc(task->samples, driver->load_cap, sizeof *task->samples);
-    }
+    task->samples = xgrow(task->samples, sizeof *task->samples, &driver->load_cap, task->count + 1);
     task->samples[task->count++] = (struct worker_sample){.id = action->load.id, .bytes = action->load.bytes};
 }
 

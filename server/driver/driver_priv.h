@@ -37,7 +37,7 @@ struct driver {
     uint64_t short_told_bytes; /* of encoded memory that a line has said are needed; 0: none are missing */
 
     struct worker_load load; /* the read that LOADs are being taken together for; count 0: none */
-    uint32_t load_cap;       /* of its samples */
+    size_t load_cap;       /* of its samples */
     uint64_t read;           /* as its LOADs have it */
 
     sample_id retired[RETIRED_AT_ONCE]; /* ids that the engine is to forget */

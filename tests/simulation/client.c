@@ -22,10 +22,7 @@ static void alarm_client(struct world *world, const struct client *client, uint6
 
 static void parcels_add(struct parcels *parcels, struct parcel parcel)
 {
-    if (parcels->count == parcels->cap) {
-        parcels->cap = parcels->cap ? parcels->cap * 2 : 8;
-        parcels->items = xrealloc(parcels->items, parcels->cap, sizeof *parcels->items);
-    }
+    parcels->items = xgrow(parcels->items, sizeof *parcels->items, &parcels->cap, parcels->count + 1);
     parcels->items[parcels->count++] = parcel;
 }
 

@@ -38,7 +38,8 @@ struct parcel {
 
 struct parcels {
     struct parcel *items;
-    uint32_t count, cap;
+    uint32_t count;
+    size_t cap;
 };
 
 enum client_state { CLIENT_AWAY, CLIENT_JOINING, CLIENT_TRAINING, CLIENT_DONE };
