@@ -186,12 +186,12 @@ static void join(struct sharing_bench *bench, uint32_t number, uint64_t now)
 {
     struct sharing_player *player = &bench->players[number];
     const struct sharing_scenario *scenario = bench->scenario;
-    struct engine_place *places = xcalloc(player->view_count, sizeof *places);
+    struct chunk_slot *places = xcalloc(player->view_count, sizeof *places);
     sample_id *ids = xcalloc(player->view_count, sizeof *ids);
     char name[16];
     idset_to_array(player->view, ids);
     for (uint64_t i = 0; i < player->view_count; i++)
-        places[i] = (struct engine_place){bench->chunk_of[ids[i]], bench->slot_of[ids[i]]};
+        places[i] = (struct chunk_slot){bench->chunk_of[ids[i]], bench->slot_of[ids[i]]};
     snprintf(name, sizeof name, "job-%u", number);
     struct engine_job_desc desc = {.client = number + 1,
                                    .name = name,
@@ -206,7 +206,6 @@ static void join(struct sharing_bench *bench, uint32_t number, uint64_t now)
                                    .view = player->view,
                                    .order = ids,
                                    .places = places,
-                                   .chunk_base = 0,
                                    .chunk_count = bench->n_chunks,
                                    .chunk_samples = scenario->chunk};
     bench->adding = player;

@@ -299,7 +299,6 @@ void driver_destroy(struct driver *driver)
     engine_destroy(driver->engine);
     governor_live_destroy(driver->governor);
     tables_clear(&driver->tables);
-    chunk_numbers_clear(&driver->chunks);
     free(driver->entries);
     free(driver);
 }

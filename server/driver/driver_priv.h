@@ -8,7 +8,6 @@
 
 #include "common/log.h"
 #include "server/driver/driver.h"
-#include "server/driver/chunks.h"
 #include "server/driver/observer.h"
 #include "server/driver/tables.h"
 #include "server/governor/live.h"
@@ -29,7 +28,6 @@ struct driver {
 
     struct driver_observer observers[OBSERVERS]; /* the governor, the log */
     struct tables tables;
-    struct chunk_numbers chunks;
     struct registration *adding; /* while JOB_ADD is stepped */
     uint32_t adding_pipeline;
     uint64_t named;              /* jobs that got a name from us */

@@ -5,6 +5,7 @@
 
 #include "common/check.h"
 #include "common/random.h"
+#include "server/driver/chunk_key.h"
 #include "server/driver/driver_priv.h"
 #include "server/driver/text_hash.h"
 
@@ -55,22 +56,6 @@ static void name_job(struct driver *driver, struct registration *reg)
     reg->name = xstrdup(name);
 }
 
-/* The number of a dataset's first chunk. */
-static uint32_t chunk_base(struct driver *driver, const struct dataset *dataset)
-{
-    const struct dataset *in_use[JOBS_MAX + 1] = {dataset};
-    size_t n = 1;
-    for (uint32_t place = 0; place < JOBS_MAX; place++) {
-        const struct registration *reg = driver->tables.jobs[place].reg;
-        size_t at = 0;
-        while (reg && at < n && in_use[at] != reg->dataset)
-            at++;
-        if (reg && at == n)
-            in_use[n++] = reg->dataset;
-    }
-    return chunk_numbers_base(&driver->chunks, driver->engine, dataset, in_use, n);
-}
-
 /* Whose augmentations the job may share: 0, everybody's. A strict job's depend on its seed, its dataset and the epoch
  * alone. Where nothing is drawn there is nothing to keep apart. */
 static uint64_t variant_of(const struct registration *reg)
@@ -101,9 +86,6 @@ static const char *mismatch(const struct registration *first, const struct regis
 /* Gives the job to the engine, which takes reg over when it accepts it. */
 static void add_job(struct driver *driver, struct registration *reg, uint32_t pipeline)
 {
-    uint32_t base = chunk_base(driver, reg->dataset);
-    for (uint32_t i = 0; i < reg->view.count; i++)
-        reg->places[i].chunk += base;
     struct engine_job_desc desc = {.client = reg->client,
                                    .name = reg->name,
                                    .dataset = reg->dataset,
@@ -122,13 +104,13 @@ static void add_job(struct driver *driver, struct registration *reg, uint32_t pi
                                    .view = reg->view.ids,
                                    .order = reg->view.order,
                                    .places = reg->places,
-                                   .chunk_base = base,
                                    .chunk_count = dataset_chunk_count(reg->dataset),
                                    .chunk_samples = dataset_chunk_size(reg->dataset),
                                    .rank = reg->rank,
                                    .world_size = reg->world_size,
                                    .weight = reg->weight,
                                    .ordered = reg->flags & WIRE_ORDERED};
+    chunk_key(reg->dataset, desc.chunk_key);
     struct engine_event event = {.type = ENGINE_JOB_ADD, .job_add = &desc};
     driver->adding = reg;
     driver->adding_pipeline = pipeline;

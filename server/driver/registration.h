@@ -33,7 +33,7 @@ struct registration {
     struct view_result view;     /* ids, and their order in the dataset */
     uint64_t sample_bytes;       /* of a prepared sample; the longest of the view, when the pipeline is empty */
     uint64_t slot_bytes;         /* as engine_job_desc has it */
-    struct engine_place *places; /* by ascending id, chunk numbers the dataset's own */
+    struct chunk_slot *places; /* by ascending id, chunk numbers the dataset's own */
     int32_t *dense_label; /* WIRE_RELABEL: by label, -1 where the view has none; else NULL */
     uint32_t *classes;    /* the labels behind the dense ones, ascending; NULL without relabelling */
     uint32_t n_classes;

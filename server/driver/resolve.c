@@ -89,7 +89,7 @@ static int make_dense_labels(struct registration *reg, struct error *err)
 
 struct placed {
     sample_id id;
-    struct engine_place place;
+    struct chunk_slot place;
 };
 
 static int compare_placed(const void *a, const void *b)

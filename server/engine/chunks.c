@@ -96,9 +96,9 @@ static int make_room(struct chunks *chunks, uint32_t end, uint64_t groups, uint6
 }
 
 /* The lists of members of all of the dataset's chunks, or of none. */
-static int make_members(struct chunks *chunks, const struct engine_job_desc *desc)
+static int make_members(struct chunks *chunks, const struct engine_job_desc *desc, uint32_t base)
 {
-    uint32_t chunk = desc->chunk_base, end = desc->chunk_base + desc->chunk_count;
+    uint32_t chunk = base, end = base + desc->chunk_count;
     for (; chunk < end; chunk++) {
         chunks->chunks[chunk].members = malloc(desc->chunk_samples * sizeof(sample_id));
         if (!chunks->chunks[chunk].members)
@@ -106,24 +106,24 @@ static int make_members(struct chunks *chunks, const struct engine_job_desc *des
     }
     if (chunk == end)
         return 0;
-    while (chunk-- > desc->chunk_base) {
+    while (chunk-- > base) {
         free(chunks->chunks[chunk].members);
         chunks->chunks[chunk].members = NULL;
     }
     return LARDER_ENOMEM;
 }
 
-int chunks_enter(struct chunks *chunks, const struct engine_job_desc *desc, uint64_t held)
+int chunks_enter(struct chunks *chunks, const struct engine_job_desc *desc, uint32_t base, uint64_t held)
 {
     uint32_t width = fiber_width(chunks, desc->chunk_samples);
-    uint32_t end = desc->chunk_base + desc->chunk_count, size = group_size(chunks, desc, width, held);
+    uint32_t end = base + desc->chunk_count, size = group_size(chunks, desc, width, held);
     size = size < desc->chunk_count ? size : desc->chunk_count;
     uint32_t groups = (desc->chunk_count + size - 1) / size;
     uint64_t fibers = (desc->chunk_samples + width - 1) / width; /* of a group */
-    if (make_room(chunks, end, groups, groups * fibers) || make_members(chunks, desc))
+    if (make_room(chunks, end, groups, groups * fibers) || make_members(chunks, desc, base))
         return LARDER_ENOMEM;
     for (uint32_t i = 0; i < groups; i++) {
-        uint32_t first = desc->chunk_base + i * size;
+        uint32_t first = base + i * size;
         chunks->groups[chunks->n_groups] = (struct group){.first_chunk = first,
                                                           .n_chunks = end - first < size ? end - first : size,
                                                           .chunk_samples = desc->chunk_samples,
@@ -176,6 +176,7 @@ void chunks_destroy(struct chunks *chunks)
     free(chunks->chunks);
     free(chunks->groups);
     free(chunks->fibers);
+    free(chunks->ranges);
 }
 
 uint32_t chunks_stock_max(uint32_t width)

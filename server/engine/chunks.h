@@ -37,6 +37,14 @@ struct fiber {
     struct line instances, encoded; /* instances that somebody wants */
 };
 
+/* The numbers that a dataset's chunks have: base … base + count - 1. */
+struct chunk_range {
+    uint64_t key[ENGINE_CHUNK_KEY];
+    uint32_t base, count;
+    uint64_t used;  /* The value of chunks.uses when a job came with it last. */
+    uint64_t wants; /* Samples in it that jobs have in their views; valid while ranges are compared. */
+};
+
 struct chunk_place {
     uint32_t chunk, fiber; /* ENGINE_NONE, both: in none */
 };
@@ -52,17 +60,28 @@ struct chunks {
     struct group *groups;
     struct fiber *fibers;
     uint32_t n_chunks, n_groups, n_fibers;
+    struct chunk_range *ranges; /* n_ranges of them, by base */
+    size_t n_ranges, ranges_cap;
+    uint64_t uses; /* jobs that came with a range */
 };
 
 int chunks_make_room(struct chunks *chunks, uint64_t ids); /* for samples below ids; LARDER_ENOMEM */
 /* chunks_enter makes the groups and fibers of a dataset whose chunks nobody came with before; `held`: how many of its samples
  * the encoded budget holds. LARDER_ENOMEM. */
-int chunks_enter(struct chunks *chunks, const struct engine_job_desc *desc, uint64_t held);
+int chunks_enter(struct chunks *chunks, const struct engine_job_desc *desc, uint32_t base, uint64_t held);
 void chunks_drop_groups(struct chunks *chunks, uint32_t first, uint32_t end);
 void chunks_destroy(struct chunks *chunks);
 uint32_t chunks_stock_max(uint32_t width); /* samples that a job's stock in a fiber is meant to have */
 bool chunks_is_here(const struct job *job, const struct group *group);
 struct fiber *chunks_fiber(const struct chunks *chunks, sample_id id); /* NULL: the sample is in none */
 struct group *chunks_group(const struct chunks *chunks, sample_id id); /* NULL: the sample is in none */
+
+/* chunks_ranges.c. A pointer to a range is valid until one is added or dropped. */
+struct chunk_range *chunks_find_range(const struct chunks *chunks, const uint64_t key[ENGINE_CHUNK_KEY]); /* NULL: none */
+struct chunk_range *chunks_range_of(const struct chunks *chunks, uint32_t chunk);                         /* chunk is in one */
+/* The first gap that is long enough. */
+struct chunk_range *chunks_add_range(struct chunks *chunks, const uint64_t key[ENGINE_CHUNK_KEY], uint32_t count);
+void chunks_drop_range(struct chunks *chunks, struct chunk_range *range);
+struct chunk_range *chunks_least_wanted(const struct chunks *chunks); /* by `wants`; there is one */
 
 #endif

@@ -197,8 +197,10 @@ size_t engine_step(struct engine *engine, uint64_t now_ns, const struct engine_e
     return engine_step_all(engine, now_ns, event, 1, actions);
 }
 
-void engine_forget_chunks(struct engine *engine, uint32_t chunk_base, uint32_t chunk_count)
+void engine_forget_chunks(struct engine *engine, const uint64_t chunk_key[ENGINE_CHUNK_KEY])
 {
     CHECK_MAGIC(engine, ENGINE_MAGIC);
-    residents_forget_chunks(&engine->residents, chunk_base, chunk_count);
+    struct chunk_range *range = chunks_find_range(&engine->chunks, chunk_key);
+    if (range)
+        residents_forget_range(&engine->residents, range);
 }

@@ -60,12 +60,10 @@ size_t engine_step(struct engine *engine, uint64_t now_ns, const struct engine_e
 size_t engine_step_all(struct engine *engine, uint64_t now_ns, const struct engine_event *events, size_t count,
                        const struct engine_action **actions);
 
-/* engine_chunk_of: the chunk that a sample has its place in; ENGINE_CHUNK_NONE: none. */
-uint32_t engine_chunk_of(const struct engine *engine, sample_id id);
-/* engine_forget_chunks: the numbers of a dataset's chunks, all of them, will mean others; between steps. Samples that have
- * their places there have none from now on: until a job comes that places them anew each is loaded alone. Whether running
- * jobs have such samples is the caller's affair. */
-void engine_forget_chunks(struct engine *engine, uint32_t chunk_base, uint32_t chunk_count);
+/* engine_forget_chunks: the dataset's chunks are where they were no more; between steps. Samples that have their places there
+ * have none from now on: until a job comes that places them anew each is loaded alone. Jobs that are there keep their samples.
+ * Nothing when no job came with the key. */
+void engine_forget_chunks(struct engine *engine, const uint64_t chunk_key[ENGINE_CHUNK_KEY]);
 
 /* engine_check goes through all state and CHECKs every invariant: budgets, quotas, pins, want counts against the remaining
  * sets, and that nothing is lost. Linear in what is resident: for the simulator, and for tests. */

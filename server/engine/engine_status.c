@@ -109,9 +109,3 @@ size_t engine_job_statuses(const struct engine *engine, uint64_t now_ns, struct 
     }
     return count;
 }
-
-uint32_t engine_chunk_of(const struct engine *engine, sample_id id)
-{
-    CHECK_MAGIC(engine, ENGINE_MAGIC);
-    return id < engine->env.ids ? engine->chunks.at[id].chunk : ENGINE_CHUNK_NONE;
-}

@@ -21,7 +21,7 @@
 #define ENGINE_RANK_NONE UINT32_MAX
 
 #define ENGINE_NOT_THERE UINT64_MAX
-#define ENGINE_CHUNK_NONE UINT32_MAX
+#define ENGINE_CHUNK_KEY 4 /* words */
 
 /* A width for each dataset by its chunks: half of one, within the two bounds. Measured with chunks of 8 to 512, one job and
  * encoded memory for 25, 10 and 4 % of its dataset: a chunk is loaded 2.0 times an epoch, and keeps 0.75 to 0.93 of a full
@@ -76,8 +76,8 @@ static inline uint64_t engine_slot_bytes(const struct engine_config *config, uin
 
 /* ── events ─────────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
-/* Where a sample is stored: a chunk's number is the caller's, global; a slot is below chunk_samples. */
-struct engine_place {
+/* Where a sample is stored in its dataset: the chunk is below chunk_count, the slot below chunk_samples. */
+struct chunk_slot {
     uint32_t chunk, slot;
 };
 
@@ -103,11 +103,12 @@ struct engine_job_desc {
     /* Whose instances it may be given. 0: any of its pipeline. Else only those of jobs with the same number: one of its own
      * keeps its augmentation private; under SHUFFLE_STRICT the epoch counts too, and the instance depends on nothing else. */
     uint64_t variant;
-    /* The dataset's chunks are numbered chunk_base … chunk_base + chunk_count - 1, each of up to chunk_samples samples.
-     * places, by the view's ids ascending, borrowed for the step; NULL: not in chunks, so never redirected. What is once
-     * known of a chunk or a sample stays: another dataset that has the sample too does not move it. */
-    const struct engine_place *places;
-    uint32_t chunk_base, chunk_count, chunk_samples;
+    /* The dataset lies in chunk_count chunks, each of up to chunk_samples samples. places, by the view's ids ascending,
+     * borrowed for the step; NULL: not in chunks, so never redirected. The same chunk_key means the same samples in the same
+     * chunks. What is once known of a sample stays: another dataset that has it too does not move it. */
+    const struct chunk_slot *places;
+    uint64_t chunk_key[ENGINE_CHUNK_KEY];
+    uint32_t chunk_count, chunk_samples;
     /* Ranks of one job give the same name and world_size, and everything above but `client` must be the same too (the
      * view, not its address; dataset, order and places are the first rank's). */
     uint32_t rank, world_size; /* world_size 0 is 1 */

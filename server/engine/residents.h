@@ -18,7 +18,6 @@ struct residents {
 };
 
 /* residents.c */
-int residents_place(struct residents *residents, const struct engine_job_desc *desc, struct job *job); /* LARDER_ENOMEM */
 void residents_left(struct residents *residents, uint32_t job, sample_id id); /* id has just left R_job */
 void residents_back(struct residents *residents, uint32_t job, sample_id id); /* id has just come back into R_job */
 /* A running job's remaining set changes as a whole: withdraw its wants before, declare them after. The work goes by what
@@ -28,11 +27,15 @@ void residents_declare(struct residents *residents, uint32_t job);
 void residents_drop_left(struct residents *residents, uint32_t job); /* it wants what remains to it no more: let that go */
 void residents_forget_had(struct residents *residents, uint32_t job); /* its place will be another's */
 
-/* residents_forget_chunks: see engine_forget_chunks. */
-void residents_forget_chunks(struct residents *residents, uint32_t chunk_base, uint32_t chunk_count);
 
 /* residents_forget.c */
 /* residents_forget: see ENGINE_SAMPLES_GONE. */
 void residents_forget(struct residents *residents, sample_id *ids, uint32_t count, uint32_t *kept);
+
+/* residents_places.c */
+#define CHUNK_RANGES_SPARE 16 /* ranges beyond two for each dataset in use */
+/* residents_place gives the job's samples that have none their places in chunks. LARDER_ENOMEM. */
+int residents_place(struct residents *residents, const struct engine_job_desc *desc, struct job *job);
+void residents_forget_range(struct residents *residents, struct chunk_range *range); /* see engine_forget_chunks */
 
 #endif

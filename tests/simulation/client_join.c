@@ -24,16 +24,17 @@ uint32_t client_pipeline_number(struct world *world, uint32_t pipeline)
 
 static void forget(struct world *world, uint32_t dataset)
 {
-    world_say(world, "chunks %u … of dataset %u are forgotten", world->chunk_bases[dataset], dataset);
-    engine_forget_chunks(world->engine, world->chunk_bases[dataset], world->scenario->datasets[dataset].chunk_count);
+    uint64_t key[ENGINE_CHUNK_KEY];
+    scenario_chunk_key(dataset, key);
+    world_say(world, "chunks of dataset %u are forgotten", dataset);
+    engine_forget_chunks(world->engine, key);
 }
 
-/* Now and then the chunks of a dataset are forgotten, or of all, whose numbers are then dealt in another order: whoever
- * runs. Between steps. */
+/* Now and then the chunks of a dataset are forgotten, or of all: whoever runs. Between steps. */
 static void forget_chunks(struct world *world)
 {
     const struct scenario *sc = world->scenario;
-    uint32_t first = (uint32_t)random_below(&world->forget_rng, sc->n_datasets), base = 0;
+    uint32_t first = (uint32_t)random_below(&world->forget_rng, sc->n_datasets);
     if (random_below(&world->forget_rng, 100) >= sc->forget_percent)
         return;
     if (random_below(&world->forget_rng, 2)) {
@@ -42,11 +43,6 @@ static void forget_chunks(struct world *world)
     }
     for (uint32_t i = 0; i < sc->n_datasets; i++)
         forget(world, i);
-    for (uint32_t i = 0; i < sc->n_datasets; i++) {
-        uint32_t dataset = (first + i) % sc->n_datasets;
-        world->chunk_bases[dataset] = base;
-        base += sc->datasets[dataset].chunk_count;
-    }
 }
 
 /* Some of the samples that no job's dataset has, the one's that is about to come included: as where its samples are
@@ -81,14 +77,6 @@ static void forget_samples(struct world *world)
     free(used);
 }
 
-static void number_chunks(const struct world *world, uint32_t dataset, struct scenario_job *job)
-{
-    uint32_t before = world->scenario->datasets[dataset].chunk_base, now = world->chunk_bases[dataset];
-    for (uint64_t i = 0; i < idset_count(job->view); i++)
-        job->places[i].chunk = job->places[i].chunk - before + now;
-    job->desc.chunk_base = job->desc.places ? now : 0;
-}
-
 void client_join(struct world *world, struct client *client)
 {
     client->state = CLIENT_JOINING;
@@ -99,7 +87,6 @@ void client_join(struct world *world, struct client *client)
     world_flush(world);
     forget_chunks(world);
     forget_samples(world);
-    number_chunks(world, client->plan->dataset, &job);
     world_event(world, &(struct engine_event){.type = ENGINE_JOB_ADD, .job_add = &job.desc}, client->plan);
     world_flush(world); /* the description is lent for the step */
     scenario_job_free(&job);

@@ -38,8 +38,8 @@ struct scenario_dataset {
     sample_id *ids; /* in the dataset's order */
     uint32_t n_ids;
     uint32_t *position; /* by sample id: its place in ids, or SCENARIO_NOT_THERE */
-    bool in_chunks;     /* its ids, in order, fill the chunks chunk_base … */
-    uint32_t chunk_base, chunk_count;
+    bool in_chunks;     /* its ids, in order, fill its chunks */
+    uint32_t chunk_base, chunk_count; /* the model's numbers of these: no other dataset has one of them */
     uint32_t users;      /* living jobs: the model's count */
     uint32_t dead_calls; /* of sample_bytes while there were none: the world's count */
     uint64_t changed_ns; /* from then on some of its samples are others than were indexed; SCENARIO_NEVER */
@@ -124,11 +124,12 @@ void scenario_destroy(struct scenario *scenario);
 struct scenario_job {
     struct engine_job_desc desc;
     struct idset *view;
-    struct engine_place *places;
+    struct chunk_slot *places;
 };
 uint32_t scenario_hold(const struct client_plan *plan); /* batches it asks to be allowed to hold; 0: says nothing */
 void scenario_job_make(const struct scenario *scenario, const struct client_plan *plan, uint32_t pipeline_number,
                        uint64_t client, struct scenario_job *job);
+void scenario_chunk_key(uint32_t dataset, uint64_t key[ENGINE_CHUNK_KEY]); /* what JOB_ADD calls the dataset */
 void scenario_job_free(struct scenario_job *job);
 /* scenario_bytes is what engine_config.sample_bytes shall say. */
 uint64_t scenario_bytes(const struct scenario_dataset *dataset, sample_id id);

@@ -16,6 +16,12 @@ uint32_t scenario_hold(const struct client_plan *plan)
     return plan->seed % 5 < 3 ? 0 : 1 + (uint32_t)(plan->seed / 5 % 9);
 }
 
+void scenario_chunk_key(uint32_t dataset, uint64_t key[ENGINE_CHUNK_KEY])
+{
+    for (uint32_t i = 0; i < ENGINE_CHUNK_KEY; i++)
+        key[i] = dataset + i;
+}
+
 void scenario_job_make(const struct scenario *sc, const struct client_plan *plan, uint32_t pipeline_number,
                        uint64_t client, struct scenario_job *job)
 {
@@ -24,7 +30,7 @@ void scenario_job_make(const struct scenario *sc, const struct client_plan *plan
     CHECK(idset_from_sorted(plan->view, plan->n_view, &job->view) == 0);
     for (uint32_t i = 0; i < plan->n_view; i++) {
         uint32_t position = dataset->position[plan->view[i]];
-        job->places[i] = (struct engine_place){.chunk = dataset->chunk_base + position / sc->chunk_samples,
+        job->places[i] = (struct chunk_slot){.chunk = position / sc->chunk_samples,
                                                .slot = position % sc->chunk_samples};
     }
     job->desc = (struct engine_job_desc){
@@ -53,7 +59,7 @@ void scenario_job_make(const struct scenario *sc, const struct client_plan *plan
     if (!dataset->in_chunks)
         return;
     job->desc.places = job->places;
-    job->desc.chunk_base = dataset->chunk_base;
+    scenario_chunk_key(plan->dataset, job->desc.chunk_key);
     job->desc.chunk_count = dataset->chunk_count;
     job->desc.chunk_samples = sc->chunk_samples;
 }

@@ -318,9 +318,6 @@ void world_run(struct scenario *scenario, const struct world_options *options, s
     random_seed_keys(&world.rng, KEY_WORLD, scenario->seed, 0, 0);
     random_seed_keys(&world.forget_rng, KEY_FORGETTING, scenario->seed, 0, 0);
     random_seed_keys(&world.output_rng, KEY_OUTPUTS, scenario->seed, 0, 0);
-    world.chunk_bases = xcalloc(scenario->n_datasets, sizeof *world.chunk_bases);
-    for (uint32_t i = 0; i < scenario->n_datasets; i++)
-        world.chunk_bases[i] = scenario->datasets[i].chunk_base;
     world.model = model_create(scenario);
     if (options->sabotage != SABOTAGE_NONE)
         world.sabotage = sabotage_create(options->sabotage, scenario, world.model);
@@ -344,6 +341,5 @@ void world_run(struct scenario *scenario, const struct world_options *options, s
         free(world.clients[i].kept.items);
     }
     free(world.clients);
-    free(world.chunk_bases);
     agenda_free(&world.agenda);
 }

@@ -68,7 +68,6 @@ struct world {
     struct model *model;
     struct sabotage *sabotage;
     struct rng rng, forget_rng, output_rng;
-    uint32_t *chunk_bases; /* by dataset */
     uint64_t now_ns, steps, hash;
     uint64_t check_credit;
     struct engine_event events[SCENARIO_GATHER_MAX]; /* of the step that is being gathered */

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "common/check.h"
-#include "server/driver/chunks.h"
+#include "server/driver/chunk_key.h"
 #include "server/engine/engine_priv.h"
 #include "tests/play/scene.h"
 #include "tests/unit/cache/catalog/tree_maker.h"
@@ -20,7 +20,6 @@ enum { FILES = 120, VERSIONS = 200, CHUNK = 8, OTHER_FILES = 20 };
 
 static char root[TREE_NAME_MAX];
 static struct catalog *catalog;
-static struct chunk_numbers numbers;
 static struct scene *scene;
 
 static int set_up(void **state)
@@ -43,7 +42,6 @@ static int tear_down(void **state)
 {
     (void)state;
     scene_free(scene);
-    chunk_numbers_clear(&numbers);
     catalog_destroy(catalog);
     tree_remove(root);
     return 0;
@@ -60,14 +58,12 @@ static struct dataset *open_folder(const char *name)
     return dataset;
 }
 
-/* Adds a job on the whole dataset, as the driver does, beside one on `other`. Gives its number. */
-static uint32_t add_job(const char *name, const struct dataset *dataset, const struct dataset *other)
+/* Adds a job on the whole dataset, as the driver does. Gives its number. */
+static uint32_t add_job(const char *name, const struct dataset *dataset)
 {
-    const struct dataset *in_use[] = {dataset, other};
-    uint32_t base = chunk_numbers_base(&numbers, scene->play.engine, dataset, in_use, other ? 2 : 1);
     uint32_t count = dataset_count(dataset);
     struct idset *view;
-    struct engine_place *places = xcalloc(count, sizeof *places);
+    struct chunk_slot *places = xcalloc(count, sizeof *places);
     sample_id *ids = xcalloc(count, sizeof *ids);
     assert_int_equal(idset_create(&view), 0);
     idset_add_many(view, dataset_ids(dataset), count);
@@ -75,12 +71,12 @@ static uint32_t add_job(const char *name, const struct dataset *dataset, const s
     for (uint32_t i = 0; i < count; i++) {
         uint32_t index;
         assert_true(dataset_index(dataset, ids[i], &index));
-        places[i].chunk = base + dataset_chunk_of(dataset, index, &places[i].slot);
+        places[i].chunk = dataset_chunk_of(dataset, index, &places[i].slot);
     }
     struct engine_job_desc desc = scene_job(scene, name);
     desc.view = view;
     desc.places = places;
-    desc.chunk_base = base;
+    chunk_key(dataset, desc.chunk_key);
     desc.chunk_count = dataset_chunk_count(dataset);
     desc.chunk_samples = dataset_chunk_size(dataset);
     scene_add(scene, &desc);
@@ -89,6 +85,11 @@ static uint32_t add_job(const char *name, const struct dataset *dataset, const s
     free(places);
     idset_destroy(view);
     return scene->play.job;
+}
+
+static uint32_t chunk_of(sample_id id)
+{
+    return scene->play.engine->chunks.at[id].chunk;
 }
 
 /* One epoch of the job: each sample of the dataset once. */
@@ -135,8 +136,8 @@ static void test_a_folder_that_changes(void **state)
     for (int i = 0; i < OTHER_FILES; i++)
         tree_file("x", "%s/stays/class/%04d.jpg", root, i);
     struct dataset *stays = open_folder("stays"), *before = open_folder("changes");
-    uint32_t steady = add_job("steady", stays, NULL), last = add_job("0", before, stays), most = 0, epoch = 0;
-    uint32_t place = engine_chunk_of(scene->play.engine, dataset_id(stays, 0));
+    uint32_t steady = add_job("steady", stays), last = add_job("0", before), most = 0, epoch = 0;
+    uint32_t place = chunk_of(dataset_id(stays, 0));
     run_epoch(last, 0, before);
     for (int version = 1; version <= VERSIONS; version++) {
         char name[16];
@@ -144,7 +145,7 @@ static void test_a_folder_that_changes(void **state)
         snprintf(name, sizeof name, "%d", version);
         struct dataset *dataset = open_folder("changes");
         assert_int_equal(dataset_count(dataset), FILES + version);
-        uint32_t job = add_job(name, dataset, stays), placed = 0;
+        uint32_t job = add_job(name, dataset), placed = 0;
         run_epoch(job, 0, dataset);
         scene_gone(scene, last);
         run_epoch(job, 1, dataset);
@@ -152,9 +153,9 @@ static void test_a_folder_that_changes(void **state)
             run_epoch(steady, epoch++, stays);
         check_chunks();
         for (uint32_t i = 0; i < dataset_count(dataset); i++)
-            placed += engine_chunk_of(scene->play.engine, dataset_id(dataset, i)) != ENGINE_CHUNK_NONE;
+            placed += chunk_of(dataset_id(dataset, i)) != ENGINE_NONE;
         assert_int_equal(placed, dataset_count(dataset));
-        assert_int_equal(engine_chunk_of(scene->play.engine, dataset_id(stays, 0)), place);
+        assert_int_equal(chunk_of(dataset_id(stays, 0)), place);
         most = scene->play.engine->chunks.n_chunks > most ? scene->play.engine->chunks.n_chunks : most;
         dataset_unref(&before);
         before = dataset;
@@ -162,13 +163,14 @@ static void test_a_folder_that_changes(void **state)
     }
     const uint32_t ranges = 2 * 2 + CHUNK_RANGES_SPARE, chunks = (FILES + VERSIONS + CHUNK - 1) / CHUNK;
     print_message("%u chunks, %u groups, %u fibers of %zu ranges\n", most, scene->play.engine->chunks.n_groups,
-                  scene->play.engine->chunks.n_fibers, numbers.n_ranges);
-    assert_true(numbers.n_ranges <= ranges);
+                  scene->play.engine->chunks.n_fibers, scene->play.engine->chunks.n_ranges);
+    assert_true(scene->play.engine->chunks.n_ranges <= ranges);
     assert_true(most <= 2 * ranges * chunks); /* gaps are of the lengths of earlier versions */
     assert_true(scene->play.engine->chunks.n_groups <= ranges * chunks &&
                 scene->play.engine->chunks.n_fibers <= ranges * chunks * 2);
-    const struct dataset *in_use[] = {before, stays};
-    assert_int_equal(chunk_numbers_base(&numbers, scene->play.engine, stays, in_use, 2), 0);
+    uint64_t key[ENGINE_CHUNK_KEY];
+    chunk_key(stays, key);
+    assert_int_equal(chunks_find_range(&scene->play.engine->chunks, key)->base, 0);
     scene_gone(scene, last);
     scene_gone(scene, steady);
     dataset_unref(&before);

@@ -104,12 +104,12 @@ static void test_the_engine(void **state)
     (void)state;
     struct idset *view;
     assert_int_equal(idset_from_range(0, SAMPLES, &view), 0);
-    struct engine_place *places = xcalloc(SAMPLES, sizeof *places);
+    struct chunk_slot *places = xcalloc(SAMPLES, sizeof *places);
     static const uint32_t chunk_samples[] = {1, 50000};
     for (size_t i = 0; i < sizeof chunk_samples / sizeof *chunk_samples; i++) {
         uint32_t size = chunk_samples[i];
         for (uint32_t id = 0; id < SAMPLES; id++)
-            places[id] = (struct engine_place){id / size, id % size};
+            places[id] = (struct chunk_slot){id / size, id % size};
         struct engine_job_desc desc = {.name = "j", .slot_bytes = 64, .batch_size = 8, .prefetch = 2, .view = view,
                                        .shuffle = SHUFFLE_STRICT, .world_size = 2, .places = places,
                                        .chunk_count = (SAMPLES + size - 1) / size, .chunk_samples = size};

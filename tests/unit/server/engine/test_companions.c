@@ -21,7 +21,7 @@ static uint64_t sample_bytes(const void *dataset, sample_id id)
 struct world {
     struct play play;
     struct idset *view;
-    struct engine_place places[SAMPLES];
+    struct chunk_slot places[SAMPLES];
     sample_id order[SAMPLES];
     uint32_t tasks, outputs[2]; /* PREPAREs; their outputs by pipeline */
     bool consumed;              /* batches are released */
@@ -64,7 +64,7 @@ static struct world *world_new(uint64_t arena_bytes)
     assert_int_equal(idset_create(&world->view), 0);
     for (sample_id id = 0; id < SAMPLES; id++) {
         idset_add(world->view, id);
-        world->places[id] = (struct engine_place){id / 16, id % 16};
+        world->places[id] = (struct chunk_slot){id / 16, id % 16};
         world->order[id] = id;
     }
     return world;

@@ -116,9 +116,9 @@ static uint32_t add(struct world *world, sample_id first, double weight, struct 
     desc.prefetch = 2;
     desc.view = view;
     desc.weight = weight;
-    struct engine_place *places = xcalloc(SAMPLES, sizeof *places);
+    struct chunk_slot *places = xcalloc(SAMPLES, sizeof *places);
     for (uint32_t i = 0; i < SAMPLES; i++)
-        places[i] = (struct engine_place){(first + i) / CHUNK, (first + i) % CHUNK};
+        places[i] = (struct chunk_slot){(first + i) / CHUNK, (first + i) % CHUNK};
     desc.places = places;
     desc.chunk_count = 4 * SAMPLES / CHUNK; /* subsets of one dataset */
     desc.chunk_samples = CHUNK;

@@ -1,0 +1,157 @@
+/* residents_places.c: samples get the places that they have in their datasets' chunks, and lose them again. */
+#include <stdlib.h>
+
+#include "common/check.h"
+#include "server/engine/residents.h"
+
+/* What is in memory of the sample counts in its fiber from now on. */
+static void take_place(struct residents *residents, sample_id id, struct chunk_slot place)
+{
+    struct chunk *chunk = &residents->chunks->chunks[place.chunk];
+    struct group *group = &residents->chunks->groups[chunk->group];
+    residents->chunks->at[id] = (struct chunk_place){place.chunk, group->first_fiber + place.slot / group->width};
+    chunk->members[place.slot] = id;
+    INSTANCES_OF(residents->prepared, id, i) {
+        if (residency_want(residents->prepared->residency, i))
+            prepared_fiber_enter(residents->prepared, i);
+    }
+    if (residents->encoded->samples[id].encoded != ENGINE_NONE)
+        encoded_fiber_enter(residents->encoded, residents->encoded->samples[id].encoded);
+}
+
+/* What is in memory of the sample stays there. */
+static void lose_place(struct residents *residents, sample_id id)
+{
+    INSTANCES_OF(residents->prepared, id, i) {
+        if (residency_want(residents->prepared->residency, i))
+            prepared_fiber_leave(residents->prepared, i);
+    }
+    if (residents->encoded->samples[id].encoded != ENGINE_NONE)
+        encoded_fiber_leave(residents->encoded, residents->encoded->samples[id].encoded);
+    residents->chunks->at[id] = CHUNK_PLACE_NONE;
+}
+
+/* ── forgetting ── */
+
+static void forget_samples(struct residents *residents, const struct chunk_range *range)
+{
+    for (uint64_t id = 0; id < residents->env->ids; id++) { /* a member's slot may be another's by now */
+        uint32_t chunk = residents->chunks->at[id].chunk;
+        if (chunk != ENGINE_NONE && chunk >= range->base && chunk - range->base < range->count)
+            lose_place(residents, (sample_id)id);
+    }
+}
+
+void residents_forget_range(struct residents *residents, struct chunk_range *range)
+{
+    struct chunk *chunks = &residents->chunks->chunks[range->base];
+    uint32_t first = chunks[0].group, end = chunks[range->count - 1].group + 1;
+    forget_samples(residents, range);
+    for (uint32_t i = 0; i < range->count; i++) {
+        free(chunks[i].members);
+        chunks[i] = (struct chunk){.group = ENGINE_NONE};
+    }
+    chunks_drop_groups(residents->chunks, first, end);
+    for (struct job *job = jobs_first(residents->jobs); job; job = jobs_after(residents->jobs, job)) {
+        if (job->shape.chunk_base == range->base)
+            job->shape.chunk_count = 0;
+    }
+    chunks_drop_range(residents->chunks, range);
+}
+
+/* Datasets in chunks that the jobs have, that of the one that comes included. */
+static size_t count_in_use(const struct residents *residents, const struct job *coming)
+{
+    size_t count = 1;
+    for (const struct job *job = jobs_first(residents->jobs); job; job = jobs_after(residents->jobs, job)) {
+        const struct job *same = jobs_first(residents->jobs);
+        while (same != job && (same == coming || same->shape.chunk_count == 0 || same->shape.chunk_base != job->shape.chunk_base))
+            same = jobs_after(residents->jobs, same);
+        count += job != coming && job->shape.chunk_count > 0 && same == job;
+    }
+    return count;
+}
+
+static void count_want(void *context, sample_id id)
+{
+    const struct residents *residents = context;
+    uint32_t chunk = residents->chunks->at[id].chunk;
+    if (chunk != ENGINE_NONE)
+        chunks_range_of(residents->chunks, chunk)->wants++;
+}
+
+static void count_wants(struct residents *residents, const struct job *coming)
+{
+    for (size_t i = 0; i < residents->chunks->n_ranges; i++)
+        residents->chunks->ranges[i].wants = 0;
+    for (const struct job *job = jobs_first(residents->jobs); job; job = jobs_after(residents->jobs, job)) {
+        if (job != coming)
+            sampler_each_viewed(residents->env->sampler, job->no, count_want, residents);
+    }
+    sampler_each_viewed(residents->env->sampler, coming->no, count_want, residents);
+}
+
+/* Before there are too many: half of those that may be forgotten at once, because to compare them takes a look at each
+ * sample in use. */
+static void forget_ranges(struct residents *residents, const struct job *coming)
+{
+    size_t in_use = count_in_use(residents, coming);
+    if (residents->chunks->n_ranges < 2 * in_use + CHUNK_RANGES_SPARE)
+        return;
+    count_wants(residents, coming);
+    while (residents->chunks->n_ranges > in_use + CHUNK_RANGES_SPARE / 2)
+        residents_forget_range(residents, chunks_least_wanted(residents->chunks));
+}
+
+/* ── placing ── */
+
+/* The dataset's range: of the job that came with it first, or a new one. NULL: there is no memory for that. `held`: samples of
+ * the dataset that the encoded budget holds. */
+static struct chunk_range *enter(struct residents *residents, const struct engine_job_desc *desc, const struct job *job, uint64_t held)
+{
+    struct chunk_range *range = chunks_find_range(residents->chunks, desc->chunk_key);
+    if (!range) {
+        forget_ranges(residents, job);
+        range = chunks_add_range(residents->chunks, desc->chunk_key, desc->chunk_count);
+        if (chunks_enter(residents->chunks, desc, range->base, held)) {
+            chunks_drop_range(residents->chunks, range);
+            return NULL;
+        }
+    }
+    CHECK(range->count == desc->chunk_count);
+    range->used = ++residents->chunks->uses;
+    return range;
+}
+
+int residents_place(struct residents *residents, const struct engine_job_desc *desc, struct job *job)
+{
+    if (!desc->places || !desc->chunk_count || !residents->env->config.redirect_width)
+        return 0;
+    uint64_t count = idset_count(desc->view), held = encoded_sure(residents->encoded) / job->shape.mean_bytes;
+    uint32_t n_seen = 0;
+    sample_id *ids = malloc(count * sizeof *ids);
+    bool *seen = calloc(desc->chunk_count, sizeof *seen);
+    const struct chunk_range *range = ids && seen ? enter(residents, desc, job, held) : NULL;
+    if (!range) {
+        free(ids);
+        free(seen);
+        return LARDER_ENOMEM;
+    }
+    idset_to_array(desc->view, ids);
+    for (uint64_t i = 0; i < count; i++) {
+        struct chunk_slot place = desc->places[i];
+        CHECK(place.chunk < desc->chunk_count && place.slot < desc->chunk_samples);
+        n_seen += !seen[place.chunk];
+        seen[place.chunk] = true;
+        place.chunk += range->base;
+        if (residents->chunks->at[ids[i]].chunk == ENGINE_NONE && !residents->encoded->samples[ids[i]].pending)
+            take_place(residents, ids[i], place);
+    }
+    free(seen);
+    free(ids);
+    job->shape.chunk_base = range->base;
+    job->shape.chunk_count = desc->chunk_count;
+    job->shape.chunk_samples = (double)count / n_seen;
+    job->shape.ample = residents->env->config.redirect_width == 1 || held * 2 >= count;
+    return 0;
+}
