@@ -11,11 +11,8 @@ bool encoded_needs_bytes(const struct encoded_store *store, uint32_t job, sample
 {
     if (store->samples[id].failed || !sampler_wants(store->env->sampler, job, id))
         return false;
-    INSTANCES_OF(store->prepared, id, index) {
-        if (store->prepared->instances[index].state == INSTANCE_READY && demand_suits(store->jobs, job, &store->prepared->instances[index].form))
-            return false;
-    }
-    return true;
+    uint32_t instance = prepared_find(store->prepared, job, id);
+    return instance == ENGINE_NONE || store->prepared->instances[instance].state != INSTANCE_READY;
 }
 
 static uint32_t stock_of(const struct encoded_store *store, uint32_t job, uint32_t fiber)

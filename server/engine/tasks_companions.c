@@ -40,10 +40,7 @@ static bool lacks(const struct tasks *tasks, uint32_t job, uint32_t maker, sampl
     if (wanting->state != JOB_RUNNING || wanting->terms.raw || !sampler_wants(tasks->env->sampler, job, id) ||
         !(wanting->terms.redirected || same_order(job_at(tasks->jobs, maker), wanting)))
         return false;
-    INSTANCES_OF(tasks->prepared, id, index)
-        if (!tasks->prepared->instances[index].doomed && demand_suits(tasks->jobs, job, &tasks->prepared->instances[index].form))
-            return false;
-    return true;
+    return prepared_find(tasks->prepared, job, id) == ENGINE_NONE;
 }
 
 /* Bytes that are free or hold what nobody wants, less what queues will claim before they are as long as they get: at an
@@ -90,8 +87,7 @@ const void *tasks_output_dataset(const struct tasks *tasks, const struct instanc
     if (instance->waiters != ENGINE_NONE)
         return job_at(tasks->jobs, tasks->queues->entries[instance->waiters].job)->terms.dataset;
     uint32_t job = 0;
-    while (job_at(tasks->jobs, job)->state != JOB_RUNNING || !demand_suits(tasks->jobs, job, &instance->form) ||
-           !sampler_wants(tasks->env->sampler, job, instance->form.id))
+    while (!demand_wants_instance(tasks->jobs, job, &instance->form))
         CHECK(++job < tasks->jobs->end);
     return job_at(tasks->jobs, job)->terms.dataset;
 }

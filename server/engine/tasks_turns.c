@@ -128,10 +128,10 @@ void tasks_charge_prepare(struct tasks *tasks, uint32_t index)
     const struct task *task = &tasks->tasks[index];
     for (uint32_t i = 0; i < task->n_outputs; i++) {
         struct jobset jobs = {{0}};
+        const struct instance *made = &tasks->prepared->instances[task->outputs[i]];
         add_waiters(tasks, task->outputs[i], &jobs);
-        for (uint32_t job = 0; tasks->prepared->instances[task->outputs[i]].waiters == ENGINE_NONE && job < tasks->jobs->end; job++) {
-            if (job_at(tasks->jobs, job)->state == JOB_RUNNING && demand_suits(tasks->jobs, job, &tasks->prepared->instances[task->outputs[i]].form) &&
-                sampler_wants(tasks->env->sampler, job, task->id))
+        for (uint32_t job = 0; made->waiters == ENGINE_NONE && job < tasks->jobs->end; job++) {
+            if (demand_wants_instance(tasks->jobs, job, &made->form))
                 jobset_add(&jobs, job);
         }
         charge(tasks, TASK_PREPARES, &jobs);
@@ -147,7 +147,7 @@ void tasks_charge_load(struct tasks *tasks, sample_id id)
             add_waiters(tasks, index, &jobs);
     }
     for (uint32_t job = 0; jobset_empty(&jobs) && job < tasks->jobs->end; job++) {
-        if (job_at(tasks->jobs, job)->state == JOB_RUNNING && sampler_wants(tasks->env->sampler, job, id))
+        if (demand_wants_encoded(tasks->jobs, job, id))
             jobset_add(&jobs, job);
     }
     charge(tasks, TASK_LOADS, &jobs);
