@@ -9,10 +9,12 @@
 
 #include "server/engine/job.h"
 
+#define PIPELINE_GONE UINT32_MAX /* no job's: the number means another pipeline now */
+
 /* What a job may be given: a sample, prepared in one way, and the jobs that planned or got it. */
 struct form {
     sample_id id;
-    uint32_t pipeline;
+    uint32_t pipeline; /* the caller's number, or PIPELINE_GONE */
     uint64_t variant;
     struct jobset had;
 };

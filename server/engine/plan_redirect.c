@@ -33,7 +33,7 @@ static bool eligible_for_all(const struct plan *plan, const struct jobset *jobs,
 static uint32_t better_instance(const struct plan *plan, uint32_t job, sample_id pick, uint32_t index, uint32_t best)
 {
     const struct instance *instance = &plan->prepared->instances[index];
-    if (instance->doomed || !demand_suits(plan->jobs, job, &instance->form) || !eligible(plan, job, pick, instance->form.id))
+    if (!demand_suits(plan->jobs, job, &instance->form) || !eligible(plan, job, pick, instance->form.id))
         return best;
     if (best == ENGINE_NONE)
         return index;

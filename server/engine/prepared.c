@@ -97,7 +97,7 @@ void prepared_unpin(struct prepared *prepared, uint32_t index)
     if (residency_pins(prepared->residency, index) == 0)
         prepared->pinned_bytes -= extent_bytes(prepared->extents, prepared->instances[index].block);
     prepared->room_changes++;
-    if (prepared->instances[index].doomed && residency_pins(prepared->residency, index) == 0)
+    if (prepared->instances[index].form.pipeline == PIPELINE_GONE && residency_pins(prepared->residency, index) == 0)
         prepared_free(prepared, index);
 }
 
@@ -127,7 +127,7 @@ void prepared_forget_pipeline(struct prepared *prepared, uint32_t pipeline)
             prepared_evict(prepared, index);
         } else { /* its task runs for nobody: the result is not wanted under the number's new meaning */
             CHECK(instance->waiters == ENGINE_NONE);
-            instance->doomed = true;
+            instance->form.pipeline = PIPELINE_GONE;
         }
     }
 }
@@ -138,7 +138,7 @@ uint32_t prepared_find(const struct prepared *prepared, uint32_t job, sample_id 
     uint32_t making = ENGINE_NONE;
     INSTANCES_OF(prepared, id, index) {
         const struct instance *instance = &prepared->instances[index];
-        if (instance->doomed || !demand_suits(prepared->jobs, job, &instance->form))
+        if (!demand_suits(prepared->jobs, job, &instance->form))
             continue;
         if (instance->state == INSTANCE_READY)
             return index;

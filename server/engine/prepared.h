@@ -21,7 +21,6 @@ enum instance_state { INSTANCE_FREE, INSTANCE_MAKING, INSTANCE_READY };
 
 struct instance {
     enum instance_state state;
-    bool doomed;   /* It is being made for a pipeline that has gone: it is freed when done. */
     bool zoned;    /* Its block is a slot of the zone of its size. */
     bool raw;      /* It is the encoded bytes themselves. */
     bool in_order; /* It was begun for a job that takes its samples in the dataset's order: no random part of its fiber. */
