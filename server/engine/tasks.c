@@ -17,9 +17,9 @@ void tasks_to_load(struct tasks *tasks, uint32_t index, bool first)
     struct task *task = &tasks->tasks[index];
     task->state = TASK_TO_LOAD;
     if (first)
-        tasks_prepend(tasks, TASK_LOADS, index);
+        tasks_prepend(tasks, index);
     else
-        tasks_append(tasks, TASK_LOADS, index);
+        tasks_append(tasks, index);
     tasks->encoded->samples[task->id].pending++;
     if (tasks->chunks->at[task->id].chunk != ENGINE_NONE)
         tasks->chunks->chunks[tasks->chunks->at[task->id].chunk].pending++;
@@ -28,7 +28,7 @@ void tasks_to_load(struct tasks *tasks, uint32_t index, bool first)
 void tasks_remove_to_load(struct tasks *tasks, uint32_t index)
 {
     struct task *task = &tasks->tasks[index];
-    tasks_remove(tasks, TASK_LOADS, index);
+    tasks_remove(tasks, index);
     tasks->encoded->samples[task->id].pending--;
     if (tasks->chunks->at[task->id].chunk != ENGINE_NONE)
         tasks->chunks->chunks[tasks->chunks->at[task->id].chunk].pending--;
@@ -37,7 +37,7 @@ void tasks_remove_to_load(struct tasks *tasks, uint32_t index)
 void tasks_to_prepare(struct tasks *tasks, uint32_t index)
 {
     tasks->tasks[index].state = TASK_TO_PREPARE;
-    tasks_append(tasks, TASK_PREPARES, index);
+    tasks_append(tasks, index);
 }
 
 /* Puts a task where the sample's bytes let it go: they are there, they are on their way, or they must be asked for. */
@@ -88,7 +88,7 @@ static void unlist(struct tasks *tasks, uint32_t index)
     if (task->state == TASK_TO_LOAD) {
         tasks_remove_to_load(tasks, index);
     } else if (task->state == TASK_TO_PREPARE) {
-        tasks_remove(tasks, TASK_PREPARES, index);
+        tasks_remove(tasks, index);
     } else {
         CHECK(task->state == TASK_LOADING);
         uint32_t *link = &tasks->encoded->encodeds[task->encoded].tasks;
@@ -134,15 +134,12 @@ void tasks_cancel_output(struct tasks *tasks, uint32_t instance)
 void tasks_move(struct tasks *tasks, uint32_t index, uint32_t job)
 {
     struct task *task = &tasks->tasks[index];
-    if (task->state == TASK_TO_LOAD)
-        tasks_remove(tasks, TASK_LOADS, index);
-    else if (task->state == TASK_TO_PREPARE)
-        tasks_remove(tasks, TASK_PREPARES, index);
+    bool listed = tasks_is_listed(task);
+    if (listed)
+        tasks_remove(tasks, index);
     task->job = job;
-    if (task->state == TASK_TO_LOAD)
-        tasks_append(tasks, TASK_LOADS, index);
-    else if (task->state == TASK_TO_PREPARE)
-        tasks_append(tasks, TASK_PREPARES, index);
+    if (listed)
+        tasks_append(tasks, index);
 }
 
 /* Is the task better off in a's line than in b's? One that is to be loaded waits for no source that does not answer

@@ -29,6 +29,18 @@ struct task {
     uint32_t outputs[ENGINE_OUTPUTS_MAX];
 };
 
+/* It waits for its turn, in a list of its job. */
+static inline bool tasks_is_listed(const struct task *task)
+{
+    return task->state == TASK_TO_LOAD || task->state == TASK_TO_PREPARE;
+}
+
+/* The kind of work that a listed task waits for. */
+static inline enum task_kind tasks_kind(const struct task *task)
+{
+    return task->state == TASK_TO_LOAD ? TASK_LOADS : TASK_PREPARES;
+}
+
 /* Owners: the tasks_*.c. */
 /* An entry whose sample failed. It has no instance any more, and waits to be judged by its job's policy. */
 struct result {
@@ -103,8 +115,8 @@ bool tasks_load(struct tasks *tasks, uint32_t job, sample_id id, uint64_t bytes)
 void tasks_probe(struct tasks *tasks);   /* whether those that were away answer again */
 
 /* tasks_ranks.c */
-void tasks_rank_listed(struct tasks *tasks, enum task_kind kind, struct task *task); /* it is in its job's list */
-void tasks_rank_unlisted(struct tasks *tasks, enum task_kind kind, const struct task *task);
+void tasks_rank_listed(struct tasks *tasks, struct task *task); /* it is in its job's list */
+void tasks_rank_unlisted(struct tasks *tasks, const struct task *task);
 void tasks_entry_ready(struct tasks *tasks, uint32_t entry); /* its instance is; another's task may change ranks */
 uint32_t tasks_next(const struct tasks *tasks, uint32_t job, enum task_kind kind); /* of a list that has some */
 uint32_t tasks_load_rank(const struct tasks *tasks, uint32_t job, sample_id id); /* ENGINE_RANK_NONE: none waits */
@@ -116,9 +128,9 @@ void tasks_source_answered(struct tasks *tasks, const struct encoded *encoded);
 bool tasks_source_failed(struct tasks *tasks, const struct encoded *encoded, uint32_t first, int reason);
 
 /* tasks_turns.c */
-void tasks_append(struct tasks *tasks, enum task_kind kind, uint32_t task); /* to its job's list */
-void tasks_prepend(struct tasks *tasks, enum task_kind kind, uint32_t task);
-void tasks_remove(struct tasks *tasks, enum task_kind kind, uint32_t task);
+void tasks_append(struct tasks *tasks, uint32_t task); /* to its job's list */
+void tasks_prepend(struct tasks *tasks, uint32_t task);
+void tasks_remove(struct tasks *tasks, uint32_t task);
 void tasks_weigh(struct tasks *tasks); /* jobs or weights may have changed */
 uint32_t tasks_next_turn(const struct tasks *tasks, enum task_kind kind); /* a job with work; ENGINE_NONE: none has any */
 void tasks_turn_begin(struct tasks *tasks, enum task_kind kind, uint32_t job);

@@ -50,7 +50,7 @@ static void check_lists(const struct tasks *tasks)
     }
     for (uint32_t index = 0; index < tasks->slab.size; index++) {
         const struct task *task = &tasks->tasks[index];
-        waiting += task->state == TASK_TO_LOAD || task->state == TASK_TO_PREPARE;
+        waiting += tasks_is_listed(task);
         running += task->state == TASK_RUNNING;
         CHECK(task->state == TASK_FREE || task->state == TASK_RUNNING || is_waited_for(tasks, task));
         for (uint32_t i = 0; task->state != TASK_FREE && i < task->n_outputs; i++, outputs++) {

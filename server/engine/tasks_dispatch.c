@@ -36,7 +36,7 @@ static void dispatch_prepares(struct tasks *tasks)
         if (job == ENGINE_NONE)
             return;
         uint32_t index = tasks_next(tasks, job, TASK_PREPARES);
-        tasks_remove(tasks, TASK_PREPARES, index);
+        tasks_remove(tasks, index);
         tasks_turn_begin(tasks, TASK_PREPARES, job);
         tasks->tasks[index].state = TASK_RUNNING;
         tasks->running++;

@@ -22,28 +22,27 @@ static uint32_t rank_of(const struct tasks *tasks, const struct task *task)
     return 0;
 }
 
-void tasks_rank_listed(struct tasks *tasks, enum task_kind kind, struct task *task)
+void tasks_rank_listed(struct tasks *tasks, struct task *task)
 {
     task->rank = rank_of(tasks, task);
-    job_at(tasks->jobs, task->job)->queues[task->rank].listed[kind]++;
+    job_at(tasks->jobs, task->job)->queues[task->rank].listed[tasks_kind(task)]++;
 }
 
-void tasks_rank_unlisted(struct tasks *tasks, enum task_kind kind, const struct task *task)
+void tasks_rank_unlisted(struct tasks *tasks, const struct task *task)
 {
     struct job_queue *queue = &job_at(tasks->jobs, task->job)->queues[task->rank];
-    CHECK(queue->listed[kind] > 0);
-    queue->listed[kind]--;
+    CHECK(queue->listed[tasks_kind(task)] > 0);
+    queue->listed[tasks_kind(task)]--;
 }
 
 /* Who waits for the task has changed places with another. */
 static void moved(struct tasks *tasks, uint32_t index)
 {
     struct task *task = &tasks->tasks[index];
-    if (task->state != TASK_TO_LOAD && task->state != TASK_TO_PREPARE)
+    if (!tasks_is_listed(task))
         return;
-    enum task_kind kind = task->state == TASK_TO_LOAD ? TASK_LOADS : TASK_PREPARES;
-    tasks_rank_unlisted(tasks, kind, task);
-    tasks_rank_listed(tasks, kind, task);
+    tasks_rank_unlisted(tasks, task);
+    tasks_rank_listed(tasks, task);
 }
 
 void tasks_entry_ready(struct tasks *tasks, uint32_t entry)

@@ -31,37 +31,40 @@ static double cost_of(const struct tasks *tasks, uint32_t job, enum task_kind ki
 
 /* ── lists ── */
 
-void tasks_append(struct tasks *tasks, enum task_kind kind, uint32_t index)
+/* The list that the task waits in. One that was empty comes to the present turn: it saves up, or owes, no more than slack. */
+static struct task_list *list_for(struct tasks *tasks, const struct task *task)
 {
-    struct task *task = &tasks->tasks[index];
-    struct task_list *list = &job_at(tasks->jobs, task->job)->turns.lists[kind];
+    enum task_kind kind = tasks_kind(task);
+    struct job_turns *turns = &job_at(tasks->jobs, task->job)->turns;
+    struct task_list *list = &turns->lists[kind];
     if (list->tasks.head == ENGINE_NONE) {
-        double slack = TURN_SLACK * cost_of(tasks, task->job, kind) / job_at(tasks->jobs, task->job)->turns.effective_weight;
+        double slack = TURN_SLACK * cost_of(tasks, task->job, kind) / turns->effective_weight;
         double least = tasks->turn[kind] - slack, most = tasks->turn[kind] + slack;
         list->turn = list->turn < least ? least : list->turn > most ? most : list->turn;
     }
-    line_append(&list->tasks, LINKS(tasks->tasks, in_list), index);
-    tasks_rank_listed(tasks, kind, task);
+    return list;
 }
 
-void tasks_prepend(struct tasks *tasks, enum task_kind kind, uint32_t index)
+void tasks_append(struct tasks *tasks, uint32_t index)
 {
     struct task *task = &tasks->tasks[index];
-    struct task_list *list = &job_at(tasks->jobs, task->job)->turns.lists[kind];
-    if (list->tasks.head == ENGINE_NONE) {
-        tasks_append(tasks, kind, index);
-        return;
-    }
-    line_prepend(&list->tasks, LINKS(tasks->tasks, in_list), index);
-    tasks_rank_listed(tasks, kind, task);
+    line_append(&list_for(tasks, task)->tasks, LINKS(tasks->tasks, in_list), index);
+    tasks_rank_listed(tasks, task);
 }
 
-void tasks_remove(struct tasks *tasks, enum task_kind kind, uint32_t index)
+void tasks_prepend(struct tasks *tasks, uint32_t index)
 {
     struct task *task = &tasks->tasks[index];
-    struct task_list *list = &job_at(tasks->jobs, task->job)->turns.lists[kind];
-    line_remove(&list->tasks, LINKS(tasks->tasks, in_list), index);
-    tasks_rank_unlisted(tasks, kind, task);
+    line_prepend(&list_for(tasks, task)->tasks, LINKS(tasks->tasks, in_list), index);
+    tasks_rank_listed(tasks, task);
+}
+
+void tasks_remove(struct tasks *tasks, uint32_t index)
+{
+    struct task *task = &tasks->tasks[index];
+    struct job_turns *turns = &job_at(tasks->jobs, task->job)->turns;
+    line_remove(&turns->lists[tasks_kind(task)].tasks, LINKS(tasks->tasks, in_list), index);
+    tasks_rank_unlisted(tasks, task);
 }
 
 /* ── weights ── */
