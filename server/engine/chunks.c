@@ -52,12 +52,18 @@ static uint32_t fiber_width(const struct chunks *chunks, uint32_t chunk_samples)
                                              : half;
 }
 
+/* Samples that a job's stock in a fiber is meant to have. */
+static uint32_t stock_meant(uint32_t width)
+{
+    return width == 1 ? 1 : (uint32_t)(width * STOCK_DEPTH + 0.5);
+}
+
 /* How many chunks share a place: so many that their fibers' stocks together are what memory holds. */
 static uint32_t group_size(const struct chunks *chunks, const struct engine_job_desc *desc, uint32_t width, uint64_t held)
 {
     if (chunks->env->config.redirect_group)
         return chunks->env->config.redirect_group;
-    uint64_t total = (uint64_t)desc->chunk_count * desc->chunk_samples * chunks_stock_max(width) / width;
+    uint64_t total = (uint64_t)desc->chunk_count * desc->chunk_samples * stock_meant(width) / width;
     uint64_t size = held ? (total + held - 1) / held : GROUP_MAX; /* a budget below the mean sample holds none */
     return size < GROUP_MIN ? GROUP_MIN : size > GROUP_MAX ? GROUP_MAX : (uint32_t)size;
 }
@@ -177,11 +183,6 @@ void chunks_destroy(struct chunks *chunks)
     free(chunks->groups);
     free(chunks->fibers);
     free(chunks->ranges);
-}
-
-uint32_t chunks_stock_max(uint32_t width)
-{
-    return width == 1 ? 1 : (uint32_t)(width * STOCK_DEPTH + 0.5);
 }
 
 /* Is the group of the job's dataset? */

@@ -54,7 +54,6 @@ struct chunk_place {
 /* Where samples are stored. Owner: chunks.c. */
 struct chunks {
     struct engine_env *env;
-    struct jobs *jobs;
     struct chunk_place *at; /* by sample */
     struct chunk *chunks;
     struct group *groups;
@@ -71,7 +70,6 @@ int chunks_make_room(struct chunks *chunks, uint64_t ids); /* for samples below 
 int chunks_enter(struct chunks *chunks, const struct engine_job_desc *desc, uint32_t base, uint64_t held);
 void chunks_drop_groups(struct chunks *chunks, uint32_t first, uint32_t end);
 void chunks_destroy(struct chunks *chunks);
-uint32_t chunks_stock_max(uint32_t width); /* samples that a job's stock in a fiber is meant to have */
 bool chunks_is_here(const struct job *job, const struct group *group);
 struct fiber *chunks_fiber(const struct chunks *chunks, sample_id id); /* NULL: the sample is in none */
 struct group *chunks_group(const struct chunks *chunks, sample_id id); /* NULL: the sample is in none */

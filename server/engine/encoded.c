@@ -7,7 +7,7 @@
 #include "server/engine/encoded.h"
 #include "server/engine/outbox.h"
 
-SLAB(encoded, encoded_store, encodeds, next)
+SLAB(static, encoded, encoded_store, encodeds, next)
 
 int encoded_make_room(struct encoded_store *store, uint64_t ids)
 {
@@ -54,8 +54,7 @@ void encoded_free(struct encoded_store *store, uint32_t index, bool evicted)
     store->used_bytes -= encoded->bytes;
     if (residency_pins(store->residency, index) > 0) /* its load has failed */
         store->pinned_bytes -= encoded->bytes;
-    if (store->samples[encoded->id].encoded == index) /* a failed load gives its place up before it ends */
-        store->samples[encoded->id].encoded = ENGINE_NONE;
+    store->samples[encoded->id].encoded = ENGINE_NONE;
     residency_remove(store->residency, index);
     encoded_drop(store, index);
 }

@@ -18,7 +18,6 @@
 #define ENGINE_COMPARE_MAX 8 /* chunks that are compared before one is read, from a random one on */
 #define ENGINE_LOOK_MAX 64   /* chunks that are looked at for them: some bring nothing, or too little; bounds the work */
 
-
 enum encoded_state { ENCODED_FREE, ENCODED_LOADING, ENCODED_READY };
 
 struct encoded {
@@ -85,20 +84,7 @@ struct encoded_store {
     size_t slots_cap;
 };
 
-enum {
-    AHEAD_PATIENCE = 4, /* a group that had no such chunk is tried again when a chunk's samples over this are used up */
-    SHARED_STOCKS = 2   /* stocks that jobs out of step may fill by eviction, all together */
-};
-/* Jobs in step (or one alone), and jobs half an epoch apart; between them in proportion. */
-static const double AHEAD_SHARE[] = {0.9, 0.85}; /* of the budget that reads ahead may fill: the rest is for reads on demand */
-static const double AHEAD_LEAST[] = {0.5, 0.8};  /* of what views have of a chunk: with less it is not read ahead */
-static const double IN_STEP = 0.02;   /* of half an epoch: jobs that are no farther apart */
-static const double READ_PART = 0.75; /* of what a view has in a chunk: what two visits bring, with some to spare */
-static const double LIKE_SPEED = 0.1; /* a job slower by no more than this finds most of what a faster one's read brings */
-
 /* encoded.c */
-uint32_t encoded_new(struct encoded_store *encoded_store);
-void encoded_drop(struct encoded_store *encoded_store, uint32_t encoded);
 int encoded_make_room(struct encoded_store *store, uint64_t ids); /* for samples below ids; LARDER_ENOMEM */
 /* The sample's bytes are in its fiber's list and its group's stock, or no more. */
 void encoded_fiber_enter(struct encoded_store *store, uint32_t encoded);

@@ -20,6 +20,10 @@
 #include "server/engine/encoded.h"
 #include "server/engine/sources.h"
 
+/* Jobs in step (or one alone), and jobs half an epoch apart; between them in proportion. */
+static const double AHEAD_SHARE[] = {0.9, 0.85}; /* of the budget that reads ahead may fill: the rest is for reads on demand */
+static const double AHEAD_LEAST[] = {0.5, 0.8};  /* of what views have of a chunk: with less it is not read ahead */
+
 /* Slots in random order: what a stock has no room for comes later, and no sample may always be the late one. */
 const uint32_t *encoded_shuffled_slots(struct encoded_store *store, uint32_t samples)
 {

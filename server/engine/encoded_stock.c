@@ -6,6 +6,11 @@
 #include "server/engine/demand.h"
 #include "server/engine/encoded.h"
 
+enum { SHARED_STOCKS = 2 }; /* stocks that jobs out of step may fill by eviction, all together */
+static const double IN_STEP = 0.02;   /* of half an epoch: jobs that are no farther apart */
+static const double READ_PART = 0.75; /* of what a view has in a chunk: what two visits bring, with some to spare */
+static const double LIKE_SPEED = 0.1; /* a job slower by no more than this finds most of what a faster one's read brings */
+
 /* Would the job be served with the sample's bytes? Not when they could not be read, or a form that it may get is prepared. */
 bool encoded_needs_bytes(const struct encoded_store *store, uint32_t job, sample_id id)
 {

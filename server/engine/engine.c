@@ -18,9 +18,9 @@ _Static_assert(sizeof(struct instance) + sizeof(struct entry) <= ENGINE_INSTANCE
 static void wire(struct engine *engine)
 {
     engine->jobs = (struct jobs){.env = &engine->env};
-    engine->chunks = (struct chunks){.env = &engine->env, .jobs = &engine->jobs};
+    engine->chunks = (struct chunks){.env = &engine->env};
     engine->prepared = (struct prepared){.env = &engine->env, .jobs = &engine->jobs, .chunks = &engine->chunks};
-    engine->sources = (struct sources){.env = &engine->env, .jobs = &engine->jobs};
+    engine->sources = (struct sources){.jobs = &engine->jobs};
     engine->encoded = (struct encoded_store){.env = &engine->env, .outbox = &engine->outbox, .jobs = &engine->jobs,
                                              .chunks = &engine->chunks, .prepared = &engine->prepared, .sources =
                                              &engine->sources};
@@ -31,9 +31,9 @@ static void wire(struct engine *engine)
                                      = &engine->quota};
     engine->tasks = (struct tasks){.env = &engine->env, .outbox = &engine->outbox, .jobs = &engine->jobs, .chunks =
                                    &engine->chunks, .prepared = &engine->prepared, .sources = &engine->sources,
-                                   .encoded = &engine->encoded, .quota = &engine->quota, .queues = &engine->queues};
+                                   .encoded = &engine->encoded, .queues = &engine->queues};
     engine->plan = (struct plan){.env = &engine->env, .outbox = &engine->outbox, .jobs = &engine->jobs, .chunks =
-                                 &engine->chunks, .prepared = &engine->prepared, .sources = &engine->sources, .encoded
+                                 &engine->chunks, .prepared = &engine->prepared, .encoded
                                  = &engine->encoded, .residents = &engine->residents, .quota = &engine->quota, .queues
                                  = &engine->queues, .tasks = &engine->tasks};
 }

@@ -10,8 +10,6 @@
 
 #include "server/engine/engine_priv.h"
 
-#define ENGINE_SUBSTITUTES_MAX 16 /* bad samples in a row before policy `replace` gives up */
-
 /* jobs_come.c */
 void job_free(struct job *job); /* its own memory */
 void jobs_on_add(struct engine *engine, const struct engine_job_desc *desc);

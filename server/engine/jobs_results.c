@@ -8,6 +8,8 @@
 #include "server/engine/queue.h"
 #include "server/engine/tasks.h"
 
+#define SUBSTITUTES_MAX 16 /* bad samples in a row before policy `replace` gives up */
+
 /* The job fails over the result's sample. */
 static void fail_job(struct engine *engine, const struct result *result, int code, const char *text)
 {
@@ -19,7 +21,7 @@ static void substitute(struct engine *engine, const struct result *result)
 {
     struct entry *entry = &engine->queues.entries[result->entry];
     struct job *job = job_at(&engine->jobs, entry->job);
-    if (entry->substitutes++ == ENGINE_SUBSTITUTES_MAX) {
+    if (entry->substitutes++ == SUBSTITUTES_MAX) {
         fail_job(engine, result, LARDER_ESAMPLE, "this sample and every substitute drawn for it are bad: check the dataset");
         return;
     }
@@ -32,7 +34,7 @@ static void skip(struct engine *engine, const struct result *result)
     struct entry *entry = &engine->queues.entries[result->entry];
     struct job *job = job_at(&engine->jobs, entry->job);
     struct job_queue *queue = queue_of(&engine->queues, entry);
-    if (entry->repeat && queue->epoch.repeats_lost++ == ENGINE_SUBSTITUTES_MAX) {
+    if (entry->repeat && queue->epoch.repeats_lost++ == SUBSTITUTES_MAX) {
         fail_job(engine, result, LARDER_ESAMPLE, "this sample and all others that were to fill a rank's share up are bad: "
                  "check the dataset");
         return;

@@ -24,7 +24,8 @@ static uint32_t begin_sure(struct plan *plan, uint32_t job, sample_id id)
     return instance;
 }
 
-bool plan_place(struct plan *plan, uint32_t index, bool sure)
+/* Gives the entry an instance; false when a new one is needed and there is no room for it now. */
+static bool place(struct plan *plan, uint32_t index, bool sure)
 {
     uint32_t job_index = plan->queues->entries[index].job;
     sample_id id = plan->queues->entries[index].id;
@@ -64,7 +65,7 @@ static void place_unplaced(struct plan *plan, const struct job *job, struct job_
         next = plan->queues->entries[index].in_line.next; /* what is placed and ready may change places with another rank's */
         if (plan->queues->entries[index].state != ENTRY_UNPLACED)
             continue;
-        if (!plan_place(plan, index, at < sure)) {
+        if (!place(plan, index, at < sure)) {
             queue->line.no_room_since = plan->prepared->room_changes;
             return;
         }
@@ -120,7 +121,7 @@ static void plan_entry(struct plan *plan, uint32_t job_index, struct job_queue *
     queue->line.numbered++;
     queue_append(plan->queues, index);
     queue->epoch.planned++;
-    if (!plan_place(plan, index, queue->line.queued <= queue_sure_slots(job, queue)))
+    if (!place(plan, index, queue->line.queued <= queue_sure_slots(job, queue)))
         queue_unplaced(plan->queues, index);
 }
 

@@ -19,7 +19,6 @@ struct plan {
     struct jobs *jobs;
     struct chunks *chunks;
     struct prepared *prepared;
-    struct sources *sources;
     struct encoded_store *encoded;
     struct residents *residents;
     struct quota *quota;
@@ -33,15 +32,12 @@ struct plan {
 };
 
 /* plan.c */
-/* Gives the entry an instance; false when a new one is needed and there is no room for it now. */
-bool plan_place(struct plan *plan, uint32_t entry, bool sure);
 void plan_round(struct plan *plan);
 
 /* plan_give_back.c */
 void plan_loosen(struct plan *plan, enum entry_state state); /* all others in this state give up what they have */
 void plan_drop_all(struct plan *plan, struct job_queue *queue);
 void plan_unplace(struct plan *plan, uint32_t entry);  /* gives up the one it has, ready or waited for */
-void plan_shorten(struct plan *plan, uint32_t job, struct job_queue *queue, uint64_t slots); /* to at most */
 void plan_put_back(struct plan *plan, uint32_t job, struct job_queue *queue); /* its client has gone */
 void plan_divide_arena(struct plan *plan);           /* jobs came or went, or need more or less */
 

@@ -7,6 +7,8 @@
 #include "server/engine/quota.h"
 #include "server/engine/tasks.h"
 
+enum { DIVIDE_STEPS = 40 }; /* of a bisection */
+
 /* The last first: what is evicted first of what they leave is wanted last. */
 static void loosen_queue(struct plan *plan, const struct job *job, const struct job_queue *queue,
                          enum entry_state state)
@@ -74,7 +76,7 @@ void plan_unplace(struct plan *plan, uint32_t index)
 }
 
 /* What was planned last goes back to be planned again, before what was kept already. */
-void plan_shorten(struct plan *plan, uint32_t job, struct job_queue *queue, uint64_t slots)
+static void shorten(struct plan *plan, uint32_t job, struct job_queue *queue, uint64_t slots)
 {
     if (queue->held_slots <= slots)
         return;
@@ -130,7 +132,7 @@ static void set_rows(struct plan *plan, uint32_t place, uint32_t rows)
     job->quota.bytes = rows * job->shape.row_bytes;
     job->quota.slots = rows * job->shape.batch_slots;
     for (uint32_t rank = 0; rank < job->terms.world_size && rows < before; rank++)
-        plan_shorten(plan, place, &job->queues[rank], job->quota.slots);
+        shorten(plan, place, &job->queues[rank], job->quota.slots);
     if (before == 0) /* a new job: JOB_ADDED says it */
         return;
     plan->env->totals.ahead_shortened += rows < before;

@@ -10,7 +10,7 @@
 #include "server/engine/outbox.h"
 #include "server/engine/prepared.h"
 
-SLAB(instance, prepared, instances, next)
+SLAB(, instance, prepared, instances, next)
 
 /* ── prepared ── */
 

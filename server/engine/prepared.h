@@ -72,20 +72,6 @@ struct prepared {
     size_t window_cap;
 };
 
-enum {
-    REUSE_VICTIMS = 32,  /* of one want, compared by expected reuse */
-    WINDOW_VICTIMS = 64, /* victims whose neighbourhood is tried before the whole arena is walked */
-    SPARE_VICTIMS = 8,   /* victims that spare room may cost */
-    SAMPLE_WORK = 16,    /* residents that are gone through in the time that a sample's take to be found */
-};
-
-/* What an instance asks for: a slot of its zone, or so many bytes beside all zones. */
-struct claim {
-    uint32_t index;
-    uint64_t bytes;
-    struct zone *zone; /* NULL: there is none of its size */
-};
-
 /* Goes over the instances of a sample. The present one may be pinned and changed, not freed. */
 #define INSTANCES_OF(prepared, sample, index) \
     for (uint32_t index = (prepared)->samples[sample].instances; index != ENGINE_NONE; index = (prepared)->instances[index].next)

@@ -4,7 +4,19 @@
 #include "server/engine/outbox.h"
 #include "server/engine/prepared.h"
 
-/* How hard room is looked for. */
+enum {
+    REUSE_VICTIMS = 32,  /* of one want, compared by expected reuse */
+    WINDOW_VICTIMS = 64, /* victims whose neighbourhood is tried before the whole arena is walked */
+    SPARE_VICTIMS = 8    /* victims that spare room may cost */
+};
+
+/* What an instance asks for: a slot of its zone, or so many bytes beside all zones. */
+struct claim {
+    uint32_t index;
+    uint64_t bytes;
+    struct zone *zone; /* NULL: there is none of its size */
+};
+
 /* May the block go? Free ones have gone already, and slots of zones are for their own size only. */
 static bool clearable(const struct prepared *prepared, uint32_t block, uint32_t *owner)
 {

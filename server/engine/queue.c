@@ -8,7 +8,9 @@
 #include "server/engine/prepared.h"
 #include "server/engine/queue.h"
 
-SLAB(entry, queues, entries, in_line.next)
+#define PACE_FIRST_NS 100e6 /* a batch, before anything was measured */
+
+SLAB(, entry, queues, entries, in_line.next)
 
 /* ── entries ── */
 

@@ -132,12 +132,6 @@ static inline struct job_queue *queue_of(const struct queues *queues, const stru
     return &job_at(queues->jobs, entry->job)->queues[entry->rank];
 }
 
-enum {
-    RANK_LOOK = 256 /* tasks of a list that are looked at */
-};
-#define STRAGGLE_NS 10e6 /* the governor's τ */
-#define PACE_FIRST_NS 100e6 /* a batch, before anything was measured */
-
 static inline uint64_t reserve_count(const struct reserve *reserve)
 {
     return reserve->end - reserve->at;

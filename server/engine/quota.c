@@ -16,6 +16,12 @@
 
 #include "server/engine/quota.h"
 
+enum {
+    WINDOW_BATCHES = 8, /* that a window has at the least */
+    STEP_KEPT = 16,     /* steps in the moving mean */
+    STEP_LONGEST = 4    /* means: a longer step is a pause, and counts as so long */
+};
+
 #define COVER 2.0 /* times the longest latency */
 
 uint64_t quota_least_bytes(const struct quota *quota)

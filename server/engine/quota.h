@@ -29,13 +29,6 @@ struct quota {
     bool divide;             /* the need of some job has changed: the arena is to be divided again */
 };
 
-enum {
-    DIVIDE_STEPS = 40,  /* of a bisection */
-    WINDOW_BATCHES = 8,
-    STEP_KEPT = 16,     /* steps in the moving mean */
-    STEP_LONGEST = 4    /* means: a longer step is a pause, and counts as so long */
-};
-
 uint64_t quota_least_bytes(const struct quota *quota);  /* of the arena, that the jobs keep whoever comes */
 uint64_t quota_wanted_bytes(const struct quota *quota); /* for all that they asked for */
 uint64_t quota_ahead_encoded_bytes(const struct quota *quota); /* encoded, of what all may look ahead now */

@@ -8,6 +8,8 @@
 #include "server/engine/prepared.h"
 #include "server/engine/residents.h"
 
+enum { SAMPLE_WORK = 16 }; /* residents that are gone through in the time that a sample's take to be found */
+
 /* What is done for each of a job's samples. */
 struct visit {
     struct residents *residents;

@@ -1,7 +1,7 @@
 /* slab.h: a growing array of numbered places, with a list of those that are unused.
  *
  * An element's first member is its state; 0 is a place that is unused. SLAB defines NAME_new and NAME_drop for one array of
- * a module; `spare` is the element's member that links unused places. A new element is all zeros. */
+ * a module, `scope` is static or empty; `spare` is the element's member that links unused places. A new element is all zeros. */
 #ifndef LARDER_SERVER_ENGINE_SLAB_H
 #define LARDER_SERVER_ENGINE_SLAB_H
 
@@ -17,8 +17,8 @@ struct slab {
     uint32_t taken; /* places in use */
 };
 
-#define SLAB(name, module, array, spare_link)                                                     \
-    uint32_t name##_new(struct module *module)                                                    \
+#define SLAB(scope, name, module, array, spare_link)                                              \
+    scope uint32_t name##_new(struct module *module)                                                    \
     {                                                                                             \
         struct slab *slab = &module->slab;                                                        \
         uint32_t index = slab->spare;                                                             \
@@ -33,7 +33,7 @@ struct slab {
         return index;                                                                             \
     }                                                                                             \
                                                                                                   \
-    void name##_drop(struct module *module, uint32_t index)                                       \
+    scope void name##_drop(struct module *module, uint32_t index)                                       \
     {                                                                                             \
         CHECK(index < module->slab.size && module->array[index].state != 0);                      \
         memset(&module->array[index], 0, sizeof module->array[index]);                            \

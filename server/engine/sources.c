@@ -12,7 +12,7 @@
  * - What counts is loads that began after the last failure: what was read before tells nothing.
  * - A job that has waited for its source for source_wait_ns fails.
  * - The fault may be one sample's alone (a bad sector, a file that may not be read): what is read to see whether the source
- *   answers is another sample. One that has failed ENGINE_SOURCE_TRIES times, each after the source had answered for others, is
+ *   answers is another sample. One that has failed SOURCE_TRIES times, each after the source had answered for others, is
  *   bad. */
 #include "common/check.h"
 #include "server/engine/sources.h"

@@ -9,10 +9,6 @@
 
 #include "server/engine/job.h"
 
-#define ENGINE_SOURCE_PAUSE_NS UINT64_C(50000000) /* before a source that did not answer is asked again; then twice as long */
-#define ENGINE_SOURCE_PAUSE_MAX_NS UINT64_C(2000000000)
-#define ENGINE_SOURCE_TRIES 3 /* of a sample, each after its source has answered for another: then it is bad */
-
 /* What one dataset's samples are read from; see sources.c. */
 struct data_source {
     const void *dataset;
@@ -29,7 +25,6 @@ struct data_source {
 
 /* What datasets are read from, by job->source. Owners: sources.c, tasks_sources.c. */
 struct sources {
-    struct engine_env *env;
     struct jobs *jobs;
     struct data_source all[JOBS_MAX];
     /* How many loads failed for their source: it tells which load began after which failure. */

@@ -10,7 +10,7 @@
 #include "server/engine/sources.h"
 #include "server/engine/tasks.h"
 
-SLAB(task, tasks, tasks, in_list.next)
+SLAB(static, task, tasks, tasks, in_list.next)
 
 void tasks_to_load(struct tasks *tasks, uint32_t index, bool first)
 {

@@ -57,7 +57,6 @@ struct tasks {
     struct prepared *prepared;
     struct sources *sources;
     struct encoded_store *encoded;
-    struct quota *quota;
     struct queues *queues;
     struct task *tasks;
     struct slab slab; /* of these */
@@ -72,8 +71,6 @@ struct tasks {
 };
 
 /* tasks.c */
-uint32_t task_new(struct tasks *tasks);
-void task_drop(struct tasks *tasks, uint32_t task);
 void tasks_to_load(struct tasks *tasks, uint32_t task, bool first); /* it is in no list; first: before all others */
 void tasks_remove_to_load(struct tasks *tasks, uint32_t index);
 void tasks_to_prepare(struct tasks *tasks, uint32_t task);

@@ -4,8 +4,10 @@
 #include "server/engine/sources.h"
 #include "server/engine/tasks.h"
 
-/* Of the budget that jobs in an order of their own may fill with what they want later. */
-enum { LATER_TENTHS = 9 };
+enum {
+    LATER_TENTHS = 9,  /* of the budget that jobs in an order of their own may fill with what they want later */
+    AHEAD_PATIENCE = 4 /* A group that had no such chunk is tried again when a chunk's samples over this are used up. */
+};
 
 /* The rest of the chunk comes with a read: what a task waits for, then what a stock has room for. Returns how many came. */
 static uint32_t load_chunk(struct tasks *tasks, uint32_t job, const struct chunk *chunk, bool ahead)

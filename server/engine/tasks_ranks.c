@@ -9,6 +9,9 @@
 #include "server/engine/queue.h"
 #include "server/engine/tasks.h"
 
+enum { RANK_LOOK = 256 }; /* tasks of a list that are looked at */
+#define STRAGGLE_NS 10e6  /* the governor's τ */
+
 /* The rank of the task's job that waits for it. */
 static uint32_t rank_of(const struct tasks *tasks, const struct task *task)
 {

@@ -5,6 +5,10 @@
 #include "server/engine/sources.h"
 #include "server/engine/tasks.h"
 
+#define SOURCE_PAUSE_NS UINT64_C(50000000) /* before a source that did not answer is asked again; then twice as long */
+#define SOURCE_PAUSE_MAX_NS UINT64_C(2000000000)
+#define SOURCE_TRIES 3 /* of a sample, each after its source has answered for another: then it is bad */
+
 /* Which sources answer has changed: nothing waits for one that does not while another has it. */
 static void rearrange(struct tasks *tasks)
 {
@@ -62,7 +66,7 @@ static bool count_tries(struct tasks *tasks, const struct data_source *source, u
             task->tries++;
             task->tried = tasks->sources->rounds;
         }
-        enough = enough || task->tries == ENGINE_SOURCE_TRIES;
+        enough = enough || task->tries == SOURCE_TRIES;
     }
     for (uint32_t index = first; enough && index != ENGINE_NONE; index = tasks->tasks[index].in_list.next)
         tasks->tasks[index].tries = 0; /* another dataset may have it */
@@ -76,7 +80,7 @@ static void go_away(struct tasks *tasks, struct data_source *source)
     source->told = false;
     source->since_ns = tasks->env->now_ns;
     source->retries = 0;
-    source->pause_ns = ENGINE_SOURCE_PAUSE_NS;
+    source->pause_ns = SOURCE_PAUSE_NS;
     source->until_ns = tasks->env->now_ns + source->pause_ns;
     rearrange(tasks);
 }
@@ -84,7 +88,7 @@ static void go_away(struct tasks *tasks, struct data_source *source)
 static void stay_away(struct tasks *tasks, struct data_source *source)
 {
     uint64_t pause_ns = source->pause_ns * 2;
-    source->pause_ns = pause_ns < ENGINE_SOURCE_PAUSE_MAX_NS ? pause_ns : ENGINE_SOURCE_PAUSE_MAX_NS;
+    source->pause_ns = pause_ns < SOURCE_PAUSE_MAX_NS ? pause_ns : SOURCE_PAUSE_MAX_NS;
     source->until_ns = tasks->env->now_ns + source->pause_ns;
     if (!source->told)
         act_news(tasks, source, ENGINE_SOURCE_AWAY);
