@@ -46,7 +46,7 @@ void encoded_shift_want(struct encoded_store *store, uint32_t index, int by)
 void encoded_free(struct encoded_store *store, uint32_t index, bool evicted)
 {
     struct encoded *encoded = &store->encodeds[index];
-    CHECK(encoded->tasks == ENGINE_NONE);
+    CHECK(encoded->tasks.head == ENGINE_NONE);
     if (encoded->handle)
         outbox_add(store->outbox, ENGINE_DROP_ENCODED)->drop.encoded = encoded->handle;
     store->env->totals.evicted_encoded += evicted;
@@ -106,7 +106,7 @@ uint32_t encoded_begin(struct encoded_store *store, sample_id id, uint64_t bytes
     if (!make_room_encoded(store, bytes) && (store->used_bytes > 0 || bytes > store->env->config.encoded_bytes))
         return ENGINE_NONE;
     uint32_t index = encoded_new(store);
-    store->encodeds[index] = (struct encoded){.state = ENCODED_LOADING, .id = id, .tasks = ENGINE_NONE, .bytes = bytes};
+    store->encodeds[index] = (struct encoded){.state = ENCODED_LOADING, .id = id, .tasks = LINE_EMPTY, .bytes = bytes};
     store->samples[id].encoded = index;
     encoded_fiber_enter(store, index);
     store->used_bytes += bytes;

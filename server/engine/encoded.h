@@ -24,8 +24,7 @@ struct encoded {
     enum encoded_state state;
     uint32_t next; /* Of an unused place: the next unused one. */
     sample_id id;
-    /* The first task that waits for the load, linked by in_list.next; ENGINE_NONE once it is READY. */
-    uint32_t tasks;
+    struct line tasks; /* The tasks that wait for the load; empty once it is READY. Owner: tasks. */
     /* It was read for a job that takes its samples in the dataset's order: no random part of its fiber. */
     bool in_order;
     struct link in_fiber;

@@ -55,8 +55,7 @@ void tasks_route(struct tasks *tasks, uint32_t index)
         tasks_to_prepare(tasks, index);
     } else {
         task->state = TASK_LOADING;
-        task->in_list.next = tasks->encoded->encodeds[encoded].tasks;
-        tasks->encoded->encodeds[encoded].tasks = index;
+        line_prepend(&tasks->encoded->encodeds[encoded].tasks, LINKS(tasks->tasks, in_list), index);
     }
 }
 
@@ -91,12 +90,7 @@ static void unlist(struct tasks *tasks, uint32_t index)
         tasks_remove(tasks, index);
     } else {
         CHECK(task->state == TASK_LOADING);
-        uint32_t *link = &tasks->encoded->encodeds[task->encoded].tasks;
-        while (*link != index) {
-            CHECK(*link != ENGINE_NONE);
-            link = &tasks->tasks[*link].in_list.next;
-        }
-        *link = task->in_list.next;
+        line_remove(&tasks->encoded->encodeds[task->encoded].tasks, LINKS(tasks->tasks, in_list), index);
     }
 }
 

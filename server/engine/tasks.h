@@ -19,7 +19,7 @@ struct task {
     uint32_t job;        /* the heaviest of those that wait for it: whose list it is in, and whose turn it takes */
     /* The rank of that job that waits for it, as it was when the task went into the list. */
     uint32_t rank;
-    struct link in_list; /* the job's list, or the load's (next only), or the unused places (next only) */
+    struct link in_list; /* the job's list, or the load's, or the unused places (next only) */
     sample_id id;
     /* The bytes that it waits for or reads, pinned by it; ENGINE_NONE while it is TO_LOAD. */
     uint32_t encoded;

@@ -58,17 +58,17 @@ static void load_failed(struct tasks *tasks, uint32_t index, const struct engine
 {
     struct encoded encoded = tasks->encoded->encodeds[index];
     int reason = event->loaded.reason;
-    tasks->encoded->encodeds[index].tasks = ENGINE_NONE;
+    tasks->encoded->encodeds[index].tasks = LINE_EMPTY;
     tasks->encoded->samples[encoded.id].failed = true;
-    for (uint32_t task = encoded.tasks; task != ENGINE_NONE; task = tasks->tasks[task].in_list.next)
+    for (uint32_t task = encoded.tasks.head; task != ENGINE_NONE; task = tasks->tasks[task].in_list.next)
         tasks->tasks[task].encoded = ENGINE_NONE;
     encoded_free(tasks->encoded, index, false);
-    bool again = event->loaded.fate == ENGINE_FATE_SOURCE && tasks_source_failed(tasks, &encoded, encoded.tasks, reason);
+    bool again = event->loaded.fate == ENGINE_FATE_SOURCE && tasks_source_failed(tasks, &encoded, encoded.tasks.head, reason);
     if (event->loaded.fate != ENGINE_FATE_SOURCE)
         tasks_source_answered(tasks, &encoded);
     struct result result = {.reason = reason > 0 && reason < BAD_REASONS ? reason : BAD_CORRUPT,
                             .changed = event->loaded.fate == ENGINE_FATE_CHANGED};
-    for (uint32_t task = encoded.tasks, next; task != ENGINE_NONE; task = next) {
+    for (uint32_t task = encoded.tasks.head, next; task != ENGINE_NONE; task = next) {
         next = tasks->tasks[task].in_list.next;
         if (again)
             load_again(tasks, task);
@@ -96,8 +96,8 @@ void tasks_on_loaded(struct tasks *tasks, const struct engine_event *event)
     tasks->env->totals.samples_loaded++;
     tasks->env->totals.loaded_bytes += encoded->bytes;
     tasks_source_answered(tasks, encoded);
-    uint32_t task = encoded->tasks;
-    encoded->tasks = ENGINE_NONE;
+    uint32_t task = encoded->tasks.head;
+    encoded->tasks = LINE_EMPTY;
     while (task != ENGINE_NONE) {
         uint32_t next = tasks->tasks[task].in_list.next;
         tasks_to_prepare(tasks, task);
