@@ -45,24 +45,9 @@ static void unplace_from(struct plan *plan, const bool *goes)
 
 static void clear(struct plan *plan, const struct layout *layout)
 {
-    uint32_t size = plan->prepared->slab.size, owner = ENGINE_NONE;
+    uint32_t size = plan->prepared->slab.size;
     bool *goes = xcalloc(size + 1, sizeof *goes);
-    for (uint32_t i = 0; i < plan->prepared->n_zones; i++)
-        plan->prepared->zones[i].slots = plan->prepared->zones[i].n_free = 0;
-    for (size_t i = 0; i < layout->n_blocks; i++) {
-        const struct layout_block *block = &layout->blocks[i];
-        CHECK(extent_owner(plan->prepared->extents, block->name, &owner));
-        if (block->is_cell)
-            plan->prepared->zones[block->zone].slots++;
-        if (owner != ENGINE_NONE) {
-            plan->prepared->instances[owner].zoned = block->is_cell;
-            goes[owner] = block->must_go;
-        } else if (block->is_cell) {
-            prepared_push_free(&plan->prepared->zones[block->zone], block->name);
-        } else {
-            extent_free(plan->prepared->extents, block->name);
-        }
-    }
+    prepared_clear_slots(plan->prepared, layout, goes);
     unplace_from(plan, goes);
     for (uint32_t index = 0; index < size; index++)
         if (goes[index] && plan->prepared->instances[index].state != INSTANCE_FREE)
@@ -89,7 +74,6 @@ static bool lay_out(struct plan *plan, bool move)
     if (found) {
         clear(plan, &layout);
         prepared_make_slots(plan->prepared, &layout);
-        plan->prepared->room_changes++;
     }
     free(layout.blocks);
     free(layout.places);
@@ -124,10 +108,7 @@ void plan_zone_enter(struct plan *plan, struct job *job)
     if (job->terms.raw || plan->env->now_ns < plan->zone_again_ns)
         return;
     uint64_t bytes = engine_slot_bytes(&plan->env->config, job->terms.slot_bytes), looked = 0;
-    struct zone *zone = prepared_find_zone(plan->prepared, bytes);
-    if (!zone)
-        zone = prepared_insert_zone(plan->prepared, bytes);
-    zone->promised += queue_slots_of(job);
+    prepared_promise(plan->prepared, bytes, queue_slots_of(job));
     if (fit_beside_leased(plan, &looked)) {
         looked += plan->prepared->slab.taken;
         job->zoned = lay_out(plan, false) || lay_out(plan, true);
@@ -135,11 +116,11 @@ void plan_zone_enter(struct plan *plan, struct job *job)
     uint64_t pause_ns = looked > TRY_LOOK_FREE ? looked * TRY_LOOK_NS : 0;
     plan->zone_again_ns = plan->env->now_ns + pause_ns + (job->zoned ? 0 : TRY_NS);
     if (!job->zoned)
-        prepared_shrink(plan->prepared, zone, queue_slots_of(job));
+        prepared_withdraw(plan->prepared, bytes, queue_slots_of(job));
 }
 
 void plan_zone_leave(struct plan *plan, const struct job *job)
 {
     if (job->zoned)
-        prepared_shrink(plan->prepared, prepared_find_zone(plan->prepared, engine_slot_bytes(&plan->env->config, job->terms.slot_bytes)), queue_slots_of(job));
+        prepared_withdraw(plan->prepared, engine_slot_bytes(&plan->env->config, job->terms.slot_bytes), queue_slots_of(job));
 }

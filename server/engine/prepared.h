@@ -100,20 +100,22 @@ uint32_t prepared_begin(struct prepared *prepared, uint32_t job, sample_id id);
 uint32_t prepared_begin_spare(struct prepared *prepared, uint32_t job, sample_id id); /* evicts nothing that is wanted */
 
 /* prepared_zones.c */
-struct zone *prepared_find_zone(const struct prepared *prepared, uint64_t bytes);
 struct zone *prepared_zone_of(const struct prepared *prepared, const struct instance *instance); /* NULL: none has its size */
-void prepared_push_free(struct zone *zone, uint32_t block);
 uint32_t prepared_zone_take(struct prepared *prepared, struct zone *zone, uint32_t instance); /* a free slot; ENGINE_NONE: none */
 void prepared_zone_give(struct prepared *prepared, uint32_t instance); /* its slot, which is one of a zone */
 uint64_t prepared_zones_free_bytes(const struct prepared *prepared);
 void prepared_zones_destroy(struct prepared *prepared);
 struct layout_block prepared_as_block(const struct prepared *prepared, uint32_t block, uint32_t owner);
 void prepared_survey(const struct prepared *prepared, const bool *fixed, struct layout *layout);
+/* Zones come to have the slots that the layout leaves them; `goes` is set for each instance that must make way. When these
+ * have gone, prepared_make_slots makes the slots that are missing. */
+void prepared_clear_slots(struct prepared *prepared, const struct layout *layout, bool *goes);
 void prepared_make_slots(struct prepared *prepared, const struct layout *layout);
 struct layout_zone *prepared_promises(const struct prepared *prepared);
 int prepared_compare_blocks(const void *a, const void *b);
-struct zone *prepared_insert_zone(struct prepared *prepared, uint64_t bytes);
-void prepared_shrink(struct prepared *prepared, struct zone *zone, uint64_t by);
+/* So many slots of so many bytes are promised besides, or no more. What is promised is laid out after. */
+void prepared_promise(struct prepared *prepared, uint64_t bytes, uint64_t slots);
+void prepared_withdraw(struct prepared *prepared, uint64_t bytes, uint64_t slots);
 
 /* prepared_check.c; users: for each instance, the entries and leased samples that pin it */
 void prepared_check(const struct prepared *prepared, const uint32_t *users);

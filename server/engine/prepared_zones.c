@@ -26,7 +26,7 @@
 
 /* ── slots ── */
 
-struct zone *prepared_find_zone(const struct prepared *prepared, uint64_t bytes)
+static struct zone *find_zone(const struct prepared *prepared, uint64_t bytes)
 {
     for (uint32_t i = 0; i < prepared->n_zones; i++)
         if (prepared->zones[i].bytes == bytes)
@@ -36,10 +36,10 @@ struct zone *prepared_find_zone(const struct prepared *prepared, uint64_t bytes)
 
 struct zone *prepared_zone_of(const struct prepared *prepared, const struct instance *instance)
 {
-    return instance->raw ? NULL : prepared_find_zone(prepared, engine_slot_bytes(&prepared->env->config, instance->bytes));
+    return instance->raw ? NULL : find_zone(prepared, engine_slot_bytes(&prepared->env->config, instance->bytes));
 }
 
-void prepared_push_free(struct zone *zone, uint32_t block)
+static void push_free(struct zone *zone, uint32_t block)
 {
     zone->free = xgrow(zone->free, sizeof *zone->free, &zone->cap, zone->n_free + 1);
     zone->free[zone->n_free++] = block;
@@ -59,7 +59,7 @@ void prepared_zone_give(struct prepared *prepared, uint32_t index)
 {
     struct instance *instance = &prepared->instances[index];
     extent_set_owner(prepared->extents, instance->block, ENGINE_NONE);
-    prepared_push_free(prepared_zone_of(prepared, instance), instance->block);
+    push_free(prepared_zone_of(prepared, instance), instance->block);
     instance->zoned = false;
 }
 
@@ -82,7 +82,7 @@ struct layout_block prepared_as_block(const struct prepared *prepared, uint32_t 
 {
     uint64_t bytes = extent_bytes(prepared->extents, block);
     const struct zone *zone =
-        owner != ENGINE_NONE ? prepared_zone_of(prepared, &prepared->instances[owner]) : prepared_find_zone(prepared, bytes);
+        owner != ENGINE_NONE ? prepared_zone_of(prepared, &prepared->instances[owner]) : find_zone(prepared, bytes);
     return (struct layout_block){.offset = extent_offset(prepared->extents, block),
                                  .bytes = bytes,
                                  .name = block,
@@ -106,6 +106,27 @@ void prepared_survey(const struct prepared *prepared, const bool *fixed, struct 
     }
 }
 
+void prepared_clear_slots(struct prepared *prepared, const struct layout *layout, bool *goes)
+{
+    uint32_t owner = ENGINE_NONE;
+    for (uint32_t i = 0; i < prepared->n_zones; i++)
+        prepared->zones[i].slots = prepared->zones[i].n_free = 0;
+    for (size_t i = 0; i < layout->n_blocks; i++) {
+        const struct layout_block *block = &layout->blocks[i];
+        CHECK(extent_owner(prepared->extents, block->name, &owner));
+        if (block->is_cell)
+            prepared->zones[block->zone].slots++;
+        if (owner != ENGINE_NONE) {
+            prepared->instances[owner].zoned = block->is_cell;
+            goes[owner] = block->must_go;
+        } else if (block->is_cell) {
+            push_free(&prepared->zones[block->zone], block->name);
+        } else {
+            extent_free(prepared->extents, block->name);
+        }
+    }
+}
+
 void prepared_make_slots(struct prepared *prepared, const struct layout *layout)
 {
     uint32_t block = extent_first(prepared->extents);
@@ -115,11 +136,12 @@ void prepared_make_slots(struct prepared *prepared, const struct layout *layout)
         while (extent_offset(prepared->extents, block) + extent_bytes(prepared->extents, block) <= place->offset)
             block = extent_next(prepared->extents, block);
         block = extent_alloc_at(prepared->extents, block, place->offset, zone->bytes, ENGINE_NONE);
-        prepared_push_free(zone, block);
+        push_free(zone, block);
         zone->slots++;
     }
     for (uint32_t i = 0; i < prepared->n_zones; i++)
         CHECK(prepared->zones[i].slots == prepared->zones[i].promised);
+    prepared->room_changes++;
 }
 
 struct layout_zone *prepared_promises(const struct prepared *prepared)
@@ -136,7 +158,7 @@ int prepared_compare_blocks(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-struct zone *prepared_insert_zone(struct prepared *prepared, uint64_t bytes)
+static struct zone *insert_zone(struct prepared *prepared, uint64_t bytes)
 {
     uint32_t at = 0;
     prepared->zones = xrealloc(prepared->zones, prepared->n_zones + 1, sizeof *prepared->zones);
@@ -147,8 +169,17 @@ struct zone *prepared_insert_zone(struct prepared *prepared, uint64_t bytes)
     return &prepared->zones[at];
 }
 
-void prepared_shrink(struct prepared *prepared, struct zone *zone, uint64_t by)
+void prepared_promise(struct prepared *prepared, uint64_t bytes, uint64_t slots)
 {
+    struct zone *zone = find_zone(prepared, bytes);
+    if (!zone)
+        zone = insert_zone(prepared, bytes);
+    zone->promised += slots;
+}
+
+void prepared_withdraw(struct prepared *prepared, uint64_t bytes, uint64_t by)
+{
+    struct zone *zone = find_zone(prepared, bytes);
     zone->promised -= by;
     for (; zone->slots > zone->promised && zone->n_free > 0; zone->slots--)
         extent_free(prepared->extents, zone->free[--zone->n_free]);
