@@ -6,31 +6,28 @@
 #include "server/engine/queue.h"
 #include "server/engine/quota.h"
 
-/* The entry and its instance become the lease's. */
-static void lease_entry(struct engine *engine, struct job *job, struct job_queue *queue, struct lease *lease, uint32_t index)
+static struct engine_entry delivered_entry(const struct engine *engine, const struct entry *entry)
 {
-    const struct entry *entry = &engine->queues.entries[index];
     const struct instance *instance = &engine->prepared.instances[entry->instance];
-    engine->outbox.delivered[engine->outbox.n_delivered++] = (struct engine_entry){
+    return (struct engine_entry){
         .offset = extent_offset(engine->prepared.extents, instance->block), .bytes = instance->bytes, .id = entry->id};
-    lease->instances[lease->count++] = entry->instance;
-    job->tallies.samples_shared += instance->made_for != job->terms.client;
-    queue_remove(&engine->queues, index);
-    queue->held_slots++; /* leased now */
 }
 
 void jobs_deliver_batch(struct engine *engine, uint32_t place, struct job_queue *queue, uint32_t count)
 {
     struct job *job = job_at(&engine->jobs, place);
-    struct lease *lease = &queue->leases[queue->n_leases++];
-    *lease = (struct lease){.batch = engine->queues.next_batch++, .epoch = job->progress.epoch, .instances = xmalloc(count * sizeof(uint32_t))};
+    struct lease *lease = queue_lease_begin(&engine->queues, queue, job->progress.epoch, count);
     struct outbox *outbox = &engine->outbox;
     outbox->delivered = xgrow(outbox->delivered, sizeof *outbox->delivered, &outbox->delivered_cap, outbox->n_delivered + count);
     for (uint32_t index = queue->line.entries.head, next; lease->count < count; index = next) {
         CHECK(index != ENGINE_NONE);
-        next = engine->queues.entries[index].in_line.next;
-        if (engine->queues.entries[index].state == ENTRY_READY)
-            lease_entry(engine, job, queue, lease, index);
+        const struct entry *entry = &engine->queues.entries[index];
+        next = entry->in_line.next;
+        if (entry->state != ENTRY_READY)
+            continue;
+        outbox->delivered[outbox->n_delivered++] = delivered_entry(engine, entry);
+        job->tallies.samples_shared += engine->prepared.instances[entry->instance].made_for != job->terms.client;
+        queue_lease_take(&engine->queues, lease, index);
     }
     queue->epoch.credits -= queue->epoch.credits > 0;
     queue->epoch.delivered += count;

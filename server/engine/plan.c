@@ -36,18 +36,14 @@ static bool place(struct plan *plan, uint32_t index, bool sure)
         if (instance == ENGINE_NONE)
             return false;
     }
-    struct entry *entry = &plan->queues->entries[index];
-    entry->instance = instance;
+    queue_placed(plan->queues, index, instance);
     prepared_mark_had(plan->prepared, job_index, instance);
     prepared_pin(plan->prepared, instance);
     if (plan->prepared->instances[instance].state == INSTANCE_READY) {
         tasks_entry_ready(plan->tasks, index);
         return true;
     }
-    entry->state = ENTRY_WAITING;
-    queue_waits_for(plan->queues, index);
-    entry->next_waiter = plan->prepared->instances[instance].waiters;
-    plan->prepared->instances[instance].waiters = index;
+    queue_waiter_add(plan->queues, index);
     if (fresh)
         tasks_begin(plan->tasks, job_index, instance);
     else
@@ -69,7 +65,6 @@ static void place_unplaced(struct plan *plan, const struct job *job, struct job_
             queue->line.no_room_since = plan->prepared->room_changes;
             return;
         }
-        queue->line.unplaced--;
     }
 }
 

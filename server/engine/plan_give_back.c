@@ -56,20 +56,14 @@ static void entry_abandon(struct plan *plan, uint32_t index)
 
 void plan_drop_all(struct plan *plan, struct job_queue *queue)
 {
-    for (uint32_t index = queue->line.entries.head, next; index != ENGINE_NONE; index = next) {
-        next = plan->queues->entries[index].in_line.next;
+    for (uint32_t index = queue->line.entries.head; index != ENGINE_NONE; index = plan->queues->entries[index].in_line.next)
         entry_abandon(plan, index);
-        queue->held_slots--;
-        entry_drop(plan->queues, index);
-    }
-    queue->line.entries.head = queue->line.entries.tail = queue->line.first_waiting = ENGINE_NONE;
-    queue->line.queued = queue->line.ready = queue->line.unplaced = 0;
+    queue_clear(plan->queues, queue);
 }
 
 void plan_unplace(struct plan *plan, uint32_t index)
 {
     struct entry *entry = &plan->queues->entries[index];
-    queue_of(plan->queues, entry)->line.ready -= entry->state == ENTRY_READY;
     entry_abandon(plan, index);
     entry->planned_ns = plan->env->now_ns;
     queue_unplaced(plan->queues, index);

@@ -27,10 +27,19 @@ void queue_unplaced(struct queues *queues, uint32_t index)
 {
     struct entry *entry = &queues->entries[index];
     struct job_queue *queue = queue_of(queues, entry);
+    queue->line.ready -= entry->state == ENTRY_READY;
     entry->state = ENTRY_UNPLACED;
     entry->instance = ENGINE_NONE;
     queue->line.unplaced++;
     queue->line.no_room_since = 0;
+}
+
+void queue_placed(struct queues *queues, uint32_t index, uint32_t instance)
+{
+    struct entry *entry = &queues->entries[index];
+    queue_of(queues, entry)->line.unplaced -= entry->state == ENTRY_UNPLACED;
+    entry->instance = instance;
+    entry->state = ENTRY_WAITING;
 }
 
 void queue_waiter_remove(struct queues *queues, uint32_t index)
@@ -57,7 +66,35 @@ void queue_remove(struct queues *queues, uint32_t index)
     entry_drop(queues, index);
 }
 
+void queue_clear(struct queues *queues, struct job_queue *queue)
+{
+    for (uint32_t index = queue->line.entries.head, next; index != ENGINE_NONE; index = next) {
+        next = queues->entries[index].in_line.next;
+        entry_drop(queues, index);
+    }
+    queue->held_slots -= queue->line.queued;
+    queue->line.entries = LINE_EMPTY;
+    queue->line.first_waiting = ENGINE_NONE;
+    queue->line.queued = queue->line.ready = queue->line.unplaced = 0;
+}
+
 /* ── leases ── */
+
+struct lease *queue_lease_begin(struct queues *queues, struct job_queue *queue, uint32_t epoch, uint32_t count)
+{
+    struct lease *lease = &queue->leases[queue->n_leases++];
+    *lease = (struct lease){
+        .batch = queues->next_batch++, .epoch = epoch, .instances = xmalloc(count * sizeof *lease->instances)};
+    return lease;
+}
+
+void queue_lease_take(struct queues *queues, struct lease *lease, uint32_t index)
+{
+    struct job_queue *queue = queue_of(queues, &queues->entries[index]);
+    lease->instances[lease->count++] = queues->entries[index].instance;
+    queue_remove(queues, index);
+    queue->held_slots++;
+}
 
 void queue_lease_end(struct queues *queues, struct job_queue *queue, uint32_t at)
 {

@@ -147,8 +147,14 @@ uint32_t entry_new(struct queues *queues);
 void entry_drop(struct queues *queues, uint32_t entry);
 void queue_append(struct queues *queues, uint32_t entry);
 void queue_unplaced(struct queues *queues, uint32_t entry); /* it has no instance: it waits for room */
+void queue_placed(struct queues *queues, uint32_t entry, uint32_t instance); /* it has the instance now, and waits for it */
 void queue_waiter_remove(struct queues *queues, uint32_t index);
 void queue_remove(struct queues *queues, uint32_t entry); /* what it holds of an instance stays with the caller */
+/* queue_clear drops all entries; what they hold of instances is the caller's to give back before. */
+void queue_clear(struct queues *queues, struct job_queue *queue);
+/* A lease for so many entries that are ready; queue_lease_take makes one of them the lease's, with its pin. */
+struct lease *queue_lease_begin(struct queues *queues, struct job_queue *queue, uint32_t epoch, uint32_t count);
+void queue_lease_take(struct queues *queues, struct lease *lease, uint32_t entry);
 void queue_lease_end(struct queues *queues, struct job_queue *queue, uint32_t at);
 void reserve_add(struct reserve *reserve, sample_id id);
 void queue_reserve_put_first(struct reserve *reserve, struct reserve *back);
@@ -175,7 +181,7 @@ bool queue_may_have_batch(const struct job *job, const struct job_queue *queue);
 uint32_t queue_ready_batches(const struct queues *queues, const struct job *job, const struct job_queue *queue);
 
 /* queue_exchange.c */
-void queue_waits_for(struct queues *queues, uint32_t entry); /* it is, from now on */
+void queue_waiter_add(struct queues *queues, uint32_t entry); /* it waits for its instance, from now on */
 /* The entry's instance is ready. Gives an entry that waits in another rank's queue from now on; ENGINE_NONE: none does. */
 uint32_t queue_ready(struct queues *queues, uint32_t entry);
 

@@ -31,12 +31,22 @@ static int64_t passed(const struct job_queue *queue)
     return (int64_t)(queue->line.numbered - queue->line.queued);
 }
 
-void queue_waits_for(struct queues *queues, uint32_t index)
+/* It does, from now on. */
+static void waits_for(struct queues *queues, uint32_t index)
 {
     struct entry *entry = &queues->entries[index];
     struct job_queue *queue = queue_of(queues, entry);
     if (queue->line.first_waiting == ENGINE_NONE || entry->place_in_line < queues->entries[queue->line.first_waiting].place_in_line)
         queue->line.first_waiting = index;
+}
+
+void queue_waiter_add(struct queues *queues, uint32_t index)
+{
+    struct entry *entry = &queues->entries[index];
+    struct instance *instance = &queues->prepared->instances[entry->instance];
+    entry->next_waiter = instance->waiters;
+    instance->waiters = index;
+    waits_for(queues, index);
 }
 
 /* The rank that runs dry first of those that wait for something; `from` itself when none does so before it. */
@@ -95,7 +105,7 @@ static void exchange(struct queues *queues, uint32_t ready_index, uint32_t waiti
     bool first = to->line.first_waiting == waiting_index;
     from->line.first_waiting = from->line.first_waiting == ready_index ? waiting_index : from->line.first_waiting;
     to->line.first_waiting = first ? ready_index : to->line.first_waiting;
-    queue_waits_for(queues, waiting_index);
+    waits_for(queues, waiting_index);
     to->line.making -= waiting->making;
     from->line.making += waiting->making;
 }
