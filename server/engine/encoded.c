@@ -111,8 +111,29 @@ uint32_t encoded_begin(struct encoded_store *store, sample_id id, uint64_t bytes
     encoded_fiber_enter(store, index);
     store->used_bytes += bytes;
     store->pinned_bytes += bytes;
+    store->loading++;
     residency_add(store->residency, index, demand_count_encoded(store->jobs, id)); /* its first pin is the load's */
     return index;
+}
+
+void encoded_arrived(struct encoded_store *store, uint32_t index, void *handle)
+{
+    struct encoded *encoded = &store->encodeds[index];
+    CHECK(encoded->state == ENCODED_LOADING && store->loading > 0);
+    store->loading--;
+    encoded->state = ENCODED_READY;
+    encoded->handle = handle;
+    store->samples[encoded->id].failed = false;
+    store->env->totals.samples_loaded++;
+    store->env->totals.loaded_bytes += encoded->bytes;
+}
+
+void encoded_failed(struct encoded_store *store, uint32_t index)
+{
+    CHECK(store->encodeds[index].state == ENCODED_LOADING && store->loading > 0);
+    store->loading--;
+    store->samples[store->encodeds[index].id].failed = true;
+    encoded_free(store, index, false);
 }
 
 void encoded_pin(struct encoded_store *store, uint32_t index)

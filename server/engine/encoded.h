@@ -97,6 +97,9 @@ uint64_t encoded_most(const struct encoded_store *store);
 uint64_t encoded_sure(const struct encoded_store *store);
 void encoded_shed(struct encoded_store *store);
 uint32_t encoded_begin(struct encoded_store *store, sample_id id, uint64_t bytes); /* ENGINE_NONE: no room now */
+/* Its load has brought the bytes, and keeps its pin until the caller unpins it; or it has failed, and its place is free. */
+void encoded_arrived(struct encoded_store *store, uint32_t encoded, void *handle);
+void encoded_failed(struct encoded_store *store, uint32_t encoded);
 void encoded_pin(struct encoded_store *store, uint32_t encoded);
 void encoded_unpin(struct encoded_store *store, uint32_t encoded);
 void encoded_drop_if_idle(struct encoded_store *store, sample_id id); /* once those who left it have placed what they picked */

@@ -84,6 +84,16 @@ void prepared_evict(struct prepared *prepared, uint32_t index)
     prepared_free(prepared, index);
 }
 
+uint32_t prepared_made(struct prepared *prepared, uint32_t index)
+{
+    struct instance *instance = &prepared->instances[index];
+    uint32_t waiters = instance->waiters;
+    instance->state = INSTANCE_READY;
+    instance->task = instance->waiters = ENGINE_NONE;
+    prepared->env->totals.instances_prepared++;
+    return waiters;
+}
+
 void prepared_pin(struct prepared *prepared, uint32_t index)
 {
     if (residency_pins(prepared->residency, index) == 0)

@@ -87,6 +87,8 @@ void prepared_set_want(struct prepared *prepared, uint32_t index, uint32_t want)
 void prepared_shift_want(struct prepared *prepared, uint32_t index, int by);
 void prepared_free(struct prepared *prepared, uint32_t instance);
 void prepared_evict(struct prepared *prepared, uint32_t instance); /* ready, and unpinned */
+/* It is READY, and pinned by its making until the caller unpins it. Gives the first of the entries that waited for it. */
+uint32_t prepared_made(struct prepared *prepared, uint32_t instance);
 void prepared_pin(struct prepared *prepared, uint32_t instance);
 void prepared_unpin(struct prepared *prepared, uint32_t instance);
 void prepared_mark_had(struct prepared *prepared, uint32_t job, uint32_t instance);

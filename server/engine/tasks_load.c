@@ -102,7 +102,6 @@ static void route_pending(struct tasks *tasks, sample_id id)
 
 static void act_load(struct tasks *tasks, uint32_t job, sample_id id, uint64_t bytes)
 {
-    tasks->encoded->loading++;
     struct engine_action *action = job_act(tasks->outbox, ENGINE_LOAD, job_at(tasks->jobs, job));
     action->rank = tasks_load_rank(tasks, job, id);
     action->load.dataset = job_at(tasks->jobs, job)->terms.dataset;

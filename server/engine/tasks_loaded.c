@@ -59,10 +59,9 @@ static void load_failed(struct tasks *tasks, uint32_t index, const struct engine
     struct encoded encoded = tasks->encoded->encodeds[index];
     int reason = event->loaded.reason;
     tasks->encoded->encodeds[index].tasks = LINE_EMPTY;
-    tasks->encoded->samples[encoded.id].failed = true;
     for (uint32_t task = encoded.tasks.head; task != ENGINE_NONE; task = tasks->tasks[task].in_list.next)
         tasks->tasks[task].encoded = ENGINE_NONE;
-    encoded_free(tasks->encoded, index, false);
+    encoded_failed(tasks->encoded, index);
     bool again = event->loaded.fate == ENGINE_FATE_SOURCE && tasks_source_failed(tasks, &encoded, encoded.tasks.head, reason);
     if (event->loaded.fate != ENGINE_FATE_SOURCE)
         tasks_source_answered(tasks, &encoded);
@@ -83,18 +82,12 @@ void tasks_on_loaded(struct tasks *tasks, const struct engine_event *event)
     CHECK(id < tasks->env->ids && tasks->encoded->samples[id].encoded != ENGINE_NONE);
     uint32_t index = tasks->encoded->samples[id].encoded;
     struct encoded *encoded = &tasks->encoded->encodeds[index];
-    CHECK(encoded->state == ENCODED_LOADING && tasks->encoded->loading > 0);
-    tasks->encoded->loading--;
     if (!event->loaded.encoded) {
         load_failed(tasks, index, event);
         return;
     }
     CHECK(event->loaded.bytes == encoded->bytes);
-    encoded->state = ENCODED_READY;
-    tasks->encoded->samples[id].failed = false;
-    encoded->handle = event->loaded.encoded;
-    tasks->env->totals.samples_loaded++;
-    tasks->env->totals.loaded_bytes += encoded->bytes;
+    encoded_arrived(tasks->encoded, index, event->loaded.encoded);
     tasks_source_answered(tasks, encoded);
     uint32_t task = encoded->tasks.head;
     encoded->tasks = LINE_EMPTY;

@@ -32,12 +32,7 @@ void tasks_fail(struct tasks *tasks, uint32_t index, int reason)
 
 static void output_made(struct tasks *tasks, uint32_t index)
 {
-    struct instance *instance = &tasks->prepared->instances[index];
-    instance->state = INSTANCE_READY;
-    instance->task = ENGINE_NONE;
-    tasks->env->totals.instances_prepared++;
-    uint32_t waiter = instance->waiters;
-    instance->waiters = ENGINE_NONE;
+    uint32_t waiter = prepared_made(tasks->prepared, index);
     while (waiter != ENGINE_NONE) {
         uint32_t next = tasks->queues->entries[waiter].next_waiter;
         tasks_entry_ready(tasks, waiter);
