@@ -130,8 +130,8 @@ static bool hold(const char *what, double value, double most, double of, const c
 static void print_best(enum balance_mode mode, const struct best *best)
 {
     if (best->any)
-        printf("best %-6s split  load %u, prepare %u: stall %.3f s, imbalance %.4f\n", mode_names[mode], best->split.loaders,
-               best->split.preparers, best->stall_s, best->imbalance);
+        printf("best %-6s split  load %u, prepare %u: stall %.3f s, imbalance %.4f\n", mode_names[mode],
+               best->split.loaders, best->split.preparers, best->stall_s, best->imbalance);
     else
         printf("best %-6s split  none runs: a queue has no loader\n", mode_names[mode]);
 }
@@ -204,7 +204,8 @@ struct options {
 
 static bool parse_mode(const char *text, struct options *options)
 {
-    static const char *const names[] = {[BALANCE_EVEN] = "fixed:", [BALANCE_DEALT] = "dealt:", [BALANCE_SHARED] = "shared:"};
+    static const char *const names[] = {
+        [BALANCE_EVEN] = "fixed:", [BALANCE_DEALT] = "dealt:", [BALANCE_SHARED] = "shared:"};
     char end;
     if (strcmp(text, "auto") == 0) {
         options->split.mode = BALANCE_AUTO;

@@ -1,20 +1,20 @@
-/* balance.h: `larder bench balance SCENARIO.yaml`: the real engine and the real governor in virtual time, with a
- * finite set of threads, sources with latencies, and pipelines with costs.
+/* balance.h: `larder bench balance SCENARIO.yaml`: the real engine and the real governor in virtual time, with a finite
+ * set of threads, sources with latencies, and pipelines with costs.
  *
- * Ranks of one job go in lock-step: an iteration begins when each of them has its batch. They are ranks of one job of the
- * engine's, which draw from one view and exchange what is ready, but for the even split, where each has its own. A read
- * brings one sample. Latencies and bursts depend on the seed, the queue and the time alone, so that all splits
- * meet the same storage. */
+ * Ranks of one job go in lock-step: an iteration begins when each of them has its batch. They are ranks of one job
+ * of the engine's, which draw from one view and exchange what is ready, but for the even split, where each has its
+ * own. A read brings one sample. Latencies and bursts depend on the seed, the queue and the time alone, so that all
+ * splits meet the same storage. */
 #ifndef LARDER_SERVER_BENCH_BALANCE_H
 #define LARDER_SERVER_BENCH_BALANCE_H
 
-#include "server/governor/governor.h"
 #include "server/bench/read.h"
+#include "server/governor/governor.h"
 
-#define BALANCE_QUEUES_MAX  64
+#define BALANCE_QUEUES_MAX 64
 #define BALANCE_WORKERS_MAX 256
-#define BALANCE_PHASES_MAX  8
-#define BALANCE_TRACE_MAX   200
+#define BALANCE_PHASES_MAX 8
+#define BALANCE_TRACE_MAX 200
 #define BALANCE_SAMPLES_MAX 20000000u
 
 /* Latency of a read: ms, times up to 1 ± spread, times the burst's factor while a burst lasts. Bursts of `for_ms` come
@@ -97,8 +97,8 @@ struct balance_split {
 };
 
 /* balance_run drives one run to its end. Gives 0, or fills err. */
-int balance_run(const struct balance_scenario *scenario, const struct balance_split *split,
-                struct balance_result *out, struct error *err);
+int balance_run(const struct balance_scenario *scenario, const struct balance_split *split, struct balance_result *out,
+                struct error *err);
 
 /* balance_bench_main is the command. argv[0] is its own name. */
 int balance_bench_main(int argc, char **argv);

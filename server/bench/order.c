@@ -1,8 +1,9 @@
 /* order.c: `larder bench order SCENARIO.yaml`: how near the order of each job is to a full shuffle, at each width.
  *
- * The scenario has jobs on all samples; their epochs are the statistic's size. Samples are taken to be sorted by class, as in
- * a folder, and lie in shuffled chunks, as in a store. For every width, for no redirection, and for a full shuffle (shuffle
- * `strict`: a permutation an epoch) the same is measured, so that the last tells what chance does. */
+ * The scenario has jobs on all samples; their epochs are the statistic's size. Samples are taken to be sorted by
+ * class, as in a folder, and lie in shuffled chunks, as in a store. For every width, for no redirection, and for a
+ * full shuffle (shuffle `strict`: a permutation an epoch) the same is measured, so that the last tells what chance
+ * does. */
 #include "server/bench/order.h"
 
 #include <math.h>
@@ -18,8 +19,8 @@ enum { PARTS = 10, CLASSES = 10, BATCH = 64 };
 /* Of one job. */
 struct order {
     uint32_t samples, epochs;
-    uint16_t *parts; /* times that a sample came in each tenth of an epoch */
-    float *place;    /* where in the epoch before each sample came, -0.5 … 0.5 */
+    uint16_t *parts;     /* times that a sample came in each tenth of an epoch */
+    float *place;        /* where in the epoch before each sample came, -0.5 … 0.5 */
     double echo, square; /* sums of the product with it, and of squares */
     uint32_t classes[CLASSES];
     uint32_t chunks[BATCH];
@@ -58,7 +59,8 @@ static void got(void *ctx, const struct sharing_given *given)
         batch_done(order);
 }
 
-/* Pearson's statistic of the tenths, over its degrees of freedom: 1 when every sample is equally often early and late. */
+/* Pearson's statistic of the tenths, over its degrees of freedom: 1 when every sample is equally often early and
+ * late. */
 static double position_chi_square(const struct order *order)
 {
     double sum = 0, expected = (double)order->epochs / PARTS;
@@ -68,19 +70,21 @@ static double position_chi_square(const struct order *order)
 }
 
 /* position_echo: how a sample's place in an epoch correlates with that in the epoch before; 0 in a full shuffle. */
-static json_t *row(const struct sharing_scenario *scenario, const struct order *order, const char *name, uint32_t job, const json_t *run)
+static json_t *row(const struct sharing_scenario *scenario, const struct order *order, const char *name, uint32_t job,
+                   const json_t *run)
 {
     double n = scenario->samples, chi_square = position_chi_square(order);
     double drawn = (CLASSES - 1) * (n - BATCH) / (n - 1); /* of a batch drawn without putting back */
     double pairs = BATCH * (BATCH - 1) / 2.0 * (scenario->chunk - 1) / (n - 1);
     double batches = order->batches ? (double)order->batches : 1;
     json_t *of_job = json_array_get(json_object_get(run, "jobs"), job);
-    json_t *out = json_pack("{s:s, s:I, s:O, s:O, s:f, s:f, s:f, s:f, s:f}", "order", name, "job", (json_int_t)job, "position_spread",
-                            json_object_get(of_job, "position_spread"), "loads_per_chunk_per_epoch",
-                            json_object_get(run, "loads_per_chunk_per_epoch"), "position_chi_square", chi_square, "position_z",
-                            (chi_square - 1) / sqrt(2 / (n * (PARTS - 1))), "position_echo",
-                            order->square > 0 ? order->echo / order->square : 0.0, "class_mix", order->class_square / batches / drawn,
-                            "chunk_mates_in_batch", pairs > 0 ? (double)order->mates / batches / pairs : 0.0);
+    json_t *out = json_pack("{s:s, s:I, s:O, s:O, s:f, s:f, s:f, s:f, s:f}", "order", name, "job", (json_int_t)job,
+                            "position_spread", json_object_get(of_job, "position_spread"), "loads_per_chunk_per_epoch",
+                            json_object_get(run, "loads_per_chunk_per_epoch"), "position_chi_square", chi_square,
+                            "position_z", (chi_square - 1) / sqrt(2 / (n * (PARTS - 1))), "position_echo",
+                            order->square > 0 ? order->echo / order->square : 0.0, "class_mix",
+                            order->class_square / batches / drawn, "chunk_mates_in_batch",
+                            pairs > 0 ? (double)order->mates / batches / pairs : 0.0);
     CHECK(out);
     return out;
 }
@@ -153,7 +157,8 @@ int order_bench_main(int argc, char **argv)
         status = measure_all(scenario, rows);
         if (!status)
             status = sharing_print(json_pack("{s:I, s:I, s:I, s:O}", "samples", (json_int_t)scenario->samples, "chunk",
-                                             (json_int_t)scenario->chunk, "epochs", (json_int_t)scenario->jobs[0].epochs, "orders", rows));
+                                             (json_int_t)scenario->chunk, "epochs",
+                                             (json_int_t)scenario->jobs[0].epochs, "orders", rows));
     }
     json_decref(rows);
     free(scenario);

@@ -38,7 +38,8 @@ static int view_key(struct bench_reader *reader, const char *key, const struct d
     return 0;
 }
 
-static int shuffle_mode(struct bench_reader *reader, const struct doc_node *value, const char *key, enum shuffle_mode *out)
+static int shuffle_mode(struct bench_reader *reader, const struct doc_node *value, const char *key,
+                        enum shuffle_mode *out)
 {
     static const char *const modes[] = {"dependent", "strict", "none"};
     for (int mode = 0; value->kind == DOC_SCALAR && mode < 3; mode++) {
@@ -157,9 +158,16 @@ static int check_views(struct bench_reader *reader, const struct doc_node *root,
 
 int sharing_read(const char *path, struct sharing_scenario *out, struct error *err)
 {
-    struct sharing_scenario scenario = {
-        .chunk = 64, .prepared = 0.1, .encoded = 0.1, .seed = 1, .redirect = true, .width = ENGINE_REDIRECT_HALF, .batch = 1, .prefetch = 1};
-    struct bench_reader reader = {.file = path, .err = err, .names = {{"default"}, 1}}; /* of a job that names no pipeline */
+    struct sharing_scenario scenario = {.chunk = 64,
+                                        .prepared = 0.1,
+                                        .encoded = 0.1,
+                                        .seed = 1,
+                                        .redirect = true,
+                                        .width = ENGINE_REDIRECT_HALF,
+                                        .batch = 1,
+                                        .prefetch = 1};
+    struct bench_reader reader = {
+        .file = path, .err = err, .names = {{"default"}, 1}}; /* of a job that names no pipeline */
     int code = bench_document(&reader, top_key, check_views, &scenario);
     if (!code)
         *out = scenario;

@@ -7,7 +7,6 @@
 #include <cmocka.h>
 
 #include "common/check.h"
-#include "preprocess/prepare.h"
 
 uint64_t scene_sample_bytes(const void *dataset, sample_id id)
 {

@@ -5,13 +5,9 @@
 #include "common/check.h"
 #include "tests/simulation/model_priv.h"
 
-#define ARENA_FIRST 64 /* ranges */
-
 void model_memory_create(struct model *model)
 {
     const struct scenario *sc = model->scenario;
-    model->cap_arena = ARENA_FIRST;
-    model->arena = xcalloc(model->cap_arena, sizeof *model->arena);
     model->loading = xcalloc(sc->n_samples, sizeof *model->loading);
     model->ready = xcalloc(sc->n_samples, sizeof *model->ready);
     model->tasks = xcalloc(sc->config.inflight_prepares + 1, sizeof *model->tasks);
@@ -77,11 +73,8 @@ static void arena_write(struct model *model, struct made *made)
                         (unsigned long long)made->offset, (unsigned long long)made->bytes, made->id, old->id,
                         old->held ? "held by a client" : "being prepared");
     }
+    model->arena = xgrow(model->arena, sizeof *model->arena, &model->cap_arena, model->n_arena + 1);
     arena_remove(model, first, end);
-    if (model->n_arena == model->cap_arena) {
-        model->cap_arena *= 2;
-        model->arena = xrealloc(model->arena, model->cap_arena, sizeof *model->arena);
-    }
     memmove(&model->arena[first + 1], &model->arena[first], (model->n_arena - first) * sizeof *model->arena);
     model->arena[first] = made;
     model->n_arena++;
@@ -89,10 +82,7 @@ static void arena_write(struct model *model, struct made *made)
 
 static struct made *made_new(struct model *model)
 {
-    if (model->n_made == model->cap_made) {
-        model->cap_made = model->cap_made ? model->cap_made * 2 : 64;
-        model->all_made = xrealloc(model->all_made, model->cap_made, sizeof *model->all_made);
-    }
+    model->all_made = xgrow(model->all_made, sizeof *model->all_made, &model->cap_made, model->n_made + 1);
     struct made *made = xcalloc(1, sizeof *made);
     made->serial = model->n_made;
     model->all_made[model->n_made++] = made;
@@ -103,10 +93,7 @@ static struct made *made_new(struct model *model)
 
 void *model_make_handle(struct model *model, sample_id id)
 {
-    if (model->n_handles == model->cap_handles) {
-        model->cap_handles = model->cap_handles ? model->cap_handles * 2 : 64;
-        model->handles = xrealloc(model->handles, model->cap_handles, sizeof *model->handles);
-    }
+    model->handles = xgrow(model->handles, sizeof *model->handles, &model->cap_handles, model->n_handles + 1);
     struct handle *handle = xcalloc(1, sizeof *handle);
     *handle = (struct handle){.id = id, .bytes = model->scenario->samples[id].bytes};
     model->handles[model->n_handles++] = handle;

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "common/check.h"
-#include "preprocess/prepare.h"
 #include "tests/simulation/sabotage_priv.h"
 
 #define KEY_SABOTAGE UINT64_C(0x5ab07a6e)

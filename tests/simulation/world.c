@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "common/check.h"
-#include "preprocess/prepare.h"
 #include "tests/simulation/world_priv.h"
 
 #define KEY_WORLD UINT64_C(0x3027d)

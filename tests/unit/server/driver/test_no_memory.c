@@ -79,8 +79,12 @@ static bool add(struct play *play, const struct engine_job_desc *desc)
  * how many there are. */
 static int add_at_last(const struct engine_job_desc *desc)
 {
-    struct engine_config config = {.seed = 1, .arena_bytes = 64 << 20, .encoded_bytes = 1 << 20, .inflight_loads = 8,
-                                   .inflight_prepares = 8, .redirect_width = 1};
+    struct engine_config config = {.seed = 1,
+                                   .arena_bytes = 64 << 20,
+                                   .encoded_bytes = 1 << 20,
+                                   .inflight_loads = 8,
+                                   .inflight_prepares = 8,
+                                   .redirect_width = 1};
     struct play play;
     struct engine_totals totals;
     int which = 0;
@@ -110,9 +114,16 @@ static void test_the_engine(void **state)
         uint32_t size = chunk_samples[i];
         for (uint32_t id = 0; id < SAMPLES; id++)
             places[id] = (struct chunk_slot){id / size, id % size};
-        struct engine_job_desc desc = {.name = "j", .slot_bytes = 64, .batch_size = 8, .prefetch = 2, .view = view,
-                                       .shuffle = SHUFFLE_STRICT, .world_size = 2, .places = places,
-                                       .chunk_count = (SAMPLES + size - 1) / size, .chunk_samples = size};
+        struct engine_job_desc desc = {.name = "j",
+                                       .slot_bytes = 64,
+                                       .batch_size = 8,
+                                       .prefetch = 2,
+                                       .view = view,
+                                       .shuffle = SHUFFLE_STRICT,
+                                       .world_size = 2,
+                                       .places = places,
+                                       .chunk_count = (SAMPLES + size - 1) / size,
+                                       .chunk_samples = size};
         int count = add_at_last(&desc);
         print_message("%d allocations of 64 KiB and more, chunks of %u\n", count, size);
         assert_true(count >= 5);

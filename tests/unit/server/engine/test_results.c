@@ -6,7 +6,6 @@
 
 #include <cmocka.h>
 
-#include "preprocess/prepare.h"
 #include "tests/play/scene.h"
 
 /* A bad sample costs one sample under `skip`, nothing in number under `replace`, and the job under `error`. */
