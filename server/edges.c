@@ -49,7 +49,7 @@ static void snapshot(void *ctx, struct daemon_status *status)
     status->arena_budget_bytes = edges->of.arena_bytes;
     status->encoded_budget_bytes = edges->of.config->encoded_bytes;
     scratch_budget_stats(edges->of.scratch, &status->scratch);
-    for (int reason = BAD_NONE + 1; reason < BAD_REASONS && reason < BAD_REASONS; reason++)
+    for (int reason = BAD_NONE + 1; reason < BAD_REASONS; reason++)
         status->bad_reasons[reason] = bad_reason_name((enum bad_reason)reason);
     status_read_process(status);
 }

@@ -5,7 +5,6 @@
 #include "preprocess/prepare.h"
 #include "sampler/view.h"
 #include "server/config/config.h"
-#include "server/control/status.h"
 #include "server/engine/engine.h"
 #include "server/governor/governor.h"
 #include "server/governor/rate.h"
