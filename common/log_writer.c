@@ -9,13 +9,13 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/log_format.h"
+#include "common/thread.h"
 
 #define RING_BYTES (UINT32_C(1) << 16)
 #define LAST_BYTES (LOG_LINE_MAX + sizeof(uint16_t)) /* kept free for a line that is the last one */
@@ -162,17 +162,6 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* All signals are blocked in the thread: they are the main thread's. */
-static int start_thread(void)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int rc = pthread_create(&writer.thread, NULL, run, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return rc;
-}
-
 int log_writer_start(log_writer_tell *tell)
 {
     static bool made;
@@ -190,7 +179,7 @@ int log_writer_start(log_writer_tell *tell)
     if (writer.phase == DIRECT) {
         writer.ending = false;
         writer.tell = tell;
-        rc = start_thread();
+        rc = thread_start(&writer.thread, "larder-log", run, NULL);
         writer.phase = rc ? DIRECT : THREAD;
     }
     pthread_mutex_unlock(&writer.lock);

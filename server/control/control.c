@@ -5,7 +5,6 @@
 #include <nng/nng.h>
 #include <nng/protocol/reqrep0/rep.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +13,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/socket_path.h"
+#include "common/thread.h"
 #include "server/control/control_priv.h"
 #include "server/control/exchange.h"
 #include "server/control/listener.h"
@@ -71,17 +71,6 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* start_thread starts it with all signals blocked: they are the main thread's. */
-static int start_thread(struct control *control, struct error *err)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int rc = pthread_create(&control->thread, NULL, run, control);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return rc ? error_set(err, LARDER_ENOMEM, "cannot start the control thread: %s", strerror(rc)) : 0;
-}
-
 /* Stopped operations end, and those that are begun later end at once. The socket is closed when the thread has ended
  * only: nng 1.5 may take a socket apart under a receive that just begins. */
 static void end_thread(struct control *control)
@@ -125,8 +114,9 @@ int control_start(const char *path, const struct control_handlers *handlers, str
     if (rv == 0)
         rv = exchanges_open(&control->exchanges, control->socket);
     rc = rv ? listener_fail(rv, path, err) : listener_open(&control->listener, err);
-    if (rc == 0)
-        rc = start_thread(control, err);
+    int failed = rc == 0 ? thread_start(&control->thread, "larder-control", run, control) : 0;
+    if (failed)
+        rc = error_set(err, LARDER_ENOMEM, "cannot start the control thread: %s", strerror(failed));
     control->started = rc == 0;
     if (rc) {
         end(control);

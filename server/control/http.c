@@ -6,7 +6,6 @@
 #include <microhttpd.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +14,7 @@
 
 #include "common/check.h"
 #include "common/clock.h"
+#include "common/thread.h"
 #include "server/control/http_priv.h"
 
 #define HTTP_MAGIC UINT32_C(0x50545448)
@@ -178,17 +178,6 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* start_thread starts it with all signals blocked: they are the main thread's. */
-static bool start_thread(struct http *http)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool started = pthread_create(&http->thread, NULL, run, http) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return started;
-}
-
 /* ── life ────────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
 /* The listening socket is the library's once this succeeds. */
@@ -203,7 +192,7 @@ static bool start_daemon(struct http *http, int fd)
         return false;
     http->epoll_fd = MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
     http->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    return http->wake_fd >= 0 && start_thread(http);
+    return http->wake_fd >= 0 && thread_start(&http->thread, "larder-http", run, http) == 0;
 }
 
 static void release(struct http *http)

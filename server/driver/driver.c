@@ -7,8 +7,8 @@
 #include "common/check.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/thread.h"
 #include "server/driver/driver_priv.h"
-#include "server/workers/thread.h"
 
 enum {
     MESSAGES_AT_ONCE = 64,

@@ -5,8 +5,8 @@
 
 #include "common/check.h"
 #include "common/clock.h"
+#include "common/thread.h"
 #include "server/driver/text_hash.h"
-#include "server/workers/thread.h"
 
 enum {
     THREADS = 4, /* of each lane */

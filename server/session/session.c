@@ -9,8 +9,8 @@
 #include "common/check.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/thread.h"
 #include "server/session/session_priv.h"
-#include "server/workers/thread.h"
 
 #define EVENTS_AT_ONCE 64
 #define PLACES_MAX 65536u

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "common/check.h"
-#include "server/workers/thread.h"
+#include "common/thread.h"
 
 #define POOL_MAGIC 0x504f4f4cu /* "POOL" */
 

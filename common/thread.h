@@ -1,6 +1,6 @@
 /* thread.h: starting the daemon's threads. */
-#ifndef LARDER_SERVER_WORKERS_THREAD_H
-#define LARDER_SERVER_WORKERS_THREAD_H
+#ifndef LARDER_COMMON_THREAD_H
+#define LARDER_COMMON_THREAD_H
 
 #include <pthread.h>
 

@@ -1,4 +1,4 @@
-#include "server/workers/thread.h"
+#include "common/thread.h"
 
 #include <signal.h>
 #include <stdio.h>
