@@ -1,4 +1,5 @@
 /* bench_common.c: see bench_tree_priv.h. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 
@@ -28,6 +29,12 @@ double times_quantile_ns(struct times *times, double share)
         return 0;
     qsort(times->ns, times->count, sizeof *times->ns, by_value);
     return (double)times->ns[(size_t)(share * (double)(times->count - 1))];
+}
+
+void times_print(struct times *times)
+{
+    printf("\"count\": %zu, \"mean_ms\": %.4f, \"median_ms\": %.4f, \"max_ms\": %.4f", times->count,
+           times_mean_ns(times) / 1e6, times_quantile_ns(times, 0.5) / 1e6, times_quantile_ns(times, 1) / 1e6);
 }
 
 bool bench_interrupted(long *switches)

@@ -164,10 +164,9 @@ static void print_times(struct contest *contest, const char *name)
 {
     printf("  \"%s\": {", name);
     for (int side = 0; side < SIDES; side++) {
-        struct times *times = &contest->times[side];
-        printf("%s\"%s\": {\"count\": %zu, \"mean_ms\": %.4f, \"median_ms\": %.4f, \"max_ms\": %.4f}",
-               side ? ",\n    " : "", side_names[side], times->count, times_mean_ns(times) / 1e6,
-               times_quantile_ns(times, 0.5) / 1e6, times_quantile_ns(times, 1) / 1e6);
+        printf("%s\"%s\": {", side ? ",\n    " : "", side_names[side]);
+        times_print(&contest->times[side]);
+        printf("}");
     }
     printf("},\n");
 }

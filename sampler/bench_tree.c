@@ -15,9 +15,9 @@
 
 static void print_times(const char *name, struct times *times)
 {
-    printf("  \"%s\": {\"count\": %zu, \"mean_ms\": %.4f, \"median_ms\": %.4f, \"max_ms\": %.4f},\n", name,
-           times->count, times_mean_ns(times) / 1e6, times_quantile_ns(times, 0.5) / 1e6,
-           times_quantile_ns(times, 1) / 1e6);
+    printf("  \"%s\": {", name);
+    times_print(times);
+    printf("},\n");
 }
 
 static void bench_insertion(struct bench *bench)

@@ -101,31 +101,30 @@ static int parse_width(const struct config_row *row, struct config_text value, u
     return 0;
 }
 
-static bool parse_percent(const char *text, double *out)
+/* amount reads a number and gives the unit behind it, where blanks may stand between; NULL when there is no number. */
+static const char *amount(const char *text, double *out)
 {
-    const char *at = text;
     uint64_t whole;
     double part;
-    if (!digits(&at, &whole) || !fraction(&at, &part))
-        return false;
-    while (*at == ' ')
-        at++;
+    if (!digits(&text, &whole) || !fraction(&text, &part))
+        return NULL;
     *out = (double)whole + part;
-    return strcmp(at, "%") == 0;
+    return text + strspn(text, " ");
+}
+
+static bool parse_percent(const char *text, double *out)
+{
+    const char *unit = amount(text, out);
+    return unit && strcmp(unit, "%") == 0;
 }
 
 static bool parse_size(const char *text, double *out)
 {
-    const char *at = text;
-    uint64_t whole;
-    double part;
-    if (!digits(&at, &whole) || !fraction(&at, &part))
-        return false;
-    while (*at == ' ')
-        at++;
-    for (size_t i = 0; i < N_UNITS; i++) {
-        if (strcmp(at, units[i].name) == 0) {
-            *out = ((double)whole + part) * (double)units[i].bytes;
+    double number;
+    const char *unit = amount(text, &number);
+    for (size_t i = 0; unit && i < N_UNITS; i++) {
+        if (strcmp(unit, units[i].name) == 0) {
+            *out = number * (double)units[i].bytes;
             return true;
         }
     }
