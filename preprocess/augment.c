@@ -16,7 +16,7 @@ static double linspace(double from, double to, int32_t at, int32_t count)
     return at < count / 2 ? (float)from + step * (float)at : (float)to - step * (float)(count - 1 - at);
 }
 
-double augment_magnitude(const struct augment_space *space, enum augment_change change, int32_t bin, int32_t bins)
+static double strength_at(const struct augment_space *space, enum augment_change change, int32_t bin, int32_t bins)
 {
     if (change == AUGMENT_POSTERIZE)
         return 8 - rint((double)bin / ((bins - 1) / space->posterize_bits));
@@ -25,9 +25,12 @@ double augment_magnitude(const struct augment_space *space, enum augment_change 
     return space->most[change] == 0 ? 0 : linspace(0, space->most[change], bin, bins);
 }
 
-bool augment_signed(enum augment_change change)
+double augment_draw(const struct augment_space *space, enum augment_change change, int32_t bin, int32_t bins,
+                    struct rng *rng)
 {
-    return change >= AUGMENT_SHEAR_X && change <= AUGMENT_SHARPNESS;
+    double strength = strength_at(space, change, bin, bins);
+    bool has_sign = change >= AUGMENT_SHEAR_X && change <= AUGMENT_SHARPNESS;
+    return has_sign && random_below(rng, 2) ? -strength : strength;
 }
 
 /* Through an affine map, back into the same memory. */

@@ -32,10 +32,9 @@ struct augment_space {
     double posterize_bits;        /* bits that posterising takes away at the highest bin */
 };
 
-/* augment_magnitude gives a change's strength at `bin` of `bins`, without a sign. augment_signed says whether it has a
- * sign. */
-double augment_magnitude(const struct augment_space *space, enum augment_change change, int32_t bin, int32_t bins);
-bool augment_signed(enum augment_change change);
+/* augment_draw gives a change's strength at `bin` of `bins`, with a drawn sign where it has one. */
+double augment_draw(const struct augment_space *space, enum augment_change change, int32_t bin, int32_t bins,
+                    struct rng *rng);
 
 /* augment_apply changes the image in place. It fails with LARDER_ENOMEM alone. */
 int augment_apply(enum augment_change change, double magnitude, enum filter filter, const uint8_t fill[IMAGE_CHANNELS],

@@ -52,9 +52,8 @@ static int plan(const void *values, struct rng *rng, struct op_plan *p, struct e
     };
     for (int32_t i = 0; i < v->n_ops; i++) {
         enum augment_change change = (enum augment_change)random_below(rng, AUGMENT_CHANGES);
-        double magnitude = augment_magnitude(&space, change, v->magnitude, v->bins);
         p->choice[i] = (int32_t)change;
-        p->real[i] = augment_signed(change) && random_below(rng, 2) ? -magnitude : magnitude;
+        p->real[i] = augment_draw(&space, change, v->magnitude, v->bins, rng);
     }
     return 0;
 }

@@ -37,9 +37,8 @@ static int plan(const void *values, struct rng *rng, struct op_plan *p, struct e
     (void)err;
     const struct values *v = values;
     enum augment_change change = (enum augment_change)random_below(rng, AUGMENT_CHANGES);
-    double magnitude = augment_magnitude(&space, change, (int32_t)random_below(rng, (uint64_t)v->bins), v->bins);
     p->choice[0] = (int32_t)change;
-    p->real[0] = augment_signed(change) && random_below(rng, 2) ? -magnitude : magnitude;
+    p->real[0] = augment_draw(&space, change, (int32_t)random_below(rng, (uint64_t)v->bins), v->bins, rng);
     p->skip = change == AUGMENT_IDENTITY;
     return 0;
 }
