@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 char root[TREE_NAME_MAX];
+struct catalog *the_catalog;
 
 void path_below(char path[PATH_BYTES], const char *name)
 {
@@ -35,4 +36,40 @@ void assert_stats(struct catalog *catalog, unsigned loaded, unsigned walked)
     catalog_stats(catalog, &stats);
     assert_int_equal(stats.checkpoints_loaded, loaded);
     assert_int_equal(stats.trees_walked, walked);
+}
+
+struct dataset *open_below(const char *name)
+{
+    return open_in(the_catalog, name);
+}
+
+int catalog_set_up(void **state)
+{
+    (void)state;
+    tree_new(root);
+    return catalog_create(NULL, &the_catalog, NULL);
+}
+
+int tree_set_up(void **state)
+{
+    (void)state;
+    tree_new(root);
+    for (int i = 0; i < 30; i++)
+        tree_file("x", "%s/t/c%d/s%d/%d.jpg", root, i % 3, i % 2, i);
+    tree_age(root);
+    return 0;
+}
+
+struct catalog *catalog_start(void)
+{
+    return catalog_at("state/checkpoints");
+}
+
+int catalog_tear_down(void **state)
+{
+    (void)state;
+    catalog_destroy(the_catalog);
+    the_catalog = NULL;
+    tree_remove(root);
+    return 0;
 }

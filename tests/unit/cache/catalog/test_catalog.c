@@ -8,35 +8,13 @@
 #include "common/log.h"
 #include "tests/unit/cache/catalog/catalog_fixture.h"
 
-static struct catalog *catalog;
-
-static int set_up(void **state)
-{
-    (void)state;
-    tree_new(root);
-    return catalog_create(NULL, &catalog, NULL);
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    catalog_destroy(catalog);
-    tree_remove(root);
-    return 0;
-}
-
-static struct dataset *open_below(const char *name)
-{
-    return open_in(catalog, name);
-}
-
 static void assert_refused(const char *name, int code, const char *text)
 {
     char path[TREE_NAME_MAX + 64];
     struct error err = {0};
     struct dataset *dataset = NULL;
     snprintf(path, sizeof path, "%s/%s", root, name);
-    assert_int_equal(catalog_open(catalog, path, &dataset, &err), code);
+    assert_int_equal(catalog_open(the_catalog, path, &dataset, &err), code);
     assert_null(dataset);
     assert_int_equal(err.code, code);
     if (!strstr(err.text, text))
@@ -140,7 +118,7 @@ static void test_shared_ids(void **state)
         assert_int_equal(index, i);
     }
     struct catalog_stats stats;
-    catalog_stats(catalog, &stats);
+    catalog_stats(the_catalog, &stats);
     assert_int_equal(stats.samples, 6);
     assert_int_equal(stats.datasets, 2);
     dataset_unref(&a);
@@ -191,9 +169,9 @@ static void test_refusals(void **state)
     assert_refused("circle", LARDER_EIO, "symbolic links");
     struct dataset *none = NULL;
     struct error err;
-    assert_int_equal(catalog_open(catalog, "", &none, &err), LARDER_EINVAL);
+    assert_int_equal(catalog_open(the_catalog, "", &none, &err), LARDER_EINVAL);
     struct catalog_stats stats;
-    catalog_stats(catalog, &stats);
+    catalog_stats(the_catalog, &stats);
     assert_int_equal(stats.datasets, 0);
 }
 
@@ -266,7 +244,7 @@ static void test_idle_bounded(void **state)
         dataset_unref(&dataset);
     }
     struct catalog_stats stats;
-    catalog_stats(catalog, &stats);
+    catalog_stats(the_catalog, &stats);
     assert_int_equal(stats.datasets, 17); /* sixteen, and the one that was in use at the last look */
     assert_int_equal(stats.samples, 17);
 }
@@ -287,24 +265,24 @@ static void test_all_files(void **state)
     tree_file("5", "%s/t/text/d.txt", root);
     assert_refused("t", LARDER_EINVAL, "no image for 1 of 2 classes: text");
     snprintf(path, sizeof path, "%s/t", root);
-    assert_int_equal(catalog_open_files(catalog, path, &files, &err), 0);
+    assert_int_equal(catalog_open_files(the_catalog, path, &files, &err), 0);
     assert_keys(files, every, 4);
     tree_file("66", "%s/t/text/e.png", root);
     struct dataset *images = open_below("t");
     assert_int_equal(dataset_count(images), 2);
     assert_int_equal(dataset_id(images, 0), dataset_id(files, 2));
-    assert_int_equal(catalog_open_files(catalog, path, &again, &err), 0);
+    assert_int_equal(catalog_open_files(the_catalog, path, &again, &err), 0);
     assert_int_equal(dataset_count(again), 5);
     dataset_unref(&files);
     dataset_unref(&again);
     dataset_unref(&images);
     tree_folder("%s/u/empty", root);
     snprintf(path, sizeof path, "%s/u", root);
-    assert_int_equal(catalog_open_files(catalog, path, &files, &err), LARDER_EINVAL);
+    assert_int_equal(catalog_open_files(the_catalog, path, &files, &err), LARDER_EINVAL);
     assert_non_null(strstr(err.text, "no file"));
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, catalog_set_up, catalog_tear_down)
 
 int main(void)
 {

@@ -10,28 +10,6 @@
 #include "common/log.h"
 #include "tests/unit/cache/catalog/catalog_fixture.h"
 
-static struct catalog *start(void)
-{
-    return catalog_at("state/checkpoints");
-}
-
-static int set_up(void **state)
-{
-    (void)state;
-    tree_new(root);
-    for (int i = 0; i < 30; i++)
-        tree_file("x", "%s/t/c%d/s%d/%d.jpg", root, i % 3, i % 2, i);
-    tree_age(root);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    tree_remove(root);
-    return 0;
-}
-
 /* The number of files in the checkpoint folder; the last one's path in `file`. */
 static unsigned checkpoint_file(char file[PATH_BYTES])
 {
@@ -53,7 +31,7 @@ static unsigned checkpoint_file(char file[PATH_BYTES])
 /* Opens the tree in a fresh catalog, as a new start would, and says whether the checkpoint served. */
 static bool served_by_checkpoint(uint32_t expect_count)
 {
-    struct catalog *catalog = start();
+    struct catalog *catalog = catalog_start();
     struct dataset *dataset = open_in(catalog, "t");
     struct catalog_stats stats;
     catalog_stats(catalog, &stats);
@@ -68,11 +46,11 @@ static bool served_by_checkpoint(uint32_t expect_count)
 static void test_reuse(void **state)
 {
     (void)state;
-    struct catalog *first = start();
+    struct catalog *first = catalog_start();
     struct dataset *a = open_in(first, "t"), *again = open_in(first, "t");
     assert_ptr_equal(a, again);
     assert_stats(first, 0, 1);
-    struct catalog *second = start();
+    struct catalog *second = catalog_start();
     struct dataset *b = open_in(second, "t");
     assert_stats(second, 1, 0);
     uint64_t print_a[2], print_b[2];
@@ -133,7 +111,7 @@ static void replace_file(void)
 
 static void check_change(void (*change)(void), int count_change)
 {
-    struct catalog *catalog = start();
+    struct catalog *catalog = catalog_start();
     struct dataset *before = open_in(catalog, "t");
     change();
     struct dataset *after = open_in(catalog, "t"), *same = open_in(catalog, "t");
@@ -162,8 +140,8 @@ static void test_changes_noticed(void **state)
     } changes[] = {{add_file, 1}, {remove_file, -1}, {rename_file, 0}, {add_class, 1}, {replace_file, 0}};
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
         check_change(changes[i].change, changes[i].count_change);
-        tear_down(state);
-        set_up(state);
+        catalog_tear_down(state);
+        tree_set_up(state);
     }
 }
 
@@ -203,7 +181,7 @@ static void test_changed_in_place(void **state)
     (void)state;
     char bytes[8] = "", file[PATH_BYTES];
     struct error err;
-    struct catalog *catalog = start();
+    struct catalog *catalog = catalog_start();
     struct dataset *before = open_in(catalog, "t"), *after;
     uint32_t index = 0;
     tree_file("yy", "%s/t/%s", root, dataset_key(before, index));
@@ -292,13 +270,13 @@ static void test_no_checkpoint_folder(void **state)
     struct catalog *catalog;
     struct dataset *dataset;
     tree_file("a file", "%s/state", root);
-    dataset = open_in(catalog = start(), "t");
+    dataset = open_in(catalog = catalog_start(), "t");
     assert_stats(catalog, 0, 1);
     dataset_unref(&dataset);
     catalog_destroy(catalog);
     path_below(path, "state");
     assert_int_equal(unlink(path), 0);
-    catalog = start();
+    catalog = catalog_start();
     path_below(path, "state/checkpoints");
     assert_int_equal(rmdir(path), 0); /* it vanishes while the daemon runs */
     dataset = open_in(catalog, "t");
@@ -307,7 +285,7 @@ static void test_no_checkpoint_folder(void **state)
     catalog_destroy(catalog);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, tree_set_up, catalog_tear_down)
 
 int main(void)
 {

@@ -10,35 +10,13 @@
 #include "common/log.h"
 #include "tests/unit/cache/catalog/catalog_fixture.h"
 
-static struct catalog *start(void)
-{
-    return catalog_at("state/checkpoints");
-}
-
-static int set_up(void **state)
-{
-    (void)state;
-    tree_new(root);
-    for (int i = 0; i < 30; i++)
-        tree_file("x", "%s/t/c%d/s%d/%d.jpg", root, i % 3, i % 2, i);
-    tree_age(root);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    tree_remove(root);
-    return 0;
-}
-
 /* A tree that turns bad is refused while old references live on, and opens again once it is repaired. */
 static void test_turns_bad(void **state)
 {
     (void)state;
     char path[PATH_BYTES], bytes[1];
     struct error err;
-    struct catalog *catalog = start();
+    struct catalog *catalog = catalog_start();
     struct dataset *dataset = open_in(catalog, "t"), *none = NULL;
     tree_folder("%s/t/void", root);
     path_below(path, "t");
@@ -76,7 +54,7 @@ static void test_concurrent_open(void **state)
 {
     (void)state;
     struct opener openers[16];
-    struct catalog *catalog = start();
+    struct catalog *catalog = catalog_start();
     for (int i = 0; i < 16; i++) {
         openers[i] = (struct opener){.catalog = catalog};
         assert_int_equal(pthread_create(&openers[i].thread, NULL, open_in_thread, &openers[i]), 0);
@@ -130,7 +108,7 @@ static void test_sixty_thousand(void **state)
         assert_true(walk_s < 10 && load_s < 5);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, tree_set_up, catalog_tear_down)
 
 int main(void)
 {

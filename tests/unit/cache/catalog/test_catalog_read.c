@@ -8,28 +8,6 @@
 #include "common/log.h"
 #include "tests/unit/cache/catalog/catalog_fixture.h"
 
-static struct catalog *catalog;
-
-static int set_up(void **state)
-{
-    (void)state;
-    tree_new(root);
-    return catalog_create(NULL, &catalog, NULL);
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    catalog_destroy(catalog);
-    tree_remove(root);
-    return 0;
-}
-
-static struct dataset *open_below(const char *name)
-{
-    return open_in(catalog, name);
-}
-
 /* What a file did since it was indexed comes out as its own error, never as other bytes. */
 static void test_read_failures(void **state)
 {
@@ -95,7 +73,7 @@ static void test_chunks(void **state)
     for (int i = 0; i < 3; i++) {
         for (int j = 0; j < 23; j++)
             tree_file("x", "%s/t%d/c%d/%d.jpg", root, i, j % 2, j);
-        catalog_set_chunking(catalog, 5, seeds[i]);
+        catalog_set_chunking(the_catalog, 5, seeds[i]);
         snprintf(name, sizeof name, "t%d", i);
         datasets[i] = open_below(name);
         assert_int_equal(dataset_chunk_size(datasets[i]), 5);
@@ -161,7 +139,7 @@ static void test_read_many(void **state)
     dataset_unref(&dataset);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, catalog_set_up, catalog_tear_down)
 
 int main(void)
 {

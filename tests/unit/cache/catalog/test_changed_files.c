@@ -17,7 +17,6 @@
 #define SMALL 600
 #define LARGE 3000
 
-static struct catalog *catalog;
 static long fake_type;        /* of file system; 0: the real one */
 static const char *rewritten; /* a file below the root that somebody writes to during the next read; NULL: none */
 
@@ -54,30 +53,22 @@ ssize_t __wrap_pread(int fd, void *buf, size_t len, off_t offset)
 
 static void restart(void)
 {
-    catalog_destroy(catalog);
-    catalog = catalog_at("checkpoints");
-}
-
-static struct dataset *open_below(const char *name)
-{
-    return open_in(catalog, name);
+    catalog_destroy(the_catalog);
+    the_catalog = catalog_at("checkpoints");
 }
 
 static int set_up(void **state)
 {
     (void)state;
     tree_new(root);
-    catalog = catalog_at("checkpoints");
+    the_catalog = catalog_at("checkpoints");
     return 0;
 }
 
 static int tear_down(void **state)
 {
-    (void)state;
     fake_type = 0;
-    catalog_destroy(catalog);
-    tree_remove(root);
-    return 0;
+    return catalog_tear_down(state);
 }
 
 /* Files of five bytes whose content is their number, all of one time. */
@@ -199,7 +190,7 @@ static void test_rewritten_in_place(void **state)
     dataset_unref(&after);
     restart();
     after = open_below("t");
-    catalog_stats(catalog, &stats);
+    catalog_stats(the_catalog, &stats);
     assert_int_equal(stats.checkpoints_loaded, 1); /* it was replaced when the change was noticed */
     expect_read(after, 0, 0, "newer");
     dataset_unref(&after);
@@ -207,7 +198,7 @@ static void test_rewritten_in_place(void **state)
         rewrite(i);
     restart();
     after = open_below("t");
-    catalog_stats(catalog, &stats);
+    catalog_stats(the_catalog, &stats);
     assert_int_equal(stats.checkpoints_loaded, 0);
     for (uint32_t i = 0; i < SMALL; i++) {
         const char *name = strrchr(dataset_key(after, i), '/') + 1;
@@ -254,7 +245,7 @@ static void test_read_tells_the_next_open(void **state)
     dataset_unref(&after);
     restart();
     after = open_below("t");
-    catalog_stats(catalog, &stats);
+    catalog_stats(the_catalog, &stats);
     assert_int_equal(stats.checkpoints_loaded, 1);
     dataset_unref(&after);
 }
@@ -329,7 +320,7 @@ static void test_checkpoint_of_another_device(void **state)
         index_free(&index);
         restart();
         struct dataset *tree = open_below("t");
-        catalog_stats(catalog, &stats);
+        catalog_stats(the_catalog, &stats);
         assert_int_equal(stats.checkpoints_loaded, !differing);
         struct dataset *links = open_below("links");
         assert_int_equal(dataset_id(tree, 0), dataset_id(links, 0));
