@@ -9,6 +9,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "common/thread.h"
+
 #define ENTRY_STRIDE 16u
 
 void fake_init(struct fake_daemon *daemon)
@@ -240,7 +242,7 @@ void fake_start(struct fake_daemon *daemon, fake_script *script)
     memcpy(address.sun_path, daemon->path, sizeof address.sun_path);
     daemon->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     CHECK(bind(daemon->listener, (struct sockaddr *)&address, sizeof address) == 0 && listen(daemon->listener, 8) == 0);
-    CHECK(pthread_create(&daemon->thread, NULL, run, daemon) == 0);
+    CHECK(thread_start(&daemon->thread, "fake-daemon", run, daemon) == 0); /* the signals are the client's */
 }
 
 void fake_stop(struct fake_daemon *daemon)
