@@ -45,10 +45,8 @@ void *xrealloc(void *ptr, size_t count, size_t size)
     return grown;
 }
 
-void *xgrow(void *array, size_t size, size_t *cap, size_t need)
+void *xgrow_to(void *array, size_t size, size_t *cap, size_t need)
 {
-    if (need <= *cap)
-        return array;
     size_t more = *cap < 32 ? 64 : *cap * 2;
     *cap = more < need ? need : more;
     return xrealloc(array, *cap, size);

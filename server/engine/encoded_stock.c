@@ -16,6 +16,8 @@ bool encoded_needs_bytes(const struct encoded_store *store, uint32_t job, sample
 {
     if (store->samples[id].failed || !sampler_wants(store->env->sampler, job, id))
         return false;
+    if (store->prepared->samples[id].instances == ENGINE_NONE) /* mostly: asked for each sample that a read may bring */
+        return true;
     uint32_t instance = prepared_find(store->prepared, job, id);
     return instance == ENGINE_NONE || store->prepared->instances[instance].state != INSTANCE_READY;
 }
