@@ -74,8 +74,8 @@ uint64_t encoded_most(const struct encoded_store *store)
 uint64_t encoded_sure(const struct encoded_store *store)
 {
     uint64_t least = UINT64_MAX;
-    for (uint32_t place = 0; place < store->jobs->end; place++) {
-        const struct job *job = job_at(store->jobs, place);
+    for (uint32_t no = 0; no < store->jobs->end; no++) {
+        const struct job *job = job_at(store->jobs, no);
         uint64_t slot = job->state != JOB_FREE ? engine_slot_bytes(&store->env->config, job->terms.slot_bytes) : least;
         least = slot < least ? slot : least;
     }
@@ -149,7 +149,7 @@ bool encoded_keeps(const struct encoded_store *store, sample_id id)
 }
 
 /* A loaded sample that nobody wants this epoch is not kept, unless there is room for all. */
-static void encoded_settle(struct encoded_store *store, uint32_t index)
+static void drop_if_idle(struct encoded_store *store, uint32_t index)
 {
     if (residency_pins(store->residency, index) == 0 && residency_want(store->residency, index) == 0 &&
         !encoded_keeps(store, store->encodeds[index].id))
@@ -161,13 +161,13 @@ void encoded_unpin(struct encoded_store *store, uint32_t index)
     residency_unpin(store->residency, index);
     if (residency_pins(store->residency, index) == 0)
         store->pinned_bytes -= store->encodeds[index].bytes;
-    encoded_settle(store, index);
+    drop_if_idle(store, index);
 }
 
 void encoded_drop_if_idle(struct encoded_store *store, sample_id id)
 {
     if (store->samples[id].encoded != ENGINE_NONE)
-        encoded_settle(store, store->samples[id].encoded);
+        drop_if_idle(store, store->samples[id].encoded);
 }
 
 void encoded_drop_idle(struct encoded_store *store)
@@ -175,7 +175,7 @@ void encoded_drop_idle(struct encoded_store *store)
     uint32_t index = residency_victim(store->residency);
     while (index != RESIDENT_NONE && residency_want(store->residency, index) == 0) { /* the others are wanted */
         uint32_t next = residency_victim_after(store->residency, index);
-        encoded_settle(store, index);
+        drop_if_idle(store, index);
         index = next;
     }
 }

@@ -27,9 +27,9 @@ static struct idset *all_that_fits(const struct encoded_store *store)
     struct idset *all = NULL;
     double bytes = 0;
     int code = idset_create(&all);
-    for (uint32_t place = 0; !code && place < store->jobs->end; place++) {
-        if (job_at(store->jobs, place)->state != JOB_FREE)
-            code = add_view(job_at(store->jobs, place), &all, &bytes);
+    for (uint32_t no = 0; !code && no < store->jobs->end; no++) {
+        if (job_at(store->jobs, no)->state != JOB_FREE)
+            code = add_view(job_at(store->jobs, no), &all, &bytes);
     }
     if (!code && bytes <= (double)encoded_sure(store))
         return all;

@@ -72,9 +72,9 @@ void engine_destroy(struct engine *engine)
     if (!engine)
         return;
     CHECK_MAGIC(engine, ENGINE_MAGIC);
-    for (uint32_t place = 0; place < engine->jobs.end; place++) {
-        if (job_at(&engine->jobs, place)->state != JOB_FREE)
-            job_free(job_at(&engine->jobs, place));
+    for (uint32_t no = 0; no < engine->jobs.end; no++) {
+        if (job_at(&engine->jobs, no)->state != JOB_FREE)
+            jobs_free(job_at(&engine->jobs, no));
     }
     engine->magic = 0;
     chunks_destroy(&engine->chunks);

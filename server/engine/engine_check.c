@@ -12,10 +12,10 @@ void engine_check(const struct engine *engine)
     prepared_check(&engine->prepared, instance_users);
     encoded_check(&engine->encoded, encoded_users);
     tasks_check(&engine->tasks);
-    for (uint32_t place = 0; place < engine->jobs.end; place++) {
-        if (job_at(&engine->jobs, place)->state != JOB_FREE)
-            queues_check(&engine->queues, place);
-        quota += job_at(&engine->jobs, place)->quota.bytes;
+    for (uint32_t no = 0; no < engine->jobs.end; no++) {
+        if (job_at(&engine->jobs, no)->state != JOB_FREE)
+            queues_check(&engine->queues, no);
+        quota += job_at(&engine->jobs, no)->quota.bytes;
     }
     CHECK(quota == engine->quota.promised_bytes && quota <= engine->env.config.arena_bytes);
     CHECK(engine->tasks.n_results == 0);

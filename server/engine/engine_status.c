@@ -19,9 +19,9 @@ void engine_totals(const struct engine *engine, struct engine_totals *out)
     out->encoded_ahead_bytes = quota_ahead_encoded_bytes(&engine->quota);
     out->loads_inflight = engine->encoded.loading;
     out->prepares_inflight = engine->tasks.running;
-    for (uint32_t place = 0; place < engine->jobs.end; place++) {
-        out->jobs += job_at(&engine->jobs, place)->state != JOB_FREE;
-        out->source_waits += engine->sources.n_away > 0 && sources_waits(&engine->sources, place);
+    for (uint32_t no = 0; no < engine->jobs.end; no++) {
+        out->jobs += job_at(&engine->jobs, no)->state != JOB_FREE;
+        out->source_waits += engine->sources.n_away > 0 && sources_waits(&engine->sources, no);
     }
 }
 
@@ -44,10 +44,10 @@ static void fill_queue(const struct queues *queues, const struct job *job, uint3
                                         .wait_s = (double)wait_ns / 1e9};
 }
 
-static void fill_status(const struct engine *engine, uint32_t place, uint64_t now_ns, struct engine_job_status *out)
+static void fill_status(const struct engine *engine, uint32_t no, uint64_t now_ns, struct engine_job_status *out)
 {
-    const struct job *job = job_at(&engine->jobs, place);
-    *out = (struct engine_job_status){.job = place,
+    const struct job *job = job_at(&engine->jobs, no);
+    *out = (struct engine_job_status){.job = no,
                                       .pipeline = job->terms.pipeline,
                                       .weight = job->turns.weight,
                                       .batch_size = job->terms.batch_size,
@@ -59,11 +59,11 @@ static void fill_status(const struct engine *engine, uint32_t place, uint64_t no
                                       .look_ahead = quota_rows_needed(job) - ENGINE_ROWS_MIN,
                                       .client = job->terms.client,
                                       .view_samples = job->shape.view_samples,
-                                      .remaining = sampler_remaining(engine->env.sampler, place),
+                                      .remaining = sampler_remaining(engine->env.sampler, no),
                                       .quota_bytes = job->quota.bytes,
                                       .samples_shared = job->tallies.samples_shared,
                                       .bad_samples = job->tallies.bad_samples,
-                                      .waits_for_source = sources_waits(&engine->sources, place),
+                                      .waits_for_source = sources_waits(&engine->sources, no),
                                       .world_size = job->terms.world_size,
                                       .attached = job->attached};
     for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
@@ -77,7 +77,7 @@ static void fill_status(const struct engine *engine, uint32_t place, uint64_t no
         out->leased_batches += queue.leased_batches;
         out->credits += queue.credits;
         out->wait_s += queue.wait_s;
-        out->remaining += reserve_count(&job->queues[rank].reserve);
+        out->remaining += queue_reserve_count(&job->queues[rank].reserve);
         out->epoch_lost += job->queues[rank].epoch.lost;
     }
     if (job->source.waits && out->waits_for_source)
@@ -85,11 +85,11 @@ static void fill_status(const struct engine *engine, uint32_t place, uint64_t no
     memcpy(out->name, job->terms.name, sizeof out->name);
 }
 
-size_t engine_queue_statuses(const struct engine *engine, uint32_t place, uint64_t now_ns, struct engine_queue_status *out,
+size_t engine_queue_statuses(const struct engine *engine, uint32_t no, uint64_t now_ns, struct engine_queue_status *out,
                              size_t max)
 {
     CHECK_MAGIC(engine, ENGINE_MAGIC);
-    const struct job *job = job_at(&engine->jobs, place);
+    const struct job *job = job_at(&engine->jobs, no);
     CHECK(job->state != JOB_FREE);
     for (uint32_t rank = 0; rank < job->terms.world_size && rank < max; rank++)
         fill_queue(&engine->queues, job, rank, now_ns, &out[rank]);
@@ -100,11 +100,11 @@ size_t engine_job_statuses(const struct engine *engine, uint64_t now_ns, struct 
 {
     CHECK_MAGIC(engine, ENGINE_MAGIC);
     size_t count = 0;
-    for (uint32_t place = 0; place < engine->jobs.end; place++) {
-        if (job_at(&engine->jobs, place)->state == JOB_FREE)
+    for (uint32_t no = 0; no < engine->jobs.end; no++) {
+        if (job_at(&engine->jobs, no)->state == JOB_FREE)
             continue;
         if (count < max)
-            fill_status(engine, place, now_ns, &out[count]);
+            fill_status(engine, no, now_ns, &out[count]);
         count++;
     }
     return count;

@@ -8,10 +8,10 @@ enum { MEAN_OF = 256 /* samples whose sizes tell the mean of all */ };
 
 uint32_t job_free_place(const struct jobs *jobs)
 {
-    uint32_t place = 0;
-    while (place < JOBS_MAX && job_at(jobs, place)->state != JOB_FREE)
-        place++;
-    return place;
+    uint32_t no = 0;
+    while (no < JOBS_MAX && job_at(jobs, no)->state != JOB_FREE)
+        no++;
+    return no;
 }
 
 struct job *job_find_name(const struct jobs *jobs, const char *name)

@@ -11,7 +11,7 @@
 #include "server/engine/engine_priv.h"
 
 /* jobs_come.c */
-void job_free(struct job *job); /* its own memory */
+void jobs_free(struct job *job); /* its own memory */
 void jobs_on_add(struct engine *engine, const struct engine_job_desc *desc);
 void jobs_on_weight(const struct jobs *jobs, uint32_t job, double weight);
 void jobs_on_cancel(struct engine *engine, uint32_t job);
@@ -19,13 +19,13 @@ void jobs_end(struct engine *engine, uint32_t job);
 void jobs_on_gone(struct engine *engine, uint32_t job, uint32_t rank);
 
 /* jobs_deliver.c */
-void jobs_deliver_batch(struct engine *engine, uint32_t place, struct job_queue *queue, uint32_t count);
+void jobs_deliver_batch(struct engine *engine, uint32_t no, struct job_queue *queue, uint32_t count);
 void jobs_deliver(struct engine *engine);
 
 /* jobs_epochs.c */
 struct engine_action *jobs_act_error(struct outbox *outbox, const struct job *job, uint32_t rank); /* the text is the caller's */
-void jobs_queue_done(struct plan *plan, struct job *job, struct job_queue *queue);
-void jobs_turn_epoch(struct engine *engine, uint32_t place);
+void jobs_rank_through(struct plan *plan, struct job *job, struct job_queue *queue);
+void jobs_turn_epoch(struct engine *engine, uint32_t no);
 /* The sample that a job fails over. */
 struct bad_sample {
     sample_id id;

@@ -77,7 +77,7 @@ static int queues_begin(struct job *job)
     return 0;
 }
 
-void job_free(struct job *job)
+void jobs_free(struct job *job)
 {
     for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
         struct job_queue *queue = &job->queues[rank];
@@ -104,9 +104,9 @@ static void find_rows(const struct quota *quota, uint64_t row_bytes, uint64_t *p
 }
 
 /* Fills the place, and no more: nothing but memory is taken. The view becomes the job's. */
-static int job_make(struct engine *engine, uint32_t place, const struct engine_job_desc *desc, struct idset *view)
+static int job_make(struct engine *engine, uint32_t no, const struct engine_job_desc *desc, struct idset *view)
 {
-    struct job *job = job_at(&engine->jobs, place);
+    struct job *job = job_at(&engine->jobs, no);
     uint64_t row_bytes = job_batch_slots(desc) * engine_slot_bytes(&engine->env.config, desc->slot_bytes) * job_world_size(desc), promise, most;
     uint32_t hold = desc->hold ? desc->hold : ENGINE_ROWS_MIN;
     find_rows(&engine->quota, row_bytes, &promise, &most);
@@ -114,7 +114,7 @@ static int job_make(struct engine *engine, uint32_t place, const struct engine_j
     uint32_t least = hold > ENGINE_ROWS_MIN ? hold : ENGINE_ROWS_MIN;
     uint32_t asked = desc->prefetch + ENGINE_ROWS_MIN > least ? desc->prefetch + ENGINE_ROWS_MIN : least;
     *job = (struct job){.state = JOB_IDLE,
-                        .no = place,
+                        .no = no,
                         .terms.client = desc->client,
                         .terms.dataset = desc->dataset,
                         .terms.view = view,
@@ -152,29 +152,29 @@ static int job_make(struct engine *engine, uint32_t place, const struct engine_j
     return code ? code : idset_create(&job->progress.bad);
 }
 
-static void job_begin(struct engine *engine, uint32_t place)
+static void job_begin(struct engine *engine, uint32_t no)
 {
-    sources_join(&engine->sources, job_at(&engine->jobs, place));
-    if (place >= engine->jobs.end)
-        engine->jobs.end = place + 1;
+    sources_join(&engine->sources, job_at(&engine->jobs, no));
+    if (no >= engine->jobs.end)
+        engine->jobs.end = no + 1;
     plan_divide_arena(&engine->plan);
-    plan_zone_enter(&engine->plan, job_at(&engine->jobs, place));
+    plan_zone_enter(&engine->plan, job_at(&engine->jobs, no));
     encoded_keep_measure(&engine->encoded);
 }
 
 /* ── attaching ── */
 
-static void answer(struct engine *engine, uint32_t place, const struct engine_job_desc *desc, bool attached)
+static void answer(struct engine *engine, uint32_t no, const struct engine_job_desc *desc, bool attached)
 {
-    struct job *job = job_at(&engine->jobs, place);
+    struct job *job = job_at(&engine->jobs, no);
     struct job_queue *queue = &job->queues[desc->rank];
     queue->client.presence = RANK_THERE;
     queue->epoch.told = false;
     queue->client.id = desc->client;
     queue->epoch.returned = attached && job->progress.began && queue->epoch.done;
     job->attached++;
-    uint64_t share = job_rank_share(job);
-    struct engine_action *action = job_act(&engine->outbox, ENGINE_JOB_ADDED, job_at(&engine->jobs, place));
+    uint64_t share = queue_share(job);
+    struct engine_action *action = job_act(&engine->outbox, ENGINE_JOB_ADDED, job_at(&engine->jobs, no));
     action->rank = desc->rank;
     action->client = desc->client;
     action->job_added.held_max = job->quota.held_max;
@@ -188,9 +188,9 @@ static void answer(struct engine *engine, uint32_t place, const struct engine_jo
     action->job_added.batch = queue->epoch.done ? 0 : queue->epoch.batch_index;
 }
 
-static void attach(struct engine *engine, uint32_t place, const struct engine_job_desc *desc)
+static void attach(struct engine *engine, uint32_t no, const struct engine_job_desc *desc)
 {
-    struct job *job = job_at(&engine->jobs, place);
+    struct job *job = job_at(&engine->jobs, no);
     const char *field = job_terms_differ(job, desc);
     if (job->terms.world_size == 1 && job_world_size(desc) == 1)
         refuse(&engine->outbox, desc, LARDER_EBUSY, "another job has this name: choose another, or none and get one");
@@ -203,7 +203,7 @@ static void attach(struct engine *engine, uint32_t place, const struct engine_jo
     else if (job->state == JOB_FAILED)
         refuse(&engine->outbox, desc, LARDER_EGONE, "it has failed, and ends when its other ranks have gone: start all of them again");
     else
-        answer(engine, place, desc, true);
+        answer(engine, no, desc, true);
 }
 
 /* ── a new job ── */
@@ -240,7 +240,7 @@ static void add_job(struct engine *engine, const struct engine_job_desc *desc)
     }
     if (refuse_too_large(engine, desc, batch, slot))
         return;
-    uint32_t place = job_free_place(&engine->jobs);
+    uint32_t no = job_free_place(&engine->jobs);
     struct error err;
     struct sampler_job sampled = {.shuffle = desc->shuffle, .seed = desc->seed, .view = desc->view, .order = desc->order};
     struct idset *view = NULL;
@@ -248,26 +248,26 @@ static void add_job(struct engine *engine, const struct engine_job_desc *desc)
     if (code)
         error_set(&err, code, "no memory for its view");
     else
-        code = sampler_add_job(engine->env.sampler, place, &sampled, &err);
+        code = sampler_add_job(engine->env.sampler, no, &sampled, &err);
     if (code) {
         idset_destroy(view);
         refuse(&engine->outbox, desc, code, "%s", err.text);
         return;
     }
-    code = job_make(engine, place, desc, view);
+    code = job_make(engine, no, desc, view);
     if (!code)
         code = make_room_for_ids(engine, desc->view);
     if (!code)
-        code = residents_place(&engine->residents, desc, job_at(&engine->jobs, place));
+        code = residents_place(&engine->residents, desc, job_at(&engine->jobs, no));
     if (code) {
-        job_free(job_at(&engine->jobs, place));
-        sampler_remove_job(engine->env.sampler, place);
+        jobs_free(job_at(&engine->jobs, no));
+        sampler_remove_job(engine->env.sampler, no);
         refuse(&engine->outbox, desc, code, "no memory for what is kept of each of its %llu samples: free memory, or lower the "
                "budgets", (unsigned long long)idset_count(desc->view));
         return;
     }
-    job_begin(engine, place);
-    answer(engine, place, desc, false);
+    job_begin(engine, no);
+    answer(engine, no, desc, false);
 }
 
 void jobs_on_add(struct engine *engine, const struct engine_job_desc *desc)
@@ -287,9 +287,9 @@ void jobs_on_add(struct engine *engine, const struct engine_job_desc *desc)
         add_job(engine, desc);
 }
 
-void jobs_on_weight(const struct jobs *jobs, uint32_t place, double weight)
+void jobs_on_weight(const struct jobs *jobs, uint32_t no, double weight)
 {
-    struct job *job = job_at(jobs, place);
+    struct job *job = job_at(jobs, no);
     CHECK(weight >= JOB_WEIGHT_MIN && weight <= JOB_WEIGHT_MAX);
     if (job->state != JOB_FREE)
         job->turns.weight = weight;
@@ -297,27 +297,27 @@ void jobs_on_weight(const struct jobs *jobs, uint32_t place, double weight)
 
 /* ── going ── */
 
-void jobs_on_cancel(struct engine *engine, uint32_t place)
+void jobs_on_cancel(struct engine *engine, uint32_t no)
 {
-    const struct job *job = job_at(&engine->jobs, place);
+    const struct job *job = job_at(&engine->jobs, no);
     if (job->state != JOB_FREE && job->state != JOB_FAILED)
-        jobs_fail(engine, place, NULL, LARDER_EGONE, "it was cancelled with `larder cancel`");
+        jobs_fail(engine, no, NULL, LARDER_EGONE, "it was cancelled with `larder cancel`");
 }
 
-void jobs_end(struct engine *engine, uint32_t place)
+void jobs_end(struct engine *engine, uint32_t no)
 {
-    struct job *job = job_at(&engine->jobs, place);
+    struct job *job = job_at(&engine->jobs, no);
     plan_zone_leave(&engine->plan, job);
-    residents_withdraw(&engine->residents, place);
-    residents_drop_left(&engine->residents, place);
-    residents_forget_had(&engine->residents, place);
-    sampler_remove_job(engine->env.sampler, place);
-    struct engine_action *action = job_act(&engine->outbox, ENGINE_JOB_ENDED, job_at(&engine->jobs, place));
+    residents_withdraw(&engine->residents, no);
+    residents_drop_remaining(&engine->residents, no);
+    residents_forget_had(&engine->residents, no);
+    sampler_remove_job(engine->env.sampler, no);
+    struct engine_action *action = job_act(&engine->outbox, ENGINE_JOB_ENDED, job_at(&engine->jobs, no));
     action->job_ended.dataset = job->terms.dataset;
     action->job_ended.pipeline = job->terms.pipeline;
     engine->quota.promised_bytes -= job->quota.bytes;
     sources_leave(&engine->sources, job);
-    job_free(job);
+    jobs_free(job);
     plan_divide_arena(&engine->plan);
     while (engine->jobs.end && job_at(&engine->jobs, engine->jobs.end - 1)->state == JOB_FREE)
         engine->jobs.end--;
@@ -337,23 +337,23 @@ static bool lingers(const struct engine_config *config, const struct job *job)
            (to_come || (job->state == JOB_RUNNING && done && open));
 }
 
-void jobs_on_gone(struct engine *engine, uint32_t place, uint32_t rank)
+void jobs_on_gone(struct engine *engine, uint32_t no, uint32_t rank)
 {
-    struct job *job = job_at(&engine->jobs, place);
+    struct job *job = job_at(&engine->jobs, no);
     if (job->state == JOB_FREE)
         return;
     CHECK(rank < job->terms.world_size);
     struct job_queue *queue = &job->queues[rank];
     if (queue->client.presence != RANK_THERE) {
         if (job->attached == 0)
-            jobs_end(engine, place);
+            jobs_end(engine, no);
         return;
     }
-    plan_put_back(&engine->plan, place, queue);
+    plan_put_back(&engine->plan, no, queue);
     queue->client.presence = RANK_AWAY;
     queue->next.asked = queue->epoch.returned = false;
     queue->epoch.credits = 0;
     job->empty_since_ns = engine->env.now_ns;
     if (--job->attached == 0 && !lingers(&engine->env.config, job))
-        jobs_end(engine, place);
+        jobs_end(engine, no);
 }

@@ -13,9 +13,9 @@ static struct engine_entry delivered_entry(const struct engine *engine, const st
         .offset = extent_offset(engine->prepared.extents, instance->block), .bytes = instance->bytes, .id = entry->id};
 }
 
-void jobs_deliver_batch(struct engine *engine, uint32_t place, struct job_queue *queue, uint32_t count)
+void jobs_deliver_batch(struct engine *engine, uint32_t no, struct job_queue *queue, uint32_t count)
 {
-    struct job *job = job_at(&engine->jobs, place);
+    struct job *job = job_at(&engine->jobs, no);
     struct lease *lease = queue_lease_begin(&engine->queues, queue, job->progress.epoch, count);
     struct outbox *outbox = &engine->outbox;
     outbox->delivered = xgrow(outbox->delivered, sizeof *outbox->delivered, &outbox->delivered_cap, outbox->n_delivered + count);
@@ -37,7 +37,7 @@ void jobs_deliver_batch(struct engine *engine, uint32_t place, struct job_queue 
     uint64_t waited_ns = queue->tallies.wait_ns + (queue->tallies.waiting ? engine->env.now_ns - queue->tallies.waiting_since_ns : 0);
     quota_note_delivery(&engine->quota, job, queue->rank, waited_ns);
     engine->env.totals.samples_delivered += count;
-    struct engine_action *action = job_act(&engine->outbox, ENGINE_DELIVER, job_at(&engine->jobs, place));
+    struct engine_action *action = job_act(&engine->outbox, ENGINE_DELIVER, job_at(&engine->jobs, no));
     action->rank = queue->rank;
     action->client = queue->client.id;
     action->deliver.batch = lease->batch;
@@ -46,21 +46,21 @@ void jobs_deliver_batch(struct engine *engine, uint32_t place, struct job_queue 
     action->deliver.count = count;
     action->deliver.lost = queue->epoch.lost;
     /* What is left, with nothing more to come: nothing, or under drop_last less than a batch. */
-    action->deliver.last = !queue_plan_left(&engine->queues, job, queue) && (job->terms.drop_last ? queue->line.queued < job->terms.batch_size : queue->line.queued == 0);
+    action->deliver.last = !queue_has_more_to_plan(&engine->queues, job, queue) && (job->terms.drop_last ? queue->line.queued < job->terms.batch_size : queue->line.queued == 0);
     queue->epoch.told = queue->epoch.told || action->deliver.last;
     queue->epoch.told_epoch = action->deliver.last ? job->progress.epoch : queue->epoch.told_epoch;
     if (action->deliver.last && !queue->epoch.done) {
-        jobs_queue_done(&engine->plan, job, queue);
-        jobs_turn_epoch(engine, place);
+        jobs_rank_through(&engine->plan, job, queue);
+        jobs_turn_epoch(engine, no);
     }
 }
 
-static void deliver_queue(struct engine *engine, uint32_t place, struct job_queue *queue)
+static void deliver_queue(struct engine *engine, uint32_t no, struct job_queue *queue)
 {
-    struct job *job = job_at(&engine->jobs, place);
+    struct job *job = job_at(&engine->jobs, no);
     uint32_t count;
     while (queue_may_have_batch(job, queue) && !engine->plan.again && queue_next_batch_ready(&engine->queues, job, queue, &count))
-        jobs_deliver_batch(engine, place, queue, count);
+        jobs_deliver_batch(engine, no, queue, count);
     bool waiting = queue_may_have_batch(job, queue);
     if (waiting && !queue->tallies.waiting) {
         queue->tallies.waiting_since_ns = engine->env.now_ns;
@@ -73,8 +73,8 @@ static void deliver_queue(struct engine *engine, uint32_t place, struct job_queu
 
 void jobs_deliver(struct engine *engine)
 {
-    for (uint32_t place = 0; place < engine->jobs.end; place++) {
-        for (uint32_t rank = 0; job_at(&engine->jobs, place)->state != JOB_FREE && rank < job_at(&engine->jobs, place)->terms.world_size; rank++)
-            deliver_queue(engine, place, &job_at(&engine->jobs, place)->queues[rank]);
+    for (uint32_t no = 0; no < engine->jobs.end; no++) {
+        for (uint32_t rank = 0; job_at(&engine->jobs, no)->state != JOB_FREE && rank < job_at(&engine->jobs, no)->terms.world_size; rank++)
+            deliver_queue(engine, no, &job_at(&engine->jobs, no)->queues[rank]);
     }
 }

@@ -11,26 +11,26 @@
 /* ── epochs ── */
 
 /* The rank is through with the epoch: it has had its share, or it goes on without the rest. */
-void jobs_queue_done(struct plan *plan, struct job *job, struct job_queue *queue)
+void jobs_rank_through(struct plan *plan, struct job *job, struct job_queue *queue)
 {
-    uint64_t reserved = reserve_count(&queue->reserve);
+    uint64_t reserved = queue_reserve_count(&queue->reserve);
     queue->epoch.planned -= queue->line.queued;
     job->progress.abandoned += queue->line.queued + reserved;
     queue->reserve.at = queue->reserve.end = 0;
-    plan_drop_all(plan, queue);
+    plan_drop_entries(plan, queue);
     queue->epoch.done = true;
     queue->epoch.credits = 0;
 }
 
 /* What remains (ranks left it, or less than a batch under drop_last) is wanted no more. */
-static void epoch_end(struct engine *engine, uint32_t place, enum job_state next)
+static void epoch_end(struct engine *engine, uint32_t no, enum job_state next)
 {
-    struct job *job = job_at(&engine->jobs, place);
+    struct job *job = job_at(&engine->jobs, no);
     for (uint32_t rank = 0; rank < job->terms.world_size; rank++)
-        jobs_queue_done(&engine->plan, job, &job->queues[rank]);
-    residents_withdraw(&engine->residents, place);
+        jobs_rank_through(&engine->plan, job, &job->queues[rank]);
+    residents_withdraw(&engine->residents, no);
     job->state = next;
-    residents_drop_left(&engine->residents, place);
+    residents_drop_remaining(&engine->residents, no);
 }
 
 /* Never 0, and no variant's of another epoch. */
@@ -41,10 +41,10 @@ static uint64_t variant_of_epoch(uint64_t variant, uint32_t epoch)
     return random_u64(&rng) | 1;
 }
 
-static void epoch_start(struct engine *engine, uint32_t place, uint32_t epoch)
+static void epoch_start(struct engine *engine, uint32_t no, uint32_t epoch)
 {
-    struct job *job = job_at(&engine->jobs, place);
-    sampler_start_epoch(engine->env.sampler, place, epoch);
+    struct job *job = job_at(&engine->jobs, no);
+    sampler_start_epoch(engine->env.sampler, no, epoch);
     if (job->terms.shuffle == SHUFFLE_STRICT && job->terms.variant)
         job->progress.variant = variant_of_epoch(job->terms.variant, epoch);
     job->state = JOB_RUNNING;
@@ -63,7 +63,7 @@ static void epoch_start(struct engine *engine, uint32_t place, uint32_t epoch)
             queue->epoch.credits = queue->next.credits;
         }
     }
-    residents_declare(&engine->residents, place);
+    residents_declare(&engine->residents, no);
     encoded_read_ahead_again(&engine->encoded);
     engine->plan.again = true;
 }
@@ -80,9 +80,9 @@ static bool may_lose(const struct job *job, const struct job_queue *queue)
 }
 
 /* Ends the epoch when every rank is through with it, and begins the lowest that a rank waits for. */
-void jobs_turn_epoch(struct engine *engine, uint32_t place)
+void jobs_turn_epoch(struct engine *engine, uint32_t no)
 {
-    struct job *job = job_at(&engine->jobs, place);
+    struct job *job = job_at(&engine->jobs, no);
     struct job_queue *first = NULL;
     for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
         struct job_queue *queue = &job->queues[rank];
@@ -92,9 +92,9 @@ void jobs_turn_epoch(struct engine *engine, uint32_t place)
             first = queue;
     }
     if (job->state == JOB_RUNNING)
-        epoch_end(engine, place, JOB_IDLE);
+        epoch_end(engine, no, JOB_IDLE);
     if (first)
-        epoch_start(engine, place, first->next.epoch);
+        epoch_start(engine, no, first->next.epoch);
 }
 
 struct engine_action *jobs_act_error(struct outbox *outbox, const struct job *job, uint32_t rank)
@@ -106,9 +106,9 @@ struct engine_action *jobs_act_error(struct outbox *outbox, const struct job *jo
     return action;
 }
 
-void jobs_fail(struct engine *engine, uint32_t place, const struct bad_sample *bad, int code, const char *text)
+void jobs_fail(struct engine *engine, uint32_t no, const struct bad_sample *bad, int code, const char *text)
 {
-    struct job *job = job_at(&engine->jobs, place);
+    struct job *job = job_at(&engine->jobs, no);
     for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
         if (job->queues[rank].client.presence != RANK_THERE)
             continue;
@@ -119,7 +119,7 @@ void jobs_fail(struct engine *engine, uint32_t place, const struct bad_sample *b
         error_set(&action->error.error, code, "job %s: %s", job->terms.name, text);
     }
     if (job->state == JOB_RUNNING)
-        epoch_end(engine, place, JOB_FAILED);
+        epoch_end(engine, no, JOB_FAILED);
     job->state = JOB_FAILED;
     job->quota.ahead_max = job->quota.ahead_asked = job->quota.ahead_min; /* what its clients may still hold */
     engine->quota.divide = true;

@@ -5,25 +5,25 @@
 #include "server/engine/queue.h"
 
 /* A later epoch than the job's: the rank is through with this one, and waits for those that are not. */
-static void ask_later(struct engine *engine, uint32_t place, struct job_queue *queue, const struct engine_event *event)
+static void ask_later(struct engine *engine, uint32_t no, struct job_queue *queue, const struct engine_event *event)
 {
-    struct job *job = job_at(&engine->jobs, place);
+    struct job *job = job_at(&engine->jobs, no);
     if (queue->next.asked && event->next.epoch < queue->next.epoch)
         return;
     if (job->state == JOB_RUNNING && !queue->epoch.done)
-        jobs_queue_done(&engine->plan, job, queue);
+        jobs_rank_through(&engine->plan, job, queue);
     if (!queue->next.asked || queue->next.epoch != event->next.epoch)
         queue->next.credits = 0;
     queue->next.asked = true;
     queue->next.epoch = event->next.epoch;
     queue_add_credits(&queue->next.credits, event->next.credits);
-    jobs_turn_epoch(engine, place);
+    jobs_turn_epoch(engine, no);
 }
 
 void jobs_on_next(struct engine *engine, const struct engine_event *event)
 {
-    uint32_t place = event->next.job, epoch = event->next.epoch;
-    struct job *job = job_at(&engine->jobs, place);
+    uint32_t no = event->next.job, epoch = event->next.epoch;
+    struct job *job = job_at(&engine->jobs, no);
     if (job->state == JOB_FREE || job->state == JOB_FAILED)
         return;
     CHECK(event->rank < job->terms.world_size);
@@ -34,7 +34,7 @@ void jobs_on_next(struct engine *engine, const struct engine_event *event)
         struct engine_action *action = jobs_act_error(&engine->outbox, job, event->rank);
         error_set(&action->error.error, LARDER_EINVAL, "job %s: epoch %u was asked for and it has %u", job->terms.name, epoch, job->terms.epochs);
     } else if (!job->progress.began || epoch > job->progress.epoch) {
-        ask_later(engine, place, queue, event);
+        ask_later(engine, no, queue, event);
     } else if (epoch < job->progress.epoch) {
         if (job->terms.world_size == 1 || (queue->epoch.told && epoch <= queue->epoch.told_epoch))
             return;
@@ -45,6 +45,6 @@ void jobs_on_next(struct engine *engine, const struct engine_event *event)
         queue_add_credits(&queue->epoch.credits, event->next.credits);
     } else if (queue->epoch.returned && !queue->next.asked) {
         queue->epoch.returned = false;
-        jobs_deliver_batch(engine, place, queue, 0);
+        jobs_deliver_batch(engine, no, queue, 0);
     }
 }

@@ -40,7 +40,7 @@ static void skip(struct engine *engine, const struct result *result)
         return;
     }
     job->progress.lost++;
-    if (job->terms.world_size == 1 && job_rank_share(job) == 0) {
+    if (job->terms.world_size == 1 && queue_share(job) == 0) {
         fail_job(engine, result, LARDER_ESAMPLE, "this sample and so many others are bad that nothing is left of the "
                  "epoch: check the dataset");
         return;

@@ -16,9 +16,9 @@ static bool needed(const struct job *job, const struct job_queue *queue, bool so
     return queue->client.presence != RANK_THERE && (somebody_waits || (job->state == JOB_RUNNING && !queue->epoch.done));
 }
 
-static void watch_ranks_of(struct engine *engine, uint32_t place)
+static void watch_ranks_of(struct engine *engine, uint32_t no)
 {
-    struct job *job = job_at(&engine->jobs, place);
+    struct job *job = job_at(&engine->jobs, no);
     bool waits = false;
     for (uint32_t rank = 0; rank < job->terms.world_size; rank++)
         waits = waits || job->queues[rank].next.asked;
@@ -34,7 +34,7 @@ static void watch_ranks_of(struct engine *engine, uint32_t place)
         snprintf(text, sizeof text, "rank %u of %u %s within %.3g s (limits.rank_timeout): look why it stopped, and start all "
                  "ranks again", rank, job->terms.world_size, queue->client.presence != RANK_TO_COME ? "has not come back" : "has not come",
                  (double)engine->env.config.rank_timeout_ns / 1e9);
-        jobs_fail(engine, place, NULL, LARDER_ETIMEOUT, text);
+        jobs_fail(engine, no, NULL, LARDER_ETIMEOUT, text);
         return;
     }
 }
@@ -42,14 +42,14 @@ static void watch_ranks_of(struct engine *engine, uint32_t place)
 /* With nobody there to be told, a job ends. */
 void jobs_watch_ranks(struct engine *engine)
 {
-    for (uint32_t place = 0; engine->env.config.rank_timeout_ns && place < engine->jobs.end; place++) {
-        const struct job *job = job_at(&engine->jobs, place);
+    for (uint32_t no = 0; engine->env.config.rank_timeout_ns && no < engine->jobs.end; no++) {
+        const struct job *job = job_at(&engine->jobs, no);
         if (job->state == JOB_FREE || job->state == JOB_FAILED || job->terms.world_size == 1)
             continue;
         if (job->attached > 0)
-            watch_ranks_of(engine, place);
+            watch_ranks_of(engine, no);
         else if (engine->env.now_ns - job->empty_since_ns >= engine->env.config.rank_timeout_ns)
-            jobs_end(engine, place);
+            jobs_end(engine, no);
     }
 }
 
@@ -57,8 +57,8 @@ void jobs_watch_ranks(struct engine *engine)
 static uint64_t longest_place(const struct engine *engine, const struct job *job)
 {
     uint64_t longest = 0;
-    for (uint32_t place = 0; place < engine->jobs.end; place++) {
-        uint64_t bytes = job_at(&engine->jobs, place)->state != JOB_FREE ? job_at(&engine->jobs, place)->terms.slot_bytes : 0;
+    for (uint32_t no = 0; no < engine->jobs.end; no++) {
+        uint64_t bytes = job_at(&engine->jobs, no)->state != JOB_FREE ? job_at(&engine->jobs, no)->terms.slot_bytes : 0;
         longest = bytes > longest ? bytes : longest;
     }
     for (uint32_t rank = 0; job->terms.raw && rank < job->terms.world_size; rank++) {
@@ -77,27 +77,27 @@ static uint64_t longest_place(const struct engine *engine, const struct job *job
 static uint64_t enough_bytes(const struct engine *engine, const struct job *job)
 {
     uint64_t held = 0;
-    for (uint32_t place = 0; place < engine->jobs.end; place++)
-        held += job_at(&engine->jobs, place)->state != JOB_FREE ? queue_slots_of(job_at(&engine->jobs, place)) : 0;
+    for (uint32_t no = 0; no < engine->jobs.end; no++)
+        held += job_at(&engine->jobs, no)->state != JOB_FREE ? queue_slots_of(job_at(&engine->jobs, no)) : 0;
     return quota_least_bytes(&engine->quota) + held * longest_place(engine, job);
 }
 
 /* What it takes comes first: the text may be cut. */
-static void fail(struct engine *engine, uint32_t place)
+static void fail(struct engine *engine, uint32_t no)
 {
     char text[ERROR_TEXT_MAX];
     int used = snprintf(text, sizeof text,
                         "no room in the arena for %.3g s, free space lies in pieces between what clients hold: "
                         "raise memory.arena to %llu bytes, stop a job, or give batches back sooner (zero_copy, C: hold)",
                         (double)engine->env.config.room_timeout_ns / 1e9,
-                        (unsigned long long)enough_bytes(engine, job_at(&engine->jobs, place)));
+                        (unsigned long long)enough_bytes(engine, job_at(&engine->jobs, no)));
     for (uint32_t other = 0, told = 0; other < engine->jobs.end && told < HOLDERS_TOLD; other++) {
         uint32_t batches = queue_batches_held(job_at(&engine->jobs, other));
         if (batches > 0 && used < ERROR_TEXT_MAX)
             used += snprintf(text + used, sizeof text - (size_t)used, "%s%s holds %u", told++ ? ", " : "; ",
                              job_at(&engine->jobs, other)->terms.name, batches);
     }
-    jobs_fail(engine, place, NULL, LARDER_EQUOTA, text);
+    jobs_fail(engine, no, NULL, LARDER_EQUOTA, text);
 }
 
 /* Its client waits, and nothing that is under way leads to its next batch. */
@@ -115,9 +115,9 @@ static bool starves(const struct queues *queues, const struct job *job, const st
     return true;
 }
 
-static void watch_room_of(struct engine *engine, uint32_t place)
+static void watch_room_of(struct engine *engine, uint32_t no)
 {
-    struct job *job = job_at(&engine->jobs, place);
+    struct job *job = job_at(&engine->jobs, no);
     for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
         struct job_queue *queue = &job->queues[rank];
         uint64_t timeout_ns = engine->env.config.room_timeout_ns;
@@ -129,7 +129,7 @@ static void watch_room_of(struct engine *engine, uint32_t place)
             engine->plan.zone_again_ns = 0; /* whoever's turn it is: its last one */
             plan_zone_enter(&engine->plan, job);
             if (!job->zoned)
-                fail(engine, place);
+                fail(engine, no);
             return;
         }
     }
@@ -143,8 +143,8 @@ static bool may_wait(const struct job *job)
 bool engine_waits_for_room(const struct engine *engine)
 {
     CHECK_MAGIC(engine, ENGINE_MAGIC);
-    for (uint32_t place = 0; place < engine->jobs.end; place++)
-        if (may_wait(job_at(&engine->jobs, place)))
+    for (uint32_t no = 0; no < engine->jobs.end; no++)
+        if (may_wait(job_at(&engine->jobs, no)))
             return true;
     return false;
 }
@@ -156,18 +156,18 @@ void jobs_watch_room(struct engine *engine)
         if (may_wait(job_at(&engine->jobs, engine->plan.zone_turn)))
             plan_zone_enter(&engine->plan, job_at(&engine->jobs, engine->plan.zone_turn));
     }
-    for (uint32_t place = 0; place < engine->jobs.end; place++)
-        if (may_wait(job_at(&engine->jobs, place)))
-            watch_room_of(engine, place);
+    for (uint32_t no = 0; no < engine->jobs.end; no++)
+        if (may_wait(job_at(&engine->jobs, no)))
+            watch_room_of(engine, no);
 }
 
-static void fail_of_source(struct engine *engine, uint32_t place)
+static void fail_of_source(struct engine *engine, uint32_t no)
 {
     char text[160];
     size_t told = engine->outbox.n_actions;
     snprintf(text, sizeof text, "its storage did not answer for %.3g s (limits.source_wait): see that the dataset can be "
              "read, and start the job again", (double)engine->env.config.source_wait_ns / 1e9);
-    jobs_fail(engine, place, NULL, LARDER_EIO, text);
+    jobs_fail(engine, no, NULL, LARDER_EIO, text);
     for (; told < engine->outbox.n_actions; told++) {
         if (engine->outbox.actions[told].type == ENGINE_JOB_ERROR)
             engine->outbox.actions[told].error.of_source = true;
@@ -179,15 +179,15 @@ void jobs_watch_sources(struct engine *engine)
     if (engine->sources.n_away == 0 && engine->sources.n_waiting == 0)
         return;
     engine->sources.n_waiting = 0;
-    for (uint32_t place = 0; place < engine->jobs.end; place++) {
-        struct job *job = job_at(&engine->jobs, place);
-        bool waits = sources_waits(&engine->sources, place);
+    for (uint32_t no = 0; no < engine->jobs.end; no++) {
+        struct job *job = job_at(&engine->jobs, no);
+        bool waits = sources_waits(&engine->sources, no);
         if (waits && !job->source.waits)
             job->source.waits_since_ns = engine->env.now_ns;
         job->source.waits = waits;
         engine->sources.n_waiting += waits;
         if (waits && engine->env.now_ns - job->source.waits_since_ns >= engine->env.config.source_wait_ns)
-            fail_of_source(engine, place);
+            fail_of_source(engine, no);
     }
 }
 
@@ -195,10 +195,10 @@ uint64_t engine_wakes_ns(const struct engine *engine)
 {
     uint64_t wakes_ns = UINT64_MAX;
     CHECK_MAGIC(engine, ENGINE_MAGIC);
-    for (uint32_t place = 0; engine->sources.n_away > 0 && place < engine->jobs.end; place++) {
-        const struct job *job = job_at(&engine->jobs, place);
+    for (uint32_t no = 0; engine->sources.n_away > 0 && no < engine->jobs.end; no++) {
+        const struct job *job = job_at(&engine->jobs, no);
         const struct data_source *source = &engine->sources.all[job->source.at];
-        if (!sources_waits(&engine->sources, place))
+        if (!sources_waits(&engine->sources, no))
             continue;
         uint64_t fails_ns = (job->source.waits ? job->source.waits_since_ns : engine->env.now_ns) + engine->env.config.source_wait_ns;
         wakes_ns = fails_ns < wakes_ns ? fails_ns : wakes_ns;

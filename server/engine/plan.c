@@ -47,7 +47,7 @@ static bool place(struct plan *plan, uint32_t index, bool sure)
     if (fresh)
         tasks_begin(plan->tasks, job_index, instance);
     else
-        tasks_joined(plan->tasks, plan->prepared->instances[instance].task, job_index);
+        tasks_waiter_joined(plan->tasks, plan->prepared->instances[instance].task, job_index);
     return true;
 }
 
@@ -72,7 +72,7 @@ static void place_unplaced(struct plan *plan, const struct job *job, struct job_
 static bool is_short(const struct plan *plan, const struct job *job, const struct job_queue *queue)
 {
     return (job->zoned || job->terms.raw) && queue->client.presence == RANK_THERE && queue->held_slots < quota_depth_slots(job, queue->rank) &&
-           queue_plan_left(plan->queues, job, queue);
+           queue_has_more_to_plan(plan->queues, job, queue);
 }
 
 static bool has_room(const struct plan *plan, const struct job *job, const struct job_queue *queue)
@@ -127,7 +127,7 @@ static void plan_reserved(struct plan *plan, uint32_t job_index)
     for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
         struct job_queue *queue = &job->queues[rank];
         while (has_room(plan, job, queue)) {
-            if (reserve_count(&queue->reserve)) {
+            if (queue_reserve_count(&queue->reserve)) {
                 plan_entry(plan, job_index, queue, queue->reserve.ids[queue->reserve.at++], RESERVED);
             } else if (sampler_remaining(plan->env->sampler, job_index) == 0) {
                 plan_entry(plan, job_index, queue, choose_repeat(plan, job, queue), REPEAT);
@@ -171,7 +171,7 @@ static void deal(struct plan *plan, uint32_t job_index, sample_id id)
     if (owner->epoch.done)
         job->progress.abandoned++;
     else
-        reserve_add(&owner->reserve, id);
+        queue_reserve_add(&owner->reserve, id);
 }
 
 static void take_pick(struct plan *plan, const struct pick *pick)

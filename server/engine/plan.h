@@ -36,7 +36,7 @@ void plan_round(struct plan *plan);
 
 /* plan_give_back.c */
 void plan_loosen(struct plan *plan, enum entry_state state); /* all others in this state give up what they have */
-void plan_drop_all(struct plan *plan, struct job_queue *queue);
+void plan_drop_entries(struct plan *plan, struct job_queue *queue);
 void plan_unplace(struct plan *plan, uint32_t entry);  /* gives up the one it has, ready or waited for */
 void plan_put_back(struct plan *plan, uint32_t job, struct job_queue *queue); /* its client has gone */
 void plan_divide_arena(struct plan *plan);           /* jobs came or went, or need more or less */

@@ -26,8 +26,8 @@ static void loosen_queue(struct plan *plan, const struct job *job, const struct 
 
 void plan_loosen(struct plan *plan, enum entry_state state)
 {
-    for (uint32_t place = 0; place < plan->jobs->end; place++) {
-        const struct job *job = job_at(plan->jobs, place);
+    for (uint32_t no = 0; no < plan->jobs->end; no++) {
+        const struct job *job = job_at(plan->jobs, no);
         for (uint32_t rank = 0; job->state == JOB_RUNNING && rank < job->terms.world_size; rank++)
             loosen_queue(plan, job, &job->queues[rank], state);
     }
@@ -44,17 +44,17 @@ static void entry_abandon(struct plan *plan, uint32_t index)
     bool orphan = false;
     if (entry->state == ENTRY_WAITING) {
         queue_waiter_remove(plan->queues, index);
-        queue_rank_made(plan->queues, entry);
+        queue_making_ended(plan->queues, entry);
         orphan = plan->prepared->instances[instance].waiters == ENGINE_NONE;
     }
     prepared_unpin(plan->prepared, instance);
     if (orphan)
         tasks_cancel_output(plan->tasks, instance);
     else if (entry->state == ENTRY_WAITING)
-        tasks_left(plan->tasks, plan->prepared->instances[instance].task, entry->job);
+        tasks_waiter_left(plan->tasks, plan->prepared->instances[instance].task, entry->job);
 }
 
-void plan_drop_all(struct plan *plan, struct job_queue *queue)
+void plan_drop_entries(struct plan *plan, struct job_queue *queue)
 {
     for (uint32_t index = queue->line.entries.head; index != ENGINE_NONE; index = plan->queues->entries[index].in_line.next)
         entry_abandon(plan, index);
@@ -83,7 +83,7 @@ static void shorten(struct plan *plan, uint32_t job, struct job_queue *queue, ui
     queue->line.numbered = plan->queues->entries[first].place_in_line;
     for (uint32_t index = first, next; index != ENGINE_NONE; index = next) {
         next = plan->queues->entries[index].in_line.next;
-        reserve_add(&back, plan->queues->entries[index].id);
+        queue_reserve_add(&back, plan->queues->entries[index].id);
         CHECK(plan->queues->entries[index].job == job);
         entry_abandon(plan, index);
         queue_remove(plan->queues, index);
@@ -108,29 +108,29 @@ void plan_put_back(struct plan *plan, uint32_t job_index, struct job_queue *queu
             queue_lease_put_back(plan->queues, job_index, queue, &queue->leases[at], &back);
     }
     for (uint32_t index = queue->line.entries.head; index != ENGINE_NONE; index = plan->queues->entries[index].in_line.next)
-        reserve_add(&back, plan->queues->entries[index].id);
+        queue_reserve_add(&back, plan->queues->entries[index].id);
     queue->epoch.planned -= queue->line.queued;
-    plan_drop_all(plan, queue);
+    plan_drop_entries(plan, queue);
     while (queue->n_leases)
         queue_lease_end(plan->queues, queue, queue->n_leases - 1);
     CHECK(queue->held_slots == 0);
     queue_reserve_put_first(&queue->reserve, &back);
 }
 
-static void set_rows(struct plan *plan, uint32_t place, uint32_t rows)
+static void set_rows(struct plan *plan, uint32_t no, uint32_t rows)
 {
-    struct job *job = job_at(plan->jobs, place);
+    struct job *job = job_at(plan->jobs, no);
     uint32_t before = job->quota.ahead_now;
     plan->quota->promised_bytes = plan->quota->promised_bytes - job->quota.bytes + rows * job->shape.row_bytes;
     job->quota.ahead_now = rows;
     job->quota.bytes = rows * job->shape.row_bytes;
     job->quota.slots = rows * job->shape.batch_slots;
     for (uint32_t rank = 0; rank < job->terms.world_size && rows < before; rank++)
-        shorten(plan, place, &job->queues[rank], job->quota.slots);
+        shorten(plan, no, &job->queues[rank], job->quota.slots);
     if (before == 0) /* a new job: JOB_ADDED says it */
         return;
     plan->env->totals.ahead_shortened += rows < before;
-    struct engine_action *action = job_act(plan->outbox, ENGINE_AHEAD, job_at(plan->jobs, place));
+    struct engine_action *action = job_act(plan->outbox, ENGINE_AHEAD, job_at(plan->jobs, no));
     action->ahead.quota_bytes = job->quota.bytes;
     action->ahead.from = before - ENGINE_ROWS_MIN;
     action->ahead.to = rows - ENGINE_ROWS_MIN;
@@ -155,9 +155,9 @@ void plan_divide_arena(struct plan *plan)
         quota_deal(plan->quota, low, rows);
     }
     for (int given = 0; given <= 1; given++) { /* first what is given back, then what is given */
-        for (uint32_t place = 0; place < plan->jobs->end; place++) {
-            if (given ? rows[place] > job_at(plan->jobs, place)->quota.ahead_now : rows[place] < job_at(plan->jobs, place)->quota.ahead_now)
-                set_rows(plan, place, rows[place]);
+        for (uint32_t no = 0; no < plan->jobs->end; no++) {
+            if (given ? rows[no] > job_at(plan->jobs, no)->quota.ahead_now : rows[no] < job_at(plan->jobs, no)->quota.ahead_now)
+                set_rows(plan, no, rows[no]);
         }
     }
 }

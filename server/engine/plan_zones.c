@@ -17,8 +17,8 @@ enum { TRY_LOOK_FREE = 10000 };
 /* Marks the instances in clients' hands; a layout gets their blocks besides, in any order. */
 static void mark_leased(const struct plan *plan, bool *leased, struct layout *layout)
 {
-    for (uint32_t place = 0; place < plan->jobs->end; place++) {
-        const struct job *job = job_at(plan->jobs, place);
+    for (uint32_t no = 0; no < plan->jobs->end; no++) {
+        const struct job *job = job_at(plan->jobs, no);
         for (uint32_t rank = 0; job->state != JOB_FREE && rank < job->terms.world_size; rank++) {
             const struct job_queue *queue = &job->queues[rank];
             for (uint32_t at = 0; at < queue->n_leases; at++) {

@@ -35,8 +35,8 @@ static void check_zones(const struct prepared *prepared)
         const struct zone *zone = &prepared->zones[at];
         uint64_t promised = 0, used = 0;
         uint32_t owner;
-        for (uint32_t place = 0; place < prepared->jobs->end; place++) {
-            const struct job *job = job_at(prepared->jobs, place);
+        for (uint32_t no = 0; no < prepared->jobs->end; no++) {
+            const struct job *job = job_at(prepared->jobs, no);
             if (job->state != JOB_FREE && job->zoned && engine_slot_bytes(&prepared->env->config, job->terms.slot_bytes) == zone->bytes)
                 promised += job->quota.ahead_min * job->shape.batch_slots * job->terms.world_size;
         }

@@ -94,11 +94,11 @@ static bool clear_anywhere(struct prepared *prepared, uint64_t bytes)
 static double expected_reuse(const struct prepared *prepared, const struct instance *instance)
 {
     double reuse = 0;
-    for (uint32_t place = 0; place < prepared->jobs->end; place++) {
-        const struct job *job = job_at(prepared->jobs, place);
-        if (!demand_wants_instance(prepared->jobs, place, &instance->form))
+    for (uint32_t no = 0; no < prepared->jobs->end; no++) {
+        const struct job *job = job_at(prepared->jobs, no);
+        if (!demand_wants_instance(prepared->jobs, no, &instance->form))
             continue;
-        reuse += demand_job_rate(prepared->jobs, job) / (double)sampler_remaining(prepared->env->sampler, place);
+        reuse += demand_job_rate(prepared->jobs, job) / (double)sampler_remaining(prepared->env->sampler, no);
     }
     return reuse;
 }

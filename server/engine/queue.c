@@ -109,10 +109,10 @@ void queue_lease_end(struct queues *queues, struct job_queue *queue, uint32_t at
 
 /* ── the reserve ── */
 
-void reserve_add(struct reserve *reserve, sample_id id)
+void queue_reserve_add(struct reserve *reserve, sample_id id)
 {
     if (reserve->end == reserve->cap && reserve->at >= reserve->cap / 2) {
-        uint64_t count = reserve_count(reserve);
+        uint64_t count = queue_reserve_count(reserve);
         if (count)
             memmove(reserve->ids, reserve->ids + reserve->at, count * sizeof *reserve->ids);
         reserve->at = 0;
@@ -126,7 +126,7 @@ void reserve_add(struct reserve *reserve, sample_id id)
  * that was made for all of it never grows. Frees `back`'s ids. */
 void queue_reserve_put_first(struct reserve *reserve, struct reserve *back)
 {
-    uint64_t count = reserve_count(reserve), more = reserve_count(back);
+    uint64_t count = queue_reserve_count(reserve), more = queue_reserve_count(back);
     if (count + more > reserve->cap) {
         reserve->cap = count + more;
         reserve->ids = xrealloc(reserve->ids, reserve->cap, sizeof *reserve->ids);
@@ -155,7 +155,7 @@ uint32_t queue_oldest_lease(const struct job_queue *queue, uint64_t least)
 void queue_lease_put_back(struct queues *queues, uint32_t job, struct job_queue *queue, const struct lease *lease, struct reserve *back)
 {
     for (uint32_t i = 0; i < lease->count; i++) {
-        reserve_add(back, queues->prepared->instances[lease->instances[i]].form.id);
+        queue_reserve_add(back, queues->prepared->instances[lease->instances[i]].form.id);
         prepared_clear_had(queues->prepared, job, lease->instances[i]);
     }
     queue->epoch.planned -= lease->count;
@@ -174,7 +174,7 @@ uint64_t queue_overtakers_max(const struct job *job)
 
 /* Whole batches only under drop_last. One rank alone has the view less what bad samples cost; several have equal shares
  * whatever happens, because they train in step. */
-uint64_t job_rank_share(const struct job *job)
+uint64_t queue_share(const struct job *job)
 {
     uint64_t share = job->shape.view_samples - job->progress.lost;
     if (job->terms.world_size > 1)
@@ -182,10 +182,10 @@ uint64_t job_rank_share(const struct job *job)
     return job->terms.drop_last ? share / job->terms.batch_size * job->terms.batch_size : share;
 }
 
-bool queue_plan_left(const struct queues *queues, const struct job *job, const struct job_queue *queue)
+bool queue_has_more_to_plan(const struct queues *queues, const struct job *job, const struct job_queue *queue)
 {
-    return !queue->epoch.done && queue->epoch.planned < job_rank_share(job) &&
-           (job->terms.world_size > 1 || reserve_count(&queue->reserve) > 0 ||
+    return !queue->epoch.done && queue->epoch.planned < queue_share(job) &&
+           (job->terms.world_size > 1 || queue_reserve_count(&queue->reserve) > 0 ||
             sampler_remaining(queues->env->sampler, job->no) > 0);
 }
 
@@ -209,7 +209,7 @@ uint32_t queue_batches_held(const struct job *job)
     return batches;
 }
 
-void queue_rank_begun(struct queues *queues, uint32_t instance)
+void queue_making_begun(struct queues *queues, uint32_t instance)
 {
     WAITERS_OF(queues, instance, at) {
         queues->entries[at].making = true;
@@ -217,7 +217,7 @@ void queue_rank_begun(struct queues *queues, uint32_t instance)
     }
 }
 
-void queue_rank_made(struct queues *queues, struct entry *entry)
+void queue_making_ended(struct queues *queues, struct entry *entry)
 {
     queue_of(queues, entry)->line.making -= entry->making;
     entry->making = false;

@@ -132,7 +132,7 @@ static inline struct job_queue *queue_of(const struct queues *queues, const stru
     return &job_at(queues->jobs, entry->job)->queues[entry->rank];
 }
 
-static inline uint64_t reserve_count(const struct reserve *reserve)
+static inline uint64_t queue_reserve_count(const struct reserve *reserve)
 {
     return reserve->end - reserve->at;
 }
@@ -156,20 +156,20 @@ void queue_clear(struct queues *queues, struct job_queue *queue);
 struct lease *queue_lease_begin(struct queues *queues, struct job_queue *queue, uint32_t epoch, uint32_t count);
 void queue_lease_take(struct queues *queues, struct lease *lease, uint32_t entry);
 void queue_lease_end(struct queues *queues, struct job_queue *queue, uint32_t at);
-void reserve_add(struct reserve *reserve, sample_id id);
+void queue_reserve_add(struct reserve *reserve, sample_id id);
 void queue_reserve_put_first(struct reserve *reserve, struct reserve *back);
 uint32_t queue_oldest_lease(const struct job_queue *queue, uint64_t least);
 void queue_lease_put_back(struct queues *queues, uint32_t job, struct job_queue *queue, const struct lease *lease, struct reserve *back);
 /* Of the samples planned behind one so many may overtake it. */
 uint64_t queue_overtakers_max(const struct job *job);
-uint64_t job_rank_share(const struct job *job); /* samples that the epoch has for each rank */
-bool queue_plan_left(const struct queues *queues, const struct job *job, const struct job_queue *queue); /* will more be planned? */
+uint64_t queue_share(const struct job *job); /* samples that the epoch has for each rank */
+bool queue_has_more_to_plan(const struct queues *queues, const struct job *job, const struct job_queue *queue); /* will more be planned? */
 /* The queue is sure of room for so many of its entries, the first. */
 uint64_t queue_sure_slots(const struct job *job, const struct job_queue *queue);
 uint64_t queue_slots_of(const struct job *job);
 uint32_t queue_batches_held(const struct job *job);
-void queue_rank_begun(struct queues *queues, uint32_t instance); /* its making runs */
-void queue_rank_made(struct queues *queues, struct entry *entry); /* what it waits for is there, or has failed */
+void queue_making_begun(struct queues *queues, uint32_t instance); /* its making runs */
+void queue_making_ended(struct queues *queues, struct entry *entry); /* what it waits for is there, or has failed */
 /* Nanoseconds until the rank's client has used up `begun` samples; below 0 when it has asked for more than these. */
 double queue_dry_ns(const struct job *job, const struct job_queue *queue, uint64_t begun);
 

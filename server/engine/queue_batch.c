@@ -37,7 +37,7 @@ bool queue_next_batch_ready(const struct queues *queues, const struct job *job, 
         *count = job->terms.batch_size;
         return whole_batch_ready(queues, job, queue);
     }
-    if (queue_plan_left(queues, job, queue))
+    if (queue_has_more_to_plan(queues, job, queue))
         return false;
     *count = job->terms.drop_last ? 0 : queue->line.queued;
     return job->terms.drop_last || queue->line.ready == queue->line.queued;
@@ -57,7 +57,7 @@ bool queue_may_have_batch(const struct job *job, const struct job_queue *queue)
 uint32_t queue_ready_batches(const struct queues *queues, const struct job *job, const struct job_queue *queue)
 {
     uint32_t whole = queue->line.ready / job->terms.batch_size, rest = 0;
-    if (job->state == JOB_RUNNING && queue->line.queued && queue->line.ready == queue->line.queued && !queue_plan_left(queues, job, queue))
+    if (job->state == JOB_RUNNING && queue->line.queued && queue->line.ready == queue->line.queued && !queue_has_more_to_plan(queues, job, queue))
         rest = !job->terms.drop_last && queue->line.queued % job->terms.batch_size > 0;
     return whole + rest;
 }

@@ -18,23 +18,23 @@ uint32_t *queues_count_users(const struct queues *queues)
         if (queues->entries[index].state > ENTRY_UNPLACED)
             users[queues->entries[index].instance]++;
     }
-    for (uint32_t place = 0; place < queues->jobs->end; place++) {
-        for (uint32_t rank = 0; rank < job_at(queues->jobs, place)->terms.world_size; rank++)
-            count_leased(&job_at(queues->jobs, place)->queues[rank], users);
+    for (uint32_t no = 0; no < queues->jobs->end; no++) {
+        for (uint32_t rank = 0; rank < job_at(queues->jobs, no)->terms.world_size; rank++)
+            count_leased(&job_at(queues->jobs, no)->queues[rank], users);
     }
     return users;
 }
 
-static void check_rank(const struct queues *queues, uint32_t place, uint32_t rank)
+static void check_rank(const struct queues *queues, uint32_t no, uint32_t rank)
 {
-    const struct job *job = job_at(queues->jobs, place);
+    const struct job *job = job_at(queues->jobs, no);
     const struct job_queue *queue = &job->queues[rank];
     uint64_t leased = 0;
     uint32_t queued = 0, ready = 0, unplaced = 0, making = 0, prev = ENGINE_NONE;
     bool open = false;
     for (uint32_t index = queue->line.entries.head; index != ENGINE_NONE; prev = index, index = queues->entries[index].in_line.next) {
         const struct entry *entry = &queues->entries[index];
-        CHECK(entry->job == place && entry->rank == rank && entry->state != ENTRY_FREE && entry->in_line.prev == prev);
+        CHECK(entry->job == no && entry->rank == rank && entry->state != ENTRY_FREE && entry->in_line.prev == prev);
         CHECK(entry->place_in_line < queue->line.numbered && (prev == ENGINE_NONE || queues->entries[prev].place_in_line < entry->place_in_line));
         open = open || index == queue->line.first_waiting;
         CHECK(open || entry->state != ENTRY_WAITING);
@@ -51,27 +51,27 @@ static void check_rank(const struct queues *queues, uint32_t place, uint32_t ran
     CHECK(queue->held_slots == queued + leased && queue->held_slots <= job->quota.slots);
     CHECK(queue->n_leases <= job->quota.held_max && job->quota.held_max <= job->quota.ahead_min && job->quota.ahead_min <= job->quota.ahead_now);
     CHECK(queued == 0 || job->zoned || job->terms.raw);
-    CHECK((job->state == JOB_RUNNING && !queue->epoch.done) || (queued == 0 && reserve_count(&queue->reserve) == 0));
+    CHECK((job->state == JOB_RUNNING && !queue->epoch.done) || (queued == 0 && queue_reserve_count(&queue->reserve) == 0));
     CHECK(queue->client.presence == RANK_THERE || (queue->held_slots == 0 && queue->epoch.credits == 0 && !queue->next.asked));
     CHECK(job->state != JOB_RUNNING || queue->epoch.planned == queued + queue->epoch.delivered);
-    CHECK(job->terms.world_size == 1 || job->state != JOB_RUNNING || queue->epoch.planned <= job_rank_share(job));
+    CHECK(job->terms.world_size == 1 || job->state != JOB_RUNNING || queue->epoch.planned <= queue_share(job));
 }
 
 /* Nothing is lost: what was planned in this epoch is queued or delivered, and the rest is kept for a rank or still to be
  * picked; but for what ranks left behind. */
-void queues_check(const struct queues *queues, uint32_t place)
+void queues_check(const struct queues *queues, uint32_t no)
 {
-    const struct job *job = job_at(queues->jobs, place);
+    const struct job *job = job_at(queues->jobs, no);
     uint64_t planned = 0, reserved = 0;
     uint32_t attached = 0;
     for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
-        check_rank(queues, place, rank);
+        check_rank(queues, no, rank);
         planned += job->queues[rank].epoch.planned;
-        reserved += reserve_count(&job->queues[rank].reserve);
+        reserved += queue_reserve_count(&job->queues[rank].reserve);
         attached += job->queues[rank].client.presence == RANK_THERE;
     }
     CHECK(attached == job->attached && (attached > 0 || job->terms.world_size > 1));
     if (job->state == JOB_RUNNING)
-        CHECK(planned + reserved + job->progress.lost + job->progress.abandoned + sampler_remaining(queues->env->sampler, place) ==
+        CHECK(planned + reserved + job->progress.lost + job->progress.abandoned + sampler_remaining(queues->env->sampler, no) ==
               job->shape.view_samples + job->progress.repeats);
 }

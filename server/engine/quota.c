@@ -35,9 +35,9 @@ uint64_t quota_least_bytes(const struct quota *quota)
 uint64_t quota_wanted_bytes(const struct quota *quota)
 {
     uint64_t bytes = 0;
-    for (uint32_t place = 0; place < quota->jobs->end; place++) {
-        if (job_at(quota->jobs, place)->state != JOB_FREE)
-            bytes += job_at(quota->jobs, place)->quota.ahead_asked * job_at(quota->jobs, place)->shape.row_bytes;
+    for (uint32_t no = 0; no < quota->jobs->end; no++) {
+        if (job_at(quota->jobs, no)->state != JOB_FREE)
+            bytes += job_at(quota->jobs, no)->quota.ahead_asked * job_at(quota->jobs, no)->shape.row_bytes;
     }
     return bytes;
 }
@@ -79,17 +79,17 @@ uint64_t quota_depth_slots(const struct job *job, uint32_t rank)
 uint64_t quota_deal(const struct quota *quota, double part, uint32_t *rows)
 {
     uint64_t bytes = 0;
-    for (uint32_t place = 0; place < quota->jobs->end; place++) {
-        const struct job *job = job_at(quota->jobs, place);
-        rows[place] = 0;
+    for (uint32_t no = 0; no < quota->jobs->end; no++) {
+        const struct job *job = job_at(quota->jobs, no);
+        rows[no] = 0;
         if (job->state == JOB_FREE)
             continue;
         uint32_t need = rows_needed(job, job->quota.ahead_max);
         if (part < 1)
-            rows[place] = job->quota.ahead_min + (uint32_t)(part * (need - job->quota.ahead_min));
+            rows[no] = job->quota.ahead_min + (uint32_t)(part * (need - job->quota.ahead_min));
         else
-            rows[place] = need + (uint32_t)((part - 1) * (job->quota.ahead_max - need));
-        bytes += rows[place] * job->shape.row_bytes;
+            rows[no] = need + (uint32_t)((part - 1) * (job->quota.ahead_max - need));
+        bytes += rows[no] * job->shape.row_bytes;
     }
     return bytes;
 }

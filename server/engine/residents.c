@@ -93,7 +93,7 @@ void residents_declare(struct residents *residents, uint32_t job)
     shift_all_wants(residents, job, 1);
 }
 
-void residents_drop_left(struct residents *residents, uint32_t job)
+void residents_drop_remaining(struct residents *residents, uint32_t job)
 {
     if (goes_by_samples(residents, sampler_remaining(residents->env->sampler, job)))
         sampler_each_left(residents->env->sampler, job, visit_settle, &(struct visit){residents, job, 0});

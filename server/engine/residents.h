@@ -24,7 +24,7 @@ void residents_back(struct residents *residents, uint32_t job, sample_id id); /*
  * remains to it, or by what is in memory, whichever is less. */
 void residents_withdraw(struct residents *residents, uint32_t job);
 void residents_declare(struct residents *residents, uint32_t job);
-void residents_drop_left(struct residents *residents, uint32_t job); /* it wants what remains to it no more: let that go */
+void residents_drop_remaining(struct residents *residents, uint32_t job); /* it wants what remains to it no more: let that go */
 void residents_forget_had(struct residents *residents, uint32_t job); /* its place will be another's */
 
 

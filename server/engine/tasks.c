@@ -69,7 +69,7 @@ void tasks_begin(struct tasks *tasks, uint32_t job, uint32_t instance)
         if (task->state != TASK_RUNNING && task->n_outputs < ENGINE_OUTPUTS_MAX) {
             made->task = tasks->prepared->instances[other].task;
             task->outputs[task->n_outputs++] = instance;
-            tasks_joined(tasks, made->task, job);
+            tasks_waiter_joined(tasks, made->task, job);
             return;
         }
     }
@@ -118,7 +118,7 @@ void tasks_cancel_output(struct tasks *tasks, uint32_t instance)
         unlist(tasks, index);
         tasks_end(tasks, index);
     } else {
-        tasks_left(tasks, index, task->job);
+        tasks_waiter_left(tasks, index, task->job);
     }
 }
 
@@ -146,7 +146,7 @@ static bool better_off(const struct tasks *tasks, const struct task *task, uint3
     return job_at(tasks->jobs, a)->turns.weight > job_at(tasks->jobs, b)->turns.weight;
 }
 
-void tasks_joined(struct tasks *tasks, uint32_t index, uint32_t job)
+void tasks_waiter_joined(struct tasks *tasks, uint32_t index, uint32_t job)
 {
     const struct task *task = &tasks->tasks[index];
     if (task->state != TASK_RUNNING && better_off(tasks, task, job, task->job))
@@ -170,7 +170,7 @@ uint32_t tasks_heir(const struct tasks *tasks, const struct task *task, uint32_t
     return best;
 }
 
-void tasks_left(struct tasks *tasks, uint32_t index, uint32_t job)
+void tasks_waiter_left(struct tasks *tasks, uint32_t index, uint32_t job)
 {
     const struct task *task = &tasks->tasks[index];
     uint32_t heir = task->state != TASK_RUNNING && task->job == job ? tasks_heir(tasks, task, job) : job;

@@ -79,10 +79,10 @@ void tasks_begin(struct tasks *tasks, uint32_t job, uint32_t instance);
 void tasks_end(struct tasks *tasks, uint32_t task);
 void tasks_cancel_output(struct tasks *tasks, uint32_t instance);
 void tasks_move(struct tasks *tasks, uint32_t task, uint32_t job);
-void tasks_joined(struct tasks *tasks, uint32_t task, uint32_t job); /* the job waits for it too */
+void tasks_waiter_joined(struct tasks *tasks, uint32_t task, uint32_t job); /* the job waits for it too */
 /* Who shall have a task in his line that is not under way, when the job has it now; ENGINE_NONE: nobody waits for it. */
 uint32_t tasks_heir(const struct tasks *tasks, const struct task *task, uint32_t job);
-void tasks_left(struct tasks *tasks, uint32_t task, uint32_t job);   /* the job does so no more, others do */
+void tasks_waiter_left(struct tasks *tasks, uint32_t task, uint32_t job);   /* the job does so no more, others do */
 bool tasks_is_running(const struct tasks *tasks, const struct instance *instance);
 
 /* tasks_companions.c */

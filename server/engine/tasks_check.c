@@ -42,11 +42,11 @@ static bool is_waited_for(const struct tasks *tasks, const struct task *task)
 static void check_lists(const struct tasks *tasks)
 {
     uint32_t listed = 0, waiting = 0, running = 0, outputs = 0;
-    for (uint32_t place = 0; place < tasks->jobs->end; place++) {
-        if (job_at(tasks->jobs, place)->state == JOB_FREE)
+    for (uint32_t no = 0; no < tasks->jobs->end; no++) {
+        if (job_at(tasks->jobs, no)->state == JOB_FREE)
             continue;
-        listed += list_length(tasks, TASK_LOADS, place);
-        listed += list_length(tasks, TASK_PREPARES, place);
+        listed += list_length(tasks, TASK_LOADS, no);
+        listed += list_length(tasks, TASK_PREPARES, no);
     }
     for (uint32_t index = 0; index < tasks->slab.size; index++) {
         const struct task *task = &tasks->tasks[index];

@@ -50,8 +50,8 @@ static uint64_t spare_bytes(const struct tasks *tasks)
     uint64_t used = extents_used_bytes(tasks->prepared->extents) - prepared_zones_free_bytes(tasks->prepared);
     uint64_t taken = tasks->prepared->slab.taken, claimed = 0;
     uint64_t spare = tasks->env->config.arena_bytes - used + residency_idle(tasks->prepared->residency) * (taken ? used / taken : 0);
-    for (uint32_t place = 0; place < tasks->jobs->end; place++) {
-        const struct job *job = job_at(tasks->jobs, place);
+    for (uint32_t no = 0; no < tasks->jobs->end; no++) {
+        const struct job *job = job_at(tasks->jobs, no);
         for (uint32_t rank = 0; rank < job->terms.world_size && job->state != JOB_FAILED; rank++) {
             const struct job_queue *queue = &job->queues[rank];
             uint64_t depth = quota_depth_slots(job, queue->rank);

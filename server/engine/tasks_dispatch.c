@@ -43,7 +43,7 @@ static void dispatch_prepares(struct tasks *tasks)
         tasks_add_companions(tasks, index);
         tasks_charge_prepare(tasks, index);
         for (uint32_t i = 0; i < tasks->tasks[index].n_outputs; i++)
-            queue_rank_begun(tasks->queues, tasks->tasks[index].outputs[i]);
+            queue_making_begun(tasks->queues, tasks->tasks[index].outputs[i]);
         act_prepare(tasks, index);
     }
 }

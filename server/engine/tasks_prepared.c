@@ -5,7 +5,7 @@
 void tasks_add_result(struct tasks *tasks, struct result result)
 {
     tasks->results = xgrow(tasks->results, sizeof *tasks->results, &tasks->results_cap, tasks->n_results + 1);
-    queue_rank_made(tasks->queues, &tasks->queues->entries[result.entry]);
+    queue_making_ended(tasks->queues, &tasks->queues->entries[result.entry]);
     queue_unplaced(tasks->queues, result.entry);
     tasks->results[tasks->n_results++] = result;
 }
