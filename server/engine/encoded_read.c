@@ -27,10 +27,7 @@ static const double AHEAD_LEAST[] = {0.5, 0.8};  /* of what views have of a chun
 /* Slots in random order: what a stock has no room for comes later, and no sample may always be the late one. */
 const uint32_t *encoded_shuffled_slots(struct encoded_store *store, uint32_t samples)
 {
-    if (samples > store->slots_cap) {
-        store->slots_cap = samples;
-        store->slots = xrealloc(store->slots, store->slots_cap, sizeof *store->slots);
-    }
+    store->slots = xgrow(store->slots, sizeof *store->slots, &store->slots_cap, samples);
     for (uint32_t i = 0; i < samples; i++) {
         uint32_t j = (uint32_t)random_below(&store->env->rng, i + 1);
         store->slots[i] = store->slots[j];

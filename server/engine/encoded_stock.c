@@ -73,10 +73,7 @@ void encoded_measure_shortage(struct encoded_store *store, const struct group *g
     bool stocked[ENGINE_TAKERS_MAX] = {false};
     room->n_takers = demand_takers(store->jobs, room->takers, ENGINE_TAKERS_MAX);
     room->n_fibers = (group->chunk_samples + width - 1) / width;
-    if ((size_t)room->n_fibers * room->n_takers > room->cap) {
-        room->cap = (size_t)room->n_fibers * room->n_takers;
-        room->left = xrealloc(room->left, room->cap, sizeof *room->left);
-    }
+    room->left = xgrow(room->left, sizeof *room->left, &room->cap, (size_t)room->n_fibers * room->n_takers);
     for (uint32_t fiber = 0; fiber < room->n_fibers; fiber++) {
         for (uint32_t i = 0; i < room->n_takers; i++) {
             uint32_t stock = stock_of(store, room->takers[i], group->first_fiber + fiber);

@@ -26,12 +26,14 @@ void jobs_deliver(struct engine *engine);
 struct engine_action *jobs_act_error(struct outbox *outbox, const struct job *job, uint32_t rank); /* the text is the caller's */
 void jobs_rank_through(struct plan *plan, struct job *job, struct job_queue *queue);
 void jobs_turn_epoch(struct engine *engine, uint32_t no);
-/* The sample that a job fails over. */
-struct bad_sample {
-    sample_id id;
-    int reason; /* enum bad_reason */
+/* What a job fails over, besides the text that says so. */
+struct failure {
+    sample_id id; /* SAMPLE_NONE: no sample of its own */
+    int reason;   /* enum bad_reason of that sample */
+    bool of_source;
 };
-void jobs_fail(struct engine *engine, uint32_t job, const struct bad_sample *bad, int code, const char *text); /* bad: or NULL */
+#define FAILURE_OTHER (&(struct failure){.id = SAMPLE_NONE})
+void jobs_fail(struct engine *engine, uint32_t job, const struct failure *failure, int code, const char *text);
 void jobs_on_release(struct engine *engine, const struct engine_event *event);
 
 /* jobs_next.c */

@@ -301,7 +301,7 @@ void jobs_on_cancel(struct engine *engine, uint32_t no)
 {
     const struct job *job = job_at(&engine->jobs, no);
     if (job->state != JOB_FREE && job->state != JOB_FAILED)
-        jobs_fail(engine, no, NULL, LARDER_EGONE, "it was cancelled with `larder cancel`");
+        jobs_fail(engine, no, FAILURE_OTHER, LARDER_EGONE, "it was cancelled with `larder cancel`");
 }
 
 void jobs_end(struct engine *engine, uint32_t no)

@@ -106,15 +106,16 @@ struct engine_action *jobs_act_error(struct outbox *outbox, const struct job *jo
     return action;
 }
 
-void jobs_fail(struct engine *engine, uint32_t no, const struct bad_sample *bad, int code, const char *text)
+void jobs_fail(struct engine *engine, uint32_t no, const struct failure *failure, int code, const char *text)
 {
     struct job *job = job_at(&engine->jobs, no);
     for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
         if (job->queues[rank].client.presence != RANK_THERE)
             continue;
         struct engine_action *action = jobs_act_error(&engine->outbox, job, rank);
-        action->error.id = bad ? bad->id : SAMPLE_NONE;
-        action->error.reason = bad ? bad->reason : 0;
+        action->error.id = failure->id;
+        action->error.reason = failure->reason;
+        action->error.of_source = failure->of_source;
         action->error.dataset = job->terms.dataset;
         error_set(&action->error.error, code, "job %s: %s", job->terms.name, text);
     }

@@ -14,7 +14,7 @@
 static void fail_job(struct engine *engine, const struct result *result, int code, const char *text)
 {
     const struct entry *entry = &engine->queues.entries[result->entry];
-    jobs_fail(engine, entry->job, &(struct bad_sample){entry->id, result->reason}, code, text);
+    jobs_fail(engine, entry->job, &(struct failure){.id = entry->id, .reason = result->reason}, code, text);
 }
 
 static void substitute(struct engine *engine, const struct result *result)

@@ -34,7 +34,7 @@ static void watch_ranks_of(struct engine *engine, uint32_t no)
         snprintf(text, sizeof text, "rank %u of %u %s within %.3g s (limits.rank_timeout): look why it stopped, and start all "
                  "ranks again", rank, job->terms.world_size, queue->client.presence != RANK_TO_COME ? "has not come back" : "has not come",
                  (double)engine->env.config.rank_timeout_ns / 1e9);
-        jobs_fail(engine, no, NULL, LARDER_ETIMEOUT, text);
+        jobs_fail(engine, no, FAILURE_OTHER, LARDER_ETIMEOUT, text);
         return;
     }
 }
@@ -97,7 +97,7 @@ static void fail(struct engine *engine, uint32_t no)
             used += snprintf(text + used, sizeof text - (size_t)used, "%s%s holds %u", told++ ? ", " : "; ",
                              job_at(&engine->jobs, other)->terms.name, batches);
     }
-    jobs_fail(engine, no, NULL, LARDER_EQUOTA, text);
+    jobs_fail(engine, no, FAILURE_OTHER, LARDER_EQUOTA, text);
 }
 
 /* Its client waits, and nothing that is under way leads to its next batch. */
@@ -164,14 +164,9 @@ void jobs_watch_room(struct engine *engine)
 static void fail_of_source(struct engine *engine, uint32_t no)
 {
     char text[160];
-    size_t told = engine->outbox.n_actions;
     snprintf(text, sizeof text, "its storage did not answer for %.3g s (limits.source_wait): see that the dataset can be "
              "read, and start the job again", (double)engine->env.config.source_wait_ns / 1e9);
-    jobs_fail(engine, no, NULL, LARDER_EIO, text);
-    for (; told < engine->outbox.n_actions; told++) {
-        if (engine->outbox.actions[told].type == ENGINE_JOB_ERROR)
-            engine->outbox.actions[told].error.of_source = true;
-    }
+    jobs_fail(engine, no, &(struct failure){.id = SAMPLE_NONE, .of_source = true}, LARDER_EIO, text);
 }
 
 void jobs_watch_sources(struct engine *engine)

@@ -127,10 +127,7 @@ void queue_reserve_add(struct reserve *reserve, sample_id id)
 void queue_reserve_put_first(struct reserve *reserve, struct reserve *back)
 {
     uint64_t count = queue_reserve_count(reserve), more = queue_reserve_count(back);
-    if (count + more > reserve->cap) {
-        reserve->cap = count + more;
-        reserve->ids = xrealloc(reserve->ids, reserve->cap, sizeof *reserve->ids);
-    }
+    reserve->ids = xgrow(reserve->ids, sizeof *reserve->ids, &reserve->cap, count + more);
     if (count)
         memmove(reserve->ids + more, reserve->ids + reserve->at, count * sizeof *reserve->ids);
     if (more)
