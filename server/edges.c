@@ -38,12 +38,12 @@ static void snapshot(void *ctx, struct daemon_status *status)
     status->version = LARDER_VERSION;
     status->libvips = prepare_library_version();
     status->socket = edges->of.config->socket_path;
-    status->start_time_s = edges->of.start_time_s;
-    status->uptime_s = (double)(clock_now_ns() - edges->of.start_ns) / 1e9;
-    status->roles[0] = (struct status_role){"load", pool.busy[POOL_LOAD]};
-    status->roles[1] = (struct status_role){"prepare", pool.busy[POOL_PREPARE]};
-    status->roles[2] = (struct status_role){"idle", pool.idle};
-    status->n_roles = 3;
+    status->process.start_time_s = edges->of.start_time_s;
+    status->process.uptime_s = (double)(clock_now_ns() - edges->of.start_ns) / 1e9;
+    status->process.roles[0] = (struct status_role){"load", pool.busy[POOL_LOAD]};
+    status->process.roles[1] = (struct status_role){"prepare", pool.busy[POOL_PREPARE]};
+    status->process.roles[2] = (struct status_role){"idle", pool.idle};
+    status->process.n_roles = 3;
     status->sessions = sessions.connections;
     status->datasets = catalog.datasets;
     status->arena_budget_bytes = edges->of.arena_bytes;
@@ -51,7 +51,7 @@ static void snapshot(void *ctx, struct daemon_status *status)
     scratch_budget_stats(edges->of.scratch, &status->scratch);
     for (int reason = BAD_NONE + 1; reason < BAD_REASONS; reason++)
         status->bad_reasons[reason] = bad_reason_name((enum bad_reason)reason);
-    status_read_process(status);
+    status_read_process(&status->process);
 }
 
 static char *status_json(void *ctx)

@@ -140,8 +140,8 @@ static void decide(struct balance_bench *bench)
                                                   .batch_size = (uint32_t)bench->scenario->jobs[rank->job].batch,
                                                   .pending_loads = pending,
                                                   .pending_reads = pending,
-                                                  .ready_batches = rows[rank->number].ready_batches};
-        held += (double)rows[rank->number].held_slots;
+                                                  .ready_batches = rows[rank->number].delivery.ready_batches};
+        held += (double)rows[rank->number].delivery.held_slots;
     }
     bench->result->held += (held - bench->result->held) / (double)++bench->result->decisions;
     bench->decision = governor_decide(bench->governor, backlogs, n);

@@ -172,11 +172,11 @@ static void settle(struct sharing_bench *bench, uint64_t now)
     while (play_step(&bench->play)) {
         struct engine_totals totals;
         engine_totals(bench->play.engine, &totals);
-        bench->decoded = totals.samples_decoded;
-        if (totals.arena_used_bytes > bench->peak_prepared)
-            bench->peak_prepared = totals.arena_used_bytes;
-        if (totals.encoded_used_bytes > bench->peak_encoded)
-            bench->peak_encoded = totals.encoded_used_bytes;
+        bench->decoded = totals.counts.samples_decoded;
+        if (totals.arena.used_bytes > bench->peak_prepared)
+            bench->peak_prepared = totals.arena.used_bytes;
+        if (totals.encoded.used_bytes > bench->peak_encoded)
+            bench->peak_encoded = totals.encoded.used_bytes;
     }
 }
 

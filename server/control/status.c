@@ -27,7 +27,7 @@ static double timeval_s(struct timeval time)
     return (double)time.tv_sec + (double)time.tv_usec / 1e6;
 }
 
-void status_read_process(struct daemon_status *status)
+void status_read_process(struct status_process *process)
 {
     struct rusage usage;
     uint64_t pages = 0;
@@ -36,9 +36,9 @@ void status_read_process(struct daemon_status *status)
         pages = 0;
     if (file)
         fclose(file);
-    status->rss_bytes = pages * (uint64_t)sysconf(_SC_PAGESIZE);
+    process->rss_bytes = pages * (uint64_t)sysconf(_SC_PAGESIZE);
     if (getrusage(RUSAGE_SELF, &usage) == 0)
-        status->cpu_s = timeval_s(usage.ru_utime) + timeval_s(usage.ru_stime);
-    status->pid = (uint32_t)getpid();
-    status->time_s = (double)clock_now_ns() / (double)CLOCK_NS_PER_S;
+        process->cpu_s = timeval_s(usage.ru_utime) + timeval_s(usage.ru_stime);
+    process->pid = (uint32_t)getpid();
+    process->time_s = (double)clock_now_ns() / (double)CLOCK_NS_PER_S;
 }

@@ -75,24 +75,29 @@ struct status_role {
     uint32_t count;
 };
 
-/* One snapshot. Filled by one thread, then read by another: no pointer into anything that changes. */
-struct daemon_status {
-    const char *version, *libvips, *socket; /* live as long as the daemon; libvips may be NULL */
-    bool draining;
+/* What the daemon's process is and takes. */
+struct status_process {
     uint32_t pid;
     double start_time_s; /* Unix time */
     double time_s;       /* monotonic, now */
     double uptime_s;
     uint64_t rss_bytes;
     double cpu_s;
-    struct status_role roles[STATUS_ROLES_MAX];
+    struct status_role roles[STATUS_ROLES_MAX]; /* its threads */
     uint32_t n_roles;
+};
+
+/* One snapshot. Filled by one thread, then read by another: no pointer into anything that changes. */
+struct daemon_status {
+    const char *version, *libvips, *socket; /* live as long as the daemon; libvips may be NULL */
+    bool draining;
+    struct status_process process;
     uint32_t sessions, datasets;
     uint64_t arena_budget_bytes, encoded_budget_bytes;
     struct scratch_budget_stats scratch;
     struct engine_totals totals;
     struct status_governor governor;
-    const char *bad_reasons[BAD_REASONS]; /* names for totals.bad_samples; NULL: no such reason. Static. */
+    const char *bad_reasons[BAD_REASONS]; /* names for totals.counts.bad_samples; NULL: no such reason. Static. */
     struct status_job *jobs;                     /* malloc'ed, the status's own */
     size_t n_jobs;
 };
@@ -102,7 +107,7 @@ void status_clear(struct daemon_status *status);
 
 /* status_read_process fills pid, rss_bytes and cpu_s for this process, and time_s; from /proc/self and getrusage. What
  * cannot be read stays 0. */
-void status_read_process(struct daemon_status *status);
+void status_read_process(struct status_process *process);
 
 /* status_to_json and status_to_metrics give a malloc'ed text, NULL when out of memory. Texts that are not UTF-8 (job
  * names are a client's bytes) come out with '?' for each wrong byte. Pure; any thread. */

@@ -39,38 +39,38 @@ static json_t *daemon_json(const struct daemon_status *status, bool *failed)
 {
     json_t *daemon = json_object(), *threads = json_object();
     put(daemon, "version", text(status->version), failed);
-    put(daemon, "pid", count(status->pid), failed);
+    put(daemon, "pid", count(status->process.pid), failed);
     put(daemon, "state", text(status->draining ? "draining" : "running"), failed);
     put(daemon, "socket", text(status->socket), failed);
-    put(daemon, "uptime_s", json_real(status->uptime_s), failed);
-    put(daemon, "start_time_s", json_real(status->start_time_s), failed);
-    put(daemon, "time_s", json_real(status->time_s), failed);
-    put(daemon, "rss_bytes", count(status->rss_bytes), failed);
-    put(daemon, "cpu_s", json_real(status->cpu_s), failed);
+    put(daemon, "uptime_s", json_real(status->process.uptime_s), failed);
+    put(daemon, "start_time_s", json_real(status->process.start_time_s), failed);
+    put(daemon, "time_s", json_real(status->process.time_s), failed);
+    put(daemon, "rss_bytes", count(status->process.rss_bytes), failed);
+    put(daemon, "cpu_s", json_real(status->process.cpu_s), failed);
     put(daemon, "sessions", count(status->sessions), failed);
     put(daemon, "datasets", count(status->datasets), failed);
-    for (uint32_t i = 0; i < status->n_roles; i++)
-        put(threads, status->roles[i].name, count(status->roles[i].count), failed);
+    for (uint32_t i = 0; i < status->process.n_roles; i++)
+        put(threads, status->process.roles[i].name, count(status->process.roles[i].count), failed);
     put(daemon, "threads", threads, failed);
     return daemon;
 }
 
 static json_t *samples_json(const struct daemon_status *status, bool *failed)
 {
-    const struct engine_totals *totals = &status->totals;
+    const struct engine_counts *counts = &status->totals.counts;
     json_t *samples = json_object(), *bad = json_object();
-    uint64_t delivered = totals->samples_delivered;
-    put(samples, "loaded", count(totals->samples_loaded), failed);
-    put(samples, "loaded_bytes", count(totals->loaded_bytes), failed);
-    put(samples, "reads", count(totals->reads), failed);
-    put(samples, "decoded", count(totals->samples_decoded), failed);
-    put(samples, "prepared", count(totals->instances_prepared), failed);
+    uint64_t delivered = counts->samples_delivered;
+    put(samples, "loaded", count(counts->samples_loaded), failed);
+    put(samples, "loaded_bytes", count(counts->loaded_bytes), failed);
+    put(samples, "reads", count(counts->reads), failed);
+    put(samples, "decoded", count(counts->samples_decoded), failed);
+    put(samples, "prepared", count(counts->instances_prepared), failed);
     put(samples, "delivered", count(delivered), failed);
     put(samples, "prepared_per_delivered",
-        delivered ? json_real((double)totals->instances_prepared / (double)delivered) : json_null(), failed);
+        delivered ? json_real((double)counts->instances_prepared / (double)delivered) : json_null(), failed);
     for (size_t i = 0; i < BAD_REASONS; i++) {
         if (status->bad_reasons[i])
-            put(bad, status->bad_reasons[i], count(totals->bad_samples[i]), failed);
+            put(bad, status->bad_reasons[i], count(counts->bad_samples[i]), failed);
     }
     put(samples, "bad", bad, failed);
     return samples;
@@ -82,18 +82,18 @@ static json_t *memory_json(const struct daemon_status *status, bool *failed)
     json_t *memory = json_object(), *arena = json_object(), *encoded = json_object(), *evicted = json_object(),
            *scratch = json_object();
     put(arena, "budget_bytes", count(status->arena_budget_bytes), failed);
-    put(arena, "used_bytes", count(totals->arena_used_bytes), failed);
-    put(arena, "pinned_bytes", count(totals->arena_pinned_bytes), failed);
-    put(arena, "quota_bytes", count(totals->arena_quota_bytes), failed);
+    put(arena, "used_bytes", count(totals->arena.used_bytes), failed);
+    put(arena, "pinned_bytes", count(totals->arena.pinned_bytes), failed);
+    put(arena, "quota_bytes", count(totals->arena.quota_bytes), failed);
     put(encoded, "budget_bytes", count(status->encoded_budget_bytes), failed);
-    put(encoded, "used_bytes", count(totals->encoded_used_bytes), failed);
-    put(encoded, "look_ahead_bytes", count(totals->encoded_ahead_bytes), failed);
+    put(encoded, "used_bytes", count(totals->encoded.used_bytes), failed);
+    put(encoded, "look_ahead_bytes", count(totals->encoded.ahead_bytes), failed);
     put(scratch, "budget_bytes", count(status->scratch.budget_bytes), failed);
     put(scratch, "used_bytes", count(status->scratch.used_bytes), failed);
     put(scratch, "waiting", count(status->scratch.waiting), failed);
     put(scratch, "waits", count(status->scratch.waits), failed);
-    put(evicted, "prepared", count(totals->evicted_prepared), failed);
-    put(evicted, "encoded", count(totals->evicted_encoded), failed);
+    put(evicted, "prepared", count(totals->counts.evicted_prepared), failed);
+    put(evicted, "encoded", count(totals->counts.evicted_encoded), failed);
     put(memory, "arena", arena, failed);
     put(memory, "encoded", encoded, failed);
     put(memory, "scratch", scratch, failed);
@@ -126,16 +126,17 @@ static json_t *queues_json(const struct status_job *job, bool *failed)
     json_t *queues = json_array();
     for (size_t i = 0; i < job->n_queues; i++) {
         const struct engine_queue_status *from = &job->queues[i];
+        const struct engine_delivery *delivery = &from->delivery;
         json_t *queue = json_object();
         put(queue, "rank", count(from->rank), failed);
-        put(queue, "ready_batches", count(from->ready_batches), failed);
-        put(queue, "leased_batches", count(from->leased_batches), failed);
-        put(queue, "credits", count(from->credits), failed);
-        put(queue, "wait_s", json_real(from->wait_s), failed);
+        put(queue, "ready_batches", count(delivery->ready_batches), failed);
+        put(queue, "leased_batches", count(delivery->leased_batches), failed);
+        put(queue, "credits", count(delivery->credits), failed);
+        put(queue, "wait_s", json_real(delivery->wait_s), failed);
         put(queue, "attached", json_boolean(from->attached), failed);
         put(queue, "done", json_boolean(from->done), failed);
-        put(queue, "epoch_delivered", count(from->epoch_delivered), failed);
-        put(queue, "batches", count(from->batches_delivered), failed);
+        put(queue, "epoch_delivered", count(delivery->epoch_samples), failed);
+        put(queue, "batches", count(delivery->batches), failed);
         put(queue, "governor", job->governed ? governed_json(&job->governed[i], failed) : json_null(), failed);
         if (json_array_append_new(queues, queue) != 0)
             *failed = true;
@@ -155,23 +156,23 @@ static json_t *job_json(const struct status_job *job, bool *failed)
     put(row, "pipeline", text(job->pipeline), failed);
     put(row, "weight", json_real(engine->weight), failed);
     put(row, "batch_size", count(engine->batch_size), failed);
-    put(row, "prefetch", count(engine->prefetch), failed);
-    put(row, "prefetch_asked", count(engine->prefetch_asked), failed);
-    put(row, "look_ahead", count(engine->look_ahead), failed);
-    put(row, "epoch", count(engine->epoch), failed);
+    put(row, "prefetch", count(engine->ahead.allowed), failed);
+    put(row, "prefetch_asked", count(engine->ahead.asked), failed);
+    put(row, "look_ahead", count(engine->ahead.needed), failed);
+    put(row, "epoch", count(engine->progress.epoch), failed);
     put(row, "epochs", count(engine->epochs), failed);
-    put(row, "started", json_boolean(engine->started), failed);
+    put(row, "started", json_boolean(engine->progress.started), failed);
     put(row, "view_samples", count(engine->view_samples), failed);
-    put(row, "remaining", count(engine->remaining), failed);
-    put(row, "epoch_delivered", count(engine->epoch_delivered), failed);
-    put(row, "delivered", count(engine->samples_delivered), failed);
-    put(row, "batches", count(engine->batches_delivered), failed);
+    put(row, "remaining", count(engine->progress.remaining), failed);
+    put(row, "epoch_delivered", count(engine->delivery.epoch_samples), failed);
+    put(row, "delivered", count(engine->delivery.samples), failed);
+    put(row, "batches", count(engine->delivery.batches), failed);
     put(row, "shared", count(engine->samples_shared), failed);
     put(row, "bad_samples", count(engine->bad_samples), failed);
-    put(row, "epoch_lost", count(engine->epoch_lost), failed);
-    put(row, "waits_for_source", json_boolean(engine->waits_for_source), failed);
-    put(row, "source_wait_s", json_real(engine->source_wait_s), failed);
-    put(row, "held_slots", count(engine->held_slots), failed);
+    put(row, "epoch_lost", count(engine->progress.lost), failed);
+    put(row, "waits_for_source", json_boolean(engine->source.waits), failed);
+    put(row, "source_wait_s", json_real(engine->source.wait_s), failed);
+    put(row, "held_slots", count(engine->delivery.held_slots), failed);
     put(row, "quota_bytes", count(engine->quota_bytes), failed);
     put(row, "loaders", count(job->loaders), failed);
     put(row, "ahead_batches", job->ahead ? count(job->ahead) : json_null(), failed);
@@ -201,9 +202,9 @@ char *status_to_json(const struct daemon_status *status)
     put(root, "memory", memory_json(status, &failed), &failed);
     put(engine, "loads_inflight", count(status->totals.loads_inflight), &failed);
     put(engine, "prepares_inflight", count(status->totals.prepares_inflight), &failed);
-    put(engine, "source_retries", count(status->totals.source_retries), &failed);
+    put(engine, "source_retries", count(status->totals.counts.source_retries), &failed);
     put(engine, "source_waits", count(status->totals.source_waits), &failed);
-    put(engine, "unknown_releases", count(status->totals.unknown_releases), &failed);
+    put(engine, "unknown_releases", count(status->totals.counts.unknown_releases), &failed);
     put(root, "engine", engine, &failed);
     put(root, "governor", governor_json(status, &failed), &failed);
     for (size_t i = 0; i < status->n_jobs; i++) {

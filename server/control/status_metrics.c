@@ -20,43 +20,46 @@ static void put_process(struct metrics *metrics, const struct daemon_status *sta
 {
     const char *build[] = {status->version, status->libvips ? status->libvips : "unknown", __VERSION__};
     metrics_put(metrics, METRIC_BUILD_INFO, 1, build);
-    put(metrics, METRIC_START_TIME, status->start_time_s);
-    put(metrics, METRIC_CPU, status->cpu_s);
-    put(metrics, METRIC_RESIDENT, (double)status->rss_bytes);
-    for (uint32_t i = 0; i < status->n_roles; i++)
-        put_labelled(metrics, METRIC_THREADS, status->roles[i].count, status->roles[i].name);
+    put(metrics, METRIC_START_TIME, status->process.start_time_s);
+    put(metrics, METRIC_CPU, status->process.cpu_s);
+    put(metrics, METRIC_RESIDENT, (double)status->process.rss_bytes);
+    for (uint32_t i = 0; i < status->process.n_roles; i++)
+        put_labelled(metrics, METRIC_THREADS, status->process.roles[i].count, status->process.roles[i].name);
     put(metrics, METRIC_SESSIONS, status->sessions);
     put(metrics, METRIC_JOBS, (double)status->n_jobs);
     put(metrics, METRIC_DATASETS, status->datasets);
 }
 
-static void put_totals(struct metrics *metrics, const struct daemon_status *status)
+static void put_counts(struct metrics *metrics, const struct engine_counts *counts, const char *const *bad_reasons)
+{
+    put(metrics, METRIC_SAMPLES_LOADED, (double)counts->samples_loaded);
+    put(metrics, METRIC_READS, (double)counts->reads);
+    put(metrics, METRIC_LOADED_BYTES, (double)counts->loaded_bytes);
+    put(metrics, METRIC_SAMPLES_DECODED, (double)counts->samples_decoded);
+    put(metrics, METRIC_SAMPLES_PREPARED, (double)counts->instances_prepared);
+    put(metrics, METRIC_SAMPLES_DELIVERED, (double)counts->samples_delivered);
+    for (size_t i = 0; i < BAD_REASONS; i++) {
+        if (bad_reasons[i])
+            put_labelled(metrics, METRIC_BAD_SAMPLES, (double)counts->bad_samples[i], bad_reasons[i]);
+    }
+    put(metrics, METRIC_SOURCE_RETRIES, (double)counts->source_retries);
+    put_labelled(metrics, METRIC_EVICTIONS, (double)counts->evicted_prepared, "prepared");
+    put_labelled(metrics, METRIC_EVICTIONS, (double)counts->evicted_encoded, "encoded");
+    put(metrics, METRIC_AHEAD_SHORTENED, (double)counts->ahead_shortened);
+}
+
+static void put_memory(struct metrics *metrics, const struct daemon_status *status)
 {
     const struct engine_totals *totals = &status->totals;
-    put(metrics, METRIC_SAMPLES_LOADED, (double)totals->samples_loaded);
-    put(metrics, METRIC_READS, (double)totals->reads);
-    put(metrics, METRIC_LOADED_BYTES, (double)totals->loaded_bytes);
-    put(metrics, METRIC_SAMPLES_DECODED, (double)totals->samples_decoded);
-    put(metrics, METRIC_SAMPLES_PREPARED, (double)totals->instances_prepared);
-    put(metrics, METRIC_SAMPLES_DELIVERED, (double)totals->samples_delivered);
-    for (size_t i = 0; i < BAD_REASONS; i++) {
-        if (status->bad_reasons[i])
-            put_labelled(metrics, METRIC_BAD_SAMPLES, (double)totals->bad_samples[i], status->bad_reasons[i]);
-    }
-    put(metrics, METRIC_SOURCE_RETRIES, (double)totals->source_retries);
-    put(metrics, METRIC_SOURCE_WAITS, (double)totals->source_waits);
     put(metrics, METRIC_ARENA_BUDGET, (double)status->arena_budget_bytes);
-    put(metrics, METRIC_ARENA_USED, (double)totals->arena_used_bytes);
-    put(metrics, METRIC_ARENA_PINNED, (double)totals->arena_pinned_bytes);
+    put(metrics, METRIC_ARENA_USED, (double)totals->arena.used_bytes);
+    put(metrics, METRIC_ARENA_PINNED, (double)totals->arena.pinned_bytes);
     put(metrics, METRIC_ENCODED_BUDGET, (double)status->encoded_budget_bytes);
-    put(metrics, METRIC_ENCODED_USED, (double)totals->encoded_used_bytes);
-    put(metrics, METRIC_ENCODED_AHEAD, (double)totals->encoded_ahead_bytes);
+    put(metrics, METRIC_ENCODED_USED, (double)totals->encoded.used_bytes);
+    put(metrics, METRIC_ENCODED_AHEAD, (double)totals->encoded.ahead_bytes);
     put(metrics, METRIC_SCRATCH_BUDGET, (double)status->scratch.budget_bytes);
     put(metrics, METRIC_SCRATCH_USED, (double)status->scratch.used_bytes);
     put(metrics, METRIC_SCRATCH_WAITS, (double)status->scratch.waits);
-    put_labelled(metrics, METRIC_EVICTIONS, (double)totals->evicted_prepared, "prepared");
-    put_labelled(metrics, METRIC_EVICTIONS, (double)totals->evicted_encoded, "encoded");
-    put(metrics, METRIC_AHEAD_SHORTENED, (double)totals->ahead_shortened);
 }
 
 static void put_queue(struct metrics *metrics, const struct status_job *job, const struct engine_queue_status *queue)
@@ -64,10 +67,10 @@ static void put_queue(struct metrics *metrics, const struct status_job *job, con
     char rank[NUMBER_BYTES];
     snprintf(rank, sizeof rank, "%u", queue->rank);
     const char *labels[] = {job->engine.name, rank};
-    metrics_put(metrics, METRIC_JOB_BATCHES, (double)queue->batches_delivered, labels);
-    metrics_put(metrics, METRIC_JOB_WAIT, queue->wait_s, labels);
-    metrics_put(metrics, METRIC_JOB_DEPTH, queue->ready_batches, labels);
-    metrics_put(metrics, METRIC_JOB_HELD, (double)queue->held_slots, labels);
+    metrics_put(metrics, METRIC_JOB_BATCHES, (double)queue->delivery.batches, labels);
+    metrics_put(metrics, METRIC_JOB_WAIT, queue->delivery.wait_s, labels);
+    metrics_put(metrics, METRIC_JOB_DEPTH, queue->delivery.ready_batches, labels);
+    metrics_put(metrics, METRIC_JOB_HELD, (double)queue->delivery.held_slots, labels);
     if (!job->governed)
         return;
     const struct status_queue *governed = &job->governed[queue->rank];
@@ -93,11 +96,11 @@ static void put_job(struct metrics *metrics, const struct status_job *job)
     const struct engine_job_status *engine = &job->engine;
     const char *labels[] = {engine->name};
     metrics_put(metrics, METRIC_JOB_WEIGHT, engine->weight, labels);
-    metrics_put(metrics, METRIC_JOB_DELIVERED, (double)engine->samples_delivered, labels);
-    metrics_put(metrics, METRIC_JOB_AHEAD, engine->look_ahead, labels);
+    metrics_put(metrics, METRIC_JOB_DELIVERED, (double)engine->delivery.samples, labels);
+    metrics_put(metrics, METRIC_JOB_AHEAD, engine->ahead.needed, labels);
     metrics_put(metrics, METRIC_JOB_SHARED, (double)engine->samples_shared, labels);
-    metrics_put(metrics, METRIC_JOB_EPOCH, engine->epoch, labels);
-    metrics_put(metrics, METRIC_JOB_REMAINING, (double)engine->remaining, labels);
+    metrics_put(metrics, METRIC_JOB_EPOCH, engine->progress.epoch, labels);
+    metrics_put(metrics, METRIC_JOB_REMAINING, (double)engine->progress.remaining, labels);
     metrics_put(metrics, METRIC_JOB_BAD, (double)engine->bad_samples, labels);
     for (size_t i = 0; i < job->n_queues; i++)
         put_queue(metrics, job, &job->queues[i]);
@@ -111,7 +114,9 @@ char *status_to_metrics(const struct daemon_status *status, size_t *len_bytes)
     if (metrics_create(&metrics) != 0)
         return NULL;
     put_process(metrics, status);
-    put_totals(metrics, status);
+    put_counts(metrics, &status->totals.counts, status->bad_reasons);
+    put(metrics, METRIC_SOURCE_WAITS, (double)status->totals.source_waits);
+    put_memory(metrics, status);
     put_governor(metrics, &status->governor);
     for (size_t i = 0; i < status->n_jobs; i++)
         put_job(metrics, &status->jobs[i]);

@@ -35,7 +35,7 @@ static void on_status(struct driver *driver, struct driver_question *question)
     status->draining = driver->draining;
     struct engine_job_status *rows = xcalloc(JOBS_MAX, sizeof *rows);
     engine_totals(driver->engine, &status->totals);
-    status->totals.reads = driver->reads; /* those done, not those asked for */
+    status->totals.counts.reads = driver->reads; /* those done, not those asked for */
     status->n_jobs = engine_job_statuses(driver->engine, clock_now_ns(), rows, JOBS_MAX);
     status->jobs = xcalloc(status->n_jobs, sizeof *status->jobs);
     for (size_t i = 0; i < status->n_jobs; i++) {

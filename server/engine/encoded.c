@@ -49,7 +49,7 @@ void encoded_free(struct encoded_store *store, uint32_t index, bool evicted)
     CHECK(encoded->tasks.head == ENGINE_NONE);
     if (encoded->handle)
         outbox_add(store->outbox, ENGINE_DROP_ENCODED)->drop.encoded = encoded->handle;
-    store->env->totals.evicted_encoded += evicted;
+    store->env->counts.evicted_encoded += evicted;
     encoded_fiber_leave(store, index);
     store->used_bytes -= encoded->bytes;
     if (residency_pins(store->residency, index) > 0) /* its load has failed */
@@ -124,8 +124,8 @@ void encoded_arrived(struct encoded_store *store, uint32_t index, void *handle)
     encoded->state = ENCODED_READY;
     encoded->handle = handle;
     store->samples[encoded->id].failed = false;
-    store->env->totals.samples_loaded++;
-    store->env->totals.loaded_bytes += encoded->bytes;
+    store->env->counts.samples_loaded++;
+    store->env->counts.loaded_bytes += encoded->bytes;
 }
 
 void encoded_failed(struct encoded_store *store, uint32_t index)

@@ -71,7 +71,8 @@ void engine_check(const struct engine *engine);
 
 /* ── what it knows ──────────────────────────────────────────────────────────────────────────────────────────────────── */
 
-struct engine_totals {
+/* What the engine has counted since it was made: nothing of it goes down. */
+struct engine_counts {
     uint64_t samples_loaded, loaded_bytes, reads;
     uint64_t redirected_prepared, redirected_encoded; /* picks served by another sample of their fiber */
     uint64_t samples_decoded; /* tasks that made an instance of pixels */
@@ -80,31 +81,71 @@ struct engine_totals {
     uint64_t bad_samples[BAD_REASONS]; /* by enum bad_reason */
     uint64_t evicted_prepared, evicted_encoded;
     uint64_t ahead_shortened; /* times that a job had to give look-ahead back */
-    uint64_t arena_used_bytes, arena_pinned_bytes, arena_quota_bytes;
-    uint64_t encoded_used_bytes, encoded_ahead_bytes; /* the last: what all jobs look ahead would take at once */
-    uint32_t jobs, loads_inflight, prepares_inflight;
     uint64_t unknown_releases;
     uint64_t source_retries; /* loads that their source did not answer: tried again, where somebody waits for them */
-    uint32_t source_waits;   /* jobs that wait for their source now */
+};
+
+/* How much of the arena is taken: by all that lies there, by what is pinned, and by the quotas of all jobs together. */
+struct engine_arena_use {
+    uint64_t used_bytes, pinned_bytes, quota_bytes;
+};
+
+/* How much of encoded memory is taken, and what all that jobs look ahead would take of it at once. */
+struct engine_encoded_use {
+    uint64_t used_bytes, ahead_bytes;
+};
+
+struct engine_totals {
+    struct engine_counts counts;
+    struct engine_arena_use arena;
+    struct engine_encoded_use encoded;
+    uint32_t jobs, loads_inflight, prepares_inflight;
+    uint32_t source_waits; /* jobs that wait for their source now */
+};
+
+/* What a rank was given and what lies there for it; of a job, all its ranks together. */
+struct engine_delivery {
+    uint64_t samples, batches; /* delivered since it came */
+    uint64_t epoch_samples;    /* delivered in this epoch */
+    uint64_t held_slots;
+    uint32_t ready_batches, leased_batches, credits;
+    double wait_s; /* credits outstanding and nothing ready */
+};
+
+/* Where a job is in its epochs. */
+struct engine_progress {
+    bool started; /* an epoch has begun */
+    uint32_t epoch;
+    uint64_t remaining; /* samples of this epoch that are not picked yet */
+    uint64_t lost;      /* samples of this epoch that were left out, because they are bad */
+};
+
+/* How far each rank of a job looks ahead, in batches. */
+struct engine_look_ahead {
+    uint32_t asked;
+    uint32_t allowed; /* by its quota, now */
+    uint32_t needed;  /* by the rank with most use for it, now; at most what is allowed */
+};
+
+/* Whether a job waits for its source, which does not answer, and for how long already. */
+struct engine_source_wait {
+    bool waits;
+    double wait_s;
 };
 
 struct engine_job_status {
     char name[ENGINE_NAME_MAX];
-    uint32_t job, pipeline, batch_size, epoch, epochs;
-    double weight;
-    bool started; /* an epoch has begun */
-    uint32_t prefetch;  /* batches ahead that the quota lets it have now */
-    uint32_t prefetch_asked;
-    uint32_t look_ahead; /* batches ahead that the rank with most use for it needs now, at most prefetch */
-    uint64_t client, view_samples, remaining, quota_bytes, held_slots;
-    uint64_t samples_delivered, batches_delivered, samples_shared, bad_samples;
-    uint32_t ready_batches, leased_batches, credits; /* all ranks together, as the rest */
-    double wait_s; /* credits outstanding and nothing ready */
-    uint64_t epoch_delivered; /* samples delivered in this epoch */
-    uint64_t epoch_lost;      /* samples of this epoch that were left out, because they are bad */
-    bool waits_for_source;    /* it does not answer; for source_wait_s now */
-    double source_wait_s;
+    uint32_t job;
     uint32_t world_size, attached; /* ranks that are there now */
+    uint64_t client;
+    uint32_t pipeline, batch_size, epochs;
+    double weight;
+    uint64_t view_samples, quota_bytes;
+    struct engine_progress progress;
+    struct engine_look_ahead ahead;
+    struct engine_delivery delivery; /* all ranks together */
+    uint64_t samples_shared, bad_samples;
+    struct engine_source_wait source;
 };
 
 /* engine_waits_for_room: some job waits until room that lies in pieces is given back: it needs a TICK now and then. */
@@ -119,9 +160,8 @@ struct engine_queue_status {
     uint32_t rank;
     bool attached;
     bool done; /* has had its share of the epoch, or left it */
-    uint64_t client, held_slots, samples_delivered, batches_delivered, epoch_delivered;
-    uint32_t ready_batches, leased_batches, credits;
-    double wait_s;
+    uint64_t client;
+    struct engine_delivery delivery;
 };
 
 /* engine_totals and the statuses take no longer for what is in memory: their work goes by jobs and ranks. */

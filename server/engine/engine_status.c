@@ -11,14 +11,15 @@
 void engine_totals(const struct engine *engine, struct engine_totals *out)
 {
     CHECK_MAGIC(engine, ENGINE_MAGIC);
-    *out = engine->env.totals;
-    out->arena_used_bytes = extents_used_bytes(engine->prepared.extents) - prepared_zones_free_bytes(&engine->prepared);
-    out->arena_pinned_bytes = engine->prepared.pinned_bytes;
-    out->arena_quota_bytes = engine->quota.promised_bytes;
-    out->encoded_used_bytes = engine->encoded.used_bytes;
-    out->encoded_ahead_bytes = quota_ahead_encoded_bytes(&engine->quota);
-    out->loads_inflight = engine->encoded.loading;
-    out->prepares_inflight = engine->tasks.running;
+    uint64_t zoned_free_bytes = prepared_zones_free_bytes(&engine->prepared);
+    *out = (struct engine_totals){.counts = engine->env.counts,
+                                  .arena = {.used_bytes = extents_used_bytes(engine->prepared.extents) - zoned_free_bytes,
+                                            .pinned_bytes = engine->prepared.pinned_bytes,
+                                            .quota_bytes = engine->quota.promised_bytes},
+                                  .encoded = {.used_bytes = engine->encoded.used_bytes,
+                                              .ahead_bytes = quota_ahead_encoded_bytes(&engine->quota)},
+                                  .loads_inflight = engine->encoded.loading,
+                                  .prepares_inflight = engine->tasks.running};
     for (uint32_t no = 0; no < engine->jobs.end; no++) {
         out->jobs += job_at(&engine->jobs, no)->state != JOB_FREE;
         out->source_waits += engine->sources.n_away > 0 && sources_waits(&engine->sources, no);
@@ -34,54 +35,59 @@ static void fill_queue(const struct queues *queues, const struct job *job, uint3
                                         .attached = queue->client.presence == RANK_THERE,
                                         .done = queue->epoch.done,
                                         .client = queue->client.id,
-                                        .held_slots = queue->held_slots,
-                                        .samples_delivered = queue->tallies.samples_delivered,
-                                        .batches_delivered = queue->tallies.batches_delivered,
-                                        .epoch_delivered = queue->epoch.delivered,
-                                        .ready_batches = queue_ready_batches(queues, job, queue),
-                                        .leased_batches = queue->n_leases,
-                                        .credits = queue->epoch.credits,
-                                        .wait_s = (double)wait_ns / 1e9};
+                                        .delivery = {.samples = queue->tallies.samples_delivered,
+                                                     .batches = queue->tallies.batches_delivered,
+                                                     .epoch_samples = queue->epoch.delivered,
+                                                     .held_slots = queue->held_slots,
+                                                     .ready_batches = queue_ready_batches(queues, job, queue),
+                                                     .leased_batches = queue->n_leases,
+                                                     .credits = queue->epoch.credits,
+                                                     .wait_s = (double)wait_ns / 1e9}};
+}
+
+static void add_delivery(struct engine_delivery *sum, const struct engine_delivery *queue)
+{
+    sum->samples += queue->samples;
+    sum->batches += queue->batches;
+    sum->epoch_samples += queue->epoch_samples;
+    sum->held_slots += queue->held_slots;
+    sum->ready_batches += queue->ready_batches;
+    sum->leased_batches += queue->leased_batches;
+    sum->credits += queue->credits;
+    sum->wait_s += queue->wait_s;
 }
 
 static void fill_status(const struct engine *engine, uint32_t no, uint64_t now_ns, struct engine_job_status *out)
 {
     const struct job *job = job_at(&engine->jobs, no);
     *out = (struct engine_job_status){.job = no,
-                                      .pipeline = job->terms.pipeline,
-                                      .weight = job->turns.weight,
-                                      .batch_size = job->terms.batch_size,
-                                      .epoch = job->progress.epoch,
-                                      .epochs = job->terms.epochs,
-                                      .started = job->progress.began,
-                                      .prefetch = job->quota.ahead_now - ENGINE_ROWS_MIN,
-                                      .prefetch_asked = job->terms.prefetch,
-                                      .look_ahead = quota_rows_needed(job) - ENGINE_ROWS_MIN,
+                                      .world_size = job->terms.world_size,
+                                      .attached = job->attached,
                                       .client = job->terms.client,
+                                      .pipeline = job->terms.pipeline,
+                                      .batch_size = job->terms.batch_size,
+                                      .epochs = job->terms.epochs,
+                                      .weight = job->turns.weight,
                                       .view_samples = job->shape.view_samples,
-                                      .remaining = sampler_remaining(engine->env.sampler, no),
                                       .quota_bytes = job->quota.bytes,
+                                      .progress = {.started = job->progress.began,
+                                                   .epoch = job->progress.epoch,
+                                                   .remaining = sampler_remaining(engine->env.sampler, no)},
+                                      .ahead = {.asked = job->terms.prefetch,
+                                                .allowed = job->quota.ahead_now - ENGINE_ROWS_MIN,
+                                                .needed = quota_rows_needed(job) - ENGINE_ROWS_MIN},
                                       .samples_shared = job->tallies.samples_shared,
                                       .bad_samples = job->tallies.bad_samples,
-                                      .waits_for_source = sources_waits(&engine->sources, no),
-                                      .world_size = job->terms.world_size,
-                                      .attached = job->attached};
+                                      .source.waits = sources_waits(&engine->sources, no)};
     for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
         struct engine_queue_status queue;
         fill_queue(&engine->queues, job, rank, now_ns, &queue);
-        out->held_slots += queue.held_slots;
-        out->samples_delivered += queue.samples_delivered;
-        out->batches_delivered += queue.batches_delivered;
-        out->epoch_delivered += queue.epoch_delivered;
-        out->ready_batches += queue.ready_batches;
-        out->leased_batches += queue.leased_batches;
-        out->credits += queue.credits;
-        out->wait_s += queue.wait_s;
-        out->remaining += queue_reserve_count(&job->queues[rank].reserve);
-        out->epoch_lost += job->queues[rank].epoch.lost;
+        add_delivery(&out->delivery, &queue.delivery);
+        out->progress.remaining += queue_reserve_count(&job->queues[rank].reserve);
+        out->progress.lost += job->queues[rank].epoch.lost;
     }
-    if (job->source.waits && out->waits_for_source)
-        out->source_wait_s = (double)(now_ns - job->source.waits_since_ns) / 1e9;
+    if (job->source.waits && out->source.waits)
+        out->source.wait_s = (double)(now_ns - job->source.waits_since_ns) / 1e9;
     memcpy(out->name, job->terms.name, sizeof out->name);
 }
 

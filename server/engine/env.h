@@ -10,7 +10,7 @@ struct engine_env {
     struct engine_config config;
     uint64_t now_ns; /* of the present step */
     struct rng rng;
-    struct engine_totals totals; /* the counting fields */
+    struct engine_counts counts;
     struct sampler *sampler;
     uint64_t ids; /* Samples below it have their places in the modules' arrays by sample. */
 };

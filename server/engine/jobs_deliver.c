@@ -36,7 +36,7 @@ void jobs_deliver_batch(struct engine *engine, uint32_t no, struct job_queue *qu
     queue->tallies.batches_delivered++;
     uint64_t waited_ns = queue->tallies.wait_ns + (queue->tallies.waiting ? engine->env.now_ns - queue->tallies.waiting_since_ns : 0);
     quota_note_delivery(&engine->quota, job, queue->rank, waited_ns);
-    engine->env.totals.samples_delivered += count;
+    engine->env.counts.samples_delivered += count;
     struct engine_action *action = job_act(&engine->outbox, ENGINE_DELIVER, job_at(&engine->jobs, no));
     action->rank = queue->rank;
     action->client = queue->client.id;

@@ -141,5 +141,5 @@ void jobs_on_release(struct engine *engine, const struct engine_event *event)
             }
         }
     }
-    engine->env.totals.unknown_releases++;
+    engine->env.counts.unknown_releases++;
 }

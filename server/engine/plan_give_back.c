@@ -129,7 +129,7 @@ static void set_rows(struct plan *plan, uint32_t no, uint32_t rows)
         shorten(plan, no, &job->queues[rank], job->quota.slots);
     if (before == 0) /* a new job: JOB_ADDED says it */
         return;
-    plan->env->totals.ahead_shortened += rows < before;
+    plan->env->counts.ahead_shortened += rows < before;
     struct engine_action *action = job_act(plan->outbox, ENGINE_AHEAD, job_at(plan->jobs, no));
     action->ahead.quota_bytes = job->quota.bytes;
     action->ahead.from = before - ENGINE_ROWS_MIN;

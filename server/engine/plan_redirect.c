@@ -172,7 +172,7 @@ void plan_redirect(struct plan *plan, const struct pick *pick, sample_id target[
         return;
     if (find_residents(plan, pick, &jobs, found)) {
         JOBSET_EACH(job, &jobs) {
-            plan->env->totals.redirected_prepared += plan->prepared->instances[found[job]].form.id != pick->id;
+            plan->env->counts.redirected_prepared += plan->prepared->instances[found[job]].form.id != pick->id;
             give(plan, job, pick->id, plan->prepared->instances[found[job]].form.id, target);
         }
         return;
@@ -180,7 +180,7 @@ void plan_redirect(struct plan *plan, const struct pick *pick, sample_id target[
     sample_id id = find_encoded(plan, &jobs, pick->id);
     if (id == SAMPLE_NONE)
         id = find_load(plan, &jobs, pick->id);
-    plan->env->totals.redirected_encoded += id != pick->id;
+    plan->env->counts.redirected_encoded += id != pick->id;
     JOBSET_EACH(job, &jobs)
         give(plan, job, pick->id, id, target);
 }

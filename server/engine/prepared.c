@@ -80,7 +80,7 @@ void prepared_free(struct prepared *prepared, uint32_t index)
 void prepared_evict(struct prepared *prepared, uint32_t index)
 {
     CHECK(prepared->instances[index].state == INSTANCE_READY && residency_pins(prepared->residency, index) == 0);
-    prepared->env->totals.evicted_prepared++;
+    prepared->env->counts.evicted_prepared++;
     prepared_free(prepared, index);
 }
 
@@ -90,7 +90,7 @@ uint32_t prepared_made(struct prepared *prepared, uint32_t index)
     uint32_t waiters = instance->waiters;
     instance->state = INSTANCE_READY;
     instance->task = instance->waiters = ENGINE_NONE;
-    prepared->env->totals.instances_prepared++;
+    prepared->env->counts.instances_prepared++;
     return waiters;
 }
 

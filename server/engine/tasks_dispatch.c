@@ -68,7 +68,7 @@ static bool dispatch_load(struct tasks *tasks, uint32_t job)
         return false;
     tasks->encoded->encodeds[tasks->encoded->samples[id].encoded].in_order = job_at(tasks->jobs, job)->terms.shuffle == SHUFFLE_NONE;
     tasks_load_mates(tasks, job, id);
-    tasks->env->totals.reads++;
+    tasks->env->counts.reads++;
     return true;
 }
 

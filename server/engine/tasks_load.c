@@ -78,7 +78,7 @@ void tasks_read_ahead(struct tasks *tasks)
         const struct chunk *chunk = encoded_best_chunk(tasks->encoded, group);
         uint32_t job = chunk ? encoded_job_for(tasks->encoded, chunk, group->chunk_samples) : ENGINE_NONE;
         if (job != ENGINE_NONE && load_chunk(tasks, job, chunk, true)) {
-            tasks->env->totals.reads++;
+            tasks->env->counts.reads++;
             continue;
         }
         uint32_t used_up = group->chunk_samples / AHEAD_PATIENCE;
@@ -107,7 +107,7 @@ static void act_load(struct tasks *tasks, uint32_t job, sample_id id, uint64_t b
     action->load.dataset = job_at(tasks->jobs, job)->terms.dataset;
     action->load.id = id;
     action->load.bytes = bytes;
-    action->load.read = tasks->env->totals.reads;
+    action->load.read = tasks->env->counts.reads;
 }
 
 bool tasks_load(struct tasks *tasks, uint32_t job, sample_id id, uint64_t bytes)

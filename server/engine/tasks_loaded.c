@@ -46,7 +46,7 @@ static void settle_task(struct tasks *tasks, uint32_t index, const void *dataset
             prepared_free(tasks->prepared, task->outputs[i]);
     }
     if (!result.changed)
-        tasks->env->totals.bad_samples[result.reason] += failed > 0;
+        tasks->env->counts.bad_samples[result.reason] += failed > 0;
     task->n_outputs = kept;
     if (kept > 0)
         load_again(tasks, index);

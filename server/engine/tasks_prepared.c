@@ -24,7 +24,7 @@ static void output_failed(struct tasks *tasks, uint32_t instance, int reason)
 void tasks_fail(struct tasks *tasks, uint32_t index, int reason)
 {
     const struct task *task = &tasks->tasks[index];
-    tasks->env->totals.bad_samples[reason]++;
+    tasks->env->counts.bad_samples[reason]++;
     for (uint32_t i = 0; i < task->n_outputs; i++)
         output_failed(tasks, task->outputs[i], reason);
     tasks_end(tasks, index);
@@ -50,7 +50,7 @@ static void count_bad(struct tasks *tasks, const struct task *task, const uint8_
         if (!reasons[i] || counted[reasons[i]] || tasks->prepared->instances[task->outputs[i]].waiters == ENGINE_NONE)
             continue;
         counted[reasons[i]] = true;
-        tasks->env->totals.bad_samples[reasons[i]]++;
+        tasks->env->counts.bad_samples[reasons[i]]++;
     }
 }
 
@@ -77,7 +77,7 @@ void tasks_on_prepared(struct tasks *tasks, const struct engine_event *event)
     count_bad(tasks, task, reasons);
     if (made.n_outputs) {
         tasks_measure_prepare(tasks, &made, event->prepared.core_ns);
-        tasks->env->totals.samples_decoded += tasks_makes_pixels(tasks, &made);
+        tasks->env->counts.samples_decoded += tasks_makes_pixels(tasks, &made);
     }
     for (uint32_t i = 0; i < task->n_outputs; i++) {
         if (reasons[i])

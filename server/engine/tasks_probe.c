@@ -45,7 +45,7 @@ static void ask(struct tasks *tasks, struct data_source *source, uint32_t job)
     sample_id id = draw_probe(tasks, job_at(tasks->jobs, job));
     if (id == SAMPLE_NONE || !tasks_load(tasks, job, id, tasks->env->config.sample_bytes(job_at(tasks->jobs, job)->terms.dataset, id)))
         return;
-    tasks->env->totals.reads++;
+    tasks->env->counts.reads++;
     source->probe = id;
 }
 

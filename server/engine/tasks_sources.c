@@ -114,6 +114,6 @@ bool tasks_source_failed(struct tasks *tasks, const struct encoded *encoded, uin
     else if (probe)
         stay_away(tasks, source);
     source->retries++;
-    tasks->env->totals.source_retries++;
+    tasks->env->counts.source_retries++;
     return true;
 }

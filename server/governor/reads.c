@@ -374,7 +374,7 @@ size_t reads_backlogs(struct reads *reads, uint32_t number, const struct engine_
         struct queue *queue = &reads->queues[job->queues[i]];
         uint32_t ready = 0, waiting = 0;
         for (uint32_t rank = i; rank < job->world_size; rank += job->n_queues)
-            ready += ranks[rank].ready_batches;
+            ready += ranks[rank].delivery.ready_batches;
         for (uint32_t at = 0; at < queue->waiting.length; at++)
             waiting += queue->waiting.tasks[(queue->waiting.head + at) % queue->waiting.cap].count;
         queue->stock = ready + (double)(queue->samples - waiting) / job->batch_size;

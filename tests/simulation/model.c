@@ -141,32 +141,32 @@ static void compare_totals(struct model *model, const struct engine *engine)
         model_break(model, RULE_JOB, "quotas of %llu bytes promised, the arena has %llu", (unsigned long long)quota,
                     (unsigned long long)config->arena_bytes);
     expect(model, "jobs", totals.jobs, model->n_jobs);
-    expect(model, "arena_quota_bytes", totals.arena_quota_bytes, quota);
+    expect(model, "arena_quota_bytes", totals.arena.quota_bytes, quota);
     expect(model, "loads_inflight", totals.loads_inflight, model->n_loading);
     expect(model, "prepares_inflight", totals.prepares_inflight, model->n_tasks);
-    expect(model, "encoded_used_bytes", totals.encoded_used_bytes, model->encoded_bytes);
-    expect(model, "samples_loaded", totals.samples_loaded, model->loaded);
-    expect(model, "loaded_bytes", totals.loaded_bytes, model->loaded_bytes);
-    expect(model, "instances_prepared", totals.instances_prepared, model->prepared);
-    expect(model, "samples_delivered", totals.samples_delivered, model->delivered);
-    expect(model, "unknown_releases", totals.unknown_releases, model->unknown_releases);
-    expect(model, "reads", totals.reads, model->n_reads);
-    if (totals.arena_used_bytes > config->arena_bytes || totals.arena_pinned_bytes > totals.arena_used_bytes)
+    expect(model, "encoded_used_bytes", totals.encoded.used_bytes, model->encoded_bytes);
+    expect(model, "samples_loaded", totals.counts.samples_loaded, model->loaded);
+    expect(model, "loaded_bytes", totals.counts.loaded_bytes, model->loaded_bytes);
+    expect(model, "instances_prepared", totals.counts.instances_prepared, model->prepared);
+    expect(model, "samples_delivered", totals.counts.samples_delivered, model->delivered);
+    expect(model, "unknown_releases", totals.counts.unknown_releases, model->unknown_releases);
+    expect(model, "reads", totals.counts.reads, model->n_reads);
+    if (totals.arena.used_bytes > config->arena_bytes || totals.arena.pinned_bytes > totals.arena.used_bytes)
         model_break(model, RULE_STATUS, "%llu bytes of the arena pinned, %llu used, %llu there",
-                    (unsigned long long)totals.arena_pinned_bytes, (unsigned long long)totals.arena_used_bytes,
+                    (unsigned long long)totals.arena.pinned_bytes, (unsigned long long)totals.arena.used_bytes,
                     (unsigned long long)config->arena_bytes);
 }
 
 static void compare_rank(struct model *model, const struct rank_book *rank, const struct engine_queue_status *status)
 {
     expect(model, "queue.attached", status->attached, rank->there);
-    expect(model, "queue.leased_batches", status->leased_batches, rank->n_held);
-    expect(model, "queue.epoch_delivered", status->epoch_delivered, rank->kept);
+    expect(model, "queue.leased_batches", status->delivery.leased_batches, rank->n_held);
+    expect(model, "queue.epoch_delivered", status->delivery.epoch_samples, rank->kept);
     expect(model, "queue.done", status->done, rank->through);
     if (rank->there)
         expect(model, "queue.client", status->client, rank->client);
-    if (status->credits > rank->credits)
-        expect(model, "queue.credits", status->credits, rank->credits);
+    if (status->delivery.credits > rank->credits)
+        expect(model, "queue.credits", status->delivery.credits, rank->credits);
 }
 
 static void compare_ranks(struct model *model, const struct engine *engine, const struct job_book *job,
@@ -183,13 +183,13 @@ static void compare_ranks(struct model *model, const struct engine *engine, cons
             compare_rank(model, &job->ranks[rank], &rows[rank]);
     }
     if (job->started && !job->failed)
-        expect(model, "status.epoch", status->epoch, job->epoch);
+        expect(model, "status.epoch", status->progress.epoch, job->epoch);
     expect(model, "status.world_size", status->world_size, job->plan->world_size);
     expect(model, "status.attached", status->attached, there);
-    expect(model, "status.leased_batches", status->leased_batches, held);
+    expect(model, "status.leased_batches", status->delivery.leased_batches, held);
     expect(model, "status.quota_bytes", status->quota_bytes, job->quota_bytes);
-    expect(model, "status.samples_delivered", status->samples_delivered, job->delivered);
-    expect(model, "status.batches_delivered", status->batches_delivered, job->batches);
+    expect(model, "status.samples_delivered", status->delivery.samples, job->delivered);
+    expect(model, "status.batches_delivered", status->delivery.batches, job->batches);
 }
 
 static void compare_status(struct model *model, const struct engine *engine, const struct engine_job_status *status,
@@ -217,30 +217,31 @@ static void compare_status(struct model *model, const struct engine *engine, con
     expect(model, "status.client", status->client, job->client);
     expect(model, "status.view_samples", status->view_samples, plan->n_view);
     expect(model, "status.quota_bytes", status->quota_bytes, job->quota_bytes);
-    expect(model, "status.samples_delivered", status->samples_delivered, job->delivered);
-    expect(model, "status.batches_delivered", status->batches_delivered, job->batches);
-    expect(model, "status.leased_batches", status->leased_batches, job->n_held);
-    expect(model, "status.started", status->started, job->started);
+    expect(model, "status.samples_delivered", status->delivery.samples, job->delivered);
+    expect(model, "status.batches_delivered", status->delivery.batches, job->batches);
+    expect(model, "status.leased_batches", status->delivery.leased_batches, job->n_held);
+    expect(model, "status.started", status->progress.started, job->started);
     if (job->started && !job->failed) {
-        expect(model, "status.epoch", status->epoch, job->epoch);
-        expect(model, "status.epoch_delivered", status->epoch_delivered, job->book.delivered);
-        if (status->credits > job->credits)
-            expect(model, "status.credits", status->credits, job->credits);
+        expect(model, "status.epoch", status->progress.epoch, job->epoch);
+        expect(model, "status.epoch_delivered", status->delivery.epoch_samples, job->book.delivered);
+        if (status->delivery.credits > job->credits)
+            expect(model, "status.credits", status->delivery.credits, job->credits);
         if (job->book.last && !plan->drop_last)
-            expect(model, "status.remaining", status->remaining, 0);
+            expect(model, "status.remaining", status->progress.remaining, 0);
     }
     if (strcmp(status->name, plan->name) != 0 || status->batch_size != plan->batch_size ||
         status->epochs != plan->epochs)
         model_break(model, RULE_STATUS, "status of job %u is another job's", status->job);
-    if (status->remaining > plan->n_view || status->held_slots < slots_held ||
-        status->held_slots * model->scenario->slot_bytes[plan->pipeline] > status->quota_bytes)
+    if (status->progress.remaining > plan->n_view || status->delivery.held_slots < slots_held ||
+        status->delivery.held_slots * model->scenario->slot_bytes[plan->pipeline] > status->quota_bytes)
         model_break(
             model, RULE_STATUS,
             "job %u: %llu of %u samples remaining, %llu slots held, %llu of them by the client, quota %llu bytes",
-            status->job, (unsigned long long)status->remaining, plan->n_view, (unsigned long long)status->held_slots,
-            (unsigned long long)slots_held, (unsigned long long)status->quota_bytes);
-    if (!(status->wait_s >= 0 && status->wait_s <= (double)now_ns * 1e-9 + 1e-6))
-        model_break(model, RULE_STATUS, "job %u has waited %g s at %g s", status->job, status->wait_s,
+            status->job, (unsigned long long)status->progress.remaining, plan->n_view,
+            (unsigned long long)status->delivery.held_slots, (unsigned long long)slots_held,
+            (unsigned long long)status->quota_bytes);
+    if (!(status->delivery.wait_s >= 0 && status->delivery.wait_s <= (double)now_ns * 1e-9 + 1e-6))
+        model_break(model, RULE_STATUS, "job %u has waited %g s at %g s", status->job, status->delivery.wait_s,
                     (double)now_ns * 1e-9);
     /* A whole epoch's bad samples are known from what is missing; a substitute that failed too is counted beside it. */
     bool exact = plan->bad_policy == BAD_SKIP && !plan->drop_last && job->abandoned == 0 &&
@@ -305,7 +306,7 @@ void model_finish(struct model *model, const struct engine *engine)
             model_break(model, RULE_ENCODED, "nobody is left, but the bytes of sample %u are", id);
     struct engine_totals totals;
     engine_totals(engine, &totals);
-    if (model->compare_totals && (totals.arena_pinned_bytes || totals.arena_quota_bytes))
+    if (model->compare_totals && (totals.arena.pinned_bytes || totals.arena.quota_bytes))
         model_break(model, RULE_STATUS, "nobody is left, but %llu bytes are pinned and %llu promised",
-                    (unsigned long long)totals.arena_pinned_bytes, (unsigned long long)totals.arena_quota_bytes);
+                    (unsigned long long)totals.arena.pinned_bytes, (unsigned long long)totals.arena.quota_bytes);
 }

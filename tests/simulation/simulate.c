@@ -80,13 +80,13 @@ static void run_seed(uint64_t seed, const struct options *options, struct tally 
     tally->runs++;
     tally->steps += result.steps;
     tally->hash = random_mix64(tally->hash ^ result.hash);
-    tally->delivered += result.totals.samples_delivered;
-    tally->prepared += result.totals.instances_prepared;
-    tally->loaded += result.totals.samples_loaded;
-    tally->retries += result.totals.source_retries;
+    tally->delivered += result.totals.counts.samples_delivered;
+    tally->prepared += result.totals.counts.instances_prepared;
+    tally->loaded += result.totals.counts.samples_loaded;
+    tally->retries += result.totals.counts.source_retries;
     tally->no_rooms += result.no_rooms;
-    for (size_t i = 0; i < sizeof result.totals.bad_samples / sizeof result.totals.bad_samples[0]; i++)
-        tally->bad += result.totals.bad_samples[i];
+    for (size_t i = 0; i < sizeof result.totals.counts.bad_samples / sizeof result.totals.counts.bad_samples[0]; i++)
+        tally->bad += result.totals.counts.bad_samples[i];
     tally->sabotaged += result.sabotaged;
     if (result.sabotaged && sabotage_expects(sabotage, result.broken))
         tally->found++;

@@ -19,10 +19,10 @@ static char *status_json(void *ctx)
     struct daemon_status status;
     (void)ctx;
     sample_status_fill(&status);
-    status.time_s += 0.5 * calls;
+    status.process.time_s += 0.5 * calls;
     for (size_t i = 0; i < status.n_jobs; i++) {
-        status.jobs[i].engine.samples_delivered += 256 * calls;
-        status.jobs[i].queues[0].wait_s += 0.125 * calls;
+        status.jobs[i].engine.delivery.samples += 256 * calls;
+        status.jobs[i].queues[0].delivery.wait_s += 0.125 * calls;
     }
     calls++;
     char *json = status_to_json(&status);

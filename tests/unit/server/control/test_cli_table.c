@@ -51,12 +51,12 @@ static void test_table(void **state)
     (void)state;
     struct daemon_status status;
     sample_status_fill(&status);
-    status.time_s -= 2;
-    status.cpu_s -= 5;
-    status.totals.instances_prepared -= 700;
+    status.process.time_s -= 2;
+    status.process.cpu_s -= 5;
+    status.totals.counts.instances_prepared -= 700;
     for (size_t i = 0; i < status.n_jobs; i++) {
-        status.jobs[i].engine.samples_delivered -= 1400;
-        status.jobs[i].queues[0].wait_s -= 0.75;
+        status.jobs[i].engine.delivery.samples -= 1400;
+        status.jobs[i].queues[0].delivery.wait_s -= 0.75;
     }
     json_t *before = to_json(&status);
     sample_status_fill(&status);
@@ -74,7 +74,7 @@ static void test_no_rates(void **state)
     (void)state;
     struct daemon_status status;
     sample_status_fill(&status);
-    status.time_s -= 2;
+    status.process.time_s -= 2;
     strcpy(status.jobs[0].engine.name, "an earlier one");
     json_t *before = to_json(&status);
     sample_status_fill(&status);

@@ -62,7 +62,7 @@ static void test_json_odd(void **state)
     struct daemon_status status;
     sample_status_fill(&status);
     strcpy(status.jobs[0].engine.name, "caf\xe9");
-    status.totals = (struct engine_totals){.loaded_bytes = UINT64_MAX};
+    status.totals = (struct engine_totals){.counts.loaded_bytes = UINT64_MAX};
     char *text = status_to_json(&status);
     json_t *json = json_loads(text, 0, NULL);
     json_t *samples = json_object_get(json, "samples");
@@ -142,15 +142,15 @@ static void test_cache(void **state)
 static void test_process(void **state)
 {
     (void)state;
-    struct daemon_status status = {0}, later = {0};
-    status_read_process(&status);
-    assert_int_equal(status.pid, getpid());
-    assert_in_range(status.rss_bytes, 100000, UINT64_C(1) << 40);
+    struct status_process process = {0}, later = {0};
+    status_read_process(&process);
+    assert_int_equal(process.pid, getpid());
+    assert_in_range(process.rss_bytes, 100000, UINT64_C(1) << 40);
     for (volatile unsigned i = 0; i < 100000000; i++)
         ;
     status_read_process(&later);
-    assert_true(later.cpu_s > status.cpu_s);
-    assert_true(later.time_s > status.time_s);
+    assert_true(later.cpu_s > process.cpu_s);
+    assert_true(later.time_s > process.time_s);
 }
 
 int main(void)

@@ -113,9 +113,9 @@ static void test_companions(void **state)
         assert_true(roomy ? both > 0 : both == 0);
         struct engine_totals totals;
         engine_totals(world->play.engine, &totals);
-        assert_int_equal(totals.samples_decoded, world->tasks);
-        assert_int_equal(totals.instances_prepared, world->outputs[0]);
-        assert_true(totals.arena_pinned_bytes <= totals.arena_quota_bytes); /* companions are cache */
+        assert_int_equal(totals.counts.samples_decoded, world->tasks);
+        assert_int_equal(totals.counts.instances_prepared, world->outputs[0]);
+        assert_true(totals.arena.pinned_bytes <= totals.arena.quota_bytes); /* companions are cache */
         world_free(world);
     }
 }
@@ -203,7 +203,7 @@ static void test_by_size(void **state)
     engine_totals(world->play.engine, &totals);
     assert_true(world->outputs[1] > 0);
     assert_int_equal(world->outputs[0], decoded);
-    assert_int_equal(totals.samples_decoded, decoded);
+    assert_int_equal(totals.counts.samples_decoded, decoded);
     world_free(world);
 }
 

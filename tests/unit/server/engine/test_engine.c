@@ -34,8 +34,8 @@ static void test_three_jobs_share_every_sample(void **state)
     assert_int_equal(scene->prepares, 100);
     struct engine_totals totals;
     engine_totals(scene->play.engine, &totals);
-    assert_int_equal(totals.arena_pinned_bytes, 0);
-    assert_int_equal(totals.samples_delivered, 300);
+    assert_int_equal(totals.arena.pinned_bytes, 0);
+    assert_int_equal(totals.counts.samples_delivered, 300);
     scene_free(scene);
 }
 
@@ -66,7 +66,7 @@ static void test_what_fits_is_loaded_once(void **state)
     assert_int_equal(scene->prepares, 300);
     scene_add(scene, &whole);
     engine_totals(scene->play.engine, &totals);
-    assert_int_equal(totals.encoded_used_bytes, 0);
+    assert_int_equal(totals.encoded.used_bytes, 0);
     play_epochs(scene, job, 3, 4);
     assert_int_equal(scene->loads, 200);
     scene_gone(scene, scene->play.job);
@@ -140,7 +140,7 @@ static void test_samples_gone(void **state)
     scene_next(scene, scene->play.job, 0, 5);
     scene_gone(scene, scene->play.job);
     engine_totals(scene->play.engine, &totals);
-    assert_true(totals.arena_used_bytes > 0);
+    assert_true(totals.arena.used_bytes > 0);
     for (uint32_t i = 0; i < 100; i++)
         ids[i] = i;
     struct engine_event gone = {.type = ENGINE_SAMPLES_GONE, .samples_gone = {.ids = ids, .count = 100, .kept = &kept}};
@@ -148,7 +148,7 @@ static void test_samples_gone(void **state)
     engine_totals(scene->play.engine, &totals);
     assert_int_equal(kept, 1);
     assert_int_equal(ids[0], scene->slow_id);
-    assert_int_equal(totals.encoded_used_bytes, scene_sample_bytes(NULL, scene->slow_id));
+    assert_int_equal(totals.encoded.used_bytes, scene_sample_bytes(NULL, scene->slow_id));
     static char slow_bytes;
     scene_step(scene, (struct engine_event){
                           .type = ENGINE_LOADED,
@@ -157,7 +157,7 @@ static void test_samples_gone(void **state)
     scene_step(scene, gone);
     engine_totals(scene->play.engine, &totals);
     assert_int_equal(kept, 0);
-    assert_true(totals.arena_used_bytes == 0 && totals.encoded_used_bytes == 0);
+    assert_true(totals.arena.used_bytes == 0 && totals.encoded.used_bytes == 0);
     scene_free(scene);
 }
 
@@ -187,7 +187,7 @@ static void test_nothing_begins_after_a_halt(void **state)
     struct engine_totals totals;
     engine_totals(scene->play.engine, &totals);
     assert_int_equal(totals.jobs, 0);
-    assert_int_equal(totals.arena_pinned_bytes, 0);
+    assert_int_equal(totals.arena.pinned_bytes, 0);
     scene_free(scene);
 }
 

@@ -48,9 +48,9 @@ static struct play fill(uint32_t samples)
     for (uint32_t batch = 0; batch < samples / 64; batch++)
         play_next(&play, job, 0, 0, 1);
     engine_totals(play.engine, &totals);
-    assert_int_equal(totals.samples_delivered, samples);
-    assert_true(totals.arena_used_bytes >= (uint64_t)samples * SLOT &&
-                totals.encoded_used_bytes == (uint64_t)samples * PLAY_SAMPLE_BYTES);
+    assert_int_equal(totals.counts.samples_delivered, samples);
+    assert_true(totals.arena.used_bytes >= (uint64_t)samples * SLOT &&
+                totals.encoded.used_bytes == (uint64_t)samples * PLAY_SAMPLE_BYTES);
     return play;
 }
 

@@ -61,7 +61,7 @@ static void test_look_ahead_is_given_back(void **state)
     scene_next(scene, first, 0, 64);
     struct engine_totals totals;
     engine_totals(scene->play.engine, &totals);
-    assert_int_equal(totals.arena_pinned_bytes, 80 * 1024); /* two batches held, eight ready */
+    assert_int_equal(totals.arena.pinned_bytes, 80 * 1024); /* two batches held, eight ready */
     desc = scene_job(scene, "b");
     desc.pipeline = 1; /* no instance of the first job's */
     desc.prefetch = 8;
@@ -73,7 +73,7 @@ static void test_look_ahead_is_given_back(void **state)
     scene_next(scene, second, 0, 64);
     assert_true(scene->last[second]); /* all of it, beside one that holds what it has */
     engine_totals(scene->play.engine, &totals);
-    assert_int_equal(totals.ahead_shortened, 1);
+    assert_int_equal(totals.counts.ahead_shortened, 1);
     scene_gone(scene, second);
     assert_int_equal(scene->ahead[first], 8);
     scene_release(scene, first, scene->last_batch[first]);
@@ -150,7 +150,7 @@ static uint32_t look_ahead(struct scene *scene)
 {
     struct engine_job_status row;
     assert_int_equal(engine_job_statuses(scene->play.engine, scene->play.now_ns, &row, 1), 1);
-    return row.look_ahead;
+    return row.ahead.needed;
 }
 
 /* A queue looks no farther ahead than its client's pace and the longest preparation ask for, once that has been
@@ -172,7 +172,7 @@ static void test_look_ahead_by_need(void **state)
     assert_int_equal(scene->batches[scene->play.job], 100);
     assert_int_equal(look_ahead(scene), 0);
     engine_totals(scene->play.engine, &totals);
-    assert_int_equal(totals.arena_pinned_bytes, 2 * 8 * 1024);
+    assert_int_equal(totals.arena.pinned_bytes, 2 * 8 * 1024);
     scene->hold = true; /* no load comes back from now on */
     for (uint32_t batch = 0; batch < 3; batch++) {
         scene_next(scene, scene->play.job, 0, 1);
@@ -221,15 +221,15 @@ static void test_a_client_that_keeps_batches_stops_at_its_quota(void **state)
     assert_int_equal(scene->batches[scene->play.job], 2);
     struct engine_totals totals;
     engine_totals(scene->play.engine, &totals);
-    assert_int_equal(totals.arena_pinned_bytes, 4 * 8 * 1024); /* two held, two ready behind them */
+    assert_int_equal(totals.arena.pinned_bytes, 4 * 8 * 1024); /* two held, two ready behind them */
     scene_release(scene, scene->play.job, scene->last_batch[scene->play.job]);
     assert_int_equal(scene->batches[scene->play.job], 3);
     scene_release(scene, scene->play.job, 999);
     engine_totals(scene->play.engine, &totals);
-    assert_int_equal(totals.unknown_releases, 1);
+    assert_int_equal(totals.counts.unknown_releases, 1);
     scene_step(scene, (struct engine_event){.type = ENGINE_JOB_GONE, .job_gone = {scene->play.job}});
     engine_totals(scene->play.engine, &totals);
-    assert_int_equal(totals.arena_pinned_bytes, 0);
+    assert_int_equal(totals.arena.pinned_bytes, 0);
     assert_int_equal(totals.jobs, 0);
     scene_free(scene);
 }
@@ -252,8 +252,8 @@ static void test_a_cancelled_job_keeps_what_is_held(void **state)
     assert_int_equal(scene->ahead[first], 0);
     struct engine_totals totals;
     engine_totals(scene->play.engine, &totals);
-    assert_int_equal(totals.arena_pinned_bytes, 16 * 1024); /* the two batches that are held */
-    assert_int_equal(totals.arena_quota_bytes, 16 * 1024);
+    assert_int_equal(totals.arena.pinned_bytes, 16 * 1024); /* the two batches that are held */
+    assert_int_equal(totals.arena.quota_bytes, 16 * 1024);
     scene_release(scene, first, scene->last_batch[first]);
     desc = scene_job(scene, "b");
     desc.pipeline = 1;
@@ -267,7 +267,7 @@ static void test_a_cancelled_job_keeps_what_is_held(void **state)
     scene_step(scene, (struct engine_event){.type = ENGINE_JOB_CANCEL, .job_cancel = {first}}); /* nothing more to do */
     assert_int_equal(scene->batches[first], 2);
     engine_totals(scene->play.engine, &totals);
-    assert_int_equal(totals.arena_pinned_bytes, 8 * 1024);
+    assert_int_equal(totals.arena.pinned_bytes, 8 * 1024);
     scene_gone(scene, first);
     engine_totals(scene->play.engine, &totals);
     assert_int_equal(totals.jobs, 1);

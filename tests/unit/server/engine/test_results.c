@@ -74,9 +74,9 @@ static void test_outputs_fail_apart(void **state)
             assert_int_equal(total[1], 18);
             assert_int_equal(total[2], 18);
             assert_int_equal(rows[1].bad_samples + rows[2].bad_samples, 4);
-            assert_int_equal(totals.instances_prepared, 20 + 18 + 18);
-            assert_int_equal(totals.samples_decoded, 20);
-            assert_int_equal(totals.bad_samples[BAD_TOO_SMALL], 2);
+            assert_int_equal(totals.counts.instances_prepared, 20 + 18 + 18);
+            assert_int_equal(totals.counts.samples_decoded, 20);
+            assert_int_equal(totals.counts.bad_samples[BAD_TOO_SMALL], 2);
         } else if (policy == BAD_REPLACE) {
             assert_int_equal(total[1], 20);
             assert_int_equal(total[2], 20);
@@ -147,7 +147,7 @@ static void test_a_source_that_does_not_answer(void **state)
     engine_totals(scene->play.engine, &totals);
     assert_int_equal(totals.source_waits, 1);
     assert_int_equal(totals.loads_inflight, 0);
-    assert_int_equal(totals.encoded_used_bytes, 0);
+    assert_int_equal(totals.encoded.used_bytes, 0);
 
     struct engine_job_desc other = scene_job(scene, "b");
     other.dataset = sizes[1];
@@ -163,7 +163,7 @@ static void test_a_source_that_does_not_answer(void **state)
     assert_int_equal(scene->play.failed, 0);
     engine_totals(scene->play.engine, &totals);
     assert_int_equal(totals.source_waits, 0);
-    assert_int_equal(totals.bad_samples[BAD_UNREADABLE], 0);
+    assert_int_equal(totals.counts.bad_samples[BAD_UNREADABLE], 0);
     scene_free(scene);
 }
 
