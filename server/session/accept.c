@@ -27,6 +27,18 @@ static void turn_away(const struct session *session, int fd)
     close(fd);
 }
 
+/* Gives the connection its id; false when no place is free. */
+static bool give_place_locked(struct conn_table *table, struct conn *conn)
+{
+    if (table->n_free == 0)
+        return false;
+    uint32_t place = table->free_places[--table->n_free];
+    conn->id = ++table->counter << 16 | place;
+    table->at[place] = conn;
+    table->n_conns++;
+    return true;
+}
+
 /* Takes fd over, whatever comes of it. */
 static struct conn *add_conn(struct session *session, int fd)
 {
@@ -35,25 +47,21 @@ static struct conn *add_conn(struct session *session, int fd)
         close(fd);
         return NULL;
     }
-    conn->fd = fd;
+    conn->socket.fd = fd;
     conn->phase = CONN_NEW;
     /* One that says nothing would take a place for nothing. */
     conn->deadline_ns = clock_now_ns() + SESSION_GREETING_MS * CLOCK_NS_PER_MS;
-    conn->interest = EPOLLIN | EPOLLRDHUP;
-    STAILQ_INIT(&conn->outbox);
+    conn->socket.interest = EPOLLIN | EPOLLRDHUP;
+    STAILQ_INIT(&conn->outbox.messages);
     pthread_mutex_lock(&session->lock);
-    bool room = session->n_free > 0;
+    bool room = give_place_locked(&session->table, conn);
     if (room) {
-        uint32_t place = session->free_places[--session->n_free];
-        conn->id = ++session->counter << 16 | place;
         conn->refused = session->counts.connections >= session->config.connections_max;
-        session->conns[place] = conn;
-        session->n_conns++;
         session->counts.connections += !conn->refused;
     }
     pthread_mutex_unlock(&session->lock);
     session_sweep_at(session, conn->deadline_ns);
-    if (room && session_watch(session, EPOLL_CTL_ADD, fd, conn->interest, conn->id) == 0)
+    if (room && session_watch(session, EPOLL_CTL_ADD, fd, conn->socket.interest, conn->id) == 0)
         return conn;
     if (room) {
         conn_close(session, conn); /* closes fd too */
@@ -97,10 +105,10 @@ static void admit(struct session *session, int fd)
     if (!known || (cred.uid != geteuid() && cred.uid != 0)) {
         error_set(&why, LARDER_EPERM,
                   "the daemon at %s serves user %u only, and this is user %u: start a daemon of your own",
-                  session->path, geteuid(), cred.uid);
+                  session->listener.path, geteuid(), cred.uid);
         refuse(session, conn, &why);
     } else if (conn->refused) {
-        error_set(&why, LARDER_ELIMIT, "the daemon at %s has its %u clients: close one first", session->path,
+        error_set(&why, LARDER_ELIMIT, "the daemon at %s has its %u clients: close one first", session->listener.path,
                   session->config.connections_max);
         refuse(session, conn, &why);
     } else {
@@ -112,15 +120,15 @@ static void pause_accepting(struct session *session)
 {
     log_warn_limited("msg=\"no client can be accepted now: raise the limit on open files (ulimit -n)\" err=\"%s\"",
                      strerror(errno));
-    session_watch(session, EPOLL_CTL_MOD, session->listen_fd, 0, SESSION_ID_LISTEN);
-    session->accept_resume_ns = clock_now_ns() + ACCEPT_PAUSE_MS * CLOCK_NS_PER_MS;
-    session_sweep_at(session, session->accept_resume_ns);
+    session_watch(session, EPOLL_CTL_MOD, session->listener.fd, 0, SESSION_ID_LISTEN);
+    session->due.accept_ns = clock_now_ns() + ACCEPT_PAUSE_MS * CLOCK_NS_PER_MS;
+    session_sweep_at(session, session->due.accept_ns);
 }
 
 void session_accept(struct session *session)
 {
     for (int i = 0; i < ACCEPTS_AT_ONCE; i++) {
-        int fd = accept4(session->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        int fd = accept4(session->listener.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
             pthread_mutex_lock(&session->lock);
             session->counts.accepted++;

@@ -82,43 +82,44 @@ static void take_register(struct session *session, struct conn *conn, const stru
     handlers->on_register(handlers->ctx, conn->id, msg->seq, &conn->peer, &msg->reg);
 }
 
-static int ask_classes_locked(struct conn *conn, uint32_t seq, struct error *why)
+static int ask_classes_locked(struct conn_asked *asked, uint32_t seq, struct error *why)
 {
-    if (conn->classes_asked)
+    if (asked->classes)
         return error_set(why, LARDER_EINVAL, "CLASSES_GET came before the answer to the one before");
-    conn->classes_asked = true;
-    conn->classes_seq = seq;
+    asked->classes = true;
+    asked->classes_seq = seq;
     return 0;
 }
 
 /* next_locked gives 0 when the owner is to have it, 1 when it does nothing, or an error. */
 static int next_locked(struct conn *conn, const struct wire_next *next, struct error *why)
 {
-    if (conn->epoch_begun && next->epoch < conn->epoch)
-        return error_set(why, LARDER_EINVAL, "NEXT asks for epoch %u, and %u has begun", next->epoch, conn->epoch);
-    if (!conn->epoch_begun || next->epoch > conn->epoch) {
-        if (conn->epoch_begun && !conn->epoch_over) /* beginning one is work in proportion to the dataset */
-            conn->window_requests += SESSION_ABANDON_COST;
-        conn->epoch_begun = true;
-        conn->epoch_over = false;
-        conn->epoch = next->epoch;
-        conn->credits = 0;
+    struct conn_asked *asked = &conn->asked;
+    if (asked->begun && next->epoch < asked->epoch)
+        return error_set(why, LARDER_EINVAL, "NEXT asks for epoch %u, and %u has begun", next->epoch, asked->epoch);
+    if (!asked->begun || next->epoch > asked->epoch) {
+        if (asked->begun && !asked->over) /* beginning one is work in proportion to the dataset */
+            conn->window.requests += SESSION_ABANDON_COST;
+        asked->begun = true;
+        asked->over = false;
+        asked->epoch = next->epoch;
+        asked->credits = 0;
     }
-    if (conn->epoch_over)
+    if (asked->over)
         return 1;
-    if (next->credits > WIRE_CREDITS_MAX - conn->credits)
+    if (next->credits > WIRE_CREDITS_MAX - asked->credits)
         return error_set(why, LARDER_EINVAL,
                          "NEXT asks for %u batches with %u still to come, and %d may be asked for at once",
-                         next->credits, conn->credits, WIRE_CREDITS_MAX);
-    conn->credits += next->credits;
+                         next->credits, asked->credits, WIRE_CREDITS_MAX);
+    asked->credits += next->credits;
     return 0;
 }
 
-static int release_locked(struct conn *conn, uint64_t batch, struct error *why)
+static int release_locked(struct held_batches *held, uint64_t batch, struct error *why)
 {
-    for (uint32_t i = 0; i < conn->n_held; i++) {
-        if (conn->held[i].batch == batch) {
-            memmove(&conn->held[i], &conn->held[i + 1], sizeof *conn->held * (--conn->n_held - i));
+    for (uint32_t i = 0; i < held->count; i++) {
+        if (held->at[i].batch == batch) {
+            memmove(&held->at[i], &held->at[i + 1], sizeof *held->at * (--held->count - i));
             return 0;
         }
     }
@@ -151,8 +152,8 @@ static void take_of_registered(struct session *session, struct conn *conn, const
     bool closing = conn->phase != CONN_REGISTERED || conn->killed;
     int rc = closing                      ? 1
              : msg->type == WIRE_NEXT    ? next_locked(conn, &msg->next, &why)
-             : msg->type == WIRE_RELEASE ? release_locked(conn, msg->release.batch, &why)
-                                         : ask_classes_locked(conn, msg->seq, &why);
+             : msg->type == WIRE_RELEASE ? release_locked(&conn->held, msg->release.batch, &why)
+                                         : ask_classes_locked(&conn->asked, msg->seq, &why);
     pthread_mutex_unlock(&session->lock);
     if (rc < 0)
         protocol_error(session, conn, msg->seq, &why);
@@ -198,7 +199,7 @@ static ssize_t receive(struct session *session, struct conn *conn, struct error 
     for (int resets = 0;;) {
         struct iovec part = {.iov_base = session->buffer, .iov_len = WIRE_REQUEST_MAX};
         struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1};
-        ssize_t got = recvmsg(conn->fd, &header, MSG_DONTWAIT);
+        ssize_t got = recvmsg(conn->socket.fd, &header, MSG_DONTWAIT);
         why->code = 0;
         if (got > 0 && header.msg_flags & MSG_TRUNC)
             error_set(why, LARDER_EFORMAT, "a message of more than the %d bytes allowed", WIRE_REQUEST_MAX);
@@ -231,14 +232,14 @@ static bool says_bye(const struct session *session, size_t len_bytes)
 }
 
 /* may_read opens a new window of the request count when the old one is over; false until then when it is used up. */
-static bool may_read(struct conn *conn)
+static bool may_read(struct conn_window *window)
 {
-    if (conn->window_requests < SESSION_REQUESTS_MAX)
+    if (window->requests < SESSION_REQUESTS_MAX)
         return true;
     uint64_t now = clock_now_ns();
-    if (now < conn->window_end_ns)
+    if (now < window->end_ns)
         return false;
-    conn->window_requests = 0;
+    window->requests = 0;
     return true;
 }
 
@@ -246,15 +247,15 @@ bool conn_read(struct session *session, struct conn *conn, bool peer_gone)
 {
     /* A client that left in order released its batches first: what is in the socket still counts. */
     uint32_t reads = peer_gone ? SESSION_REQUESTS_MAX : READS_AT_ONCE;
-    for (uint32_t i = 0; i < reads && (peer_gone || may_read(conn)); i++) {
+    for (uint32_t i = 0; i < reads && (peer_gone || may_read(&conn->window)); i++) {
         struct error why;
         ssize_t got = receive(session, conn, &why);
         if (got == 0)
             return !peer_gone;
         if (got < 0 || (!why.code && says_bye(session, (size_t)got)))
             return false;
-        if (conn->window_requests++ == 0)
-            conn->window_end_ns = clock_now_ns() + SESSION_WINDOW_MS * CLOCK_NS_PER_MS;
+        if (conn->window.requests++ == 0)
+            conn->window.end_ns = clock_now_ns() + SESSION_WINDOW_MS * CLOCK_NS_PER_MS;
         read_one(session, conn, (size_t)got, &why);
     }
     return !peer_gone;

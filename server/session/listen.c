@@ -44,24 +44,24 @@ static long locked_by(int fd)
 }
 
 /* Whether the file that was locked is the one of that name. */
-static bool lock_is_named(const struct session *session, int fd)
+static bool lock_is_named(const struct session_listener *listener, int fd)
 {
     struct stat ours, named;
-    return fstat(fd, &ours) == 0 && lstat(session->lock_path, &named) == 0 && ours.st_ino == named.st_ino &&
+    return fstat(fd, &ours) == 0 && lstat(listener->lock_path, &named) == 0 && ours.st_ino == named.st_ino &&
            ours.st_dev == named.st_dev;
 }
 
 /* Gives 1 when the file was locked but had lost its name meanwhile: try again. */
-static int try_lock(struct session *session, struct error *err)
+static int try_lock(struct session_listener *listener, struct error *err)
 {
-    int fd = open(session->lock_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int fd = open(listener->lock_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
-        return socket_file_error(err, "opening the lock file", session->lock_path);
+        return socket_file_error(err, "opening the lock file", listener->lock_path);
     int rc = 0;
     if (flock(fd, LOCK_EX | LOCK_NB) != 0)
-        rc = errno == EWOULDBLOCK ? busy(err, session->path, locked_by(fd))
-                                  : socket_file_error(err, "locking", session->lock_path);
-    else if (!lock_is_named(session, fd))
+        rc = errno == EWOULDBLOCK ? busy(err, listener->path, locked_by(fd))
+                                  : socket_file_error(err, "locking", listener->lock_path);
+    else if (!lock_is_named(listener, fd))
         rc = 1;
     if (rc) {
         close(fd);
@@ -70,20 +70,20 @@ static int try_lock(struct session *session, struct error *err)
     char pid[32];
     int len = snprintf(pid, sizeof pid, "%ld\n", (long)getpid());
     if (ftruncate(fd, 0) != 0 || pwrite(fd, pid, (size_t)len, 0) != len)
-        log_warn("msg=\"the lock file does not show the pid\" file=\"%s\" err=\"%s\"", session->lock_path,
+        log_warn("msg=\"the lock file does not show the pid\" file=\"%s\" err=\"%s\"", listener->lock_path,
                  strerror(errno));
-    session->lock_fd = fd;
+    listener->lock_fd = fd;
     return 0;
 }
 
-static int take_lock(struct session *session, struct error *err)
+static int take_lock(struct session_listener *listener, struct error *err)
 {
     for (int i = 0; i < LOCK_TRIES; i++) {
-        int rc = try_lock(session, err);
+        int rc = try_lock(listener, err);
         if (rc <= 0)
             return rc;
     }
-    return error_set(err, LARDER_EBUSY, "the lock file %s is removed again and again by somebody", session->lock_path);
+    return error_set(err, LARDER_EBUSY, "the lock file %s is removed again and again by somebody", listener->lock_path);
 }
 
 /* With the lock held a socket in our place is a killed daemon's, unless somebody removed the lock file of one that
@@ -115,48 +115,48 @@ static int check_buffer(int fd, struct error *err)
                      WIRE_REPLY_MAX);
 }
 
-int session_listen_open(struct session *session, struct error *err)
+int session_listen_open(struct session_listener *listener, struct error *err)
 {
-    int rc = socket_path_check(session->path, err);
+    int rc = socket_path_check(listener->path, err);
     if (rc)
         return rc;
-    rc = socket_folder_prepare(session->path, err);
+    rc = socket_folder_prepare(listener->path, err);
     if (rc)
         return rc;
-    size_t size = strlen(session->path) + sizeof ".lock";
-    session->lock_path = xmalloc(size);
-    snprintf(session->lock_path, size, "%s.lock", session->path);
-    rc = take_lock(session, err);
+    size_t size = strlen(listener->path) + sizeof ".lock";
+    listener->lock_path = xmalloc(size);
+    snprintf(listener->lock_path, size, "%s.lock", listener->path);
+    rc = take_lock(listener, err);
     if (rc == 0)
-        rc = clear_place(session->path, err);
+        rc = clear_place(listener->path, err);
     if (rc == 0)
-        rc = socket_file_listen(session->path, SOCK_SEQPACKET, &session->listen_fd, &session->file, err);
-    return rc ? rc : check_buffer(session->listen_fd, err);
+        rc = socket_file_listen(listener->path, SOCK_SEQPACKET, &listener->fd, &listener->file, err);
+    return rc ? rc : check_buffer(listener->fd, err);
 }
 
-bool session_listen_lost(const struct session *session)
+bool session_listen_lost(const struct session_listener *listener)
 {
-    return session->listen_fd >= 0 && socket_file_lost(session->path, &session->file);
+    return listener->fd >= 0 && socket_file_lost(listener->path, &listener->file);
 }
 
 /* Between the look at a name and its removal nobody else's file can have come there: as long as this process listens
  * and holds its lock, a daemon that starts at the same path finds one of the two in its way and touches neither. Only
  * who removes or renames our files by hand, and starts a daemon in that very moment, can still lose what is its own. */
-void session_listen_close(struct session *session)
+void session_listen_close(struct session_listener *listener)
 {
-    if (session->listen_fd < 0)
+    if (listener->fd < 0)
         return;
-    socket_file_remove(session->path, &session->file);
-    close(session->listen_fd);
-    session->listen_fd = -1;
+    socket_file_remove(listener->path, &listener->file);
+    close(listener->fd);
+    listener->fd = -1;
 }
 
-void session_lock_release(struct session *session)
+void session_lock_release(struct session_listener *listener)
 {
-    if (session->lock_fd < 0)
+    if (listener->lock_fd < 0)
         return;
-    if (lock_is_named(session, session->lock_fd))
-        unlink(session->lock_path);
-    close(session->lock_fd);
-    session->lock_fd = -1;
+    if (lock_is_named(listener, listener->lock_fd))
+        unlink(listener->lock_path);
+    close(listener->lock_fd);
+    listener->lock_fd = -1;
 }

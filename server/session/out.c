@@ -61,12 +61,12 @@ static struct wire_message error_message(uint32_t seq, int code, bool fatal, con
 
 /* ── state ───────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
-struct conn *conn_find_locked(struct session *session, uint64_t id)
+struct conn *conn_find_locked(const struct conn_table *table, uint64_t id)
 {
     uint64_t place = id & 0xffff;
-    if (place >= session->n_places)
+    if (place >= table->n_places)
         return NULL;
-    struct conn *conn = session->conns[place];
+    struct conn *conn = table->at[place];
     return conn && conn->id == id ? conn : NULL;
 }
 
@@ -80,29 +80,30 @@ static void mark_dirty_locked(struct session *session, struct conn *conn)
 }
 
 /* hold_locked notes that the client is about to hold a batch. False when it holds too many. */
-static bool hold_locked(struct conn *conn, uint64_t batch, uint32_t count)
+static bool hold_locked(struct held_batches *held, uint64_t batch, uint32_t count)
 {
-    for (uint32_t i = 0; i < conn->n_held && conn->n_held == SESSION_HELD_MAX; i++) {
-        if (conn->held[i].count == 0) /* clients may well never release these */
-            memmove(&conn->held[i], &conn->held[i + 1], sizeof *conn->held * (--conn->n_held - i));
+    for (uint32_t i = 0; i < held->count && held->count == SESSION_HELD_MAX; i++) {
+        if (held->at[i].count == 0) /* clients may well never release these */
+            memmove(&held->at[i], &held->at[i + 1], sizeof *held->at * (--held->count - i));
     }
-    if (conn->n_held == SESSION_HELD_MAX)
+    if (held->count == SESSION_HELD_MAX)
         return false;
-    conn->held[conn->n_held++] = (struct held_batch){batch, count};
+    held->at[held->count++] = (struct held_batch){batch, count};
     return true;
 }
 
 /* A batch of an epoch that the client has left meanwhile is still delivered, and to be released, but uses no credit. */
 static bool batch_locked(struct conn *conn, const struct wire_batch *batch)
 {
-    if (conn->epoch_begun && batch->epoch == conn->epoch) {
-        conn->credits -= conn->credits > 0;
+    struct conn_asked *asked = &conn->asked;
+    if (asked->begun && batch->epoch == asked->epoch) {
+        asked->credits -= asked->credits > 0;
         if (batch->flags & WIRE_BATCH_LAST) {
-            conn->epoch_over = true;
-            conn->credits = 0;
+            asked->over = true;
+            asked->credits = 0;
         }
     }
-    return hold_locked(conn, batch->batch, batch->count);
+    return hold_locked(&conn->held, batch->batch, batch->count);
 }
 
 static void note_locked(struct session *session, struct conn *conn, const struct wire_message *msg)
@@ -112,8 +113,8 @@ static void note_locked(struct session *session, struct conn *conn, const struct
         conn->registered = true;
         session->counts.registered++;
     }
-    if ((msg->type == WIRE_CLASSES || msg->type == WIRE_ERROR) && msg->seq == conn->classes_seq)
-        conn->classes_asked = false;
+    if ((msg->type == WIRE_CLASSES || msg->type == WIRE_ERROR) && msg->seq == conn->asked.classes_seq)
+        conn->asked.classes = false;
     if (msg->type == WIRE_ERROR && msg->error.fatal)
         conn->phase = CONN_CLOSING;
 }
@@ -136,12 +137,12 @@ static int post_locked(struct session *session, struct conn *conn, const struct 
         CHECK(conn->phase == CONN_REGISTERING);
     if (msg->type == WIRE_BATCH || msg->type == WIRE_CLASSES)
         CHECK(conn->phase == CONN_REGISTERED);
-    if (conn->outbox_bytes + message->len_bytes > SESSION_OUTBOX_MAX_BYTES ||
+    if (conn->outbox.bytes + message->len_bytes > SESSION_OUTBOX_MAX_BYTES ||
         (msg->type == WIRE_BATCH && !batch_locked(conn, &msg->batch)))
         return kill_locked(session, conn);
     note_locked(session, conn, msg);
-    STAILQ_INSERT_TAIL(&conn->outbox, message, next);
-    conn->outbox_bytes += message->len_bytes;
+    STAILQ_INSERT_TAIL(&conn->outbox.messages, message, next);
+    conn->outbox.bytes += message->len_bytes;
     session->counts.outbox_bytes += message->len_bytes;
     mark_dirty_locked(session, conn);
     return 0;
@@ -159,7 +160,7 @@ void session_wake(struct session *session)
 static int post(struct session *session, uint64_t client, const struct wire_message *msg, struct out_message *message)
 {
     pthread_mutex_lock(&session->lock);
-    int rc = post_locked(session, conn_find_locked(session, client), msg, message);
+    int rc = post_locked(session, conn_find_locked(&session->table, client), msg, message);
     bool wake = rc != LARDER_EGONE && !session->wake_pending;
     session->wake_pending |= wake;
     pthread_mutex_unlock(&session->lock);
@@ -235,7 +236,7 @@ static ssize_t send_message(struct session *session, struct conn *conn, const st
     }
     ssize_t sent;
     do {
-        sent = sendmsg(conn->fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL);
+        sent = sendmsg(conn->socket.fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL);
     } while (sent < 0 && errno == EINTR);
     return sent;
 }
@@ -243,36 +244,36 @@ static ssize_t send_message(struct session *session, struct conn *conn, const st
 static struct out_message *first(struct session *session, struct conn *conn)
 {
     pthread_mutex_lock(&session->lock);
-    struct out_message *message = STAILQ_FIRST(&conn->outbox);
+    struct out_message *message = STAILQ_FIRST(&conn->outbox.messages);
     pthread_mutex_unlock(&session->lock);
     return message;
 }
 
 static void take_first_locked(struct session *session, struct conn *conn)
 {
-    struct out_message *message = STAILQ_FIRST(&conn->outbox);
-    STAILQ_REMOVE_HEAD(&conn->outbox, next);
-    conn->outbox_bytes -= message->len_bytes;
+    struct out_message *message = STAILQ_FIRST(&conn->outbox.messages);
+    STAILQ_REMOVE_HEAD(&conn->outbox.messages, next);
+    conn->outbox.bytes -= message->len_bytes;
     session->counts.outbox_bytes -= message->len_bytes;
     free(message);
 }
 
 void conn_free_outbox_locked(struct session *session, struct conn *conn)
 {
-    while (!STAILQ_EMPTY(&conn->outbox))
+    while (!STAILQ_EMPTY(&conn->outbox.messages))
         take_first_locked(session, conn);
 }
 
 bool conn_flush(struct session *session, struct conn *conn)
 {
-    conn->blocked = false;
+    conn->socket.blocked = false;
     for (int i = 0; i < SENDS_AT_ONCE; i++) {
         struct out_message *message = first(session, conn);
         if (!message)
             return true;
         if (send_message(session, conn, message) < 0) {
             if (errno == EAGAIN) {
-                conn->blocked = true;
+                conn->socket.blocked = true;
                 return true;
             }
             if (errno != EPIPE && errno != ECONNRESET)
@@ -284,6 +285,6 @@ bool conn_flush(struct session *session, struct conn *conn)
         take_first_locked(session, conn);
         pthread_mutex_unlock(&session->lock);
     }
-    conn->blocked = true; /* epoll tells at once whether the socket takes more */
+    conn->socket.blocked = true; /* epoll tells at once whether the socket takes more */
     return true;
 }

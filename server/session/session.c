@@ -39,12 +39,12 @@ static void serve_dirty(struct session *session)
 static void begin_stop(struct session *session)
 {
     session->stop_begun = true;
-    session->accept_resume_ns = session->look_ns = SESSION_NEVER;
-    session_listen_close(session);
+    session->due.accept_ns = session->due.look_ns = SESSION_NEVER;
+    session_listen_close(&session->listener);
     struct error why;
-    error_set(&why, LARDER_EGONE, "the daemon at %s is stopping", session->path);
-    for (uint32_t place = 0; place < session->n_places; place++) {
-        struct conn *conn = session->conns[place]; /* only this thread changes the table */
+    error_set(&why, LARDER_EGONE, "the daemon at %s is stopping", session->listener.path);
+    for (uint32_t place = 0; place < session->table.n_places; place++) {
+        struct conn *conn = session->table.at[place]; /* only this thread changes the table */
         if (conn) {
             conn_fail(session, conn, 0, &why);
             conn_advance(session, conn);
@@ -56,15 +56,15 @@ static void begin_stop(struct session *session)
  * place is given up, so that another daemon can have it meanwhile. */
 static void look_after_socket(struct session *session, uint64_t now)
 {
-    session->look_ns = now + SESSION_LOOK_MS * CLOCK_NS_PER_MS;
-    if (!session_listen_lost(session))
+    session->due.look_ns = now + SESSION_LOOK_MS * CLOCK_NS_PER_MS;
+    if (!session_listen_lost(&session->listener))
         return;
-    session->look_ns = session->accept_resume_ns = SESSION_NEVER;
-    session_listen_close(session);
-    session_lock_release(session);
+    session->due.look_ns = session->due.accept_ns = SESSION_NEVER;
+    session_listen_close(&session->listener);
+    session_lock_release(&session->listener);
     log_error("msg=\"the socket was removed, moved or replaced by somebody: no client can come any more, the daemon "
               "serves those it has and stops after the last; start another, and keep its folder from being cleaned "
-              "up\" socket=\"%s\"", session->path);
+              "up\" socket=\"%s\"", session->listener.path);
     if (session->config.handlers.on_lost)
         session->config.handlers.on_lost(session->config.handlers.ctx);
 }
@@ -72,19 +72,19 @@ static void look_after_socket(struct session *session, uint64_t now)
 static void sweep(struct session *session)
 {
     uint64_t now = clock_now_ns();
-    if (now < session->sweep_ns)
+    if (now < session->due.sweep_ns)
         return;
-    session->sweep_ns = SESSION_NEVER;
-    if (now >= session->look_ns)
+    session->due.sweep_ns = SESSION_NEVER;
+    if (now >= session->due.look_ns)
         look_after_socket(session, now);
-    session_sweep_at(session, session->look_ns);
-    if (now >= session->accept_resume_ns) {
-        session->accept_resume_ns = SESSION_NEVER;
-        session_watch(session, EPOLL_CTL_MOD, session->listen_fd, EPOLLIN, SESSION_ID_LISTEN);
+    session_sweep_at(session, session->due.look_ns);
+    if (now >= session->due.accept_ns) {
+        session->due.accept_ns = SESSION_NEVER;
+        session_watch(session, EPOLL_CTL_MOD, session->listener.fd, EPOLLIN, SESSION_ID_LISTEN);
     }
-    session_sweep_at(session, session->accept_resume_ns);
-    for (uint32_t place = 0; place < session->n_places; place++) {
-        struct conn *conn = session->conns[place];
+    session_sweep_at(session, session->due.accept_ns);
+    for (uint32_t place = 0; place < session->table.n_places; place++) {
+        struct conn *conn = session->table.at[place];
         if (!conn)
             continue;
         if (now >= conn->deadline_ns) {
@@ -92,8 +92,8 @@ static void sweep(struct session *session)
             continue;
         }
         session_sweep_at(session, conn->deadline_ns);
-        if (now >= conn->window_end_ns)
-            conn->window_requests = 0;
+        if (now >= conn->window.end_ns)
+            conn->window.requests = 0;
         conn_update_interest(session, conn);
     }
 }
@@ -101,7 +101,7 @@ static void sweep(struct session *session)
 static void on_event(struct session *session, uint64_t id, uint32_t events)
 {
     if (id == SESSION_ID_LISTEN) {
-        if (session->listen_fd >= 0)
+        if (session->listener.fd >= 0)
             session_accept(session);
         return;
     }
@@ -112,7 +112,7 @@ static void on_event(struct session *session, uint64_t id, uint32_t events)
         return;
     }
     pthread_mutex_lock(&session->lock);
-    struct conn *conn = conn_find_locked(session, id);
+    struct conn *conn = conn_find_locked(&session->table, id);
     pthread_mutex_unlock(&session->lock);
     if (!conn) /* closed earlier in this turn */
         return;
@@ -125,10 +125,10 @@ static void on_event(struct session *session, uint64_t id, uint32_t events)
 
 static int wait_ms(const struct session *session)
 {
-    if (session->sweep_ns == SESSION_NEVER)
+    if (session->due.sweep_ns == SESSION_NEVER)
         return -1;
     uint64_t now = clock_now_ns();
-    return now >= session->sweep_ns ? 0 : (int)((session->sweep_ns - now) / CLOCK_NS_PER_MS) + 1;
+    return now >= session->due.sweep_ns ? 0 : (int)((session->due.sweep_ns - now) / CLOCK_NS_PER_MS) + 1;
 }
 
 static void *session_main(void *arg)
@@ -146,7 +146,7 @@ static void *session_main(void *arg)
         pthread_mutex_unlock(&session->lock);
         if (stopping && !session->stop_begun)
             begin_stop(session);
-        if (session->stop_begun && session->n_conns == 0)
+        if (session->stop_begun && session->table.n_conns == 0)
             return NULL;
     }
 }
@@ -157,12 +157,12 @@ int session_listen(const char *path, struct session **out, struct error *err)
 {
     struct session *session = xcalloc(1, sizeof *session);
     session->magic = SESSION_MAGIC;
-    session->path = xstrdup(path);
-    session->lock_fd = session->listen_fd = session->epoll_fd = session->wake_fd = -1;
-    session->accept_resume_ns = SESSION_NEVER; /* sweep_ns and look_ns are 0: due at once */
+    session->listener.path = xstrdup(path);
+    session->listener.lock_fd = session->listener.fd = session->epoll_fd = session->wake_fd = -1;
+    session->due.accept_ns = SESSION_NEVER; /* sweep_ns and look_ns are 0: due at once */
     TAILQ_INIT(&session->dirty);
     pthread_mutex_init(&session->lock, NULL);
-    int rc = session_listen_open(session, err);
+    int rc = session_listen_open(&session->listener, err);
     if (rc) {
         session_destroy(session);
         return rc;
@@ -176,27 +176,32 @@ static int open_descriptors(struct session *session, struct error *err)
     session->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     session->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (session->epoll_fd >= 0 && session->wake_fd >= 0 &&
-        session_watch(session, EPOLL_CTL_ADD, session->listen_fd, EPOLLIN, SESSION_ID_LISTEN) == 0 &&
+        session_watch(session, EPOLL_CTL_ADD, session->listener.fd, EPOLLIN, SESSION_ID_LISTEN) == 0 &&
         session_watch(session, EPOLL_CTL_ADD, session->wake_fd, EPOLLIN, SESSION_ID_WAKE) == 0)
         return 0;
-    return error_set(err, LARDER_EIO, "starting the sessions at %s: %s", session->path, strerror(errno));
+    return error_set(err, LARDER_EIO, "starting the sessions at %s: %s", session->listener.path, strerror(errno));
+}
+
+static void make_table(struct conn_table *table, uint32_t places)
+{
+    table->n_places = table->n_free = places;
+    table->at = xcalloc(places, sizeof(struct conn *));
+    table->free_places = xcalloc(places, sizeof *table->free_places);
+    for (uint32_t i = 0; i < places; i++)
+        table->free_places[i] = places - 1 - i;
 }
 
 int session_start(struct session *session, const struct session_config *config, struct error *err)
 {
     CHECK_MAGIC(session, SESSION_MAGIC);
-    CHECK(!session->started && session->listen_fd >= 0);
+    CHECK(!session->started && session->listener.fd >= 0);
     CHECK(config->connections_max > 0 && config->connections_max <= SESSION_CONNECTIONS_MAX);
     int rc = open_descriptors(session, err);
     if (rc)
         return rc;
     session->config = *config;
     session->buffer = xmalloc(WIRE_REQUEST_MAX);
-    session->n_places = session->n_free = config->connections_max + SESSION_REFUSALS_MAX;
-    session->conns = xcalloc(session->n_places, sizeof(struct conn *));
-    session->free_places = xcalloc(session->n_places, sizeof *session->free_places);
-    for (uint32_t i = 0; i < session->n_places; i++)
-        session->free_places[i] = session->n_places - 1 - i;
+    make_table(&session->table, config->connections_max + SESSION_REFUSALS_MAX);
     int failed = thread_start(&session->thread, "larder-session", session_main, session);
     if (failed)
         return error_set(err, LARDER_ELIMIT, "the sessions' thread could not be started (%s): raise ulimit -u",
@@ -229,16 +234,16 @@ void session_destroy(struct session *session)
     if (!session)
         return;
     session_stop(session);
-    session_listen_close(session);
-    session_lock_release(session);
+    session_listen_close(&session->listener);
+    session_lock_release(&session->listener);
     close_open(session->epoll_fd);
     close_open(session->wake_fd);
     pthread_mutex_destroy(&session->lock);
-    free(session->conns);
-    free(session->free_places);
+    free(session->table.at);
+    free(session->table.free_places);
     free(session->buffer);
-    free(session->lock_path);
-    free(session->path);
+    free(session->listener.lock_path);
+    free(session->listener.path);
     session->magic = 0;
     free(session);
 }

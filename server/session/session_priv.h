@@ -47,21 +47,52 @@ struct held_batch {
     uint32_t count; /* samples; an empty batch holds nothing, and need not be released */
 };
 
+/* What a client was sent and has not released, in the order of sending. */
+struct held_batches {
+    uint32_t count;
+    struct held_batch at[SESSION_HELD_MAX];
+};
+
+/* A connection's own descriptor, and what epoll and the kernel were told about it. */
+struct conn_socket {
+    int fd;
+    uint32_t interest; /* epoll events asked for */
+    bool blocked;      /* the socket took no more */
+    bool shut;         /* our direction is closed */
+};
+
+/* A connection's requests since a window began, which SESSION_REQUESTS_MAX bounds. */
+struct conn_window {
+    uint64_t end_ns;
+    uint32_t requests;
+};
+
+/* What is still to be sent to a client. */
+struct conn_outbox {
+    STAILQ_HEAD(, out_message) messages;
+    uint64_t bytes; /* of all of them */
+};
+
+/* What a client has asked for, of which it has not got all. */
+struct conn_asked {
+    bool begun, over; /* a NEXT of `epoch` came; its LAST batch was sent */
+    uint32_t epoch;
+    uint32_t credits;     /* outstanding of that epoch */
+    bool classes;         /* a CLASSES_GET waits for its answer … */
+    uint32_t classes_seq; /* … which carries this number */
+};
+
 struct conn {
     uint64_t id; /* immutable: a counter above, the place in the table in the low 16 bits */
 
     /* the session's thread */
-    int fd;
-    uint32_t interest; /* epoll events asked for */
+    struct conn_socket socket;
+    struct conn_window window;
     struct session_peer peer;
-    uint32_t epochs;        /* as registered */
-    bool told_owner;        /* on_register was called */
-    bool refused;           /* never counted as a connection */
-    bool blocked;           /* the socket took no more */
-    bool shut;              /* our direction is closed */
-    uint64_t deadline_ns;   /* until REGISTER, and CLOSING: when it ends without the client's help */
-    uint64_t window_end_ns; /* of the count of requests */
-    uint32_t window_requests;
+    uint32_t epochs;      /* as registered */
+    bool told_owner;      /* on_register was called */
+    bool refused;         /* never counted as a connection */
+    uint64_t deadline_ns; /* until REGISTER, and CLOSING: when it ends without the client's help */
 
     /* session->lock */
     enum conn_phase phase;
@@ -69,37 +100,49 @@ struct conn {
     bool registered;
     bool dirty; /* in session->dirty */
     TAILQ_ENTRY(conn) next_dirty;
-    STAILQ_HEAD(, out_message) outbox;
-    uint64_t outbox_bytes;
-    bool epoch_begun, epoch_over; /* a NEXT of `epoch` came; its LAST batch was sent */
-    uint32_t epoch, credits;      /* outstanding credits of that epoch */
-    bool classes_asked;
-    uint32_t classes_seq;
-    uint32_t n_held;
-    struct held_batch held[SESSION_HELD_MAX];
+    struct conn_outbox outbox;
+    struct conn_asked asked;
+    struct held_batches held;
+};
+
+/* The socket's place in the file system. The owner has it until session_start and after session_stop, the session's
+ * thread in between. */
+struct session_listener {
+    char *path, *lock_path; /* malloc'ed, the session's */
+    struct socket_file file; /* at path */
+    int fd, lock_fd;         /* -1: closed */
+};
+
+/* When the session's thread is to do what it does by the clock; SESSION_NEVER: not again. */
+struct session_due {
+    uint64_t accept_ns; /* accepting begins again; SESSION_NEVER: it was not paused */
+    uint64_t look_ns;   /* whether the socket is still at its path */
+    uint64_t sweep_ns;  /* the next of all these, of deadlines and of windows */
+};
+
+/* The connections by place, and the places that are free. Only the session's thread changes it, under the lock. */
+struct conn_table {
+    struct conn **at;
+    uint32_t n_places, n_conns;
+    uint32_t *free_places, n_free;
+    uint64_t counter; /* of all connections there were */
 };
 
 struct session {
     uint32_t magic;
     struct session_config config;
-    char *path, *lock_path;
-    struct socket_file file; /* at path */
-    int lock_fd, listen_fd, epoll_fd, wake_fd;
+    struct session_listener listener;
+    int epoll_fd, wake_fd;
     pthread_t thread;
     bool started; /* owner's */
 
     /* the session's thread */
     uint8_t *buffer; /* of WIRE_REQUEST_MAX */
     bool stop_begun;
-    uint64_t accept_resume_ns; /* SESSION_NEVER: accepting */
-    uint64_t look_ns;          /* when to look whether the socket is still at its path; SESSION_NEVER: never again */
-    uint64_t sweep_ns;         /* when the next deadline, window or pause is due */
+    struct session_due due;
 
     pthread_mutex_t lock; /* everything below */
-    struct conn **conns;  /* by place */
-    uint32_t n_places, n_conns;
-    uint32_t *free_places, n_free;
-    uint64_t counter;
+    struct conn_table table;
     TAILQ_HEAD(, conn) dirty; /* have something to send, or to be closed */
     uint32_t n_dirty;
     bool wake_pending; /* the eventfd is, or is about to be, written */
@@ -108,11 +151,12 @@ struct session {
 };
 
 /* listen.c */
-int session_listen_open(struct session *session, struct error *err); /* with path set, all the rest of that */
-bool session_listen_lost(const struct session *session); /* the socket's file is gone, or another is in its place */
+int session_listen_open(struct session_listener *listener, struct error *err); /* with path set, all the rest of that */
+/* session_listen_lost tells whether the socket's file is gone, or another is in its place. */
+bool session_listen_lost(const struct session_listener *listener);
 /* session_listen_close stops listening, and removes the socket's file if it is still there. */
-void session_listen_close(struct session *session);
-void session_lock_release(struct session *session); /* gives the lock up; harmless when that was done */
+void session_listen_close(struct session_listener *listener);
+void session_lock_release(struct session_listener *listener); /* gives the lock up; harmless when that was done */
 
 /* accept.c; the session's thread. session_accept lets in a turn's worth of those who wait to connect. */
 void session_accept(struct session *session);
@@ -137,7 +181,7 @@ void conn_post(struct session *session, struct conn *conn, const struct wire_mes
 void conn_fail(struct session *session, struct conn *conn, uint32_t seq, const struct error *why);
 bool conn_flush(struct session *session, struct conn *conn);
 void conn_free_outbox_locked(struct session *session, struct conn *conn);
-struct conn *conn_find_locked(struct session *session, uint64_t id); /* NULL when there is none */
+struct conn *conn_find_locked(const struct conn_table *table, uint64_t id); /* NULL when there is none */
 void session_wake(struct session *session);
 
 #endif

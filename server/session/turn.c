@@ -11,8 +11,8 @@
 
 void session_sweep_at(struct session *session, uint64_t when_ns)
 {
-    if (when_ns < session->sweep_ns)
-        session->sweep_ns = when_ns;
+    if (when_ns < session->due.sweep_ns)
+        session->due.sweep_ns = when_ns;
 }
 
 int session_watch(struct session *session, int how, int fd, uint32_t events, uint64_t id)
@@ -24,25 +24,31 @@ int session_watch(struct session *session, int how, int fd, uint32_t events, uin
 void conn_update_interest(struct session *session, struct conn *conn)
 {
     pthread_mutex_lock(&session->lock);
-    bool full = conn->outbox_bytes > SESSION_OUTBOX_HIGH_BYTES && conn->phase != CONN_CLOSING;
+    bool full = conn->outbox.bytes > SESSION_OUTBOX_HIGH_BYTES && conn->phase != CONN_CLOSING;
     pthread_mutex_unlock(&session->lock);
-    bool spent = conn->window_requests >= SESSION_REQUESTS_MAX;
+    bool spent = conn->window.requests >= SESSION_REQUESTS_MAX;
     if (spent)
-        session_sweep_at(session, conn->window_end_ns);
-    uint32_t events = EPOLLRDHUP | (full || spent ? 0 : (uint32_t)EPOLLIN) | (conn->blocked ? (uint32_t)EPOLLOUT : 0);
-    if (events == conn->interest)
+        session_sweep_at(session, conn->window.end_ns);
+    uint32_t events = EPOLLRDHUP | (full || spent ? 0 : (uint32_t)EPOLLIN) |
+                      (conn->socket.blocked ? (uint32_t)EPOLLOUT : 0);
+    if (events == conn->socket.interest)
         return;
-    CHECK(session_watch(session, EPOLL_CTL_MOD, conn->fd, events, conn->id) == 0);
-    conn->interest = events;
+    CHECK(session_watch(session, EPOLL_CTL_MOD, conn->socket.fd, events, conn->id) == 0);
+    conn->socket.interest = events;
+}
+
+static void take_place_locked(struct conn_table *table, const struct conn *conn)
+{
+    uint32_t place = conn->id & 0xffff;
+    table->at[place] = NULL;
+    table->free_places[table->n_free++] = place;
+    table->n_conns--;
 }
 
 void conn_close(struct session *session, struct conn *conn)
 {
     pthread_mutex_lock(&session->lock);
-    uint32_t place = conn->id & 0xffff;
-    session->conns[place] = NULL;
-    session->free_places[session->n_free++] = place;
-    session->n_conns--;
+    take_place_locked(&session->table, conn);
     session->counts.connections -= !conn->refused;
     session->counts.registered -= conn->registered;
     if (conn->dirty) {
@@ -52,7 +58,8 @@ void conn_close(struct session *session, struct conn *conn)
     conn_free_outbox_locked(session, conn);
     pthread_mutex_unlock(&session->lock);
 
-    close(conn->fd); /* first: a client looks for the hang-up after it has read, and before others can have the place */
+    /* First: a client looks for the hang-up after it has read, and before others can have the place. */
+    close(conn->socket.fd);
     if (conn->told_owner)
         session->config.handlers.on_gone(session->config.handlers.ctx, conn->id);
     free(conn);
@@ -81,10 +88,10 @@ void conn_advance(struct session *session, struct conn *conn)
             conn->deadline_ns = deadline;
         session_sweep_at(session, conn->deadline_ns);
         pthread_mutex_lock(&session->lock);
-        bool sent = STAILQ_EMPTY(&conn->outbox);
+        bool sent = STAILQ_EMPTY(&conn->outbox.messages);
         pthread_mutex_unlock(&session->lock);
-        if (sent && !conn->shut)
-            conn->shut = shutdown(conn->fd, SHUT_WR) == 0;
+        if (sent && !conn->socket.shut)
+            conn->socket.shut = shutdown(conn->socket.fd, SHUT_WR) == 0;
     }
     conn_update_interest(session, conn);
 }
