@@ -145,9 +145,9 @@ static int compare_ahead(const struct balance_scenario *scenario, const struct b
     whole.ahead_ms = 0;
     int code = balance_run(&whole, &(struct balance_split){.mode = BALANCE_AUTO}, result, err);
     if (!code) {
-        *holds &= hold("look-ahead", by_need->stall_s, scenario->expect_ahead, result->stall_s,
+        *holds &= hold("look-ahead", by_need->stall_s, scenario->expect.ahead, result->stall_s,
                        "stall with the whole of it");
-        *holds &= hold("held", by_need->held, scenario->expect_held, result->held, "samples with the whole of it");
+        *holds &= hold("held", by_need->held, scenario->expect.held, result->held, "samples with the whole of it");
     }
     free(result);
     return code;
@@ -172,10 +172,10 @@ static int compare(const struct balance_scenario *scenario, struct balance_resul
     char name[32];
     snprintf(name, sizeof name, "best fixed (%s)", mode_names[best->split.mode]);
     bool holds = !result->stuck;
-    holds &= hold("stall", result->stall_s, scenario->expect_stall, best->stall_s, name);
+    holds &= hold("stall", result->stall_s, scenario->expect.stall, best->stall_s, name);
     if (even->any) {
         hold("stall", result->stall_s, 0, even->stall_s, "best even");
-        holds &= hold("imbalance", imbalance(result), scenario->expect_imbalance, even->imbalance, "best even");
+        holds &= hold("imbalance", imbalance(result), scenario->expect.imbalance, even->imbalance, "best even");
     }
     if (dealt->any)
         hold("imbalance", imbalance(result), 0, dealt->imbalance, "best dealt");

@@ -26,6 +26,18 @@ struct balance_source {
     uint64_t parallel;
 };
 
+/* Preparing one sample takes ms, times up to 1 ± spread, on one of up to `peak` threads; beyond that each thread more
+ * costs `loss` of one thread's rate. */
+struct balance_preparing {
+    double ms, spread, loss;
+    uint64_t peak;
+};
+
+/* What `--compare` must find; 0: nothing is asked. */
+struct balance_expectation {
+    double stall, imbalance, ahead, held;
+};
+
 struct balance_job {
     double step_ms, weight;
     uint64_t batch, prefetch;
@@ -44,18 +56,14 @@ struct balance_scenario {
     double tau_ms, decide_ms, share;
     double ahead_ms; /* engine_config.ahead_window_ns; 0: look-ahead is whole */
     struct balance_source sources[BENCH_NAMES_MAX];
-    /* Preparing one sample takes prepare_ms on one of up to prepare_peak threads; beyond that each thread more costs
-     * prepare_loss of one thread's rate. */
-    double prepare_ms, prepare_spread, prepare_loss;
-    uint64_t prepare_peak;
+    struct balance_preparing preparing;
     struct balance_job jobs[BALANCE_QUEUES_MAX];
     uint32_t n_jobs;
     uint32_t source_of[BALANCE_QUEUES_MAX]; /* by queue */
     uint32_t n_queues;
     struct balance_phase phases[BALANCE_PHASES_MAX];
     uint32_t n_phases;
-    /* what `--compare` must find; 0: nothing is asked. */
-    double expect_stall, expect_imbalance, expect_ahead, expect_held;
+    struct balance_expectation expect;
 };
 
 /* balance_read reads a scenario file, strictly, with file:line:column in errors. */

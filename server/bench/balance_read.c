@@ -54,11 +54,11 @@ static int each_source(struct bench_reader *reader, const char *key, const struc
 
 static int prepare_key(struct bench_reader *reader, const char *key, const struct doc_node *value, void *opaque)
 {
-    struct balance_scenario *scenario = ((struct into *)opaque)->scenario;
-    NUMBER("ms", 0.001, 1e6, scenario->prepare_ms);
-    NUMBER("spread", 0, 1, scenario->prepare_spread);
-    NUMBER("loss", 0, 1, scenario->prepare_loss);
-    COUNT("peak", 1, 1024, scenario->prepare_peak);
+    struct balance_preparing *preparing = &((struct into *)opaque)->scenario->preparing;
+    NUMBER("ms", 0.001, 1e6, preparing->ms);
+    NUMBER("spread", 0, 1, preparing->spread);
+    NUMBER("loss", 0, 1, preparing->loss);
+    COUNT("peak", 1, 1024, preparing->peak);
     return LARDER_ENOENT;
 }
 
@@ -134,11 +134,11 @@ static int read_jobs(struct bench_reader *reader, const struct doc_node *node, s
 
 static int expect_key(struct bench_reader *reader, const char *key, const struct doc_node *value, void *opaque)
 {
-    struct balance_scenario *scenario = opaque;
-    NUMBER("stall", 0, 100, scenario->expect_stall);
-    NUMBER("imbalance", 0, 100, scenario->expect_imbalance);
-    NUMBER("ahead", 0, 100, scenario->expect_ahead);
-    NUMBER("held", 0, 100, scenario->expect_held);
+    struct balance_expectation *expect = opaque;
+    NUMBER("stall", 0, 100, expect->stall);
+    NUMBER("imbalance", 0, 100, expect->imbalance);
+    NUMBER("ahead", 0, 100, expect->ahead);
+    NUMBER("held", 0, 100, expect->held);
     return LARDER_ENOENT;
 }
 
@@ -162,7 +162,9 @@ static int top_key(struct bench_reader *reader, const char *key, const struct do
         return read_jobs(reader, value, into);
     if (strcmp(key, "phases") == 0)
         return read_phases(reader, value, scenario);
-    return strcmp(key, "expect") == 0 ? bench_mapping(reader, value, key, expect_key, scenario) : LARDER_ENOENT;
+    if (strcmp(key, "expect") == 0)
+        return bench_mapping(reader, value, key, expect_key, &scenario->expect);
+    return LARDER_ENOENT;
 }
 
 static int check_all(struct bench_reader *reader, const struct doc_node *root, void *opaque)
@@ -185,8 +187,7 @@ int balance_read(const char *path, struct balance_scenario *out, struct error *e
                                      .tau_ms = 10,
                                      .decide_ms = 200,
                                      .share = 0.5,
-                                     .prepare_ms = 1,
-                                     .prepare_peak = 256};
+                                     .preparing = {.ms = 1, .peak = 256}};
     struct into into = {.scenario = out};
     struct bench_reader reader = {.file = path, .err = err};
     return bench_document(&reader, top_key, check_all, &into);

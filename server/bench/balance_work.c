@@ -61,15 +61,15 @@ static double read_ms(struct balance_bench *bench, uint32_t queue, sample_id id)
 
 static double prepare_ms(const struct balance_bench *bench, uint32_t queue, sample_id id)
 {
-    const struct balance_scenario *scenario = bench->scenario;
+    const struct balance_preparing *preparing = &bench->scenario->preparing;
     struct rng rng;
-    random_seed_keys(&rng, scenario->seed, KEY_PREPARE, queue, id);
-    double ms = scenario->prepare_ms * SPREAD(scenario->prepare_spread, random_unit(&rng)) *
+    random_seed_keys(&rng, bench->scenario->seed, KEY_PREPARE, queue, id);
+    double ms = preparing->ms * SPREAD(preparing->spread, random_unit(&rng)) *
                 phase(bench, bench->groups[bench->ranks[queue].job].iteration)->prepare;
-    double over = (double)bench->preparing - (double)scenario->prepare_peak;
+    double over = (double)bench->preparing - (double)preparing->peak;
     if (over <= 0)
         return ms;
-    double rate = (double)scenario->prepare_peak - over * scenario->prepare_loss;
+    double rate = (double)preparing->peak - over * preparing->loss;
     return ms * bench->preparing / (rate > 0.5 ? rate : 0.5);
 }
 

@@ -63,7 +63,14 @@ static void make_view(struct sharing_bench *bench, struct sharing_player *player
     }
     player->view_count = idset_count(player->view);
     for (uint32_t id = 0; id < samples; id++)
-        player->in_chunk[bench->chunk_of[id]] += idset_contains(player->view, id);
+        player->spread.in_chunk[bench->chunk_of[id]] += idset_contains(player->view, id);
+}
+
+static void spread_make(struct sharing_spread *spread, uint32_t n_chunks)
+{
+    spread->sum = xcalloc(n_chunks, sizeof *spread->sum);
+    spread->square = xcalloc(n_chunks, sizeof *spread->square);
+    spread->in_chunk = xcalloc(n_chunks, sizeof *spread->in_chunk);
 }
 
 static void player_create(struct sharing_bench *bench, uint32_t number)
@@ -72,34 +79,36 @@ static void player_create(struct sharing_bench *bench, uint32_t number)
     uint32_t samples = bench->scenario->samples;
     player->desc = &bench->scenario->jobs[number];
     player->got = xcalloc(samples, sizeof *player->got);
-    player->sum = xcalloc(bench->n_chunks, sizeof *player->sum);
-    player->square = xcalloc(bench->n_chunks, sizeof *player->square);
-    player->in_chunk = xcalloc(bench->n_chunks, sizeof *player->in_chunk);
+    spread_make(&player->spread, bench->n_chunks);
     make_view(bench, player);
 }
 
 /* ── events and actions ── */
 
-/* Variance of a chunk's positions against that of a full shuffle, once an epoch is whole. */
+/* Variance of a chunk's positions against that of a full shuffle of n samples, once an epoch is whole. */
+static void spread_epoch_done(struct sharing_spread *spread, uint32_t n_chunks, double n)
+{
+    double uniform = (n * n - 1) / 12;
+    for (uint32_t chunk = 0; chunk < n_chunks; chunk++) {
+        double k = spread->in_chunk[chunk];
+        if (k >= 2) {
+            double variance = (spread->square[chunk] - spread->sum[chunk] * spread->sum[chunk] / k) / (k - 1);
+            spread->total += uniform > 0 ? sqrt(variance / uniform) : 1;
+            spread->counted++;
+        }
+        spread->sum[chunk] = spread->square[chunk] = 0;
+    }
+}
+
 static void epoch_done(struct sharing_bench *bench, struct sharing_player *player)
 {
     for (uint32_t id = 0; id < bench->scenario->samples; id++) {
         bool in_view = idset_contains(player->view, id);
-        player->missing += in_view && player->got[id] == 0;
-        player->duplicates += player->got[id] > in_view ? player->got[id] - in_view : 0;
+        player->tally.missing += in_view && player->got[id] == 0;
+        player->tally.duplicates += player->got[id] > in_view ? player->got[id] - in_view : 0;
     }
     memset(player->got, 0, bench->scenario->samples);
-    double n = (double)player->view_count;
-    double uniform = (n * n - 1) / 12;
-    for (uint32_t chunk = 0; chunk < bench->n_chunks; chunk++) {
-        double k = player->in_chunk[chunk];
-        if (k >= 2) {
-            double variance = (player->square[chunk] - player->sum[chunk] * player->sum[chunk] / k) / (k - 1);
-            player->spread += uniform > 0 ? sqrt(variance / uniform) : 1;
-            player->spreads++;
-        }
-        player->sum[chunk] = player->square[chunk] = 0;
-    }
+    spread_epoch_done(&player->spread, bench->n_chunks, (double)player->view_count);
     player->position = 0;
     player->ended_epoch = true;
 }
@@ -112,7 +121,7 @@ static void delivered(struct sharing_bench *bench, const struct engine_action *a
         struct sharing_slot *slot = &bench->slots[action->deliver.entries[i].offset / SHARING_SLOT_BYTES];
         uint64_t bit = UINT64_C(1) << (player - bench->players);
         CHECK(slot->id == id);
-        player->repeats += (slot->had & bit) != 0;
+        player->tally.repeats += (slot->had & bit) != 0;
         slot->had |= bit;
         player->got[id]++;
         if (bench->got)
@@ -122,10 +131,10 @@ static void delivered(struct sharing_bench *bench, const struct engine_action *a
                                                                .chunk = bench->chunk_of[id],
                                                                .position = player->position});
         double position = (double)player->position++;
-        player->sum[bench->chunk_of[id]] += position;
-        player->square[bench->chunk_of[id]] += position * position;
+        player->spread.sum[bench->chunk_of[id]] += position;
+        player->spread.square[bench->chunk_of[id]] += position * position;
     }
-    player->delivered += action->deliver.count;
+    player->tally.delivered += action->deliver.count;
     bench->delivered += action->deliver.count;
     if (action->deliver.last)
         epoch_done(bench, player);
@@ -143,10 +152,10 @@ static bool see(void *ctx, const struct engine_action *action)
     case ENGINE_JOB_ERROR: fprintf(stderr, "larder bench sharing: %s\n", action->error.error.text); exit(1);
     case ENGINE_LOAD:
         bench->reads += action->load.read != bench->last_read;
-        bench->at[action->job]->reads += action->load.read != bench->last_read;
+        bench->at[action->job]->tally.reads += action->load.read != bench->last_read;
         bench->last_read = action->load.read;
         bench->loaded++;
-        bench->at[action->job]->loaded++;
+        bench->at[action->job]->tally.loaded++;
         break;
     case ENGINE_PREPARE:
         for (uint32_t i = 0; i < action->prepare.n_outputs; i++) {
@@ -154,7 +163,7 @@ static bool see(void *ctx, const struct engine_action *action)
             bench->slots[output->offset / SHARING_SLOT_BYTES] = (struct sharing_slot){.id = action->prepare.id};
         }
         bench->prepared += action->prepare.n_outputs;
-        bench->at[action->job]->prepared_for += action->prepare.n_outputs;
+        bench->at[action->job]->tally.prepared += action->prepare.n_outputs;
         break;
     case ENGINE_DELIVER: delivered(bench, action); break;
     case ENGINE_DROP_ENCODED:
@@ -302,9 +311,9 @@ int sharing_run(const struct sharing_scenario *scenario, sharing_got got, void *
         struct sharing_player *player = &bench.players[i];
         idset_destroy(player->view);
         free(player->got);
-        free(player->sum);
-        free(player->square);
-        free(player->in_chunk);
+        free(player->spread.sum);
+        free(player->spread.square);
+        free(player->spread.in_chunk);
     }
     play_end(&bench.play);
     free(bench.slots);

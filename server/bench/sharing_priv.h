@@ -13,6 +13,18 @@ struct sharing_slot {
     uint64_t had; /* by job */
 };
 
+/* How an epoch's samples of one chunk are spread over its positions. */
+struct sharing_spread {
+    double *sum, *square;  /* of positions, by chunk, this epoch */
+    uint32_t *in_chunk;    /* samples of the view in a chunk */
+    double total, counted; /* spreads summed over chunks and epochs; and how many were summed */
+};
+
+/* What one job got, samples but for `reads`. */
+struct sharing_tally {
+    uint64_t delivered, prepared, reads, loaded, missing, duplicates, repeats;
+};
+
 /* What one job is and got. */
 struct sharing_player {
     const struct sharing_job *desc;
@@ -21,12 +33,10 @@ struct sharing_player {
     bool running, done, ended_epoch;
     uint32_t place, epoch;
     double due;
-    uint8_t *got;           /* times in this epoch, by sample */
-    uint64_t position;      /* in this epoch */
-    double *sum, *square;   /* of positions, by chunk, this epoch */
-    uint32_t *in_chunk;     /* samples of the view in a chunk */
-    double spread, spreads; /* summed over chunks and epochs; and how many were summed */
-    uint64_t delivered, prepared_for, reads, loaded, missing, duplicates, repeats;
+    uint8_t *got;      /* times in this epoch, by sample */
+    uint64_t position; /* in this epoch */
+    struct sharing_spread spread;
+    struct sharing_tally tally;
 };
 
 struct sharing_bench {

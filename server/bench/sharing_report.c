@@ -11,28 +11,30 @@ static json_t *report_job(const struct sharing_bench *bench, const struct sharin
 {
     double chunk_epochs = (double)bench->n_chunks * player->desc->epochs;
     double sample_epochs = (double)bench->scenario->samples * player->desc->epochs;
-    return json_pack("{s:I, s:I, s:f, s:I, s:f, s:f, s:f, s:I, s:I, s:I}", "delivered", (json_int_t)player->delivered,
-                     "prepared", (json_int_t)player->prepared_for, "prepared_per_delivered",
-                     ratio((double)player->prepared_for, (double)player->delivered), "chunk_loads",
-                     (json_int_t)player->reads, "loads_per_chunk_per_epoch", (double)player->reads / chunk_epochs,
-                     "bytes_read_per_byte", (double)player->loaded / sample_epochs, "position_spread",
-                     ratio(player->spread, player->spreads), "missing", (json_int_t)player->missing, "duplicates",
-                     (json_int_t)player->duplicates, "instance_repeats", (json_int_t)player->repeats);
+    const struct sharing_tally *tally = &player->tally;
+    return json_pack("{s:I, s:I, s:f, s:I, s:f, s:f, s:f, s:I, s:I, s:I}", "delivered", (json_int_t)tally->delivered,
+                     "prepared", (json_int_t)tally->prepared, "prepared_per_delivered",
+                     ratio((double)tally->prepared, (double)tally->delivered), "chunk_loads",
+                     (json_int_t)tally->reads, "loads_per_chunk_per_epoch", (double)tally->reads / chunk_epochs,
+                     "bytes_read_per_byte", (double)tally->loaded / sample_epochs, "position_spread",
+                     ratio(player->spread.total, player->spread.counted), "missing", (json_int_t)tally->missing,
+                     "duplicates", (json_int_t)tally->duplicates, "instance_repeats", (json_int_t)tally->repeats);
 }
 
 json_t *sharing_report(const struct sharing_bench *bench)
 {
     const struct sharing_scenario *scenario = bench->scenario;
-    struct sharing_player sum = {0};
+    struct sharing_tally sum = {0};
+    double spread = 0, spreads = 0;
     uint32_t epochs = 1;
     json_t *jobs = json_array();
     for (uint32_t i = 0; i < scenario->n_jobs; i++) {
         const struct sharing_player *player = &bench->players[i];
-        sum.missing += player->missing;
-        sum.duplicates += player->duplicates;
-        sum.repeats += player->repeats;
-        sum.spread += player->spread;
-        sum.spreads += player->spreads;
+        sum.missing += player->tally.missing;
+        sum.duplicates += player->tally.duplicates;
+        sum.repeats += player->tally.repeats;
+        spread += player->spread.total;
+        spreads += player->spread.counted;
         if (player->desc->epochs > epochs)
             epochs = player->desc->epochs;
         json_array_append_new(jobs, report_job(bench, player));
@@ -44,7 +46,7 @@ json_t *sharing_report(const struct sharing_bench *bench)
         (json_int_t)bench->reads, "loads_per_chunk_per_epoch", (double)bench->reads / bench->n_chunks / epochs,
         "bytes_read_per_byte", (double)bench->loaded / scenario->samples / epochs, "peak_prepared",
         (json_int_t)(bench->peak_prepared / SHARING_SLOT_BYTES), "peak_encoded", (json_int_t)bench->peak_encoded,
-        "position_spread", ratio(sum.spread, sum.spreads), "missing", (json_int_t)sum.missing, "duplicates",
+        "position_spread", ratio(spread, spreads), "missing", (json_int_t)sum.missing, "duplicates",
         (json_int_t)sum.duplicates, "instance_repeats", (json_int_t)sum.repeats, "jobs", jobs);
 }
 
