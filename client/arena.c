@@ -24,8 +24,7 @@ static int map(struct larder_loader *loader, int fd, uint64_t arena_bytes, struc
     if (arena == MAP_FAILED)
         return error_set(err, LARDER_ENOMEM, "mapping the %llu bytes of the daemon's arena failed (%s): raise the "
                          "limit on address space (ulimit -v)", (unsigned long long)arena_bytes, strerror(errno));
-    loader->arena = arena;
-    loader->arena_bytes = arena_bytes;
+    loader->arena = (struct loader_arena){.data = arena, .bytes = arena_bytes};
     return 0;
 }
 
@@ -41,7 +40,7 @@ int arena_map(struct larder_loader *loader, int fd, uint64_t arena_bytes, struct
 int arena_check(const struct larder_loader *loader, const struct wire_entry *entry, struct error *err)
 {
     static const uint32_t pixel_bytes[] = {[PIXEL_UINT8] = 1, [PIXEL_FLOAT16] = 2, [PIXEL_FLOAT32] = 4};
-    if (entry->offset > loader->arena_bytes || entry->len_bytes > loader->arena_bytes - entry->offset)
+    if (entry->offset > loader->arena.bytes || entry->len_bytes > loader->arena.bytes - entry->offset)
         return error_set(err, LARDER_EFORMAT, "the daemon at %s placed sample %u outside its arena",
                          loader->connection.path, entry->id);
     if (loader->job.height && (entry->len_bytes != loader->job.sample_bytes ||

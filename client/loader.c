@@ -70,7 +70,7 @@ const char *larder_class_name(const struct larder_loader *loader, int32_t label)
 {
     if (!loader || loader->magic != LOADER_MAGIC || label < 0 || (uint32_t)label >= loader->job.n_classes)
         return NULL;
-    return loader->class_texts + loader->class_start[label];
+    return loader->classes.texts + loader->classes.start[label];
 }
 
 int larder_fd(const struct larder_loader *loader)
@@ -81,16 +81,16 @@ int larder_fd(const struct larder_loader *loader)
 void loader_destroy(struct larder_loader *loader)
 {
     connection_close(&loader->connection);
-    if (loader->arena)
-        munmap((void *)(uintptr_t)loader->arena, (size_t)loader->arena_bytes);
+    if (loader->arena.data)
+        munmap((void *)(uintptr_t)loader->arena.data, (size_t)loader->arena.bytes);
     while (loader->batches) {
         struct larder_batch *batch = loader->batches;
         loader->batches = batch->next;
         batch->magic = 0;
         free(batch);
     }
-    free(loader->class_texts);
-    free(loader->class_start);
+    free(loader->classes.texts);
+    free(loader->classes.start);
     loader->magic = 0;
     free(loader);
 }

@@ -31,25 +31,47 @@ struct larder_batch {
     struct wire_entry entries[];
 };
 
+/* What the program asked for in larder_open. */
+struct loader_asked {
+    uint32_t batch_size, prefetch, epochs;
+};
+
+/* The daemon's arena, mapped read-only from arena_map to loader_destroy; NULL before. */
+struct loader_arena {
+    const uint8_t *data;
+    uint64_t bytes;
+};
+
+/* The names of the job's classes; NULL without. */
+struct loader_classes {
+    char *texts;   /* NUL-terminated names one behind the other */
+    size_t *start; /* n_classes offsets into texts */
+};
+
+/* Where the loader is in its epochs, and what is on its way to it. */
+struct loader_stream {
+    bool started, ended;
+    uint32_t epoch;
+    uint32_t outstanding; /* batches of this epoch */
+    uint64_t stale;       /* batches of epochs before */
+    uint32_t lost;        /* samples of the epoch that were bad so far */
+};
+
 struct larder_loader {
     uint32_t magic;
     pid_t pid;
     int broken;
     struct connection connection;
     struct error error;
-    const uint8_t *arena;
-    uint64_t arena_bytes;
+    struct loader_arena arena;
     struct wire_registered job; /* job.name is in job_name */
     char job_name[WIRE_NAME_MAX + 1];
-    uint32_t batch_size, prefetch, epochs;
-    uint32_t seq;
-    char *class_texts;   /* NUL-terminated names one behind the other */
-    size_t *class_start; /* n_classes offsets into class_texts */
-    bool started, ended;
-    uint32_t epoch, outstanding, held;
-    uint32_t lost; /* samples of the epoch that were bad so far */
-    uint64_t stale;
-    struct larder_batch *batches; /* those that the program holds */
+    struct loader_asked asked;
+    uint32_t seq; /* of the last request */
+    struct loader_classes classes;
+    struct loader_stream stream;
+    struct larder_batch *batches; /* those that the program holds … */
+    uint32_t held;                /* … and so many are they */
 };
 
 /* loader_enter begins every call. It gives 0 when the loader is usable, else the code; where there is a loader, its

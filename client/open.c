@@ -155,9 +155,9 @@ static int say_hello(struct larder_loader *loader, uint64_t deadline_ns)
     if (rc)
         return rc;
     rc = arena_map(loader, fd, answer.welcome.arena_bytes, &loader->error);
-    if (rc == 0 && loader->batch_size > answer.welcome.batch_max)
+    if (rc == 0 && loader->asked.batch_size > answer.welcome.batch_max)
         rc = error_set(&loader->error, LARDER_ELIMIT, "batch_size is %u, and the daemon at %s allows %u",
-                       loader->batch_size, loader->connection.path, answer.welcome.batch_max);
+                       loader->asked.batch_size, loader->connection.path, answer.welcome.batch_max);
     return rc;
 }
 
@@ -214,14 +214,14 @@ static int take_classes(struct larder_loader *loader, const struct wire_classes 
     if (page->first != *have || page->count == 0 || page->total != loader->job.n_classes || wanted > CLASS_TEXTS_MAX)
         return error_set(&loader->error, LARDER_EFORMAT, "the daemon at %s sent class names that do not continue after "
                          "%u of %u", loader->connection.path, *have, loader->job.n_classes);
-    char *texts = realloc(loader->class_texts, wanted);
+    char *texts = realloc(loader->classes.texts, wanted);
     if (!texts)
         return error_set(&loader->error, LARDER_ENOMEM, "no memory for %u class names", page->total);
-    loader->class_texts = texts;
+    loader->classes.texts = texts;
     uint32_t cursor = 0;
     struct wire_text name;
     while (wire_class_next(&page->names, &cursor, &name) == 0) { /* wire_decode has checked them and their count */
-        loader->class_start[(*have)++] = *used;
+        loader->classes.start[(*have)++] = *used;
         memcpy(texts + *used, name.data, name.len_bytes);
         texts[*used + name.len_bytes] = 0;
         *used += name.len_bytes + 1;
@@ -235,8 +235,8 @@ static int fetch_classes(struct larder_loader *loader, uint64_t deadline_ns)
     size_t used = 0;
     if (loader->job.n_classes == 0)
         return 0;
-    loader->class_start = calloc(loader->job.n_classes, sizeof *loader->class_start);
-    if (!loader->class_start)
+    loader->classes.start = calloc(loader->job.n_classes, sizeof *loader->classes.start);
+    if (!loader->classes.start)
         return error_set(&loader->error, LARDER_ENOMEM, "no memory for %u class names", loader->job.n_classes);
     while (have < loader->job.n_classes) {
         struct wire_message answer, msg = {.type = WIRE_CLASSES_GET, .classes_get = {.first = have}};
@@ -279,9 +279,7 @@ int larder_open(const struct larder_options *options, struct larder_loader **out
     loader->magic = LOADER_MAGIC;
     loader->pid = getpid();
     loader->connection.fd = -1;
-    loader->batch_size = o.batch_size;
-    loader->prefetch = o.prefetch;
-    loader->epochs = o.epochs;
+    loader->asked = (struct loader_asked){.batch_size = o.batch_size, .prefetch = o.prefetch, .epochs = o.epochs};
     rc = open_loader(loader, &o);
     if (rc) {
         open_error = loader->error;

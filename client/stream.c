@@ -13,16 +13,17 @@ static uint32_t min_u32(uint32_t a, uint32_t b)
 
 int loader_ask(struct larder_loader *loader, uint64_t deadline_ns)
 {
-    uint32_t busy = loader->outstanding + loader->held;
+    struct loader_stream *stream = &loader->stream;
+    uint32_t busy = stream->outstanding + loader->held;
     uint32_t room = busy < loader->job.held_max ? loader->job.held_max - busy : 0;
-    uint32_t ahead = loader->outstanding < loader->prefetch ? loader->prefetch - loader->outstanding : 0;
+    uint32_t ahead = stream->outstanding < loader->asked.prefetch ? loader->asked.prefetch - stream->outstanding : 0;
     uint32_t credits = min_u32(room, ahead);
-    if (!loader->started || loader->ended || credits == 0)
+    if (!stream->started || stream->ended || credits == 0)
         return 0;
-    struct wire_message msg = {.type = WIRE_NEXT, .next = {.epoch = loader->epoch, .credits = credits}};
+    struct wire_message msg = {.type = WIRE_NEXT, .next = {.epoch = stream->epoch, .credits = credits}};
     int rc = connection_send(&loader->connection, &msg, deadline_ns, &loader->error);
     if (rc == 0)
-        loader->outstanding += credits;
+        stream->outstanding += credits;
     else if (rc == LARDER_EGONE)
         rc = loader_lost(loader);
     else if (rc != LARDER_ETIMEOUT)
@@ -51,17 +52,13 @@ int larder_start_epoch(struct larder_loader *loader, uint32_t epoch)
     int rc = loader_enter(loader);
     if (rc)
         return rc;
-    if (loader->started && epoch <= loader->epoch)
+    struct loader_stream *stream = &loader->stream;
+    if (stream->started && epoch <= stream->epoch)
         return error_set(&loader->error, LARDER_EINVAL, "epoch %u cannot be started after epoch %u: epochs only go "
-                         "forward", epoch, loader->epoch);
-    if (loader->epochs && epoch >= loader->epochs)
-        return error_set(&loader->error, LARDER_EEND, "the job's %u epochs are over", loader->epochs);
-    loader->stale += loader->outstanding;
-    loader->outstanding = 0;
-    loader->lost = 0;
-    loader->epoch = epoch;
-    loader->started = true;
-    loader->ended = false;
+                         "forward", epoch, stream->epoch);
+    if (loader->asked.epochs && epoch >= loader->asked.epochs)
+        return error_set(&loader->error, LARDER_EEND, "the job's %u epochs are over", loader->asked.epochs);
+    *stream = (struct loader_stream){.started = true, .epoch = epoch, .stale = stream->stale + stream->outstanding};
     return ask_ahead(loader);
 }
 
@@ -69,9 +66,9 @@ int larder_start_epoch(struct larder_loader *loader, uint32_t epoch)
 
 static int make_batch(struct larder_loader *loader, const struct wire_batch *msg, struct larder_batch **out)
 {
-    if (msg->count > loader->batch_size)
+    if (msg->count > loader->asked.batch_size)
         return error_set(&loader->error, LARDER_EFORMAT, "the daemon at %s sent a batch of %u samples where %u were "
-                         "asked for", loader->connection.path, msg->count, loader->batch_size);
+                         "asked for", loader->connection.path, msg->count, loader->asked.batch_size);
     struct larder_batch *batch = malloc(sizeof *batch + msg->count * sizeof *batch->entries);
     if (!batch)
         return error_set(&loader->error, LARDER_ENOMEM, "no memory for a batch of %u samples", msg->count);
@@ -117,22 +114,23 @@ static void let_go(struct larder_batch *batch)
  * stays NULL. The daemon answers in order, so nothing of an earlier epoch comes after the first batch of this one. */
 static int take_batch(struct larder_loader *loader, const struct wire_batch *msg, struct larder_batch **out)
 {
-    bool late = msg->epoch < loader->epoch;
-    if (msg->epoch > loader->epoch || (late ? loader->stale : loader->outstanding) == 0) {
+    struct loader_stream *stream = &loader->stream;
+    bool late = msg->epoch < stream->epoch;
+    if (msg->epoch > stream->epoch || (late ? stream->stale : stream->outstanding) == 0) {
         error_set(&loader->error, LARDER_EFORMAT, "the daemon at %s sent a batch of epoch %u that nobody asked for",
                   loader->connection.path, msg->epoch);
         return loader_break(loader);
     }
     if (late) {
-        loader->stale--;
+        stream->stale--;
         return loader_release(loader, msg->batch);
     }
-    loader->outstanding--;
-    loader->stale = 0;
-    loader->lost = msg->lost;
+    stream->outstanding--;
+    stream->stale = 0;
+    stream->lost = msg->lost;
     if (msg->flags & WIRE_BATCH_LAST) {
-        loader->ended = true;
-        loader->outstanding = 0;
+        stream->ended = true;
+        stream->outstanding = 0;
     }
     if (msg->count == 0)
         return loader_release(loader, msg->batch);
@@ -164,18 +162,18 @@ int larder_next(struct larder_loader *loader, int64_t timeout_ms, struct larder_
     int rc = loader_enter(loader);
     if (rc)
         return rc;
-    if (!out || !loader->started)
+    if (!out || !loader->stream.started)
         return error_set(&loader->error, LARDER_EINVAL, "larder_next was called %s", out ? "before larder_start_epoch" :
                          "without a place for the batch");
     uint64_t deadline_ns = deadline_after(timeout_ms);
     struct larder_batch *batch = NULL;
     while (!batch) {
-        if (loader->ended)
-            return error_set(&loader->error, LARDER_EEND, "epoch %u is over", loader->epoch);
-        rc = loader->outstanding ? ask_ahead(loader) : loader_ask(loader, deadline_ns);
+        if (loader->stream.ended)
+            return error_set(&loader->error, LARDER_EEND, "epoch %u is over", loader->stream.epoch);
+        rc = loader->stream.outstanding ? ask_ahead(loader) : loader_ask(loader, deadline_ns);
         if (rc)
             return rc;
-        if (loader->outstanding == 0)
+        if (loader->stream.outstanding == 0)
             return error_set(&loader->error, LARDER_EQUOTA, "%u batches are held, as many as job %s may: release one "
                              "(larder_batch_release) before asking for the next, or set options.hold and prefetch "
                              "for more", loader->held, loader->job_name);
@@ -198,7 +196,7 @@ static bool valid(const struct larder_batch *batch)
 
 uint32_t larder_loader_lost(const struct larder_loader *loader)
 {
-    return loader ? loader->lost : 0;
+    return loader ? loader->stream.lost : 0;
 }
 
 uint32_t larder_batch_count(const struct larder_batch *batch)
@@ -248,7 +246,7 @@ int larder_batch_sample(const struct larder_batch *batch, uint32_t position, str
         return error_set(&batch->loader->error, LARDER_EINVAL, "position %u is not in a batch of %u samples", position,
                          batch->count);
     const struct wire_entry *entry = &batch->entries[position];
-    *out = (struct larder_sample){.data = batch->loader->arena + entry->offset, .len_bytes = entry->len_bytes,
+    *out = (struct larder_sample){.data = batch->loader->arena.data + entry->offset, .len_bytes = entry->len_bytes,
                                   .id = entry->id, .index = entry->index, .label = entry->label};
     return 0;
 }
@@ -266,7 +264,7 @@ int larder_batch_copy(const struct larder_batch *batch, void *dst, size_t cap_by
                          cap_bytes);
     uint8_t *at = dst;
     for (uint32_t i = 0; i < batch->count; i++) {
-        memcpy(at, loader->arena + batch->entries[i].offset, batch->entries[i].len_bytes);
+        memcpy(at, loader->arena.data + batch->entries[i].offset, batch->entries[i].len_bytes);
         at += batch->entries[i].len_bytes;
     }
     /* A daemon that has closed the connection may have put other samples there while they were copied. */
