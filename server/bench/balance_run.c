@@ -216,9 +216,9 @@ static void join(struct balance_bench *bench, uint32_t job, uint32_t queue)
                                     .batch_size = (uint32_t)desc->batch,
                                     .prefetch = (uint32_t)desc->prefetch,
                                     .epochs = 1,
-                                    .shuffle = SHUFFLE_DEPENDENT,
-                                    .seed = bench->scenario->seed + first,
-                                    .view = view,
+                                    .sampled = {.shuffle = SHUFFLE_DEPENDENT,
+                                                .seed = bench->scenario->seed + first,
+                                                .view = view},
                                     .rank = queue - first,
                                     .world_size = ranks};
     struct rank *rank = &bench->ranks[queue];

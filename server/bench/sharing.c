@@ -197,6 +197,7 @@ static void join(struct sharing_bench *bench, uint32_t number, uint64_t now)
     const struct sharing_scenario *scenario = bench->scenario;
     struct chunk_slot *places = xcalloc(player->view_count, sizeof *places);
     sample_id *ids = xcalloc(player->view_count, sizeof *ids);
+    enum shuffle_mode shuffle = player->desc->own_shuffle ? player->desc->shuffle : scenario->shuffle;
     char name[16];
     idset_to_array(player->view, ids);
     for (uint64_t i = 0; i < player->view_count; i++)
@@ -210,13 +211,11 @@ static void join(struct sharing_bench *bench, uint32_t number, uint64_t now)
                                    .batch_size = scenario->batch,
                                    .prefetch = scenario->prefetch,
                                    .epochs = player->desc->epochs,
-                                   .shuffle = player->desc->own_shuffle ? player->desc->shuffle : scenario->shuffle,
-                                   .seed = scenario->seed + number,
-                                   .view = player->view,
-                                   .order = ids,
-                                   .places = places,
-                                   .chunk_count = bench->n_chunks,
-                                   .chunk_samples = scenario->chunk};
+                                   .sampled = {.shuffle = shuffle,
+                                               .seed = scenario->seed + number,
+                                               .view = player->view,
+                                               .order = ids},
+                                   .chunks = {.places = places, .count = bench->n_chunks, .samples = scenario->chunk}};
     bench->adding = player;
     play_push(&bench->play, (struct engine_event){.type = ENGINE_JOB_ADD, .job_add = &desc});
     settle(bench, now);

@@ -97,20 +97,20 @@ static void add_job(struct driver *driver, struct registration *reg, uint32_t pi
                                    .hold = reg->flags & WIRE_HOLD ? reg->prefetch + 1 : 0,
                                    .epochs = reg->epochs,
                                    .drop_last = reg->flags & WIRE_DROP_LAST,
-                                   .shuffle = reg->shuffle,
                                    .bad_policy = reg->bad_policy,
-                                   .seed = reg->seed,
                                    .variant = variant_of(reg),
-                                   .view = reg->view.ids,
-                                   .order = reg->view.order,
-                                   .places = reg->places,
-                                   .chunk_count = dataset_chunk_count(reg->dataset),
-                                   .chunk_samples = dataset_chunk_size(reg->dataset),
+                                   .sampled = {.shuffle = reg->shuffle,
+                                               .seed = reg->seed,
+                                               .view = reg->view.ids,
+                                               .order = reg->view.order},
+                                   .chunks = {.places = reg->places,
+                                              .count = dataset_chunk_count(reg->dataset),
+                                              .samples = dataset_chunk_size(reg->dataset)},
                                    .rank = reg->rank,
                                    .world_size = reg->world_size,
                                    .weight = reg->weight,
                                    .ordered = reg->flags & WIRE_ORDERED};
-    chunk_key(reg->dataset, desc.chunk_key);
+    chunk_key(reg->dataset, desc.chunks.key);
     struct engine_event event = {.type = ENGINE_JOB_ADD, .job_add = &desc};
     driver->adding = reg;
     driver->adding_pipeline = pipeline;

@@ -59,11 +59,12 @@ static uint32_t stock_meant(uint32_t width)
 }
 
 /* How many chunks share a place: so many that their fibers' stocks together are what memory holds. */
-static uint32_t group_size(const struct chunks *chunks, const struct engine_job_desc *desc, uint32_t width, uint64_t held)
+static uint32_t group_size(const struct chunks *chunks, const struct engine_chunks *dataset, uint32_t width,
+                           uint64_t held)
 {
     if (chunks->env->config.redirect_group)
         return chunks->env->config.redirect_group;
-    uint64_t total = (uint64_t)desc->chunk_count * desc->chunk_samples * stock_meant(width) / width;
+    uint64_t total = (uint64_t)dataset->count * dataset->samples * stock_meant(width) / width;
     uint64_t size = held ? (total + held - 1) / held : GROUP_MAX; /* a budget below the mean sample holds none */
     return size < GROUP_MIN ? GROUP_MIN : size > GROUP_MAX ? GROUP_MAX : (uint32_t)size;
 }
@@ -102,11 +103,11 @@ static int make_room(struct chunks *chunks, uint32_t end, uint64_t groups, uint6
 }
 
 /* The lists of members of all of the dataset's chunks, or of none. */
-static int make_members(struct chunks *chunks, const struct engine_job_desc *desc, uint32_t base)
+static int make_members(struct chunks *chunks, const struct engine_chunks *dataset, uint32_t base)
 {
-    uint32_t chunk = base, end = base + desc->chunk_count;
+    uint32_t chunk = base, end = base + dataset->count;
     for (; chunk < end; chunk++) {
-        chunks->chunks[chunk].members = malloc(desc->chunk_samples * sizeof(sample_id));
+        chunks->chunks[chunk].members = malloc(dataset->samples * sizeof(sample_id));
         if (!chunks->chunks[chunk].members)
             break;
     }
@@ -119,28 +120,29 @@ static int make_members(struct chunks *chunks, const struct engine_job_desc *des
     return LARDER_ENOMEM;
 }
 
-int chunks_enter(struct chunks *chunks, const struct engine_job_desc *desc, uint32_t base, uint64_t held)
+int chunks_enter(struct chunks *chunks, const struct engine_chunks *dataset, uint32_t base, uint64_t held)
 {
-    uint32_t width = fiber_width(chunks, desc->chunk_samples);
-    uint32_t end = base + desc->chunk_count, size = group_size(chunks, desc, width, held);
-    size = size < desc->chunk_count ? size : desc->chunk_count;
-    uint32_t groups = (desc->chunk_count + size - 1) / size;
-    uint64_t fibers = (desc->chunk_samples + width - 1) / width; /* of a group */
-    if (make_room(chunks, end, groups, groups * fibers) || make_members(chunks, desc, base))
+    uint32_t width = fiber_width(chunks, dataset->samples);
+    uint32_t end = base + dataset->count, size = group_size(chunks, dataset, width, held);
+    size = size < dataset->count ? size : dataset->count;
+    uint32_t groups = (dataset->count + size - 1) / size;
+    uint64_t fibers = (dataset->samples + width - 1) / width; /* of a group */
+    uint32_t stock_max = stock_size(width, dataset->count * fibers, held, size);
+    if (make_room(chunks, end, groups, groups * fibers) || make_members(chunks, dataset, base))
         return LARDER_ENOMEM;
     for (uint32_t i = 0; i < groups; i++) {
         uint32_t first = base + i * size;
         chunks->groups[chunks->n_groups] = (struct group){.first_chunk = first,
                                                           .n_chunks = end - first < size ? end - first : size,
-                                                          .chunk_samples = desc->chunk_samples,
+                                                          .chunk_samples = dataset->samples,
                                                           .width = width,
                                                           .first_fiber = chunks->n_fibers,
-                                                          .stock_max = stock_size(width, desc->chunk_count * fibers, held, size),
-                                                          .thin = held * size < desc->chunk_count * fibers,
+                                                          .stock_max = stock_max,
+                                                          .thin = held * size < dataset->count * fibers,
                                                           .ahead_below = UINT32_MAX};
         for (uint32_t chunk = first; chunk < first + chunks->groups[chunks->n_groups].n_chunks; chunk++) {
             chunks->chunks[chunk].group = chunks->n_groups;
-            for (uint32_t slot = 0; slot < desc->chunk_samples; slot++)
+            for (uint32_t slot = 0; slot < dataset->samples; slot++)
                 chunks->chunks[chunk].members[slot] = SAMPLE_NONE;
         }
         for (uint64_t fiber = 0; fiber < fibers; fiber++)

@@ -67,7 +67,7 @@ struct chunks {
 int chunks_make_room(struct chunks *chunks, uint64_t ids); /* for samples below ids; LARDER_ENOMEM */
 /* chunks_enter makes the groups and fibers of a dataset whose chunks nobody came with before; `held`: how many of its samples
  * the encoded budget holds. LARDER_ENOMEM. */
-int chunks_enter(struct chunks *chunks, const struct engine_job_desc *desc, uint32_t base, uint64_t held);
+int chunks_enter(struct chunks *chunks, const struct engine_chunks *dataset, uint32_t base, uint64_t held);
 void chunks_drop_groups(struct chunks *chunks, uint32_t first, uint32_t end);
 void chunks_destroy(struct chunks *chunks);
 bool chunks_is_here(const struct job *job, const struct group *group);

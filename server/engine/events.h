@@ -7,7 +7,7 @@
 #include "cache/memory/extent.h"
 #include "common/error.h"
 #include "common/types.h"
-#include "sampler/idset.h"
+#include "sampler/sampler.h"
 
 #define ENGINE_NAME_MAX 129      /* bytes of a job's name, its end included */
 #define ENGINE_OUTPUTS_MAX 16    /* instances one prepare task makes */
@@ -76,9 +76,19 @@ static inline uint64_t engine_slot_bytes(const struct engine_config *config, uin
 
 /* ── events ─────────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
-/* Where a sample is stored in its dataset: the chunk is below chunk_count, the slot below chunk_samples. */
+/* Where a sample is stored in its dataset: the chunk is below engine_chunks.count, the slot below
+ * engine_chunks.samples. */
 struct chunk_slot {
     uint32_t chunk, slot;
+};
+
+/* The dataset lies in `count` chunks, each of up to `samples` samples. What is once known of a sample stays: another
+ * dataset that has it too does not move it. */
+struct engine_chunks {
+    const struct chunk_slot *places; /* By the view's ids ascending, borrowed for the step; NULL: the dataset is not in
+                                        chunks, so never redirected. */
+    uint64_t key[ENGINE_CHUNK_KEY];  /* the same one means the same samples in the same chunks */
+    uint32_t count, samples;
 };
 
 struct engine_job_desc {
@@ -95,22 +105,14 @@ struct engine_job_desc {
                                ENGINE_ROWS_MIN. As many as fit are promised to it for good. */
     uint32_t epochs;        /* 0: no end */
     bool drop_last;
-    enum shuffle_mode shuffle;
     enum bad_policy bad_policy;
-    uint64_t seed;
-    const struct idset *view;  /* borrowed for the step */
-    const sample_id *order;    /* the view's ids as sampler_job.order wants them; borrowed for the step */
+    struct sampler_job sampled; /* its order and view, borrowed for the step */
     /* Whose instances it may be given. 0: any of its pipeline. Else only those of jobs with the same number: one of its own
      * keeps its augmentation private; under SHUFFLE_STRICT the epoch counts too, and the instance depends on nothing else. */
     uint64_t variant;
-    /* The dataset lies in chunk_count chunks, each of up to chunk_samples samples. places, by the view's ids ascending,
-     * borrowed for the step; NULL: not in chunks, so never redirected. The same chunk_key means the same samples in the same
-     * chunks. What is once known of a sample stays: another dataset that has it too does not move it. */
-    const struct chunk_slot *places;
-    uint64_t chunk_key[ENGINE_CHUNK_KEY];
-    uint32_t chunk_count, chunk_samples;
+    struct engine_chunks chunks;
     /* Ranks of one job give the same name and world_size, and everything above but `client` must be the same too (the
-     * view, not its address; dataset, order and places are the first rank's). */
+     * view, not its address; dataset, order and chunks are the first rank's). */
     uint32_t rank, world_size; /* world_size 0 is 1 */
     double weight;             /* JOB_WEIGHT_MIN … JOB_WEIGHT_MAX; 0 is 1 */
     bool ordered;              /* batches in planned order */

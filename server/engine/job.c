@@ -37,7 +37,8 @@ bool job_well_formed(const struct engine_job_desc *desc)
 {
     return desc->name && desc->name[0] && strlen(desc->name) < ENGINE_NAME_MAX && desc->pipeline < ENGINE_PIPELINES_MAX &&
            desc->slot_bytes > 0 && desc->batch_size >= 1 && desc->batch_size <= ENGINE_BATCH_MAX && desc->prefetch >= 1 &&
-           desc->prefetch <= ENGINE_PREFETCH_MAX && desc->hold <= ENGINE_HOLD_MAX && desc->shuffle <= SHUFFLE_NONE &&
+           desc->prefetch <= ENGINE_PREFETCH_MAX && desc->hold <= ENGINE_HOLD_MAX &&
+           desc->sampled.shuffle <= SHUFFLE_NONE &&
            desc->bad_policy <= BAD_ERROR && desc->world_size <= ENGINE_RANKS_MAX && desc->rank < job_world_size(desc) &&
            job_asked_weight(desc) >= JOB_WEIGHT_MIN && job_asked_weight(desc) <= JOB_WEIGHT_MAX;
 }
@@ -45,16 +46,16 @@ bool job_well_formed(const struct engine_job_desc *desc)
 /* The samples of a batch: no rank has more than its share. */
 uint64_t job_batch_slots(const struct engine_job_desc *desc)
 {
-    uint64_t share = (idset_count(desc->view) + job_world_size(desc) - 1) / job_world_size(desc);
+    uint64_t share = (idset_count(desc->sampled.view) + job_world_size(desc) - 1) / job_world_size(desc);
     return desc->batch_size < share ? desc->batch_size : share;
 }
 
 uint64_t job_mean_bytes(const struct jobs *jobs, const struct engine_job_desc *desc)
 {
-    uint64_t count = idset_count(desc->view), step = count / MEAN_OF + 1, sum = 0, n = 0;
+    uint64_t count = idset_count(desc->sampled.view), step = count / MEAN_OF + 1, sum = 0, n = 0;
     for (uint64_t rank = 0; rank < count; rank += step, n++) {
         sample_id id = 0;
-        CHECK(idset_select(desc->view, rank, &id));
+        CHECK(idset_select(desc->sampled.view, rank, &id));
         sum += jobs->env->config.sample_bytes(desc->dataset, id);
     }
     return (sum + n - 1) / n + !sum;
@@ -70,12 +71,12 @@ const char *job_terms_differ(const struct job *job, const struct engine_job_desc
            : job->terms.hold != desc->hold                                           ? "zero_copy (C: hold)"
            : job->terms.epochs != desc->epochs                                             ? "epochs"
            : job->terms.drop_last != desc->drop_last                                       ? "drop_last"
-           : job->terms.shuffle != desc->shuffle                                           ? "shuffle"
-           : job->terms.seed != desc->seed                                                 ? "seed"
+           : job->terms.shuffle != desc->sampled.shuffle                                           ? "shuffle"
+           : job->terms.seed != desc->sampled.seed                                                 ? "seed"
            : job->terms.bad_policy != desc->bad_policy                                     ? "bad_samples (C: bad)"
            : job->terms.weight != job_asked_weight(desc)                                 ? "weight"
-           : job->terms.ordered != (desc->ordered || desc->shuffle != SHUFFLE_DEPENDENT)   ? "ordered"
-           : job->terms.world_size > 1 && !idset_equal(job->terms.view, desc->view)              ? "dataset or subset"
+           : job->terms.ordered != (desc->ordered || desc->sampled.shuffle != SHUFFLE_DEPENDENT)   ? "ordered"
+           : job->terms.world_size > 1 && !idset_equal(job->terms.view, desc->sampled.view) ? "dataset or subset"
                                                                                      : NULL;
 }
 

@@ -35,7 +35,7 @@ static int check_job(struct outbox *outbox, const struct engine_job_desc *desc)
 {
     if (!job_well_formed(desc))
         return refuse(outbox, desc, LARDER_EINVAL, "an argument is out of its range");
-    if (idset_count(desc->view) == 0)
+    if (idset_count(desc->sampled.view) == 0)
         return refuse(outbox, desc, LARDER_EINVAL, "its view of the dataset is empty");
     return 0;
 }
@@ -119,9 +119,9 @@ static int job_make(struct engine *engine, uint32_t no, const struct engine_job_
                         .terms.dataset = desc->dataset,
                         .terms.view = view,
                         .terms.world_size = job_world_size(desc),
-                        .terms.shuffle = desc->shuffle,
-                        .terms.seed = desc->seed,
-                        .terms.ordered = desc->ordered || desc->shuffle != SHUFFLE_DEPENDENT,
+                        .terms.shuffle = desc->sampled.shuffle,
+                        .terms.seed = desc->sampled.seed,
+                        .terms.ordered = desc->ordered || desc->sampled.shuffle != SHUFFLE_DEPENDENT,
                         .terms.pipeline = desc->pipeline,
                         .terms.variant = desc->variant,
                         .progress.variant = desc->variant,
@@ -133,9 +133,10 @@ static int job_make(struct engine *engine, uint32_t no, const struct engine_job_
                         .terms.epochs = desc->epochs,
                         .terms.drop_last = desc->drop_last,
                         .terms.bad_policy = desc->bad_policy,
-                        .terms.redirected = engine->env.config.redirect_width > 0 && desc->shuffle == SHUFFLE_DEPENDENT && desc->places,
+                        .terms.redirected = engine->env.config.redirect_width > 0 &&
+                                            desc->sampled.shuffle == SHUFFLE_DEPENDENT && desc->chunks.places,
                         .tallies.came_ns = engine->env.now_ns,
-                        .shape.view_samples = idset_count(desc->view),
+                        .shape.view_samples = idset_count(desc->sampled.view),
                         .shape.mean_bytes = job_mean_bytes(&engine->jobs, desc),
                         .shape.batch_slots = job_batch_slots(desc),
                         .shape.row_bytes = row_bytes,
@@ -242,13 +243,12 @@ static void add_job(struct engine *engine, const struct engine_job_desc *desc)
         return;
     uint32_t no = job_free_place(&engine->jobs);
     struct error err;
-    struct sampler_job sampled = {.shuffle = desc->shuffle, .seed = desc->seed, .view = desc->view, .order = desc->order};
     struct idset *view = NULL;
-    int code = idset_copy(desc->view, &view);
+    int code = idset_copy(desc->sampled.view, &view);
     if (code)
         error_set(&err, code, "no memory for its view");
     else
-        code = sampler_add_job(engine->env.sampler, no, &sampled, &err);
+        code = sampler_add_job(engine->env.sampler, no, &desc->sampled, &err);
     if (code) {
         idset_destroy(view);
         refuse(&engine->outbox, desc, code, "%s", err.text);
@@ -256,14 +256,14 @@ static void add_job(struct engine *engine, const struct engine_job_desc *desc)
     }
     code = job_make(engine, no, desc, view);
     if (!code)
-        code = make_room_for_ids(engine, desc->view);
+        code = make_room_for_ids(engine, desc->sampled.view);
     if (!code)
         code = residents_place(&engine->residents, desc, job_at(&engine->jobs, no));
     if (code) {
         jobs_free(job_at(&engine->jobs, no));
         sampler_remove_job(engine->env.sampler, no);
         refuse(&engine->outbox, desc, code, "no memory for what is kept of each of its %llu samples: free memory, or lower the "
-               "budgets", (unsigned long long)idset_count(desc->view));
+               "budgets", (unsigned long long)idset_count(desc->sampled.view));
         return;
     }
     job_begin(engine, no);

@@ -107,40 +107,42 @@ static void forget_ranges(struct residents *residents, const struct job *coming)
 
 /* The dataset's range: of the job that came with it first, or a new one. NULL: there is no memory for that. `held`: samples of
  * the dataset that the encoded budget holds. */
-static struct chunk_range *enter(struct residents *residents, const struct engine_job_desc *desc, const struct job *job, uint64_t held)
+static struct chunk_range *enter(struct residents *residents, const struct engine_chunks *dataset,
+                                 const struct job *job, uint64_t held)
 {
-    struct chunk_range *range = chunks_find_range(residents->chunks, desc->chunk_key);
+    struct chunk_range *range = chunks_find_range(residents->chunks, dataset->key);
     if (!range) {
         forget_ranges(residents, job);
-        range = chunks_add_range(residents->chunks, desc->chunk_key, desc->chunk_count);
-        if (chunks_enter(residents->chunks, desc, range->base, held)) {
+        range = chunks_add_range(residents->chunks, dataset->key, dataset->count);
+        if (chunks_enter(residents->chunks, dataset, range->base, held)) {
             chunks_drop_range(residents->chunks, range);
             return NULL;
         }
     }
-    CHECK(range->count == desc->chunk_count);
+    CHECK(range->count == dataset->count);
     range->used = ++residents->chunks->uses;
     return range;
 }
 
 int residents_place(struct residents *residents, const struct engine_job_desc *desc, struct job *job)
 {
-    if (!desc->places || !desc->chunk_count || !residents->env->config.redirect_width)
+    const struct engine_chunks *dataset = &desc->chunks;
+    if (!dataset->places || !dataset->count || !residents->env->config.redirect_width)
         return 0;
-    uint64_t count = idset_count(desc->view), held = encoded_sure(residents->encoded) / job->shape.mean_bytes;
+    uint64_t count = idset_count(desc->sampled.view), held = encoded_sure(residents->encoded) / job->shape.mean_bytes;
     uint32_t n_seen = 0;
     sample_id *ids = malloc(count * sizeof *ids);
-    bool *seen = calloc(desc->chunk_count, sizeof *seen);
-    const struct chunk_range *range = ids && seen ? enter(residents, desc, job, held) : NULL;
+    bool *seen = calloc(dataset->count, sizeof *seen);
+    const struct chunk_range *range = ids && seen ? enter(residents, dataset, job, held) : NULL;
     if (!range) {
         free(ids);
         free(seen);
         return LARDER_ENOMEM;
     }
-    idset_to_array(desc->view, ids);
+    idset_to_array(desc->sampled.view, ids);
     for (uint64_t i = 0; i < count; i++) {
-        struct chunk_slot place = desc->places[i];
-        CHECK(place.chunk < desc->chunk_count && place.slot < desc->chunk_samples);
+        struct chunk_slot place = dataset->places[i];
+        CHECK(place.chunk < dataset->count && place.slot < dataset->samples);
         n_seen += !seen[place.chunk];
         seen[place.chunk] = true;
         place.chunk += range->base;
@@ -150,7 +152,7 @@ int residents_place(struct residents *residents, const struct engine_job_desc *d
     free(seen);
     free(ids);
     job->shape.chunk_base = range->base;
-    job->shape.chunk_count = desc->chunk_count;
+    job->shape.chunk_count = dataset->count;
     job->shape.chunk_samples = (double)count / n_seen;
     job->shape.ample = residents->env->config.redirect_width == 1 || held * 2 >= count;
     return 0;

@@ -85,8 +85,7 @@ struct ranks *ranks_new(uint32_t samples, uint32_t world_size, uint32_t batch_si
                                            .prefetch = 2,
                                            .hold = 3,
                                            .world_size = world_size,
-                                           .view = ranks->view,
-                                           .order = ranks->order};
+                                           .sampled = {.view = ranks->view, .order = ranks->order}};
     return ranks;
 }
 

@@ -124,7 +124,7 @@ struct engine_job_desc scene_job(const struct scene *scene, const char *name)
                                     .slot_bytes = SLOT,
                                     .batch_size = 8,
                                     .prefetch = 2,
-                                    .view = scene->view};
+                                    .sampled.view = scene->view};
 }
 
 void scene_step_all(struct scene *scene, const struct engine_event *events, size_t n_events)

@@ -45,11 +45,11 @@ void scenario_job_make(const struct scenario *sc, const struct client_plan *plan
         .hold = scenario_hold(plan),
         .epochs = plan->epochs,
         .drop_last = plan->drop_last,
-        .shuffle = plan->shuffle,
         .bad_policy = plan->bad_policy,
-        .seed = plan->seed,
-        .view = job->view,
-        .order = plan->shuffle == SHUFFLE_NONE ? plan->order : NULL,
+        .sampled = {.shuffle = plan->shuffle,
+                    .seed = plan->seed,
+                    .view = job->view,
+                    .order = plan->shuffle == SHUFFLE_NONE ? plan->order : NULL},
         .rank = plan->rank,
         .world_size = plan->world_size,
         .weight = plan->weight,
@@ -58,10 +58,10 @@ void scenario_job_make(const struct scenario *sc, const struct client_plan *plan
     };
     if (!dataset->in_chunks)
         return;
-    job->desc.places = job->places;
-    scenario_chunk_key(plan->dataset, job->desc.chunk_key);
-    job->desc.chunk_count = dataset->chunk_count;
-    job->desc.chunk_samples = sc->chunk_samples;
+    job->desc.chunks.places = job->places;
+    scenario_chunk_key(plan->dataset, job->desc.chunks.key);
+    job->desc.chunks.count = dataset->chunk_count;
+    job->desc.chunks.samples = sc->chunk_samples;
 }
 
 void scenario_job_free(struct scenario_job *job)

@@ -74,11 +74,11 @@ static uint32_t add_job(const char *name, const struct dataset *dataset)
         places[i].chunk = dataset_chunk_of(dataset, index, &places[i].slot);
     }
     struct engine_job_desc desc = scene_job(scene, name);
-    desc.view = view;
-    desc.places = places;
-    chunk_key(dataset, desc.chunk_key);
-    desc.chunk_count = dataset_chunk_count(dataset);
-    desc.chunk_samples = dataset_chunk_size(dataset);
+    desc.sampled.view = view;
+    desc.chunks.places = places;
+    chunk_key(dataset, desc.chunks.key);
+    desc.chunks.count = dataset_chunk_count(dataset);
+    desc.chunks.samples = dataset_chunk_size(dataset);
     scene_add(scene, &desc);
     assert_int_equal(scene->play.refused, 0);
     free(ids);

@@ -118,12 +118,11 @@ static void test_the_engine(void **state)
                                        .slot_bytes = 64,
                                        .batch_size = 8,
                                        .prefetch = 2,
-                                       .view = view,
-                                       .shuffle = SHUFFLE_STRICT,
                                        .world_size = 2,
-                                       .places = places,
-                                       .chunk_count = (SAMPLES + size - 1) / size,
-                                       .chunk_samples = size};
+                                       .sampled = {.shuffle = SHUFFLE_STRICT, .view = view},
+                                       .chunks = {.places = places,
+                                                  .count = (SAMPLES + size - 1) / size,
+                                                  .samples = size}};
         int count = add_at_last(&desc);
         print_message("%d allocations of 64 KiB and more, chunks of %u\n", count, size);
         assert_true(count >= 5);

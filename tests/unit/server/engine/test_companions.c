@@ -84,11 +84,9 @@ static uint32_t add(struct world *world, const char *name, struct engine_job_des
     desc.dataset = world;
     desc.batch_size = 4;
     desc.prefetch = 1;
-    desc.view = world->view;
-    desc.order = world->order;
-    desc.places = world->places;
-    desc.chunk_count = SAMPLES / 16;
-    desc.chunk_samples = 16;
+    desc.sampled.view = world->view;
+    desc.sampled.order = world->order;
+    desc.chunks = (struct engine_chunks){.places = world->places, .count = SAMPLES / 16, .samples = 16};
     return play_add(&world->play, &desc);
 }
 
@@ -145,16 +143,16 @@ static void test_room_of_queues(void **state)
 static void test_same_order(void **state)
 {
     (void)state;
-    const struct engine_job_desc ahead = {.slot_bytes = SLOT, .variant = 1, .seed = 1};
+    const struct engine_job_desc ahead = {.slot_bytes = SLOT, .variant = 1, .sampled.seed = 1};
     for (int i = 0; i < 3; i++) {
         enum shuffle_mode shuffle = i < 2 ? SHUFFLE_STRICT : SHUFFLE_NONE;
         bool same = i != 1;
         struct world *world = world_new(UINT64_C(1) << 20);
         struct engine_job_desc first = ahead, second = ahead;
-        first.shuffle = shuffle;
+        first.sampled.shuffle = shuffle;
         second = first;
         second.pipeline = 1;
-        second.seed = same ? 1 : 2;
+        second.sampled.seed = same ? 1 : 2;
         uint32_t a = add(world, "a", first), b = add(world, "b", second);
         ask(world, b);
         world->consumed = true;
@@ -177,7 +175,8 @@ static void test_variant_of_epoch(void **state)
     uint64_t seen[4];
     for (uint32_t i = 0; i < 4; i++) {
         struct world *world = world_new(UINT64_C(1) << 20);
-        const struct engine_job_desc desc = {.slot_bytes = SLOT, .variant = 5 + i / 2, .shuffle = SHUFFLE_STRICT};
+        const struct engine_job_desc desc = {.slot_bytes = SLOT, .variant = 5 + i / 2,
+                                             .sampled.shuffle = SHUFFLE_STRICT};
         uint32_t job = add(world, "s", desc);
         play_next(&world->play, job, 0, i % 2, 1);
         seen[i] = world->variant;

@@ -59,7 +59,7 @@ static void test_what_fits_is_loaded_once(void **state)
     struct idset *large;
     assert_int_equal(idset_from_range(0, 1000, &large), 0);
     struct engine_job_desc small = scene_job(scene, "a"), whole = scene_job(scene, "b");
-    whole.view = large;
+    whole.sampled.view = large;
     uint32_t job = scene_add(scene, &small);
     play_epochs(scene, job, 0, 3);
     assert_int_equal(scene->loads, 100);

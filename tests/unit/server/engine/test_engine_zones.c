@@ -212,8 +212,8 @@ static void test_files_wait_for_room(void **state)
         desc.dataset = sizes;
         desc.batch_size = 1;
         desc.hold = 3;
-        desc.shuffle = SHUFFLE_NONE;
-        desc.order = order;
+        desc.sampled.shuffle = SHUFFLE_NONE;
+        desc.sampled.order = order;
         scene->release = false;
         scene_add(scene, &desc);
         assert_int_equal(scene->held_max, 3);

@@ -27,7 +27,7 @@ static void test_refusals(void **state)
     scene_add(scene, &desc);
     assert_int_equal(scene->play.refused, LARDER_EINVAL);
     desc = scene_job(scene, "a");
-    desc.view = empty;
+    desc.sampled.view = empty;
     scene_add(scene, &desc);
     assert_int_equal(scene->play.refused, LARDER_EINVAL);
     desc = scene_job(scene, "a");
@@ -98,7 +98,7 @@ static void test_only_the_least_refuses(void **state)
         struct engine_job_desc desc = scene_job(scene, names[i]);
         desc.prefetch = 16;
         desc.pipeline = i;
-        desc.shuffle = i % 2 ? SHUFFLE_STRICT : SHUFFLE_DEPENDENT;
+        desc.sampled.shuffle = i % 2 ? SHUFFLE_STRICT : SHUFFLE_DEPENDENT;
         scene_add(scene, &desc);
         assert_int_equal(scene->play.refused, 0);
         jobs[i] = scene->play.job;

@@ -55,7 +55,7 @@ static void test_fixed_order_is_dealt_in_turn(void **state)
 {
     (void)state;
     struct ranks *ranks = ranks_new(10, 4, 2, 4);
-    ranks->desc.shuffle = SHUFFLE_NONE;
+    ranks->desc.sampled.shuffle = SHUFFLE_NONE;
     for (uint32_t rank = 0; rank < 4; rank++)
         ranks_attach(ranks, rank);
     for (uint32_t rank = 4; rank-- > 0;)
@@ -259,10 +259,10 @@ static void test_ranks_must_agree(void **state)
     ranks->desc.world_size = 2;
     refused(ranks, LARDER_EINVAL, "world_size");
     ranks->desc = good;
-    ranks->desc.seed = 7;
+    ranks->desc.sampled.seed = 7;
     refused(ranks, LARDER_EINVAL, "seed");
     ranks->desc = good;
-    ranks->desc.shuffle = SHUFFLE_STRICT;
+    ranks->desc.sampled.shuffle = SHUFFLE_STRICT;
     refused(ranks, LARDER_EINVAL, "shuffle");
     ranks->desc = good;
     ranks->desc.drop_last = true;
@@ -276,7 +276,7 @@ static void test_ranks_must_agree(void **state)
     ranks->desc = good;
     struct idset *other;
     assert_int_equal(idset_from_range(1, 41, &other), 0);
-    ranks->desc.view = other;
+    ranks->desc.sampled.view = other;
     refused(ranks, LARDER_EINVAL, "subset");
     idset_destroy(other);
     ranks->desc = good;

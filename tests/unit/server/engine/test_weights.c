@@ -114,14 +114,14 @@ static uint32_t add(struct world *world, sample_id first, double weight, struct 
     desc.slot_bytes = SLOT;
     desc.batch_size = 16;
     desc.prefetch = 2;
-    desc.view = view;
+    desc.sampled.view = view;
     desc.weight = weight;
     struct chunk_slot *places = xcalloc(SAMPLES, sizeof *places);
     for (uint32_t i = 0; i < SAMPLES; i++)
         places[i] = (struct chunk_slot){(first + i) / CHUNK, (first + i) % CHUNK};
-    desc.places = places;
-    desc.chunk_count = 4 * SAMPLES / CHUNK; /* subsets of one dataset */
-    desc.chunk_samples = CHUNK;
+    desc.chunks.places = places;
+    desc.chunks.count = 4 * SAMPLES / CHUNK; /* subsets of one dataset */
+    desc.chunks.samples = CHUNK;
     uint32_t job = play_add(&world->play, &desc);
     free(places);
     idset_destroy(view);
