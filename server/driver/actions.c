@@ -9,26 +9,26 @@
 /* A rank's registration is needed until it is answered; the first rank's is the job's. */
 static void job_added(struct driver *driver, const struct engine_action *action)
 {
-    struct registration *reg = driver->adding;
+    struct registration *reg = driver->adding.reg;
     CHECK(reg && !driver->tables.jobs[action->job].reg == !action->job_added.attached);
     if (!action->job_added.attached) {
-        driver->adding = NULL;
-        tables_job_begin(&driver->tables, action->job, reg, driver->adding_pipeline);
+        driver->adding.reg = NULL;
+        tables_job_begin(&driver->tables, action->job, reg, driver->adding.pipeline);
         governor_live_job_begin(driver->governor, &(struct reads_job){.job = action->job,
-                                                                     .world_size = reg->world_size,
-                                                                     .batch_size = reg->batch_size,
-                                                                     .device = reg->device,
-                                                                     .weight = reg->weight});
+                                                                     .world_size = reg->asked.world_size,
+                                                                     .batch_size = reg->asked.batch_size,
+                                                                     .device = reg->found.device,
+                                                                     .weight = reg->asked.weight});
     }
     tables_seat(&driver->tables, action->job, reg);
 
-    struct sample_shape shape = pipeline_shape(reg->pipeline);
+    struct sample_shape shape = pipeline_shape(reg->found.pipeline);
     struct wire_message message = {.type = WIRE_REGISTERED,
                                    .seq = reg->seq,
                                    .registered = {.job = action->job,
-                                                  .n_samples = reg->view.count,
+                                                  .n_samples = reg->found.view.count,
                                                   .n_batches = action->job_added.n_batches,
-                                                  .n_classes = reg->classes ? reg->n_classes : dataset_classes(reg->dataset),
+                                                  .n_classes = registration_classes(reg),
                                                   .height = shape.height,
                                                   .width = shape.width,
                                                   .channels = shape.channels,
@@ -37,20 +37,20 @@ static void job_added(struct driver *driver, const struct engine_action *action)
                                                   .held_max = action->job_added.held_max,
                                                   .epoch = action->job_added.epoch,
                                                   .batch = action->job_added.batch,
-                                                  .sample_bytes = reg->sample_bytes,
+                                                  .sample_bytes = reg->found.sample_bytes,
                                                   .name = {reg->name, (uint32_t)strlen(reg->name)}}};
-    dataset_fingerprint(reg->dataset, message.registered.fingerprint);
+    dataset_fingerprint(reg->found.dataset, message.registered.fingerprint);
     session_send(driver->session, reg->client, &message);
     if (action->job_added.attached)
         return;
-    view_result_clear(&reg->view); /* the engine has what it needs of both */
-    free(reg->places);
-    reg->places = NULL;
+    view_result_clear(&reg->found.view); /* the engine has what it needs of both */
+    free(reg->found.places);
+    reg->found.places = NULL;
 }
 
 static void job_refused(struct driver *driver, const struct engine_action *action)
 {
-    const struct registration *reg = driver->adding;
+    const struct registration *reg = driver->adding.reg;
     CHECK(reg);
     session_send_error(driver->session, reg->client, reg->seq, action->error.error.code, true, action->error.error.text);
 }
@@ -64,27 +64,29 @@ static void job_error(struct driver *driver, const struct engine_action *action)
 /* The LOADs of one read are one task. What is dropped to make room for them lies between. */
 static bool belongs_to_read(const struct driver *driver, const struct engine_action *action)
 {
-    return action->type == ENGINE_DROP_ENCODED || (action->type == ENGINE_LOAD && action->load.read == driver->read);
+    return action->type == ENGINE_DROP_ENCODED ||
+           (action->type == ENGINE_LOAD && action->load.read == driver->reading.number);
 }
 
 static void load(struct driver *driver, const struct engine_action *action)
 {
-    struct worker_load *task = &driver->load;
+    struct driver_reading *reading = &driver->reading;
+    struct worker_load *task = &reading->load;
     if (task->count == 0) {
         *task = (struct worker_load){.dataset = dataset_ref((struct dataset *)action->load.dataset),
                                      .queue = governor_live_queue(driver->governor, action->job, action->rank)};
-        driver->read = action->load.read;
-        driver->load_cap = 0;
+        reading->number = action->load.read;
+        reading->cap = 0;
     }
-    task->samples = xgrow(task->samples, sizeof *task->samples, &driver->load_cap, task->count + 1);
+    task->samples = xgrow(task->samples, sizeof *task->samples, &reading->cap, task->count + 1);
     task->samples[task->count++] = (struct worker_sample){.id = action->load.id, .bytes = action->load.bytes};
 }
 
 static void load_end(struct driver *driver)
 {
-    if (driver->load.count)
-        governor_live_load(driver->governor, &driver->load);
-    driver->load.count = 0;
+    if (driver->reading.load.count)
+        governor_live_load(driver->governor, &driver->reading.load);
+    driver->reading.load.count = 0;
 }
 
 /* What an instance's random draws depend on. One that belongs to a job (a variant) goes by the sample's index in its dataset,
@@ -119,18 +121,18 @@ static void deliver(struct driver *driver, const struct engine_action *action)
 {
     const struct registration *reg = driver->tables.jobs[action->job].reg;
     size_t bytes = (size_t)action->deliver.count * WIRE_ENTRY_BYTES;
-    if (bytes > driver->entries_cap) {
-        driver->entries = xrealloc(driver->entries, bytes, 1);
-        driver->entries_cap = bytes;
+    if (bytes > driver->entries.cap) {
+        driver->entries.bytes = xrealloc(driver->entries.bytes, bytes, 1);
+        driver->entries.cap = bytes;
     }
     for (uint32_t i = 0; i < action->deliver.count; i++) {
         const struct engine_entry *from = &action->deliver.entries[i];
         struct wire_entry entry = {.offset = from->offset, .len_bytes = (uint32_t)from->bytes, .id = from->id};
-        CHECK(dataset_index(reg->dataset, from->id, &entry.index));
-        entry.label = dataset_label(reg->dataset, entry.index);
-        if (reg->dense_label)
-            entry.label = reg->dense_label[entry.label];
-        wire_entry_put(driver->entries, i, &entry);
+        CHECK(dataset_index(reg->found.dataset, from->id, &entry.index));
+        entry.label = dataset_label(reg->found.dataset, entry.index);
+        if (reg->found.labels.of)
+            entry.label = reg->found.labels.of[entry.label];
+        wire_entry_put(driver->entries.bytes, i, &entry);
     }
     struct wire_message message = {.type = WIRE_BATCH,
                                    .batch = {.batch = action->deliver.batch,
@@ -140,7 +142,7 @@ static void deliver(struct driver *driver, const struct engine_action *action)
                                              .weight = driver->tables.jobs[action->job].weight,
                                              .count = action->deliver.count,
                                              .lost = (uint32_t)action->deliver.lost,
-                                             .entries = driver->entries}};
+                                             .entries = driver->entries.bytes}};
     session_send(driver->session, action->client, &message);
 }
 

@@ -21,7 +21,7 @@ enum {
 static bool needs_ticks(const struct driver *driver)
 {
     for (uint32_t place = 0; place < JOBS_MAX; place++) {
-        if (driver->tables.jobs[place].reg && driver->tables.jobs[place].reg->world_size > 1)
+        if (driver->tables.jobs[place].reg && driver->tables.jobs[place].reg->asked.world_size > 1)
             return true;
     }
     return engine_waits_for_room(driver->engine);
@@ -49,7 +49,7 @@ static void on_gone(struct driver *driver, uint64_t client)
     }
     struct driver_job *job = &driver->tables.jobs[row->job];
     struct engine_event event = {.type = ENGINE_JOB_GONE, .rank = row->rank, .job_gone = {.job = row->job}};
-    if (job->reg->world_size > 1)
+    if (job->reg->asked.world_size > 1)
         log_info_limited("msg=\"rank left\" job=\"%s\" rank=%u", job->reg->name, row->rank);
     tables_unseat(&driver->tables, row);
     driver_step(driver, &event, 1);
@@ -70,7 +70,8 @@ static void on_classes(struct driver *driver, uint64_t client, uint32_t seq, uin
     if (!row)
         return;
     const struct registration *reg = driver->tables.jobs[row->job].reg;
-    uint32_t total = reg->classes ? reg->n_classes : dataset_classes(reg->dataset);
+    const uint32_t *classes = reg->found.labels.classes;
+    uint32_t total = registration_classes(reg);
     if (first > total) {
         session_send_error(driver->session, client, seq, LARDER_EINVAL, false, "there are not that many classes");
         return;
@@ -78,7 +79,7 @@ static void on_classes(struct driver *driver, uint64_t client, uint32_t seq, uin
     struct wire_message message = {.type = WIRE_CLASSES, .seq = seq, .classes = {.first = first, .total = total}};
     uint32_t used = 0;
     for (uint32_t label = first; label < total; label++) {
-        const char *name = dataset_class(reg->dataset, reg->classes ? reg->classes[label] : label);
+        const char *name = dataset_class(reg->found.dataset, classes ? classes[label] : label);
         if (wire_class_put(driver->names, sizeof driver->names, &used, name, strlen(name)))
             break;
         message.classes.count++;
@@ -89,9 +90,10 @@ static void on_classes(struct driver *driver, uint64_t client, uint32_t seq, uin
 
 static void tell_drained(struct driver *driver)
 {
-    if (!driver->draining || driver->drained || driver->tables.n_coming || tables_count_jobs(&driver->tables, true))
+    if (!driver->drain.asked || driver->drain.told || driver->tables.n_coming ||
+        tables_count_jobs(&driver->tables, true))
         return;
-    driver->drained = true;
+    driver->drain.told = true;
     driver->config.drained(driver->config.ctx);
 }
 
@@ -190,18 +192,19 @@ static void govern(struct driver *driver)
  * dataset ends with the last of its jobs, tasks and registrations, so what still comes of a task finds its id kept. */
 static void forget_retired(struct driver *driver)
 {
-    if (!driver->config.catalog || clock_now_ns() < driver->retired_again_ns)
+    struct driver_retired *retired = &driver->retired;
+    if (!driver->config.catalog || clock_now_ns() < retired->again_ns)
         return;
-    uint32_t count = catalog_take_retired(driver->config.catalog, driver->retired, RETIRED_AT_ONCE), kept = 0;
+    uint32_t count = catalog_take_retired(driver->config.catalog, retired->ids, RETIRED_AT_ONCE), kept = 0;
     if (count == 0)
         return;
     struct engine_event event = {.type = ENGINE_SAMPLES_GONE,
-                                 .samples_gone = {.ids = driver->retired, .count = count, .kept = &kept}};
+                                 .samples_gone = {.ids = retired->ids, .count = count, .kept = &kept}};
     driver_step(driver, &event, 1);
-    catalog_settle_retired(driver->config.catalog, driver->retired, kept, false);
-    catalog_settle_retired(driver->config.catalog, driver->retired + kept, count - kept, true);
+    catalog_settle_retired(driver->config.catalog, retired->ids, kept, false);
+    catalog_settle_retired(driver->config.catalog, retired->ids + kept, count - kept, true);
     if (kept > 0)
-        driver->retired_again_ns = clock_now_ns() + RETIRED_PAUSE_NS;
+        retired->again_ns = clock_now_ns() + RETIRED_PAUSE_NS;
 }
 
 static int64_t sooner(int64_t a_ms, int64_t b_ms) /* of two times to wait; below 0: for ever */
@@ -299,6 +302,6 @@ void driver_destroy(struct driver *driver)
     engine_destroy(driver->engine);
     governor_live_destroy(driver->governor);
     tables_clear(&driver->tables);
-    free(driver->entries);
+    free(driver->entries.bytes);
     free(driver);
 }

@@ -15,6 +15,37 @@
 enum { OBSERVERS = 2 };
 enum { RETIRED_AT_ONCE = 16384 }; /* ids: about a millisecond */
 
+/* Whether jobs are taken no more. */
+struct driver_drain {
+    atomic_bool asked; /* written by the engine's thread, read by driver_takes_jobs */
+    bool told;         /* that the last job has gone */
+};
+
+/* What JOB_ADD is stepped for. reg is NULL at all other times, and once it is the job's. */
+struct driver_adding {
+    struct registration *reg;
+    uint32_t pipeline;
+};
+
+/* The read that LOADs are being taken together for; load.count 0: none. */
+struct driver_reading {
+    struct worker_load load;
+    size_t cap;      /* of its samples */
+    uint64_t number; /* as its LOADs have it */
+};
+
+/* Ids that the engine is to forget. */
+struct driver_retired {
+    sample_id ids[RETIRED_AT_ONCE];
+    uint64_t again_ns; /* None is asked for before. */
+};
+
+/* The batch being sent, as it goes over the wire; the driver's own, kept from batch to batch. */
+struct driver_entries {
+    uint8_t *bytes;
+    size_t cap;
+};
+
 struct driver {
     struct driver_config config;
     struct engine *engine;
@@ -23,25 +54,18 @@ struct driver {
     struct governor_live *governor;
     pthread_t thread;
     bool running;
-    atomic_bool draining; /* asked for; written by the engine's thread, read by driver_takes_jobs */
-    bool drained;         /* told */
+    struct driver_drain drain;
 
     struct driver_observer observers[OBSERVERS]; /* the governor, the log */
     struct tables tables;
-    struct registration *adding; /* while JOB_ADD is stepped */
-    uint32_t adding_pipeline;
-    uint64_t named;              /* jobs that got a name from us */
-    uint64_t reads;              /* that workers did */
+    struct driver_adding adding;
+    uint64_t named;            /* jobs that got a name from us */
+    uint64_t reads;            /* that workers did */
     uint64_t short_told_bytes; /* of encoded memory that a line has said are needed; 0: none are missing */
 
-    struct worker_load load; /* the read that LOADs are being taken together for; count 0: none */
-    size_t load_cap;       /* of its samples */
-    uint64_t read;           /* as its LOADs have it */
-
-    sample_id retired[RETIRED_AT_ONCE]; /* ids that the engine is to forget */
-    uint64_t retired_again_ns;          /* none is asked for before */
-    uint8_t *entries; /* of the batch being sent */
-    size_t entries_cap;
+    struct driver_reading reading;
+    struct driver_retired retired;
+    struct driver_entries entries;
     char names[WIRE_REPLY_MAX - 4096]; /* of a page of classes */
 };
 

@@ -40,28 +40,29 @@ static void log_short_reads(struct driver *driver, uint64_t needed_bytes)
 static void log_small_slots(const struct driver *driver, const struct registration *reg)
 {
     const struct engine_config *config = &driver->config.engine;
-    if (engine_slot_bytes(config, reg->slot_bytes) < 2 * reg->slot_bytes)
+    uint64_t slot_bytes = reg->found.slot_bytes;
+    if (engine_slot_bytes(config, slot_bytes) < 2 * slot_bytes)
         return;
     log_info("msg=\"prepared samples of %llu bytes take %llu of the arena each, because their bookkeeping counts against "
              "memory.encoded: raise it to have more of them in memory\" job=\"%s\"",
-             (unsigned long long)reg->slot_bytes, (unsigned long long)engine_slot_bytes(config, reg->slot_bytes), reg->name);
+             (unsigned long long)slot_bytes, (unsigned long long)engine_slot_bytes(config, slot_bytes), reg->name);
 }
 
 static void job_added(struct driver *driver, const struct engine_action *action)
 {
-    const struct registration *reg = driver->adding;
+    const struct registration *reg = driver->adding.reg;
     if (action->job_added.attached) {
-        log_info_limited("msg=\"rank attached\" job=\"%s\" rank=%u epoch=%u", reg->name, reg->rank,
+        log_info_limited("msg=\"rank attached\" job=\"%s\" rank=%u epoch=%u", reg->name, reg->asked.rank,
                          action->job_added.epoch);
         return;
     }
     log_info_limited("msg=\"job registered\" job=\"%s\" rank=%u ranks=%u dataset=\"%s\" samples=%u batch_size=%u "
                      "quota_mib=%llu pipeline=\"%s\"",
-                     reg->name, reg->rank, reg->world_size, dataset_path(reg->dataset), reg->view.count,
-                     reg->batch_size, (unsigned long long)(action->job_added.quota_bytes >> 20),
-                     pipeline_canonical(reg->pipeline));
-    if (action->job_added.ahead < reg->prefetch)
-        log_shortened(driver, reg, reg->prefetch, action->job_added.ahead, action->job_added.wanted_bytes);
+                     reg->name, reg->asked.rank, reg->asked.world_size, dataset_path(reg->found.dataset),
+                     reg->found.view.count, reg->asked.batch_size,
+                     (unsigned long long)(action->job_added.quota_bytes >> 20), pipeline_canonical(reg->found.pipeline));
+    if (action->job_added.ahead < reg->asked.prefetch)
+        log_shortened(driver, reg, reg->asked.prefetch, action->job_added.ahead, action->job_added.wanted_bytes);
     log_short_reads(driver, action->job_added.encoded_bytes);
     log_small_slots(driver, reg);
 }
@@ -129,7 +130,7 @@ void driver_news(void *ctx, const struct engine_action *action)
         job_added(driver, action);
         break;
     case ENGINE_JOB_REFUSED:
-        log_warn_limited("msg=\"job refused\" job=\"%s\" code=%s err=\"%s\"", driver->adding->name,
+        log_warn_limited("msg=\"job refused\" job=\"%s\" code=%s err=\"%s\"", driver->adding.reg->name,
                          larder_err_name(action->error.error.code), action->error.error.text);
         break;
     case ENGINE_JOB_ERROR:

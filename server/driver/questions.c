@@ -32,7 +32,7 @@ static void answer(struct driver_question *question, int code)
 static void on_status(struct driver *driver, struct driver_question *question)
 {
     struct daemon_status *status = question->status;
-    status->draining = driver->draining;
+    status->draining = driver->drain.asked;
     struct engine_job_status *rows = xcalloc(JOBS_MAX, sizeof *rows);
     engine_totals(driver->engine, &status->totals);
     status->totals.counts.reads = driver->reads; /* those done, not those asked for */
@@ -41,16 +41,16 @@ static void on_status(struct driver *driver, struct driver_question *question)
     for (size_t i = 0; i < status->n_jobs; i++) {
         const struct driver_job *job = &driver->tables.jobs[rows[i].job];
         const struct registration *reg = job->reg;
-        struct engine_queue_status *queues = xcalloc(reg->world_size, sizeof *queues);
+        struct engine_queue_status *queues = xcalloc(reg->asked.world_size, sizeof *queues);
         status->jobs[i] = (struct status_job){.engine = rows[i],
                                               .queues = queues,
-                                              .n_queues = reg->world_size,
-                                              .pid = job->ranks[reg->rank].pid,
-                                              .client = xstrdup(job->ranks[reg->rank].client_name),
-                                              .dataset = xstrdup(dataset_path(reg->dataset)),
-                                              .pipeline = xstrdup(pipeline_canonical(reg->pipeline))};
-        engine_queue_statuses(driver->engine, rows[i].job, clock_now_ns(), queues, reg->world_size);
-        status->jobs[i].governed = xcalloc(reg->world_size, sizeof *status->jobs[i].governed);
+                                              .n_queues = reg->asked.world_size,
+                                              .pid = job->ranks[reg->asked.rank].pid,
+                                              .client = xstrdup(job->ranks[reg->asked.rank].client_name),
+                                              .dataset = xstrdup(dataset_path(reg->found.dataset)),
+                                              .pipeline = xstrdup(pipeline_canonical(reg->found.pipeline))};
+        engine_queue_statuses(driver->engine, rows[i].job, clock_now_ns(), queues, reg->asked.world_size);
+        status->jobs[i].governed = xcalloc(reg->asked.world_size, sizeof *status->jobs[i].governed);
     }
     governor_live_status(driver->governor, status);
     free(rows);
@@ -76,7 +76,7 @@ static void on_cancel(struct driver *driver, struct driver_question *question)
 static void on_halt(struct driver *driver, struct driver_question *question)
 {
     struct engine_event events[] = {{.type = ENGINE_DRAIN}, {.type = ENGINE_HALT}};
-    driver->draining = true;
+    driver->drain.asked = true;
     driver_step(driver, events, 2);
     answer(question, 0);
 }
@@ -97,10 +97,10 @@ static void on_weight(struct driver *driver, struct driver_question *question)
 static void on_drain(struct driver *driver, struct driver_question *question)
 {
     struct engine_event event = {.type = ENGINE_DRAIN};
-    if (!driver->draining)
+    if (!driver->drain.asked)
         log_info_limited("msg=\"taking no new jobs, stopping after the last\" jobs=%zu",
                          tables_count_jobs(&driver->tables, false));
-    driver->draining = true;
+    driver->drain.asked = true;
     driver_step(driver, &event, 1);
     answer(question, 0);
 }
@@ -181,7 +181,7 @@ void driver_drain(struct driver *driver)
 
 bool driver_takes_jobs(const struct driver *driver)
 {
-    return !atomic_load(&driver->draining);
+    return !atomic_load(&driver->drain.asked);
 }
 
 int driver_set_weight(struct driver *driver, const char *name, double weight, struct error *err)

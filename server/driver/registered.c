@@ -39,7 +39,7 @@ static uint32_t pipeline_number(struct driver *driver, struct pipeline *pipeline
 
 static void refuse(struct driver *driver, const struct registration *reg, int code, const char *text)
 {
-    log_warn_limited("msg=\"job refused\" job=\"%s\" dataset=\"%s\" code=%s err=\"%s\"", reg->name, reg->source,
+    log_warn_limited("msg=\"job refused\" job=\"%s\" dataset=\"%s\" code=%s err=\"%s\"", reg->name, reg->asked.source,
                      larder_err_name(code), text);
     session_send_error(driver->session, reg->client, reg->seq, code, true, text);
 }
@@ -60,23 +60,24 @@ static void name_job(struct driver *driver, struct registration *reg)
  * alone. Where nothing is drawn there is nothing to keep apart. */
 static uint64_t variant_of(const struct registration *reg)
 {
+    const struct registration_asked *asked = &reg->asked;
     uint64_t fingerprint[2];
-    if (!pipeline_is_random(reg->pipeline))
+    if (!pipeline_is_random(reg->found.pipeline))
         return 0;
-    if (reg->shuffle == SHUFFLE_STRICT) {
-        dataset_fingerprint(reg->dataset, fingerprint);
-        return random_mix64(random_mix64(reg->seed + 1) ^ fingerprint[0] ^ random_mix64(fingerprint[1])) | 1;
+    if (asked->shuffle == SHUFFLE_STRICT) {
+        dataset_fingerprint(reg->found.dataset, fingerprint);
+        return random_mix64(random_mix64(asked->seed + 1) ^ fingerprint[0] ^ random_mix64(fingerprint[1])) | 1;
     }
-    return reg->flags & WIRE_PRIVATE_AUGMENT ? random_mix64(text_hash(reg->name) ^ random_mix64(reg->seed)) | 1 : 0;
+    return asked->flags & WIRE_PRIVATE_AUGMENT ? random_mix64(text_hash(reg->name) ^ random_mix64(asked->seed)) | 1 : 0;
 }
 
 /* What the engine cannot compare: ids are the same in another dataset with the same files, labels need not be. */
 static const char *mismatch(const struct registration *first, const struct registration *reg)
 {
     uint64_t a[2], b[2];
-    dataset_fingerprint(first->dataset, a);
-    dataset_fingerprint(reg->dataset, b);
-    uint32_t differ = first->flags ^ reg->flags;
+    dataset_fingerprint(first->found.dataset, a);
+    dataset_fingerprint(reg->found.dataset, b);
+    uint32_t differ = first->asked.flags ^ reg->asked.flags;
     return memcmp(a, b, sizeof a) != 0      ? "dataset"
            : differ & WIRE_RELABEL          ? "relabel"
            : differ & WIRE_PRIVATE_AUGMENT  ? "augment (C: private_augment)"
@@ -86,37 +87,38 @@ static const char *mismatch(const struct registration *first, const struct regis
 /* Gives the job to the engine, which takes reg over when it accepts it. */
 static void add_job(struct driver *driver, struct registration *reg, uint32_t pipeline)
 {
+    const struct registration_asked *asked = &reg->asked;
+    const struct registration_found *found = &reg->found;
     struct engine_job_desc desc = {.client = reg->client,
                                    .name = reg->name,
-                                   .dataset = reg->dataset,
+                                   .dataset = found->dataset,
                                    .pipeline = pipeline,
-                                   .slot_bytes = reg->slot_bytes,
-                                   .by_size = pipeline_shape(reg->pipeline).bytes == 0,
-                                   .batch_size = reg->batch_size,
-                                   .prefetch = reg->prefetch,
-                                   .hold = reg->flags & WIRE_HOLD ? reg->prefetch + 1 : 0,
-                                   .epochs = reg->epochs,
-                                   .drop_last = reg->flags & WIRE_DROP_LAST,
-                                   .bad_policy = reg->bad_policy,
+                                   .slot_bytes = found->slot_bytes,
+                                   .by_size = pipeline_shape(found->pipeline).bytes == 0,
+                                   .batch_size = asked->batch_size,
+                                   .prefetch = asked->prefetch,
+                                   .hold = asked->flags & WIRE_HOLD ? asked->prefetch + 1 : 0,
+                                   .epochs = asked->epochs,
+                                   .drop_last = asked->flags & WIRE_DROP_LAST,
+                                   .bad_policy = asked->bad_policy,
                                    .variant = variant_of(reg),
-                                   .sampled = {.shuffle = reg->shuffle,
-                                               .seed = reg->seed,
-                                               .view = reg->view.ids,
-                                               .order = reg->view.order},
-                                   .chunks = {.places = reg->places,
-                                              .count = dataset_chunk_count(reg->dataset),
-                                              .samples = dataset_chunk_size(reg->dataset)},
-                                   .rank = reg->rank,
-                                   .world_size = reg->world_size,
-                                   .weight = reg->weight,
-                                   .ordered = reg->flags & WIRE_ORDERED};
-    chunk_key(reg->dataset, desc.chunks.key);
+                                   .sampled = {.shuffle = asked->shuffle,
+                                               .seed = asked->seed,
+                                               .view = found->view.ids,
+                                               .order = found->view.order},
+                                   .chunks = {.places = found->places,
+                                              .count = dataset_chunk_count(found->dataset),
+                                              .samples = dataset_chunk_size(found->dataset)},
+                                   .rank = asked->rank,
+                                   .world_size = asked->world_size,
+                                   .weight = asked->weight,
+                                   .ordered = asked->flags & WIRE_ORDERED};
+    chunk_key(found->dataset, desc.chunks.key);
     struct engine_event event = {.type = ENGINE_JOB_ADD, .job_add = &desc};
-    driver->adding = reg;
-    driver->adding_pipeline = pipeline;
+    driver->adding = (struct driver_adding){.reg = reg, .pipeline = pipeline};
     driver_step(driver, &event, 1);
-    registration_destroy(driver->adding); /* NULL when the job was added */
-    driver->adding = NULL;
+    registration_destroy(driver->adding.reg); /* NULL when the job was added */
+    driver->adding.reg = NULL;
 }
 
 void driver_registered(struct driver *driver, struct registration *reg)
@@ -124,26 +126,27 @@ void driver_registered(struct driver *driver, struct registration *reg)
     bool gone = tables_client_came(&driver->tables, reg->client);
     name_job(driver, reg);
     uint32_t pipeline = ENGINE_PIPELINES_MAX;
-    uint32_t place = reg->world_size > 1 ? tables_find_job(&driver->tables, reg->name) : JOBS_MAX;
+    uint32_t place = reg->asked.world_size > 1 ? tables_find_job(&driver->tables, reg->name) : JOBS_MAX;
     const struct driver_job *known = place < JOBS_MAX ? &driver->tables.jobs[place] : NULL;
     const char *field = known && !reg->code ? mismatch(known->reg, reg) : NULL;
     char text[160];
     if (gone) {
         log_info_limited("msg=\"client left before its job was ready\" job=\"%s\" dataset=\"%s\"", reg->name,
-                         reg->source);
+                         reg->asked.source);
     } else if (reg->code) {
         refuse(driver, reg, reg->code, reg->err.text);
     } else if (known && known->cancelled) {
         refuse(driver, reg, LARDER_EGONE, "the job was cancelled, and ends when its ranks have gone: start all of them again");
     } else if (field) {
-        snprintf(text, sizeof text, "rank %u has another %s than the job's first rank: all ranks of a job give the same", reg->rank,
-                 field);
+        snprintf(text, sizeof text, "rank %u has another %s than the job's first rank: all ranks of a job give "
+                 "the same",
+                 reg->asked.rank, field);
         refuse(driver, reg, LARDER_EINVAL, text);
     } else if (!known && tables_count_jobs(&driver->tables, false) >= driver->config.jobs_max) {
         snprintf(text, sizeof text, "%u jobs are running already, which is limits.jobs: stop one, or raise the limit",
                  driver->config.jobs_max);
         refuse(driver, reg, LARDER_ELIMIT, text);
-    } else if ((pipeline = pipeline_number(driver, reg->pipeline)) == ENGINE_PIPELINES_MAX) {
+    } else if ((pipeline = pipeline_number(driver, reg->found.pipeline)) == ENGINE_PIPELINES_MAX) {
         refuse(driver, reg, LARDER_ELIMIT, "too many different pipelines are in use: stop a job first");
     } else {
         add_job(driver, reg, pipeline);

@@ -44,7 +44,7 @@ struct registrar {
 
 static uint64_t source_hash(const struct registration *reg)
 {
-    uint64_t hash = text_hash(reg->source) ^ (reg->flags & WIRE_ALL_FILES);
+    uint64_t hash = text_hash(reg->asked.source) ^ (reg->asked.flags & WIRE_ALL_FILES);
     return hash ? hash : 1;
 }
 
@@ -73,8 +73,8 @@ static void work_on(struct lane *lane, struct registration *reg)
     uint64_t hash = source_hash(reg), began_ns = clock_now_ns();
     registration_resolve(reg, registrar->catalog, registrar->config, &registrar->engine);
     bool quick = clock_now_ns() - began_ns < QUICK_MS * CLOCK_NS_PER_MS;
-    if (reg->dataset || !quick)
-        set_known(registrar, hash, reg->dataset && (quick || lane->kind == LANE_NEW));
+    if (reg->found.dataset || !quick)
+        set_known(registrar, hash, reg->found.dataset && (quick || lane->kind == LANE_NEW));
 }
 
 static void finish(struct registrar *registrar, struct registration *reg)

@@ -22,20 +22,26 @@ struct registration *registration_create(uint64_t client, uint32_t seq, const st
                                  .pid = (uint32_t)peer->pid,
                                  .client_name = xstrdup(peer->client),
                                  .name = copy_text(wire->name),
-                                 .source = copy_text(wire->dataset),
-                                 .pipeline_json = copy_text(wire->pipeline),
-                                 .subset_json = copy_text(wire->subset),
-                                 .batch_size = wire->batch_size,
-                                 .prefetch = wire->prefetch,
-                                 .epochs = wire->epochs,
-                                 .rank = wire->rank,
-                                 .world_size = wire->world_size,
-                                 .flags = wire->flags,
-                                 .shuffle = (enum shuffle_mode)wire->shuffle,
-                                 .bad_policy = (enum bad_policy)wire->bad_policy,
-                                 .seed = wire->seed,
-                                 .weight = wire->weight};
+                                 .asked = {.source = copy_text(wire->dataset),
+                                           .pipeline_json = copy_text(wire->pipeline),
+                                           .subset_json = copy_text(wire->subset),
+                                           .batch_size = wire->batch_size,
+                                           .prefetch = wire->prefetch,
+                                           .epochs = wire->epochs,
+                                           .rank = wire->rank,
+                                           .world_size = wire->world_size,
+                                           .flags = wire->flags,
+                                           .shuffle = (enum shuffle_mode)wire->shuffle,
+                                           .bad_policy = (enum bad_policy)wire->bad_policy,
+                                           .seed = wire->seed,
+                                           .weight = wire->weight}};
     return reg;
+}
+
+uint32_t registration_classes(const struct registration *registration)
+{
+    const struct dense_labels *labels = &registration->found.labels;
+    return labels->classes ? labels->n_classes : dataset_classes(registration->found.dataset);
 }
 
 void registration_destroy(struct registration *registration)
@@ -44,14 +50,14 @@ void registration_destroy(struct registration *registration)
         return;
     free(registration->client_name);
     free(registration->name);
-    free(registration->source);
-    free(registration->pipeline_json);
-    free(registration->subset_json);
-    dataset_unref(&registration->dataset);
-    pipeline_unref(&registration->pipeline);
-    view_result_clear(&registration->view);
-    free(registration->places);
-    free(registration->dense_label);
-    free(registration->classes);
+    free(registration->asked.source);
+    free(registration->asked.pipeline_json);
+    free(registration->asked.subset_json);
+    dataset_unref(&registration->found.dataset);
+    pipeline_unref(&registration->found.pipeline);
+    view_result_clear(&registration->found.view);
+    free(registration->found.places);
+    free(registration->found.labels.of);
+    free(registration->found.labels.classes);
     free(registration);
 }

@@ -38,24 +38,24 @@ static int select_view(struct registration *reg, const struct config_dataset *na
                        struct error *err)
 {
     struct view *view = NULL, *configured = NULL;
-    struct view_source source = {.dataset = reg->dataset,
-                                 .path = dataset_path(reg->dataset),
+    struct view_source source = {.dataset = reg->found.dataset,
+                                 .path = dataset_path(reg->found.dataset),
                                  .given_path = given_path,
-                                 .count = dataset_count(reg->dataset),
-                                 .n_classes = dataset_classes(reg->dataset),
+                                 .count = dataset_count(reg->found.dataset),
+                                 .n_classes = dataset_classes(reg->found.dataset),
                                  .id = source_id,
                                  .label = source_label,
                                  .key = source_key,
                                  .class_name = source_class,
                                  .interrupt = &reg->unwanted};
     const char *narrowed_to = named ? named->subset : NULL;
-    int code = parse_view(reg->subset_json, &view, err);
+    int code = parse_view(reg->asked.subset_json, &view, err);
     if (!code)
         code = parse_view(narrowed_to, &configured, err);
     if (!code) {
         view = view_intersect(view, configured);
         configured = NULL;
-        code = view_eval(view, &source, &reg->view, err);
+        code = view_eval(view, &source, &reg->found.view, err);
         if (code && narrowed_to)
             code = error_prefix(err, code, "dataset %s, which the configuration narrows to %.200s", named->name,
                                 narrowed_to);
@@ -66,22 +66,23 @@ static int select_view(struct registration *reg, const struct config_dataset *na
 }
 
 /* WIRE_RELABEL: the view's classes get the numbers 0, 1, 2 … in their order. */
-static int make_dense_labels(struct registration *reg, struct error *err)
+static int make_dense_labels(struct registration_found *found, struct error *err)
 {
-    uint32_t classes = dataset_classes(reg->dataset);
-    reg->dense_label = malloc((classes + UINT64_C(1)) * sizeof *reg->dense_label);
-    reg->classes = malloc((classes + UINT64_C(1)) * sizeof *reg->classes);
-    if (!reg->dense_label || !reg->classes)
+    struct dense_labels *labels = &found->labels;
+    uint32_t classes = dataset_classes(found->dataset);
+    labels->of = malloc((classes + UINT64_C(1)) * sizeof *labels->of);
+    labels->classes = malloc((classes + UINT64_C(1)) * sizeof *labels->classes);
+    if (!labels->of || !labels->classes)
         return error_set(err, LARDER_ENOMEM, "no memory for the numbers of %u classes: free memory, or lower the budgets",
                          classes);
     for (uint32_t label = 0; label < classes; label++)
-        reg->dense_label[label] = -1;
-    for (uint32_t i = 0; i < reg->view.count; i++)
-        reg->dense_label[dataset_label(reg->dataset, reg->view.indices[i])] = 0;
+        labels->of[label] = -1;
+    for (uint32_t i = 0; i < found->view.count; i++)
+        labels->of[dataset_label(found->dataset, found->view.indices[i])] = 0;
     for (uint32_t label = 0; label < classes; label++) {
-        if (reg->dense_label[label] == 0) {
-            reg->dense_label[label] = (int32_t)reg->n_classes;
-            reg->classes[reg->n_classes++] = label;
+        if (labels->of[label] == 0) {
+            labels->of[label] = (int32_t)labels->n_classes;
+            labels->classes[labels->n_classes++] = label;
         }
     }
     return 0;
@@ -99,25 +100,25 @@ static int compare_placed(const void *a, const void *b)
 }
 
 /* Where the view's samples are stored, by ascending id. */
-static int find_places(struct registration *reg, struct error *err)
+static int find_places(struct registration_found *found, struct error *err)
 {
-    uint32_t count = reg->view.count;
+    uint32_t count = found->view.count;
     struct placed *placed = malloc(count * sizeof *placed);
-    reg->places = malloc(count * sizeof *reg->places);
-    if (!placed || !reg->places) {
+    found->places = malloc(count * sizeof *found->places);
+    if (!placed || !found->places) {
         free(placed);
         return error_set(err, LARDER_ENOMEM, "no memory for the places of %u samples", count);
     }
     bool ascending = true;
     for (uint32_t i = 0; i < count; i++) {
-        placed[i].id = reg->view.order[i];
-        placed[i].place.chunk = dataset_chunk_of(reg->dataset, reg->view.indices[i], &placed[i].place.slot);
+        placed[i].id = found->view.order[i];
+        placed[i].place.chunk = dataset_chunk_of(found->dataset, found->view.indices[i], &placed[i].place.slot);
         ascending = ascending && (i == 0 || placed[i - 1].id < placed[i].id);
     }
     if (!ascending)
         qsort(placed, count, sizeof *placed, compare_placed);
     for (uint32_t i = 0; i < count; i++)
-        reg->places[i] = placed[i].place;
+        found->places[i] = placed[i].place;
     free(placed);
     return 0;
 }
@@ -130,30 +131,30 @@ static int compare_descending(const void *a, const void *b)
 
 /* What a sample takes in the arena. Without operators that is the file's size, and what counts is the mean of the
  * longest ones: a job holds two batches for each rank or more, and two epochs meet in them, so a sample may be held
- * twice. */
-static int size_slots(struct registration *reg, const struct engine_config *engine, struct error *err)
+ * twice. batch_samples: of a batch for each rank. */
+static int size_slots(struct registration_found *found, uint64_t batch_samples, const struct engine_config *engine,
+                      struct error *err)
 {
-    reg->sample_bytes = reg->slot_bytes = pipeline_shape(reg->pipeline).bytes;
-    if (reg->sample_bytes)
+    found->sample_bytes = found->slot_bytes = pipeline_shape(found->pipeline).bytes;
+    if (found->sample_bytes)
         return 0;
-    uint32_t count = reg->view.count;
+    uint32_t count = found->view.count;
     uint64_t *sizes = malloc(count * sizeof *sizes);
     if (!sizes)
         return error_set(err, LARDER_ENOMEM, "no memory for the sizes of %u samples", count);
     for (uint32_t i = 0; i < count; i++)
-        sizes[i] = dataset_size(reg->dataset, reg->view.indices[i]);
+        sizes[i] = dataset_size(found->dataset, found->view.indices[i]);
     qsort(sizes, count, sizeof *sizes, compare_descending);
-    reg->sample_bytes = sizes[0];
-    uint64_t longest = (uint64_t)reg->batch_size * reg->world_size, sum = 0;
-    longest = longest < count ? longest : count;
+    found->sample_bytes = sizes[0];
+    uint64_t longest = batch_samples < count ? batch_samples : count, sum = 0;
     for (uint64_t i = 0; i < longest; i++)
         sum += engine_slot_bytes(engine, sizes[i]);
     free(sizes);
-    reg->slot_bytes = (sum + longest - 1) / longest;
-    return reg->sample_bytes <= UINT32_MAX
+    found->slot_bytes = (sum + longest - 1) / longest;
+    return found->sample_bytes <= UINT32_MAX
                ? 0
                : error_set(err, LARDER_ELIMIT, "a file of %llu bytes is too long to be delivered: leave files over 4 GiB out",
-                           (unsigned long long)reg->sample_bytes);
+                           (unsigned long long)found->sample_bytes);
 }
 
 /* 0 where it cannot be told: only which thing is slow depends on it. */
@@ -166,36 +167,39 @@ static uint64_t device_of(const char *path)
 static int resolve(struct registration *reg, struct catalog *catalog, const struct config *config,
                    const struct engine_config *engine, struct error *err)
 {
-    const struct config_dataset *named = config_dataset_find(config, reg->source);
-    const char *path = named ? named->path : reg->source;
-    const char *pipeline = reg->pipeline_json;
+    const struct registration_asked *asked = &reg->asked;
+    struct registration_found *found = &reg->found;
+    const struct config_dataset *named = config_dataset_find(config, asked->source);
+    const char *path = named ? named->path : asked->source;
+    const char *pipeline = asked->pipeline_json;
     if (!*pipeline && named && named->pipeline)
         pipeline = named->pipeline;
     if (!utf8_printable(reg->name)) /* two such names could look the same in the metrics */
         return error_set(err, LARDER_EINVAL, "the job's name is not UTF-8, or has control characters: give it another");
-    if (reg->world_size > ENGINE_RANKS_MAX)
-        return error_set(err, LARDER_ELIMIT, "world_size is %u, and a job may have %d ranks at one daemon", reg->world_size,
-                         ENGINE_RANKS_MAX);
-    if (reg->world_size > 1 && !*reg->name)
-        return error_set(err, LARDER_EINVAL, "a job of %u ranks needs a name, which all of them give", reg->world_size);
+    if (asked->world_size > ENGINE_RANKS_MAX)
+        return error_set(err, LARDER_ELIMIT, "world_size is %u, and a job may have %d ranks at one daemon",
+                         asked->world_size, ENGINE_RANKS_MAX);
+    if (asked->world_size > 1 && !*reg->name)
+        return error_set(err, LARDER_EINVAL, "a job of %u ranks needs a name, which all of them give",
+                         asked->world_size);
     if (path[0] != '/')
         return error_set(err, LARDER_EINVAL,
                          "dataset \"%s\" is neither an absolute path nor a name under `datasets` in the daemon's configuration", path);
-    int code = pipeline_parse(pipeline, strlen(pipeline), &reg->pipeline, err);
+    int code = pipeline_parse(pipeline, strlen(pipeline), &found->pipeline, err);
     struct catalog_wish wish = {
-        .path = path, .every_file = reg->flags & WIRE_ALL_FILES, .interrupt = &reg->unwanted};
+        .path = path, .every_file = asked->flags & WIRE_ALL_FILES, .interrupt = &reg->unwanted};
     if (!code)
-        code = catalog_open_for(catalog, &wish, &reg->dataset, err);
+        code = catalog_open_for(catalog, &wish, &found->dataset, err);
     if (!code)
-        reg->device = device_of(dataset_path(reg->dataset));
+        found->device = device_of(dataset_path(found->dataset));
     if (!code)
         code = select_view(reg, named, path, err);
     if (!code)
-        code = find_places(reg, err);
+        code = find_places(found, err);
     if (!code)
-        code = size_slots(reg, engine, err);
-    if (!code && reg->flags & WIRE_RELABEL)
-        code = make_dense_labels(reg, err);
+        code = size_slots(found, (uint64_t)asked->batch_size * asked->world_size, engine, err);
+    if (!code && asked->flags & WIRE_RELABEL)
+        code = make_dense_labels(found, err);
     return code;
 }
 

@@ -61,8 +61,8 @@ void tables_job_begin(struct tables *tables, uint32_t place, struct registration
     CHECK(!job->reg);
     *job = (struct driver_job){.reg = reg,
                                .pipeline = pipeline,
-                               .ranks = xcalloc(reg->world_size, sizeof *job->ranks),
-                               .weight = reg->weight};
+                               .ranks = xcalloc(reg->asked.world_size, sizeof *job->ranks),
+                               .weight = reg->asked.weight};
     tables->pipelines[pipeline].jobs++;
 }
 
@@ -70,7 +70,7 @@ void tables_job_end(struct tables *tables, uint32_t place)
 {
     struct driver_job *job = &tables->jobs[place];
     CHECK(job->reg);
-    for (uint32_t rank = 0; rank < job->reg->world_size; rank++) {
+    for (uint32_t rank = 0; rank < job->reg->asked.world_size; rank++) {
         if (job->ranks[rank].there)
             remove_client(tables_client(tables, job->ranks[rank].client));
         free(job->ranks[rank].client_name);
@@ -85,14 +85,15 @@ void tables_job_end(struct tables *tables, uint32_t place)
 void tables_seat(struct tables *tables, uint32_t place, const struct registration *reg)
 {
     struct driver_job *job = &tables->jobs[place];
-    struct driver_rank *rank = &job->ranks[reg->rank];
+    struct driver_rank *rank = &job->ranks[reg->asked.rank];
     CHECK(!rank->there);
     free(rank->client_name);
     *rank = (struct driver_rank){
         .there = true, .client = reg->client, .pid = reg->pid, .client_name = xstrdup(reg->client_name)};
     job->attached++;
     add_client(tables,
-               &(struct driver_client){.client = reg->client, .phase = CLIENT_SEATED, .job = place, .rank = reg->rank});
+               &(struct driver_client){
+                   .client = reg->client, .phase = CLIENT_SEATED, .job = place, .rank = reg->asked.rank});
 }
 
 void tables_unseat(struct tables *tables, struct driver_client *client)
@@ -124,7 +125,7 @@ void tables_note_source(struct tables *tables, const void *dataset, char *text)
 {
     for (uint32_t place = 0; text && place < JOBS_MAX; place++) {
         struct driver_job *job = &tables->jobs[place];
-        if (!job->reg || job->reg->dataset != dataset)
+        if (!job->reg || job->reg->found.dataset != dataset)
             continue;
         free(job->source_said);
         job->source_said = xstrdup(text);
@@ -136,7 +137,7 @@ const char *tables_source_said(const struct tables *tables, const void *dataset)
 {
     for (uint32_t place = 0; place < JOBS_MAX; place++) {
         const struct driver_job *job = &tables->jobs[place];
-        if (job->reg && job->reg->dataset == dataset && job->source_said)
+        if (job->reg && job->reg->found.dataset == dataset && job->source_said)
             return job->source_said;
     }
     return "?";

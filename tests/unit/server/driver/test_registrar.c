@@ -52,10 +52,10 @@ static void submit(struct registrar *registrar, uint64_t client, const char *roo
     sprintf(source, "%s/%s", root, name);
     *reg = (struct registration){.client = client,
                                  .name = strdup("a job"),
-                                 .source = source,
-                                 .pipeline_json = strdup("[]"),
-                                 .batch_size = 1,
-                                 .world_size = 1};
+                                 .asked = {.source = source,
+                                           .pipeline_json = strdup("[]"),
+                                           .batch_size = 1,
+                                           .world_size = 1}};
     assert_int_equal(registrar_submit(registrar, reg), 0);
 }
 

@@ -46,11 +46,9 @@ static struct registration *make_registration(uint64_t client, uint32_t job, uin
     struct registration *reg = xcalloc(1, sizeof *reg);
     snprintf(name, sizeof name, "job %u", job);
     *reg = (struct registration){.client = client,
-                                 .rank = rank,
-                                 .world_size = RANKS,
                                  .name = xstrdup(name),
                                  .client_name = xstrdup("a client"),
-                                 .weight = 1};
+                                 .asked = {.rank = rank, .world_size = RANKS, .weight = 1}};
     return reg;
 }
 
