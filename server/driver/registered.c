@@ -94,7 +94,7 @@ static void add_job(struct driver *driver, struct registration *reg, uint32_t pi
                                    .dataset = found->dataset,
                                    .pipeline = pipeline,
                                    .slot_bytes = found->slot_bytes,
-                                   .by_size = pipeline_shape(found->pipeline).bytes == 0,
+                                   .raw = pipeline_shape(found->pipeline).bytes == 0,
                                    .batch_size = asked->batch_size,
                                    .prefetch = asked->prefetch,
                                    .hold = asked->flags & WIRE_HOLD ? asked->prefetch + 1 : 0,

@@ -97,7 +97,7 @@ struct engine_job_desc {
     const void *dataset;    /* the caller's; comes back in LOAD and goes to sample_bytes */
     uint32_t pipeline;      /* the caller's number < ENGINE_PIPELINES_MAX: equal exactly when the pipelines are the same */
     uint64_t slot_bytes;    /* of one prepared instance, > 0 */
-    bool by_size;           /* an instance is as long as its sample's encoded bytes; slot_bytes is then what one takes, rounded
+    bool raw;           /* an instance is as long as its sample's encoded bytes; slot_bytes is then what one takes, rounded
                                by engine_slot_bytes, on average over the largest two batches that the job may hold */
     uint32_t batch_size;    /* 1 … ENGINE_BATCH_MAX */
     uint32_t prefetch;      /* batches prepared ahead of the client, 1 … ENGINE_PREFETCH_MAX */

@@ -126,7 +126,7 @@ static int job_make(struct engine *engine, uint32_t no, const struct engine_job_
                         .terms.variant = desc->variant,
                         .progress.variant = desc->variant,
                         .terms.slot_bytes = desc->slot_bytes,
-                        .terms.raw = desc->by_size,
+                        .terms.raw = desc->raw,
                         .terms.batch_size = desc->batch_size,
                         .terms.prefetch = desc->prefetch,
                         .terms.hold = desc->hold,

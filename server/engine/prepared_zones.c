@@ -15,7 +15,7 @@
  * not enough nothing is planned for the job until it is; after config.room_timeout_ns the job fails, with a text that says
  * who holds what.
  *
- * Instances as long as their samples (by_size) have no zone: they lie in what the zones leave, where a sure entry may have
+ * Instances as long as their samples (raw) have no zone: they lie in what the zones leave, where a sure entry may have
  * to wait for what clients hold. That ends after room_timeout_ns in the same way. */
 #include <stdlib.h>
 #include <string.h>

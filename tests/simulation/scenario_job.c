@@ -39,7 +39,7 @@ void scenario_job_make(const struct scenario *sc, const struct client_plan *plan
         .dataset = dataset,
         .pipeline = pipeline_number,
         .slot_bytes = sc->slot_bytes[plan->pipeline],
-        .by_size = plan->pipeline == sc->raw_pipeline,
+        .raw = plan->pipeline == sc->raw_pipeline,
         .batch_size = plan->batch_size,
         .prefetch = plan->prefetch,
         .hold = scenario_hold(plan),

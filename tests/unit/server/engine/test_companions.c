@@ -25,7 +25,7 @@ struct world {
     sample_id order[SAMPLES];
     uint32_t tasks, outputs[2]; /* PREPAREs; their outputs by pipeline */
     bool consumed;              /* batches are released */
-    bool by_size;               /* pipeline 1 is encoded bytes */
+    bool raw;               /* pipeline 1 is encoded bytes */
     uint64_t variant;           /* of the last output */
 };
 
@@ -41,7 +41,7 @@ static bool see(void *ctx, const struct engine_action *action)
         const struct engine_output *output = &action->prepare.outputs[k];
         world->outputs[output->pipeline]++;
         world->variant = output->variant;
-        assert_int_equal(output->bytes, world->by_size && output->pipeline ? 100 + action->prepare.id : SLOT);
+        assert_int_equal(output->bytes, world->raw && output->pipeline ? 100 + action->prepare.id : SLOT);
         assert_ptr_equal(output->dataset, world);
     }
     return false;
@@ -188,13 +188,13 @@ static void test_variant_of_epoch(void **state)
 }
 
 /* Instances of a job by size are as long as their samples; copying them is no decode, and brings no companions. */
-static void test_by_size(void **state)
+static void test_raw(void **state)
 {
     (void)state;
     struct world *world = world_new(UINT64_C(1) << 20);
-    world->by_size = true;
+    world->raw = true;
     uint32_t pixels = add(world, "p", (struct engine_job_desc){.slot_bytes = SLOT, .variant = 1});
-    uint32_t files = add(world, "f", (struct engine_job_desc){.slot_bytes = 192, .pipeline = 1, .by_size = true});
+    uint32_t files = add(world, "f", (struct engine_job_desc){.slot_bytes = 192, .pipeline = 1, .raw = true});
     ask(world, pixels);
     uint32_t decoded = world->tasks;
     ask(world, files);
@@ -210,6 +210,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_companions), cmocka_unit_test(test_room_of_queues),
                                        cmocka_unit_test(test_same_order), cmocka_unit_test(test_variant_of_epoch),
-                                       cmocka_unit_test(test_by_size)};
+                                       cmocka_unit_test(test_raw)};
     return cmocka_run_group_tests_name("companions", tests, NULL, NULL);
 }

@@ -207,7 +207,7 @@ static void test_files_wait_for_room(void **state)
             sizes[id] = id == 3 ? 16 * 1024 : 2 * 1024;
         }
         struct engine_job_desc desc = scene_job(scene, "files");
-        desc.by_size = true;
+        desc.raw = true;
         desc.slot_bytes = 6 * 1024;
         desc.dataset = sizes;
         desc.batch_size = 1;
