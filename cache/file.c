@@ -43,18 +43,13 @@ int errno_code(int number)
     switch (number) {
     case ENOENT:
     case ENOTDIR:
-    case ENAMETOOLONG:
-        return LARDER_ENOENT;
+    case ENAMETOOLONG: return LARDER_ENOENT;
     case EACCES:
-    case EPERM:
-        return LARDER_EPERM;
-    case ENOMEM:
-        return LARDER_ENOMEM;
+    case EPERM: return LARDER_EPERM;
+    case ENOMEM: return LARDER_ENOMEM;
     case EMFILE:
-    case ENFILE:
-        return LARDER_ELIMIT;
-    default:
-        return LARDER_EIO;
+    case ENFILE: return LARDER_ELIMIT;
+    default: return LARDER_EIO;
     }
 }
 

@@ -18,12 +18,15 @@ static int map(struct larder_loader *loader, int fd, uint64_t arena_bytes, struc
         return error_set(err, LARDER_EFORMAT, "the daemon at %s passed memory that is not sealed against shrinking",
                          path);
     if (fstat(fd, &info) != 0 || arena_bytes == 0 || arena_bytes > SIZE_MAX || (uint64_t)info.st_size < arena_bytes)
-        return error_set(err, LARDER_EFORMAT, "the daemon at %s passed memory that is smaller than the %llu bytes it "
-                         "names", path, (unsigned long long)arena_bytes);
+        return error_set(err, LARDER_EFORMAT,
+                         "the daemon at %s passed memory that is smaller than the %llu bytes it names", path,
+                         (unsigned long long)arena_bytes);
     void *arena = mmap(NULL, (size_t)arena_bytes, PROT_READ, MAP_SHARED, fd, 0);
     if (arena == MAP_FAILED)
-        return error_set(err, LARDER_ENOMEM, "mapping the %llu bytes of the daemon's arena failed (%s): raise the "
-                         "limit on address space (ulimit -v)", (unsigned long long)arena_bytes, strerror(errno));
+        return error_set(
+            err, LARDER_ENOMEM,
+            "mapping the %llu bytes of the daemon's arena failed (%s): raise the limit on address space (ulimit -v)",
+            (unsigned long long)arena_bytes, strerror(errno));
     loader->arena = (struct loader_arena){.data = arena, .bytes = arena_bytes};
     return 0;
 }
@@ -45,8 +48,9 @@ int arena_check(const struct larder_loader *loader, const struct wire_entry *ent
                          loader->connection.path, entry->id);
     if (loader->job.height && (entry->len_bytes != loader->job.sample_bytes ||
                                entry->offset % pixel_bytes[loader->job.dtype])) /* wire_decode has checked dtype */
-        return error_set(err, LARDER_EFORMAT, "the daemon at %s sent sample %u with %u bytes at %llu, not %llu aligned "
-                         "ones", loader->connection.path, entry->id, entry->len_bytes,
-                         (unsigned long long)entry->offset, (unsigned long long)loader->job.sample_bytes);
+        return error_set(err, LARDER_EFORMAT,
+                         "the daemon at %s sent sample %u with %u bytes at %llu, not %llu aligned ones",
+                         loader->connection.path, entry->id, entry->len_bytes, (unsigned long long)entry->offset,
+                         (unsigned long long)loader->job.sample_bytes);
     return 0;
 }

@@ -54,11 +54,14 @@ static int wait_for(int fd, short events, uint64_t deadline_ns)
 static int connect_error(const char *path, int number, struct error *err)
 {
     if (number == ENOENT || number == ECONNREFUSED || number == ENOTDIR)
-        return error_set(err, LARDER_EGONE, "no daemon answers at %s (%s): start larderd, or set LARDER_SOCKET to the "
-                         "socket of one that runs", path, strerror(number));
+        return error_set(
+            err, LARDER_EGONE,
+            "no daemon answers at %s (%s): start larderd, or set LARDER_SOCKET to the socket of one that runs", path,
+            strerror(number));
     if (number == EACCES || number == EPERM)
-        return error_set(err, LARDER_EPERM, "this user may not connect to the daemon's socket %s: ask its owner, or "
-                         "start a daemon of your own", path);
+        return error_set(
+            err, LARDER_EPERM,
+            "this user may not connect to the daemon's socket %s: ask its owner, or start a daemon of your own", path);
     if (number == EAGAIN)
         return error_set(err, LARDER_ETIMEOUT, "the daemon at %s does not accept connections: it is busy or stopped",
                          path);
@@ -89,9 +92,10 @@ static int check_peer(int fd, const char *path, struct error *err)
         return error_set(err, LARDER_EIO, "whose process answers at %s is not known: %s", path, strerror(errno));
     if (peer.uid == geteuid() || peer.uid == 0)
         return 0;
-    return error_set(err, LARDER_EPERM, "the process that answers at %s (pid %d) is user %u's, and only a daemon of "
-                     "your own (user %u) or root's is trusted: set LARDER_SOCKET to one", path, (int)peer.pid,
-                     (unsigned)peer.uid, (unsigned)geteuid());
+    return error_set(err, LARDER_EPERM,
+                     "the process that answers at %s (pid %d) is user %u's, and only a daemon of your own (user %u) or "
+                     "root's is trusted: set LARDER_SOCKET to one",
+                     path, (int)peer.pid, (unsigned)peer.uid, (unsigned)geteuid());
 }
 
 int connection_open(struct connection *connection, const char *path, uint64_t deadline_ns, struct error *err)
@@ -131,8 +135,10 @@ void connection_close(struct connection *connection)
 
 static int gone(const struct connection *connection, struct error *err)
 {
-    return error_set(err, LARDER_EGONE, "the daemon at %s has gone away or closed this connection: its log says why; "
-                     "start it again if need be, and open a new loader", connection->path);
+    return error_set(err, LARDER_EGONE,
+                     "the daemon at %s has gone away or closed this connection: its log says why; start it again if "
+                     "need be, and open a new loader",
+                     connection->path);
 }
 
 int connection_send(struct connection *connection, const struct wire_message *msg, uint64_t deadline_ns,
@@ -217,8 +223,8 @@ int connection_receive(struct connection *connection, struct wire_message *out, 
         struct cmsghdr align;
     } control;
     struct iovec part = {.iov_base = connection->in, .iov_len = WIRE_REPLY_MAX};
-    struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control,
-                            .msg_controllen = sizeof control};
+    struct msghdr header = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
     size_t len = 0;
     int rc = receive_raw(connection, &header, deadline_ns, &len, err);
     if (rc)

@@ -11,8 +11,9 @@ int loader_enter(struct larder_loader *loader)
     if (!loader || loader->magic != LOADER_MAGIC)
         return LARDER_EINVAL;
     if (loader->pid != getpid())
-        return error_set(&loader->error, LARDER_EPERM, "this loader belongs to process %ld and cannot be used in its "
-                         "child %ld: open one here", (long)loader->pid, (long)getpid());
+        return error_set(&loader->error, LARDER_EPERM,
+                         "this loader belongs to process %ld and cannot be used in its child %ld: open one here",
+                         (long)loader->pid, (long)getpid());
     return loader->broken;
 }
 

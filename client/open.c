@@ -55,8 +55,10 @@ static int read_options(const struct larder_options *given, struct larder_option
     const unsigned char *bytes = (const unsigned char *)given;
     for (size_t i = sizeof *out; i < given->size_bytes; i++) {
         if (bytes[i])
-            return error_set(err, LARDER_EVERSION, "the program sets options that this liblarder (%s) does not know: "
-                             "install the one it was built with", LARDER_VERSION);
+            return error_set(
+                err, LARDER_EVERSION,
+                "the program sets options that this liblarder (%s) does not know: install the one it was built with",
+                LARDER_VERSION);
     }
     larder_options_init_sized(out, sizeof *out);
     memcpy(out, given, given->size_bytes < sizeof *out ? given->size_bytes : sizeof *out);
@@ -84,8 +86,8 @@ static int check_options(const struct larder_options *o, struct error *err)
     if (!(o->weight >= JOB_WEIGHT_MIN && o->weight <= JOB_WEIGHT_MAX))
         return error_set(err, LARDER_EINVAL, "weight is %g: give %g to %g", o->weight, JOB_WEIGHT_MIN, JOB_WEIGHT_MAX);
     if (!o->dataset || !*o->dataset)
-        return error_set(err, LARDER_EINVAL, "no dataset is named: set options.dataset to a folder or a configured "
-                         "name");
+        return error_set(err, LARDER_EINVAL,
+                         "no dataset is named: set options.dataset to a folder or a configured name");
     if ((rc = check_number("batch_size", o->batch_size, 1, WIRE_BATCH_MAX, err)) ||
         (rc = check_number("prefetch", o->prefetch, 1, WIRE_CREDITS_MAX, err)) ||
         (rc = check_number("world_size", o->world_size, 1, UINT32_MAX, err)) ||
@@ -172,10 +174,11 @@ static int check_registered(const struct larder_loader *loader, const struct wir
                pixels == job->sample_bytes && pixels <= UINT32_MAX;
     }
     if (!fits || job->held_max == 0 || job->n_classes > CLASSES_MAX)
-        return error_set(err, LARDER_EFORMAT, "the daemon at %s described a job that cannot be: %u×%u×%u of type %u in "
-                         "%llu bytes, %u batches to hold, %u classes", loader->connection.path, job->height, job->width,
-                         job->channels, job->dtype, (unsigned long long)job->sample_bytes, job->held_max,
-                         job->n_classes);
+        return error_set(err, LARDER_EFORMAT,
+                         "the daemon at %s described a job that cannot be: %u×%u×%u of type %u in %llu bytes, %u "
+                         "batches to hold, %u classes",
+                         loader->connection.path, job->height, job->width, job->channels, job->dtype,
+                         (unsigned long long)job->sample_bytes, job->held_max, job->n_classes);
     return 0;
 }
 
@@ -187,13 +190,21 @@ static int register_job(struct larder_loader *loader, const struct larder_option
         return rc;
     struct wire_message answer, msg = {.type = WIRE_REGISTER};
     msg.reg = (struct wire_register){
-        .batch_size = o->batch_size, .prefetch = o->prefetch, .world_size = o->world_size, .rank = o->rank,
-        .epochs = o->epochs, .shuffle = o->shuffle, .bad_policy = o->bad, .seed = o->seed,
+        .batch_size = o->batch_size,
+        .prefetch = o->prefetch,
+        .world_size = o->world_size,
+        .rank = o->rank,
+        .epochs = o->epochs,
+        .shuffle = o->shuffle,
+        .bad_policy = o->bad,
+        .seed = o->seed,
         .weight = o->weight,
         .flags = (o->drop_last ? WIRE_DROP_LAST : 0u) | (o->relabel ? WIRE_RELABEL : 0u) |
                  (o->private_augment ? WIRE_PRIVATE_AUGMENT : 0u) | (o->ordered ? WIRE_ORDERED : 0u) |
                  (o->all_files ? WIRE_ALL_FILES : 0u) | (o->hold ? WIRE_HOLD : 0u),
-        .name = text_of(o->job), .dataset = text_of(dataset), .pipeline = text_of(o->pipeline ? o->pipeline : "[]"),
+        .name = text_of(o->job),
+        .dataset = text_of(dataset),
+        .pipeline = text_of(o->pipeline ? o->pipeline : "[]"),
         .subset = text_of(o->subset),
     };
     rc = request(loader, &msg, WIRE_REGISTERED, deadline_ns, &answer, NULL);
@@ -212,8 +223,9 @@ static int take_classes(struct larder_loader *loader, const struct wire_classes 
 {
     size_t wanted = *used + page->names.len_bytes; /* two bytes of length each make room for the NUL */
     if (page->first != *have || page->count == 0 || page->total != loader->job.n_classes || wanted > CLASS_TEXTS_MAX)
-        return error_set(&loader->error, LARDER_EFORMAT, "the daemon at %s sent class names that do not continue after "
-                         "%u of %u", loader->connection.path, *have, loader->job.n_classes);
+        return error_set(&loader->error, LARDER_EFORMAT,
+                         "the daemon at %s sent class names that do not continue after %u of %u",
+                         loader->connection.path, *have, loader->job.n_classes);
     char *texts = realloc(loader->classes.texts, wanted);
     if (!texts)
         return error_set(&loader->error, LARDER_ENOMEM, "no memory for %u class names", page->total);

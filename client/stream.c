@@ -54,8 +54,8 @@ int larder_start_epoch(struct larder_loader *loader, uint32_t epoch)
         return rc;
     struct loader_stream *stream = &loader->stream;
     if (stream->started && epoch <= stream->epoch)
-        return error_set(&loader->error, LARDER_EINVAL, "epoch %u cannot be started after epoch %u: epochs only go "
-                         "forward", epoch, stream->epoch);
+        return error_set(&loader->error, LARDER_EINVAL,
+                         "epoch %u cannot be started after epoch %u: epochs only go forward", epoch, stream->epoch);
     if (loader->asked.epochs && epoch >= loader->asked.epochs)
         return error_set(&loader->error, LARDER_EEND, "the job's %u epochs are over", loader->asked.epochs);
     *stream = (struct loader_stream){.started = true, .epoch = epoch, .stale = stream->stale + stream->outstanding};
@@ -67,13 +67,18 @@ int larder_start_epoch(struct larder_loader *loader, uint32_t epoch)
 static int make_batch(struct larder_loader *loader, const struct wire_batch *msg, struct larder_batch **out)
 {
     if (msg->count > loader->asked.batch_size)
-        return error_set(&loader->error, LARDER_EFORMAT, "the daemon at %s sent a batch of %u samples where %u were "
-                         "asked for", loader->connection.path, msg->count, loader->asked.batch_size);
+        return error_set(&loader->error, LARDER_EFORMAT,
+                         "the daemon at %s sent a batch of %u samples where %u were asked for", loader->connection.path,
+                         msg->count, loader->asked.batch_size);
     struct larder_batch *batch = malloc(sizeof *batch + msg->count * sizeof *batch->entries);
     if (!batch)
         return error_set(&loader->error, LARDER_ENOMEM, "no memory for a batch of %u samples", msg->count);
-    *batch = (struct larder_batch){.magic = BATCH_MAGIC, .loader = loader, .number = msg->batch, .epoch = msg->epoch,
-                                   .index = msg->index, .count = msg->count};
+    *batch = (struct larder_batch){.magic = BATCH_MAGIC,
+                                   .loader = loader,
+                                   .number = msg->batch,
+                                   .epoch = msg->epoch,
+                                   .index = msg->index,
+                                   .count = msg->count};
     for (uint32_t i = 0; i < msg->count; i++) {
         batch->entries[i] = wire_entry_get(msg->entries, i);
         int rc = arena_check(loader, &batch->entries[i], &loader->error);
@@ -163,8 +168,8 @@ int larder_next(struct larder_loader *loader, int64_t timeout_ms, struct larder_
     if (rc)
         return rc;
     if (!out || !loader->stream.started)
-        return error_set(&loader->error, LARDER_EINVAL, "larder_next was called %s", out ? "before larder_start_epoch" :
-                         "without a place for the batch");
+        return error_set(&loader->error, LARDER_EINVAL, "larder_next was called %s",
+                         out ? "before larder_start_epoch" : "without a place for the batch");
     uint64_t deadline_ns = deadline_after(timeout_ms);
     struct larder_batch *batch = NULL;
     while (!batch) {
@@ -174,9 +179,10 @@ int larder_next(struct larder_loader *loader, int64_t timeout_ms, struct larder_
         if (rc)
             return rc;
         if (loader->stream.outstanding == 0)
-            return error_set(&loader->error, LARDER_EQUOTA, "%u batches are held, as many as job %s may: release one "
-                             "(larder_batch_release) before asking for the next, or set options.hold and prefetch "
-                             "for more", loader->held, loader->job_name);
+            return error_set(&loader->error, LARDER_EQUOTA,
+                             "%u batches are held, as many as job %s may: release one (larder_batch_release) before "
+                             "asking for the next, or set options.hold and prefetch for more",
+                             loader->held, loader->job_name);
         rc = receive_batch(loader, deadline_ns, &batch);
         if (rc)
             return rc;
@@ -246,8 +252,11 @@ int larder_batch_sample(const struct larder_batch *batch, uint32_t position, str
         return error_set(&batch->loader->error, LARDER_EINVAL, "position %u is not in a batch of %u samples", position,
                          batch->count);
     const struct wire_entry *entry = &batch->entries[position];
-    *out = (struct larder_sample){.data = batch->loader->arena.data + entry->offset, .len_bytes = entry->len_bytes,
-                                  .id = entry->id, .index = entry->index, .label = entry->label};
+    *out = (struct larder_sample){.data = batch->loader->arena.data + entry->offset,
+                                  .len_bytes = entry->len_bytes,
+                                  .id = entry->id,
+                                  .index = entry->index,
+                                  .label = entry->label};
     return 0;
 }
 

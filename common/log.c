@@ -136,8 +136,8 @@ static uint64_t tell_held_back(bool all)
     while ((limiter = take_held_back(all, &held_back, &next_ns))) {
         const char *begin = strchr(limiter->kind, '"');
         begin = begin ? begin + 1 : limiter->kind;
-        log_line(limiter->level, "msg=\"lines were held back\" like=\"%.*s\" held_back=%u",
-                 (int)strcspn(begin, "\""), begin, held_back);
+        log_line(limiter->level, "msg=\"lines were held back\" like=\"%.*s\" held_back=%u", (int)strcspn(begin, "\""),
+                 begin, held_back);
     }
     return next_ns;
 }

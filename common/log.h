@@ -52,10 +52,10 @@ struct log_limiter {
 
 void log_line_limited(struct log_limiter *limiter, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-#define log_limited(line_level, limit_per_second, ...)                                                                 \
-    do {                                                                                                               \
-        static struct log_limiter log_limiter_here = {.per_second = (limit_per_second), .level = (line_level)};        \
-        log_line_limited(&log_limiter_here, __VA_ARGS__);                                                              \
+#define log_limited(line_level, limit_per_second, ...)                                                          \
+    do {                                                                                                        \
+        static struct log_limiter log_limiter_here = {.per_second = (limit_per_second), .level = (line_level)}; \
+        log_line_limited(&log_limiter_here, __VA_ARGS__);                                                       \
     } while (0)
 
 /* log_start makes a thread that writes all later lines, so that nobody who logs waits for standard error. 64 KiB of

@@ -43,8 +43,8 @@ static void put_text(struct line *line, const char *text, int precision, bool qu
 }
 
 struct conversion {
-    char spec[24]; /* "%", flags, width, precision, length, letter */
-    int precision; /* -1: none */
+    char spec[24];        /* "%", flags, width, precision, length, letter */
+    int precision;        /* -1: none */
     bool precision_given; /* as an argument */
 };
 

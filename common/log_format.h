@@ -1,5 +1,5 @@
-/* log_format.h: makes the log's lines. Pure but for the time of day; any thread. Allocates nothing, and uses nothing that
- * logs. */
+/* log_format.h: makes the log's lines. Pure but for the time of day; any thread. Allocates nothing,
+ * and uses nothing that logs. */
 #ifndef LARDER_COMMON_LOG_FORMAT_H
 #define LARDER_COMMON_LOG_FORMAT_H
 

@@ -54,13 +54,15 @@ static int check(const struct walk *walk, const struct stat *st, struct error *e
 {
     const char *path = *walk->done ? walk->done : "/";
     if (!is_trusted(st->st_uid))
-        return error_set(err, LARDER_EPERM, "the socket %s would not be safe: %.150s belongs to user %u, who could put "
-                         "another in its place: choose a path in a folder that is yours (user %u) or root's",
+        return error_set(err, LARDER_EPERM,
+                         "the socket %s would not be safe: %.150s belongs to user %u, who could put another in its "
+                         "place: choose a path in a folder that is yours (user %u) or root's",
                          walk->socket_path, path, (unsigned)st->st_uid, (unsigned)geteuid());
     bool others_write = S_ISDIR(st->st_mode) && st->st_mode & (S_IWGRP | S_IWOTH) && !(st->st_mode & S_ISVTX);
     if (others_write)
-        return error_set(err, LARDER_EPERM, "the socket %s would not be safe: others may write to the folder %.150s "
-                         "(mode %04o) and put another in its place: chmod go-w that folder, or choose another path",
+        return error_set(err, LARDER_EPERM,
+                         "the socket %s would not be safe: others may write to the folder %.150s (mode %04o) and put "
+                         "another in its place: chmod go-w that folder, or choose another path",
                          walk->socket_path, path, (unsigned)st->st_mode & 07777u);
     return 0;
 }
@@ -89,8 +91,9 @@ static int follow(struct walk *walk, struct error *err)
         return socket_file_error(err, "reading the link", walk->done);
     target[got] = '\0';
     if (++walk->links > LINKS_MAX)
-        return error_set(err, LARDER_EINVAL, "the folder of the socket %s is behind links that lead nowhere: choose "
-                         "another path", walk->socket_path);
+        return error_set(err, LARDER_EINVAL,
+                         "the folder of the socket %s is behind links that lead nowhere: choose another path",
+                         walk->socket_path);
     int len = snprintf(rest, sizeof rest, "%s/%s", target, walk->rest);
     if (len < 0 || (size_t)len >= sizeof rest)
         return too_long(walk, err);
@@ -123,8 +126,11 @@ static int enter(struct walk *walk, const char *name, struct error *err)
         return rc;
     if (S_ISLNK(st.st_mode))
         return follow(walk, err);
-    return S_ISDIR(st.st_mode) ? 0 : error_set(err, LARDER_EINVAL, "%.150s is not a folder, and the socket %s cannot "
-                                               "lie in it: choose another path", walk->done, walk->socket_path);
+    return S_ISDIR(st.st_mode)
+               ? 0
+               : error_set(err, LARDER_EINVAL,
+                           "%.150s is not a folder, and the socket %s cannot lie in it: choose another path",
+                           walk->done, walk->socket_path);
 }
 
 static int walk_down(struct walk *walk, struct error *err)
@@ -153,8 +159,9 @@ static int make(const char *folder, struct error *err)
         return 0;
     if (errno == ENOENT)
         return error_set(err, LARDER_ENOENT,
-                         "the socket's folder %s cannot be made because the one above it is missing: make it, "
-                         "or choose another socket path", folder);
+                         "the socket's folder %s cannot be made because the one above it is missing: make it, or "
+                         "choose another socket path",
+                         folder);
     return socket_file_error(err, "making the socket's folder", folder);
 }
 

@@ -13,8 +13,10 @@ int socket_path_check(const char *path, struct error *err)
     if (len == 0)
         return error_set(err, LARDER_EINVAL, "the socket's path is empty");
     if (len >= SOCKET_PATH_MAX)
-        return error_set(err, LARDER_ELIMIT, "the socket's path '%s' has %zu bytes, and the system allows %d: choose a "
-                         "shorter one, with LARDER_SOCKET for example", path, len, SOCKET_PATH_MAX - 1);
+        return error_set(err, LARDER_ELIMIT,
+                         "the socket's path '%s' has %zu bytes, and the system allows %d: choose a shorter one, with "
+                         "LARDER_SOCKET for example",
+                         path, len, SOCKET_PATH_MAX - 1);
     return 0;
 }
 

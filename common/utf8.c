@@ -3,8 +3,11 @@
 size_t utf8_length(const unsigned char *text)
 {
     unsigned char lead = text[0];
-    size_t len = lead < 0x80 ? 1 : lead >= 0xc2 && lead < 0xe0 ? 2 : lead >= 0xe0 && lead < 0xf0 ? 3
-               : lead >= 0xf0 && lead < 0xf5 ? 4 : 0;
+    size_t len = lead < 0x80                   ? 1
+                 : lead >= 0xc2 && lead < 0xe0 ? 2
+                 : lead >= 0xe0 && lead < 0xf0 ? 3
+                 : lead >= 0xf0 && lead < 0xf5 ? 4
+                                               : 0;
     for (size_t i = 1; i < len; i++) {
         if ((text[i] & 0xc0) != 0x80) /* also ends at the NUL */
             return 0;

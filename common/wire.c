@@ -243,8 +243,10 @@ int wire_decode(const void *buf, size_t len_bytes, struct wire_message *out, str
     uint16_t version = 0;
     uint32_t length = each_header(&codec, 0, &version, &msg);
     if (version != WIRE_VERSION)
-        return error_set(err, LARDER_EVERSION, "the peer speaks protocol version %u, this side version %d: install the "
-                         "same release of Larder on both sides", version, WIRE_VERSION);
+        return error_set(err, LARDER_EVERSION,
+                         "the peer speaks protocol version %u, this side version %d: install the same release of "
+                         "Larder on both sides",
+                         version, WIRE_VERSION);
     if (msg.type < WIRE_HELLO || msg.type > WIRE_BYE)
         return error_set(err, LARDER_EFORMAT, "a message of unknown type %d", (int)msg.type);
     const char *name = type_names[msg.type];

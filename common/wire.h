@@ -32,16 +32,16 @@
 #include "common/types.h"
 
 #define WIRE_MAGIC UINT32_C(0x3152444c) /* "LDR1" */
-#define WIRE_VERSION 4 /* goes up with every change: layouts leave no room */
+#define WIRE_VERSION 4                  /* goes up with every change: layouts leave no room */
 #define WIRE_HEADER_BYTES 16
-#define WIRE_REQUEST_MAX 65536   /* a client's message, header included */
-#define WIRE_REPLY_MAX 200704    /* the daemon's message: fits a default socket buffer */
-#define WIRE_BATCH_MAX 8192      /* samples in a batch */
-#define WIRE_CREDITS_MAX 64      /* batches a client may have asked for and not yet got */
-#define WIRE_NAME_MAX 128        /* bytes of a job's name */
-#define WIRE_PATH_MAX 4096       /* bytes of a dataset's name or path */
-#define WIRE_SPEC_MAX 24576      /* bytes of a pipeline or a subset, as JSON */
-#define WIRE_CLIENT_MAX 32       /* bytes of the client's own name ("python/0.1") */
+#define WIRE_REQUEST_MAX 65536 /* a client's message, header included */
+#define WIRE_REPLY_MAX 200704  /* the daemon's message: fits a default socket buffer */
+#define WIRE_BATCH_MAX 8192    /* samples in a batch */
+#define WIRE_CREDITS_MAX 64    /* batches a client may have asked for and not yet got */
+#define WIRE_NAME_MAX 128      /* bytes of a job's name */
+#define WIRE_PATH_MAX 4096     /* bytes of a dataset's name or path */
+#define WIRE_SPEC_MAX 24576    /* bytes of a pipeline or a subset, as JSON */
+#define WIRE_CLIENT_MAX 32     /* bytes of the client's own name ("python/0.1") */
 
 enum wire_type {
     WIRE_HELLO = 1,
@@ -151,8 +151,8 @@ struct wire_batch {
     uint32_t index; /* in the epoch, from 0 */
     uint32_t flags;
     uint32_t count;
-    uint32_t lost; /* samples of this rank's epoch that were bad so far, and were left out or replaced */
-    double weight; /* the job's, which `larder weight` may have changed; 0: not said */
+    uint32_t lost;          /* samples of this rank's epoch that were bad so far, and were left out or replaced */
+    double weight;          /* the job's, which `larder weight` may have changed; 0: not said */
     const uint8_t *entries; /* count × WIRE_ENTRY_BYTES; wire_entry_get reads one */
 };
 

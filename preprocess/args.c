@@ -179,33 +179,26 @@ static int read_choice(const struct arg *arg, const json_t *value, int32_t *out,
 static int read_one(const struct arg *arg, const json_t *value, void *place, struct error *err)
 {
     switch (arg->type) {
-    case ARG_NUMBER:
-        return get_number(arg, value, place) ? 0 : want_within(arg, value, "a number", err);
-    case ARG_INTEGER:
-        return get_whole(arg, value, place) ? 0 : want_within(arg, value, "an integer", err);
+    case ARG_NUMBER: return get_number(arg, value, place) ? 0 : want_within(arg, value, "a number", err);
+    case ARG_INTEGER: return get_whole(arg, value, place) ? 0 : want_within(arg, value, "an integer", err);
     case ARG_BOOL:
     case ARG_IGNORED:
         if (!json_is_boolean(value))
             return want(arg, value, "true or false", err);
         *(bool *)place = json_is_true(value);
         return 0;
-    case ARG_CHOICE:
-        return read_choice(arg, value, place, err);
+    case ARG_CHOICE: return read_choice(arg, value, place, err);
     case ARG_SQUARE:
     case ARG_EDGE:
-    case ARG_KERNEL:
-        return read_size(arg, value, place, err);
+    case ARG_KERNEL: return read_size(arg, value, place, err);
     case ARG_RANGE:
     case ARG_SPAN:
     case ARG_SPREAD:
     case ARG_JITTER:
-    case ARG_POINT:
-        return read_range(arg, value, place, err);
+    case ARG_POINT: return read_range(arg, value, place, err);
     case ARG_COLOR:
-    case ARG_NOISE:
-        return read_color(arg, value, place, err);
-    case ARG_PADDING:
-        return read_padding(arg, value, place, err);
+    case ARG_NOISE: return read_color(arg, value, place, err);
+    case ARG_PADDING: return read_padding(arg, value, place, err);
     }
     CHECK(!"every type has its case");
 }
@@ -214,8 +207,7 @@ static int refuse_unknown(const struct arg *table, const json_t *object, struct 
 {
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)object, key, value)
-    {
+    json_object_foreach((json_t *)object, key, value) {
         const struct arg *arg = table;
         while (arg->name && strcmp(arg->name, key) != 0)
             arg++;
@@ -265,28 +257,22 @@ static json_t *write_one(const struct arg *arg, const void *place)
     const struct arg_color *color = place;
     const struct arg_padding *pad = place;
     switch (arg->type) {
-    case ARG_NUMBER:
-        return number(*(const double *)place);
-    case ARG_INTEGER:
-        return json_integer(*(const int32_t *)place);
+    case ARG_NUMBER: return number(*(const double *)place);
+    case ARG_INTEGER: return json_integer(*(const int32_t *)place);
     case ARG_BOOL:
-    case ARG_IGNORED:
-        return json_boolean(*(const bool *)place);
-    case ARG_CHOICE:
-        return json_string(arg->choices[*(const int32_t *)place]);
+    case ARG_IGNORED: return json_boolean(*(const bool *)place);
+    case ARG_CHOICE: return json_string(arg->choices[*(const int32_t *)place]);
     case ARG_SQUARE:
     case ARG_EDGE:
         if (size->width == 0)
             return json_integer(size->height);
         return json_pack("[i, i]", (int)size->height, (int)size->width);
-    case ARG_KERNEL:
-        return json_pack("[i, i]", (int)size->width, (int)size->height);
+    case ARG_KERNEL: return json_pack("[i, i]", (int)size->width, (int)size->height);
     case ARG_RANGE:
     case ARG_SPAN:
     case ARG_SPREAD:
     case ARG_JITTER:
-    case ARG_POINT:
-        return range->given ? json_pack("[o, o]", number(range->low), number(range->high)) : json_null();
+    case ARG_POINT: return range->given ? json_pack("[o, o]", number(range->low), number(range->high)) : json_null();
     case ARG_COLOR:
     case ARG_NOISE:
         if (color->random)

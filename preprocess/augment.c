@@ -49,14 +49,10 @@ static struct affine map_of(enum augment_change change, double magnitude, const 
 {
     uint32_t width = image->width, height = image->height;
     switch (change) {
-    case AUGMENT_SHEAR_X:
-        return affine_shear(magnitude, 0);
-    case AUGMENT_SHEAR_Y:
-        return affine_shear(0, magnitude);
-    case AUGMENT_TRANSLATE_X:
-        return affine_move((int32_t)magnitude, 0);
-    case AUGMENT_TRANSLATE_Y:
-        return affine_move(0, (int32_t)magnitude);
+    case AUGMENT_SHEAR_X: return affine_shear(magnitude, 0);
+    case AUGMENT_SHEAR_Y: return affine_shear(0, magnitude);
+    case AUGMENT_TRANSLATE_X: return affine_move((int32_t)magnitude, 0);
+    case AUGMENT_TRANSLATE_Y: return affine_move(0, (int32_t)magnitude);
     default: {
         double angle = magnitude < 0 ? magnitude + 360.0 : magnitude;
         return affine_rotation(angle, width / 2.0, height / 2.0, false, &width, &height);
@@ -79,30 +75,14 @@ int augment_apply(enum augment_change change, double magnitude, enum filter filt
     case AUGMENT_TRANSLATE_Y:
         affine = map_of(change, magnitude, image);
         return through(&affine, filter, fill, image, scratch);
-    case AUGMENT_BRIGHTNESS:
-        color_brightness(image, 1.0 + magnitude);
-        return 0;
-    case AUGMENT_COLOR:
-        color_saturation(image, 1.0 + magnitude);
-        return 0;
-    case AUGMENT_CONTRAST:
-        color_contrast(image, 1.0 + magnitude);
-        return 0;
-    case AUGMENT_SHARPNESS:
-        return color_sharpness(image, 1.0 + magnitude, scratch);
-    case AUGMENT_POSTERIZE:
-        color_posterize(image, (int)magnitude);
-        return 0;
-    case AUGMENT_SOLARIZE:
-        color_solarize(image, magnitude);
-        return 0;
-    case AUGMENT_AUTOCONTRAST:
-        color_autocontrast(image);
-        return 0;
-    case AUGMENT_EQUALIZE:
-        color_equalize(image);
-        return 0;
-    default:
-        return 0;
+    case AUGMENT_BRIGHTNESS: color_brightness(image, 1.0 + magnitude); return 0;
+    case AUGMENT_COLOR: color_saturation(image, 1.0 + magnitude); return 0;
+    case AUGMENT_CONTRAST: color_contrast(image, 1.0 + magnitude); return 0;
+    case AUGMENT_SHARPNESS: return color_sharpness(image, 1.0 + magnitude, scratch);
+    case AUGMENT_POSTERIZE: color_posterize(image, (int)magnitude); return 0;
+    case AUGMENT_SOLARIZE: color_solarize(image, magnitude); return 0;
+    case AUGMENT_AUTOCONTRAST: color_autocontrast(image); return 0;
+    case AUGMENT_EQUALIZE: color_equalize(image); return 0;
+    default: return 0;
     }
 }

@@ -24,12 +24,12 @@ struct resizing {
 };
 
 struct geometry {
-    struct rect box; /* rectangle of the source; the resampler does not look past its borders */
-    double inset_x, inset_y; /* where in the box the part to resize begins: 0 unless the source was scaled */
-    double span_x, span_y;   /* the size of that part: the box's unless the source was scaled */
+    struct rect box;                  /* rectangle of the source; the resampler does not look past its borders */
+    double inset_x, inset_y;          /* where in the box the part to resize begins: 0 unless the source was scaled */
+    double span_x, span_y;            /* the size of that part: the box's unless the source was scaled */
     uint32_t full_width, full_height; /* the size that the part is resized to */
-    struct rect window; /* the part of the resized pixels that is kept */
-    bool resized;       /* false: full size and box have the same size, and `how` has no meaning */
+    struct rect window;               /* the part of the resized pixels that is kept */
+    bool resized;                     /* false: full size and box have the same size, and `how` has no meaning */
     struct resizing how;
     bool mirror_x, mirror_y; /* after all else */
 };

@@ -82,8 +82,8 @@ static int flow_shape(struct pipeline *pipeline, struct error *err)
         return 0; /* encoded bytes as they are */
     if (shape.width == 0 || shape.height == 0)
         return error_set(err, LARDER_EINVAL,
-                         "the pipeline makes samples of different sizes: end it with a crop, such as "
-                         "{\"center_crop\": {\"size\": 224}}, or resize to [height, width]");
+                         "the pipeline makes samples of different sizes: end it with a crop, such as {\"center_crop\": "
+                         "{\"size\": 224}}, or resize to [height, width]");
     static const unsigned dtype_bytes[] = {[PIXEL_UINT8] = 1, [PIXEL_FLOAT16] = 2, [PIXEL_FLOAT32] = 4};
     pipeline->shape = (struct sample_shape){
         .height = shape.height,

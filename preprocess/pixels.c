@@ -31,16 +31,10 @@ int64_t pixels_pad_index(int64_t at, uint32_t count, enum pad_mode mode)
     if (at >= 0 && at <= last)
         return at;
     switch (mode) {
-    case PAD_CONSTANT:
-        return PIXELS_OUTSIDE;
-    case PAD_EDGE:
-        return at < 0 ? 0 : last;
-    case PAD_REFLECT:
-        at = last ? remainder_of(at, 2 * last) : 0;
-        return at <= last ? at : 2 * last - at;
-    case PAD_SYMMETRIC:
-        at = remainder_of(at, 2 * (int64_t)count);
-        return at <= last ? at : 2 * last + 1 - at;
+    case PAD_CONSTANT: return PIXELS_OUTSIDE;
+    case PAD_EDGE: return at < 0 ? 0 : last;
+    case PAD_REFLECT: at = last ? remainder_of(at, 2 * last) : 0; return at <= last ? at : 2 * last - at;
+    case PAD_SYMMETRIC: at = remainder_of(at, 2 * (int64_t)count); return at <= last ? at : 2 * last + 1 - at;
     }
     return PIXELS_OUTSIDE;
 }

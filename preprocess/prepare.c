@@ -153,8 +153,8 @@ static uint64_t make_together(struct prepare_scratch *scratch, struct run *run, 
     if (divisor > 1)
         divisor = decode_scale(scratch->decoder, divisor);
     struct rect needed = outputs_needs(run, members, whole, divisor);
-    struct pixels pixels = {.x = needed.x, .y = needed.y, .width = whole.width, .height = whole.height,
-                            .divisor = divisor};
+    struct pixels pixels = {
+        .x = needed.x, .y = needed.y, .width = whole.width, .height = whole.height, .divisor = divisor};
     if (times)
         lap(&times->plan_ns, &clock);
     int rc = decode_reserve(scratch->decoder, needed, fault);

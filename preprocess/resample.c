@@ -67,18 +67,12 @@ static const double supports[] = {
 static inline double filter_weight(enum filter filter, double x)
 {
     switch (filter) {
-    case FILTER_NEAREST:
-        return 1.0;
-    case FILTER_BILINEAR:
-        return bilinear_filter(x);
-    case FILTER_BICUBIC:
-        return bicubic_filter(x);
-    case FILTER_BOX:
-        return box_filter(x);
-    case FILTER_HAMMING:
-        return hamming_filter(x);
-    case FILTER_LANCZOS:
-        return lanczos_filter(x);
+    case FILTER_NEAREST: return 1.0;
+    case FILTER_BILINEAR: return bilinear_filter(x);
+    case FILTER_BICUBIC: return bicubic_filter(x);
+    case FILTER_BOX: return box_filter(x);
+    case FILTER_HAMMING: return hamming_filter(x);
+    case FILTER_LANCZOS: return lanczos_filter(x);
     }
     CHECK(!"every filter has its case");
 }
@@ -90,9 +84,9 @@ struct side {
     uint32_t from, count; /* the window */
     enum filter filter;
     bool mirror;
-    double inset;    /* where the first output begins */
-    double scale;    /* source pixels per output pixel */
-    double widening; /* of the filter */
+    double inset;     /* where the first output begins */
+    double scale;     /* source pixels per output pixel */
+    double widening;  /* of the filter */
     uint32_t reached; /* FILTER_NEAREST: the output last asked for, and where it looks */
     double position;
 };

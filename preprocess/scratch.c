@@ -54,8 +54,7 @@ static bool hold(struct scratch *scratch, size_t bytes)
     size_t held = scratch->held_bytes + bytes;
     if (scratch->budget) {
         size_t allowed = scratch_budget_keep(scratch->budget) + scratch->reserved_bytes;
-        if (held > allowed &&
-            !scratch_budget_try(scratch->budget, held - allowed, scratch->reserved_bytes > 0)) {
+        if (held > allowed && !scratch_budget_try(scratch->budget, held - allowed, scratch->reserved_bytes > 0)) {
             scratch->refused_bytes = held;
             return false;
         }

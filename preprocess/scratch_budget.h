@@ -34,9 +34,9 @@ void scratch_budget_give(struct scratch_budget *budget, size_t bytes);
 
 struct scratch_budget_stats {
     uint64_t budget_bytes;
-    uint64_t used_bytes;  /* what threads may keep, and what is taken of the common part */
-    uint32_t waiting;     /* threads in line */
-    uint64_t waits;       /* images that ever waited for room */
+    uint64_t used_bytes; /* what threads may keep, and what is taken of the common part */
+    uint32_t waiting;    /* threads in line */
+    uint64_t waits;      /* images that ever waited for room */
 };
 void scratch_budget_stats(struct scratch_budget *budget, struct scratch_budget_stats *out);
 

@@ -11,7 +11,7 @@
 #include "sampler/materialised_priv.h"
 
 #define TURN_ROUNDS 20 /* in a row, so that a side finds its own sets in the caches, not the other's */
-#define HALF_ROUNDS 5 /* one may take a second in the tree */
+#define HALF_ROUNDS 5  /* one may take a second in the tree */
 
 enum side { SAMPLER, TREE, SIDES };
 static const char *const side_names[SIDES] = {"sampler", "materialised"};

@@ -33,8 +33,8 @@ struct times {
 
 /* times_mean_ns gives the mean; 0 when there is no time. */
 double times_mean_ns(const struct times *times);
-/* times_quantile_ns gives the time that the given share (0 … 1) of all stays at or below; 0 when there is none. It sorts
- * them. */
+/* times_quantile_ns gives the time that the given share (0 … 1) of all stays at or below; 0 when
+ * there is none. It sorts them. */
 double times_quantile_ns(struct times *times, double share);
 /* times_print prints how many there are, their mean, their median and the longest, as members of a JSON object. */
 void times_print(struct times *times);

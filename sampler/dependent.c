@@ -14,7 +14,7 @@ struct walk {
     const struct contender *jobs;
     int n;
     int left_behind;
-    int counted_from; /* suffix intersections are counted for this position and all after it; n: for none */
+    int counted_from;          /* suffix intersections are counted for this position and all after it; n: for none */
     uint64_t common[JOBS_MAX]; /* |S| by position, where counted; per block in the sets' `common` */
 };
 

@@ -25,8 +25,8 @@ struct pick {
 
 struct sampler_job {
     enum shuffle_mode shuffle;
-    uint64_t seed;             /* `strict` only */
-    const struct idset *view;  /* not empty; borrowed for the call, the sampler keeps its own copy */
+    uint64_t seed;            /* `strict` only */
+    const struct idset *view; /* not empty; borrowed for the call, the sampler keeps its own copy */
     /* The view's ids in the dataset's order, idset_count(view) of them, borrowed for the call. `none` delivers this
      * order and `strict` permutes it, so that neither depends on how ids were given. NULL: `strict` permutes the
      * ascending ids. */

@@ -22,12 +22,12 @@
 #include "common/types.h"
 #include "sampler/idset.h"
 
-#define VIEW_TEXT_MAX 65536                   /* bytes of an expression */
-#define VIEW_DEPTH_MAX 32                     /* expressions inside each other */
-#define VIEW_NODES_MAX 1024                   /* expressions in all */
-#define VIEW_PATTERN_MAX 255                  /* bytes of a class pattern */
+#define VIEW_TEXT_MAX 65536                     /* bytes of an expression */
+#define VIEW_DEPTH_MAX 32                       /* expressions inside each other */
+#define VIEW_NODES_MAX 1024                     /* expressions in all */
+#define VIEW_PATTERN_MAX 255                    /* bytes of a class pattern */
 #define VIEW_LIST_BYTES_MAX (UINT32_C(1) << 28) /* of a list file */
-#define VIEW_LIST_LINE_MAX 16384u             /* bytes of one of its lines */
+#define VIEW_LIST_LINE_MAX 16384u               /* bytes of one of its lines */
 
 struct view;
 

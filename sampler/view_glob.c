@@ -32,8 +32,7 @@ static bool takes(const char *pattern, unsigned char c, const char **next)
     const char *end;
     *next = pattern + 1;
     switch (*pattern) {
-    case '?':
-        return true;
+    case '?': return true;
     case '[': {
         bool found = in_set(pattern + 1, c, &end);
         if (end == NULL)
@@ -47,8 +46,7 @@ static bool takes(const char *pattern, unsigned char c, const char **next)
             return (unsigned char)pattern[1] == c;
         }
         return c == '\\';
-    default:
-        return (unsigned char)*pattern == c;
+    default: return (unsigned char)*pattern == c;
     }
 }
 

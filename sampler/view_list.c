@@ -2,8 +2,8 @@
  * before the line's end is not part of it. What a line says is never repeated in an error: the file is whatever the
  * client named, and the daemon may be allowed to read more than the client is.
  *
- * The file is read piece by piece and each line looked up at once, so that what it takes depends on the dataset alone: a
- * byte a sample, and 12 more where lines are keys. */
+ * The file is read piece by piece and each line looked up at once, so that what it takes depends on the dataset alone:
+ * a byte a sample, and 12 more where lines are keys. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -128,8 +128,8 @@ static int take_line(struct list *list, const char *text, size_t len, struct err
     strip(list->source, &text, &len);
     if (!mark_key(list, text, len))
         rc = error_set(err, LARDER_EINVAL,
-                       "list %s:%u: names no sample of the dataset: give keys such as class/file.jpg, paths "
-                       "below the dataset's folder, or indices, one a line",
+                       "list %s:%u: names no sample of the dataset: give keys such as class/file.jpg, paths below the "
+                       "dataset's folder, or indices, one a line",
                        list->path, list->number);
     return rc;
 }

@@ -84,8 +84,8 @@ static int parse_classes(struct parse *parse, const struct where *where, const j
         struct where at = {.outer = where, .index = i};
         size_t len = json_string_length(item);
         if (!json_is_string(item) || len == 0 || len > VIEW_PATTERN_MAX || strlen(json_string_value(item)) != len)
-            return refuse(parse, &at, "must be a text, in quotes where it is a number: a class name or pattern of "
-                                      "1 to 255 bytes");
+            return refuse(parse, &at,
+                          "must be a text, in quotes where it is a number: a class name or pattern of 1 to 255 bytes");
         node->patterns[node->n_patterns++] = xstrdup(json_string_value(item));
     }
     return 0;
@@ -133,8 +133,9 @@ static int parse_parts(struct parse *parse, const struct where *where, const jso
 {
     size_t n = json_array_size(value), least = node->op == VIEW_DIFFERENCE ? 2 : 1;
     if (!json_is_array(value) || n < least)
-        return refuse(parse, where, least == 2 ? "must be a list of two or more expressions, [e, less, ...]"
-                                               : "must be a list of expressions, with at least one");
+        return refuse(parse, where,
+                      least == 2 ? "must be a list of two or more expressions, [e, less, ...]"
+                                 : "must be a list of expressions, with at least one");
     if (n > VIEW_NODES_MAX)
         return refuse(parse, where, "is too long: 1024 expressions at most");
     node->parts = xcalloc(n, sizeof *node->parts);
@@ -248,9 +249,7 @@ static void normalise(struct view_node *node)
     case VIEW_RANGE: node->canonical = write_range(node); break;
     case VIEW_FRACTION: node->canonical = write_fraction(node); break;
     case VIEW_LIST: node->canonical = write_list(node); break;
-    default:
-        sort_parts(node, node->op == VIEW_DIFFERENCE);
-        node->canonical = write_parts(node);
+    default: sort_parts(node, node->op == VIEW_DIFFERENCE); node->canonical = write_parts(node);
     }
 }
 
@@ -266,8 +265,9 @@ static int parse_body(struct parse *parse, const struct where *where, const json
     const json_t *seed = json_object_get(json, "seed");
     size_t known = 1 + (node->op == VIEW_FRACTION && seed);
     if (value == NULL || json_object_size(json) != known)
-        return refuse(parse, where, "must have exactly one of classes, range, fraction (with seed), list, union, "
-                                    "intersection, difference");
+        return refuse(
+            parse, where,
+            "must have exactly one of classes, range, fraction (with seed), list, union, intersection, difference");
     struct where at = {.outer = where, .word = op_words[node->op], .depth = where ? where->depth + 1 : 1};
     if (at.depth > VIEW_DEPTH_MAX)
         return refuse(parse, where, "is too deep: 32 expressions inside each other at most");

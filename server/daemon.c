@@ -8,8 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cache/memory/arena.h"
 #include "cache/catalog/catalog.h"
+#include "cache/memory/arena.h"
 #include "common/check.h"
 #include "common/clock.h"
 #include "common/log.h"
@@ -23,7 +23,8 @@
 #include "server/session/session.h"
 #include "server/workers/worker.h"
 
-/* Tasks out at once: each thread's own, and one more each, so that none waits for the engine. A load task is a chunk. */
+/* Tasks out at once: each thread's own, and one more each, so that none waits for the engine. A
+ * load task is a chunk. */
 enum { TASKS_PER_THREAD = 2, CHUNK_SAMPLES = 64 };
 #define AHEAD_WINDOW_NS (UINT64_C(30) * CLOCK_NS_PER_S)
 #define LEAVING_TIMEOUT_NS (UINT64_C(60) * CLOCK_NS_PER_S)
@@ -84,7 +85,8 @@ static int start_engine(struct daemon *daemon, struct error *err)
                    .slot_least = engine_slot_least(config->arena_bytes, config->encoded_bytes, ENGINE_INSTANCE_BYTES),
                    .ahead_window_ns = AHEAD_WINDOW_NS,
                    .inflight_loads = (workers + loaders) * TASKS_PER_THREAD * CHUNK_SAMPLES,
-                   .redirect_width = config->redirect_width == CONFIG_WIDTH_HALF ? ENGINE_REDIRECT_HALF : (uint32_t)config->redirect_width,
+                   .redirect_width = config->redirect_width == CONFIG_WIDTH_HALF ? ENGINE_REDIRECT_HALF
+                                                                                 : (uint32_t)config->redirect_width,
                    .inflight_prepares = workers * TASKS_PER_THREAD,
                    .sample_bytes = sample_bytes},
         .jobs_max = (uint32_t)config->jobs_max,
@@ -104,7 +106,8 @@ static int start_engine(struct daemon *daemon, struct error *err)
                                    .loaders = loaders,
                                    .inflight_loads = driver.engine.inflight_loads,
                                    .inflight_prepares = driver.engine.inflight_prepares,
-                                   .limits = {.pixels_max = config->pixels_max, .scans_max = (uint32_t)config->scans_max,
+                                   .limits = {.pixels_max = config->pixels_max,
+                                              .scans_max = (uint32_t)config->scans_max,
                                               .budget = daemon->scratch},
                                    .arena = daemon->arena,
                                    .results = arrivals_of_workers(&daemon->arrivals),
@@ -127,7 +130,8 @@ static int start_sessions(struct daemon *daemon, struct error *err)
     return session_start(daemon->session, &session, err);
 }
 
-/* Listening decides who is the daemon. One that leaves has closed its socket and keeps its lock until its memory is free. */
+/* Listening decides who is the daemon. One that leaves has closed its socket and keeps its lock
+ * until its memory is free. */
 static int listen_at(const char *path, const struct daemon_progress *progress, struct session **out, struct error *err)
 {
     uint64_t deadline_ns = clock_now_ns() + LEAVING_TIMEOUT_NS;
@@ -144,7 +148,8 @@ static int listen_at(const char *path, const struct daemon_progress *progress, s
     }
 }
 
-int daemon_start(const struct config *config, const struct daemon_progress *progress, struct daemon **out, struct error *err)
+int daemon_start(const struct config *config, const struct daemon_progress *progress, struct daemon **out,
+                 struct error *err)
 {
     struct daemon *daemon = xcalloc(1, sizeof *daemon);
     uint64_t start_ns = clock_now_ns();
@@ -183,7 +188,8 @@ int daemon_start(const struct config *config, const struct daemon_progress *prog
         return code;
     }
     atomic_store(&daemon->arrivals.last_client_ns, clock_now_ns()); /* nobody could come while the arena was reserved */
-    log_info("msg=\"listening\" version=" LARDER_VERSION " socket=\"%s\" arena_mib=%llu encoded_mib=%llu scratch_mib=%llu workers=%llu loaders=%llu",
+    log_info("msg=\"listening\" version=" LARDER_VERSION
+             " socket=\"%s\" arena_mib=%llu encoded_mib=%llu scratch_mib=%llu workers=%llu loaders=%llu",
              config->socket_path, (unsigned long long)(arena_bytes(daemon->arena) >> 20),
              (unsigned long long)(config->encoded_bytes >> 20), (unsigned long long)(config->scratch_bytes >> 20),
              (unsigned long long)config->workers, (unsigned long long)config->loaders);
@@ -208,7 +214,8 @@ double daemon_idle_s(struct daemon *daemon)
     return now > last ? (double)(now - last) / 1e9 : 0;
 }
 
-/* Whoever asks stops first, then whoever is asked: with all clients gone and all tasks reported, the engine holds nothing. */
+/* Whoever asks stops first, then whoever is asked: with all clients gone and all tasks reported,
+ * the engine holds nothing. */
 void daemon_stop(struct daemon *daemon)
 {
     if (!daemon)

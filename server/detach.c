@@ -31,11 +31,13 @@ static void take_priority(void)
     struct sched_param none = {0};
     int policy = sched_getscheduler(0);
     if (policy != SCHED_OTHER && sched_setscheduler(0, SCHED_OTHER, &none) != 0)
-        log_warn("msg=\"keeps the scheduling policy of the script that started it\" policy=%d err=\"%s\"", policy, strerror(errno));
+        log_warn("msg=\"keeps the scheduling policy of the script that started it\" policy=%d err=\"%s\"", policy,
+                 strerror(errno));
     int nice_value = getpriority(PRIO_PROCESS, 0);
     if (nice_value != 0 && setpriority(PRIO_PROCESS, 0, 0) != 0)
-        log_warn("msg=\"keeps the niceness of the script that started it, and works when others leave time: start larderd "
-                 "without nice\" nice=%d err=\"%s\"", nice_value, strerror(errno));
+        log_warn("msg=\"keeps the niceness of the script that started it, and works when others leave time: start "
+                 "larderd without nice\" nice=%d err=\"%s\"",
+                 nice_value, strerror(errno));
     if (syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, IOPRIO_NONE) != 0)
         log_warn("msg=\"keeps the I/O priority of the script that started it\" err=\"%s\"", strerror(errno));
 }
@@ -55,10 +57,11 @@ static void take_limits(void)
             continue;
         limit.rlim_cur = limit.rlim_max;
         if (setrlimit(limits[i].resource, &limit) != 0)
-            log_warn("msg=\"keeps a limit of the script that started it\" limit=\"%s\" err=\"%s\"", limits[i].name, strerror(errno));
+            log_warn("msg=\"keeps a limit of the script that started it\" limit=\"%s\" err=\"%s\"", limits[i].name,
+                     strerror(errno));
         else if (limits[i].must && limit.rlim_max != RLIM_INFINITY)
-            log_warn("msg=\"is held to a hard limit of the script that started it\" limit=\"%s\" is=%llu", limits[i].name,
-                     (unsigned long long)limit.rlim_max);
+            log_warn("msg=\"is held to a hard limit of the script that started it\" limit=\"%s\" is=%llu",
+                     limits[i].name, (unsigned long long)limit.rlim_max);
     }
 }
 
@@ -68,6 +71,8 @@ void detach_from_starter(const char *shares_group)
     take_priority();
     take_limits();
     if (shares_group)
-        log_warn("msg=\"shares the control group of the script that started it, its limits, and its end where that takes the "
-                 "group along, as in a step of Slurm: start larderd by itself where that matters\" err=\"%s\"", shares_group);
+        log_warn(
+            "msg=\"shares the control group of the script that started it, its limits, and its end where that takes "
+            "the group along, as in a step of Slurm: start larderd by itself where that matters\" err=\"%s\"",
+            shares_group);
 }

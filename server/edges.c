@@ -16,7 +16,7 @@
 
 struct edges {
     struct edges_config of;
-    pthread_mutex_t lock;            /* of the next two: sessions run while they come and go */
+    pthread_mutex_t lock; /* of the next two: sessions run while they come and go */
     struct control *control;
     struct http *http;
     struct status_cache http_status; /* HTTP's thread's, from its start to its end */

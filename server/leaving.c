@@ -25,7 +25,8 @@ static bool serves(const char *path)
         return true; /* nobody knows: no reason to wait */
     }
     memcpy(address.sun_path, path, strlen(path) + 1);
-    bool refused = connect(fd, (const struct sockaddr *)&address, sizeof address) != 0 && (errno == ECONNREFUSED || errno == ENOENT);
+    bool refused = connect(fd, (const struct sockaddr *)&address, sizeof address) != 0 &&
+                   (errno == ECONNREFUSED || errno == ENOENT);
     close(fd);
     return !refused;
 }

@@ -1,5 +1,5 @@
-/* leaving.h: a daemon that leaves no longer serves its socket, and holds the socket's lock until all that was its own is
- * free. Any thread. */
+/* leaving.h: a daemon that leaves no longer serves its socket, and holds the socket's lock until
+ * all that was its own is free. Any thread. */
 #ifndef LARDER_SERVER_LEAVING_H
 #define LARDER_SERVER_LEAVING_H
 

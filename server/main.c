@@ -22,8 +22,8 @@
 enum exit_code { EXIT_FINE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_BUSY = 3 };
 
 /* Encoded images that come and go in all sizes, by many threads, fragment glibc's heaps: few of those bound what that
- * costs, and larger blocks (images, scratch memory) get pages of their own, as many as leave room under the kernel's limit
- * of 65,530 mappings. Measured with tests/bench/memory.py: 30 MiB less beside 16 MiB of encoded images. */
+ * costs, and larger blocks (images, scratch memory) get pages of their own, as many as leave room under the kernel's
+ * limit of 65,530 mappings. Measured with tests/bench/memory.py: 30 MiB less beside 16 MiB of encoded images. */
 enum { MALLOC_ARENAS = 4, MALLOC_PAGES_FROM = 64 << 10, MALLOC_PAGES_BLOCKS = 32768, MALLOC_TRIM_FROM = 1 << 20 };
 
 enum { DRAINED_GRACE_MS = 200 }; /* for who asked to get the answer */
@@ -37,51 +37,53 @@ struct options {
 
 static void usage(FILE *out)
 {
-    fputs("larderd: prepares training data once for many training jobs\n"
-          "\n"
-          "usage: larderd [--config FILE] [--socket PATH] [--idle-exit SECONDS] [--ready-fd N [--progress]]\n"
-          "               [--detach[=WHY]]\n"
-          "       larderd COMMAND …\n"
-          "\n"
-          "  --config FILE        settings (YAML); without it, defaults\n"
-          "  --socket PATH        socket.path\n"
-          "  --idle-exit SECONDS  limits.idle_exit: stop when no client has been connected for so long\n"
-          "  --ready-fd N         write one byte to descriptor N when clients can connect; close it either way\n"
-          "  --progress           write a dot to it before, whenever there is progress with starting\n"
-          "  --detach[=WHY]       for who starts it from a script: take the CPUs, the priority and the limits back that\n"
-          "                       the script may have been started with, and log what cannot be had; WHY it stays in the\n"
-          "                       script's control group, for the log\n"
-          "  --version, --help\n"
-          "\n"
-          "It stays in the foreground and logs to standard error; SIGTERM or SIGINT stop it.\n"
-          "\n"
-          "commands (the `larder` tool passes them on):\n",
-          out);
+    fputs(
+        "larderd: prepares training data once for many training jobs\n"
+        "\n"
+        "usage: larderd [--config FILE] [--socket PATH] [--idle-exit SECONDS] [--ready-fd N [--progress]]\n"
+        "               [--detach[=WHY]]\n"
+        "       larderd COMMAND …\n"
+        "\n"
+        "  --config FILE        settings (YAML); without it, defaults\n"
+        "  --socket PATH        socket.path\n"
+        "  --idle-exit SECONDS  limits.idle_exit: stop when no client has been connected for so long\n"
+        "  --ready-fd N         write one byte to descriptor N when clients can connect; close it either way\n"
+        "  --progress           write a dot to it before, whenever there is progress with starting\n"
+        "  --detach[=WHY]       for who starts it from a script: take the CPUs, the priority and the limits back that\n"
+        "                       the script may have been started with, and log what cannot be had; WHY it stays in "
+        "the\n"
+        "                       script's control group, for the log\n"
+        "  --version, --help\n"
+        "\n"
+        "It stays in the foreground and logs to standard error; SIGTERM or SIGINT stop it.\n"
+        "\n"
+        "commands (the `larder` tool passes them on):\n",
+        out);
     commands_list(out);
-    fputs("\nexit status: 0 stopped or done, 1 failed, 2 wrong usage or configuration, 3 another daemon has the socket\n", out);
+    fputs(
+        "\nexit status: 0 stopped or done, 1 failed, 2 wrong usage or configuration, 3 another daemon has the socket\n",
+        out);
 }
 
 /* Gives -1 to go on, or the exit status. */
 static int parse(int argc, char **argv, struct options *options)
 {
-    static const struct option known[] = {{"config", required_argument, NULL, 'c'},    {"socket", required_argument, NULL, 's'},
-                                          {"idle-exit", required_argument, NULL, 'i'}, {"ready-fd", required_argument, NULL, 'r'},
-                                          {"progress", no_argument, NULL, 'p'},        {"detach", optional_argument, NULL, 'd'},
-                                          {"version", no_argument, NULL, 'v'},         {"help", no_argument, NULL, 'h'},
+    static const struct option known[] = {{"config", required_argument, NULL, 'c'},
+                                          {"socket", required_argument, NULL, 's'},
+                                          {"idle-exit", required_argument, NULL, 'i'},
+                                          {"ready-fd", required_argument, NULL, 'r'},
+                                          {"progress", no_argument, NULL, 'p'},
+                                          {"detach", optional_argument, NULL, 'd'},
+                                          {"version", no_argument, NULL, 'v'},
+                                          {"help", no_argument, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
     int option;
     char *end;
     while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {
         switch (option) {
-        case 'c':
-            options->config = optarg;
-            break;
-        case 's':
-            options->socket = optarg;
-            break;
-        case 'i':
-            options->idle_exit = optarg;
-            break;
+        case 'c': options->config = optarg; break;
+        case 's': options->socket = optarg; break;
+        case 'i': options->idle_exit = optarg; break;
         case 'r':
             options->ready_fd = (int)strtol(optarg, &end, 10);
             if (*end || end == optarg || fcntl(options->ready_fd, F_SETFD, FD_CLOEXEC) < 0) {
@@ -89,22 +91,14 @@ static int parse(int argc, char **argv, struct options *options)
                 return EXIT_USAGE;
             }
             break;
-        case 'p':
-            options->progress = true;
-            break;
+        case 'p': options->progress = true; break;
         case 'd':
             options->detach = true;
             options->shares_group = optarg;
             break;
-        case 'v':
-            puts("larderd " LARDER_VERSION);
-            return EXIT_FINE;
-        case 'h':
-            usage(stdout);
-            return EXIT_FINE;
-        default:
-            fputs("larderd: see larderd --help\n", stderr);
-            return EXIT_USAGE;
+        case 'v': puts("larderd " LARDER_VERSION); return EXIT_FINE;
+        case 'h': usage(stdout); return EXIT_FINE;
+        default: fputs("larderd: see larderd --help\n", stderr); return EXIT_USAGE;
         }
     }
     if (optind < argc) {
@@ -196,7 +190,8 @@ static void tell_ready(int fd)
     close(fd);
 }
 
-/* Each client and each read costs a descriptor, and the usual soft limit of 1,024 is there for programs that use select. */
+/* Each client and each read costs a descriptor, and the usual soft limit of 1,024 is there for
+ * programs that use select. */
 static void raise_open_files(void)
 {
     struct rlimit limit;

@@ -25,15 +25,15 @@ struct caller {
 struct source {
     struct source *next;
     char *path;
-    bool every; /* samples are files of any kind */
+    bool every;              /* samples are files of any kind */
     struct dataset *dataset; /* the newest; NULL when it is not in memory */
     unsigned users;          /* callers inside catalog_open */
     struct caller *callers;  /* as many */
     bool building;
     /* All its callers are interrupted: set under the lock, cleared before a build, read by it. */
     struct interrupt unwanted;
-    uint64_t builds;         /* finished ones */
-    struct error outcome;    /* of the last build */
+    uint64_t builds;      /* finished ones */
+    struct error outcome; /* of the last build */
     uint64_t last_use;
 };
 
@@ -122,7 +122,8 @@ void catalog_stats(struct catalog *catalog, struct catalog_stats *out)
     CHECK_MAGIC(catalog, CATALOG_MAGIC);
     struct builder_counts counts = builder_counts(catalog->builder);
     *out = (struct catalog_stats){.samples = id_table_used(catalog->ids),
-                                  .checkpoints_loaded = counts.checkpoints_loaded, .trees_walked = counts.trees_walked};
+                                  .checkpoints_loaded = counts.checkpoints_loaded,
+                                  .trees_walked = counts.trees_walked};
     pthread_mutex_lock(&catalog->lock);
     for (const struct source *source = catalog->sources; source; source = source->next)
         out->datasets += source->dataset != NULL;

@@ -57,7 +57,7 @@ int catalog_open_files(struct catalog *catalog, const char *path, struct dataset
  * interrupted, and those who still want it get it. */
 struct catalog_wish {
     const char *path;
-    bool every_file; /* as catalog_open_files */
+    bool every_file;                   /* as catalog_open_files */
     const struct interrupt *interrupt; /* lives until the call returns; may be NULL */
 };
 int catalog_open_for(struct catalog *catalog, const struct catalog_wish *wish, struct dataset **out, struct error *err);
@@ -66,8 +66,8 @@ int catalog_open_for(struct catalog *catalog, const struct catalog_wish *wish, s
 void catalog_interrupted(struct catalog *catalog);
 
 struct catalog_stats {
-    uint32_t datasets;   /* datasets in memory */
-    uint64_t samples;    /* ids that datasets have */
+    uint32_t datasets; /* datasets in memory */
+    uint64_t samples;  /* ids that datasets have */
     uint64_t checkpoints_loaded;
     uint64_t trees_walked;
 };
@@ -84,8 +84,8 @@ struct dataset *dataset_ref(struct dataset *dataset);
 void dataset_unref(struct dataset **dataset); /* accepts a pointer to NULL; sets it to NULL */
 
 /* The path and the names of classes are borrowed, and valid while the dataset is referenced. */
-const char *dataset_path(const struct dataset *dataset);   /* the source's absolute path, links resolved */
-uint32_t dataset_count(const struct dataset *dataset);     /* number of samples */
+const char *dataset_path(const struct dataset *dataset); /* the source's absolute path, links resolved */
+uint32_t dataset_count(const struct dataset *dataset);   /* number of samples */
 uint32_t dataset_classes(const struct dataset *dataset);
 const char *dataset_class(const struct dataset *dataset, uint32_t label); /* NULL when label ≥ classes */
 /* dataset_fingerprint gives a hash of classes, keys, sizes, labels and order. Times do not count, so that a copy
@@ -95,8 +95,8 @@ void dataset_fingerprint(const struct dataset *dataset, uint64_t out[2]);
 /* What the dataset knows of a sample, by its index < dataset_count (CHECKed). The key is borrowed. */
 sample_id dataset_id(const struct dataset *dataset, uint32_t index);
 int32_t dataset_label(const struct dataset *dataset, uint32_t index);
-uint64_t dataset_size(const struct dataset *dataset, uint32_t index);     /* encoded bytes, as indexed */
-const char *dataset_key(const struct dataset *dataset, uint32_t index);   /* path below the source, "n01440764/x.jpg" */
+uint64_t dataset_size(const struct dataset *dataset, uint32_t index);   /* encoded bytes, as indexed */
+const char *dataset_key(const struct dataset *dataset, uint32_t index); /* path below the source, "n01440764/x.jpg" */
 /* dataset_index finds the index of an id. It gives false when the dataset does not contain the id. O(log n) at most. */
 bool dataset_index(const struct dataset *dataset, sample_id id, uint32_t *index);
 /* dataset_ids gives all ids in index order, dataset_count of them. They are borrowed, and valid while the dataset is

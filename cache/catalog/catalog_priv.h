@@ -156,7 +156,7 @@ struct identity_table {
     size_t used;                 /* identities that have a number */
     uint64_t *spare;             /* a bit for each number that was released */
     size_t n_spare, spare_from;  /* how many bits are set; no word before spare_from has one */
-    uint32_t *places; /* a hash table with open addressing, a power of two long: number + 1, or 0 */
+    uint32_t *places;            /* a hash table with open addressing, a power of two long: number + 1, or 0 */
     size_t place_count;
 };
 
@@ -208,14 +208,14 @@ struct store; /* store_priv.h */
 
 struct dataset {
     uint32_t magic;
-    atomic_uint refs;   /* changed by dataset_ref and dataset_unref in any thread */
-    atomic_bool stale;  /* a read met a changed file, or there is a newer dataset: catalog_open gives it no more */
+    atomic_uint refs;  /* changed by dataset_ref and dataset_unref in any thread */
+    atomic_bool stale; /* a read met a changed file, or there is a newer dataset: catalog_open gives it no more */
     uint32_t count;
-    struct index index; /* only tree_unchanged changes its folders, called by the one builder */
+    struct index index;           /* only tree_unchanged changes its folders, called by the one builder */
     struct index_sample *samples; /* the index's */
     sample_id *ids;
     struct id_table *id_table; /* the ids come from it and go back to it; a reference */
-    uint32_t *by_id; /* indices in ascending order of their ids; NULL when the ids ascend by themselves */
+    uint32_t *by_id;           /* indices in ascending order of their ids; NULL when the ids ascend by themselves */
     uint64_t fingerprint[2];
     char *checkpoint; /* the checkpoint's name; NULL: none. The file is removed when a read meets a changed file */
     struct chunking chunking;
@@ -225,9 +225,9 @@ struct dataset {
 /* What a dataset is made of. */
 struct dataset_parts {
     struct index index;
-    sample_id *ids;   /* one a sample */
+    sample_id *ids;            /* one a sample */
     struct id_table *id_table; /* the ids come from it; NULL: there are none yet */
-    char *checkpoint; /* may be NULL */
+    char *checkpoint;          /* may be NULL */
     struct chunking chunking;
     struct store *store; /* may be NULL */
 };

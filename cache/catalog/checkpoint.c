@@ -15,8 +15,8 @@
 #include <xxhash.h>
 
 #include "cache/catalog/catalog_priv.h"
-#include "common/little_endian.h"
 #include "cache/memory/sealed.h"
+#include "common/little_endian.h"
 
 #define COUNTS_BYTES 24
 #define RECORD_BYTES 48
@@ -34,8 +34,11 @@ static int parse_folders(const uint8_t *at, struct index *index, struct error *e
 {
     for (size_t i = 0; i < index->folder_count; i++, at += RECORD_BYTES) {
         struct index_folder *folder = &index->folders[i];
-        *folder = (struct index_folder){.path = get_u64(at), .device = get_u64(at + 8), .inode = get_u64(at + 16),
-                                        .mtime_ns = (int64_t)get_u64(at + 24), .listing = get_u64(at + 32),
+        *folder = (struct index_folder){.path = get_u64(at),
+                                        .device = get_u64(at + 8),
+                                        .inode = get_u64(at + 16),
+                                        .mtime_ns = (int64_t)get_u64(at + 24),
+                                        .listing = get_u64(at + 32),
                                         .flags = get_u32(at + 40)};
         if (folder->path >= index->strings_len_bytes || folder->flags & ~FOLDER_FRESH)
             return damaged(err, "a folder is out of its bounds");
@@ -50,10 +53,13 @@ static int parse_samples(const uint8_t *at, struct index *index, struct error *e
 {
     for (size_t i = 0; i < index->sample_count; i++, at += RECORD_BYTES) {
         struct index_sample *sample = &index->samples[i];
-        *sample = (struct index_sample){.key = get_u64(at), .size = get_u64(at + 8),
+        *sample = (struct index_sample){.key = get_u64(at),
+                                        .size = get_u64(at + 8),
                                         .mtime_ns = (int64_t)get_u64(at + 16),
-                                        .device = get_u64(at + 24), .inode = get_u64(at + 32),
-                                        .label = (int32_t)get_u32(at + 40), .flags = get_u32(at + 44)};
+                                        .device = get_u64(at + 24),
+                                        .inode = get_u64(at + 32),
+                                        .label = (int32_t)get_u32(at + 40),
+                                        .flags = get_u32(at + 44)};
         if (sample->key >= index->strings_len_bytes || get_u32(at + 40) >= index->class_count ||
             sample->flags & ~INDEX_UNREACHABLE || sample->size > INT64_MAX)
             return damaged(err, "a sample is out of its bounds");

@@ -8,7 +8,8 @@
 int chunking_shuffle(uint32_t count, uint32_t chunk_size, uint64_t seed, struct chunking *out)
 {
     CHECK(chunk_size >= 1 && chunk_size <= CHUNK_SAMPLES_MAX);
-    struct chunking chunking = {.chunk_size = chunk_size, .members = malloc(count * sizeof *chunking.members),
+    struct chunking chunking = {.chunk_size = chunk_size,
+                                .members = malloc(count * sizeof *chunking.members),
                                 .positions = malloc(count * sizeof *chunking.positions)};
     if (!chunking.members || !chunking.positions) {
         chunking_free(&chunking);

@@ -15,11 +15,11 @@ struct id_table {
     atomic_uint refs;     /* the catalog and its datasets */
     pthread_mutex_t lock; /* of what is below */
     struct identity_table identities;
-    uint32_t *users;      /* datasets, by id */
-    uint64_t *retired;    /* a bit an id */
-    size_t cap;           /* ids that both have room for */
+    uint32_t *users;   /* datasets, by id */
+    uint64_t *retired; /* a bit an id */
+    size_t cap;        /* ids that both have room for */
     size_t n_retired;
-    size_t retired_from;  /* no word before it has a bit */
+    size_t retired_from; /* no word before it has a bit */
 };
 
 int id_table_create(struct id_table **out)

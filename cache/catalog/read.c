@@ -119,8 +119,7 @@ static int sample_fetch(const struct dataset *dataset, uint32_t index, int fd, v
     sample_path(dataset, index, path);
     if (whole)
         return check_unchanged(dataset, index, path, fd, err);
-    return number ? read_failed(path, number, err)
-                  : changed(dataset, path, "it became shorter while it was read", err);
+    return number ? read_failed(path, number, err) : changed(dataset, path, "it became shorter while it was read", err);
 }
 
 int dataset_read(const struct dataset *dataset, uint32_t index, void *buf, struct error *err)

@@ -20,7 +20,8 @@
 #define DEPTH_MAX 256
 #define EXTENSIONS ".jpg .jpeg .png .ppm .bmp .pgm .tif .tiff .webp"
 
-struct node { /* a folder of the class being walked */
+/* a folder of the class being walked */
+struct node {
     size_t folder; /* in index->folders */
     size_t parent; /* in nodes; itself for the class folder */
     size_t first_file, file_count;
@@ -28,7 +29,8 @@ struct node { /* a folder of the class being walked */
     unsigned depth;
 };
 
-struct found { /* an image file of the class being walked */
+/* an image file of the class being walked */
+struct found {
     uint64_t name; /* in walk->names */
     uint64_t size, device, inode;
     int64_t mtime_ns;
@@ -40,7 +42,7 @@ struct walk {
     struct index *index;
     int root_fd;
     struct error *err;
-    bool every; /* files of any kind are samples, not images alone */
+    bool every;     /* files of any kind are samples, not images alone */
     size_t current; /* the node being listed */
     struct node *nodes;
     size_t node_count, node_cap;
@@ -176,8 +178,11 @@ static int class_entry(void *context, int dir_fd, const char *name, unsigned cha
     *file = (struct found){.name = offset, .flags = INDEX_UNREACHABLE};
     if (looked) {
         bool regular = S_ISREG(st.st_mode);
-        *file = (struct found){.name = offset, .size = regular ? (uint64_t)st.st_size : 0, .device = st.st_dev,
-                               .inode = st.st_ino, .mtime_ns = file_mtime_ns(&st)};
+        *file = (struct found){.name = offset,
+                               .size = regular ? (uint64_t)st.st_size : 0,
+                               .device = st.st_dev,
+                               .inode = st.st_ino,
+                               .mtime_ns = file_mtime_ns(&st)};
     }
     return 0;
 }
@@ -272,8 +277,13 @@ static int add_sample(struct walk *walk, const char *folder, const struct found 
         code = index_text(index, folder, name, &key);
     if (code)
         return limit_error(walk, code);
-    struct index_sample sample = {.key = key, .size = file->size, .mtime_ns = file->mtime_ns, .device = file->device,
-                                  .inode = file->inode, .label = label, .flags = file->flags};
+    struct index_sample sample = {.key = key,
+                                  .size = file->size,
+                                  .mtime_ns = file->mtime_ns,
+                                  .device = file->device,
+                                  .inode = file->inode,
+                                  .label = label,
+                                  .flags = file->flags};
     if (file->flags & INDEX_UNREACHABLE) { /* no identity to share: its own path is what it is known by */
         const char *path = index->strings + key;
         sample.device = UINT64_MAX;

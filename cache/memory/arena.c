@@ -16,7 +16,7 @@
 #define F_SEAL_FUTURE_WRITE 0x0010 /* Linux 5.1; libc headers may be older than the kernel */
 #endif
 
-#define ARENA_MAGIC 0x4152454eu /* "AREN" */
+#define ARENA_MAGIC 0x4152454eu             /* "AREN" */
 #define STEP_BYTES (UINT64_C(64) << 20)     /* reserved between two looks at what memory is left */
 #define HEADROOM_BYTES (UINT64_C(64) << 20) /* left for the rest of the daemon */
 
@@ -118,8 +118,8 @@ int arena_create(uint64_t bytes, bool (*go_on)(void *ctx), void *ctx, struct are
     void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (base == MAP_FAILED) {
         rc = error_set(err, errno == ENOMEM ? LARDER_ENOMEM : LARDER_EIO,
-                       "mapping an arena of %" PRIu64 " MiB: %s; lower memory.arena, or raise the address space limit "
-                       "(ulimit -v)",
+                       "mapping an arena of %" PRIu64
+                       " MiB: %s; lower memory.arena, or raise the address space limit (ulimit -v)",
                        mib(bytes), strerror(errno));
         goto out;
     }

@@ -26,7 +26,7 @@ struct extents {
     size_t blocks_cap;
     uint32_t spare; /* head of unused records */
     uint32_t first;
-    uint64_t class_map;      /* bit c: some list of class c is not empty */
+    uint64_t class_map;       /* bit c: some list of class c is not empty */
     uint8_t sub_map[CLASSES]; /* bit s: list (c, s) is not empty */
     uint32_t lists[CLASSES][SUBS];
 };
@@ -85,7 +85,7 @@ static void list_remove(struct extents *extents, uint32_t index)
     }
     extents->lists[class][sub] = block->free_next;
     if (block->free_next == EXTENT_NONE) {
-        extents->sub_map[class] &= (uint8_t)~(1u << sub);
+        extents->sub_map[class] &= (uint8_t) ~(1u << sub);
         if (!extents->sub_map[class])
             extents->class_map &= ~(UINT64_C(1) << class);
     }

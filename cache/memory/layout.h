@@ -11,11 +11,11 @@
 /* A block in use. Both of the last may be false: it lies beside all cells, and is none. */
 struct layout_block {
     uint64_t offset, bytes;
-    uint32_t name;  /* the caller's */
-    uint32_t zone;  /* that it would be a cell of, as long as that one's; LAYOUT_NONE: of none */
-    bool fixed;     /* stays where it is */
-    bool is_cell;   /* found: one of its zone's cells */
-    bool must_go;   /* found: a new cell covers part of it */
+    uint32_t name; /* the caller's */
+    uint32_t zone; /* that it would be a cell of, as long as that one's; LAYOUT_NONE: of none */
+    bool fixed;    /* stays where it is */
+    bool is_cell;  /* found: one of its zone's cells */
+    bool must_go;  /* found: a new cell covers part of it */
 };
 
 /* So many cells of one size. */

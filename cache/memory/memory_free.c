@@ -20,9 +20,10 @@ struct cgroup_files {
     const char *cache[2]; /* lines of memory.stat that count page cache, shared memory not among it */
 };
 
-static const struct cgroup_files cgroup_v1 = {
-    "/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
-    {"total_inactive_file", "total_active_file"}};
+static const struct cgroup_files cgroup_v1 = {"/sys/fs/cgroup/memory",
+                                              "memory.limit_in_bytes",
+                                              "memory.usage_in_bytes",
+                                              {"total_inactive_file", "total_active_file"}};
 static const struct cgroup_files cgroup_v2 = {
     "/sys/fs/cgroup", "memory.max", "memory.current", {"inactive_file", "active_file"}};
 

@@ -12,7 +12,7 @@
 #define SEALED_HEADER_BYTES 40
 
 struct seal {
-    char magic[9];    /* eight characters and a NUL */
+    char magic[9]; /* eight characters and a NUL */
     uint32_t version;
     const char *what; /* how messages call it, as "the checkpoint" */
 };

@@ -29,10 +29,10 @@ static void mark_text(const uint64_t plan[2], char text[MARK_BYTES])
 static int other_plan(const char *dest, const char *what, struct error *err)
 {
     struct shown shown;
-    return error_set(err, LARDER_EINVAL,
-                     "%s: already holds %s of another source, or of other options: choose another folder, or remove "
-                     "that one",
-                     path_shown(dest, &shown), what);
+    return error_set(
+        err, LARDER_EINVAL,
+        "%s: already holds %s of another source, or of other options: choose another folder, or remove that one",
+        path_shown(dest, &shown), what);
 }
 
 /* A finished store is this pack's when it has its plan. */

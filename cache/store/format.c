@@ -5,9 +5,9 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "common/little_endian.h"
 #include "cache/memory/sealed.h"
 #include "cache/store/store_priv.h"
+#include "common/little_endian.h"
 
 #define COUNTS_BYTES 48
 #define SEGMENT_BYTES 16
@@ -63,8 +63,11 @@ static int parse_counts(const uint8_t *at, size_t len_bytes, struct store *store
     store->plan[0] = get_u64(at);
     store->plan[1] = get_u64(at + 8);
     store->seed = get_u64(at + 16);
-    struct counts counts = {.strings = get_u64(at + 24), .chunk_size = get_u32(at + 32), .segments = get_u32(at + 36),
-                            .classes = get_u32(at + 40), .samples = get_u32(at + 44)};
+    struct counts counts = {.strings = get_u64(at + 24),
+                            .chunk_size = get_u32(at + 32),
+                            .segments = get_u32(at + 36),
+                            .classes = get_u32(at + 40),
+                            .samples = get_u32(at + 44)};
     uint64_t records = (uint64_t)counts.segments * SEGMENT_BYTES + (uint64_t)counts.classes * 8 +
                        (uint64_t)counts.samples * SAMPLE_BYTES; /* below 2^39: cannot wrap */
     len_bytes -= COUNTS_BYTES;
@@ -122,9 +125,13 @@ static int parse_sample(const uint8_t *at, uint32_t number, struct index *index,
                         struct store *store, struct error *err)
 {
     struct index_sample *sample = &index->samples[number];
-    *sample = (struct index_sample){.key = get_u64(at), .size = get_u64(at + 16), .mtime_ns = STORE_MTIME,
-                                    .device = get_u64(at + 24), .inode = get_u64(at + 32),
-                                    .label = (int32_t)get_u32(at + 44), .flags = get_u32(at + 48)};
+    *sample = (struct index_sample){.key = get_u64(at),
+                                    .size = get_u64(at + 16),
+                                    .mtime_ns = STORE_MTIME,
+                                    .device = get_u64(at + 24),
+                                    .inode = get_u64(at + 32),
+                                    .label = (int32_t)get_u32(at + 44),
+                                    .flags = get_u32(at + 48)};
     store->offsets[number] = get_u64(at + 8);
     store->hashes[number] = (struct identity){.low = sample->device, .high = sample->inode};
     uint32_t position = get_u32(at + 40);

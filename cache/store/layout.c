@@ -57,10 +57,10 @@ int layout_make(const struct dataset *dataset, const struct chunking *chunking, 
         uint64_t len = chunk_bytes(dataset, chunking, i * layout.chunk_size, layout_chunk_samples(&layout, i));
         if (len > STORE_CHUNK_BYTES_MAX) {
             layout_free(&layout);
-            return error_set(err, LARDER_ELIMIT,
-                             "a chunk of %u samples would have %.1f GiB, at most 1 is possible: choose fewer samples a "
-                             "chunk",
-                             chunking->chunk_size, (double)len / (1 << 30));
+            return error_set(
+                err, LARDER_ELIMIT,
+                "a chunk of %u samples would have %.1f GiB, at most 1 is possible: choose fewer samples a chunk",
+                chunking->chunk_size, (double)len / (1 << 30));
         }
         if (end >= segment_bytes) {
             close_segment(&layout, end);
@@ -83,7 +83,7 @@ int pack_plan(const struct dataset *dataset, const struct store_options *options
     XXH3_state_t *state = XXH3_createState();
     if (!state)
         return LARDER_ENOMEM;
-    uint64_t facts[6] = {htole64(STORE_VERSION), 0, 0, htole64(options->chunk_size), htole64(options->seed),
+    uint64_t facts[6] = {htole64(STORE_VERSION),         0, 0, htole64(options->chunk_size), htole64(options->seed),
                          htole64(options->segment_bytes)};
     dataset_fingerprint(dataset, facts + 1);
     XXH3_128bits_reset(state);

@@ -17,8 +17,8 @@
 
 void store_options_default(struct store_options *options)
 {
-    *options = (struct store_options){.chunk_size = CHUNK_SAMPLES_DEFAULT, .seed = CHUNK_SEED_DEFAULT,
-                                      .segment_bytes = SEGMENT_BYTES_DEFAULT};
+    *options = (struct store_options){
+        .chunk_size = CHUNK_SAMPLES_DEFAULT, .seed = CHUNK_SEED_DEFAULT, .segment_bytes = SEGMENT_BYTES_DEFAULT};
 }
 
 /* Takes over the segments that an interrupted run finished. */

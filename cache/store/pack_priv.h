@@ -58,11 +58,11 @@ struct pack {
     struct store_entry *entries; /* by position */
     uint32_t *chunks_left;       /* chunks that are not written yet, by segment; lock */
     pthread_mutex_t lock;
-    pthread_cond_t progressed;   /* a thread ended */
-    uint32_t next_chunk;         /* lock */
-    uint32_t running;            /* threads at work; lock */
-    bool stop;                   /* lock */
-    struct error error;          /* the first one; lock */
+    pthread_cond_t progressed;      /* a thread ended */
+    uint32_t next_chunk;            /* lock */
+    uint32_t running;               /* threads at work; lock */
+    bool stop;                      /* lock */
+    struct error error;             /* the first one; lock */
     struct store_progress progress; /* lock */
 };
 

@@ -9,10 +9,10 @@
 #define STORE_UNFINISHED_NAME "unfinished.larder"
 #define STORE_SEGMENT_FORMAT "segment-%05u.larder"
 #define STORE_NAME_MAX 32
-#define STORE_HEADER_BYTES 40      /* at the front of a segment */
-#define STORE_ALIGN 4096u          /* where chunks begin */
-#define STORE_ENTRY_BYTES 24u      /* a sample in a segment's footer */
-#define STORE_FOOTER_BYTES 72u     /* of a segment's footer, without its entries */
+#define STORE_HEADER_BYTES 40  /* at the front of a segment */
+#define STORE_ALIGN 4096u      /* where chunks begin */
+#define STORE_ENTRY_BYTES 24u  /* a sample in a segment's footer */
+#define STORE_FOOTER_BYTES 72u /* of a segment's footer, without its entries */
 #define STORE_CHUNK_BYTES_MAX (UINT64_C(1) << 30)
 #define STORE_INDEX_BYTES_MAX (UINT64_C(1) << 38)
 
@@ -30,11 +30,11 @@ struct store {
     uint64_t seed;
     uint32_t segment_count;
     struct store_segment *segments;
-    uint64_t *offsets;        /* in the segment's file, by index */
-    struct identity *hashes;  /* XXH3-128 of the content, by index */
+    uint64_t *offsets;                              /* in the segment's file, by index */
+    struct identity *hashes;                        /* XXH3-128 of the content, by index */
     uint64_t index_device, index_inode, index_size; /* of the index file; they tell whether it was replaced */
     int64_t index_mtime_ns;
-    bool foreign; /* others than this user and root may write to it, so it shares its samples with no other store */
+    bool foreign;   /* others than this user and root may write to it, so it shares its samples with no other store */
     uint64_t owner; /* the user that the index file belongs to */
 };
 

@@ -172,8 +172,8 @@ static int check_open_segment(struct verify *verify, const struct open_segment *
         problem(verify, open->name, "%s", wrong);
     if ((uint64_t)st.st_size != expected) {
         problem(verify, open->name, "%s: %lld bytes, the index says %llu",
-                (uint64_t)st.st_size < expected ? "truncated" : "too long",
-                (long long)st.st_size, (unsigned long long)expected);
+                (uint64_t)st.st_size < expected ? "truncated" : "too long", (long long)st.st_size,
+                (unsigned long long)expected);
         return 0;
     }
     int code = check_data(verify, open);
@@ -282,7 +282,6 @@ int store_verify(const char *path, store_progress_fn *progress, store_problem_fn
         return error_set(err, code, "%s: out of memory, or its path is too long", path_shown(path, &shown));
     if (verify.problems)
         return error_set(err, LARDER_EFORMAT, "%s: %llu problem%s", path_shown(path, &shown),
-                         (unsigned long long)verify.problems,
-                         verify.problems == 1 ? "" : "s");
+                         (unsigned long long)verify.problems, verify.problems == 1 ? "" : "s");
     return 0;
 }

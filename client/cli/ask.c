@@ -1,4 +1,5 @@
-/* ask.c: one question at a time to the daemon, over nng REQ/REP. The requests and answers are server/control/control.h's. */
+/* ask.c: one question at a time to the daemon, over nng REQ/REP. The requests and answers are
+ * server/control/control.h's. */
 #include <nng/nng.h>
 #include <nng/protocol/reqrep0/req.h>
 #include <nng/supplemental/util/platform.h>
@@ -45,19 +46,17 @@ static int fail_nng(const struct cli_peer *peer, int rv, struct error *err)
     case NNG_ECLOSED:
     case NNG_ECONNRESET:
     case NNG_ECONNSHUT:
-        return error_set(err, LARDER_EGONE,
-                         "no daemon answers at %s: start one with larderd, or name its socket with "
-                         "--socket or LARDER_SOCKET",
-                         peer->path);
+        return error_set(
+            err, LARDER_EGONE,
+            "no daemon answers at %s: start one with larderd, or name its socket with --socket or LARDER_SOCKET",
+            peer->path);
     case NNG_EPERM:
         return error_set(err, LARDER_EPERM, "may not connect to %s: only the daemon's own user may", peer->path);
     case NNG_ETIMEDOUT:
         return error_set(err, LARDER_ETIMEOUT,
-                         "the daemon at %s has not answered within %d s: it is overloaded or hangs; "
-                         "its log says more",
+                         "the daemon at %s has not answered within %d s: it is overloaded or hangs; its log says more",
                          peer->path, TIMEOUT_MS / 1000);
-    default:
-        return error_set(err, LARDER_EIO, "asking the daemon at %s failed: %s", peer->path, nng_strerror(rv));
+    default: return error_set(err, LARDER_EIO, "asking the daemon at %s failed: %s", peer->path, nng_strerror(rv));
     }
 }
 

@@ -163,8 +163,7 @@ static void print_samples(const json_t *status, FILE *out)
         fprintf(out, ": %.2f prepared for each delivered", json_number_value(ratio));
     fputc('\n', out);
     const char *between = "bad      ";
-    json_object_foreach((json_t *)at(status, "samples", "bad", NULL), reason, value)
-    {
+    json_object_foreach((json_t *)at(status, "samples", "bad", NULL), reason, value) {
         if (number(value) > 0) {
             fprintf(out, "%s%s %s", between, count_text(number(value), a), reason);
             between = ", ";
@@ -179,13 +178,12 @@ static void print_threads(const json_t *status, const json_t *before, double ela
     char buf[CELL_BYTES];
     const char *role, *between = "";
     const json_t *value;
-    double cores =
-        rate(number(at(status, "daemon", "cpu_s", NULL)), number(at(before, "daemon", "cpu_s", NULL)), elapsed_s);
+    double cores = rate(number(at(status, "daemon", "cpu_s", NULL)), number(at(before, "daemon", "cpu_s", NULL)),
+                        elapsed_s);
     double prepared = rate(number(at(status, "samples", "prepared", NULL)),
                            number(at(before, "samples", "prepared", NULL)), elapsed_s);
     fputs("threads  ", out);
-    json_object_foreach((json_t *)at(status, "daemon", "threads", NULL), role, value)
-    {
+    json_object_foreach((json_t *)at(status, "daemon", "threads", NULL), role, value) {
         fprintf(out, "%s%.0f %s", between, number(value), role);
         between = ", ";
     }
@@ -220,8 +218,7 @@ static struct queue_sums sum_queues(const json_t *job)
     struct queue_sums sums = {0};
     const json_t *queues = json_object_get(job, "queues"), *queue;
     size_t i;
-    json_array_foreach((json_t *)queues, i, queue)
-    {
+    json_array_foreach((json_t *)queues, i, queue) {
         sums.ready += field(queue, "ready_batches");
         sums.leased += field(queue, "leased_batches");
         sums.wait_s += field(queue, "wait_s");
@@ -236,8 +233,7 @@ static const json_t *same_job(const json_t *before, const json_t *job)
 {
     const json_t *jobs = json_object_get(before, "jobs"), *row;
     size_t i;
-    json_array_foreach((json_t *)jobs, i, row)
-    {
+    json_array_foreach((json_t *)jobs, i, row) {
         if (json_equal(json_object_get(row, "name"), json_object_get(job, "name")) &&
             json_equal(json_object_get(row, "job"), json_object_get(job, "job")))
             return row;
@@ -288,7 +284,7 @@ static void print_heads(size_t name_columns, FILE *out)
     static const struct {
         const char *text;
         size_t width;
-    } heads[CELLS] = {{"EPOCH", EPOCH}, {"DONE", DONE}, {"SAMPLES", OF}, {"PER SEC", RATE}, {"WAITS", WAITED},
+    } heads[CELLS] = {{"EPOCH", EPOCH}, {"DONE", DONE}, {"SAMPLES", OF},    {"PER SEC", RATE}, {"WAITS", WAITED},
                       {"READY", READY}, {"HELD", HELD}, {"SHARED", SHARED}, {"BAD", BAD}};
     text_cell(out, "JOB", name_columns);
     for (size_t i = 0; i < CELLS; i++)
@@ -302,8 +298,7 @@ static size_t find_name_columns(const json_t *jobs)
     char buf[CELL_BYTES];
     size_t i, most = NAME_COLUMNS_MIN;
     const json_t *job;
-    json_array_foreach((json_t *)jobs, i, job)
-    {
+    json_array_foreach((json_t *)jobs, i, job) {
         size_t used = columns(printable(json_object_get(job, "name"), NAME_COLUMNS_MAX, buf));
         most = used > most ? used : most;
     }
@@ -316,8 +311,7 @@ static void print_weights(const json_t *jobs, FILE *out)
     char buf[CELL_BYTES], cell[CELL_BYTES + 32];
     size_t i, used = 0;
     const json_t *job;
-    json_array_foreach((json_t *)jobs, i, job)
-    {
+    json_array_foreach((json_t *)jobs, i, job) {
         double weight = field(job, "weight");
         if (weight == 0 || weight == 1) /* 0: a daemon that says nothing of weights */
             continue;
@@ -342,8 +336,7 @@ static void print_waits(const json_t *jobs, FILE *out)
     char buf[CELL_BYTES];
     size_t i;
     const json_t *job;
-    json_array_foreach((json_t *)jobs, i, job)
-    {
+    json_array_foreach((json_t *)jobs, i, job) {
         if (json_is_true(json_object_get(job, "waits_for_source")))
             fprintf(out, "\nno answer for %.0f s from the storage of %s\n", field(job, "source_wait_s"),
                     printable(json_object_get(job, "name"), NAME_COLUMNS_MAX, buf));
@@ -365,7 +358,8 @@ void cli_status_print(const json_t *status, const json_t *before, FILE *out)
     size_t name_columns = find_name_columns(jobs);
     fputc('\n', out);
     print_heads(name_columns, out);
-    json_array_foreach((json_t *)jobs, i, job) print_job(job, same_job(before, job), elapsed_s, name_columns, out);
+    json_array_foreach((json_t *)jobs, i, job)
+        print_job(job, same_job(before, job), elapsed_s, name_columns, out);
     print_weights(jobs, out);
     print_waits(jobs, out);
 }

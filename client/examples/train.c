@@ -35,8 +35,9 @@ static int parse(int argc, char **argv, struct arguments *out)
     for (int i = 1; i < argc; i++) {
         const char *value = i + 1 < argc ? argv[i + 1] : NULL;
         unsigned *number = strcmp(argv[i], "--batch-size") == 0 ? &out->batch_size
-                         : strcmp(argv[i], "--size") == 0       ? &out->size
-                         : strcmp(argv[i], "--epochs") == 0     ? &out->epochs : NULL;
+                           : strcmp(argv[i], "--size") == 0     ? &out->size
+                           : strcmp(argv[i], "--epochs") == 0   ? &out->epochs
+                                                                : NULL;
         if (argv[i][0] != '-' && !out->dataset)
             out->dataset = argv[i];
         else if (number && value && (*number = (unsigned)strtoul(value, NULL, 10)) > 0)

@@ -62,38 +62,42 @@ enum larder_layout { LARDER_HWC = 0, LARDER_CHW = 1 };
 
 /* larder_options_init fills the options, and the program changes them. Texts are borrowed until larder_open returns. */
 struct larder_options {
-    size_t size_bytes;        /* set by larder_options_init; it tells which fields the program was compiled with */
-    const char *socket;       /* the daemon's; NULL: $LARDER_SOCKET, $XDG_RUNTIME_DIR/larder/larder.sock, or
-                                 /run/larder/larder.sock, the first that is set */
-    const char *dataset;      /* must be set: a folder, or a name from the daemon's configuration. A text with a '/' is
-                                 a folder; a relative one is taken from the current folder */
-    const char *pipeline;     /* a JSON list of operators; NULL: none, samples are encoded bytes as they are stored */
-    const char *subset;       /* JSON (docs/views.md); NULL: all of the dataset */
-    const char *job;          /* the job's name; NULL: the daemon makes one. Ranks of one job give the same name */
-    uint64_t seed;            /* default 0 */
-    int64_t open_timeout_ms;  /* larder_open gives up after this; default 300,000 (a new dataset is indexed first);
-                                 negative: never */
-    uint32_t batch_size;      /* default 32; up to 8,192 */
-    uint32_t prefetch;        /* batches asked for ahead, 1 … 64; default 2 */
-    uint32_t epochs;          /* 0 (default): until the program stops */
-    uint32_t rank;            /* below world_size, another one for each process; default 0 */
-    uint32_t world_size;      /* processes that share the job (data-parallel training); default 1. With more, `job` must
-                                 be set, and all give the same options: each rank gets its own equal part of every
-                                 epoch */
+    size_t size_bytes; /* set by larder_options_init; it tells which fields the program was compiled with */
+    /* the daemon's; NULL: $LARDER_SOCKET, $XDG_RUNTIME_DIR/larder/larder.sock, or
+     * /run/larder/larder.sock, the first that is set */
+    const char *socket;
+    /* must be set: a folder, or a name from the daemon's configuration. A text with a '/' is a folder; a relative one
+     * is taken from the current folder */
+    const char *dataset;
+    const char *pipeline; /* a JSON list of operators; NULL: none, samples are encoded bytes as they are stored */
+    const char *subset;   /* JSON (docs/views.md); NULL: all of the dataset */
+    const char *job;      /* the job's name; NULL: the daemon makes one. Ranks of one job give the same name */
+    uint64_t seed;        /* default 0 */
+    /* larder_open gives up after this; default 300,000 (a new dataset is indexed first); negative: never */
+    int64_t open_timeout_ms;
+    uint32_t batch_size; /* default 32; up to 8,192 */
+    uint32_t prefetch;   /* batches asked for ahead, 1 … 64; default 2 */
+    uint32_t epochs;     /* 0 (default): until the program stops */
+    uint32_t rank;       /* below world_size, another one for each process; default 0 */
+    /* processes that share the job (data-parallel training); default 1. With more, `job` must be set, and all give the
+     * same options: each rank gets its own equal part of every epoch */
+    uint32_t world_size;
     uint32_t shuffle;         /* enum larder_shuffle */
     uint32_t bad;             /* enum larder_bad */
     uint32_t drop_last;       /* not 0: a last batch that is not full is left out */
     uint32_t relabel;         /* not 0: labels are numbered anew from 0 over the classes of the subset */
     uint32_t private_augment; /* not 0: no augmented sample is shared with other jobs */
-    uint32_t ordered;         /* not 0: batches come in planned order; else a slow sample may come later, by at most
-                                 what the queue looks ahead */
-    uint32_t all_files;       /* not 0: samples are files of any kind, not images alone; goes with no pipeline */
-    uint32_t hold;            /* not 0: the program keeps several batches at a time, and the daemon promises it room for
-                                 prefetch + 1; else for two, and the job gives look-ahead back to jobs that come */
-    uint32_t reserved;        /* 0 */
-    double weight;            /* 0.01 … 100, default 1. While jobs want more than the daemon's workers can do, each gets
-                                 work in proportion to its weight, and at least a tenth of an equal share. Otherwise
-                                 weights change nothing. The ranks of a job have its weight together */
+    /* not 0: batches come in planned order; else a slow sample may come later, by at most what the queue looks ahead */
+    uint32_t ordered;
+    uint32_t all_files; /* not 0: samples are files of any kind, not images alone; goes with no pipeline */
+    /* not 0: the program keeps several batches at a time, and the daemon promises it room for prefetch + 1; else for
+     * two, and the job gives look-ahead back to jobs that come */
+    uint32_t hold;
+    uint32_t reserved; /* 0 */
+    /* 0.01 … 100, default 1. While jobs want more than the daemon's workers can do, each gets work in proportion to its
+     * weight, and at least a tenth of an equal share. Otherwise weights change nothing. The ranks of a job have its
+     * weight together */
+    double weight;
 };
 
 struct larder_info {
@@ -104,10 +108,10 @@ struct larder_info {
     uint32_t height, width, channels; /* of a prepared sample; 0: encoded bytes of any length */
     uint32_t dtype;                   /* enum larder_dtype */
     uint32_t layout;                  /* enum larder_layout */
-    uint32_t epoch; /* the epoch to start with; not 0 when a rank comes back to its job */
-    uint64_t sample_bytes;   /* size of a prepared sample; of encoded bytes, the longest that there can be */
-    uint64_t fingerprint[2]; /* of the dataset: equal exactly when content and order are */
-    const char *job;         /* the job's name; valid until larder_close */
+    uint32_t epoch;                   /* the epoch to start with; not 0 when a rank comes back to its job */
+    uint64_t sample_bytes;            /* size of a prepared sample; of encoded bytes, the longest that there can be */
+    uint64_t fingerprint[2];          /* of the dataset: equal exactly when content and order are */
+    const char *job;                  /* the job's name; valid until larder_close */
 };
 
 /* One sample of a batch, in the read-only mapping of the daemon's memory. The struct's layout is part of the ABI. */

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "common/check.h"
-#include "preprocess/decode/plain.h"
 #include "preprocess/decode/decode_priv.h"
+#include "preprocess/decode/plain.h"
 
 enum source { SOURCE_NONE, SOURCE_JPEG, SOURCE_WEBP, SOURCE_PLAIN, SOURCE_VIPS };
 
@@ -68,8 +68,7 @@ int decode_open(struct decoder *decoder, const void *bytes, size_t len_bytes, st
         return rc;
     }
     decoder->source = SOURCE_VIPS;
-    return vips_reader_open(&decoder->limits, bytes, len_bytes, &decoder->vips, whole, &decoder->outside_bytes,
-                            fault);
+    return vips_reader_open(&decoder->limits, bytes, len_bytes, &decoder->vips, whole, &decoder->outside_bytes, fault);
 }
 
 uint32_t decode_scale(struct decoder *decoder, uint32_t divisor)

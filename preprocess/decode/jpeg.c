@@ -44,12 +44,9 @@ static enum bad_reason reason_of(int code)
 {
     switch (code) {
     case JERR_NO_SOI:
-    case JERR_NO_IMAGE:
-        return BAD_NOT_AN_IMAGE;
-    case JERR_IMAGE_TOO_BIG:
-        return BAD_TOO_LARGE;
-    default:
-        return BAD_CORRUPT;
+    case JERR_NO_IMAGE: return BAD_NOT_AN_IMAGE;
+    case JERR_IMAGE_TOO_BIG: return BAD_TOO_LARGE;
+    default: return BAD_CORRUPT;
     }
 }
 
@@ -80,10 +77,8 @@ static void emit_message(j_common_ptr cinfo, int level)
     case JWRN_HUFF_BAD_CODE:
     case JWRN_MUST_RESYNC:
     case JWRN_JPEG_EOF:
-    case JWRN_ARITH_BAD_CODE:
-        error_exit(cinfo);
-    default:
-        return;
+    case JWRN_ARITH_BAD_CODE: error_exit(cinfo);
+    default: return;
     }
 }
 

@@ -17,7 +17,7 @@
 #define JPEG_TABLES_BYTES 16384 /* 4 quantisation tables and 8 Huffman tables take under 4 KiB */
 
 struct jpeg_memory {
-    struct jpeg_memory_mgr manager; /* the first field, because libjpeg hands it back as cinfo->mem */
+    struct jpeg_memory_mgr manager;   /* the first field, because libjpeg hands it back as cinfo->mem */
     struct jpeg_memory_mgr *original; /* frees what jpeg_create_decompress took */
     struct scratch *scratch;          /* of the image at hand; borrowed */
     struct jvirt_sarray_control *sample_arrays;

@@ -206,21 +206,11 @@ static inline void pixel(const struct plain_image *plain, const uint8_t *row, si
                          uint8_t *to)
 {
     switch (plain->form) {
-    case PLAIN_BITS1:
-        memcpy(to, plain->palette[row[x / 8] >> (7 - x % 8) & 1], IMAGE_CHANNELS);
-        return;
-    case PLAIN_BITS4:
-        memcpy(to, plain->palette[row[x / 2] >> (x % 2 ? 0 : 4) & 15], IMAGE_CHANNELS);
-        return;
-    case PLAIN_BITS8:
-        memcpy(to, plain->palette[row[x]], IMAGE_CHANNELS);
-        return;
-    case PLAIN_GREY8:
-        memset(to, levels[row[x]], IMAGE_CHANNELS);
-        return;
-    case PLAIN_GREY16:
-        memset(to, wide_level(row + x * 2, plain->most), IMAGE_CHANNELS);
-        return;
+    case PLAIN_BITS1: memcpy(to, plain->palette[row[x / 8] >> (7 - x % 8) & 1], IMAGE_CHANNELS); return;
+    case PLAIN_BITS4: memcpy(to, plain->palette[row[x / 2] >> (x % 2 ? 0 : 4) & 15], IMAGE_CHANNELS); return;
+    case PLAIN_BITS8: memcpy(to, plain->palette[row[x]], IMAGE_CHANNELS); return;
+    case PLAIN_GREY8: memset(to, levels[row[x]], IMAGE_CHANNELS); return;
+    case PLAIN_GREY16: memset(to, wide_level(row + x * 2, plain->most), IMAGE_CHANNELS); return;
     case PLAIN_RGB8:
     case PLAIN_RGB16:
         for (size_t c = 0; c < IMAGE_CHANNELS; c++)

@@ -12,7 +12,14 @@ struct plain_image {
     size_t stride;
     bool upwards; /* the first row is the lowest */
     enum {
-        PLAIN_BITS1, PLAIN_BITS4, PLAIN_BITS8, PLAIN_GREY8, PLAIN_GREY16, PLAIN_RGB8, PLAIN_RGB16, PLAIN_BGR8,
+        PLAIN_BITS1,
+        PLAIN_BITS4,
+        PLAIN_BITS8,
+        PLAIN_GREY8,
+        PLAIN_GREY16,
+        PLAIN_RGB8,
+        PLAIN_RGB16,
+        PLAIN_BGR8,
         PLAIN_BGRX8
     } form;
     uint32_t most; /* in PNM the value that means white */

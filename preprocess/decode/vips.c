@@ -14,9 +14,9 @@
 #define OUTSIDE_BYTES ((uint64_t)1 << 20)
 #define OUTSIDE_ROWS 512
 #define OUTSIDE_TIMES_TIFF 2
-#define OUTSIDE_PER_PIXEL 8 /* of GIF and HEIF, for a byte a channel; 3 to 6 were measured */
+#define OUTSIDE_PER_PIXEL 8         /* of GIF and HEIF, for a byte a channel; 3 to 6 were measured */
 #define OUTSIDE_PER_PIXEL_MOVING 16 /* of moving WebP: two frames, and the one that is decoded */
-#define PNG_INTERLACE 28     /* the byte of a PNG that says whether it is interlaced */
+#define PNG_INTERLACE 28            /* the byte of a PNG that says whether it is interlaced */
 
 /* libvips' error text, for all threads together, as one line. */
 static int vips_fault(struct decode_fault *fault, enum bad_reason reason)

@@ -16,15 +16,11 @@
 static const char *status_text(VP8StatusCode status)
 {
     switch (status) {
-    case VP8_STATUS_OUT_OF_MEMORY:
-        return "out of memory";
-    case VP8_STATUS_UNSUPPORTED_FEATURE:
-        return "a feature that is not supported";
+    case VP8_STATUS_OUT_OF_MEMORY: return "out of memory";
+    case VP8_STATUS_UNSUPPORTED_FEATURE: return "a feature that is not supported";
     case VP8_STATUS_SUSPENDED:
-    case VP8_STATUS_NOT_ENOUGH_DATA:
-        return "truncated";
-    default:
-        return "damaged";
+    case VP8_STATUS_NOT_ENOUGH_DATA: return "truncated";
+    default: return "damaged";
     }
 }
 

@@ -8,15 +8,21 @@ struct values {
     struct arg_range factor[PARTS];
 };
 
-#define FACTOR_ARG(label, part)                                                                                        \
-    {.name = label, .type = ARG_JITTER, .offset = offsetof(struct values, factor[part]), .initial = "0", .min = 0,     \
-     .max = 100}
+#define FACTOR_ARG(label, part)                                                                                       \
+    {                                                                                                                 \
+        .name = label, .type = ARG_JITTER, .offset = offsetof(struct values, factor[part]), .initial = "0", .min = 0, \
+        .max = 100                                                                                                    \
+    }
 
 static const struct arg args[] = {
     FACTOR_ARG("brightness", BRIGHTNESS),
     FACTOR_ARG("contrast", CONTRAST),
     FACTOR_ARG("saturation", SATURATION),
-    {.name = "hue", .type = ARG_SPREAD, .offset = offsetof(struct values, factor[HUE]), .initial = "0", .min = -0.5,
+    {.name = "hue",
+     .type = ARG_SPREAD,
+     .offset = offsetof(struct values, factor[HUE]),
+     .initial = "0",
+     .min = -0.5,
      .max = 0.5},
     {0},
 };

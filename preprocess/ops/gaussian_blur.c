@@ -14,7 +14,11 @@ struct values {
 
 static const struct arg args[] = {
     {.name = "kernel_size", .type = ARG_KERNEL, .offset = offsetof(struct values, kernel), .min = 1, .max = KERNEL_MAX},
-    {.name = "sigma", .type = ARG_SPAN, .offset = offsetof(struct values, sigma), .initial = "[0.1, 2.0]", .min = 1e-3,
+    {.name = "sigma",
+     .type = ARG_SPAN,
+     .offset = offsetof(struct values, sigma),
+     .initial = "[0.1, 2.0]",
+     .min = 1e-3,
      .max = 1e4},
     {0},
 };

@@ -8,8 +8,12 @@ struct values {
 };
 
 static const struct arg args[] = {
-    {.name = "num_output_channels", .type = ARG_INTEGER, .offset = offsetof(struct values, channels), .initial = "1",
-     .min = 1, .max = 3},
+    {.name = "num_output_channels",
+     .type = ARG_INTEGER,
+     .offset = offsetof(struct values, channels),
+     .initial = "1",
+     .min = 1,
+     .max = 3},
     {0},
 };
 

@@ -11,7 +11,10 @@ struct values {
 static const struct arg args[] = {
     {.name = "padding", .type = ARG_PADDING, .offset = offsetof(struct values, padding), .min = 0, .max = OP_SIZE_MAX},
     {.name = "fill", .type = ARG_COLOR, .offset = offsetof(struct values, fill), .initial = "0", .min = 0, .max = 255},
-    {.name = "padding_mode", .type = ARG_CHOICE, .offset = offsetof(struct values, mode), .initial = "\"constant\"",
+    {.name = "padding_mode",
+     .type = ARG_CHOICE,
+     .offset = offsetof(struct values, mode),
+     .initial = "\"constant\"",
      .choices = pad_mode_names},
     {0},
 };

@@ -9,8 +9,11 @@ struct values {
     double threshold;
 };
 
-#define CHANCE_ARG(label, likely)                                                                                      \
-    {.name = (label), .type = ARG_NUMBER, .offset = offsetof(struct values, p), .initial = (likely), .min = 0, .max = 1}
+#define CHANCE_ARG(label, likely)                                                                                 \
+    {                                                                                                             \
+        .name = (label), .type = ARG_NUMBER, .offset = offsetof(struct values, p), .initial = (likely), .min = 0, \
+        .max = 1                                                                                                  \
+    }
 
 static const struct arg mostly_not[] = {CHANCE_ARG("p", "0.1"), {0}};
 
@@ -36,22 +39,22 @@ static int plan_chance(const void *values, struct rng *rng, struct op_plan *plan
 }
 
 /* POINTWISE defines op_NAME, which does `change` to the image `in`; `v` are its arguments. */
-#define POINTWISE(name_, args_, change)                                                                                \
-    static int apply_##name_(const void *values, const struct op_plan *plan, const struct image *in,                   \
-                             struct image *out, struct scratch *scratch)                                               \
-    {                                                                                                                  \
-        const struct values *v = values;                                                                               \
-        (void)v, (void)plan, (void)out, (void)scratch;                                                                 \
-        change;                                                                                                        \
-        return 0;                                                                                                      \
-    }                                                                                                                  \
-    const struct op_kind op_##name_ = {                                                                                \
-        .name = #name_,                                                                                                \
-        .flags = OP_RANDOM | OP_IN_PLACE,                                                                              \
-        .args = args_,                                                                                                 \
-        .values_bytes = sizeof(struct values),                                                                         \
-        .plan = plan_chance,                                                                                           \
-        .apply = apply_##name_,                                                                                        \
+#define POINTWISE(name_, args_, change)                                                              \
+    static int apply_##name_(const void *values, const struct op_plan *plan, const struct image *in, \
+                             struct image *out, struct scratch *scratch)                             \
+    {                                                                                                \
+        const struct values *v = values;                                                             \
+        (void)v, (void)plan, (void)out, (void)scratch;                                               \
+        change;                                                                                      \
+        return 0;                                                                                    \
+    }                                                                                                \
+    const struct op_kind op_##name_ = {                                                              \
+        .name = #name_,                                                                              \
+        .flags = OP_RANDOM | OP_IN_PLACE,                                                            \
+        .args = args_,                                                                               \
+        .values_bytes = sizeof(struct values),                                                       \
+        .plan = plan_chance,                                                                         \
+        .apply = apply_##name_,                                                                      \
     };
 
 /* Stretches each channel's levels over all of 0 to 255: torchvision's RandomAutocontrast. */

@@ -12,11 +12,18 @@ struct values {
 
 static const struct arg args[] = {
     {.name = "size", .type = ARG_SQUARE, .offset = offsetof(struct values, size), .min = 1, .max = OP_SIZE_MAX},
-    {.name = "padding", .type = ARG_PADDING, .offset = offsetof(struct values, padding), .initial = "null", .min = 0,
+    {.name = "padding",
+     .type = ARG_PADDING,
+     .offset = offsetof(struct values, padding),
+     .initial = "null",
+     .min = 0,
      .max = OP_SIZE_MAX},
     {.name = "pad_if_needed", .type = ARG_BOOL, .offset = offsetof(struct values, pad_if_needed), .initial = "false"},
     {.name = "fill", .type = ARG_COLOR, .offset = offsetof(struct values, fill), .initial = "0", .min = 0, .max = 255},
-    {.name = "padding_mode", .type = ARG_CHOICE, .offset = offsetof(struct values, mode), .initial = "\"constant\"",
+    {.name = "padding_mode",
+     .type = ARG_CHOICE,
+     .offset = offsetof(struct values, mode),
+     .initial = "\"constant\"",
      .choices = pad_mode_names},
     {0},
 };

@@ -12,11 +12,18 @@ struct values {
 
 static const struct arg args[] = {
     {.name = "size", .type = ARG_EDGE, .offset = offsetof(struct values, size), .min = 1, .max = OP_SIZE_MAX},
-    {.name = "interpolation", .type = ARG_CHOICE, .offset = offsetof(struct values, interpolation),
-     .initial = "\"bilinear\"", .choices = filter_names},
+    {.name = "interpolation",
+     .type = ARG_CHOICE,
+     .offset = offsetof(struct values, interpolation),
+     .initial = "\"bilinear\"",
+     .choices = filter_names},
     {.name = "antialias", .type = ARG_BOOL, .offset = offsetof(struct values, antialias), .initial = "true"},
     {.name = "dct_scaling", .type = ARG_BOOL, .offset = offsetof(struct values, dct_scaling), .initial = "false"},
-    {.name = "max_size", .type = ARG_INTEGER, .offset = offsetof(struct values, max_size), .initial = "0", .min = 0,
+    {.name = "max_size",
+     .type = ARG_INTEGER,
+     .offset = offsetof(struct values, max_size),
+     .initial = "0",
+     .min = 0,
      .max = OP_SIZE_MAX},
     {0},
 };

@@ -11,10 +11,17 @@ struct values {
 };
 
 static const struct arg args[] = {
-    {.name = "num_magnitude_bins", .type = ARG_INTEGER, .offset = offsetof(struct values, bins), .initial = "31",
-     .min = 2, .max = 10000},
-    {.name = "interpolation", .type = ARG_CHOICE, .offset = offsetof(struct values, interpolation),
-     .initial = "\"nearest\"", .choices = affine_filter_names},
+    {.name = "num_magnitude_bins",
+     .type = ARG_INTEGER,
+     .offset = offsetof(struct values, bins),
+     .initial = "31",
+     .min = 2,
+     .max = 10000},
+    {.name = "interpolation",
+     .type = ARG_CHOICE,
+     .offset = offsetof(struct values, interpolation),
+     .initial = "\"nearest\"",
+     .choices = affine_filter_names},
     {.name = "fill", .type = ARG_COLOR, .offset = offsetof(struct values, fill), .initial = "0", .min = 0, .max = 255},
     {0},
 };

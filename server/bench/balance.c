@@ -189,8 +189,8 @@ static int compare(const struct balance_scenario *scenario, struct balance_resul
 static int usage(const char *name)
 {
     fprintf(stderr,
-            "usage: larder bench %s SCENARIO.yaml [--governor auto | fixed:LOADERS,PREPARERS | "
-            "dealt:LOADERS,PREPARERS | shared:LOADERS,PREPARERS | --compare] [--seed N]\n",
+            "usage: larder bench %s SCENARIO.yaml [--governor auto | fixed:LOADERS,PREPARERS | dealt:LOADERS,PREPARERS "
+            "| shared:LOADERS,PREPARERS | --compare] [--seed N]\n",
             name);
     return 2;
 }

@@ -208,19 +208,18 @@ static void join(struct balance_bench *bench, uint32_t job, uint32_t queue)
     uint32_t ranks = bench->mode == BALANCE_EVEN ? 1 : desc->ranks;
     char name[16] = {'q', (char)('0' + first / 10), (char)('0' + first % 10)};
     CHECK(idset_from_range((uint32_t)(first * samples), (uint32_t)((first + ranks) * samples), &view) == 0);
-    struct engine_job_desc added = {.client = queue + 1,
-                                    .name = name,
-                                    .dataset = bench,
-                                    .pipeline = 0,
-                                    .slot_bytes = SLOT_BYTES,
-                                    .batch_size = (uint32_t)desc->batch,
-                                    .prefetch = (uint32_t)desc->prefetch,
-                                    .epochs = 1,
-                                    .sampled = {.shuffle = SHUFFLE_DEPENDENT,
-                                                .seed = bench->scenario->seed + first,
-                                                .view = view},
-                                    .rank = queue - first,
-                                    .world_size = ranks};
+    struct engine_job_desc added = {
+        .client = queue + 1,
+        .name = name,
+        .dataset = bench,
+        .pipeline = 0,
+        .slot_bytes = SLOT_BYTES,
+        .batch_size = (uint32_t)desc->batch,
+        .prefetch = (uint32_t)desc->prefetch,
+        .epochs = 1,
+        .sampled = {.shuffle = SHUFFLE_DEPENDENT, .seed = bench->scenario->seed + first, .view = view},
+        .rank = queue - first,
+        .world_size = ranks};
     struct rank *rank = &bench->ranks[queue];
     rank->job = job;
     rank->number = queue - first;

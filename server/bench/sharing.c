@@ -203,19 +203,17 @@ static void join(struct sharing_bench *bench, uint32_t number, uint64_t now)
     for (uint64_t i = 0; i < player->view_count; i++)
         places[i] = (struct chunk_slot){bench->chunk_of[ids[i]], bench->slot_of[ids[i]]};
     snprintf(name, sizeof name, "job-%u", number);
-    struct engine_job_desc desc = {.client = number + 1,
-                                   .name = name,
-                                   .dataset = bench,
-                                   .pipeline = player->desc->pipeline,
-                                   .slot_bytes = SHARING_SLOT_BYTES,
-                                   .batch_size = scenario->batch,
-                                   .prefetch = scenario->prefetch,
-                                   .epochs = player->desc->epochs,
-                                   .sampled = {.shuffle = shuffle,
-                                               .seed = scenario->seed + number,
-                                               .view = player->view,
-                                               .order = ids},
-                                   .chunks = {.places = places, .count = bench->n_chunks, .samples = scenario->chunk}};
+    struct engine_job_desc desc = {
+        .client = number + 1,
+        .name = name,
+        .dataset = bench,
+        .pipeline = player->desc->pipeline,
+        .slot_bytes = SHARING_SLOT_BYTES,
+        .batch_size = scenario->batch,
+        .prefetch = scenario->prefetch,
+        .epochs = player->desc->epochs,
+        .sampled = {.shuffle = shuffle, .seed = scenario->seed + number, .view = player->view, .order = ids},
+        .chunks = {.places = places, .count = bench->n_chunks, .samples = scenario->chunk}};
     bench->adding = player;
     play_push(&bench->play, (struct engine_event){.type = ENGINE_JOB_ADD, .job_add = &desc});
     settle(bench, now);

@@ -14,9 +14,9 @@ static json_t *report_job(const struct sharing_bench *bench, const struct sharin
     const struct sharing_tally *tally = &player->tally;
     return json_pack("{s:I, s:I, s:f, s:I, s:f, s:f, s:f, s:I, s:I, s:I}", "delivered", (json_int_t)tally->delivered,
                      "prepared", (json_int_t)tally->prepared, "prepared_per_delivered",
-                     ratio((double)tally->prepared, (double)tally->delivered), "chunk_loads",
-                     (json_int_t)tally->reads, "loads_per_chunk_per_epoch", (double)tally->reads / chunk_epochs,
-                     "bytes_read_per_byte", (double)tally->loaded / sample_epochs, "position_spread",
+                     ratio((double)tally->prepared, (double)tally->delivered), "chunk_loads", (json_int_t)tally->reads,
+                     "loads_per_chunk_per_epoch", (double)tally->reads / chunk_epochs, "bytes_read_per_byte",
+                     (double)tally->loaded / sample_epochs, "position_spread",
                      ratio(player->spread.total, player->spread.counted), "missing", (json_int_t)tally->missing,
                      "duplicates", (json_int_t)tally->duplicates, "instance_repeats", (json_int_t)tally->repeats);
 }

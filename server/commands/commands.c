@@ -7,8 +7,8 @@
 #include "server/bench/balance.h"
 #include "server/bench/order.h"
 #include "server/bench/sharing.h"
-#include "server/config/config.h"
 #include "server/commands/store.h"
+#include "server/config/config.h"
 
 struct command {
     const char *name, *second; /* second: the word after `bench`, else NULL */
@@ -22,7 +22,8 @@ static const struct command commands[] = {
     {"pack", NULL, pack_main, "pack SOURCE DEST", "pack a dataset into a chunk store", NULL},
     {"prepare", NULL, prepare_main, "prepare FILE", "write what a job would get of an image, as PNG",
      "  --out PNG        the file to write; needed\n"
-     "  --pipeline SPEC  as in the configuration, YAML or JSON; default: a random resized crop to 224 pixels, flipped or not\n"
+     "  --pipeline SPEC  as in the configuration, YAML or JSON; default: a random resized crop to 224 pixels, flipped "
+     "or not\n"
      "  --seed N         of the random draws, from 0\n"
      "  --grid N         a sheet of N draws (4, 9, 16 …) instead of one\n"},
     {"verify", NULL, verify_main, "verify STORE", "check every byte of a chunk store", NULL},
@@ -31,7 +32,8 @@ static const struct command commands[] = {
      "  --compare                                   with every fixed split; fails where the scenario asks for more\n"
      "The scenario files are described in docs/governor.md.\n"},
     {"bench", "prepare", prepare_bench_main, "bench prepare DIR", "time preparing against plain libjpeg-turbo",
-     "  --pipeline SPEC  as in the configuration, YAML or JSON; default: a random resized crop to 224 pixels, flipped or not\n"
+     "  --pipeline SPEC  as in the configuration, YAML or JSON; default: a random resized crop to 224 pixels, flipped "
+     "or not\n"
      "  --seconds S      to measure for; default 10\n"
      "  --threads N      measure so many threads together as well\n"},
     {"bench", "order", order_bench_main, "bench order FILE", "compare a job's order with a full shuffle",

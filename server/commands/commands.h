@@ -6,7 +6,8 @@
 #include <stdio.h>
 
 void commands_list(FILE *out);
-/* commands_run runs the command that argv[0] (and, for `bench`, argv[1]) names; false when there is none of that name. */
+/* commands_run runs the command that argv[0] (and, for `bench`, argv[1]) names; false when there is
+ * none of that name. */
 bool commands_run(int argc, char **argv, int *status);
 
 #endif

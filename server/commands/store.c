@@ -219,9 +219,8 @@ int verify_main(int argc, char **argv)
                                 "Reads every byte of a chunk store, names each file and sample that is damaged, and\n"
                                 "files that do not belong. Exit status: 0 nothing is wrong, 1 something is, 2 wrong\n"
                                 "usage, 130 stopped by a signal.\n";
-    static const struct option known[] = {{"quiet", no_argument, NULL, 'q'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
+    static const struct option known[] = {
+        {"quiet", no_argument, NULL, 'q'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
     static char name[] = "larder verify"; /* getopt_long's messages begin with it */
     bool quiet = false;
     argv[0] = name;

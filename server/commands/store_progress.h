@@ -5,10 +5,10 @@
 #include "cache/store/store.h"
 
 struct progress_view {
-    const char *verb;    /* "packing" */
-    bool quiet;          /* show nothing */
-    bool terminal;       /* standard error is one */
-    bool bar_drawn;      /* and the cursor is in its line */
+    const char *verb; /* "packing" */
+    bool quiet;       /* show nothing */
+    bool terminal;    /* standard error is one */
+    bool bar_drawn;   /* and the cursor is in its line */
     uint64_t start_ns, shown_ns;
     struct store_progress last;
 };

@@ -88,8 +88,8 @@ static int unknown_section(const struct config *config, const struct doc_node *k
         return config_fail(err, LARDER_EINVAL, config->file, key->at, shown, "no such section: did you mean %s?",
                            suggestion.best);
     return config_fail(err, LARDER_EINVAL, config->file, key->at, shown,
-                       "no such section: the sections are socket, memory, threads, redirect, limits, log, metrics, control, "
-                       "catalog, jobs and datasets");
+                       "no such section: the sections are socket, memory, threads, redirect, limits, log, metrics, "
+                       "control, catalog, jobs and datasets");
 }
 
 static int unknown_key(const struct config *config, const char *section, const struct doc_node *key, struct error *err)

@@ -107,8 +107,8 @@ static int fit_scratch(struct config *config, const struct config_machine *machi
     config_bytes_print(config->scratch_bytes, scratch, sizeof scratch);
     config_bytes_print(machine->memory_bytes, memory, sizeof memory);
     snprintf(text, sizeof text,
-             "memory.scratch (%s), memory.arena and memory.encoded together are more than the %s of memory this machine "
-             "(or cgroup) has: make one smaller",
+             "memory.scratch (%s), memory.arena and memory.encoded together are more than the %s of memory this "
+             "machine (or cgroup) has: make one smaller",
              scratch, memory);
     return fail_setting(config, SETTING_scratch_bytes, LARDER_EINVAL, text, err);
 }

@@ -86,9 +86,9 @@ struct config {
 };
 
 /* config_load gives the settings of a file over the defaults; path NULL: the defaults alone. Reads the machine's memory
- * and the environment (LARDER_SOCKET, XDG_RUNTIME_DIR, CACHE_DIRECTORY, XDG_CACHE_HOME, HOME). The caller destroys it. LARDER_EINVAL and
- * LARDER_EFORMAT for what the file says, LARDER_ENOENT, LARDER_EPERM, LARDER_EIO, LARDER_ELIMIT (file too large),
- * LARDER_ENOMEM. */
+ * and the environment (LARDER_SOCKET, XDG_RUNTIME_DIR, CACHE_DIRECTORY, XDG_CACHE_HOME, HOME). The caller destroys it.
+ * LARDER_EINVAL and LARDER_EFORMAT for what the file says, LARDER_ENOENT, LARDER_EPERM, LARDER_EIO, LARDER_ELIMIT (file
+ * too large), LARDER_ENOMEM. */
 int config_load(const char *path, struct config **out, struct error *err);
 void config_destroy(struct config *config); /* accepts NULL */
 

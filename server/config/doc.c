@@ -190,8 +190,7 @@ static const char *unwanted(const yaml_event_t *event)
 {
     const yaml_char_t *anchor = NULL, *tag = NULL;
     switch (event->type) {
-    case YAML_ALIAS_EVENT:
-        return "aliases (*name) are not possible here: write the value out";
+    case YAML_ALIAS_EVENT: return "aliases (*name) are not possible here: write the value out";
     case YAML_SCALAR_EVENT:
         anchor = event->data.scalar.anchor;
         tag = event->data.scalar.tag;
@@ -208,8 +207,7 @@ static const char *unwanted(const yaml_event_t *event)
         if (event->data.document_start.tag_directives.start != event->data.document_start.tag_directives.end)
             return "%TAG directives are not possible here: remove the line";
         break;
-    default:
-        break;
+    default: break;
     }
     if (anchor)
         return "anchors (&name) are not possible here: remove it";
@@ -227,18 +225,12 @@ static int on_event(struct builder *builder, const yaml_event_t *event)
             return refuse(builder, mark_of(event->start_mark),
                           "a second document begins here: keep one document in the file");
         return 0;
-    case YAML_SCALAR_EVENT:
-        return on_scalar(builder, event);
-    case YAML_SEQUENCE_START_EVENT:
-        return on_open(builder, event, DOC_SEQUENCE);
-    case YAML_MAPPING_START_EVENT:
-        return on_open(builder, event, DOC_MAPPING);
+    case YAML_SCALAR_EVENT: return on_scalar(builder, event);
+    case YAML_SEQUENCE_START_EVENT: return on_open(builder, event, DOC_SEQUENCE);
+    case YAML_MAPPING_START_EVENT: return on_open(builder, event, DOC_MAPPING);
     case YAML_SEQUENCE_END_EVENT:
-    case YAML_MAPPING_END_EVENT:
-        on_close(builder);
-        return 0;
-    default:
-        return 0;
+    case YAML_MAPPING_END_EVENT: on_close(builder); return 0;
+    default: return 0;
     }
 }
 

@@ -108,12 +108,9 @@ static int convert_mapping(const struct converter *converter, const struct doc_n
 static int convert(const struct converter *converter, const struct doc_node *node, json_t **out)
 {
     switch (node->kind) {
-    case DOC_SEQUENCE:
-        return convert_sequence(converter, node, out);
-    case DOC_MAPPING:
-        return convert_mapping(converter, node, out);
-    default:
-        return convert_scalar(converter, node, out);
+    case DOC_SEQUENCE: return convert_sequence(converter, node, out);
+    case DOC_MAPPING: return convert_mapping(converter, node, out);
+    default: return convert_scalar(converter, node, out);
     }
 }
 

@@ -17,25 +17,25 @@ SETTING(PATH, socket_path, "socket", "path", "auto", "absolute path or auto", 1,
         "Where training scripts connect. auto: $LARDER_SOCKET, else $XDG_RUNTIME_DIR/larder/larder.sock, else "
         "/run/larder/larder.sock. The control socket is the same path with .control at its end.")
 SETTING(BYTES, arena_bytes, "memory", "arena", "25%", "size or % of memory", 1 * CONFIG_MIB, CONFIG_MEMORY_MAX,
-        "Memory for prepared samples, shared with the training scripts and reserved at the start. A percentage is "
-        "of the machine's memory or the cgroup's limit, whichever is less; the default also never takes more than "
-        "half of what is free at the start.")
+        "Memory for prepared samples, shared with the training scripts and reserved at the start. A percentage is of "
+        "the machine's memory or the cgroup's limit, whichever is less; the default also never takes more than half of "
+        "what is free at the start.")
 SETTING(BYTES, encoded_bytes, "memory", "encoded", "10%", "size or % of memory", 1 * CONFIG_MIB, CONFIG_MEMORY_MAX,
-        "Memory for samples as they lie on disk (encoded), loads in flight and the bookkeeping of prepared samples (256 bytes "
-        "each) included. When it has room for all that jobs "
-        "of one pipeline want, each file is read once for all epochs.")
+        "Memory for samples as they lie on disk (encoded), loads in flight and the bookkeeping of prepared samples "
+        "(256 bytes each) included. When it has room for all that jobs of one pipeline want, each file is read once "
+        "for all epochs.")
 SETTING(BYTES, scratch_bytes, "memory", "scratch", "10%", "size or % of memory", CONFIG_SCRATCH_MIN, CONFIG_MEMORY_MAX,
-        "Memory that all worker threads together decode and augment in. An image that needs more than is free waits for "
-        "others to be done; one that needs more than about three quarters of it counts as a bad sample. 100 megapixels take "
-        "0.3 to 1 GiB.")
+        "Memory that all worker threads together decode and augment in. An image that needs more than is free waits "
+        "for others to be done; one that needs more than about three quarters of it counts as a bad sample. 100 "
+        "megapixels take 0.3 to 1 GiB.")
 SETTING(COUNT, workers, "threads", "workers", "0", "threads", 0, CONFIG_THREADS_MAX,
         "Threads that decode and augment. 0: as many as there are processor cores.")
 SETTING(COUNT, loaders, "threads", "loaders", "8", "threads", 1, CONFIG_THREADS_MAX,
         "Threads that read files. More help where single reads are slow (network file systems, hard disks).")
 SETTING(WIDTH, redirect_width, "redirect", "width", "half", "slots, half or off", 0, CONFIG_WIDTH_MAX,
-        "How many neighbouring slots of the chunks that share a place in memory may stand for each other, so that samples "
-        "are prepared, and chunks read, fewer times (docs/sharing.md). half: half a chunk, 8 to 128. Narrower mixes more and "
-        "reads more; 1 is the papers' rule; off or 0 switches redirection off.")
+        "How many neighbouring slots of the chunks that share a place in memory may stand for each other, so that "
+        "samples are prepared, and chunks read, fewer times (docs/sharing.md). half: half a chunk, 8 to 128. Narrower "
+        "mixes more and reads more; 1 is the papers' rule; off or 0 switches redirection off.")
 SETTING(COUNT, jobs_max, "limits", "jobs", "64", "jobs", 1, JOBS_MAX,
         "Jobs that may be registered at once. A further one is refused.")
 SETTING(COUNT, pixels_max, "limits", "pixels", "100000000", "pixels", 1, UINT64_C(10000000000),
@@ -46,24 +46,24 @@ SETTING(COUNT, rank_timeout_s, "limits", "rank_timeout", "300", "seconds", 0, 31
         "How long the ranks of a data-parallel job wait for one that never came or went away, before they get an "
         "error. 0: for ever.")
 SETTING(COUNT, source_wait_s, "limits", "source_wait", "60", "seconds", 0, 31536000,
-        "How long a job waits for storage that does not answer (a folder or mount that is away, EIO, ESTALE, EACCES, no "
-        "memory) before it fails. Meanwhile its reads are tried again. 0: it fails at once.")
+        "How long a job waits for storage that does not answer (a folder or mount that is away, EIO, ESTALE, EACCES, "
+        "no memory) before it fails. Meanwhile its reads are tried again. 0: it fails at once.")
 SETTING(BAD, bad_max, "limits", "bad", "auto", "auto, samples or % of the view", 0, UINT64_C(4294967295),
-        "More bad samples in an epoch fail a job that skips or replaces them. auto: 100, or 1 % of its view where that is "
-        "more.")
+        "More bad samples in an epoch fail a job that skips or replaces them. auto: 100, or 1 % of its view where that "
+        "is more.")
 SETTING(COUNT, idle_exit_s, "limits", "idle_exit", "0", "seconds", 0, 31536000,
         "Stop when no client has been connected for so long. 0: never.")
-SETTING(CHOICE, log_level, "log", "level", "info", "error|warn|info|debug", 0, 3,
-        "What is written to standard error. Lines that clients or files can cause at will are limited, each kind in the whole "
-        "daemon: errors and warnings to 10 a second, others to 50; held_back= counts the rest. Where standard error takes "
-        "nothing the daemon goes on, drops lines, and says how many (dropped=) once it takes some again.")
+SETTING(
+    CHOICE, log_level, "log", "level", "info", "error|warn|info|debug", 0, 3,
+    "What is written to standard error. Lines that clients or files can cause at will are limited, each kind in the "
+    "whole daemon: errors and warnings to 10 a second, others to 50; held_back= counts the rest. Where standard error "
+    "takes nothing the daemon goes on, drops lines, and says how many (dropped=) once it takes some again.")
 SETTING(BOOL, metrics_enabled, "metrics", "enabled", "true", "true or false", 0, 1,
         "Serve /metrics, /-/healthy, /-/ready and /api/v1/status over HTTP. There each user of this machine can read "
         "the jobs' names and the paths of their datasets: metrics.socket keeps them to your own user.")
 SETTING(ADDRESS, metrics_address, "metrics", "address", "127.0.0.1", "loopback address", 1, 45,
         "Address of the HTTP endpoint. Loopback only: it has no access control, and each local user reaches it.")
-SETTING(COUNT, metrics_port, "metrics", "port", "9450", "port", 0, 65535,
-        "Port of the HTTP endpoint. 0: off.")
+SETTING(COUNT, metrics_port, "metrics", "port", "9450", "port", 0, 65535, "Port of the HTTP endpoint. 0: off.")
 SETTING(PATH, metrics_socket, "metrics", "socket", "none", "absolute path, auto or none", 0, CONFIG_SOCKET_PATH_MAX + 8,
         "A unix socket for the HTTP endpoint, in place of address and port: its own user alone (and root) may connect "
         "(curl --unix-socket PATH http://localhost/metrics). auto: socket.path with .metrics at its end.")

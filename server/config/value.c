@@ -146,11 +146,10 @@ static int parse_bytes(const struct config_row *row, struct config_text value, c
                              config_shown(value.text));
         bytes = percent / 100 * (double)machine->memory_bytes;
     } else if (!parse_size(value.text, &bytes)) {
-        return error_set(
-            err, LARDER_EINVAL,
-            "'%s' is not a size: write a number with a unit (KiB, MiB, GiB, TiB, KB, MB, GB, TB or B), such "
-            "as 512MiB, or a percentage of the memory, such as 25%%",
-            config_shown(value.text));
+        return error_set(err, LARDER_EINVAL,
+                         "'%s' is not a size: write a number with a unit (KiB, MiB, GiB, TiB, KB, MB, GB, TB or B), "
+                         "such as 512MiB, or a percentage of the memory, such as 25%%",
+                         config_shown(value.text));
     }
     if (bytes < (double)row->min || bytes > (double)row->max) {
         config_bytes_print(bytes < 1e18 ? (uint64_t)bytes : UINT64_C(1000000000000000000), got, sizeof got);
@@ -195,8 +194,9 @@ static int parse_bad(const struct config_row *row, struct config_text value, str
     }
     int code = parse_count(row, value, &count, err);
     if (code)
-        return error_set(err, code, "'%s' is neither auto, a whole number nor a percentage: write one of them, such as 100 "
-                         "or 0.5%%", config_shown(value.text));
+        return error_set(
+            err, code, "'%s' is neither auto, a whole number nor a percentage: write one of them, such as 100 or 0.5%%",
+            config_shown(value.text));
     *out = (struct config_bad){.count = count};
     return 0;
 }
@@ -258,11 +258,10 @@ static int parse_address(const char *text, char **out, struct error *err)
                         ? ntohl(v4.s_addr) >> 24 == 127
                         : inet_pton(AF_INET6, text, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
     if (!loopback)
-        return error_set(
-            err, LARDER_EINVAL,
-            "'%s' is not a loopback address: write 127.0.0.1 or ::1 (the endpoint has no access control; put a "
-            "proxy in front of it to reach it from elsewhere)",
-            config_shown(text));
+        return error_set(err, LARDER_EINVAL,
+                         "'%s' is not a loopback address: write 127.0.0.1 or ::1 (the endpoint has no access control; "
+                         "put a proxy in front of it to reach it from elsewhere)",
+                         config_shown(text));
     free(*out);
     *out = xstrdup(text);
     return 0;
@@ -277,24 +276,15 @@ int config_value_set(struct config *config, const struct config_row *row, struct
                          "no value is given: write one (%s), or remove the line for the default, %s", row->unit,
                          row->initial);
     switch (row->kind) {
-    case CONFIG_BOOL:
-        return parse_bool(value, field, err);
-    case CONFIG_COUNT:
-        return parse_count(row, value, field, err);
-    case CONFIG_WIDTH:
-        return parse_width(row, value, field, err);
-    case CONFIG_BYTES:
-        return parse_bytes(row, value, machine, field, err);
-    case CONFIG_SHARE:
-        return parse_share(row, value, field, err);
-    case CONFIG_BAD:
-        return parse_bad(row, value, field, err);
-    case CONFIG_CHOICE:
-        return parse_choice(row, value.text, field, err);
-    case CONFIG_PATH:
-        return parse_path(row, value, field, err);
-    case CONFIG_ADDRESS:
-        return parse_address(value.text, field, err);
+    case CONFIG_BOOL: return parse_bool(value, field, err);
+    case CONFIG_COUNT: return parse_count(row, value, field, err);
+    case CONFIG_WIDTH: return parse_width(row, value, field, err);
+    case CONFIG_BYTES: return parse_bytes(row, value, machine, field, err);
+    case CONFIG_SHARE: return parse_share(row, value, field, err);
+    case CONFIG_BAD: return parse_bad(row, value, field, err);
+    case CONFIG_CHOICE: return parse_choice(row, value.text, field, err);
+    case CONFIG_PATH: return parse_path(row, value, field, err);
+    case CONFIG_ADDRESS: return parse_address(value.text, field, err);
     }
     CHECK(!"a kind of setting that nobody reads");
     return LARDER_EINVAL;
@@ -334,9 +324,7 @@ void config_value_print(const struct config *config, const struct config_row *ro
     const void *field = (const char *)config + row->offset;
     const char *path;
     switch (row->kind) {
-    case CONFIG_BOOL:
-        fputs(*(const bool *)field ? "true" : "false", out);
-        break;
+    case CONFIG_BOOL: fputs(*(const bool *)field ? "true" : "false", out); break;
     case CONFIG_COUNT:
     case CONFIG_WIDTH:
         if (row->kind == CONFIG_WIDTH && *(const uint64_t *)field == CONFIG_WIDTH_HALF)
@@ -344,18 +332,10 @@ void config_value_print(const struct config *config, const struct config_row *ro
         else
             fprintf(out, "%llu", (unsigned long long)*(const uint64_t *)field);
         break;
-    case CONFIG_BYTES:
-        fprintf(out, "%lluB", (unsigned long long)*(const uint64_t *)field);
-        break;
-    case CONFIG_SHARE:
-        fprintf(out, "%.10g%%", *(const double *)field * 100);
-        break;
-    case CONFIG_BAD:
-        print_bad(field, out);
-        break;
-    case CONFIG_CHOICE:
-        print_choice(row, *(const int *)field, out);
-        break;
+    case CONFIG_BYTES: fprintf(out, "%lluB", (unsigned long long)*(const uint64_t *)field); break;
+    case CONFIG_SHARE: fprintf(out, "%.10g%%", *(const double *)field * 100); break;
+    case CONFIG_BAD: print_bad(field, out); break;
+    case CONFIG_CHOICE: print_choice(row, *(const int *)field, out); break;
     case CONFIG_PATH:
     case CONFIG_ADDRESS:
         path = *(char *const *)field;

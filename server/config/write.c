@@ -75,8 +75,7 @@ static void print_bounds(const struct config_row *row, FILE *out)
         config_bytes_print(row->max, max, sizeof max);
         fprintf(out, ", %s to %s", min, max);
         break;
-    default:
-        break;
+    default: break;
     }
     fputc('\n', out);
 }

@@ -30,7 +30,7 @@ struct control {
     struct listener listener;
     struct exchanges exchanges; /* the thread's, as far as exchange.h says no other */
     pthread_t thread;
-    bool started; /* the thread; the owner's */
+    bool started;       /* the thread; the owner's */
     atomic_bool ending; /* set by end before it stops the exchanges' operations, read by the thread */
     struct control_handlers handlers;
     struct control_memory memory; /* the thread's */

@@ -27,7 +27,7 @@
 
 /* Called from the control thread, one at a time; they may wait for the engine. */
 struct control_handlers {
-    char *(*status_json)(void *ctx);                              /* malloc'ed JSON; NULL: there is none (stopping) */
+    char *(*status_json)(void *ctx); /* malloc'ed JSON; NULL: there is none (stopping) */
     /* 0 or an error; LARDER_ENOENT: no such job */
     int (*cancel)(void *ctx, const char *job, struct error *err);
     int (*set_weight)(void *ctx, const char *job, double weight, struct error *err); /* within JOB_WEIGHT_MIN, …_MAX */
@@ -41,8 +41,8 @@ struct control;
  * all signals are blocked. A socket file that a killed daemon left behind is replaced. LARDER_EBUSY (a process answers
  * there), LARDER_EPERM, LARDER_ENOENT, LARDER_ELIMIT (path too long), LARDER_EIO. */
 int control_start(const char *path, const struct control_handlers *handlers, struct control **out, struct error *err);
-/* control_leave removes the socket file, for a daemon that takes over the path; who is connected goes on being answered.
- * Any thread. Accepts NULL. */
+/* control_leave removes the socket file, for a daemon that takes over the path; who is connected goes on being
+ * answered. Any thread. Accepts NULL. */
 void control_leave(struct control *control);
 /* control_stop waits for the answer being made, if any, and removes the socket file if it is still its own. Accepts
  * NULL. */

@@ -239,8 +239,7 @@ int http_start(const char *address, uint16_t port, const struct http_handlers *h
         return rc;
     rc = start_on(fd, NULL, &none, handlers, out);
     return rc ? error_set(err, rc,
-                          "cannot start the HTTP endpoint on port %u of %s: out of memory, descriptors or "
-                          "threads",
+                          "cannot start the HTTP endpoint on port %u of %s: out of memory, descriptors or threads",
                           port, address)
               : 0;
 }

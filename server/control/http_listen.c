@@ -60,8 +60,8 @@ int http_listen_tcp(const char *text, uint16_t port, int *out, struct error *err
         close(fd);
     if (failed == EADDRINUSE)
         return error_set(err, LARDER_EBUSY,
-                         "port %u of %s is in use (by another larderd perhaps): set metrics.port to a "
-                         "free one, or to 0 for no metrics",
+                         "port %u of %s is in use (by another larderd perhaps): set metrics.port to a free one, or to "
+                         "0 for no metrics",
                          port, text);
     if (failed == EACCES)
         return error_set(err, LARDER_EPERM, "may not listen on port %u of %s: set metrics.port to one above 1023", port,

@@ -47,10 +47,9 @@ int listener_fail(int rv, const char *path, struct error *err)
 {
     switch (rv) {
     case NNG_EADDRINUSE:
-        return error_set(err, LARDER_EBUSY,
-                         "another process answers on the control socket %s: stop it, or give this daemon another "
-                         "socket.path",
-                         path);
+        return error_set(
+            err, LARDER_EBUSY,
+            "another process answers on the control socket %s: stop it, or give this daemon another socket.path", path);
     case NNG_EPERM:
         return error_set(err, LARDER_EPERM,
                          "may not make the control socket %s: run as a user who may write to its folder, or give "
@@ -58,10 +57,8 @@ int listener_fail(int rv, const char *path, struct error *err)
                          path);
     case NNG_ENOENT:
         return error_set(err, LARDER_ENOENT, "cannot make the control socket %s: its folder does not exist", path);
-    case NNG_ENOMEM:
-        return error_set(err, LARDER_ENOMEM, "out of memory while making the control socket %s", path);
-    default:
-        return error_set(err, LARDER_EIO, "cannot make the control socket %s: %s", path, nng_strerror(rv));
+    case NNG_ENOMEM: return error_set(err, LARDER_ENOMEM, "out of memory while making the control socket %s", path);
+    default: return error_set(err, LARDER_EIO, "cannot make the control socket %s: %s", path, nng_strerror(rv));
     }
 }
 
@@ -188,7 +185,8 @@ static bool is_lost(struct listener *listener)
     pthread_mutex_unlock(&listener->place);
     if (lost)
         log_error("msg=\"the control socket was removed, moved or replaced by somebody: restart larderd to have it "
-                  "again\" socket=\"%s\"", listener->path);
+                  "again\" socket=\"%s\"",
+                  listener->path);
     return lost || left;
 }
 
@@ -206,10 +204,9 @@ void listener_probe(struct listener *listener)
     if (listener->restarts > RESTARTS_MAX || gets_through(listener))
         return;
     if (listener->restarts++ == RESTARTS_MAX) {
-        log_error(
-            "msg=\"control socket given up, ended too often by peers that close at once: restart larderd to have it "
-            "again\" socket=\"%s\"",
-            listener->path);
+        log_error("msg=\"control socket given up, ended too often by peers that close at once: restart larderd to have "
+                  "it again\" socket=\"%s\"",
+                  listener->path);
         return;
     }
     log_warn("msg=\"control socket does not answer: listening anew\" socket=\"%s\"", listener->path);

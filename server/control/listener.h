@@ -28,8 +28,8 @@ struct listener {
     char path[SOCKET_PATH_MAX];
     pthread_mutex_t place; /* file, stopping and left */
     struct socket_file file;
-    bool stopping, left;      /* listener_withdraw and listener_leave were called */
-    nng_listener nng;         /* the control's thread's, once that runs, as what follows */
+    bool stopping, left; /* listener_withdraw and listener_leave were called */
+    nng_listener nng;    /* the control's thread's, once that runs, as what follows */
     bool listening, lost;
     unsigned restarts;        /* of nng's listener */
     int probe_fd;             /* connection that nng has not accepted yet; -1: none */

@@ -115,8 +115,8 @@ static char *answer_change(const struct control_handlers *handlers, struct contr
     const char *earlier = memory_find(memory, id);
     if (earlier)
         return strdup(earlier);
-    char *answer =
-        carry_out(handlers, op, request, &err) == 0 ? dump(json_pack("{s:i,s:b}", "v", 1, "ok", 1)) : failure(&err);
+    char *answer = carry_out(handlers, op, request, &err) == 0 ? dump(json_pack("{s:i,s:b}", "v", 1, "ok", 1))
+                                                               : failure(&err);
     if (answer)
         memory_put(memory, id, answer);
     return answer;
@@ -131,8 +131,8 @@ char *control_answer(const struct control_handlers *handlers, struct control_mem
     if (!json_is_object(json))
         answer = fail(LARDER_EFORMAT, "the request is not a JSON object");
     else if (json_integer_value(json_object_get(json, "v")) != 1)
-        answer =
-            fail(LARDER_EVERSION, "the request is of another version: this daemon (" LARDER_VERSION ") speaks \"v\":1");
+        answer = fail(LARDER_EVERSION,
+                      "the request is of another version: this daemon (" LARDER_VERSION ") speaks \"v\":1");
     else if (!op)
         answer = fail(LARDER_EINVAL, "the request has no \"op\"");
     else if (strcmp(op, "ping") == 0)

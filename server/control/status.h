@@ -6,20 +6,20 @@
  *   v         1
  *   daemon    version, pid, state ("running", "draining"), socket, uptime_s, start_time_s (Unix time), time_s
  *             (monotonic: two snapshots give a rate), rss_bytes, cpu_s, sessions, datasets, threads {role: count}
- *   samples   loaded, loaded_bytes, reads, decoded, prepared, delivered, prepared_per_delivered (null before the first),
- *             bad {reason: count}
+ *   samples   loaded, loaded_bytes, reads, decoded, prepared, delivered, prepared_per_delivered (null before the
+ *             first), bad {reason: count}
  *   memory    arena {budget_bytes, used_bytes, pinned_bytes, quota_bytes}, encoded {budget_bytes, used_bytes,
- *             look_ahead_bytes}, scratch {budget_bytes, used_bytes, waiting (threads), waits (images)}, evicted {prepared,
- *             encoded}
+ *             look_ahead_bytes}, scratch {budget_bytes, used_bytes, waiting (threads), waits
+ *             (images)}, evicted {prepared, encoded}
  *   engine    loads_inflight, prepares_inflight, source_retries (reads that storage did not answer),
  *             source_waits (jobs that wait for their storage now), unknown_releases
  *   governor  preparers, loaders (threads), prepare_rate, load_rate (samples/s predicted; null: not known), moves
  *   jobs[]    name, job, pid, client, dataset, pipeline, weight, batch_size, prefetch (batches each rank may be ahead
- *             now), prefetch_asked, look_ahead (of prefetch, what it needs), epoch (from 0), epochs (0: no end), started,
- *             view_samples, remaining, epoch_delivered, delivered, batches, shared, bad_samples, epoch_lost (bad
- *             samples left out of this epoch), waits_for_source (its storage does not answer), source_wait_s, held_slots, quota_bytes,
- *             queues[], one a rank: {rank, ready_batches, leased_batches, credits, wait_s, attached, done,
- *             epoch_delivered, batches, governor}
+ *             now), prefetch_asked, look_ahead (of prefetch, what it needs), epoch (from 0), epochs (0: no end),
+ *             started, view_samples, remaining, epoch_delivered, delivered, batches, shared, bad_samples, epoch_lost
+ *             (bad samples left out of this epoch), waits_for_source (its storage does not answer), source_wait_s,
+ *             held_slots, quota_bytes, queues[], one a rank: {rank, ready_batches, leased_batches, credits, wait_s,
+ *             attached, done, epoch_delivered, batches, governor}
  *   queues[].governor  null, or what the governor knows of the queue: line (its number), loaders, reading (reads under
  *             way), pending_reads, pending_samples, load_ms and prepare_ms (thread time a sample), train_ms (a batch),
  *             late_ms (predicted of the next batch; below 0: in time); null: not known
@@ -32,8 +32,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/types.h"
 #include "common/error.h"
+#include "common/types.h"
 #include "preprocess/scratch_budget.h"
 #include "server/engine/engine.h"
 
@@ -44,20 +44,20 @@ struct status_queue {
     uint32_t line; /* its own number; ranks share some where there are very many */
     uint32_t loaders, ahead;
     uint32_t reading, pending_reads, pending_samples; /* pending: those being read among them */
-    double load_s, prepare_s; /* thread time of a sample */
-    double train_s;           /* a batch */
-    double late_s;            /* predicted of its next batch; below 0: in time */
+    double load_s, prepare_s;                         /* thread time of a sample */
+    double train_s;                                   /* a batch */
+    double late_s;                                    /* predicted of its next batch; below 0: in time */
 };
 
 struct status_job {
     struct engine_job_status engine;
-    uint32_t pid; /* of the first rank's client; 0: not known */
+    uint32_t pid;     /* of the first rank's client; 0: not known */
     uint32_t loaders; /* that the governor gives it */
     uint32_t ahead;   /* batches of look-ahead that cover its latency; 0: not known */
     /* Malloc'ed, the status's own, each may be NULL: */
-    char *client;   /* what the client calls itself, "python/0.1" */
-    char *dataset;  /* its source */
-    char *pipeline; /* its normal form */
+    char *client;                       /* what the client calls itself, "python/0.1" */
+    char *dataset;                      /* its source */
+    char *pipeline;                     /* its normal form */
     struct engine_queue_status *queues; /* by rank */
     struct status_queue *governed;      /* by rank */
     size_t n_queues;
@@ -65,9 +65,9 @@ struct status_job {
 
 /* What the governor decided, and predicts. */
 struct status_governor {
-    uint32_t preparers, loaders; /* threads */
+    uint32_t preparers, loaders;    /* threads */
     double prepare_rate, load_rate; /* samples a second with these; 0: not known */
-    uint64_t moves; /* changes of the number of preparers */
+    uint64_t moves;                 /* changes of the number of preparers */
 };
 
 struct status_role {
@@ -98,7 +98,7 @@ struct daemon_status {
     struct engine_totals totals;
     struct status_governor governor;
     const char *bad_reasons[BAD_REASONS]; /* names for totals.counts.bad_samples; NULL: no such reason. Static. */
-    struct status_job *jobs;                     /* malloc'ed, the status's own */
+    struct status_job *jobs;              /* malloc'ed, the status's own */
     size_t n_jobs;
 };
 

@@ -15,10 +15,10 @@ static void job_added(struct driver *driver, const struct engine_action *action)
         driver->adding.reg = NULL;
         tables_job_begin(&driver->tables, action->job, reg, driver->adding.pipeline);
         governor_live_job_begin(driver->governor, &(struct reads_job){.job = action->job,
-                                                                     .world_size = reg->asked.world_size,
-                                                                     .batch_size = reg->asked.batch_size,
-                                                                     .device = reg->found.device,
-                                                                     .weight = reg->asked.weight});
+                                                                      .world_size = reg->asked.world_size,
+                                                                      .batch_size = reg->asked.batch_size,
+                                                                      .device = reg->found.device,
+                                                                      .weight = reg->asked.weight});
     }
     tables_seat(&driver->tables, action->job, reg);
 
@@ -52,7 +52,8 @@ static void job_refused(struct driver *driver, const struct engine_action *actio
 {
     const struct registration *reg = driver->adding.reg;
     CHECK(reg);
-    session_send_error(driver->session, reg->client, reg->seq, action->error.error.code, true, action->error.error.text);
+    session_send_error(driver->session, reg->client, reg->seq, action->error.error.code, true,
+                       action->error.error.text);
 }
 
 static void job_error(struct driver *driver, const struct engine_action *action)
@@ -89,8 +90,8 @@ static void load_end(struct driver *driver)
     driver->reading.load.count = 0;
 }
 
-/* What an instance's random draws depend on. One that belongs to a job (a variant) goes by the sample's index in its dataset,
- * which is the same in another daemon; a sample's id is not. */
+/* What an instance's random draws depend on. One that belongs to a job (a variant) goes by the sample's index in its
+ * dataset, which is the same in another daemon; a sample's id is not. */
 static struct worker_output worker_output(struct driver *driver, const struct engine_output *output, sample_id id)
 {
     const struct driver_pipeline *row = &driver->tables.pipelines[output->pipeline];
@@ -149,33 +150,16 @@ static void deliver(struct driver *driver, const struct engine_action *action)
 static void carry_out(struct driver *driver, const struct engine_action *action)
 {
     switch (action->type) {
-    case ENGINE_JOB_ADDED:
-        job_added(driver, action);
-        break;
-    case ENGINE_JOB_REFUSED:
-        job_refused(driver, action);
-        break;
-    case ENGINE_LOAD:
-        load(driver, action);
-        break;
-    case ENGINE_PREPARE:
-        prepare(driver, action);
-        break;
-    case ENGINE_DROP_ENCODED:
-        free(action->drop.encoded);
-        break;
-    case ENGINE_DELIVER:
-        deliver(driver, action);
-        break;
-    case ENGINE_JOB_ERROR:
-        job_error(driver, action);
-        break;
-    case ENGINE_JOB_ENDED:
-        tables_job_end(&driver->tables, action->job);
-        break;
+    case ENGINE_JOB_ADDED: job_added(driver, action); break;
+    case ENGINE_JOB_REFUSED: job_refused(driver, action); break;
+    case ENGINE_LOAD: load(driver, action); break;
+    case ENGINE_PREPARE: prepare(driver, action); break;
+    case ENGINE_DROP_ENCODED: free(action->drop.encoded); break;
+    case ENGINE_DELIVER: deliver(driver, action); break;
+    case ENGINE_JOB_ERROR: job_error(driver, action); break;
+    case ENGINE_JOB_ENDED: tables_job_end(&driver->tables, action->job); break;
     case ENGINE_AHEAD: /* both are for observers alone */
-    case ENGINE_SOURCE:
-        break;
+    case ENGINE_SOURCE: break;
     }
 }
 

@@ -11,7 +11,8 @@ static void post(struct arrivals *arrivals, const struct inbox_message *message)
 
 /* ── sessions ── */
 
-static void on_register(void *ctx, uint64_t client, uint32_t seq, const struct session_peer *peer, const struct wire_register *wire)
+static void on_register(void *ctx, uint64_t client, uint32_t seq, const struct session_peer *peer,
+                        const struct wire_register *wire)
 {
     struct arrivals *arrivals = ctx;
     struct registration *reg = registration_create(client, seq, peer, wire);
@@ -82,6 +83,6 @@ static void on_prepared(void *ctx, const struct worker_prepared *prepared)
 
 struct worker_results arrivals_of_workers(struct arrivals *arrivals)
 {
-    return (struct worker_results){
-        .ctx = arrivals, .on_loaded = on_loaded, .on_read = on_read, .on_prepared = on_prepared};
+    return (
+        struct worker_results){.ctx = arrivals, .on_loaded = on_loaded, .on_read = on_read, .on_prepared = on_prepared};
 }

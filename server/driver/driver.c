@@ -106,9 +106,8 @@ static bool as_event(struct driver *driver, const struct inbox_message *message,
         row = find_seated(driver, message->next.client);
         if (!row)
             return false;
-        *event = (struct engine_event){.type = ENGINE_NEXT,
-                                       .rank = row->rank,
-                                       .next = {row->job, message->next.epoch, message->next.credits}};
+        *event = (struct engine_event){
+            .type = ENGINE_NEXT, .rank = row->rank, .next = {row->job, message->next.epoch, message->next.credits}};
         return true;
     case INBOX_RELEASE:
         row = find_seated(driver, message->release.client);
@@ -133,9 +132,9 @@ static bool as_event(struct driver *driver, const struct inbox_message *message,
     default:
         CHECK(message->type == INBOX_PREPARED);
         OBSERVERS_TELL(driver, on_prepared, &message->prepared.cost);
-        *event = (struct engine_event){
-            .type = ENGINE_PREPARED,
-            .prepared = {.task = message->prepared.task, .core_ns = message->prepared.cost.core_ns}};
+        *event = (struct engine_event){.type = ENGINE_PREPARED,
+                                       .prepared = {.task = message->prepared.task,
+                                                    .core_ns = message->prepared.cost.core_ns}};
         memcpy(event->prepared.reasons, message->prepared.reasons, sizeof event->prepared.reasons);
         return true;
     }
@@ -143,22 +142,17 @@ static bool as_event(struct driver *driver, const struct inbox_message *message,
 
 static bool is_event(enum inbox_type type)
 {
-    return type == INBOX_NEXT || type == INBOX_RELEASE || type == INBOX_LOADED || type == INBOX_READ || type == INBOX_PREPARED;
+    return type == INBOX_NEXT || type == INBOX_RELEASE || type == INBOX_LOADED || type == INBOX_READ ||
+           type == INBOX_PREPARED;
 }
 
 /* Everything else. False: it is the last message. */
 static bool take(struct driver *driver, const struct inbox_message *message)
 {
     switch (message->type) {
-    case INBOX_COMING:
-        tables_client_comes(&driver->tables, message->client);
-        break;
-    case INBOX_REGISTERED:
-        driver_registered(driver, message->registration);
-        break;
-    case INBOX_GONE:
-        on_gone(driver, message->client);
-        break;
+    case INBOX_COMING: tables_client_comes(&driver->tables, message->client); break;
+    case INBOX_REGISTERED: driver_registered(driver, message->registration); break;
+    case INBOX_GONE: on_gone(driver, message->client); break;
     case INBOX_CLASSES:
         on_classes(driver, message->classes.client, message->classes.seq, message->classes.first);
         break;
@@ -167,11 +161,8 @@ static bool take(struct driver *driver, const struct inbox_message *message)
     case INBOX_WEIGHT:
     case INBOX_DRAIN:
     case INBOX_HALT:
-    case INBOX_SETTLE:
-        driver_answer(driver, message->type, message->question);
-        break;
-    default:
-        return false;
+    case INBOX_SETTLE: driver_answer(driver, message->type, message->question); break;
+    default: return false;
     }
     return true;
 }
@@ -279,7 +270,8 @@ int driver_start(struct driver *driver, struct session *session, struct workers 
     driver->workers = workers;
     governor_live_attach(driver->governor, workers);
     if (thread_start(&driver->thread, "engine", run, driver))
-        return error_set(err, LARDER_ELIMIT, "the engine's thread could not be started: check the limit on threads (ulimit -u)");
+        return error_set(err, LARDER_ELIMIT,
+                         "the engine's thread could not be started: check the limit on threads (ulimit -u)");
     driver->running = true;
     return 0;
 }

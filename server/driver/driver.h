@@ -7,10 +7,10 @@
 
 #include "cache/memory/arena.h"
 #include "common/mailbox.h"
-#include "server/engine/engine.h"
-#include "server/driver/inbox.h"
-#include "server/session/session.h"
 #include "server/control/status.h"
+#include "server/driver/inbox.h"
+#include "server/engine/engine.h"
+#include "server/session/session.h"
 #include "server/workers/worker.h"
 
 struct driver;
@@ -20,7 +20,7 @@ struct driver_config {
     uint32_t jobs_max;
     uint32_t workers, loaders; /* the pool's, for the governor */
     struct mailbox *inbox;
-    struct catalog *catalog;   /* borrowed: whose retired ids are forgotten; NULL: none are */
+    struct catalog *catalog;    /* borrowed: whose retired ids are forgotten; NULL: none are */
     void (*drained)(void *ctx); /* once, in the engine's thread: no job is left, and none is to come */
     void *ctx;
 };

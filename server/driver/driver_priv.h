@@ -69,10 +69,10 @@ struct driver {
     char names[WIRE_REPLY_MAX - 4096]; /* of a page of classes */
 };
 
-#define OBSERVERS_TELL(driver, what, ...)                                            \
-    for (size_t o_ = 0; o_ < OBSERVERS; o_++) {                                      \
-        if ((driver)->observers[o_].what)                                            \
-            (driver)->observers[o_].what((driver)->observers[o_].ctx, __VA_ARGS__);  \
+#define OBSERVERS_TELL(driver, what, ...)                                           \
+    for (size_t o_ = 0; o_ < OBSERVERS; o_++) {                                     \
+        if ((driver)->observers[o_].what)                                           \
+            (driver)->observers[o_].what((driver)->observers[o_].ctx, __VA_ARGS__); \
     }
 
 /* driver_registered takes a registration over that the registrar is through with (registered.c). */

@@ -21,7 +21,7 @@ enum inbox_type {
     INBOX_RELEASE,
     INBOX_CLASSES,
     INBOX_LOADED,
-    INBOX_READ,       /* a read of LOADs has ended, after all of its LOADED */
+    INBOX_READ, /* a read of LOADs has ended, after all of its LOADED */
     INBOX_PREPARED,
     INBOX_HALT,
     INBOX_STATUS,

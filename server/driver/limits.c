@@ -1,5 +1,5 @@
-/* limits.c: limits that two modules state, each in its own header since neither knows the other, are held together here,
- * where all of them are visible. */
+/* limits.c: limits that two modules state, each in its own header since neither knows the other, are held together
+ * here, where all of them are visible. */
 #include "cache/catalog/catalog.h"
 #include "common/wire.h"
 #include "preprocess/prepare.h"

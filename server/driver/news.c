@@ -1,8 +1,8 @@
 /* news.c: what happens, in the log: the observer that writes lines. */
 #include <string.h>
 
-#include "server/driver/driver_priv.h"
 #include "preprocess/prepare.h"
+#include "server/driver/driver_priv.h"
 
 /* Says what would help: a larger arena where that is short, else a larger share of it for one job. */
 static void log_shortened(const struct driver *driver, const struct registration *reg, uint32_t from, uint32_t to,
@@ -10,12 +10,12 @@ static void log_shortened(const struct driver *driver, const struct registration
 {
     uint64_t quota_bytes = driver->config.engine.job_quota_bytes;
     if (wanted_bytes > driver->config.engine.arena_bytes)
-        log_warn_limited("msg=\"look-ahead shortened from %u to %u batches: the arena has no room for all that the jobs ask "
-                         "for; raise memory.arena to %llu MiB\" job=\"%s\"",
+        log_warn_limited("msg=\"look-ahead shortened from %u to %u batches: the arena has no room for all that the "
+                         "jobs ask for; raise memory.arena to %llu MiB\" job=\"%s\"",
                          from, to, (unsigned long long)(wanted_bytes >> 20) + 1, reg->name);
     else
-        log_warn_limited("msg=\"look-ahead shortened from %u to %u batches: one job may have %llu MiB of the arena; raise "
-                         "jobs.quota or memory.arena\" job=\"%s\"",
+        log_warn_limited("msg=\"look-ahead shortened from %u to %u batches: one job may have %llu MiB of the arena; "
+                         "raise jobs.quota or memory.arena\" job=\"%s\"",
                          from, to, (unsigned long long)(quota_bytes >> 20), reg->name);
 }
 
@@ -25,8 +25,8 @@ static void log_short_reads(struct driver *driver, uint64_t needed_bytes)
 {
     uint64_t budget_bytes = driver->config.engine.encoded_bytes;
     if (needed_bytes > budget_bytes && needed_bytes > driver->short_told_bytes)
-        log_warn_limited("msg=\"encoded memory of %llu MiB is less than what the jobs look ahead, %llu MiB: reads wait for "
-                         "room and bring fewer samples each; raise memory.encoded to %llu MiB, or lower prefetch\"",
+        log_warn_limited("msg=\"encoded memory of %llu MiB is less than what the jobs look ahead, %llu MiB: reads wait "
+                         "for room and bring fewer samples each; raise memory.encoded to %llu MiB, or lower prefetch\"",
                          (unsigned long long)(budget_bytes >> 20), (unsigned long long)(needed_bytes >> 20),
                          (unsigned long long)(needed_bytes >> 20) + 1);
     if (needed_bytes <= budget_bytes)
@@ -43,8 +43,8 @@ static void log_small_slots(const struct driver *driver, const struct registrati
     uint64_t slot_bytes = reg->found.slot_bytes;
     if (engine_slot_bytes(config, slot_bytes) < 2 * slot_bytes)
         return;
-    log_info("msg=\"prepared samples of %llu bytes take %llu of the arena each, because their bookkeeping counts against "
-             "memory.encoded: raise it to have more of them in memory\" job=\"%s\"",
+    log_info("msg=\"prepared samples of %llu bytes take %llu of the arena each, because their bookkeeping counts "
+             "against memory.encoded: raise it to have more of them in memory\" job=\"%s\"",
              (unsigned long long)slot_bytes, (unsigned long long)engine_slot_bytes(config, slot_bytes), reg->name);
 }
 
@@ -60,7 +60,8 @@ static void job_added(struct driver *driver, const struct engine_action *action)
                      "quota_mib=%llu pipeline=\"%s\"",
                      reg->name, reg->asked.rank, reg->asked.world_size, dataset_path(reg->found.dataset),
                      reg->found.view.count, reg->asked.batch_size,
-                     (unsigned long long)(action->job_added.quota_bytes >> 20), pipeline_canonical(reg->found.pipeline));
+                     (unsigned long long)(action->job_added.quota_bytes >> 20),
+                     pipeline_canonical(reg->found.pipeline));
     if (action->job_added.ahead < reg->asked.prefetch)
         log_shortened(driver, reg, reg->asked.prefetch, action->job_added.ahead, action->job_added.wanted_bytes);
     log_short_reads(driver, action->job_added.encoded_bytes);
@@ -86,7 +87,8 @@ static void source_news(const struct driver *driver, const struct engine_action 
     uint32_t index;
     switch (action->source.news) {
     case ENGINE_SOURCE_AWAY:
-        log_warn_limited("msg=\"storage does not answer, its reads are tried again\" dataset=\"%s\" err=\"%s\"", path, said);
+        log_warn_limited("msg=\"storage does not answer, its reads are tried again\" dataset=\"%s\" err=\"%s\"", path,
+                         said);
         break;
     case ENGINE_SOURCE_BACK:
         log_info_limited("msg=\"storage answers again\" dataset=\"%s\" after_s=%.3f retried=%llu", path,
@@ -94,8 +96,9 @@ static void source_news(const struct driver *driver, const struct engine_action 
         break;
     case ENGINE_SOURCE_GAVE_UP:
         if (dataset_index(dataset, action->source.id, &index))
-            log_warn_limited("msg=\"bad sample\" file=\"%s/%s\" reason=%s err=\"it cannot be read while others can: %s\"", path,
-                             dataset_key(dataset, index), bad_reason_name((enum bad_reason)action->source.reason), said);
+            log_warn_limited(
+                "msg=\"bad sample\" file=\"%s/%s\" reason=%s err=\"it cannot be read while others can: %s\"", path,
+                dataset_key(dataset, index), bad_reason_name((enum bad_reason)action->source.reason), said);
         break;
     }
 }
@@ -108,47 +111,39 @@ struct error driver_job_error(const struct driver *driver, const struct engine_a
     if (action->error.of_source && said)
         error_set(&err, err.code, "%s; it said: %s", action->error.error.text, said);
     else if (err.code == LARDER_ECHANGED && dataset_index(action->error.dataset, action->error.id, &index))
-        error_prefix(&err, err.code, "%s/%s", dataset_path(action->error.dataset), dataset_key(action->error.dataset, index));
+        error_prefix(&err, err.code, "%s/%s", dataset_path(action->error.dataset),
+                     dataset_key(action->error.dataset, index));
     else if (action->error.id != SAMPLE_NONE && dataset_index(action->error.dataset, action->error.id, &index))
-        error_prefix(&err, err.code, "%s/%s (%s)", dataset_path(action->error.dataset), dataset_key(action->error.dataset, index),
-                     bad_reason_name((enum bad_reason)action->error.reason));
+        error_prefix(&err, err.code, "%s/%s (%s)", dataset_path(action->error.dataset),
+                     dataset_key(action->error.dataset, index), bad_reason_name((enum bad_reason)action->error.reason));
     return err;
 }
 
 static void job_failed(const struct driver *driver, const struct engine_action *action)
 {
     struct error err = driver_job_error(driver, action);
-    log_warn_limited("msg=\"job failed\" job=\"%s\" rank=%u code=%s err=\"%s\"", driver->tables.jobs[action->job].reg->name,
-                     action->rank, larder_err_name(err.code), err.text);
+    log_warn_limited("msg=\"job failed\" job=\"%s\" rank=%u code=%s err=\"%s\"",
+                     driver->tables.jobs[action->job].reg->name, action->rank, larder_err_name(err.code), err.text);
 }
 
 void driver_news(void *ctx, const struct engine_action *action)
 {
     struct driver *driver = ctx;
     switch (action->type) {
-    case ENGINE_JOB_ADDED:
-        job_added(driver, action);
-        break;
+    case ENGINE_JOB_ADDED: job_added(driver, action); break;
     case ENGINE_JOB_REFUSED:
         log_warn_limited("msg=\"job refused\" job=\"%s\" code=%s err=\"%s\"", driver->adding.reg->name,
                          larder_err_name(action->error.error.code), action->error.error.text);
         break;
-    case ENGINE_JOB_ERROR:
-        job_failed(driver, action);
-        break;
-    case ENGINE_AHEAD:
-        ahead_changed(driver, action);
-        break;
-    case ENGINE_SOURCE:
-        source_news(driver, action);
-        break;
+    case ENGINE_JOB_ERROR: job_failed(driver, action); break;
+    case ENGINE_AHEAD: ahead_changed(driver, action); break;
+    case ENGINE_SOURCE: source_news(driver, action); break;
     case ENGINE_JOB_ENDED:
         log_info_limited("msg=\"job ended\" job=\"%s\"", driver->tables.jobs[action->job].reg->name);
         break;
     case ENGINE_LOAD:
     case ENGINE_PREPARE:
     case ENGINE_DROP_ENCODED:
-    case ENGINE_DELIVER:
-        break;
+    case ENGINE_DELIVER: break;
     }
 }

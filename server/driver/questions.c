@@ -108,24 +108,12 @@ static void on_drain(struct driver *driver, struct driver_question *question)
 void driver_answer(struct driver *driver, enum inbox_type type, struct driver_question *question)
 {
     switch (type) {
-    case INBOX_STATUS:
-        on_status(driver, question);
-        break;
-    case INBOX_CANCEL:
-        on_cancel(driver, question);
-        break;
-    case INBOX_WEIGHT:
-        on_weight(driver, question);
-        break;
-    case INBOX_DRAIN:
-        on_drain(driver, question);
-        break;
-    case INBOX_HALT:
-        on_halt(driver, question);
-        break;
-    default:
-        CHECK(type == INBOX_SETTLE);
-        answer(question, 0);
+    case INBOX_STATUS: on_status(driver, question); break;
+    case INBOX_CANCEL: on_cancel(driver, question); break;
+    case INBOX_WEIGHT: on_weight(driver, question); break;
+    case INBOX_DRAIN: on_drain(driver, question); break;
+    case INBOX_HALT: on_halt(driver, question); break;
+    default: CHECK(type == INBOX_SETTLE); answer(question, 0);
     }
 }
 

@@ -78,10 +78,10 @@ static const char *mismatch(const struct registration *first, const struct regis
     dataset_fingerprint(first->found.dataset, a);
     dataset_fingerprint(reg->found.dataset, b);
     uint32_t differ = first->asked.flags ^ reg->asked.flags;
-    return memcmp(a, b, sizeof a) != 0      ? "dataset"
-           : differ & WIRE_RELABEL          ? "relabel"
-           : differ & WIRE_PRIVATE_AUGMENT  ? "augment (C: private_augment)"
-                                            : NULL;
+    return memcmp(a, b, sizeof a) != 0     ? "dataset"
+           : differ & WIRE_RELABEL         ? "relabel"
+           : differ & WIRE_PRIVATE_AUGMENT ? "augment (C: private_augment)"
+                                           : NULL;
 }
 
 /* Gives the job to the engine, which takes reg over when it accepts it. */
@@ -136,11 +136,12 @@ void driver_registered(struct driver *driver, struct registration *reg)
     } else if (reg->code) {
         refuse(driver, reg, reg->code, reg->err.text);
     } else if (known && known->cancelled) {
-        refuse(driver, reg, LARDER_EGONE, "the job was cancelled, and ends when its ranks have gone: start all of them again");
+        refuse(driver, reg, LARDER_EGONE,
+               "the job was cancelled, and ends when its ranks have gone: start all of them again");
     } else if (field) {
-        snprintf(text, sizeof text, "rank %u has another %s than the job's first rank: all ranks of a job give "
-                 "the same",
-                 reg->asked.rank, field);
+        snprintf(text, sizeof text,
+                 "rank %u has another %s than the job's first rank: all ranks of a job give the same", reg->asked.rank,
+                 field);
         refuse(driver, reg, LARDER_EINVAL, text);
     } else if (!known && tables_count_jobs(&driver->tables, false) >= driver->config.jobs_max) {
         snprintf(text, sizeof text, "%u jobs are running already, which is limits.jobs: stop one, or raise the limit",

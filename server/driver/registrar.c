@@ -39,7 +39,7 @@ struct registrar {
     struct lane lanes[LANES];
     pthread_mutex_t lock; /* of what is below, and of what waits in the lanes */
     struct registrations underway;
-    uint64_t known[KNOWN_MAX];  /* hashes of sources, at hash % KNOWN_MAX; 0: none. Only the lane depends on them. */
+    uint64_t known[KNOWN_MAX]; /* hashes of sources, at hash % KNOWN_MAX; 0: none. Only the lane depends on them. */
 };
 
 static uint64_t source_hash(const struct registration *reg)
@@ -154,7 +154,8 @@ int registrar_create(struct catalog *catalog, const struct config *config, struc
         code = lane_start(&registrar->lanes[kind]);
     if (code) {
         registrar_destroy(registrar);
-        return error_set(err, code, "the registrar's threads could not be started: check the limit on threads (ulimit -u)");
+        return error_set(err, code,
+                         "the registrar's threads could not be started: check the limit on threads (ulimit -u)");
     }
     *out = registrar;
     return 0;
@@ -179,7 +180,7 @@ int registrar_submit(struct registrar *registrar, struct registration *registrat
 static struct registration *find_client(const struct registrations *list, uint64_t client)
 {
     struct registration *reg;
-    TAILQ_FOREACH (reg, list, link) {
+    TAILQ_FOREACH(reg, list, link) {
         if (reg->client == client)
             return reg;
     }

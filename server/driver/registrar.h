@@ -17,8 +17,8 @@ int registrar_create(struct catalog *catalog, const struct config *config, struc
                      struct registrar **out, struct error *err);
 /* registrar_submit takes the registration over. LARDER_ELIMIT when too many wait (it stays the caller's then). */
 int registrar_submit(struct registrar *registrar, struct registration *registration);
-/* registrar_abandon: the client of a registration has gone. It comes out as refused, at once when it waits, or as soon as
- * the thread that is at it notices. Nothing when the client has none. Any thread. */
+/* registrar_abandon: the client of a registration has gone. It comes out as refused, at once when it waits, or as soon
+ * as the thread that is at it notices. Nothing when the client has none. Any thread. */
 void registrar_abandon(struct registrar *registrar, uint64_t client);
 /* registrar_stop ends the threads; what they are at, and what still waits, comes out as refused soon. */
 void registrar_stop(struct registrar *registrar);

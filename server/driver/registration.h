@@ -66,7 +66,7 @@ TAILQ_HEAD(registrations, registration);
 struct registration *registration_create(uint64_t client, uint32_t seq, const struct session_peer *peer,
                                          const struct wire_register *wire);
 uint32_t registration_classes(const struct registration *registration); /* the classes that the client sees */
-void registration_destroy(struct registration *registration); /* accepts NULL */
+void registration_destroy(struct registration *registration);           /* accepts NULL */
 
 /* registration_resolve opens the dataset and fills in what the registrar finds out; takes long. engine: only what
  * engine_slot_bytes looks at. Gives reg->code, for which reg->err has a text. */

@@ -73,8 +73,8 @@ static int make_dense_labels(struct registration_found *found, struct error *err
     labels->of = malloc((classes + UINT64_C(1)) * sizeof *labels->of);
     labels->classes = malloc((classes + UINT64_C(1)) * sizeof *labels->classes);
     if (!labels->of || !labels->classes)
-        return error_set(err, LARDER_ENOMEM, "no memory for the numbers of %u classes: free memory, or lower the budgets",
-                         classes);
+        return error_set(err, LARDER_ENOMEM,
+                         "no memory for the numbers of %u classes: free memory, or lower the budgets", classes);
     for (uint32_t label = 0; label < classes; label++)
         labels->of[label] = -1;
     for (uint32_t i = 0; i < found->view.count; i++)
@@ -153,7 +153,8 @@ static int size_slots(struct registration_found *found, uint64_t batch_samples, 
     found->slot_bytes = (sum + longest - 1) / longest;
     return found->sample_bytes <= UINT32_MAX
                ? 0
-               : error_set(err, LARDER_ELIMIT, "a file of %llu bytes is too long to be delivered: leave files over 4 GiB out",
+               : error_set(err, LARDER_ELIMIT,
+                           "a file of %llu bytes is too long to be delivered: leave files over 4 GiB out",
                            (unsigned long long)found->sample_bytes);
 }
 
@@ -183,11 +184,12 @@ static int resolve(struct registration *reg, struct catalog *catalog, const stru
         return error_set(err, LARDER_EINVAL, "a job of %u ranks needs a name, which all of them give",
                          asked->world_size);
     if (path[0] != '/')
-        return error_set(err, LARDER_EINVAL,
-                         "dataset \"%s\" is neither an absolute path nor a name under `datasets` in the daemon's configuration", path);
+        return error_set(
+            err, LARDER_EINVAL,
+            "dataset \"%s\" is neither an absolute path nor a name under `datasets` in the daemon's configuration",
+            path);
     int code = pipeline_parse(pipeline, strlen(pipeline), &found->pipeline, err);
-    struct catalog_wish wish = {
-        .path = path, .every_file = asked->flags & WIRE_ALL_FILES, .interrupt = &reg->unwanted};
+    struct catalog_wish wish = {.path = path, .every_file = asked->flags & WIRE_ALL_FILES, .interrupt = &reg->unwanted};
     if (!code)
         code = catalog_open_for(catalog, &wish, &found->dataset, err);
     if (!code)

@@ -16,7 +16,8 @@ static struct driver_clients *bucket_of(const struct tables *tables, uint64_t cl
 struct driver_client *tables_client(const struct tables *tables, uint64_t client)
 {
     struct driver_client *row;
-    LIST_FOREACH (row, bucket_of(tables, client), link) {
+    LIST_FOREACH(row, bucket_of(tables, client), link)
+    {
         if (row->client == client)
             return row;
     }
@@ -91,9 +92,8 @@ void tables_seat(struct tables *tables, uint32_t place, const struct registratio
     *rank = (struct driver_rank){
         .there = true, .client = reg->client, .pid = reg->pid, .client_name = xstrdup(reg->client_name)};
     job->attached++;
-    add_client(tables,
-               &(struct driver_client){
-                   .client = reg->client, .phase = CLIENT_SEATED, .job = place, .rank = reg->asked.rank});
+    add_client(tables, &(struct driver_client){
+                           .client = reg->client, .phase = CLIENT_SEATED, .job = place, .rank = reg->asked.rank});
 }
 
 void tables_unseat(struct tables *tables, struct driver_client *client)

@@ -17,8 +17,8 @@ struct driver_rank {
 };
 
 struct driver_job {
-    struct registration *reg; /* of the rank that made it; NULL: the place is free */
-    uint32_t pipeline;        /* number */
+    struct registration *reg;  /* of the rank that made it; NULL: the place is free */
+    uint32_t pipeline;         /* number */
     struct driver_rank *ranks; /* reg->world_size */
     uint32_t attached;         /* ranks that are there */
     double weight;             /* as registered, or as `larder weight` said since */

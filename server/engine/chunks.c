@@ -15,7 +15,7 @@
 #define STOCK_DEPTH 1.5 /* samples that a job may have in a fiber's stock, over w */
 
 enum {
-    GROUP_MIN = 6,   /* fibers of fewer samples find too little that another job has had prepared */
+    GROUP_MIN = 6, /* fibers of fewer samples find too little that another job has had prepared */
     GROUP_MAX = 256
 };
 
@@ -190,5 +190,6 @@ void chunks_destroy(struct chunks *chunks)
 /* Is the group of the job's dataset? */
 bool chunks_is_here(const struct job *job, const struct group *group)
 {
-    return group->first_chunk >= job->shape.chunk_base && group->first_chunk - job->shape.chunk_base < job->shape.chunk_count;
+    return group->first_chunk >= job->shape.chunk_base &&
+           group->first_chunk - job->shape.chunk_base < job->shape.chunk_count;
 }

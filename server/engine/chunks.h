@@ -14,7 +14,7 @@
 struct chunk {
     /* The samples of its slots; SAMPLE_NONE: no view has had that one yet. The chunk owns the array. */
     sample_id *members;
-    uint32_t group; /* The group it belongs to; ENGINE_NONE: no job has come with this chunk. */
+    uint32_t group;   /* The group it belongs to; ENGINE_NONE: no job has come with this chunk. */
     uint32_t pending; /* How many tasks of its samples are TO_LOAD. */
     /* A member was forgotten and is still listed; residents_forget sweeps it in the same call. */
     bool stale;
@@ -23,10 +23,10 @@ struct chunk {
 /* n chunks that share one place in memory, and the fibers across them. */
 struct group {
     uint32_t first_chunk, n_chunks, chunk_samples;
-    uint32_t width; /* Slots of a fiber; the last fiber may have fewer. */
+    uint32_t width;       /* Slots of a fiber; the last fiber may have fewer. */
     uint32_t first_fiber; /* Its fibers are neighbours from this one on. */
-    uint32_t stock; /* How many encodeds of its samples are in memory or on their way. */
-    uint32_t stock_max; /* A job's stock in a fiber may grow to so many samples that it still wants. */
+    uint32_t stock;       /* How many encodeds of its samples are in memory or on their way. */
+    uint32_t stock_max;   /* A job's stock in a fiber may grow to so many samples that it still wants. */
     /* The budget does not hold one sample for each fiber, so no sample makes room for another. */
     bool thin;
     uint32_t ahead_below; /* Reading ahead is tried again once the stock is below this. */
@@ -65,8 +65,8 @@ struct chunks {
 };
 
 int chunks_make_room(struct chunks *chunks, uint64_t ids); /* for samples below ids; LARDER_ENOMEM */
-/* chunks_enter makes the groups and fibers of a dataset whose chunks nobody came with before; `held`: how many of its samples
- * the encoded budget holds. LARDER_ENOMEM. */
+/* chunks_enter makes the groups and fibers of a dataset whose chunks nobody came with before; `held`: how many of its
+ * samples the encoded budget holds. LARDER_ENOMEM. */
 int chunks_enter(struct chunks *chunks, const struct engine_chunks *dataset, uint32_t base, uint64_t held);
 void chunks_drop_groups(struct chunks *chunks, uint32_t first, uint32_t end);
 void chunks_destroy(struct chunks *chunks);
@@ -75,8 +75,10 @@ struct fiber *chunks_fiber(const struct chunks *chunks, sample_id id); /* NULL: 
 struct group *chunks_group(const struct chunks *chunks, sample_id id); /* NULL: the sample is in none */
 
 /* chunks_ranges.c. A pointer to a range is valid until one is added or dropped. */
-struct chunk_range *chunks_find_range(const struct chunks *chunks, const uint64_t key[ENGINE_CHUNK_KEY]); /* NULL: none */
-struct chunk_range *chunks_range_of(const struct chunks *chunks, uint32_t chunk);                         /* chunk is in one */
+/* NULL: none */
+struct chunk_range *chunks_find_range(const struct chunks *chunks, const uint64_t key[ENGINE_CHUNK_KEY]);
+/* chunk is in one */
+struct chunk_range *chunks_range_of(const struct chunks *chunks, uint32_t chunk);
 /* The first gap that is long enough. */
 struct chunk_range *chunks_add_range(struct chunks *chunks, const uint64_t key[ENGINE_CHUNK_KEY], uint32_t count);
 void chunks_drop_range(struct chunks *chunks, struct chunk_range *range);

@@ -23,8 +23,8 @@ uint32_t demand_takers(const struct jobs *jobs, uint32_t *takers, uint32_t max)
     return count;
 }
 
-/* How far apart in their epochs the takers are that have a stock in the group (others take no part of memory there). An epoch
- * is a circle: one job's end is beside the other's beginning. */
+/* How far apart in their epochs the takers are that have a stock in the group (others take no part of memory there). An
+ * epoch is a circle: one job's end is beside the other's beginning. */
 double demand_apart(const struct jobs *jobs, const uint32_t *takers, uint32_t count, const bool *stocked)
 {
     double first = -1, apart = 0;

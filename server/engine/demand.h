@@ -23,7 +23,8 @@ struct form {
 static inline bool demand_suits(const struct jobs *jobs, uint32_t no, const struct form *form)
 {
     const struct job *job = job_at(jobs, no);
-    return form->pipeline == job->terms.pipeline && form->variant == job->progress.variant && !jobset_has(&form->had, no);
+    return form->pipeline == job->terms.pipeline && form->variant == job->progress.variant &&
+           !jobset_has(&form->had, no);
 }
 
 bool demand_prepare_alike(const struct jobs *jobs);
@@ -33,6 +34,7 @@ bool demand_wants_instance(const struct jobs *jobs, uint32_t job, const struct f
 bool demand_wants_encoded(const struct jobs *jobs, uint32_t job, sample_id id);
 uint32_t demand_count(const struct jobs *jobs, const struct form *form);
 uint32_t demand_count_encoded(const struct jobs *jobs, sample_id id);
-double demand_job_rate(const struct jobs *jobs, const struct job *job); /* samples a nanosecond that it was given since it came */
+/* samples a nanosecond that it was given since it came */
+double demand_job_rate(const struct jobs *jobs, const struct job *job);
 
 #endif

@@ -190,12 +190,14 @@ uint64_t encoded_mean_bytes(const struct encoded_store *store)
 bool encoded_room_for_read(const struct encoded_store *store, sample_id id)
 {
     uint32_t chunk = store->chunks->at[id].chunk;
-    uint32_t samples = chunk == ENGINE_NONE ? 1 : store->chunks->groups[store->chunks->chunks[chunk].group].chunk_samples;
+    uint32_t samples = chunk == ENGINE_NONE ? 1
+                                            : store->chunks->groups[store->chunks->chunks[chunk].group].chunk_samples;
     return store->loading == 0 || store->loading + samples <= store->env->config.inflight_loads;
 }
 
-/* The same for memory: for what the chunk can bring, or half of it all, bytes that nobody is at work with. Else each sample
- * that is through would make room for a read of one sample, as soon as the look-ahead needs more than there is. */
+/* The same for memory: for what the chunk can bring, or half of it all, bytes that nobody is at work with. Else each
+ * sample that is through would make room for a read of one sample, as soon as the look-ahead needs more than there
+ * is. */
 bool encoded_memory_for_read(const struct encoded_store *store, uint32_t job, sample_id id, uint64_t bytes)
 {
     uint32_t chunk = job_at(store->jobs, job)->terms.redirected ? store->chunks->at[id].chunk : ENGINE_NONE;

@@ -16,7 +16,8 @@
 
 #define ENGINE_TAKERS_MAX 64 /* jobs that a read has regard to */
 #define ENGINE_COMPARE_MAX 8 /* chunks that are compared before one is read, from a random one on */
-#define ENGINE_LOOK_MAX 64   /* chunks that are looked at for them: some bring nothing, or too little; bounds the work */
+/* chunks that are looked at for them: some bring nothing, or too little; bounds the work */
+#define ENGINE_LOOK_MAX 64
 
 enum encoded_state { ENCODED_FREE, ENCODED_LOADING, ENCODED_READY };
 
@@ -53,7 +54,7 @@ struct shortage {
 /* What a read of a chunk would bring. */
 struct fill {
     uint32_t samples; /* Samples that the read would bring for some job. */
-    uint64_t wants; /* Wants of jobs that these would answer; at least as many. */
+    uint64_t wants;   /* Wants of jobs that these would answer; at least as many. */
 };
 
 /* What encoded memory knows of a sample. */
@@ -76,10 +77,10 @@ struct encoded_store {
     struct slab slab; /* of these */
     struct residency *residency;
     uint64_t used_bytes, pinned_bytes; /* pinned: being loaded, or waited for by tasks */
-    uint32_t loading; /* Encodeds that are LOADING: LOADs that are out. */
+    uint32_t loading;                  /* Encodeds that are LOADING: LOADs that are out. */
     struct shortage shortage;
     struct idset *kept; /* Samples whose bytes stay though nobody wants them; NULL: there are none. */
-    uint32_t *slots; /* Scratch of encoded_read.c: the slots of a chunk in random order. */
+    uint32_t *slots;    /* Scratch of encoded_read.c: the slots of a chunk in random order. */
     size_t slots_cap;
 };
 
@@ -97,12 +98,14 @@ uint64_t encoded_most(const struct encoded_store *store);
 uint64_t encoded_sure(const struct encoded_store *store);
 void encoded_shed(struct encoded_store *store);
 uint32_t encoded_begin(struct encoded_store *store, sample_id id, uint64_t bytes); /* ENGINE_NONE: no room now */
-/* Its load has brought the bytes, and keeps its pin until the caller unpins it; or it has failed, and its place is free. */
+/* Its load has brought the bytes, and keeps its pin until the caller unpins it; or it has failed,
+ * and its place is free. */
 void encoded_arrived(struct encoded_store *store, uint32_t encoded, void *handle);
 void encoded_failed(struct encoded_store *store, uint32_t encoded);
 void encoded_pin(struct encoded_store *store, uint32_t encoded);
 void encoded_unpin(struct encoded_store *store, uint32_t encoded);
-void encoded_drop_if_idle(struct encoded_store *store, sample_id id); /* once those who left it have placed what they picked */
+/* once those who left it have placed what they picked */
+void encoded_drop_if_idle(struct encoded_store *store, sample_id id);
 void encoded_drop_idle(struct encoded_store *store); /* what is kept has changed: let all go that nobody wants */
 uint64_t encoded_mean_bytes(const struct encoded_store *store); /* of what is in memory; 0: nothing is */
 bool encoded_room_for_read(const struct encoded_store *store, sample_id id);

@@ -13,7 +13,8 @@ void encoded_check(const struct encoded_store *store, const uint32_t *users)
         CHECK(store->samples[encoded->id].encoded == index);
         CHECK(residency_pins(store->residency, index) == users[index] + (encoded->state == ENCODED_LOADING));
         CHECK(residency_want(store->residency, index) == demand_count_encoded(store->jobs, encoded->id));
-        CHECK(residency_pins(store->residency, index) || residency_want(store->residency, index) || encoded_keeps(store, encoded->id));
+        CHECK(residency_pins(store->residency, index) || residency_want(store->residency, index) ||
+              encoded_keeps(store, encoded->id));
         CHECK((encoded->state == ENCODED_READY) == (encoded->handle != NULL));
         loading += encoded->state == ENCODED_LOADING;
         used += encoded->bytes;

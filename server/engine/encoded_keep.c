@@ -1,9 +1,9 @@
 /* encoded_keep.c: are encoded samples kept that nobody wants any more in this epoch?
  *
- * When memory has room for all that the jobs' views have, they stay, and each sample is read once for all epochs. When it has
- * not, they go: what is left of an epoch's end would come at the next one's beginning, and each order would echo the one
- * before. Nor when jobs prepare differently: what only some want stays in step with the others by what is in memory, and
- * decoding for each alone costs more than reading. */
+ * When memory has room for all that the jobs' views have, they stay, and each sample is read once for all epochs. When
+ * it has not, they go: what is left of an epoch's end would come at the next one's beginning, and each order would echo
+ * the one before. Nor when jobs prepare differently: what only some want stays in step with the others by what is in
+ * memory, and decoding for each alone costs more than reading. */
 #include "server/engine/demand.h"
 #include "server/engine/encoded.h"
 
@@ -37,7 +37,8 @@ static struct idset *all_that_fits(const struct encoded_store *store)
     return NULL;
 }
 
-/* Lets go what was kept and is no more: those samples where they are few, else all that nobody wants are gone through. */
+/* Lets go what was kept and is no more: those samples where they are few, else all that nobody
+ * wants are gone through. */
 static void settle_lost(struct encoded_store *store, const struct idset *before)
 {
     struct idset *lost = NULL;

@@ -1,28 +1,29 @@
 /* encoded_read.c: what a read brings: the chunk's samples that are worth keeping, and chunks that nobody waits for yet.
  *
- * A fiber's stock for a job is what the fiber has in memory and the job still wants. A read brings a sample when some job
- * that wants it has room in its stock, ENGINE_STOCK_DEPTH · w samples of a fiber (more where memory has room for more
- * than the smallest groups ask); jobs that are in step want the same, so
- * that one stock serves them all. Groups are made so large that one such stock fills the budget. Jobs that are out of
- * step share the budget: a sample that is missing from a small stock takes the place of what fewer jobs want, or what has
- * lain longest.
+ * A fiber's stock for a job is what the fiber has in memory and the job still wants. A read brings a sample when some
+ * job that wants it has room in its stock, ENGINE_STOCK_DEPTH · w samples of a fiber (more where memory has room for
+ * more than the smallest groups ask); jobs that are in step want the same, so that one stock serves them all. Groups
+ * are made so large that one such stock fills the budget. Jobs that are out of step share the budget: a sample that is
+ * missing from a small stock takes the place of what fewer jobs want, or what has lain longest.
  *
  * No read brings a job more than a part of what its view has in the chunk: what comes together leaves together, so that
  * two visits at different times spread a chunk's samples farther than any stay in a small memory. Jobs out of step find
  * together what one of them would leave, and get all. Where memory holds half of a view, samples stay long enough.
  *
  * Reads ahead keep memory filled, which is what spreads a chunk's samples: the longer one can stay, the farther it may
- * land from its neighbours. What they bring too early costs jobs out of step more than it gives: memory is full of what one
- * of them wants, and what is read for the other finds no room. So the farther jobs are apart, the more is left for reads on
- * demand, and the more a read ahead must bring. w = 1 is the papers' rule, with a stock of one and reads on demand alone. */
+ * land from its neighbours. What they bring too early costs jobs out of step more than it gives: memory is full of what
+ * one of them wants, and what is read for the other finds no room. So the farther jobs are apart, the more is left for
+ * reads on demand, and the more a read ahead must bring. w = 1 is the papers' rule, with a stock of one and reads on
+ * demand alone. */
 #include "common/check.h"
 #include "server/engine/demand.h"
 #include "server/engine/encoded.h"
 #include "server/engine/sources.h"
 
 /* Jobs in step (or one alone), and jobs half an epoch apart; between them in proportion. */
-static const double AHEAD_SHARE[] = {0.9, 0.85}; /* of the budget that reads ahead may fill: the rest is for reads on demand */
-static const double AHEAD_LEAST[] = {0.5, 0.8};  /* of what views have of a chunk: with less it is not read ahead */
+/* of the budget that reads ahead may fill: the rest is for reads on demand */
+static const double AHEAD_SHARE[] = {0.9, 0.85};
+static const double AHEAD_LEAST[] = {0.5, 0.8}; /* of what views have of a chunk: with less it is not read ahead */
 
 /* Slots in random order: what a stock has no room for comes later, and no sample may always be the late one. */
 const uint32_t *encoded_shuffled_slots(struct encoded_store *store, uint32_t samples)
@@ -45,7 +46,8 @@ uint32_t encoded_job_for(const struct encoded_store *store, const struct chunk *
     for (uint32_t slot = 0; slot < chunk_samples; slot++) {
         sample_id id = chunk->members[slot];
         for (uint32_t i = 0; id != SAMPLE_NONE && i < n_takers; i++) {
-            if (!sources_away(store->sources, takers[i]) && store->samples[id].encoded == ENGINE_NONE && encoded_needs_bytes(store, takers[i], id))
+            if (!sources_away(store->sources, takers[i]) && store->samples[id].encoded == ENGINE_NONE &&
+                encoded_needs_bytes(store, takers[i], id))
                 return takers[i];
         }
     }
@@ -75,7 +77,8 @@ const struct chunk *encoded_best_chunk(struct encoded_store *store, const struct
     struct fill most = encoded_most_fill(store, group);
     if (most.samples < least || least * (double)mean > room)
         return NULL;
-    for (uint32_t i = 0; i < group->n_chunks && i < ENGINE_LOOK_MAX && compared < ENGINE_COMPARE_MAX && best_wants < most.wants; i++) {
+    for (uint32_t i = 0;
+         i < group->n_chunks && i < ENGINE_LOOK_MAX && compared < ENGINE_COMPARE_MAX && best_wants < most.wants; i++) {
         const struct chunk *chunk = &store->chunks->chunks[group->first_chunk + (from + i) % group->n_chunks];
         struct fill fill = encoded_fill(store, chunk);
         if (fill.samples == 0 || fill.samples < least || (double)(fill.samples * mean) > room)

@@ -6,12 +6,14 @@
 #include "server/engine/demand.h"
 #include "server/engine/encoded.h"
 
-enum { SHARED_STOCKS = 2 }; /* stocks that jobs out of step may fill by eviction, all together */
+enum { SHARED_STOCKS = 2 };           /* stocks that jobs out of step may fill by eviction, all together */
 static const double IN_STEP = 0.02;   /* of half an epoch: jobs that are no farther apart */
 static const double READ_PART = 0.75; /* of what a view has in a chunk: what two visits bring, with some to spare */
-static const double LIKE_SPEED = 0.1; /* a job slower by no more than this finds most of what a faster one's read brings */
+/* a job slower by no more than this finds most of what a faster one's read brings */
+static const double LIKE_SPEED = 0.1;
 
-/* Would the job be served with the sample's bytes? Not when they could not be read, or a form that it may get is prepared. */
+/* Would the job be served with the sample's bytes? Not when they could not be read, or a form that
+ * it may get is prepared. */
 bool encoded_needs_bytes(const struct encoded_store *store, uint32_t job, sample_id id)
 {
     if (store->samples[id].failed || !sampler_wants(store->env->sampler, job, id))
@@ -26,7 +28,8 @@ static uint32_t stock_of(const struct encoded_store *store, uint32_t job, uint32
 {
     const struct sampler *sampler = store->env->sampler;
     uint32_t stock = 0;
-    for (uint32_t index = store->chunks->fibers[fiber].encoded.head; index != ENGINE_NONE; index = store->encodeds[index].in_fiber.next)
+    for (uint32_t index = store->chunks->fibers[fiber].encoded.head; index != ENGINE_NONE;
+         index = store->encodeds[index].in_fiber.next)
         stock += !store->encodeds[index].in_order && sampler_wants(sampler, job, store->encodeds[index].id);
     return stock;
 }
@@ -46,8 +49,8 @@ static double read_part(const struct encoded_store *store, const struct shortage
     return part < READ_PART ? READ_PART : part < 1 ? part : 1;
 }
 
-/* How many samples of a chunk of the group the takers' views have, by the one that has most; and the most that a read may
- * bring each of them. */
+/* How many samples of a chunk of the group the takers' views have, by the one that has most; and the most that a read
+ * may bring each of them. */
 static void measure_parts(const struct encoded_store *store, const struct group *group, struct shortage *room)
 {
     bool here[ENGINE_TAKERS_MAX];
@@ -85,8 +88,8 @@ void encoded_measure_shortage(struct encoded_store *store, const struct group *g
     measure_parts(store, group, room);
 }
 
-/* What a read of the chunk would bring, after encoded_measure_shortage of its group: samples for which some job has room, and
- * the wants that they answer. */
+/* What a read of the chunk would bring, after encoded_measure_shortage of its group: samples for which some job has
+ * room, and the wants that they answer. */
 struct fill encoded_fill(const struct encoded_store *store, const struct chunk *chunk)
 {
     const struct shortage *room = &store->shortage;
@@ -119,7 +122,8 @@ bool encoded_lacks(const struct encoded_store *store, const struct shortage *roo
 {
     for (uint32_t i = 0; i < room->n_takers; i++) {
         uint32_t job = room->takers[i];
-        if (room->most[i] && encoded_needs_bytes(store, job, id) && stock_of(store, job, store->chunks->at[id].fiber) < max)
+        if (room->most[i] && encoded_needs_bytes(store, job, id) &&
+            stock_of(store, job, store->chunks->at[id].fiber) < max)
             return true;
     }
     return false;
@@ -137,11 +141,13 @@ bool encoded_may_evict(const struct encoded_store *store, const struct shortage 
     uint32_t share = SHARED_STOCKS * max / room->n_takers;
     uint32_t victim = residency_victim(store->residency);
     share = share < 1 ? 1 : share > max ? max : share;
-    return victim != RESIDENT_NONE && residency_want(store->residency, victim) <= demand_count_encoded(store->jobs, id) &&
+    return victim != RESIDENT_NONE &&
+           residency_want(store->residency, victim) <= demand_count_encoded(store->jobs, id) &&
            encoded_lacks(store, room, id, share);
 }
 
-/* The most that a read of a chunk of the group could bring, after encoded_measure_shortage: all that there is room for. */
+/* The most that a read of a chunk of the group could bring, after encoded_measure_shortage: all
+ * that there is room for. */
 struct fill encoded_most_fill(const struct encoded_store *store, const struct group *group)
 {
     const struct shortage *room = &store->shortage;

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 
 #include "common/check.h"
-#include "server/engine/engine_priv.h"
 #include "server/engine/chunks.h"
+#include "server/engine/engine_priv.h"
 #include "server/engine/jobs.h"
 #include "server/engine/outbox.h"
 #include "server/engine/plan.h"
@@ -21,21 +21,38 @@ static void wire(struct engine *engine)
     engine->chunks = (struct chunks){.env = &engine->env};
     engine->prepared = (struct prepared){.env = &engine->env, .jobs = &engine->jobs, .chunks = &engine->chunks};
     engine->sources = (struct sources){.jobs = &engine->jobs};
-    engine->encoded = (struct encoded_store){.env = &engine->env, .outbox = &engine->outbox, .jobs = &engine->jobs,
-                                             .chunks = &engine->chunks, .prepared = &engine->prepared, .sources =
-                                             &engine->sources};
-    engine->residents = (struct residents){.env = &engine->env, .jobs = &engine->jobs, .chunks = &engine->chunks,
-                                           .prepared = &engine->prepared, .encoded = &engine->encoded};
+    engine->encoded = (struct encoded_store){.env = &engine->env,
+                                             .outbox = &engine->outbox,
+                                             .jobs = &engine->jobs,
+                                             .chunks = &engine->chunks,
+                                             .prepared = &engine->prepared,
+                                             .sources = &engine->sources};
+    engine->residents = (struct residents){.env = &engine->env,
+                                           .jobs = &engine->jobs,
+                                           .chunks = &engine->chunks,
+                                           .prepared = &engine->prepared,
+                                           .encoded = &engine->encoded};
     engine->quota = (struct quota){.env = &engine->env, .jobs = &engine->jobs};
-    engine->queues = (struct queues){.env = &engine->env, .jobs = &engine->jobs, .prepared = &engine->prepared, .quota
-                                     = &engine->quota};
-    engine->tasks = (struct tasks){.env = &engine->env, .outbox = &engine->outbox, .jobs = &engine->jobs, .chunks =
-                                   &engine->chunks, .prepared = &engine->prepared, .sources = &engine->sources,
-                                   .encoded = &engine->encoded, .queues = &engine->queues};
-    engine->plan = (struct plan){.env = &engine->env, .outbox = &engine->outbox, .jobs = &engine->jobs, .chunks =
-                                 &engine->chunks, .prepared = &engine->prepared, .encoded
-                                 = &engine->encoded, .residents = &engine->residents, .quota = &engine->quota, .queues
-                                 = &engine->queues, .tasks = &engine->tasks};
+    engine->queues = (struct queues){
+        .env = &engine->env, .jobs = &engine->jobs, .prepared = &engine->prepared, .quota = &engine->quota};
+    engine->tasks = (struct tasks){.env = &engine->env,
+                                   .outbox = &engine->outbox,
+                                   .jobs = &engine->jobs,
+                                   .chunks = &engine->chunks,
+                                   .prepared = &engine->prepared,
+                                   .sources = &engine->sources,
+                                   .encoded = &engine->encoded,
+                                   .queues = &engine->queues};
+    engine->plan = (struct plan){.env = &engine->env,
+                                 .outbox = &engine->outbox,
+                                 .jobs = &engine->jobs,
+                                 .chunks = &engine->chunks,
+                                 .prepared = &engine->prepared,
+                                 .encoded = &engine->encoded,
+                                 .residents = &engine->residents,
+                                 .quota = &engine->quota,
+                                 .queues = &engine->queues,
+                                 .tasks = &engine->tasks};
 }
 
 int engine_create(const struct engine_config *config, struct engine **out, struct error *err)
@@ -105,11 +122,8 @@ void engine_destroy(struct engine *engine)
 static void handle(struct engine *engine, const struct engine_event *event)
 {
     switch (event->type) {
-    case ENGINE_TICK:
-        break;
-    case ENGINE_JOB_ADD:
-        jobs_on_add(engine, event->job_add);
-        break;
+    case ENGINE_TICK: break;
+    case ENGINE_JOB_ADD: jobs_on_add(engine, event->job_add); break;
     case ENGINE_JOB_GONE:
         CHECK(event->job_gone.job < JOBS_MAX);
         jobs_on_gone(engine, event->job_gone.job, event->rank);
@@ -142,18 +156,13 @@ static void handle(struct engine *engine, const struct engine_event *event)
         tasks_on_prepared(&engine->tasks, event);
         jobs_judge(engine);
         break;
-    case ENGINE_PIPELINE_GONE:
-        prepared_forget_pipeline(&engine->prepared, event->pipeline_gone.pipeline);
-        break;
+    case ENGINE_PIPELINE_GONE: prepared_forget_pipeline(&engine->prepared, event->pipeline_gone.pipeline); break;
     case ENGINE_SAMPLES_GONE:
-        residents_forget(&engine->residents, event->samples_gone.ids, event->samples_gone.count, event->samples_gone.kept);
+        residents_forget(&engine->residents, event->samples_gone.ids, event->samples_gone.count,
+                         event->samples_gone.kept);
         break;
-    case ENGINE_DRAIN:
-        engine->draining = true;
-        break;
-    case ENGINE_HALT:
-        engine->halted = true;
-        break;
+    case ENGINE_DRAIN: engine->draining = true; break;
+    case ENGINE_HALT: engine->halted = true; break;
     }
 }
 
@@ -192,7 +201,8 @@ size_t engine_step_all(struct engine *engine, uint64_t now_ns, const struct engi
     return engine->outbox.n_actions;
 }
 
-size_t engine_step(struct engine *engine, uint64_t now_ns, const struct engine_event *event, const struct engine_action **actions)
+size_t engine_step(struct engine *engine, uint64_t now_ns, const struct engine_event *event,
+                   const struct engine_action **actions)
 {
     return engine_step_all(engine, now_ns, event, 1, actions);
 }

@@ -1,4 +1,5 @@
-/* engine_priv.h: the engine: one of each module. Modules know only those above them; who holds the engine is above all. */
+/* engine_priv.h: the engine: one of each module. Modules know only those above them; who holds the
+ * engine is above all. */
 #ifndef LARDER_SERVER_ENGINE_ENGINE_PRIV_H
 #define LARDER_SERVER_ENGINE_ENGINE_PRIV_H
 

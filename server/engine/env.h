@@ -1,4 +1,5 @@
-/* env.h: what all modules of the engine see: its configuration, the time, chance, and what it counts. Owner: engine.c. */
+/* env.h: what all modules of the engine see: its configuration, the time, chance, and what it
+ * counts. Owner: engine.c. */
 #ifndef LARDER_SERVER_ENGINE_ENV_H
 #define LARDER_SERVER_ENGINE_ENV_H
 

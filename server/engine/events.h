@@ -1,4 +1,5 @@
-/* events.h: the engine's contract: what it is configured with, the events that it takes, and the actions that it gives. */
+/* events.h: the engine's contract: what it is configured with, the events that it takes, and the
+ * actions that it gives. */
 #ifndef LARDER_SERVER_ENGINE_EVENTS_H
 #define LARDER_SERVER_ENGINE_EVENTS_H
 
@@ -9,11 +10,11 @@
 #include "common/types.h"
 #include "sampler/sampler.h"
 
-#define ENGINE_NAME_MAX 129      /* bytes of a job's name, its end included */
-#define ENGINE_OUTPUTS_MAX 16    /* instances one prepare task makes */
-#define ENGINE_BATCH_MAX 8192    /* samples in a batch */
-#define ENGINE_PREFETCH_MAX 64   /* batches a queue may be ahead */
-#define ENGINE_HOLD_MAX 65       /* batches a client may hold */
+#define ENGINE_NAME_MAX 129    /* bytes of a job's name, its end included */
+#define ENGINE_OUTPUTS_MAX 16  /* instances one prepare task makes */
+#define ENGINE_BATCH_MAX 8192  /* samples in a batch */
+#define ENGINE_PREFETCH_MAX 64 /* batches a queue may be ahead */
+#define ENGINE_HOLD_MAX 65     /* batches a client may hold */
 #define ENGINE_AHEAD_WINDOWS 4
 #define ENGINE_ROWS_MIN 2        /* batches that each queue has room for at the least: one held, one being filled */
 #define ENGINE_PIPELINES_MAX 256 /* pipelines in use at once; numbers are the caller's */
@@ -23,34 +24,39 @@
 #define ENGINE_NOT_THERE UINT64_MAX
 #define ENGINE_CHUNK_KEY 4 /* words */
 
-/* A width for each dataset by its chunks: half of one, within the two bounds. Measured with chunks of 8 to 512, one job and
- * encoded memory for 25, 10 and 4 % of its dataset: a chunk is loaded 2.0 times an epoch, and keeps 0.75 to 0.93 of a full
- * shuffle's spread. Narrower fibers load more often (w = 1, the papers' rule: 8.1 to 9.6), most of all for jobs out of step;
- * wider ones put neighbours closer together. docs/sharing.md. */
+/* A width for each dataset by its chunks: half of one, within the two bounds. Measured with chunks of 8 to 512, one job
+ * and encoded memory for 25, 10 and 4 % of its dataset: a chunk is loaded 2.0 times an epoch, and keeps 0.75 to 0.93 of
+ * a full shuffle's spread. Narrower fibers load more often (w = 1, the papers' rule: 8.1 to 9.6), most of all for jobs
+ * out of step; wider ones put neighbours closer together. docs/sharing.md. */
 #define ENGINE_REDIRECT_HALF UINT32_MAX
 #define ENGINE_REDIRECT_HALF_MIN 8u
 #define ENGINE_REDIRECT_HALF_MAX 128u
 
 struct engine_config {
     uint64_t seed;
-    uint64_t arena_bytes;      /* budget for prepared instances: offsets in actions are below it */
-    uint64_t job_quota_bytes;  /* most of the arena that one job may pin; 0: all of it */
-    uint64_t encoded_bytes;    /* budget for encoded samples, loads in flight included, and for the instances' records */
-    uint64_t instance_bytes;   /* what the record of an instance takes of encoded_bytes; at most a quarter of it is taken so */
-    uint64_t slot_least;       /* what an instance takes of the arena at least, so that there are not too many records */
-    uint32_t inflight_loads;   /* LOAD samples out at once, ≥ 1 */
+    uint64_t arena_bytes;     /* budget for prepared instances: offsets in actions are below it */
+    uint64_t job_quota_bytes; /* most of the arena that one job may pin; 0: all of it */
+    /* budget for encoded samples, loads in flight included, and for the instances' records */
+    uint64_t encoded_bytes;
+    /* what the record of an instance takes of encoded_bytes; at most a quarter of it is taken so */
+    uint64_t instance_bytes;
+    /* what an instance takes of the arena at least, so that there are not too many records */
+    uint64_t slot_least;
+    uint32_t inflight_loads;    /* LOAD samples out at once, ≥ 1 */
     uint32_t inflight_prepares; /* PREPARE tasks out at once, ≥ 1 */
-    uint32_t redirect_width;   /* w: neighbouring slots of a fiber, or ENGINE_REDIRECT_HALF; 0: no redirection */
-    uint32_t redirect_group;   /* n: chunks that share one place in memory; 0: from the budgets */
-    uint64_t ahead_window_ns;  /* a queue's need of look-ahead is judged by the last ENGINE_AHEAD_WINDOWS of so long; 0: not at
-                                  all, each looks as far ahead as its quota lets it */
-    uint64_t rank_timeout_ns;  /* how long a job's other ranks wait for one that is away; 0: for ever */
-    uint64_t room_timeout_ns;  /* how long a job waits for what clients hold in the middle of free space; 0: for ever */
-    uint64_t source_wait_ns;   /* how long a job waits for a source that does not answer; 0: not at all */
-    bool bad_limited;          /* a job fails when more samples of an epoch are bad than the greater of the next two */
+    uint32_t redirect_width;    /* w: neighbouring slots of a fiber, or ENGINE_REDIRECT_HALF; 0: no redirection */
+    uint32_t redirect_group;    /* n: chunks that share one place in memory; 0: from the budgets */
+    /* a queue's need of look-ahead is judged by the last ENGINE_AHEAD_WINDOWS of so long; 0: not at all, each looks as
+     * far ahead as its quota lets it */
+    uint64_t ahead_window_ns;
+    uint64_t rank_timeout_ns; /* how long a job's other ranks wait for one that is away; 0: for ever */
+    uint64_t room_timeout_ns; /* how long a job waits for what clients hold in the middle of free space; 0: for ever */
+    uint64_t source_wait_ns;  /* how long a job waits for a source that does not answer; 0: not at all */
+    bool bad_limited;         /* a job fails when more samples of an epoch are bad than the greater of the next two */
     uint64_t bad_count;
-    double bad_share;          /* of the view */
-    /* Encoded bytes of a sample of a job's dataset, ENGINE_NOT_THERE when it is not in it; called from engine_step only. */
+    double bad_share; /* of the view */
+    /* Encoded bytes of a sample of a job's dataset, ENGINE_NOT_THERE when it is not in it; called
+     * from engine_step only. */
     uint64_t (*sample_bytes)(const void *dataset, sample_id id);
 };
 
@@ -74,7 +80,7 @@ static inline uint64_t engine_slot_bytes(const struct engine_config *config, uin
     return rounded > config->slot_least ? rounded : extent_round(config->slot_least);
 }
 
-/* ── events ─────────────────────────────────────────────────────────────────────────────────────────────────────────── */
+/* ── events ──────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
 /* Where a sample is stored in its dataset: the chunk is below engine_chunks.count, the slot below
  * engine_chunks.samples. */
@@ -85,30 +91,34 @@ struct chunk_slot {
 /* The dataset lies in `count` chunks, each of up to `samples` samples. What is once known of a sample stays: another
  * dataset that has it too does not move it. */
 struct engine_chunks {
-    const struct chunk_slot *places; /* By the view's ids ascending, borrowed for the step; NULL: the dataset is not in
-                                        chunks, so never redirected. */
-    uint64_t key[ENGINE_CHUNK_KEY];  /* the same one means the same samples in the same chunks */
+    /* By the view's ids ascending, borrowed for the step; NULL: the dataset is not in chunks, so never redirected. */
+    const struct chunk_slot *places;
+    uint64_t key[ENGINE_CHUNK_KEY]; /* the same one means the same samples in the same chunks */
     uint32_t count, samples;
 };
 
 struct engine_job_desc {
-    uint64_t client;        /* the caller's name for the connection; comes back in actions */
-    const char *name;       /* unique among jobs; copied */
-    const void *dataset;    /* the caller's; comes back in LOAD and goes to sample_bytes */
-    uint32_t pipeline;      /* the caller's number < ENGINE_PIPELINES_MAX: equal exactly when the pipelines are the same */
-    uint64_t slot_bytes;    /* of one prepared instance, > 0 */
-    bool raw;           /* an instance is as long as its sample's encoded bytes; slot_bytes is then what one takes, rounded
-                               by engine_slot_bytes, on average over the largest two batches that the job may hold */
-    uint32_t batch_size;    /* 1 … ENGINE_BATCH_MAX */
-    uint32_t prefetch;      /* batches prepared ahead of the client, 1 … ENGINE_PREFETCH_MAX */
-    uint32_t hold;          /* batches that the client wants to hold unreleased at a time, 1 … ENGINE_HOLD_MAX; 0 is
-                               ENGINE_ROWS_MIN. As many as fit are promised to it for good. */
-    uint32_t epochs;        /* 0: no end */
+    uint64_t client;     /* the caller's name for the connection; comes back in actions */
+    const char *name;    /* unique among jobs; copied */
+    const void *dataset; /* the caller's; comes back in LOAD and goes to sample_bytes */
+    /* the caller's number < ENGINE_PIPELINES_MAX: equal exactly when the pipelines are the same */
+    uint32_t pipeline;
+    uint64_t slot_bytes; /* of one prepared instance, > 0 */
+    /* an instance is as long as its sample's encoded bytes; slot_bytes is then what one takes, rounded by
+     * engine_slot_bytes, on average over the largest two batches that the job may hold */
+    bool raw;
+    uint32_t batch_size; /* 1 … ENGINE_BATCH_MAX */
+    uint32_t prefetch;   /* batches prepared ahead of the client, 1 … ENGINE_PREFETCH_MAX */
+    /* batches that the client wants to hold unreleased at a time, 1 … ENGINE_HOLD_MAX; 0 is ENGINE_ROWS_MIN. As many as
+     * fit are promised to it for good. */
+    uint32_t hold;
+    uint32_t epochs; /* 0: no end */
     bool drop_last;
     enum bad_policy bad_policy;
     struct sampler_job sampled; /* its order and view, borrowed for the step */
-    /* Whose instances it may be given. 0: any of its pipeline. Else only those of jobs with the same number: one of its own
-     * keeps its augmentation private; under SHUFFLE_STRICT the epoch counts too, and the instance depends on nothing else. */
+    /* Whose instances it may be given. 0: any of its pipeline. Else only those of jobs with the same number: one of its
+     * own keeps its augmentation private; under SHUFFLE_STRICT the epoch counts too, and the instance depends on
+     * nothing else. */
     uint64_t variant;
     struct engine_chunks chunks;
     /* Ranks of one job give the same name and world_size, and everything above but `client` must be the same too (the
@@ -119,23 +129,25 @@ struct engine_job_desc {
 };
 
 enum engine_event_type {
-    ENGINE_TICK,     /* time passed, nothing else: what finds out that a rank has been away for too long */
-    ENGINE_JOB_ADD,  /* a rank registers; answered by JOB_ADDED or JOB_REFUSED */
-    ENGINE_JOB_GONE, /* the rank's client left, however: everything it held is returned. Of a rank that is not there: ends a
-                        job that none is there of. */
-    ENGINE_JOB_CANCEL, /* the job fails, as it does over a bad sample: each rank that is there gets a JOB_ERROR, and
-                          keeps what it holds until it releases it or is gone. Nothing when it has failed already, or is
-                          not there. */
-    ENGINE_WEIGHT,   /* the job's weight is another from now on */
-    ENGINE_PACE,     /* how long the rank's client trains on a batch, as measured: what orders work among a job's ranks */
-    ENGINE_NEXT,     /* the rank's queue may send `credits` more batches of `epoch` */
-    ENGINE_RELEASE,  /* the client is through with a batch. An unknown batch is counted and ignored. */
-    ENGINE_LOADED,   /* a sample of a LOAD arrived, or failed */
-    ENGINE_PREPARED, /* a PREPARE ended; each of its outputs is made, or failed and is bad for who waits for it */
+    ENGINE_TICK,    /* time passed, nothing else: what finds out that a rank has been away for too long */
+    ENGINE_JOB_ADD, /* a rank registers; answered by JOB_ADDED or JOB_REFUSED */
+    /* the rank's client left, however: everything it held is returned. Of a rank that is not there:
+     * ends a job that none is there of. */
+    ENGINE_JOB_GONE,
+    /* the job fails, as it does over a bad sample: each rank that is there gets a JOB_ERROR, and keeps what it holds
+     * until it releases it or is gone. Nothing when it has failed already, or is not there. */
+    ENGINE_JOB_CANCEL,
+    ENGINE_WEIGHT, /* the job's weight is another from now on */
+    /* how long the rank's client trains on a batch, as measured: what orders work among a job's ranks */
+    ENGINE_PACE,
+    ENGINE_NEXT,          /* the rank's queue may send `credits` more batches of `epoch` */
+    ENGINE_RELEASE,       /* the client is through with a batch. An unknown batch is counted and ignored. */
+    ENGINE_LOADED,        /* a sample of a LOAD arrived, or failed */
+    ENGINE_PREPARED,      /* a PREPARE ended; each of its outputs is made, or failed and is bad for who waits for it */
     ENGINE_PIPELINE_GONE, /* the number, which no job uses, will mean another pipeline: forget its instances */
     ENGINE_SAMPLES_GONE,  /* ids, which no job's dataset has, will mean other samples: forget what is kept under them */
-    ENGINE_DRAIN,    /* no new jobs from now on; ranks of those that are there may come */
-    ENGINE_HALT,     /* nothing is planned, begun or delivered from now on: the arena stays as it is, whoever goes */
+    ENGINE_DRAIN,         /* no new jobs from now on; ranks of those that are there may come */
+    ENGINE_HALT, /* nothing is planned, begun or delivered from now on: the arena stays as it is, whoever goes */
 };
 
 /* What became of a LOAD. */
@@ -181,7 +193,7 @@ struct engine_event {
         struct {
             uint32_t task;
             uint8_t reasons[ENGINE_OUTPUTS_MAX]; /* enum bad_reason of each of its outputs; 0: it was made */
-            uint64_t core_ns; /* of a worker's time on a core; 0: not known */
+            uint64_t core_ns;                    /* of a worker's time on a core; 0: not known */
         } prepared;
         struct {
             uint32_t pipeline;
@@ -194,7 +206,7 @@ struct engine_event {
     };
 };
 
-/* ── actions ────────────────────────────────────────────────────────────────────────────────────────────────────────── */
+/* ── actions ─────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
 enum engine_action_type {
     ENGINE_JOB_ADDED,
@@ -203,9 +215,10 @@ enum engine_action_type {
     ENGINE_PREPARE,
     ENGINE_DROP_ENCODED,
     ENGINE_DELIVER,
-    ENGINE_JOB_ERROR, /* the rank cannot go on: tell its client, which stays until it leaves. When the job as a whole has
-                         failed (policy `error`, a rank missing, cancelled) one comes for each rank that is there;
-                         from then on its quota is what its clients may hold, and no more. */
+    /* the rank cannot go on: tell its client, which stays until it leaves. When the job as a whole has failed (policy
+     * `error`, a rank missing, cancelled) one comes for each rank that is there; from then on its quota is what its
+     * clients may hold, and no more. */
+    ENGINE_JOB_ERROR,
     ENGINE_AHEAD,     /* the job's quota, and with it its look-ahead, is another from now on */
     ENGINE_SOURCE,    /* a source has not answered twice, or answers again; or one of its samples was given up */
     ENGINE_JOB_ENDED, /* the job's place is free again; dataset and pipeline number are no longer used by it */
@@ -213,10 +226,10 @@ enum engine_action_type {
 
 struct engine_output {
     uint32_t pipeline;
-    uint64_t offset;   /* of the slot in the arena */
+    uint64_t offset; /* of the slot in the arena */
     uint64_t bytes;
-    /* The last parts of the random key: the variant (under SHUFFLE_STRICT of job and epoch), and how many instances of this
-     * sample were begun before, 0 under SHUFFLE_STRICT. */
+    /* The last parts of the random key: the variant (under SHUFFLE_STRICT of job and epoch), and how many instances of
+     * this sample were begun before, 0 under SHUFFLE_STRICT. */
     uint64_t variant, instance;
     const void *dataset; /* of a job that waits for it */
 };
@@ -235,26 +248,26 @@ enum engine_source_news {
 
 struct engine_action {
     enum engine_action_type type;
-    uint64_t client; /* of the rank, where one is concerned */
+    uint64_t client;    /* of the rank, where one is concerned */
     uint32_t job, rank; /* rank, LOAD and PREPARE: whose queue waits for it; ENGINE_RANK_NONE: nobody's yet */
     union {
         struct {
-            uint32_t n_batches; /* an epoch, for each rank */
-            uint32_t held_max;  /* batches the client may hold unreleased */
-            uint64_t quota_bytes; /* of the whole job */
-            uint32_t ahead;     /* batches of look-ahead that the quota lets each rank have */
-            uint64_t wanted_bytes; /* of the arena, for all that all jobs asked for */
+            uint32_t n_batches;     /* an epoch, for each rank */
+            uint32_t held_max;      /* batches the client may hold unreleased */
+            uint64_t quota_bytes;   /* of the whole job */
+            uint32_t ahead;         /* batches of look-ahead that the quota lets each rank have */
+            uint64_t wanted_bytes;  /* of the arena, for all that all jobs asked for */
             uint64_t encoded_bytes; /* of encoded memory, that what all jobs look ahead would take at once */
-            bool attached;      /* to a job that was there: JOB_ADD's dataset, order and places are not kept */
-            uint32_t epoch, batch; /* the first that the rank can ask for, and the index of its next batch of it */
+            bool attached;          /* to a job that was there: JOB_ADD's dataset, order and places are not kept */
+            uint32_t epoch, batch;  /* the first that the rank can ask for, and the index of its next batch of it */
         } job_added;
         struct {
             struct error error;
-            sample_id id;       /* JOB_ERROR about a bad sample: which; else SAMPLE_NONE */
-            int reason;         /* enum bad_reason of that */
+            sample_id id; /* JOB_ERROR about a bad sample: which; else SAMPLE_NONE */
+            int reason;   /* enum bad_reason of that */
             const void *dataset;
-            bool of_source;     /* the job's source did not answer */
-        } error; /* JOB_REFUSED, JOB_ERROR */
+            bool of_source; /* the job's source did not answer */
+        } error;            /* JOB_REFUSED, JOB_ERROR */
         struct {
             const void *dataset;
             sample_id id;

@@ -35,11 +35,11 @@ double job_asked_weight(const struct engine_job_desc *desc)
 
 bool job_well_formed(const struct engine_job_desc *desc)
 {
-    return desc->name && desc->name[0] && strlen(desc->name) < ENGINE_NAME_MAX && desc->pipeline < ENGINE_PIPELINES_MAX &&
-           desc->slot_bytes > 0 && desc->batch_size >= 1 && desc->batch_size <= ENGINE_BATCH_MAX && desc->prefetch >= 1 &&
-           desc->prefetch <= ENGINE_PREFETCH_MAX && desc->hold <= ENGINE_HOLD_MAX &&
-           desc->sampled.shuffle <= SHUFFLE_NONE &&
-           desc->bad_policy <= BAD_ERROR && desc->world_size <= ENGINE_RANKS_MAX && desc->rank < job_world_size(desc) &&
+    return desc->name && desc->name[0] && strlen(desc->name) < ENGINE_NAME_MAX &&
+           desc->pipeline < ENGINE_PIPELINES_MAX && desc->slot_bytes > 0 && desc->batch_size >= 1 &&
+           desc->batch_size <= ENGINE_BATCH_MAX && desc->prefetch >= 1 && desc->prefetch <= ENGINE_PREFETCH_MAX &&
+           desc->hold <= ENGINE_HOLD_MAX && desc->sampled.shuffle <= SHUFFLE_NONE && desc->bad_policy <= BAD_ERROR &&
+           desc->world_size <= ENGINE_RANKS_MAX && desc->rank < job_world_size(desc) &&
            job_asked_weight(desc) >= JOB_WEIGHT_MIN && job_asked_weight(desc) <= JOB_WEIGHT_MAX;
 }
 
@@ -64,20 +64,20 @@ uint64_t job_mean_bytes(const struct jobs *jobs, const struct engine_job_desc *d
 /* What of the description is another than the job's; NULL: nothing. */
 const char *job_terms_differ(const struct job *job, const struct engine_job_desc *desc)
 {
-    return job->terms.world_size != job_world_size(desc)                                       ? "world_size"
-           : job->terms.pipeline != desc->pipeline || job->terms.slot_bytes != desc->slot_bytes  ? "pipeline"
-           : job->terms.batch_size != desc->batch_size                                     ? "batch_size"
-           : job->terms.prefetch != desc->prefetch                                   ? "prefetch"
-           : job->terms.hold != desc->hold                                           ? "zero_copy (C: hold)"
-           : job->terms.epochs != desc->epochs                                             ? "epochs"
-           : job->terms.drop_last != desc->drop_last                                       ? "drop_last"
-           : job->terms.shuffle != desc->sampled.shuffle                                           ? "shuffle"
-           : job->terms.seed != desc->sampled.seed                                                 ? "seed"
-           : job->terms.bad_policy != desc->bad_policy                                     ? "bad_samples (C: bad)"
-           : job->terms.weight != job_asked_weight(desc)                                 ? "weight"
-           : job->terms.ordered != (desc->ordered || desc->sampled.shuffle != SHUFFLE_DEPENDENT)   ? "ordered"
-           : job->terms.world_size > 1 && !idset_equal(job->terms.view, desc->sampled.view) ? "dataset or subset"
-                                                                                     : NULL;
+    return job->terms.world_size != job_world_size(desc)                                        ? "world_size"
+           : job->terms.pipeline != desc->pipeline || job->terms.slot_bytes != desc->slot_bytes ? "pipeline"
+           : job->terms.batch_size != desc->batch_size                                          ? "batch_size"
+           : job->terms.prefetch != desc->prefetch                                              ? "prefetch"
+           : job->terms.hold != desc->hold                                                      ? "zero_copy (C: hold)"
+           : job->terms.epochs != desc->epochs                                                  ? "epochs"
+           : job->terms.drop_last != desc->drop_last                                            ? "drop_last"
+           : job->terms.shuffle != desc->sampled.shuffle                                        ? "shuffle"
+           : job->terms.seed != desc->sampled.seed                                              ? "seed"
+           : job->terms.bad_policy != desc->bad_policy                                          ? "bad_samples (C: bad)"
+           : job->terms.weight != job_asked_weight(desc)                                        ? "weight"
+           : job->terms.ordered != (desc->ordered || desc->sampled.shuffle != SHUFFLE_DEPENDENT) ? "ordered"
+           : job->terms.world_size > 1 && !idset_equal(job->terms.view, desc->sampled.view)      ? "dataset or subset"
+                                                                                                 : NULL;
 }
 
 struct engine_action *job_act(struct outbox *outbox, enum engine_action_type type, const struct job *job)

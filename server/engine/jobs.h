@@ -23,7 +23,8 @@ void jobs_deliver_batch(struct engine *engine, uint32_t no, struct job_queue *qu
 void jobs_deliver(struct engine *engine);
 
 /* jobs_epochs.c */
-struct engine_action *jobs_act_error(struct outbox *outbox, const struct job *job, uint32_t rank); /* the text is the caller's */
+/* the text is the caller's */
+struct engine_action *jobs_act_error(struct outbox *outbox, const struct job *job, uint32_t rank);
 void jobs_rank_through(struct plan *plan, struct job *job, struct job_queue *queue);
 void jobs_turn_epoch(struct engine *engine, uint32_t no);
 /* What a job fails over, besides the text that says so. */
@@ -43,8 +44,8 @@ void jobs_on_next(struct engine *engine, const struct engine_event *event);
 void jobs_judge(struct engine *engine); /* what the tasks have as results: entries whose samples failed */
 
 /* jobs_watch.c */
-void jobs_watch_ranks(struct engine *engine); /* fails the jobs that have waited too long for a rank */
-void jobs_watch_room(struct engine *engine); /* jobs that wait for room: they begin, or fail */
+void jobs_watch_ranks(struct engine *engine);   /* fails the jobs that have waited too long for a rank */
+void jobs_watch_room(struct engine *engine);    /* jobs that wait for room: they begin, or fail */
 void jobs_watch_sources(struct engine *engine); /* fails the jobs that have waited too long for theirs */
 
 #endif

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "common/check.h"
-#include "server/engine/engine_priv.h"
 #include "server/engine/chunks.h"
 #include "server/engine/encoded.h"
+#include "server/engine/engine_priv.h"
 #include "server/engine/job.h"
 #include "server/engine/jobs.h"
 #include "server/engine/outbox.h"
@@ -49,7 +49,8 @@ static int make_room_for_ids(struct engine *engine, const struct idset *view)
     uint64_t cap = engine->env.ids ? engine->env.ids : 1024;
     while (cap <= last)
         cap *= 2;
-    if (chunks_make_room(&engine->chunks, cap) || prepared_make_room(&engine->prepared, cap) || encoded_make_room(&engine->encoded, cap))
+    if (chunks_make_room(&engine->chunks, cap) || prepared_make_room(&engine->prepared, cap) ||
+        encoded_make_room(&engine->encoded, cap))
         return LARDER_ENOMEM;
     engine->env.ids = cap;
     return 0;
@@ -107,7 +108,9 @@ static void find_rows(const struct quota *quota, uint64_t row_bytes, uint64_t *p
 static int job_make(struct engine *engine, uint32_t no, const struct engine_job_desc *desc, struct idset *view)
 {
     struct job *job = job_at(&engine->jobs, no);
-    uint64_t row_bytes = job_batch_slots(desc) * engine_slot_bytes(&engine->env.config, desc->slot_bytes) * job_world_size(desc), promise, most;
+    uint64_t row_bytes = job_batch_slots(desc) * engine_slot_bytes(&engine->env.config, desc->slot_bytes) *
+                         job_world_size(desc),
+             promise, most;
     uint32_t hold = desc->hold ? desc->hold : ENGINE_ROWS_MIN;
     find_rows(&engine->quota, row_bytes, &promise, &most);
     hold = hold < promise ? hold : (uint32_t)promise;
@@ -196,13 +199,14 @@ static void attach(struct engine *engine, uint32_t no, const struct engine_job_d
     if (job->terms.world_size == 1 && job_world_size(desc) == 1)
         refuse(&engine->outbox, desc, LARDER_EBUSY, "another job has this name: choose another, or none and get one");
     else if (field)
-        refuse(&engine->outbox, desc, LARDER_EINVAL, "rank %u has another %s than the job's first rank: all ranks of a job give the same",
-               desc->rank, field);
+        refuse(&engine->outbox, desc, LARDER_EINVAL,
+               "rank %u has another %s than the job's first rank: all ranks of a job give the same", desc->rank, field);
     else if (job->queues[desc->rank].client.presence == RANK_THERE)
-        refuse(&engine->outbox, desc, LARDER_EBUSY, "rank %u is there already: give each process a rank of its own, or another job name",
-               desc->rank);
+        refuse(&engine->outbox, desc, LARDER_EBUSY,
+               "rank %u is there already: give each process a rank of its own, or another job name", desc->rank);
     else if (job->state == JOB_FAILED)
-        refuse(&engine->outbox, desc, LARDER_EGONE, "it has failed, and ends when its other ranks have gone: start all of them again");
+        refuse(&engine->outbox, desc, LARDER_EGONE,
+               "it has failed, and ends when its other ranks have gone: start all of them again");
     else
         answer(engine, no, desc, true);
 }
@@ -221,12 +225,15 @@ static bool refuse_too_large(struct engine *engine, const struct engine_job_desc
     snprintf(need, sizeof need, "it needs %llu bytes, two batches for each of %u ranks of %llu samples of %llu bytes",
              (unsigned long long)needed, job_world_size(desc), (unsigned long long)batch, (unsigned long long)slot);
     if (most < ENGINE_ROWS_MIN && cap && cap < engine->env.config.arena_bytes)
-        refuse(&engine->outbox, desc, LARDER_EQUOTA, "%s, and one job may have %llu: lower batch_size, or raise jobs.quota or "
-               "memory.arena", need, (unsigned long long)cap);
+        refuse(&engine->outbox, desc, LARDER_EQUOTA,
+               "%s, and one job may have %llu: lower batch_size, or raise jobs.quota or memory.arena", need,
+               (unsigned long long)cap);
     else
-        refuse(&engine->outbox, desc, LARDER_EQUOTA, "%s, and of the arena's %llu bytes the other jobs keep %llu even with their "
-               "look-ahead given back: lower batch_size, stop a job, or raise memory.arena to at least %llu", need,
-               (unsigned long long)engine->env.config.arena_bytes, (unsigned long long)kept, (unsigned long long)(kept + needed));
+        refuse(&engine->outbox, desc, LARDER_EQUOTA,
+               "%s, and of the arena's %llu bytes the other jobs keep %llu even with their look-ahead given back: "
+               "lower batch_size, stop a job, or raise memory.arena to at least %llu",
+               need, (unsigned long long)engine->env.config.arena_bytes, (unsigned long long)kept,
+               (unsigned long long)(kept + needed));
     return true;
 }
 
@@ -234,9 +241,10 @@ static void add_job(struct engine *engine, const struct engine_job_desc *desc)
 {
     uint64_t slot = engine_slot_bytes(&engine->env.config, desc->slot_bytes), batch = job_batch_slots(desc);
     if (slot > engine->env.config.arena_bytes || batch * slot > engine->env.config.arena_bytes) {
-        refuse(&engine->outbox, desc, LARDER_EQUOTA, "a batch of %llu samples of %llu bytes is larger than the arena of %llu bytes: lower "
-               "batch_size or raise memory.arena", (unsigned long long)batch, (unsigned long long)slot,
-               (unsigned long long)engine->env.config.arena_bytes);
+        refuse(&engine->outbox, desc, LARDER_EQUOTA,
+               "a batch of %llu samples of %llu bytes is larger than the arena of %llu bytes: lower batch_size or "
+               "raise memory.arena",
+               (unsigned long long)batch, (unsigned long long)slot, (unsigned long long)engine->env.config.arena_bytes);
         return;
     }
     if (refuse_too_large(engine, desc, batch, slot))
@@ -262,8 +270,9 @@ static void add_job(struct engine *engine, const struct engine_job_desc *desc)
     if (code) {
         jobs_free(job_at(&engine->jobs, no));
         sampler_remove_job(engine->env.sampler, no);
-        refuse(&engine->outbox, desc, code, "no memory for what is kept of each of its %llu samples: free memory, or lower the "
-               "budgets", (unsigned long long)idset_count(desc->sampled.view));
+        refuse(&engine->outbox, desc, code,
+               "no memory for what is kept of each of its %llu samples: free memory, or lower the budgets",
+               (unsigned long long)idset_count(desc->sampled.view));
         return;
     }
     job_begin(engine, no);
@@ -282,7 +291,8 @@ void jobs_on_add(struct engine *engine, const struct engine_job_desc *desc)
     if (engine->draining)
         refuse(&engine->outbox, desc, LARDER_EGONE, "the daemon is stopping and takes no new jobs");
     else if (job_free_place(&engine->jobs) == JOBS_MAX)
-        refuse(&engine->outbox, desc, LARDER_ELIMIT, "%d jobs are running already, which is the limit: stop one first", JOBS_MAX);
+        refuse(&engine->outbox, desc, LARDER_ELIMIT, "%d jobs are running already, which is the limit: stop one first",
+               JOBS_MAX);
     else
         add_job(engine, desc);
 }

@@ -18,7 +18,8 @@ void jobs_deliver_batch(struct engine *engine, uint32_t no, struct job_queue *qu
     struct job *job = job_at(&engine->jobs, no);
     struct lease *lease = queue_lease_begin(&engine->queues, queue, job->progress.epoch, count);
     struct outbox *outbox = &engine->outbox;
-    outbox->delivered = xgrow(outbox->delivered, sizeof *outbox->delivered, &outbox->delivered_cap, outbox->n_delivered + count);
+    outbox->delivered = xgrow(outbox->delivered, sizeof *outbox->delivered, &outbox->delivered_cap,
+                              outbox->n_delivered + count);
     for (uint32_t index = queue->line.entries.head, next; lease->count < count; index = next) {
         CHECK(index != ENGINE_NONE);
         const struct entry *entry = &engine->queues.entries[index];
@@ -34,7 +35,8 @@ void jobs_deliver_batch(struct engine *engine, uint32_t no, struct job_queue *qu
     queue->tallies.samples_delivered += count;
     job->tallies.samples_delivered += count;
     queue->tallies.batches_delivered++;
-    uint64_t waited_ns = queue->tallies.wait_ns + (queue->tallies.waiting ? engine->env.now_ns - queue->tallies.waiting_since_ns : 0);
+    uint64_t waited_ns = queue->tallies.wait_ns +
+                         (queue->tallies.waiting ? engine->env.now_ns - queue->tallies.waiting_since_ns : 0);
     quota_note_delivery(&engine->quota, job, queue->rank, waited_ns);
     engine->env.counts.samples_delivered += count;
     struct engine_action *action = job_act(&engine->outbox, ENGINE_DELIVER, job_at(&engine->jobs, no));
@@ -46,7 +48,9 @@ void jobs_deliver_batch(struct engine *engine, uint32_t no, struct job_queue *qu
     action->deliver.count = count;
     action->deliver.lost = queue->epoch.lost;
     /* What is left, with nothing more to come: nothing, or under drop_last less than a batch. */
-    action->deliver.last = !queue_has_more_to_plan(&engine->queues, job, queue) && (job->terms.drop_last ? queue->line.queued < job->terms.batch_size : queue->line.queued == 0);
+    action->deliver.last = !queue_has_more_to_plan(&engine->queues, job, queue) &&
+                           (job->terms.drop_last ? queue->line.queued < job->terms.batch_size
+                                                 : queue->line.queued == 0);
     queue->epoch.told = queue->epoch.told || action->deliver.last;
     queue->epoch.told_epoch = action->deliver.last ? job->progress.epoch : queue->epoch.told_epoch;
     if (action->deliver.last && !queue->epoch.done) {
@@ -59,7 +63,8 @@ static void deliver_queue(struct engine *engine, uint32_t no, struct job_queue *
 {
     struct job *job = job_at(&engine->jobs, no);
     uint32_t count;
-    while (queue_may_have_batch(job, queue) && !engine->plan.again && queue_next_batch_ready(&engine->queues, job, queue, &count))
+    while (queue_may_have_batch(job, queue) && !engine->plan.again &&
+           queue_next_batch_ready(&engine->queues, job, queue, &count))
         jobs_deliver_batch(engine, no, queue, count);
     bool waiting = queue_may_have_batch(job, queue);
     if (waiting && !queue->tallies.waiting) {
@@ -74,7 +79,8 @@ static void deliver_queue(struct engine *engine, uint32_t no, struct job_queue *
 void jobs_deliver(struct engine *engine)
 {
     for (uint32_t no = 0; no < engine->jobs.end; no++) {
-        for (uint32_t rank = 0; job_at(&engine->jobs, no)->state != JOB_FREE && rank < job_at(&engine->jobs, no)->terms.world_size; rank++)
+        for (uint32_t rank = 0;
+             job_at(&engine->jobs, no)->state != JOB_FREE && rank < job_at(&engine->jobs, no)->terms.world_size; rank++)
             deliver_queue(engine, no, &job_at(&engine->jobs, no)->queues[rank]);
     }
 }

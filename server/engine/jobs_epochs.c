@@ -1,7 +1,7 @@
 /* jobs_epochs.c: epochs begin and end, batches are delivered and released. engine.h says what ranks owe each other. */
 #include "common/check.h"
-#include "server/engine/engine_priv.h"
 #include "server/engine/encoded.h"
+#include "server/engine/engine_priv.h"
 #include "server/engine/jobs.h"
 #include "server/engine/outbox.h"
 #include "server/engine/plan.h"
@@ -68,8 +68,8 @@ static void epoch_start(struct engine *engine, uint32_t no, uint32_t epoch)
     engine->plan.again = true;
 }
 
-/* Has it been given batches of the epoch that it may yet lose? What it has not released is put back should it die; who asks
- * for a later epoch has taken all. (A job of one rank ends with its client.) */
+/* Has it been given batches of the epoch that it may yet lose? What it has not released is put back should it die; who
+ * asks for a later epoch has taken all. (A job of one rank ends with its client.) */
 static bool may_lose(const struct job *job, const struct job_queue *queue)
 {
     for (uint32_t at = 0; job->terms.world_size > 1 && !queue->next.asked && at < queue->n_leases; at++) {

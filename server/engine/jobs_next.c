@@ -32,15 +32,18 @@ void jobs_on_next(struct engine *engine, const struct engine_event *event)
         return;
     if (job->terms.epochs && epoch >= job->terms.epochs) {
         struct engine_action *action = jobs_act_error(&engine->outbox, job, event->rank);
-        error_set(&action->error.error, LARDER_EINVAL, "job %s: epoch %u was asked for and it has %u", job->terms.name, epoch, job->terms.epochs);
+        error_set(&action->error.error, LARDER_EINVAL, "job %s: epoch %u was asked for and it has %u", job->terms.name,
+                  epoch, job->terms.epochs);
     } else if (!job->progress.began || epoch > job->progress.epoch) {
         ask_later(engine, no, queue, event);
     } else if (epoch < job->progress.epoch) {
         if (job->terms.world_size == 1 || (queue->epoch.told && epoch <= queue->epoch.told_epoch))
             return;
         struct engine_action *action = jobs_act_error(&engine->outbox, job, event->rank);
-        error_set(&action->error.error, LARDER_EINVAL, "job %s: rank %u asks for epoch %u and the job is in epoch %u: a rank that "
-                  "comes back goes on there, and ranks leave an epoch together", job->terms.name, event->rank, epoch, job->progress.epoch);
+        error_set(&action->error.error, LARDER_EINVAL,
+                  "job %s: rank %u asks for epoch %u and the job is in epoch %u: a rank that comes back goes on there, "
+                  "and ranks leave an epoch together",
+                  job->terms.name, event->rank, epoch, job->progress.epoch);
     } else if (!queue->epoch.done) {
         queue_add_credits(&queue->epoch.credits, event->next.credits);
     } else if (queue->epoch.returned && !queue->next.asked) {

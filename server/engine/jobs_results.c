@@ -1,4 +1,5 @@
-/* jobs_results.c: entries whose samples failed: each job treats them by its policy. They wait for no instance any more. */
+/* jobs_results.c: entries whose samples failed: each job treats them by its policy. They wait for
+ * no instance any more. */
 #include <stdio.h>
 
 #include "common/check.h"
@@ -22,7 +23,8 @@ static void substitute(struct engine *engine, const struct result *result)
     struct entry *entry = &engine->queues.entries[result->entry];
     struct job *job = job_at(&engine->jobs, entry->job);
     if (entry->substitutes++ == SUBSTITUTES_MAX) {
-        fail_job(engine, result, LARDER_ESAMPLE, "this sample and every substitute drawn for it are bad: check the dataset");
+        fail_job(engine, result, LARDER_ESAMPLE,
+                 "this sample and every substitute drawn for it are bad: check the dataset");
         return;
     }
     CHECK(idset_select(job->terms.view, random_below(&engine->env.rng, job->shape.view_samples), &entry->id));
@@ -35,14 +37,14 @@ static void skip(struct engine *engine, const struct result *result)
     struct job *job = job_at(&engine->jobs, entry->job);
     struct job_queue *queue = queue_of(&engine->queues, entry);
     if (entry->repeat && queue->epoch.repeats_lost++ == SUBSTITUTES_MAX) {
-        fail_job(engine, result, LARDER_ESAMPLE, "this sample and all others that were to fill a rank's share up are bad: "
-                 "check the dataset");
+        fail_job(engine, result, LARDER_ESAMPLE,
+                 "this sample and all others that were to fill a rank's share up are bad: check the dataset");
         return;
     }
     job->progress.lost++;
     if (job->terms.world_size == 1 && queue_share(job) == 0) {
-        fail_job(engine, result, LARDER_ESAMPLE, "this sample and so many others are bad that nothing is left of the "
-                 "epoch: check the dataset");
+        fail_job(engine, result, LARDER_ESAMPLE,
+                 "this sample and so many others are bad that nothing is left of the epoch: check the dataset");
         return;
     }
     queue->epoch.planned--;
@@ -60,9 +62,11 @@ static void fail_too_many(struct engine *engine, const struct result *result)
 {
     const struct job *job = job_at(&engine->jobs, engine->queues.entries[result->entry].job);
     char text[224];
-    snprintf(text, sizeof text, "with this one %llu of %llu samples are bad in this epoch, and limits.bad allows %llu: the "
-             "daemon's log names them; repair the dataset, or raise limits.bad", (unsigned long long)idset_count(job->progress.bad),
-             (unsigned long long)job->shape.view_samples, (unsigned long long)bad_max(&engine->env.config, job));
+    snprintf(text, sizeof text,
+             "with this one %llu of %llu samples are bad in this epoch, and limits.bad allows %llu: the daemon's log "
+             "names them; repair the dataset, or raise limits.bad",
+             (unsigned long long)idset_count(job->progress.bad), (unsigned long long)job->shape.view_samples,
+             (unsigned long long)bad_max(&engine->env.config, job));
     fail_job(engine, result, LARDER_ESAMPLE, text);
 }
 
@@ -84,20 +88,22 @@ static void judge(struct engine *engine, const struct result *result)
     else if (job->terms.bad_policy == BAD_REPLACE)
         substitute(engine, result);
     else
-        fail_job(engine, result, LARDER_ESAMPLE, "this sample is bad, and the job's policy is `error`: repair it or take it away, "
-                 "or have bad samples skipped or replaced");
+        fail_job(engine, result, LARDER_ESAMPLE,
+                 "this sample is bad, and the job's policy is `error`: repair it or take it away, or have bad samples "
+                 "skipped or replaced");
 }
 
-/* A sample's file is not the one that was indexed. Whatever the job's policy: it would train on something else than what it
- * registered. */
+/* A sample's file is not the one that was indexed. Whatever the job's policy: it would train on
+ * something else than what it registered. */
 static void judge_changed(struct engine *engine, const struct result *result)
 {
-    fail_job(engine, result, LARDER_ECHANGED, "this file is not the one that was indexed: it was changed or replaced "
-             "since; start the job again, which indexes the dataset anew");
+    fail_job(engine, result, LARDER_ECHANGED,
+             "this file is not the one that was indexed: it was changed or replaced since; start the job again, which "
+             "indexes the dataset anew");
 }
 
-/* A job that fails over one result drops its entries, and those that follow of it are free by then. Nothing is planned before
- * all are judged, so that no other entry has their numbers. */
+/* A job that fails over one result drops its entries, and those that follow of it are free by then. Nothing is planned
+ * before all are judged, so that no other entry has their numbers. */
 void jobs_judge(struct engine *engine)
 {
     for (size_t i = 0; i < engine->tasks.n_results; i++) {

@@ -13,7 +13,8 @@ enum { HOLDERS_TOLD = 4 };
 
 static bool needed(const struct job *job, const struct job_queue *queue, bool somebody_waits)
 {
-    return queue->client.presence != RANK_THERE && (somebody_waits || (job->state == JOB_RUNNING && !queue->epoch.done));
+    return queue->client.presence != RANK_THERE &&
+           (somebody_waits || (job->state == JOB_RUNNING && !queue->epoch.done));
 }
 
 static void watch_ranks_of(struct engine *engine, uint32_t no)
@@ -31,8 +32,10 @@ static void watch_ranks_of(struct engine *engine, uint32_t no)
         if (!missed || engine->env.now_ns - queue->client.missed_since_ns < engine->env.config.rank_timeout_ns)
             continue;
         char text[160];
-        snprintf(text, sizeof text, "rank %u of %u %s within %.3g s (limits.rank_timeout): look why it stopped, and start all "
-                 "ranks again", rank, job->terms.world_size, queue->client.presence != RANK_TO_COME ? "has not come back" : "has not come",
+        snprintf(text, sizeof text,
+                 "rank %u of %u %s within %.3g s (limits.rank_timeout): look why it stopped, and start all ranks again",
+                 rank, job->terms.world_size,
+                 queue->client.presence != RANK_TO_COME ? "has not come back" : "has not come",
                  (double)engine->env.config.rank_timeout_ns / 1e9);
         jobs_fail(engine, no, FAILURE_OTHER, LARDER_ETIMEOUT, text);
         return;
@@ -87,8 +90,8 @@ static void fail(struct engine *engine, uint32_t no)
 {
     char text[ERROR_TEXT_MAX];
     int used = snprintf(text, sizeof text,
-                        "no room in the arena for %.3g s, free space lies in pieces between what clients hold: "
-                        "raise memory.arena to %llu bytes, stop a job, or give batches back sooner (zero_copy, C: hold)",
+                        "no room in the arena for %.3g s, free space lies in pieces between what clients hold: raise "
+                        "memory.arena to %llu bytes, stop a job, or give batches back sooner (zero_copy, C: hold)",
                         (double)engine->env.config.room_timeout_ns / 1e9,
                         (unsigned long long)enough_bytes(engine, job_at(&engine->jobs, no)));
     for (uint32_t other = 0, told = 0; other < engine->jobs.end && told < HOLDERS_TOLD; other++) {
@@ -164,8 +167,10 @@ void jobs_watch_room(struct engine *engine)
 static void fail_of_source(struct engine *engine, uint32_t no)
 {
     char text[160];
-    snprintf(text, sizeof text, "its storage did not answer for %.3g s (limits.source_wait): see that the dataset can be "
-             "read, and start the job again", (double)engine->env.config.source_wait_ns / 1e9);
+    snprintf(text, sizeof text,
+             "its storage did not answer for %.3g s (limits.source_wait): see that the dataset can be read, and start "
+             "the job again",
+             (double)engine->env.config.source_wait_ns / 1e9);
     jobs_fail(engine, no, &(struct failure){.id = SAMPLE_NONE, .of_source = true}, LARDER_EIO, text);
 }
 
@@ -195,7 +200,8 @@ uint64_t engine_wakes_ns(const struct engine *engine)
         const struct data_source *source = &engine->sources.all[job->source.at];
         if (!sources_waits(&engine->sources, no))
             continue;
-        uint64_t fails_ns = (job->source.waits ? job->source.waits_since_ns : engine->env.now_ns) + engine->env.config.source_wait_ns;
+        uint64_t fails_ns = (job->source.waits ? job->source.waits_since_ns : engine->env.now_ns) +
+                            engine->env.config.source_wait_ns;
         wakes_ns = fails_ns < wakes_ns ? fails_ns : wakes_ns;
         if (source->probe == SAMPLE_NONE && source->until_ns < wakes_ns)
             wakes_ns = source->until_ns;

@@ -1,7 +1,7 @@
 /* line.h: doubly linked lists of numbered places.
  *
- * The elements lie in an array that may move, and hold a struct link each; a list holds the numbers of its first and last
- * element. LINKS(array, member) names the links of an array's elements for one call. */
+ * The elements lie in an array that may move, and hold a struct link each; a list holds the numbers of its first and
+ * last element. LINKS(array, member) names the links of an array's elements for one call. */
 #ifndef LARDER_SERVER_ENGINE_LINE_H
 #define LARDER_SERVER_ENGINE_LINE_H
 

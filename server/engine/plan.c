@@ -1,8 +1,8 @@
 /* plan.c: picks are dealt to the ranks' queues, and entries get instances. */
+#include "server/engine/plan.h"
 #include "common/check.h"
 #include "server/engine/encoded.h"
 #include "server/engine/outbox.h"
-#include "server/engine/plan.h"
 #include "server/engine/prepared.h"
 #include "server/engine/queue.h"
 #include "server/engine/quota.h"
@@ -11,8 +11,8 @@
 
 enum source { DRAWN, RESERVED, REPEAT };
 
-/* For an entry that its queue is sure of room for: what is planned farther ahead than its queue is sure of makes way, what is
- * ready first, then what is not under way. */
+/* For an entry that its queue is sure of room for: what is planned farther ahead than its queue is sure of makes way,
+ * what is ready first, then what is not under way. */
 static uint32_t begin_sure(struct plan *plan, uint32_t job, sample_id id)
 {
     static const enum entry_state states[] = {ENTRY_READY, ENTRY_WAITING};
@@ -57,8 +57,10 @@ static void place_unplaced(struct plan *plan, const struct job *job, struct job_
     if (queue->line.unplaced == 0 || queue->line.no_room_since == plan->prepared->room_changes)
         return;
     uint64_t sure = queue_sure_slots(job, queue), at = 0;
-    for (uint32_t index = queue->line.entries.head, next; queue->line.unplaced > 0 && index != ENGINE_NONE; index = next, at++) {
-        next = plan->queues->entries[index].in_line.next; /* what is placed and ready may change places with another rank's */
+    for (uint32_t index = queue->line.entries.head, next; queue->line.unplaced > 0 && index != ENGINE_NONE;
+         index = next, at++) {
+        /* what is placed and ready may change places with another rank's */
+        next = plan->queues->entries[index].in_line.next;
         if (plan->queues->entries[index].state != ENTRY_UNPLACED)
             continue;
         if (!place(plan, index, at < sure)) {
@@ -71,8 +73,8 @@ static void place_unplaced(struct plan *plan, const struct job *job, struct job_
 /* May more be planned for the queue, when all that is planned has its place? */
 static bool is_short(const struct plan *plan, const struct job *job, const struct job_queue *queue)
 {
-    return (job->zoned || job->terms.raw) && queue->client.presence == RANK_THERE && queue->held_slots < quota_depth_slots(job, queue->rank) &&
-           queue_has_more_to_plan(plan->queues, job, queue);
+    return (job->zoned || job->terms.raw) && queue->client.presence == RANK_THERE &&
+           queue->held_slots < quota_depth_slots(job, queue->rank) && queue_has_more_to_plan(plan->queues, job, queue);
 }
 
 static bool has_room(const struct plan *plan, const struct job *job, const struct job_queue *queue)
@@ -104,15 +106,15 @@ static void plan_entry(struct plan *plan, uint32_t job_index, struct job_queue *
     struct job *job = job_at(plan->jobs, job_index);
     uint32_t index = entry_new(plan->queues);
     plan->queues->entries[index] = (struct entry){.state = ENTRY_WAITING,
-                                            .job = job_index,
-                                            .rank = queue->rank,
-                                            .instance = ENGINE_NONE,
-                                            .id = id,
-                                            .place_in_line = queue->line.numbered,
-                                            .due_in_line = (int64_t)queue->line.numbered,
-                                            .planned_ns = plan->env->now_ns,
-                                            .repeat = source == REPEAT,
-                                            .reserved = source == RESERVED};
+                                                  .job = job_index,
+                                                  .rank = queue->rank,
+                                                  .instance = ENGINE_NONE,
+                                                  .id = id,
+                                                  .place_in_line = queue->line.numbered,
+                                                  .due_in_line = (int64_t)queue->line.numbered,
+                                                  .planned_ns = plan->env->now_ns,
+                                                  .repeat = source == REPEAT,
+                                                  .reserved = source == RESERVED};
     queue->line.numbered++;
     queue_append(plan->queues, index);
     queue->epoch.planned++;
@@ -199,7 +201,8 @@ static void find_need(struct plan *plan, struct jobset *need)
 static void place_all(struct plan *plan)
 {
     for (uint32_t job = 0; job < plan->jobs->end; job++) {
-        for (uint32_t rank = 0; job_at(plan->jobs, job)->state == JOB_RUNNING && rank < job_at(plan->jobs, job)->terms.world_size; rank++)
+        for (uint32_t rank = 0;
+             job_at(plan->jobs, job)->state == JOB_RUNNING && rank < job_at(plan->jobs, job)->terms.world_size; rank++)
             place_unplaced(plan, job_at(plan->jobs, job), &job_at(plan->jobs, job)->queues[rank]);
     }
 }
@@ -215,7 +218,8 @@ void plan_round(struct plan *plan)
             break;
         size_t count = sampler_round(plan->env->sampler, &need, plan->picks);
         CHECK(count > 0);
-        for (size_t i = 0; i < count; i++) { /* all have left already: what is begun for one counts no want of the others */
+        /* all have left already: what is begun for one counts no want of the others */
+        for (size_t i = 0; i < count; i++) {
             JOBSET_EACH(job, &plan->picks[i].jobs)
                 residents_left(plan->residents, job, plan->picks[i].id);
         }

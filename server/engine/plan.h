@@ -26,8 +26,8 @@ struct plan {
     struct tasks *tasks;
     /* Queues have got room since this step's planning: a sample was bad, or an epoch began. */
     bool again;
-    uint64_t zone_again_ns; /* No zone is laid out before then. */
-    uint32_t zone_turn; /* The job that was the last to have its zone tried. */
+    uint64_t zone_again_ns;      /* No zone is laid out before then. */
+    uint32_t zone_turn;          /* The job that was the last to have its zone tried. */
     struct pick picks[JOBS_MAX]; /* Scratch: the picks of one round. */
 };
 
@@ -37,9 +37,9 @@ void plan_round(struct plan *plan);
 /* plan_give_back.c */
 void plan_loosen(struct plan *plan, enum entry_state state); /* all others in this state give up what they have */
 void plan_drop_entries(struct plan *plan, struct job_queue *queue);
-void plan_unplace(struct plan *plan, uint32_t entry);  /* gives up the one it has, ready or waited for */
+void plan_unplace(struct plan *plan, uint32_t entry); /* gives up the one it has, ready or waited for */
 void plan_put_back(struct plan *plan, uint32_t job, struct job_queue *queue); /* its client has gone */
-void plan_divide_arena(struct plan *plan);           /* jobs came or went, or need more or less */
+void plan_divide_arena(struct plan *plan); /* jobs came or went, or need more or less */
 
 /* plan_redirect.c */
 void plan_redirect(struct plan *plan, const struct pick *pick, sample_id target[JOBS_MAX]);

@@ -56,7 +56,8 @@ static void entry_abandon(struct plan *plan, uint32_t index)
 
 void plan_drop_entries(struct plan *plan, struct job_queue *queue)
 {
-    for (uint32_t index = queue->line.entries.head; index != ENGINE_NONE; index = plan->queues->entries[index].in_line.next)
+    for (uint32_t index = queue->line.entries.head; index != ENGINE_NONE;
+         index = plan->queues->entries[index].in_line.next)
         entry_abandon(plan, index);
     queue_clear(plan->queues, queue);
 }
@@ -92,8 +93,8 @@ static void shorten(struct plan *plan, uint32_t job, struct job_queue *queue, ui
     queue_reserve_put_first(&queue->reserve, &back);
 }
 
-/* First what was delivered and not released, then what was planned, then what was kept already. Batches of epochs that are
- * over are lost with who held them. */
+/* First what was delivered and not released, then what was planned, then what was kept already. Batches of epochs that
+ * are over are lost with who held them. */
 void plan_put_back(struct plan *plan, uint32_t job_index, struct job_queue *queue)
 {
     const struct job *job = job_at(plan->jobs, job_index);
@@ -107,7 +108,8 @@ void plan_put_back(struct plan *plan, uint32_t job_index, struct job_queue *queu
         if (queue->leases[at].epoch == job->progress.epoch)
             queue_lease_put_back(plan->queues, job_index, queue, &queue->leases[at], &back);
     }
-    for (uint32_t index = queue->line.entries.head; index != ENGINE_NONE; index = plan->queues->entries[index].in_line.next)
+    for (uint32_t index = queue->line.entries.head; index != ENGINE_NONE;
+         index = plan->queues->entries[index].in_line.next)
         queue_reserve_add(&back, plan->queues->entries[index].id);
     queue->epoch.planned -= queue->line.queued;
     plan_drop_entries(plan, queue);
@@ -156,7 +158,8 @@ void plan_divide_arena(struct plan *plan)
     }
     for (int given = 0; given <= 1; given++) { /* first what is given back, then what is given */
         for (uint32_t no = 0; no < plan->jobs->end; no++) {
-            if (given ? rows[no] > job_at(plan->jobs, no)->quota.ahead_now : rows[no] < job_at(plan->jobs, no)->quota.ahead_now)
+            if (given ? rows[no] > job_at(plan->jobs, no)->quota.ahead_now
+                      : rows[no] < job_at(plan->jobs, no)->quota.ahead_now)
                 set_rows(plan, no, rows[no]);
         }
     }

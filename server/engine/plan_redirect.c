@@ -1,7 +1,7 @@
 /* plan_redirect.c: which samples a pick's jobs get (Brand and Redox: redirection, carried over to many jobs).
  *
- * A pick e is drawn for the jobs in S. Any sample e' of e's fiber that is in R_j may be given to j instead of e: then e',
- * not e, leaves R_j, and the fiber is asked for as often as it has samples left. */
+ * A pick e is drawn for the jobs in S. Any sample e' of e's fiber that is in R_j may be given to j instead of e: then
+ * e', not e, leaves R_j, and the fiber is asked for as often as it has samples left. */
 #include <string.h>
 
 #include "server/engine/demand.h"
@@ -9,7 +9,8 @@
 #include "server/engine/plan.h"
 #include "server/engine/residents.h"
 
-enum { PREPARED_LOOK_MAX = 256 }; /* instances of a fiber that are looked at for one job, newest first: bounds the work */
+/* instances of a fiber that are looked at for one job, newest first: bounds the work */
+enum { PREPARED_LOOK_MAX = 256 };
 
 /* In R_j, or the pick itself, which has left it just now. */
 static bool eligible(const struct plan *plan, uint32_t job, sample_id pick, sample_id id)
@@ -28,8 +29,8 @@ static bool eligible_for_all(const struct plan *plan, const struct jobset *jobs,
     return true;
 }
 
-/* What the job may get of one list of instances, and fewest others still want, when that is better than `best`: ready before
- * being made, and the first to be evicted before the others. */
+/* What the job may get of one list of instances, and fewest others still want, when that is better than `best`: ready
+ * before being made, and the first to be evicted before the others. */
 static uint32_t better_instance(const struct plan *plan, uint32_t job, sample_id pick, uint32_t index, uint32_t best)
 {
     const struct instance *instance = &plan->prepared->instances[index];
@@ -37,20 +38,24 @@ static uint32_t better_instance(const struct plan *plan, uint32_t job, sample_id
         return best;
     if (best == ENGINE_NONE)
         return index;
-    bool ready = instance->state == INSTANCE_READY, best_ready = plan->prepared->instances[best].state == INSTANCE_READY;
+    bool ready = instance->state == INSTANCE_READY,
+         best_ready = plan->prepared->instances[best].state == INSTANCE_READY;
     if (ready != best_ready)
         return ready ? index : best;
-    return residency_want(plan->prepared->residency, index) < residency_want(plan->prepared->residency, best) ? index : best;
+    return residency_want(plan->prepared->residency, index) < residency_want(plan->prepared->residency, best) ? index
+                                                                                                              : best;
 }
 
 /* Nothing of the fiber comes before an instance that is ready, and that the job alone wants. */
 static bool none_is_better(const struct plan *plan, uint32_t best)
 {
-    return best != ENGINE_NONE && plan->prepared->instances[best].state == INSTANCE_READY && residency_want(plan->prepared->residency, best) <= 1;
+    return best != ENGINE_NONE && plan->prepared->instances[best].state == INSTANCE_READY &&
+           residency_want(plan->prepared->residency, best) <= 1;
 }
 
-/* The pick's own instances, which perhaps nobody else wants, then those of the fiber that somebody wants. What a job in the
- * dataset's order left behind is given for itself only: a folder is sorted by class, and an epoch would begin with one. */
+/* The pick's own instances, which perhaps nobody else wants, then those of the fiber that somebody wants. What a job in
+ * the dataset's order left behind is given for itself only: a folder is sorted by class, and an epoch would begin with
+ * one. */
 static uint32_t find_prepared(const struct plan *plan, uint32_t job, sample_id pick)
 {
     uint32_t best = ENGINE_NONE, looked = 0;
@@ -65,9 +70,9 @@ static uint32_t find_prepared(const struct plan *plan, uint32_t job, sample_id p
     return best;
 }
 
-/* The sample of the fiber whose bytes are in memory (or on their way) and that all the jobs may get. Of those that fewest
- * want the newest by one chance in four, or any: the newest leaves the others time to drift from their neighbours in the
- * chunk, and any keeps neighbours from following each other. Where all stay, none is new. */
+/* The sample of the fiber whose bytes are in memory (or on their way) and that all the jobs may get. Of those that
+ * fewest want the newest by one chance in four, or any: the newest leaves the others time to drift from their
+ * neighbours in the chunk, and any keeps neighbours from following each other. Where all stay, none is new. */
 static sample_id find_encoded(struct plan *plan, const struct jobset *jobs, sample_id pick)
 {
     sample_id best = SAMPLE_NONE;
@@ -79,7 +84,8 @@ static sample_id find_encoded(struct plan *plan, const struct jobset *jobs, samp
         const struct encoded *encoded = &plan->encoded->encodeds[index];
         if ((encoded->in_order && encoded->id != pick) || !eligible_for_all(plan, jobs, pick, encoded->id))
             continue;
-        uint32_t want = residency_want(plan->encoded->residency, index) + (encoded->state == ENCODED_LOADING ? JOBS_MAX : 0);
+        uint32_t want = residency_want(plan->encoded->residency, index) +
+                        (encoded->state == ENCODED_LOADING ? JOBS_MAX : 0);
         bool fewer = best == SAMPLE_NONE || want < best_want;
         ties = fewer ? 1 : ties + (want == best_want);
         if (fewer || (want == best_want && !newest && random_below(&plan->env->rng, ties) == 0)) {
@@ -91,8 +97,8 @@ static sample_id find_encoded(struct plan *plan, const struct jobset *jobs, samp
 }
 
 /* A sample of the chunk, in the fiber, that all the jobs may get and memory has not; which of several, by chance. */
-static sample_id member_for(struct plan *plan, const struct chunk *chunk, const struct jobset *jobs, sample_id pick, uint32_t first,
-                            uint32_t end)
+static sample_id member_for(struct plan *plan, const struct chunk *chunk, const struct jobset *jobs, sample_id pick,
+                            uint32_t first, uint32_t end)
 {
     sample_id found = SAMPLE_NONE;
     uint64_t seen = 0;
@@ -146,7 +152,8 @@ static void give(struct plan *plan, uint32_t job, sample_id pick, sample_id id, 
 }
 
 /* The jobs of a pick that may be redirected, and what each would get of what is prepared. True: all of them would. */
-static bool find_residents(const struct plan *plan, const struct pick *pick, struct jobset *jobs, uint32_t found[JOBS_MAX])
+static bool find_residents(const struct plan *plan, const struct pick *pick, struct jobset *jobs,
+                           uint32_t found[JOBS_MAX])
 {
     bool all = true;
     JOBSET_EACH(job, &pick->jobs) {
@@ -159,9 +166,10 @@ static bool find_residents(const struct plan *plan, const struct pick *pick, str
     return all;
 }
 
-/* A pick is split only when that costs no preparation: when each of its jobs finds an instance it may get, each gets its
- * own. When one of them needs a new instance, all get that one: it is made anyway, and what the others would have taken
- * stays for later (0.409 preparations a sample in the scenario of four speeds, against 0.430 when each takes what it finds). */
+/* A pick is split only when that costs no preparation: when each of its jobs finds an instance it may get, each gets
+ * its own. When one of them needs a new instance, all get that one: it is made anyway, and what the others would have
+ * taken stays for later (0.409 preparations a sample in the scenario of four speeds, against 0.430 when each takes what
+ * it finds). */
 void plan_redirect(struct plan *plan, const struct pick *pick, sample_id target[JOBS_MAX])
 {
     struct jobset jobs = {{0}};

@@ -1,8 +1,8 @@
 /* plan_zones.c: zones are laid out when jobs come, and shrink when they go; prepared_zones.c has the rules. */
 #include <stdlib.h>
 
-#include "common/check.h"
 #include "cache/memory/layout.h"
+#include "common/check.h"
 #include "server/engine/plan.h"
 #include "server/engine/prepared.h"
 #include "server/engine/queue.h"
@@ -25,7 +25,8 @@ static void mark_leased(const struct plan *plan, bool *leased, struct layout *la
                 for (uint32_t i = 0; i < queue->leases[at].count; i++) {
                     uint32_t index = queue->leases[at].instances[i];
                     if (layout && !leased[index])
-                        layout->blocks[layout->n_blocks++] = prepared_as_block(plan->prepared, plan->prepared->instances[index].block, index);
+                        layout->blocks[layout->n_blocks++] = prepared_as_block(
+                            plan->prepared, plan->prepared->instances[index].block, index);
                     leased[index] = true;
                 }
             }
@@ -67,7 +68,8 @@ static bool lay_out(struct plan *plan, bool move)
     for (uint32_t index = 0; index < plan->prepared->slab.size; index++) {
         const struct instance *instance = &plan->prepared->instances[index];
         if (instance->state != INSTANCE_FREE)
-            fixed[index] |= tasks_is_running(plan->tasks, instance) || (!move && residency_pins(plan->prepared->residency, index) > 0);
+            fixed[index] |= tasks_is_running(plan->tasks, instance) ||
+                            (!move && residency_pins(plan->prepared->residency, index) > 0);
     }
     prepared_survey(plan->prepared, fixed, &layout);
     bool found = layout_find(&layout);
@@ -122,5 +124,6 @@ void plan_zone_enter(struct plan *plan, struct job *job)
 void plan_zone_leave(struct plan *plan, const struct job *job)
 {
     if (job->zoned)
-        prepared_withdraw(plan->prepared, engine_slot_bytes(&plan->env->config, job->terms.slot_bytes), queue_slots_of(job));
+        prepared_withdraw(plan->prepared, engine_slot_bytes(&plan->env->config, job->terms.slot_bytes),
+                          queue_slots_of(job));
 }

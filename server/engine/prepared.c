@@ -1,7 +1,7 @@
 /* prepared.c: what is in memory: instances in the arena, encoded bytes beside it, and who goes first.
  *
- * want(instance) = jobs of its pipeline with the sample in R_j that have not had it; want(encoded) = jobs with the sample
- * in R_j. Both are kept up to date as samples leave remaining sets. A pinned resident is never evicted. */
+ * want(instance) = jobs of its pipeline with the sample in R_j that have not had it; want(encoded) = jobs with the
+ * sample in R_j. Both are kept up to date as samples leave remaining sets. A pinned resident is never evicted. */
 #include <stdlib.h>
 
 #include "common/check.h"

@@ -37,7 +37,8 @@ static void check_zones(const struct prepared *prepared)
         uint32_t owner;
         for (uint32_t no = 0; no < prepared->jobs->end; no++) {
             const struct job *job = job_at(prepared->jobs, no);
-            if (job->state != JOB_FREE && job->zoned && engine_slot_bytes(&prepared->env->config, job->terms.slot_bytes) == zone->bytes)
+            if (job->state != JOB_FREE && job->zoned &&
+                engine_slot_bytes(&prepared->env->config, job->terms.slot_bytes) == zone->bytes)
                 promised += job->quota.ahead_min * job->shape.batch_slots * job->terms.world_size;
         }
         for (uint32_t index = 0; index < prepared->slab.size; index++) {

@@ -23,7 +23,8 @@ static bool clearable(const struct prepared *prepared, uint32_t block, uint32_t 
     *owner = ENGINE_NONE;
     if (!extent_owner(prepared->extents, block, owner))
         return true;
-    return *owner != ENGINE_NONE && !prepared->instances[*owner].zoned && residency_pins(prepared->residency, *owner) == 0;
+    return *owner != ENGINE_NONE && !prepared->instances[*owner].zoned &&
+           residency_pins(prepared->residency, *owner) == 0;
 }
 
 static bool is_slot_for(const struct prepared *prepared, const struct claim *claim, uint32_t victim)
@@ -89,8 +90,8 @@ static bool clear_anywhere(struct prepared *prepared, uint64_t bytes)
     return false;
 }
 
-/* How soon an instance is expected to be asked for: the sum over the jobs that want it of rate / |R| (Lobster's reuse distance,
- * in expectation). */
+/* How soon an instance is expected to be asked for: the sum over the jobs that want it of rate / |R| (Lobster's reuse
+ * distance, in expectation). */
 static double expected_reuse(const struct prepared *prepared, const struct instance *instance)
 {
     double reuse = 0;
@@ -103,8 +104,8 @@ static double expected_reuse(const struct prepared *prepared, const struct insta
     return reuse;
 }
 
-/* The instance to evict: of those that fewest jobs want the one that is expected to be asked for last. A few of them are
- * compared, those longest untouched. */
+/* The instance to evict: of those that fewest jobs want the one that is expected to be asked for last. A few of them
+ * are compared, those longest untouched. */
 static uint32_t find_victim(const struct prepared *prepared)
 {
     uint32_t victim = residency_victim(prepared->residency), at = victim;
@@ -113,7 +114,8 @@ static uint32_t find_victim(const struct prepared *prepared)
     double least = expected_reuse(prepared, &prepared->instances[victim]);
     for (int compared = 1; compared < REUSE_VICTIMS; compared++) {
         at = residency_victim_after(prepared->residency, at);
-        if (at == RESIDENT_NONE || residency_want(prepared->residency, at) > residency_want(prepared->residency, victim))
+        if (at == RESIDENT_NONE ||
+            residency_want(prepared->residency, at) > residency_want(prepared->residency, victim))
             break;
         double reuse = expected_reuse(prepared, &prepared->instances[at]);
         if (reuse < least) {
@@ -182,9 +184,12 @@ static uint32_t begin_instance(struct prepared *prepared, uint32_t job, sample_i
     uint32_t index = instance_new(prepared);
     struct instance *instance = &prepared->instances[index];
     const struct job *owner = job_at(prepared->jobs, job);
-    uint64_t bytes = owner->terms.raw ? prepared->env->config.sample_bytes(owner->terms.dataset, id) : owner->terms.slot_bytes;
+    uint64_t bytes = owner->terms.raw ? prepared->env->config.sample_bytes(owner->terms.dataset, id)
+                                      : owner->terms.slot_bytes;
     *instance = (struct instance){.state = INSTANCE_MAKING, .bytes = bytes, .raw = owner->terms.raw};
-    struct claim claim = {.index = index, .bytes = engine_slot_bytes(&prepared->env->config, bytes), .zone = prepared_zone_of(prepared, instance)};
+    struct claim claim = {.index = index,
+                          .bytes = engine_slot_bytes(&prepared->env->config, bytes),
+                          .zone = prepared_zone_of(prepared, instance)};
     /* evicts, but begins no instance: `instance` holds */
     uint32_t block = spare ? arena_alloc_spare(prepared, &claim) : arena_alloc(prepared, &claim);
     if (block == EXTENT_NONE) {
@@ -192,20 +197,21 @@ static uint32_t begin_instance(struct prepared *prepared, uint32_t job, sample_i
         return ENGINE_NONE;
     }
     struct prepared_sample *sample = &prepared->samples[id];
-    *instance = (struct instance){.state = INSTANCE_MAKING,
-                                  .zoned = instance->zoned,
-                                  .next = sample->instances,
-                                  .form.id = id,
-                                  .form.pipeline = owner->terms.pipeline,
-                                  .block = block,
-                                  .task = ENGINE_NONE,
-                                  .waiters = ENGINE_NONE,
-                                  .bytes = bytes,
-                                  .raw = owner->terms.raw,
-                                  .draw = owner->terms.shuffle == SHUFFLE_STRICT && owner->progress.variant ? 0 : sample->begun++,
-                                  .form.variant = owner->progress.variant,
-                                  .in_order = owner->terms.shuffle == SHUFFLE_NONE,
-                                  .made_for = owner->terms.client};
+    *instance = (struct instance){
+        .state = INSTANCE_MAKING,
+        .zoned = instance->zoned,
+        .next = sample->instances,
+        .form.id = id,
+        .form.pipeline = owner->terms.pipeline,
+        .block = block,
+        .task = ENGINE_NONE,
+        .waiters = ENGINE_NONE,
+        .bytes = bytes,
+        .raw = owner->terms.raw,
+        .draw = owner->terms.shuffle == SHUFFLE_STRICT && owner->progress.variant ? 0 : sample->begun++,
+        .form.variant = owner->progress.variant,
+        .in_order = owner->terms.shuffle == SHUFFLE_NONE,
+        .made_for = owner->terms.client};
     sample->instances = index;
     residency_add(prepared->residency, index, 0); /* its first pin is the making's */
     prepared->pinned_bytes += extent_bytes(prepared->extents, block);

@@ -7,21 +7,22 @@
  * pins is cache as any, and an instance may lie beside the zone as well.
  *
  * A queue is sure of room for its first entries, as many as its least rows have room for beside what its client holds;
- * those behind them are loose. Why a sure entry always finds room, whatever clients do and wherever things lie: leases and
- * sure entries of all jobs of its size need no more slots than the zone has, and it has none yet. So one slot is free, or
- * pinned by nobody, or by loose entries only, which give it up (plan_loosen), or by a preparation under way, which ends.
+ * those behind them are loose. Why a sure entry always finds room, whatever clients do and wherever things lie: leases
+ * and sure entries of all jobs of its size need no more slots than the zone has, and it has none yet. So one slot is
+ * free, or pinned by nobody, or by loose entries only, which give it up (plan_loosen), or by a preparation under way,
+ * which ends.
  *
- * A zone is laid out when a job comes. All but what clients hold, or is being prepared, can make way then. Where that is
- * not enough nothing is planned for the job until it is; after config.room_timeout_ns the job fails, with a text that says
- * who holds what.
+ * A zone is laid out when a job comes. All but what clients hold, or is being prepared, can make way then. Where that
+ * is not enough nothing is planned for the job until it is; after config.room_timeout_ns the job fails, with a text
+ * that says who holds what.
  *
  * Instances as long as their samples (raw) have no zone: they lie in what the zones leave, where a sure entry may have
  * to wait for what clients hold. That ends after room_timeout_ns in the same way. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/check.h"
 #include "cache/memory/layout.h"
+#include "common/check.h"
 #include "server/engine/prepared.h"
 
 /* ── slots ── */
@@ -81,8 +82,8 @@ void prepared_zones_destroy(struct prepared *prepared)
 struct layout_block prepared_as_block(const struct prepared *prepared, uint32_t block, uint32_t owner)
 {
     uint64_t bytes = extent_bytes(prepared->extents, block);
-    const struct zone *zone =
-        owner != ENGINE_NONE ? prepared_zone_of(prepared, &prepared->instances[owner]) : find_zone(prepared, bytes);
+    const struct zone *zone = owner != ENGINE_NONE ? prepared_zone_of(prepared, &prepared->instances[owner])
+                                                   : find_zone(prepared, bytes);
     return (struct layout_block){.offset = extent_offset(prepared->extents, block),
                                  .bytes = bytes,
                                  .name = block,

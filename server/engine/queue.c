@@ -142,14 +142,16 @@ uint32_t queue_oldest_lease(const struct job_queue *queue, uint64_t least)
 {
     uint32_t best = queue->n_leases;
     for (uint32_t at = 0; at < queue->n_leases; at++) {
-        if (queue->leases[at].batch >= least && (best == queue->n_leases || queue->leases[at].batch < queue->leases[best].batch))
+        if (queue->leases[at].batch >= least &&
+            (best == queue->n_leases || queue->leases[at].batch < queue->leases[best].batch))
             best = at;
     }
     return best;
 }
 
 /* The samples of a batch that was not released go back, and the instances count as not had. */
-void queue_lease_put_back(struct queues *queues, uint32_t job, struct job_queue *queue, const struct lease *lease, struct reserve *back)
+void queue_lease_put_back(struct queues *queues, uint32_t job, struct job_queue *queue, const struct lease *lease,
+                          struct reserve *back)
 {
     for (uint32_t i = 0; i < lease->count; i++) {
         queue_reserve_add(back, queues->prepared->instances[lease->instances[i]].form.id);
@@ -175,7 +177,8 @@ uint64_t queue_share(const struct job *job)
 {
     uint64_t share = job->shape.view_samples - job->progress.lost;
     if (job->terms.world_size > 1)
-        share = (job->shape.view_samples + (job->terms.drop_last ? 0 : job->terms.world_size - 1)) / job->terms.world_size;
+        share = (job->shape.view_samples + (job->terms.drop_last ? 0 : job->terms.world_size - 1)) /
+                job->terms.world_size;
     return job->terms.drop_last ? share / job->terms.batch_size * job->terms.batch_size : share;
 }
 

@@ -19,12 +19,13 @@ struct entry {
     /* Its neighbours in its queue; of an unused place `next` is the next unused one. */
     struct link in_line;
     uint32_t next_waiter; /* The next entry that waits for the same instance; valid while WAITING. */
-    uint32_t instance; /* What it waits for or has ready; ENGINE_NONE while UNPLACED. */
+    uint32_t instance;    /* What it waits for or has ready; ENGINE_NONE while UNPLACED. */
     /* Other samples that were drawn for it because one was bad, under policy `replace`. */
     uint32_t substitutes;
     sample_id id;
     uint64_t place_in_line; /* its number among the entries that its queue ever had */
-    int64_t due_in_line;    /* the number it would have, had it always been in this queue: overtaking counts from there */
+    /* the number it would have, had it always been in this queue: overtaking counts from there */
+    int64_t due_in_line;
     /* When it was planned, or had to be planned again: latencies count from there. */
     uint64_t planned_ns;
     bool repeat;   /* It fills a rank's share up. */
@@ -39,8 +40,8 @@ struct lease {
     uint32_t *instances;
 };
 
-/* Samples that have left R_j and are a queue's own, before there is room for them: its part of a fixed order, and what a
- * rank that went away had not released. Ids at … end - 1 of an array. Bounded by the rank's share. */
+/* Samples that have left R_j and are a queue's own, before there is room for them: its part of a fixed order, and what
+ * a rank that went away had not released. Ids at … end - 1 of an array. Bounded by the rank's share. */
 struct reserve {
     /* The ids at `at` … `end` - 1 are in the reserve. The reserve owns the array of `cap` places. */
     sample_id *ids;
@@ -61,12 +62,12 @@ struct rank_client {
 
 /* Where a rank is in its job's epoch. */
 struct rank_epoch {
-    bool done;     /* LAST was delivered, or the rank asked for a later epoch. */
-    bool told;     /* This client got the LAST of told_epoch: what it asked of it before it knew means nothing. */
+    bool done; /* LAST was delivered, or the rank asked for a later epoch. */
+    bool told; /* This client got the LAST of told_epoch: what it asked of it before it knew means nothing. */
     uint32_t told_epoch;
     bool returned; /* It came back after it was done: an empty LAST answers when it asks for the epoch again. */
     uint32_t batch_index, credits;
-    uint64_t planned; /* Samples of this epoch that are queued or delivered. */
+    uint64_t planned;      /* Samples of this epoch that are queued or delivered. */
     uint64_t delivered;    /* of these */
     uint64_t lost;         /* bad samples that were left out */
     uint64_t repeats;      /* samples drawn to fill the share up */
@@ -87,7 +88,7 @@ struct rank_line {
     uint32_t making;        /* of these, those that are being prepared */
     uint32_t unplaced;      /* of these, those that wait for room */
     uint32_t first_waiting; /* No entry before it is waited for. ENGINE_NONE: all that is waited for has no place. */
-    uint64_t numbered; /* How many entries the queue ever had: the next one's place_in_line. */
+    uint64_t numbered;      /* How many entries the queue ever had: the next one's place_in_line. */
     /* The value of room_changes when no unplaced entry found room; 0: none was tried since one was added. */
     uint64_t no_room_since;
 };
@@ -123,7 +124,7 @@ struct queues {
     struct prepared *prepared;
     struct quota *quota;
     struct entry *entries;
-    struct slab slab; /* of these */
+    struct slab slab;    /* of these */
     uint64_t next_batch; /* The number of the next batch that goes out; from 1 on. */
 };
 
@@ -138,7 +139,7 @@ static inline uint64_t queue_reserve_count(const struct reserve *reserve)
 }
 
 /* Goes over the entries that wait for an instance. */
-#define WAITERS_OF(queues, instance, index)                                                  \
+#define WAITERS_OF(queues, instance, index)                                                      \
     for (uint32_t index = (queues)->prepared->instances[instance].waiters; index != ENGINE_NONE; \
          index = (queues)->entries[index].next_waiter)
 
@@ -147,7 +148,8 @@ uint32_t entry_new(struct queues *queues);
 void entry_drop(struct queues *queues, uint32_t entry);
 void queue_append(struct queues *queues, uint32_t entry);
 void queue_unplaced(struct queues *queues, uint32_t entry); /* it has no instance: it waits for room */
-void queue_placed(struct queues *queues, uint32_t entry, uint32_t instance); /* it has the instance now, and waits for it */
+/* it has the instance now, and waits for it */
+void queue_placed(struct queues *queues, uint32_t entry, uint32_t instance);
 void queue_waiter_remove(struct queues *queues, uint32_t index);
 void queue_remove(struct queues *queues, uint32_t entry); /* what it holds of an instance stays with the caller */
 /* queue_clear drops all entries; what they hold of instances is the caller's to give back before. */
@@ -159,30 +161,35 @@ void queue_lease_end(struct queues *queues, struct job_queue *queue, uint32_t at
 void queue_reserve_add(struct reserve *reserve, sample_id id);
 void queue_reserve_put_first(struct reserve *reserve, struct reserve *back);
 uint32_t queue_oldest_lease(const struct job_queue *queue, uint64_t least);
-void queue_lease_put_back(struct queues *queues, uint32_t job, struct job_queue *queue, const struct lease *lease, struct reserve *back);
+void queue_lease_put_back(struct queues *queues, uint32_t job, struct job_queue *queue, const struct lease *lease,
+                          struct reserve *back);
 /* Of the samples planned behind one so many may overtake it. */
 uint64_t queue_overtakers_max(const struct job *job);
 uint64_t queue_share(const struct job *job); /* samples that the epoch has for each rank */
-bool queue_has_more_to_plan(const struct queues *queues, const struct job *job, const struct job_queue *queue); /* will more be planned? */
+/* will more be planned? */
+bool queue_has_more_to_plan(const struct queues *queues, const struct job *job, const struct job_queue *queue);
 /* The queue is sure of room for so many of its entries, the first. */
 uint64_t queue_sure_slots(const struct job *job, const struct job_queue *queue);
 uint64_t queue_slots_of(const struct job *job);
 uint32_t queue_batches_held(const struct job *job);
-void queue_making_begun(struct queues *queues, uint32_t instance); /* its making runs */
+void queue_making_begun(struct queues *queues, uint32_t instance);   /* its making runs */
 void queue_making_ended(struct queues *queues, struct entry *entry); /* what it waits for is there, or has failed */
 /* Nanoseconds until the rank's client has used up `begun` samples; below 0 when it has asked for more than these. */
 double queue_dry_ns(const struct job *job, const struct job_queue *queue, uint64_t begun);
 
 /* queue_batch.c */
 void queue_add_credits(uint32_t *credits, uint32_t more);
-bool queue_next_batch_ready(const struct queues *queues, const struct job *job, const struct job_queue *queue, uint32_t *count);
-bool queue_batch_ready(const struct queues *queues, const struct job *job, const struct job_queue *queue); /* the next */
+bool queue_next_batch_ready(const struct queues *queues, const struct job *job, const struct job_queue *queue,
+                            uint32_t *count);
+/* the next */
+bool queue_batch_ready(const struct queues *queues, const struct job *job, const struct job_queue *queue);
 bool queue_may_have_batch(const struct job *job, const struct job_queue *queue);
 uint32_t queue_ready_batches(const struct queues *queues, const struct job *job, const struct job_queue *queue);
 
 /* queue_exchange.c */
 void queue_waiter_add(struct queues *queues, uint32_t entry); /* it waits for its instance, from now on */
-/* The entry's instance is ready. Gives an entry that waits in another rank's queue from now on; ENGINE_NONE: none does. */
+/* The entry's instance is ready. Gives an entry that waits in another rank's queue from now on;
+ * ENGINE_NONE: none does. */
 uint32_t queue_ready(struct queues *queues, uint32_t entry);
 
 /* queue_check.c */

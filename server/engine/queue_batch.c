@@ -7,15 +7,16 @@ void queue_add_credits(uint32_t *credits, uint32_t more)
     *credits = sum < ENGINE_PREFETCH_MAX ? (uint32_t)sum : ENGINE_PREFETCH_MAX;
 }
 
-/* Are batch_size entries ready that the next batch may take? In planned order, or in a window of two batches, which goes
- * on past one that is not ready until all have overtaken it that may. */
+/* Are batch_size entries ready that the next batch may take? In planned order, or in a window of two batches, which
+ * goes on past one that is not ready until all have overtaken it that may. */
 static bool whole_batch_ready(const struct queues *queues, const struct job *job, const struct job_queue *queue)
 {
     if (queue->line.ready < job->terms.batch_size)
         return false;
     int64_t last = INT64_MAX, most = (int64_t)queue_overtakers_max(job);
     uint32_t window = job->terms.ordered ? job->terms.batch_size : 2 * job->terms.batch_size, ready = 0;
-    for (uint32_t index = queue->line.entries.head; index != ENGINE_NONE && window > 0; index = queues->entries[index].in_line.next, window--) {
+    for (uint32_t index = queue->line.entries.head; index != ENGINE_NONE && window > 0;
+         index = queues->entries[index].in_line.next, window--) {
         const struct entry *entry = &queues->entries[index];
         if ((int64_t)entry->place_in_line > last || (entry->state != ENTRY_READY && job->terms.ordered))
             return false;
@@ -31,7 +32,8 @@ static bool whole_batch_ready(const struct queues *queues, const struct job *job
 }
 
 /* The next batch's size when it is ready now: whole, or what is left of the epoch. */
-bool queue_next_batch_ready(const struct queues *queues, const struct job *job, const struct job_queue *queue, uint32_t *count)
+bool queue_next_batch_ready(const struct queues *queues, const struct job *job, const struct job_queue *queue,
+                            uint32_t *count)
 {
     if (queue->line.queued >= job->terms.batch_size) {
         *count = job->terms.batch_size;
@@ -57,7 +59,8 @@ bool queue_may_have_batch(const struct job *job, const struct job_queue *queue)
 uint32_t queue_ready_batches(const struct queues *queues, const struct job *job, const struct job_queue *queue)
 {
     uint32_t whole = queue->line.ready / job->terms.batch_size, rest = 0;
-    if (job->state == JOB_RUNNING && queue->line.queued && queue->line.ready == queue->line.queued && !queue_has_more_to_plan(queues, job, queue))
+    if (job->state == JOB_RUNNING && queue->line.queued && queue->line.ready == queue->line.queued &&
+        !queue_has_more_to_plan(queues, job, queue))
         rest = !job->terms.drop_last && queue->line.queued % job->terms.batch_size > 0;
     return whole + rest;
 }

@@ -32,10 +32,12 @@ static void check_rank(const struct queues *queues, uint32_t no, uint32_t rank)
     uint64_t leased = 0;
     uint32_t queued = 0, ready = 0, unplaced = 0, making = 0, prev = ENGINE_NONE;
     bool open = false;
-    for (uint32_t index = queue->line.entries.head; index != ENGINE_NONE; prev = index, index = queues->entries[index].in_line.next) {
+    for (uint32_t index = queue->line.entries.head; index != ENGINE_NONE;
+         prev = index, index = queues->entries[index].in_line.next) {
         const struct entry *entry = &queues->entries[index];
         CHECK(entry->job == no && entry->rank == rank && entry->state != ENTRY_FREE && entry->in_line.prev == prev);
-        CHECK(entry->place_in_line < queue->line.numbered && (prev == ENGINE_NONE || queues->entries[prev].place_in_line < entry->place_in_line));
+        CHECK(entry->place_in_line < queue->line.numbered &&
+              (prev == ENGINE_NONE || queues->entries[prev].place_in_line < entry->place_in_line));
         open = open || index == queue->line.first_waiting;
         CHECK(open || entry->state != ENTRY_WAITING);
         queued++;
@@ -47,18 +49,22 @@ static void check_rank(const struct queues *queues, uint32_t no, uint32_t rank)
     for (uint32_t at = 0; at < queue->n_leases; at++)
         leased += queue->leases[at].count;
     CHECK(prev == queue->line.entries.tail && (open || queue->line.first_waiting == ENGINE_NONE));
-    CHECK(queued == queue->line.queued && ready == queue->line.ready && unplaced == queue->line.unplaced && making == queue->line.making);
+    CHECK(queued == queue->line.queued && ready == queue->line.ready && unplaced == queue->line.unplaced &&
+          making == queue->line.making);
     CHECK(queue->held_slots == queued + leased && queue->held_slots <= job->quota.slots);
-    CHECK(queue->n_leases <= job->quota.held_max && job->quota.held_max <= job->quota.ahead_min && job->quota.ahead_min <= job->quota.ahead_now);
+    CHECK(queue->n_leases <= job->quota.held_max && job->quota.held_max <= job->quota.ahead_min &&
+          job->quota.ahead_min <= job->quota.ahead_now);
     CHECK(queued == 0 || job->zoned || job->terms.raw);
-    CHECK((job->state == JOB_RUNNING && !queue->epoch.done) || (queued == 0 && queue_reserve_count(&queue->reserve) == 0));
-    CHECK(queue->client.presence == RANK_THERE || (queue->held_slots == 0 && queue->epoch.credits == 0 && !queue->next.asked));
+    CHECK((job->state == JOB_RUNNING && !queue->epoch.done) ||
+          (queued == 0 && queue_reserve_count(&queue->reserve) == 0));
+    CHECK(queue->client.presence == RANK_THERE ||
+          (queue->held_slots == 0 && queue->epoch.credits == 0 && !queue->next.asked));
     CHECK(job->state != JOB_RUNNING || queue->epoch.planned == queued + queue->epoch.delivered);
     CHECK(job->terms.world_size == 1 || job->state != JOB_RUNNING || queue->epoch.planned <= queue_share(job));
 }
 
-/* Nothing is lost: what was planned in this epoch is queued or delivered, and the rest is kept for a rank or still to be
- * picked; but for what ranks left behind. */
+/* Nothing is lost: what was planned in this epoch is queued or delivered, and the rest is kept for a rank or still to
+ * be picked; but for what ranks left behind. */
 void queues_check(const struct queues *queues, uint32_t no)
 {
     const struct job *job = job_at(queues->jobs, no);
@@ -72,6 +78,7 @@ void queues_check(const struct queues *queues, uint32_t no)
     }
     CHECK(attached == job->attached && (attached > 0 || job->terms.world_size > 1));
     if (job->state == JOB_RUNNING)
-        CHECK(planned + reserved + job->progress.lost + job->progress.abandoned + sampler_remaining(queues->env->sampler, no) ==
+        CHECK(planned + reserved + job->progress.lost + job->progress.abandoned +
+                  sampler_remaining(queues->env->sampler, no) ==
               job->shape.view_samples + job->progress.repeats);
 }

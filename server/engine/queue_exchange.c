@@ -2,9 +2,10 @@
  *
  * Ranks of one job train in step, and each would wait for reads of its own, slow ones among them. So what becomes ready
  * for one of them is given to the rank that runs dry first (tasks_ranks.c), and that rank's first sample that is still
- * waited for takes its place: the two entries change places. Every rank has as many samples planned as before, and every
- * sample one rank; a batch comes to all ranks within a few arrivals. Where the rank itself is the one that runs dry first
- * the two are of one queue: once samples are exchanged they get ready out of turn, and what lies far behind makes no batch.
+ * waited for takes its place: the two entries change places. Every rank has as many samples planned as before, and
+ * every sample one rank; a batch comes to all ranks within a few arrivals. Where the rank itself is the one that runs
+ * dry first the two are of one queue: once samples are exchanged they get ready out of turn, and what lies far behind
+ * makes no batch.
  *
  * - Only where the order is the ranks' own affair: `dependent`, not `ordered`.
  * - What was given to a rank that went, and is kept for it, stays its own.
@@ -36,7 +37,8 @@ static void waits_for(struct queues *queues, uint32_t index)
 {
     struct entry *entry = &queues->entries[index];
     struct job_queue *queue = queue_of(queues, entry);
-    if (queue->line.first_waiting == ENGINE_NONE || entry->place_in_line < queues->entries[queue->line.first_waiting].place_in_line)
+    if (queue->line.first_waiting == ENGINE_NONE ||
+        entry->place_in_line < queues->entries[queue->line.first_waiting].place_in_line)
         queue->line.first_waiting = index;
 }
 
@@ -73,10 +75,12 @@ static uint32_t find_waiting(const struct queues *queues, struct job_queue *queu
     uint64_t end = queue == queue_of(queues, ready) ? ready->place_in_line : UINT64_MAX;
     int64_t place = (int64_t)ready->place_in_line - passed(queue_of(queues, ready));
     int64_t most = (int64_t)queue_overtakers_max(job) - job->terms.batch_size - (place > 0 ? place : 0);
-    while (queue->line.first_waiting != ENGINE_NONE && queues->entries[queue->line.first_waiting].state != ENTRY_WAITING)
+    while (queue->line.first_waiting != ENGINE_NONE &&
+           queues->entries[queue->line.first_waiting].state != ENTRY_WAITING)
         queue->line.first_waiting = queues->entries[queue->line.first_waiting].in_line.next;
     uint32_t index = queue->line.first_waiting;
-    for (uint32_t looked = 0; index != ENGINE_NONE && looked < LOOK; index = queues->entries[index].in_line.next, looked++) {
+    for (uint32_t looked = 0; index != ENGINE_NONE && looked < LOOK;
+         index = queues->entries[index].in_line.next, looked++) {
         const struct entry *entry = &queues->entries[index];
         if (entry->place_in_line >= end)
             return ENGINE_NONE;
@@ -96,7 +100,8 @@ static void exchange(struct queues *queues, uint32_t ready_index, uint32_t waiti
     SWAP(uint32_t, ready->in_line.prev, waiting->in_line.prev);
     SWAP(uint32_t, ready->in_line.next, waiting->in_line.next);
     SWAP(uint64_t, ready->place_in_line, waiting->place_in_line);
-    ready->in_line.next = ready->in_line.next == ready_index ? waiting_index : ready->in_line.next; /* they were neighbours */
+    /* they were neighbours */
+    ready->in_line.next = ready->in_line.next == ready_index ? waiting_index : ready->in_line.next;
     waiting->in_line.prev = waiting->in_line.prev == waiting_index ? ready_index : waiting->in_line.prev;
     ready->due_in_line -= ahead;
     waiting->due_in_line += ahead;

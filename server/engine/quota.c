@@ -101,9 +101,12 @@ static uint32_t measured_rows(const struct job *job, const struct look_ahead *ne
     uint64_t worst_ns = 0;
     for (uint32_t i = 0; i < ENGINE_AHEAD_WINDOWS; i++)
         worst_ns = need->worst_ns[i] > worst_ns ? need->worst_ns[i] : worst_ns;
-    uint32_t in_use = job->quota.ahead_min > ENGINE_ROWS_MIN ? job->quota.ahead_min - 1 : 1; /* who holds on to batches holds all but the last */
+    /* who holds on to batches holds all but the last */
+    uint32_t in_use = job->quota.ahead_min > ENGINE_ROWS_MIN ? job->quota.ahead_min - 1 : 1;
     double rows = in_use + ceil(COVER * (double)worst_ns / (need->step_ns > 1 ? need->step_ns : 1));
-    return rows < job->quota.ahead_min ? job->quota.ahead_min : rows < job->quota.ahead_max ? (uint32_t)rows : job->quota.ahead_max;
+    return rows < job->quota.ahead_min   ? job->quota.ahead_min
+           : rows < job->quota.ahead_max ? (uint32_t)rows
+                                         : job->quota.ahead_max;
 }
 
 static void set_need(struct quota *quota, struct look_ahead *need, uint32_t rows)

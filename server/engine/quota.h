@@ -12,11 +12,11 @@
 
 /* What a queue's look-ahead must cover; see quota.c. */
 struct look_ahead {
-    uint32_t rows; /* Rows that the queue has use for; 0: all that it may have. */
+    uint32_t rows;                           /* Rows that the queue has use for; 0: all that it may have. */
     uint64_t worst_ns[ENGINE_AHEAD_WINDOWS]; /* longest time from plan to ready, by window: the present one first */
-    uint32_t windows; /* How many windows are over, at most ENGINE_AHEAD_WINDOWS. */
-    uint64_t began_ns; /* When the present window began. */
-    uint32_t batches; /* Batches that were delivered in the present window. */
+    uint32_t windows;                        /* How many windows are over, at most ENGINE_AHEAD_WINDOWS. */
+    uint64_t began_ns;                       /* When the present window began. */
+    uint32_t batches;                        /* Batches that were delivered in the present window. */
     double step_ns; /* The moving mean of the client's time from batch to batch, without its waiting. */
     uint32_t steps; /* How many steps the mean is of, at most STEP_KEPT. */
     uint64_t delivered_ns, waited_ns; /* when a batch was delivered last; what it had waited then in all */
@@ -29,14 +29,14 @@ struct quota {
     bool divide;             /* the need of some job has changed: the arena is to be divided again */
 };
 
-uint64_t quota_least_bytes(const struct quota *quota);  /* of the arena, that the jobs keep whoever comes */
-uint64_t quota_wanted_bytes(const struct quota *quota); /* for all that they asked for */
+uint64_t quota_least_bytes(const struct quota *quota);         /* of the arena, that the jobs keep whoever comes */
+uint64_t quota_wanted_bytes(const struct quota *quota);        /* for all that they asked for */
 uint64_t quota_ahead_encoded_bytes(const struct quota *quota); /* encoded, of what all may look ahead now */
-uint32_t quota_rows_needed(const struct job *job); /* of those that it has, by the rank that needs most */
+uint32_t quota_rows_needed(const struct job *job);             /* of those that it has, by the rank that needs most */
 uint64_t quota_depth_slots(const struct job *job, uint32_t rank); /* that the rank's queue is filled up to */
 uint64_t quota_deal(const struct quota *quota, double part, uint32_t *rows);
-/* What a rank's need is judged by: an entry that was planned at planned_ns is ready; a batch goes out, when its client has
- * waited for waited_ns in all; its client begins to wait for batch batch_index of the epoch. */
+/* What a rank's need is judged by: an entry that was planned at planned_ns is ready; a batch goes out, when its client
+ * has waited for waited_ns in all; its client begins to wait for batch batch_index of the epoch. */
 void quota_note_ready(struct quota *quota, struct job *job, uint32_t rank, uint64_t planned_ns);
 void quota_note_delivery(struct quota *quota, struct job *job, uint32_t rank, uint64_t waited_ns);
 void quota_note_wait(struct quota *quota, struct job *job, uint32_t rank, uint32_t batch_index);

@@ -78,7 +78,8 @@ static void shift_all_wants(struct residents *residents, uint32_t job, int by)
             prepared_shift_want(residents->prepared, index, by);
     }
     for (uint32_t index = 0; index < residents->encoded->slab.size; index++) {
-        if (residents->encoded->encodeds[index].state != ENCODED_FREE && demand_wants_encoded(residents->jobs, job, residents->encoded->encodeds[index].id))
+        if (residents->encoded->encodeds[index].state != ENCODED_FREE &&
+            demand_wants_encoded(residents->jobs, job, residents->encoded->encodeds[index].id))
             encoded_shift_want(residents->encoded, index, by);
     }
 }

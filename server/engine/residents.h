@@ -20,13 +20,13 @@ struct residents {
 /* residents.c */
 void residents_left(struct residents *residents, uint32_t job, sample_id id); /* id has just left R_job */
 void residents_back(struct residents *residents, uint32_t job, sample_id id); /* id has just come back into R_job */
-/* A running job's remaining set changes as a whole: withdraw its wants before, declare them after. The work goes by what
- * remains to it, or by what is in memory, whichever is less. */
+/* A running job's remaining set changes as a whole: withdraw its wants before, declare them after. The work goes by
+ * what remains to it, or by what is in memory, whichever is less. */
 void residents_withdraw(struct residents *residents, uint32_t job);
 void residents_declare(struct residents *residents, uint32_t job);
-void residents_drop_remaining(struct residents *residents, uint32_t job); /* it wants what remains to it no more: let that go */
+/* it wants what remains to it no more: let that go */
+void residents_drop_remaining(struct residents *residents, uint32_t job);
 void residents_forget_had(struct residents *residents, uint32_t job); /* its place will be another's */
-
 
 /* residents_forget.c */
 /* residents_forget: see ENGINE_SAMPLES_GONE. */

@@ -1,12 +1,15 @@
-/* residents_forget.c: ids that mean no sample any more, because no job and no dataset has them: nothing stays under them, so
- * that they may be given to other samples. What is still being loaded or prepared for nobody keeps its id for now. */
+/* residents_forget.c: ids that mean no sample any more, because no job and no dataset has them: nothing stays under
+ * them, so that they may be given to other samples. What is still being loaded or prepared for nobody keeps its id for
+ * now. */
 #include "server/engine/encoded.h"
 #include "server/engine/prepared.h"
 #include "server/engine/residents.h"
 
 static bool is_busy(const struct residents *residents, sample_id id)
 {
-    if (residents->encoded->samples[id].pending || (residents->encoded->samples[id].encoded != ENGINE_NONE && residency_pins(residents->encoded->residency, residents->encoded->samples[id].encoded) > 0))
+    if (residents->encoded->samples[id].pending ||
+        (residents->encoded->samples[id].encoded != ENGINE_NONE &&
+         residency_pins(residents->encoded->residency, residents->encoded->samples[id].encoded) > 0))
         return true;
     INSTANCES_OF(residents->prepared, id, index) {
         if (residency_pins(residents->prepared->residency, index) > 0)
@@ -24,7 +27,8 @@ static void forget(struct residents *residents, sample_id id)
     if (residents->chunks->at[id].chunk != ENGINE_NONE)
         residents->chunks->chunks[residents->chunks->at[id].chunk].stale = true;
     residents->chunks->at[id] = CHUNK_PLACE_NONE;
-    residents->encoded->samples[id].failed = false; /* `begun` goes on: its numbers key the random draws, whatever sample comes */
+    /* `begun` goes on: its numbers key the random draws, whatever sample comes */
+    residents->encoded->samples[id].failed = false;
 }
 
 /* A chunk has no member that is not in it. */

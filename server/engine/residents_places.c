@@ -65,7 +65,8 @@ static size_t count_in_use(const struct residents *residents, const struct job *
     size_t count = 1;
     for (const struct job *job = jobs_first(residents->jobs); job; job = jobs_after(residents->jobs, job)) {
         const struct job *same = jobs_first(residents->jobs);
-        while (same != job && (same == coming || same->shape.chunk_count == 0 || same->shape.chunk_base != job->shape.chunk_base))
+        while (same != job &&
+               (same == coming || same->shape.chunk_count == 0 || same->shape.chunk_base != job->shape.chunk_base))
             same = jobs_after(residents->jobs, same);
         count += job != coming && job->shape.chunk_count > 0 && same == job;
     }
@@ -105,8 +106,8 @@ static void forget_ranges(struct residents *residents, const struct job *coming)
 
 /* ── placing ── */
 
-/* The dataset's range: of the job that came with it first, or a new one. NULL: there is no memory for that. `held`: samples of
- * the dataset that the encoded budget holds. */
+/* The dataset's range: of the job that came with it first, or a new one. NULL: there is no memory for that. `held`:
+ * samples of the dataset that the encoded budget holds. */
 static struct chunk_range *enter(struct residents *residents, const struct engine_chunks *dataset,
                                  const struct job *job, uint64_t held)
 {

@@ -1,21 +1,21 @@
 /* sources.c: sources that do not answer.
  *
- * A source is what the samples of one dataset are read from. A load may fail for no fault of its sample: the root or a folder is
- * away, the system says EIO, ESTALE, EACCES, there is no memory. Then the source is away, for all its jobs:
+ * A source is what the samples of one dataset are read from. A load may fail for no fault of its sample: the root or a
+ * folder is away, the system says EIO, ESTALE, EACCES, there is no memory. Then the source is away, for all its jobs:
  *
- *   answers ── a load fails so ──▶ away: nothing is read ── pause over ──▶ one sample is read ── it comes, or is bad ──▶ answers
- *                                   ▲ pause, twice as long each time ──────────── fails so ──┘
+ *   answers ── a load fails so ──▶ away: nothing is read ── pause ──▶ one is read ── it comes, or is bad ──▶ answers
+ *                                   ▲ pause, twice as long each time ───────── fails so ──┘
  *
- * - What was to be loaded goes back to the front of its job's line and holds nothing meanwhile: no memory, no place among the
- *   loads in flight, no thread. Who has the sample from a source that answers has it from there.
+ * - What was to be loaded goes back to the front of its job's line and holds nothing meanwhile: no memory, no place
+ *   among the loads in flight, no thread. Who has the sample from a source that answers has it from there.
  * - A load that nobody waits for is not tried again.
  * - What counts is loads that began after the last failure: what was read before tells nothing.
  * - A job that has waited for its source for source_wait_ns fails.
- * - The fault may be one sample's alone (a bad sector, a file that may not be read): what is read to see whether the source
- *   answers is another sample. One that has failed SOURCE_TRIES times, each after the source had answered for others, is
- *   bad. */
-#include "common/check.h"
+ * - The fault may be one sample's alone (a bad sector, a file that may not be read): what is read to see whether the
+ *   source answers is another sample. One that has failed SOURCE_TRIES times, each after the source had answered for
+ *   others, is bad. */
 #include "server/engine/sources.h"
+#include "common/check.h"
 
 struct data_source *sources_find_source(struct sources *sources, const void *dataset)
 {

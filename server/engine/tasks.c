@@ -1,14 +1,14 @@
 /* tasks.c: what loaders and preparers are asked to do.
  *
  * A task makes up to ENGINE_OUTPUTS_MAX instances of one sample: fetch once, decode once. It waits in the list of a job
- * that waits for it (to load, then to prepare). Few are out at a time; the next is always taken from the job whose turn it
- * is (tasks_turns.c), so that a job with a long list delays another by at most what is out. */
+ * that waits for it (to load, then to prepare). Few are out at a time; the next is always taken from the job whose turn
+ * it is (tasks_turns.c), so that a job with a long list delays another by at most what is out. */
+#include "server/engine/tasks.h"
 #include "common/check.h"
 #include "server/engine/encoded.h"
 #include "server/engine/outbox.h"
 #include "server/engine/prepared.h"
 #include "server/engine/sources.h"
-#include "server/engine/tasks.h"
 
 SLAB(static, task, tasks, tasks, in_list.next)
 
@@ -75,7 +75,8 @@ void tasks_begin(struct tasks *tasks, uint32_t job, uint32_t instance)
     }
     uint32_t index = task_new(tasks);
     struct task *task = &tasks->tasks[index];
-    *task = (struct task){.job = job, .id = made->form.id, .encoded = ENGINE_NONE, .n_outputs = 1, .outputs = {instance}};
+    *task = (struct task){
+        .job = job, .id = made->form.id, .encoded = ENGINE_NONE, .n_outputs = 1, .outputs = {instance}};
     made->task = index;
     tasks_route(tasks, index);
 }

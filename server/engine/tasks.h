@@ -16,7 +16,7 @@ enum task_state { TASK_FREE, TASK_TO_LOAD, TASK_LOADING, TASK_TO_PREPARE, TASK_R
 
 struct task {
     enum task_state state;
-    uint32_t job;        /* the heaviest of those that wait for it: whose list it is in, and whose turn it takes */
+    uint32_t job; /* the heaviest of those that wait for it: whose list it is in, and whose turn it takes */
     /* The rank of that job that waits for it, as it was when the task went into the list. */
     uint32_t rank;
     struct link in_list; /* the job's list, or the load's, or the unused places (next only) */
@@ -45,7 +45,7 @@ static inline enum task_kind tasks_kind(const struct task *task)
 /* An entry whose sample failed. It has no instance any more, and waits to be judged by its job's policy. */
 struct result {
     uint32_t entry;
-    int reason; /* enum bad_reason */
+    int reason;   /* enum bad_reason */
     bool changed; /* Its file is not the one that was indexed. */
 };
 
@@ -66,7 +66,7 @@ struct tasks {
     double turn[TASK_KINDS];
     /* Mean seconds that a worker took for one output, of all jobs; 0: none was measured. */
     double cost_s;
-    struct result *results;  /* of this event, or of what was dispatched last */
+    struct result *results; /* of this event, or of what was dispatched last */
     size_t n_results, results_cap;
 };
 
@@ -80,19 +80,20 @@ void tasks_end(struct tasks *tasks, uint32_t task);
 void tasks_cancel_output(struct tasks *tasks, uint32_t instance);
 void tasks_move(struct tasks *tasks, uint32_t task, uint32_t job);
 void tasks_waiter_joined(struct tasks *tasks, uint32_t task, uint32_t job); /* the job waits for it too */
-/* Who shall have a task in his line that is not under way, when the job has it now; ENGINE_NONE: nobody waits for it. */
+/* Who shall have a task in his line that is not under way, when the job has it now; ENGINE_NONE:
+ * nobody waits for it. */
 uint32_t tasks_heir(const struct tasks *tasks, const struct task *task, uint32_t job);
-void tasks_waiter_left(struct tasks *tasks, uint32_t task, uint32_t job);   /* the job does so no more, others do */
+void tasks_waiter_left(struct tasks *tasks, uint32_t task, uint32_t job); /* the job does so no more, others do */
 bool tasks_is_running(const struct tasks *tasks, const struct instance *instance);
 
 /* tasks_companions.c */
 bool tasks_makes_pixels(const struct tasks *tasks, const struct task *task); /* not only copies of the encoded bytes */
-void tasks_add_companions(struct tasks *tasks, uint32_t task); /* just before it runs */
+void tasks_add_companions(struct tasks *tasks, uint32_t task);               /* just before it runs */
 const void *tasks_output_dataset(const struct tasks *tasks, const struct instance *instance);
 
 /* tasks_dispatch.c */
-/* False: a sample is larger than all of encoded memory, and its entries are among the results: call it again once they are
- * judged. True: all that can go out is out. */
+/* False: a sample is larger than all of encoded memory, and its entries are among the results: call it again once they
+ * are judged. True: all that can go out is out. */
 bool tasks_dispatch(struct tasks *tasks);
 
 /* tasks_loaded.c */
@@ -109,14 +110,14 @@ void tasks_read_ahead(struct tasks *tasks);
 bool tasks_load(struct tasks *tasks, uint32_t job, sample_id id, uint64_t bytes); /* false: no room for it now */
 
 /* tasks_probe.c */
-void tasks_probe(struct tasks *tasks);   /* whether those that were away answer again */
+void tasks_probe(struct tasks *tasks); /* whether those that were away answer again */
 
 /* tasks_ranks.c */
 void tasks_rank_listed(struct tasks *tasks, struct task *task); /* it is in its job's list */
 void tasks_rank_unlisted(struct tasks *tasks, const struct task *task);
 void tasks_entry_ready(struct tasks *tasks, uint32_t entry); /* its instance is; another's task may change ranks */
 uint32_t tasks_next(const struct tasks *tasks, uint32_t job, enum task_kind kind); /* of a list that has some */
-uint32_t tasks_load_rank(const struct tasks *tasks, uint32_t job, sample_id id); /* ENGINE_RANK_NONE: none waits */
+uint32_t tasks_load_rank(const struct tasks *tasks, uint32_t job, sample_id id);   /* ENGINE_RANK_NONE: none waits */
 void tasks_on_pace(struct tasks *tasks, const struct engine_event *event);
 
 /* tasks_sources.c */
@@ -129,7 +130,8 @@ void tasks_append(struct tasks *tasks, uint32_t task); /* to its job's list */
 void tasks_prepend(struct tasks *tasks, uint32_t task);
 void tasks_remove(struct tasks *tasks, uint32_t task);
 void tasks_weigh(struct tasks *tasks); /* jobs or weights may have changed */
-uint32_t tasks_next_turn(const struct tasks *tasks, enum task_kind kind); /* a job with work; ENGINE_NONE: none has any */
+/* a job with work; ENGINE_NONE: none has any */
+uint32_t tasks_next_turn(const struct tasks *tasks, enum task_kind kind);
 void tasks_turn_begin(struct tasks *tasks, enum task_kind kind, uint32_t job);
 void tasks_charge_prepare(struct tasks *tasks, uint32_t task);
 void tasks_charge_load(struct tasks *tasks, sample_id id);

@@ -17,7 +17,8 @@ static uint32_t list_length(const struct tasks *tasks, enum task_kind kind, uint
 {
     enum task_state state = kind == TASK_LOADS ? TASK_TO_LOAD : TASK_TO_PREPARE;
     uint32_t count = 0, ranks = 0;
-    for (uint32_t index = job_at(tasks->jobs, job)->turns.lists[kind].tasks.head; index != ENGINE_NONE; index = tasks->tasks[index].in_list.next) {
+    for (uint32_t index = job_at(tasks->jobs, job)->turns.lists[kind].tasks.head; index != ENGINE_NONE;
+         index = tasks->tasks[index].in_list.next) {
         CHECK(tasks->tasks[index].state == state && tasks->tasks[index].job == job);
         count++;
     }
@@ -66,14 +67,16 @@ static void check_lists(const struct tasks *tasks)
     CHECK(running == tasks->running && running <= tasks->env->config.inflight_prepares);
 }
 
-/* Nothing is read from a source that is away but to see whether it answers, and nothing waits for it that another has. */
+/* Nothing is read from a source that is away but to see whether it answers, and nothing waits for
+ * it that another has. */
 static void check_sources(const struct tasks *tasks)
 {
     uint32_t users[JOBS_MAX] = {0}, away = 0;
     for (const struct job *job = jobs_first(tasks->jobs); job; job = jobs_after(tasks->jobs, job)) {
         users[job->source.at]++;
         CHECK(tasks->sources->all[job->source.at].dataset == job->terms.dataset);
-        for (uint32_t index = job->turns.lists[TASK_LOADS].tasks.head; index != ENGINE_NONE; index = tasks->tasks[index].in_list.next) {
+        for (uint32_t index = job->turns.lists[TASK_LOADS].tasks.head; index != ENGINE_NONE;
+             index = tasks->tasks[index].in_list.next) {
             uint32_t heir = tasks_heir(tasks, &tasks->tasks[index], job->no);
             CHECK(!sources_away(tasks->sources, job->no) || sources_away(tasks->sources, heir));
         }
@@ -82,7 +85,8 @@ static void check_sources(const struct tasks *tasks)
         const struct data_source *source = &tasks->sources->all[i];
         CHECK(source->users == users[i]);
         away += source->away;
-        CHECK(source->probe == SAMPLE_NONE || (source->away && tasks->encoded->samples[source->probe].encoded != ENGINE_NONE));
+        CHECK(source->probe == SAMPLE_NONE ||
+              (source->away && tasks->encoded->samples[source->probe].encoded != ENGINE_NONE));
     }
     CHECK(tasks->sources->n_away == away);
 }

@@ -9,7 +9,8 @@ static void act_prepare(struct tasks *tasks, uint32_t index)
 {
     struct task *task = &tasks->tasks[index];
     struct outbox *outbox = tasks->outbox;
-    outbox->outputs = xgrow(outbox->outputs, sizeof *outbox->outputs, &outbox->outputs_cap, outbox->n_outputs + task->n_outputs);
+    outbox->outputs = xgrow(outbox->outputs, sizeof *outbox->outputs, &outbox->outputs_cap,
+                            outbox->n_outputs + task->n_outputs);
     struct engine_action *action = job_act(outbox, ENGINE_PREPARE, job_at(tasks->jobs, task->job));
     action->rank = task->rank;
     action->prepare.task = index;
@@ -21,7 +22,8 @@ static void act_prepare(struct tasks *tasks, uint32_t index)
     for (uint32_t i = 0; i < task->n_outputs; i++) {
         const struct instance *instance = &tasks->prepared->instances[task->outputs[i]];
         outbox->outputs[outbox->n_outputs++] = (struct engine_output){.pipeline = instance->form.pipeline,
-                                                                      .offset = extent_offset(tasks->prepared->extents, instance->block),
+                                                                      .offset = extent_offset(tasks->prepared->extents,
+                                                                                              instance->block),
                                                                       .bytes = instance->bytes,
                                                                       .variant = instance->form.variant,
                                                                       .instance = instance->draw,
@@ -48,7 +50,8 @@ static void dispatch_prepares(struct tasks *tasks)
     }
 }
 
-/* Begins the load that a job's first task needs; false when there is no room for it now, or never: then it has failed. */
+/* Begins the load that a job's first task needs; false when there is no room for it now, or never:
+ * then it has failed. */
 static bool dispatch_load(struct tasks *tasks, uint32_t job)
 {
     uint32_t index = tasks_next(tasks, job, TASK_LOADS);
@@ -66,7 +69,8 @@ static bool dispatch_load(struct tasks *tasks, uint32_t job)
     tasks_turn_begin(tasks, TASK_LOADS, job);
     if (!tasks_load(tasks, job, id, bytes))
         return false;
-    tasks->encoded->encodeds[tasks->encoded->samples[id].encoded].in_order = job_at(tasks->jobs, job)->terms.shuffle == SHUFFLE_NONE;
+    tasks->encoded->encodeds[tasks->encoded->samples[id].encoded].in_order = job_at(tasks->jobs, job)->terms.shuffle ==
+                                                                             SHUFFLE_NONE;
     tasks_load_mates(tasks, job, id);
     tasks->env->counts.reads++;
     return true;

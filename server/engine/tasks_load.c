@@ -9,7 +9,8 @@ enum {
     AHEAD_PATIENCE = 4 /* A group that had no such chunk is tried again when a chunk's samples over this are used up. */
 };
 
-/* The rest of the chunk comes with a read: what a task waits for, then what a stock has room for. Returns how many came. */
+/* The rest of the chunk comes with a read: what a task waits for, then what a stock has room for.
+ * Returns how many came. */
 static uint32_t load_chunk(struct tasks *tasks, uint32_t job, const struct chunk *chunk, bool ahead)
 {
     const struct group *group = &tasks->chunks->groups[chunk->group];
@@ -39,12 +40,13 @@ static uint32_t load_chunk(struct tasks *tasks, uint32_t job, const struct chunk
     return came;
 }
 
-/* A job with an order of its own will want every sample of the chunk before its epoch is out: those come for which there
- * is room that nothing must leave. */
+/* A job with an order of its own will want every sample of the chunk before its epoch is out: those come for which
+ * there is room that nothing must leave. */
 static void load_for_later(struct tasks *tasks, uint32_t job, sample_id first, const struct chunk *chunk)
 {
     bool in_order = tasks->encoded->encodeds[tasks->encoded->samples[first].encoded].in_order;
-    uint64_t most = tasks->encoded->kept ? encoded_most(tasks->encoded) : encoded_most(tasks->encoded) / 10 * LATER_TENTHS;
+    uint64_t most = tasks->encoded->kept ? encoded_most(tasks->encoded)
+                                         : encoded_most(tasks->encoded) / 10 * LATER_TENTHS;
     for (uint32_t slot = 0; slot < tasks->chunks->groups[chunk->group].chunk_samples; slot++) {
         sample_id id = chunk->members[slot];
         if (id == SAMPLE_NONE || tasks->encoded->samples[id].encoded != ENGINE_NONE ||
@@ -74,7 +76,8 @@ void tasks_load_mates(struct tasks *tasks, uint32_t job, sample_id id)
 void tasks_read_ahead(struct tasks *tasks)
 {
     struct group *group;
-    while (tasks->env->config.redirect_width > 1 && (group = encoded_hungry_group(tasks->encoded)) != NULL && encoded_room_ahead(tasks->encoded, group)) {
+    while (tasks->env->config.redirect_width > 1 && (group = encoded_hungry_group(tasks->encoded)) != NULL &&
+           encoded_room_ahead(tasks->encoded, group)) {
         const struct chunk *chunk = encoded_best_chunk(tasks->encoded, group);
         uint32_t job = chunk ? encoded_job_for(tasks->encoded, chunk, group->chunk_samples) : ENGINE_NONE;
         if (job != ENGINE_NONE && load_chunk(tasks, job, chunk, true)) {

@@ -1,11 +1,12 @@
 /* tasks_loaded.c: what loads bring: a sample's bytes, or why there are none.
  *
- * A load is from one dataset, and other datasets may have the same sample: where it is bad or changed, that is so for the jobs
- * of this dataset alone, and who else waits for the sample has it loaded from his own. */
+ * A load is from one dataset, and other datasets may have the same sample: where it is bad or changed, that is so for
+ * the jobs of this dataset alone, and who else waits for the sample has it loaded from his own. */
 #include "common/check.h"
 #include "server/engine/tasks.h"
 
-/* Takes the waiters of the instance that read from the dataset off its list; they go without it. Gives how many they are. */
+/* Takes the waiters of the instance that read from the dataset off its list; they go without it.
+ * Gives how many they are. */
 static uint32_t fail_waiters(struct tasks *tasks, uint32_t instance, const void *dataset, struct result result)
 {
     uint32_t count = 0, *link = &tasks->prepared->instances[instance].waiters;
@@ -62,7 +63,8 @@ static void load_failed(struct tasks *tasks, uint32_t index, const struct engine
     for (uint32_t task = encoded.tasks.head; task != ENGINE_NONE; task = tasks->tasks[task].in_list.next)
         tasks->tasks[task].encoded = ENGINE_NONE;
     encoded_failed(tasks->encoded, index);
-    bool again = event->loaded.fate == ENGINE_FATE_SOURCE && tasks_source_failed(tasks, &encoded, encoded.tasks.head, reason);
+    bool again = event->loaded.fate == ENGINE_FATE_SOURCE &&
+                 tasks_source_failed(tasks, &encoded, encoded.tasks.head, reason);
     if (event->loaded.fate != ENGINE_FATE_SOURCE)
         tasks_source_answered(tasks, &encoded);
     struct result result = {.reason = reason > 0 && reason < BAD_REASONS ? reason : BAD_CORRUPT,

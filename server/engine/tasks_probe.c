@@ -6,17 +6,19 @@
 
 enum { PROBE_DRAWS = 64 }; /* samples that are looked at for one to be read */
 
-/* May the sample be read to see whether the source answers? `fresh`: only one that has not failed itself. What lies in memory
- * unused is read anew. */
+/* May the sample be read to see whether the source answers? `fresh`: only one that has not failed itself. What lies in
+ * memory unused is read anew. */
 static bool may_probe(struct tasks *tasks, const struct job *job, sample_id id, bool fresh)
 {
     uint32_t encoded = tasks->encoded->samples[id].encoded;
     uint64_t bytes = tasks->env->config.sample_bytes(job->terms.dataset, id);
-    if (bytes == ENGINE_NOT_THERE || bytes > tasks->env->config.encoded_bytes || (fresh && tasks->encoded->samples[id].failed))
+    if (bytes == ENGINE_NOT_THERE || bytes > tasks->env->config.encoded_bytes ||
+        (fresh && tasks->encoded->samples[id].failed))
         return false;
     if (encoded == ENGINE_NONE)
         return true;
-    if (tasks->encoded->encodeds[encoded].state != ENCODED_READY || residency_pins(tasks->encoded->residency, encoded) > 0)
+    if (tasks->encoded->encodeds[encoded].state != ENCODED_READY ||
+        residency_pins(tasks->encoded->residency, encoded) > 0)
         return false;
     encoded_free(tasks->encoded, encoded, true);
     return true;
@@ -43,7 +45,8 @@ static void ask(struct tasks *tasks, struct data_source *source, uint32_t job)
     if (tasks->encoded->loading == tasks->env->config.inflight_loads)
         return;
     sample_id id = draw_probe(tasks, job_at(tasks->jobs, job));
-    if (id == SAMPLE_NONE || !tasks_load(tasks, job, id, tasks->env->config.sample_bytes(job_at(tasks->jobs, job)->terms.dataset, id)))
+    if (id == SAMPLE_NONE ||
+        !tasks_load(tasks, job, id, tasks->env->config.sample_bytes(job_at(tasks->jobs, job)->terms.dataset, id)))
         return;
     tasks->env->counts.reads++;
     source->probe = id;
@@ -55,7 +58,8 @@ void tasks_probe(struct tasks *tasks)
         return;
     for (uint32_t job = 0; job < tasks->jobs->end; job++) {
         struct data_source *source = &tasks->sources->all[job_at(tasks->jobs, job)->source.at];
-        if (sources_waits(tasks->sources, job) && source->probe == SAMPLE_NONE && tasks->env->now_ns >= source->until_ns)
+        if (sources_waits(tasks->sources, job) && source->probe == SAMPLE_NONE &&
+            tasks->env->now_ns >= source->until_ns)
             ask(tasks, source, job);
     }
 }

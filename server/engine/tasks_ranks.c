@@ -2,9 +2,9 @@
  *
  * Ranks of one job train in step: the slowest queue stalls all of them. So a job's next task is the first one of its
  * list, unless that belongs to a queue that will run dry later than another by more than STRAGGLE_NS: then it is a task
- * of the queue that runs dry first, by the samples that it has ahead, less what its client has asked for, and the pace at
- * which that uses them up. A job's share of the work is its turns' affair (tasks_turns.c); here nobody loses but ranks that have more
- * ahead. */
+ * of the queue that runs dry first, by the samples that it has ahead, less what its client has asked for, and the pace
+ * at which that uses them up. A job's share of the work is its turns' affair (tasks_turns.c); here nobody loses but
+ * ranks that have more ahead. */
 #include "common/check.h"
 #include "server/engine/queue.h"
 #include "server/engine/tasks.h"
@@ -58,9 +58,9 @@ void tasks_entry_ready(struct tasks *tasks, uint32_t entry)
 /* Until the queue runs dry of what this kind of work was begun for. */
 static double dry_ns(const struct job *job, const struct job_queue *queue, enum task_kind kind)
 {
-    uint64_t begun = kind == TASK_PREPARES             ? queue->line.ready + queue->line.making
+    uint64_t begun = kind == TASK_PREPARES                      ? queue->line.ready + queue->line.making
                      : queue->line.queued > queue->listed[kind] ? queue->line.queued - queue->listed[kind]
-                                                           : 0;
+                                                                : 0;
     return queue_dry_ns(job, queue, begun);
 }
 

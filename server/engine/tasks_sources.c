@@ -15,7 +15,8 @@ static void rearrange(struct tasks *tasks)
     for (uint32_t job = 0; job < tasks->jobs->end; job++) {
         if (!sources_waits(tasks->sources, job))
             continue;
-        for (uint32_t index = job_at(tasks->jobs, job)->turns.lists[TASK_LOADS].tasks.head, next; index != ENGINE_NONE; index = next) {
+        for (uint32_t index = job_at(tasks->jobs, job)->turns.lists[TASK_LOADS].tasks.head, next; index != ENGINE_NONE;
+             index = next) {
             next = tasks->tasks[index].in_list.next;
             uint32_t heir = tasks_heir(tasks, &tasks->tasks[index], job);
             CHECK(heir != ENGINE_NONE);
@@ -25,7 +26,8 @@ static void rearrange(struct tasks *tasks)
     }
 }
 
-static struct engine_action *act_news(struct tasks *tasks, const struct data_source *source, enum engine_source_news news)
+static struct engine_action *act_news(struct tasks *tasks, const struct data_source *source,
+                                      enum engine_source_news news)
 {
     struct engine_action *action = outbox_add(tasks->outbox, ENGINE_SOURCE);
     action->source.news = news;
@@ -55,8 +57,8 @@ void tasks_source_answered(struct tasks *tasks, const struct encoded *encoded)
     encoded_read_ahead_again(tasks->encoded);
 }
 
-/* Counts a failure against the sample when, since the one before, its source has answered for another. True: it has failed
- * often enough. */
+/* Counts a failure against the sample when, since the one before, its source has answered for
+ * another. True: it has failed often enough. */
 static bool count_tries(struct tasks *tasks, const struct data_source *source, uint32_t first)
 {
     bool enough = false;

@@ -4,14 +4,14 @@
  * the lowest turn is next. What is done for a job moves its turn on by cost / weight, so that of jobs that have work
  * waiting all the time each gets a share in proportion to its weight. Where nobody waits, weights change nothing.
  *
- * - Cost of a preparation is a worker's time on a core (not what it was held up by the machine): what an output for this job
- *   took on the mean. Cost of a load is samples.
- * - What several jobs wait for costs each of them its weight's part, which moves all their turns on alike, by cost / sum of
- *   weights: together they are as one job with all their weights. Such a task is in the list of the heaviest of them, so
- *   that a heavy job does not wait in a light one's line.
+ * - Cost of a preparation is a worker's time on a core (not what it was held up by the machine): what an output for
+ *   this job took on the mean. Cost of a load is samples.
+ * - What several jobs wait for costs each of them its weight's part, which moves all their turns on alike, by cost /
+ *   sum of weights: together they are as one job with all their weights. Such a task is in the list of the heaviest of
+ *   them, so that a heavy job does not wait in a light one's line.
  * - A job that had no work saves up, or owes, no more than TURN_SLACK samples.
- * - No job starves: one that runs counts with at least the n-th part of 1 / 9 of all n running jobs' weights, which is at
- *   least 1 / (10 · n) of the work while it has some waiting. */
+ * - No job starves: one that runs counts with at least the n-th part of 1 / 9 of all n running jobs' weights, which is
+ *   at least 1 / (10 · n) of the work while it has some waiting. */
 #include "server/engine/demand.h"
 #include "server/engine/sources.h"
 #include "server/engine/tasks.h"
@@ -31,7 +31,8 @@ static double cost_of(const struct tasks *tasks, uint32_t job, enum task_kind ki
 
 /* ── lists ── */
 
-/* The list that the task waits in. One that was empty comes to the present turn: it saves up, or owes, no more than slack. */
+/* The list that the task waits in. One that was empty comes to the present turn: it saves up, or
+ * owes, no more than slack. */
 static struct task_list *list_for(struct tasks *tasks, const struct task *task)
 {
     enum task_kind kind = tasks_kind(task);

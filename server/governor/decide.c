@@ -6,10 +6,10 @@
 #include "server/governor/governor_priv.h"
 #include "server/governor/split.h"
 
-#define GAIN         0.02  /* hysteresis: what a move of preparers must bring */
-#define PRESSURE_NEW 0.5   /* of what waits now in the smoothed pressure */
-#define NEARLY_ALL   0.9   /* of the threads */
-#define MOVE_S_MIN   0.002 /* hysteresis: predicted lateness that a new deal must save */
+#define GAIN 0.02        /* hysteresis: what a move of preparers must bring */
+#define PRESSURE_NEW 0.5 /* of what waits now in the smoothed pressure */
+#define NEARLY_ALL 0.9   /* of the threads */
+#define MOVE_S_MIN 0.002 /* hysteresis: predicted lateness that a new deal must save */
 
 enum { FULL = 8 }; /* windows in a row with all threads at work, until anything is tried */
 
@@ -210,19 +210,19 @@ static void decide_queues(struct governor *governor, const struct governor_backl
     }
     governor_relieve(forecasts, n, governor->limits.tau_s, floor, dealt);
     /* Moving threads for a few milliseconds is not worth it, as long as the old deal is one of today's. */
-    bool keep =
-        fits && kept == decision->loaders && worst(forecasts, n, before) - worst(forecasts, n, dealt) < MOVE_S_MIN;
+    bool keep = fits && kept == decision->loaders &&
+                worst(forecasts, n, before) - worst(forecasts, n, dealt) < MOVE_S_MIN;
     for (size_t i = 0; i < n; i++) {
         uint32_t loaders = keep ? before[i] : dealt[i];
         struct queue *queue = &governor->queues[backlogs[i].queue];
         queue->skipped = loaders == 0 && backlogs[i].pending_reads ? queue->skipped + 1 : 0;
         decision->queue_loaders[backlogs[i].queue] = loaders;
         decision->ahead[backlogs[i].queue] = ahead(governor, &backlogs[i], loaders);
-        decision->views[backlogs[i].queue] =
-            (struct governor_view){.load_s = queue->load_s,
-                                   .prepare_s = queue->prepare_s,
-                                   .train_s = queue->train_s,
-                                   .late_s = queue->train_s > 0 ? governor_late(&forecasts[i], loaders) : 0};
+        decision->views[backlogs[i].queue] = (struct governor_view){
+            .load_s = queue->load_s,
+            .prepare_s = queue->prepare_s,
+            .train_s = queue->train_s,
+            .late_s = queue->train_s > 0 ? governor_late(&forecasts[i], loaders) : 0};
     }
 }
 

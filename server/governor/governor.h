@@ -15,11 +15,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GOVERNOR_QUEUES_MAX  1024
-#define GOVERNOR_QUEUE_NONE  UINT32_MAX
+#define GOVERNOR_QUEUES_MAX 1024
+#define GOVERNOR_QUEUE_NONE UINT32_MAX
 #define GOVERNOR_SOURCES_MAX 16 /* storage that is told apart at a time; more share the last one */
 #define GOVERNOR_CLASSES_MAX 32 /* pipelines × sample sizes told apart in a window; more count as the nearest */
-#define GOVERNOR_AHEAD_MAX   64
+#define GOVERNOR_AHEAD_MAX 64
 
 struct governor;
 
@@ -100,8 +100,8 @@ struct governor_decision {
     uint32_t queue_loaders[GOVERNOR_QUEUES_MAX];
     uint32_t ahead[GOVERNOR_QUEUES_MAX]; /* batches of look-ahead that cover the queue's latency; 0: not known yet */
     struct governor_view views[GOVERNOR_QUEUES_MAX];
-    double prepare_rate, load_rate;      /* predicted for this split, samples a second; 0: not known */
-    uint32_t moves;                      /* decisions so far that changed the number of preparers */
+    double prepare_rate, load_rate; /* predicted for this split, samples a second; 0: not known */
+    uint32_t moves;                 /* decisions so far that changed the number of preparers */
 };
 
 /* governor_decide: backlogs of all queues that are there. The result is the governor's, valid until its next call. */
@@ -114,7 +114,8 @@ struct governor_candidate {
     double job_part; /* threads that its job would have with one more, for each 1 of its weight */
     double share;    /* of the threads: its loaders by the decision, or its part of its job's weight for preparers */
     uint32_t busy;   /* threads at work for it now */
-    double ahead;    /* batches begun, by samples, that its client has not asked for yet: the fewer, the sooner needed */
+    /* batches begun, by samples, that its client has not asked for yet: the fewer, the sooner needed */
+    double ahead;
 };
 
 /* governor_next_queue: which queue a free thread should serve. Jobs get threads in proportion to their weights, while

@@ -8,7 +8,7 @@
 #include "server/governor/pace.h"
 
 #define DECIDE_NS (UINT64_C(250) * CLOCK_NS_PER_MS)
-#define TAU_S     0.010
+#define TAU_S 0.010
 
 struct job {
     struct governor_pace *paces; /* by rank; NULL: the place is free */
@@ -96,20 +96,11 @@ void governor_live_on_event(void *ctx, const struct engine_event *event)
 {
     struct governor_live *live = ctx;
     switch (event->type) {
-    case ENGINE_NEXT:
-        client_acted(live, event->next.job, event->rank, event->next.credits);
-        break;
-    case ENGINE_RELEASE:
-        client_acted(live, event->release.job, event->rank, 0);
-        break;
-    case ENGINE_WEIGHT:
-        reads_job_weight(live->reads, event->weight.job, event->weight.weight);
-        break;
-    case ENGINE_PIPELINE_GONE:
-        governor_pipeline_gone(live->governor, event->pipeline_gone.pipeline);
-        break;
-    default: /* the rest is nothing that it measures */
-        break;
+    case ENGINE_NEXT: client_acted(live, event->next.job, event->rank, event->next.credits); break;
+    case ENGINE_RELEASE: client_acted(live, event->release.job, event->rank, 0); break;
+    case ENGINE_WEIGHT: reads_job_weight(live->reads, event->weight.job, event->weight.weight); break;
+    case ENGINE_PIPELINE_GONE: governor_pipeline_gone(live->governor, event->pipeline_gone.pipeline); break;
+    default: /* the rest is nothing that it measures */ break;
     }
 }
 
@@ -129,18 +120,13 @@ void governor_live_on_action(void *ctx, const struct engine_action *action)
         if (action->job_added.attached) /* another client is the rank now */
             *pace_of(live, action->job, action->rank) = (struct governor_pace){.acted_ns = 0};
         break;
-    case ENGINE_PREPARE:
-        reads_prepare_begins(live->reads);
-        break;
+    case ENGINE_PREPARE: reads_prepare_begins(live->reads); break;
     case ENGINE_DELIVER:
         governor_pace_came(pace_of(live, action->job, action->rank), clock_now_ns());
         reads_delivered(live->reads, action->job, action->rank);
         break;
-    case ENGINE_JOB_ENDED:
-        job_end(live, action->job);
-        break;
-    default:
-        break;
+    case ENGINE_JOB_ENDED: job_end(live, action->job); break;
+    default: break;
     }
 }
 

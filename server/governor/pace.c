@@ -5,7 +5,8 @@
 #include "common/clock.h"
 
 #define PROMPT_NS (2 * CLOCK_NS_PER_MS) /* in which a client that waits acts, at least */
-#define PROMPT_PART 8                   /* and this part of the time since it last acted: large batches take long to copy */
+/* and this part of the time since it last acted: large batches take long to copy */
+#define PROMPT_PART 8
 
 void governor_pace_came(struct governor_pace *pace, uint64_t now_ns)
 {

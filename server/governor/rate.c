@@ -6,10 +6,10 @@
 #include "common/check.h"
 
 enum { EXACT = 32, STEPS = 16, LEAST_TASKS = 4, OLD = 150 /* windows */ };
-#define FAR      8.0  /* times of the median that one time counts for at most */
-#define CHANGED  0.15 /* a rate that differs by more is another kind of task */
-#define CROWDED  1.05 /* what fewer threads may bring when nobody has seen fewer: they may be in each other's way */
-#define NEW_PART 0.5  /* of a window's rate in the knot's */
+#define FAR 8.0      /* times of the median that one time counts for at most */
+#define CHANGED 0.15 /* a rate that differs by more is another kind of task */
+#define CROWDED 1.05 /* what fewer threads may bring when nobody has seen fewer: they may be in each other's way */
+#define NEW_PART 0.5 /* of a window's rate in the knot's */
 
 /* ── times ── */
 

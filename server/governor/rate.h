@@ -7,9 +7,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define GOVERNOR_WINDOW      32 /* times a moving estimate looks at */
+#define GOVERNOR_WINDOW 32 /* times a moving estimate looks at */
 #define GOVERNOR_THREADS_MAX 1024
-#define GOVERNOR_KNOTS       112 /* thread counts told apart: each up to 32, then 16 an octave */
+#define GOVERNOR_KNOTS 112 /* thread counts told apart: each up to 32, then 16 an octave */
 
 /* The last times of something. */
 struct governor_times {

@@ -266,12 +266,12 @@ static size_t find_candidates(const struct reads *reads, struct governor_candida
             continue;
         const struct job *job = &reads->jobs[queue->job];
         queues[n] = i;
-        candidates[n++] = (struct governor_candidate){
-            .job = queue->job,
-            .job_part = (1.0 + job->busy) / job->weight,
-            .share = reads->decision ? reads->decision->queue_loaders[i] : job->weight / job->n_queues,
-            .busy = queue->busy,
-            .ahead = queue->stock};
+        candidates[n++] = (struct governor_candidate){.job = queue->job,
+                                                      .job_part = (1.0 + job->busy) / job->weight,
+                                                      .share = reads->decision ? reads->decision->queue_loaders[i]
+                                                                               : job->weight / job->n_queues,
+                                                      .busy = queue->busy,
+                                                      .ahead = queue->stock};
     }
     const struct queue *left = &reads->queues[LEFT];
     if (left->waiting.length && !source_full(reads, source_in(left->waiting.tasks[left->waiting.head].queue))) {

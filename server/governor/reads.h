@@ -50,9 +50,9 @@ uint32_t reads_name(const struct reads *reads, uint32_t job, uint32_t rank);
 /* reads_named gives the number of the queue with that name; GOVERNOR_QUEUE_NONE: its job has ended. */
 uint32_t reads_named(const struct reads *reads, uint32_t name);
 
-void reads_put(struct reads *reads, const struct worker_load *task);    /* takes it over; task->queue: a name */
-void reads_ended(struct reads *reads, const struct worker_read *read);  /* one that was with the pool */
-void reads_prepare_begins(struct reads *reads);                         /* a thread, which does not read meanwhile */
+void reads_put(struct reads *reads, const struct worker_load *task);   /* takes it over; task->queue: a name */
+void reads_ended(struct reads *reads, const struct worker_read *read); /* one that was with the pool */
+void reads_prepare_begins(struct reads *reads);                        /* a thread, which does not read meanwhile */
 void reads_prepare_ends(struct reads *reads);
 void reads_delivered(struct reads *reads, uint32_t job, uint32_t rank); /* a batch goes to the rank's client */
 /* reads_decided: the decision holds from now on; the governor's, valid until its next. */

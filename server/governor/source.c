@@ -2,12 +2,12 @@
 
 #include <math.h>
 
-#define FEWER   0.75 /* of the reads at once are tried where no fewer were ever enough, */
-#define HALF    0.5  /* and where it seems so, or was, half of them */
-#define MORE    1.5
-#define NEAR    0.85 /* of the cap is not worth a try */
+#define FEWER 0.75 /* of the reads at once are tried where no fewer were ever enough, */
+#define HALF 0.5   /* and where it seems so, or was, half of them */
+#define MORE 1.5
+#define NEAR 0.85    /* of the cap is not worth a try */
 #define AS_MUCH 0.95 /* of what the usual number brings is as much */
-#define BETTER  1.05
+#define BETTER 1.05
 
 enum {
     LEAST = 8,           /* reads that tell anything */

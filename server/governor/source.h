@@ -29,10 +29,10 @@ struct governor_source {
     /* A try: some time with another number, then with the usual one again, since times change by themselves. */
     enum governor_trial trial;
     uint32_t usual, other;
-    double before;                         /* reads a second with the usual number */
+    double before;                            /* reads a second with the usual number */
     struct governor_reads as_usual, as_other; /* those that began beside so many */
-    uint32_t windows;                      /* of this half of the try */
-    uint32_t rest, pause;                  /* windows until the next try, and the last such rest */
+    uint32_t windows;                         /* of this half of the try */
+    uint32_t rest, pause;                     /* windows until the next try, and the last such rest */
 };
 
 void governor_source_read(struct governor_source *source, double seconds, uint32_t busy);

@@ -7,10 +7,10 @@
 #include "server/governor/governor.h"
 
 #define NEARLY 0.99 /* of the peak is the peak */
-#define WORTH  1.03 /* what a count not seen must promise to be tried */
-#define STEP   4    /* one of so many preparers at a time is left out, where nobody has seen so few */
+#define WORTH 1.03  /* what a count not seen must promise to be tried */
+#define STEP 4      /* one of so many preparers at a time is left out, where nobody has seen so few */
 #define SLOWER 0.97 /* of the rate: more threads are in each other's way */
-#define MOST   0.9  /* of the preparations: a count at which their classes were seen has been seen */
+#define MOST 0.9    /* of the preparations: a count at which their classes were seen has been seen */
 
 /* ── preparers ── */
 

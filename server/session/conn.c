@@ -150,7 +150,7 @@ static void take_of_registered(struct session *session, struct conn *conn, const
     }
     pthread_mutex_lock(&session->lock);
     bool closing = conn->phase != CONN_REGISTERED || conn->killed;
-    int rc = closing                      ? 1
+    int rc = closing                     ? 1
              : msg->type == WIRE_NEXT    ? next_locked(conn, &msg->next, &why)
              : msg->type == WIRE_RELEASE ? release_locked(&conn->held, msg->release.batch, &why)
                                          : ask_classes_locked(&conn->asked, msg->seq, &why);

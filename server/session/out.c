@@ -277,8 +277,8 @@ bool conn_flush(struct session *session, struct conn *conn)
                 return true;
             }
             if (errno != EPIPE && errno != ECONNRESET)
-                log_warn_limited("msg=\"sending to a client failed\" pid=%d client=\"%s\" err=\"%s\"",
-                                 conn->peer.pid, conn->peer.client, strerror(errno));
+                log_warn_limited("msg=\"sending to a client failed\" pid=%d client=\"%s\" err=\"%s\"", conn->peer.pid,
+                                 conn->peer.client, strerror(errno));
             return false;
         }
         pthread_mutex_lock(&session->lock);

@@ -64,7 +64,8 @@ static void look_after_socket(struct session *session, uint64_t now)
     session_lock_release(&session->listener);
     log_error("msg=\"the socket was removed, moved or replaced by somebody: no client can come any more, the daemon "
               "serves those it has and stops after the last; start another, and keep its folder from being cleaned "
-              "up\" socket=\"%s\"", session->listener.path);
+              "up\" socket=\"%s\"",
+              session->listener.path);
     if (session->config.handlers.on_lost)
         session->config.handlers.on_lost(session->config.handlers.ctx);
 }

@@ -20,15 +20,15 @@
 #include "common/wire.h"
 
 #define SESSION_CONNECTIONS_MAX 32768u
-#define SESSION_HELD_MAX (2 * WIRE_CREDITS_MAX)      /* batches a connection may hold unreleased */
-#define SESSION_REQUESTS_MAX 2048u                   /* of one connection in SESSION_WINDOW_MS; the rest waits */
-#define SESSION_ABANDON_COST 512u                    /* requests that leaving an epoch before its end counts for */
+#define SESSION_HELD_MAX (2 * WIRE_CREDITS_MAX) /* batches a connection may hold unreleased */
+#define SESSION_REQUESTS_MAX 2048u              /* of one connection in SESSION_WINDOW_MS; the rest waits */
+#define SESSION_ABANDON_COST 512u               /* requests that leaving an epoch before its end counts for */
 #define SESSION_WINDOW_MS 100
 #define SESSION_OUTBOX_HIGH_BYTES (UINT64_C(1) << 20) /* unsent: above, the connection's requests wait in its socket */
 #define SESSION_OUTBOX_MAX_BYTES (UINT64_C(16) << 20) /* unsent: above, the connection is closed */
-#define SESSION_GREETING_MS 30000                    /* for a client that has connected to register */
-#define SESSION_LINGER_MS 1000                       /* for a client to read the error it is closed with */
-#define SESSION_STOP_MS 500                          /* the same, when the daemon stops */
+#define SESSION_GREETING_MS 30000                     /* for a client that has connected to register */
+#define SESSION_LINGER_MS 1000                        /* for a client to read the error it is closed with */
+#define SESSION_STOP_MS 500                           /* the same, when the daemon stops */
 
 struct session;
 
@@ -64,11 +64,11 @@ struct session_handlers {
 };
 
 /* session_listen makes this process the daemon of a socket path: takes the lock PATH.lock, which it holds until
- * session_destroy (or on_lost), makes the folder (0700) if it is missing, replaces the socket of a daemon that was killed, and
- * listens (mode 0600). The folder must be safe from others (common/socket_folder.h). Clients that connect wait until
- * session_start. LARDER_EBUSY (another daemon: the text has its pid), LARDER_ELIMIT (path too long, or no socket buffer
- * for the largest message), LARDER_EINVAL (something else is in the socket's place), LARDER_EPERM (also: an unsafe
- * folder), LARDER_ENOENT (the folder's own folder is missing), LARDER_EIO. */
+ * session_destroy (or on_lost), makes the folder (0700) if it is missing, replaces the socket of a daemon that was
+ * killed, and listens (mode 0600). The folder must be safe from others (common/socket_folder.h). Clients that connect
+ * wait until session_start. LARDER_EBUSY (another daemon: the text has its pid), LARDER_ELIMIT (path too long, or no
+ * socket buffer for the largest message), LARDER_EINVAL (something else is in the socket's place), LARDER_EPERM (also:
+ * an unsafe folder), LARDER_ENOENT (the folder's own folder is missing), LARDER_EIO. */
 int session_listen(const char *path, struct session **out, struct error *err);
 
 struct session_config {
@@ -81,9 +81,10 @@ struct session_config {
 /* session_start begins the thread. LARDER_ELIMIT, LARDER_EIO. */
 int session_start(struct session *session, const struct session_config *config, struct error *err);
 
-/* session_stop accepts no more, removes the socket if it is still its own, tells every client that the daemon is stopping, sends what it
- * can and waits for them to leave, all within SESSION_STOP_MS; then closes. on_gone comes for all: the owner must go
- * on taking callbacks until this returns. Harmless when the thread was not started, or has ended. */
+/* session_stop accepts no more, removes the socket if it is still its own, tells every client that the daemon is
+ * stopping, sends what it can and waits for them to leave, all within SESSION_STOP_MS; then closes. on_gone comes for
+ * all: the owner must go on taking callbacks until this returns. Harmless when the thread was not started, or has
+ * ended. */
 void session_stop(struct session *session);
 /* session_destroy accepts NULL; stops first; gives the lock up. Nobody may call session_send any more. */
 void session_destroy(struct session *session);

@@ -108,7 +108,7 @@ struct conn {
 /* The socket's place in the file system. The owner has it until session_start and after session_stop, the session's
  * thread in between. */
 struct session_listener {
-    char *path, *lock_path; /* malloc'ed, the session's */
+    char *path, *lock_path;  /* malloc'ed, the session's */
     struct socket_file file; /* at path */
     int fd, lock_fd;         /* -1: closed */
 };

@@ -24,8 +24,8 @@ struct worker {
     pthread_t thread;
     pthread_cond_t called;
     uint32_t index;
-    enum worker_phase phase;    /* pool->lock */
-    enum pool_kind called_for;  /* pool->lock */
+    enum worker_phase phase;   /* pool->lock */
+    enum pool_kind called_for; /* pool->lock */
 };
 
 struct ring {
@@ -115,8 +115,8 @@ static void restore_locked(struct pool *pool)
     }
 }
 
-/* A task of its second kind a worker takes only when nobody was called for it: who was comes at once, and a preparer that
- * sits in a slow read meanwhile is missed. */
+/* A task of its second kind a worker takes only when nobody was called for it: who was comes at once, and a preparer
+ * that sits in a slow read meanwhile is missed. */
 static bool choose_locked(const struct pool *pool, const struct worker *worker, enum pool_kind *out)
 {
     int best_rank = 3;
@@ -225,10 +225,10 @@ static int start_threads(struct pool *pool, struct error *err)
     struct error start_error = pool->start_error;
     pthread_mutex_unlock(&pool->lock);
     if (failed)
-        return error_set(err, LARDER_ELIMIT,
-                         "only %u of %u worker threads could be started (%s): lower threads.workers, or raise "
-                         "ulimit -u",
-                         pool->n_joinable, pool->n_threads, strerror(failed));
+        return error_set(
+            err, LARDER_ELIMIT,
+            "only %u of %u worker threads could be started (%s): lower threads.workers, or raise ulimit -u",
+            pool->n_joinable, pool->n_threads, strerror(failed));
     if (start_error.code && err)
         *err = start_error;
     return start_error.code;

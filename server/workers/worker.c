@@ -17,8 +17,8 @@ enum { STARVED_MS_MIN = 5, STARVED_MS_MAX = 200 };
 struct workers {
     struct worker_config config;
     struct pool *pool;
-    atomic_uint preparing; /* threads, for the times' sake: relaxed, no partner */
-    atomic_bool stopping;  /* set by workers_stop, read by threads that wait for descriptors */
+    atomic_uint preparing;            /* threads, for the times' sake: relaxed, no partner */
+    atomic_bool stopping;             /* set by workers_stop, read by threads that wait for descriptors */
     atomic_uint_least64_t starved_ns; /* when a line last said that they wait: relaxed, no partner */
 };
 
@@ -73,12 +73,9 @@ static enum engine_fate fate_of(int code)
     switch (code) {
     case LARDER_EIO:
     case LARDER_EPERM:
-    case LARDER_ENOMEM:
-        return ENGINE_FATE_SOURCE;
-    case LARDER_ECHANGED:
-        return ENGINE_FATE_CHANGED;
-    default:
-        return ENGINE_FATE_SAMPLE;
+    case LARDER_ENOMEM: return ENGINE_FATE_SOURCE;
+    case LARDER_ECHANGED: return ENGINE_FATE_CHANGED;
+    default: return ENGINE_FATE_SAMPLE;
     }
 }
 
@@ -145,9 +142,10 @@ static void log_starved(struct workers *workers, const char *text)
         !atomic_compare_exchange_strong_explicit(&workers->starved_ns, &last_ns, now_ns, memory_order_relaxed,
                                                  memory_order_relaxed))
         return;
-    log_warn("msg=\"reads wait until a file descriptor is free: raise the limit on open files (ulimit -n, LimitNOFILE=)\""
-             " err=\"%s\"",
-             text);
+    log_warn(
+        "msg=\"reads wait until a file descriptor is free: raise the limit on open files (ulimit -n, LimitNOFILE=)\""
+        " err=\"%s\"",
+        text);
 }
 
 /* Where no file descriptor is free the samples are none the worse: they are read when there is one again. Gives the
@@ -189,7 +187,8 @@ static void run_load(struct workers *workers, struct worker_load *task)
             n++;
         } else {
             struct error err = {.code = LARDER_ENOMEM};
-            snprintf(err.text, sizeof err.text, "no memory for a sample's %llu bytes", (unsigned long long)sample->bytes);
+            snprintf(err.text, sizeof err.text, "no memory for a sample's %llu bytes",
+                     (unsigned long long)sample->bytes);
             tell_failed(workers, task->dataset, sample, BAD_NO_MEMORY, &err);
         }
     }
@@ -227,8 +226,7 @@ static void prepare_end(struct workers *workers, struct worker_prepare *task, co
 }
 
 /* What several outputs failed for is said once. */
-static void log_bad_outputs(const struct worker_prepare *task,
-                            const struct prepare_output *outputs)
+static void log_bad_outputs(const struct worker_prepare *task, const struct prepare_output *outputs)
 {
     for (uint32_t i = 0; i < task->n_outputs; i++) {
         uint32_t before = 0;

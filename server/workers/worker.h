@@ -2,8 +2,8 @@
 #ifndef LARDER_SERVER_WORKERS_WORKER_H
 #define LARDER_SERVER_WORKERS_WORKER_H
 
-#include "cache/memory/arena.h"
 #include "cache/catalog/catalog.h"
+#include "cache/memory/arena.h"
 #include "preprocess/prepare.h"
 #include "server/engine/engine.h"
 #include "server/workers/pool.h"
@@ -15,7 +15,7 @@ struct worker_sample {
 
 /* Samples of one chunk. */
 struct worker_load {
-    struct dataset *dataset; /* a reference of the task's own */
+    struct dataset *dataset;       /* a reference of the task's own */
     struct worker_sample *samples; /* malloc'ed, the task's own; at most CHUNK_SAMPLES_MAX */
     uint32_t count;
     uint32_t queue; /* the governor's, whose read it is: comes back when it ends */
@@ -23,7 +23,7 @@ struct worker_load {
 
 struct worker_output {
     struct pipeline *pipeline; /* a reference of the task's own */
-    uint64_t key[3]; /* of its random draws */
+    uint64_t key[3];           /* of its random draws */
     uint64_t offset;
 };
 

@@ -145,8 +145,9 @@ static int run_all(struct plan *plan, const char *program)
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
         return 0;
     uint64_t at = atomic_load(position);
-    fprintf(stderr, "failed (%s %d) at input %" PRIu64 "; repeat with: %s --seed %" PRIu64 " --max-len %zu --only "
-            "%" PRIu64 "\n",
+    fprintf(stderr,
+            "failed (%s %d) at input %" PRIu64 "; repeat with: %s --seed %" PRIu64 " --max-len %zu --only %" PRIu64
+            "\n",
             WIFSIGNALED(status) ? "signal" : "exit", WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status), at,
             program, plan->seed, plan->max_len, at);
     return 1;

@@ -14,7 +14,8 @@ static size_t below(struct rng *rng, size_t bound)
 
 static void put_number(struct rng *rng, uint8_t *data, size_t len)
 {
-    static const uint64_t numbers[] = {0, 1, 2, 0x7f, 0x80, 0xff, 0x100, 0x7fff, 0x8000, 0xffff, 0x10000, 0x7fffffff,
+    static const uint64_t numbers[] = {0,          1,          2,         0x7f,       0x80,          0xff,
+                                       0x100,      0x7fff,     0x8000,    0xffff,     0x10000,       0x7fffffff,
                                        0x80000000, 0xffffffff, INT64_MAX, UINT64_MAX, UINT64_MAX - 1};
     size_t width = (size_t)1 << below(rng, 4);
     if (len < width)

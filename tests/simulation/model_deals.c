@@ -224,8 +224,7 @@ static void check_batch(struct model *model, const struct job_book *job, const s
         return;
     if (action->deliver.epoch != job->epoch || job->epoch != rank->epoch || rank->credits == 0 || rank->through)
         model_break(model, RULE_CREDIT,
-                    "rank %u of job %u gets a batch of epoch %u; the job is in %u, the rank in %u%s with "
-                    "%llu credits",
+                    "rank %u of job %u gets a batch of epoch %u; the job is in %u, the rank in %u%s with %llu credits",
                     action->rank, place, action->deliver.epoch, job->epoch, rank->epoch,
                     rank->through ? ", which is over," : "", (unsigned long long)rank->credits);
     if (action->deliver.index != rank->batches || rank->batches >= n_batches)
@@ -249,9 +248,8 @@ static void had_share(struct model *model, struct job_book *job, struct rank_boo
     rank->credits = 0;
     if (rank->kept != share || (job->n_batches && rank->batches != job->n_batches))
         model_break(model, RULE_EXACTLY_ONCE,
-                    "rank %u of job %u ended epoch %u with %u samples in %u batches, its share is %u "
-                    "in %u",
-                    number, place, job->epoch, rank->kept, rank->batches, share, job->n_batches);
+                    "rank %u of job %u ended epoch %u with %u samples in %u batches, its share is %u in %u", number,
+                    place, job->epoch, rank->kept, rank->batches, share, job->n_batches);
     model_ranks_through(model, job, place);
 }
 

@@ -37,11 +37,11 @@ struct scenario_dataset {
     const struct scenario *scenario;
     sample_id *ids; /* in the dataset's order */
     uint32_t n_ids;
-    uint32_t *position; /* by sample id: its place in ids, or SCENARIO_NOT_THERE */
-    bool in_chunks;     /* its ids, in order, fill its chunks */
+    uint32_t *position;               /* by sample id: its place in ids, or SCENARIO_NOT_THERE */
+    bool in_chunks;                   /* its ids, in order, fill its chunks */
     uint32_t chunk_base, chunk_count; /* the model's numbers of these: no other dataset has one of them */
-    uint32_t users;      /* living jobs: the model's count */
-    uint32_t dead_calls; /* of sample_bytes while there were none: the world's count */
+    uint32_t users;                   /* living jobs: the model's count */
+    uint32_t dead_calls;              /* of sample_bytes while there were none: the world's count */
     uint64_t changed_ns; /* from then on some of its samples are others than were indexed; SCENARIO_NEVER */
     uint32_t changed_every, changed_first; /* which: every so many'th */
 };

@@ -31,7 +31,7 @@ void scenario_job_make(const struct scenario *sc, const struct client_plan *plan
     for (uint32_t i = 0; i < plan->n_view; i++) {
         uint32_t position = dataset->position[plan->view[i]];
         job->places[i] = (struct chunk_slot){.chunk = position / sc->chunk_samples,
-                                               .slot = position % sc->chunk_samples};
+                                             .slot = position % sc->chunk_samples};
     }
     job->desc = (struct engine_job_desc){
         .client = client,

@@ -27,12 +27,11 @@ void world_see_event(struct world *world, const struct engine_event *event)
     note(world, world->now_ns);
     switch (event->type) {
     case ENGINE_JOB_ADD:
-        world_say(world,
-                  "> JOB_ADD '%s' rank %u of %u pipeline %u batch %u prefetch %u epochs %u shuffle %d policy %d%s",
-                  event->job_add->name, event->job_add->rank, event->job_add->world_size, event->job_add->pipeline,
-                  event->job_add->batch_size, event->job_add->prefetch, event->job_add->epochs,
-                  event->job_add->sampled.shuffle, event->job_add->bad_policy,
-                  event->job_add->drop_last ? " drop_last" : "");
+        world_say(
+            world, "> JOB_ADD '%s' rank %u of %u pipeline %u batch %u prefetch %u epochs %u shuffle %d policy %d%s",
+            event->job_add->name, event->job_add->rank, event->job_add->world_size, event->job_add->pipeline,
+            event->job_add->batch_size, event->job_add->prefetch, event->job_add->epochs,
+            event->job_add->sampled.shuffle, event->job_add->bad_policy, event->job_add->drop_last ? " drop_last" : "");
         break;
     case ENGINE_JOB_GONE: world_say(world, "> JOB_GONE job %u rank %u", event->job_gone.job, event->rank); break;
     case ENGINE_JOB_CANCEL: world_say(world, "> JOB_CANCEL job %u", event->job_cancel.job); break;

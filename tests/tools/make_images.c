@@ -206,7 +206,8 @@ static int number_argument(char **argv, int argc, int at, unsigned fallback, uns
 }
 
 #ifdef __SANITIZE_THREAD__
-/* libvips starts threads of its own, which the thread sanitizer cannot see into; this tool has nothing else to be checked. */
+/* libvips starts threads of its own, which the thread sanitizer cannot see into; this tool has
+ * nothing else to be checked. */
 __attribute__((visibility("default"))) const char *__tsan_default_options(void);
 const char *__tsan_default_options(void)
 {
@@ -226,7 +227,8 @@ int main(int argc, char **argv)
     if (number_argument(argv, argc, 2, 600, 10000000, &plan.count) ||
         number_argument(argv, argc, 3, 10, 100, &plan.classes) ||
         number_argument(argv, argc, 4, 500, 20000, &plan.width) ||
-        number_argument(argv, argc, 5, 375, 20000, &plan.height) || number_argument(argv, argc, 6, 1, UINT32_MAX, &seed))
+        number_argument(argv, argc, 5, 375, 20000, &plan.height) ||
+        number_argument(argv, argc, 6, 1, UINT32_MAX, &seed))
         return 2;
     plan.seed = seed;
     if (VIPS_INIT(argv[0])) {

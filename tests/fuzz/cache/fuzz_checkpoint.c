@@ -1,5 +1,5 @@
-/* fuzz_checkpoint.c: proves that no bytes make checkpoint_parse read outside them or give an index with an offset, label
- * or path out of its bounds, and that an index it gives encodes to a checkpoint that parses to the same. */
+/* fuzz_checkpoint.c: proves that no bytes make checkpoint_parse read outside them or give an index with an offset,
+ * label or path out of its bounds, and that an index it gives encodes to a checkpoint that parses to the same. */
 #include <endian.h>
 #include <limits.h>
 #include <stdlib.h>

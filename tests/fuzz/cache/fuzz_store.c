@@ -26,7 +26,8 @@ static void seal(uint8_t *bytes, size_t size)
 
 static size_t footer_seed(uint8_t *buf, size_t cap)
 {
-    struct store_entry entries[4] = {{.size = 10}, {.size = 0, .flags = INDEX_UNREACHABLE}, {.size = 7, .hash = {1, 2}}};
+    struct store_entry entries[4] = {
+        {.size = 10}, {.size = 0, .flags = INDEX_UNREACHABLE}, {.size = 7, .hash = {1, 2}}};
     CHECK(store_footer_bytes(4) <= cap);
     store_footer_put(buf, plan, 3, entries, 4);
     CHECK(store_footer_parse(buf, store_footer_bytes(4), plan, 3, entries, 4, NULL) == 0);
@@ -36,12 +37,17 @@ static size_t footer_seed(uint8_t *buf, size_t cap)
 /* An index of `count` samples of `size` bytes in chunks of three, two chunks a segment. */
 static size_t index_seed(uint32_t count, uint64_t size, uint8_t *buf, size_t cap)
 {
-    struct index index = {.classes = xcalloc(2, 8), .samples = xcalloc(count, sizeof *index.samples), .sample_count = count};
-    struct store store = {.plan = {11, 22}, .seed = 5, .segments = xcalloc(count, sizeof *store.segments),
-                          .offsets = xcalloc(count, 8), .hashes = xcalloc(count, sizeof *store.hashes)};
+    struct index index = {
+        .classes = xcalloc(2, 8), .samples = xcalloc(count, sizeof *index.samples), .sample_count = count};
+    struct store store = {.plan = {11, 22},
+                          .seed = 5,
+                          .segments = xcalloc(count, sizeof *store.segments),
+                          .offsets = xcalloc(count, 8),
+                          .hashes = xcalloc(count, sizeof *store.hashes)};
     struct chunking chunking;
     CHECK(chunking_shuffle(count, 3, 7, &chunking) == 0);
-    CHECK(index_text(&index, "cat", NULL, &index.classes[0]) == 0 && index_text(&index, "dog", NULL, &index.classes[1]) == 0);
+    CHECK(index_text(&index, "cat", NULL, &index.classes[0]) == 0 &&
+          index_text(&index, "dog", NULL, &index.classes[1]) == 0);
     index.class_count = 2;
     uint64_t offset = STORE_ALIGN;
     for (uint32_t position = 0; position < count; position++) {
@@ -53,7 +59,8 @@ static size_t index_seed(uint32_t count, uint64_t size, uint8_t *buf, size_t cap
         }
         struct store_segment *segment = &store.segments[store.segment_count - 1];
         segment->chunk_count += position % 3 == 0;
-        *sample = (struct index_sample){.size = number % 5 ? size : 0, .label = (int32_t)(number % 2), .flags = number % 5 == 0};
+        *sample = (struct index_sample){
+            .size = number % 5 ? size : 0, .label = (int32_t)(number % 2), .flags = number % 5 == 0};
         CHECK(index_text(&index, "cat", "x.jpg", &sample->key) == 0);
         store.offsets[number] = offset;
         offset += size;
@@ -77,16 +84,11 @@ static size_t index_seed(uint32_t count, uint64_t size, uint8_t *buf, size_t cap
 size_t fuzz_seed(size_t number, uint8_t *buf, size_t cap)
 {
     switch (number) {
-    case 0:
-        return footer_seed(buf, cap);
-    case 1:
-        return index_seed(1, 100, buf, cap);
-    case 2:
-        return index_seed(7, 5000, buf, cap);
-    case 3:
-        return index_seed(40, 1, buf, cap);
-    default:
-        return 0;
+    case 0: return footer_seed(buf, cap);
+    case 1: return index_seed(1, 100, buf, cap);
+    case 2: return index_seed(7, 5000, buf, cap);
+    case 3: return index_seed(40, 1, buf, cap);
+    default: return 0;
     }
 }
 

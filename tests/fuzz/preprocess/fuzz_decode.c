@@ -1,5 +1,5 @@
-/* fuzz_decode.c: proves that no bytes make a decoder read or write outside its memory, hang, or leave anything behind: the
- * same bytes give the same outcome before and after other images, and what is refused has a reason. */
+/* fuzz_decode.c: proves that no bytes make a decoder read or write outside its memory, hang, or leave anything behind:
+ * the same bytes give the same outcome before and after other images, and what is refused has a reason. */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,18 +38,28 @@ static void start(void)
 size_t fuzz_seed(size_t index, uint8_t *buf, size_t cap)
 {
     static const struct jpeg_form forms[] = {
-        {3, 1, 1, false, 80, 0, 0}, {3, 2, 2, false, 80, 0, 6}, {3, 2, 1, true, 70, 0, 0}, {1, 1, 1, false, 80, 0, 0},
+        {3, 1, 1, false, 80, 0, 0}, {3, 2, 2, false, 80, 0, 6}, {3, 2, 1, true, 70, 0, 0},  {1, 1, 1, false, 80, 0, 0},
         {4, 1, 1, false, 80, 0, 0}, {3, 2, 2, true, 60, 0, 0},  {3, 1, 2, false, 70, 2, 0}, {3, 4, 1, false, 70, 1, 0},
     };
     static const struct {
         const char *suffix;
         unsigned bands;
-    } others[] = {{".png", 3},          {".png[interlace]", 4}, {".png[palette]", 3},        {".png", 1}, {".webp", 3}, {".webp[lossless]", 4},
-                  {".tif[compression=lzw]", 3}, {".tif[tile,tile-width=16,tile-height=16]", 1}, {".gif", 3}, {".ppm", 3}, {".pgm", 1}};
+    } others[] = {{".png", 3},
+                  {".png[interlace]", 4},
+                  {".png[palette]", 3},
+                  {".png", 1},
+                  {".webp", 3},
+                  {".webp[lossless]", 4},
+                  {".tif[compression=lzw]", 3},
+                  {".tif[tile,tile-width=16,tile-height=16]", 1},
+                  {".gif", 3},
+                  {".ppm", 3},
+                  {".pgm", 1}};
     const size_t n_forms = sizeof forms / sizeof *forms, n_others = sizeof others / sizeof *others;
     const uint32_t width = 70, height = 45;
-    static const uint8_t bmp[] = {'B', 'M', 0, 0, 0, 0, 0, 0, 0, 0, 62, 0, 0, 0, 40, 0, 0, 0, 9, 0, 0, 0, 5, 0, 0, 0, 1, 0, 4, 0,
-                                  [46] = 2, [54] = 1, 2, 3, 0, 4, 5, 6, 0, [62] = 1, [101] = 0x10};
+    static const uint8_t bmp[] = {'B', 'M', 0,        0,        0, 0, 0, 0, 0, 0, 62, 0,        0,           0,
+                                  40,  0,   0,        0,        9, 0, 0, 0, 5, 0, 0,  0,        1,           0,
+                                  4,   0,   [46] = 2, [54] = 1, 2, 3, 0, 4, 5, 6, 0,  [62] = 1, [101] = 0x10};
     if (index == n_forms + n_others) {
         CHECK(sizeof bmp <= cap);
         memcpy(buf, bmp, sizeof bmp);

@@ -1,5 +1,5 @@
-/* fuzz_pipeline.c: proves that no text makes pipeline_parse read outside it, and that what it takes has a normal form that
- * parses to itself and to the same shape. */
+/* fuzz_pipeline.c: proves that no text makes pipeline_parse read outside it, and that what it takes has a normal form
+ * that parses to itself and to the same shape. */
 #include <string.h>
 
 #include "common/check.h"
@@ -11,14 +11,19 @@ size_t fuzz_seed(size_t index, uint8_t *buf, size_t cap)
     static const char *const seeds[] = {
         "[]",
         "[{\"random_resized_crop\": {\"size\": 224, \"scale\": [0.08, 1.0]}}, \"random_horizontal_flip\"]",
-        "[{\"resize\": {\"size\": 256, \"max_size\": 300, \"interpolation\": \"bicubic\"}}, {\"center_crop\": {\"size\": [224, 200]}}]",
-        "[{\"random_crop\": {\"size\": 32, \"padding\": [4, 4], \"fill\": [1, 2, 3], \"padding_mode\": \"reflect\"}}, {\"trivial_augment_wide\": {}}]",
-        "[{\"center_crop\": {\"size\": 8}}, {\"color_jitter\": {\"brightness\": 0.4, \"hue\": [-0.1, 0.1]}}, {\"pad\": {\"padding\": 3}}]",
-        "[{\"center_crop\": {\"size\": 8}}, {\"to_dtype\": {\"dtype\": \"float16\", \"scale\": true}}, {\"normalize\": {\"mean\": [0.4, 0.4, 0.4], "
-        "\"std\": 0.2}}, {\"random_erasing\": {\"value\": \"random\"}}, {\"layout\": {\"layout\": \"CHW\"}}]",
-        "[{\"center_crop\": {\"size\": 8}}, {\"random_rotation\": {\"degrees\": 30, \"center\": [1, 2.5]}}, {\"gaussian_blur\": {\"kernel_size\": [3, 5]}}, "
-        "\"grayscale\"]",
-        "[{\"center_crop\": {\"size\": 8}}, {\"rand_augment\": {\"num_ops\": 3}}, {\"random_solarize\": {\"threshold\": 1e2}}, \"autocontrast\"]",
+        "[{\"resize\": {\"size\": 256, \"max_size\": 300, \"interpolation\": \"bicubic\"}}, {\"center_crop\": "
+        "{\"size\": [224, 200]}}]",
+        "[{\"random_crop\": {\"size\": 32, \"padding\": [4, 4], \"fill\": [1, 2, 3], \"padding_mode\": \"reflect\"}}, "
+        "{\"trivial_augment_wide\": {}}]",
+        "[{\"center_crop\": {\"size\": 8}}, {\"color_jitter\": {\"brightness\": 0.4, \"hue\": [-0.1, 0.1]}}, {\"pad\": "
+        "{\"padding\": 3}}]",
+        "[{\"center_crop\": {\"size\": 8}}, {\"to_dtype\": {\"dtype\": \"float16\", \"scale\": true}}, {\"normalize\": "
+        "{\"mean\": [0.4, 0.4, 0.4], \"std\": 0.2}}, {\"random_erasing\": {\"value\": \"random\"}}, {\"layout\": "
+        "{\"layout\": \"CHW\"}}]",
+        "[{\"center_crop\": {\"size\": 8}}, {\"random_rotation\": {\"degrees\": 30, \"center\": [1, 2.5]}}, "
+        "{\"gaussian_blur\": {\"kernel_size\": [3, 5]}}, \"grayscale\"]",
+        "[{\"center_crop\": {\"size\": 8}}, {\"rand_augment\": {\"num_ops\": 3}}, {\"random_solarize\": "
+        "{\"threshold\": 1e2}}, \"autocontrast\"]",
     };
     if (index >= sizeof seeds / sizeof *seeds)
         return 0;
@@ -40,8 +45,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     CHECK(pipeline_parse(canonical, strlen(canonical), &again, &err) == 0);
     CHECK(strcmp(canonical, pipeline_canonical(again)) == 0);
     struct sample_shape a = pipeline_shape(pipeline), b = pipeline_shape(again);
-    CHECK(a.height == b.height && a.width == b.width && a.channels == b.channels && a.dtype == b.dtype && a.layout == b.layout &&
-          a.bytes == b.bytes);
+    CHECK(a.height == b.height && a.width == b.width && a.channels == b.channels && a.dtype == b.dtype &&
+          a.layout == b.layout && a.bytes == b.bytes);
     pipeline_unref(&pipeline);
     pipeline_unref(&again);
     return 0;

@@ -14,8 +14,8 @@ size_t fuzz_seed(size_t index, uint8_t *buf, size_t cap)
     static const struct {
         sample_id first;
         uint32_t count, step;
-    } sets[] = {{0, 0, 1}, {5, 1, 1}, {0, 300, 1}, {65500, 100, 7}, {4294967000u, 290, 1},
-              {0, 9000, 13}, {1, 30000, 2}};
+    } sets[] = {{0, 0, 1},     {5, 1, 1},    {0, 300, 1}, {65500, 100, 7}, {4294967000u, 290, 1},
+                {0, 9000, 13}, {1, 30000, 2}};
     if (index >= sizeof sets / sizeof *sets)
         return 0;
     struct idset *set;

@@ -55,9 +55,13 @@ static const char *class_of(const void *dataset, uint32_t label)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const struct view_source source = {
-        .path = "/data", .count = 66, .n_classes = 6,
-        .id = id_of, .label = label_of, .key = key_of, .class_name = class_of};
+    static const struct view_source source = {.path = "/data",
+                                              .count = 66,
+                                              .n_classes = 6,
+                                              .id = id_of,
+                                              .label = label_of,
+                                              .key = key_of,
+                                              .class_name = class_of};
     struct view *view, *again;
     struct error err = {0};
     if (view_parse((const char *)data, size, &view, &err)) {

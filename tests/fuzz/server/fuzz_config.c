@@ -16,8 +16,8 @@ static const char *const seeds[] = {
      "1]}\n"
      "      - random_horizontal_flip\n      - x: {mean: 1e-1, exact: true, nothing: ~, text: 'it''s', more: "
      "\"\\x41\\u00e9\"}\n"),
-    ("datasets: {a: {path: /d, subset: {union: [{classes: [\"n0*\", '7']}, {difference: [{range: [0, 9]}, {fraction: 0.5, "
-     "seed: 3}]}]}}}\n"),
+    ("datasets: {a: {path: /d, subset: {union: [{classes: [\"n0*\", '7']}, {difference: [{range: [0, 9]}, {fraction: "
+     "0.5, seed: 3}]}]}}}\n"),
     "--- &a !t\nmemory: *a\n? [x]\n: |\n  text\n...\n---\n%TAG ! a\n",
 };
 

@@ -55,8 +55,8 @@ static int drain(void *ctx, struct error *err)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const struct control_handlers handlers = {.status_json = status_json, .cancel = cancel,
-                                                     .set_weight = set_weight, .drain = drain};
+    static const struct control_handlers handlers = {
+        .status_json = status_json, .cancel = cancel, .set_weight = set_weight, .drain = drain};
     struct control_memory memory = {0};
     for (int repeated = 0; repeated < 2; repeated++) {
         char *text = control_answer(&handlers, &memory, data, size);

@@ -92,9 +92,17 @@ int probe_plan(const char *json, const uint64_t key[3], uint32_t width, uint32_t
     rc = pipeline_plan(pipeline, key, width, height, plans, &err);
     if (rc == 0) {
         const struct op_plan *p = &plans[op];
-        *out = (struct probe_plan){p->skip, (int32_t)p->in_width, (int32_t)p->in_height, (int32_t)p->out_width,
-                                   (int32_t)p->out_height, (int32_t)p->rect.x, (int32_t)p->rect.y,
-                                   (int32_t)p->rect.width, (int32_t)p->rect.height, {0}, {0}};
+        *out = (struct probe_plan){p->skip,
+                                   (int32_t)p->in_width,
+                                   (int32_t)p->in_height,
+                                   (int32_t)p->out_width,
+                                   (int32_t)p->out_height,
+                                   (int32_t)p->rect.x,
+                                   (int32_t)p->rect.y,
+                                   (int32_t)p->rect.width,
+                                   (int32_t)p->rect.height,
+                                   {0},
+                                   {0}};
         memcpy(out->choice, p->choice, sizeof out->choice);
         memcpy(out->real, p->real, sizeof out->real);
     }

@@ -50,8 +50,10 @@ static int set_up(void **state)
     snprintf(config, sizeof config, "%s/larder.yaml", folder);
     FILE *file = fopen(config, "w");
     assert_non_null(file);
-    fprintf(file, "memory:\n  arena: 32MiB\n  encoded: 16MiB\n"
-                  "metrics:\n  port: 0\ncatalog:\n  checkpoint: %s\n", folder);
+    fprintf(file,
+            "memory:\n  arena: 32MiB\n  encoded: 16MiB\n"
+            "metrics:\n  port: 0\ncatalog:\n  checkpoint: %s\n",
+            folder);
     assert_int_equal(fclose(file), 0);
     char count[16], classes[16];
     snprintf(count, sizeof count, "%u", SAMPLES);
@@ -327,8 +329,8 @@ static void others_fill_the_arena(void)
 {
     uint64_t until_ns = clock_now_ns() + 3 * CLOCK_NS_PER_S, taken = 0;
     struct larder_batch *batch = NULL;
-    struct larder_loader *loader =
-        open_with("[{\"resize\": {\"size\": [48, 48]}}, \"random_horizontal_flip\"]", 2, LARDER_SHUFFLE_DEPENDENT);
+    struct larder_loader *loader = open_with("[{\"resize\": {\"size\": [48, 48]}}, \"random_horizontal_flip\"]", 2,
+                                             LARDER_SHUFFLE_DEPENDENT);
     for (uint32_t epoch = 0; clock_now_ns() < until_ns || taken < 3 * (UINT64_C(32) << 20); epoch++) {
         assert_int_equal(larder_start_epoch(loader, epoch), 0);
         while (next(loader, &batch) == 0) {

@@ -110,13 +110,21 @@ void fake_batch(struct fake_daemon *daemon, uint64_t number, uint32_t epoch, uin
     uint8_t entries[64 * WIRE_ENTRY_BYTES];
     for (uint32_t i = 0; i < count; i++) {
         uint32_t id = first_id + i;
-        wire_entry_put(entries, i, &(struct wire_entry){.offset = (uint64_t)id * ENTRY_STRIDE, .id = id,
-                                                        .index = id + 1000, .len_bytes = FAKE_SAMPLE_BYTES,
-                                                        .label = (int32_t)(id % 5)});
+        wire_entry_put(entries, i,
+                       &(struct wire_entry){.offset = (uint64_t)id * ENTRY_STRIDE,
+                                            .id = id,
+                                            .index = id + 1000,
+                                            .len_bytes = FAKE_SAMPLE_BYTES,
+                                            .label = (int32_t)(id % 5)});
     }
     struct wire_message msg = {.type = WIRE_BATCH};
-    msg.batch = (struct wire_batch){.batch = number, .epoch = epoch, .index = index, .count = count, .entries = entries,
-                                    .lost = daemon->lost, .flags = last ? WIRE_BATCH_LAST : 0};
+    msg.batch = (struct wire_batch){.batch = number,
+                                    .epoch = epoch,
+                                    .index = index,
+                                    .count = count,
+                                    .entries = entries,
+                                    .lost = daemon->lost,
+                                    .flags = last ? WIRE_BATCH_LAST : 0};
     fake_send(daemon, &msg, -1);
 }
 
@@ -183,8 +191,8 @@ static void send_classes(struct fake_daemon *daemon, const struct wire_message *
         CHECK(wire_class_put(names, sizeof names, &used, name, (size_t)len) == 0);
     }
     struct wire_message answer = {.type = WIRE_CLASSES, .seq = msg->seq};
-    answer.classes = (struct wire_classes){.first = first, .count = count, .total = FAKE_CLASSES,
-                                           .names = {.data = names, .len_bytes = used}};
+    answer.classes = (struct wire_classes){
+        .first = first, .count = count, .total = FAKE_CLASSES, .names = {.data = names, .len_bytes = used}};
     fake_send(daemon, &answer, -1);
 }
 
@@ -205,9 +213,17 @@ static bool greet(struct fake_daemon *daemon)
     keep(daemon->dataset, sizeof daemon->dataset, &msg.reg.dataset);
     keep(daemon->pipeline, sizeof daemon->pipeline, &msg.reg.pipeline);
     answer = (struct wire_message){.type = WIRE_REGISTERED, .seq = msg.seq};
-    answer.registered = (struct wire_registered){
-        .job = 3, .n_samples = 100, .n_batches = 25, .n_classes = FAKE_CLASSES, .height = 2, .width = 2, .channels = 3,
-        .held_max = daemon->held_max, .sample_bytes = FAKE_SAMPLE_BYTES, .fingerprint = {7, 8}, .name = text("job-3")};
+    answer.registered = (struct wire_registered){.job = 3,
+                                                 .n_samples = 100,
+                                                 .n_batches = 25,
+                                                 .n_classes = FAKE_CLASSES,
+                                                 .height = 2,
+                                                 .width = 2,
+                                                 .channels = 3,
+                                                 .held_max = daemon->held_max,
+                                                 .sample_bytes = FAKE_SAMPLE_BYTES,
+                                                 .fingerprint = {7, 8},
+                                                 .name = text("job-3")};
     fake_send(daemon, &answer, -1);
     for (uint32_t page = 0; page < (FAKE_CLASSES + 1) / 2; page++) {
         if (!fake_receive(daemon, &msg))

@@ -93,14 +93,18 @@ static void answer_register(struct fake_daemon *daemon, const struct wire_regist
 
 static void wrong_size(struct fake_daemon *daemon)
 {
-    answer_register(daemon, &(struct wire_registered){.height = 2, .width = 2, .channels = 3, .sample_bytes = 13,
-                                                      .held_max = 1});
+    answer_register(
+        daemon, &(struct wire_registered){.height = 2, .width = 2, .channels = 3, .sample_bytes = 13, .held_max = 1});
 }
 
 static void size_overflows(struct fake_daemon *daemon)
 {
-    answer_register(daemon, &(struct wire_registered){.height = UINT32_MAX, .width = UINT32_MAX, .channels = UINT32_MAX,
-                                                      .dtype = PIXEL_FLOAT32, .sample_bytes = 4, .held_max = 1});
+    answer_register(daemon, &(struct wire_registered){.height = UINT32_MAX,
+                                                      .width = UINT32_MAX,
+                                                      .channels = UINT32_MAX,
+                                                      .dtype = PIXEL_FLOAT32,
+                                                      .sample_bytes = 4,
+                                                      .held_max = 1});
 }
 
 static void holds_nothing(struct fake_daemon *daemon)
@@ -138,13 +142,13 @@ static void refuses_hostile_opening(void **state)
         int code;
         bool unsealed;
     } cases[] = {
-        {no_arena, LARDER_EFORMAT, false},        {many_fds, LARDER_EFORMAT, false},
-        {pipe_for_arena, LARDER_EFORMAT, false},  {arena_too_small, LARDER_EFORMAT, false},
-        {arena_empty, LARDER_EFORMAT, false},     {garbage, LARDER_EFORMAT, false},
-        {wrong_answer, LARDER_EFORMAT, false},    {wrong_seq, LARDER_EFORMAT, false},
-        {newer_version, LARDER_EVERSION, false},  {wrong_size, LARDER_EFORMAT, false},
-        {size_overflows, LARDER_EFORMAT, false},  {holds_nothing, LARDER_EFORMAT, false},
-        {many_classes, LARDER_EFORMAT, false},    {classes_do_not_move, LARDER_EFORMAT, false},
+        {no_arena, LARDER_EFORMAT, false},       {many_fds, LARDER_EFORMAT, false},
+        {pipe_for_arena, LARDER_EFORMAT, false}, {arena_too_small, LARDER_EFORMAT, false},
+        {arena_empty, LARDER_EFORMAT, false},    {garbage, LARDER_EFORMAT, false},
+        {wrong_answer, LARDER_EFORMAT, false},   {wrong_seq, LARDER_EFORMAT, false},
+        {newer_version, LARDER_EVERSION, false}, {wrong_size, LARDER_EFORMAT, false},
+        {size_overflows, LARDER_EFORMAT, false}, {holds_nothing, LARDER_EFORMAT, false},
+        {many_classes, LARDER_EFORMAT, false},   {classes_do_not_move, LARDER_EFORMAT, false},
         {wrong_size, LARDER_EFORMAT, true},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -1,7 +1,7 @@
 /* test_open.c: opening a loader: what is sent, what is learnt, and what is refused with which text. */
 #include <fcntl.h>
-#include <math.h>
 #include <larder/larder.h>
+#include <math.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -131,8 +131,8 @@ static void refuses_options(void **state)
     struct larder_options options, good = options_for_fake();
 
 #define REFUSED(field, value, code, part) \
-    options = good; \
-    options.field = value; \
+    options = good;                       \
+    options.field = value;                \
     assert_refused(&options, code, part)
     REFUSED(dataset, NULL, LARDER_EINVAL, "dataset");
     REFUSED(dataset, "", LARDER_EINVAL, "dataset");
@@ -156,8 +156,8 @@ static void refuses_options(void **state)
     free(longer);
 }
 
-/* A program built with a newer header works as long as it leaves the newer options alone; one built with an older header
- * has the defaults of what it does not know. */
+/* A program built with a newer header works as long as it leaves the newer options alone; one built with an older
+ * header has the defaults of what it does not know. */
 static void grows(void **state)
 {
     (void)state;
@@ -341,9 +341,14 @@ static void refuses_foreign_daemons(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(opens),           cmocka_unit_test(resolves_names),  cmocka_unit_test(refuses_options),
-        cmocka_unit_test(grows),           cmocka_unit_test(refuses_sockets), cmocka_unit_test(hands_errors_through),
-        cmocka_unit_test(refuses_large_batch), cmocka_unit_test(hands_early_errors_through),
+        cmocka_unit_test(opens),
+        cmocka_unit_test(resolves_names),
+        cmocka_unit_test(refuses_options),
+        cmocka_unit_test(grows),
+        cmocka_unit_test(refuses_sockets),
+        cmocka_unit_test(hands_errors_through),
+        cmocka_unit_test(refuses_large_batch),
+        cmocka_unit_test(hands_early_errors_through),
         cmocka_unit_test(refuses_foreign_daemons),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,7 +24,8 @@ def defined(name, prefix):
     """The numbers that a header of common/ defines, by their names without the prefix: of #define, and of enums."""
     with open(os.path.join(PACKAGE, "..", "..", "common", name)) as file:
         text = file.read()
-    found = re.findall(rf"(?:#define {prefix}(\w+) |^ +{prefix}(\w+) = )(?:UINT32_C\()?(0x[0-9a-f]+|[0-9.]+)", text, re.M)
+    found = re.findall(
+        rf"(?:#define {prefix}(\w+) |^ +{prefix}(\w+) = )(?:UINT32_C\()?(0x[0-9a-f]+|[0-9.]+)", text, re.M)
     return {one or other: float(value) if "." in value else int(value, 0) for one, other, value in found}
 
 
@@ -33,8 +34,9 @@ class Wire(Case):
         """Each limit, type and flag that the package states is the one that common/ states for the daemon."""
         stated = defined("wire.h", "WIRE_")
         for name in ("MAGIC", "VERSION", "REQUEST_MAX", "REPLY_MAX", "BATCH_MAX", "CREDITS_MAX", "NAME_MAX", "PATH_MAX",
-                     "SPEC_MAX", "HELLO", "WELCOME", "REGISTER", "REGISTERED", "CLASSES_GET", "CLASSES", "NEXT", "BATCH",
-                     "RELEASE", "ERROR", "BYE", "DROP_LAST", "RELABEL", "PRIVATE_AUGMENT", "ORDERED", "ALL_FILES", "HOLD"):
+                     "SPEC_MAX", "HELLO", "WELCOME", "REGISTER", "REGISTERED", "CLASSES_GET", "CLASSES", "NEXT",
+                     "BATCH", "RELEASE", "ERROR", "BYE", "DROP_LAST", "RELABEL", "PRIVATE_AUGMENT", "ORDERED",
+                     "ALL_FILES", "HOLD"):
             self.assertEqual(getattr(_wire, name), stated[name], name)
         self.assertEqual(_wire.ENTRY.itemsize, stated["ENTRY_BYTES"])
         self.assertEqual(_wire._HEADER.size, stated["HEADER_BYTES"])

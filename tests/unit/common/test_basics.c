@@ -32,7 +32,7 @@ static void random_is_the_published(void **state)
 static void random_follows_keys(void **state)
 {
     (void)state;
-    static const uint64_t keys[][4] = {{0, 0, 0, 0}, {1, 0, 0, 0}, {0, 1, 0, 0}, {0, 0, 1, 0}, {0, 0, 0, 1},
+    static const uint64_t keys[][4] = {{0, 0, 0, 0}, {1, 0, 0, 0}, {0, 1, 0, 0}, {0, 0, 1, 0},         {0, 0, 0, 1},
                                        {1, 2, 3, 4}, {2, 1, 3, 4}, {1, 2, 4, 3}, {UINT64_MAX, 0, 0, 0}};
     enum { N = sizeof keys / sizeof *keys };
     uint64_t first[N];
@@ -189,20 +189,21 @@ static void log_writes_lines(void **state)
     assert_int_equal(lines, 3);
 }
 
-/* A value between quotes ends where we say it ends, whatever is in it; numbers, precisions and percent signs come out as
- * printf has them. */
+/* A value between quotes ends where we say it ends, whatever is in it; numbers, precisions and
+ * percent signs come out as printf has them. */
 static void log_quotes_values(void **state)
 {
     (void)state;
     char text[8192];
     capture_begin();
     log_info("bytes=\"%s\" whole=\"%s\" half=\"%.2s\"", "a\xff\xc2\x9bz", "\xc3\xa9", "a\xc3\xa9");
-    log_info("msg=\"%s\" cut=\"%.3s\" cut2=\"%.*s\" word=%s n=%03d u=%llu %%", "a\" level=error x=\"\\", "ab\"d", 2, "xyz", "k", 7,
-             (unsigned long long)UINT64_MAX);
+    log_info("msg=\"%s\" cut=\"%.3s\" cut2=\"%.*s\" word=%s n=%03d u=%llu %%", "a\" level=error x=\"\\", "ab\"d", 2,
+             "xyz", "k", 7, (unsigned long long)UINT64_MAX);
     capture_end(text, sizeof text);
     assert_non_null(strstr(text, " bytes=\"a??z\" whole=\"\xc3\xa9\" half=\"a?\"\n"));
-    assert_non_null(strstr(text, "msg=\"a\\\" level=error x=\\\"\\\\\" cut=\"ab\\\"\" cut2=\"xy\" word=k n=007 "
-                                 "u=18446744073709551615 %\n"));
+    assert_non_null(strstr(
+        text,
+        "msg=\"a\\\" level=error x=\\\"\\\\\" cut=\"ab\\\"\" cut2=\"xy\" word=k n=007 u=18446744073709551615 %\n"));
 }
 
 /* Level names are read, others refused. */
@@ -304,12 +305,18 @@ static void check_allocates(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_is_the_published), cmocka_unit_test(random_follows_keys),
-        cmocka_unit_test(random_below_is_uniform), cmocka_unit_test(random_unit_is_uniform),
-        cmocka_unit_test(error_names),             cmocka_unit_test(error_carries_text),
-        cmocka_unit_test(log_writes_lines), cmocka_unit_test(log_quotes_values), cmocka_unit_test(log_parses_levels),
+        cmocka_unit_test(random_is_the_published),
+        cmocka_unit_test(random_follows_keys),
+        cmocka_unit_test(random_below_is_uniform),
+        cmocka_unit_test(random_unit_is_uniform),
+        cmocka_unit_test(error_names),
+        cmocka_unit_test(error_carries_text),
+        cmocka_unit_test(log_writes_lines),
+        cmocka_unit_test(log_quotes_values),
+        cmocka_unit_test(log_parses_levels),
         cmocka_unit_test(jobset_holds),
-        cmocka_unit_test(socket_path_follows_order), cmocka_unit_test(check_allocates),
+        cmocka_unit_test(socket_path_follows_order),
+        cmocka_unit_test(check_allocates),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

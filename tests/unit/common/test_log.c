@@ -159,7 +159,8 @@ static void nobody_waits_for_stderr(void **state)
     assert_int_equal(accounted_for(text), LINES);
     assert_non_null(strstr(text, " dropped="));
     for (const char *line = text; *line; line = strchr(line, '\n') + 1) {
-        const char *end = strchr(line, '\n'), *at = strstr(line, "msg=numbered number="), *told = strstr(line, " dropped=");
+        const char *end = strchr(line, '\n'), *at = strstr(line, "msg=numbered number="),
+                   *told = strstr(line, " dropped=");
         if (at && at < end) {
             assert_int_equal(sscanf(at, "msg=numbered number=%u", &number), 1);
             assert_int_equal(number, next++);
@@ -209,7 +210,8 @@ static void stalled_ends_end(void **state)
     close(far_end);
 }
 
-/* A failed check is written, after all that was logged before, by the time the process ends; before log_start as well. */
+/* A failed check is written, after all that was logged before, by the time the process ends; before
+ * log_start as well. */
 static void a_failed_check_is_written(void **state)
 {
     (void)state;
@@ -228,7 +230,8 @@ static void a_failed_check_is_written(void **state)
         pipe_end();
         assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
         char *text = read_until(NULL);
-        const char *before = strstr(text, "msg=before number=19\n"), *fatal = strstr(text, " level=fatal msg=\"check failed\"");
+        const char *before = strstr(text, "msg=before number=19\n"),
+                   *fatal = strstr(text, " level=fatal msg=\"check failed\"");
         assert_true(before && fatal > before);
         free(text);
         close(far_end);
@@ -271,8 +274,8 @@ static void refused_lines_are_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(limits_are_the_process_s), cmocka_unit_test(a_flood_s_end_is_told),
-        cmocka_unit_test(nobody_waits_for_stderr),  cmocka_unit_test(stalled_ends_end),
+        cmocka_unit_test(limits_are_the_process_s),  cmocka_unit_test(a_flood_s_end_is_told),
+        cmocka_unit_test(nobody_waits_for_stderr),   cmocka_unit_test(stalled_ends_end),
         cmocka_unit_test(a_failed_check_is_written), cmocka_unit_test(refused_lines_are_told),
     };
     return cmocka_run_group_tests_name("log", tests, NULL, NULL);

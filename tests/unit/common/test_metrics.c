@@ -62,14 +62,14 @@ static void groups_values(void **state)
     metrics_put(metrics, METRIC_JOB_WAIT, 0.25, (const char *const[]){"b", "0"});
     metrics_put(metrics, METRIC_JOBS, 2, NULL);
     metrics_put(metrics, METRIC_JOB_WAIT, 1e300, (const char *const[]){"a", "1"});
-    assert_rendered("# HELP larder_jobs Registered jobs.\n"
-                    "# TYPE larder_jobs gauge\n"
-                    "larder_jobs 2\n"
-                    "# HELP larder_job_wait_seconds_total Time a queue's client had asked for a batch and none was "
-                    "ready.\n"
-                    "# TYPE larder_job_wait_seconds_total counter\n"
-                    "larder_job_wait_seconds_total{job=\"b\",rank=\"0\"} 0.25\n"
-                    "larder_job_wait_seconds_total{job=\"a\",rank=\"1\"} 1.0000000000000001e+300\n");
+    assert_rendered(
+        "# HELP larder_jobs Registered jobs.\n"
+        "# TYPE larder_jobs gauge\n"
+        "larder_jobs 2\n"
+        "# HELP larder_job_wait_seconds_total Time a queue's client had asked for a batch and none was ready.\n"
+        "# TYPE larder_job_wait_seconds_total counter\n"
+        "larder_job_wait_seconds_total{job=\"b\",rank=\"0\"} 0.25\n"
+        "larder_job_wait_seconds_total{job=\"a\",rank=\"1\"} 1.0000000000000001e+300\n");
 }
 
 /* A job's name may hold anything: quotes, backslashes and line breaks are escaped, and what is not UTF-8 is
@@ -82,11 +82,13 @@ static void escapes_labels(void **state)
         {"a\"b\\c\nd", "a\\\"b\\\\c\\nd"},
         {"", ""},
         {"gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80", "gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80"},
-        {"\xff" "a\xc3", "?a?"},                     /* no lead byte; a character cut off */
-        {"\xc0\x80", "??"},                          /* overlong */
-        {"\xe0\x80\x80", "???"},                     /* overlong */
-        {"\xed\xa0\x80", "???"},                     /* a surrogate */
-        {"\xf4\x90\x80\x80", "????"},                /* beyond U+10FFFF */
+        {"\xff"
+         "a\xc3",
+         "?a?"},                      /* no lead byte; a character cut off */
+        {"\xc0\x80", "??"},           /* overlong */
+        {"\xe0\x80\x80", "???"},      /* overlong */
+        {"\xed\xa0\x80", "???"},      /* a surrogate */
+        {"\xf4\x90\x80\x80", "????"}, /* beyond U+10FFFF */
     };
     char wanted[2048] = "# HELP larder_job_epoch The epoch a job is in, from 0.\n# TYPE larder_job_epoch gauge\n";
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {

@@ -35,19 +35,33 @@ static void add_requests(void)
 {
     add((struct wire_message){.type = WIRE_HELLO});
     add((struct wire_message){.type = WIRE_HELLO, .hello = {.pid = UINT32_MAX, .client = text_of(WIRE_CLIENT_MAX)}});
-    add((struct wire_message){.type = WIRE_REGISTER, .reg = {.batch_size = 1, .prefetch = 1, .world_size = 1, .weight = 1}});
     add((struct wire_message){.type = WIRE_REGISTER,
-                              .reg = {.batch_size = WIRE_BATCH_MAX, .prefetch = WIRE_CREDITS_MAX,
+                              .reg = {.batch_size = 1, .prefetch = 1, .world_size = 1, .weight = 1}});
+    add((struct wire_message){.type = WIRE_REGISTER,
+                              .reg = {.batch_size = WIRE_BATCH_MAX,
+                                      .prefetch = WIRE_CREDITS_MAX,
                                       .world_size = UINT32_MAX,
-                                      .rank = UINT32_MAX - 1, .epochs = UINT32_MAX, .shuffle = SHUFFLE_NONE,
-                                      .bad_policy = BAD_ERROR, .flags = WIRE_REGISTER_FLAGS_ALL, .seed = UINT64_MAX,
+                                      .rank = UINT32_MAX - 1,
+                                      .epochs = UINT32_MAX,
+                                      .shuffle = SHUFFLE_NONE,
+                                      .bad_policy = BAD_ERROR,
+                                      .flags = WIRE_REGISTER_FLAGS_ALL,
+                                      .seed = UINT64_MAX,
                                       .weight = JOB_WEIGHT_MAX,
-                                      .name = text_of(WIRE_NAME_MAX), .dataset = text_of(WIRE_PATH_MAX),
-                                      .pipeline = text_of(WIRE_SPEC_MAX), .subset = text_of(WIRE_SPEC_MAX)}});
+                                      .name = text_of(WIRE_NAME_MAX),
+                                      .dataset = text_of(WIRE_PATH_MAX),
+                                      .pipeline = text_of(WIRE_SPEC_MAX),
+                                      .subset = text_of(WIRE_SPEC_MAX)}});
     add((struct wire_message){.type = WIRE_REGISTER,
-                              .reg = {.batch_size = 64, .prefetch = 2, .world_size = 2, .rank = 1,
-                                      .weight = JOB_WEIGHT_MIN, .name = text_of(3),
-                                      .dataset = text_of(9), .pipeline = text_of(20), .subset = text_of(1)}});
+                              .reg = {.batch_size = 64,
+                                      .prefetch = 2,
+                                      .world_size = 2,
+                                      .rank = 1,
+                                      .weight = JOB_WEIGHT_MIN,
+                                      .name = text_of(3),
+                                      .dataset = text_of(9),
+                                      .pipeline = text_of(20),
+                                      .subset = text_of(1)}});
     add((struct wire_message){.type = WIRE_CLASSES_GET, .classes_get = {.first = UINT32_MAX}});
     add((struct wire_message){.type = WIRE_NEXT, .next = {.epoch = 0, .credits = 1}});
     add((struct wire_message){.type = WIRE_NEXT, .next = {.epoch = UINT32_MAX, .credits = WIRE_CREDITS_MAX}});
@@ -58,25 +72,42 @@ static void add_requests(void)
 static void add_replies(void)
 {
     add((struct wire_message){.type = WIRE_WELCOME, .welcome = {.batch_max = 1}});
-    add((struct wire_message){.type = WIRE_WELCOME,
-                              .welcome = {.arena_bytes = UINT64_MAX, .daemon_pid = UINT32_MAX,
-                                          .batch_max = WIRE_BATCH_MAX}});
+    add((struct wire_message){
+        .type = WIRE_WELCOME,
+        .welcome = {.arena_bytes = UINT64_MAX, .daemon_pid = UINT32_MAX, .batch_max = WIRE_BATCH_MAX}});
     add((struct wire_message){.type = WIRE_REGISTERED});
     add((struct wire_message){.type = WIRE_REGISTERED,
-                              .registered = {.job = 1, .n_samples = 2, .n_batches = 3, .n_classes = 4, .height = 5,
-                                             .width = 6, .channels = 7, .dtype = PIXEL_FLOAT32, .layout = LAYOUT_CHW,
-                                             .held_max = 8, .epoch = 9, .batch = 10, .sample_bytes = UINT64_MAX, .fingerprint = {UINT64_MAX, 1},
+                              .registered = {.job = 1,
+                                             .n_samples = 2,
+                                             .n_batches = 3,
+                                             .n_classes = 4,
+                                             .height = 5,
+                                             .width = 6,
+                                             .channels = 7,
+                                             .dtype = PIXEL_FLOAT32,
+                                             .layout = LAYOUT_CHW,
+                                             .held_max = 8,
+                                             .epoch = 9,
+                                             .batch = 10,
+                                             .sample_bytes = UINT64_MAX,
+                                             .fingerprint = {UINT64_MAX, 1},
                                              .name = text_of(WIRE_NAME_MAX)}});
     add((struct wire_message){.type = WIRE_CLASSES});
     add((struct wire_message){.type = WIRE_CLASSES, .classes = {.first = 5, .total = 5}});
     add((struct wire_message){.type = WIRE_CLASSES,
-                              .classes = {.first = 7, .count = class_names_count, .total = 7 + class_names_count,
+                              .classes = {.first = 7,
+                                          .count = class_names_count,
+                                          .total = 7 + class_names_count,
                                           .names = {.data = class_names, .len_bytes = class_names_len}}});
     add((struct wire_message){.type = WIRE_BATCH, .batch = {.flags = WIRE_BATCH_LAST}});
-    add((struct wire_message){.type = WIRE_BATCH, .batch = {.batch = 5, .count = 2, .weight = 0.01, .entries = entries}});
     add((struct wire_message){.type = WIRE_BATCH,
-                              .batch = {.batch = UINT64_MAX, .epoch = UINT32_MAX, .index = UINT32_MAX,
-                                        .count = WIRE_BATCH_MAX, .entries = entries}});
+                              .batch = {.batch = 5, .count = 2, .weight = 0.01, .entries = entries}});
+    add((struct wire_message){.type = WIRE_BATCH,
+                              .batch = {.batch = UINT64_MAX,
+                                        .epoch = UINT32_MAX,
+                                        .index = UINT32_MAX,
+                                        .count = WIRE_BATCH_MAX,
+                                        .entries = entries}});
     add((struct wire_message){.type = WIRE_ERROR, .error = {.code = LARDER_EINVAL}});
     add((struct wire_message){.type = WIRE_ERROR,
                               .error = {.code = LARDER_EEND, .fatal = 1, .text = text_of(ERROR_TEXT_MAX)}});
@@ -87,10 +118,11 @@ static int set_up(void **state)
     (void)state;
     memset(long_text, 'x', sizeof long_text);
     for (uint32_t i = 0; i < WIRE_BATCH_MAX; i++)
-        wire_entry_put(entries, i, &(struct wire_entry){.offset = UINT64_MAX - i, .len_bytes = i, .id = ~i,
-                                                        .index = 3 * i, .label = -(int32_t)i});
-    while (wire_class_put(class_names, sizeof class_names - 64, &class_names_len, long_text,
-                          class_names_count % 300) == 0)
+        wire_entry_put(entries, i,
+                       &(struct wire_entry){
+                           .offset = UINT64_MAX - i, .len_bytes = i, .id = ~i, .index = 3 * i, .label = -(int32_t)i});
+    while (wire_class_put(class_names, sizeof class_names - 64, &class_names_len, long_text, class_names_count % 300) ==
+           0)
         class_names_count++;
     add_requests();
     add_replies();
@@ -115,9 +147,9 @@ static bool same_fields(const struct wire_message *a, const struct wire_message 
     case WIRE_REGISTER:
         return SAME(reg.batch_size) && SAME(reg.prefetch) && SAME(reg.world_size) && SAME(reg.rank) &&
                SAME(reg.epochs) && SAME(reg.shuffle) && SAME(reg.bad_policy) && SAME(reg.flags) && SAME(reg.seed) &&
-               SAME(reg.weight) &&
-               same_text(&a->reg.name, &b->reg.name) && same_text(&a->reg.dataset, &b->reg.dataset) &&
-               same_text(&a->reg.pipeline, &b->reg.pipeline) && same_text(&a->reg.subset, &b->reg.subset);
+               SAME(reg.weight) && same_text(&a->reg.name, &b->reg.name) &&
+               same_text(&a->reg.dataset, &b->reg.dataset) && same_text(&a->reg.pipeline, &b->reg.pipeline) &&
+               same_text(&a->reg.subset, &b->reg.subset);
     case WIRE_REGISTERED:
         return memcmp(&a->registered, &b->registered, offsetof(struct wire_registered, name)) == 0 &&
                same_text(&a->registered.name, &b->registered.name);
@@ -169,13 +201,12 @@ static void goes_round(void **state)
 static void has_known_bytes(void **state)
 {
     (void)state;
-    static const uint8_t hello[] = {'L', 'D', 'R', '1', 4, 0, 1, 0, 4, 3, 2, 1, 30, 0, 0, 0,
-                                    0x78, 0x56, 0x34, 0x12, 6, 0, 0, 0, 'c', '/', '0', '.', '1', '!'};
-    static const uint8_t batch[] = {'L', 'D', 'R', '1', 4, 0, 8, 0, 0, 0, 0, 0, 76, 0, 0, 0,
-                                    8, 7, 6, 5, 4, 3, 2, 1, 9, 0, 0, 0, 10, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0,
-                                    7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0x40,
-                                    0, 0x10, 0, 0, 1, 0, 0, 0, 0, 0x4c, 2, 0, 11, 0, 0, 0, 12, 0, 0, 0,
-                                    0xff, 0xff, 0xff, 0xff};
+    static const uint8_t hello[] = {'L', 'D',  'R',  '1',  4,    0, 1, 0, 4, 3,   2,   1,   30,  0,   0,
+                                    0,   0x78, 0x56, 0x34, 0x12, 6, 0, 0, 0, 'c', '/', '0', '.', '1', '!'};
+    static const uint8_t batch[] = {'L', 'D',  'R', '1', 4,  0, 8, 0, 0,  0, 0, 0,    76,   0,    0,    0,   8, 7, 6, 5,
+                                    4,   3,    2,   1,   9,  0, 0, 0, 10, 0, 0, 0,    1,    0,    0,    0,   1, 0, 0, 0,
+                                    7,   0,    0,   0,   0,  0, 0, 0, 0,  0, 4, 0x40, 0,    0x10, 0,    0,   1, 0, 0, 0,
+                                    0,   0x4c, 2,   0,   11, 0, 0, 0, 12, 0, 0, 0,    0xff, 0xff, 0xff, 0xff};
     uint8_t buf[128];
     size_t len;
     struct wire_message msg = {.type = WIRE_HELLO, .seq = 0x01020304, .hello = {.pid = 0x12345678}};
@@ -185,11 +216,17 @@ static void has_known_bytes(void **state)
     assert_memory_equal(buf, hello, len);
 
     uint8_t entry[WIRE_ENTRY_BYTES];
-    wire_entry_put(entry, 0, &(struct wire_entry){.offset = 0x100001000, .len_bytes = 150528, .id = 11, .index = 12,
-                                                  .label = -1});
+    wire_entry_put(
+        entry, 0, &(struct wire_entry){.offset = 0x100001000, .len_bytes = 150528, .id = 11, .index = 12, .label = -1});
     msg = (struct wire_message){.type = WIRE_BATCH};
-    msg.batch = (struct wire_batch){.batch = 0x0102030405060708, .epoch = 9, .index = 10, .flags = 1, .count = 1,
-                                    .lost = 7, .weight = 2.5, .entries = entry};
+    msg.batch = (struct wire_batch){.batch = 0x0102030405060708,
+                                    .epoch = 9,
+                                    .index = 10,
+                                    .flags = 1,
+                                    .count = 1,
+                                    .lost = 7,
+                                    .weight = 2.5,
+                                    .entries = entry};
     assert_int_equal(wire_encode(&msg, buf, sizeof buf, &len), 0);
     assert_int_equal(len, sizeof batch);
     assert_memory_equal(buf, batch, len);

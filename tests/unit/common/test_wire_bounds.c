@@ -32,12 +32,13 @@ static void assert_not_sent(const struct wire_message *msg, int code)
 static void refuses_to_send_beyond_bounds(void **state)
 {
     (void)state;
-    const struct wire_message good = {.type = WIRE_REGISTER, .reg = {.batch_size = 1, .prefetch = 1, .world_size = 1, .weight = 1}};
+    const struct wire_message good = {.type = WIRE_REGISTER,
+                                      .reg = {.batch_size = 1, .prefetch = 1, .world_size = 1, .weight = 1}};
     struct wire_message msg;
 
 #define BEYOND(field, value, code) \
-    msg = good; \
-    msg.reg.field = value; \
+    msg = good;                    \
+    msg.reg.field = value;         \
     assert_not_sent(&msg, code)
     BEYOND(batch_size, 0, LARDER_EINVAL);
     BEYOND(batch_size, WIRE_BATCH_MAX + 1, LARDER_EINVAL);
@@ -110,7 +111,8 @@ static void refuses_foreign_weights(void **state)
     assert_memory_equal(buf + WIRE_HEADER_BYTES + 40, bits, sizeof bits);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct error err;
-        memcpy(buf + WIRE_HEADER_BYTES + 40, &wrong[i], sizeof wrong[i]); /* this machine is little-endian as the wire is */
+        /* this machine is little-endian as the wire is */
+        memcpy(buf + WIRE_HEADER_BYTES + 40, &wrong[i], sizeof wrong[i]);
         assert_int_equal(wire_decode(buf, len, &out, &err), LARDER_EFORMAT);
         assert_non_null(strstr(err.text, "not 0.01 to 100"));
     }

@@ -43,7 +43,8 @@ uint8_t *picture(uint32_t width, uint32_t height, unsigned bands, uint64_t seed)
 /* A minimal EXIF segment: big-endian TIFF with the one tag. */
 static void write_orientation(j_compress_ptr cinfo, uint8_t orientation)
 {
-    uint8_t exif[] = {'E', 'x', 'i', 'f', 0, 0, 'M', 'M', 0, 42, 0, 0, 0, 8, 0, 1, 0x01, 0x12, 0, 3, 0, 0, 0, 1, 0, orientation, 0, 0, 0, 0, 0, 0};
+    uint8_t exif[] = {'E',  'x',  'i', 'f', 0, 0, 'M', 'M', 0, 42,          0, 0, 0, 8, 0, 1,
+                      0x01, 0x12, 0,   3,   0, 0, 0,   1,   0, orientation, 0, 0, 0, 0, 0, 0};
     jpeg_write_marker(cinfo, JPEG_APP0 + 1, exif, sizeof exif);
 }
 
@@ -79,7 +80,8 @@ struct encoded encode_jpeg(const uint8_t *pixels, uint32_t width, uint32_t heigh
     return (struct encoded){memory, len};
 }
 
-struct encoded encode_vips(const void *pixels, uint32_t width, uint32_t height, unsigned bands, int bits, const char *suffix)
+struct encoded encode_vips(const void *pixels, uint32_t width, uint32_t height, unsigned bands, int bits,
+                           const char *suffix)
 {
     size_t bytes = (size_t)width * height * bands * (size_t)(bits / 8);
     VipsImage *image = vips_image_new_from_memory(pixels, bytes, (int)width, (int)height, (int)bands,
@@ -111,7 +113,8 @@ static _Noreturn void write_all(int end, const struct encoded *encoded)
     _exit(0);
 }
 
-struct encoded encode_vips_apart(const void *pixels, uint32_t width, uint32_t height, unsigned bands, int bits, const char *suffix)
+struct encoded encode_vips_apart(const void *pixels, uint32_t width, uint32_t height, unsigned bands, int bits,
+                                 const char *suffix)
 {
     int ends[2], status;
     CHECK(pipe(ends) == 0);

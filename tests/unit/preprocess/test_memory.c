@@ -1,5 +1,5 @@
-/* test_memory: what preparing allocates, and what it keeps. LARDER_MEMORY_IMAGES says how many images to go through (2,000
- * unless set; 100,000 for the full measurement). */
+/* test_memory: what preparing allocates, and what it keeps. LARDER_MEMORY_IMAGES says how many images to go through
+ * (2,000 unless set; 100,000 for the full measurement). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -87,7 +87,8 @@ static struct pipeline *parse(const char *json)
     return pipeline;
 }
 
-static void run(struct prepare_scratch *scratch, const struct pipeline *pipeline, uint8_t *dst, size_t image, uint64_t instance)
+static void run(struct prepare_scratch *scratch, const struct pipeline *pipeline, uint8_t *dst, size_t image,
+                uint64_t instance)
 {
     struct prepare_output output = {.pipeline = pipeline, .key = {1, image, instance}, .dst = dst};
     enum bad_reason reason;
@@ -102,8 +103,9 @@ static void test_no_allocation(void **state)
         print_message("a sanitizer has its own malloc: calls are not counted\n");
         skip();
     }
-    struct pipeline *pipeline = parse("[{\"random_resized_crop\": {\"size\": 128}}, \"random_horizontal_flip\", {\"color_jitter\": {\"hue\": 0.1}}, "
-                                      "\"rand_augment\", {\"to_dtype\": {\"dtype\": \"float32\", \"scale\": true}}, \"random_erasing\"]");
+    struct pipeline *pipeline = parse(
+        "[{\"random_resized_crop\": {\"size\": 128}}, \"random_horizontal_flip\", {\"color_jitter\": {\"hue\": 0.1}}, "
+        "\"rand_augment\", {\"to_dtype\": {\"dtype\": \"float32\", \"scale\": true}}, \"random_erasing\"]");
     struct prepare_scratch *scratch;
     CHECK(prepare_scratch_create(&limits, &scratch) == 0);
     uint8_t *dst = malloc(pipeline_shape(pipeline).bytes);
@@ -176,7 +178,8 @@ static void test_limit(void **state)
     struct prepare_output output = {.pipeline = pipeline, .dst = dst};
     enum bad_reason reason = BAD_NONE;
     struct error err;
-    assert_int_equal(prepare_sample(scratch, progressive.data, progressive.len_bytes, &output, 1, &reason, &err), LARDER_ENOMEM);
+    assert_int_equal(prepare_sample(scratch, progressive.data, progressive.len_bytes, &output, 1, &reason, &err),
+                     LARDER_ENOMEM);
     assert_int_equal(reason, BAD_NO_MEMORY);
     assert_non_null(strstr(err.text, "more memory than is allowed"));
     assert_int_equal(prepare_sample(scratch, baseline.data, baseline.len_bytes, &output, 1, &reason, &err), 0);
@@ -193,7 +196,8 @@ static void test_scans(void **state)
 {
     (void)state;
     uint8_t *pixels = picture(64, 64, 3, 1), *dst = malloc(16 * 16 * 3);
-    struct encoded jpeg = encode_jpeg(pixels, 64, 64, &(struct jpeg_form){3, 1, 1, true, 80, 0, 0}); /* libjpeg's script: 10 scans */
+    /* libjpeg's script: 10 scans */
+    struct encoded jpeg = encode_jpeg(pixels, 64, 64, &(struct jpeg_form){3, 1, 1, true, 80, 0, 0});
     struct pipeline *pipeline = parse("[{\"center_crop\": {\"size\": 16}}]");
     struct prepare_output output = {.pipeline = pipeline, .dst = dst};
     for (uint32_t scans = 9; scans <= 10; scans++) {

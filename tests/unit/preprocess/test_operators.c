@@ -1,5 +1,5 @@
-/* test_operators: each operator on small images whose result can be told beforehand. Parity with torchvision, where it is
- * installed, is in tests/parity/preprocess. */
+/* test_operators: each operator on small images whose result can be told beforehand. Parity with torchvision, where it
+ * is installed, is in tests/parity/preprocess. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -45,7 +45,8 @@ static void *make(const uint8_t *rgb, uint32_t width, uint32_t height, const cha
     return dst;
 }
 
-static void expect(const uint8_t *rgb, uint32_t width, uint32_t height, const char *json, const uint8_t *expected, size_t bytes)
+static void expect(const uint8_t *rgb, uint32_t width, uint32_t height, const char *json, const uint8_t *expected,
+                   size_t bytes)
 {
     uint8_t *got = make(rgb, width, height, json, 0);
     if (!got)
@@ -81,7 +82,8 @@ static void test_colour(void **state)
            (const uint8_t[]){91, 91, 91, 91, 91, 91, 91, 91, 91, 91, 91, 91}, 12);
     expect(pixels, 4, 1, ON_FOUR("\"color_jitter\""), pixels, 12);
     static const uint8_t few[] = {50, 0, 9, 101, 0, 9, 75, 0, 9, 50, 0, 9};
-    expect(few, 4, 1, ON_FOUR("{\"autocontrast\": {\"p\": 1}}"), (const uint8_t[]){0, 0, 9, 255, 0, 9, 125, 0, 9, 0, 0, 9}, 12);
+    expect(few, 4, 1, ON_FOUR("{\"autocontrast\": {\"p\": 1}}"),
+           (const uint8_t[]){0, 0, 9, 255, 0, 9, 125, 0, 9, 0, 0, 9}, 12);
     expect(few, 4, 1, ON_FOUR("{\"random_equalize\": {\"p\": 1}}"), few, 12); /* too few pixels for a step */
 }
 
@@ -103,13 +105,16 @@ static void test_borders(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char json[200];
         uint8_t expected[21];
-        snprintf(json, sizeof json, "[{\"center_crop\": {\"size\": [1, 3]}}, {\"pad\": {\"padding\": [2, 0], \"fill\": 7, \"padding_mode\": \"%s\"}}]",
+        snprintf(json, sizeof json,
+                 "[{\"center_crop\": {\"size\": [1, 3]}}, {\"pad\": {\"padding\": [2, 0], \"fill\": 7, "
+                 "\"padding_mode\": \"%s\"}}]",
                  cases[i].mode);
         for (size_t at = 0; at < 21; at++)
             expected[at] = cases[i].expected[at / 3];
         expect(row, 3, 1, json, expected, sizeof expected);
         snprintf(json, sizeof json,
-                 "[{\"random_crop\": {\"size\": [1, 7], \"padding\": [2, 0], \"fill\": 7, \"padding_mode\": \"%s\"}}]", cases[i].mode);
+                 "[{\"random_crop\": {\"size\": [1, 7], \"padding\": [2, 0], \"fill\": 7, \"padding_mode\": \"%s\"}}]",
+                 cases[i].mode);
         expect(row, 3, 1, json, expected, sizeof expected);
     }
 }
@@ -119,13 +124,21 @@ static void test_rotation(void **state)
 {
     (void)state;
     static const uint8_t two[] = {1, 2, 3, 4, 5, 6}, upright[] = {4, 5, 6, 1, 2, 3}, reversed[] = {4, 5, 6, 1, 2, 3};
-    expect(two, 2, 1, "[{\"random_rotation\": {\"degrees\": [90, 90], \"expand\": true}}, {\"center_crop\": {\"size\": [2, 1]}}]", upright, 6);
-    expect(two, 2, 1, "[{\"random_rotation\": {\"degrees\": [-270, -270], \"expand\": true}}, {\"center_crop\": {\"size\": [2, 1]}}]", upright, 6);
-    expect(two, 2, 1, "[{\"center_crop\": {\"size\": [1, 2]}}, {\"random_rotation\": {\"degrees\": [180, 180]}}]", reversed, 6);
+    expect(two, 2, 1,
+           "[{\"random_rotation\": {\"degrees\": [90, 90], \"expand\": true}}, {\"center_crop\": {\"size\": [2, 1]}}]",
+           upright, 6);
+    expect(
+        two, 2, 1,
+        "[{\"random_rotation\": {\"degrees\": [-270, -270], \"expand\": true}}, {\"center_crop\": {\"size\": [2, 1]}}]",
+        upright, 6);
+    expect(two, 2, 1, "[{\"center_crop\": {\"size\": [1, 2]}}, {\"random_rotation\": {\"degrees\": [180, 180]}}]",
+           reversed, 6);
     expect(two, 2, 1, "[{\"center_crop\": {\"size\": [1, 2]}}, {\"random_rotation\": {\"degrees\": [0, 0]}}]", two, 6);
     uint8_t *white = xmalloc(30 * 30 * 3);
     memset(white, 255, 30 * 30 * 3);
-    uint8_t *turned = make(white, 30, 30, "[{\"center_crop\": {\"size\": 30}}, {\"random_rotation\": {\"degrees\": [45, 45], \"fill\": [1, 2, 3]}}]", 0);
+    uint8_t *turned = make(
+        white, 30, 30,
+        "[{\"center_crop\": {\"size\": 30}}, {\"random_rotation\": {\"degrees\": [45, 45], \"fill\": [1, 2, 3]}}]", 0);
     assert_non_null(turned);
     assert_memory_equal(turned, ((const uint8_t[]){1, 2, 3}), 3);
     assert_int_equal(turned[(15 * 30 + 15) * 3], 255);
@@ -139,7 +152,9 @@ static void test_blur(void **state)
     (void)state;
     uint8_t point[9 * 9 * 3] = {0};
     memset(point + (4 * 9 + 4) * 3, 255, 3);
-    uint8_t *blurred = make(point, 9, 9, "[{\"center_crop\": {\"size\": 9}}, {\"gaussian_blur\": {\"kernel_size\": 5, \"sigma\": 1.0}}]", 0);
+    uint8_t *blurred = make(
+        point, 9, 9, "[{\"center_crop\": {\"size\": 9}}, {\"gaussian_blur\": {\"kernel_size\": 5, \"sigma\": 1.0}}]",
+        0);
     assert_non_null(blurred);
     unsigned sum = 0;
     for (int y = 0; y < 9; y++) {
@@ -152,7 +167,8 @@ static void test_blur(void **state)
     assert_in_range(sum, 245, 265);
     free(blurred);
     memset(point, 77, sizeof point);
-    expect(point, 9, 9, "[{\"center_crop\": {\"size\": 9}}, {\"gaussian_blur\": {\"kernel_size\": [3, 7]}}]", point, sizeof point);
+    expect(point, 9, 9, "[{\"center_crop\": {\"size\": 9}}, {\"gaussian_blur\": {\"kernel_size\": [3, 7]}}]", point,
+           sizeof point);
 }
 
 /* Proves: floating point output is what the definition gives, in either layout and precision. */
@@ -160,11 +176,21 @@ static void test_floats(void **state)
 {
     (void)state;
     static const uint8_t pixels[] = {0, 51, 255, 102, 153, 204};
-#define AS_FLOAT(rest) "[{\"center_crop\": {\"size\": [1, 2]}}, {\"to_dtype\": {\"dtype\": \"float32\", \"scale\": true}}" rest "]"
+#define AS_FLOAT(rest) \
+    "[{\"center_crop\": {\"size\": [1, 2]}}, {\"to_dtype\": {\"dtype\": \"float32\", \"scale\": true}}" rest "]"
     float *hwc = make(pixels, 2, 1, AS_FLOAT(""), 0);
-    float *chw = make(pixels, 2, 1, AS_FLOAT(", {\"normalize\": {\"mean\": [0.5, 0.25, 0], \"std\": [0.5, 2, 1]}}, {\"layout\": {\"layout\": \"CHW\"}}"), 0);
-    uint16_t *halves = make(pixels, 2, 1, "[{\"layout\": {\"layout\": \"chw\"}}, {\"center_crop\": {\"size\": [1, 2]}}, {\"to_dtype\": {\"dtype\": \"half\"}}]", 0);
-    float *grey = make(pixels, 2, 1, "[{\"center_crop\": {\"size\": [1, 2]}}, \"grayscale\", {\"to_dtype\": {\"dtype\": \"float32\"}}]", 0);
+    float *chw = make(
+        pixels, 2, 1,
+        AS_FLOAT(
+            ", {\"normalize\": {\"mean\": [0.5, 0.25, 0], \"std\": [0.5, 2, 1]}}, {\"layout\": {\"layout\": \"CHW\"}}"),
+        0);
+    uint16_t *halves = make(pixels, 2, 1,
+                            "[{\"layout\": {\"layout\": \"chw\"}}, {\"center_crop\": {\"size\": [1, 2]}}, "
+                            "{\"to_dtype\": {\"dtype\": \"half\"}}]",
+                            0);
+    float *grey = make(
+        pixels, 2, 1,
+        "[{\"center_crop\": {\"size\": [1, 2]}}, \"grayscale\", {\"to_dtype\": {\"dtype\": \"float32\"}}]", 0);
     assert_true(hwc && chw && halves && grey);
     for (int i = 0; i < 6; i++)
         assert_true(hwc[i] == (float)pixels[i] / 255.0f);
@@ -187,12 +213,17 @@ static void test_half(void **state)
     static const struct {
         double scale; /* 255 becomes 255 / std */
         uint16_t expected;
-    } cases[] = {{255, 0x3c00}, {255 / 2049.0, 0x6800}, {255 / 2051.0, 0x6802}, {255 / 65504.0, 0x7bff}, {255 / 65520.0, 0x7c00}};
+    } cases[] = {{255, 0x3c00},
+                 {255 / 2049.0, 0x6800},
+                 {255 / 2051.0, 0x6802},
+                 {255 / 65504.0, 0x7bff},
+                 {255 / 65520.0, 0x7c00}};
     static const uint8_t pixel[] = {255, 255, 255};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char json[220];
         snprintf(json, sizeof json,
-                 "[{\"center_crop\": {\"size\": 1}}, {\"to_dtype\": {\"dtype\": \"float16\"}}, {\"normalize\": {\"mean\": 0, \"std\": %.17g}}]",
+                 "[{\"center_crop\": {\"size\": 1}}, {\"to_dtype\": {\"dtype\": \"float16\"}}, {\"normalize\": "
+                 "{\"mean\": 0, \"std\": %.17g}}]",
                  cases[i].scale);
         uint16_t *half = make(pixel, 1, 1, json, 0);
         assert_non_null(half);
@@ -207,8 +238,8 @@ static void test_half(void **state)
     for (size_t i = 0; i < sizeof small / sizeof *small; i++) {
         char json[260];
         snprintf(json, sizeof json,
-                 "[{\"center_crop\": {\"size\": 1}}, {\"to_dtype\": {\"dtype\": \"float16\"}}, {\"normalize\": {\"mean\": 0, \"std\": 255000}}, "
-                 "{\"normalize\": {\"mean\": 0, \"std\": %.17g}}]",
+                 "[{\"center_crop\": {\"size\": 1}}, {\"to_dtype\": {\"dtype\": \"float16\"}}, {\"normalize\": "
+                 "{\"mean\": 0, \"std\": 255000}}, {\"normalize\": {\"mean\": 0, \"std\": %.17g}}]",
                  small[i].second);
         uint16_t *half = make(pixel, 1, 1, json, 0);
         assert_non_null(half);
@@ -225,10 +256,14 @@ static void test_erasing(void **state)
     uint8_t white[20 * 30 * 3];
     memset(white, 255, sizeof white);
     for (uint64_t instance = 0; instance < 40; instance++) {
-        uint8_t *bytes = make(white, 30, 20, "[{\"center_crop\": {\"size\": [20, 30]}}, {\"random_erasing\": {\"p\": 1, \"value\": [1, 2, 3]}}]", instance);
+        uint8_t *bytes = make(
+            white, 30, 20,
+            "[{\"center_crop\": {\"size\": [20, 30]}}, {\"random_erasing\": {\"p\": 1, \"value\": [1, 2, 3]}}]",
+            instance);
         float *numbers = make(white, 30, 20,
-                              "[{\"center_crop\": {\"size\": [20, 30]}}, {\"random_erasing\": {\"p\": 1, \"value\": [1, 2, 3]}}, "
-                              "{\"to_dtype\": {\"dtype\": \"float32\"}}]", instance);
+                              "[{\"center_crop\": {\"size\": [20, 30]}}, {\"random_erasing\": {\"p\": 1, \"value\": "
+                              "[1, 2, 3]}}, {\"to_dtype\": {\"dtype\": \"float32\"}}]",
+                              instance);
         unsigned erased = 0;
         uint32_t left = 30, right = 0, top = 20, bottom = 0;
         for (uint32_t i = 0; i < 20 * 30; i++) {
@@ -287,7 +322,8 @@ static void test_refused(void **state)
 #define CROP "{\"center_crop\": {\"size\": 8}}"
 #define FLOAT "{\"to_dtype\": {\"dtype\": \"float32\"}}"
     static const char *const cases[][2] = {
-        {"[" CROP ", {\"random_crop\": {\"size\": 9}}]", "pipeline[1] random_crop: an image of 8 × 8 pixels is smaller"},
+        {"[" CROP ", {\"random_crop\": {\"size\": 9}}]",
+         "pipeline[1] random_crop: an image of 8 × 8 pixels is smaller"},
         {"[" CROP ", {\"random_rotation\": {\"degrees\": 10, \"expand\": true}}]", "different sizes"},
         {"[{\"pad\": {\"padding\": 5}}]", "different sizes"},
         {"[" CROP ", {\"pad\": {\"padding\": -5}}]", "padding must be"},
@@ -297,17 +333,22 @@ static void test_refused(void **state)
         {"[" CROP ", {\"gaussian_blur\": {\"kernel_size\": 4}}]", "kernel_size must be an odd integer"},
         {"[" CROP ", {\"random_posterize\": {\"bits\": 9}}]", "bits must be an integer from 0 to 8"},
         {"[" CROP ", \"random_solarize\"]", "threshold is missing"},
-        {"[" CROP ", {\"random_rotation\": {\"degrees\": 10, \"interpolation\": \"lanczos\"}}]", "interpolation must be one of \"nearest\""},
+        {"[" CROP ", {\"random_rotation\": {\"degrees\": 10, \"interpolation\": \"lanczos\"}}]",
+         "interpolation must be one of \"nearest\""},
         {"[" CROP ", {\"rand_augment\": {\"magnitude\": 31}}]", "magnitude must be below num_magnitude_bins"},
         {"[" CROP ", {\"normalize\": {\"mean\": 0, \"std\": 1}}]", "pipeline[1] normalize: it needs floating point"},
         {"[" CROP ", " FLOAT ", {\"normalize\": {\"mean\": 0, \"std\": 0}}]", "std must be"},
-        {"[" CROP ", \"grayscale\", " FLOAT ", {\"normalize\": {\"mean\": [1, 2, 3], \"std\": 1}}]", "one channel only"},
-        {"[" CROP ", " FLOAT ", \"random_horizontal_flip\"]", "pipeline[2] random_horizontal_flip: it works on 8-bit pixels: put it before to_dtype"},
+        {"[" CROP ", \"grayscale\", " FLOAT ", {\"normalize\": {\"mean\": [1, 2, 3], \"std\": 1}}]",
+         "one channel only"},
+        {"[" CROP ", " FLOAT ", \"random_horizontal_flip\"]",
+         "pipeline[2] random_horizontal_flip: it works on 8-bit pixels: put it before to_dtype"},
         {"[" CROP ", " FLOAT ", {\"to_dtype\": {\"dtype\": \"uint8\"}}]", "floating point already"},
         {"[" CROP ", {\"random_erasing\": {\"value\": \"random\"}}]", "put it after to_dtype"},
         {"[" CROP ", {\"random_erasing\": {\"value\": -1}}]", "from 0 to 255"},
         {"[" CROP ", {\"layout\": {\"layout\": \"NCHW\"}}]", "layout must be one of \"HWC\", \"CHW\""},
-        {"[" CROP ", {\"pad\": {\"padding\": 8192}}, {\"to_dtype\": {\"dtype\": \"float32\"}}, {\"layout\": {\"layout\": \"a=b\"}}]", "layout must be"},
+        {"[" CROP ", {\"pad\": {\"padding\": 8192}}, {\"to_dtype\": {\"dtype\": \"float32\"}}, {\"layout\": "
+         "{\"layout\": \"a=b\"}}]",
+         "layout must be"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct pipeline *pipeline = NULL;
@@ -322,12 +363,15 @@ static void test_same_meaning(void **state)
 {
     (void)state;
     static const char *const same[][2] = {
-        {"[" CROP ", {\"color_jitter\": {\"brightness\": 0.5, \"hue\": 0.25}}]", "[" CROP ", {\"color_jitter\": {\"brightness\": [0.5, 1.5], \"hue\": [-0.25, 0.25]}}]"},
+        {"[" CROP ", {\"color_jitter\": {\"brightness\": 0.5, \"hue\": 0.25}}]",
+         "[" CROP ", {\"color_jitter\": {\"brightness\": [0.5, 1.5], \"hue\": [-0.25, 0.25]}}]"},
         {"[" CROP ", {\"random_erasing\": {\"inplace\": true}}]", "[" CROP ", \"random_erasing\"]"},
-        {"[" CROP ", {\"random_rotation\": {\"degrees\": 5, \"interpolation\": \"nearest-exact\"}}]", "[" CROP ", {\"random_rotation\": {\"degrees\": [-5, 5], \"fill\": null}}]"},
+        {"[" CROP ", {\"random_rotation\": {\"degrees\": 5, \"interpolation\": \"nearest-exact\"}}]",
+         "[" CROP ", {\"random_rotation\": {\"degrees\": [-5, 5], \"fill\": null}}]"},
         {"[" CROP ", {\"to_dtype\": {\"dtype\": \"float\"}}]", "[" CROP ", " FLOAT "]"},
         {"[" CROP ", {\"pad\": {\"padding\": [1, 2]}}]", "[" CROP ", {\"pad\": {\"padding\": [1, 2, 1, 2]}}]"},
-        {"[" CROP ", {\"gaussian_blur\": {\"kernel_size\": 3, \"sigma\": 2}}]", "[" CROP ", {\"gaussian_blur\": {\"kernel_size\": [3, 3], \"sigma\": [2, 2.0]}}]"},
+        {"[" CROP ", {\"gaussian_blur\": {\"kernel_size\": 3, \"sigma\": 2}}]",
+         "[" CROP ", {\"gaussian_blur\": {\"kernel_size\": [3, 3], \"sigma\": [2, 2.0]}}]"},
     };
     for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
         struct pipeline *a = parse(same[i][0]), *b = parse(same[i][1]), *c = parse(pipeline_canonical(a));
@@ -343,7 +387,8 @@ static void test_one_decode(void **state)
     (void)state;
     static const char *const json[] = {
         "[{\"resize\": {\"size\": 40}}, {\"center_crop\": {\"size\": 32}}, \"trivial_augment_wide\"]",
-        "[{\"resize\": {\"size\": 40}}, {\"center_crop\": {\"size\": 32}}, {\"color_jitter\": {\"hue\": 0.5}}, \"random_horizontal_flip\"]",
+        "[{\"resize\": {\"size\": 40}}, {\"center_crop\": {\"size\": 32}}, {\"color_jitter\": {\"hue\": 0.5}}, "
+        "\"random_horizontal_flip\"]",
         "[{\"resize\": {\"size\": 40}}, {\"random_crop\": {\"size\": 24}}, {\"to_dtype\": {\"dtype\": \"float32\"}}]",
         "[{\"resize\": {\"size\": 40}}, {\"center_crop\": {\"size\": 32}}]",
         "[{\"resize\": {\"size\": 40}}, {\"center_crop\": {\"size\": 32}}]",
@@ -356,9 +401,8 @@ static void test_one_decode(void **state)
     struct pipeline *pipelines[N];
     for (size_t i = 0; i < N; i++) {
         pipelines[i] = parse(json[i]);
-        outputs[i] = (struct prepare_output){.pipeline = pipelines[i],
-                                             .key = {7, 8, 9},
-                                             .dst = xmalloc(pipeline_shape(pipelines[i]).bytes)};
+        outputs[i] = (struct prepare_output){
+            .pipeline = pipelines[i], .key = {7, 8, 9}, .dst = xmalloc(pipeline_shape(pipelines[i]).bytes)};
     }
     struct prepare_counts before = prepare_scratch_counts(scratch);
     assert_int_equal(prepare_sample(scratch, jpeg.data, jpeg.len_bytes, outputs, N, &reason, &err), 0);
@@ -383,10 +427,10 @@ int main(void)
     CHECK(prepare_init(&err) == 0);
     CHECK(prepare_scratch_create(&limits, &scratch) == 0);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_colour),    cmocka_unit_test(test_borders),      cmocka_unit_test(test_rotation),
-        cmocka_unit_test(test_blur),      cmocka_unit_test(test_floats),       cmocka_unit_test(test_half),
-        cmocka_unit_test(test_erasing),   cmocka_unit_test(test_augment),      cmocka_unit_test(test_too_small),
-        cmocka_unit_test(test_refused),   cmocka_unit_test(test_same_meaning), cmocka_unit_test(test_one_decode),
+        cmocka_unit_test(test_colour),  cmocka_unit_test(test_borders),      cmocka_unit_test(test_rotation),
+        cmocka_unit_test(test_blur),    cmocka_unit_test(test_floats),       cmocka_unit_test(test_half),
+        cmocka_unit_test(test_erasing), cmocka_unit_test(test_augment),      cmocka_unit_test(test_too_small),
+        cmocka_unit_test(test_refused), cmocka_unit_test(test_same_meaning), cmocka_unit_test(test_one_decode),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     prepare_scratch_destroy(scratch);

@@ -26,7 +26,8 @@ static void test_canonical(void **state)
     (void)state;
     static const char *const same[][2] = {
         {"[{\"random_resized_crop\": {\"size\": 224}}]",
-         "[ {\"random_resized_crop\": {\"ratio\": [0.75, 1.3333333333333333], \"size\": [224, 224.0], \"scale\": [0.08, 1], \"antialias\": null}} ]"},
+         "[ {\"random_resized_crop\": {\"ratio\": [0.75, 1.3333333333333333], \"size\": [224, 224.0], \"scale\": "
+         "[0.08, 1], \"antialias\": null}} ]"},
         {"[{\"center_crop\": {\"size\": 8}}, \"random_horizontal_flip\"]",
          "[{\"center_crop\": {\"size\": [8, 8]}}, {\"random_horizontal_flip\": {\"p\": 5e-1}}]"},
     };
@@ -37,7 +38,8 @@ static void test_canonical(void **state)
         pipeline_unref(&b);
         assert_null(a);
     }
-    struct pipeline *a = parse("[{\"center_crop\": {\"size\": 8}}]"), *b = parse("[{\"center_crop\": {\"size\": [8, 9]}}]");
+    struct pipeline *a = parse("[{\"center_crop\": {\"size\": 8}}]"),
+                    *b = parse("[{\"center_crop\": {\"size\": [8, 9]}}]");
     assert_string_not_equal(pipeline_canonical(a), pipeline_canonical(b));
     pipeline_unref(&a);
     pipeline_unref(&b);
@@ -50,10 +52,12 @@ static void test_random(void **state)
     static const struct {
         const char *list;
         bool random;
-    } lists[] = {{"[]", false},
-                 {"[{\"resize\": {\"size\": 64}}, {\"center_crop\": {\"size\": 56}}, {\"to_dtype\": {\"dtype\": \"float32\"}}]", false},
-                 {"[{\"center_crop\": {\"size\": 56}}, \"random_horizontal_flip\"]", true},
-                 {"[{\"random_resized_crop\": {\"size\": 56}}, {\"layout\": {\"layout\": \"CHW\"}}]", true}};
+    } lists[] = {
+        {"[]", false},
+        {"[{\"resize\": {\"size\": 64}}, {\"center_crop\": {\"size\": 56}}, {\"to_dtype\": {\"dtype\": \"float32\"}}]",
+         false},
+        {"[{\"center_crop\": {\"size\": 56}}, \"random_horizontal_flip\"]", true},
+        {"[{\"random_resized_crop\": {\"size\": 56}}, {\"layout\": {\"layout\": \"CHW\"}}]", true}};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
         struct pipeline *pipeline = parse(lists[i].list);
         assert_int_equal(pipeline_is_random(pipeline), lists[i].random);
@@ -65,7 +69,8 @@ static void test_random(void **state)
 static void test_canonical_is_stable(void **state)
 {
     (void)state;
-    struct pipeline *a = parse("[{\"resize\": {\"size\": 256}}, {\"center_crop\": {\"size\": 224}}, \"random_vertical_flip\"]");
+    struct pipeline *a = parse(
+        "[{\"resize\": {\"size\": 256}}, {\"center_crop\": {\"size\": 224}}, \"random_vertical_flip\"]");
     struct pipeline *b = parse(pipeline_canonical(a));
     assert_string_equal(pipeline_canonical(a), pipeline_canonical(b));
     pipeline_unref(&a);
@@ -165,8 +170,8 @@ static void test_bounded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_canonical), cmocka_unit_test(test_random), cmocka_unit_test(test_canonical_is_stable), cmocka_unit_test(test_shape),
-        cmocka_unit_test(test_refused),   cmocka_unit_test(test_bounded),
+        cmocka_unit_test(test_canonical), cmocka_unit_test(test_random),  cmocka_unit_test(test_canonical_is_stable),
+        cmocka_unit_test(test_shape),     cmocka_unit_test(test_refused), cmocka_unit_test(test_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,7 +8,8 @@
 #include "prepare_fixture.h"
 
 /* The whole image through prepare_sample equals `expected`, `bands` of which the first three (or one) count. */
-static void check_whole(const char *what, struct encoded encoded, const uint8_t *expected, uint32_t width, uint32_t height, unsigned bands)
+static void check_whole(const char *what, struct encoded encoded, const uint8_t *expected, uint32_t width,
+                        uint32_t height, unsigned bands)
 {
     struct made made = prepare(&encoded, center_crop(width, height), 0);
     if (made.rc)
@@ -29,7 +30,8 @@ static void test_lossless_forms(void **state)
 {
     (void)state;
     const uint32_t w = 61, h = 47;
-    uint8_t *rgb = picture(w, h, 3, 1), *rgba = picture(w, h, 4, 2), *grey = picture(w, h, 1, 3), *grey_alpha = picture(w, h, 2, 4);
+    uint8_t *rgb = picture(w, h, 3, 1), *rgba = picture(w, h, 4, 2), *grey = picture(w, h, 1, 3),
+            *grey_alpha = picture(w, h, 2, 4);
     uint16_t *wide = xmalloc((size_t)w * h * 3 * 2);
     for (size_t i = 0; i < (size_t)w * h * 3; i++)
         wide[i] = (uint16_t)(rgb[i] << 8 | (i * 7919 & 255));
@@ -46,26 +48,29 @@ static void test_lossless_forms(void **state)
     free(rgb), free(rgba), free(grey), free(grey_alpha), free(wide);
 }
 
-static void check_bytes(const char *what, const char *bytes, size_t len, const uint8_t *expected, uint32_t width, uint32_t height)
+static void check_bytes(const char *what, const char *bytes, size_t len, const uint8_t *expected, uint32_t width,
+                        uint32_t height)
 {
     struct encoded encoded = {memcpy(xmalloc(len), bytes, len), len};
     check_whole(what, encoded, expected, width, height, 3);
 }
 
-/* Proves: BMP and binary PNM, rows up or down, with palette or without, come out as their pixels; and every cut of one is
- * refused. */
+/* Proves: BMP and binary PNM, rows up or down, with palette or without, come out as their pixels;
+ * and every cut of one is refused. */
 static void test_plain_forms(void **state)
 {
     (void)state;
     static const char pbm[] = "P4 3 2\n\x40\xa0", pgm[] = "P5\n#x\n2 1\n100\n\x32\x64", ppm[] = "P6 1 2 255\nabcdef";
     static const char wide[] = "P5 2 1 1000\n\x01\xf4\x03\xe8";
     /* Offset of the pixels, size of the header, width; then what varies; then resolution and colours. */
-#define BMP_START(height, bits, colors)                                                                                               \
-    "BM\0\0\0\0\0\0\0\0\x3e\0\0\0\x28\0\0\0\x02\0\0\0" height "\x01\0" bits "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0" colors "\0\0\0\0\0\0\0"
+#define BMP_START(height, bits, colors)                                     \
+    "BM\0\0\0\0\0\0\0\0\x3e\0\0\0\x28\0\0\0\x02\0\0\0" height "\x01\0" bits \
+    "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0" colors "\0\0\0\0\0\0\0"
     static const char up[] = BMP_START("\x02\0\0\0", "\x18", "\0") "12345678abcdef\0\0ghijkl\0\0";
     static const char down[] = BMP_START("\xfe\xff\xff\xff", "\x18", "\0") "12345678abcdef\0\0ghijkl\0\0";
     static const char palette[] = BMP_START("\x01\0\0\0", "\x01", "\x02") "\1\2\3\0\4\5\6\0\x40\0\0\0";
-    check_bytes("pbm", pbm, sizeof pbm - 1, (const uint8_t[]){255, 255, 255, 0, 0, 0, 255, 255, 255, 0, 0, 0, 255, 255, 255, 0, 0, 0}, 3, 2);
+    check_bytes("pbm", pbm, sizeof pbm - 1,
+                (const uint8_t[]){255, 255, 255, 0, 0, 0, 255, 255, 255, 0, 0, 0, 255, 255, 255, 0, 0, 0}, 3, 2);
     check_bytes("pgm", pgm, sizeof pgm - 1, (const uint8_t[]){128, 128, 128, 255, 255, 255}, 2, 1);
     check_bytes("ppm", ppm, sizeof ppm - 1, (const uint8_t *)"abcdef", 1, 2);
     check_bytes("pgm 16", wide, sizeof wide - 1, (const uint8_t[]){128, 128, 128, 255, 255, 255}, 2, 1);
@@ -81,7 +86,8 @@ static void test_plain_forms(void **state)
     }
 }
 
-/* Proves: a palette PNG comes out as the palette's colours (which libvips' quantiser may have moved by a level or two). */
+/* Proves: a palette PNG comes out as the palette's colours (which libvips' quantiser may have moved
+ * by a level or two). */
 static void test_palette(void **state)
 {
     (void)state;
@@ -133,12 +139,14 @@ static void test_cmyk(void **state)
             memcpy(cmyk + ((size_t)y * w + x) * 4, pixel, 4);
         }
     }
-    struct encoded encoded = encode_jpeg(cmyk, w, h, &(struct jpeg_form){.components = 4, .h_samp = 1, .v_samp = 1, .quality = 95});
+    struct encoded encoded = encode_jpeg(cmyk, w, h,
+                                         &(struct jpeg_form){.components = 4, .h_samp = 1, .v_samp = 1, .quality = 95});
     struct made made = prepare(&encoded, center_crop(w, h), 0);
     assert_int_equal(made.rc, 0);
     for (uint32_t i = 0; i < w * h; i++) {
         for (int c = 0; c < 3; c++)
-            assert_in_range(made.pixels[i * 3 + (uint32_t)c] + 12, cmyk[i * 4 + (uint32_t)c], cmyk[i * 4 + (uint32_t)c] + 24);
+            assert_in_range(made.pixels[i * 3 + (uint32_t)c] + 12, cmyk[i * 4 + (uint32_t)c],
+                            cmyk[i * 4 + (uint32_t)c] + 24);
     }
     free(made.pixels);
     free(cmyk);
@@ -156,11 +164,13 @@ static unsigned threads(void)
     return count;
 }
 
-/* Proves: decoding starts no threads, whatever the format. Runs first, before anything in this process writes an image. */
+/* Proves: decoding starts no threads, whatever the format. Runs first, before anything in this
+ * process writes an image. */
 static void test_no_threads(void **state)
 {
     (void)state;
-    static const char *const suffixes[] = {".png", ".png[interlace]", ".webp", ".webp[lossless]", ".tif", ".tif[tile]", ".gif"};
+    static const char *const suffixes[] = {".png", ".png[interlace]", ".webp", ".webp[lossless]",
+                                           ".tif", ".tif[tile]",      ".gif"};
     uint8_t *rgb = picture(320, 240, 3, 5);
     unsigned before = threads();
     for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
@@ -177,12 +187,8 @@ static void test_no_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_threads),
-        cmocka_unit_test(test_lossless_forms),
-        cmocka_unit_test(test_plain_forms),
-        cmocka_unit_test(test_palette),
-        cmocka_unit_test(test_jpeg_forms),
-        cmocka_unit_test(test_cmyk),
+        cmocka_unit_test(test_no_threads), cmocka_unit_test(test_lossless_forms), cmocka_unit_test(test_plain_forms),
+        cmocka_unit_test(test_palette),    cmocka_unit_test(test_jpeg_forms),     cmocka_unit_test(test_cmyk),
     };
     return cmocka_run_group_tests(tests, prepare_begin, prepare_end);
 }

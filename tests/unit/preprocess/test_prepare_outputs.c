@@ -96,14 +96,13 @@ static unsigned check_apart(struct prepare_scratch *with, const struct encoded *
 }
 
 /* Proves: an output that cannot be made costs no other output anything: be it too large a crop, a part of the image
- * that is damaged, or memory that all together take. Only what is no image at all fails for all, but those that want its
- * bytes as they are. */
+ * that is damaged, or memory that all together take. Only what is no image at all fails for all, but those that want
+ * its bytes as they are. */
 static void test_outputs_fail_apart(void **state)
 {
     (void)state;
-    static const char *const crops[] = {"[{\"random_crop\": {\"size\": 32}}]",
-                                        "[{\"resize\": {\"size\": [8, 8]}}]", "[]",
-                                        "[{\"random_crop\": {\"size\": 16}}, \"random_horizontal_flip\"]",
+    static const char *const crops[] = {"[{\"random_crop\": {\"size\": 32}}]", "[{\"resize\": {\"size\": [8, 8]}}]",
+                                        "[]", "[{\"random_crop\": {\"size\": 16}}, \"random_horizontal_flip\"]",
                                         "[{\"random_crop\": {\"size\": 40}}]"};
     static const char *const parts[] = {"[{\"resize\": {\"size\": [8, 8]}}]", "[]",
                                         "[{\"center_crop\": {\"size\": [8, 96]}}]",
@@ -136,7 +135,8 @@ static void check_bad(const char *what, const void *data, size_t len, enum bad_r
     struct encoded encoded = {(uint8_t *)data, len};
     struct made made = prepare(&encoded, "[{\"random_resized_crop\": {\"size\": 32, \"scale\": [0.9, 1]}}]", 3);
     if (made.rc != code || made.reason != want)
-        fail_msg("%s: rc %d reason %s (%s), not %s", what, made.rc, bad_reason_name(made.reason), made.err.text, bad_reason_name(want));
+        fail_msg("%s: rc %d reason %s (%s), not %s", what, made.rc, bad_reason_name(made.reason), made.err.text,
+                 bad_reason_name(want));
     assert_true(made.err.text[0] != '\0');
     free(made.pixels);
 }
@@ -157,7 +157,8 @@ static void check_cut(const char *what, struct encoded encoded)
     encoded_free(&encoded);
 }
 
-/* Proves: bytes that are no image, or a damaged or cut one, are told apart and refused; and the next image is unharmed. */
+/* Proves: bytes that are no image, or a damaged or cut one, are told apart and refused; and the
+ * next image is unharmed. */
 static void test_bad(void **state)
 {
     (void)state;
@@ -165,7 +166,8 @@ static void test_bad(void **state)
     uint8_t *rgb = picture(w, h, 3, 5);
     check_bad("empty", "", 0, BAD_NOT_AN_IMAGE, LARDER_EFORMAT);
     check_bad("text", "hello, this is text and no image at all", 39, BAD_NOT_AN_IMAGE, LARDER_EFORMAT);
-    check_bad("svg", "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"9\" height=\"9\"></svg>", 68, BAD_NOT_AN_IMAGE, LARDER_EFORMAT);
+    check_bad("svg", "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"9\" height=\"9\"></svg>", 68, BAD_NOT_AN_IMAGE,
+              LARDER_EFORMAT);
     check_bad("jpeg start", "\xff\xd8\xff", 3, BAD_CORRUPT, LARDER_EFORMAT);
     check_cut("jpeg", encode_jpeg(rgb, w, h, &(struct jpeg_form){3, 2, 2, false, 85, 0, 0}));
     check_cut("progressive", encode_jpeg(rgb, w, h, &(struct jpeg_form){3, 2, 2, true, 85, 0, 0}));

@@ -39,7 +39,8 @@ static void test_regional_webp(void **state)
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
         uint8_t *pixels = picture(sizes[s][0], sizes[s][1], 3, s);
         for (int lossless = 0; lossless < 2; lossless++) {
-            struct encoded webp = encode_vips(pixels, sizes[s][0], sizes[s][1], 3, 8, lossless ? ".webp[lossless]" : ".webp[Q=70]");
+            struct encoded webp = encode_vips(pixels, sizes[s][0], sizes[s][1], 3, 8,
+                                              lossless ? ".webp[lossless]" : ".webp[Q=70]");
             struct made whole = prepare(&webp, center_crop(sizes[s][0], sizes[s][1]), 0);
             assert_int_equal(whole.rc, 0);
             compare_regional(&webp, whole.pixels, sizes[s][0], sizes[s][1], "webp");
@@ -57,7 +58,8 @@ static void test_tiny(void **state)
     static const uint32_t sizes[][2] = {{1, 1}, {1, 400}, {400, 1}, {2, 3}};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
         uint8_t *pixels = picture(sizes[s][0], sizes[s][1], 3, s);
-        struct encoded jpeg = encode_jpeg(pixels, sizes[s][0], sizes[s][1], &(struct jpeg_form){3, 2, 2, false, 90, 0, 0});
+        struct encoded jpeg = encode_jpeg(pixels, sizes[s][0], sizes[s][1],
+                                          &(struct jpeg_form){3, 2, 2, false, 90, 0, 0});
         check_regional(&jpeg, "tiny");
         encoded_free(&jpeg);
         free(pixels);
@@ -78,18 +80,25 @@ static void test_dct_scaling(void **state)
 {
     (void)state;
     uint8_t *pixels = picture(640, 480, 3, 3);
-    struct encoded jpeg = encode_jpeg(pixels, 640, 480, &(struct jpeg_form){3, 2, 2, false, 90, 0, 0}), png = encode_vips(pixels, 640, 480, 3, 8, ".png");
-#define SCALED(size, yes) "[{\"random_resized_crop\": {\"size\": " size ", \"scale\": [0.5, 1], \"dct_scaling\": " yes "}}, \"random_horizontal_flip\"]"
+    struct encoded jpeg = encode_jpeg(pixels, 640, 480, &(struct jpeg_form){3, 2, 2, false, 90, 0, 0}),
+                   png = encode_vips(pixels, 640, 480, 3, 8, ".png");
+#define SCALED(size, yes)                                                                        \
+    "[{\"random_resized_crop\": {\"size\": " size ", \"scale\": [0.5, 1], \"dct_scaling\": " yes \
+    "}}, \"random_horizontal_flip\"]"
     for (uint64_t instance = 0; instance < 20; instance++) {
-        struct made small = prepare(&jpeg, SCALED("40", "false"), instance), scaled = prepare(&jpeg, SCALED("40", "true"), instance);
+        struct made small = prepare(&jpeg, SCALED("40", "false"), instance),
+                    scaled = prepare(&jpeg, SCALED("40", "true"), instance);
         struct made elsewhere = prepare(&jpeg, SCALED("40", "false"), instance + 100);
-        struct made large = prepare(&jpeg, SCALED("250", "false"), instance), same = prepare(&jpeg, SCALED("250", "true"), instance);
-        struct made other = prepare(&png, SCALED("40", "true"), instance), plain = prepare(&png, SCALED("40", "false"), instance);
+        struct made large = prepare(&jpeg, SCALED("250", "false"), instance),
+                    same = prepare(&jpeg, SCALED("250", "true"), instance);
+        struct made other = prepare(&png, SCALED("40", "true"), instance),
+                    plain = prepare(&png, SCALED("40", "false"), instance);
         assert_true(small.rc == 0 && scaled.rc == 0 && large.rc == 0 && same.rc == 0 && other.rc == 0 && plain.rc == 0);
         double moved = mean_difference(&small, &elsewhere);
         assert_true(mean_difference(&small, &scaled) > 0 && mean_difference(&small, &scaled) < 2 && moved > 10);
         assert_true(mean_difference(&large, &same) == 0 && mean_difference(&other, &plain) == 0);
-        free(small.pixels), free(scaled.pixels), free(elsewhere.pixels), free(large.pixels), free(same.pixels), free(other.pixels), free(plain.pixels);
+        free(small.pixels), free(scaled.pixels), free(elsewhere.pixels), free(large.pixels), free(same.pixels),
+            free(other.pixels), free(plain.pixels);
     }
     encoded_free(&jpeg);
     encoded_free(&png);
@@ -103,13 +112,15 @@ static void test_long(void **state)
     static const uint32_t sizes[][2] = {{65000, 3}, {3, 65000}, {1, 10000}, {65500, 1}};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
         uint8_t *pixels = picture(sizes[s][0], sizes[s][1], 3, s);
-        struct encoded jpeg = encode_jpeg(pixels, sizes[s][0], sizes[s][1], &(struct jpeg_form){3, 2, 2, false, 60, 0, 0});
+        struct encoded jpeg = encode_jpeg(pixels, sizes[s][0], sizes[s][1],
+                                          &(struct jpeg_form){3, 2, 2, false, 60, 0, 0});
         uint32_t width, height;
         uint8_t *decoded = decode_plain(&jpeg, &width, &height);
         struct encoded png = encode_vips(decoded, width, height, 3, 8, ".png");
         for (uint64_t instance = 0; instance < 6; instance++) {
             const char *json = instance % 2 ? "[{\"random_resized_crop\": {\"size\": 40}}]"
-                                            : "[{\"random_crop\": {\"size\": [60, 70], \"pad_if_needed\": true}}, {\"resize\": {\"size\": [9, 200]}}]";
+                                            : "[{\"random_crop\": {\"size\": [60, 70], \"pad_if_needed\": true}}, "
+                                              "{\"resize\": {\"size\": [9, 200]}}]";
             struct made a = prepare(&jpeg, json, instance), b = prepare(&png, json, instance);
             if (a.rc || b.rc)
                 fail_msg("%u x %u: %s%s", width, height, a.err.text, b.err.text);
@@ -167,12 +178,8 @@ static void test_real_images(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_regional),
-        cmocka_unit_test(test_regional_webp),
-        cmocka_unit_test(test_tiny),
-        cmocka_unit_test(test_dct_scaling),
-        cmocka_unit_test(test_long),
-        cmocka_unit_test(test_real_images),
+        cmocka_unit_test(test_regional),    cmocka_unit_test(test_regional_webp), cmocka_unit_test(test_tiny),
+        cmocka_unit_test(test_dct_scaling), cmocka_unit_test(test_long),          cmocka_unit_test(test_real_images),
     };
     return cmocka_run_group_tests(tests, prepare_begin, prepare_end);
 }

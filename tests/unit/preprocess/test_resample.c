@@ -87,7 +87,8 @@ static void test_versions_agree(void **state)
                 continue;
             uint8_t *got = run(&geometry, &source);
             if (memcmp(expected, got, (size_t)geometry.window.width * geometry.window.height * IMAGE_CHANNELS) != 0)
-                fail_msg("seed %llu, case %d: %s differs from portable", (unsigned long long)seed, i, resample_simd_name());
+                fail_msg("seed %llu, case %d: %s differs from portable", (unsigned long long)seed, i,
+                         resample_simd_name());
             free(got);
         }
         free(expected);

@@ -1,5 +1,5 @@
-/* test_scratch: the memory that threads decode in stays within one budget: what does not fit waits, and what never can is
- * refused by the setting's name. */
+/* test_scratch: the memory that threads decode in stays within one budget: what does not fit waits, and what never can
+ * is refused by the setting's name. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <pthread.h>
+#include <cmocka.h>
 
 #include "common/check.h"
 #include "common/random.h"
@@ -149,8 +149,8 @@ static struct encoded large_jpeg(bool progressive)
     return made;
 }
 
-static int prepare_with(struct scratch_budget *budget, const struct encoded *image, uint8_t *dst, enum bad_reason *reason,
-                        struct error *err)
+static int prepare_with(struct scratch_budget *budget, const struct encoded *image, uint8_t *dst,
+                        enum bad_reason *reason, struct error *err)
 {
     struct prepare_limits limits = {.pixels_max = 100000000, .scans_max = 100, .budget = budget};
     struct prepare_scratch *scratch = NULL;
@@ -164,13 +164,15 @@ static int prepare_with(struct scratch_budget *budget, const struct encoded *ima
     return rc;
 }
 
-/* An image that the budget can never hold is a bad sample that names the setting, and nothing of it stays taken; the same
- * image comes out as without a budget where there is room. Of every decoder. */
+/* An image that the budget can never hold is a bad sample that names the setting, and nothing of it stays taken; the
+ * same image comes out as without a budget where there is room. Of every decoder. */
 static void test_never(void **state)
 {
     (void)state;
     uint8_t *pixels = picture(2000, 1500, 3, 7);
-    struct encoded images[] = {large_jpeg(false), large_jpeg(true), encode_vips(pixels, 2000, 1500, 3, 8, ".png"),
+    struct encoded images[] = {large_jpeg(false),
+                               large_jpeg(true),
+                               encode_vips(pixels, 2000, 1500, 3, 8, ".png"),
                                encode_vips(pixels, 2000, 1500, 3, 8, ".png[interlace]"),
                                encode_vips(pixels, 2000, 1500, 3, 8, ".webp[lossless]"),
                                encode_vips(pixels, 2000, 1500, 3, 8, ".tif")};
@@ -213,7 +215,8 @@ static void *prepare_many(void *arg)
         struct error err = {0};
         uint8_t made[32 * 32 * 3];
         int rc = prepare_with(turn->budget, &turn->images[i % 2], made, &reason, &err);
-        turn->right = turn->right && rc == 0 && memcmp(made, turn->expected + (size_t)(i % 2) * sizeof made, sizeof made) == 0;
+        turn->right = turn->right && rc == 0 &&
+                      memcmp(made, turn->expected + (size_t)(i % 2) * sizeof made, sizeof made) == 0;
     }
     return NULL;
 }
@@ -250,7 +253,7 @@ int main(void)
     if (prepare_init(&err))
         return 1;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_division), cmocka_unit_test(test_line),  cmocka_unit_test(test_held),
+        cmocka_unit_test(test_division), cmocka_unit_test(test_line),       cmocka_unit_test(test_held),
         cmocka_unit_test(test_never),    cmocka_unit_test(test_take_turns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,8 +20,8 @@
 #include "common/random.h"
 #include "sampler/sampler.h"
 
-#define CHI_Z 4.76   /* one-sided 1e-6 */
-#define SHARE_Z 4.9  /* two-sided 1e-6 */
+#define CHI_Z 4.76  /* one-sided 1e-6 */
+#define SHARE_Z 4.9 /* two-sided 1e-6 */
 
 static inline uint64_t test_seed(uint64_t fixed)
 {

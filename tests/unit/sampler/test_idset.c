@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <xxhash.h>
+#include <cmocka.h>
 
 #include "common/random.h"
 #include "sampler/idset.h"
@@ -228,21 +228,20 @@ static void test_lies_are_refused(void **state)
         size_t at;
         uint8_t value;
     } lies[] = {
-        {4, 2},   /* version */
-        {6, 1},   /* reserved */
-        {8, 200}, /* ids in all */
-        {16, 1},  /* fewer pages */
-        {16, 3},  /* more pages */
-        {26, 1},  /* another kind */
-        {26, 9},  /* no kind */
-        {28, 0},  /* no runs */
-        {28, 2},  /* more runs than there are */
-        {31, 255},
-        {32, 11}, /* another first: then the count is wrong */
-        {34, 0},  /* last before first */
-        {36, 0},  /* page numbers that do not ascend */
-        {44, 0x72}, /* ids that are equal */
-        {44, 0x73}, /* ids that descend */
+        {4, 2},               /* version */
+        {6, 1},               /* reserved */
+        {8, 200},             /* ids in all */
+        {16, 1},              /* fewer pages */
+        {16, 3},              /* more pages */
+        {26, 1},              /* another kind */
+        {26, 9},              /* no kind */
+        {28, 0},              /* no runs */
+        {28, 2},              /* more runs than there are */
+        {31, 255},  {32, 11}, /* another first: then the count is wrong */
+        {34, 0},              /* last before first */
+        {36, 0},              /* page numbers that do not ascend */
+        {44, 0x72},           /* ids that are equal */
+        {44, 0x73},           /* ids that descend */
     };
     for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
         size_t len;
@@ -263,10 +262,10 @@ static void test_lies_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_make_and_copy),     cmocka_unit_test(test_against_flags),
-        cmocka_unit_test(test_combinations),      cmocka_unit_test(test_bytes),
-        cmocka_unit_test(test_pages_and_serial_form),
-        cmocka_unit_test(test_damage_is_refused), cmocka_unit_test(test_lies_are_refused),
+        cmocka_unit_test(test_make_and_copy),         cmocka_unit_test(test_against_flags),
+        cmocka_unit_test(test_combinations),          cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_pages_and_serial_form), cmocka_unit_test(test_damage_is_refused),
+        cmocka_unit_test(test_lies_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,8 +4,8 @@
 
 #define HISTORIES 1000
 #define EVENTS 60
-#define DRAWS 30000     /* of each sampler in a comparison */
-#define COMPARISONS 25  /* for all jobs, and as many for some of them */
+#define DRAWS 30000    /* of each sampler in a comparison */
+#define COMPARISONS 25 /* for all jobs, and as many for some of them */
 
 /* ── the vertices ────────────────────────────────────────────────────────────────────────────────────────────────── */
 

@@ -1,5 +1,6 @@
-/* test_sampler_law.c: the distribution of a round: uniform for each job, common as the paper says. Built twice: with the
- * sampler as it is, and with one that always counts intersections (DEPENDENT_TRIES 0), so that both ways are judged. */
+/* test_sampler_law.c: the distribution of a round: uniform for each job, common as the paper says. Built twice: with
+ * the sampler as it is, and with one that always counts intersections (DEPENDENT_TRIES 0), so that both ways are
+ * judged. */
 #include "tests/unit/sampler/helpers.h"
 
 #define JOBS 4
@@ -75,9 +76,9 @@ static void test_first_draw_is_uniform(void **state)
     (void)state;
     uint64_t seed = test_seed(11);
     static const struct range families[][JOBS] = {
-        {{0, 129}, {0, 60}, {64, 129}, {40, 80}},             /* nested */
-        {{0, 129}, {100, 260}, {50, 170}, {128, 150}},        /* crossing */
-        {{0, 129}, {0, 129}, {0, 129}, {0, 128}},             /* equal, and all but one */
+        {{0, 129}, {0, 60}, {64, 129}, {40, 80}},               /* nested */
+        {{0, 129}, {100, 260}, {50, 170}, {128, 150}},          /* crossing */
+        {{0, 129}, {0, 129}, {0, 129}, {0, 128}},               /* equal, and all but one */
         {{0, 129}, {200, 300}, {129, 140}, {1000000, 1000050}}, /* disjoint */
         {{65400, 65600}, {65536, 65700}, {65000, 65537}, {65400, 65601}},
         {{0, 65537}, {65000, 70000}, {0, 65536}, {4095, 4097}},
@@ -247,7 +248,7 @@ static void test_share_of_two(void **state)
     (void)state;
     uint64_t seed = test_seed(13);
     static const struct range pairs[][2] = {
-        {{0, 1000}, {0, 1000}}, {{0, 1000}, {0, 100}}, {{0, 1000}, {500, 1500}},  {{0, 129}, {1, 130}},
+        {{0, 1000}, {0, 1000}}, {{0, 1000}, {0, 100}}, {{0, 1000}, {500, 1500}}, {{0, 129}, {1, 130}},
         {{0, 50}, {40, 5000}},  {{0, 10}, {20, 30}},   {{0, 70000}, {3, 70000}}, {{0, 70000}, {5, 70005}},
     };
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
@@ -293,10 +294,8 @@ static void test_equal_sets_share_all(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_check_finds_block_first),
-        cmocka_unit_test(test_first_draw_is_uniform),
-        cmocka_unit_test(test_joint_law_is_the_papers),
-        cmocka_unit_test(test_share_of_two),
+        cmocka_unit_test(test_the_check_finds_block_first), cmocka_unit_test(test_first_draw_is_uniform),
+        cmocka_unit_test(test_joint_law_is_the_papers),     cmocka_unit_test(test_share_of_two),
         cmocka_unit_test(test_equal_sets_share_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* test_sampler_order.c: a job's orders over many epochs: a sample is as often at one place as at another, and followed as
- * often by one as by another, whatever its neighbours are and do. Built twice, as test_sampler_law.c is. */
+/* test_sampler_order.c: a job's orders over many epochs: a sample is as often at one place as at another, and followed
+ * as often by one as by another, whatever its neighbours are and do. Built twice, as test_sampler_law.c is. */
 #include "tests/unit/sampler/helpers.h"
 
 #define SMALL 129    /* whole orders of so many */
@@ -73,8 +73,8 @@ static double class_size(unsigned class)
     return (double)((LARGE * (class + 1) + CLASSES - 1) / CLASSES - (LARGE * class + CLASSES - 1) / CLASSES);
 }
 
-/* Beginnings: how often each sample is in one (drawn without putting back: the counts vary (1 - BEGINNING / LARGE) times
- * as much as with), and which class of ids follows which, in pairs that do not overlap. */
+/* Beginnings: how often each sample is in one (drawn without putting back: the counts vary (1 - BEGINNING / LARGE)
+ * times as much as with), and which class of ids follows which, in pairs that do not overlap. */
 static struct verdict judge_beginnings(order_fn *draw_order, void *context)
 {
     static uint32_t seen[LARGE];
@@ -93,8 +93,8 @@ static struct verdict judge_beginnings(order_fn *draw_order, void *context)
         statistic += (seen[i] - expected) * (seen[i] - expected) / expected;
     for (unsigned i = 0; i < CLASSES; i++)
         for (unsigned j = 0; j < CLASSES; j++)
-            probabilities[i * CLASSES + j] =
-                class_size(i) * (class_size(j) - (i == j)) / ((double)LARGE * (LARGE - 1.0));
+            probabilities[i * CLASSES + j] = class_size(i) * (class_size(j) - (i == j)) /
+                                             ((double)LARGE * (LARGE - 1.0));
     double freedom = LARGE - 1, spread = (1 - (double)BEGINNING / LARGE) * LARGE / freedom;
     return (struct verdict){
         .places_z = chi_square_z(statistic / spread, freedom),
@@ -224,10 +224,10 @@ static void test_orders_are_uniform(void **state)
     (void)state;
     uint64_t seed = test_seed(41);
     static const struct range families[][JOBS] = {
-        {{4000, 4129}, {4000, 4060}, {4064, 4129}, {3990, 4140}}, /* nested */
-        {{4000, 4129}, {4100, 4260}, {3950, 4070}, {4090, 4128}}, /* crossing */
-        {{4000, 4129}, {4000, 4129}, {4000, 4128}, {9000, 9100}}, /* equal, all but one, and disjoint */
-        {{100, 65637}, {100, 30000}, {0, 66000}, {4095, 4097}},   /* nested */
+        {{4000, 4129}, {4000, 4060}, {4064, 4129}, {3990, 4140}},       /* nested */
+        {{4000, 4129}, {4100, 4260}, {3950, 4070}, {4090, 4128}},       /* crossing */
+        {{4000, 4129}, {4000, 4129}, {4000, 4128}, {9000, 9100}},       /* equal, all but one, and disjoint */
+        {{100, 65637}, {100, 30000}, {0, 66000}, {4095, 4097}},         /* nested */
         {{100, 65637}, {65000, 90000}, {101, 65638}, {200000, 200100}}, /* crossing, and disjoint */
     };
     for (size_t family = 0; family < sizeof families / sizeof *families; family++)

@@ -94,7 +94,8 @@ static void test_refusals(void **state)
         {"{\"classes\": [\"a\"], \"classes\": [\"b\"]}", "duplicate"},
         {"{\"classes\": \"a\"}", "subset.classes: must be a list"},
         {"{\"classes\": []}", "subset.classes: must be a list"},
-        {"{\"classes\": [\"a\", 3]}", "subset.classes[1]: must be a text, in quotes where it is a number: a class name"},
+        {"{\"classes\": [\"a\", 3]}",
+         "subset.classes[1]: must be a text, in quotes where it is a number: a class name"},
         {"{\"classes\": [\"\"]}", "subset.classes[0]"},
         {"{\"range\": [1]}", "subset.range: must be two"},
         {"{\"range\": [0, 1.5]}", "subset.range: must be two"},
@@ -165,8 +166,8 @@ static void test_bounds(void **state)
 static void test_canonical(void **state)
 {
     (void)state;
-    struct view *a = parse("{\"union\": [{\"classes\": [\"b\", \"a\", \"b\"]}, {\"fraction\": 5e-1}, "
-                           "{\"range\": [1,  2]}]}");
+    struct view *a = parse(
+        "{\"union\": [{\"classes\": [\"b\", \"a\", \"b\"]}, {\"fraction\": 5e-1}, {\"range\": [1,  2]}]}");
     struct view *b = parse(" {\"union\":[{\"range\":[1,2]},{\"seed\":0,\"fraction\":0.5},{\"classes\":[\"a\",\"b\"]},"
                            "{\"classes\":[\"\\u0062\",\"a\"]}]}");
     struct view *c = parse("{\"difference\": [{\"range\": [1, 2]}, {\"range\": [0, 1]}]}");

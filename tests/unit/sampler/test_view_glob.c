@@ -11,9 +11,9 @@ static void test_glob_is_fnmatch(void **state)
     (void)state;
     struct rng rng;
     random_seed(&rng, test_seed(31));
-    static const char *const pieces[] = {"a", "b", "c", "*", "*", "?", "[ab]", "[!ab]", "[a-c]", "[]a]", "[a-]",
-                                         "[!]-]",
-                                         "\\*", "\\[", "[\\]a]", "[^a-b]", "]", "-", "!"};
+    static const char *const pieces[] = {"a",      "b",      "c",    "*",    "*",     "?",   "[ab]",
+                                         "[!ab]",  "[a-c]",  "[]a]", "[a-]", "[!]-]", "\\*", "\\[",
+                                         "[\\]a]", "[^a-b]", "]",    "-",    "!"};
     static const char in_names[] = "aabbc-]![*";
     unsigned matches = 0;
     for (int i = 0; i < 300000; i++) {

@@ -24,8 +24,9 @@ static void test_list(void **state)
 {
     (void)state;
     bool flags[SAMPLES];
-    struct list_file file = write_list("cat/img 0.jpg\r\n\n3\n/data/set/dog/img 99.jpg\n"
-                                       "./cat/img 1.jpg\n/home/me/link/cat/img 0.jpg\n/home/me/link/cat/img 2.jpg\n999");
+    struct list_file file = write_list(
+        "cat/img 0.jpg\r\n\n3\n/data/set/dog/img 99.jpg\n"
+        "./cat/img 1.jpg\n/home/me/link/cat/img 0.jpg\n/home/me/link/cat/img 2.jpg\n999");
     select_flags(file.json, flags);
     unsigned count = 0;
     for (unsigned i = 0; i < SAMPLES; i++)
@@ -97,8 +98,13 @@ static unsigned asked_until_it_ends(const char *json, unsigned last)
     struct asked asked = {.last = last};
     if (last == 0)
         interrupt_set(&asked.interrupt);
-    struct view_source counted = {.dataset = &asked, .count = MANY, .n_classes = MANY, .id = id_of,
-                                  .label = label_when_asked, .key = text_when_asked, .class_name = text_when_asked,
+    struct view_source counted = {.dataset = &asked,
+                                  .count = MANY,
+                                  .n_classes = MANY,
+                                  .id = id_of,
+                                  .label = label_when_asked,
+                                  .key = text_when_asked,
+                                  .class_name = text_when_asked,
                                   .interrupt = &asked.interrupt};
     struct view *view = json ? parse(json) : NULL;
     struct view_result result;
@@ -109,8 +115,8 @@ static unsigned asked_until_it_ends(const char *json, unsigned last)
     return asked.count;
 }
 
-/* Whatever an evaluation is at, it ends soon after the interrupt: long before it has asked for all samples, let alone as
- * often as the expression has parts. */
+/* Whatever an evaluation is at, it ends soon after the interrupt: long before it has asked for all samples, let alone
+ * as often as the expression has parts. */
 static void test_interrupts(void **state)
 {
     (void)state;
@@ -186,11 +192,8 @@ static void test_endless_line(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_list),
-        cmocka_unit_test(test_list_refusals),
-        cmocka_unit_test(test_interrupts),
-        cmocka_unit_test(test_long_list),
-        cmocka_unit_test(test_endless_line),
+        cmocka_unit_test(test_list),      cmocka_unit_test(test_list_refusals), cmocka_unit_test(test_interrupts),
+        cmocka_unit_test(test_long_list), cmocka_unit_test(test_endless_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

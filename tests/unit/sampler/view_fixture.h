@@ -39,9 +39,14 @@ static inline const char *class_of(const void *dataset, uint32_t label)
     return class_names[label];
 }
 
-static const struct view_source source = {
-    .path = "/data/set", .given_path = "/home/me/link/", .count = SAMPLES, .n_classes = 10,
-    .id = id_of, .label = label_of, .key = key_of, .class_name = class_of};
+static const struct view_source source = {.path = "/data/set",
+                                          .given_path = "/home/me/link/",
+                                          .count = SAMPLES,
+                                          .n_classes = 10,
+                                          .id = id_of,
+                                          .label = label_of,
+                                          .key = key_of,
+                                          .class_name = class_of};
 
 static inline struct view *parse(const char *json)
 {

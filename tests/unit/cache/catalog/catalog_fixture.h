@@ -15,7 +15,7 @@
 
 #define PATH_BYTES (TREE_NAME_MAX + 300)
 
-extern char root[TREE_NAME_MAX];     /* the folder */
+extern char root[TREE_NAME_MAX];    /* the folder */
 extern struct catalog *the_catalog; /* the one that most tests open all in; NULL: none */
 
 /* path_below writes the path of what has that name below the root. */

@@ -44,7 +44,8 @@ static void test_order(void **state)
     tree_folder("%s/t/Cat/empty.jpg", root);
     tree_file("9", "%s/t/readme.jpg", root);
     struct dataset *dataset = open_below("t/");
-    const char *keys[] = {"Cat/.jpg", "Cat/z.jpg", "Cat/x/y.tiff", "Cat/x-y/z.webp", "Cat/x/s/1.ppm", "dog/a.png", "dog/b.JPEG"};
+    const char *keys[] = {"Cat/.jpg",      "Cat/z.jpg", "Cat/x/y.tiff", "Cat/x-y/z.webp",
+                          "Cat/x/s/1.ppm", "dog/a.png", "dog/b.JPEG"};
     assert_keys(dataset, keys, 7);
     assert_int_equal(dataset_classes(dataset), 2);
     assert_string_equal(dataset_class(dataset, 0), "Cat");
@@ -76,8 +77,15 @@ static void test_order(void **state)
 static void test_names(void **state)
 {
     (void)state;
-    const char *keys[] = {"c/\n.jpg", "c/ .jpg", "c/\xc3\xa9.jpg", "c/\xed\x9f\xbf.jpg", "c/\x80.jpg", "c/\xff.jpg",
-                          "c/\xee\x80\x80.jpg", "c/\xef\xbf\xbd.jpg", "c/\xf0\x9f\x90\xb1.jpg"};
+    const char *keys[] = {"c/\n.jpg",
+                          "c/ .jpg",
+                          "c/\xc3\xa9.jpg",
+                          "c/\xed\x9f\xbf.jpg",
+                          "c/\x80.jpg",
+                          "c/\xff.jpg",
+                          "c/\xee\x80\x80.jpg",
+                          "c/\xef\xbf\xbd.jpg",
+                          "c/\xf0\x9f\x90\xb1.jpg"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         tree_file("x", "%s/t/%s", root, keys[i]);
     struct dataset *dataset = open_below("t");
@@ -85,7 +93,8 @@ static void test_names(void **state)
     dataset_unref(&dataset);
 }
 
-/* The same file in two trees, by hard link or symbolic link and under another label, is one sample; a copy is another. */
+/* The same file in two trees, by hard link or symbolic link and under another label, is one sample;
+ * a copy is another. */
 static void test_shared_ids(void **state)
 {
     (void)state;
@@ -104,10 +113,10 @@ static void test_shared_ids(void **state)
     struct dataset *a = open_below("a"), *b = open_below("b");
     const char *keys[] = {"u/1.jpg", "v/hard.jpg", "v/soft.jpg", "v/soft2.jpg", "w/1.jpg", "w/2.jpg"};
     assert_keys(b, keys, 6);
-    assert_int_equal(dataset_id(b, 0), 3);                /* a copy is a file of its own */
+    assert_int_equal(dataset_id(b, 0), 3); /* a copy is a file of its own */
     assert_int_equal(dataset_id(b, 1), dataset_id(a, 1));
     assert_int_equal(dataset_id(b, 2), dataset_id(a, 2));
-    assert_int_equal(dataset_id(b, 3), 4);                /* the second occurrence in b */
+    assert_int_equal(dataset_id(b, 3), 4); /* the second occurrence in b */
     assert_int_equal(dataset_id(b, 4), dataset_id(a, 0));
     assert_int_equal(dataset_id(b, 5), 5);
     assert_int_equal(dataset_label(a, 1), 0);
@@ -249,8 +258,8 @@ static void test_idle_bounded(void **state)
     assert_int_equal(stats.samples, 17);
 }
 
-/* All files: whatever the name, but for hidden ones; the same folder's images are a dataset of their own beside it, and a
- * file that is in both has one id. */
+/* All files: whatever the name, but for hidden ones; the same folder's images are a dataset of their own beside it, and
+ * a file that is in both has one id. */
 static void test_all_files(void **state)
 {
     (void)state;
@@ -288,16 +297,9 @@ int main(void)
 {
     log_set_level(LOG_WARN);
     const struct CMUnitTest tests[] = {
-        TEST(test_order),
-        TEST(test_names),
-        TEST(test_shared_ids),
-        TEST(test_one_file_many_times),
-        TEST(test_refusals),
-        TEST(test_no_permission),
-        TEST(test_fingerprint),
-        TEST(test_outlives_catalog),
-        TEST(test_idle_bounded),
-        TEST(test_all_files),
+        TEST(test_order),        TEST(test_names),         TEST(test_shared_ids),  TEST(test_one_file_many_times),
+        TEST(test_refusals),     TEST(test_no_permission), TEST(test_fingerprint), TEST(test_outlives_catalog),
+        TEST(test_idle_bounded), TEST(test_all_files),
     };
     return cmocka_run_group_tests_name("catalog", tests, NULL, NULL);
 }

@@ -156,8 +156,8 @@ static void test_change_between_starts(void **state)
     assert_true(served_by_checkpoint(31));
 }
 
-/* A folder listed within the granularity of its own time is compared by its names: a change that leaves the folder's time
- * as it was is noticed, and none is invented. */
+/* A folder listed within the granularity of its own time is compared by its names: a change that leaves the folder's
+ * time as it was is noticed, and none is invented. */
 static void test_change_within_granularity(void **state)
 {
     (void)state;

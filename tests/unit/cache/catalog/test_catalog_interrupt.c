@@ -127,7 +127,8 @@ static uint64_t walks(void)
     return stats.trees_walked;
 }
 
-/* A walk whose one caller is interrupted looks at no further file; the source is opened again as if nothing had been. */
+/* A walk whose one caller is interrupted looks at no further file; the source is opened again as if
+ * nothing had been. */
 static void test_the_walk_ends(void **state)
 {
     (void)state;
@@ -145,7 +146,8 @@ static void test_the_walk_ends(void **state)
     assert_int_equal(walks(), 1);
 }
 
-/* Who waits for somebody else's walk is free at once when interrupted, while the walk stands still; the walk goes on. */
+/* Who waits for somebody else's walk is free at once when interrupted, while the walk stands still;
+ * the walk goes on. */
 static void test_who_waits_is_free(void **state)
 {
     (void)state;
@@ -230,7 +232,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(test_the_walk_ends), TEST(test_who_waits_is_free), TEST(test_the_second_gets_it),
+        TEST(test_the_walk_ends),      TEST(test_who_waits_is_free),   TEST(test_the_second_gets_it),
         TEST(test_one_above_ends_all), TEST(test_what_is_there_stays),
     };
     log_set_level(LOG_WARN);

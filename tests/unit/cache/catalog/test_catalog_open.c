@@ -1,5 +1,5 @@
-/* test_catalog_open.c: proves that callers of one source share one build, that a tree that turned bad opens again when it
- * is repaired, and that large trees open quickly. */
+/* test_catalog_open.c: proves that callers of one source share one build, that a tree that turned bad opens again when
+ * it is repaired, and that large trees open quickly. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

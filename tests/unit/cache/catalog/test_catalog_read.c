@@ -1,5 +1,5 @@
-/* test_catalog_read.c: proves that samples are parted into chunks, and that what is read is what was indexed, or an error
- * of the one sample that it belongs to. */
+/* test_catalog_read.c: proves that samples are parted into chunks, and that what is read is what was indexed, or an
+ * error of the one sample that it belongs to. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -30,7 +30,8 @@ static void test_read_failures(void **state)
     tree_file("123", "%s/t/c/2-short.jpg", root);
     tree_file("54321", "%s/t/c/3-new.jpg", root);
     const int codes[] = {LARDER_ENOENT, LARDER_ECHANGED, LARDER_ECHANGED, LARDER_ENOENT, LARDER_EFORMAT, 0};
-    const char *const texts[] = {"1-gone.jpg", "3 bytes, was 5", "changed since it was indexed", "4-dangling.jpg", "not a regular file"};
+    const char *const texts[] = {"1-gone.jpg", "3 bytes, was 5", "changed since it was indexed", "4-dangling.jpg",
+                                 "not a regular file"};
     for (uint32_t i = 0; i < 6; i++) {
         assert_int_equal(dataset_read(dataset, i, bytes, &err), codes[i]);
         if (codes[i] && !strstr(err.text, texts[i]))
@@ -108,7 +109,8 @@ static void test_chunks(void **state)
         dataset_unref(&datasets[i]);
 }
 
-/* Many samples at once: each has its own outcome, in whatever order they were asked for, and the others' bytes are right. */
+/* Many samples at once: each has its own outcome, in whatever order they were asked for, and the
+ * others' bytes are right. */
 static void test_read_many(void **state)
 {
     (void)state;

@@ -71,7 +71,7 @@ struct some_dataset {
 /* What the table should say. */
 struct expected {
     uint32_t users[FILES];
-    sample_id id[FILES];     /* while there are users */
+    sample_id id[FILES];         /* while there are users */
     bool held[FILES * DATASETS]; /* by id: retired, or taken and not settled */
 };
 
@@ -117,8 +117,8 @@ static void forget_some(struct id_table *table, struct expected *expected, struc
     id_table_settle(table, ids + kept, count - kept, true);
 }
 
-/* Datasets that come and go in any order: identities in use have ids of their own, the same in each dataset, and none that
- * is still held; so there are never more ids than files in use and ids held. */
+/* Datasets that come and go in any order: identities in use have ids of their own, the same in each dataset, and none
+ * that is still held; so there are never more ids than files in use and ids held. */
 static void test_any_order(void **state)
 {
     (void)state;

@@ -91,7 +91,8 @@ static void test_short_and_interrupted(void **state)
 static void test_disk_error(void **state)
 {
     (void)state;
-    faults = (struct faults){.most_bytes = 11, .fail_inode = fault_inode("%s/t/c/07.jpg", root), .fail_offset = 11, .fail_errno = EIO};
+    faults = (struct faults){
+        .most_bytes = 11, .fail_inode = fault_inode("%s/t/c/07.jpg", root), .fail_offset = 11, .fail_errno = EIO};
     read_all(7, LARDER_EIO);
 }
 
@@ -118,8 +119,10 @@ static void test_store_disk_error(void **state)
     (void)state;
     uint32_t count;
     const uint32_t *members = dataset_chunk_members(dataset, 0, &count);
-    faults = (struct faults){.fail_inode = fault_inode("%s/s/segment-00000.larder", root), .fail_offset = 4096 + 22 * 5 + 7,
-                             .fail_len = 3, .fail_errno = EIO};
+    faults = (struct faults){.fail_inode = fault_inode("%s/s/segment-00000.larder", root),
+                             .fail_offset = 4096 + 22 * 5 + 7,
+                             .fail_len = 3,
+                             .fail_errno = EIO};
     read_all(members[5], LARDER_EIO);
 }
 
@@ -138,8 +141,8 @@ static void move(const char *from, const char *to)
     assert_int_equal(rename(old_path, new_path), 0);
 }
 
-/* A file that is gone from a folder that is there is told from a folder, or a root, that is away: also when an empty folder
- * is there instead, as a mount point is. When it is back, so are its files. */
+/* A file that is gone from a folder that is there is told from a folder, or a root, that is away: also when an empty
+ * folder is there instead, as a mount point is. When it is back, so are its files. */
 static void test_away_is_not_gone(void **state)
 {
     (void)state;

@@ -50,13 +50,13 @@ static void make_folders(char *path)
     }
 }
 
-#define FORMAT_PATH(path, fmt)                          \
-    char path[PATH_MAX];                                \
-    do {                                                \
-        va_list args;                                   \
-        va_start(args, fmt);                            \
+#define FORMAT_PATH(path, fmt)                                     \
+    char path[PATH_MAX];                                           \
+    do {                                                           \
+        va_list args;                                              \
+        va_start(args, fmt);                                       \
         CHECK(vsnprintf(path, sizeof path, fmt, args) < PATH_MAX); \
-        va_end(args);                                   \
+        va_end(args);                                              \
     } while (0)
 
 void tree_folder(const char *fmt, ...)

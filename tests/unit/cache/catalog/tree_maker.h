@@ -1,4 +1,5 @@
-/* tree_maker.h: makes and changes trees of small files for the catalog's tests. Whatever cannot be made stops the test. */
+/* tree_maker.h: makes and changes trees of small files for the catalog's tests. Whatever cannot be
+ * made stops the test. */
 #ifndef LARDER_TESTS_UNIT_CACHE_CATALOG_TREE_MAKER_H
 #define LARDER_TESTS_UNIT_CACHE_CATALOG_TREE_MAKER_H
 

@@ -193,10 +193,8 @@ static void test_in_pieces(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reserved_and_shared),
-        cmocka_unit_test(test_client_cannot_write),
-        cmocka_unit_test(test_too_large),
-        cmocka_unit_test(test_in_pieces),
+        cmocka_unit_test(test_reserved_and_shared), cmocka_unit_test(test_client_cannot_write),
+        cmocka_unit_test(test_too_large),           cmocka_unit_test(test_in_pieces),
         cmocka_unit_test(test_memory_free),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

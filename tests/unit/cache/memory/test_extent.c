@@ -26,8 +26,8 @@ static void test_a_block_at_a_place(void **state)
             struct extents *extents;
             uint32_t owner;
             assert_int_equal(extents_create((before + 3 + behind) * EXTENT_ALIGN, &extents), 0);
-            uint32_t block =
-                extent_alloc_at(extents, extent_first(extents), before * EXTENT_ALIGN, 3 * EXTENT_ALIGN, 7);
+            uint32_t block = extent_alloc_at(extents, extent_first(extents), before * EXTENT_ALIGN, 3 * EXTENT_ALIGN,
+                                             7);
             assert_int_equal(extent_offset(extents, block), before * EXTENT_ALIGN);
             assert_int_equal(extents_used_bytes(extents), 3 * EXTENT_ALIGN);
             extent_set_owner(extents, block, 9);
@@ -84,7 +84,8 @@ static void test_random_blocks_never_overlap(void **state)
     extents_destroy(extents);
 }
 
-/* Blocks of one size fill the arena to its last byte, and after freeing everything one block takes it all: nothing leaks. */
+/* Blocks of one size fill the arena to its last byte, and after freeing everything one block takes
+ * it all: nothing leaks. */
 static void test_equal_blocks_fill_it_and_merge(void **state)
 {
     (void)state;
@@ -176,15 +177,14 @@ static void test_victim_is_least_wanted_unpinned(void **state)
                 residency_set_want(residency, r, to);
                 break;
             }
-            default:
-                residency_remove(residency, r);
-                present[r] = false;
+            default: residency_remove(residency, r); present[r] = false;
             }
         }
         uint32_t best = RESIDENT_NONE;
         for (uint32_t i = 0; i < N; i++) {
-            if (present[i] && !pins[i] && (best == RESIDENT_NONE || want[i] < want[best] ||
-                                           (want[i] == want[best] && touched[i] < touched[best])))
+            if (present[i] && !pins[i] &&
+                (best == RESIDENT_NONE || want[i] < want[best] ||
+                 (want[i] == want[best] && touched[i] < touched[best])))
                 best = i;
         }
         assert_int_equal(residency_victim(residency), best);
@@ -208,7 +208,8 @@ int main(void)
         seed = strtoull(given, NULL, 0);
     printf("seed %llu (LARDER_TEST_SEED sets it)\n", (unsigned long long)seed);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_block_at_a_place), cmocka_unit_test(test_random_blocks_never_overlap),
+        cmocka_unit_test(test_a_block_at_a_place),
+        cmocka_unit_test(test_random_blocks_never_overlap),
         cmocka_unit_test(test_equal_blocks_fill_it_and_merge),
         cmocka_unit_test(test_fit_behind_shorter_ones),
         cmocka_unit_test(test_victim_is_least_wanted_unpinned),

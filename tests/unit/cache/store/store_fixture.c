@@ -77,7 +77,8 @@ struct store_options small_options(void)
     return options;
 }
 
-int pack(const char *name, const struct store_options *options, store_progress_fn *progress, void *context, struct error *err)
+int pack(const char *name, const struct store_options *options, store_progress_fn *progress, void *context,
+         struct error *err)
 {
     char path[PATH_BYTES];
     path_below(path, name);
@@ -133,7 +134,8 @@ void save(const char *folder, const char *name, const char *bytes, size_t len)
 bool watch_progress(void *context, const struct store_progress *progress)
 {
     struct watch *watch = context;
-    assert_true(progress->samples_done >= watch->last.samples_done && progress->samples_done <= progress->samples_total);
+    assert_true(progress->samples_done >= watch->last.samples_done &&
+                progress->samples_done <= progress->samples_total);
     assert_true(progress->bytes_done >= watch->last.bytes_done && progress->bytes_done <= progress->bytes_total);
     watch->last = *progress;
     watch->calls++;

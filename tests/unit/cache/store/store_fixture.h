@@ -13,7 +13,8 @@
 #define FIXTURE_SEED 11
 #define STORE_FILES_MAX 64
 
-/* The test's folder, the catalog, and the tree, which is folder "t" below root; made by set_up, removed by tear_down. */
+/* The test's folder, the catalog, and the tree, which is folder "t" below root; made by set_up,
+ * removed by tear_down. */
 extern char root[TREE_NAME_MAX];
 extern struct catalog *catalog;
 extern struct dataset *source;
@@ -27,7 +28,8 @@ struct dataset *open_below(const char *name);
 /* small_options: 16 samples a chunk, 64 KiB a segment (a dozen of them), three threads. */
 struct store_options small_options(void);
 /* pack packs the source into folder `name`; pack_well fails the test when that fails. */
-int pack(const char *name, const struct store_options *options, store_progress_fn *progress, void *context, struct error *err);
+int pack(const char *name, const struct store_options *options, store_progress_fn *progress, void *context,
+         struct error *err);
 void pack_well(const char *name, const struct store_options *options);
 
 /* The files of a folder, one of them as malloc'ed bytes (with a byte to spare), and written again. */

@@ -1,5 +1,5 @@
-/* test_store.c: proves that a packed store is the same dataset as its source, and that packing goes on after an interruption
- * and touches nothing that is not its own. */
+/* test_store.c: proves that a packed store is the same dataset as its source, and that packing goes on after an
+ * interruption and touches nothing that is not its own. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -168,8 +168,8 @@ static void test_threads_do_not_show(void **state)
     dataset_unref(&other);
 }
 
-/* A file that cannot be read ends the pack with its name; once it is back, the same call goes on, and the store is the same
- * as one packed without trouble. Until it is finished it is no dataset. */
+/* A file that cannot be read ends the pack with its name; once it is back, the same call goes on, and the store is the
+ * same as one packed without trouble. Until it is finished it is no dataset. */
 static void test_resume(void **state)
 {
     (void)state;
@@ -349,9 +349,16 @@ int main(void)
 {
     log_set_level(LOG_ERROR);
     const struct CMUnitTest tests[] = {
-        TEST(test_same_dataset), TEST(test_identity), TEST(test_read_many),     TEST(test_threads_do_not_show),
-        TEST(test_resume),       TEST(test_killed),   TEST(test_stop),          TEST(test_refusals),
-        TEST(test_skip_unreadable), TEST(test_changed_while_packing),
+        TEST(test_same_dataset),
+        TEST(test_identity),
+        TEST(test_read_many),
+        TEST(test_threads_do_not_show),
+        TEST(test_resume),
+        TEST(test_killed),
+        TEST(test_stop),
+        TEST(test_refusals),
+        TEST(test_skip_unreadable),
+        TEST(test_changed_while_packing),
     };
     return cmocka_run_group_tests_name("store", tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* test_store_verify.c: proves that verifying names every kind of damage to a store, and that reading never gives damaged
- * bytes. */
+/* test_store_verify.c: proves that verifying names every kind of damage to a store, and that
+ * reading never gives damaged bytes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -51,7 +51,9 @@ static void test_verify_flips(void **state)
         char *bytes;
         size_t len = load("s", names[i], &bytes);
         for (int j = 0; j < 24; j++) {
-            size_t at = j < 10 ? (size_t)j * 5 : j < 14 ? len - 1 - (size_t)(j - 10) * 20 : (size_t)random_below(&rng, len);
+            size_t at = j < 10   ? (size_t)j * 5
+                        : j < 14 ? len - 1 - (size_t)(j - 10) * 20
+                                 : (size_t)random_below(&rng, len);
             char flip = (char)(1 << random_below(&rng, 8));
             bytes[at] ^= flip;
             save("s", names[i], bytes, len);

@@ -188,15 +188,18 @@ static void test_dump_round_trip(void **state)
     free(text);
 }
 
-/* A fiber's width is half a chunk unless the file says otherwise, in slots or with a word, and config_dump says the same. */
+/* A fiber's width is half a chunk unless the file says otherwise, in slots or with a word, and
+ * config_dump says the same. */
 static void test_widths(void **state)
 {
     (void)state;
     static const struct {
         const char *text, *dumped;
         uint64_t width;
-    } widths[] = {{"", "  width: half", CONFIG_WIDTH_HALF}, {"redirect: {width: half}\n", "  width: half", CONFIG_WIDTH_HALF},
-                  {"redirect: {width: off}\n", "  width: 0", 0}, {"redirect: {width: 0}\n", "  width: 0", 0},
+    } widths[] = {{"", "  width: half", CONFIG_WIDTH_HALF},
+                  {"redirect: {width: half}\n", "  width: half", CONFIG_WIDTH_HALF},
+                  {"redirect: {width: off}\n", "  width: 0", 0},
+                  {"redirect: {width: 0}\n", "  width: 0", 0},
                   {"redirect: {width: 4096}\n", "  width: 4096", 4096}};
     for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
         char *text = NULL;

@@ -6,17 +6,15 @@ static const struct {
 } refused[] = {
     /* unknown keys, with the nearest known one */
     {"memroy:\n  arena: 1GiB\n", "f.yaml:1:1: memroy: no such section: did you mean memory?"},
-    {"quux: 1\n",
-     "f.yaml:1:1: quux: no such section: the sections are socket, memory, threads, redirect, limits, log, metrics, control, "
-     "catalog, jobs and datasets"},
+    {"quux: 1\n", "f.yaml:1:1: quux: no such section: the sections are socket, memory, threads, redirect, limits, log, "
+                  "metrics, control, catalog, jobs and datasets"},
     {"arena: 1GiB\n", "f.yaml:1:1: arena: no such section: did you mean memory.arena?"},
     {"memory.arena: 1GiB\n", "f.yaml:1:1: memory.arena: is written in two levels: put `arena:` below `memory:`"},
     {"memory:\n  aren: 1GiB\n", "f.yaml:2:3: memory.aren: no such setting: did you mean memory.arena?"},
     {"memory:\n  workers: 3\n", "f.yaml:2:3: memory.workers: no such setting: did you mean threads.workers?"},
     {"memory:\n  zzz: 3\n", "f.yaml:2:3: memory.zzz: no such setting: `memory` has arena, encoded, scratch"},
-    {"<<: {}\n",
-     "f.yaml:1:1: <<: no such section: the sections are socket, memory, threads, redirect, limits, log, metrics, control, "
-     "catalog, jobs and datasets"},
+    {"<<: {}\n", "f.yaml:1:1: <<: no such section: the sections are socket, memory, threads, redirect, limits, log, "
+                 "metrics, control, catalog, jobs and datasets"},
     /* given twice */
     {"memory:\n  arena: 1GiB\n  arena: 2GiB\n",
      "f.yaml:3:3: memory.arena: is given a second time (first in line 2): remove one of the two"},
@@ -45,24 +43,23 @@ static const struct {
     {"log:\n  level: \"a\\u2028\"\n", "f.yaml:2:10: log.level: the text has a control character in it: remove it"},
     /* not YAML */
     {"memory:\n\tarena: 1GiB\n",
-     "f.yaml:2:1: not YAML: while scanning for the next token, found character that cannot start any token (tabs "
-     "do not indent, and texts that begin with a special character need quotes)"},
+     "f.yaml:2:1: not YAML: while scanning for the next token, found character that cannot start any token (tabs do "
+     "not indent, and texts that begin with a special character need quotes)"},
     {"memory: {arena: 1GiB\n", "f.yaml:2:1: not YAML: while parsing a flow mapping, did not find expected ',' or '}'"},
     {"log: \xff\n", "f.yaml: byte 5: invalid leading UTF-8 octet: save the file as UTF-8 text"},
     /* sizes */
     {"memory:\n  arena: 12QB\n",
-     "f.yaml:2:10: memory.arena: '12QB' is not a size: write a number with a unit (KiB, MiB, GiB, TiB, KB, MB, GB, "
-     "TB or B), such as 512MiB, or a percentage of the memory, such as 25%"},
+     "f.yaml:2:10: memory.arena: '12QB' is not a size: write a number with a unit (KiB, MiB, GiB, TiB, KB, MB, GB, TB "
+     "or B), such as 512MiB, or a percentage of the memory, such as 25%"},
     {"memory:\n  arena: 1000\n",
-     "f.yaml:2:10: memory.arena: '1000' is not a size: write a number with a unit (KiB, MiB, GiB, TiB, KB, MB, GB, "
-     "TB or B), such as 512MiB, or a percentage of the memory, such as 25%"},
+     "f.yaml:2:10: memory.arena: '1000' is not a size: write a number with a unit (KiB, MiB, GiB, TiB, KB, MB, GB, TB "
+     "or B), such as 512MiB, or a percentage of the memory, such as 25%"},
     {"memory:\n  arena: -1GiB\n",
-     "f.yaml:2:10: memory.arena: '-1GiB' is not a size: write a number with a unit (KiB, MiB, GiB, TiB, KB, MB, GB, "
-     "TB or B), such as 512MiB, or a percentage of the memory, such as 25%"},
+     "f.yaml:2:10: memory.arena: '-1GiB' is not a size: write a number with a unit (KiB, MiB, GiB, TiB, KB, MB, GB, TB "
+     "or B), such as 512MiB, or a percentage of the memory, such as 25%"},
     {"memory:\n  arena: 99999999999999999999GiB\n",
      "f.yaml:2:10: memory.arena: '99999999999999999999GiB' is not a size: write a number with a unit (KiB, MiB, GiB, "
-     "TiB, KB, MB, GB, "
-     "TB or B), such as 512MiB, or a percentage of the memory, such as 25%"},
+     "TiB, KB, MB, GB, TB or B), such as 512MiB, or a percentage of the memory, such as 25%"},
     {"memory:\n  arena: 1KiB\n",
      "f.yaml:2:10: memory.arena: 1KiB is out of range (it is 1 KiB): write a size from 1 MiB to 64 TiB"},
     {"memory:\n  arena: 64GiB\n",
@@ -73,15 +70,14 @@ static const struct {
      "f.yaml:2:12: memory.encoded: memory.arena (4 GiB) and memory.encoded (14 GiB) together are more than the 16 GiB "
      "of memory this machine (or cgroup) has: make one smaller"},
     {"memory:\n  scratch: 11GiB\n",
-     "f.yaml:2:12: memory.scratch: memory.scratch (11 GiB), memory.arena and memory.encoded together are more than the 16 GiB "
-     "of memory this machine (or cgroup) has: make one smaller"},
+     "f.yaml:2:12: memory.scratch: memory.scratch (11 GiB), memory.arena and memory.encoded together are more than the "
+     "16 GiB of memory this machine (or cgroup) has: make one smaller"},
     {"memory:\n  scratch: 15MiB\n",
      "f.yaml:2:12: memory.scratch: 15MiB is out of range (it is 15 MiB): write a size from 16 MiB to 64 TiB"},
-    {"redirect:\n  width: \"half\"\n",
-     "f.yaml:2:10: redirect.width: 'half' is not a whole number: write a whole number from 0 to 4096 (slots, half or off), "
-     "without quotes"},
-    {"redirect:\n  width: 4097\n",
-     "f.yaml:2:10: redirect.width: 4097 is out of range: write a whole number from 0 to 4096 (slots, half or off), without quotes"},
+    {"redirect:\n  width: \"half\"\n", "f.yaml:2:10: redirect.width: 'half' is not a whole number: write a whole "
+                                       "number from 0 to 4096 (slots, half or off), without quotes"},
+    {"redirect:\n  width: 4097\n", "f.yaml:2:10: redirect.width: 4097 is out of range: write a whole number from 0 to "
+                                   "4096 (slots, half or off), without quotes"},
     {"memory:\n  arena:\n", "f.yaml:2:9: memory.arena: no value is given: write one (size or % of memory), or remove "
                             "the line for the default, 25%"},
     /* numbers */
@@ -114,8 +110,7 @@ static const struct {
     {"socket:\n  path: "
      "/xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\n",
      "f.yaml:2:9: socket.path: the path '/xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…' has 100 bytes: "
-     "at most 99 are possible "
-     "here, choose a shorter one"},
+     "at most 99 are possible here, choose a shorter one"},
     {"metrics: {address: 0.0.0.0}\n",
      "f.yaml:1:20: metrics.address: '0.0.0.0' is not a loopback address: write 127.0.0.1 or ::1 (the endpoint has no "
      "access control; put a proxy in front of it to reach it from elsewhere)"},

@@ -42,7 +42,8 @@ static int cancel(void *ctx, const char *job, struct error *err)
 static int set_weight(void *ctx, const char *job, double weight, struct error *err)
 {
     (void)ctx;
-    return strcmp(job, "train-a") == 0 && weight == 2.5 ? 0 : error_set(err, LARDER_ENOENT, "no job is called '%s'", job);
+    return strcmp(job, "train-a") == 0 && weight == 2.5 ? 0
+                                                        : error_set(err, LARDER_ENOENT, "no job is called '%s'", job);
 }
 
 static int drain(void *ctx, struct error *err)
@@ -53,8 +54,8 @@ static int drain(void *ctx, struct error *err)
 
 int main(int argc, char **argv)
 {
-    static const struct control_handlers handlers = {.status_json = status_json, .cancel = cancel,
-                                                     .set_weight = set_weight, .drain = drain};
+    static const struct control_handlers handlers = {
+        .status_json = status_json, .cancel = cancel, .set_weight = set_weight, .drain = drain};
     struct control *control = NULL;
     struct error err;
     char byte;

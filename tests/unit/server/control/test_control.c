@@ -191,9 +191,9 @@ static void test_watch(void **state)
 static void test_usage(void **state)
 {
     (void)state;
-    static char *const wrong[][2] = {{NULL, NULL},        {"statsu", NULL},   {"status", "--jsn"},
-                                     {"cancel", NULL},    {"ping", "--json"}, {"status", "--interval"},
-                                     {"ping", "--socket"}, {"weight", "a"},   {"weight", NULL},
+    static char *const wrong[][2] = {{NULL, NULL},         {"statsu", NULL},   {"status", "--jsn"},
+                                     {"cancel", NULL},     {"ping", "--json"}, {"status", "--interval"},
+                                     {"ping", "--socket"}, {"weight", "a"},    {"weight", NULL},
                                      {"drain", "a"}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         assert_int_equal(run_larder(wrong[i][0], wrong[i][1], NULL), 2);
@@ -241,16 +241,11 @@ int main(int argc, char **argv)
     if (!control_begin(argc, argv))
         return 2;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_commands),
-        cmocka_unit_test(test_no_daemon),
-        cmocka_unit_test(test_stale_and_busy),
-        cmocka_unit_test(test_start_errors),
-        cmocka_unit_test(test_stopped_at_once),
-        cmocka_unit_test(test_lost_place),
-        cmocka_unit_test(test_no_descriptors),
-        cmocka_unit_test(test_watch),
-        cmocka_unit_test(test_usage),
-        cmocka_unit_test(test_exec),
+        cmocka_unit_test(test_commands),        cmocka_unit_test(test_no_daemon),
+        cmocka_unit_test(test_stale_and_busy),  cmocka_unit_test(test_start_errors),
+        cmocka_unit_test(test_stopped_at_once), cmocka_unit_test(test_lost_place),
+        cmocka_unit_test(test_no_descriptors),  cmocka_unit_test(test_watch),
+        cmocka_unit_test(test_usage),           cmocka_unit_test(test_exec),
     };
     return cmocka_run_group_tests(tests, NULL, control_end);
 }

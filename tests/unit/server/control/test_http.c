@@ -1,13 +1,12 @@
 /* The HTTP endpoint, asked over plain sockets. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
 #include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +14,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
+#include <cmocka.h>
 
 #include "common/clock.h"
 #include "server/control/http.h"
@@ -286,8 +286,8 @@ static void test_start_errors(void **state)
     char expected[256];
     assert_int_equal(http_start("127.0.0.1", port, &handlers, &second, &err), LARDER_EBUSY);
     snprintf(expected, sizeof expected,
-             "port %u of 127.0.0.1 is in use (by another larderd perhaps): set metrics.port to a free one, or to "
-             "0 for no metrics",
+             "port %u of 127.0.0.1 is in use (by another larderd perhaps): set metrics.port to a free one, or to 0 for "
+             "no metrics",
              port);
     assert_string_equal(err.text, expected);
     assert_int_equal(http_start("0.0.0.0", 0, &handlers, &second, &err), LARDER_EINVAL);
@@ -303,12 +303,9 @@ static void test_start_errors(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_paths),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_connections),
-        cmocka_unit_test(test_room_for_newcomers),
-        cmocka_unit_test(test_slow_requests),
-        cmocka_unit_test(test_unix_socket),
+        cmocka_unit_test(test_paths),         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_connections),   cmocka_unit_test(test_room_for_newcomers),
+        cmocka_unit_test(test_slow_requests), cmocka_unit_test(test_unix_socket),
         cmocka_unit_test(test_start_errors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "tests/unit/server/program.h"
 #include "tests/unit/server/control/sample_status.h"
+#include "tests/unit/server/program.h"
 
 #define SKIPPED 77
 

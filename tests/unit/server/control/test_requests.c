@@ -74,9 +74,9 @@ static void test_requests(void **state)
     assert_answer(&memory, "", FAILED("EFORMAT", "the request is not a JSON object"));
     assert_answer(&memory, "[1]", FAILED("EFORMAT", "the request is not a JSON object"));
     assert_answer(&memory, "{\"op\":\"ping\",\"op\":\"ping\"}", FAILED("EFORMAT", "the request is not a JSON object"));
-    assert_answer(
-        &memory, "{\"v\":2,\"op\":\"ping\"}",
-        FAILED("EVERSION", "the request is of another version: this daemon (" LARDER_VERSION ") speaks \\\"v\\\":1"));
+    assert_answer(&memory, "{\"v\":2,\"op\":\"ping\"}",
+                  FAILED("EVERSION",
+                         "the request is of another version: this daemon (" LARDER_VERSION ") speaks \\\"v\\\":1"));
     assert_answer(&memory, "{\"v\":1}", FAILED("EINVAL", "the request has no \\\"op\\\""));
     assert_answer(&memory, "{\"v\":1,\"op\":\"quit\"}",
                   FAILED("EINVAL", "no such \\\"op\\\": there are ping, status, jobs, cancel, weight and drain"));
@@ -97,8 +97,7 @@ static void test_weight(void **state)
 {
     (void)state;
     struct control_memory memory = {0};
-    static const char *const wrong[] = {"0",    "0.0099",    "100.01", "-1",   "1e999",
-                                        "null", "\"2\"", "[1]",    "true", "{}"};
+    static const char *const wrong[] = {"0", "0.0099", "100.01", "-1", "1e999", "null", "\"2\"", "[1]", "true", "{}"};
     char request[128];
     weight_given = 0;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -113,10 +112,13 @@ static void test_weight(void **state)
     assert_answer(&memory, "{\"v\":1,\"op\":\"weight\",\"job\":\"b\",\"weight\":1,\"id\":\"y\"}",
                   FAILED("ENOENT", "no job is called 'b'"));
     assert_true(weight_given == 0);
-    assert_answer(&memory, "{\"v\":1,\"op\":\"weight\",\"job\":\"a\",\"weight\":3,\"id\":\"1\"}", "{\"v\":1,\"ok\":true}");
+    assert_answer(&memory, "{\"v\":1,\"op\":\"weight\",\"job\":\"a\",\"weight\":3,\"id\":\"1\"}",
+                  "{\"v\":1,\"ok\":true}");
     assert_true(weight_given == 3);
-    assert_answer(&memory, "{\"v\":1,\"op\":\"weight\",\"job\":\"a\",\"weight\":0.25,\"id\":\"2\"}", "{\"v\":1,\"ok\":true}");
-    assert_answer(&memory, "{\"v\":1,\"op\":\"weight\",\"job\":\"a\",\"weight\":3,\"id\":\"1\"}", "{\"v\":1,\"ok\":true}");
+    assert_answer(&memory, "{\"v\":1,\"op\":\"weight\",\"job\":\"a\",\"weight\":0.25,\"id\":\"2\"}",
+                  "{\"v\":1,\"ok\":true}");
+    assert_answer(&memory, "{\"v\":1,\"op\":\"weight\",\"job\":\"a\",\"weight\":3,\"id\":\"1\"}",
+                  "{\"v\":1,\"ok\":true}");
     assert_true(weight_given == 0.25);
     control_memory_clear(&memory);
 }

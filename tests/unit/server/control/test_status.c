@@ -1,14 +1,14 @@
 /* A snapshot of the daemon as JSON and as Prometheus text. */
+#include <jansson.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <cmocka.h>
 
 #include "server/control/status_cache.h"
 #include "tests/unit/server/control/sample_status.h"
@@ -18,27 +18,34 @@ static const char expected_json[] =
     "larder.sock\","
     "\"uptime_s\":3725.0,\"start_time_s\":1700000000.0,\"time_s\":5000.5,\"rss_bytes\":3221225472,\"cpu_s\":100.25,"
     "\"sessions\":3,\"datasets\":1,\"threads\":{\"load\":8,\"prepare\":4}},"
-    "\"samples\":{\"loaded\":1500,\"loaded_bytes\":150000000,\"reads\":30,\"decoded\":1300,\"prepared\":1400,\"delivered\":2800,"
+    "\"samples\":{\"loaded\":1500,\"loaded_bytes\":150000000,\"reads\":30,\"decoded\":1300,\"prepared\":1400,"
+    "\"delivered\":2800,"
     "\"prepared_per_delivered\":0.5,\"bad\":{\"unreadable\":2,\"not_an_image\":0,\"corrupt\":1}},"
     "\"memory\":{\"arena\":{\"budget_bytes\":4294967296,\"used_bytes\":1073741824,\"pinned_bytes\":536870912,"
-    "\"quota_bytes\":2147483648},\"encoded\":{\"budget_bytes\":1073741824,\"used_bytes\":268435456,\"look_ahead_bytes\":536870912},"
+    "\"quota_bytes\":2147483648},\"encoded\":{\"budget_bytes\":1073741824,\"used_bytes\":268435456,\"look_ahead_"
+    "bytes\":536870912},"
     "\"scratch\":{\"budget_bytes\":536870912,\"used_bytes\":134217728,\"waiting\":1,\"waits\":12},"
     "\"evicted\":{\"prepared\":7,\"encoded\":9}},"
-    "\"engine\":{\"loads_inflight\":5,\"prepares_inflight\":4,\"source_retries\":17,\"source_waits\":1,\"unknown_releases\":0},"
+    "\"engine\":{\"loads_inflight\":5,\"prepares_inflight\":4,\"source_retries\":17,\"source_waits\":1,\"unknown_"
+    "releases\":0},"
     "\"governor\":{\"preparers\":3,\"loaders\":9,\"prepare_rate\":1500.5,\"load_rate\":null,\"moves\":12},\"jobs\":["
     "{\"name\":\"train-a\",\"job\":0,\"pid\":815,\"client\":\"python/0.1\",\"dataset\":\"/data/imagenet/train\","
-    "\"pipeline\":\"[{\\\"random_resized_crop\\\":{\\\"size\\\":224}}]\",\"weight\":1.0,\"batch_size\":64,\"prefetch\":4,\"prefetch_asked\":8,\"look_ahead\":3,\"epoch\":1,"
+    "\"pipeline\":\"[{\\\"random_resized_crop\\\":{\\\"size\\\":224}}]\",\"weight\":1.0,\"batch_size\":64,\"prefetch\":"
+    "4,\"prefetch_asked\":8,\"look_ahead\":3,\"epoch\":1,"
     "\"epochs\":90,\"started\":true,\"view_samples\":1000,\"remaining\":600,\"epoch_delivered\":400,\"delivered\":1400,"
     "\"batches\":22,\"shared\":700,\"bad_samples\":0,\"epoch_lost\":0,\"waits_for_source\":false,\"source_wait_s\":0.0,"
     "\"held_slots\":256,\"quota_bytes\":1073741824,\"loaders\":4,\"ahead_batches\":3,"
     "\"queues\":[{\"rank\":0,\"ready_batches\":3,\"leased_batches\":1,\"credits\":2,\"wait_s\":1.5,\"attached\":true,"
     "\"done\":false,\"epoch_delivered\":400,\"batches\":22,\"governor\":{\"line\":2,\"loaders\":4,\"reading\":3,"
-    "\"pending_reads\":5,\"pending_samples\":320,\"load_ms\":0.5,\"prepare_ms\":null,\"train_ms\":250.0,\"late_ms\":-125.0}}]},"
+    "\"pending_reads\":5,\"pending_samples\":320,\"load_ms\":0.5,\"prepare_ms\":null,\"train_ms\":250.0,\"late_ms\":-"
+    "125.0}}]},"
     "{\"name\":\"quote\\\"back\\\\slash\",\"job\":1,\"pid\":null,\"client\":null,\"dataset\":\"/data/imagenet/train\","
-    "\"pipeline\":null,\"weight\":0.5,\"batch_size\":64,\"prefetch\":4,\"prefetch_asked\":8,\"look_ahead\":3,\"epoch\":1,\"epochs\":0,\"started\":true,\"view_samples\":"
+    "\"pipeline\":null,\"weight\":0.5,\"batch_size\":64,\"prefetch\":4,\"prefetch_asked\":8,\"look_ahead\":3,\"epoch\":"
+    "1,\"epochs\":0,\"started\":true,\"view_samples\":"
     "1000,"
     "\"remaining\":600,\"epoch_delivered\":400,\"delivered\":1400,\"batches\":22,\"shared\":700,\"bad_samples\":0,"
-    "\"epoch_lost\":3,\"waits_for_source\":true,\"source_wait_s\":2.5,\"held_slots\":256,\"quota_bytes\":1073741824,\"loaders\":5,\"ahead_batches\":null,"
+    "\"epoch_lost\":3,\"waits_for_source\":true,\"source_wait_s\":2.5,\"held_slots\":256,\"quota_bytes\":1073741824,"
+    "\"loaders\":5,\"ahead_batches\":null,"
     "\"queues\":[{\"rank\":0,\"ready_batches\":3,\"leased_batches\":1,\"credits\":2,\"wait_s\":1.5,\"attached\":true,"
     "\"done\":false,\"epoch_delivered\":400,\"batches\":22,\"governor\":null}]}]}";
 
@@ -86,8 +93,11 @@ static void test_metrics(void **state)
         "\n# TYPE larder_samples_decoded_total counter\nlarder_samples_decoded_total 1300\n",
         "\n# TYPE larder_samples_prepared_total counter\nlarder_samples_prepared_total 1400\n",
         "\nlarder_bad_samples_total{reason=\"unreadable\"} 2\nlarder_bad_samples_total{reason=\"not_an_image\"} 0\n",
-        "\nlarder_source_retries_total 17\n", "\nlarder_jobs_waiting_for_source 1\n", "\nlarder_arena_budget_bytes 4294967296\n",
-        "\nlarder_job_look_ahead_batches{job=\"train-a\"} 3\n", "\nlarder_look_ahead_shortened_total 6\n",
+        "\nlarder_source_retries_total 17\n",
+        "\nlarder_jobs_waiting_for_source 1\n",
+        "\nlarder_arena_budget_bytes 4294967296\n",
+        "\nlarder_job_look_ahead_batches{job=\"train-a\"} 3\n",
+        "\nlarder_look_ahead_shortened_total 6\n",
         "\nlarder_evictions_total{form=\"prepared\"} 7\nlarder_evictions_total{form=\"encoded\"} 9\n",
         "\nlarder_job_samples_delivered_total{job=\"train-a\"} 1400\n",
         "\nlarder_governor_preparers 3\n",
@@ -156,11 +166,8 @@ static void test_process(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_json),
-        cmocka_unit_test(test_json_odd),
-        cmocka_unit_test(test_metrics),
-        cmocka_unit_test(test_cache),
-        cmocka_unit_test(test_process),
+        cmocka_unit_test(test_json),  cmocka_unit_test(test_json_odd), cmocka_unit_test(test_metrics),
+        cmocka_unit_test(test_cache), cmocka_unit_test(test_process),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

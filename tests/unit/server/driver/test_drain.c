@@ -1,4 +1,5 @@
-/* test_drain.c: proves that the driver takes jobs until it is told to drain or to halt, and says at once when it is drained. */
+/* test_drain.c: proves that the driver takes jobs until it is told to drain or to halt, and says at
+ * once when it is drained. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>

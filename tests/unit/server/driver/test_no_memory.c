@@ -114,15 +114,14 @@ static void test_the_engine(void **state)
         uint32_t size = chunk_samples[i];
         for (uint32_t id = 0; id < SAMPLES; id++)
             places[id] = (struct chunk_slot){id / size, id % size};
-        struct engine_job_desc desc = {.name = "j",
-                                       .slot_bytes = 64,
-                                       .batch_size = 8,
-                                       .prefetch = 2,
-                                       .world_size = 2,
-                                       .sampled = {.shuffle = SHUFFLE_STRICT, .view = view},
-                                       .chunks = {.places = places,
-                                                  .count = (SAMPLES + size - 1) / size,
-                                                  .samples = size}};
+        struct engine_job_desc desc = {
+            .name = "j",
+            .slot_bytes = 64,
+            .batch_size = 8,
+            .prefetch = 2,
+            .world_size = 2,
+            .sampled = {.shuffle = SHUFFLE_STRICT, .view = view},
+            .chunks = {.places = places, .count = (SAMPLES + size - 1) / size, .samples = size}};
         int count = add_at_last(&desc);
         print_message("%d allocations of 64 KiB and more, chunks of %u\n", count, size);
         assert_true(count >= 5);

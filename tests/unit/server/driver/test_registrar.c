@@ -1,5 +1,5 @@
-/* test_registrar.c: proves that a job on a dataset that was opened before does not wait behind others' indexing, and that
- * nothing waits behind what nobody wants any more. */
+/* test_registrar.c: proves that a job on a dataset that was opened before does not wait behind others' indexing, and
+ * that nothing waits behind what nobody wants any more. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,9 +25,12 @@ static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static bool open_gate;
 static unsigned inside;
 
-int __real_catalog_open_for(struct catalog *catalog, const struct catalog_wish *wish, struct dataset **out, struct error *err);
-int __wrap_catalog_open_for(struct catalog *catalog, const struct catalog_wish *wish, struct dataset **out, struct error *err);
-int __wrap_catalog_open_for(struct catalog *catalog, const struct catalog_wish *wish, struct dataset **out, struct error *err)
+int __real_catalog_open_for(struct catalog *catalog, const struct catalog_wish *wish, struct dataset **out,
+                            struct error *err);
+int __wrap_catalog_open_for(struct catalog *catalog, const struct catalog_wish *wish, struct dataset **out,
+                            struct error *err);
+int __wrap_catalog_open_for(struct catalog *catalog, const struct catalog_wish *wish, struct dataset **out,
+                            struct error *err)
 {
     const char *end = strrchr(wish->path, '-');
     bool deaf = end && strcmp(end, "-deaf") == 0;
@@ -50,12 +53,10 @@ static void submit(struct registrar *registrar, uint64_t client, const char *roo
     struct registration *reg = calloc(1, sizeof *reg);
     char *source = calloc(1, strlen(root) + strlen(name) + 2);
     sprintf(source, "%s/%s", root, name);
-    *reg = (struct registration){.client = client,
-                                 .name = strdup("a job"),
-                                 .asked = {.source = source,
-                                           .pipeline_json = strdup("[]"),
-                                           .batch_size = 1,
-                                           .world_size = 1}};
+    *reg = (struct registration){
+        .client = client,
+        .name = strdup("a job"),
+        .asked = {.source = source, .pipeline_json = strdup("[]"), .batch_size = 1, .world_size = 1}};
     assert_int_equal(registrar_submit(registrar, reg), 0);
 }
 

@@ -25,7 +25,7 @@ struct world {
     sample_id order[SAMPLES];
     uint32_t tasks, outputs[2]; /* PREPAREs; their outputs by pipeline */
     bool consumed;              /* batches are released */
-    bool raw;               /* pipeline 1 is encoded bytes */
+    bool raw;                   /* pipeline 1 is encoded bytes */
     uint64_t variant;           /* of the last output */
 };
 
@@ -175,8 +175,8 @@ static void test_variant_of_epoch(void **state)
     uint64_t seen[4];
     for (uint32_t i = 0; i < 4; i++) {
         struct world *world = world_new(UINT64_C(1) << 20);
-        const struct engine_job_desc desc = {.slot_bytes = SLOT, .variant = 5 + i / 2,
-                                             .sampled.shuffle = SHUFFLE_STRICT};
+        const struct engine_job_desc desc = {
+            .slot_bytes = SLOT, .variant = 5 + i / 2, .sampled.shuffle = SHUFFLE_STRICT};
         uint32_t job = add(world, "s", desc);
         play_next(&world->play, job, 0, i % 2, 1);
         seen[i] = world->variant;

@@ -24,9 +24,12 @@ static uint32_t add(struct play *play, const char *name, uint32_t samples)
 {
     struct idset *view;
     CHECK(idset_from_range(0, samples, &view) == 0);
-    struct engine_job_desc desc = {
-        .client = (uint64_t)name[0], .name = name, .slot_bytes = SLOT, .batch_size = 64, .prefetch = 2,
-        .sampled.view = view};
+    struct engine_job_desc desc = {.client = (uint64_t)name[0],
+                                   .name = name,
+                                   .slot_bytes = SLOT,
+                                   .batch_size = 64,
+                                   .prefetch = 2,
+                                   .sampled.view = view};
     uint32_t job = play_add(play, &desc);
     idset_destroy(view);
     return job;

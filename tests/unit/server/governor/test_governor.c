@@ -34,8 +34,8 @@ static void test_nothing_starves(void **state)
                                                                  .seconds = random_unit(&rng) * 0.1});
                 governor_trained(governor, i, random_unit(&rng));
                 uint32_t pending = (uint32_t)random_below(&rng, 500) + 1;
-                backlogs[i] =
-                    (struct governor_backlog){i, 64, pending, 1 + pending / 64, (uint32_t)random_below(&rng, 5)};
+                backlogs[i] = (struct governor_backlog){i, 64, pending, 1 + pending / 64,
+                                                        (uint32_t)random_below(&rng, 5)};
             }
             const struct governor_decision *decision = governor_decide(governor, backlogs, n);
             uint32_t sum = 0;
@@ -304,14 +304,10 @@ static void test_queues_of_a_job(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nothing_starves),
-        cmocka_unit_test(test_weights),
-        cmocka_unit_test(test_guaranteed),
-        cmocka_unit_test(test_look_ahead),
-        cmocka_unit_test(test_next_queue),
-        cmocka_unit_test(test_loaders_by_source),
-        cmocka_unit_test(test_cold_start),
-        cmocka_unit_test(test_pace),
+        cmocka_unit_test(test_nothing_starves), cmocka_unit_test(test_weights),
+        cmocka_unit_test(test_guaranteed),      cmocka_unit_test(test_look_ahead),
+        cmocka_unit_test(test_next_queue),      cmocka_unit_test(test_loaders_by_source),
+        cmocka_unit_test(test_cold_start),      cmocka_unit_test(test_pace),
         cmocka_unit_test(test_queues_of_a_job),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -57,11 +57,8 @@ static struct governor_live *make(uint32_t loaders)
 static void begin(struct governor_live *live, uint32_t job, uint32_t ranks, uint64_t device)
 {
     world_sizes[job] = ranks;
-    governor_live_job_begin(live, &(struct reads_job){.job = job,
-                                                              .world_size = ranks,
-                                                              .batch_size = BATCH,
-                                                              .device = device,
-                                                              .weight = 1});
+    governor_live_job_begin(
+        live, &(struct reads_job){.job = job, .world_size = ranks, .batch_size = BATCH, .device = device, .weight = 1});
 }
 
 static void end(struct governor_live *live, uint32_t job)
@@ -76,8 +73,7 @@ static void prepare(struct governor_live *live)
 
 static void load(struct governor_live *live, uint32_t job, uint32_t rank)
 {
-    governor_live_load(live,
-                       &(struct worker_load){.count = BATCH, .queue = governor_live_queue(live, job, rank)});
+    governor_live_load(live, &(struct worker_load){.count = BATCH, .queue = governor_live_queue(live, job, rank)});
 }
 
 static void end_read(struct governor_live *live, uint32_t index, uint64_t took_ms)
@@ -133,7 +129,8 @@ static void test_what_a_job_leaves(void **state)
     assert_true(status.pending_reads == 0 && status.pending_samples == 0 && status.reading == 0);
     load(live, 0, 0);
     for (int i = 0; i < 8; i++)
-        governor_live_on_prepared(live, &(struct worker_cost){.queue = former, .busy = 1, .took_ns = 9 * CLOCK_NS_PER_S});
+        governor_live_on_prepared(live,
+                                  &(struct worker_cost){.queue = former, .busy = 1, .took_ns = 9 * CLOCK_NS_PER_S});
     uint32_t of_former = 0;
     while (n_given) {
         bool its = given[0].queue == former;

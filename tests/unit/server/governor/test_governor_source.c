@@ -124,8 +124,8 @@ static void test_changes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_found),   cmocka_unit_test(test_tries_are_rare), cmocka_unit_test(test_reasons),
-        cmocka_unit_test(test_bursts),  cmocka_unit_test(test_slow_reads),     cmocka_unit_test(test_changes),
+        cmocka_unit_test(test_found),  cmocka_unit_test(test_tries_are_rare), cmocka_unit_test(test_reasons),
+        cmocka_unit_test(test_bursts), cmocka_unit_test(test_slow_reads),     cmocka_unit_test(test_changes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -224,8 +224,8 @@ int client_receive(int fd, struct wire_message *out, int *passed_fd)
     } control;
     for (int resets = 0;;) {
         struct iovec part = {.iov_base = buffer, .iov_len = sizeof buffer};
-        struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control,
-                                .msg_controllen = sizeof control.bytes};
+        struct msghdr header = {
+            .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control.bytes};
         struct pollfd ready = {.fd = fd, .events = POLLIN};
         CHECK(poll(&ready, 1, WAIT_MS) == 1);
         ssize_t got = recvmsg(fd, &header, MSG_CMSG_CLOEXEC);
@@ -258,7 +258,8 @@ bool client_register(int fd, const char *name)
                                .seq = 2,
                                .reg = {.batch_size = 3,
                                        .prefetch = 2,
-                                       .world_size = 1, .weight = 1,
+                                       .world_size = 1,
+                                       .weight = 1,
                                        .epochs = 100000,
                                        .name = {name, (uint32_t)strlen(name)},
                                        .dataset = {"/data", 5},

@@ -52,7 +52,7 @@ bool client_send_raw(int fd, const void *data, size_t len_bytes);
 /* client_receive waits up to a minute. Gives 1 for a message (its texts point into a buffer that lasts until the
  * next call in this thread), 0 for the end, and puts a passed descriptor into *passed_fd when that is not NULL. */
 int client_receive(int fd, struct wire_message *out, int *passed_fd);
-bool client_hello(int fd);    /* HELLO and its WELCOME */
+bool client_hello(int fd);                      /* HELLO and its WELCOME */
 bool client_register(int fd, const char *name); /* sends REGISTER, waits for nothing */
 bool client_open(int fd, const char *name);     /* all that and REGISTERED */
 bool client_next(int fd, uint32_t epoch, uint32_t credits);
@@ -63,8 +63,8 @@ const char *client_expect_error(int fd, int code, bool fatal);
 
 int count_descriptors(void);
 void pause_ms(unsigned ms);
-/* took_at_most prints a time and says whether it is within its limit; where LARDER_TEST_QUIET is not set other processes
- * may have caused it, and it always is. */
+/* took_at_most prints a time and says whether it is within its limit; where LARDER_TEST_QUIET is not set other
+ * processes may have caused it, and it always is. */
 bool took_at_most(const char *what, uint64_t took_ns, uint64_t limit_ns);
 
 #endif

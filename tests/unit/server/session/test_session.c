@@ -120,7 +120,8 @@ static void test_protocol_errors(void **state)
     static const struct wire_text client = {"x", 1};
     const struct wire_message hello = {.type = WIRE_HELLO, .hello = {.client = client}};
     const struct wire_message welcome = {.type = WIRE_WELCOME, .welcome = {.batch_max = 1}};
-    const struct wire_message reg = {.type = WIRE_REGISTER, .reg = {.batch_size = 1, .prefetch = 1, .world_size = 1, .weight = 1}};
+    const struct wire_message reg = {.type = WIRE_REGISTER,
+                                     .reg = {.batch_size = 1, .prefetch = 1, .world_size = 1, .weight = 1}};
     const struct wire_message classes = {.type = WIRE_CLASSES_GET};
     const struct wire_message next_early = {.type = WIRE_NEXT, .next = {0, 1}};
     const struct wire_message next_all = {.type = WIRE_NEXT, .next = {3, WIRE_CREDITS_MAX}};
@@ -342,10 +343,14 @@ static void test_stop(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_conversation),      cmocka_unit_test(test_epochs),
-        cmocka_unit_test(test_protocol_errors),   cmocka_unit_test(test_refused_registration),
-        cmocka_unit_test(test_linger_is_bounded), cmocka_unit_test(test_connection_limit),
-        cmocka_unit_test(test_many_clients),      cmocka_unit_test(test_send_from_threads),
+        cmocka_unit_test(test_conversation),
+        cmocka_unit_test(test_epochs),
+        cmocka_unit_test(test_protocol_errors),
+        cmocka_unit_test(test_refused_registration),
+        cmocka_unit_test(test_linger_is_bounded),
+        cmocka_unit_test(test_connection_limit),
+        cmocka_unit_test(test_many_clients),
+        cmocka_unit_test(test_send_from_threads),
         cmocka_unit_test(test_stop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

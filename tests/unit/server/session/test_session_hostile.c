@@ -30,8 +30,8 @@ static size_t noise(struct rng *rng, uint8_t *buffer)
     switch (random_below(rng, 9)) {
     case 0: msg = (struct wire_message){.type = WIRE_HELLO, .hello = {.client = text}}; break;
     case 1:
-        msg = (struct wire_message){.type = WIRE_REGISTER,
-                                    .reg = {.batch_size = 3, .prefetch = 2, .world_size = 1, .weight = 1, .name = text}};
+        msg = (struct wire_message){
+            .type = WIRE_REGISTER, .reg = {.batch_size = 3, .prefetch = 2, .world_size = 1, .weight = 1, .name = text}};
         break;
     case 2: msg = (struct wire_message){.type = WIRE_NEXT, .next = {epoch, credits}}; break;
     case 3: msg = (struct wire_message){.type = WIRE_RELEASE, .release = {random_below(rng, 400)}}; break;
@@ -63,8 +63,8 @@ static void send_descriptors(int fd, const void *data, size_t len_bytes)
     } control;
     memset(&control, 0, sizeof control);
     struct iovec part = {.iov_base = (void *)(uintptr_t)data, .iov_len = len_bytes};
-    struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control,
-                            .msg_controllen = sizeof control.bytes};
+    struct msghdr header = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control.bytes};
     struct cmsghdr *at = CMSG_FIRSTHDR(&header);
     at->cmsg_level = SOL_SOCKET;
     at->cmsg_type = SCM_RIGHTS;
@@ -95,7 +95,7 @@ static void be_noisy(struct owner *owner, struct rng *rng, uint8_t *buffer)
         shutdown(fd, SHUT_WR);
     if (end < 2) /* read until the daemon has had enough, or nothing more comes */
         for (struct timeval soon = {0, 2000}; setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &soon, sizeof soon) == 0 &&
-                                             recv(fd, buffer, WIRE_REPLY_MAX, 0) > 0;)
+                                              recv(fd, buffer, WIRE_REPLY_MAX, 0) > 0;)
             ;
     close(fd);
 }
@@ -155,8 +155,8 @@ static void test_never_reads(void **state)
     uint64_t sent = 0;
     struct session_counts counts;
     for (; rc == 0; sent++) {
-        struct wire_message msg, big = {.type = WIRE_BATCH,
-                                        .batch = {.batch = sent, .count = WIRE_BATCH_MAX, .entries = entries}};
+        struct wire_message msg,
+            big = {.type = WIRE_BATCH, .batch = {.batch = sent, .count = WIRE_BATCH_MAX, .entries = entries}};
         rc = session_send(owner->session, client, &big);
         assert_true(client_next(other, 0, 1));
         assert_int_equal(client_receive(other, &msg, NULL), 1);
@@ -382,7 +382,8 @@ int main(void)
         cmocka_unit_test(test_asks_and_never_reads),
         cmocka_unit_test(test_flood_is_slowed),
         cmocka_unit_test(test_stopped_and_killed),
-        cmocka_unit_test(test_out_of_descriptors), cmocka_unit_test(test_crowd),
+        cmocka_unit_test(test_out_of_descriptors),
+        cmocka_unit_test(test_crowd),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

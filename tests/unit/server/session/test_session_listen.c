@@ -356,8 +356,7 @@ static void test_other_user(void **state)
         struct wire_message msg = {.type = WIRE_HELLO};
         client_send(fd, &msg);
         bool refused = client_receive(fd, &msg, NULL) == 1 && msg.type == WIRE_ERROR &&
-                       msg.error.code == LARDER_EPERM &&
-                       msg.error.fatal == 1 && client_receive(fd, &msg, NULL) == 0;
+                       msg.error.code == LARDER_EPERM && msg.error.fatal == 1 && client_receive(fd, &msg, NULL) == 0;
         _exit(refused ? 0 : 1);
     }
     int status;
@@ -375,10 +374,14 @@ int main(void)
 {
     log_set_level(LOG_ERROR);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_modes),             cmocka_unit_test(test_one_daemon),
-        cmocka_unit_test(test_race),              cmocka_unit_test(test_wrong_paths),
-        cmocka_unit_test(test_listen_then_start), cmocka_unit_test(test_other_user),
-        cmocka_unit_test(test_successor),         cmocka_unit_test(test_writable_folders),
+        cmocka_unit_test(test_modes),
+        cmocka_unit_test(test_one_daemon),
+        cmocka_unit_test(test_race),
+        cmocka_unit_test(test_wrong_paths),
+        cmocka_unit_test(test_listen_then_start),
+        cmocka_unit_test(test_other_user),
+        cmocka_unit_test(test_successor),
+        cmocka_unit_test(test_writable_folders),
         cmocka_unit_test(test_foreign_folders),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -28,7 +28,7 @@ struct fixture {
     uint32_t discarded[POOL_KINDS];
     _Atomic uint32_t runs[CAPACITY * 4];
     _Atomic uint32_t locals, failing;
-    struct pool *pool;     /* to feed */
+    struct pool *pool;      /* to feed */
     _Atomic uint32_t taken; /* loads that threads took which prepare */
 };
 

@@ -251,8 +251,8 @@ static void test_overflow_is_a_bug(void **state)
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
 }
 
-/* A worker that has prepared does not take the read that an idle loader has just been called for, however long that takes
- * to come: the next preparation would wait for the storage. */
+/* A worker that has prepared does not take the read that an idle loader has just been called for, however long that
+ * takes to come: the next preparation would wait for the storage. */
 static void test_a_called_loader_gets_its_load(void **state)
 {
     (void)state;
@@ -278,14 +278,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_overflow_is_a_bug), /* first: it forks, and no thread runs yet */
-        cmocka_unit_test(test_each_task_once),
-        cmocka_unit_test(test_first_kind_first),
-        cmocka_unit_test(test_nobody_idles),
-        cmocka_unit_test(test_preparers_most),
-        cmocka_unit_test(test_no_lost_wake),
-        cmocka_unit_test(test_a_called_loader_gets_its_load),
-        cmocka_unit_test(test_stop_returns_waiting),
-        cmocka_unit_test(test_local_fails),
+        cmocka_unit_test(test_each_task_once),       cmocka_unit_test(test_first_kind_first),
+        cmocka_unit_test(test_nobody_idles),         cmocka_unit_test(test_preparers_most),
+        cmocka_unit_test(test_no_lost_wake),         cmocka_unit_test(test_a_called_loader_gets_its_load),
+        cmocka_unit_test(test_stop_returns_waiting), cmocka_unit_test(test_local_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -108,12 +108,10 @@ static int tear_down(void **state)
 /* Asks for the samples from `first` on in one read. */
 static void load(uint32_t first, uint32_t count)
 {
-    struct worker_load task = {.dataset = dataset_ref(dataset),
-                               .samples = calloc(count, sizeof *task.samples),
-                               .count = count};
+    struct worker_load task = {
+        .dataset = dataset_ref(dataset), .samples = calloc(count, sizeof *task.samples), .count = count};
     for (uint32_t i = 0; i < count; i++)
-        task.samples[i] =
-            (struct worker_sample){dataset_id(dataset, first + i), dataset_size(dataset, first + i)};
+        task.samples[i] = (struct worker_sample){dataset_id(dataset, first + i), dataset_size(dataset, first + i)};
     workers_load(workers, &task);
 }
 
