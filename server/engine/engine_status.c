@@ -30,7 +30,6 @@ static void fill_queue(const struct queues *queues, const struct job *job, uint3
                        struct engine_queue_status *out)
 {
     const struct job_queue *queue = &job->queues[rank];
-    uint64_t wait_ns = queue->tallies.wait_ns + (queue->tallies.waiting ? now_ns - queue->tallies.waiting_since_ns : 0);
     *out = (struct engine_queue_status){.rank = rank,
                                         .attached = queue->client.presence == RANK_THERE,
                                         .done = queue->epoch.done,
@@ -42,7 +41,7 @@ static void fill_queue(const struct queues *queues, const struct job *job, uint3
                                                      .ready_batches = queue_ready_batches(queues, job, queue),
                                                      .leased_batches = queue->n_leases,
                                                      .credits = queue->epoch.credits,
-                                                     .wait_s = (double)wait_ns / 1e9}};
+                                                     .wait_s = (double)queue_waited_ns(queue, now_ns) / 1e9}};
 }
 
 static void add_delivery(struct engine_delivery *sum, const struct engine_delivery *queue)

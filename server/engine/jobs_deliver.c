@@ -6,11 +6,11 @@
 #include "server/engine/queue.h"
 #include "server/engine/quota.h"
 
-static struct engine_entry delivered_entry(const struct engine *engine, const struct entry *entry)
+static struct engine_entry delivered_entry(const struct prepared *prepared, const struct entry *entry)
 {
-    const struct instance *instance = &engine->prepared.instances[entry->instance];
+    const struct instance *instance = &prepared->instances[entry->instance];
     return (struct engine_entry){
-        .offset = extent_offset(engine->prepared.extents, instance->block), .bytes = instance->bytes, .id = entry->id};
+        .offset = extent_offset(prepared->extents, instance->block), .bytes = instance->bytes, .id = entry->id};
 }
 
 void jobs_deliver_batch(struct engine *engine, uint32_t no, struct job_queue *queue, uint32_t count)
@@ -26,7 +26,7 @@ void jobs_deliver_batch(struct engine *engine, uint32_t no, struct job_queue *qu
         next = entry->in_line.next;
         if (entry->state != ENTRY_READY)
             continue;
-        outbox->delivered[outbox->n_delivered++] = delivered_entry(engine, entry);
+        outbox->delivered[outbox->n_delivered++] = delivered_entry(&engine->prepared, entry);
         job->tallies.samples_shared += engine->prepared.instances[entry->instance].made_for != job->terms.client;
         queue_lease_take(&engine->queues, lease, index);
     }
@@ -35,9 +35,7 @@ void jobs_deliver_batch(struct engine *engine, uint32_t no, struct job_queue *qu
     queue->tallies.samples_delivered += count;
     job->tallies.samples_delivered += count;
     queue->tallies.batches_delivered++;
-    uint64_t waited_ns = queue->tallies.wait_ns +
-                         (queue->tallies.waiting ? engine->env.now_ns - queue->tallies.waiting_since_ns : 0);
-    quota_note_delivery(&engine->quota, job, queue->rank, waited_ns);
+    quota_note_delivery(&engine->quota, job, queue->rank, queue_waited_ns(queue, engine->env.now_ns));
     engine->env.counts.samples_delivered += count;
     struct engine_action *action = job_act(&engine->outbox, ENGINE_DELIVER, job_at(&engine->jobs, no));
     action->rank = queue->rank;

@@ -128,6 +128,13 @@ struct queues {
     uint64_t next_batch; /* The number of the next batch that goes out; from 1 on. */
 };
 
+/* How long the rank's client has waited for batches in all, up to now_ns. */
+static inline uint64_t queue_waited_ns(const struct job_queue *queue, uint64_t now_ns)
+{
+    const struct rank_tallies *tallies = &queue->tallies;
+    return tallies->wait_ns + (tallies->waiting ? now_ns - tallies->waiting_since_ns : 0);
+}
+
 static inline struct job_queue *queue_of(const struct queues *queues, const struct entry *entry)
 {
     return &job_at(queues->jobs, entry->job)->queues[entry->rank];
