@@ -61,7 +61,6 @@ static int queues_begin(struct job *job)
 {
     uint64_t share = (job->shape.view_samples + job->terms.world_size - 1) / job->terms.world_size;
     job->queues = xcalloc(job->terms.world_size, sizeof *job->queues);
-    job->quota.needs = xcalloc(job->terms.world_size, sizeof *job->quota.needs);
     if (job->terms.world_size > 1 && job->terms.shuffle != SHUFFLE_DEPENDENT)
         job->progress.first = xcalloc(job->terms.world_size, sizeof *job->progress.first);
     for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
@@ -95,27 +94,11 @@ void jobs_free(struct job *job)
     *job = (struct job){.state = JOB_FREE, .no = job->no};
 }
 
-/* How many rows of the job's can be promised for good, beside those of the others; how many it may have at the most. */
-static void find_rows(const struct quota *quota, uint64_t row_bytes, uint64_t *promise, uint64_t *most)
-{
-    uint64_t room = quota->env->config.arena_bytes - quota_least_bytes(quota), cap = quota->env->config.job_quota_bytes;
-    cap = cap && cap < quota->env->config.arena_bytes ? cap : quota->env->config.arena_bytes;
-    *promise = (room < cap ? room : cap) / row_bytes;
-    *most = cap / row_bytes;
-}
-
 /* Fills the place, and no more: nothing but memory is taken. The view becomes the job's. */
 static int job_make(struct engine *engine, uint32_t no, const struct engine_job_desc *desc, struct idset *view)
 {
     struct job *job = job_at(&engine->jobs, no);
-    uint64_t row_bytes = job_batch_slots(desc) * engine_slot_bytes(&engine->env.config, desc->slot_bytes) *
-                         job_world_size(desc),
-             promise, most;
-    uint32_t hold = desc->hold ? desc->hold : ENGINE_ROWS_MIN;
-    find_rows(&engine->quota, row_bytes, &promise, &most);
-    hold = hold < promise ? hold : (uint32_t)promise;
-    uint32_t least = hold > ENGINE_ROWS_MIN ? hold : ENGINE_ROWS_MIN;
-    uint32_t asked = desc->prefetch + ENGINE_ROWS_MIN > least ? desc->prefetch + ENGINE_ROWS_MIN : least;
+    uint64_t slot_bytes = engine_slot_bytes(&engine->env.config, desc->slot_bytes);
     *job = (struct job){.state = JOB_IDLE,
                         .no = no,
                         .terms.client = desc->client,
@@ -142,16 +125,13 @@ static int job_make(struct engine *engine, uint32_t no, const struct engine_job_
                         .shape.view_samples = idset_count(desc->sampled.view),
                         .shape.mean_bytes = job_mean_bytes(&engine->jobs, desc),
                         .shape.batch_slots = job_batch_slots(desc),
-                        .shape.row_bytes = row_bytes,
-                        .quota.ahead_min = least,
-                        .quota.ahead_max = most < asked ? (uint32_t)most : asked,
-                        .quota.ahead_asked = asked,
-                        .quota.held_max = hold,
+                        .shape.row_bytes = job_batch_slots(desc) * slot_bytes * job_world_size(desc),
                         .turns.weight = job_asked_weight(desc),
                         .terms.weight = job_asked_weight(desc),
                         .turns.effective_weight = job_asked_weight(desc),
                         .turns.lists = {{LINE_EMPTY, 0}, {LINE_EMPTY, 0}}};
     strcpy(job->terms.name, desc->name); /* bounded by well_formed */
+    quota_begin(&engine->quota, job);
     int code = queues_begin(job);
     return code ? code : idset_create(&job->progress.bad);
 }
@@ -217,7 +197,7 @@ static void attach(struct engine *engine, uint32_t no, const struct engine_job_d
 static bool refuse_too_large(struct engine *engine, const struct engine_job_desc *desc, uint64_t batch, uint64_t slot)
 {
     uint64_t row_bytes = batch * slot * job_world_size(desc), promise, most, kept = quota_least_bytes(&engine->quota);
-    find_rows(&engine->quota, row_bytes, &promise, &most);
+    quota_room(&engine->quota, row_bytes, &promise, &most);
     if (promise >= ENGINE_ROWS_MIN)
         return false;
     uint64_t needed = ENGINE_ROWS_MIN * row_bytes, cap = engine->env.config.job_quota_bytes;
@@ -325,7 +305,7 @@ void jobs_end(struct engine *engine, uint32_t no)
     struct engine_action *action = job_act(&engine->outbox, ENGINE_JOB_ENDED, job_at(&engine->jobs, no));
     action->job_ended.dataset = job->terms.dataset;
     action->job_ended.pipeline = job->terms.pipeline;
-    engine->quota.promised_bytes -= job->quota.bytes;
+    quota_set_rows(&engine->quota, job, 0);
     sources_leave(&engine->sources, job);
     jobs_free(job);
     plan_divide_arena(&engine->plan);

@@ -122,8 +122,7 @@ void jobs_fail(struct engine *engine, uint32_t no, const struct failure *failure
     if (job->state == JOB_RUNNING)
         epoch_end(engine, no, JOB_FAILED);
     job->state = JOB_FAILED;
-    job->quota.ahead_max = job->quota.ahead_asked = job->quota.ahead_min; /* what its clients may still hold */
-    engine->quota.divide = true;
+    quota_keep_least(&engine->quota, job);
 }
 
 void jobs_on_release(struct engine *engine, const struct engine_event *event)

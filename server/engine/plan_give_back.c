@@ -7,8 +7,6 @@
 #include "server/engine/quota.h"
 #include "server/engine/tasks.h"
 
-enum { DIVIDE_STEPS = 40 }; /* of a bisection */
-
 /* The last first: what is evicted first of what they leave is wanted last. */
 static void loosen_queue(struct plan *plan, const struct job *job, const struct job_queue *queue,
                          enum entry_state state)
@@ -123,10 +121,7 @@ static void set_rows(struct plan *plan, uint32_t no, uint32_t rows)
 {
     struct job *job = job_at(plan->jobs, no);
     uint32_t before = job->quota.ahead_now;
-    plan->quota->promised_bytes = plan->quota->promised_bytes - job->quota.bytes + rows * job->shape.row_bytes;
-    job->quota.ahead_now = rows;
-    job->quota.bytes = rows * job->shape.row_bytes;
-    job->quota.slots = rows * job->shape.batch_slots;
+    quota_set_rows(plan->quota, job, rows);
     for (uint32_t rank = 0; rank < job->terms.world_size && rows < before; rank++)
         shorten(plan, no, &job->queues[rank], job->quota.slots);
     if (before == 0) /* a new job: JOB_ADDED says it */
@@ -143,19 +138,7 @@ static void set_rows(struct plan *plan, uint32_t no, uint32_t rows)
 void plan_divide_arena(struct plan *plan)
 {
     uint32_t rows[JOBS_MAX];
-    double part = 2;
-    plan->quota->divide = false;
-    if (quota_deal(plan->quota, part, rows) > plan->env->config.arena_bytes) {
-        double low = 0, high = part; /* at 0 it fits */
-        for (int i = 0; i < DIVIDE_STEPS; i++) {
-            part = (low + high) / 2;
-            if (quota_deal(plan->quota, part, rows) > plan->env->config.arena_bytes)
-                high = part;
-            else
-                low = part;
-        }
-        quota_deal(plan->quota, low, rows);
-    }
+    quota_divide(plan->quota, rows);
     for (int given = 0; given <= 1; given++) { /* first what is given back, then what is given */
         for (uint32_t no = 0; no < plan->jobs->end; no++) {
             if (given ? rows[no] > job_at(plan->jobs, no)->quota.ahead_now

@@ -14,6 +14,7 @@
  * whose client had to wait has use for all of its rows until the windows have passed again. */
 #include <math.h>
 
+#include "common/check.h"
 #include "server/engine/quota.h"
 
 enum {
@@ -22,7 +23,8 @@ enum {
     STEP_LONGEST = 4    /* means: a longer step is a pause, and counts as so long */
 };
 
-#define COVER 2.0 /* times the longest latency */
+enum { DIVIDE_STEPS = 40 }; /* of a bisection */
+#define COVER 2.0           /* times the longest latency */
 
 uint64_t quota_least_bytes(const struct quota *quota)
 {
@@ -74,9 +76,48 @@ uint64_t quota_depth_slots(const struct job *job, uint32_t rank)
     return need == 0 || rows > job->quota.ahead_now ? job->quota.slots : rows * job->shape.batch_slots;
 }
 
+void quota_room(const struct quota *quota, uint64_t row_bytes, uint64_t *promise, uint64_t *most)
+{
+    uint64_t arena = quota->env->config.arena_bytes, cap = quota->env->config.job_quota_bytes;
+    uint64_t room = arena - quota_least_bytes(quota);
+    cap = cap && cap < arena ? cap : arena;
+    *promise = (room < cap ? room : cap) / row_bytes;
+    *most = cap / row_bytes;
+}
+
+void quota_begin(const struct quota *quota, struct job *job)
+{
+    uint64_t promise, most;
+    uint32_t hold = job->terms.hold ? job->terms.hold : ENGINE_ROWS_MIN, asked = job->terms.prefetch + ENGINE_ROWS_MIN;
+    quota_room(quota, job->shape.row_bytes, &promise, &most);
+    hold = hold < promise ? hold : (uint32_t)promise;
+    uint32_t least = hold > ENGINE_ROWS_MIN ? hold : ENGINE_ROWS_MIN;
+    asked = asked > least ? asked : least;
+    job->quota = (struct job_quota){.ahead_min = least,
+                                    .ahead_max = most < asked ? (uint32_t)most : asked,
+                                    .ahead_asked = asked,
+                                    .held_max = hold,
+                                    .needs = xcalloc(job->terms.world_size, sizeof *job->quota.needs)};
+}
+
+void quota_set_rows(struct quota *quota, struct job *job, uint32_t rows)
+{
+    quota->promised_bytes -= job->quota.bytes;
+    job->quota.ahead_now = rows;
+    job->quota.bytes = rows * job->shape.row_bytes;
+    job->quota.slots = rows * job->shape.batch_slots;
+    quota->promised_bytes += job->quota.bytes;
+}
+
+void quota_keep_least(struct quota *quota, struct job *job)
+{
+    job->quota.ahead_max = job->quota.ahead_asked = job->quota.ahead_min;
+    quota->divide = true;
+}
+
 /* What the rows cost when each job gets this part of those between its least and what it needs, for parts up to 1, and
  * of those between that and its most for the rest, up to 2. */
-uint64_t quota_deal(const struct quota *quota, double part, uint32_t *rows)
+static uint64_t deal(const struct quota *quota, double part, uint32_t *rows)
 {
     uint64_t bytes = 0;
     for (uint32_t no = 0; no < quota->jobs->end; no++) {
@@ -92,6 +133,22 @@ uint64_t quota_deal(const struct quota *quota, double part, uint32_t *rows)
         bytes += rows[no] * job->shape.row_bytes;
     }
     return bytes;
+}
+
+void quota_divide(struct quota *quota, uint32_t *rows)
+{
+    double part = 2, low = 0, high = part; /* at 0 it fits */
+    quota->divide = false;
+    if (deal(quota, part, rows) <= quota->env->config.arena_bytes)
+        return;
+    for (int i = 0; i < DIVIDE_STEPS; i++) {
+        part = (low + high) / 2;
+        if (deal(quota, part, rows) > quota->env->config.arena_bytes)
+            high = part;
+        else
+            low = part;
+    }
+    deal(quota, low, rows);
 }
 
 /* ── by need ── */

@@ -3,8 +3,8 @@
  * Invariant: ahead_min ≤ ahead_now ≤ ahead_max of each job, held_max ≤ ahead_min, and the bytes of all jobs together
  * are quota.promised_bytes, at most the arena. What a job has as ahead_min is never taken from it while it is there. A
  * job that has just failed may have more than ahead_max until the next division.
- * Owner: quota.c owns a job's `quota` and its ranks' `needs`; plan_give_back.c sets the rows that quota_deal gives,
- * because entries must make way first. `divide` says that a need has changed since. */
+ * Owner: quota.c owns a job's `quota` and its ranks' `needs`; plan_give_back.c has entries make way for the rows
+ * that quota_divide gives. `divide` says that a need has changed since. */
 #ifndef LARDER_SERVER_ENGINE_QUOTA_H
 #define LARDER_SERVER_ENGINE_QUOTA_H
 
@@ -34,7 +34,16 @@ uint64_t quota_wanted_bytes(const struct quota *quota);        /* for all that t
 uint64_t quota_ahead_encoded_bytes(const struct quota *quota); /* encoded, of what all may look ahead now */
 uint32_t quota_rows_needed(const struct job *job);             /* of those that it has, by the rank that needs most */
 uint64_t quota_depth_slots(const struct job *job, uint32_t rank); /* that the rank's queue is filled up to */
-uint64_t quota_deal(const struct quota *quota, double part, uint32_t *rows);
+/* quota_room gives how many rows of so many bytes can be promised for good, beside those of the other jobs, and how
+ * many a job may have at the most. */
+void quota_room(const struct quota *quota, uint64_t row_bytes, uint64_t *promise, uint64_t *most);
+/* quota_begin works out the job's quota from its terms and shape. The job has no rows yet, and owns its needs. */
+void quota_begin(const struct quota *quota, struct job *job);
+/* quota_divide gives the rows that each job should have now, by the job's number. quota_set_rows gives them to one job:
+ * those of its entries that have no room any more must make way. */
+void quota_divide(struct quota *quota, uint32_t *rows);
+void quota_set_rows(struct quota *quota, struct job *job, uint32_t rows);
+void quota_keep_least(struct quota *quota, struct job *job); /* It has failed: its clients may still hold so much. */
 /* What a rank's need is judged by: an entry that was planned at planned_ns is ready; a batch goes out, when its client
  * has waited for waited_ns in all; its client begins to wait for batch batch_index of the epoch. */
 void quota_note_ready(struct quota *quota, struct job *job, uint32_t rank, uint64_t planned_ns);
