@@ -1,6 +1,6 @@
 /* config.h: larderd's settings: defaults, a YAML file over them, the command line over that.
  *
- * config_table.h declares each setting once, with type, default, unit, bounds and help; a field of struct config is
+ * table.h declares each setting once, with type, default, unit, bounds and help; a field of struct config is
  * named there. A file is read strictly: what it says and Larder does not know, or would have to guess, is refused with
  * `file:line:column: key: what and what to do`. Used by one thread; a struct config does not change after it was
  * loaded, apart from config_set. */

@@ -14,7 +14,7 @@
 _Static_assert(sizeof(struct instance) + sizeof(struct entry) <= ENGINE_INSTANCE_BYTES - 56,
                "56 bytes are the arena's block and the residency's place");
 
-/* Each module knows those above it. */
+/* A module knows only those that stand before it in struct engine. */
 static void wire(struct engine *engine)
 {
     engine->jobs = (struct jobs){.env = &engine->env};

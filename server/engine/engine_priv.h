@@ -1,5 +1,5 @@
-/* engine_priv.h: the engine: one of each module. Modules know only those above them; who holds the
- * engine is above all. */
+/* engine_priv.h: the engine: one of each module, the lowest first. A module knows only those before it; what holds the
+ * engine comes after all of them. */
 #ifndef LARDER_SERVER_ENGINE_ENGINE_PRIV_H
 #define LARDER_SERVER_ENGINE_ENGINE_PRIV_H
 

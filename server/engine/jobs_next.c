@@ -1,7 +1,6 @@
 /* jobs_next.c: clients ask for batches: of this epoch, or of a later one. */
 #include "common/check.h"
 #include "server/engine/jobs.h"
-#include "server/engine/outbox.h"
 #include "server/engine/queue.h"
 
 /* A later epoch than the job's: the rank is through with this one, and waits for those that are not. */

@@ -1,4 +1,4 @@
-/* outbox.c: what a step leads to, and the numbered places of what the engine holds. */
+/* outbox.c: what a step leads to. */
 #include <string.h>
 
 #include "common/check.h"

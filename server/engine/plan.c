@@ -2,7 +2,6 @@
 #include "server/engine/plan.h"
 #include "common/check.h"
 #include "server/engine/encoded.h"
-#include "server/engine/outbox.h"
 #include "server/engine/prepared.h"
 #include "server/engine/queue.h"
 #include "server/engine/quota.h"

@@ -1,13 +1,12 @@
-/* prepared.c: what is in memory: instances in the arena, encoded bytes beside it, and who goes first.
+/* prepared.c: instances in the arena: pins, wants, which jobs have had them, and their end.
  *
- * want(instance) = jobs of its pipeline with the sample in R_j that have not had it; want(encoded) = jobs with the
- * sample in R_j. Both are kept up to date as samples leave remaining sets. A pinned resident is never evicted. */
+ * want(instance) = jobs that may be given it, with the sample in R_j, that have not had it. It is kept up to date as
+ * samples leave remaining sets. A pinned instance is never evicted. */
 #include <stdlib.h>
 
 #include "common/check.h"
 #include "server/engine/chunks.h"
 #include "server/engine/demand.h"
-#include "server/engine/outbox.h"
 #include "server/engine/prepared.h"
 
 SLAB(, instance, prepared, instances, next)

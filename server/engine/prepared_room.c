@@ -1,7 +1,6 @@
 /* prepared_room.c: room in the arena for an instance: free blocks, a zone's slot, or what is evicted for it. */
 #include "common/check.h"
 #include "server/engine/demand.h"
-#include "server/engine/outbox.h"
 #include "server/engine/prepared.h"
 
 enum {

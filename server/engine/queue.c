@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "common/check.h"
-#include "server/engine/outbox.h"
 #include "server/engine/prepared.h"
 #include "server/engine/queue.h"
 

@@ -49,7 +49,7 @@ struct reserve {
     size_t cap;
 };
 
-/* A rank's queue. */
+/* Has the rank a client: not yet, one, or none any more? */
 enum presence { RANK_TO_COME, RANK_THERE, RANK_AWAY };
 
 /* A rank's client. */

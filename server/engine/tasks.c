@@ -6,7 +6,6 @@
 #include "server/engine/tasks.h"
 #include "common/check.h"
 #include "server/engine/encoded.h"
-#include "server/engine/outbox.h"
 #include "server/engine/prepared.h"
 #include "server/engine/sources.h"
 

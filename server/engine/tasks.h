@@ -41,7 +41,6 @@ static inline enum task_kind tasks_kind(const struct task *task)
     return task->state == TASK_TO_LOAD ? TASK_LOADS : TASK_PREPARES;
 }
 
-/* Owners: the tasks_*.c. */
 /* An entry whose sample failed. It has no instance any more, and waits to be judged by its job's policy. */
 struct result {
     uint32_t entry;
@@ -49,6 +48,7 @@ struct result {
     bool changed; /* Its file is not the one that was indexed. */
 };
 
+/* All tasks. Owners: the tasks_*.c. */
 struct tasks {
     struct engine_env *env;
     struct outbox *outbox;
