@@ -34,12 +34,13 @@ CASES = {
         "common/low.c:4", "calls up of sampler/up.c", "FOLDERS"),
     "a module of the engine that includes a higher one": (
         {"server/engine/outbox_a.c": '#include "server/engine/plan_a.h"\n', "server/engine/plan_a.h": "enum { A };\n"},
-        "server/engine/outbox_a.c:1", "includes server/engine/plan_a.h", "outbox stands below plan", "MODULES"),
+        "server/engine/outbox_a.c:1", "includes server/engine/plan_a.h", "outbox is earlier than plan", "MODULES"),
     "a module of the engine that calls a higher one": (
         {"server/engine/line_b.h": "void plan_b(void);\n",
          "server/engine/plan_b.c": '#include "server/engine/line_b.h"\nvoid plan_b(void)\n{\n}\n',
          "server/engine/outbox_b.c": '#include "server/engine/line_b.h"\nstatic void b(void)\n{\n    plan_b();\n}\n'},
-        "server/engine/outbox_b.c:4", "calls plan_b of server/engine/plan_b.c", "outbox stands below plan", "MODULES"),
+        "server/engine/outbox_b.c:4", "calls plan_b of server/engine/plan_b.c", "outbox is earlier than plan",
+        "MODULES"),
     "a file of the engine that is of no module": (
         {"server/engine/attic.c": "int attic;\n"},
         "server/engine/attic.c", "of no module"),
