@@ -1,4 +1,4 @@
-/* engine.c: one event in, its actions out; see engine.h. */
+/* engine.c: an event goes in and its actions come out; engine.h has the contract. */
 #include <stdlib.h>
 
 #include "common/check.h"
@@ -166,12 +166,12 @@ static void handle(struct engine *engine, const struct engine_event *event)
     }
 }
 
-/* All that there is room for is planned, begun and delivered. */
+/* advance plans, begins and delivers everything that there is room for. */
 static void advance(struct engine *engine)
 {
     if (engine->quota.divide)
         plan_divide_arena(&engine->plan);
-    do { /* a sample that turns out too large leaves room for another pick; so does an epoch's end */
+    do { /* a sample that turns out too large leaves room for another pick, and so does an epoch's end */
         engine->plan.again = false;
         plan_round(&engine->plan);
         while (!tasks_dispatch(&engine->tasks))

@@ -1,4 +1,4 @@
-/* engine_check.c: what must hold between steps: each module checks itself. */
+/* engine_check.c: what must hold between steps. Each module checks itself. */
 #include <stdlib.h>
 
 #include "common/check.h"

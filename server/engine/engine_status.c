@@ -1,4 +1,4 @@
-/* engine_status.c: what the engine tells of itself: totals, jobs, queues. */
+/* engine_status.c: what the engine tells about itself: totals, jobs, queues. */
 #include <string.h>
 
 #include "common/check.h"
@@ -26,6 +26,7 @@ void engine_totals(const struct engine *engine, struct engine_totals *out)
     }
 }
 
+/* fill_queue fills in the status of one rank's queue; an open wait counts up to now_ns. */
 static void fill_queue(const struct queues *queues, const struct job *job, uint32_t rank, uint64_t now_ns,
                        struct engine_queue_status *out)
 {
@@ -56,6 +57,7 @@ static void add_delivery(struct engine_delivery *sum, const struct engine_delive
     sum->wait_s += queue->wait_s;
 }
 
+/* fill_status fills in the status of one job, with the sums over its ranks. */
 static void fill_status(const struct engine *engine, uint32_t no, uint64_t now_ns, struct engine_job_status *out)
 {
     const struct job *job = job_at(&engine->jobs, no);

@@ -1,5 +1,4 @@
-/* env.h: what all modules of the engine see: its configuration, the time, chance, and what it
- * counts. Owner: engine.c. */
+/* env.h: what all modules of the engine see: configuration, time, chance, and counts. Owner: engine.c. */
 #ifndef LARDER_SERVER_ENGINE_ENV_H
 #define LARDER_SERVER_ENGINE_ENV_H
 
@@ -9,11 +8,11 @@
 
 struct engine_env {
     struct engine_config config;
-    uint64_t now_ns; /* of the present step */
+    uint64_t now_ns; /* time of the present step */
     struct rng rng;
     struct engine_counts counts;
     struct sampler *sampler;
-    uint64_t ids; /* Samples below it have their places in the modules' arrays by sample. */
+    uint64_t ids; /* Samples with an id below it have their places in the modules' arrays by sample. */
 };
 
 #endif

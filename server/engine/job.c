@@ -1,10 +1,10 @@
-/* job.c: what is asked of one job and of the table of jobs: terms, names, places. Changes nothing. */
+/* job.c: questions about one job and about the table of jobs: terms, names, numbers. Nothing here changes state. */
 #include <string.h>
 
 #include "common/check.h"
 #include "server/engine/job.h"
 
-enum { MEAN_OF = 256 /* samples whose sizes tell the mean of all */ };
+enum { MEAN_OF = 256 /* samples whose sizes give the mean of all */ };
 
 uint32_t job_free_place(const struct jobs *jobs)
 {
@@ -43,7 +43,7 @@ bool job_well_formed(const struct engine_job_desc *desc)
            job_asked_weight(desc) >= JOB_WEIGHT_MIN && job_asked_weight(desc) <= JOB_WEIGHT_MAX;
 }
 
-/* The samples of a batch: no rank has more than its share. */
+/* A batch holds no more samples than a rank's share. */
 uint64_t job_batch_slots(const struct engine_job_desc *desc)
 {
     uint64_t share = (idset_count(desc->sampled.view) + job_world_size(desc) - 1) / job_world_size(desc);
@@ -61,7 +61,6 @@ uint64_t job_mean_bytes(const struct jobs *jobs, const struct engine_job_desc *d
     return (sum + n - 1) / n + !sum;
 }
 
-/* What of the description is another than the job's; NULL: nothing. */
 const char *job_terms_differ(const struct job *job, const struct engine_job_desc *desc)
 {
     return job->terms.world_size != job_world_size(desc)                                        ? "world_size"

@@ -14,7 +14,7 @@ struct engine_action *outbox_add(struct outbox *outbox, enum engine_action_type 
     return action;
 }
 
-/* Actions took numbers of outputs and entries while the arrays could still move; now they get pointers. */
+/* While the arrays could still move, actions had only numbers of outputs and entries. Here they get pointers. */
 void outbox_seal(struct outbox *outbox)
 {
     size_t outputs = 0, delivered = 0;

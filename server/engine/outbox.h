@@ -1,9 +1,10 @@
 /* outbox.h: what a step leads to: actions, and the outputs and entries that they name.
  *
- * Invariant: actions are in the order in which they were added; the outputs of all PREPAREs, and the entries of all
- * DELIVERs, lie one behind the other in the same order. So outbox_seal can give each action its pointers by counting.
- * Owner: outbox.c owns all three arrays. A pointer from outbox_add is valid until the next outbox_add; what outbox_seal
- * leaves is valid until the next step. Everybody else adds, and fills the action in at once. */
+ * Invariant: actions are in the order in which they were added. The outputs of all PREPAREs lie one behind the other in
+ * the same order, and so do the entries of all DELIVERs. So outbox_seal can give each action its pointers by counting.
+ * Owner: outbox.c owns all three arrays. A pointer from outbox_add is valid until the next outbox_add. After
+ * outbox_seal, actions, outputs and entries are valid until the next step. Other modules add an action and fill it in
+ * at once. */
 #ifndef LARDER_SERVER_ENGINE_OUTBOX_H
 #define LARDER_SERVER_ENGINE_OUTBOX_H
 
@@ -11,7 +12,7 @@
 #include "server/engine/env.h"
 #include "server/engine/line.h"
 
-/* What this step leads to; valid until the next. */
+/* The actions, outputs and entries of this step; valid until the next step. */
 struct outbox {
     struct engine_action *actions;
     size_t n_actions, actions_cap;
@@ -21,7 +22,9 @@ struct outbox {
     size_t n_delivered, delivered_cap;
 };
 
+/* outbox_seal ends the step: it gives each PREPARE and DELIVER the pointer to its outputs or entries. */
 void outbox_seal(struct outbox *outbox);
+/* outbox_add adds an action that is all zeros but for its type, and of no job (ENGINE_NONE). */
 struct engine_action *outbox_add(struct outbox *outbox, enum engine_action_type type);
 
 #endif

@@ -1,8 +1,8 @@
-/* slab.h: a growing array of numbered places, with a list of those that are unused.
+/* slab.h: a growing array of numbered places, with a list of the unused ones.
  *
- * An element's first member is its state; 0 is a place that is unused. SLAB defines NAME_new and NAME_drop for one
- * array of a module, `scope` is static or empty; `spare` is the element's member that links unused places. A new
- * element is all zeros. */
+ * An element's first member is its state; state 0 means that the place is unused. SLAB defines NAME_new and NAME_drop
+ * for one array of a module. NAME_new gives the number of an element that is all zeros. NAME_drop makes its place
+ * unused. `scope` is static or empty. `spare_link` is the member of the element that links unused places. */
 #ifndef LARDER_SERVER_ENGINE_SLAB_H
 #define LARDER_SERVER_ENGINE_SLAB_H
 
@@ -12,9 +12,9 @@
 #include "server/engine/line.h"
 
 struct slab {
-    uint32_t size;  /* places that were ever taken: all lie below */
+    uint32_t size;  /* places that were ever taken: all used ones lie below */
     size_t cap;     /* places that there is memory for */
-    uint32_t spare; /* the first unused place below size; ENGINE_NONE: there is none */
+    uint32_t spare; /* the first unused place below size; ENGINE_NONE when there is none */
     uint32_t taken; /* places in use */
 };
 
