@@ -1,11 +1,10 @@
-/* chunks.c: chunks, groups and fibers (Brand and Redox: file redirection), and what of a fiber is in memory.
+/* chunks.c: chunks, groups and fibers (Brand and Redox: file redirection), and what memory has of a fiber.
  *
  *              slot 0   1   2   3   4   5 …
  *   chunk 0         ·   ·   ·   ·   ·   ·      a group: n chunks that share one place in memory
  *   chunk 1         ·   ·   ·   ·   ·   ·      a fiber: the samples of one group in w neighbouring slots
  *   chunk 2         ·   ·   ·   ·   ·   ·
- *                  └─ w = 3 ─┘ └─ w = 3 ─┘
- */
+ *                  └─ w = 3 ─┘ └─ w = 3 ─┘ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +14,7 @@
 #define STOCK_DEPTH 1.5 /* samples that a job may have in a fiber's stock, over w */
 
 enum {
-    GROUP_MIN = 6, /* fibers of fewer samples find too little that another job has had prepared */
+    GROUP_MIN = 6, /* In fibers of fewer samples too few are found that another job has had prepared. */
     GROUP_MAX = 256
 };
 
@@ -42,6 +41,7 @@ struct group *chunks_group(const struct chunks *chunks, sample_id id)
     return chunk == ENGINE_NONE ? NULL : &chunks->groups[chunks->chunks[chunk].group];
 }
 
+/* fiber_width gives w, the slots of a fiber, for a dataset with chunks of so many samples. */
 static uint32_t fiber_width(const struct chunks *chunks, uint32_t chunk_samples)
 {
     if (chunks->env->config.redirect_width != ENGINE_REDIRECT_HALF)
@@ -52,13 +52,13 @@ static uint32_t fiber_width(const struct chunks *chunks, uint32_t chunk_samples)
                                              : half;
 }
 
-/* Samples that a job's stock in a fiber is meant to have. */
+/* stock_meant gives the samples that a job's stock in a fiber is meant to have. */
 static uint32_t stock_meant(uint32_t width)
 {
     return width == 1 ? 1 : (uint32_t)(width * STOCK_DEPTH + 0.5);
 }
 
-/* How many chunks share a place: so many that their fibers' stocks together are what memory holds. */
+/* group_size gives how many chunks share a place: as many as make their fibers' stocks together what memory holds. */
 static uint32_t group_size(const struct chunks *chunks, const struct engine_chunks *dataset, uint32_t width,
                            uint64_t held)
 {
@@ -69,8 +69,9 @@ static uint32_t group_size(const struct chunks *chunks, const struct engine_chun
     return size < GROUP_MIN ? GROUP_MIN : size > GROUP_MAX ? GROUP_MAX : (uint32_t)size;
 }
 
-/* A job's stock in a fiber, its part of what memory holds: less than a group was made for where the dataset has not the
- * chunks for it, more where memory holds more than the smallest groups are made for. */
+/* stock_size gives the samples of a job's stock in a fiber: its part of what memory holds. That is less than a group
+ * was made for if the dataset has too few chunks. It is more if memory holds more than the smallest groups are made
+ * for. */
 static uint32_t stock_size(uint32_t width, uint64_t fibers, uint64_t held, uint32_t group_chunks)
 {
     uint64_t size = (held * group_chunks + fibers - 1) / fibers, all = (uint64_t)width * group_chunks;
@@ -79,7 +80,7 @@ static uint32_t stock_size(uint32_t width, uint64_t fibers, uint64_t held, uint3
     return size < 1 ? 1 : size > all ? (uint32_t)all : (uint32_t)size;
 }
 
-/* Room for what is known of chunks up to `end`, and of so many groups and fibers more. */
+/* make_room makes room for chunks up to `end`, and for so many more groups and fibers. It fails with LARDER_ENOMEM. */
 static int make_room(struct chunks *chunks, uint32_t end, uint64_t groups, uint64_t fibers)
 {
     struct chunk *all = chunks->chunks;
@@ -102,7 +103,7 @@ static int make_room(struct chunks *chunks, uint32_t end, uint64_t groups, uint6
     return 0;
 }
 
-/* The lists of members of all of the dataset's chunks, or of none. */
+/* make_members makes the lists of members of all chunks of the dataset, or of none. It fails with LARDER_ENOMEM. */
 static int make_members(struct chunks *chunks, const struct engine_chunks *dataset, uint32_t base)
 {
     uint32_t chunk = base, end = base + dataset->count;
@@ -126,7 +127,7 @@ int chunks_enter(struct chunks *chunks, const struct engine_chunks *dataset, uin
     uint32_t end = base + dataset->count, size = group_size(chunks, dataset, width, held);
     size = size < dataset->count ? size : dataset->count;
     uint32_t groups = (dataset->count + size - 1) / size;
-    uint64_t fibers = (dataset->samples + width - 1) / width; /* of a group */
+    uint64_t fibers = (dataset->samples + width - 1) / width; /* fibers of one group */
     uint32_t stock_max = stock_size(width, dataset->count * fibers, held, size);
     if (make_room(chunks, end, groups, groups * fibers) || make_members(chunks, dataset, base))
         return LARDER_ENOMEM;
@@ -152,7 +153,6 @@ int chunks_enter(struct chunks *chunks, const struct engine_chunks *dataset, uin
     return 0;
 }
 
-/* Closes the gap that groups first … end - 1 leave, and their fibers. */
 void chunks_drop_groups(struct chunks *chunks, uint32_t first, uint32_t end)
 {
     uint32_t groups = end - first, first_fiber = chunks->groups[first].first_fiber;
@@ -187,7 +187,6 @@ void chunks_destroy(struct chunks *chunks)
     free(chunks->ranges);
 }
 
-/* Is the group of the job's dataset? */
 bool chunks_is_here(const struct job *job, const struct group *group)
 {
     return group->first_chunk >= job->shape.chunk_base &&

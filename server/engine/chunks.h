@@ -1,21 +1,23 @@
-/* chunks.h: where samples are stored: chunks, the groups that share one place in memory, and what of a fiber is there.
+/* chunks.h: where samples are stored: chunks, the groups that share one place in memory, and what memory has of a
+ * fiber.
  *
- * Invariant: the groups of a dataset are neighbours, and so are the fibers of a group and the chunks of a group. A
+ * Invariant: the groups of a dataset are neighbours. So are the fibers of a group, and the chunks of a group. A
  * sample's chunk and fiber are both set, or neither is, and belong to one group. A fiber lists each encoded of its
- * samples, and each instance of them that somebody wants, and nothing else. A group's stock is the number of encodeds
- * in its fibers.
- * Owner: chunks.c owns chunks, groups and fibers, and where samples are; prepared and encoded keep their list in each
- * fiber, and encoded a group's stock. */
+ * samples, each instance of them that somebody wants, and nothing else. A group's stock is the number of encodeds in
+ * its fibers.
+ * Owner: chunks.c owns chunks, groups and fibers. residents_places.c and residents_forget.c set where samples are.
+ * prepared and encoded each keep their list in a fiber, and encoded keeps a group's stock. */
 #ifndef LARDER_SERVER_ENGINE_CHUNKS_H
 #define LARDER_SERVER_ENGINE_CHUNKS_H
 
 #include "server/engine/job.h"
 
+/* Samples that are read together. */
 struct chunk {
-    /* The samples of its slots; SAMPLE_NONE: no view has had that one yet. The chunk owns the array. */
+    /* The samples of its slots. SAMPLE_NONE: no view has had that one yet. The chunk owns the array. */
     sample_id *members;
-    uint32_t group;   /* The group it belongs to; ENGINE_NONE: no job has come with this chunk. */
-    uint32_t pending; /* How many tasks of its samples are TO_LOAD. */
+    uint32_t group;   /* The group that it belongs to; ENGINE_NONE when no job has come with this chunk. */
+    uint32_t pending; /* how many tasks of its samples are TO_LOAD */
     /* A member was forgotten and is still listed; residents_forget sweeps it in the same call. */
     bool stale;
 };
@@ -23,30 +25,31 @@ struct chunk {
 /* n chunks that share one place in memory, and the fibers across them. */
 struct group {
     uint32_t first_chunk, n_chunks, chunk_samples;
-    uint32_t width;       /* Slots of a fiber; the last fiber may have fewer. */
-    uint32_t first_fiber; /* Its fibers are neighbours from this one on. */
-    uint32_t stock;       /* How many encodeds of its samples are in memory or on their way. */
-    uint32_t stock_max;   /* A job's stock in a fiber may grow to so many samples that it still wants. */
+    uint32_t width;       /* slots of a fiber; the last fiber may have fewer */
+    uint32_t first_fiber; /* the first of its fibers, which are neighbours */
+    uint32_t stock;       /* how many encodeds of its samples are in memory or on their way */
+    uint32_t stock_max;   /* how many samples that a job still wants its stock in a fiber may have */
     /* The budget does not hold one sample for each fiber, so no sample makes room for another. */
     bool thin;
     uint32_t ahead_below; /* Reading ahead is tried again once the stock is below this. */
 };
 
-/* What of a fiber is in memory. */
+/* What memory has of a fiber. */
 struct fiber {
-    struct line instances, encoded; /* instances that somebody wants */
+    struct line instances, encoded; /* only the instances that somebody wants; all encodeds */
 };
 
-/* The numbers that a dataset's chunks have: base … base + count - 1. */
+/* The numbers of a dataset's chunks: base … base + count - 1. */
 struct chunk_range {
     uint64_t key[ENGINE_CHUNK_KEY];
     uint32_t base, count;
-    uint64_t used;  /* The value of chunks.uses when a job came with it last. */
-    uint64_t wants; /* Samples in it that jobs have in their views; valid while ranges are compared. */
+    uint64_t used;  /* the value of chunks.uses when a job last came with it */
+    uint64_t wants; /* how many samples in it jobs have in their views; valid while ranges are compared */
 };
 
+/* Where a sample is, or CHUNK_PLACE_NONE. */
 struct chunk_place {
-    uint32_t chunk, fiber; /* ENGINE_NONE, both: in none */
+    uint32_t chunk, fiber; /* both ENGINE_NONE when the sample is in no chunk */
 };
 
 #define CHUNK_PLACE_NONE ((struct chunk_place){ENGINE_NONE, ENGINE_NONE})
@@ -61,27 +64,36 @@ struct chunks {
     uint32_t n_chunks, n_groups, n_fibers;
     struct chunk_range *ranges; /* n_ranges of them, by base */
     size_t n_ranges, ranges_cap;
-    uint64_t uses; /* jobs that came with a range */
+    uint64_t uses; /* how often a job came with a range */
 };
 
-int chunks_make_room(struct chunks *chunks, uint64_t ids); /* for samples below ids; LARDER_ENOMEM */
-/* chunks_enter makes the groups and fibers of a dataset whose chunks nobody came with before; `held`: how many of its
- * samples the encoded budget holds. LARDER_ENOMEM. */
+/* chunks_make_room makes room for samples with ids below `ids`. It fails with LARDER_ENOMEM. */
+int chunks_make_room(struct chunks *chunks, uint64_t ids);
+/* chunks_enter makes the groups and fibers of a dataset with which no job came before. `held` is how many of its
+ * samples the encoded budget holds. It fails with LARDER_ENOMEM. */
 int chunks_enter(struct chunks *chunks, const struct engine_chunks *dataset, uint32_t base, uint64_t held);
+/* chunks_drop_groups takes groups first … end - 1 and their fibers away. The fibers must be empty. Later groups and
+ * fibers move up. */
 void chunks_drop_groups(struct chunks *chunks, uint32_t first, uint32_t end);
+/* chunks_destroy frees what chunks.c and chunks_ranges.c own. The places of samples are engine_destroy's to free. */
 void chunks_destroy(struct chunks *chunks);
+/* chunks_is_here tells whether the group belongs to the job's dataset. */
 bool chunks_is_here(const struct job *job, const struct group *group);
-struct fiber *chunks_fiber(const struct chunks *chunks, sample_id id); /* NULL: the sample is in none */
-struct group *chunks_group(const struct chunks *chunks, sample_id id); /* NULL: the sample is in none */
+/* chunks_fiber and chunks_group give the sample's fiber and group; NULL when it is in none. The pointers are valid
+ * until chunks_enter or chunks_drop_groups. */
+struct fiber *chunks_fiber(const struct chunks *chunks, sample_id id);
+struct group *chunks_group(const struct chunks *chunks, sample_id id);
 
-/* chunks_ranges.c. A pointer to a range is valid until one is added or dropped. */
-/* NULL: none */
+/* chunks_ranges.c: a pointer to a range is valid until a range is added or dropped. */
+/* chunks_find_range gives the range of the dataset with this key; NULL when it has none. */
 struct chunk_range *chunks_find_range(const struct chunks *chunks, const uint64_t key[ENGINE_CHUNK_KEY]);
-/* chunk is in one */
+/* chunks_range_of gives the range that has this chunk; there must be one. */
 struct chunk_range *chunks_range_of(const struct chunks *chunks, uint32_t chunk);
-/* The first gap that is long enough. */
+/* chunks_add_range puts a range into the first gap between the others that is long enough. */
 struct chunk_range *chunks_add_range(struct chunks *chunks, const uint64_t key[ENGINE_CHUNK_KEY], uint32_t count);
+/* chunks_drop_range takes the range away. What its chunks have must have been freed before. */
 void chunks_drop_range(struct chunks *chunks, struct chunk_range *range);
-struct chunk_range *chunks_least_wanted(const struct chunks *chunks); /* by `wants`; there is one */
+/* chunks_least_wanted gives the range of which jobs want the smallest part, by `wants`; there must be a range. */
+struct chunk_range *chunks_least_wanted(const struct chunks *chunks);
 
 #endif

@@ -1,8 +1,9 @@
 /* chunks_ranges.c: the numbers that datasets' chunks have.
  *
- * Each dataset gets a range of its own, the same when it comes again; a copy of a dataset has other ids, and so another
- * range. A folder that changes is another dataset each time, whose samples have mostly kept their places in that of an
- * earlier one: so of many ranges those are forgotten of which the jobs have the smallest part (residents_ranges.c). */
+ * Each dataset gets a range of its own, and gets the same one when it comes again. A copy of a dataset has other ids,
+ * and so another range. A folder that changes is another dataset each time. Its samples have mostly kept their places
+ * in the range of an earlier one. So when there are many ranges, those are forgotten of which the jobs want the
+ * smallest part (residents_places.c). */
 #include <string.h>
 
 #include "common/check.h"
@@ -52,7 +53,8 @@ void chunks_drop_range(struct chunks *chunks, struct chunk_range *range)
     memmove(range, range + 1, (--chunks->n_ranges - at) * sizeof *range);
 }
 
-/* By the part of it that is wanted: a small dataset is not worth less than a large one. */
+/* less_wanted compares ranges by the part of them that is wanted: a small dataset is not worth less than a large
+ * one. */
 static bool less_wanted(const struct chunk_range *a, const struct chunk_range *b)
 {
     uint64_t part_a = a->wants * b->count, part_b = b->wants * a->count;

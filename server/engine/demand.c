@@ -1,4 +1,5 @@
-/* demand.c: who wants what: which jobs want a sample or an instance, how many, how soon, and how far apart they are. */
+/* demand.c: who wants what: which jobs want a sample or an instance, how many, how fast they take samples, and how far
+ * apart they are. */
 #include "server/engine/demand.h"
 
 bool demand_prepare_alike(const struct jobs *jobs)
@@ -12,7 +13,6 @@ bool demand_prepare_alike(const struct jobs *jobs)
     return true;
 }
 
-/* The running jobs that are redirected: at most max of them, which bounds the work on a chunk. */
 uint32_t demand_takers(const struct jobs *jobs, uint32_t *takers, uint32_t max)
 {
     uint32_t count = 0;
@@ -23,8 +23,8 @@ uint32_t demand_takers(const struct jobs *jobs, uint32_t *takers, uint32_t max)
     return count;
 }
 
-/* How far apart in their epochs the takers are that have a stock in the group (others take no part of memory there). An
- * epoch is a circle: one job's end is beside the other's beginning. */
+/* Only takers with a stock in the group count: the others take no part of memory there. An epoch is a circle: one job's
+ * end is beside another's beginning. */
 double demand_apart(const struct jobs *jobs, const uint32_t *takers, uint32_t count, const bool *stocked)
 {
     double first = -1, apart = 0;

@@ -1,17 +1,17 @@
-/* demand.h: who wants what: which jobs may be given an instance, how many want a sample, and how far apart they are.
+/* demand.h: who wants what: which jobs may get an instance, how many want a sample, and how far apart they are.
  *
- * Invariant: none of these functions changes anything, and all follow from the jobs' states, the remaining sets of the
- * sampler and `had` of a form. demand_count and demand_count_encoded are the definition of a want: the counts that the
- * two stores keep must always equal them (engine_check).
+ * Invariant: none of these functions changes anything. All follow from the jobs' states, the remaining sets of the
+ * sampler, and `had` of a form. demand_count and demand_count_encoded define what a want is: the counts that the two
+ * stores keep must always equal them (engine_check).
  * Owner: none; this module has no state. */
 #ifndef LARDER_SERVER_ENGINE_DEMAND_H
 #define LARDER_SERVER_ENGINE_DEMAND_H
 
 #include "server/engine/job.h"
 
-#define PIPELINE_GONE UINT32_MAX /* no job's: the number means another pipeline now */
+#define PIPELINE_GONE UINT32_MAX /* the pipeline of no job: its number means another pipeline meanwhile */
 
-/* What a job may be given: a sample, prepared in one way, and the jobs that planned or got it. */
+/* What a job may get: a sample that is prepared in one way, and the jobs that have planned or got it. */
 struct form {
     sample_id id;
     uint32_t pipeline; /* the caller's number, or PIPELINE_GONE */
@@ -19,7 +19,7 @@ struct form {
     struct jobset had;
 };
 
-/* May the job be given the form, as far as pipeline, variant and what it had go? */
+/* demand_suits tells whether the job may get the form, as far as its pipeline, its variant and what it had go. */
 static inline bool demand_suits(const struct jobs *jobs, uint32_t no, const struct form *form)
 {
     const struct job *job = job_at(jobs, no);
@@ -27,14 +27,22 @@ static inline bool demand_suits(const struct jobs *jobs, uint32_t no, const stru
            !jobset_has(&form->had, no);
 }
 
+/* demand_prepare_alike tells whether all jobs have the same pipeline and variant. */
 bool demand_prepare_alike(const struct jobs *jobs);
+/* demand_takers fills in the running jobs that are redirected, at most max of them, and returns how many they are. The
+ * limit bounds the work on a chunk. */
 uint32_t demand_takers(const struct jobs *jobs, uint32_t *takers, uint32_t max);
+/* demand_apart tells how far apart in their epochs those takers are for which `stocked` is set: 0 in step, 1 half an
+ * epoch. */
 double demand_apart(const struct jobs *jobs, const uint32_t *takers, uint32_t count, const bool *stocked);
+/* demand_wants_instance tells whether the job is running, may get the form, and has its sample left in this epoch. */
 bool demand_wants_instance(const struct jobs *jobs, uint32_t job, const struct form *form);
+/* demand_wants_encoded tells whether the job is running and has the sample left in this epoch. */
 bool demand_wants_encoded(const struct jobs *jobs, uint32_t job, sample_id id);
+/* demand_count gives how many jobs want the form, and demand_count_encoded how many want the sample's bytes. */
 uint32_t demand_count(const struct jobs *jobs, const struct form *form);
 uint32_t demand_count_encoded(const struct jobs *jobs, sample_id id);
-/* samples a nanosecond that it was given since it came */
+/* demand_job_rate gives the samples a nanosecond that the job was given since it came. */
 double demand_job_rate(const struct jobs *jobs, const struct job *job);
 
 #endif

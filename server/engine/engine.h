@@ -74,9 +74,9 @@ size_t engine_step(struct engine *engine, uint64_t now_ns, const struct engine_e
 size_t engine_step_all(struct engine *engine, uint64_t now_ns, const struct engine_event *events, size_t count,
                        const struct engine_action **actions);
 
-/* engine_forget_chunks forgets the dataset with this key, whose chunks are no longer where they were. Call it between
- * steps. Samples that have their places there lose them: each of them is loaded alone, until a job comes that places
- * them anew. Jobs keep their samples. It does nothing when no job came with the key. */
+/* engine_forget_chunks forgets the chunks of the dataset with this key, which are no longer where they were. Call it
+ * between steps. Samples that have their places there lose them: each of them is loaded alone, until a job comes that
+ * places them anew. Jobs keep their samples. It does nothing when no job came with the key. */
 void engine_forget_chunks(struct engine *engine, const uint64_t chunk_key[ENGINE_CHUNK_KEY]);
 
 /* engine_check goes through all state and CHECKs every invariant: budgets, quotas, pins, want counts against the

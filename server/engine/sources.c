@@ -1,19 +1,20 @@
 /* sources.c: sources that do not answer.
  *
- * A source is what the samples of one dataset are read from. A load may fail for no fault of its sample: the root or a
- * folder is away, the system says EIO, ESTALE, EACCES, there is no memory. Then the source is away, for all its jobs:
+ * A source is what the samples of one dataset are read from. A load may fail through no fault of its sample: the root
+ * or a folder is away, the system says EIO, ESTALE or EACCES, or there is no memory. Then the source is away for all
+ * its jobs:
  *
  *   answers ── a load fails so ──▶ away: nothing is read ── pause ──▶ one is read ── it comes, or is bad ──▶ answers
  *                                   ▲ pause, twice as long each time ───────── fails so ──┘
  *
- * - What was to be loaded goes back to the front of its job's line and holds nothing meanwhile: no memory, no place
- *   among the loads in flight, no thread. Who has the sample from a source that answers has it from there.
+ * - What was to be loaded goes back to the front of its job's line. Meanwhile it holds nothing: no memory, no place
+ *   among the loads in flight, no thread. A job that has the sample in a source that answers gets it from there.
  * - A load that nobody waits for is not tried again.
- * - What counts is loads that began after the last failure: what was read before tells nothing.
+ * - Only loads that began after the last failure count: an earlier read tells nothing.
  * - A job that has waited for its source for source_wait_ns fails.
- * - The fault may be one sample's alone (a bad sector, a file that may not be read): what is read to see whether the
- *   source answers is another sample. One that has failed SOURCE_TRIES times, each after the source had answered for
- *   others, is bad. */
+ * - The fault may be one sample's alone (a bad sector, a file that may not be read). So another sample is read to see
+ *   whether the source answers. A sample is bad when it has failed SOURCE_TRIES times, each time after the source had
+ *   answered for others. */
 #include "server/engine/sources.h"
 #include "common/check.h"
 
