@@ -1,4 +1,4 @@
-/* encoded.c: encoded bytes in memory: their life from the load to the drop, pins, and the budget. */
+/* encoded.c: encoded bytes in memory: their life from the load to the drop, their pins, and the budget. */
 #include <stdlib.h>
 
 #include "common/check.h"
@@ -52,13 +52,14 @@ void encoded_free(struct encoded_store *store, uint32_t index, bool evicted)
     store->env->counts.evicted_encoded += evicted;
     encoded_fiber_leave(store, index);
     store->used_bytes -= encoded->bytes;
-    if (residency_pins(store->residency, index) > 0) /* its load has failed */
+    if (residency_pins(store->residency, index) > 0) /* its load has failed, and pinned it */
         store->pinned_bytes -= encoded->bytes;
     store->samples[encoded->id].encoded = ENGINE_NONE;
     residency_remove(store->residency, index);
     encoded_drop(store, index);
 }
 
+/* beside_records gives the bytes of the budget that the records of so many instances leave. */
 static uint64_t beside_records(const struct encoded_store *store, uint64_t instances)
 {
     uint64_t all = store->env->config.encoded_bytes, most = all / ENGINE_RECORDS_PART;
@@ -83,7 +84,7 @@ uint64_t encoded_sure(const struct encoded_store *store)
     return sure < now ? sure : now;
 }
 
-/* Evicts until `bytes` more fit; false when what is left is pinned and they do not. */
+/* make_room_encoded evicts until `bytes` more fit. It returns false when they do not fit and what is left is pinned. */
 static bool make_room_encoded(struct encoded_store *store, uint64_t bytes)
 {
     while (store->used_bytes + bytes > encoded_most(store)) {
@@ -102,7 +103,8 @@ void encoded_shed(struct encoded_store *store)
 
 uint32_t encoded_begin(struct encoded_store *store, sample_id id, uint64_t bytes)
 {
-    /* One alone may have all: else no sample would come that needs what the records take. */
+    /* A sample alone may take all of the budget. Otherwise a sample that needs what the records take would never
+     * come. */
     if (!make_room_encoded(store, bytes) && (store->used_bytes > 0 || bytes > store->env->config.encoded_bytes))
         return ENGINE_NONE;
     uint32_t index = encoded_new(store);
@@ -148,7 +150,7 @@ bool encoded_keeps(const struct encoded_store *store, sample_id id)
     return store->kept && idset_contains(store->kept, id);
 }
 
-/* A loaded sample that nobody wants this epoch is not kept, unless there is room for all. */
+/* drop_if_idle drops an encoded that has no pin and that nobody wants in this epoch, unless it is kept. */
 static void drop_if_idle(struct encoded_store *store, uint32_t index)
 {
     if (residency_pins(store->residency, index) == 0 && residency_want(store->residency, index) == 0 &&
@@ -173,7 +175,7 @@ void encoded_drop_if_idle(struct encoded_store *store, sample_id id)
 void encoded_drop_idle(struct encoded_store *store)
 {
     uint32_t index = residency_victim(store->residency);
-    while (index != RESIDENT_NONE && residency_want(store->residency, index) == 0) { /* the others are wanted */
+    while (index != RESIDENT_NONE && residency_want(store->residency, index) == 0) { /* all that follow are wanted */
         uint32_t next = residency_victim_after(store->residency, index);
         drop_if_idle(store, index);
         index = next;
@@ -185,8 +187,8 @@ uint64_t encoded_mean_bytes(const struct encoded_store *store)
     return store->slab.taken ? store->used_bytes / store->slab.taken : 0;
 }
 
-/* May all that the sample's chunk can bring be out as well? A read that is cut short leaves its chunk to be read again,
- * and what is free after small reads makes for small reads. */
+/* A read that is cut short leaves its chunk to be read again. And room that small reads leave only allows small
+ * reads. */
 bool encoded_room_for_read(const struct encoded_store *store, sample_id id)
 {
     uint32_t chunk = store->chunks->at[id].chunk;
@@ -195,9 +197,8 @@ bool encoded_room_for_read(const struct encoded_store *store, sample_id id)
     return store->loading == 0 || store->loading + samples <= store->env->config.inflight_loads;
 }
 
-/* The same for memory: for what the chunk can bring, or half of it all, bytes that nobody is at work with. Else each
- * sample that is through would make room for a read of one sample, as soon as the look-ahead needs more than there
- * is. */
+/* The room is for what the chunk can bring, or for half of memory if that is less. Otherwise each sample that is
+ * through would make room for a read of one sample, as soon as the look-ahead needs more than there is. */
 bool encoded_memory_for_read(const struct encoded_store *store, uint32_t job, sample_id id, uint64_t bytes)
 {
     uint32_t chunk = job_at(store->jobs, job)->terms.redirected ? store->chunks->at[id].chunk : ENGINE_NONE;

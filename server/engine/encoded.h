@@ -1,12 +1,12 @@
 /* encoded.h: encoded bytes in memory: loads, pins, stocks of fibers, and what a read brings.
  *
- * Invariant: a sample has at most one encoded. Its pins are one for each task that names it, and one while it is
- * LOADING. One without pins is wanted or kept, else it is dropped at once. used_bytes is never above encoded_bytes of
- * the configuration, and above encoded_most only while nothing can be evicted. The handle is the caller's, and is given
- * back once, by DROP_ENCODED.
+ * Invariant: a sample has at most one encoded. An encoded has one pin for each task that names it, and one while it is
+ * LOADING. An encoded without pins is wanted or kept; otherwise it is dropped at once. used_bytes is never above
+ * encoded_bytes of the configuration, and above encoded_most only while nothing can be evicted. The caller owns the
+ * handle, and gets it back once, by DROP_ENCODED.
  * Owner: the encoded_*.c own encodeds, residency, the sums of bytes, `loading`, the kept set and the shortage, and of a
- * sample its `encoded`. Three fields of an encoded are others': tasks (tasks), dataset and round (sources). A shortage
- * is valid from encoded_measure_shortage until something is loaded or picked. */
+ * sample its `encoded`. Three fields of an encoded have other owners: tasks (tasks), dataset and round (sources). A
+ * shortage is valid from encoded_measure_shortage until something is loaded or picked. */
 #ifndef LARDER_SERVER_ENGINE_ENCODED_H
 #define LARDER_SERVER_ENGINE_ENCODED_H
 
@@ -14,38 +14,40 @@
 #include "server/engine/prepared.h"
 #include "server/engine/sources.h"
 
-#define ENGINE_TAKERS_MAX 64 /* jobs that a read has regard to */
-#define ENGINE_COMPARE_MAX 8 /* chunks that are compared before one is read, from a random one on */
-/* chunks that are looked at for them: some bring nothing, or too little; bounds the work */
+#define ENGINE_TAKERS_MAX 64 /* jobs that a read takes into account */
+#define ENGINE_COMPARE_MAX 8 /* Chunks that are compared before one is read; the comparison starts at a random one. */
+/* Chunks that are looked at to find these: some bring nothing, or too little. This bounds the work. */
 #define ENGINE_LOOK_MAX 64
 
 enum encoded_state { ENCODED_FREE, ENCODED_LOADING, ENCODED_READY };
 
+/* The bytes of one sample. Its number is its index in encoded_store.encodeds. */
 struct encoded {
     enum encoded_state state;
-    uint32_t next; /* Of an unused place: the next unused one. */
+    uint32_t next; /* for an unused place: the next unused one */
     sample_id id;
     struct line tasks; /* The tasks that wait for the load; empty once it is READY. Owner: tasks. */
-    /* It was read for a job that takes its samples in the dataset's order: no random part of its fiber. */
+    /* It was read for a job that takes its samples in the dataset's order, so it is no random part of its fiber. */
     bool in_order;
+    /* its neighbours in its fiber's list, while it is in it */
     struct link in_fiber;
-    uint32_t round; /* The value of sources.rounds when its load began. */
-    /* The dataset that it is loaded from. It may have gone when the load ends: it is only compared. */
+    uint32_t round; /* the value of sources.rounds when its load began */
+    /* The dataset that it is loaded from. The dataset may have gone when the load ends, so this is only compared. */
     const void *dataset;
     /* The caller's handle of the bytes, from LOADED to DROP_ENCODED; NULL while LOADING. */
     void *handle;
-    uint64_t bytes; /* Its length. It counts in used_bytes from encoded_begin on. */
+    uint64_t bytes; /* its length; it counts in used_bytes from encoded_begin on */
 };
 
 /* Room in the stocks of a group's fibers; see encoded_read.c. Valid until something is loaded or picked. */
 struct shortage {
     uint32_t takers[ENGINE_TAKERS_MAX], n_takers, n_fibers;
-    /* For each fiber of the group and then each taker: how many samples its stock still has room for. The shortage
-     * owns it. */
+    /* How many samples each stock still has room for, by fiber of the group, then by taker. The shortage owns the
+     * array. */
     uint32_t *left;
-    uint32_t most[ENGINE_TAKERS_MAX]; /* How many samples a read of one chunk may bring each taker. */
+    uint32_t most[ENGINE_TAKERS_MAX]; /* how many samples a read of one chunk may bring each taker */
     size_t cap;
-    /* How many samples of a chunk the view of the taker that has most of this dataset has on the mean. */
+    /* How many samples a taker's view has in a chunk of this dataset, on the mean, for the taker that has most. */
     double chunk_samples;
     /* How far the takers with a stock in the group are apart in their epochs: 0 in step, 1 half an epoch. */
     double apart;
@@ -53,15 +55,15 @@ struct shortage {
 
 /* What a read of a chunk would bring. */
 struct fill {
-    uint32_t samples; /* Samples that the read would bring for some job. */
-    uint64_t wants;   /* Wants of jobs that these would answer; at least as many. */
+    uint32_t samples; /* samples that the read would bring for some job */
+    uint64_t wants;   /* how many wants of jobs these would answer: at least one each */
 };
 
 /* What encoded memory knows of a sample. */
 struct encoded_sample {
-    uint32_t encoded; /* ENGINE_NONE: it is not there */
-    uint32_t pending; /* tasks of it that wait for their load to begin */
-    bool failed;      /* Its last load did. Only who waits for it has it loaded again. */
+    uint32_t encoded; /* its encoded; ENGINE_NONE when it has none */
+    uint32_t pending; /* tasks of the sample that wait for their load to begin */
+    bool failed;      /* Its last load failed. Only a task that waits for the sample has it loaded again. */
 };
 
 /* Encoded bytes. Owners: the encoded_*.c. */
@@ -74,66 +76,102 @@ struct encoded_store {
     struct sources *sources;
     struct encoded_sample *samples; /* by sample */
     struct encoded *encodeds;
-    struct slab slab; /* of these */
+    struct slab slab; /* the numbered places of encodeds */
     struct residency *residency;
-    uint64_t used_bytes, pinned_bytes; /* pinned: being loaded, or waited for by tasks */
-    uint32_t loading;                  /* Encodeds that are LOADING: LOADs that are out. */
+    uint64_t used_bytes, pinned_bytes; /* pinned: bytes that are being loaded, or that tasks wait for or read */
+    uint32_t loading;                  /* encodeds that are LOADING: the LOADs that are out */
     struct shortage shortage;
-    struct idset *kept; /* Samples whose bytes stay though nobody wants them; NULL: there are none. */
-    uint32_t *slots;    /* Scratch of encoded_read.c: the slots of a chunk in random order. */
+    struct idset *kept; /* Samples whose bytes stay though nobody wants them; NULL when there are none. */
+    uint32_t *slots;    /* scratch of encoded_read.c: the slots of a chunk in random order */
     size_t slots_cap;
 };
 
 /* encoded.c */
-int encoded_make_room(struct encoded_store *store, uint64_t ids); /* for samples below ids; LARDER_ENOMEM */
-/* The sample's bytes are in its fiber's list and its group's stock, or no more. */
+/* encoded_make_room makes room for samples with ids below `ids`. It fails with LARDER_ENOMEM. */
+int encoded_make_room(struct encoded_store *store, uint64_t ids);
+/* These count an encoded in its fiber's list and its group's stock, and take it out again. They do nothing when the
+ * sample is in no fiber. */
 void encoded_fiber_enter(struct encoded_store *store, uint32_t encoded);
 void encoded_fiber_leave(struct encoded_store *store, uint32_t encoded);
+/* encoded_shift_want changes how many jobs want the encoded by `by`. */
 void encoded_shift_want(struct encoded_store *store, uint32_t encoded, int by);
+/* encoded_free frees an encoded for which no task waits, and gives its handle back. `evicted` says whether it counts as
+ * evicted. */
 void encoded_free(struct encoded_store *store, uint32_t encoded, bool evicted);
-/* encoded_most: what encoded samples may take beside the records of instances. encoded_shed evicts what is
- * above it, as far as it is not pinned. */
+/* encoded_most gives the bytes that encoded samples may take beside the records of instances. */
 uint64_t encoded_most(const struct encoded_store *store);
-/* encoded_sure: the same when the arena has filled with the jobs' instances: what to plan for. */
+/* encoded_sure gives what encoded samples may take when the arena is full of the jobs' instances. Plans count on
+ * this. */
 uint64_t encoded_sure(const struct encoded_store *store);
+/* encoded_shed evicts what is above encoded_most, as far as it is not pinned. */
 void encoded_shed(struct encoded_store *store);
-uint32_t encoded_begin(struct encoded_store *store, sample_id id, uint64_t bytes); /* ENGINE_NONE: no room now */
-/* Its load has brought the bytes, and keeps its pin until the caller unpins it; or it has failed,
- * and its place is free. */
+/* encoded_begin begins an encoded for a load, with one pin, and evicts what it must; ENGINE_NONE when there is no room
+ * now. */
+uint32_t encoded_begin(struct encoded_store *store, sample_id id, uint64_t bytes);
+/* encoded_arrived takes the bytes that a load has brought. The load's pin stays until the caller unpins it.
+ * encoded_failed frees an encoded whose load has failed. */
 void encoded_arrived(struct encoded_store *store, uint32_t encoded, void *handle);
 void encoded_failed(struct encoded_store *store, uint32_t encoded);
+/* encoded_pin adds a pin; encoded_unpin takes one away. After the last one the encoded is dropped, if nobody wants it
+ * and it is not kept. */
 void encoded_pin(struct encoded_store *store, uint32_t encoded);
 void encoded_unpin(struct encoded_store *store, uint32_t encoded);
-/* once those who left it have placed what they picked */
+/* encoded_drop_if_idle drops the sample's encoded if it has no pin, nobody wants it and it is not kept. It is called
+ * when the jobs that the sample has left have placed what they picked. */
 void encoded_drop_if_idle(struct encoded_store *store, sample_id id);
-void encoded_drop_idle(struct encoded_store *store); /* what is kept has changed: let all go that nobody wants */
-uint64_t encoded_mean_bytes(const struct encoded_store *store); /* of what is in memory; 0: nothing is */
+/* encoded_drop_idle does this for all encodeds. It is called when the kept set has changed. */
+void encoded_drop_idle(struct encoded_store *store);
+/* encoded_mean_bytes gives the mean length of the encodeds that are there; 0 when there are none. */
+uint64_t encoded_mean_bytes(const struct encoded_store *store);
+/* encoded_room_for_read tells whether LOADs of all samples of the sample's chunk may be out besides those that are, or
+ * none is out. */
 bool encoded_room_for_read(const struct encoded_store *store, sample_id id);
+/* encoded_memory_for_read tells whether memory has enough bytes without pins for a read of the sample's chunk for the
+ * job, or no bytes are pinned. */
 bool encoded_memory_for_read(const struct encoded_store *store, uint32_t job, sample_id id, uint64_t bytes);
 
-bool encoded_keeps(const struct encoded_store *store, sample_id id); /* though nobody wants it */
+/* encoded_keeps tells whether the sample's bytes stay though nobody wants them. */
+bool encoded_keeps(const struct encoded_store *store, sample_id id);
 
-/* encoded_keep.c */
-void encoded_keep_measure(struct encoded_store *store); /* when jobs come and go */
+/* encoded_keep.c: encoded_keep_measure finds out which samples are kept. It is called when a job comes or goes. */
+void encoded_keep_measure(struct encoded_store *store);
 
 /* encoded_read.c */
+/* encoded_shuffled_slots gives the slots of a chunk in random order; valid until the next call. */
 const uint32_t *encoded_shuffled_slots(struct encoded_store *store, uint32_t samples);
+/* encoded_job_for gives a job that needs something of the chunk and whose source answers; ENGINE_NONE when there is
+ * none. */
 uint32_t encoded_job_for(const struct encoded_store *store, const struct chunk *chunk, uint32_t chunk_samples);
+/* encoded_best_chunk gives the chunk of the group whose read brings most, by chance among equals. NULL when no chunk
+ * that fits brings enough. */
 const struct chunk *encoded_best_chunk(struct encoded_store *store, const struct group *group);
+/* encoded_hungry_group gives the group that has least in memory for its size, of those that are worth a try; NULL when
+ * none is. */
 struct group *encoded_hungry_group(const struct encoded_store *store);
+/* encoded_room_ahead tells whether a chunk of the group may be read ahead: memory and the loads in flight have room. */
 bool encoded_room_ahead(const struct encoded_store *store, const struct group *group);
-void encoded_read_ahead_again(struct encoded_store *store); /* what is wanted has changed: every group is worth a try */
+/* encoded_read_ahead_again makes every group worth a try again. It is called when what jobs want has changed. */
+void encoded_read_ahead_again(struct encoded_store *store);
 
 /* encoded_stock.c */
+/* encoded_needs_bytes tells whether the sample's bytes would serve the job. */
 bool encoded_needs_bytes(const struct encoded_store *store, uint32_t job, sample_id id);
+/* encoded_measure_shortage fills in store->shortage for the group. */
 void encoded_measure_shortage(struct encoded_store *store, const struct group *group);
+/* encoded_fill tells what a read of the chunk would bring, after encoded_measure_shortage of its group. */
 struct fill encoded_fill(const struct encoded_store *store, const struct chunk *chunk);
+/* encoded_lacks tells whether some taker that may still get something of this read needs the sample and has fewer than
+ * `max` samples in the stock of its fiber. */
 bool encoded_lacks(const struct encoded_store *store, const struct shortage *room, sample_id id, uint32_t max);
+/* encoded_count_brought counts the sample, which a read brings, against what the read may bring each taker. */
 void encoded_count_brought(const struct encoded_store *store, struct shortage *room, sample_id id);
+/* encoded_may_evict tells whether the sample may take the place of the one that would be evicted next. */
 bool encoded_may_evict(const struct encoded_store *store, const struct shortage *room, sample_id id, uint32_t max);
+/* encoded_most_fill gives the most that a read of any chunk of the group could bring, after
+ * encoded_measure_shortage. */
 struct fill encoded_most_fill(const struct encoded_store *store, const struct group *group);
 
-/* encoded_check.c; users: for each encoded sample, the tasks that pin it */
+/* encoded_check.c: encoded_check CHECKs the invariants above. users[i] is the number of tasks that pin encoded i. */
 void encoded_check(const struct encoded_store *store, const uint32_t *users);
 
 #endif

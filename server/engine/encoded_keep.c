@@ -1,14 +1,14 @@
 /* encoded_keep.c: are encoded samples kept that nobody wants any more in this epoch?
  *
- * When memory has room for all that the jobs' views have, they stay, and each sample is read once for all epochs. When
- * it has not, they go: what is left of an epoch's end would come at the next one's beginning, and each order would echo
- * the one before. Nor when jobs prepare differently: what only some want stays in step with the others by what is in
- * memory, and decoding for each alone costs more than reading. */
+ * When memory has room for all samples of the jobs' views, they stay, and each sample is read once for all epochs. When
+ * it does not, they go. Otherwise what is left of an epoch's end would come at the beginning of the next one, and each
+ * order would echo the one before. They go too when jobs prepare differently. Then jobs stay in step by what is in
+ * memory, even for samples that only some of them want; decoding for each job alone costs more than reading. */
 #include "server/engine/demand.h"
 #include "server/engine/encoded.h"
 
-/* Adds the job's view to the union of those before, and about how many bytes that brings to *bytes: told from
- * the mean of some samples. When it is too few the oldest go again. */
+/* add_view adds the job's view to the union of the views before, and to *bytes about how many bytes the view adds. The
+ * mean of some samples gives the estimate. When it is too low, the oldest samples are evicted after all. */
 static int add_view(const struct job *job, struct idset **all, double *bytes)
 {
     struct idset *more;
@@ -21,7 +21,8 @@ static int add_view(const struct job *job, struct idset **all, double *bytes)
     return 0;
 }
 
-/* The union of the jobs' views; NULL when it is more than memory may keep (or there is no memory to find out). */
+/* all_that_fits gives the union of the jobs' views, which the caller owns. NULL when it is more than memory may keep,
+ * or when there is no memory to find out. */
 static struct idset *all_that_fits(const struct encoded_store *store)
 {
     struct idset *all = NULL;
@@ -37,8 +38,8 @@ static struct idset *all_that_fits(const struct encoded_store *store)
     return NULL;
 }
 
-/* Lets go what was kept and is no more: those samples where they are few, else all that nobody
- * wants are gone through. */
+/* settle_lost lets go what was kept and is kept no longer. It goes through those samples when they are few, and
+ * otherwise through all encodeds that nobody wants. */
 static void settle_lost(struct encoded_store *store, const struct idset *before)
 {
     struct idset *lost = NULL;

@@ -13,7 +13,7 @@ SLAB(, instance, prepared, instances, next)
 
 /* ── prepared ── */
 
-/* A fiber lists those of its instances that somebody wants. */
+/* A fiber lists those instances of its samples that somebody wants. */
 int prepared_make_room(struct prepared *prepared, uint64_t ids)
 {
     struct prepared_sample *samples = realloc(prepared->samples, ids * sizeof *samples);
@@ -65,7 +65,7 @@ void prepared_free(struct prepared *prepared, uint32_t index)
     }
     *link = instance->next;
     prepared_set_want(prepared, index, 0);
-    if (residency_pins(prepared->residency, index) > 0) /* it could not be made */
+    if (residency_pins(prepared->residency, index) > 0) /* it could not be made, and its making pinned it */
         prepared->pinned_bytes -= extent_bytes(prepared->extents, instance->block);
     if (instance->zoned)
         prepared_zone_give(prepared, index);
@@ -134,14 +134,13 @@ void prepared_forget_pipeline(struct prepared *prepared, uint32_t pipeline)
             continue;
         if (instance->state == INSTANCE_READY) {
             prepared_evict(prepared, index);
-        } else { /* its task runs for nobody: the result is not wanted under the number's new meaning */
+        } else { /* Its task runs for nobody: the result is not wanted under the number's new meaning. */
             CHECK(instance->waiters == ENGINE_NONE);
             instance->form.pipeline = PIPELINE_GONE;
         }
     }
 }
 
-/* An instance of the sample that the job may get: one that is ready before one that is being made. */
 uint32_t prepared_find(const struct prepared *prepared, uint32_t job, sample_id id)
 {
     uint32_t making = ENGINE_NONE;

@@ -1,10 +1,10 @@
-/* prepared_room.c: room in the arena for an instance: free blocks, a zone's slot, or what is evicted for it. */
+/* prepared_room.c: room in the arena for an instance: a free block, a zone's slot, or room made by eviction. */
 #include "common/check.h"
 #include "server/engine/demand.h"
 #include "server/engine/prepared.h"
 
 enum {
-    REUSE_VICTIMS = 32,  /* of one want, compared by expected reuse */
+    REUSE_VICTIMS = 32,  /* victims of one want that are compared by expected reuse */
     WINDOW_VICTIMS = 64, /* victims whose neighbourhood is tried before the whole arena is walked */
     SPARE_VICTIMS = 8    /* victims that spare room may cost */
 };
@@ -16,7 +16,8 @@ struct claim {
     struct zone *zone; /* NULL: there is none of its size */
 };
 
-/* May the block go? Free ones have gone already, and slots of zones are for their own size only. */
+/* clearable tells whether the block may be cleared. *owner is the instance in it, ENGINE_NONE when it is free. No slot
+ * of a zone may be cleared: it is for its own size only. */
 static bool clearable(const struct prepared *prepared, uint32_t block, uint32_t *owner)
 {
     *owner = ENGINE_NONE;
@@ -26,13 +27,15 @@ static bool clearable(const struct prepared *prepared, uint32_t block, uint32_t 
            residency_pins(prepared->residency, *owner) == 0;
 }
 
+/* is_slot_for tells whether the victim lies in a slot of the zone that the claim asks for. */
 static bool is_slot_for(const struct prepared *prepared, const struct claim *claim, uint32_t victim)
 {
     const struct instance *instance = &prepared->instances[victim];
     return claim->zone && instance->zoned && extent_bytes(prepared->extents, instance->block) == claim->bytes;
 }
 
-/* Collects the owners of clearable blocks from `block` on, in one direction, until `bytes` are together. */
+/* collect gathers the owners of clearable blocks from `block` on, in one direction, until `bytes` are together. It
+ * returns how many bytes it found. */
 static uint64_t collect(struct prepared *prepared, uint32_t block, bool forward, uint64_t bytes, size_t *count)
 {
     uint64_t found = 0;
@@ -48,7 +51,8 @@ static uint64_t collect(struct prepared *prepared, uint32_t block, bool forward,
     return found;
 }
 
-/* Clears a slot of the zone, or a window around the victim when its neighbours let it. */
+/* clear_around clears the victim's block if it is a slot of the claim's zone. Otherwise it clears a window around the
+ * victim, if the neighbours may go. */
 static bool clear_around(struct prepared *prepared, const struct claim *claim, uint32_t victim)
 {
     uint32_t block = prepared->instances[victim].block;
@@ -68,7 +72,7 @@ static bool clear_around(struct prepared *prepared, const struct claim *claim, u
     return true;
 }
 
-/* Clears the first window of `bytes` in the arena that can be cleared. */
+/* clear_anywhere clears the first window of `bytes` in the arena that may be cleared. */
 static bool clear_anywhere(struct prepared *prepared, uint64_t bytes)
 {
     uint32_t block = extent_first(prepared->extents);
@@ -81,7 +85,8 @@ static bool clear_anywhere(struct prepared *prepared, uint64_t bytes)
                 prepared_evict(prepared, prepared->window[i]);
             return true;
         }
-        while (block != EXTENT_NONE && clearable(prepared, block, &owner)) /* too short: on past what stopped it */
+        /* The window is too short: go on behind the block that stopped it. */
+        while (block != EXTENT_NONE && clearable(prepared, block, &owner))
             block = extent_next(prepared->extents, block);
         while (block != EXTENT_NONE && !clearable(prepared, block, &owner))
             block = extent_next(prepared->extents, block);
@@ -89,8 +94,8 @@ static bool clear_anywhere(struct prepared *prepared, uint64_t bytes)
     return false;
 }
 
-/* How soon an instance is expected to be asked for: the sum over the jobs that want it of rate / |R| (Lobster's reuse
- * distance, in expectation). */
+/* expected_reuse tells how soon the instance is expected to be asked for: the sum of rate / |R| over the jobs that want
+ * it (Lobster's reuse distance, in expectation). */
 static double expected_reuse(const struct prepared *prepared, const struct instance *instance)
 {
     double reuse = 0;
@@ -103,8 +108,8 @@ static double expected_reuse(const struct prepared *prepared, const struct insta
     return reuse;
 }
 
-/* The instance to evict: of those that fewest jobs want the one that is expected to be asked for last. A few of them
- * are compared, those longest untouched. */
+/* find_victim gives the instance to evict. Of those that fewest jobs want, it is the one that is expected to be asked
+ * for last. Only REUSE_VICTIMS of them are compared, those longest untouched. */
 static uint32_t find_victim(const struct prepared *prepared)
 {
     uint32_t victim = residency_victim(prepared->residency), at = victim;
@@ -125,7 +130,7 @@ static uint32_t find_victim(const struct prepared *prepared)
     return victim;
 }
 
-/* A slot of the zone that nobody pins, the first to be evicted of them. */
+/* clear_slot clears a slot of the claim's zone that nobody pins, the first of them to be evicted. */
 static bool clear_slot(struct prepared *prepared, const struct claim *claim)
 {
     uint32_t victim = claim->zone ? residency_victim(prepared->residency) : RESIDENT_NONE;
@@ -136,12 +141,14 @@ static bool clear_slot(struct prepared *prepared, const struct claim *claim)
     return victim != RESIDENT_NONE;
 }
 
+/* take_free gives a free slot of the zone, or a free block beside the zones; EXTENT_NONE when there is neither. */
 static uint32_t take_free(struct prepared *prepared, const struct claim *claim)
 {
     uint32_t block = claim->zone ? prepared_zone_take(prepared, claim->zone, claim->index) : ENGINE_NONE;
     return block != ENGINE_NONE ? block : extent_alloc(prepared->extents, claim->bytes, claim->index);
 }
 
+/* arena_alloc gives a block for the claim, and clears room for it if need be; EXTENT_NONE when there is no room. */
 static uint32_t arena_alloc(struct prepared *prepared, const struct claim *claim)
 {
     uint32_t block = take_free(prepared, claim);
@@ -161,7 +168,7 @@ static uint32_t arena_alloc(struct prepared *prepared, const struct claim *claim
     return block;
 }
 
-/* As arena_alloc, but clears away only what nobody wants. */
+/* arena_alloc_spare does the same, but clears away only instances that nobody wants. */
 static uint32_t arena_alloc_spare(struct prepared *prepared, const struct claim *claim)
 {
     uint32_t block = take_free(prepared, claim), victim = residency_victim(prepared->residency);
@@ -189,7 +196,7 @@ static uint32_t begin_instance(struct prepared *prepared, uint32_t job, sample_i
     struct claim claim = {.index = index,
                           .bytes = engine_slot_bytes(&prepared->env->config, bytes),
                           .zone = prepared_zone_of(prepared, instance)};
-    /* evicts, but begins no instance: `instance` holds */
+    /* this evicts, but begins no instance: `instance` stays valid */
     uint32_t block = spare ? arena_alloc_spare(prepared, &claim) : arena_alloc(prepared, &claim);
     if (block == EXTENT_NONE) {
         instance_drop(prepared, index);

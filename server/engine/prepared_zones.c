@@ -1,22 +1,23 @@
 /* prepared_zones.c: room that nobody takes.
  *
- * Quotas sum up to at most the arena, but with slots of several sizes free space can lie in pieces between what clients
- * hold, too short for a slot. So the least rows of each job are more than a sum: for each slot size there is a zone, as
- * many slots of exactly that size as the jobs with that size are to keep in all. A zone's slots lie anywhere; no other
- * size ever gets into one. Whose they are is not fixed: an instance takes a free slot first, one in a slot that nobody
- * pins is cache as any, and an instance may lie beside the zone as well.
+ * Quotas sum up to at most the arena. With slots of several sizes, though, free space can lie in pieces between what
+ * clients hold, too short for a slot. So the least rows of each job are more than a sum: for each slot size there is a
+ * zone. It has as many slots of exactly that size as the jobs with that size keep in all. The slots of a zone lie
+ * anywhere, and no other size ever gets into one. Slots of a zone belong to no job in particular. An instance takes a
+ * free slot of its zone first, and may lie beside the zones too. An instance in a slot that nobody pins is cache like
+ * any other.
  *
- * A queue is sure of room for its first entries, as many as its least rows have room for beside what its client holds;
- * those behind them are loose. Why a sure entry always finds room, whatever clients do and wherever things lie: leases
- * and sure entries of all jobs of its size need no more slots than the zone has, and it has none yet. So one slot is
- * free, or pinned by nobody, or by loose entries only, which give it up (plan_loosen), or by a preparation under way,
- * which ends.
+ * A queue is sure of room for its first entries: as many as its least rows have room for beside what its client holds.
+ * The entries behind them are loose. A sure entry always finds room, whatever clients do and wherever things lie. This
+ * is why: the leases and sure entries of all jobs of one size need no more slots than the zone has, and this entry has
+ * none yet. So there is a slot that is free, or that nobody pins, or that only loose entries pin, which give it up
+ * (plan_loosen), or that a preparation pins, which ends.
  *
- * A zone is laid out when a job comes. All but what clients hold, or is being prepared, can make way then. Where that
- * is not enough nothing is planned for the job until it is; after config.room_timeout_ns the job fails, with a text
- * that says who holds what.
+ * A zone is laid out when a job comes. Then everything can make way except what clients hold and what is being
+ * prepared. If that is not enough, nothing is planned for the job until it is. After config.room_timeout_ns the job
+ * fails, with a text that says who holds what.
  *
- * Instances as long as their samples (raw) have no zone: they lie in what the zones leave, where a sure entry may have
+ * Instances as long as their samples (raw) have no zone. They lie in what the zones leave, where a sure entry may have
  * to wait for what clients hold. That ends after room_timeout_ns in the same way. */
 #include <stdlib.h>
 #include <string.h>
@@ -40,6 +41,7 @@ struct zone *prepared_zone_of(const struct prepared *prepared, const struct inst
     return instance->raw ? NULL : find_zone(prepared, engine_slot_bytes(&prepared->env->config, instance->bytes));
 }
 
+/* push_free adds a block to the free slots of the zone. */
 static void push_free(struct zone *zone, uint32_t block)
 {
     zone->free = xgrow(zone->free, sizeof *zone->free, &zone->cap, zone->n_free + 1);
@@ -90,7 +92,6 @@ struct layout_block prepared_as_block(const struct prepared *prepared, uint32_t 
                                  .zone = zone ? (uint32_t)(zone - prepared->zones) : LAYOUT_NONE};
 }
 
-/* The arena as it is. `fixed` tells of each instance whether it stays. */
 void prepared_survey(const struct prepared *prepared, const bool *fixed, struct layout *layout)
 {
     size_t count = 0;
@@ -159,6 +160,7 @@ int prepared_compare_blocks(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* insert_zone adds a zone that promises nothing, in order of slot size. */
 static struct zone *insert_zone(struct prepared *prepared, uint64_t bytes)
 {
     uint32_t at = 0;
