@@ -1,31 +1,35 @@
 /* encoded_read.c: what a read brings: the chunk's samples that are worth keeping, and chunks that nobody waits for yet.
  *
- * A fiber's stock for a job is what the fiber has in memory and the job still wants. A read brings a sample when some
- * job that wants it has room in its stock, ENGINE_STOCK_DEPTH · w samples of a fiber (more where memory has room for
- * more than the smallest groups ask); jobs that are in step want the same, so that one stock serves them all. Groups
- * are made so large that one such stock fills the budget. Jobs that are out of step share the budget: a sample that is
- * missing from a small stock takes the place of what fewer jobs want, or what has lain longest.
+ * A fiber's stock for a job is what memory has of the fiber and the job still wants. A read brings a sample when some
+ * job that wants it has room in its stock. A stock has room for STOCK_DEPTH · w samples of a fiber (chunks.c), or more
+ * if memory has room for more than the smallest groups ask. Jobs that are in step want the same samples, so one stock
+ * serves them all. Groups are made so large that one such stock fills the budget. Jobs that are out of step share the
+ * budget: a sample that is missing from a small stock takes the place of a sample that fewer jobs want, or that has
+ * lain longest.
  *
- * No read brings a job more than a part of what its view has in the chunk: what comes together leaves together, so that
- * two visits at different times spread a chunk's samples farther than any stay in a small memory. Jobs out of step find
- * together what one of them would leave, and get all. Where memory holds half of a view, samples stay long enough.
+ * A read brings a job no more than a part of what its view has in the chunk. Samples that come together leave together.
+ * So two visits at different times spread a chunk's samples farther than any stay in a small memory can. Jobs out of
+ * step find together what one of them would leave, so they get all of it. Where memory holds half of a view, samples
+ * stay long enough.
  *
- * Reads ahead keep memory filled, which is what spreads a chunk's samples: the longer one can stay, the farther it may
- * land from its neighbours. What they bring too early costs jobs out of step more than it gives: memory is full of what
- * one of them wants, and what is read for the other finds no room. So the farther jobs are apart, the more is left for
- * reads on demand, and the more a read ahead must bring. w = 1 is the papers' rule, with a stock of one and reads on
- * demand alone. */
+ * Reads ahead keep memory filled, which spreads a chunk's samples: the longer a sample can stay, the farther it may
+ * land from its neighbours. For jobs out of step, what reads ahead bring too early costs more than it gives. Memory is
+ * full of what one of the jobs wants, and what is read for the other finds no room. So the farther jobs are apart, the
+ * more room is left for reads on demand, and the more a read ahead must bring. w = 1 is the papers' rule, with a stock
+ * of one and reads on demand alone. */
 #include "common/check.h"
 #include "server/engine/demand.h"
 #include "server/engine/encoded.h"
 #include "server/engine/sources.h"
 
-/* Jobs in step (or one alone), and jobs half an epoch apart; between them in proportion. */
-/* of the budget that reads ahead may fill: the rest is for reads on demand */
+/* Each pair has a figure for jobs in step (or one alone) and one for jobs half an epoch apart. Between them it goes in
+ * proportion. */
+/* The part of the budget that reads ahead may fill. The rest is for reads on demand. */
 static const double AHEAD_SHARE[] = {0.9, 0.85};
-static const double AHEAD_LEAST[] = {0.5, 0.8}; /* of what views have of a chunk: with less it is not read ahead */
+/* The part of what views have in a chunk that a read ahead must bring at the least. */
+static const double AHEAD_LEAST[] = {0.5, 0.8};
 
-/* Slots in random order: what a stock has no room for comes later, and no sample may always be the late one. */
+/* The order is random because what a stock has no room for comes later, and no sample may always be the late one. */
 const uint32_t *encoded_shuffled_slots(struct encoded_store *store, uint32_t samples)
 {
     store->slots = xgrow(store->slots, sizeof *store->slots, &store->slots_cap, samples);
@@ -39,7 +43,6 @@ const uint32_t *encoded_shuffled_slots(struct encoded_store *store, uint32_t sam
 
 /* ── ahead ── */
 
-/* A job that needs something of the chunk, and whose source answers; ENGINE_NONE when there is none. */
 uint32_t encoded_job_for(const struct encoded_store *store, const struct chunk *chunk, uint32_t chunk_samples)
 {
     uint32_t takers[ENGINE_TAKERS_MAX], n_takers = demand_takers(store->jobs, takers, ENGINE_TAKERS_MAX);
@@ -54,18 +57,18 @@ uint32_t encoded_job_for(const struct encoded_store *store, const struct chunk *
     return ENGINE_NONE;
 }
 
+/* between gives the figure of the pair for jobs that are so far apart. */
 static double between(const double bounds[2], double apart)
 {
     return bounds[0] + (bounds[1] - bounds[0]) * apart;
 }
 
-/* Of the budget, what reads ahead may fill: all when nothing of it must leave. */
+/* ahead_share gives the part of the budget that reads ahead may fill: all of it when no sample must leave. */
 static double ahead_share(const struct encoded_store *store, double apart)
 {
     return store->kept ? 1 : between(AHEAD_SHARE, apart);
 }
 
-/* The chunk of the group that brings most; NULL when none brings enough that fits. Ties at random. */
 const struct chunk *encoded_best_chunk(struct encoded_store *store, const struct group *group)
 {
     const struct chunk *best = NULL;
@@ -92,7 +95,6 @@ const struct chunk *encoded_best_chunk(struct encoded_store *store, const struct
     return best;
 }
 
-/* The group with the least in memory for its size, of those that are worth a try. */
 struct group *encoded_hungry_group(const struct encoded_store *store)
 {
     struct group *best = NULL;

@@ -1,4 +1,4 @@
-/* encoded_stock.c: stocks: how much of each fiber memory has for each job, and what a read of a chunk would bring. */
+/* encoded_stock.c: stocks: how much memory has of each fiber for each job, and what a read of a chunk would bring. */
 #include <string.h>
 
 #include "common/check.h"
@@ -6,24 +6,26 @@
 #include "server/engine/demand.h"
 #include "server/engine/encoded.h"
 
-enum { SHARED_STOCKS = 2 };           /* stocks that jobs out of step may fill by eviction, all together */
-static const double IN_STEP = 0.02;   /* of half an epoch: jobs that are no farther apart */
-static const double READ_PART = 0.75; /* of what a view has in a chunk: what two visits bring, with some to spare */
-/* a job slower by no more than this finds most of what a faster one's read brings */
+enum { SHARED_STOCKS = 2 };         /* stocks that all jobs out of step together may fill by eviction */
+static const double IN_STEP = 0.02; /* in halves of an epoch: jobs no farther apart are in step */
+/* The part of what a view has in a chunk that one read may bring: two visits bring all, with some to spare. */
+static const double READ_PART = 0.75;
+/* The part by which a job may be slower and still find most of what a faster job's read brings. */
 static const double LIKE_SPEED = 0.1;
 
-/* Would the job be served with the sample's bytes? Not when they could not be read, or a form that
- * it may get is prepared. */
+/* The bytes are of no use when they could not be read last time, or when a form that the job may get is READY. */
 bool encoded_needs_bytes(const struct encoded_store *store, uint32_t job, sample_id id)
 {
     if (store->samples[id].failed || !sampler_wants(store->env->sampler, job, id))
         return false;
-    if (store->prepared->samples[id].instances == ENGINE_NONE) /* mostly: asked for each sample that a read may bring */
+    /* This is the usual case; the function is called for each sample that a read may bring. */
+    if (store->prepared->samples[id].instances == ENGINE_NONE)
         return true;
     uint32_t instance = prepared_find(store->prepared, job, id);
     return instance == ENGINE_NONE || store->prepared->instances[instance].state != INSTANCE_READY;
 }
 
+/* stock_of gives the job's stock in the fiber. Samples that were read in the dataset's order do not count. */
 static uint32_t stock_of(const struct encoded_store *store, uint32_t job, uint32_t fiber)
 {
     const struct sampler *sampler = store->env->sampler;
@@ -34,7 +36,8 @@ static uint32_t stock_of(const struct encoded_store *store, uint32_t job, uint32
     return stock;
 }
 
-/* The part of what a view has in a chunk that one read may bring a job, when `here` tells whose dataset it is. */
+/* read_part gives the part of what a view has in a chunk that one read may bring a job. `here` tells of each taker
+ * whether the chunk is of its dataset. */
 static double read_part(const struct encoded_store *store, const struct shortage *room, const bool *here)
 {
     double slowest = 0, fastest = 0;
@@ -49,8 +52,8 @@ static double read_part(const struct encoded_store *store, const struct shortage
     return part < READ_PART ? READ_PART : part < 1 ? part : 1;
 }
 
-/* How many samples of a chunk of the group the takers' views have, by the one that has most; and the most that a read
- * may bring each of them. */
+/* measure_parts fills in how many samples the takers' views have in a chunk of the group, for the taker that has most,
+ * and how many samples a read may bring each taker. */
 static void measure_parts(const struct encoded_store *store, const struct group *group, struct shortage *room)
 {
     bool here[ENGINE_TAKERS_MAX];
@@ -68,7 +71,7 @@ static void measure_parts(const struct encoded_store *store, const struct group 
     }
 }
 
-/* The room that each taker has in the stock of each fiber of the group, by fiber, then taker. */
+/* The room is listed by fiber, then by taker. */
 void encoded_measure_shortage(struct encoded_store *store, const struct group *group)
 {
     struct shortage *room = &store->shortage;
@@ -88,8 +91,8 @@ void encoded_measure_shortage(struct encoded_store *store, const struct group *g
     measure_parts(store, group, room);
 }
 
-/* What a read of the chunk would bring, after encoded_measure_shortage of its group: samples for which some job has
- * room, and the wants that they answer. */
+/* A read would bring the samples for which some taker has room, and would answer the wants of all takers that have
+ * room. */
 struct fill encoded_fill(const struct encoded_store *store, const struct chunk *chunk)
 {
     const struct shortage *room = &store->shortage;
@@ -98,7 +101,7 @@ struct fill encoded_fill(const struct encoded_store *store, const struct chunk *
     struct fill fill = {0, 0};
     memcpy(most, room->most, room->n_takers * sizeof *most);
     for (uint32_t slot = 0; slot < group->chunk_samples; slot++) {
-        if (slot % width == 0 && room->n_takers) /* with none there may be no array either */
+        if (slot % width == 0 && room->n_takers) /* without takers there may be no array */
             memcpy(left, room->left + slot / width * room->n_takers, room->n_takers * sizeof *left);
         sample_id id = chunk->members[slot];
         if (id == SAMPLE_NONE || store->samples[id].encoded != ENGINE_NONE)
@@ -117,7 +120,6 @@ struct fill encoded_fill(const struct encoded_store *store, const struct chunk *
     return fill;
 }
 
-/* Is there room for the sample in the stock of max samples of some taker that may still get some of this read? */
 bool encoded_lacks(const struct encoded_store *store, const struct shortage *room, sample_id id, uint32_t max)
 {
     for (uint32_t i = 0; i < room->n_takers; i++) {
@@ -135,7 +137,8 @@ void encoded_count_brought(const struct encoded_store *store, struct shortage *r
         room->most[i] -= room->most[i] && encoded_needs_bytes(store, room->takers[i], id);
 }
 
-/* May the sample take the place of another? */
+/* Eviction fills a taker's stock up to an even share of SHARED_STOCKS stocks. The victim must not be wanted by more
+ * jobs than the sample. */
 bool encoded_may_evict(const struct encoded_store *store, const struct shortage *room, sample_id id, uint32_t max)
 {
     uint32_t share = SHARED_STOCKS * max / room->n_takers;
@@ -146,8 +149,7 @@ bool encoded_may_evict(const struct encoded_store *store, const struct shortage 
            encoded_lacks(store, room, id, share);
 }
 
-/* The most that a read of a chunk of the group could bring, after encoded_measure_shortage: all
- * that there is room for. */
+/* A read brings at most all that there is room for. */
 struct fill encoded_most_fill(const struct encoded_store *store, const struct group *group)
 {
     const struct shortage *room = &store->shortage;
@@ -160,6 +162,6 @@ struct fill encoded_most_fill(const struct encoded_store *store, const struct gr
         }
         most.wants += wants < room->most[i] ? wants : room->most[i];
     }
-    most.samples = (uint32_t)most.wants; /* when each is for one of them only */
+    most.samples = (uint32_t)most.wants; /* as many as this when each sample is for one taker only */
     return most;
 }

@@ -1,26 +1,27 @@
 /* quota.c: how far ahead each queue may plan.
  *
  * The arena is promised in rows: one batch for each rank of a job. Every job has its `least` rows for as long as it is
- * there, two or what its clients were promised that they may hold; these are never taken back, and a new job is refused
- * only when its own do not fit beside those of the others. What remains is divided again whenever a job comes or goes:
- * every job gets the same part of the look-ahead that it asked for. A job whose rows become fewer gives up what it
- * planned last; that is planned again, in the same order, when there is room. Clients never hold more than the `least`,
- * so that none that holds on to its batches keeps room from another.
+ * there: two, or what its clients were promised that they may hold. These are never taken back. A new job is refused
+ * only when its own least does not fit beside those of the others. The rest of the arena is divided again whenever a
+ * job comes or goes: every job gets the same part of the look-ahead that it asked for. A job that gets fewer rows gives
+ * up what it planned last. That is planned again in the same order when there is room. Clients never hold more than the
+ * `least`, so a client that holds on to its batches keeps no room from another.
  *
- * By need. Of its rows a queue uses so many as cover the longest time that a sample took from plan to ready, doubled,
- * at the pace of its client, and the one in use; what it does not use is cache. Needs are met first when the arena is
- * divided. The time is the longest of ENGINE_AHEAD_WINDOWS windows, each of config.ahead_window_ns and WINDOW_BATCHES
- * at the least; before those are over the need is all there is. It grows at once, with each longer time; and a queue
- * whose client had to wait has use for all of its rows until the windows have passed again. */
+ * Need. A queue uses only some of its rows: those that cover twice the longest time that a sample took from plan to
+ * ready, at the pace of its client, and the one in use. The rest is cache. Needs are met first when the arena is
+ * divided. The time is the longest of ENGINE_AHEAD_WINDOWS windows. Each window takes at least config.ahead_window_ns
+ * and WINDOW_BATCHES batches. Before so many windows are over, a queue has use for all of its rows. A need grows at
+ * once with each longer time. A queue whose client had to wait has use for all of its rows until the windows have
+ * passed again. */
 #include <math.h>
 
 #include "common/check.h"
 #include "server/engine/quota.h"
 
 enum {
-    WINDOW_BATCHES = 8, /* that a window has at the least */
+    WINDOW_BATCHES = 8, /* batches that a window has at the least */
     STEP_KEPT = 16,     /* steps in the moving mean */
-    STEP_LONGEST = 4    /* means: a longer step is a pause, and counts as so long */
+    STEP_LONGEST = 4    /* In means: a longer step is a pause, and counts as so long. */
 };
 
 enum { DIVIDE_STEPS = 40 }; /* of a bisection */
@@ -52,7 +53,7 @@ uint64_t quota_ahead_encoded_bytes(const struct quota *quota)
     return bytes;
 }
 
-/* What the rank with the greatest need has use for, of `most` rows. */
+/* rows_needed gives how many of `most` rows the rank with the greatest need has use for. */
 static uint32_t rows_needed(const struct job *job, uint32_t most)
 {
     uint32_t rows = job->quota.ahead_min < most ? job->quota.ahead_min : most;
@@ -153,12 +154,13 @@ void quota_divide(struct quota *quota, uint32_t *rows)
 
 /* ── by need ── */
 
+/* measured_rows gives the rows that cover the longest time of all windows. */
 static uint32_t measured_rows(const struct job *job, const struct look_ahead *need)
 {
     uint64_t worst_ns = 0;
     for (uint32_t i = 0; i < ENGINE_AHEAD_WINDOWS; i++)
         worst_ns = need->worst_ns[i] > worst_ns ? need->worst_ns[i] : worst_ns;
-    /* who holds on to batches holds all but the last */
+    /* A client that may hold more than ENGINE_ROWS_MIN batches holds all but the last of its least. */
     uint32_t in_use = job->quota.ahead_min > ENGINE_ROWS_MIN ? job->quota.ahead_min - 1 : 1;
     double rows = in_use + ceil(COVER * (double)worst_ns / (need->step_ns > 1 ? need->step_ns : 1));
     return rows < job->quota.ahead_min   ? job->quota.ahead_min
@@ -166,6 +168,7 @@ static uint32_t measured_rows(const struct job *job, const struct look_ahead *ne
                                          : job->quota.ahead_max;
 }
 
+/* set_need sets a need, and has the arena divided again if that changes it. */
 static void set_need(struct quota *quota, struct look_ahead *need, uint32_t rows)
 {
     quota->divide = quota->divide || need->rows != rows;
@@ -183,6 +186,7 @@ void quota_note_ready(struct quota *quota, struct job *job, uint32_t rank, uint6
         set_need(quota, need, measured_rows(job, need));
 }
 
+/* note_step adds the time since the last delivery to the moving mean, without what the client waited. */
 static void note_step(const struct quota *quota, struct look_ahead *need, uint64_t waited_ns)
 {
     double step_ns = (double)(quota->env->now_ns - need->delivered_ns) - (double)(waited_ns - need->waited_ns);
@@ -216,7 +220,7 @@ void quota_note_delivery(struct quota *quota, struct job *job, uint32_t rank, ui
     need->began_ns = quota->env->now_ns;
 }
 
-/* That an epoch begins with waiting, until the queue was full once, says nothing. */
+/* An epoch begins with waiting until the queue has been full once. Such waits tell nothing. */
 void quota_note_wait(struct quota *quota, struct job *job, uint32_t rank, uint32_t batch_index)
 {
     if (batch_index <= job->quota.ahead_now)

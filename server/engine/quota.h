@@ -12,21 +12,24 @@
 
 /* What a queue's look-ahead must cover; see quota.c. */
 struct look_ahead {
-    uint32_t rows;                           /* Rows that the queue has use for; 0: all that it may have. */
-    uint64_t worst_ns[ENGINE_AHEAD_WINDOWS]; /* longest time from plan to ready, by window: the present one first */
-    uint32_t windows;                        /* How many windows are over, at most ENGINE_AHEAD_WINDOWS. */
-    uint64_t began_ns;                       /* When the present window began. */
-    uint32_t batches;                        /* Batches that were delivered in the present window. */
-    double step_ns; /* The moving mean of the client's time from batch to batch, without its waiting. */
-    uint32_t steps; /* How many steps the mean is of, at most STEP_KEPT. */
-    uint64_t delivered_ns, waited_ns; /* when a batch was delivered last; what it had waited then in all */
+    uint32_t rows; /* Rows that the queue has use for; 0: all that it may have. */
+    /* The longest time from plan to ready in each window, the present window first. */
+    uint64_t worst_ns[ENGINE_AHEAD_WINDOWS];
+    uint32_t windows;  /* how many windows are over, at most ENGINE_AHEAD_WINDOWS */
+    uint64_t began_ns; /* when the present window began */
+    uint32_t batches;  /* batches that were delivered in the present window */
+    double step_ns;    /* The moving mean of the client's time from batch to batch, without its waiting. */
+    uint32_t steps;    /* how many steps the mean is of, at most STEP_KEPT */
+    /* When the last batch was delivered, and how long the client had waited by then in all. */
+    uint64_t delivered_ns, waited_ns;
 };
 
+/* How the arena is divided among jobs. Owner: quota.c. */
 struct quota {
     struct engine_env *env;
     struct jobs *jobs;
-    uint64_t promised_bytes; /* The sum of all jobs' quota.bytes. */
-    bool divide;             /* the need of some job has changed: the arena is to be divided again */
+    uint64_t promised_bytes; /* the sum of all jobs' quota.bytes */
+    bool divide;             /* The need of some job has changed, so the arena is to be divided again. */
 };
 
 uint64_t quota_least_bytes(const struct quota *quota);         /* of the arena, that the jobs keep whoever comes */

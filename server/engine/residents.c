@@ -1,4 +1,4 @@
-/* residents.c: samples leave remaining sets and come back: the wants that both memories count by follow. */
+/* residents.c: samples leave remaining sets and come back, and the wants that both memories count follow. */
 #include <stdlib.h>
 
 #include "common/check.h"
@@ -8,15 +8,16 @@
 #include "server/engine/prepared.h"
 #include "server/engine/residents.h"
 
-enum { SAMPLE_WORK = 16 }; /* residents that are gone through in the time that a sample's take to be found */
+enum { SAMPLE_WORK = 16 }; /* residents that are gone through in the time that it takes to find those of one sample */
 
-/* What is done for each of a job's samples. */
+/* What the visits of a job's samples need; `by` is the change of each want. */
 struct visit {
     struct residents *residents;
     uint32_t job;
     int by;
 };
 
+/* shift_wants changes the wants of the sample's residents by what this job counts for. */
 static void shift_wants(struct residents *residents, uint32_t job, sample_id id, int by)
 {
     INSTANCES_OF(residents->prepared, id, index) {
@@ -38,7 +39,8 @@ void residents_back(struct residents *residents, uint32_t job, sample_id id)
     shift_wants(residents, job, id, 1);
 }
 
-/* A job among those of which much more is in memory changes its epoch by its own samples, not by all residents. */
+/* goes_by_samples tells whether it is less work to go through so many samples than through all residents. That is so
+ * for a job whose samples are few beside what is in memory. */
 static bool goes_by_samples(const struct residents *residents, uint64_t samples)
 {
     return samples * SAMPLE_WORK < (uint64_t)residents->prepared->slab.size + residents->encoded->slab.size;
@@ -63,7 +65,7 @@ static void visit_had(void *context, sample_id id)
         jobset_remove(&residents->prepared->instances[index].form.had, visit->job);
 }
 
-/* The job's wants of all that remains to it count once more, or once less. */
+/* shift_all_wants counts the wants of a running job for all that remains to it once more, or once less. */
 static void shift_all_wants(struct residents *residents, uint32_t job, int by)
 {
     if (job_at(residents->jobs, job)->state != JOB_RUNNING)

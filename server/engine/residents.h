@@ -1,7 +1,7 @@
 /* residents.h: wants and places across both memories: samples leave remaining sets, come back, and are forgotten.
  *
- * Invariant: whoever changes R_j calls residents_left or residents_back for the sample, or residents_withdraw before
- * and residents_declare after when all of R_j changes. Then the wants of both stores equal demand_count and
+ * Invariant: a module that changes R_j calls residents_left or residents_back for each sample. When all of R_j changes,
+ * it calls residents_withdraw before and residents_declare after. Then the wants of both stores equal demand_count and
  * demand_count_encoded.
  * Owner: none; this module has no state. It sets a sample's chunk and fiber, and the members of chunks. */
 #ifndef LARDER_SERVER_ENGINE_RESIDENTS_H
@@ -9,6 +9,7 @@
 
 #include "server/engine/encoded.h"
 
+/* The modules that this one works on. */
 struct residents {
     struct engine_env *env;
     struct jobs *jobs;
@@ -18,24 +19,31 @@ struct residents {
 };
 
 /* residents.c */
-void residents_left(struct residents *residents, uint32_t job, sample_id id); /* id has just left R_job */
-void residents_back(struct residents *residents, uint32_t job, sample_id id); /* id has just come back into R_job */
-/* A running job's remaining set changes as a whole: withdraw its wants before, declare them after. The work goes by
- * what remains to it, or by what is in memory, whichever is less. */
+/* residents_left lowers the wants of the sample's residents, after id has left R_job. */
+void residents_left(struct residents *residents, uint32_t job, sample_id id);
+/* residents_back raises them, after id has come back into R_job. */
+void residents_back(struct residents *residents, uint32_t job, sample_id id);
+/* residents_withdraw takes all wants of the job away, before its remaining set changes as a whole. residents_declare
+ * adds those of the changed set. They do nothing unless the job is running. The work goes by what remains to the job,
+ * or by what is in memory, whichever is less. */
 void residents_withdraw(struct residents *residents, uint32_t job);
 void residents_declare(struct residents *residents, uint32_t job);
-/* it wants what remains to it no more: let that go */
+/* residents_drop_remaining drops the encodeds of the job's remaining set that nobody else wants. The job no longer
+ * wants them. */
 void residents_drop_remaining(struct residents *residents, uint32_t job);
-void residents_forget_had(struct residents *residents, uint32_t job); /* its place will be another's */
+/* residents_forget_had takes the job out of `had` of all instances, because its number will be another job's. */
+void residents_forget_had(struct residents *residents, uint32_t job);
 
 /* residents_forget.c */
-/* residents_forget: see ENGINE_SAMPLES_GONE. */
+/* residents_forget forgets what is kept under the ids; see ENGINE_SAMPLES_GONE for ids and kept. */
 void residents_forget(struct residents *residents, sample_id *ids, uint32_t count, uint32_t *kept);
 
 /* residents_places.c */
-#define CHUNK_RANGES_SPARE 16 /* ranges beyond two for each dataset in use */
-/* residents_place gives the job's samples that have none their places in chunks. LARDER_ENOMEM. */
+#define CHUNK_RANGES_SPARE 16 /* how many ranges there may be beyond two for each dataset in use */
+/* residents_place gives places in chunks to those of the job's samples that have none, and fills in the chunks of the
+ * job's shape. It fails with LARDER_ENOMEM. */
 int residents_place(struct residents *residents, const struct engine_job_desc *desc, struct job *job);
-void residents_forget_range(struct residents *residents, struct chunk_range *range); /* see engine_forget_chunks */
+/* residents_forget_range forgets the range's chunks and the places of the samples in them; see engine_forget_chunks. */
+void residents_forget_range(struct residents *residents, struct chunk_range *range);
 
 #endif

@@ -1,10 +1,11 @@
-/* residents_forget.c: ids that mean no sample any more, because no job and no dataset has them: nothing stays under
- * them, so that they may be given to other samples. What is still being loaded or prepared for nobody keeps its id for
- * now. */
+/* residents_forget.c: ids that no longer mean a sample, because no job and no dataset has them. Nothing stays under
+ * them, so they may be given to other samples. A sample that is still being loaded or prepared for nobody keeps its id
+ * until that has ended. */
 #include "server/engine/encoded.h"
 #include "server/engine/prepared.h"
 #include "server/engine/residents.h"
 
+/* is_busy tells whether a load or a task of the sample is under way, or something of it is pinned. */
 static bool is_busy(const struct residents *residents, sample_id id)
 {
     if (residents->encoded->samples[id].pending ||
@@ -18,6 +19,7 @@ static bool is_busy(const struct residents *residents, sample_id id)
     return false;
 }
 
+/* forget takes away what is kept under the id. Nothing of it may be pinned. */
 static void forget(struct residents *residents, sample_id id)
 {
     while (residents->prepared->samples[id].instances != ENGINE_NONE)
@@ -27,11 +29,11 @@ static void forget(struct residents *residents, sample_id id)
     if (residents->chunks->at[id].chunk != ENGINE_NONE)
         residents->chunks->chunks[residents->chunks->at[id].chunk].stale = true;
     residents->chunks->at[id] = CHUNK_PLACE_NONE;
-    /* `begun` goes on: its numbers key the random draws, whatever sample comes */
+    /* `begun` is not set back: its numbers key the random draws, whatever sample comes. */
     residents->encoded->samples[id].failed = false;
 }
 
-/* A chunk has no member that is not in it. */
+/* sweep_chunks takes those members out of stale chunks that are no longer in them. */
 static void sweep_chunks(struct residents *residents)
 {
     for (uint32_t number = 0; number < residents->chunks->n_chunks; number++) {

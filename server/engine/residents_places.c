@@ -4,7 +4,7 @@
 #include "common/check.h"
 #include "server/engine/residents.h"
 
-/* What is in memory of the sample counts in its fiber from now on. */
+/* take_place gives the sample its place. What memory has of it counts in its fiber from then on. */
 static void take_place(struct residents *residents, sample_id id, struct chunk_slot place)
 {
     struct chunk *chunk = &residents->chunks->chunks[place.chunk];
@@ -19,7 +19,7 @@ static void take_place(struct residents *residents, sample_id id, struct chunk_s
         encoded_fiber_enter(residents->encoded, residents->encoded->samples[id].encoded);
 }
 
-/* What is in memory of the sample stays there. */
+/* lose_place takes the sample's place away. What memory has of it stays. */
 static void lose_place(struct residents *residents, sample_id id)
 {
     INSTANCES_OF(residents->prepared, id, i) {
@@ -33,9 +33,11 @@ static void lose_place(struct residents *residents, sample_id id)
 
 /* ── forgetting ── */
 
+/* forget_samples takes the places of all samples in the range away. */
 static void forget_samples(struct residents *residents, const struct chunk_range *range)
 {
-    for (uint64_t id = 0; id < residents->env->ids; id++) { /* a member's slot may be another's by now */
+    /* goes by samples: another sample may have got a member's slot */
+    for (uint64_t id = 0; id < residents->env->ids; id++) {
         uint32_t chunk = residents->chunks->at[id].chunk;
         if (chunk != ENGINE_NONE && chunk >= range->base && chunk - range->base < range->count)
             lose_place(residents, (sample_id)id);
@@ -59,7 +61,7 @@ void residents_forget_range(struct residents *residents, struct chunk_range *ran
     chunks_drop_range(residents->chunks, range);
 }
 
-/* Datasets in chunks that the jobs have, that of the one that comes included. */
+/* count_in_use gives how many datasets in chunks the jobs have, that of the job that comes included. */
 static size_t count_in_use(const struct residents *residents, const struct job *coming)
 {
     size_t count = 1;
@@ -81,6 +83,7 @@ static void count_want(void *context, sample_id id)
         chunks_range_of(residents->chunks, chunk)->wants++;
 }
 
+/* count_wants counts for each range how many samples in it jobs have in their views. */
 static void count_wants(struct residents *residents, const struct job *coming)
 {
     for (size_t i = 0; i < residents->chunks->n_ranges; i++)
@@ -92,8 +95,8 @@ static void count_wants(struct residents *residents, const struct job *coming)
     sampler_each_viewed(residents->env->sampler, coming->no, count_want, residents);
 }
 
-/* Before there are too many: half of those that may be forgotten at once, because to compare them takes a look at each
- * sample in use. */
+/* forget_ranges forgets ranges before there are too many. It forgets half of the spare ones at once, because comparing
+ * them takes a look at each sample in use. */
 static void forget_ranges(struct residents *residents, const struct job *coming)
 {
     size_t in_use = count_in_use(residents, coming);
@@ -106,8 +109,8 @@ static void forget_ranges(struct residents *residents, const struct job *coming)
 
 /* ── placing ── */
 
-/* The dataset's range: of the job that came with it first, or a new one. NULL: there is no memory for that. `held`:
- * samples of the dataset that the encoded budget holds. */
+/* enter gives the dataset's range, which a job came with before, or else a new one. `held` is how many samples of the
+ * dataset the encoded budget holds. NULL when there is no memory for a new one. */
 static struct chunk_range *enter(struct residents *residents, const struct engine_chunks *dataset,
                                  const struct job *job, uint64_t held)
 {
