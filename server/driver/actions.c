@@ -1,4 +1,4 @@
-/* actions.c: what the engine asks for, done: tasks to the workers, messages to the clients. */
+/* actions.c: carries out what the engine asks for: gives tasks to the workers and sends messages to the clients. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,7 +6,8 @@
 #include "common/clock.h"
 #include "server/driver/driver_priv.h"
 
-/* A rank's registration is needed until it is answered; the first rank's is the job's. */
+/* job_added answers the client of driver->adding. The job takes over the registration of its first rank; that of any
+ * other rank stays driver->adding's. */
 static void job_added(struct driver *driver, const struct engine_action *action)
 {
     struct registration *reg = driver->adding.reg;
@@ -43,7 +44,7 @@ static void job_added(struct driver *driver, const struct engine_action *action)
     session_send(driver->session, reg->client, &message);
     if (action->job_added.attached)
         return;
-    view_result_clear(&reg->found.view); /* the engine has what it needs of both */
+    view_result_clear(&reg->found.view); /* the engine has copied what it needs of the view and the places */
     free(reg->found.places);
     reg->found.places = NULL;
 }
@@ -62,7 +63,8 @@ static void job_error(struct driver *driver, const struct engine_action *action)
     session_send_error(driver->session, action->client, 0, err.code, false, err.text);
 }
 
-/* The LOADs of one read are one task. What is dropped to make room for them lies between. */
+/* belongs_to_read tells whether the read being gathered goes on with the action. The LOADs of one read become one task.
+ * Between them the engine may drop encoded samples to make room. */
 static bool belongs_to_read(const struct driver *driver, const struct engine_action *action)
 {
     return action->type == ENGINE_DROP_ENCODED ||
@@ -90,8 +92,8 @@ static void load_end(struct driver *driver)
     driver->reading.load.count = 0;
 }
 
-/* What an instance's random draws depend on. One that belongs to a job (a variant) goes by the sample's index in its
- * dataset, which is the same in another daemon; a sample's id is not. */
+/* worker_output gives an output its place and the key of its random draws. The key of a job's own instance (a variant)
+ * has the sample's index in its dataset, which is the same in every daemon; a sample's id is not. */
 static struct worker_output worker_output(struct driver *driver, const struct engine_output *output, sample_id id)
 {
     const struct driver_pipeline *row = &driver->tables.pipelines[output->pipeline];
@@ -158,7 +160,7 @@ static void carry_out(struct driver *driver, const struct engine_action *action)
     case ENGINE_DELIVER: deliver(driver, action); break;
     case ENGINE_JOB_ERROR: job_error(driver, action); break;
     case ENGINE_JOB_ENDED: tables_job_end(&driver->tables, action->job); break;
-    case ENGINE_AHEAD: /* both are for observers alone */
+    case ENGINE_AHEAD: /* only observers need these two */
     case ENGINE_SOURCE: break;
     }
 }

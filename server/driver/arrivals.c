@@ -42,7 +42,7 @@ static void on_gone(void *ctx, uint64_t client)
 {
     struct arrivals *arrivals = ctx;
     atomic_store(&arrivals->last_client_ns, clock_now_ns());
-    /* First: then nobody is told of a refusal. */
+    /* GONE goes before the refusal that registrar_abandon causes, so that no refusal is sent to this client. */
     post(arrivals, &(struct inbox_message){.type = INBOX_GONE, .client = client});
     registrar_abandon(arrivals->registrar, client);
 }

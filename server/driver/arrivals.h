@@ -1,4 +1,5 @@
-/* arrivals.h: what sessions and workers bring, put into the inbox of the engine's thread, in their own threads. */
+/* arrivals.h: the callbacks of the session and of the workers. Each runs in the thread that calls it, and puts what it
+ * is told into the inbox of the engine's thread. */
 #ifndef LARDER_SERVER_DRIVER_ARRIVALS_H
 #define LARDER_SERVER_DRIVER_ARRIVALS_H
 
@@ -9,15 +10,16 @@
 #include "server/session/session.h"
 #include "server/workers/worker.h"
 
-/* Filled before sessions and workers begin, and there until they have ended. */
+/* The owner fills it before the session and the workers begin, and keeps it until both have ended. */
 struct arrivals {
     struct mailbox *inbox;
     struct registrar *registrar;
-    void (*on_lost)(void *ctx); /* as session_handlers has it */
+    void (*on_lost)(void *ctx); /* the owner's answer to session_handlers.on_lost */
     void *ctx;
-    _Atomic uint64_t last_client_ns; /* when a client was last seen; sessions' thread and main */
+    _Atomic uint64_t last_client_ns; /* when a client was last seen; set by the session's thread and by main */
 };
 
+/* Both give callbacks that refer to arrivals, for session_start and for workers_create. */
 struct session_handlers arrivals_of_sessions(struct arrivals *arrivals);
 struct worker_results arrivals_of_workers(struct arrivals *arrivals);
 

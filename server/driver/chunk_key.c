@@ -3,7 +3,8 @@
 
 #include "common/random.h"
 
-/* Tells apart how the same samples fall into chunks. */
+/* chunk_layout gives a number for how the samples fall into chunks: the chunk size and the members of the first chunk
+ * decide it. */
 static uint64_t chunk_layout(const struct dataset *dataset)
 {
     uint32_t count;

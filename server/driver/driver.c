@@ -12,12 +12,13 @@
 
 enum {
     MESSAGES_AT_ONCE = 64,
-    TICK_MS = 250, /* while a job waits for ranks or room, or may: time must pass without messages too */
+    TICK_MS = 250, /* between ticks while needs_ticks holds */
 };
 
-#define RETIRED_PAUSE_NS (100 * CLOCK_NS_PER_MS) /* while something is under way under some of the ids */
+#define RETIRED_PAUSE_NS (100 * CLOCK_NS_PER_MS) /* before the next try, when the engine had to keep some of the ids */
 
-/* Ranks that may be missing, or jobs that wait for room. */
+/* needs_ticks tells whether the engine must see time pass even when no message comes: ranks may be missing, or jobs may
+ * wait for room. */
 static bool needs_ticks(const struct driver *driver)
 {
     for (uint32_t place = 0; place < JOBS_MAX; place++) {
@@ -27,7 +28,8 @@ static bool needs_ticks(const struct driver *driver)
     return engine_waits_for_room(driver->engine);
 }
 
-/* Until the engine needs a tick for a source that does not answer; below 0: it does not. */
+/* until_wakes_ms gives the time until the engine needs a tick because a source does not answer. Below 0: no source
+ * needs one. */
 static int64_t until_wakes_ms(const struct driver *driver)
 {
     uint64_t wakes_ns = engine_wakes_ns(driver->engine), now_ns = clock_now_ns();
@@ -54,10 +56,10 @@ static void on_gone(struct driver *driver, uint64_t client)
     tables_unseat(&driver->tables, row);
     driver_step(driver, &event, 1);
     if (job->cancelled && !job->attached)
-        driver_step(driver, &event, 1); /* without a rank it would only wait for others: this ends it */
+        driver_step(driver, &event, 1); /* without this the cancelled job would wait for other ranks */
 }
 
-/* The row of a client that is a rank; NULL: it is none, or no more. */
+/* find_seated gives the row of a client that is a rank of a job. NULL: the client is no rank, or has left. */
 static const struct driver_client *find_seated(const struct driver *driver, uint64_t client)
 {
     const struct driver_client *row = tables_client(&driver->tables, client);
@@ -97,7 +99,8 @@ static void tell_drained(struct driver *driver)
     driver->config.drained(driver->config.ctx);
 }
 
-/* What is the engine's own: the event it is, false when it concerns nobody any more. */
+/* as_event turns a message for which is_event holds into an event of the engine. False: the engine gets none, because
+ * the client has left or the message concerns only observers. */
 static bool as_event(struct driver *driver, const struct inbox_message *message, struct engine_event *event)
 {
     const struct driver_client *row;
@@ -117,7 +120,7 @@ static bool as_event(struct driver *driver, const struct inbox_message *message,
             .type = ENGINE_RELEASE, .rank = row->rank, .release = {row->job, message->release.batch}};
         return true;
     case INBOX_READ:
-        driver->reads += message->read.took_ns > 0; /* else it was not begun */
+        driver->reads += message->read.took_ns > 0; /* 0: the read was not begun */
         OBSERVERS_TELL(driver, on_read, &message->read);
         return false;
     case INBOX_LOADED:
@@ -146,7 +149,7 @@ static bool is_event(enum inbox_type type)
            type == INBOX_PREPARED;
 }
 
-/* Everything else. False: it is the last message. */
+/* take carries out a message that is no event of the engine. False: it was the last message. */
 static bool take(struct driver *driver, const struct inbox_message *message)
 {
     switch (message->type) {
@@ -167,7 +170,8 @@ static bool take(struct driver *driver, const struct inbox_message *message)
     return true;
 }
 
-/* The governor decides when it is time for it; the engine gets to know how fast the ranks' clients are. */
+/* govern lets the governor decide when it is time. After a decision it tells the engine how fast the ranks' clients
+ * are. */
 static void govern(struct driver *driver)
 {
     struct engine_event paces[MESSAGES_AT_ONCE];
@@ -179,8 +183,9 @@ static void govern(struct driver *driver)
         driver_step(driver, paces, n);
 }
 
-/* The engine drops what it keeps under ids that no dataset has any more; only then they are given to other samples. A
- * dataset ends with the last of its jobs, tasks and registrations, so what still comes of a task finds its id kept. */
+/* forget_retired makes the engine drop what it keeps under ids that no dataset has any more. Only then may the catalog
+ * give these ids to other samples. A dataset lives until its last job, task and registration have ended; so an id is
+ * still kept when the result of a task comes. */
 static void forget_retired(struct driver *driver)
 {
     struct driver_retired *retired = &driver->retired;
@@ -198,13 +203,13 @@ static void forget_retired(struct driver *driver)
         retired->again_ns = clock_now_ns() + RETIRED_PAUSE_NS;
 }
 
-static int64_t sooner(int64_t a_ms, int64_t b_ms) /* of two times to wait; below 0: for ever */
+static int64_t sooner(int64_t a_ms, int64_t b_ms) /* gives the shorter of two waits; below 0 means for ever */
 {
     return a_ms < 0 || (b_ms >= 0 && b_ms < a_ms) ? b_ms : a_ms;
 }
 
-/* Messages that came together are one step of the engine as far as they are its own: queues that got room together pick
- * together. */
+/* run is the engine's thread. Messages that came together and are events of the engine become one step, so that queues
+ * that got room at the same time pick at the same time. */
 static void *run(void *arg)
 {
     struct driver *driver = arg;
@@ -227,7 +232,7 @@ static void *run(void *arg)
                 n_events += as_event(driver, &messages[i], &events[n_events]);
                 continue;
             }
-            driver_step(driver, events, n_events); /* what came before comes first */
+            driver_step(driver, events, n_events); /* the messages keep their order */
             n_events = 0;
             going = take(driver, &messages[i]) && going;
         }

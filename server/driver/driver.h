@@ -1,7 +1,7 @@
-/* driver.h: the engine's thread: takes messages from the inbox, steps the engine, carries its actions out.
+/* driver.h: the engine's thread. It takes messages from the inbox, steps the engine and carries out its actions.
  *
- * It owns the engine, the governor, and the tables of clients, jobs and pipelines. It waits for nothing
- * but its inbox: sessions and workers take what it gives without blocking. */
+ * The thread owns the engine, the governor, and the tables of clients, jobs and pipelines. It waits for nothing but its
+ * inbox: the session and the workers take what it gives them without blocking. */
 #ifndef LARDER_SERVER_DRIVER_DRIVER_H
 #define LARDER_SERVER_DRIVER_DRIVER_H
 
@@ -18,41 +18,46 @@ struct driver;
 struct driver_config {
     struct engine_config engine;
     uint32_t jobs_max;
-    uint32_t workers, loaders; /* the pool's, for the governor */
-    struct mailbox *inbox;
-    struct catalog *catalog;    /* borrowed: whose retired ids are forgotten; NULL: none are */
-    void (*drained)(void *ctx); /* once, in the engine's thread: no job is left, and none is to come */
+    uint32_t workers, loaders;  /* threads of the pool; the governor needs both numbers */
+    struct mailbox *inbox;      /* borrowed */
+    struct catalog *catalog;    /* borrowed; the engine forgets the ids that it has retired. NULL: there are none */
+    void (*drained)(void *ctx); /* called once, in the engine's thread: no job is left, and none can come */
     void *ctx;
 };
 
+/* driver_create makes the engine and the governor and copies config. The caller destroys the driver. Fails as
+ * engine_create and governor_live_create do. */
 int driver_create(const struct driver_config *config, struct driver **out, struct error *err);
-/* driver_start begins the thread; session and workers must outlive it. */
+/* driver_start begins the thread. session and workers are borrowed and must outlive the thread. LARDER_ELIMIT. */
 int driver_start(struct driver *driver, struct session *session, struct workers *workers, struct error *err);
-/* driver_stop ends the thread after what is in the inbox; all clients are gone and the workers stopped before. */
+/* driver_stop ends the thread once it has dealt with what is in the inbox. The owner calls it when all clients are gone
+ * and the workers have stopped. */
 void driver_stop(struct driver *driver);
-void driver_destroy(struct driver *driver); /* accepts NULL */
+void driver_destroy(struct driver *driver); /* stops first; accepts NULL */
 
-/* driver_halt: from here on nothing is loaded, prepared or delivered, and the arena stays as it is, while clients are
- * told that the daemon stops, and leave. */
+/* driver_halt makes the engine load, prepare and deliver nothing any more, and waits until the engine knows. From then
+ * on the arena stays as it is, while clients are told that the daemon stops, and leave. */
 void driver_halt(struct driver *driver);
-/* driver_settle waits until all that is in the inbox now has been dealt with. Not after driver_stop. */
+/* driver_settle waits until the thread has dealt with all that is in the inbox at the call. Not to be called after
+ * driver_stop. */
 void driver_settle(struct driver *driver);
 
-/* Other threads may ask these; they wait for the answer, and not after driver_stop.
+/* Any thread but the engine's may call the following four until driver_stop. Each waits for its answer.
  *
- * driver_status fills what the engine's thread knows: draining, totals, jobs. */
+ * driver_status fills what the engine's thread knows: whether the daemon is draining, the totals, the jobs, and what
+ * the governor decided. */
 void driver_status(struct driver *driver, struct daemon_status *status);
-/* driver_cancel ends a job: nothing is prepared for it any more, and its clients get an error. What they hold is theirs
- * until they have left, and the job's name and that part of its quota with it. LARDER_ENOENT when there is no such job:
- * which is right too when the same request was carried out before. */
+/* driver_cancel ends a job: nothing is prepared for it any more, and its clients get an error. The clients keep what
+ * they hold until they have left; until then the job keeps its name and that part of its quota. LARDER_ENOENT: there is
+ * no such job, perhaps because the same request was carried out before. */
 int driver_cancel(struct driver *driver, const char *name, struct error *err);
 /* driver_set_weight gives a job another weight, from JOB_WEIGHT_MIN to JOB_WEIGHT_MAX. LARDER_ENOENT: no such job. */
 int driver_set_weight(struct driver *driver, const char *name, double weight, struct error *err);
-
-/* driver_drain: no new jobs from now on. Harmless when repeated. */
+/* driver_drain makes the engine refuse new jobs from this moment on. A second call does nothing. */
 void driver_drain(struct driver *driver);
-/* driver_takes_jobs is false from driver_drain and driver_halt on. It waits for nothing; any thread may call it until
- * driver_destroy. */
+
+/* driver_takes_jobs tells whether jobs may still come: false from driver_drain or driver_halt on. It waits for nothing.
+ * Any thread may call it until driver_destroy. */
 bool driver_takes_jobs(const struct driver *driver);
 
 #endif

@@ -1,5 +1,10 @@
-/* driver_priv.h: the engine thread's state: driver.c takes messages in, registered.c makes jobs of registrations,
- * questions.c answers other threads, actions.c steps the engine and carries out what it asks for, news.c logs. */
+/* driver_priv.h: the state of the engine's thread, which the driver's files share.
+ *
+ *   driver.c      the driver's life, the thread's loop, the messages
+ *   registered.c  makes a job, or a rank of one, of each registration
+ *   questions.c   answers other threads
+ *   actions.c     steps the engine and carries out what it asks for
+ *   news.c        logs what happens */
 #ifndef LARDER_SERVER_DRIVER_DRIVER_PRIV_H
 #define LARDER_SERVER_DRIVER_DRIVER_PRIV_H
 
@@ -13,34 +18,36 @@
 #include "server/governor/live.h"
 
 enum { OBSERVERS = 2 };
-enum { RETIRED_AT_ONCE = 16384 }; /* ids: about a millisecond */
+enum { RETIRED_AT_ONCE = 16384 }; /* ids; the engine forgets as many in about a millisecond */
 
-/* Whether jobs are taken no more. */
+/* Whether the daemon takes new jobs, and whether its owner knows that the last one is gone. */
 struct driver_drain {
-    atomic_bool asked; /* written by the engine's thread, read by driver_takes_jobs */
-    bool told;         /* that the last job has gone */
+    atomic_bool asked; /* no new jobs; written by the engine's thread, read by driver_takes_jobs */
+    bool told;         /* config.drained was called */
 };
 
-/* What JOB_ADD is stepped for. reg is NULL at all other times, and once it is the job's. */
+/* The registration for which the engine is stepped with JOB_ADD. reg is NULL at all other times, and as soon as a job
+ * owns the registration. */
 struct driver_adding {
     struct registration *reg;
     uint32_t pipeline;
 };
 
-/* The read that LOADs are being taken together for; load.count 0: none. */
+/* The read whose LOADs are being gathered into one task. load.count 0: there is none. */
 struct driver_reading {
     struct worker_load load;
-    size_t cap;      /* of its samples */
-    uint64_t number; /* as its LOADs have it */
+    size_t cap;      /* of load.samples */
+    uint64_t number; /* the engine's number of the read, which its LOADs carry */
 };
 
-/* Ids that the engine is to forget. */
+/* Ids of samples that no dataset has any more, and that the engine is to forget. */
 struct driver_retired {
     sample_id ids[RETIRED_AT_ONCE];
-    uint64_t again_ns; /* None is asked for before. */
+    uint64_t again_ns; /* the catalog is not asked for ids before this time */
 };
 
-/* The batch being sent, as it goes over the wire; the driver's own, kept from batch to batch. */
+/* The entries of the batch being sent, as they go over the wire. The driver owns the memory and reuses it for each
+ * batch. */
 struct driver_entries {
     uint8_t *bytes;
     size_t cap;
@@ -56,33 +63,37 @@ struct driver {
     bool running;
     struct driver_drain drain;
 
-    struct driver_observer observers[OBSERVERS]; /* the governor, the log */
+    struct driver_observer observers[OBSERVERS]; /* the governor and the log */
     struct tables tables;
     struct driver_adding adding;
-    uint64_t named;            /* jobs that got a name from us */
-    uint64_t reads;            /* that workers did */
-    uint64_t short_told_bytes; /* of encoded memory that a line has said are needed; 0: none are missing */
+    uint64_t named;            /* jobs that the driver has given a name to */
+    uint64_t reads;            /* reads that workers have done */
+    uint64_t short_told_bytes; /* encoded memory that the log last said the jobs need; 0: there is enough */
 
     struct driver_reading reading;
     struct driver_retired retired;
     struct driver_entries entries;
-    char names[WIRE_REPLY_MAX - 4096]; /* of a page of classes */
+    char names[WIRE_REPLY_MAX - 4096]; /* the names in one answer to CLASSES_GET */
 };
 
+/* OBSERVERS_TELL calls the function `what` of each observer that has it. */
 #define OBSERVERS_TELL(driver, what, ...)                                           \
     for (size_t o_ = 0; o_ < OBSERVERS; o_++) {                                     \
         if ((driver)->observers[o_].what)                                           \
             (driver)->observers[o_].what((driver)->observers[o_].ctx, __VA_ARGS__); \
     }
 
-/* driver_registered takes a registration over that the registrar is through with (registered.c). */
+/* All of these are called in the engine's thread.
+ *
+ * registered.c: driver_registered takes over a registration that comes from the registrar. */
 void driver_registered(struct driver *driver, struct registration *reg);
-/* driver_news is the log's on_action; driver_job_error gives what the rank of a JOB_ERROR is told (news.c). */
+/* news.c: driver_news is the log's on_action. driver_job_error gives the error that a JOB_ERROR tells its rank. */
 void driver_news(void *driver, const struct engine_action *action);
 struct error driver_job_error(const struct driver *driver, const struct engine_action *action);
-/* driver_step steps the engine and carries out what it asks for; no events, no step (actions.c). */
+/* actions.c: driver_step steps the engine with the events and carries out its actions. Without events it does
+ * nothing. */
 void driver_step(struct driver *driver, const struct engine_event *events, size_t count);
-/* driver_answer answers a question, in the engine's thread (questions.c). */
+/* questions.c: driver_answer answers a question and wakes the thread that asked it. */
 void driver_answer(struct driver *driver, enum inbox_type type, struct driver_question *question);
 
 #endif

@@ -1,7 +1,7 @@
-/* inbox.h: what the other threads tell the engine's thread: one mailbox of small messages.
+/* inbox.h: the messages by which the other threads tell the engine's thread what happened. They go through one mailbox.
  *
- * Pushing waits while the mailbox is full; that cannot deadlock, because the engine's thread waits for nothing else.
- * Pointers in a message change hands with it. */
+ * A push waits while the mailbox is full. That cannot deadlock, because the engine's thread waits for nothing but the
+ * mailbox. Whoever takes a message owns what its pointers refer to, but for a question, which its asker keeps. */
 #ifndef LARDER_SERVER_DRIVER_INBOX_H
 #define LARDER_SERVER_DRIVER_INBOX_H
 
@@ -11,25 +11,25 @@
 
 #define INBOX_MESSAGES 16384
 
-struct driver_question; /* questions.c */
+struct driver_question; /* private to questions.c */
 
 enum inbox_type {
-    INBOX_COMING,     /* a client asked to be registered; the registrar is at it */
-    INBOX_REGISTERED, /* the registrar's result */
-    INBOX_GONE,
+    INBOX_COMING,     /* a client asked to be registered; its registration goes to the registrar */
+    INBOX_REGISTERED, /* the registration comes back from the registrar, resolved or refused */
+    INBOX_GONE,       /* a client has left */
     INBOX_NEXT,
     INBOX_RELEASE,
     INBOX_CLASSES,
     INBOX_LOADED,
-    INBOX_READ, /* a read of LOADs has ended, after all of its LOADED */
+    INBOX_READ, /* a read has ended; the LOADED messages of all its samples came before */
     INBOX_PREPARED,
     INBOX_HALT,
     INBOX_STATUS,
     INBOX_CANCEL,
     INBOX_WEIGHT,
     INBOX_DRAIN,
-    INBOX_SETTLE, /* a question that has no answer but that its turn came */
-    INBOX_STOP,
+    INBOX_SETTLE, /* a question whose only answer is that its turn has come */
+    INBOX_STOP,   /* the last message: the thread ends */
 };
 
 struct inbox_message {
@@ -51,7 +51,7 @@ struct inbox_message {
         struct worker_loaded loaded;
         struct worker_read read;
         struct worker_prepared prepared;
-        struct driver_question *question; /* STATUS, CANCEL, WEIGHT, DRAIN, SETTLE */
+        struct driver_question *question; /* HALT, STATUS, CANCEL, WEIGHT, DRAIN, SETTLE */
     };
 };
 

@@ -1,5 +1,5 @@
-/* limits.c: limits that two modules state, each in its own header since neither knows the other, are held together
- * here, where all of them are visible. */
+/* limits.c: compares limits that two modules state. Each states its own in its header, because neither knows the other;
+ * this file sees all of them. */
 #include "cache/catalog/catalog.h"
 #include "common/wire.h"
 #include "preprocess/prepare.h"
@@ -11,7 +11,7 @@
 #include "server/session/session.h"
 #include "server/workers/pool.h"
 
-/* What a client may ask for is what the engine takes. */
+/* The engine takes whatever a client may ask for. */
 _Static_assert(ENGINE_BATCH_MAX == WIRE_BATCH_MAX, "the largest batch");
 _Static_assert(ENGINE_PREFETCH_MAX == WIRE_CREDITS_MAX, "batches asked for ahead");
 _Static_assert(ENGINE_HOLD_MAX == WIRE_CREDITS_MAX + 1, "a client holds prefetch + 1 batches");
@@ -19,11 +19,11 @@ _Static_assert(ENGINE_HOLD_MAX <= SESSION_HELD_MAX, "a connection has a place fo
 _Static_assert(ENGINE_NAME_MAX == WIRE_NAME_MAX + 1, "a job's name, and its end");
 _Static_assert(VIEW_TEXT_MAX >= WIRE_SPEC_MAX, "a subset that a message may carry can be read");
 
-/* What the configuration allows, the modules can do. */
+/* The modules can do whatever the configuration allows. */
 _Static_assert(2 * CONFIG_THREADS_MAX == POOL_THREADS_MAX, "the pool takes all workers and all loaders");
 _Static_assert(CONFIG_THREADS_MAX == GOVERNOR_THREADS_MAX, "the governor knows each thread");
 _Static_assert(CONFIG_WIDTH_MAX == CHUNK_SAMPLES_MAX, "as wide as the largest chunk");
 
-/* What the engine decides, the others carry out and show. */
+/* The other modules can carry out and show whatever the engine decides. */
 _Static_assert(ENGINE_OUTPUTS_MAX <= PREPARE_OUTPUTS_MAX, "a worker prepares all outputs of a task at once");
 _Static_assert(GOVERNOR_AHEAD_MAX == ENGINE_PREFETCH_MAX, "batches that a queue may be ahead");

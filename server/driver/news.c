@@ -1,10 +1,11 @@
-/* news.c: what happens, in the log: the observer that writes lines. */
+/* news.c: the observer that writes into the log what happens. */
 #include <string.h>
 
 #include "preprocess/prepare.h"
 #include "server/driver/driver_priv.h"
 
-/* Says what would help: a larger arena where that is short, else a larger share of it for one job. */
+/* log_shortened says why look-ahead is shorter, and what would help: a larger arena if that is too small, else a larger
+ * share of it for one job. */
 static void log_shortened(const struct driver *driver, const struct registration *reg, uint32_t from, uint32_t to,
                           uint64_t wanted_bytes)
 {
@@ -19,8 +20,8 @@ static void log_shortened(const struct driver *driver, const struct registration
                          from, to, (unsigned long long)(quota_bytes >> 20), reg->name);
 }
 
-/* Look-ahead stays as it is then, and reads wait: each brings fewer samples of its chunk. A line comes when it becomes
- * worse. */
+/* log_short_reads warns when encoded memory is smaller than what the jobs look ahead. Look-ahead stays as it is, but
+ * reads wait for room, and each brings fewer samples of its chunk. A further line comes only when more is missing. */
 static void log_short_reads(struct driver *driver, uint64_t needed_bytes)
 {
     uint64_t budget_bytes = driver->config.engine.encoded_bytes;
@@ -35,8 +36,8 @@ static void log_short_reads(struct driver *driver, uint64_t needed_bytes)
         driver->short_told_bytes = needed_bytes;
 }
 
-/* The records of small instances would take more than encoded memory has for them: each takes more of the arena
- * instead. */
+/* log_small_slots says when prepared samples take at least twice their size in the arena. They do when they are so
+ * small that the records of an arena full of them would not fit into encoded memory. */
 static void log_small_slots(const struct driver *driver, const struct registration *reg)
 {
     const struct engine_config *config = &driver->config.engine;
@@ -71,7 +72,7 @@ static void job_added(struct driver *driver, const struct engine_action *action)
 static void ahead_changed(const struct driver *driver, const struct engine_action *action)
 {
     const struct registration *reg = driver->tables.jobs[action->job].reg;
-    if (action->ahead.failed) /* that has been told */
+    if (action->ahead.failed) /* job_failed has told that */
         return;
     if (action->ahead.to < action->ahead.from)
         log_shortened(driver, reg, action->ahead.from, action->ahead.to, action->ahead.wanted_bytes);

@@ -1,5 +1,5 @@
-/* observer.h: who watches what the engine's thread does. Observers are called in that thread; one that does not care
- * for something has NULL there. */
+/* observer.h: an observer watches what the engine's thread does. That thread calls it. An observer has NULL in place of
+ * each function that it does not need. */
 #ifndef LARDER_SERVER_DRIVER_OBSERVER_H
 #define LARDER_SERVER_DRIVER_OBSERVER_H
 
@@ -10,7 +10,7 @@ struct driver_observer {
     void *ctx;
     void (*on_event)(void *ctx, const struct engine_event *event);    /* before the engine gets it */
     void (*on_action)(void *ctx, const struct engine_action *action); /* before it is carried out */
-    void (*on_read)(void *ctx, const struct worker_read *read);       /* has ended */
+    void (*on_read)(void *ctx, const struct worker_read *read);       /* after the read has ended */
     void (*on_prepared)(void *ctx, const struct worker_cost *cost);   /* before the engine gets the result */
 };
 

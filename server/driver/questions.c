@@ -1,4 +1,4 @@
-/* questions.c: what other threads ask of the engine's thread and wait for: status, and changes by hand. */
+/* questions.c: other threads ask the engine's thread for the status or for a change, and wait for the answer. */
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -7,10 +7,10 @@
 #include "common/log.h"
 #include "server/driver/driver_priv.h"
 
-/* A question that another thread waits with. */
+/* A question to the engine's thread. The thread that asks owns it, and keeps it until it is answered. */
 struct driver_question {
     struct daemon_status *status; /* STATUS */
-    const char *job;              /* CANCEL, WEIGHT: its name */
+    const char *job;              /* CANCEL, WEIGHT: the job's name */
     double weight;                /* WEIGHT */
     int code;
     pthread_mutex_t mutex;
@@ -35,7 +35,7 @@ static void on_status(struct driver *driver, struct driver_question *question)
     status->draining = driver->drain.asked;
     struct engine_job_status *rows = xcalloc(JOBS_MAX, sizeof *rows);
     engine_totals(driver->engine, &status->totals);
-    status->totals.counts.reads = driver->reads; /* those done, not those asked for */
+    status->totals.counts.reads = driver->reads; /* reads done, where the engine counts reads asked for */
     status->n_jobs = engine_job_statuses(driver->engine, clock_now_ns(), rows, JOBS_MAX);
     status->jobs = xcalloc(status->n_jobs, sizeof *status->jobs);
     for (size_t i = 0; i < status->n_jobs; i++) {
@@ -66,8 +66,8 @@ static void on_cancel(struct driver *driver, struct driver_question *question)
         struct engine_event gone = {.type = ENGINE_JOB_GONE, .job_gone = {.job = place}};
         log_info_limited("msg=\"job cancelled\" job=\"%s\"", job->reg->name);
         job->cancelled = true;
-        /* Its clients are told by JOB_ERROR and stay until they leave: what they hold is theirs until then. A job that
-         * only waits for ranks does so no more. */
+        /* JOB_ERROR tells the job's clients. They keep what they hold until they leave. A job that has no client, and
+         * only waits for ranks, ends at once. */
         driver_step(driver, job->attached ? &cancel : &gone, 1);
     }
     answer(question, job ? 0 : LARDER_ENOENT);
@@ -89,7 +89,7 @@ static void on_weight(struct driver *driver, struct driver_question *question)
         struct engine_event event = {.type = ENGINE_WEIGHT, .weight = {place, question->weight}};
         job->weight = question->weight;
         log_info_limited("msg=\"job has another weight\" job=\"%s\" weight=%g", job->reg->name, question->weight);
-        driver_step(driver, &event, 1); /* which may end the job: its time for a rank to come may be over */
+        driver_step(driver, &event, 1); /* the step may end the job, if its time to wait for a rank is over */
     }
     answer(question, place < JOBS_MAX ? 0 : LARDER_ENOENT);
 }

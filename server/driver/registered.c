@@ -1,4 +1,4 @@
-/* registered.c: what the registrar found out becomes a job or a rank of one, or is refused. */
+/* registered.c: makes a job, or a rank of one, of a registration that comes from the registrar, or refuses it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +9,8 @@
 #include "server/driver/driver_priv.h"
 #include "server/driver/text_hash.h"
 
-/* The number of a pipeline that means the same, or a new one; ENGINE_PIPELINES_MAX when all are in use. Takes no
- * reference but the table's own. */
+/* pipeline_number gives the number of a pipeline that means the same, or a new number. ENGINE_PIPELINES_MAX: all are in
+ * use. For a new number the table takes a reference of its own. */
 static uint32_t pipeline_number(struct driver *driver, struct pipeline *pipeline)
 {
     uint32_t unused = ENGINE_PIPELINES_MAX, idle = ENGINE_PIPELINES_MAX;
@@ -24,7 +24,7 @@ static uint32_t pipeline_number(struct driver *driver, struct pipeline *pipeline
             idle = number;
     }
     uint32_t number = unused;
-    if (number == ENGINE_PIPELINES_MAX && idle != ENGINE_PIPELINES_MAX) { /* one that no job uses gives its number up */
+    if (number == ENGINE_PIPELINES_MAX && idle != ENGINE_PIPELINES_MAX) { /* take the number of an idle pipeline */
         struct engine_event event = {.type = ENGINE_PIPELINE_GONE, .pipeline_gone = {.pipeline = idle}};
         driver_step(driver, &event, 1);
         pipeline_unref(&driver->tables.pipelines[idle].pipeline);
@@ -51,13 +51,14 @@ static void name_job(struct driver *driver, struct registration *reg)
     char name[32];
     do {
         snprintf(name, sizeof name, "job-%llu", (unsigned long long)++driver->named);
-    } while (tables_find_job(&driver->tables, name) < JOBS_MAX); /* somebody chose it */
+    } while (tables_find_job(&driver->tables, name) < JOBS_MAX); /* a client has chosen the same name */
     free(reg->name);
     reg->name = xstrdup(name);
 }
 
-/* Whose augmentations the job may share: 0, everybody's. A strict job's depend on its seed, its dataset and the epoch
- * alone. Where nothing is drawn there is nothing to keep apart. */
+/* variant_of gives a number: jobs with the same number may share augmented samples. 0: the job shares with everybody.
+ * The augmentations of a strict job depend on its seed, its dataset and the epoch alone. A pipeline that draws nothing
+ * at random is always shared. */
 static uint64_t variant_of(const struct registration *reg)
 {
     const struct registration_asked *asked = &reg->asked;
@@ -71,7 +72,8 @@ static uint64_t variant_of(const struct registration *reg)
     return asked->flags & WIRE_PRIVATE_AUGMENT ? random_mix64(text_hash(reg->name) ^ random_mix64(asked->seed)) | 1 : 0;
 }
 
-/* What the engine cannot compare: ids are the same in another dataset with the same files, labels need not be. */
+/* mismatch names what a rank asked for otherwise than the job's first rank, or gives NULL. It compares what the engine
+ * cannot: another dataset with the same files has the same ids, but may have other labels. */
 static const char *mismatch(const struct registration *first, const struct registration *reg)
 {
     uint64_t a[2], b[2];
@@ -84,7 +86,7 @@ static const char *mismatch(const struct registration *first, const struct regis
                                            : NULL;
 }
 
-/* Gives the job to the engine, which takes reg over when it accepts it. */
+/* add_job gives the job to the engine and takes reg over. When the engine accepts a new job, the job owns reg. */
 static void add_job(struct driver *driver, struct registration *reg, uint32_t pipeline)
 {
     const struct registration_asked *asked = &reg->asked;
@@ -117,7 +119,7 @@ static void add_job(struct driver *driver, struct registration *reg, uint32_t pi
     struct engine_event event = {.type = ENGINE_JOB_ADD, .job_add = &desc};
     driver->adding = (struct driver_adding){.reg = reg, .pipeline = pipeline};
     driver_step(driver, &event, 1);
-    registration_destroy(driver->adding.reg); /* NULL when the job was added */
+    registration_destroy(driver->adding.reg); /* NULL when a job has taken reg over */
     driver->adding.reg = NULL;
 }
 

@@ -12,11 +12,11 @@ enum {
     THREADS = 4, /* of each lane */
     WAITING_MAX = 1024,
     KNOWN_MAX = 1024,
-    QUICK_MS = 1000 /* a source that took longer, though it was opened before, is not taken for known */
+    QUICK_MS = 1000 /* a known source that took longer to open is no longer taken for known */
 };
 
-/* Sources that were opened before mostly are again in no time: they do not wait behind those that are new, whose
- * indexing may take minutes each. */
+/* A source that was opened before mostly opens again in no time. It has a lane of its own, so that it does not wait
+ * behind new sources, each of which may take minutes to index. */
 enum lane_kind { LANE_NEW, LANE_KNOWN };
 #define LANES 2
 
@@ -25,21 +25,21 @@ struct lane {
     enum lane_kind kind;
     pthread_t threads[THREADS];
     unsigned n_threads;
-    pthread_cond_t arrived;       /* something waits, or the end has come */
-    struct registrations waiting; /* this and n_waiting: under the registrar's lock */
+    pthread_cond_t arrived;       /* something waits, or the registrar stops */
+    struct registrations waiting; /* the registrar's lock guards this and n_waiting */
     unsigned n_waiting;
 };
 
 struct registrar {
     struct catalog *catalog;
     const struct config *config;
-    struct engine_config engine; /* only what engine_slot_bytes looks at */
+    struct engine_config engine; /* only what engine_slot_bytes needs is set */
     struct mailbox *inbox;
-    struct interrupt stopping; /* set by registrar_stop; above each registration's */
+    struct interrupt stopping; /* set by registrar_stop; it interrupts each registration too */
     struct lane lanes[LANES];
-    pthread_mutex_t lock; /* of what is below, and of what waits in the lanes */
+    pthread_mutex_t lock; /* guards what is below, and what waits in the lanes */
     struct registrations underway;
-    uint64_t known[KNOWN_MAX]; /* hashes of sources, at hash % KNOWN_MAX; 0: none. Only the lane depends on them. */
+    uint64_t known[KNOWN_MAX]; /* hashes of known sources, at hash % KNOWN_MAX; 0: none. They only choose the lane. */
 };
 
 static uint64_t source_hash(const struct registration *reg)
@@ -89,7 +89,8 @@ static void take_out_locked(struct lane *lane, struct registration *reg)
     lane->n_waiting--;
 }
 
-/* Waits for a registration, which is under way then; NULL at the end. */
+/* next_registration waits for a registration and moves it to those under way. NULL: the registrar stops, and nothing
+ * waits in the lane any more. */
 static struct registration *next_registration(struct lane *lane)
 {
     struct registrar *registrar = lane->registrar;

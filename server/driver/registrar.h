@@ -1,8 +1,10 @@
-/* registrar.h: turns a client's request into something the engine can take: opens the dataset (which may mean
- * indexing a million files), parses the pipeline, evaluates the subset. A few threads of its own, so that neither the
- * engine nor the sessions wait, nor one job for another job's indexing; and a few more for sources that were opened
- * before, so that these do not wait behind any number of new ones. Results go to the inbox as INBOX_REGISTERED,
- * whatever they are. What nobody waits for any more ends soon, wherever it stands, so that others have their turn. */
+/* registrar.h: the registrar turns a client's request into something that the engine can take. It opens the dataset
+ * (which may mean indexing a million files), parses the pipeline and evaluates the subset.
+ *
+ * The registrar has a few threads of its own, so that neither the engine nor the session waits, nor one job for another
+ * job's indexing. A few further threads serve sources that were opened before, so that these never wait behind new
+ * ones. Each registration comes out as INBOX_REGISTERED in the inbox, resolved or refused. A registration that nobody
+ * waits for any more ends soon, however far it is, so that others get their turn. */
 #ifndef LARDER_SERVER_DRIVER_REGISTRAR_H
 #define LARDER_SERVER_DRIVER_REGISTRAR_H
 
@@ -13,15 +15,20 @@
 
 struct registrar;
 
+/* registrar_create starts the threads. catalog, config and inbox are borrowed and outlive the registrar. The caller
+ * destroys it. LARDER_ELIMIT: no more threads can be started. */
 int registrar_create(struct catalog *catalog, const struct config *config, struct mailbox *inbox,
                      struct registrar **out, struct error *err);
-/* registrar_submit takes the registration over. LARDER_ELIMIT when too many wait (it stays the caller's then). */
+/* registrar_submit takes the registration over. LARDER_ELIMIT: too many are waiting, and the registration stays the
+ * caller's. Any thread. */
 int registrar_submit(struct registrar *registrar, struct registration *registration);
-/* registrar_abandon: the client of a registration has gone. It comes out as refused, at once when it waits, or as soon
- * as the thread that is at it notices. Nothing when the client has none. Any thread. */
+/* registrar_abandon says that a client has gone. If its registration is waiting, it comes out as refused at once; if a
+ * thread is working on it, it comes out as soon as that thread notices. A client without a registration is no error.
+ * Any thread. */
 void registrar_abandon(struct registrar *registrar, uint64_t client);
-/* registrar_stop ends the threads; what they are at, and what still waits, comes out as refused soon. */
+/* registrar_stop ends the threads and waits for them. What they work on ends early, and what still waits comes out as
+ * refused. */
 void registrar_stop(struct registrar *registrar);
-void registrar_destroy(struct registrar *registrar); /* accepts NULL */
+void registrar_destroy(struct registrar *registrar); /* stops first; accepts NULL */
 
 #endif

@@ -1,5 +1,5 @@
-/* resolve.c: what a client's request means: its dataset, the part of it that the job trains on, and what its samples
- * take. */
+/* resolve.c: finds out what a client's request means: the dataset, the part of it that the job trains on, and how much
+ * memory its samples take. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -7,7 +7,7 @@
 #include "common/utf8.h"
 #include "server/driver/registration.h"
 
-/* What a view asks of a dataset. */
+/* The following four answer a view's questions about its dataset. */
 static sample_id source_id(const void *dataset, uint32_t index)
 {
     return dataset_id(dataset, index);
@@ -33,7 +33,8 @@ static int parse_view(const char *json, struct view **out, struct error *err)
     return json && *json ? view_parse(json, strlen(json), out, err) : 0;
 }
 
-/* The part of the dataset that the job trains on: what it asks for, of what the configuration leaves of the dataset. */
+/* select_view finds the part of the dataset that the job trains on: what the client asks for, within what the
+ * configuration leaves of the dataset. */
 static int select_view(struct registration *reg, const struct config_dataset *named, const char *given_path,
                        struct error *err)
 {
@@ -65,7 +66,7 @@ static int select_view(struct registration *reg, const struct config_dataset *na
     return code;
 }
 
-/* WIRE_RELABEL: the view's classes get the numbers 0, 1, 2 … in their order. */
+/* make_dense_labels gives the view's classes the numbers 0, 1, 2 … in their order, as WIRE_RELABEL asks. */
 static int make_dense_labels(struct registration_found *found, struct error *err)
 {
     struct dense_labels *labels = &found->labels;
@@ -99,7 +100,7 @@ static int compare_placed(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Where the view's samples are stored, by ascending id. */
+/* find_places finds where the view's samples are stored, by ascending id. */
 static int find_places(struct registration_found *found, struct error *err)
 {
     uint32_t count = found->view.count;
@@ -129,9 +130,9 @@ static int compare_descending(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* What a sample takes in the arena. Without operators that is the file's size, and what counts is the mean of the
- * longest ones: a job holds two batches for each rank or more, and two epochs meet in them, so a sample may be held
- * twice. batch_samples: of a batch for each rank. */
+/* size_slots finds how much of the arena a sample takes. Without operators a sample takes its file's size, and
+ * slot_bytes is the mean of the batch_samples longest ones. batch_samples counts one batch for each rank. A job holds
+ * at least two batches for each rank; two epochs may meet in them, so that a sample is held twice. */
 static int size_slots(struct registration_found *found, uint64_t batch_samples, const struct engine_config *engine,
                       struct error *err)
 {
@@ -158,7 +159,8 @@ static int size_slots(struct registration_found *found, uint64_t batch_samples, 
                            (unsigned long long)found->sample_bytes);
 }
 
-/* 0 where it cannot be told: only which thing is slow depends on it. */
+/* device_of gives 0 when the device cannot be found out. That is no error: the number only tells slow devices from fast
+ * ones. */
 static uint64_t device_of(const char *path)
 {
     struct stat st;

@@ -1,6 +1,6 @@
-/* tables.h: whom the engine's thread serves: its clients, the jobs they are ranks of, and their pipelines.
+/* tables.h: whom the engine's thread serves: the clients, the jobs of which they are ranks, and the jobs' pipelines.
  *
- * The engine's thread's alone. Zeroed to begin with. */
+ * Only the engine's thread uses the tables. They are zeroed to begin with. */
 #ifndef LARDER_SERVER_DRIVER_TABLES_H
 #define LARDER_SERVER_DRIVER_TABLES_H
 
@@ -8,79 +8,81 @@
 
 #include "server/driver/registration.h"
 
-/* Whoever is a rank now, or was last. */
+/* The client that is this rank of a job, or was it last. */
 struct driver_rank {
-    bool there;
+    bool there; /* the client is connected */
     uint64_t client;
     uint32_t pid;
     char *client_name;
 };
 
 struct driver_job {
-    struct registration *reg;  /* of the rank that made it; NULL: the place is free */
-    uint32_t pipeline;         /* number */
-    struct driver_rank *ranks; /* reg->world_size */
+    struct registration *reg;  /* of the rank that made the job, owned; NULL: the place is free */
+    uint32_t pipeline;         /* its number, an index of tables.pipelines */
+    struct driver_rank *ranks; /* reg->asked.world_size of them */
     uint32_t attached;         /* ranks that are there */
-    double weight;             /* as registered, or as `larder weight` said since */
-    bool cancelled;            /* ends with its last client, whatever ranks are to come */
-    char *source_said;         /* what a read last failed with that its source did not answer; NULL: none has */
+    double weight;             /* as registered, or as `larder weight` set it since */
+    bool cancelled;            /* the job ends with its last client, even if ranks have not come yet */
+    char *source_said;         /* why storage last did not answer a read of the job's dataset; NULL: it always did */
 };
 
 struct driver_pipeline {
     struct pipeline *pipeline; /* NULL: the number is unused */
-    uint64_t seed;             /* first part of its random keys */
-    uint32_t jobs;             /* that use it */
+    uint64_t seed;             /* first part of the keys of its random draws */
+    uint32_t jobs;             /* how many jobs use it */
 };
 
 enum client_phase {
-    CLIENT_COMING, /* its registration is with the registrar */
-    CLIENT_LEFT,   /* so it is, but the client has gone */
-    CLIENT_SEATED, /* it is a rank of a job */
+    CLIENT_COMING, /* the client's registration is with the registrar */
+    CLIENT_LEFT,   /* the registration is with the registrar, but the client has gone */
+    CLIENT_SEATED, /* the client is a rank of a job */
 };
 
-/* A client that is coming or seated; there is no row of one that was refused. */
+/* A client that is coming or seated. A client that was refused has no row. */
 struct driver_client {
     uint64_t client;
     enum client_phase phase;
-    uint32_t job, rank; /* SEATED */
+    uint32_t job, rank; /* valid when SEATED */
     LIST_ENTRY(driver_client) link;
 };
 
 LIST_HEAD(driver_clients, driver_client);
 
-enum { TABLES_BUCKETS = 4096 }; /* a few clients in each, when all connections are taken */
+enum { TABLES_BUCKETS = 4096 }; /* a bucket has a few clients when all connections are taken */
 
 struct tables {
     struct driver_job jobs[JOBS_MAX]; /* by the engine's place */
     struct driver_pipeline pipelines[ENGINE_PIPELINES_MAX];
-    struct driver_clients clients[TABLES_BUCKETS]; /* by a hash of their number */
-    size_t n_coming;                               /* those that left among them */
+    struct driver_clients clients[TABLES_BUCKETS]; /* by a hash of the client's number */
+    size_t n_coming;                               /* clients in CLIENT_COMING or CLIENT_LEFT */
 };
 
-/* tables_clear frees all; it may be used again. */
+/* tables_clear ends all jobs and frees all rows. The tables may be used again. */
 void tables_clear(struct tables *tables);
 
-/* tables_client finds a client's row; NULL: it has none. */
+/* tables_client finds a client's row. NULL: the client has none. */
 struct driver_client *tables_client(const struct tables *tables, uint64_t client);
+/* tables_client_comes makes a row for a client whose registration goes to the registrar. */
 void tables_client_comes(struct tables *tables, uint64_t client);
-/* tables_client_came: its registration is there. The row goes; gives whether the client has left meanwhile. */
+/* tables_client_came removes that row when the registration is back. It gives whether the client left meanwhile. */
 bool tables_client_came(struct tables *tables, uint64_t client);
 
-/* tables_job_begin takes reg over: the job has the place, which was free, and nobody is there yet. */
+/* tables_job_begin gives a job the place, which must be free, and takes reg over. No rank is there yet. */
 void tables_job_begin(struct tables *tables, uint32_t place, struct registration *reg, uint32_t pipeline);
-/* tables_job_end frees the place, and the rows of those who are there. */
+/* tables_job_end frees the place, and the rows of the clients that are still ranks of the job. */
 void tables_job_end(struct tables *tables, uint32_t place);
-/* tables_seat: reg's client is the rank that it asked to be. tables_unseat: it is so no more; the row goes. */
+/* tables_seat makes reg's client the rank that it asked to be. tables_unseat ends that and removes the client's row. */
 void tables_seat(struct tables *tables, uint32_t place, const struct registration *reg);
 void tables_unseat(struct tables *tables, struct driver_client *client);
 
-/* tables_find_job gives the place of the job with that name; JOBS_MAX: there is none. */
+/* tables_find_job gives the place of the job with that name. JOBS_MAX: there is none. */
 uint32_t tables_find_job(const struct tables *tables, const char *name);
-/* tables_count_jobs counts the jobs; with live, only those that were not cancelled: a cancelled job is over, though
- * some client may still hold batches of it. */
+/* tables_count_jobs counts the jobs. With live it leaves out the cancelled ones: a cancelled job is over, though some
+ * client may still hold batches of it. */
 size_t tables_count_jobs(const struct tables *tables, bool live);
-/* tables_note_source: what a source said instead of an answer, for the jobs that read from the dataset. Takes the text
- * over, which may be NULL. tables_source_said gives what one of these jobs was told last. */
+/* tables_note_source notes, for each job of the dataset, what storage said instead of an answer. It takes over the
+ * text, which may be NULL: then nothing is noted. tables_source_said gives the text that was noted for one of these
+ * jobs, "?" when there is none; the tables own it. */
 void tables_note_source(struct tables *tables, const void *dataset, char *text);
 const char *tables_source_said(const struct tables *tables, const void *dataset);
 

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-/* text_hash is FNV-1a. Random draws depend on what it gives, and are the same in every daemon: it stays as it is. */
+/* text_hash is FNV-1a. Random draws depend on its value and must be the same in every daemon, so it must not change. */
 static inline uint64_t text_hash(const char *text)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
