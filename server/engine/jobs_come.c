@@ -64,14 +64,7 @@ static int queues_begin(struct job *job)
     if (job->terms.world_size > 1 && job->terms.shuffle != SHUFFLE_DEPENDENT)
         job->progress.first = xcalloc(job->terms.world_size, sizeof *job->progress.first);
     for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
-        struct job_queue *queue = &job->queues[rank];
-        *queue = (struct job_queue){.rank = rank, .line = {.entries = LINE_EMPTY, .first_waiting = ENGINE_NONE}};
-        queue->leases = xcalloc(job->quota.held_max, sizeof *queue->leases);
-        if (!job->progress.first)
-            continue;
-        queue->reserve.ids = malloc(share * sizeof *queue->reserve.ids);
-        queue->reserve.cap = queue->reserve.ids ? share : 0;
-        if (!queue->reserve.ids)
+        if (queue_begin(&job->queues[rank], rank, job->quota.held_max, job->progress.first ? share : 0))
             return LARDER_ENOMEM;
     }
     return 0;
@@ -79,13 +72,8 @@ static int queues_begin(struct job *job)
 
 void jobs_free(struct job *job)
 {
-    for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
-        struct job_queue *queue = &job->queues[rank];
-        while (queue->n_leases)
-            free(queue->leases[--queue->n_leases].instances);
-        free(queue->leases);
-        free(queue->reserve.ids);
-    }
+    for (uint32_t rank = 0; rank < job->terms.world_size; rank++)
+        queue_end(&job->queues[rank]);
     free(job->queues);
     free(job->progress.first);
     idset_destroy(job->terms.view);

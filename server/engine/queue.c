@@ -11,6 +11,23 @@
 
 SLAB(, entry, queues, entries, in_line.next)
 
+int queue_begin(struct job_queue *queue, uint32_t rank, uint32_t held_max, uint64_t reserved)
+{
+    *queue = (struct job_queue){.rank = rank, .line = {.entries = LINE_EMPTY, .first_waiting = ENGINE_NONE}};
+    queue->leases = xcalloc(held_max, sizeof *queue->leases);
+    queue->reserve.ids = reserved ? malloc(reserved * sizeof *queue->reserve.ids) : NULL;
+    queue->reserve.cap = queue->reserve.ids ? reserved : 0;
+    return reserved && !queue->reserve.ids ? LARDER_ENOMEM : 0;
+}
+
+void queue_end(struct job_queue *queue)
+{
+    while (queue->n_leases)
+        free(queue->leases[--queue->n_leases].instances);
+    free(queue->leases);
+    free(queue->reserve.ids);
+}
+
 /* ── entries ── */
 
 void queue_append(struct queues *queues, uint32_t index)

@@ -151,6 +151,10 @@ static inline uint64_t queue_reserve_count(const struct reserve *reserve)
          index = (queues)->entries[index].next_waiter)
 
 /* queue.c */
+/* queue_begin makes the empty queue of a rank whose client may hold held_max batches. Its reserve has room for
+ * `reserved` samples without growing. LARDER_ENOMEM. queue_end frees what a queue holds, whether begun or zeroed. */
+int queue_begin(struct job_queue *queue, uint32_t rank, uint32_t held_max, uint64_t reserved);
+void queue_end(struct job_queue *queue);
 uint32_t entry_new(struct queues *queues);
 void entry_drop(struct queues *queues, uint32_t entry);
 void queue_append(struct queues *queues, uint32_t entry);
