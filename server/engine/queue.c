@@ -1,5 +1,5 @@
-/* queue.c: a rank's queue: entries in planned order, the batches its client holds, and the samples that are kept for
- * it. A batch is nothing but entries that are ready, so that a bad sample leaves no hole: the list closes up. */
+/* queue.c: a rank's queue: entries in planned order, the batches that its client holds, and the samples that are kept
+ * for it. A batch is nothing but entries that are ready. So a bad sample leaves no hole: the list closes up. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "server/engine/prepared.h"
 #include "server/engine/queue.h"
 
-#define PACE_FIRST_NS 100e6 /* a batch, before anything was measured */
+#define PACE_FIRST_NS 100e6 /* how long a client trains on a batch, before anything was measured */
 
 SLAB(, entry, queues, entries, in_line.next)
 
@@ -78,7 +78,7 @@ void queue_remove(struct queues *queues, uint32_t index)
     queue->line.unplaced -= entry->state == ENTRY_UNPLACED;
     queue->line.queued--;
     queue->held_slots--;
-    queues->prepared->room_changes++; /* those behind it are nearer to the front */
+    queues->prepared->room_changes++; /* the entries behind it have come nearer to the front */
     entry_drop(queues, index);
 }
 
@@ -138,8 +138,7 @@ void queue_reserve_add(struct reserve *reserve, sample_id id)
     reserve->ids[reserve->end++] = id;
 }
 
-/* What goes back comes before what was kept already. Together they are no more than the rank's share, so that a reserve
- * that was made for all of it never grows. Frees `back`'s ids. */
+/* Together the samples are no more than the rank's share, so a reserve that was made for all of a share never grows. */
 void queue_reserve_put_first(struct reserve *reserve, struct reserve *back)
 {
     uint64_t count = queue_reserve_count(reserve), more = queue_reserve_count(back);
@@ -153,7 +152,6 @@ void queue_reserve_put_first(struct reserve *reserve, struct reserve *back)
     free(back->ids);
 }
 
-/* The batch that was delivered first of those from `least` on; n_leases when there is none. */
 uint32_t queue_oldest_lease(const struct job_queue *queue, uint64_t least)
 {
     uint32_t best = queue->n_leases;
@@ -165,7 +163,6 @@ uint32_t queue_oldest_lease(const struct job_queue *queue, uint64_t least)
     return best;
 }
 
-/* The samples of a batch that was not released go back, and the instances count as not had. */
 void queue_lease_put_back(struct queues *queues, uint32_t job, struct job_queue *queue, const struct lease *lease,
                           struct reserve *back)
 {
@@ -180,15 +177,15 @@ void queue_lease_put_back(struct queues *queues, uint32_t job, struct job_queue 
         queue->epoch.done = false;
 }
 
-/* What the queue may look ahead, two batches at the least. */
+/* As many as the queue may look ahead, and two batches at the least. */
 uint64_t queue_overtakers_max(const struct job *job)
 {
     uint64_t least = 2 * (uint64_t)job->terms.batch_size;
     return job->quota.slots > least ? job->quota.slots : least;
 }
 
-/* Whole batches only under drop_last. One rank alone has the view less what bad samples cost; several have equal shares
- * whatever happens, because they train in step. */
+/* Under drop_last the share is whole batches. The rank of a job of one has the view, less what bad samples cost.
+ * Several ranks have equal shares whatever happens, because they train in step. */
 uint64_t queue_share(const struct job *job)
 {
     uint64_t share = job->shape.view_samples - job->progress.lost;
@@ -239,7 +236,7 @@ void queue_making_ended(struct queues *queues, struct entry *entry)
     entry->making = false;
 }
 
-/* Below 0 by what was asked for and is not there, which all miss alike. */
+/* Where a client has asked for more than there is, the mean pace of the job counts: all ranks miss that alike. */
 double queue_dry_ns(const struct job *job, const struct job_queue *queue, uint64_t begun)
 {
     uint64_t leased = queue->held_slots - queue->line.queued;

@@ -1,10 +1,10 @@
 /* queue.h: a rank's queue: entries in planned order, batches, leases, the reserve, and the exchange between ranks.
  *
- * Invariant: a queue holds queued + leased samples = held_slots, at most its quota. The numbers of its entries grow
- * along the line. No entry before first_waiting is WAITING. ready, unplaced and making count the entries of the line
- * that are so.
- * Owner: the queue_*.c own entries, line, leases, reserve and held_slots. An entry that leaves hands what it holds of
- * its instance to the caller: queue_remove neither unpins nor forgets `had`. */
+ * Invariant: held_slots of a queue is its queued and its leased samples, at most its quota. The place_in_line of its
+ * entries grows along the line. No entry before first_waiting is WAITING. `ready`, `unplaced` and `making` count the
+ * entries of the line that are so.
+ * Owner: the queue_*.c own entries, line, leases, reserve and held_slots. An entry that leaves its queue leaves what it
+ * holds of its instance to the caller: queue_remove neither unpins the instance nor clears `had`. */
 #ifndef LARDER_SERVER_ENGINE_QUEUE_H
 #define LARDER_SERVER_ENGINE_QUEUE_H
 
@@ -13,35 +13,38 @@
 
 enum entry_state { ENTRY_FREE, ENTRY_UNPLACED, ENTRY_WAITING, ENTRY_READY };
 
+/* One sample that is planned for a rank. */
 struct entry {
     enum entry_state state;
     uint32_t job, rank;
-    /* Its neighbours in its queue; of an unused place `next` is the next unused one. */
+    /* Its neighbours in its queue. For an unused place, `next` is the next unused one. */
     struct link in_line;
-    uint32_t next_waiter; /* The next entry that waits for the same instance; valid while WAITING. */
-    uint32_t instance;    /* What it waits for or has ready; ENGINE_NONE while UNPLACED. */
-    /* Other samples that were drawn for it because one was bad, under policy `replace`. */
+    uint32_t next_waiter; /* the next entry that waits for the same instance; valid while WAITING */
+    uint32_t instance;    /* the instance that it waits for or has ready; ENGINE_NONE while UNPLACED */
+    /* How many other samples were drawn for it because one was bad, under policy `replace`. */
     uint32_t substitutes;
     sample_id id;
     uint64_t place_in_line; /* its number among the entries that its queue ever had */
-    /* the number it would have, had it always been in this queue: overtaking counts from there */
+    /* The number that it would have if it had always been in this queue. Overtaking counts from this number. */
     int64_t due_in_line;
-    /* When it was planned, or had to be planned again: latencies count from there. */
+    /* When it was planned, or had to be planned again. Latencies count from this time. */
     uint64_t planned_ns;
-    bool repeat;   /* It fills a rank's share up. */
-    bool making;   /* Its instance is being prepared, not only planned. */
-    bool reserved; /* It is kept for this rank, which had gone: no other rank gets it. */
+    bool repeat;   /* It is a repeat, which fills up a rank's share. */
+    bool making;   /* The PREPARE of its instance is out. */
+    bool reserved; /* It comes from the queue's reserve: no other rank gets it. */
 };
 
+/* One batch in a client's hands. */
 struct lease {
-    uint64_t batch; /* Its number among all batches; RELEASE names it. */
+    uint64_t batch; /* the batch's number among all batches; RELEASE names it */
     uint32_t epoch, count;
     /* Its instances, `count` of them, each pinned by the lease. The lease owns the array. */
     uint32_t *instances;
 };
 
-/* Samples that have left R_j and are a queue's own, before there is room for them: its part of a fixed order, and what
- * a rank that went away had not released. Ids at … end - 1 of an array. Bounded by the rank's share. */
+/* Samples that have left R_j and belong to a queue before there is room for them: the queue's part of a fixed order,
+ * what look-ahead was given back, and what a rank that went away had not released. They are no more than the rank's
+ * share. */
 struct reserve {
     /* The ids at `at` … `end` - 1 are in the reserve. The reserve owns the array of `cap` places. */
     sample_id *ids;
@@ -55,23 +58,27 @@ enum presence { RANK_TO_COME, RANK_THERE, RANK_AWAY };
 /* A rank's client. */
 struct rank_client {
     enum presence presence;
-    uint64_t id; /* The caller's name of the connection; valid while presence is RANK_THERE. */
-    bool missed; /* It is away, and has been needed since missed_since_ns. */
+    uint64_t id; /* the caller's name of the connection; valid while presence is RANK_THERE */
+    bool missed; /* The rank is not there, and has been needed since missed_since_ns. */
     uint64_t missed_since_ns;
 };
 
 /* Where a rank is in its job's epoch. */
 struct rank_epoch {
     bool done; /* LAST was delivered, or the rank asked for a later epoch. */
-    bool told; /* This client got the LAST of told_epoch: what it asked of it before it knew means nothing. */
+    /* This client got the LAST of told_epoch. What it asked of that epoch, or of an earlier one, before it knew means
+     * nothing. */
+    bool told;
     uint32_t told_epoch;
-    bool returned; /* It came back after it was done: an empty LAST answers when it asks for the epoch again. */
+    /* The rank came back after it was done. When it asks for the epoch again, an empty LAST is the answer. */
+    bool returned;
     uint32_t batch_index, credits;
-    uint64_t planned;      /* Samples of this epoch that are queued or delivered. */
-    uint64_t delivered;    /* of these */
-    uint64_t lost;         /* bad samples that were left out */
-    uint64_t repeats;      /* samples drawn to fill the share up */
-    uint32_t repeats_lost; /* Repeats in a row that were bad. */
+    uint64_t planned; /* samples of this epoch that are queued or delivered */
+    /* samples of this epoch that were delivered */
+    uint64_t delivered;
+    uint64_t lost;         /* bad samples of this epoch that were left out */
+    uint64_t repeats;      /* repeats that were planned to fill up the share */
+    uint32_t repeats_lost; /* repeats in a row that were bad */
 };
 
 /* A later epoch that the rank has asked for. It begins when every rank is done with the present one. */
@@ -84,15 +91,17 @@ struct rank_next {
 struct rank_line {
     struct line entries;
     uint32_t queued;        /* entries in the line */
-    uint32_t ready;         /* of these, those that are READY */
-    uint32_t making;        /* of these, those that are being prepared */
-    uint32_t unplaced;      /* of these, those that wait for room */
-    uint32_t first_waiting; /* No entry before it is waited for. ENGINE_NONE: all that is waited for has no place. */
-    uint64_t numbered;      /* How many entries the queue ever had: the next one's place_in_line. */
-    /* The value of room_changes when no unplaced entry found room; 0: none was tried since one was added. */
+    uint32_t ready;         /* entries in the line that are READY */
+    uint32_t making;        /* entries in the line that are being prepared */
+    uint32_t unplaced;      /* entries in the line that are UNPLACED */
+    uint32_t first_waiting; /* No entry before it is WAITING; ENGINE_NONE when no entry of the line is. */
+    uint64_t numbered;      /* how many entries the queue ever had: the place_in_line of the next one */
+    /* The value of prepared.room_changes when no unplaced entry found room; 0 when none was tried since one was
+     * added. */
     uint64_t no_room_since;
 };
 
+/* What the rank got, and how long its client waited for it. */
 struct rank_tallies {
     uint64_t samples_delivered, batches_delivered;
     uint64_t wait_ns, waiting_since_ns;
@@ -107,13 +116,14 @@ struct job_queue {
     struct rank_next next;
     struct rank_line line;
     struct reserve reserve;
-    /* Batches that the client holds, n_leases of quota.held_max places, in no order. */
+    /* The batches that the client holds, in no order: n_leases of quota.held_max places. The queue owns the array. */
     struct lease *leases;
     uint32_t n_leases;
-    uint64_t held_slots;         /* queued and leased */
-    uint64_t starves_since_ns;   /* Its client waits, and no work is under way that leads to its batch; 0: not so. */
-    uint32_t listed[TASK_KINDS]; /* Tasks for the rank in the job's lists, by kind. */
-    uint64_t pace_ns;            /* of a batch of its client's training; 0: not known */
+    uint64_t held_slots; /* queued and leased samples */
+    /* Since when its client waits while no work is under way that leads to its batch; 0 when that is not so. */
+    uint64_t starves_since_ns;
+    uint32_t listed[TASK_KINDS]; /* tasks for the rank in the job's lists, by kind */
+    uint64_t pace_ns;            /* how long its client trains on a batch; 0: not known */
     struct rank_tallies tallies;
 };
 
@@ -124,8 +134,9 @@ struct queues {
     struct prepared *prepared;
     struct quota *quota;
     struct entry *entries;
-    struct slab slab;    /* of these */
-    uint64_t next_batch; /* The number of the next batch that goes out; from 1 on. */
+    /* the numbered places of entries */
+    struct slab slab;
+    uint64_t next_batch; /* the number of the next batch that goes out, from 1 on */
 };
 
 /* How long the rank's client has waited for batches in all, up to now_ns. */
@@ -135,11 +146,13 @@ static inline uint64_t queue_waited_ns(const struct job_queue *queue, uint64_t n
     return tallies->wait_ns + (tallies->waiting ? now_ns - tallies->waiting_since_ns : 0);
 }
 
+/* queue_of gives the queue that the entry is in. */
 static inline struct job_queue *queue_of(const struct queues *queues, const struct entry *entry)
 {
     return &job_at(queues->jobs, entry->job)->queues[entry->rank];
 }
 
+/* queue_reserve_count gives the number of samples in the reserve. */
 static inline uint64_t queue_reserve_count(const struct reserve *reserve)
 {
     return reserve->end - reserve->at;
@@ -155,56 +168,85 @@ static inline uint64_t queue_reserve_count(const struct reserve *reserve)
  * `reserved` samples without growing. LARDER_ENOMEM. queue_end frees what a queue holds, whether begun or zeroed. */
 int queue_begin(struct job_queue *queue, uint32_t rank, uint32_t held_max, uint64_t reserved);
 void queue_end(struct job_queue *queue);
+/* entry_new gives the number of an unused place, all zeros; entry_drop makes the place unused again. See slab.h. */
 uint32_t entry_new(struct queues *queues);
 void entry_drop(struct queues *queues, uint32_t entry);
+/* queue_append puts an entry at the end of the line of its job and rank. */
 void queue_append(struct queues *queues, uint32_t entry);
-void queue_unplaced(struct queues *queues, uint32_t entry); /* it has no instance: it waits for room */
-/* it has the instance now, and waits for it */
+/* queue_unplaced makes the entry UNPLACED: it has no instance any more, and waits for room. */
+void queue_unplaced(struct queues *queues, uint32_t entry);
+/* queue_placed gives the entry the instance and makes it WAITING. */
 void queue_placed(struct queues *queues, uint32_t entry, uint32_t instance);
+/* queue_waiter_remove takes the entry off the list of those that wait for its instance. */
 void queue_waiter_remove(struct queues *queues, uint32_t index);
-void queue_remove(struct queues *queues, uint32_t entry); /* what it holds of an instance stays with the caller */
-/* queue_clear drops all entries; what they hold of instances is the caller's to give back before. */
+/* queue_remove takes the entry out of its queue and frees it. What it holds of an instance passes to the caller. */
+void queue_remove(struct queues *queues, uint32_t entry);
+/* queue_clear frees all entries of the queue. The caller has given back before what they hold of instances. */
 void queue_clear(struct queues *queues, struct job_queue *queue);
-/* A lease for so many entries that are ready; queue_lease_take makes one of them the lease's, with its pin. */
+/* queue_lease_begin makes an empty lease for `count` entries that are READY. queue_lease_take removes one of them from
+ * its queue: the lease gets its instance, with the pin. */
 struct lease *queue_lease_begin(struct queues *queues, struct job_queue *queue, uint32_t epoch, uint32_t count);
 void queue_lease_take(struct queues *queues, struct lease *lease, uint32_t entry);
+/* queue_lease_end unpins the instances of the lease at this place, and frees the lease. Another lease may move to the
+ * place. */
 void queue_lease_end(struct queues *queues, struct job_queue *queue, uint32_t at);
+/* queue_reserve_add adds a sample at the end of the reserve. */
 void queue_reserve_add(struct reserve *reserve, sample_id id);
+/* queue_reserve_put_first puts the samples of `back` before those of the reserve, and frees back's ids. */
 void queue_reserve_put_first(struct reserve *reserve, struct reserve *back);
+/* queue_oldest_lease gives the place of the lease with the lowest batch number from `least` on; n_leases when there is
+ * none. */
 uint32_t queue_oldest_lease(const struct job_queue *queue, uint64_t least);
+/* queue_lease_put_back adds the samples of a lease of this epoch to `back`. They count as not planned, not delivered
+ * and not had. The lease stays until queue_lease_end. */
 void queue_lease_put_back(struct queues *queues, uint32_t job, struct job_queue *queue, const struct lease *lease,
                           struct reserve *back);
-/* Of the samples planned behind one so many may overtake it. */
+/* queue_overtakers_max gives how many samples that were planned behind one may overtake it. */
 uint64_t queue_overtakers_max(const struct job *job);
-uint64_t queue_share(const struct job *job); /* samples that the epoch has for each rank */
-/* will more be planned? */
+/* queue_share gives the samples that the epoch has for each rank. */
+uint64_t queue_share(const struct job *job);
+/* queue_has_more_to_plan tells whether more will be planned for the queue in this epoch. */
 bool queue_has_more_to_plan(const struct queues *queues, const struct job *job, const struct job_queue *queue);
-/* The queue is sure of room for so many of its entries, the first. */
+/* queue_sure_slots gives how many of its first entries the queue is sure to have room for. */
 uint64_t queue_sure_slots(const struct job *job, const struct job_queue *queue);
+/* queue_slots_of gives the slots that the job keeps for good, for all its ranks. */
 uint64_t queue_slots_of(const struct job *job);
+/* queue_batches_held gives the batches that the job's clients hold; 0 when the job is FREE. */
 uint32_t queue_batches_held(const struct job *job);
-void queue_making_begun(struct queues *queues, uint32_t instance);   /* its making runs */
-void queue_making_ended(struct queues *queues, struct entry *entry); /* what it waits for is there, or has failed */
-/* Nanoseconds until the rank's client has used up `begun` samples; below 0 when it has asked for more than these. */
+/* queue_making_begun notes in each entry that waits for the instance that its PREPARE is out. */
+void queue_making_begun(struct queues *queues, uint32_t instance);
+/* queue_making_ended notes in the entry that the PREPARE it waited for is over. It does nothing when none was out. */
+void queue_making_ended(struct queues *queues, struct entry *entry);
+/* queue_dry_ns gives the nanoseconds until the rank's client has used up `begun` samples; below 0 when it has asked for
+ * more than these. */
 double queue_dry_ns(const struct job *job, const struct job_queue *queue, uint64_t begun);
 
 /* queue_batch.c */
+/* queue_add_credits adds credits, up to ENGINE_PREFETCH_MAX in all. */
 void queue_add_credits(uint32_t *credits, uint32_t more);
+/* queue_next_batch_ready tells whether the next batch is ready. Then *count is its size: a whole batch, or what is left
+ * of the epoch. */
 bool queue_next_batch_ready(const struct queues *queues, const struct job *job, const struct job_queue *queue,
                             uint32_t *count);
-/* the next */
+/* queue_batch_ready tells the same without the size. */
 bool queue_batch_ready(const struct queues *queues, const struct job *job, const struct job_queue *queue);
+/* queue_may_have_batch tells whether the queue's client has credits and may hold one more batch. */
 bool queue_may_have_batch(const struct job *job, const struct job_queue *queue);
+/* queue_ready_batches gives how many batches the entries that are ready make, for the status. */
 uint32_t queue_ready_batches(const struct queues *queues, const struct job *job, const struct job_queue *queue);
 
 /* queue_exchange.c */
-void queue_waiter_add(struct queues *queues, uint32_t entry); /* it waits for its instance, from now on */
-/* The entry's instance is ready. Gives an entry that waits in another rank's queue from now on;
- * ENGINE_NONE: none does. */
+/* queue_waiter_add puts the entry on the list of those that wait for its instance. */
+void queue_waiter_add(struct queues *queues, uint32_t entry);
+/* queue_ready makes the entry READY, because its instance is. The entry may change places with one that still waits;
+ * then the function gives that one, otherwise ENGINE_NONE. */
 uint32_t queue_ready(struct queues *queues, uint32_t entry);
 
 /* queue_check.c */
-uint32_t *queues_count_users(const struct queues *queues); /* see prepared_check; the caller frees */
+/* queues_count_users counts for each instance the entries and leased samples that pin it. The caller frees the
+ * array. */
+uint32_t *queues_count_users(const struct queues *queues);
+/* queues_check CHECKs the invariants of the job's queues, and that no sample of a running job is lost. */
 void queues_check(const struct queues *queues, uint32_t job);
 
 #endif

@@ -1,4 +1,4 @@
-/* queue_batch.c: which of a queue's entries are its next batch, and when that is ready. */
+/* queue_batch.c: which of a queue's entries are its next batch, and whether that is ready. */
 #include "server/engine/queue.h"
 
 void queue_add_credits(uint32_t *credits, uint32_t more)
@@ -7,8 +7,9 @@ void queue_add_credits(uint32_t *credits, uint32_t more)
     *credits = sum < ENGINE_PREFETCH_MAX ? (uint32_t)sum : ENGINE_PREFETCH_MAX;
 }
 
-/* Are batch_size entries ready that the next batch may take? In planned order, or in a window of two batches, which
- * goes on past one that is not ready until all have overtaken it that may. */
+/* whole_batch_ready tells whether batch_size entries are ready that the next batch may take. An ordered job takes them
+ * in planned order. Other jobs take them from a window of two batches. The window goes on past an entry that is not
+ * ready until all that may overtake that entry have done so. */
 static bool whole_batch_ready(const struct queues *queues, const struct job *job, const struct job_queue *queue)
 {
     if (queue->line.ready < job->terms.batch_size)
@@ -25,13 +26,12 @@ static bool whole_batch_ready(const struct queues *queues, const struct job *job
         ready += entry->state == ENTRY_READY;
         if (ready == job->terms.batch_size)
             return true;
-        if (ready + window - 1 < job->terms.batch_size) /* not if all the rest were */
+        if (ready + window - 1 < job->terms.batch_size) /* not enough even if all the rest were ready */
             return false;
     }
     return false;
 }
 
-/* The next batch's size when it is ready now: whole, or what is left of the epoch. */
 bool queue_next_batch_ready(const struct queues *queues, const struct job *job, const struct job_queue *queue,
                             uint32_t *count)
 {

@@ -10,7 +10,6 @@ static void count_leased(const struct job_queue *queue, uint32_t *users)
     }
 }
 
-/* Counts, for each instance, the entries and the leased samples that pin it. The caller frees. */
 uint32_t *queues_count_users(const struct queues *queues)
 {
     uint32_t *users = xcalloc(queues->prepared->slab.size, sizeof *users);
@@ -63,8 +62,8 @@ static void check_rank(const struct queues *queues, uint32_t no, uint32_t rank)
     CHECK(job->terms.world_size == 1 || job->state != JOB_RUNNING || queue->epoch.planned <= queue_share(job));
 }
 
-/* Nothing is lost: what was planned in this epoch is queued or delivered, and the rest is kept for a rank or still to
- * be picked; but for what ranks left behind. */
+/* Nothing is lost: what was planned in this epoch is queued or delivered. The rest is kept for a rank or still to be
+ * picked, except bad samples and what ranks left behind. */
 void queues_check(const struct queues *queues, uint32_t no)
 {
     const struct job *job = job_at(queues->jobs, no);

@@ -1,16 +1,16 @@
 /* queue_exchange.c: a sample is bound to a rank when it is ready, not when it is planned.
  *
- * Ranks of one job train in step, and each would wait for reads of its own, slow ones among them. So what becomes ready
- * for one of them is given to the rank that runs dry first (tasks_ranks.c), and that rank's first sample that is still
- * waited for takes its place: the two entries change places. Every rank has as many samples planned as before, and
- * every sample one rank; a batch comes to all ranks within a few arrivals. Where the rank itself is the one that runs
- * dry first the two are of one queue: once samples are exchanged they get ready out of turn, and what lies far behind
- * makes no batch.
+ * Ranks of one job train in step. If each rank waited for its own reads, every step would take as long as the slowest
+ * read. So a sample that becomes ready is given to the rank of the job that runs dry first (tasks_ranks.c). That rank's
+ * first sample that is still waited for takes its place: the two entries change places. Every rank has as many samples
+ * planned as before, and each sample still has one rank. A batch comes to all ranks within a few arrivals. If the rank
+ * itself runs dry first, both entries are of its own queue. This is needed because exchanged samples get ready out of
+ * turn, and what lies far behind makes no batch.
  *
- * - Only where the order is the ranks' own affair: `dependent`, not `ordered`.
- * - What was given to a rank that went, and is kept for it, stays its own.
- * - Who is as far behind as another keeps what it has.
- * - A sample that others have overtaken takes that with it: it is moved no further back than its own queue could have
+ * - Exchanges happen only where the order is the ranks' own affair: `dependent`, not `ordered`.
+ * - What is kept for a rank, because it was given to it before, stays its own.
+ * - A rank that is as far behind as another keeps what it has.
+ * - A sample that others have overtaken takes that with it. It is moved no further back than its own queue could have
  *   put it off, and then stays where it is (queue_overtakers_max). */
 #include "server/engine/queue.h"
 #include "server/engine/quota.h"
@@ -26,13 +26,14 @@ enum {
         b = swap_;       \
     } while (0)
 
-/* Entries that have left the queue: an entry's number less this is its place in line, below 0 when it was overtaken. */
+/* passed gives how many entries have left the queue. An entry's number less this is its place in line; the result is
+ * below 0 when it was overtaken. */
 static int64_t passed(const struct job_queue *queue)
 {
     return (int64_t)(queue->line.numbered - queue->line.queued);
 }
 
-/* It does, from now on. */
+/* waits_for moves first_waiting to the entry, if the entry lies before it. */
 static void waits_for(struct queues *queues, uint32_t index)
 {
     struct entry *entry = &queues->entries[index];
@@ -51,7 +52,8 @@ void queue_waiter_add(struct queues *queues, uint32_t index)
     waits_for(queues, index);
 }
 
-/* The rank that runs dry first of those that wait for something; `from` itself when none does so before it. */
+/* driest gives the queue that runs dry first, of those that wait for something; `from` itself when no other runs dry
+ * before it. */
 static struct job_queue *driest(const struct job *job, struct job_queue *from)
 {
     struct job_queue *best = from;
@@ -67,8 +69,8 @@ static struct job_queue *driest(const struct job *job, struct job_queue *from)
     return best;
 }
 
-/* The first of the queue's entries that may wait in the place of `ready`, in the same queue if that is behind it;
- * ENGINE_NONE: none. */
+/* find_waiting gives the first entry of the queue that may wait in the place of `ready`; ENGINE_NONE when there is
+ * none. In ready's own queue, only an entry before it may. */
 static uint32_t find_waiting(const struct queues *queues, struct job_queue *queue, const struct entry *ready)
 {
     const struct job *job = job_at(queues->jobs, ready->job);
@@ -90,7 +92,8 @@ static uint32_t find_waiting(const struct queues *queues, struct job_queue *queu
     return ENGINE_NONE;
 }
 
-/* Two entries of one job, in one queue the waiting one before the other: each is in the other's place from now on. */
+/* exchange puts each of two entries of one job in the other's place. In one queue, the waiting entry must lie before
+ * the ready one. */
 static void exchange(struct queues *queues, uint32_t ready_index, uint32_t waiting_index)
 {
     struct entry *ready = &queues->entries[ready_index], *waiting = &queues->entries[waiting_index];
@@ -100,7 +103,7 @@ static void exchange(struct queues *queues, uint32_t ready_index, uint32_t waiti
     SWAP(uint32_t, ready->in_line.prev, waiting->in_line.prev);
     SWAP(uint32_t, ready->in_line.next, waiting->in_line.next);
     SWAP(uint64_t, ready->place_in_line, waiting->place_in_line);
-    /* they were neighbours */
+    /* here they were neighbours */
     ready->in_line.next = ready->in_line.next == ready_index ? waiting_index : ready->in_line.next;
     waiting->in_line.prev = waiting->in_line.prev == waiting_index ? ready_index : waiting->in_line.prev;
     ready->due_in_line -= ahead;
@@ -115,7 +118,8 @@ static void exchange(struct queues *queues, uint32_t ready_index, uint32_t waiti
     from->line.making += waiting->making;
 }
 
-/* Gives the entry that has the other's place then, and still waits; ENGINE_NONE: nothing changed places. */
+/* exchange_ready gives the entry that has taken the place of this one and still waits; ENGINE_NONE when nothing changed
+ * places. */
 static uint32_t exchange_ready(struct queues *queues, uint32_t index)
 {
     const struct entry *entry = &queues->entries[index];
