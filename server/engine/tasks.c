@@ -1,8 +1,9 @@
 /* tasks.c: what loaders and preparers are asked to do.
  *
- * A task makes up to ENGINE_OUTPUTS_MAX instances of one sample: fetch once, decode once. It waits in the list of a job
- * that waits for it (to load, then to prepare). Few are out at a time; the next is always taken from the job whose turn
- * it is (tasks_turns.c), so that a job with a long list delays another by at most what is out. */
+ * A task makes up to ENGINE_OUTPUTS_MAX instances of one sample, so the sample is fetched once and decoded once. The
+ * task waits in the list of a job that waits for it, first to load and then to prepare. Few tasks are out at a time.
+ * The next one always comes from the job whose turn it is (tasks_turns.c). So a job with a long list delays another job
+ * by no more than what is out. */
 #include "server/engine/tasks.h"
 #include "common/check.h"
 #include "server/engine/encoded.h"
@@ -39,7 +40,6 @@ void tasks_to_prepare(struct tasks *tasks, uint32_t index)
     tasks_append(tasks, index);
 }
 
-/* Puts a task where the sample's bytes let it go: they are there, they are on their way, or they must be asked for. */
 void tasks_route(struct tasks *tasks, uint32_t index)
 {
     struct task *task = &tasks->tasks[index];
@@ -80,7 +80,7 @@ void tasks_begin(struct tasks *tasks, uint32_t job, uint32_t instance)
     tasks_route(tasks, index);
 }
 
-/* Takes a task that is not running out of the list it waits in. */
+/* unlist takes a task that does not run out of the list that it waits in. */
 static void unlist(struct tasks *tasks, uint32_t index)
 {
     struct task *task = &tasks->tasks[index];
@@ -102,7 +102,6 @@ void tasks_end(struct tasks *tasks, uint32_t index)
         encoded_unpin(tasks->encoded, encoded);
 }
 
-/* An instance that nobody waits for any more is not made, unless that is under way: then it becomes cache. */
 void tasks_cancel_output(struct tasks *tasks, uint32_t instance)
 {
     uint32_t index = tasks->prepared->instances[instance].task;
@@ -124,7 +123,7 @@ void tasks_cancel_output(struct tasks *tasks, uint32_t instance)
 
 /* ── whose line ── */
 
-/* Never for a task that is under way. It goes behind what its new job waits for already. */
+/* The task goes behind what its new job waits for already. */
 void tasks_move(struct tasks *tasks, uint32_t index, uint32_t job)
 {
     struct task *task = &tasks->tasks[index];
@@ -136,8 +135,8 @@ void tasks_move(struct tasks *tasks, uint32_t index, uint32_t job)
         tasks_append(tasks, index);
 }
 
-/* Is the task better off in a's line than in b's? One that is to be loaded waits for no source that does not answer
- * while another has the sample too. */
+/* better_off tells whether the task is better off in a's list than in b's. A task that is to be loaded does not wait
+ * for a source that is away while another job has the sample too. */
 static bool better_off(const struct tasks *tasks, const struct task *task, uint32_t a, uint32_t b)
 {
     bool a_away = sources_away(tasks->sources, a), b_away = sources_away(tasks->sources, b);
@@ -153,7 +152,8 @@ void tasks_waiter_joined(struct tasks *tasks, uint32_t index, uint32_t job)
         tasks_move(tasks, index, job);
 }
 
-/* The job keeps it as long as it waits for another output, unless its source keeps it from being loaded. */
+/* The job keeps the task as long as it waits for one of the outputs, unless its source keeps the task from being
+ * loaded. */
 uint32_t tasks_heir(const struct tasks *tasks, const struct task *task, uint32_t job)
 {
     uint32_t best = ENGINE_NONE;

@@ -1,9 +1,9 @@
 /* tasks.h: loads and preparations: whose they are, whose turn it is, and what goes out.
  *
- * Invariant: a task has one output or more, all of one sample, and each output names the task. One that is TO_LOAD or
- * TO_PREPARE is in the list of one job, which waits for one of its outputs; one that is LOADING is on its encoded's
- * list; one that is RUNNING is in no list. It pins its encoded from LOADING on. At most inflight_prepares tasks are out
- * as PREPARE.
+ * Invariant: a task has one output or more, all of one sample, and each output names the task. A task that is TO_LOAD
+ * or TO_PREPARE is in the list of one job, which waits for one of its outputs. One that is LOADING is on its encoded's
+ * list. One that is RUNNING is in no list. A task pins its encoded from LOADING on. At most inflight_prepares tasks are
+ * out as PREPARE.
  * Owner: the tasks_*.c own tasks, the jobs' turns, `listed` and pace_ns of ranks, `pending` of samples and chunks, and
  * encoded.tasks. */
 #ifndef LARDER_SERVER_ENGINE_TASKS_H
@@ -14,28 +14,31 @@
 
 enum task_state { TASK_FREE, TASK_TO_LOAD, TASK_LOADING, TASK_TO_PREPARE, TASK_RUNNING };
 
+/* One PREPARE, with the LOAD before it. */
 struct task {
     enum task_state state;
-    uint32_t job; /* the heaviest of those that wait for it: whose list it is in, and whose turn it takes */
-    /* The rank of that job that waits for it, as it was when the task went into the list. */
+    uint32_t job; /* The job whose list it is in, and whose turn it takes: the heaviest of those that wait for it. */
+    /* The rank of that job that waited for it when it went into the list. */
     uint32_t rank;
-    struct link in_list; /* the job's list, or the load's, or the unused places (next only) */
+    struct link in_list; /* in the job's list or the load's list; for an unused place, `next` is the next unused one */
     sample_id id;
-    /* The bytes that it waits for or reads, pinned by it; ENGINE_NONE while it is TO_LOAD. */
+    /* The encoded that it waits for or reads, and pins; ENGINE_NONE while it is TO_LOAD. */
     uint32_t encoded;
-    uint32_t tries, tried; /* loads that failed for its source, while others came; the sources' round at the last */
+    /* tries: how many of its loads failed because of the source, while loads of other samples came. tried: the value of
+     * sources.rounds at the last such failure. */
+    uint32_t tries, tried;
     uint32_t n_outputs;
-    /* The instances that it makes, n_outputs of them; each names this task. */
+    /* The instances that it makes, n_outputs of them. Each names this task. */
     uint32_t outputs[ENGINE_OUTPUTS_MAX];
 };
 
-/* It waits for its turn, in a list of its job. */
+/* tasks_is_listed tells whether the task waits for its turn, in a list of its job. */
 static inline bool tasks_is_listed(const struct task *task)
 {
     return task->state == TASK_TO_LOAD || task->state == TASK_TO_PREPARE;
 }
 
-/* The kind of work that a listed task waits for. */
+/* tasks_kind gives the kind of work that a listed task waits for. */
 static inline enum task_kind tasks_kind(const struct task *task)
 {
     return task->state == TASK_TO_LOAD ? TASK_LOADS : TASK_PREPARES;
@@ -45,10 +48,10 @@ static inline enum task_kind tasks_kind(const struct task *task)
 struct result {
     uint32_t entry;
     int reason;   /* enum bad_reason */
-    bool changed; /* Its file is not the one that was indexed. */
+    bool changed; /* The sample's file is not the one that was indexed. */
 };
 
-/* All tasks. Owners: the tasks_*.c. */
+/* All tasks, and the turns of kinds of work. Owners: the tasks_*.c. */
 struct tasks {
     struct engine_env *env;
     struct outbox *outbox;
@@ -59,86 +62,135 @@ struct tasks {
     struct encoded_store *encoded;
     struct queues *queues;
     struct task *tasks;
-    struct slab slab; /* of these */
-    uint32_t running; /* Tasks that are out as PREPARE. */
-    /* The virtual time of the last turn that began, by kind. A list that gets work is at most its slack before or
-     * behind it. */
+    struct slab slab; /* the numbered places of tasks */
+    uint32_t running; /* tasks that are out as PREPARE */
+    /* The virtual time of the last turn that began, by kind. When a list gets work, its turn is brought to within its
+     * slack of this time. */
     double turn[TASK_KINDS];
-    /* Mean seconds that a worker took for one output, of all jobs; 0: none was measured. */
+    /* Mean seconds that a worker took for one output, over all jobs; 0 when none was measured. */
     double cost_s;
-    struct result *results; /* of this event, or of what was dispatched last */
+    struct result *results; /* n_results of this event, or of the last dispatch */
     size_t n_results, results_cap;
 };
 
 /* tasks.c */
-void tasks_to_load(struct tasks *tasks, uint32_t task, bool first); /* it is in no list; first: before all others */
+/* tasks_to_load puts a task that is in no list into its job's list of loads: at its beginning if `first`, otherwise at
+ * its end. */
+void tasks_to_load(struct tasks *tasks, uint32_t task, bool first);
+/* tasks_remove_to_load takes a task that is TO_LOAD out of its list. */
 void tasks_remove_to_load(struct tasks *tasks, uint32_t index);
+/* tasks_to_prepare puts a task that is in no list at the end of its job's list of preparations. */
 void tasks_to_prepare(struct tasks *tasks, uint32_t task);
+/* tasks_route puts a task that is in no list where its sample's bytes let it go: TO_PREPARE, LOADING or TO_LOAD. */
 void tasks_route(struct tasks *tasks, uint32_t index);
+/* tasks_begin has the instance made for the job: by a task of the same sample that does not run yet, or by a new
+ * one. */
 void tasks_begin(struct tasks *tasks, uint32_t job, uint32_t instance);
+/* tasks_end frees a task that is in no list, and unpins its encoded. */
 void tasks_end(struct tasks *tasks, uint32_t task);
+/* tasks_cancel_output takes the instance, for which no entry waits any more, out of its task and frees it. A task
+ * without outputs ends. If the task runs, nothing happens, and the instance becomes cache. */
 void tasks_cancel_output(struct tasks *tasks, uint32_t instance);
+/* tasks_move moves a task that does not run to another job. */
 void tasks_move(struct tasks *tasks, uint32_t task, uint32_t job);
-void tasks_waiter_joined(struct tasks *tasks, uint32_t task, uint32_t job); /* the job waits for it too */
-/* Who shall have a task in his line that is not under way, when the job has it now; ENGINE_NONE:
- * nobody waits for it. */
+/* tasks_waiter_joined is called when the job waits for the task too. The task may move to this job. */
+void tasks_waiter_joined(struct tasks *tasks, uint32_t task, uint32_t job);
+/* tasks_heir gives the job that should have a task that does not run, when `job` has it; ENGINE_NONE when no entry
+ * waits for it. */
 uint32_t tasks_heir(const struct tasks *tasks, const struct task *task, uint32_t job);
-void tasks_waiter_left(struct tasks *tasks, uint32_t task, uint32_t job); /* the job does so no more, others do */
+/* tasks_waiter_left is called when the job waits no more for one of the task's outputs, but some job still waits for
+ * the task. The task may move to another job. */
+void tasks_waiter_left(struct tasks *tasks, uint32_t task, uint32_t job);
+/* tasks_is_running tells whether the instance's PREPARE is out. */
 bool tasks_is_running(const struct tasks *tasks, const struct instance *instance);
 
 /* tasks_companions.c */
-bool tasks_makes_pixels(const struct tasks *tasks, const struct task *task); /* not only copies of the encoded bytes */
-void tasks_add_companions(struct tasks *tasks, uint32_t task);               /* just before it runs */
+/* tasks_makes_pixels tells whether the task makes any instance of pixels, and not only copies of the encoded bytes. */
+bool tasks_makes_pixels(const struct tasks *tasks, const struct task *task);
+/* tasks_add_companions adds outputs for other jobs that want the sample. It is called just before the task runs. */
+void tasks_add_companions(struct tasks *tasks, uint32_t task);
+/* tasks_output_dataset gives the dataset of a job for which the instance is made. */
 const void *tasks_output_dataset(const struct tasks *tasks, const struct instance *instance);
 
 /* tasks_dispatch.c */
-/* False: a sample is larger than all of encoded memory, and its entries are among the results: call it again once they
- * are judged. True: all that can go out is out. */
+/* tasks_dispatch sends out all loads, reads ahead and preparations that can go. It returns false when a sample is
+ * larger than all of encoded memory. Then its entries are among the results, and the caller calls it again when they
+ * are judged. */
 bool tasks_dispatch(struct tasks *tasks);
 
 /* tasks_loaded.c */
+/* tasks_on_loaded takes the event LOADED. */
 void tasks_on_loaded(struct tasks *tasks, const struct engine_event *event);
 
 /* tasks_prepared.c */
-void tasks_add_result(struct tasks *tasks, struct result result); /* the entry, a waiter no more, is unplaced */
-void tasks_fail(struct tasks *tasks, uint32_t task, int reason);  /* It is in no list. All of its outputs fail. */
+/* tasks_add_result adds a result. Its entry, which the caller has taken off its instance, becomes UNPLACED. */
+void tasks_add_result(struct tasks *tasks, struct result result);
+/* tasks_fail ends a task that is in no list. All of its outputs fail with the reason. */
+void tasks_fail(struct tasks *tasks, uint32_t task, int reason);
+/* tasks_on_prepared takes the event PREPARED. */
 void tasks_on_prepared(struct tasks *tasks, const struct engine_event *event);
 
 /* tasks_load.c */
-void tasks_load_mates(struct tasks *tasks, uint32_t job, sample_id id); /* what comes with it in one read */
+/* tasks_load_mates loads what comes in one read with the sample, whose load has begun. */
+void tasks_load_mates(struct tasks *tasks, uint32_t job, sample_id id);
+/* tasks_read_ahead reads chunks that no entry waits for, as far as there is room. */
 void tasks_read_ahead(struct tasks *tasks);
-bool tasks_load(struct tasks *tasks, uint32_t job, sample_id id, uint64_t bytes); /* false: no room for it now */
+/* tasks_load begins a load of the sample from the job's dataset. False: there is no room for it now. */
+bool tasks_load(struct tasks *tasks, uint32_t job, sample_id id, uint64_t bytes);
 
 /* tasks_probe.c */
-void tasks_probe(struct tasks *tasks); /* whether those that were away answer again */
+/* tasks_probe begins a load from each source that is away and due and that a job waits for, to see whether it answers
+ * again. */
+void tasks_probe(struct tasks *tasks);
 
 /* tasks_ranks.c */
-void tasks_rank_listed(struct tasks *tasks, struct task *task); /* it is in its job's list */
+/* tasks_rank_listed counts a task that went into its job's list for the rank that waits for it; tasks_rank_unlisted
+ * counts it out again. */
+void tasks_rank_listed(struct tasks *tasks, struct task *task);
 void tasks_rank_unlisted(struct tasks *tasks, const struct task *task);
-void tasks_entry_ready(struct tasks *tasks, uint32_t entry); /* its instance is; another's task may change ranks */
-uint32_t tasks_next(const struct tasks *tasks, uint32_t job, enum task_kind kind); /* of a list that has some */
-uint32_t tasks_load_rank(const struct tasks *tasks, uint32_t job, sample_id id);   /* ENGINE_RANK_NONE: none waits */
+/* tasks_entry_ready makes the entry READY, because its instance is. If another entry changes places with it, that one's
+ * task counts for its new rank. */
+void tasks_entry_ready(struct tasks *tasks, uint32_t entry);
+/* tasks_next gives the task of the job's list that is next; the list must have one. */
+uint32_t tasks_next(const struct tasks *tasks, uint32_t job, enum task_kind kind);
+/* tasks_load_rank gives the job's rank that waits for a load of the sample; ENGINE_RANK_NONE when none does. */
+uint32_t tasks_load_rank(const struct tasks *tasks, uint32_t job, sample_id id);
+/* tasks_on_pace takes the event PACE. */
 void tasks_on_pace(struct tasks *tasks, const struct engine_event *event);
 
 /* tasks_sources.c */
+/* tasks_source_answered notes that the source of this load has answered. If the load began after the source's last
+ * failure, the source is away no more. */
 void tasks_source_answered(struct tasks *tasks, const struct encoded *encoded);
-/* A load failed for it, that the tasks from `first` on waited for. False: the sample is given up, it is bad. */
+/* tasks_source_failed notes that a load failed because of its source. The tasks from `first` on waited for the load. It
+ * returns false when the sample is given up as bad. */
 bool tasks_source_failed(struct tasks *tasks, const struct encoded *encoded, uint32_t first, int reason);
 
 /* tasks_turns.c */
-void tasks_append(struct tasks *tasks, uint32_t task); /* to its job's list */
+/* tasks_append puts a listed task at the end of its job's list; tasks_prepend puts it at the beginning; tasks_remove
+ * takes it out. */
+void tasks_append(struct tasks *tasks, uint32_t task);
 void tasks_prepend(struct tasks *tasks, uint32_t task);
 void tasks_remove(struct tasks *tasks, uint32_t task);
-void tasks_weigh(struct tasks *tasks); /* jobs or weights may have changed */
-/* a job with work; ENGINE_NONE: none has any */
+/* tasks_weigh works out what each running job's weight counts as. It is called when jobs or weights may have
+ * changed. */
+void tasks_weigh(struct tasks *tasks);
+/* tasks_next_turn gives the job whose turn it is, of those that have work of this kind; ENGINE_NONE when none has
+ * any. */
 uint32_t tasks_next_turn(const struct tasks *tasks, enum task_kind kind);
+/* tasks_turn_begin moves the virtual time of this kind of work on to the job's turn. */
 void tasks_turn_begin(struct tasks *tasks, enum task_kind kind, uint32_t job);
+/* tasks_charge_prepare charges the jobs that a PREPARE is for. tasks_charge_load charges those that a LOAD is for. */
 void tasks_charge_prepare(struct tasks *tasks, uint32_t task);
 void tasks_charge_load(struct tasks *tasks, sample_id id);
+/* tasks_measure_prepare adds a worker's time to the mean costs. It is called while the instances still have their
+ * waiters. */
 void tasks_measure_prepare(struct tasks *tasks, const struct task *task, uint64_t core_ns);
 
 /* tasks_check.c */
-uint32_t *tasks_count_users(const struct tasks *tasks); /* see encoded_check; the caller frees */
+/* tasks_count_users counts for each encoded the tasks that pin it. The caller frees the array. */
+uint32_t *tasks_count_users(const struct tasks *tasks);
+/* tasks_check CHECKs the invariants of tasks and of the sources that they wait for. */
 void tasks_check(const struct tasks *tasks);
 
 #endif

@@ -2,7 +2,6 @@
 #include "common/check.h"
 #include "server/engine/tasks.h"
 
-/* Counts, for each encoded sample, the tasks that pin it. The caller frees. */
 uint32_t *tasks_count_users(const struct tasks *tasks)
 {
     uint32_t *users = xcalloc(tasks->encoded->slab.size, sizeof *users);
@@ -13,6 +12,7 @@ uint32_t *tasks_count_users(const struct tasks *tasks)
     return users;
 }
 
+/* list_length gives the length of a job's list, and checks that its ranks count as many. */
 static uint32_t list_length(const struct tasks *tasks, enum task_kind kind, uint32_t job)
 {
     enum task_state state = kind == TASK_LOADS ? TASK_TO_LOAD : TASK_TO_PREPARE;
@@ -28,7 +28,7 @@ static uint32_t list_length(const struct tasks *tasks, enum task_kind kind, uint
     return count;
 }
 
-/* A task that is not under way is in the turn of a job that waits for it. */
+/* A task that does not run is in the list of a job that waits for it. */
 static bool is_waited_for(const struct tasks *tasks, const struct task *task)
 {
     for (uint32_t i = 0; i < task->n_outputs; i++) {
@@ -62,13 +62,13 @@ static void check_lists(const struct tasks *tasks)
     }
     for (uint32_t index = 0; index < tasks->prepared->slab.size; index++)
         outputs -= tasks->prepared->instances[index].state == INSTANCE_MAKING;
-    CHECK(outputs == 0); /* each that is being made is a task's */
+    CHECK(outputs == 0); /* each instance that is being made is the output of a task */
     CHECK(listed == waiting);
     CHECK(running == tasks->running && running <= tasks->env->config.inflight_prepares);
 }
 
-/* Nothing is read from a source that is away but to see whether it answers, and nothing waits for
- * it that another has. */
+/* From a source that is away nothing is read, except to see whether it answers. No task waits for it that another job
+ * could have loaded from a source that answers. */
 static void check_sources(const struct tasks *tasks)
 {
     uint32_t users[JOBS_MAX] = {0}, away = 0;

@@ -1,10 +1,10 @@
 /* tasks_companions.c: one decode for all pipelines.
  *
- * Jobs of one pipeline share an instance, jobs of different pipelines (or variants) the decode: a task about to be
- * run also makes an instance for each other job that wants the sample and has none of it. Such an instance is cache:
- * nobody's quota pays for it, it takes only room that nobody wants and no queue is about to fill (else it would be
- * evicted before anybody took it), and a later pick of that job is served by it as by any resident, itself or by
- * redirection inside its fiber. So every draw stays what it is. */
+ * Jobs of one pipeline share an instance. Jobs of different pipelines or variants share the decode: a task that is
+ * about to run also makes an instance for each other job that wants the sample and has none of it. Such an instance is
+ * cache, and nobody's quota pays for it. It takes only room that nobody wants and that no queue is about to fill;
+ * otherwise it would be evicted before any job took it. A later pick of that job gets it like any resident, as the
+ * pick's own sample or by redirection inside its fiber. So every draw stays what it is. */
 #include <stdlib.h>
 
 #include "common/check.h"
@@ -21,8 +21,8 @@ bool tasks_makes_pixels(const struct tasks *tasks, const struct task *task)
     return false;
 }
 
-/* Do two jobs with orders of their own take the same samples in the same order? What the one that is ahead decodes the
- * other wants soon. */
+/* same_order tells whether two jobs with orders of their own take the same samples in the same order. Then what the one
+ * ahead decodes, the other wants soon. */
 static bool same_order(const struct job *ahead, const struct job *behind)
 {
     bool strict = behind->terms.shuffle == SHUFFLE_STRICT;
@@ -32,8 +32,8 @@ static bool same_order(const struct job *ahead, const struct job *behind)
                         ahead->shape.view_samples == behind->shape.view_samples));
 }
 
-/* Would an instance of the sample, which the maker decodes, be of use to the job? One whose order is fixed, and another
- * than the maker's, takes it too late to find it still there. */
+/* lacks tells whether an instance of the sample, which the maker decodes, would be of use to the job. A job whose order
+ * is fixed, and another than the maker's, comes too late to find the instance still there. */
 static bool lacks(const struct tasks *tasks, uint32_t job, uint32_t maker, sample_id id)
 {
     const struct job *wanting = job_at(tasks->jobs, job);
@@ -43,8 +43,8 @@ static bool lacks(const struct tasks *tasks, uint32_t job, uint32_t maker, sampl
     return prepared_find(tasks->prepared, job, id) == ENGINE_NONE;
 }
 
-/* Bytes that are free or hold what nobody wants, less what queues will claim before they are as long as they get: at an
- * epoch's end a queue runs empty, and the next epoch fills it at once. */
+/* spare_bytes gives the bytes that are free or hold what nobody wants, less what queues will claim before they are as
+ * long as they get. At an epoch's end a queue runs empty, and the next epoch fills it at once. */
 static uint64_t spare_bytes(const struct tasks *tasks)
 {
     uint64_t used = extents_used_bytes(tasks->prepared->extents) - prepared_zones_free_bytes(tasks->prepared);
@@ -82,7 +82,6 @@ void tasks_add_companions(struct tasks *tasks, uint32_t index)
     }
 }
 
-/* The dataset of a job that the instance is made for. */
 const void *tasks_output_dataset(const struct tasks *tasks, const struct instance *instance)
 {
     if (instance->waiters != ENGINE_NONE)

@@ -50,13 +50,14 @@ static void dispatch_prepares(struct tasks *tasks)
     }
 }
 
-/* Begins the load that a job's first task needs; false when there is no room for it now, or never:
- * then it has failed. */
+/* dispatch_load begins the load that the job's next task needs. It returns false when there is no room for the load
+ * now, or never will be: then the task has failed. */
 static bool dispatch_load(struct tasks *tasks, uint32_t job)
 {
     uint32_t index = tasks_next(tasks, job, TASK_LOADS);
     sample_id id = tasks->tasks[index].id;
-    CHECK(tasks->encoded->samples[id].encoded == ENGINE_NONE); /* else the task would not wait here */
+    /* A task whose sample is in memory or on its way is not TO_LOAD. */
+    CHECK(tasks->encoded->samples[id].encoded == ENGINE_NONE);
     uint64_t bytes = tasks->env->config.sample_bytes(job_at(tasks->jobs, job)->terms.dataset, id);
     CHECK(bytes != ENGINE_NOT_THERE);
     if (bytes > tasks->env->config.encoded_bytes) {

@@ -1,16 +1,20 @@
-/* tasks_load.c: loads begin: of a sample, of what else its chunk brings, and ahead of all need. */
+/* tasks_load.c: loads begin: of a sample that a task needs, of what else its chunk brings, and of chunks that nobody
+ * needs yet. */
 #include "server/engine/encoded.h"
 #include "server/engine/outbox.h"
 #include "server/engine/sources.h"
 #include "server/engine/tasks.h"
 
 enum {
-    LATER_TENTHS = 9,  /* of the budget that jobs in an order of their own may fill with what they want later */
-    AHEAD_PATIENCE = 4 /* A group that had no such chunk is tried again when a chunk's samples over this are used up. */
+    /* tenths of the budget that jobs with an order of their own may fill with what they want later */
+    LATER_TENTHS = 9,
+    /* A group that had no chunk worth reading is tried again when the samples of a chunk, divided by this, are used
+     * up. */
+    AHEAD_PATIENCE = 4
 };
 
-/* The rest of the chunk comes with a read: what a task waits for, then what a stock has room for.
- * Returns how many came. */
+/* load_chunk loads the rest of a chunk with a read: what a task waits for, then what a stock has room for. It returns
+ * how many loads it began. */
 static uint32_t load_chunk(struct tasks *tasks, uint32_t job, const struct chunk *chunk, bool ahead)
 {
     const struct group *group = &tasks->chunks->groups[chunk->group];
@@ -40,8 +44,8 @@ static uint32_t load_chunk(struct tasks *tasks, uint32_t job, const struct chunk
     return came;
 }
 
-/* A job with an order of its own will want every sample of the chunk before its epoch is out: those come for which
- * there is room that nothing must leave. */
+/* load_for_later loads the rest of a chunk for a job with an order of its own, which will want every sample of it
+ * before its epoch is over. Only samples come for which there is room without eviction. */
 static void load_for_later(struct tasks *tasks, uint32_t job, sample_id first, const struct chunk *chunk)
 {
     bool in_order = tasks->encoded->encodeds[tasks->encoded->samples[first].encoded].in_order;
@@ -72,7 +76,6 @@ void tasks_load_mates(struct tasks *tasks, uint32_t job, sample_id id)
         load_for_later(tasks, job, id, chunk);
 }
 
-/* Reads chunks that nobody waits for yet. */
 void tasks_read_ahead(struct tasks *tasks)
 {
     struct group *group;
@@ -89,7 +92,8 @@ void tasks_read_ahead(struct tasks *tasks)
     }
 }
 
-/* The load of a sample has begun: its tasks wait for that, not for a load of their own. */
+/* route_pending routes the tasks of a sample whose load has begun: they wait for that load, not for one of their
+ * own. */
 static void route_pending(struct tasks *tasks, sample_id id)
 {
     INSTANCES_OF(tasks->prepared, id, index) {

@@ -1,12 +1,12 @@
-/* tasks_loaded.c: what loads bring: a sample's bytes, or why there are none.
+/* tasks_loaded.c: what loads bring: a sample's bytes, or the reason why there are none.
  *
- * A load is from one dataset, and other datasets may have the same sample: where it is bad or changed, that is so for
- * the jobs of this dataset alone, and who else waits for the sample has it loaded from his own. */
+ * A load is from one dataset, and other datasets may have the same sample. If the sample is bad or changed, that is so
+ * for the jobs of this dataset alone. Any other job that waits for the sample has it loaded from its own dataset. */
 #include "common/check.h"
 #include "server/engine/tasks.h"
 
-/* Takes the waiters of the instance that read from the dataset off its list; they go without it.
- * Gives how many they are. */
+/* fail_waiters takes those entries off the instance's list whose jobs read from the dataset. They become results. It
+ * returns how many they are. */
 static uint32_t fail_waiters(struct tasks *tasks, uint32_t instance, const void *dataset, struct result result)
 {
     uint32_t count = 0, *link = &tasks->prepared->instances[instance].waiters;
@@ -26,6 +26,7 @@ static uint32_t fail_waiters(struct tasks *tasks, uint32_t instance, const void 
     return count;
 }
 
+/* load_again puts a task that is in no list before all others of a job that waits for it. */
 static void load_again(struct tasks *tasks, uint32_t index)
 {
     struct task *task = &tasks->tasks[index];
@@ -34,7 +35,8 @@ static void load_again(struct tasks *tasks, uint32_t index)
     tasks_to_load(tasks, index, true);
 }
 
-/* The task is in no list. Those of its outputs that others wait for are loaded from elsewhere. */
+/* settle_task settles a task that is in no list, after a load that failed for the dataset. Outputs that jobs of other
+ * datasets wait for are loaded from elsewhere. */
 static void settle_task(struct tasks *tasks, uint32_t index, const void *dataset, struct result result)
 {
     struct task *task = &tasks->tasks[index];

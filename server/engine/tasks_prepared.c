@@ -10,6 +10,7 @@ void tasks_add_result(struct tasks *tasks, struct result result)
     tasks->results[tasks->n_results++] = result;
 }
 
+/* output_failed frees an instance that could not be made; the entries that wait for it become results. */
 static void output_failed(struct tasks *tasks, uint32_t instance, int reason)
 {
     uint32_t waiter = tasks->prepared->instances[instance].waiters;
@@ -30,6 +31,7 @@ void tasks_fail(struct tasks *tasks, uint32_t index, int reason)
     tasks_end(tasks, index);
 }
 
+/* output_made makes the instance READY, and the entries that wait for it. */
 static void output_made(struct tasks *tasks, uint32_t index)
 {
     uint32_t waiter = prepared_made(tasks->prepared, index);
@@ -41,7 +43,7 @@ static void output_made(struct tasks *tasks, uint32_t index)
     prepared_unpin(tasks->prepared, index);
 }
 
-/* Each way in which outputs that somebody waits for have failed counts once. */
+/* count_bad counts each reason once for which outputs failed that entries wait for. */
 static void count_bad(struct tasks *tasks, const struct task *task, const uint8_t *reasons)
 {
     bool counted[BAD_REASONS] = {false};
@@ -54,7 +56,7 @@ static void count_bad(struct tasks *tasks, const struct task *task, const uint8_
     }
 }
 
-/* The task with only those of its outputs that were made. */
+/* made_part gives a copy of the task with only those of its outputs that were made. */
 static struct task made_part(const struct task *task, const uint8_t *reasons)
 {
     struct task made = *task;
@@ -72,7 +74,7 @@ void tasks_on_prepared(struct tasks *tasks, const struct engine_event *event)
     const uint8_t *reasons = event->prepared.reasons;
     CHECK(index < tasks->slab.size && tasks->tasks[index].state == TASK_RUNNING && tasks->running > 0);
     tasks->running--;
-    const struct task *task = &tasks->tasks[index]; /* stays where it is: no task begins here */
+    const struct task *task = &tasks->tasks[index]; /* the task stays where it is, because no task begins here */
     struct task made = made_part(task, reasons);
     count_bad(tasks, task, reasons);
     if (made.n_outputs) {

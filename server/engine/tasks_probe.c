@@ -4,10 +4,10 @@
 #include "server/engine/sources.h"
 #include "server/engine/tasks.h"
 
-enum { PROBE_DRAWS = 64 }; /* samples that are looked at for one to be read */
+enum { PROBE_DRAWS = 64 }; /* samples that are looked at to find one to read */
 
-/* May the sample be read to see whether the source answers? `fresh`: only one that has not failed itself. What lies in
- * memory unused is read anew. */
+/* may_probe tells whether the sample may be read to see whether the source answers. With `fresh`, the sample must not
+ * have failed itself. An encoded that lies in memory without pins is evicted, to be read anew. */
 static bool may_probe(struct tasks *tasks, const struct job *job, sample_id id, bool fresh)
 {
     uint32_t encoded = tasks->encoded->samples[id].encoded;
@@ -24,7 +24,8 @@ static bool may_probe(struct tasks *tasks, const struct job *job, sample_id id, 
     return true;
 }
 
-/* Any sample of the job's view, best one that has not failed; SAMPLE_NONE: all that were drawn are in use. */
+/* draw_probe gives any sample of the job's view, if possible one that has not failed; SAMPLE_NONE when all that were
+ * drawn are in use. */
 static sample_id draw_probe(struct tasks *tasks, const struct job *job)
 {
     for (int fresh = 1; fresh >= 0; fresh--) {
@@ -38,7 +39,7 @@ static sample_id draw_probe(struct tasks *tasks, const struct job *job)
     return SAMPLE_NONE;
 }
 
-/* When there is no room for it now it is asked later. */
+/* ask begins a load of such a sample. When there is no room for it now, the source is asked after the next pause. */
 static void ask(struct tasks *tasks, struct data_source *source, uint32_t job)
 {
     source->until_ns = tasks->env->now_ns + source->pause_ns;

@@ -1,10 +1,10 @@
 /* tasks_ranks.c: which rank's task is next when it is a job's turn.
  *
- * Ranks of one job train in step: the slowest queue stalls all of them. So a job's next task is the first one of its
- * list, unless that belongs to a queue that will run dry later than another by more than STRAGGLE_NS: then it is a task
- * of the queue that runs dry first, by the samples that it has ahead, less what its client has asked for, and the pace
- * at which that uses them up. A job's share of the work is its turns' affair (tasks_turns.c); here nobody loses but
- * ranks that have more ahead. */
+ * Ranks of one job train in step, so the slowest queue stalls all of them. A job's next task is the first one of its
+ * list, unless that one belongs to a queue that will run dry more than STRAGGLE_NS later than another. Then it is a
+ * task of the queue that runs dry first. When a queue runs dry follows from the samples that it has ahead, less what
+ * its client has asked for, and from the pace at which the client uses them up. How much work a job gets is decided by
+ * its turns (tasks_turns.c). Here only ranks lose that have more ahead. */
 #include "common/check.h"
 #include "server/engine/queue.h"
 #include "server/engine/tasks.h"
@@ -12,7 +12,7 @@
 enum { RANK_LOOK = 256 }; /* tasks of a list that are looked at */
 #define STRAGGLE_NS 10e6  /* the governor's τ */
 
-/* The rank of the task's job that waits for it. */
+/* rank_of gives the rank of the task's job that waits for it. */
 static uint32_t rank_of(const struct tasks *tasks, const struct task *task)
 {
     for (uint32_t i = 0; i < task->n_outputs; i++) {
@@ -38,7 +38,7 @@ void tasks_rank_unlisted(struct tasks *tasks, const struct task *task)
     queue->listed[tasks_kind(task)]--;
 }
 
-/* Who waits for the task has changed places with another. */
+/* moved counts a listed task for another rank, when the entry that waits for it has changed places. */
 static void moved(struct tasks *tasks, uint32_t index)
 {
     struct task *task = &tasks->tasks[index];
@@ -55,7 +55,7 @@ void tasks_entry_ready(struct tasks *tasks, uint32_t entry)
         moved(tasks, tasks->prepared->instances[tasks->queues->entries[other].instance].task);
 }
 
-/* Until the queue runs dry of what this kind of work was begun for. */
+/* dry_ns gives the nanoseconds until the queue runs dry of the samples for which this kind of work was begun. */
 static double dry_ns(const struct job *job, const struct job_queue *queue, enum task_kind kind)
 {
     uint64_t begun = kind == TASK_PREPARES                      ? queue->line.ready + queue->line.making

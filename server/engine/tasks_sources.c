@@ -5,11 +5,14 @@
 #include "server/engine/sources.h"
 #include "server/engine/tasks.h"
 
-#define SOURCE_PAUSE_NS UINT64_C(50000000) /* before a source that did not answer is asked again; then twice as long */
+/* the pause before a source that did not answer is asked again; each further pause is twice as long */
+#define SOURCE_PAUSE_NS UINT64_C(50000000)
 #define SOURCE_PAUSE_MAX_NS UINT64_C(2000000000)
-#define SOURCE_TRIES 3 /* of a sample, each after its source has answered for another: then it is bad */
+/* A sample is bad when so many of its loads failed, each after its source had answered for another. */
+#define SOURCE_TRIES 3
 
-/* Which sources answer has changed: nothing waits for one that does not while another has it. */
+/* rearrange moves tasks when a source went away or answers again: no task waits for a source that is away while another
+ * job has its sample in one that answers. */
 static void rearrange(struct tasks *tasks)
 {
     for (uint32_t job = 0; job < tasks->jobs->end; job++) {
@@ -57,8 +60,8 @@ void tasks_source_answered(struct tasks *tasks, const struct encoded *encoded)
     encoded_read_ahead_again(tasks->encoded);
 }
 
-/* Counts a failure against the sample when, since the one before, its source has answered for
- * another. True: it has failed often enough. */
+/* count_tries counts a failure against the sample, if its source has answered for another since the failure before.
+ * True: the sample has failed often enough. */
 static bool count_tries(struct tasks *tasks, const struct data_source *source, uint32_t first)
 {
     bool enough = false;
@@ -71,7 +74,7 @@ static bool count_tries(struct tasks *tasks, const struct data_source *source, u
         enough = enough || task->tries == SOURCE_TRIES;
     }
     for (uint32_t index = first; enough && index != ENGINE_NONE; index = tasks->tasks[index].in_list.next)
-        tasks->tasks[index].tries = 0; /* another dataset may have it */
+        tasks->tasks[index].tries = 0; /* another dataset may have the sample */
     return enough;
 }
 
@@ -100,7 +103,7 @@ static void stay_away(struct tasks *tasks, struct data_source *source)
 bool tasks_source_failed(struct tasks *tasks, const struct encoded *encoded, uint32_t first, int reason)
 {
     struct data_source *source = sources_find_source(tasks->sources, encoded->dataset);
-    if (!source) /* all its jobs have gone: who waits has another */
+    if (!source) /* all its jobs have gone: a job that still waits has another source */
         return true;
     bool probe = source->probe == encoded->id;
     source->probe = probe ? SAMPLE_NONE : source->probe;

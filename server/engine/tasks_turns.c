@@ -1,26 +1,28 @@
 /* tasks_turns.c: whose work is next: weighted fair queueing over jobs.
  *
- * Each job has a list of tasks to load and one of tasks to prepare, and for each a turn: its virtual time. The job with
- * the lowest turn is next. What is done for a job moves its turn on by cost / weight, so that of jobs that have work
- * waiting all the time each gets a share in proportion to its weight. Where nobody waits, weights change nothing.
+ * Each job has a list of tasks to load and a list of tasks to prepare. For each list it has a turn, which is a virtual
+ * time. The job with the lowest turn is next. Work that is done for a job moves its turn on by cost / weight. So of the
+ * jobs that have work waiting all the time, each gets a share in proportion to its weight. Where no job waits, weights
+ * change nothing.
  *
- * - Cost of a preparation is a worker's time on a core (not what it was held up by the machine): what an output for
- *   this job took on the mean. Cost of a load is samples.
- * - What several jobs wait for costs each of them its weight's part, which moves all their turns on alike, by cost /
- *   sum of weights: together they are as one job with all their weights. Such a task is in the list of the heaviest of
- *   them, so that a heavy job does not wait in a light one's line.
+ * - The cost of a preparation is a worker's time on a core, without what the machine held it up: the mean of what an
+ *   output for this job took. The cost of a load is counted in samples.
+ * - Work that several jobs wait for costs each of them a part by its weight. All their turns move on alike, by cost /
+ *   sum of weights: together they are like one job with all their weights. Such a task is in the list of the heaviest
+ *   of them, so that a heavy job does not wait in a light job's list.
  * - A job that had no work saves up, or owes, no more than TURN_SLACK samples.
- * - No job starves: one that runs counts with at least the n-th part of 1 / 9 of all n running jobs' weights, which is
- *   at least 1 / (10 · n) of the work while it has some waiting. */
+ * - No job starves. Each of n running jobs counts with at least the n-th part of 1 / 9 of all their weights. That is at
+ *   least 1 / (10 · n) of the work while the job has some waiting. */
 #include "server/engine/demand.h"
 #include "server/engine/sources.h"
 #include "server/engine/tasks.h"
 
 #define TURN_SLACK 8.0
 #define FLOOR_PART 9.0
-#define COST_FIRST_S 0.005 /* before anything was measured: a photograph */
-#define COST_KEPT 0.9      /* of the mean, at each measurement */
+#define COST_FIRST_S 0.005 /* before anything was measured: what a photograph takes */
+#define COST_KEPT 0.9      /* the part of the mean that stays at each measurement */
 
+/* cost_of gives what one output, in seconds, or one load, in samples, costs the job. */
 static double cost_of(const struct tasks *tasks, uint32_t job, enum task_kind kind)
 {
     if (kind == TASK_LOADS)
@@ -31,8 +33,8 @@ static double cost_of(const struct tasks *tasks, uint32_t job, enum task_kind ki
 
 /* ── lists ── */
 
-/* The list that the task waits in. One that was empty comes to the present turn: it saves up, or
- * owes, no more than slack. */
+/* list_for gives the list that the task waits in. The turn of a list that was empty comes close to the present turn: it
+ * saves up, or owes, no more than its slack. */
 static struct task_list *list_for(struct tasks *tasks, const struct task *task)
 {
     enum task_kind kind = tasks_kind(task);
@@ -70,7 +72,6 @@ void tasks_remove(struct tasks *tasks, uint32_t index)
 
 /* ── weights ── */
 
-/* What each running job's weight counts as. */
 void tasks_weigh(struct tasks *tasks)
 {
     double sum = 0;
@@ -109,6 +110,7 @@ void tasks_turn_begin(struct tasks *tasks, enum task_kind kind, uint32_t job)
         tasks->turn[kind] = turn;
 }
 
+/* charge moves the turns of the jobs on for one output or load that all of them wait for. */
 static void charge(struct tasks *tasks, enum task_kind kind, const struct jobset *jobs)
 {
     double weights = 0, cost = 0;
@@ -117,16 +119,18 @@ static void charge(struct tasks *tasks, enum task_kind kind, const struct jobset
         cost += job_at(tasks->jobs, job)->turns.effective_weight * cost_of(tasks, job, kind);
     }
     JOBSET_EACH(job, jobs)
-        job_at(tasks->jobs, job)->turns.lists[kind].turn += cost / weights / weights; /* the mean cost, divided */
+        /* the mean cost, divided by the sum of weights */
+        job_at(tasks->jobs, job)->turns.lists[kind].turn += cost / weights / weights;
 }
 
+/* add_waiters adds the jobs that wait for the instance. */
 static void add_waiters(const struct tasks *tasks, uint32_t instance, struct jobset *jobs)
 {
     WAITERS_OF(tasks->queues, instance, at)
         jobset_add(jobs, tasks->queues->entries[at].job);
 }
 
-/* An instance that nobody waits for is made for who will pick the sample. */
+/* An instance that no entry waits for is made for the jobs that want it, so they pay. */
 void tasks_charge_prepare(struct tasks *tasks, uint32_t index)
 {
     const struct task *task = &tasks->tasks[index];
@@ -142,7 +146,8 @@ void tasks_charge_prepare(struct tasks *tasks, uint32_t index)
     }
 }
 
-/* Before its tasks know: who waits for the sample pays for the load, or else who will pick it. */
+/* The jobs that wait for the sample pay for its load; when none waits, those that want it pay. This is called before
+ * the sample's tasks are routed. */
 void tasks_charge_load(struct tasks *tasks, sample_id id)
 {
     struct jobset jobs = {{0}};
@@ -162,7 +167,6 @@ static void measure(double *mean_s, double took_s)
     *mean_s = *mean_s > 0 ? *mean_s * COST_KEPT + took_s * (1 - COST_KEPT) : took_s;
 }
 
-/* While its instances still have their waiters. */
 void tasks_measure_prepare(struct tasks *tasks, const struct task *task, uint64_t core_ns)
 {
     double took_s = (double)core_ns / 1e9 / task->n_outputs;
