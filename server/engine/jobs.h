@@ -1,51 +1,70 @@
 /* jobs.h: what events do: jobs come and go, their epochs, batches and results, and what time brings.
  *
- * Invariant: an epoch gives every rank its share; a rank that is away has no entry, no lease, no credit and asks for
- * nothing. An IDLE or FAILED job has no entries, and wants nothing. Each JOB_ADD has one answer, and each JOB_ADDED of
- * a job's first rank one JOB_ENDED.
- * Owner: jobs_come.c makes and frees a job with its queues; jobs_epochs.c and jobs_next.c own state, progress, epoch
- * and next; jobs_deliver.c the tallies; jobs_watch.c missed, starves_since_ns and source.waits. */
+ * Invariant: an epoch gives every rank its share. A rank that is away has no entry, no lease and no credit, and asks
+ * for nothing. An IDLE or FAILED job has no entries, and wants nothing. Each JOB_ADD has one answer. For each JOB_ADDED
+ * of a job's first rank there is one JOB_ENDED.
+ * Owner: jobs_come.c makes and frees a job with its queues. jobs_epochs.c and jobs_next.c own state, progress, epoch
+ * and next; jobs_deliver.c owns the tallies; jobs_watch.c owns missed, starves_since_ns and source.waits. */
 #ifndef LARDER_SERVER_ENGINE_JOBS_H
 #define LARDER_SERVER_ENGINE_JOBS_H
 
 #include "server/engine/engine_priv.h"
 
 /* jobs_come.c */
-void jobs_free(struct job *job); /* its own memory */
+void jobs_free(struct job *job); /* jobs_free frees the job's own memory and makes it FREE. */
+/* jobs_on_add takes the event JOB_ADD: it adds a job, attaches a rank to one, or refuses. */
 void jobs_on_add(struct engine *engine, const struct engine_job_desc *desc);
+/* jobs_on_weight takes the event WEIGHT. It does nothing when the job is FREE. */
 void jobs_on_weight(const struct jobs *jobs, uint32_t job, double weight);
+/* jobs_on_cancel takes the event JOB_CANCEL. */
 void jobs_on_cancel(struct engine *engine, uint32_t job);
+/* jobs_end ends a job that no client is attached to: its wants, room and number become free. */
 void jobs_end(struct engine *engine, uint32_t job);
+/* jobs_on_gone takes the event JOB_GONE. */
 void jobs_on_gone(struct engine *engine, uint32_t job, uint32_t rank);
 
 /* jobs_deliver.c */
+/* jobs_deliver_batch delivers a batch of `count` ready entries, the first of the queue. If it is the rank's last of the
+ * epoch, the rank is through, and the job's epoch may turn. An empty batch takes no entry. */
 void jobs_deliver_batch(struct engine *engine, uint32_t no, struct job_queue *queue, uint32_t count);
+/* jobs_deliver delivers all batches that are ready and that clients may have, and notes which clients wait. */
 void jobs_deliver(struct engine *engine);
 
 /* jobs_epochs.c */
-/* the text is the caller's */
+/* jobs_act_error adds a JOB_ERROR for the rank's client. The caller fills in the text. */
 struct engine_action *jobs_act_error(struct outbox *outbox, const struct job *job, uint32_t rank);
+/* jobs_rank_through ends the epoch for a rank: it has had its share, or goes on without the rest. Its entries and its
+ * reserve are left behind. */
 void jobs_rank_through(struct plan *plan, struct job *job, struct job_queue *queue);
+/* jobs_turn_epoch ends the epoch when every rank is through with it and can lose nothing of it. Then it begins the
+ * lowest epoch that a rank waits for. */
 void jobs_turn_epoch(struct engine *engine, uint32_t no);
 /* What a job fails over, besides the text that says so. */
 struct failure {
-    sample_id id; /* SAMPLE_NONE: no sample of its own */
+    sample_id id; /* the bad sample; SAMPLE_NONE when the job fails over something else */
     int reason;   /* enum bad_reason of that sample */
     bool of_source;
 };
 #define FAILURE_OTHER (&(struct failure){.id = SAMPLE_NONE})
+/* jobs_fail makes the job FAILED. Each rank that is there gets a JOB_ERROR with the code and the text. */
 void jobs_fail(struct engine *engine, uint32_t job, const struct failure *failure, int code, const char *text);
+/* jobs_on_release takes the event RELEASE. */
 void jobs_on_release(struct engine *engine, const struct engine_event *event);
 
 /* jobs_next.c */
+/* jobs_on_next takes the event NEXT. */
 void jobs_on_next(struct engine *engine, const struct engine_event *event);
 
 /* jobs_results.c */
-void jobs_judge(struct engine *engine); /* what the tasks have as results: entries whose samples failed */
+/* jobs_judge treats all results of tasks, which are entries whose samples failed, by the policies of their jobs. */
+void jobs_judge(struct engine *engine);
 
 /* jobs_watch.c */
-void jobs_watch_ranks(struct engine *engine);   /* fails the jobs that have waited too long for a rank */
-void jobs_watch_room(struct engine *engine);    /* jobs that wait for room: they begin, or fail */
-void jobs_watch_sources(struct engine *engine); /* fails the jobs that have waited too long for theirs */
+/* jobs_watch_ranks fails jobs that have waited too long for a rank, and ends those that no rank came back to. */
+void jobs_watch_ranks(struct engine *engine);
+/* jobs_watch_room lays zones out for jobs that wait for room, and fails those that have waited too long. */
+void jobs_watch_room(struct engine *engine);
+/* jobs_watch_sources fails jobs that have waited too long for their source. */
+void jobs_watch_sources(struct engine *engine);
 
 #endif

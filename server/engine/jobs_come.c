@@ -18,6 +18,7 @@
 
 /* ── coming ── */
 
+/* refuse answers a JOB_ADD with JOB_REFUSED, and returns the code. */
 static int refuse(struct outbox *outbox, const struct engine_job_desc *desc, int code, const char *fmt, ...)
 {
     struct engine_action *action = outbox_add(outbox, ENGINE_JOB_REFUSED);
@@ -31,6 +32,7 @@ static int refuse(struct outbox *outbox, const struct engine_job_desc *desc, int
     return error_set(&action->error.error, code, "job %s: %s", desc->name, text);
 }
 
+/* check_job refuses a description that is not well formed, or whose view is empty. */
 static int check_job(struct outbox *outbox, const struct engine_job_desc *desc)
 {
     if (!job_well_formed(desc))
@@ -40,6 +42,7 @@ static int check_job(struct outbox *outbox, const struct engine_job_desc *desc)
     return 0;
 }
 
+/* make_room_for_ids makes the arrays by sample long enough for the view's ids. */
 static int make_room_for_ids(struct engine *engine, const struct idset *view)
 {
     sample_id last = 0;
@@ -56,7 +59,7 @@ static int make_room_for_ids(struct engine *engine, const struct idset *view)
     return 0;
 }
 
-/* Of a fixed order a rank's reserve may come to be all of its share. */
+/* queues_begin makes the queues of the job's ranks. In a fixed order a rank's reserve may hold all of its share. */
 static int queues_begin(struct job *job)
 {
     uint64_t share = (job->shape.view_samples + job->terms.world_size - 1) / job->terms.world_size;
@@ -82,7 +85,7 @@ void jobs_free(struct job *job)
     *job = (struct job){.state = JOB_FREE, .no = job->no};
 }
 
-/* Fills the place, and no more: nothing but memory is taken. The view becomes the job's. */
+/* job_make fills in the job and takes nothing but memory. The view becomes the job's, also when job_make fails. */
 static int job_make(struct engine *engine, uint32_t no, const struct engine_job_desc *desc, struct idset *view)
 {
     struct job *job = job_at(&engine->jobs, no);
@@ -118,12 +121,13 @@ static int job_make(struct engine *engine, uint32_t no, const struct engine_job_
                         .terms.weight = job_asked_weight(desc),
                         .turns.effective_weight = job_asked_weight(desc),
                         .turns.lists = {{LINE_EMPTY, 0}, {LINE_EMPTY, 0}}};
-    strcpy(job->terms.name, desc->name); /* bounded by well_formed */
+    strcpy(job->terms.name, desc->name); /* job_well_formed has checked the length */
     quota_begin(&engine->quota, job);
     int code = queues_begin(job);
     return code ? code : idset_create(&job->progress.bad);
 }
 
+/* job_begin gives the job its source and its part of the arena. */
 static void job_begin(struct engine *engine, uint32_t no)
 {
     sources_join(&engine->sources, job_at(&engine->jobs, no));
@@ -136,6 +140,7 @@ static void job_begin(struct engine *engine, uint32_t no)
 
 /* ── attaching ── */
 
+/* answer answers a JOB_ADD with JOB_ADDED: the rank's client is there. */
 static void answer(struct engine *engine, uint32_t no, const struct engine_job_desc *desc, bool attached)
 {
     struct job *job = job_at(&engine->jobs, no);
@@ -160,6 +165,7 @@ static void answer(struct engine *engine, uint32_t no, const struct engine_job_d
     action->job_added.batch = queue->epoch.done ? 0 : queue->epoch.batch_index;
 }
 
+/* attach attaches a rank to its job, or refuses. */
 static void attach(struct engine *engine, uint32_t no, const struct engine_job_desc *desc)
 {
     struct job *job = job_at(&engine->jobs, no);
@@ -181,7 +187,8 @@ static void attach(struct engine *engine, uint32_t no, const struct engine_job_d
 
 /* ── a new job ── */
 
-/* Not when its least fits, whatever look-ahead the others must give back for it. */
+/* refuse_too_large refuses a job whose least rows do not fit. A job whose least fits is not refused, whatever
+ * look-ahead the others must give back for it. */
 static bool refuse_too_large(struct engine *engine, const struct engine_job_desc *desc, uint64_t batch, uint64_t slot)
 {
     uint64_t row_bytes = batch * slot * job_world_size(desc), promise, most, kept = quota_least_bytes(&engine->quota);
@@ -205,6 +212,7 @@ static bool refuse_too_large(struct engine *engine, const struct engine_job_desc
     return true;
 }
 
+/* add_job adds a job for its first rank, or refuses. */
 static void add_job(struct engine *engine, const struct engine_job_desc *desc)
 {
     uint64_t slot = engine_slot_bytes(&engine->env.config, desc->slot_bytes), batch = job_batch_slots(desc);
@@ -302,7 +310,7 @@ void jobs_end(struct engine *engine, uint32_t no)
     encoded_keep_measure(&engine->encoded);
 }
 
-/* No rank is there. Does the job wait for some all the same? See engine.h. */
+/* lingers tells whether a job of which no rank is there waits for some all the same; see engine.h. */
 static bool lingers(const struct engine_config *config, const struct job *job)
 {
     bool to_come = false, done = false, open = false;

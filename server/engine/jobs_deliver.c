@@ -45,7 +45,8 @@ void jobs_deliver_batch(struct engine *engine, uint32_t no, struct job_queue *qu
     action->deliver.index = queue->epoch.batch_index++;
     action->deliver.count = count;
     action->deliver.lost = queue->epoch.lost;
-    /* What is left, with nothing more to come: nothing, or under drop_last less than a batch. */
+    /* The batch is the last when nothing more is to be planned and nothing is left in the queue, or under drop_last
+     * less than a batch. */
     action->deliver.last = !queue_has_more_to_plan(&engine->queues, job, queue) &&
                            (job->terms.drop_last ? queue->line.queued < job->terms.batch_size
                                                  : queue->line.queued == 0);
@@ -57,6 +58,7 @@ void jobs_deliver_batch(struct engine *engine, uint32_t no, struct job_queue *qu
     }
 }
 
+/* deliver_queue delivers the queue's batches that are ready and that its client may have. */
 static void deliver_queue(struct engine *engine, uint32_t no, struct job_queue *queue)
 {
     struct job *job = job_at(&engine->jobs, no);

@@ -1,4 +1,4 @@
-/* jobs_epochs.c: epochs begin and end, batches are delivered and released. engine.h says what ranks owe each other. */
+/* jobs_epochs.c: epochs begin and end, and batches are released. engine.h says what ranks owe each other. */
 #include "common/check.h"
 #include "server/engine/encoded.h"
 #include "server/engine/engine_priv.h"
@@ -10,7 +10,6 @@
 
 /* ── epochs ── */
 
-/* The rank is through with the epoch: it has had its share, or it goes on without the rest. */
 void jobs_rank_through(struct plan *plan, struct job *job, struct job_queue *queue)
 {
     uint64_t reserved = queue_reserve_count(&queue->reserve);
@@ -22,7 +21,8 @@ void jobs_rank_through(struct plan *plan, struct job *job, struct job_queue *que
     queue->epoch.credits = 0;
 }
 
-/* What remains (ranks left it, or less than a batch under drop_last) is wanted no more. */
+/* epoch_end ends the epoch. What remains of it, because ranks left it or it is less than a batch under drop_last, is
+ * wanted no more. */
 static void epoch_end(struct engine *engine, uint32_t no, enum job_state next)
 {
     struct job *job = job_at(&engine->jobs, no);
@@ -33,7 +33,8 @@ static void epoch_end(struct engine *engine, uint32_t no, enum job_state next)
     residents_drop_remaining(&engine->residents, no);
 }
 
-/* Never 0, and no variant's of another epoch. */
+/* variant_of_epoch gives the number that stands for a variant in one epoch. It is never 0, and differs from epoch to
+ * epoch. */
 static uint64_t variant_of_epoch(uint64_t variant, uint32_t epoch)
 {
     struct rng rng;
@@ -41,6 +42,7 @@ static uint64_t variant_of_epoch(uint64_t variant, uint32_t epoch)
     return random_u64(&rng) | 1;
 }
 
+/* epoch_start begins the epoch for all ranks, except those that wait for a later one. */
 static void epoch_start(struct engine *engine, uint32_t no, uint32_t epoch)
 {
     struct job *job = job_at(&engine->jobs, no);
@@ -54,7 +56,7 @@ static void epoch_start(struct engine *engine, uint32_t no, uint32_t epoch)
     idset_remove_all(job->progress.bad, job->terms.view);
     for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
         struct job_queue *queue = &job->queues[rank];
-        queue->epoch.done = queue->next.asked && queue->next.epoch > epoch; /* it left this one out */
+        queue->epoch.done = queue->next.asked && queue->next.epoch > epoch; /* the rank leaves this epoch out */
         queue->epoch.returned = false;
         queue->epoch.batch_index = queue->epoch.credits = queue->epoch.repeats_lost = 0;
         queue->epoch.planned = queue->epoch.delivered = queue->epoch.lost = queue->epoch.repeats = 0;
@@ -68,8 +70,9 @@ static void epoch_start(struct engine *engine, uint32_t no, uint32_t epoch)
     engine->plan.again = true;
 }
 
-/* Has it been given batches of the epoch that it may yet lose? What it has not released is put back should it die; who
- * asks for a later epoch has taken all. (A job of one rank ends with its client.) */
+/* may_lose tells whether the rank holds samples of the epoch that it may yet lose. What it has not released is put back
+ * if it dies, unless it has asked for a later epoch: then it has taken everything. A job of one rank ends with its
+ * client, so such a rank loses nothing. */
 static bool may_lose(const struct job *job, const struct job_queue *queue)
 {
     for (uint32_t at = 0; job->terms.world_size > 1 && !queue->next.asked && at < queue->n_leases; at++) {
@@ -79,7 +82,6 @@ static bool may_lose(const struct job *job, const struct job_queue *queue)
     return false;
 }
 
-/* Ends the epoch when every rank is through with it, and begins the lowest that a rank waits for. */
 void jobs_turn_epoch(struct engine *engine, uint32_t no)
 {
     struct job *job = job_at(&engine->jobs, no);

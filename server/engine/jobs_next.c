@@ -1,9 +1,10 @@
-/* jobs_next.c: clients ask for batches: of this epoch, or of a later one. */
+/* jobs_next.c: clients ask for batches, of this epoch or of a later one. */
 #include "common/check.h"
 #include "server/engine/jobs.h"
 #include "server/engine/queue.h"
 
-/* A later epoch than the job's: the rank is through with this one, and waits for those that are not. */
+/* ask_later notes that a rank asks for a later epoch than the job's. The rank is through with the present one, and
+ * waits for those that are not. */
 static void ask_later(struct engine *engine, uint32_t no, struct job_queue *queue, const struct engine_event *event)
 {
     struct job *job = job_at(&engine->jobs, no);

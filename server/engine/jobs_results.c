@@ -1,5 +1,5 @@
-/* jobs_results.c: entries whose samples failed: each job treats them by its policy. They wait for
- * no instance any more. */
+/* jobs_results.c: entries whose samples failed. Each job treats its entries by its policy. These entries have no
+ * instance any more. */
 #include <stdio.h>
 
 #include "common/check.h"
@@ -11,13 +11,14 @@
 
 #define SUBSTITUTES_MAX 16 /* bad samples in a row before policy `replace` gives up */
 
-/* The job fails over the result's sample. */
+/* fail_job fails the job over the result's sample. */
 static void fail_job(struct engine *engine, const struct result *result, int code, const char *text)
 {
     const struct entry *entry = &engine->queues.entries[result->entry];
     jobs_fail(engine, entry->job, &(struct failure){.id = entry->id, .reason = result->reason}, code, text);
 }
 
+/* substitute gives the entry another sample of the view, by chance. */
 static void substitute(struct engine *engine, const struct result *result)
 {
     struct entry *entry = &engine->queues.entries[result->entry];
@@ -30,7 +31,8 @@ static void substitute(struct engine *engine, const struct result *result)
     CHECK(idset_select(job->terms.view, random_below(&engine->env.rng, job->shape.view_samples), &entry->id));
 }
 
-/* One that has lost all of an epoch would train on nothing without a word. */
+/* skip leaves the sample out. A job that has lost all of an epoch fails: otherwise it would train on nothing without a
+ * word. */
 static void skip(struct engine *engine, const struct result *result)
 {
     struct entry *entry = &engine->queues.entries[result->entry];
@@ -51,7 +53,7 @@ static void skip(struct engine *engine, const struct result *result)
     queue_remove(&engine->queues, result->entry);
 }
 
-/* Bad samples of an epoch that the job goes on with. */
+/* bad_max gives the most bad samples of an epoch with which the job goes on. */
 static uint64_t bad_max(const struct engine_config *config, const struct job *job)
 {
     uint64_t share = (uint64_t)(config->bad_share * (double)job->shape.view_samples);
@@ -70,6 +72,7 @@ static void fail_too_many(struct engine *engine, const struct result *result)
     fail_job(engine, result, LARDER_ESAMPLE, text);
 }
 
+/* judge treats one result by the policy of its job, and counts the sample as bad. */
 static void judge(struct engine *engine, const struct result *result)
 {
     struct entry *entry = &engine->queues.entries[result->entry];
@@ -93,8 +96,8 @@ static void judge(struct engine *engine, const struct result *result)
                  "skipped or replaced");
 }
 
-/* A sample's file is not the one that was indexed. Whatever the job's policy: it would train on
- * something else than what it registered. */
+/* judge_changed fails the job, because a sample's file is not the one that was indexed. The policy does not matter: the
+ * job would train on something else than what it registered. */
 static void judge_changed(struct engine *engine, const struct result *result)
 {
     fail_job(engine, result, LARDER_ECHANGED,
@@ -102,8 +105,8 @@ static void judge_changed(struct engine *engine, const struct result *result)
              "indexes the dataset anew");
 }
 
-/* A job that fails over one result drops its entries, and those that follow of it are free by then. Nothing is planned
- * before all are judged, so that no other entry has their numbers. */
+/* A job that fails over one result drops its entries, so entries of later results may be FREE. Nothing is planned
+ * before all results are judged, so no other entry has taken their numbers. */
 void jobs_judge(struct engine *engine)
 {
     for (size_t i = 0; i < engine->tasks.n_results; i++) {

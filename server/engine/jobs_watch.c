@@ -9,14 +9,17 @@
 #include "server/engine/quota.h"
 #include "server/engine/sources.h"
 
+/* jobs that an error names as holders of batches, at the most */
 enum { HOLDERS_TOLD = 4 };
 
+/* needed tells whether the rank is not there and somebody waits for it, or its share of the epoch is open. */
 static bool needed(const struct job *job, const struct job_queue *queue, bool somebody_waits)
 {
     return queue->client.presence != RANK_THERE &&
            (somebody_waits || (job->state == JOB_RUNNING && !queue->epoch.done));
 }
 
+/* watch_ranks_of fails the job when a rank that is needed has been away for rank_timeout_ns. */
 static void watch_ranks_of(struct engine *engine, uint32_t no)
 {
     struct job *job = job_at(&engine->jobs, no);
@@ -42,7 +45,7 @@ static void watch_ranks_of(struct engine *engine, uint32_t no)
     }
 }
 
-/* With nobody there to be told, a job ends. */
+/* A job of which no rank is there ends: nobody is there to be told of a failure. */
 void jobs_watch_ranks(struct engine *engine)
 {
     for (uint32_t no = 0; engine->env.config.rank_timeout_ns && no < engine->jobs.end; no++) {
@@ -56,7 +59,8 @@ void jobs_watch_ranks(struct engine *engine)
     }
 }
 
-/* The longest place that is asked for: of any job's slots, or of a file that waits. */
+/* longest_place gives the bytes of the longest place that is asked for: a slot of any job, or a raw sample of this job
+ * that has no room. */
 static uint64_t longest_place(const struct engine *engine, const struct job *job)
 {
     uint64_t longest = 0;
@@ -75,8 +79,8 @@ static uint64_t longest_place(const struct engine *engine, const struct job *job
     return engine_slot_bytes(&engine->env.config, longest);
 }
 
-/* So large an arena has room for the job wherever clients hold theirs: what is free between two of those is less than a
- * place, else one would be there. */
+/* enough_bytes gives the size of an arena that has room for the job, wherever clients hold theirs. The free space
+ * between two places that clients hold is less than a place; otherwise a place would be there. */
 static uint64_t enough_bytes(const struct engine *engine, const struct job *job)
 {
     uint64_t held = 0;
@@ -85,7 +89,8 @@ static uint64_t enough_bytes(const struct engine *engine, const struct job *job)
     return quota_least_bytes(&engine->quota) + held * longest_place(engine, job);
 }
 
-/* What it takes comes first: the text may be cut. */
+/* fail fails the job, which has waited too long for room. The text says first what it takes to get room, because the
+ * text may be cut. */
 static void fail(struct engine *engine, uint32_t no)
 {
     char text[ERROR_TEXT_MAX];
@@ -103,13 +108,13 @@ static void fail(struct engine *engine, uint32_t no)
     jobs_fail(engine, no, FAILURE_OTHER, LARDER_EQUOTA, text);
 }
 
-/* Its client waits, and nothing that is under way leads to its next batch. */
+/* starves tells whether the rank's client waits and nothing under way leads to its next batch. */
 static bool starves(const struct queues *queues, const struct job *job, const struct job_queue *queue)
 {
     if (job->state != JOB_RUNNING || queue->epoch.credits == 0 || queue->n_leases >= job->quota.held_max)
         return false;
     if (!job->terms.raw)
-        return true; /* nothing is planned for it yet */
+        return true; /* nothing is planned for the job yet */
     if (queue->line.unplaced == 0 || queue_batch_ready(queues, job, queue))
         return false;
     for (uint32_t index = queue->line.entries.head; index != ENGINE_NONE; index = queues->entries[index].in_line.next)
@@ -129,7 +134,7 @@ static void watch_room_of(struct engine *engine, uint32_t no)
         } else if (queue->starves_since_ns == 0) {
             queue->starves_since_ns = engine->env.now_ns ? engine->env.now_ns : 1;
         } else if (timeout_ns && engine->env.now_ns >= queue->starves_since_ns + timeout_ns) {
-            engine->plan.zone_again_ns = 0; /* whoever's turn it is: its last one */
+            engine->plan.zone_again_ns = 0; /* The job's zone is tried a last time, whichever job's turn it is. */
             plan_zone_enter(&engine->plan, job);
             if (!job->zoned)
                 fail(engine, no);
@@ -138,6 +143,7 @@ static void watch_room_of(struct engine *engine, uint32_t no)
     }
 }
 
+/* may_wait tells whether the job may wait for room: it has no zone. */
 static bool may_wait(const struct job *job)
 {
     return job->state != JOB_FREE && job->state != JOB_FAILED && !job->zoned;

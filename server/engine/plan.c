@@ -8,10 +8,11 @@
 #include "server/engine/residents.h"
 #include "server/engine/tasks.h"
 
+/* Where an entry's sample comes from. */
 enum source { DRAWN, RESERVED, REPEAT };
 
-/* For an entry that its queue is sure of room for: what is planned farther ahead than its queue is sure of makes way,
- * what is ready first, then what is not under way. */
+/* begin_sure begins an instance for a sure entry. If there is no room, loose entries make way: first those that are
+ * ready, then those whose task does not run. */
 static uint32_t begin_sure(struct plan *plan, uint32_t job, sample_id id)
 {
     static const enum entry_state states[] = {ENTRY_READY, ENTRY_WAITING};
@@ -23,7 +24,7 @@ static uint32_t begin_sure(struct plan *plan, uint32_t job, sample_id id)
     return instance;
 }
 
-/* Gives the entry an instance; false when a new one is needed and there is no room for it now. */
+/* place gives the entry an instance. It returns false when a new one is needed and there is no room for it now. */
 static bool place(struct plan *plan, uint32_t index, bool sure)
 {
     uint32_t job_index = plan->queues->entries[index].job;
@@ -50,7 +51,8 @@ static bool place(struct plan *plan, uint32_t index, bool sure)
     return true;
 }
 
-/* In planned order: when there is no room for one, those behind it wait too. */
+/* place_unplaced places the queue's UNPLACED entries in planned order. When there is no room for one, those behind it
+ * wait too. */
 static void place_unplaced(struct plan *plan, const struct job *job, struct job_queue *queue)
 {
     if (queue->line.unplaced == 0 || queue->line.no_room_since == plan->prepared->room_changes)
@@ -58,7 +60,7 @@ static void place_unplaced(struct plan *plan, const struct job *job, struct job_
     uint64_t sure = queue_sure_slots(job, queue), at = 0;
     for (uint32_t index = queue->line.entries.head, next; queue->line.unplaced > 0 && index != ENGINE_NONE;
          index = next, at++) {
-        /* what is placed and ready may change places with another rank's */
+        /* an entry that is placed and ready may change places with another rank's */
         next = plan->queues->entries[index].in_line.next;
         if (plan->queues->entries[index].state != ENTRY_UNPLACED)
             continue;
@@ -69,20 +71,22 @@ static void place_unplaced(struct plan *plan, const struct job *job, struct job_
     }
 }
 
-/* May more be planned for the queue, when all that is planned has its place? */
+/* is_short tells whether more may be planned for the queue, once all its entries are placed. */
 static bool is_short(const struct plan *plan, const struct job *job, const struct job_queue *queue)
 {
     return (job->zoned || job->terms.raw) && queue->client.presence == RANK_THERE &&
            queue->held_slots < quota_depth_slots(job, queue->rank) && queue_has_more_to_plan(plan->queues, job, queue);
 }
 
+/* has_room tells whether more may be planned for the queue now. */
 static bool has_room(const struct plan *plan, const struct job *job, const struct job_queue *queue)
 {
     return queue->line.unplaced == 0 && is_short(plan, job, queue);
 }
 
-/* Which sample fills a rank's share up. In a fixed order the one that DistributedSampler takes: the order's first ones
- * again, dealt on in turn. What more is needed, because samples were bad, follows by ascending id. */
+/* choose_repeat gives the sample that fills up a rank's share. In a fixed order it is the one that DistributedSampler
+ * takes: the order's first samples again, dealt on in turn. Further repeats, which are needed because samples were bad,
+ * follow by ascending id. */
 static sample_id choose_repeat(struct plan *plan, const struct job *job, const struct job_queue *queue)
 {
     sample_id id;
@@ -100,6 +104,7 @@ static sample_id choose_repeat(struct plan *plan, const struct job *job, const s
 
 /* ── rounds ── */
 
+/* plan_entry adds an entry for the sample to the queue, and places it if there is room. */
 static void plan_entry(struct plan *plan, uint32_t job_index, struct job_queue *queue, sample_id id, enum source source)
 {
     struct job *job = job_at(plan->jobs, job_index);
@@ -121,7 +126,7 @@ static void plan_entry(struct plan *plan, uint32_t job_index, struct job_queue *
         queue_unplaced(plan->queues, index);
 }
 
-/* What needs no draw: a rank's own samples, and repeats when nothing is left to draw. */
+/* plan_reserved plans what needs no draw: the samples of reserves, and repeats when nothing is left to draw. */
 static void plan_reserved(struct plan *plan, uint32_t job_index)
 {
     struct job *job = job_at(plan->jobs, job_index);
@@ -141,7 +146,8 @@ static void plan_reserved(struct plan *plan, uint32_t job_index)
     }
 }
 
-/* The emptiest of the queues that have room, or with `all` of those that are short: the pick is its. NULL: none is. */
+/* neediest gives the emptiest of the queues that have room, or with `all` of those that are short; NULL when there is
+ * none. It gets the next pick. */
 static struct job_queue *neediest(const struct plan *plan, const struct job *job, bool all)
 {
     struct job_queue *best = NULL;
@@ -154,15 +160,16 @@ static struct job_queue *neediest(const struct plan *plan, const struct job *job
     return best;
 }
 
+/* deal gives a drawn sample to a rank of the job: as an entry, or in a fixed order into its reserve. */
 static void deal(struct plan *plan, uint32_t job_index, sample_id id)
 {
     struct job *job = job_at(plan->jobs, job_index);
     uint64_t position = job->progress.drawn++;
     if (job->terms.world_size == 1 || job->terms.shuffle == SHUFFLE_DEPENDENT) {
         struct job_queue *queue = job->terms.world_size == 1 ? &job->queues[0] : neediest(plan, job, false);
-        if (!queue) /* since the draw one that was placed has made way for another job's */
+        if (!queue) /* since the draw, an entry that was placed has made way for another job's */
             queue = neediest(plan, job, true);
-        CHECK(queue); /* else there was no draw for the job */
+        CHECK(queue); /* otherwise there was no draw for the job */
         plan_entry(plan, job_index, queue, id, DRAWN);
         return;
     }
@@ -175,6 +182,7 @@ static void deal(struct plan *plan, uint32_t job_index, sample_id id)
         queue_reserve_add(&owner->reserve, id);
 }
 
+/* take_pick redirects the pick and deals its samples to the jobs. */
 static void take_pick(struct plan *plan, const struct pick *pick)
 {
     sample_id target[JOBS_MAX];
@@ -186,6 +194,7 @@ static void take_pick(struct plan *plan, const struct pick *pick)
         encoded_drop_if_idle(plan->encoded, target[job]);
 }
 
+/* find_need plans what needs no draw, and adds the jobs that need a draw to the set. */
 static void find_need(struct plan *plan, struct jobset *need)
 {
     for (uint32_t job = 0; job < plan->jobs->end; job++) {
@@ -206,7 +215,7 @@ static void place_all(struct plan *plan)
     }
 }
 
-/* Rounds go on until no queue has room, or nothing is left to pick. */
+/* Entries are placed before the first round and after the last one. */
 void plan_round(struct plan *plan)
 {
     place_all(plan);
@@ -217,7 +226,8 @@ void plan_round(struct plan *plan)
             break;
         size_t count = sampler_round(plan->env->sampler, &need, plan->picks);
         CHECK(count > 0);
-        /* all have left already: what is begun for one counts no want of the others */
+        /* All samples leave their remaining sets first, so that an instance that is begun for one pick counts no want
+         * of the others. */
         for (size_t i = 0; i < count; i++) {
             JOBSET_EACH(job, &plan->picks[i].jobs)
                 residents_left(plan->residents, job, plan->picks[i].id);
@@ -225,5 +235,5 @@ void plan_round(struct plan *plan)
         for (size_t i = 0; i < count; i++)
             take_pick(plan, &plan->picks[i]);
     }
-    place_all(plan); /* what a round found no room for may take some: no event need follow */
+    place_all(plan); /* An entry that a round found no room for may find some here; no event need follow. */
 }

@@ -1,18 +1,18 @@
-/* plan.h: picks: what is drawn, redirected, placed, and given back; zones are laid out here, because entries make way
- * for them.
+/* plan.h: picks: what is drawn, redirected, placed, and given back. Zones are laid out here too, because entries make
+ * way for them.
  *
- * Invariant: a sample of a running job's view is in R_j, in a reserve, an entry, delivered, lost or left behind, and
- * but for repeats in one of them only; check_job adds them up. An entry has an instance, pinned and marked as had,
- * exactly while it is WAITING or READY. A queue's sure entries always find room, if need be that of loose ones.
- * Owner: the plan_*.c own `plan`. They move samples between the sampler, reserves and entries, and own `planned`,
- * `drawn`, `repeats` and `abandoned` with jobs. */
+ * Invariant: a sample of a running job's view is in R_j, in a reserve, an entry, delivered, lost or left behind. Except
+ * for repeats it is in one of these only; queues_check adds them up. An entry has an instance, pinned and marked as
+ * had, exactly while it is WAITING or READY. A queue's sure entries always find room, if need be that of loose ones.
+ * Owner: the plan_*.c own `plan`. They move samples between the sampler, reserves and entries. With jobs, they own
+ * `planned`, `drawn`, `repeats` and `abandoned`. */
 #ifndef LARDER_SERVER_ENGINE_PLAN_H
 #define LARDER_SERVER_ENGINE_PLAN_H
 
 #include "server/engine/residents.h"
 #include "server/engine/tasks.h"
 
-/* Owners: the plan_*.c. */
+/* The modules that planning works on, and what it keeps between steps. Owners: the plan_*.c. */
 struct plan {
     struct engine_env *env;
     struct outbox *outbox;
@@ -24,28 +24,43 @@ struct plan {
     struct quota *quota;
     struct queues *queues;
     struct tasks *tasks;
-    /* Queues have got room since this step's planning: a sample was bad, or an epoch began. */
+    /* Queues have got room since this step's planning, because a sample was bad or an epoch began. */
     bool again;
-    uint64_t zone_again_ns;      /* No zone is laid out before then. */
-    uint32_t zone_turn;          /* The job that was the last to have its zone tried. */
-    struct pick picks[JOBS_MAX]; /* Scratch: the picks of one round. */
+    uint64_t zone_again_ns;      /* No zone is laid out before this time. */
+    uint32_t zone_turn;          /* the number of the job whose zone was tried last */
+    struct pick picks[JOBS_MAX]; /* scratch: the picks of one round */
 };
 
 /* plan.c */
+/* plan_round places entries that have no instance, then draws rounds of picks until no queue has room or nothing is
+ * left to draw. */
 void plan_round(struct plan *plan);
 
 /* plan_give_back.c */
-void plan_loosen(struct plan *plan, enum entry_state state); /* all others in this state give up what they have */
+/* plan_loosen takes the instances of all loose entries in this state, except those whose task runs. The entries become
+ * UNPLACED. */
+void plan_loosen(struct plan *plan, enum entry_state state);
+/* plan_drop_entries gives back what the queue's entries hold, and frees them. The caller decides what becomes of their
+ * samples. */
 void plan_drop_entries(struct plan *plan, struct job_queue *queue);
-void plan_unplace(struct plan *plan, uint32_t entry); /* gives up the one it has, ready or waited for */
-void plan_put_back(struct plan *plan, uint32_t job, struct job_queue *queue); /* its client has gone */
-void plan_divide_arena(struct plan *plan); /* jobs came or went, or need more or less */
+/* plan_unplace takes the entry's instance, whether it is READY or the entry waits for it. The entry becomes
+ * UNPLACED. */
+void plan_unplace(struct plan *plan, uint32_t entry);
+/* plan_put_back puts the samples of this epoch that the rank's client did not release, or that are planned for it, back
+ * into the rank's reserve. All its leases end. It is called when the client has gone. */
+void plan_put_back(struct plan *plan, uint32_t job, struct job_queue *queue);
+/* plan_divide_arena divides the arena among the jobs. It is called when jobs came or went, or need more or less. */
+void plan_divide_arena(struct plan *plan);
 
 /* plan_redirect.c */
+/* plan_redirect sets target[j], for each job j of the pick, to the sample that the job gets. R_j and the wants
+ * follow. */
 void plan_redirect(struct plan *plan, const struct pick *pick, sample_id target[JOBS_MAX]);
 
 /* plan_zones.c */
-void plan_zone_enter(struct plan *plan, struct job *job); /* makes its slots, if that can be done now: job->zoned */
+/* plan_zone_enter gives the job's slots to the zone of their size, if that can be done now; then job->zoned is set.
+ * plan_zone_leave takes them away. */
+void plan_zone_enter(struct plan *plan, struct job *job);
 void plan_zone_leave(struct plan *plan, const struct job *job);
 
 #endif

@@ -1,4 +1,4 @@
-/* plan_give_back.c: what was planned goes back: look-ahead that others need room for, and what a rank leaves behind. */
+/* plan_give_back.c: what was planned goes back: look-ahead whose room others need, and what a rank leaves behind. */
 #include "common/check.h"
 #include "server/engine/outbox.h"
 #include "server/engine/plan.h"
@@ -7,7 +7,8 @@
 #include "server/engine/quota.h"
 #include "server/engine/tasks.h"
 
-/* The last first: what is evicted first of what they leave is wanted last. */
+/* loosen_queue takes the instances of the queue's loose entries in this state. It begins with the last: the instance
+ * that is evicted first is the one that is needed last. */
 static void loosen_queue(struct plan *plan, const struct job *job, const struct job_queue *queue,
                          enum entry_state state)
 {
@@ -31,7 +32,7 @@ void plan_loosen(struct plan *plan, enum entry_state state)
     }
 }
 
-/* Gives back what an undelivered entry holds: its job has not had the instance after all. */
+/* entry_abandon gives back what an undelivered entry holds: its job has not had the instance after all. */
 static void entry_abandon(struct plan *plan, uint32_t index)
 {
     struct entry *entry = &plan->queues->entries[index];
@@ -68,7 +69,8 @@ void plan_unplace(struct plan *plan, uint32_t index)
     queue_unplaced(plan->queues, index);
 }
 
-/* What was planned last goes back to be planned again, before what was kept already. */
+/* shorten takes the last entries out of the queue until it holds no more than `slots`. Their samples go into the
+ * reserve, before those that were there. */
 static void shorten(struct plan *plan, uint32_t job, struct job_queue *queue, uint64_t slots)
 {
     if (queue->held_slots <= slots)
@@ -91,13 +93,13 @@ static void shorten(struct plan *plan, uint32_t job, struct job_queue *queue, ui
     queue_reserve_put_first(&queue->reserve, &back);
 }
 
-/* First what was delivered and not released, then what was planned, then what was kept already. Batches of epochs that
- * are over are lost with who held them. */
+/* The reserve gets first what was delivered and not released, then what was planned, then what it had before. Batches
+ * of epochs that are over are lost with the client that held them. */
 void plan_put_back(struct plan *plan, uint32_t job_index, struct job_queue *queue)
 {
     const struct job *job = job_at(plan->jobs, job_index);
     struct reserve back = {0};
-    bool left = queue->epoch.done && queue->next.asked; /* what remained of the epoch is given up already */
+    bool left = queue->epoch.done && queue->next.asked; /* the rank has given up what remained of the epoch already */
     for (uint64_t batch = 0; job->state == JOB_RUNNING && !left;) {
         uint32_t at = queue_oldest_lease(queue, batch);
         if (at == queue->n_leases)
@@ -117,6 +119,7 @@ void plan_put_back(struct plan *plan, uint32_t job_index, struct job_queue *queu
     queue_reserve_put_first(&queue->reserve, &back);
 }
 
+/* set_rows gives the job so many rows. If they are fewer than before, its queues are shortened first. */
 static void set_rows(struct plan *plan, uint32_t no, uint32_t rows)
 {
     struct job *job = job_at(plan->jobs, no);
@@ -124,7 +127,7 @@ static void set_rows(struct plan *plan, uint32_t no, uint32_t rows)
     quota_set_rows(plan->quota, job, rows);
     for (uint32_t rank = 0; rank < job->terms.world_size && rows < before; rank++)
         shorten(plan, no, &job->queues[rank], job->quota.slots);
-    if (before == 0) /* a new job: JOB_ADDED says it */
+    if (before == 0) /* for a new job JOB_ADDED says it */
         return;
     plan->env->counts.ahead_shortened += rows < before;
     struct engine_action *action = job_act(plan->outbox, ENGINE_AHEAD, job_at(plan->jobs, no));
@@ -139,7 +142,7 @@ void plan_divide_arena(struct plan *plan)
 {
     uint32_t rows[JOBS_MAX];
     quota_divide(plan->quota, rows);
-    for (int given = 0; given <= 1; given++) { /* first what is given back, then what is given */
+    for (int given = 0; given <= 1; given++) { /* first the jobs that give rows back, then those that get rows */
         for (uint32_t no = 0; no < plan->jobs->end; no++) {
             if (given ? rows[no] > job_at(plan->jobs, no)->quota.ahead_now
                       : rows[no] < job_at(plan->jobs, no)->quota.ahead_now)

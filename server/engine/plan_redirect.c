@@ -1,7 +1,7 @@
 /* plan_redirect.c: which samples a pick's jobs get (Brand and Redox: redirection, carried over to many jobs).
  *
- * A pick e is drawn for the jobs in S. Any sample e' of e's fiber that is in R_j may be given to j instead of e: then
- * e', not e, leaves R_j, and the fiber is asked for as often as it has samples left. */
+ * A pick e is drawn for the jobs in S. Job j may get any sample e' of e's fiber that is in R_j, instead of e. Then e'
+ * leaves R_j, and e does not. So the fiber is asked for as often as it has samples left. */
 #include <string.h>
 
 #include "server/engine/demand.h"
@@ -9,15 +9,16 @@
 #include "server/engine/plan.h"
 #include "server/engine/residents.h"
 
-/* instances of a fiber that are looked at for one job, newest first: bounds the work */
+/* instances of a fiber that are looked at for one job, newest first; this bounds the work */
 enum { PREPARED_LOOK_MAX = 256 };
 
-/* In R_j, or the pick itself, which has left it just now. */
+/* eligible tells whether the sample is in R_j, or is the pick itself, which has just left R_j. */
 static bool eligible(const struct plan *plan, uint32_t job, sample_id pick, sample_id id)
 {
     return id == pick || sampler_wants(plan->env->sampler, job, id);
 }
 
+/* eligible_for_all tells whether the sample is eligible for each of the jobs. */
 static bool eligible_for_all(const struct plan *plan, const struct jobset *jobs, sample_id pick, sample_id id)
 {
     const struct sampler *sampler = plan->env->sampler;
@@ -29,8 +30,9 @@ static bool eligible_for_all(const struct plan *plan, const struct jobset *jobs,
     return true;
 }
 
-/* What the job may get of one list of instances, and fewest others still want, when that is better than `best`: ready
- * before being made, and the first to be evicted before the others. */
+/* better_instance gives the better of two instances for the job; `best` may be ENGINE_NONE. One that the job may not
+ * get is never better. One that is READY is better than one that is MAKING; then the one that fewer jobs want, which
+ * would be evicted first. */
 static uint32_t better_instance(const struct plan *plan, uint32_t job, sample_id pick, uint32_t index, uint32_t best)
 {
     const struct instance *instance = &plan->prepared->instances[index];
@@ -46,16 +48,17 @@ static uint32_t better_instance(const struct plan *plan, uint32_t job, sample_id
                                                                                                               : best;
 }
 
-/* Nothing of the fiber comes before an instance that is ready, and that the job alone wants. */
+/* none_is_better tells whether the instance is READY and at most one job wants it: nothing of the fiber comes before
+ * such a one. */
 static bool none_is_better(const struct plan *plan, uint32_t best)
 {
     return best != ENGINE_NONE && plan->prepared->instances[best].state == INSTANCE_READY &&
            residency_want(plan->prepared->residency, best) <= 1;
 }
 
-/* The pick's own instances, which perhaps nobody else wants, then those of the fiber that somebody wants. What a job in
- * the dataset's order left behind is given for itself only: a folder is sorted by class, and an epoch would begin with
- * one. */
+/* find_prepared gives the best instance for the job: one of the pick's own, even if nobody else wants them, or one of
+ * the fiber that somebody wants. An instance that a job in the dataset's order left behind is given for its own sample
+ * only. Otherwise an epoch would begin with one class, because a folder is sorted by class. */
 static uint32_t find_prepared(const struct plan *plan, uint32_t job, sample_id pick)
 {
     uint32_t best = ENGINE_NONE, looked = 0;
@@ -70,9 +73,10 @@ static uint32_t find_prepared(const struct plan *plan, uint32_t job, sample_id p
     return best;
 }
 
-/* The sample of the fiber whose bytes are in memory (or on their way) and that all the jobs may get. Of those that
- * fewest want the newest by one chance in four, or any: the newest leaves the others time to drift from their
- * neighbours in the chunk, and any keeps neighbours from following each other. Where all stay, none is new. */
+/* find_encoded gives a sample of the fiber whose bytes are in memory or on their way, and that all the jobs may get;
+ * SAMPLE_NONE when there is none. It is one of those that fewest jobs want: with one chance in four the newest,
+ * otherwise any. The newest leaves the others time to drift from their neighbours in the chunk. Any keeps neighbours
+ * from following each other. Where all samples stay in memory, none counts as new. */
 static sample_id find_encoded(struct plan *plan, const struct jobset *jobs, sample_id pick)
 {
     sample_id best = SAMPLE_NONE;
@@ -96,7 +100,8 @@ static sample_id find_encoded(struct plan *plan, const struct jobset *jobs, samp
     return best;
 }
 
-/* A sample of the chunk, in the fiber, that all the jobs may get and memory has not; which of several, by chance. */
+/* member_for gives a sample of the chunk, in slots first … end - 1, that all the jobs may get and memory does not have;
+ * SAMPLE_NONE when there is none. Chance decides among several. */
 static sample_id member_for(struct plan *plan, const struct chunk *chunk, const struct jobset *jobs, sample_id pick,
                             uint32_t first, uint32_t end)
 {
@@ -112,7 +117,8 @@ static sample_id member_for(struct plan *plan, const struct chunk *chunk, const 
     return found;
 }
 
-/* The sample to load: from the chunk of the group that brings most, one that is asked for already before all others. */
+/* find_load gives the sample to load. It is from the chunk of the group that brings most; but a chunk that is asked for
+ * already comes before all others. */
 static sample_id find_load(struct plan *plan, const struct jobset *jobs, sample_id pick)
 {
     const struct group *group = chunks_group(plan->chunks, pick);
@@ -140,6 +146,7 @@ static sample_id find_load(struct plan *plan, const struct jobset *jobs, sample_
     return best;
 }
 
+/* give gives the job the sample `id` instead of the pick, which goes back into R_j. */
 static void give(struct plan *plan, uint32_t job, sample_id pick, sample_id id, sample_id target[JOBS_MAX])
 {
     target[job] = id;
@@ -151,7 +158,8 @@ static void give(struct plan *plan, uint32_t job, sample_id pick, sample_id id, 
     residents_left(plan->residents, job, id);
 }
 
-/* The jobs of a pick that may be redirected, and what each would get of what is prepared. True: all of them would. */
+/* find_residents adds the jobs of the pick that may be redirected to `jobs`, and sets found[j] to the instance that job
+ * j would get, or ENGINE_NONE. It returns whether all of them would get one. */
 static bool find_residents(const struct plan *plan, const struct pick *pick, struct jobset *jobs,
                            uint32_t found[JOBS_MAX])
 {
@@ -166,10 +174,10 @@ static bool find_residents(const struct plan *plan, const struct pick *pick, str
     return all;
 }
 
-/* A pick is split only when that costs no preparation: when each of its jobs finds an instance it may get, each gets
- * its own. When one of them needs a new instance, all get that one: it is made anyway, and what the others would have
- * taken stays for later (0.409 preparations a sample in the scenario of four speeds, against 0.430 when each takes what
- * it finds). */
+/* A pick is split only when that costs no preparation. When each of its jobs finds an instance that it may get, each
+ * gets its own. When one of them needs a new instance, all get that one: it is made anyway, and what the others would
+ * have taken stays for later. In the scenario of four speeds this takes 0.409 preparations a sample, against 0.430 when
+ * each job takes what it finds. */
 void plan_redirect(struct plan *plan, const struct pick *pick, sample_id target[JOBS_MAX])
 {
     struct jobset jobs = {{0}};

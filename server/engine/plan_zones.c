@@ -8,13 +8,14 @@
 #include "server/engine/queue.h"
 #include "server/engine/tasks.h"
 
-/* To lay a zone out takes a look at all of the arena. After a look at many instances none follows for TRY_LOOK_NS each,
- * after one in vain none for TRY_NS besides: jobs that wait take turns. */
+/* Laying a zone out takes a look at all of the arena. After a look at more than TRY_LOOK_FREE instances, none follows
+ * for TRY_LOOK_NS for each of them. After a look in vain, none follows for TRY_NS besides. Jobs that wait take
+ * turns. */
 #define TRY_NS UINT64_C(20000000)
 #define TRY_LOOK_NS 2000
 enum { TRY_LOOK_FREE = 10000 };
 
-/* Marks the instances in clients' hands; a layout gets their blocks besides, in any order. */
+/* mark_leased marks the instances in clients' hands. A layout, if given, also gets their blocks, in any order. */
 static void mark_leased(const struct plan *plan, bool *leased, struct layout *layout)
 {
     for (uint32_t no = 0; no < plan->jobs->end; no++) {
@@ -34,7 +35,7 @@ static void mark_leased(const struct plan *plan, bool *leased, struct layout *la
     }
 }
 
-/* Entries leave the instances that must go. */
+/* unplace_from takes the instances that must go from their entries. */
 static void unplace_from(struct plan *plan, const bool *goes)
 {
     for (uint32_t index = 0; index < plan->queues->slab.size; index++) {
@@ -44,6 +45,7 @@ static void unplace_from(struct plan *plan, const bool *goes)
     }
 }
 
+/* clear makes the arena as the layout says: what must go is evicted. */
 static void clear(struct plan *plan, const struct layout *layout)
 {
     uint32_t size = plan->prepared->slab.size;
@@ -56,8 +58,8 @@ static void clear(struct plan *plan, const struct layout *layout)
     free(goes);
 }
 
-/* Gives every zone the slots that it has promised. With `move` entries make way, what clients hold and what is being
- * prepared never. */
+/* lay_out gives every zone the slots that it has promised, and returns whether that was possible. With `move` entries
+ * make way. What clients hold and what is being prepared never does. */
 static bool lay_out(struct plan *plan, bool move)
 {
     struct layout layout = {.bytes = plan->env->config.arena_bytes, .n_zones = plan->prepared->n_zones};
@@ -84,7 +86,8 @@ static bool lay_out(struct plan *plan, bool move)
     return found;
 }
 
-/* Would the zones find room if nothing were in the arena but what clients hold? Mostly that is far less to look at. */
+/* fit_beside_leased tells whether the zones would find room if the arena had nothing in it except what clients hold.
+ * Mostly this is far less to look at; *looked is how many instances it was. */
 static bool fit_beside_leased(const struct plan *plan, uint64_t *looked)
 {
     struct layout layout = {.bytes = plan->env->config.arena_bytes, .n_zones = plan->prepared->n_zones};
