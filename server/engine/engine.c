@@ -119,6 +119,7 @@ void engine_destroy(struct engine *engine)
     free(engine);
 }
 
+/* handle lets the module that an event concerns take it. */
 static void handle(struct engine *engine, const struct engine_event *event)
 {
     switch (event->type) {

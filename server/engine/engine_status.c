@@ -45,6 +45,7 @@ static void fill_queue(const struct queues *queues, const struct job *job, uint3
                                                      .wait_s = (double)queue_waited_ns(queue, now_ns) / 1e9}};
 }
 
+/* add_delivery adds the figures of one queue to those of its job. */
 static void add_delivery(struct engine_delivery *sum, const struct engine_delivery *queue)
 {
     sum->samples += queue->samples;

@@ -6,6 +6,7 @@
 #include "server/engine/queue.h"
 #include "server/engine/quota.h"
 
+/* delivered_entry describes a ready entry for the client. */
 static struct engine_entry delivered_entry(const struct prepared *prepared, const struct entry *entry)
 {
     const struct instance *instance = &prepared->instances[entry->instance];

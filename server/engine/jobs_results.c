@@ -60,6 +60,7 @@ static uint64_t bad_max(const struct engine_config *config, const struct job *jo
     return share > config->bad_count ? share : config->bad_count;
 }
 
+/* fail_too_many fails the job because too many samples of the epoch are bad. */
 static void fail_too_many(struct engine *engine, const struct result *result)
 {
     const struct job *job = job_at(&engine->jobs, engine->queues.entries[result->entry].job);

@@ -123,6 +123,7 @@ static bool starves(const struct queues *queues, const struct job *job, const st
     return true;
 }
 
+/* watch_room_of notes which ranks of the job starve, and fails the job when one has starved for room_timeout_ns. */
 static void watch_room_of(struct engine *engine, uint32_t no)
 {
     struct job *job = job_at(&engine->jobs, no);
@@ -170,6 +171,7 @@ void jobs_watch_room(struct engine *engine)
             watch_room_of(engine, no);
 }
 
+/* fail_of_source fails the job, which has waited too long for its source. */
 static void fail_of_source(struct engine *engine, uint32_t no)
 {
     char text[160];

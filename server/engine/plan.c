@@ -206,6 +206,7 @@ static void find_need(struct plan *plan, struct jobset *need)
     }
 }
 
+/* place_all places the UNPLACED entries of all running jobs, as far as there is room. */
 static void place_all(struct plan *plan)
 {
     for (uint32_t job = 0; job < plan->jobs->end; job++) {

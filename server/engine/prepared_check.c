@@ -2,6 +2,7 @@
 #include "common/check.h"
 #include "server/engine/prepared.h"
 
+/* check_instances checks the blocks, pins, wants and sums of instances. */
 static void check_instances(const struct prepared *prepared, const uint32_t *users)
 {
     uint64_t used = 0, pinned = 0;

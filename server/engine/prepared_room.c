@@ -185,6 +185,8 @@ static uint32_t arena_alloc_spare(struct prepared *prepared, const struct claim 
     return block;
 }
 
+/* begin_instance begins an instance; `spare` says that it may take only room that nobody wants. ENGINE_NONE when there
+ * is no room. */
 static uint32_t begin_instance(struct prepared *prepared, uint32_t job, sample_id id, bool spare)
 {
     uint32_t index = instance_new(prepared);

@@ -139,7 +139,7 @@ struct queues {
     uint64_t next_batch; /* the number of the next batch that goes out, from 1 on */
 };
 
-/* How long the rank's client has waited for batches in all, up to now_ns. */
+/* queue_waited_ns gives how long the rank's client has waited for batches in all, up to now_ns. */
 static inline uint64_t queue_waited_ns(const struct job_queue *queue, uint64_t now_ns)
 {
     const struct rank_tallies *tallies = &queue->tallies;
@@ -165,7 +165,8 @@ static inline uint64_t queue_reserve_count(const struct reserve *reserve)
 
 /* queue.c */
 /* queue_begin makes the empty queue of a rank whose client may hold held_max batches. Its reserve has room for
- * `reserved` samples without growing. LARDER_ENOMEM. queue_end frees what a queue holds, whether begun or zeroed. */
+ * `reserved` samples without growing. It fails with LARDER_ENOMEM. queue_end frees what a queue holds, whether it was
+ * begun or is all zeros. */
 int queue_begin(struct job_queue *queue, uint32_t rank, uint32_t held_max, uint64_t reserved);
 void queue_end(struct job_queue *queue);
 /* entry_new gives the number of an unused place, all zeros; entry_drop makes the place unused again. See slab.h. */

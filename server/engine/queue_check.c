@@ -2,6 +2,7 @@
 #include "common/check.h"
 #include "server/engine/queue.h"
 
+/* count_leased adds the leased samples of the queue to the users of their instances. */
 static void count_leased(const struct job_queue *queue, uint32_t *users)
 {
     for (uint32_t at = 0; at < queue->n_leases; at++) {
@@ -24,6 +25,7 @@ uint32_t *queues_count_users(const struct queues *queues)
     return users;
 }
 
+/* check_rank checks the line, leases and counts of one rank's queue. */
 static void check_rank(const struct queues *queues, uint32_t no, uint32_t rank)
 {
     const struct job *job = job_at(queues->jobs, no);

@@ -53,7 +53,7 @@ uint64_t quota_ahead_encoded_bytes(const struct quota *quota)
     return bytes;
 }
 
-/* rows_needed gives how many of `most` rows the rank with the greatest need has use for. */
+/* rows_needed gives how many of `most` rows are of use to the rank with the greatest need. */
 static uint32_t rows_needed(const struct job *job, uint32_t most)
 {
     uint32_t rows = job->quota.ahead_min < most ? job->quota.ahead_min : most;
@@ -116,8 +116,9 @@ void quota_keep_least(struct quota *quota, struct job *job)
     quota->divide = true;
 }
 
-/* What the rows cost when each job gets this part of those between its least and what it needs, for parts up to 1, and
- * of those between that and its most for the rest, up to 2. */
+/* deal sets rows[] by job number, and returns the arena bytes that these rows take. A part from 0 to 1 gives each job
+ * that part of the rows between its least and its need. A part from 1 to 2 gives the need, and part - 1 of the rows
+ * between its need and its most. */
 static uint64_t deal(const struct quota *quota, double part, uint32_t *rows)
 {
     uint64_t bytes = 0;
@@ -138,7 +139,7 @@ static uint64_t deal(const struct quota *quota, double part, uint32_t *rows)
 
 void quota_divide(struct quota *quota, uint32_t *rows)
 {
-    double part = 2, low = 0, high = part; /* at 0 it fits */
+    double part = 2, low = 0, high = part; /* a part of 0 always fits */
     quota->divide = false;
     if (deal(quota, part, rows) <= quota->env->config.arena_bytes)
         return;

@@ -1,10 +1,10 @@
 /* quota.h: how far ahead each queue may plan. A row is one batch for each rank of a job.
  *
- * Invariant: ahead_min ≤ ahead_now ≤ ahead_max of each job, held_max ≤ ahead_min, and the bytes of all jobs together
- * are quota.promised_bytes, at most the arena. What a job has as ahead_min is never taken from it while it is there. A
- * job that has just failed may have more than ahead_max until the next division.
- * Owner: quota.c owns a job's `quota` and its ranks' `needs`; plan_give_back.c has entries make way for the rows
- * that quota_divide gives. `divide` says that a need has changed since. */
+ * Invariant: ahead_min ≤ ahead_now ≤ ahead_max and held_max ≤ ahead_min for each job. The bytes of all jobs together
+ * are quota.promised_bytes, at most the arena. A job keeps its ahead_min rows for as long as it is there. A job that
+ * has just failed may have more than ahead_max until the next division.
+ * Owner: quota.c owns a job's `quota` and the `needs` of its ranks. plan_give_back.c has entries make way for the rows
+ * that quota_divide gives. `divide` says that a need has changed since the last division. */
 #ifndef LARDER_SERVER_ENGINE_QUOTA_H
 #define LARDER_SERVER_ENGINE_QUOTA_H
 
@@ -32,23 +32,30 @@ struct quota {
     bool divide;             /* The need of some job has changed, so the arena is to be divided again. */
 };
 
-uint64_t quota_least_bytes(const struct quota *quota);         /* of the arena, that the jobs keep whoever comes */
-uint64_t quota_wanted_bytes(const struct quota *quota);        /* for all that they asked for */
-uint64_t quota_ahead_encoded_bytes(const struct quota *quota); /* encoded, of what all may look ahead now */
-uint32_t quota_rows_needed(const struct job *job);             /* of those that it has, by the rank that needs most */
-uint64_t quota_depth_slots(const struct job *job, uint32_t rank); /* that the rank's queue is filled up to */
-/* quota_room gives how many rows of so many bytes can be promised for good, beside those of the other jobs, and how
- * many a job may have at the most. */
+/* quota_least_bytes gives the bytes of the arena that the jobs keep, whichever job comes. */
+uint64_t quota_least_bytes(const struct quota *quota);
+/* quota_wanted_bytes gives the bytes of the arena that all that the jobs asked for would take. */
+uint64_t quota_wanted_bytes(const struct quota *quota);
+/* quota_ahead_encoded_bytes gives the bytes of encoded memory that the present look-ahead of all jobs takes at once. */
+uint64_t quota_ahead_encoded_bytes(const struct quota *quota);
+/* quota_rows_needed gives how many of the rows that the job has are of use to the rank with the greatest need. */
+uint32_t quota_rows_needed(const struct job *job);
+/* quota_depth_slots gives the samples up to which the rank's queue is filled. */
+uint64_t quota_depth_slots(const struct job *job, uint32_t rank);
+/* quota_room sets *promise to the rows of so many bytes that can be promised for good, beside those of the other jobs.
+ * It sets *most to the rows that a job may have at the most. */
 void quota_room(const struct quota *quota, uint64_t row_bytes, uint64_t *promise, uint64_t *most);
 /* quota_begin works out the job's quota from its terms and shape. The job has no rows yet, and owns its needs. */
 void quota_begin(const struct quota *quota, struct job *job);
-/* quota_divide gives the rows that each job should have now, by the job's number. quota_set_rows gives them to one job:
- * those of its entries that have no room any more must make way. */
+/* quota_divide sets rows[] to the rows that each job should have now, by job number. quota_set_rows gives them to one
+ * job; the caller has entries make way that have no room any more. */
 void quota_divide(struct quota *quota, uint32_t *rows);
 void quota_set_rows(struct quota *quota, struct job *job, uint32_t rows);
-void quota_keep_least(struct quota *quota, struct job *job); /* It has failed: its clients may still hold so much. */
-/* What a rank's need is judged by: an entry that was planned at planned_ns is ready; a batch goes out, when its client
- * has waited for waited_ns in all; its client begins to wait for batch batch_index of the epoch. */
+/* quota_keep_least leaves a job that has failed only its least rows, which its clients may still hold. */
+void quota_keep_least(struct quota *quota, struct job *job);
+/* These three tell what a rank's need is judged by. quota_note_ready: an entry that was planned at planned_ns is ready.
+ * quota_note_delivery: a batch goes out to a client that has waited for waited_ns in all. quota_note_wait: the client
+ * begins to wait for batch batch_index of the epoch. */
 void quota_note_ready(struct quota *quota, struct job *job, uint32_t rank, uint64_t planned_ns);
 void quota_note_delivery(struct quota *quota, struct job *job, uint32_t rank, uint64_t waited_ns);
 void quota_note_wait(struct quota *quota, struct job *job, uint32_t rank, uint32_t batch_index);

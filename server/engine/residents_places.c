@@ -75,6 +75,7 @@ static size_t count_in_use(const struct residents *residents, const struct job *
     return count;
 }
 
+/* count_want counts a viewed sample in the range that it lies in. */
 static void count_want(void *context, sample_id id)
 {
     const struct residents *residents = context;

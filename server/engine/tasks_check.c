@@ -40,6 +40,7 @@ static bool is_waited_for(const struct tasks *tasks, const struct task *task)
     return false;
 }
 
+/* check_lists checks that each task is in the right list, or in none, and that outputs and tasks name each other. */
 static void check_lists(const struct tasks *tasks)
 {
     uint32_t listed = 0, waiting = 0, running = 0, outputs = 0;

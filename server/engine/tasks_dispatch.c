@@ -5,6 +5,7 @@
 #include "server/engine/queue.h"
 #include "server/engine/tasks.h"
 
+/* act_prepare adds the task's PREPARE, with its outputs. */
 static void act_prepare(struct tasks *tasks, uint32_t index)
 {
     struct task *task = &tasks->tasks[index];
@@ -31,6 +32,7 @@ static void act_prepare(struct tasks *tasks, uint32_t index)
     }
 }
 
+/* dispatch_prepares sends out preparations by turns, as many as may be out at once. */
 static void dispatch_prepares(struct tasks *tasks)
 {
     while (tasks->running < tasks->env->config.inflight_prepares) {

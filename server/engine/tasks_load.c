@@ -107,6 +107,7 @@ static void route_pending(struct tasks *tasks, sample_id id)
     }
 }
 
+/* act_load adds the LOAD of a sample; it belongs to the present read. */
 static void act_load(struct tasks *tasks, uint32_t job, sample_id id, uint64_t bytes)
 {
     struct engine_action *action = job_act(tasks->outbox, ENGINE_LOAD, job_at(tasks->jobs, job));

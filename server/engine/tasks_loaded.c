@@ -57,6 +57,7 @@ static void settle_task(struct tasks *tasks, uint32_t index, const void *dataset
         tasks_end(tasks, index);
 }
 
+/* load_failed frees the encoded of a load that failed. Its tasks load again, or fail for the jobs of the dataset. */
 static void load_failed(struct tasks *tasks, uint32_t index, const struct engine_event *event)
 {
     struct encoded encoded = tasks->encoded->encodeds[index];

@@ -29,6 +29,7 @@ static void rearrange(struct tasks *tasks)
     }
 }
 
+/* act_news adds a SOURCE action. The caller fills in what belongs to the news. */
 static struct engine_action *act_news(struct tasks *tasks, const struct data_source *source,
                                       enum engine_source_news news)
 {
@@ -78,6 +79,7 @@ static bool count_tries(struct tasks *tasks, const struct data_source *source, u
     return enough;
 }
 
+/* go_away notes that a source that answered is away. */
 static void go_away(struct tasks *tasks, struct data_source *source)
 {
     source->away = true;
@@ -90,6 +92,8 @@ static void go_away(struct tasks *tasks, struct data_source *source)
     rearrange(tasks);
 }
 
+/* stay_away notes that a probe failed: the next pause is longer. The first time, an action says that the source is
+ * away. */
 static void stay_away(struct tasks *tasks, struct data_source *source)
 {
     uint64_t pause_ns = source->pause_ns * 2;

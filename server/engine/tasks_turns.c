@@ -162,6 +162,7 @@ void tasks_charge_load(struct tasks *tasks, sample_id id)
     charge(tasks, TASK_LOADS, &jobs);
 }
 
+/* measure adds one measurement to a moving mean; the first one is the mean. */
 static void measure(double *mean_s, double took_s)
 {
     *mean_s = *mean_s > 0 ? *mean_s * COST_KEPT + took_s * (1 - COST_KEPT) : took_s;
