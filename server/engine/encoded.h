@@ -89,8 +89,8 @@ struct encoded_store {
 /* encoded.c */
 /* encoded_make_room makes room for samples with ids below `ids`. It fails with LARDER_ENOMEM. */
 int encoded_make_room(struct encoded_store *store, uint64_t ids);
-/* These count an encoded in its fiber's list and its group's stock, and take it out again. They do nothing when the
- * sample is in no fiber. */
+/* encoded_fiber_enter counts an encoded in its fiber's list and its group's stock; encoded_fiber_leave takes it out
+ * again. They do nothing when the sample is in no fiber. */
 void encoded_fiber_enter(struct encoded_store *store, uint32_t encoded);
 void encoded_fiber_leave(struct encoded_store *store, uint32_t encoded);
 /* encoded_shift_want changes how many jobs want the encoded by `by`. */
@@ -119,7 +119,8 @@ void encoded_unpin(struct encoded_store *store, uint32_t encoded);
 /* encoded_drop_if_idle drops the sample's encoded if it has no pin, nobody wants it and it is not kept. It is called
  * when the jobs that the sample has left have placed what they picked. */
 void encoded_drop_if_idle(struct encoded_store *store, sample_id id);
-/* encoded_drop_idle does this for all encodeds. It is called when the kept set has changed. */
+/* encoded_drop_idle drops all encodeds that have no pin, that nobody wants and that are not kept. It is called when the
+ * kept set has changed. */
 void encoded_drop_idle(struct encoded_store *store);
 /* encoded_mean_bytes gives the mean length of the encodeds that are there; 0 when there are none. */
 uint64_t encoded_mean_bytes(const struct encoded_store *store);

@@ -30,8 +30,8 @@ static bool eligible_for_all(const struct plan *plan, const struct jobset *jobs,
     return true;
 }
 
-/* better_instance gives the better of two instances for the job; `best` may be ENGINE_NONE. One that the job may not
- * get is never better. One that is READY is better than one that is MAKING; then the one that fewer jobs want, which
+/* better_instance gives the better of two instances for the job; `best` may be ENGINE_NONE. An instance that the job
+ * may not get is never better. READY is better than MAKING. Between equals, the one that fewer jobs want is better: it
  * would be evicted first. */
 static uint32_t better_instance(const struct plan *plan, uint32_t job, sample_id pick, uint32_t index, uint32_t best)
 {
@@ -74,9 +74,10 @@ static uint32_t find_prepared(const struct plan *plan, uint32_t job, sample_id p
 }
 
 /* find_encoded gives a sample of the fiber whose bytes are in memory or on their way, and that all the jobs may get;
- * SAMPLE_NONE when there is none. It is one of those that fewest jobs want: with one chance in four the newest,
- * otherwise any. The newest leaves the others time to drift from their neighbours in the chunk. Any keeps neighbours
- * from following each other. Where all samples stay in memory, none counts as new. */
+ * SAMPLE_NONE when there is none. Bytes in memory come before bytes on their way. Of those that fewest jobs want, it is
+ * the newest with one chance in four, and otherwise any. To take the newest leaves the others time to drift from their
+ * neighbours in the chunk. To take any keeps neighbours from following each other. Where all samples stay in memory,
+ * none counts as new. */
 static sample_id find_encoded(struct plan *plan, const struct jobset *jobs, sample_id pick)
 {
     sample_id best = SAMPLE_NONE;
@@ -117,8 +118,8 @@ static sample_id member_for(struct plan *plan, const struct chunk *chunk, const 
     return found;
 }
 
-/* find_load gives the sample to load. It is from the chunk of the group that brings most; but a chunk that is asked for
- * already comes before all others. */
+/* find_load gives the sample to load. It is from the chunk of the group that brings most, but a chunk that a task waits
+ * for already comes before all others. */
 static sample_id find_load(struct plan *plan, const struct jobset *jobs, sample_id pick)
 {
     const struct group *group = chunks_group(plan->chunks, pick);

@@ -85,8 +85,8 @@ uint32_t instance_new(struct prepared *prepared);
 void instance_drop(struct prepared *prepared, uint32_t instance);
 /* prepared_make_room makes room for samples with ids below `ids`. It fails with LARDER_ENOMEM. */
 int prepared_make_room(struct prepared *prepared, uint64_t ids);
-/* These put an instance into its fiber's list, and take it out. Only instances that somebody wants are in the list.
- * They do nothing when the sample is in no fiber. */
+/* prepared_fiber_enter puts an instance into its fiber's list; prepared_fiber_leave takes it out. Only instances that
+ * somebody wants are in the list. The functions do nothing when the sample is in no fiber. */
 void prepared_fiber_enter(struct prepared *prepared, uint32_t instance);
 void prepared_fiber_leave(struct prepared *prepared, uint32_t instance);
 /* prepared_set_want sets how many jobs want the instance. The list of its fiber follows. */
@@ -118,7 +118,7 @@ uint32_t prepared_find(const struct prepared *prepared, uint32_t job, sample_id 
 /* prepared_begin begins an instance of the sample for the job, with one pin for its making. If need be it evicts what
  * is wanted less. ENGINE_NONE when there is no room now. */
 uint32_t prepared_begin(struct prepared *prepared, uint32_t job, sample_id id);
-/* prepared_begin_spare does the same, but evicts only instances that nobody wants. */
+/* prepared_begin_spare begins an instance like prepared_begin, but evicts only instances that nobody wants. */
 uint32_t prepared_begin_spare(struct prepared *prepared, uint32_t job, sample_id id);
 
 /* prepared_zones.c */

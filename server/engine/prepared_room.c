@@ -168,7 +168,7 @@ static uint32_t arena_alloc(struct prepared *prepared, const struct claim *claim
     return block;
 }
 
-/* arena_alloc_spare does the same, but clears away only instances that nobody wants. */
+/* arena_alloc_spare gives a block for the claim like arena_alloc, but clears away only instances that nobody wants. */
 static uint32_t arena_alloc_spare(struct prepared *prepared, const struct claim *claim)
 {
     uint32_t block = take_free(prepared, claim), victim = residency_victim(prepared->residency);

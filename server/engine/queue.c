@@ -177,7 +177,7 @@ void queue_lease_put_back(struct queues *queues, uint32_t job, struct job_queue 
         queue->epoch.done = false;
 }
 
-/* As many as the queue may look ahead, and two batches at the least. */
+/* A sample may be overtaken by as many samples as the queue may look ahead, and by two batches at the least. */
 uint64_t queue_overtakers_max(const struct job *job)
 {
     uint64_t least = 2 * (uint64_t)job->terms.batch_size;

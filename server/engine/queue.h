@@ -229,7 +229,7 @@ void queue_add_credits(uint32_t *credits, uint32_t more);
  * of the epoch. */
 bool queue_next_batch_ready(const struct queues *queues, const struct job *job, const struct job_queue *queue,
                             uint32_t *count);
-/* queue_batch_ready tells the same without the size. */
+/* queue_batch_ready tells whether the next batch is ready. */
 bool queue_batch_ready(const struct queues *queues, const struct job *job, const struct job_queue *queue);
 /* queue_may_have_batch tells whether the queue's client has credits and may hold one more batch. */
 bool queue_may_have_batch(const struct job *job, const struct job_queue *queue);

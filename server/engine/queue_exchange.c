@@ -8,10 +8,10 @@
  * turn, and what lies far behind makes no batch.
  *
  * - Exchanges happen only where the order is the ranks' own affair: `dependent`, not `ordered`.
- * - What is kept for a rank, because it was given to it before, stays its own.
+ * - A sample that is kept for a rank, because that rank had it before it went away, stays that rank's own.
  * - A rank that is as far behind as another keeps what it has.
- * - A sample that others have overtaken takes that with it. It is moved no further back than its own queue could have
- *   put it off, and then stays where it is (queue_overtakers_max). */
+ * - A sample that others have overtaken keeps that count when it is exchanged. It is moved no further back than its own
+ *   queue could have put it off, and then stays where it is (queue_overtakers_max). */
 #include "server/engine/queue.h"
 #include "server/engine/quota.h"
 
@@ -33,7 +33,7 @@ static int64_t passed(const struct job_queue *queue)
     return (int64_t)(queue->line.numbered - queue->line.queued);
 }
 
-/* waits_for moves first_waiting to the entry, if the entry lies before it. */
+/* waits_for moves first_waiting to the entry, if the entry lies before it or no other entry waits. */
 static void waits_for(struct queues *queues, uint32_t index)
 {
     struct entry *entry = &queues->entries[index];

@@ -21,7 +21,7 @@ struct residents {
 /* residents.c */
 /* residents_left lowers the wants of the sample's residents, after id has left R_job. */
 void residents_left(struct residents *residents, uint32_t job, sample_id id);
-/* residents_back raises them, after id has come back into R_job. */
+/* residents_back raises the wants of the sample's residents, after id has come back into R_job. */
 void residents_back(struct residents *residents, uint32_t job, sample_id id);
 /* residents_withdraw takes all wants of the job away, before its remaining set changes as a whole. residents_declare
  * adds those of the changed set. They do nothing unless the job is running. The work goes by what remains to the job,

@@ -1,10 +1,10 @@
 /* tasks_ranks.c: which rank's task is next when it is a job's turn.
  *
  * Ranks of one job train in step, so the slowest queue stalls all of them. A job's next task is the first one of its
- * list, unless that one belongs to a queue that will run dry more than STRAGGLE_NS later than another. Then it is a
- * task of the queue that runs dry first. When a queue runs dry follows from the samples that it has ahead, less what
- * its client has asked for, and from the pace at which the client uses them up. How much work a job gets is decided by
- * its turns (tasks_turns.c). Here only ranks lose that have more ahead. */
+ * list, unless that task belongs to a queue that will run dry more than STRAGGLE_NS later than another. Then the next
+ * task is one of the queue that runs dry first. When a queue runs dry depends on the samples that it has ahead, less
+ * what its client has asked for, and on the pace at which the client uses samples up. How much work a job gets is
+ * decided by its turns (tasks_turns.c). Here only ranks that have more ahead lose anything. */
 #include "common/check.h"
 #include "server/engine/queue.h"
 #include "server/engine/tasks.h"
