@@ -1,4 +1,4 @@
-/* decide.c: threads out, by what was measured: how many prepare, how many load, and for whom. */
+/* decide.c: decides by what was measured how many threads prepare, how many load, and for which queues. */
 #include <math.h>
 #include <string.h>
 
@@ -6,12 +6,12 @@
 #include "server/governor/governor_priv.h"
 #include "server/governor/split.h"
 
-#define GAIN 0.02        /* hysteresis: what a move of preparers must bring */
-#define PRESSURE_NEW 0.5 /* of what waits now in the smoothed pressure */
-#define NEARLY_ALL 0.9   /* of the threads */
-#define MOVE_S_MIN 0.002 /* hysteresis: predicted lateness that a new deal must save */
+#define GAIN 0.02        /* hysteresis: the part by which a move of preparers must raise the rate */
+#define PRESSURE_NEW 0.5 /* the part of the latest backlog in the smoothed pressure */
+#define NEARLY_ALL 0.9   /* the part of the threads that counts as nearly all */
+#define MOVE_S_MIN 0.002 /* hysteresis: the predicted lateness that a new deal must save, in seconds */
 
-enum { FULL = 8 }; /* windows in a row with all threads at work, until anything is tried */
+enum { FULL = 8 }; /* windows in a row with nearly all threads at work, before anything is tried */
 
 static uint32_t ranks_of(const struct governor *governor, uint32_t queue)
 {
@@ -21,8 +21,8 @@ static uint32_t ranks_of(const struct governor *governor, uint32_t queue)
     return ranks;
 }
 
-/* Samples a second that a queue would take if nothing held it up: ranks of a job go at the pace of the slowest trainer.
- */
+/* demand gives the samples a second that a queue would take if nothing held it up. The ranks of a job go at the pace of
+ * the slowest trainer. */
 static double demand(const struct governor *governor, const struct governor_backlog *backlog)
 {
     const struct queue *queue = &governor->queues[backlog->queue];
@@ -34,8 +34,8 @@ static double demand(const struct governor *governor, const struct governor_back
     return step > 0 ? backlog->batch_size / step : 0;
 }
 
-/* Loader time of one sample in the queues' mixture, and what of it is each source's. A queue whose training step is not
- * known counts like the others. */
+/* mean_load_s gives the loader time of one sample in the queues' mixture, and in parts what each source has of it. A
+ * queue whose training step is not known counts like the others. */
 static double mean_load_s(const struct governor *governor, const struct governor_backlog *backlogs, size_t n,
                           double parts[GOVERNOR_SOURCES_MAX])
 {
@@ -64,7 +64,7 @@ static double mean_load_s(const struct governor *governor, const struct governor
     return demands > 0 ? seconds / demands : 0;
 }
 
-/* Some queue has no batch ready. Where all have, nothing need be tried. */
+/* anyone_waits tells whether some queue has no batch ready. If all have one, nothing need be tried. */
 static bool anyone_waits(const struct governor_backlog *backlogs, size_t n)
 {
     bool any = false;
@@ -73,7 +73,8 @@ static bool anyone_waits(const struct governor_backlog *backlogs, size_t n)
     return any;
 }
 
-/* Gives the loaders that all sources in use may have; *at_once: the reads under way in the last window. */
+/* limit_loaders gives how many loaders all sources in use may have together. *at_once becomes the number of reads that
+ * were under way in the last window. */
 static uint32_t limit_loaders(struct governor *governor, const double parts[GOVERNOR_SOURCES_MAX], bool waits,
                               double *at_once)
 {
@@ -117,10 +118,10 @@ static void decide_split(struct governor *governor, const struct governor_backlo
     uint32_t limit = limit_loaders(governor, parts, anyone_waits(backlogs, n), &at_once);
     balance.enough = limit < all ? limit : 0;
     if (balance.enough && at_once > balance.enough)
-        balance.load_s *= balance.enough / at_once; /* with so many fewer reads take so much shorter */
+        balance.load_s *= balance.enough / at_once; /* with so many fewer reads at once, each takes so much less time */
     uint32_t probe;
     governor->settled = governor_preparers(&balance, governor->settled, GAIN, &probe);
-    if (governor->pressed < FULL || tries_reads(governor)) /* one thing at a time */
+    if (governor->pressed < FULL || tries_reads(governor)) /* only one thing is tried at a time */
         probe = 0;
     uint32_t preparers = probe ? probe : governor->settled;
     uint32_t most = probe ? preparers : governor_preparers_most(&balance, preparers);
@@ -133,7 +134,7 @@ static void decide_split(struct governor *governor, const struct governor_backlo
     decision->load_rate = governor_load_rate(&balance, decision->loaders);
 }
 
-/* Preparing time of a sample, over the queues; 0: not known. */
+/* usual_prepare_s gives the mean preparing time of a sample over the queues. 0: not known. */
 static double usual_prepare_s(const struct governor *governor, const struct governor_backlog *backlogs, size_t n)
 {
     double sum = 0;
@@ -145,7 +146,8 @@ static double usual_prepare_s(const struct governor *governor, const struct gove
     return known ? sum / known : 0;
 }
 
-/* Training that goes on while the batch comes: its own step, and those of the batches that lie ready. */
+/* forecast predicts a queue's next batch. Training goes on while the batch comes: the current step, and the steps of
+ * the batches that lie ready. */
 static struct governor_forecast forecast(const struct governor *governor, const struct governor_backlog *backlog,
                                          size_t n, double usual_s)
 {
@@ -192,7 +194,7 @@ static void decide_queues(struct governor *governor, const struct governor_backl
     double usual_s = usual_prepare_s(governor, backlogs, n);
     for (size_t i = 0; i < n; i++) {
         struct queue *queue = &governor->queues[backlogs[i].queue];
-        double each = queue->load_s > 0 ? queue->load_s : 1e-3; /* not known yet: small, and alike */
+        double each = queue->load_s > 0 ? queue->load_s : 1e-3; /* not known yet: small, and equal for all queues */
         queue->pressure += (backlogs[i].pending_loads * each - queue->pressure) * PRESSURE_NEW;
         uint32_t most = decision->source_most[queue->desc.source], reads = backlogs[i].pending_reads;
         claims[i] = (struct governor_claim){.pressure = queue->pressure * queue->desc.weight,
@@ -209,7 +211,7 @@ static void decide_queues(struct governor *governor, const struct governor_backl
         fits = fits && (before[i] > 0 || dealt[i] == 0);
     }
     governor_relieve(forecasts, n, governor->limits.tau_s, floor, dealt);
-    /* Moving threads for a few milliseconds is not worth it, as long as the old deal is one of today's. */
+    /* As long as the old deal still suits the queues, moving threads to save a few milliseconds is not worth it. */
     bool keep = fits && kept == decision->loaders &&
                 worst(forecasts, n, before) - worst(forecasts, n, dealt) < MOVE_S_MIN;
     for (size_t i = 0; i < n; i++) {

@@ -6,9 +6,9 @@
 #include "common/larder_err.h"
 #include "server/governor/governor_priv.h"
 
-#define PART_NEW 0.3 /* of a window in the mixture of classes */
+#define PART_NEW 0.3 /* the part of the latest window in the mixture of classes */
 
-enum { AWAY = 8 }; /* windows: tasks of a class that came in none of them are not part of the mixture */
+enum { AWAY = 8 }; /* a class without a task in so many windows leaves the mixture */
 
 int governor_create(const struct governor_limits *limits, struct governor **out)
 {
@@ -18,13 +18,15 @@ int governor_create(const struct governor_limits *limits, struct governor **out)
     governor->magic = GOVERNOR_MAGIC;
     governor->limits = *limits;
     governor->loads_per_prepare = 1;
-    /* Rather too many: those that have nothing to prepare load, and what is only loaded brings nobody a batch. */
+    /* Rather too many threads prepare than too few: a preparer without work loads, and a sample that is only loaded
+     * brings nobody a batch. */
     bool all_prepare = limits->extra_loaders > 0 || limits->workers == 1;
     governor->decision.preparers = all_prepare ? limits->workers : limits->workers * 3 / 5;
     governor->settled = governor->decision.preparers;
     governor->decision.loaders = limits->workers - governor->decision.preparers + limits->extra_loaders;
     governor->decision.preparers_most = limits->workers;
-    /* What comes to be prepared does not wait for slow storage, where there are threads for that. */
+    /* If there are extra loaders, one thread stays out of loading, so that preparations do not wait for slow
+     * storage. */
     governor->decision.loaders_most = limits->workers + limits->extra_loaders - (limits->extra_loaders > 0);
     for (size_t i = 0; i < GOVERNOR_SOURCES_MAX; i++)
         governor->decision.source_most[i] = limits->workers + limits->extra_loaders;
@@ -54,7 +56,7 @@ void governor_queue_weight(struct governor *governor, uint32_t queue, double wei
 {
     CHECK(queue < GOVERNOR_QUEUES_MAX && governor->queues[queue].there && weight > 0);
     governor->queues[queue].desc.weight = weight;
-    governor->decided = false; /* the old deal is none of today's */
+    governor->decided = false; /* the old deal no longer suits the weights */
 }
 
 void governor_queue_end(struct governor *governor, uint32_t queue)
@@ -88,7 +90,7 @@ static double sum_of_parts(const struct governor *governor)
     return sum;
 }
 
-/* What classes that left were of the mixture goes to the others in proportion. */
+/* share_out gives the parts of the classes that left the mixture to the others, in proportion. */
 static void share_out(struct governor *governor, double sum_before)
 {
     double sum = sum_of_parts(governor);
@@ -96,8 +98,9 @@ static void share_out(struct governor *governor, double sum_before)
         governor->parts[i] *= sum_before / sum;
 }
 
-/* The class whose place, and part of the mixture, another may have: of those without a task in this window the one that
- * has had none for longest, of several the rarest. GOVERNOR_CLASSES_MAX: none. */
+/* class_to_replace gives the class whose place, and part of the mixture, another class may have. Of the classes without
+ * a task in this window it is the one that has had none for longest, and of several such the rarest.
+ * GOVERNOR_CLASSES_MAX: there is none. */
 static size_t class_to_replace(const struct governor *governor)
 {
     size_t best = GOVERNOR_CLASSES_MAX;
@@ -112,10 +115,10 @@ static size_t class_to_replace(const struct governor *governor)
     return best;
 }
 
-/* The class that is most like it. */
+/* class_nearest gives the known class that is most like this pipeline and size. */
 static size_t class_nearest(const struct governor *governor, uint32_t pipeline, uint32_t size)
 {
-    const uint32_t other_pipeline = 64; /* as far as no size is from another */
+    const uint32_t other_pipeline = 64; /* more than any two sizes differ by */
     size_t best = 0;
     uint32_t best_far = UINT32_MAX;
     for (size_t i = 0; i < governor->n_classes; i++) {
@@ -192,12 +195,12 @@ void governor_trained(struct governor *governor, uint32_t queue, double seconds)
 
 /* ── the end of a window ── */
 
-/* Each class's part of the preparations; gives how many the window had. While there are none it stays, but who has been
- * away for long is no part of what comes then. */
+/* fold_classes updates each class's part of the preparations and gives how many preparations the window had. In a
+ * window without any the parts stay. A class that has been away for long leaves the mixture. */
 static uint64_t fold_classes(struct governor *governor)
 {
     uint64_t prepares = 0;
-    double part_new = sum_of_parts(governor) > 0 ? PART_NEW : 1; /* the parts' sum is 1 as soon as any are known */
+    double part_new = sum_of_parts(governor) > 0 ? PART_NEW : 1; /* the sum of the parts is 1 once any is known */
     for (size_t i = 0; i < governor->n_classes; i++)
         prepares += governor->classes[i].window;
     for (size_t i = 0; i < governor->n_classes; i++) {

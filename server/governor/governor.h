@@ -1,13 +1,15 @@
-/* governor.h: who loads, who prepares, and how far ahead: Lobster's thread management (ICPP 2022, 4.1 to 4.4).
+/* governor.h: the governor decides which threads load, which prepare, and how far ahead each queue should be: Lobster's
+ * thread management (ICPP 2022, 4.1 to 4.4).
  *
- * A state over measurements: times go in as they are measured, governor_decide is called every few hundred milliseconds
- * with what waits now. No I/O, no clock, no thread: the same calls give the same decisions. One thread owns it.
+ * The governor keeps measurements. The caller gives it each time that was measured, and calls governor_decide every few
+ * hundred milliseconds with what is waiting then. The governor does no I/O and has neither a clock nor a thread: the
+ * same calls give the same decisions. One thread owns it.
  *
  *   governor_queue_begin ─▶ { governor_loaded, governor_prepared, governor_trained, governor_decide }* ─▶
  * governor_queue_end
  *
- * A decision holds until the next. Loader counts of queues are shares, not fences: governor_next_queue says which queue
- * a free thread serves, so that none idles while a queue waits. docs/governor.md has the reasons. */
+ * A decision holds until the next. The loader counts of queues are shares, not fences: governor_next_queue says which
+ * queue a free thread serves, so that no thread idles while a queue waits. docs/governor.md has the reasons. */
 #ifndef LARDER_SERVER_GOVERNOR_GOVERNOR_H
 #define LARDER_SERVER_GOVERNOR_GOVERNOR_H
 
@@ -17,59 +19,61 @@
 
 #define GOVERNOR_QUEUES_MAX 1024
 #define GOVERNOR_QUEUE_NONE UINT32_MAX
-#define GOVERNOR_SOURCES_MAX 16 /* storage that is told apart at a time; more share the last one */
-#define GOVERNOR_CLASSES_MAX 32 /* pipelines × sample sizes told apart in a window; more count as the nearest */
+#define GOVERNOR_SOURCES_MAX 16 /* sources told apart at a time; further ones share the last number */
+#define GOVERNOR_CLASSES_MAX 32 /* pipelines × sample sizes told apart in a window; others count as the nearest one */
 #define GOVERNOR_AHEAD_MAX 64
 
 struct governor;
 
 struct governor_limits {
-    uint32_t workers;       /* threads that prepare or load, ≥ 1: the cores */
-    uint32_t extra_loaders; /* threads that load only: they wait for storage, so that more of them may run than cores */
+    uint32_t workers;       /* threads that prepare or load, ≥ 1: as many as there are cores */
+    uint32_t extra_loaders; /* threads that only load; they mostly wait for storage, so they need no cores */
     double tau_s;           /* how late a batch may be before its queue gets help */
-    double share;           /* 0 … 1: of what its weight alone would give it, each queue with work keeps so much */
+    double share;           /* 0 … 1: the part of what its weight alone would give it that a queue with work keeps */
 };
 
-/* LARDER_EINVAL for limits out of bounds. */
+/* governor_create copies limits; the caller destroys the governor. LARDER_EINVAL: a limit is out of bounds. */
 int governor_create(const struct governor_limits *limits, struct governor **out);
 void governor_destroy(struct governor *governor); /* accepts NULL */
 
 struct governor_queue {
-    uint32_t job;    /* ranks of one job have the same number and wait for each other */
+    uint32_t job;    /* queues of one job have the same number; its ranks wait for each other */
     uint32_t source; /* queues that read from one device have the same number */
-    double weight;   /* > 0: the job's; its ranks share it */
+    double weight;   /* > 0: the job's weight, which its queues share */
 };
 
-/* governor_queue_begin: a queue that is there now. Numbers are the caller's. */
+/* governor_queue_begin adds a queue. The caller chooses the number, below GOVERNOR_QUEUES_MAX. */
 void governor_queue_begin(struct governor *governor, uint32_t queue, const struct governor_queue *desc);
-/* governor_queue_weight: the job has another from now on; given for each of its queues. */
+/* governor_queue_weight gives the queue's job another weight. The caller calls it for each queue of the job. */
 void governor_queue_weight(struct governor *governor, uint32_t queue, double weight);
+/* governor_queue_end removes a queue. Its number is free again. */
 void governor_queue_end(struct governor *governor, uint32_t queue);
 
 /* ── measurements ── */
 
 struct governor_read {
     double seconds;
-    uint32_t samples; /* that it brought */
-    uint32_t busy;    /* reads under way at its source, itself included */
+    uint32_t samples; /* how many samples it brought */
+    uint32_t busy;    /* reads under way at its source when it began, itself included */
 };
 
-/* governor_loaded: one read for the queue. */
+/* governor_loaded notes one read that was done for the queue. */
 void governor_loaded(struct governor *governor, uint32_t queue, const struct governor_read *read);
 
 struct governor_preparation {
     uint32_t pipeline;
-    uint32_t busy; /* threads that prepared, itself included */
+    uint32_t busy; /* threads that prepared when it began, its own included */
     uint64_t encoded_bytes;
     double seconds;
 };
 
-/* governor_prepared: one sample for the queue, under one pipeline. GOVERNOR_QUEUE_NONE: for one that has ended. */
+/* governor_prepared notes that one sample was prepared for the queue, under one pipeline. GOVERNOR_QUEUE_NONE: the
+ * queue has ended. */
 void governor_prepared(struct governor *governor, uint32_t queue, const struct governor_preparation *preparation);
-/* governor_trained: the client used a batch for so long; waiting for the next is not part of it. */
+/* governor_trained notes how long the client trained on a batch, without its waiting for the next one. */
 void governor_trained(struct governor *governor, uint32_t queue, double seconds);
-/* governor_pipeline_gone, governor_source_gone: the number, which nothing uses, will mean another one: what was
- * learned of it is forgotten. */
+/* governor_pipeline_gone and governor_source_gone forget what was learned of a number that nothing uses any more. The
+ * number may then mean another pipeline or another source. */
 void governor_pipeline_gone(struct governor *governor, uint32_t pipeline);
 void governor_source_gone(struct governor *governor, uint32_t source);
 
@@ -78,49 +82,51 @@ void governor_source_gone(struct governor *governor, uint32_t source);
 struct governor_backlog {
     uint32_t queue;
     uint32_t batch_size;
-    uint32_t pending_loads; /* samples asked for and not there yet */
-    uint32_t pending_reads; /* reads these are, under way or not: no more loaders can be used */
+    uint32_t pending_loads; /* samples that were asked for and are not there yet */
+    uint32_t pending_reads; /* reads that bring these, under way or waiting: the queue can use no more loaders */
     uint32_t ready_batches;
 };
 
-/* What is known of a queue; 0: not yet. */
+/* What the governor knows of a queue. 0: not known yet. */
 struct governor_view {
-    double load_s, prepare_s; /* thread time of a sample */
-    double train_s;           /* a batch */
-    double late_s;            /* predicted of its next batch with the loaders dealt to it; below 0: in time */
+    double load_s, prepare_s; /* thread time that a sample takes */
+    double train_s;           /* training time of a batch */
+    double late_s;            /* how late its next batch will be with the loaders dealt to it; below 0: in time */
 };
 
 struct governor_decision {
-    uint32_t preparers; /* of the workers */
-    uint32_t loaders;   /* all others and the extra ones, or fewer where more bring nothing */
-    /* These are who does what first. A thread that has nothing of its kind to do takes the other, as long as there are
-     * fewer at it than these: */
+    uint32_t preparers; /* workers that prepare first */
+    uint32_t loaders;   /* threads that load first: all others and the extra ones, or fewer where more bring nothing */
+    /* A thread that has nothing of its kind to do takes work of the other kind, while fewer threads than these do that
+     * work. */
     uint32_t preparers_most, loaders_most;
-    uint32_t source_most[GOVERNOR_SOURCES_MAX]; /* reads at once, loaders' and others' */
-    uint32_t queue_loaders[GOVERNOR_QUEUES_MAX];
+    uint32_t source_most[GOVERNOR_SOURCES_MAX];  /* reads that a source may have at once, by whatever threads */
+    uint32_t queue_loaders[GOVERNOR_QUEUES_MAX]; /* loaders dealt to each queue */
     uint32_t ahead[GOVERNOR_QUEUES_MAX]; /* batches of look-ahead that cover the queue's latency; 0: not known yet */
     struct governor_view views[GOVERNOR_QUEUES_MAX];
-    double prepare_rate, load_rate; /* predicted for this split, samples a second; 0: not known */
+    double prepare_rate, load_rate; /* predicted for this split, in samples a second; 0: not known */
     uint32_t moves;                 /* decisions so far that changed the number of preparers */
 };
 
-/* governor_decide: backlogs of all queues that are there. The result is the governor's, valid until its next call. */
+/* governor_decide takes the backlogs of all queues that are there. The governor owns the result, which is valid until
+ * the next call of governor_decide. */
 const struct governor_decision *governor_decide(struct governor *governor, const struct governor_backlog *backlogs,
                                                 size_t n);
 
-/* A queue that has work waiting which no thread has taken. */
+/* A queue with waiting work that no thread has taken. */
 struct governor_candidate {
     uint32_t job;
-    double job_part; /* threads that its job would have with one more, for each 1 of its weight */
-    double share;    /* of the threads: its loaders by the decision, or its part of its job's weight for preparers */
-    uint32_t busy;   /* threads at work for it now */
-    /* batches begun, by samples, that its client has not asked for yet: the fewer, the sooner needed */
+    double job_part; /* threads for each 1 of its job's weight, if the job had one thread more */
+    double share;    /* its share of threads: its loaders by the decision, or for preparers its part of the weight */
+    uint32_t busy;   /* threads that work for it at this moment */
+    /* Batches begun, counted by samples, that its client has not asked for yet. The fewer, the sooner it needs more. */
     double ahead;
 };
 
-/* governor_next_queue: which queue a free thread should serve. Jobs get threads in proportion to their weights, while
- * they have work. Within a job, whose ranks wait for each other, a queue with fewer than the part `guaranteed` (0 … 1)
- * of its share comes first, then the one that is least ahead. n ≥ 1. Gives an index. */
+/* governor_next_queue gives the index of the candidate that a free thread should serve. Jobs with work get threads in
+ * proportion to their weights. Within a job, a queue with fewer threads than the part `guaranteed` (0 … 1) of its share
+ * comes first, then the queue that is least ahead, because the job's ranks wait for each other. n ≥ 1. Pure; any
+ * thread. */
 size_t governor_next_queue(const struct governor_candidate *candidates, size_t n, double guaranteed);
 
 #endif

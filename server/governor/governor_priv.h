@@ -1,4 +1,4 @@
-/* governor_priv.h: the governor's state: governor.c has what is measured, decide.c what follows from it. */
+/* governor_priv.h: the governor's state. governor.c takes measurements in, decide.c makes decisions of them. */
 #ifndef LARDER_SERVER_GOVERNOR_GOVERNOR_PRIV_H
 #define LARDER_SERVER_GOVERNOR_GOVERNOR_PRIV_H
 
@@ -11,20 +11,21 @@
 struct queue {
     bool there;
     struct governor_queue desc;
-    struct governor_times read; /* seconds a read */
-    struct governor_times size; /* samples a read */
+    struct governor_times read; /* seconds of each read */
+    struct governor_times size; /* samples that each read brought */
     struct governor_times prepare, train;
-    /* at the last decision; load_s: a sample, as a read brings them together */
+    /* Means at the last decision. load_s is the loading time of one sample; a read brings several together. */
     double load_s, read_s, prepare_s, train_s;
-    double pressure;
-    uint32_t skipped;
-    uint64_t loads; /* samples of this window */
+    double pressure;  /* seconds of loading that wait, smoothed over decisions */
+    uint32_t skipped; /* decisions in a row that gave it no loader though reads waited */
+    uint64_t loads;   /* samples loaded in this window */
 };
 
+/* Preparations of one kind: one pipeline on encoded samples of about one size. */
 struct prepare_class {
     uint32_t pipeline, size; /* size: binary logarithm of the encoded bytes */
-    uint64_t window;         /* tasks */
-    uint32_t away;           /* windows since the last task */
+    uint64_t window;         /* its tasks in this window */
+    uint32_t away;           /* windows since its last task */
 };
 
 struct governor {
@@ -36,18 +37,18 @@ struct governor {
     struct governor_curve curves[GOVERNOR_CLASSES_MAX];
     double parts[GOVERNOR_CLASSES_MAX];
     size_t n_classes;
-    double loads_per_prepare; /* smoothed; what sharing and redirection save */
-    bool decided;
+    double loads_per_prepare; /* smoothed; sharing and redirection make it smaller */
+    bool decided;             /* the last deal of loaders may be kept; false when a queue's weight changed since */
     bool steady;      /* the last decision left the number of preparers, and the most there may be, as they were */
-    uint64_t busy;    /* threads that prepared when each of this window's tasks began: their sum, */
-    double preparing; /* and the mean of the last window's */
-    uint32_t full;    /* windows in a row with nearly all threads at work, */
-    uint32_t pressed; /* and with nearly all preparers */
-    uint32_t settled; /* preparers, apart from probes */
+    uint64_t busy;    /* sum over this window's tasks of the threads that prepared when the task began */
+    double preparing; /* threads that prepared in the last window, on average */
+    uint32_t full;    /* windows in a row with nearly all threads at work */
+    uint32_t pressed; /* windows in a row with nearly all preparers at work */
+    uint32_t settled; /* the number of preparers, leaving probes aside */
     struct governor_decision decision;
 };
 
-/* governor_fold ends a window: what was measured in it is part of the estimates from now on. */
+/* governor_fold ends a window: it makes what was measured in the window part of the estimates. */
 void governor_fold(struct governor *governor);
 
 #endif

@@ -84,7 +84,7 @@ static struct governor_pace *pace_of(struct governor_live *live, uint32_t job, u
     return &live->jobs[job].paces[rank];
 }
 
-/* The rank's client asked for so many batches; 0: it gave one back. */
+/* client_acted notes that the rank's client asked for so many batches. 0: it gave one back. */
 static void client_acted(struct governor_live *live, uint32_t job, uint32_t rank, uint32_t batches)
 {
     double train_s = governor_pace_acted(pace_of(live, job, rank), clock_now_ns(), batches);
@@ -100,7 +100,7 @@ void governor_live_on_event(void *ctx, const struct engine_event *event)
     case ENGINE_RELEASE: client_acted(live, event->release.job, event->rank, 0); break;
     case ENGINE_WEIGHT: reads_job_weight(live->reads, event->weight.job, event->weight.weight); break;
     case ENGINE_PIPELINE_GONE: governor_pipeline_gone(live->governor, event->pipeline_gone.pipeline); break;
-    default: /* the rest is nothing that it measures */ break;
+    default: /* the governor measures nothing of the other events */ break;
     }
 }
 
@@ -218,7 +218,7 @@ static void job_status(const struct governor_live *live, struct status_job *job)
     for (uint32_t rank = 0; rank < job->n_queues; rank++) {
         struct status_queue *queue = &job->governed[rank];
         queue_status(live, reads_queue(live->reads, number, rank), queue);
-        if (rank < reads_queues(live->reads, number)) { /* the others share these */
+        if (rank < reads_queues(live->reads, number)) { /* further ranks share these queues */
             job->loaders += queue->loaders;
             job->ahead = queue->ahead > job->ahead ? queue->ahead : job->ahead;
         }

@@ -1,7 +1,8 @@
-/* live.h: the governor in the daemon: it gets what the engine's thread sees, and moves the pool's threads.
+/* live.h: the governor in the daemon. It sees what the engine's thread sees, and moves the pool's threads.
  *
- * Owned by the engine's thread. It watches events, actions and the workers' results; every few hundred milliseconds it
- * decides by what it measured, and which read goes to the pool next is decided by that (reads.h). */
+ * The engine's thread owns it and makes all calls. It watches events, actions and the workers' results. Every few
+ * hundred milliseconds it decides by what it has measured. The decision also says which read goes to the pool next
+ * (reads.h). */
 #ifndef LARDER_SERVER_GOVERNOR_LIVE_H
 #define LARDER_SERVER_GOVERNOR_LIVE_H
 
@@ -12,39 +13,41 @@
 
 struct governor_live;
 
-/* workers: threads that prepare or load; loaders: further threads that load only. */
+/* governor_live_create makes a governor for `workers` threads that prepare or load, and `loaders` further threads that
+ * only load. The caller destroys it. LARDER_EINVAL, as governor_create. */
 int governor_live_create(uint32_t workers, uint32_t loaders, struct governor_live **out, struct error *err);
 /* governor_live_destroy drops the reads that still wait. Accepts NULL. */
 void governor_live_destroy(struct governor_live *live);
-/* governor_live_attach names the threads to move; they outlive every call below. */
+/* governor_live_attach names the threads to move. workers is borrowed and outlives every call below. */
 void governor_live_attach(struct governor_live *live, struct workers *workers);
 
-/* governor_live_job_begin: a job was added; its end is an action. */
+/* governor_live_job_begin says that a job was added. The engine's action JOB_ENDED tells the job's end. */
 void governor_live_job_begin(struct governor_live *live, const struct reads_job *desc);
 
-/* governor_live_queue names a rank's queue for tasks; results give the name back, also when the job has ended
- * meanwhile: they are nobody's then, whoever has the queue's place. ENGINE_RANK_NONE: the job's queue that has least
- * to load. */
+/* governor_live_queue gives the name of a rank's queue, which tasks carry and results give back. When the job has ended
+ * meanwhile, the result belongs to nobody, even if another queue has the place. ENGINE_RANK_NONE: the job's queue that
+ * has least to load. */
 uint32_t governor_live_queue(const struct governor_live *live, uint32_t job, uint32_t rank);
-/* governor_live_load takes a read over; task->queue says whose it is. */
+/* governor_live_load takes a read over. task->queue is the name of its queue. */
 void governor_live_load(struct governor_live *live, const struct worker_load *task);
 
-/* What it watches; live: a struct governor_live. An event and a result are told before the engine gets them, an action
- * before it is carried out. */
+/* The functions of an observer (driver/observer.h); live is a struct governor_live. Events and results come before the
+ * engine gets them, actions before they are carried out. */
 void governor_live_on_event(void *live, const struct engine_event *event);
 void governor_live_on_action(void *live, const struct engine_action *action);
 void governor_live_on_read(void *live, const struct worker_read *read);
 void governor_live_on_prepared(void *live, const struct worker_cost *cost);
 
-/* governor_live_wait_ms: until the next decision; -1: none is to be made. */
+/* governor_live_wait_ms gives the milliseconds until the next decision. -1: there is no job to decide for. */
 int64_t governor_live_wait_ms(const struct governor_live *live, uint64_t now_ns);
-/* governor_live_tick decides, when it is time for it; true when it did. */
+/* governor_live_tick makes a decision if it is time for one. It gives whether it did. */
 bool governor_live_tick(struct governor_live *live, const struct engine *engine, uint64_t now_ns);
-/* governor_live_paces gives up to max PACE events for the engine, of the ranks from *cursor (0 to begin with) on. */
+/* governor_live_paces fills up to max PACE events for the engine and gives how many. *cursor is 0 to begin with; each
+ * call goes on where the last one stopped. */
 size_t governor_live_paces(const struct governor_live *live, uint32_t *cursor, struct engine_event *out, size_t max);
 
-/* governor_live_status fills what the governor decided, and for each of status->jobs its loaders, the look-ahead in
- * batches that would cover the latency of each of its queues (0: not known), and governed[0 … n_queues - 1]. */
+/* governor_live_status fills what the governor decided. For each of status->jobs it fills the loaders, the look-ahead
+ * in batches that would cover the latency of each of its queues (0: not known), and governed[0 … n_queues - 1]. */
 void governor_live_status(const struct governor_live *live, struct daemon_status *status);
 
 #endif

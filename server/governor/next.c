@@ -1,4 +1,4 @@
-/* next.c: whom a free thread serves. */
+/* next.c: chooses the queue that a free thread serves. */
 #include <math.h>
 
 #include "server/governor/governor.h"

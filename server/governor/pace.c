@@ -4,8 +4,9 @@
 
 #include "common/clock.h"
 
-#define PROMPT_NS (2 * CLOCK_NS_PER_MS) /* in which a client that waits acts, at least */
-/* and this part of the time since it last acted: large batches take long to copy */
+/* A client was waiting if it acts within PROMPT_NS after a batch came, or within one PROMPT_PARTth of the time since it
+ * last acted: large batches take long to copy. */
+#define PROMPT_NS (2 * CLOCK_NS_PER_MS)
 #define PROMPT_PART 8
 
 void governor_pace_came(struct governor_pace *pace, uint64_t now_ns)

@@ -6,10 +6,10 @@
 #include "common/check.h"
 
 enum { EXACT = 32, STEPS = 16, LEAST_TASKS = 4, OLD = 150 /* windows */ };
-#define FAR 8.0      /* times of the median that one time counts for at most */
-#define CHANGED 0.15 /* a rate that differs by more is another kind of task */
-#define CROWDED 1.05 /* what fewer threads may bring when nobody has seen fewer: they may be in each other's way */
-#define NEW_PART 0.5 /* of a window's rate in the knot's */
+#define FAR 8.0      /* a time counts for at most so many times the median, and at least for the median over that */
+#define CHANGED 0.15 /* when a rate differs by more than this part, the tasks have become other tasks */
+#define CROWDED 1.05 /* fewer threads than were ever seen may be so much faster: more may be in each other's way */
+#define NEW_PART 0.5 /* the part of the latest window's rate in a knot's rate */
 
 /* ── times ── */
 
@@ -70,15 +70,15 @@ void governor_curve_note(struct governor_curve *curve, uint32_t threads, double 
     curve->count[knot]++;
 }
 
-/* A count that few of the window's tasks ran at says little: mostly those that were left over when the split changed,
- * the longest ones. */
+/* window_rate gives the window's rate at a thread count. 0: too few of its tasks ran at that count to tell. These few
+ * are mostly the longest tasks, which were left over when the split changed. */
 static double window_rate(const struct governor_curve *curve, uint32_t knot, uint32_t tasks)
 {
     bool enough = curve->count[knot] >= LEAST_TASKS && curve->count[knot] >= tasks / 4 && curve->seconds[knot] > 0;
     return enough ? threads_of(knot) * curve->count[knot] / curve->seconds[knot] : 0;
 }
 
-/* By how much the window's tasks differ from those before; 1: they do not. */
+/* change gives the factor by which the window's tasks are faster than those before. 1: they are the same. */
 static double change(const struct governor_curve *curve, uint32_t tasks)
 {
     uint32_t most = tasks / 2;
@@ -93,7 +93,8 @@ static double change(const struct governor_curve *curve, uint32_t tasks)
     return factor > 1 + CHANGED || factor < 1 - CHANGED ? factor : 1;
 }
 
-/* Where no count has enough of the window's tasks because it went up and down, the window is one point at its mean. */
+/* gather makes the window one point at its mean thread count if no single count has enough of its tasks, because the
+ * count went up and down. */
 static void gather(struct governor_curve *curve, uint32_t tasks)
 {
     double threads = 0, seconds = 0;
@@ -123,7 +124,7 @@ void governor_curve_fold(struct governor_curve *curve, bool steady)
     for (uint32_t knot = 0; knot < GOVERNOR_KNOTS; knot++) {
         double rate = window_rate(curve, knot, tasks), before = curve->rate[knot];
         if (rate > 0) {
-            bool same = before > 0 && factor == 1 && !curve->stale[knot]; /* exactly 1 is what change() gives for it */
+            bool same = before > 0 && factor == 1 && !curve->stale[knot]; /* change() gives exactly 1 for the same */
             curve->rate[knot] = same ? before + (rate - before) * NEW_PART : rate;
             curve->stale[knot] = false;
             curve->age[knot] = 0;
@@ -142,7 +143,7 @@ bool governor_curve_seen(const struct governor_curve *curve, uint32_t threads)
     return curve->rate[knot] > 0 && !curve->stale[knot];
 }
 
-/* Gives the highest known knot at or below `knot`; GOVERNOR_KNOTS: none. */
+/* known_below gives the highest known knot at or below `knot`. GOVERNOR_KNOTS: there is none. */
 static uint32_t known_below(const struct governor_curve *curve, uint32_t knot)
 {
     for (uint32_t i = knot + 1; i-- > 0;) {
@@ -159,8 +160,9 @@ static uint32_t known_above(const struct governor_curve *curve, uint32_t knot)
     return knot;
 }
 
-/* Beyond what was seen: the last stretch's slope, at most that of one more thread like the others. A stretch counts
- * when it is long enough not to be noise. */
+/* beyond gives the rate at a thread count above the last one that was seen. It goes on with the slope of the last
+ * stretch that is long enough not to be noise, but each thread more adds at most as much as those seen did on
+ * average. */
 static double beyond(const struct governor_curve *curve, uint32_t last, uint32_t threads)
 {
     double at = threads_of(last), each = curve->rate[last] / at, slope = each;

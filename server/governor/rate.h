@@ -1,54 +1,60 @@
 /* rate.h: what the governor knows of speeds: robust means of times, and rates against thread counts.
  *
- * Plain values without pointers: copy them, keep them anywhere. One thread. */
+ * The values have no pointers: they may be copied and kept anywhere. One thread owns each of them. */
 #ifndef LARDER_SERVER_GOVERNOR_RATE_H
 #define LARDER_SERVER_GOVERNOR_RATE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#define GOVERNOR_WINDOW 32 /* times a moving estimate looks at */
+#define GOVERNOR_WINDOW 32 /* how many of the last times a moving estimate looks at */
 #define GOVERNOR_THREADS_MAX 1024
-#define GOVERNOR_KNOTS 112 /* thread counts told apart: each up to 32, then 16 an octave */
+#define GOVERNOR_KNOTS 112 /* thread counts told apart: each count up to 32, then 16 in each octave */
 
-/* The last times of something. */
+/* The last times of something. It is zeroed to begin with. */
 struct governor_times {
     double value[GOVERNOR_WINDOW];
     uint32_t count, next;
 };
 
 void governor_times_add(struct governor_times *times, double seconds);
-/* governor_times_mean is the mean of the window with each time held within 1/8 and 8 times the median: a mean, because
- * capacity is what slow reads cost too, but no single hiccup decides. 0 before the first. */
+/* governor_times_mean gives the mean of the window, in which each time counts as at least 1/8 and at most 8 times the
+ * median. It is a mean because slow reads cost capacity too; the bounds keep a single hiccup from deciding. 0: there is
+ * no time yet. */
 double governor_times_mean(const struct governor_times *times);
 
-/* Tasks a second against the threads that run them, for one kind of task: piecewise linear between thread counts that
- * were seen (Lobster 4.2). Learned in windows: note each task, then fold. */
+/* The rate of one kind of task, in tasks a second, against the number of threads that run such tasks. It is piecewise
+ * linear between thread counts that were seen (Lobster 4.2). It is zeroed to begin with and learned in windows: the
+ * caller notes each task, then folds. */
 struct governor_curve {
-    double rate[GOVERNOR_KNOTS];  /* 0: never seen */
-    bool stale[GOVERNOR_KNOTS];   /* not seen since the tasks changed, or for long: worth another look */
-    uint32_t age[GOVERNOR_KNOTS]; /* windows since it was seen */
-    double seconds[GOVERNOR_KNOTS];
-    uint32_t count[GOVERNOR_KNOTS]; /* of this window */
+    double rate[GOVERNOR_KNOTS];    /* 0: never seen */
+    bool stale[GOVERNOR_KNOTS];     /* not seen since the tasks changed, or for long: worth another look */
+    uint32_t age[GOVERNOR_KNOTS];   /* windows since the count was seen */
+    double seconds[GOVERNOR_KNOTS]; /* sum over this window's tasks */
+    uint32_t count[GOVERNOR_KNOTS]; /* tasks of this window */
 };
 
-/* governor_curve_note: a task took so long while `threads` (≥ 1) were busy with such tasks. */
+/* governor_curve_note notes that a task took so long while `threads` (≥ 1) threads were busy with such tasks. */
 void governor_curve_note(struct governor_curve *curve, uint32_t threads, double seconds);
-/* governor_curve_fold ends a window: counts at which a quarter of its tasks ran are seen, or, where there is no such
- * count, the mean of all. Where the thread count that most tasks of the window ran at has another rate than
- * before, the tasks have become other tasks: what is known of counts that the window did not see is scaled alike, so
- * that a shape once learned lasts, and is stale until it is seen again. Neither mean nor scaling in a window that is
- * not steady, because the number of threads was another one shortly before: some of its tasks ran beside more or
- * fewer others than they were noted for. */
+/* governor_curve_fold ends a window.
+ *
+ * A thread count at which a quarter of the window's tasks ran counts as seen. If there is no such count, the mean of
+ * all counts as seen. If most tasks ran at one count and its rate differs from before, the tasks have become other
+ * tasks. Then what is known of the counts that the window did not see is scaled by the same factor, so that a shape
+ * once learned lasts, and is stale until it is seen again.
+ *
+ * A window is not steady when the number of threads changed shortly before: some of its tasks ran beside more or fewer
+ * others than they were noted for. Then neither the mean is taken nor anything scaled. */
 void governor_curve_fold(struct governor_curve *curve, bool steady);
-/* governor_curve_seen: the rate at this count is known, and not stale. */
+/* governor_curve_seen tells whether the rate at this thread count is known and not stale. */
 bool governor_curve_seen(const struct governor_curve *curve, uint32_t threads);
-/* governor_curve_at gives the rate at a thread count: between two that were seen on the line between them, below the
- * first on the line through 0, above the last as if more threads helped as they do there. 0 when nothing is known. */
+/* governor_curve_at gives the rate at a thread count. Between two counts that were seen it lies on the line between
+ * them, and below the first on the line through 0. Above the last, more threads help as they do there. 0: nothing is
+ * known. */
 double governor_curve_at(const struct governor_curve *curve, uint32_t threads);
-/* governor_curve_hope is the most that the rate at a thread count can be: what was seen there, else threads times the
- * rate of one thread at the next lower count that was seen and is not stale; where there is none, a little more than at
- * the next higher one. */
+/* governor_curve_hope gives the most that the rate at a thread count can be. If the count was seen, it is the rate seen
+ * there. Else it is `threads` times the rate of one thread at the next lower count that was seen and is not stale. If
+ * there is none, it is a little more than the rate at the next higher one. */
 double governor_curve_hope(const struct governor_curve *curve, uint32_t threads);
 
 #endif

@@ -1,7 +1,7 @@
-/* read_queue.h: reads that wait for a thread, oldest first: a ring that grows, bounded by the engine's loads in
- * flight.
+/* read_queue.h: reads that wait for a thread, oldest first, in a ring that grows. The engine's limit on loads in flight
+ * bounds it.
  *
- * Zeroed to begin with. One thread. */
+ * A queue is zeroed to begin with. One thread owns it. */
 #ifndef LARDER_SERVER_GOVERNOR_READ_QUEUE_H
 #define LARDER_SERVER_GOVERNOR_READ_QUEUE_H
 
@@ -13,7 +13,7 @@ struct read_queue {
 };
 
 void read_queue_put(struct read_queue *queue, const struct worker_load *task); /* takes the task over */
-struct worker_load read_queue_take(struct read_queue *queue);                  /* length > 0; gives it back */
-void read_queue_clear(struct read_queue *queue);                               /* drops what waits, frees all */
+struct worker_load read_queue_take(struct read_queue *queue); /* the oldest, now the caller's; length > 0 */
+void read_queue_clear(struct read_queue *queue);              /* drops the reads that wait and frees the ring */
 
 #endif

@@ -11,43 +11,43 @@ enum { QUEUE_BITS = 10, SOURCE_BITS = 4, LEFT = GOVERNOR_QUEUES_MAX };
 _Static_assert(JOBS_MAX <= GOVERNOR_QUEUES_MAX, "each job has a queue at least");
 _Static_assert(GOVERNOR_QUEUES_MAX == 1 << QUEUE_BITS && GOVERNOR_SOURCES_MAX == 1 << SOURCE_BITS, "names have both");
 
-/* A queue of the governor's: a rank, or where they are scarce several. */
+/* A queue of the governor's. It serves one rank, or several ranks of a job where queues are scarce. */
 struct queue {
     bool there;
-    uint32_t owner; /* how many have had the place before */
+    uint32_t owner; /* how many queues have had the place before */
     uint32_t job;
     uint32_t source;
-    struct read_queue waiting; /* that no thread has been given */
-    uint32_t samples;          /* of these and of those with the pool */
-    uint32_t busy;             /* reads with the pool */
+    struct read_queue waiting; /* reads that the pool has not been given */
+    uint32_t samples;          /* samples of the waiting reads and of those that the pool has */
+    uint32_t busy;             /* reads that the pool has */
     double stock;              /* batches that lie ready, or whose samples are being read */
 };
 
 struct job {
     uint32_t *queues; /* by rank; NULL: the place is free */
     uint32_t world_size, batch_size, n_queues;
-    uint32_t busy; /* reads with the pool */
+    uint32_t busy; /* reads that the pool has */
     double weight;
 };
 
 struct device {
     uint64_t number;
-    uint64_t used; /* by reads.uses: when a job of it last began or ended */
+    uint64_t used; /* the value of reads.uses when a job of the device last began or ended */
 };
 
 struct reads {
     struct reads_config config;
     struct workers *workers;
     const struct governor_decision *decision; /* NULL before the first */
-    uint32_t preparing;                       /* preparations with the pool */
-    uint32_t busy, n_jobs, n_queues;          /* n_queues: taken */
-    uint32_t queues_end;                      /* queues at and past it are not in use */
+    uint32_t preparing;                       /* preparations that the pool has */
+    uint32_t busy, n_jobs, n_queues;          /* n_queues: queues that are in use */
+    uint32_t queues_end;                      /* no queue with this number or a higher one is in use */
     struct device devices[GOVERNOR_SOURCES_MAX];
     uint32_t n_devices;
     uint64_t uses;
-    uint32_t reading[GOVERNOR_SOURCES_MAX]; /* reads with the pool, by source */
+    uint32_t reading[GOVERNOR_SOURCES_MAX]; /* reads that the pool has, by source */
     struct job jobs[JOBS_MAX];
-    struct queue queues[GOVERNOR_QUEUES_MAX + 1]; /* the last, LEFT: reads whose jobs have ended */
+    struct queue queues[GOVERNOR_QUEUES_MAX + 1]; /* the last one, LEFT, has the reads whose jobs have ended */
 };
 
 static uint32_t name_of(const struct reads *reads, uint32_t number)
@@ -61,7 +61,7 @@ static uint32_t source_in(uint32_t name)
     return name >> QUEUE_BITS & (GOVERNOR_SOURCES_MAX - 1);
 }
 
-/* Gives the number of the queue with that name; LEFT when its job has ended. */
+/* named gives the number of the queue with that name. LEFT: its job has ended. */
 static uint32_t named(const struct reads *reads, uint32_t name)
 {
     uint32_t number = name & (GOVERNOR_QUEUES_MAX - 1);
@@ -104,7 +104,8 @@ static bool source_in_use(const struct reads *reads, uint32_t source)
     return used;
 }
 
-/* The place of a device that nothing uses, and has not for longest; the last one's when all are in use. */
+/* replace_source gives the place of the device that nothing has used for longest. If all are in use, it gives the last
+ * place. */
 static uint32_t replace_source(struct reads *reads)
 {
     uint32_t best = GOVERNOR_SOURCES_MAX;
@@ -143,7 +144,7 @@ static uint32_t free_queue(const struct reads *reads)
     return number;
 }
 
-/* Reads that have not come stay, and are nobody's. */
+/* queue_end ends a queue. Its reads that wait, and those that the pool has, go to LEFT. */
 static void queue_end(struct reads *reads, uint32_t number)
 {
     struct queue *queue = &reads->queues[number], *left = &reads->queues[LEFT];
@@ -163,7 +164,7 @@ void reads_job_begin(struct reads *reads, const struct reads_job *desc)
 {
     CHECK(desc->job < JOBS_MAX && !reads->jobs[desc->job].queues && desc->world_size > 0);
     struct job *job = &reads->jobs[desc->job];
-    uint32_t kept = JOBS_MAX - 1 - reads->n_jobs; /* one for each job that may still come */
+    uint32_t kept = JOBS_MAX - 1 - reads->n_jobs; /* one queue for each job that may still come */
     uint32_t most = GOVERNOR_QUEUES_MAX - reads->n_queues - kept;
     *job = (struct job){.queues = xcalloc(desc->world_size, sizeof *job->queues),
                         .world_size = desc->world_size,
@@ -255,8 +256,8 @@ static bool source_full(const struct reads *reads, uint32_t source)
     return reads->decision && reads->reading[source] >= reads->decision->source_most[source];
 }
 
-/* Fills the queues that have reads waiting, and their numbers; gives how many. What jobs that have ended left counts as
- * one more queue like the others: another job may wait for it. */
+/* find_candidates fills the queues that have reads waiting, and their numbers, and gives how many they are. The reads
+ * that ended jobs have left count as one more queue like the others, because another job may wait for them. */
 static size_t find_candidates(const struct reads *reads, struct governor_candidate *candidates, uint32_t *queues)
 {
     size_t n = 0;
@@ -281,7 +282,8 @@ static size_t find_candidates(const struct reads *reads, struct governor_candida
     return n;
 }
 
-/* Reads that the pool may have: the loaders', and those of workers that have nothing to prepare. */
+/* reads_most gives how many reads the pool may have: one for each loader, and one for each worker that has nothing to
+ * prepare. */
 static uint32_t reads_most(const struct reads *reads)
 {
     if (!reads->decision)

@@ -2,21 +2,21 @@
 
 #include <math.h>
 
-#define FEWER 0.75 /* of the reads at once are tried where no fewer were ever enough, */
-#define HALF 0.5   /* and where it seems so, or was, half of them */
-#define MORE 1.5
-#define NEAR 0.85    /* of the cap is not worth a try */
-#define AS_MUCH 0.95 /* of what the usual number brings is as much */
-#define BETTER 1.05
+#define FEWER 0.75   /* the part of the reads at once that is tried when fewer were never enough so far */
+#define HALF 0.5     /* the part that is tried when fewer seem to be enough, or were */
+#define MORE 1.5     /* the factor by which more reads at once are tried */
+#define NEAR 0.85    /* when one number is at least this part of another, they are too near for a try */
+#define AS_MUCH 0.95 /* at least this part of what the usual number brings counts as equally much */
+#define BETTER 1.05  /* at least so many times what the usual number brings counts as better */
 
 enum {
-    LEAST = 8,           /* reads that tell anything */
-    LONG = 50,           /* windows that either half of a try may take until there are as many, */
-    MANY = 10,           /* of which one with as many others counts for so many */
-    PATIENCE = 128,      /* windows until the next try, when one changed nothing, */
-    PATIENCE_CAP = 16,   /* the same of a source that may have no more, */
-    PATIENCE_MAX = 2048, /* and so many times as many after each: */
-    LONGER = 4
+    LEAST = 8,           /* fewer reads tell nothing */
+    LONG = 50,           /* windows that either half of a try may take to gather LEAST reads */
+    MANY = 10,           /* a window with LEAST reads of any kind counts for so many of these windows */
+    PATIENCE = 128,      /* windows until the next try, when a try changed nothing */
+    PATIENCE_CAP = 16,   /* the same for a source that has a cap */
+    PATIENCE_MAX = 2048, /* the most that such a rest grows to */
+    LONGER = 4           /* each rest is so many times as long as the one before */
 };
 
 static void add(struct governor_reads *reads, double seconds, uint32_t busy)
@@ -39,21 +39,22 @@ double governor_source_at_once(const struct governor_source *source)
     return source->window.count ? (double)source->window.busy / source->window.count : 0;
 }
 
-/* Reads a second while they ran; 0: too few to tell. */
+/* rate gives the reads a second while the reads ran. 0: they are too few to tell. */
 static double rate(const struct governor_reads *reads)
 {
     return reads->count >= LEAST && reads->seconds > 0 ? (double)reads->busy / reads->seconds : 0;
 }
 
-/* Those beside many others did not come faster than those beside few: it is saturated, or it was another moment. */
+/* suspect tells whether the source may be saturated: reads beside many others came at no higher rate than reads beside
+ * few. It may also be that the two ran at different moments. */
 static bool suspect(const struct governor_source *source)
 {
     double few = rate(&source->few), many = rate(&source->many);
     return few > 0 && many > 0 && many < few * BETTER;
 }
 
-/* The other number becomes the usual one when it brings as much and is lower, or more and is higher, than the usual one
- * did both before and after. */
+/* judge ends a try. The other number becomes the usual one if it is lower and brought as much as the usual one, or is
+ * higher and brought more. The usual number's better rate counts, of those before and after. */
 static void judge(struct governor_source *source, uint32_t most)
 {
     bool up = source->other > source->usual;
@@ -63,7 +64,7 @@ static void judge(struct governor_source *source, uint32_t most)
     if (better) {
         source->pause = source->cap ? source->pause : 0;
         source->cap = source->other < most ? source->other : 0;
-        source->rest = 1; /* a window that shows what it brings */
+        source->rest = 1; /* the next window shows what the number brings */
     }
 }
 
@@ -76,9 +77,9 @@ static void rest(struct governor_source *source)
     source->low = source->high = 0;
 }
 
-/* Gives another number that may be better; 0: none. Half as many as long as that is enough, then between what was
- * enough and what was not. After a rest somewhat more, in case the source has become better or never was saturated,
- * then somewhat fewer. */
+/* propose gives another number that may be better. 0: there is none. It halves the number as long as that is enough,
+ * then goes between what was enough and what was not. After a rest it tries somewhat more, in case the source has
+ * become better or never was saturated, then somewhat fewer. */
 static uint32_t propose(const struct governor_source *source, bool suspicious)
 {
     uint32_t usual = source->usual;
@@ -108,7 +109,8 @@ static void begin(struct governor_source *source, uint32_t most)
     rest(source);
 }
 
-/* A half of a try ends when there are reads enough that began in it, or never will be. */
+/* go_on counts a window of the half of a try that is under way. The half ends when enough reads began in it, or when it
+ * has become clear that there never will be enough. */
 static void go_on(struct governor_source *source, uint32_t most)
 {
     bool other = source->trial == TRIAL_OTHER;
@@ -132,7 +134,7 @@ uint32_t governor_source_decide(struct governor_source *source, uint32_t most, e
         worth = governor_source_at_once(source) >= source->cap * NEAR;
     if (source->trial == TRIAL_NONE && !source->rest && worth)
         begin(source, most);
-    if (source->window.count >= LEAST) /* of slow reads several windows are one */
+    if (source->window.count >= LEAST) /* when reads are slow, the window goes on over several decisions */
         source->window = source->few = source->many = (struct governor_reads){.count = 0};
     uint32_t allowed = source->trial == TRIAL_OTHER ? source->other : source->cap;
     source->allowed = allowed && allowed < most ? allowed : most;

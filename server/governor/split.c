@@ -6,11 +6,11 @@
 #include "common/check.h"
 #include "server/governor/governor.h"
 
-#define NEARLY 0.99 /* of the peak is the peak */
-#define WORTH 1.03  /* what a count not seen must promise to be tried */
-#define STEP 4      /* one of so many preparers at a time is left out, where nobody has seen so few */
-#define SLOWER 0.97 /* of the rate: more threads are in each other's way */
-#define MOST 0.9    /* of the preparations: a count at which their classes were seen has been seen */
+#define NEARLY 0.99 /* this part of the peak counts as the peak */
+#define WORTH 1.03  /* a count that was not seen is tried if it promises so many times the best rate */
+#define STEP 4      /* below all counts that were seen, one in so many preparers at most is left out at a time */
+#define SLOWER 0.97 /* at less than this part of the rate, more threads are in each other's way */
+#define MOST 0.9    /* a count is seen when it was seen for classes with this part of the preparations */
 
 /* ── preparers ── */
 
@@ -54,7 +54,8 @@ double governor_deliver_rate(const struct governor_balance *balance, uint32_t pr
     return delivered(balance, preparers, false);
 }
 
-/* Rare classes are not waited for: in most windows too few of their tasks run at any count to tell a rate. */
+/* seen tells whether the rate at a count of preparers is known. Rare classes need not be known: in most windows too few
+ * of their tasks run at any count to tell a rate. */
 static bool seen(const struct governor_balance *balance, uint32_t preparers)
 {
     double all = 0, known = 0;
@@ -65,8 +66,9 @@ static bool seen(const struct governor_balance *balance, uint32_t preparers)
     return known >= all * MOST;
 }
 
-/* A count between `best` and the next one seen in a direction, whose rate could be worth a try; 0: none. Halfway, so
- * that few tries find the peak; where loading leaves too little there, the most promising one. */
+/* worth_trying gives a count between `best` and the next one that was seen in a direction, if its rate could be worth a
+ * try. 0: there is none. It is the count halfway, so that few tries find the peak; if loading leaves too little there,
+ * it is the most promising one. */
 static uint32_t worth_trying(const struct governor_balance *balance, uint32_t best, uint32_t most, int direction)
 {
     uint32_t at = best, try = 0;
@@ -75,8 +77,8 @@ static uint32_t worth_trying(const struct governor_balance *balance, uint32_t be
         at += (uint32_t)direction;
     while (at >= 1 && at <= most && !seen(balance, at));
     uint32_t low = direction > 0 ? best + 1 : at + 1,
-             high = direction > 0 ? at - 1 : best - 1; /* the ends may be outside */
-    if (direction < 0 && at < 1) /* nobody saw fewer, which may do as much less: a quarter at the most */
+             high = direction > 0 ? at - 1 : best - 1; /* `at` may be outside of 1 … most */
+    if (direction < 0 && at < 1) /* no lower count was seen, and fewer may do less: at most a quarter is left out */
         low = best > STEP ? best - best / STEP : best > 1 ? best - 1 : 1;
     if (low > high)
         return 0;
@@ -108,7 +110,7 @@ uint32_t governor_preparers(const struct governor_balance *balance, uint32_t now
     while (delivered(balance, best, false) < peak * NEARLY)
         best++;
     if (now <= most && delivered(balance, best, false) <= delivered(balance, now, false) * (1 + gain)) {
-        /* not worth it, unless as much is to be had with fewer threads by a margin */
+        /* The gain is not worth a move, unless at least two threads fewer can prepare as much. */
         bool fewer = balance->load_s > 0 && best + 1 < now &&
                      mixture(balance, best, false) >= mixture(balance, now, false) * NEARLY;
         best = fewer ? best : now;
@@ -128,7 +130,7 @@ uint32_t governor_preparers_most(const struct governor_balance *balance, uint32_
 
 /* ── loaders ── */
 
-/* The queue that is furthest below its part and can use one more; n: none. */
+/* neediest gives the queue that is furthest below its part and can use one loader more. n: there is none. */
 static size_t neediest(const struct governor_claim *claims, size_t n, const uint32_t *out)
 {
     size_t best = n;
@@ -137,7 +139,7 @@ static size_t neediest(const struct governor_claim *claims, size_t n, const uint
         double wants = claims[i].pressure;
         if (out[i] >= claims[i].most || wants <= 0)
             continue;
-        double part = wants / (out[i] + 0.5); /* Webster's rule: nearest to proportional */
+        double part = wants / (out[i] + 0.5); /* Webster's rule, which comes nearest to proportional shares */
         if (best == n || part > best_part) {
             best = i;
             best_part = part;
@@ -224,7 +226,8 @@ static size_t latest(const struct governor_forecast *forecasts, size_t n, double
     return worst;
 }
 
-/* The queue that would be least late of all with one loader less, and not late; n: nobody. */
+/* giver gives the queue that would be the least late of all with one loader less, and would still be in time. n: there
+ * is none. */
 static size_t giver(const struct governor_forecast *forecasts, size_t n, double tau_s, const uint32_t *floor,
                     const uint32_t *loaders)
 {
@@ -246,7 +249,7 @@ void governor_relieve(const struct governor_forecast *forecasts, size_t n, doubl
                       uint32_t *loaders)
 {
     CHECK(n <= GOVERNOR_QUEUES_MAX);
-    bool done[GOVERNOR_QUEUES_MAX] = {false}; /* once each */
+    bool done[GOVERNOR_QUEUES_MAX] = {false}; /* each queue is relieved once */
     uint32_t all = 0;
     for (size_t i = 0; i < n; i++)
         all += loaders[i];
