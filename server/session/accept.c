@@ -1,4 +1,4 @@
-/* accept.c: who is let in. */
+/* accept.c: accepts connections, or refuses them. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,8 @@
 #define ACCEPTS_AT_ONCE 64
 #define ACCEPT_PAUSE_MS 100 /* after the process ran out of descriptors */
 
-/* When even the places for refusals are taken, a client is told what fits its socket's buffer at once, and no more. */
+/* turn_away refuses a client when even the places for refusals are taken. The client gets what fits its socket's buffer
+ * at once, and no more. */
 static void turn_away(const struct session *session, int fd)
 {
     uint8_t buf[256];
@@ -27,7 +28,7 @@ static void turn_away(const struct session *session, int fd)
     close(fd);
 }
 
-/* Gives the connection its id; false when no place is free. */
+/* give_place_locked gives the connection a place and its id. False: no place is free. */
 static bool give_place_locked(struct conn_table *table, struct conn *conn)
 {
     if (table->n_free == 0)
@@ -39,7 +40,7 @@ static bool give_place_locked(struct conn_table *table, struct conn *conn)
     return true;
 }
 
-/* Takes fd over, whatever comes of it. */
+/* add_conn makes a connection of fd, which it takes over in any case. */
 static struct conn *add_conn(struct session *session, int fd)
 {
     struct conn *conn = calloc(1, sizeof *conn);
@@ -49,7 +50,7 @@ static struct conn *add_conn(struct session *session, int fd)
     }
     conn->socket.fd = fd;
     conn->phase = CONN_NEW;
-    /* One that says nothing would take a place for nothing. */
+    /* A client that never registers must not keep a place for ever. */
     conn->deadline_ns = clock_now_ns() + SESSION_GREETING_MS * CLOCK_NS_PER_MS;
     conn->socket.interest = EPOLLIN | EPOLLRDHUP;
     STAILQ_INIT(&conn->outbox.messages);

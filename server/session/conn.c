@@ -1,7 +1,7 @@
-/* conn.c: one connection's requests: read within bounds, held against the protocol, handed on.
+/* conn.c: reads one connection's requests within bounds, checks them against the protocol and hands them on.
  *
- * The session's thread. A request that breaks a rule costs the connection: its client gets a fatal error that says
- * which rule, and what it sends after that is read and thrown away until it leaves. */
+ * All of this runs in the session's thread. A request that breaks a rule costs the connection: the client gets a fatal
+ * error that says which rule it broke, and what it sends afterwards is read and dropped until it leaves. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "common/log.h"
 #include "server/session/session_priv.h"
 
-#define READS_AT_ONCE 16 /* of one connection, before the others have their turn */
+#define READS_AT_ONCE 16 /* requests read from one connection before others get their turn */
 
 /* ── answers ─────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
@@ -35,7 +35,7 @@ static enum conn_phase phase_of(struct session *session, const struct conn *conn
     return phase;
 }
 
-/* move changes the phase unless a fatal error was posted meanwhile. */
+/* move changes the phase, unless a fatal error was posted meanwhile; then it gives false. */
 static bool move(struct session *session, struct conn *conn, enum conn_phase from, enum conn_phase to)
 {
     pthread_mutex_lock(&session->lock);
@@ -48,7 +48,7 @@ static bool move(struct session *session, struct conn *conn, enum conn_phase fro
 
 /* ── requests ────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
-/* The name goes into logs and status: no quotes, nothing unprintable. */
+/* keep_name keeps a client's name for logs and the status, without quotes and unprintable bytes. */
 static void keep_name(struct session_peer *peer, const struct wire_text *name)
 {
     uint32_t len = name->len_bytes < WIRE_CLIENT_MAX ? name->len_bytes : WIRE_CLIENT_MAX;
@@ -91,14 +91,14 @@ static int ask_classes_locked(struct conn_asked *asked, uint32_t seq, struct err
     return 0;
 }
 
-/* next_locked gives 0 when the owner is to have it, 1 when it does nothing, or an error. */
+/* next_locked checks a NEXT. It gives 0 when the owner is to have it, 1 when it has no effect, or an error. */
 static int next_locked(struct conn *conn, const struct wire_next *next, struct error *why)
 {
     struct conn_asked *asked = &conn->asked;
     if (asked->begun && next->epoch < asked->epoch)
         return error_set(why, LARDER_EINVAL, "NEXT asks for epoch %u, and %u has begun", next->epoch, asked->epoch);
     if (!asked->begun || next->epoch > asked->epoch) {
-        if (asked->begun && !asked->over) /* beginning one is work in proportion to the dataset */
+        if (asked->begun && !asked->over) /* beginning an epoch is work in proportion to the dataset */
             conn->window.requests += SESSION_ABANDON_COST;
         asked->begun = true;
         asked->over = false;
@@ -192,8 +192,8 @@ static void take(struct session *session, struct conn *conn, const struct wire_m
 
 /* ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
-/* receive gives the length of a datagram, 0 when there is none now, -1 when none will come (an empty one says so too).
- * There is no room for descriptors: the kernel closes those that a client sends along. */
+/* receive reads a datagram and gives its length. 0: there is none at the moment. -1: none will come any more; an empty
+ * datagram means that too. It leaves no room for descriptors, so the kernel closes those that a client sends along. */
 static ssize_t receive(struct session *session, struct conn *conn, struct error *why)
 {
     for (int resets = 0;;) {
@@ -208,7 +208,7 @@ static ssize_t receive(struct session *session, struct conn *conn, struct error 
         if (got > 0)
             return got;
         if (got < 0 && (errno == EINTR || (errno == ECONNRESET && resets++ == 0)))
-            continue; /* a reset is told once, ahead of what the client had sent before it closed */
+            continue; /* the kernel tells a reset once, before it gives what the client had sent before it closed */
         return got < 0 && errno == EAGAIN ? 0 : -1;
     }
 }
@@ -231,7 +231,7 @@ static bool says_bye(const struct session *session, size_t len_bytes)
            msg.type == WIRE_BYE;
 }
 
-/* may_read opens a new window of the request count when the old one is over; false until then when it is used up. */
+/* may_read tells whether the connection may have one more request read. When the window is over it begins another. */
 static bool may_read(struct conn_window *window)
 {
     if (window->requests < SESSION_REQUESTS_MAX)
@@ -245,7 +245,7 @@ static bool may_read(struct conn_window *window)
 
 bool conn_read(struct session *session, struct conn *conn, bool peer_gone)
 {
-    /* A client that left in order released its batches first: what is in the socket still counts. */
+    /* A client that left in order released its batches first, so the requests that are still in the socket count. */
     uint32_t reads = peer_gone ? SESSION_REQUESTS_MAX : READS_AT_ONCE;
     for (uint32_t i = 0; i < reads && (peer_gone || may_read(&conn->window)); i++) {
         struct error why;

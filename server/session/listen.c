@@ -1,11 +1,11 @@
-/* listen.c: where the socket lies, and who may have it.
+/* listen.c: the socket's place in the file system, and who may have it.
  *
  * The lock file decides, not the socket: a daemon that was killed leaves its socket behind, but the kernel drops its
- * lock. The lock file itself is removed when the daemon ends, while it is locked; whoever locks it checks that it is
- * still the file of that name, so that two daemons cannot hold two files called the same.
+ * lock. A daemon removes the lock file when it ends, while the file is still locked. Whoever locks the file checks that
+ * it still has its name, so that two daemons cannot hold two files of the same name.
  *
- * Who removes or moves the files of a daemon that lives makes room for a successor. At its end a daemon removes what is
- * still its own, by device and inode, and nothing that only has the same name. */
+ * Whoever removes or moves the files of a living daemon makes room for a successor. At its end a daemon removes only
+ * what is still its own, by device and inode, and nothing that merely has the same name. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@
 #include "common/socket_path.h"
 #include "server/session/session_priv.h"
 
-#define LOCK_TRIES 100 /* a file that is removed just as it is locked, so often in a row, is no accident */
+#define LOCK_TRIES 100 /* if the file is removed just as it is locked, so often in a row, that is no accident */
 
 static int busy(struct error *err, const char *path, long pid)
 {
@@ -43,7 +43,7 @@ static long locked_by(int fd)
     return strtol(text, NULL, 10);
 }
 
-/* Whether the file that was locked is the one of that name. */
+/* lock_is_named tells whether the file that was locked still has the lock's name. */
 static bool lock_is_named(const struct session_listener *listener, int fd)
 {
     struct stat ours, named;
@@ -51,7 +51,7 @@ static bool lock_is_named(const struct session_listener *listener, int fd)
            ours.st_dev == named.st_dev;
 }
 
-/* Gives 1 when the file was locked but had lost its name meanwhile: try again. */
+/* try_lock opens and locks the lock file. 1: the file had lost its name meanwhile, and the caller tries again. */
 static int try_lock(struct session_listener *listener, struct error *err)
 {
     int fd = open(listener->lock_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -86,8 +86,8 @@ static int take_lock(struct session_listener *listener, struct error *err)
     return error_set(err, LARDER_EBUSY, "the lock file %s is removed again and again by somebody", listener->lock_path);
 }
 
-/* With the lock held a socket in our place is a killed daemon's, unless somebody removed the lock file of one that
- * lives. */
+/* clear_place removes a socket that a killed daemon left. This process holds the lock, so the socket belongs to a
+ * living daemon only if somebody has removed that daemon's lock file. */
 static int clear_place(const char *path, struct error *err)
 {
     pid_t pid;
@@ -101,8 +101,8 @@ static int clear_place(const char *path, struct error *err)
     return rc;
 }
 
-/* The largest message must fit the socket's send buffer, or it could never be sent. The limit is the same for all
- * sockets, so it is tried on this one. */
+/* check_buffer checks that the largest message fits a socket's send buffer; otherwise it could never be sent. The limit
+ * is the same for all sockets, so the listening one stands for them. */
 static int check_buffer(int fd, struct error *err)
 {
     int wanted = WIRE_REPLY_MAX + 4096, got = 0;
@@ -139,9 +139,10 @@ bool session_listen_lost(const struct session_listener *listener)
     return listener->fd >= 0 && socket_file_lost(listener->path, &listener->file);
 }
 
-/* Between the look at a name and its removal nobody else's file can have come there: as long as this process listens
- * and holds its lock, a daemon that starts at the same path finds one of the two in its way and touches neither. Only
- * who removes or renames our files by hand, and starts a daemon in that very moment, can still lose what is its own. */
+/* Between the look at a name and its removal no other daemon's file can come there. As long as this process listens and
+ * holds its lock, a daemon that starts at the same path finds one of the two in its way and touches neither. A daemon
+ * can lose its files only if somebody removes or renames the files of this one by hand and starts that daemon in the
+ * same moment. */
 void session_listen_close(struct session_listener *listener)
 {
     if (listener->fd < 0)

@@ -1,8 +1,8 @@
 /* out.c: what is still to be sent to a connection.
  *
- * Any thread encodes a message into memory of its own and appends it; only the session's thread takes messages off,
- * so the first one stays where it is while that thread sends it without the lock. Appending also moves the
- * protocol's state along (credits, held batches, phase), so that it is there before the client can possibly answer. */
+ * Any thread may encode a message into memory of its own and append it. Only the session's thread takes messages off,
+ * so the first one stays where it is while that thread sends it without the lock. Appending a message also changes the
+ * protocol's state (credits, held batches, phase), so that the state is right before the client can possibly answer. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,8 +14,8 @@
 #include "common/log.h"
 #include "server/session/session_priv.h"
 
-#define FIXED_BYTES_MAX (WIRE_HEADER_BYTES + 128) /* of any message, texts and entries apart */
-#define SENDS_AT_ONCE 64                          /* of one connection, before the others have their turn */
+#define FIXED_BYTES_MAX (WIRE_HEADER_BYTES + 128) /* the most that a message has besides texts and entries */
+#define SENDS_AT_ONCE 64                          /* messages sent to one connection before others get their turn */
 
 /* ── encoding ────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
@@ -83,7 +83,7 @@ static void mark_dirty_locked(struct session *session, struct conn *conn)
 static bool hold_locked(struct held_batches *held, uint64_t batch, uint32_t count)
 {
     for (uint32_t i = 0; i < held->count && held->count == SESSION_HELD_MAX; i++) {
-        if (held->at[i].count == 0) /* clients may well never release these */
+        if (held->at[i].count == 0) /* clients need not release empty batches */
             memmove(&held->at[i], &held->at[i + 1], sizeof *held->at * (--held->count - i));
     }
     if (held->count == SESSION_HELD_MAX)
@@ -92,7 +92,8 @@ static bool hold_locked(struct held_batches *held, uint64_t batch, uint32_t coun
     return true;
 }
 
-/* A batch of an epoch that the client has left meanwhile is still delivered, and to be released, but uses no credit. */
+/* batch_locked notes that a batch goes to the client. A batch of an epoch that the client has left meanwhile is still
+ * delivered, and the client must release it, but it uses no credit. */
 static bool batch_locked(struct conn *conn, const struct wire_batch *batch)
 {
     struct conn_asked *asked = &conn->asked;
@@ -127,7 +128,7 @@ static int kill_locked(struct session *session, struct conn *conn)
     return LARDER_ELIMIT;
 }
 
-/* post_locked takes the message over when it gives 0. */
+/* post_locked appends a message to the connection's outbox. It takes the message over when it gives 0. */
 static int post_locked(struct session *session, struct conn *conn, const struct wire_message *msg,
                        struct out_message *message)
 {
@@ -285,6 +286,6 @@ bool conn_flush(struct session *session, struct conn *conn)
         take_first_locked(session, conn);
         pthread_mutex_unlock(&session->lock);
     }
-    conn->socket.blocked = true; /* epoll tells at once whether the socket takes more */
+    conn->socket.blocked = true; /* so epoll is asked, and tells at once whether the socket takes more */
     return true;
 }

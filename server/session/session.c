@@ -32,7 +32,7 @@ static void serve_dirty(struct session *session)
         conn_advance(session, conn);
         pthread_mutex_lock(&session->lock);
     }
-    /* Those that came meanwhile wrote the eventfd, since wake_pending was false. */
+    /* Connections that became dirty meanwhile have written the eventfd, since wake_pending was false. */
     pthread_mutex_unlock(&session->lock);
 }
 
@@ -52,8 +52,9 @@ static void begin_stop(struct session *session)
     }
 }
 
-/* Nobody can come any more when the socket's file is gone or another is in its place; those who are here stay. The
- * place is given up, so that another daemon can have it meanwhile. */
+/* look_after_socket looks whether the socket's file is still in its place. If it is gone or another file is there, no
+ * client can come any more. Then the session gives the place up, so that another daemon can have it, and goes on
+ * serving the connected clients. */
 static void look_after_socket(struct session *session, uint64_t now)
 {
     session->due.look_ns = now + SESSION_LOOK_MS * CLOCK_NS_PER_MS;
@@ -109,13 +110,13 @@ static void on_event(struct session *session, uint64_t id, uint32_t events)
     if (id == SESSION_ID_WAKE) {
         uint64_t count;
         ssize_t got = read(session->wake_fd, &count, sizeof count);
-        (void)got; /* nothing there: another turn took it */
+        (void)got; /* there is nothing to read when another turn has read it */
         return;
     }
     pthread_mutex_lock(&session->lock);
     struct conn *conn = conn_find_locked(&session->table, id);
     pthread_mutex_unlock(&session->lock);
-    if (!conn) /* closed earlier in this turn */
+    if (!conn) /* the connection was closed earlier in this turn */
         return;
     bool peer_gone = events & (EPOLLHUP | EPOLLRDHUP | EPOLLERR);
     if ((events & EPOLLIN || peer_gone) && !conn_read(session, conn, peer_gone))

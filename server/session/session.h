@@ -1,15 +1,16 @@
-/* session.h: the clients' connections: who may connect, what a lawful request is, and what is still to be sent.
+/* session.h: the clients' connections. The session decides who may connect and which requests are lawful, and keeps
+ * what is still to be sent.
  *
- * One thread, on epoll, owns the listening socket and every connection. It checks requests against the protocol's state
- * of their connection, and hands lawful ones to the owner through callbacks in its own thread; answers come from any
- * thread.
+ * One thread, on epoll, owns the listening socket and every connection. It checks each request against the protocol's
+ * state of its connection, and hands lawful ones to the owner through callbacks in its own thread. Any thread may
+ * answer.
  *
  *   connect ─▶ HELLO ─▶ WELCOME ─▶ REGISTER ─▶ on_register … REGISTERED ─▶ on_classes, on_next, on_release ─▶ on_gone
  *       └─ another user's, or one too many: ERROR            └─ the client leaves, or breaks the protocol (ERROR) ─▶ ┘
  *
- * What no client can do, whatever it sends: make the owner see an unlawful request (a second REGISTER, credits
- * beyond WIRE_CREDITS_MAX, a batch released that it does not hold, an earlier epoch), make memory grow (bounds
- * below), hold up another client, or keep anything after its socket is closed. */
+ * Whatever a client sends, it cannot make the owner see an unlawful request (a second REGISTER, credits beyond
+ * WIRE_CREDITS_MAX, the release of a batch that it does not hold, an earlier epoch). Nor can it make memory grow past
+ * the bounds below, hold up another client, or keep anything after its socket is closed. */
 #ifndef LARDER_SERVER_SESSION_SESSION_H
 #define LARDER_SERVER_SESSION_SESSION_H
 
@@ -21,59 +22,63 @@
 
 #define SESSION_CONNECTIONS_MAX 32768u
 #define SESSION_HELD_MAX (2 * WIRE_CREDITS_MAX) /* batches a connection may hold unreleased */
-#define SESSION_REQUESTS_MAX 2048u              /* of one connection in SESSION_WINDOW_MS; the rest waits */
-#define SESSION_ABANDON_COST 512u               /* requests that leaving an epoch before its end counts for */
+#define SESSION_REQUESTS_MAX 2048u              /* requests of one connection in SESSION_WINDOW_MS; the rest waits */
+#define SESSION_ABANDON_COST 512u               /* leaving an epoch before its end counts for so many requests */
 #define SESSION_WINDOW_MS 100
-#define SESSION_OUTBOX_HIGH_BYTES (UINT64_C(1) << 20) /* unsent: above, the connection's requests wait in its socket */
-#define SESSION_OUTBOX_MAX_BYTES (UINT64_C(16) << 20) /* unsent: above, the connection is closed */
-#define SESSION_GREETING_MS 30000                     /* for a client that has connected to register */
-#define SESSION_LINGER_MS 1000                        /* for a client to read the error it is closed with */
-#define SESSION_STOP_MS 500                           /* the same, when the daemon stops */
+#define SESSION_OUTBOX_HIGH_BYTES (UINT64_C(1) << 20) /* with more unsent, the client's requests wait in the socket */
+#define SESSION_OUTBOX_MAX_BYTES (UINT64_C(16) << 20) /* with more unsent, the connection is closed */
+#define SESSION_GREETING_MS 30000                     /* time that a client has from connecting to registering */
+#define SESSION_LINGER_MS 1000                        /* time that a client has to read the error that closes it */
+#define SESSION_STOP_MS 500                           /* the same when the daemon stops */
 
 struct session;
 
-/* Who a client is: pid and uid as the kernel gave them when it connected, the name as it said in HELLO. */
+/* Who a client is. The kernel gave pid and uid when the client connected; the client gave the name in its HELLO. */
 struct session_peer {
     int32_t pid;
     uint32_t uid;
     char client[WIRE_CLIENT_MAX + 1];
 };
 
-/* Called in the session's thread, with no lock held, in the order of the client's requests. `client` names a connection
- * and is never used again for another. A callback may wait briefly (for room in the owner's queue): that holds up every
- * client, and is what bounds them all together. Texts in reg are borrowed for the call. */
+/* The owner's callbacks. The session's thread calls them, with no lock held, in the order of the client's requests.
+ * `client` names a connection; its number is never used again for another. A callback may wait briefly for room in the
+ * owner's queue. That holds up every client, and so bounds them all together. Texts in reg are borrowed for the call.
+ */
 struct session_handlers {
     void *ctx;
-    /* Once a connection at most. To be answered by REGISTERED, or by a fatal error: until then the client may only
-     * leave. */
+    /* Called at most once for each connection. The owner answers with REGISTERED or a fatal error. Until then the
+     * client may only leave. */
     void (*on_register)(void *ctx, uint64_t client, uint32_t seq, const struct session_peer *peer,
                         const struct wire_register *reg);
-    /* One at a time; answered by CLASSES or an error. */
+    /* A client has at most one such request open. The owner answers with CLASSES or an error. */
     void (*on_classes)(void *ctx, uint64_t client, uint32_t seq, uint32_t first);
-    /* At most WIRE_CREDITS_MAX credits outstanding; epochs never go back. A NEXT that arrives after its epoch's LAST
-     * batch was sent does nothing and is not handed on. */
+    /* A client never has more than WIRE_CREDITS_MAX credits outstanding, and its epochs never go back. A NEXT that
+     * arrives after its epoch's LAST batch was sent does nothing and is not handed on. */
     void (*on_next)(void *ctx, uint64_t client, uint32_t epoch, uint32_t credits);
     void (*on_release)(void *ctx, uint64_t client, uint64_t batch); /* a batch that was sent and not yet released */
-    /* Exactly once for each on_register, and nothing after it: what the client held is free. The connection is closed
-     * by then, so that a client which has read a batch, and then finds it open, has read what it was sent. */
+    /* Called exactly once for each on_register, as the client's last callback: what the client held is free. The
+     * connection is closed before. So a client that reads a batch, and then finds the connection open, knows that the
+     * batch's memory was still its own. */
     void (*on_gone)(void *ctx, uint64_t client);
-    /* Once at most: the socket's file was removed, moved or replaced, and no client can come any more; those who are
-     * connected are served. The lock has been given up: another daemon may take the path. NULL: the owner does not
-     * mind. */
+    /* Called at most once: the socket's file was removed, moved or replaced, and no client can come any more. Connected
+     * clients are still served. The session has given up its lock, and another daemon may take the path. NULL: the
+     * owner need not know. */
     void (*on_lost)(void *ctx);
 };
 
-/* session_listen makes this process the daemon of a socket path: takes the lock PATH.lock, which it holds until
- * session_destroy (or on_lost), makes the folder (0700) if it is missing, replaces the socket of a daemon that was
- * killed, and listens (mode 0600). The folder must be safe from others (common/socket_folder.h). Clients that connect
- * wait until session_start. LARDER_EBUSY (another daemon: the text has its pid), LARDER_ELIMIT (path too long, or no
- * socket buffer for the largest message), LARDER_EINVAL (something else is in the socket's place), LARDER_EPERM (also:
- * an unsafe folder), LARDER_ENOENT (the folder's own folder is missing), LARDER_EIO. */
+/* session_listen makes this process the daemon of a socket path. It makes the folder (0700) if it is missing; the
+ * folder must be safe from others (common/socket_folder.h). It takes the lock PATH.lock, which the session holds until
+ * session_destroy or on_lost. It replaces the socket of a daemon that was killed, and listens (mode 0600). Clients that
+ * connect wait until session_start. The caller destroys the session.
+ *
+ * LARDER_EBUSY (another daemon has the path: the text has its pid), LARDER_ELIMIT (path too long, or no socket buffer
+ * for the largest message), LARDER_EINVAL (something else is in the socket's place), LARDER_EPERM (also: an unsafe
+ * folder), LARDER_ENOENT (the folder's own folder is missing), LARDER_EIO. */
 int session_listen(const char *path, struct session **out, struct error *err);
 
 struct session_config {
     uint32_t connections_max; /* 1 … SESSION_CONNECTIONS_MAX; one more gets LARDER_ELIMIT */
-    int arena_fd;             /* borrowed until session_stop has returned; goes to each client */
+    int arena_fd;             /* sent to each client; borrowed until session_stop has returned */
     uint64_t arena_bytes;
     struct session_handlers handlers;
 };
@@ -81,33 +86,36 @@ struct session_config {
 /* session_start begins the thread. LARDER_ELIMIT, LARDER_EIO. */
 int session_start(struct session *session, const struct session_config *config, struct error *err);
 
-/* session_stop accepts no more, removes the socket if it is still its own, tells every client that the daemon is
- * stopping, sends what it can and waits for them to leave, all within SESSION_STOP_MS; then closes. on_gone comes for
- * all: the owner must go on taking callbacks until this returns. Harmless when the thread was not started, or has
- * ended. */
+/* session_stop accepts no more clients and removes the socket if it is still the session's own. It tells every client
+ * that the daemon is stopping, sends what it can and waits for the clients to leave, all within SESSION_STOP_MS; then
+ * it closes the connections. on_gone comes for each, so the owner must go on taking callbacks until this returns. It
+ * does nothing when the thread was not started, or has ended. */
 void session_stop(struct session *session);
-/* session_destroy accepts NULL; stops first; gives the lock up. Nobody may call session_send any more. */
+/* session_destroy stops first, gives the lock up and frees. Nobody may call session_send any more. Accepts NULL. */
 void session_destroy(struct session *session);
 
-/* session_send sends a message, encoded and copied before it returns, in the order of the calls. Never blocks; any
- * thread, callbacks included. Only REGISTERED, CLASSES, BATCH and ERROR are the owner's to send. LARDER_EGONE: the
- * connection is gone or going, nothing was sent, on_gone comes or came. LARDER_ELIMIT: its outbox ran over, or it
- * would hold more than SESSION_HELD_MAX batches, and it is being closed. A message that cannot be encoded gives
- * wire_encode's code, and the client, which waits for it, a fatal error. */
+/* session_send sends a message to a client. It copies the message before it returns, keeps the order of the calls, and
+ * never blocks. Any thread may call it, callbacks included. The owner sends only REGISTERED, CLASSES, BATCH and ERROR.
+ *
+ * LARDER_EGONE: the connection is gone or going; nothing was sent, and on_gone comes or came. LARDER_ELIMIT: its outbox
+ * ran over, or the client would hold more than SESSION_HELD_MAX batches; the connection is being closed. When a message
+ * cannot be encoded, session_send gives wire_encode's code and sends the client, which waits for the message, a fatal
+ * error. */
 int session_send(struct session *session, uint64_t client, const struct wire_message *msg);
-/* session_send_error: the same for an error; too long a text is cut. fatal: the connection is closed once the client
- * has read it and left, or after SESSION_LINGER_MS; its leases last until then. */
+/* session_send_error sends an error in the same way, and cuts a text that is too long. fatal: the connection is closed
+ * once the client has read the error and left, or after SESSION_LINGER_MS; the client's leases last until then. */
 int session_send_error(struct session *session, uint64_t client, uint32_t seq, int code, bool fatal, const char *text);
 
 struct session_counts {
-    uint32_t connections;     /* open now, refused ones apart */
-    uint32_t registered;      /* of these, past REGISTERED */
-    uint64_t accepted;        /* since the start, and so all below */
-    uint64_t refused;         /* another user's, or one too many */
-    uint64_t protocol_errors; /* connections closed for what they sent */
-    uint64_t overflows;       /* connections closed because they did not read */
-    uint64_t outbox_bytes;    /* unsent now, all connections */
+    uint32_t connections;     /* open at the call, without refused ones */
+    uint32_t registered;      /* of these, the ones that were sent REGISTERED */
+    uint64_t accepted;        /* connections accepted since the start */
+    uint64_t refused;         /* since the start: of another user, or one too many */
+    uint64_t protocol_errors; /* since the start: closed because the client broke the protocol */
+    uint64_t overflows;       /* since the start: closed because the client did not read */
+    uint64_t outbox_bytes;    /* unsent at the call, over all connections */
 };
+/* session_counts may be called from any thread. */
 void session_counts(struct session *session, struct session_counts *out);
 
 #endif

@@ -1,15 +1,15 @@
 /* session_priv.h: what the session's files share.
  *
- *   session.c  life, the thread's loop, deadlines
- *   accept.c   who is let in
- *   listen.c   the socket's place in the file system and the lock that says who is the daemon
- *   turn.c     one connection: what epoll is asked, what its state asks for, its end
+ *   session.c  the session's life, the thread's loop, deadlines
+ *   accept.c   accepts connections, or refuses them
+ *   listen.c   the socket's place in the file system, and the lock that says who is the daemon
+ *   turn.c     one connection: what it waits for in epoll, what its state asks for, its end
  *   conn.c     one connection: reading, and the protocol's rules
  *   out.c      one connection: what is still to be sent
  *
- * The session's thread owns the descriptors and everything not under the lock. The lock covers what session_send
- * touches: a connection's phase, credits, held batches and outbox, and the table that finds it. No I/O and no
- * callback happens with the lock held. */
+ * The session's thread owns the descriptors and everything that is not under the lock. The lock guards what
+ * session_send touches: a connection's phase, credits, held batches and outbox, and the table that finds the
+ * connection. Nobody does I/O or calls back with the lock held. */
 #ifndef LARDER_SERVER_SESSION_SESSION_PRIV_H
 #define LARDER_SERVER_SESSION_SESSION_PRIV_H
 
@@ -21,9 +21,10 @@
 #include "server/session/session.h"
 
 #define SESSION_MAGIC 0x53455353u /* "SESS" */
-#define SESSION_REFUSALS_MAX 16u  /* places beyond connections_max, for telling a client why it is refused */
+#define SESSION_REFUSALS_MAX 16u  /* places beyond connections_max, in which clients are told why they are refused */
 #define SESSION_NEVER UINT64_MAX
-#define SESSION_ID_LISTEN 0 /* what epoll tells of; connections' ids begin above what the table's places take */
+#define SESSION_ID_LISTEN \
+    0 /* epoll's data for the listening socket; ids of connections are larger than both of these */
 #define SESSION_ID_WAKE 1
 #define SESSION_LOOK_MS 1000 /* between two looks at the socket's file */
 
@@ -32,7 +33,7 @@ enum conn_phase {
     CONN_GREETED,     /* WELCOME is on its way; REGISTER has not come */
     CONN_REGISTERING, /* the owner has the REGISTER */
     CONN_REGISTERED,
-    CONN_CLOSING, /* a fatal error is on its way; requests are thrown away until the client leaves or the deadline */
+    CONN_CLOSING, /* a fatal error is on its way; requests are dropped until the client leaves or its deadline comes */
 };
 
 struct out_message {
@@ -44,10 +45,10 @@ struct out_message {
 
 struct held_batch {
     uint64_t batch;
-    uint32_t count; /* samples; an empty batch holds nothing, and need not be released */
+    uint32_t count; /* samples; a batch of 0 samples holds no memory and need not be released */
 };
 
-/* What a client was sent and has not released, in the order of sending. */
+/* The batches that a client was sent and has not released, in the order of sending. */
 struct held_batches {
     uint32_t count;
     struct held_batch at[SESSION_HELD_MAX];
@@ -56,12 +57,12 @@ struct held_batches {
 /* A connection's own descriptor, and what epoll and the kernel were told about it. */
 struct conn_socket {
     int fd;
-    uint32_t interest; /* epoll events asked for */
+    uint32_t interest; /* the epoll events that it was registered for */
     bool blocked;      /* the socket took no more */
-    bool shut;         /* our direction is closed */
+    bool shut;         /* the daemon's direction is shut down */
 };
 
-/* A connection's requests since a window began, which SESSION_REQUESTS_MAX bounds. */
+/* How many requests of a connection came since a window began. SESSION_REQUESTS_MAX bounds them. */
 struct conn_window {
     uint64_t end_ns;
     uint32_t requests;
@@ -73,59 +74,59 @@ struct conn_outbox {
     uint64_t bytes; /* of all of them */
 };
 
-/* What a client has asked for, of which it has not got all. */
+/* What a client has asked for and not got completely. */
 struct conn_asked {
-    bool begun, over; /* a NEXT of `epoch` came; its LAST batch was sent */
+    bool begun, over; /* begun: a NEXT of `epoch` came; over: that epoch's LAST batch was sent */
     uint32_t epoch;
-    uint32_t credits;     /* outstanding of that epoch */
-    bool classes;         /* a CLASSES_GET waits for its answer … */
-    uint32_t classes_seq; /* … which carries this number */
+    uint32_t credits;     /* batches of that epoch that are still to be sent */
+    bool classes;         /* a CLASSES_GET waits for its answer */
+    uint32_t classes_seq; /* the number that the answer to CLASSES_GET carries */
 };
 
 struct conn {
-    uint64_t id; /* immutable: a counter above, the place in the table in the low 16 bits */
+    uint64_t id; /* immutable: its place in the table in the low 16 bits, a counter above them */
 
-    /* the session's thread */
+    /* Only the session's thread uses what follows. */
     struct conn_socket socket;
     struct conn_window window;
     struct session_peer peer;
-    uint32_t epochs;      /* as registered */
+    uint32_t epochs;      /* as the client registered */
     bool told_owner;      /* on_register was called */
-    bool refused;         /* never counted as a connection */
-    uint64_t deadline_ns; /* until REGISTER, and CLOSING: when it ends without the client's help */
+    bool refused;         /* the client is only told why it is refused; it does not count as a connection */
+    uint64_t deadline_ns; /* before REGISTER and in CLOSING: when the connection is closed at the latest */
 
-    /* session->lock */
+    /* session->lock guards what follows. */
     enum conn_phase phase;
-    bool killed; /* to be closed at once, whatever is unsent */
+    bool killed; /* the connection is to be closed at once, even if messages are unsent */
     bool registered;
-    bool dirty; /* in session->dirty */
+    bool dirty; /* it is in session->dirty */
     TAILQ_ENTRY(conn) next_dirty;
     struct conn_outbox outbox;
     struct conn_asked asked;
     struct held_batches held;
 };
 
-/* The socket's place in the file system. The owner has it until session_start and after session_stop, the session's
- * thread in between. */
+/* The socket's place in the file system. The session's thread uses it between session_start and session_stop; before
+ * and afterwards the session's owner does. */
 struct session_listener {
-    char *path, *lock_path;  /* malloc'ed, the session's */
-    struct socket_file file; /* at path */
+    char *path, *lock_path;  /* malloc'ed, the session's own */
+    struct socket_file file; /* the socket's file at path */
     int fd, lock_fd;         /* -1: closed */
 };
 
-/* When the session's thread is to do what it does by the clock; SESSION_NEVER: not again. */
+/* When the session's thread does what it does by the clock. SESSION_NEVER: it does not do it again. */
 struct session_due {
-    uint64_t accept_ns; /* accepting begins again; SESSION_NEVER: it was not paused */
-    uint64_t look_ns;   /* whether the socket is still at its path */
-    uint64_t sweep_ns;  /* the next of all these, of deadlines and of windows */
+    uint64_t accept_ns; /* when accepting begins again; SESSION_NEVER: it is not paused */
+    uint64_t look_ns;   /* when to look whether the socket is still at its path */
+    uint64_t sweep_ns;  /* the earliest of these two, of the deadlines and of the ends of windows */
 };
 
-/* The connections by place, and the places that are free. Only the session's thread changes it, under the lock. */
+/* The connections by place, and the free places. Only the session's thread changes the table, and holds the lock. */
 struct conn_table {
     struct conn **at;
     uint32_t n_places, n_conns;
     uint32_t *free_places, n_free;
-    uint64_t counter; /* of all connections there were */
+    uint64_t counter; /* counts all connections since the start */
 };
 
 struct session {
@@ -134,49 +135,50 @@ struct session {
     struct session_listener listener;
     int epoll_fd, wake_fd;
     pthread_t thread;
-    bool started; /* owner's */
+    bool started; /* the owner's: the thread runs */
 
-    /* the session's thread */
-    uint8_t *buffer; /* of WIRE_REQUEST_MAX */
+    /* Only the session's thread uses what follows. */
+    uint8_t *buffer; /* WIRE_REQUEST_MAX bytes, for one request */
     bool stop_begun;
     struct session_due due;
 
-    pthread_mutex_t lock; /* everything below */
+    pthread_mutex_t lock; /* guards everything below */
     struct conn_table table;
-    TAILQ_HEAD(, conn) dirty; /* have something to send, or to be closed */
+    TAILQ_HEAD(, conn) dirty; /* connections that have something to send or are to be closed */
     uint32_t n_dirty;
-    bool wake_pending; /* the eventfd is, or is about to be, written */
+    bool wake_pending; /* the eventfd has been written, or is about to be */
     bool stopping;
     struct session_counts counts;
 };
 
-/* listen.c */
-int session_listen_open(struct session_listener *listener, struct error *err); /* with path set, all the rest of that */
+/* listen.c: session_listen_open does the work of session_listen. listener->path is set. */
+int session_listen_open(struct session_listener *listener, struct error *err);
 /* session_listen_lost tells whether the socket's file is gone, or another is in its place. */
 bool session_listen_lost(const struct session_listener *listener);
 /* session_listen_close stops listening, and removes the socket's file if it is still there. */
 void session_listen_close(struct session_listener *listener);
 void session_lock_release(struct session_listener *listener); /* gives the lock up; harmless when that was done */
 
-/* accept.c; the session's thread. session_accept lets in a turn's worth of those who wait to connect. */
+/* accept.c, in the session's thread: session_accept accepts a turn's worth of the clients that wait to connect. */
 void session_accept(struct session *session);
 
-/* turn.c; the session's thread. session_sweep_at sees to it that the loop looks at all deadlines at when_ns, if not
- * before. session_watch is epoll_ctl. conn_update_interest asks epoll for what the connection waits for. */
+/* turn.c, in the session's thread: session_sweep_at makes the loop look at all deadlines at when_ns at the latest.
+ * session_watch is epoll_ctl. conn_update_interest asks epoll for what the connection waits for. */
 void session_sweep_at(struct session *session, uint64_t when_ns);
 int session_watch(struct session *session, int how, int fd, uint32_t events, uint64_t id);
 void conn_update_interest(struct session *session, struct conn *conn);
-/* conn_advance does what a connection's state asks for: send, or end. The connection may be gone afterwards. */
+/* conn_advance does what a connection's state asks for: it sends, or ends. The connection may be gone afterwards. */
 void conn_advance(struct session *session, struct conn *conn);
 /* conn_close ends the connection and frees it. */
 void conn_close(struct session *session, struct conn *conn);
 
-/* conn.c; the session's thread. conn_read reads a turn's worth of requests, or all there is when the peer is
- * gone; false when the connection is over and is to be closed. */
+/* conn.c, in the session's thread: conn_read reads a turn's worth of requests, or all that there are when the peer is
+ * gone. False: the connection is over and is to be closed. */
 bool conn_read(struct session *session, struct conn *conn, bool peer_gone);
 
-/* out.c. These three are the session's thread's: conn_fail posts a fatal error, conn_flush sends until the
- * socket is full or it was a turn's worth, and gives false when the client is gone. */
+/* out.c: only the session's thread calls the first three. conn_post appends a message to the outbox, or kills the
+ * connection when there is no memory. conn_fail posts a fatal error. conn_flush sends until the socket is full or a
+ * turn's worth was sent; false: the client is gone. session_wake wakes the session's thread. */
 void conn_post(struct session *session, struct conn *conn, const struct wire_message *msg);
 void conn_fail(struct session *session, struct conn *conn, uint32_t seq, const struct error *why);
 bool conn_flush(struct session *session, struct conn *conn);

@@ -1,5 +1,5 @@
-/* turn.c: a connection's turn in the session's thread: what epoll is asked about it, what its state asks for, and its
- * end. */
+/* turn.c: a connection's turn in the session's thread: what the connection waits for in epoll, what its state asks for,
+ * and its end. */
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -58,7 +58,8 @@ void conn_close(struct session *session, struct conn *conn)
     conn_free_outbox_locked(session, conn);
     pthread_mutex_unlock(&session->lock);
 
-    /* First: a client looks for the hang-up after it has read, and before others can have the place. */
+    /* The socket is closed before the owner frees what the client held: a client that has read a batch looks for the
+     * hang-up to learn whether others could have had the memory meanwhile. */
     close(conn->socket.fd);
     if (conn->told_owner)
         session->config.handlers.on_gone(session->config.handlers.ctx, conn->id);
