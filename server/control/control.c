@@ -1,5 +1,5 @@
-/* control.c: the control socket. One thread receives and has answers made (exchange.h), and sees to it that others can
- * connect (listener.h). */
+/* control.c: the control socket. One thread receives requests and has them answered (exchange.h), and sees to it that
+ * peers can connect (listener.h). */
 #include "server/control/control.h"
 
 #include <nng/nng.h>
@@ -28,12 +28,12 @@ struct control {
     uint32_t magic;
     nng_socket socket;
     struct listener listener;
-    struct exchanges exchanges; /* the thread's, as far as exchange.h says no other */
+    struct exchanges exchanges; /* only the thread uses it, but for what exchange.h allows others */
     pthread_t thread;
-    bool started;       /* the thread; the owner's */
-    atomic_bool ending; /* set by end before it stops the exchanges' operations, read by the thread */
+    bool started;       /* the thread runs; only the owner uses it */
+    atomic_bool ending; /* set by the owner before it stops the exchanges' operations, read by the thread */
     struct control_handlers handlers;
-    struct control_memory memory; /* the thread's */
+    struct control_memory memory; /* only the thread uses it */
 };
 
 static void answer(struct control *control, struct exchange *exchange, nng_msg *msg)
@@ -71,8 +71,8 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* Stopped operations end, and those that are begun later end at once. The socket is closed when the thread has ended
- * only: nng 1.5 may take a socket apart under a receive that just begins. */
+/* end_thread ends the thread by stopping its operations; those that it begins later end at once. The socket is closed
+ * only after the thread has ended: nng 1.5 may take a socket apart under a receive that just begins. */
 static void end_thread(struct control *control)
 {
     atomic_store(&control->ending, true);
@@ -80,7 +80,7 @@ static void end_thread(struct control *control)
     pthread_join(control->thread, NULL);
 }
 
-/* end closes what there is and frees the control. */
+/* end closes whatever is open and frees the control. */
 static void end(struct control *control)
 {
     listener_withdraw(&control->listener);

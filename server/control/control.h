@@ -1,4 +1,5 @@
-/* control.h: what an operator asks the daemon (the `larder` command), over nng REQ/REP on a socket file of mode 0600.
+/* control.h: the control socket, on which the `larder` command asks the daemon, over nng REQ/REP on a socket file of
+ * mode 0600.
  *
  * A request is one JSON object, and so is its answer:
  *
@@ -11,9 +12,9 @@
  *   {"v":1,"op":"drain","id":"…"}                  {"v":1,"ok":true}
  *   anything that fails                            {"v":1,"ok":false,"error":{"code":"ENOENT","text":"…"}}
  *
- * A request may be sent again when its answer got lost: what only asks changes nothing, and what changes something
- * carries an id (1 to 63 bytes, new for each intent); a repeated id gets the first answer again and nothing is done
- * twice. The last CONTROL_REMEMBERED are remembered. */
+ * A client may send a request again when its answer got lost. A request that only asks changes nothing. A request that
+ * changes something carries an id (1 to 63 bytes, another one for each intent). A repeated id gets the first answer
+ * again, and nothing is done twice. The daemon remembers the last CONTROL_REMEMBERED ids. */
 #ifndef LARDER_SERVER_CONTROL_CONTROL_H
 #define LARDER_SERVER_CONTROL_CONTROL_H
 
@@ -25,27 +26,29 @@
 #define CONTROL_CONNECTIONS_MAX 64
 #define CONTROL_REMEMBERED 64
 
-/* Called from the control thread, one at a time; they may wait for the engine. */
+/* The owner's callbacks. The control's thread calls them, one at a time. They may wait for the engine. Those that give
+ * an int give 0 or an error; LARDER_ENOENT: there is no such job. */
 struct control_handlers {
-    char *(*status_json)(void *ctx); /* malloc'ed JSON; NULL: there is none (stopping) */
-    /* 0 or an error; LARDER_ENOENT: no such job */
+    char *(*status_json)(void *ctx); /* malloc'ed JSON, the caller's; NULL: there is none, the daemon is stopping */
     int (*cancel)(void *ctx, const char *job, struct error *err);
-    int (*set_weight)(void *ctx, const char *job, double weight, struct error *err); /* within JOB_WEIGHT_MIN, …_MAX */
-    int (*drain)(void *ctx, struct error *err); /* no new jobs; stop after the last one */
+    /* weight is from JOB_WEIGHT_MIN to JOB_WEIGHT_MAX. */
+    int (*set_weight)(void *ctx, const char *job, double weight, struct error *err);
+    int (*drain)(void *ctx, struct error *err); /* takes no new jobs, and stops the daemon after the last one */
     void *ctx;
 };
 
 struct control;
 
-/* control_start listens at path (the control socket's; its folder exists) and answers in a thread of its own, in which
- * all signals are blocked. A socket file that a killed daemon left behind is replaced. LARDER_EBUSY (a process answers
- * there), LARDER_EPERM, LARDER_ENOENT, LARDER_ELIMIT (path too long), LARDER_EIO. */
+/* control_start listens at path, the control socket's, whose folder exists. It answers in a thread of its own, in which
+ * all signals are blocked. It replaces a socket file that a killed daemon left behind. The caller ends it with
+ * control_stop. LARDER_EBUSY (a process answers there), LARDER_EPERM, LARDER_ENOENT, LARDER_ELIMIT (path too long),
+ * LARDER_EIO. */
 int control_start(const char *path, const struct control_handlers *handlers, struct control **out, struct error *err);
-/* control_leave removes the socket file, for a daemon that takes over the path; who is connected goes on being
+/* control_leave removes the socket file, so that another daemon can take over the path. Connected peers are still
  * answered. Any thread. Accepts NULL. */
 void control_leave(struct control *control);
-/* control_stop waits for the answer being made, if any, and removes the socket file if it is still its own. Accepts
- * NULL. */
+/* control_stop waits for the answer being made, if any, removes the socket file if it is still the control's own, and
+ * frees the control. Accepts NULL. */
 void control_stop(struct control *control);
 
 #endif

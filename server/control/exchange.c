@@ -60,7 +60,7 @@ void exchanges_close(struct exchanges *exchanges)
     }
 }
 
-/* All of them are back within SEND_MS. */
+/* It waits for at most SEND_MS, because every exchange is back by then. */
 struct exchange *exchanges_idle(struct exchanges *exchanges)
 {
     for (;;) {

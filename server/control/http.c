@@ -1,5 +1,6 @@
-/* http.c: libmicrohttpd on a listening socket of our own, so that a port in use is told apart, and in a loop of our
- * own, so that a request has its time as a whole: the library's limit is for a connection's silence alone. */
+/* http.c: runs libmicrohttpd. The endpoint opens the listening socket itself, so that it can tell when a port is in
+ * use. It also runs the loop itself, to bound the time of a whole request: the library only limits a connection's
+ * silence. */
 #include "server/control/http.h"
 
 #include <limits.h>
@@ -25,11 +26,11 @@ static const char text_plain[] = "text/plain; charset=utf-8";
 struct http {
     uint32_t magic;
     uint16_t port;
-    char *path; /* of a unix socket; NULL: TCP */
+    char *path; /* the unix socket's path; NULL: it listens on TCP */
     struct socket_file file;
     struct MHD_Daemon *daemon;
     struct http_handlers handlers;
-    struct visits visits; /* the thread's */
+    struct visits visits; /* only the thread uses it */
     int epoll_fd, wake_fd;
     atomic_bool stopping; /* set before wake_fd is written, read by the thread */
     pthread_t thread;
@@ -128,7 +129,7 @@ static void on_completed(void *arg, struct MHD_Connection *connection, void **st
                          enum MHD_RequestTerminationCode code)
 {
     (void)arg, (void)state, (void)code;
-    visit_asks(visit_of(connection)); /* the next request on it, if any comes */
+    visit_asks(visit_of(connection)); /* from here the connection has time for its next request */
 }
 
 static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, const char *url, const char *method,
@@ -139,12 +140,12 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, 
     (void)version;
     (void)upload;
     CHECK_MAGIC(http, HTTP_MAGIC);
-    if (!*state) { /* the header alone; answering now would close the connection on a request with a body */
+    if (!*state) { /* only the header is here; an answer would close the connection on a request with a body */
         *state = &begun;
         return MHD_YES;
     }
     if (*upload_bytes) {
-        *upload_bytes = 0; /* a body nobody asked for, read and dropped piece by piece */
+        *upload_bytes = 0; /* a request needs no body, so it is read and dropped piece by piece */
         return MHD_YES;
     }
     enum MHD_Result queued = respond(http, connection, url, method);
@@ -171,7 +172,7 @@ static void *run(void *arg)
     while (!atomic_load(&http->stopping)) {
         struct pollfd fds[] = {{.fd = http->epoll_fd, .events = POLLIN}, {.fd = http->wake_fd, .events = POLLIN}};
         poll(fds, 2, wait_ms(http));
-        uint64_t now = clock_now_ns(); /* an answer may take its time; who waited for it meanwhile is not late */
+        uint64_t now = clock_now_ns(); /* taken before MHD_run, so that no request is late because answers took long */
         MHD_run(http->daemon);
         visits_end_late(&http->visits, now);
     }
@@ -180,7 +181,7 @@ static void *run(void *arg)
 
 /* ── life ────────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
-/* The listening socket is the library's once this succeeds. */
+/* start_daemon starts the library on fd. Once it succeeds, the library owns fd. */
 static bool start_daemon(struct http *http, int fd)
 {
     http->daemon = MHD_start_daemon(
@@ -208,7 +209,7 @@ static void release(struct http *http)
     free(http);
 }
 
-/* start_on serves on fd, and takes it over. path: of a unix socket, whose file it removes at the end; else NULL. */
+/* start_on serves on fd and takes it over. path is that of a unix socket, whose file http_stop removes. NULL: TCP. */
 static int start_on(int fd, const char *path, const struct socket_file *file, const struct http_handlers *handlers,
                     struct http **out)
 {

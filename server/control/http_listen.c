@@ -1,5 +1,5 @@
-/* http_listen.c: where the HTTP endpoint listens: a port of the loopback, which all users of the machine reach, or a
- * unix socket, which its own user alone may connect to. */
+/* http_listen.c: opens the socket of the HTTP endpoint. It is a loopback port, which all users of the machine reach, or
+ * a unix socket, to which only its own user (and root) may connect. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -49,7 +49,8 @@ int http_listen_tcp(const char *text, uint16_t port, int *out, struct error *err
     if (rc)
         return rc;
     int fd = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    /* Without it the port of a daemon that just ended stays taken for a minute. Two that listen are still refused. */
+    /* Without SO_REUSEADDR the port of a daemon that just ended stays taken for a minute. With it, a second listener on
+     * the same port is still refused. */
     if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) == 0 &&
         bind(fd, &address.any, address.len) == 0 && listen(fd, HTTP_BACKLOG) == 0) {
         *out = fd;
@@ -77,7 +78,8 @@ uint16_t http_listen_port(int fd)
     return ntohs(address.any.sa_family == AF_INET ? address.v4.sin_port : address.v6.sin6_port);
 }
 
-/* No lock goes with this socket: two daemons that are given the same one at one moment are told apart by who binds. */
+/* No lock goes with this socket. If two daemons are given the same path at the same moment, the first to bind gets it.
+ */
 int http_listen_unix(const char *path, int *fd, struct socket_file *file, struct error *err)
 {
     pid_t pid;

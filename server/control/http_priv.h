@@ -13,34 +13,36 @@
 #include "common/socket_file.h"
 #include "server/control/http.h"
 
-#define HTTP_CONNECTIONS_SPARE 8 /* newcomers, while those that make room for them are being closed */
+#define HTTP_CONNECTIONS_SPARE 8 /* places for newcomers, while connections that make room for them are being closed */
 
-/* http_listen.c. *fd listens and does not block. */
+/* http_listen.c: both open a socket *fd that listens and does not block; it is the caller's. */
 int http_listen_tcp(const char *address, uint16_t port, int *fd, struct error *err);
 int http_listen_unix(const char *path, int *fd, struct socket_file *file, struct error *err);
-uint16_t http_listen_port(int fd); /* 0: not of TCP */
+uint16_t http_listen_port(int fd); /* 0: it is no TCP socket */
 
-/* A connection. It asks from when it came, or from the end of the answer before, until its request is whole; then it is
- * answered until the answer is sent. Either has its deadline. */
+/* A connection. It asks from its beginning, or from the end of the previous answer, until its request is whole. Then it
+ * is answered until the answer is sent. Each of the two has a deadline. */
 struct visit {
-    bool used, answered, ended; /* ended: shut down, and about to be closed */
+    bool used, answered, ended; /* ended: the connection is shut down and about to be closed */
     int fd;
     uint64_t since_ns, deadline_ns;
 };
 
-/* All of them; the HTTP thread's. */
+/* All connections. Only the HTTP thread uses it. */
 struct visits {
     struct visit all[HTTP_CONNECTIONS_MAX + HTTP_CONNECTIONS_SPARE];
 };
 
-/* visits_begin notes a connection; where there are HTTP_CONNECTIONS_MAX already it ends the oldest that has not got its
- * whole answer, of those that ask still first. NULL, and the newcomer is ended: there is no place for it. */
+/* visits_begin notes a connection. If there are HTTP_CONNECTIONS_MAX already, it ends the oldest that has not got its
+ * whole answer; connections that are still asking go first. NULL: there is no place, and the newcomer is ended. */
 struct visit *visits_begin(struct visits *visits, int fd);
+/* visit_asks says that the connection's next request may begin, visit_is_answered that its answer is being sent, and
+ * visit_is_over that the connection is closed. */
 void visit_asks(struct visit *visit);
 void visit_is_answered(struct visit *visit);
 void visit_is_over(struct visit *visit);
-/* visits_end_late ends those whose deadline is before now_ns; what had come by then has been read. */
+/* visits_end_late ends the connections whose deadline is before now_ns. The caller has read what had come by then. */
 void visits_end_late(struct visits *visits, uint64_t now_ns);
-uint64_t visits_next_deadline(const struct visits *visits); /* UINT64_MAX: none */
+uint64_t visits_next_deadline(const struct visits *visits); /* UINT64_MAX: there is none */
 
 #endif

@@ -1,5 +1,6 @@
-/* http_visits.c: connections are few, and anybody on the machine may open them: each has a limited time for its whole
- * request, however it spreads its bytes, and the oldest that is not done makes room for a newcomer. */
+/* http_visits.c: bounds the connections. There are few places, and anybody on the machine may take them. So each
+ * connection has a limited time for its whole request, however it spreads its bytes, and the oldest one that is not
+ * done makes room for a newcomer. */
 #include <stddef.h>
 #include <sys/socket.h>
 
@@ -8,7 +9,7 @@
 
 #define VISITS_MAX (HTTP_CONNECTIONS_MAX + HTTP_CONNECTIONS_SPARE)
 
-/* The connection is closed by who reads from it or writes to it, and finds it ended. */
+/* end shuts a connection down. The library then closes it, when it reads or writes and finds it ended. */
 static void end(struct visit *visit)
 {
     visit->ended = true;

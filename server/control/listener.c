@@ -13,11 +13,11 @@
 #include "server/control/control.h"
 
 #define URL_BYTES (SOCKET_PATH_MAX + 8)
-#define PROBE_WAIT_MS 3000 /* in steps, so that a process that was stopped, or got no core, has time left */
+#define PROBE_WAIT_MS 3000 /* waited in steps: a process that was stopped or got no core must not lose all the time */
 #define PROBE_STEP_MS 5
 #define RESTARTS_MAX 100
 
-/* on_pipe keeps the number of connections bounded: each costs a descriptor. */
+/* on_pipe counts connections and bounds their number, because each costs a descriptor. */
 static void on_pipe(nng_pipe pipe, nng_pipe_ev event, void *arg)
 {
     struct listener *listener = arg;
@@ -30,8 +30,8 @@ static void on_pipe(nng_pipe pipe, nng_pipe_ev event, void *arg)
         nng_pipe_close(pipe);
 }
 
-/* The address sanitizer asks for this when a program ends: what a listener that its fault has ended held is nng's loss,
- * not ours. Visible, or the sanitizer's own library does not find it. */
+/* The address sanitizer calls a function below when a program ends. What nng's fault makes a listener lose counts as
+ * nng's leak, not Larder's. The function must be visible, or the sanitizer's library does not find it. */
 #ifndef __has_feature /* clang's way to say what gcc says with a macro */
 #define __has_feature(name) 0
 #endif
@@ -67,7 +67,8 @@ static int busy(const char *path, struct error *err)
     return listener_fail(NNG_EADDRINUSE, path, err);
 }
 
-/* The file goes to the name that peers know when all is set; there was a socket of nobody's there, or nothing. */
+/* take_place renames the file to the name that peers know, once all is set. That name was free, or had a socket that
+ * nobody serves. */
 static int take_place(struct listener *listener, const char *from, struct error *err)
 {
     if (rename(from, listener->path) != 0)
@@ -85,7 +86,7 @@ static int listen_at(struct listener *listener, struct error *err)
     if (rc)
         return rc == LARDER_EBUSY ? busy(listener->path, err) : rc;
     memcpy(from, listener->path, sizeof from);
-    from[strlen(from) - 1] = '~'; /* no longer than the path, which may be as long as one can be */
+    from[strlen(from) - 1] = '~'; /* not longer than the path, which may have the greatest length possible */
     snprintf(url, sizeof url, "ipc://%s", from);
     int rv = nng_listener_create(&listener->nng, listener->socket, url);
     if (rv)
@@ -99,8 +100,8 @@ static int listen_at(struct listener *listener, struct error *err)
     return rc;
 }
 
-/* Begins a connection to the socket, as far as an SP peer's greeting. False when it cannot be tried, which proves
- * nothing. *full: it could not begin, because nobody has accepted those before. */
+/* begin_probe begins a connection to the socket and sends an SP peer's greeting. False: that cannot be tried, which
+ * proves nothing. *full: the connection could not begin, because nobody has accepted the connections before it. */
 static bool begin_probe(struct listener *listener, bool *full)
 {
     static const unsigned char greeting[8] = {0, 'S', 'P', 0, NNG_REQ0_SELF >> 8, NNG_REQ0_SELF & 0xff, 0, 0};
@@ -115,7 +116,7 @@ static bool begin_probe(struct listener *listener, bool *full)
         close(fd);
         return *full;
     }
-    (void)!send(fd, greeting, sizeof greeting, MSG_NOSIGNAL); /* 8 bytes fit; a peer that is gone shows later */
+    (void)!send(fd, greeting, sizeof greeting, MSG_NOSIGNAL); /* 8 bytes fit; if the peer is gone, that shows later */
     listener->probe_fd = fd;
     return true;
 }
@@ -127,7 +128,8 @@ static void end_probe(struct listener *listener)
     listener->probe_fd = -1;
 }
 
-/* nng needs one to accept a connection, and tries again until it gets it. */
+/* descriptor_is_free tells whether the process can open a descriptor. nng needs one to accept a connection, and tries
+ * again until it gets one. */
 static bool descriptor_is_free(void)
 {
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -136,8 +138,8 @@ static bool descriptor_is_free(void)
     return fd >= 0;
 }
 
-/* gets_through says whether a new connection arrives at the socket. One that nng had no descriptor for stays open
- * until the next look: closed before it is accepted it would end the listener. */
+/* gets_through tells whether a new connection arrives at the socket. A connection for which nng had no descriptor stays
+ * open until the next look: if it were closed before nng accepts it, it would end the listener. */
 static bool gets_through(struct listener *listener)
 {
     bool arrived = false, full = false;
@@ -175,7 +177,8 @@ static void listen_anew(struct listener *listener)
         log_info("msg=\"control socket is there again\" socket=\"%s\"", listener->path);
 }
 
-/* A file that somebody removed or replaced is not made again: the place may be a successor's. */
+/* is_lost tells whether somebody has removed or replaced the socket's file. Then it is not made again, because the
+ * place may be a successor's. */
 static bool is_lost(struct listener *listener)
 {
     pthread_mutex_lock(&listener->place);

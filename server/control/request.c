@@ -1,5 +1,4 @@
-/* request.c: what is asked on the control socket, and what is answered. Whatever the bytes are, there is an
- * answer. */
+/* request.c: answers the requests on the control socket. Any bytes get an answer. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,7 +44,7 @@ static char *failure(const struct error *err)
 {
     json_t *answer = json_pack("{s:i,s:b,s:{s:s,s:s}}", "v", 1, "ok", 0, "error", "code", larder_err_name(err->code),
                                "text", err->text);
-    if (!answer) /* the text quotes bytes that are not UTF-8 */
+    if (!answer) /* the error's text quotes bytes that are not UTF-8 */
         answer = json_pack("{s:i,s:b,s:{s:s,s:s}}", "v", 1, "ok", 0, "error", "code", larder_err_name(err->code),
                            "text", "the request failed");
     return dump(answer);

@@ -1,7 +1,7 @@
-/* status.h: what the daemon says about itself: one snapshot, shown as JSON (`larder status --json`, /api/v1/status) and
+/* status.h: what the daemon says about itself. A snapshot is shown as JSON (`larder status --json`, /api/v1/status) and
  * as Prometheus metrics (/metrics). Over HTTP it is up to a second old (status_cache.h).
  *
- * The JSON, whose keys stay (new ones may come; counters count from the daemon's start; sizes are bytes):
+ * The following keys of the JSON stay, and others may come. Counters count from the daemon's start; sizes are bytes.
  *
  *   v         1
  *   daemon    version, pid, state ("running", "draining"), socket, uptime_s, start_time_s (Unix time), time_s
@@ -39,34 +39,34 @@
 
 #define STATUS_ROLES_MAX 8
 
-/* What the governor knows of a rank's queue. Seconds: 0 is not known. */
+/* What the governor knows of a rank's queue. A time of 0 seconds is not known. */
 struct status_queue {
-    uint32_t line; /* its own number; ranks share some where there are very many */
+    uint32_t line; /* the queue's number; some ranks share a queue where there are very many */
     uint32_t loaders, ahead;
-    uint32_t reading, pending_reads, pending_samples; /* pending: those being read among them */
-    double load_s, prepare_s;                         /* thread time of a sample */
-    double train_s;                                   /* a batch */
-    double late_s;                                    /* predicted of its next batch; below 0: in time */
+    uint32_t reading, pending_reads, pending_samples; /* what is pending includes what is being read */
+    double load_s, prepare_s;                         /* thread time that a sample takes */
+    double train_s;                                   /* training time of a batch */
+    double late_s;                                    /* how late its next batch will be; below 0: in time */
 };
 
 struct status_job {
     struct engine_job_status engine;
     uint32_t pid;     /* of the first rank's client; 0: not known */
-    uint32_t loaders; /* that the governor gives it */
+    uint32_t loaders; /* loaders that the governor gives the job */
     uint32_t ahead;   /* batches of look-ahead that cover its latency; 0: not known */
-    /* Malloc'ed, the status's own, each may be NULL: */
-    char *client;                       /* what the client calls itself, "python/0.1" */
-    char *dataset;                      /* its source */
-    char *pipeline;                     /* its normal form */
+    /* The status owns the following, which are malloc'ed. Each may be NULL. */
+    char *client;                       /* what the first rank's client calls itself, "python/0.1" */
+    char *dataset;                      /* the path of its dataset */
+    char *pipeline;                     /* its pipeline in normal form */
     struct engine_queue_status *queues; /* by rank */
     struct status_queue *governed;      /* by rank */
     size_t n_queues;
 };
 
-/* What the governor decided, and predicts. */
+/* What the governor decided, and what it predicts. */
 struct status_governor {
     uint32_t preparers, loaders;    /* threads */
-    double prepare_rate, load_rate; /* samples a second with these; 0: not known */
+    double prepare_rate, load_rate; /* predicted samples a second with these threads; 0: not known */
     uint64_t moves;                 /* changes of the number of preparers */
 };
 
@@ -75,7 +75,7 @@ struct status_role {
     uint32_t count;
 };
 
-/* What the daemon's process is and takes. */
+/* What the daemon's process is, and what it takes of the machine. */
 struct status_process {
     uint32_t pid;
     double start_time_s; /* Unix time */
@@ -87,7 +87,7 @@ struct status_process {
     uint32_t n_roles;
 };
 
-/* One snapshot. Filled by one thread, then read by another: no pointer into anything that changes. */
+/* One snapshot. One thread fills it, then another may read it: it has no pointer to anything that changes. */
 struct daemon_status {
     const char *version, *libvips, *socket; /* live as long as the daemon; libvips may be NULL */
     bool draining;
@@ -105,12 +105,12 @@ struct daemon_status {
 /* status_clear frees what the status owns and zeroes it. */
 void status_clear(struct daemon_status *status);
 
-/* status_read_process fills pid, rss_bytes and cpu_s for this process, and time_s; from /proc/self and getrusage. What
- * cannot be read stays 0. */
+/* status_read_process fills pid, rss_bytes and cpu_s for this process, and time_s, from /proc/self and getrusage. A
+ * value that cannot be read stays 0. */
 void status_read_process(struct status_process *process);
 
-/* status_to_json and status_to_metrics give a malloc'ed text, NULL when out of memory. Texts that are not UTF-8 (job
- * names are a client's bytes) come out with '?' for each wrong byte. Pure; any thread. */
+/* status_to_json and status_to_metrics give a malloc'ed text, the caller's. NULL: out of memory. Texts that are not
+ * UTF-8 (job names are a client's bytes) come out with '?' for each wrong byte. Pure; any thread. */
 char *status_to_json(const struct daemon_status *status);
 char *status_to_metrics(const struct daemon_status *status, size_t *len_bytes);
 

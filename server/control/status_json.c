@@ -1,4 +1,4 @@
-/* status_json.c: a snapshot as JSON. The keys are documented in status.h and stay. */
+/* status_json.c: writes a snapshot as JSON. status.h documents the keys, which stay. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,13 +6,13 @@
 #include "common/check.h"
 #include "server/control/status.h"
 
-/* text gives a JSON text, null for NULL. */
+/* text gives a JSON text, or JSON's null for NULL. */
 static json_t *text(const char *bytes)
 {
     json_t *json = bytes ? json_string(bytes) : json_null();
     if (json)
         return json;
-    char *ascii = xstrdup(bytes); /* not UTF-8 */
+    char *ascii = xstrdup(bytes); /* for bytes that are not UTF-8 */
     for (char *at = ascii; *at; at++) {
         if ((unsigned char)*at >= 0x80)
             *at = '?';
@@ -27,8 +27,8 @@ static json_t *count(uint64_t value)
     return json_integer(value <= INT64_MAX ? (json_int_t)value : INT64_MAX);
 }
 
-/* put takes value over; a NULL (out of memory) leaves a hole that the caller's json_dumps does not know of, so it is
- * noted. */
+/* put adds a value, which it takes over, to an object. A NULL value (out of memory) leaves a hole that json_dumps does
+ * not know of, so put notes it in *failed. */
 static void put(json_t *object, const char *key, json_t *value, bool *failed)
 {
     if (json_object_set_new(object, key, value) != 0)

@@ -1,4 +1,4 @@
-/* status_metrics.c: a snapshot as Prometheus text, through the one table of metrics (common/metrics_table.h). */
+/* status_metrics.c: writes a snapshot as Prometheus text, by the table of all metrics (common/metrics_table.h). */
 #include <stdio.h>
 
 #include "common/metrics.h"
