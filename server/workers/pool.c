@@ -1,9 +1,9 @@
-/* pool.c: one mutex, a condition for each thread, a ring of tasks for each kind.
+/* pool.c: the pool has one mutex, a condition for each thread, and a ring of tasks for each kind.
  *
- * A thread is busy, idle (waits on its condition), or called (was idle, was signalled for a task of one kind, and
- * has not got the mutex yet). Invariant, whenever the mutex is free: where more tasks of a kind wait than threads
- * are called for it, no thread that may do that kind is idle. A called thread may find its task taken by one that
- * just became free; it then goes back to idle. */
+ * A thread is busy, idle (it waits on its condition), or called (it was idle, was signalled for a task of one kind, and
+ * has not got the mutex yet). An invariant holds whenever the mutex is free: if more tasks of a kind wait than threads
+ * are called for it, no thread that may do that kind is idle. A called thread may find that a thread which just became
+ * free has taken its task; then it becomes idle again. */
 #include "server/workers/pool.h"
 
 #include <pthread.h>
@@ -24,8 +24,8 @@ struct worker {
     pthread_t thread;
     pthread_cond_t called;
     uint32_t index;
-    enum worker_phase phase;   /* pool->lock */
-    enum pool_kind called_for; /* pool->lock */
+    enum worker_phase phase;   /* guarded by pool->lock */
+    enum pool_kind called_for; /* guarded by pool->lock */
 };
 
 struct ring {
@@ -38,16 +38,16 @@ struct pool {
     struct pool_config config; /* immutable */
     uint32_t n_threads;        /* immutable; workers come first, extra loaders after them */
     struct worker *workers;
-    uint32_t n_joinable; /* owner's: threads that were started and not joined */
+    uint32_t n_joinable; /* only the owner uses it: threads that were started and not joined */
 
-    pthread_mutex_t lock; /* everything below */
+    pthread_mutex_t lock; /* guards everything below */
     pthread_cond_t started;
     struct ring ring[POOL_KINDS];
     uint32_t n_called[POOL_KINDS];
     uint32_t busy[POOL_KINDS];
     uint64_t done[POOL_KINDS];
     uint32_t loaders, preparers_most;
-    uint32_t n_ready; /* threads past local_create, well or not */
+    uint32_t n_ready; /* threads whose local_create has returned, with or without success */
     struct error start_error;
     bool stopping;
 };
@@ -75,7 +75,7 @@ static void ring_take_locked(struct pool *pool, enum pool_kind kind, void *task)
 
 /* ── who does what ───────────────────────────────────────────────────────────────────────────────────────────────── */
 
-/* rank says how well a worker suits a kind: 0 best, -1 not at all. */
+/* rank says how well a worker suits a kind. 0: best. -1: not at all. */
 static int rank_locked(const struct pool *pool, const struct worker *worker, enum pool_kind kind)
 {
     if (worker->index >= pool->config.workers)
@@ -106,7 +106,8 @@ static void call_locked(struct pool *pool, enum pool_kind kind)
     pthread_cond_signal(&best->called);
 }
 
-/* A thread that was called for one kind may have taken the other, and left its task to nobody: call another. */
+/* A thread that was called for one kind may have taken a task of the other, and left its own to nobody. Then another
+ * thread is called. */
 static void restore_locked(struct pool *pool)
 {
     for (int kind = 0; kind < POOL_KINDS; kind++) {
@@ -115,8 +116,8 @@ static void restore_locked(struct pool *pool)
     }
 }
 
-/* A task of its second kind a worker takes only when nobody was called for it: who was comes at once, and a preparer
- * that sits in a slow read meanwhile is missed. */
+/* A worker takes a task of its second kind only if no thread was called for it. A called thread comes at once, and a
+ * preparer would be missed while it sits in a slow read. */
 static bool choose_locked(const struct pool *pool, const struct worker *worker, enum pool_kind *out)
 {
     int best_rank = 3;
@@ -284,7 +285,7 @@ void pool_set_split(struct pool *pool, uint32_t loaders, uint32_t preparers_most
     pthread_mutex_lock(&pool->lock);
     pool->loaders = loaders < pool->config.workers ? loaders : pool->config.workers;
     pool->preparers_most = preparers_most;
-    restore_locked(pool); /* where more may prepare than before, those that idle do */
+    restore_locked(pool); /* if more threads may prepare than before, idle ones are called */
     pthread_mutex_unlock(&pool->lock);
 }
 

@@ -17,12 +17,12 @@ enum { STARVED_MS_MIN = 5, STARVED_MS_MAX = 200 };
 struct workers {
     struct worker_config config;
     struct pool *pool;
-    atomic_uint preparing;            /* threads, for the times' sake: relaxed, no partner */
+    atomic_uint preparing;            /* threads that prepare, for worker_cost.busy; relaxed, no partner */
     atomic_bool stopping;             /* set by workers_stop, read by threads that wait for descriptors */
-    atomic_uint_least64_t starved_ns; /* when a line last said that they wait: relaxed, no partner */
+    atomic_uint_least64_t starved_ns; /* when the log last said that such threads wait; relaxed, no partner */
 };
 
-/* A thread's own. */
+/* A thread's own state. */
 struct local {
     struct prepare_scratch *scratch;
 };
@@ -61,13 +61,13 @@ static void tell_loaded(struct workers *workers, const struct worker_loaded *loa
     workers->config.results.on_loaded(workers->config.results.ctx, loaded);
 }
 
-/* Nobody waits for the sample any more. */
+/* tell_not_read reports a sample that nobody waits for any more. */
 static void tell_not_read(struct workers *workers, const struct worker_sample *sample)
 {
     tell_loaded(workers, &(struct worker_loaded){.id = sample->id, .bytes = sample->bytes, .reason = BAD_UNREADABLE});
 }
 
-/* What the error of a read says of its sample. */
+/* fate_of gives what the error of a read means for its sample. */
 static enum engine_fate fate_of(int code)
 {
     switch (code) {
@@ -79,7 +79,8 @@ static enum engine_fate fate_of(int code)
     }
 }
 
-/* What a source did not answer is the engine's to judge, and no line of its own. */
+/* tell_failed reports a sample that could not be read. When its source did not answer, the engine judges what that
+ * means, and the worker writes no line about it. */
 static void tell_failed(struct workers *workers, const struct dataset *dataset, const struct worker_sample *sample,
                         enum bad_reason reason, const struct error *err)
 {
@@ -148,8 +149,8 @@ static void log_starved(struct workers *workers, const char *text)
         text);
 }
 
-/* Where no file descriptor is free the samples are none the worse: they are read when there is one again. Gives the
- * time that was spent waiting. Ends with samples unread only when the workers are stopped. */
+/* read_samples reads samples. If no file descriptor is free, the samples are not at fault: they are read when there is
+ * one again. It gives the time that it spent waiting, and leaves samples unread only when the workers are stopped. */
 static uint64_t read_samples(struct workers *workers, const struct dataset *dataset, struct sample_read *reads,
                              uint32_t n)
 {
@@ -210,7 +211,7 @@ static void run_load(struct workers *workers, struct worker_load *task)
     load_end(workers, task, clock_now_ns() - began_ns - waited_ns);
 }
 
-/* `cost` lacks what the task says. */
+/* The caller leaves out of `cost` what the task says. */
 static void prepare_end(struct workers *workers, struct worker_prepare *task, const uint8_t reasons[ENGINE_OUTPUTS_MAX],
                         struct worker_cost cost)
 {
@@ -225,7 +226,7 @@ static void prepare_end(struct workers *workers, struct worker_prepare *task, co
     dataset_unref(&task->dataset);
 }
 
-/* What several outputs failed for is said once. */
+/* log_bad_outputs logs why outputs failed. A reason for which several of them failed is logged once. */
 static void log_bad_outputs(const struct worker_prepare *task, const struct prepare_output *outputs)
 {
     for (uint32_t i = 0; i < task->n_outputs; i++) {
@@ -310,7 +311,8 @@ int workers_create(const struct worker_config *config, struct workers **out, str
 
 void workers_load(struct workers *workers, const struct worker_load *task)
 {
-    /* Refused: the pool is stopped. The caller is who takes results, so it must not wait for room for them. */
+    /* The pool is stopped and refuses the task. The caller is the thread that takes results, so it must not wait for
+     * room for them: nothing is reported. */
     if (pool_submit(workers->pool, POOL_LOAD, task)) {
         struct dataset *dataset = task->dataset;
         free(task->samples);

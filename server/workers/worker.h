@@ -1,4 +1,4 @@
-/* worker.h: what the pool's threads do: read a sample's bytes, or prepare instances of it. */
+/* worker.h: what the pool's threads do. A thread reads the bytes of samples, or prepares instances of a sample. */
 #ifndef LARDER_SERVER_WORKERS_WORKER_H
 #define LARDER_SERVER_WORKERS_WORKER_H
 
@@ -13,18 +13,19 @@ struct worker_sample {
     uint64_t bytes;
 };
 
-/* Samples of one chunk. */
+/* A read: some samples of one chunk. */
 struct worker_load {
     struct dataset *dataset;       /* a reference of the task's own */
     struct worker_sample *samples; /* malloc'ed, the task's own; at most CHUNK_SAMPLES_MAX */
     uint32_t count;
-    uint32_t queue; /* the governor's, whose read it is: comes back when it ends */
+    uint32_t queue; /* the name of the governor's queue that it is for; worker_read gives it back */
 };
 
+/* One instance to be prepared. */
 struct worker_output {
     struct pipeline *pipeline; /* a reference of the task's own */
-    uint64_t key[3];           /* of its random draws */
-    uint64_t offset;
+    uint64_t key[3];           /* the key of its random draws */
+    uint64_t offset;           /* its place in the arena */
 };
 
 struct worker_prepare {
@@ -33,7 +34,9 @@ struct worker_prepare {
     sample_id id;
     const void *encoded;
     uint64_t bytes;
-    uint32_t pipeline, queue; /* the engine's number of the first output's; the governor's queue that it is made for */
+    /* pipeline: the engine's number of the first output's pipeline; queue: the name of the governor's queue that it is
+     * for. */
+    uint32_t pipeline, queue;
     uint32_t n_outputs;
     struct worker_output outputs[ENGINE_OUTPUTS_MAX];
 };
@@ -41,27 +44,27 @@ struct worker_prepare {
 /* One sample of a read. */
 struct worker_loaded {
     sample_id id;
-    void *encoded; /* malloc'ed, the receiver's; NULL: it failed */
+    void *encoded; /* malloc'ed, the receiver's; NULL: the sample could not be read */
     uint64_t bytes;
     enum bad_reason reason;
     enum engine_fate fate;
-    const void *dataset; /* where the fate is its source's: only to be compared */
-    char *text;          /* what was said then: malloc'ed, the receiver's; else NULL */
+    const void *dataset; /* whose source did not answer, if the fate says so; only to be compared, not a reference */
+    char *text;          /* what the source said then: malloc'ed, the receiver's; else NULL */
 };
 
-/* A read that has ended, after all of its samples were told. */
+/* A read that has ended. on_loaded has told all of its samples before. */
 struct worker_read {
-    uint32_t queue, samples; /* as the task had them */
-    uint64_t took_ns;        /* 0: it was not begun */
+    uint32_t queue, samples; /* the task's queue and count */
+    uint64_t took_ns;        /* 0: the read was not begun */
 };
 
-/* What preparing one sample took. */
+/* What it took to prepare one sample. */
 struct worker_cost {
-    uint32_t pipeline, queue; /* as the task had them */
+    uint32_t pipeline, queue; /* the task's */
     uint32_t busy;            /* threads that prepared when it began, this one included */
     uint64_t encoded_bytes;
-    uint64_t took_ns; /* 0: it was not begun */
-    uint64_t core_ns; /* of took_ns the thread had a core */
+    uint64_t took_ns; /* 0: the preparation was not begun */
+    uint64_t core_ns; /* the part of took_ns in which the thread had a core */
 };
 
 struct worker_prepared {
@@ -70,8 +73,8 @@ struct worker_prepared {
     struct worker_cost cost;
 };
 
-/* Where results go: called in the worker's thread, or in the one that stops the workers, with no lock held. What the
- * pointers refer to is valid for the call. */
+/* The owner's callbacks for results. The worker's thread calls them, or the thread that stops the workers, with no lock
+ * held. What the pointers refer to is valid for the call. */
 struct worker_results {
     void *ctx;
     void (*on_loaded)(void *ctx, const struct worker_loaded *loaded);
@@ -90,18 +93,20 @@ struct worker_config {
 
 struct workers;
 
+/* workers_create starts the threads. It copies config; the arena is borrowed and outlives the workers. Fails as
+ * pool_create does. The caller destroys the workers. */
 int workers_create(const struct worker_config *config, struct workers **out, struct error *err);
-/* workers_load and workers_prepare take the task's references over. They never block. A read for which no file
- * descriptor is free waits for one, in its thread: that is no fault of its samples. */
+/* workers_load and workers_prepare take over the task's references. They never block. If no file descriptor is free for
+ * a read, the read waits for one in its thread, since its samples are not at fault. */
 void workers_load(struct workers *workers, const struct worker_load *task);
 void workers_prepare(struct workers *workers, const struct worker_prepare *task);
-/* workers_set_split: so many of the workers take reads before anything else, the loaders of their own come on top; and
- * so many may prepare at once. */
+/* workers_set_split makes `loaders` of the workers take reads before anything else, beside the threads that only load.
+ * At most preparers_most threads prepare at once. */
 void workers_set_split(struct workers *workers, uint32_t loaders, uint32_t preparers_most);
 void workers_counts(struct workers *workers, struct pool_counts *out);
-/* workers_stop ends the threads; every task not run is reported as failed. Reads that come later are
- * dropped: no job waits for them any more (driver_settle). */
+/* workers_stop ends the threads. Every task that was not run is reported as failed. Reads that come later are dropped:
+ * no job waits for them any more (driver_settle). */
 void workers_stop(struct workers *workers);
-void workers_destroy(struct workers *workers); /* accepts NULL */
+void workers_destroy(struct workers *workers); /* stops the threads first; accepts NULL */
 
 #endif
