@@ -23,14 +23,14 @@
 #include "server/session/session.h"
 #include "server/workers/worker.h"
 
-/* Tasks out at once: each thread's own, and one more each, so that none waits for the engine. A
- * load task is a chunk. */
+/* The number of tasks in flight: two for each thread, so that no thread waits for the engine. A load task is a chunk.
+ */
 enum { TASKS_PER_THREAD = 2, CHUNK_SAMPLES = 64 };
 #define AHEAD_WINDOW_NS (UINT64_C(30) * CLOCK_NS_PER_S)
 #define LEAVING_TIMEOUT_NS (UINT64_C(60) * CLOCK_NS_PER_S)
 #define ROOM_TIMEOUT_NS (UINT64_C(60) * CLOCK_NS_PER_S)
 
-enum { CONNECTIONS_PER_JOB = 8 }; /* ranks on the mean: connections are few bytes each */
+enum { CONNECTIONS_PER_JOB = 8 }; /* ranks of a job, on average; a connection takes few bytes */
 
 struct daemon {
     const struct config *config;
@@ -57,7 +57,7 @@ static void on_lost(void *ctx)
 {
     struct daemon *daemon = ctx;
     edges_leave(daemon->edges);
-    driver_drain(daemon->driver); /* the engine answers without waiting for sessions */
+    driver_drain(daemon->driver); /* cannot deadlock: the engine's thread answers without waiting for the session */
 }
 
 static void drained(void *ctx)
@@ -130,8 +130,8 @@ static int start_sessions(struct daemon *daemon, struct error *err)
     return session_start(daemon->session, &session, err);
 }
 
-/* Listening decides who is the daemon. One that leaves has closed its socket and keeps its lock
- * until its memory is free. */
+/* Whoever listens is the daemon. A daemon that leaves has closed its socket, and keeps its lock until its memory is
+ * free. */
 static int listen_at(const char *path, const struct daemon_progress *progress, struct session **out, struct error *err)
 {
     uint64_t deadline_ns = clock_now_ns() + LEAVING_TIMEOUT_NS;
@@ -214,21 +214,21 @@ double daemon_idle_s(struct daemon *daemon)
     return now > last ? (double)(now - last) / 1e9 : 0;
 }
 
-/* Whoever asks stops first, then whoever is asked: with all clients gone and all tasks reported,
- * the engine holds nothing. */
+/* The parts that ask stop before the parts that are asked. When all clients are gone and all tasks are reported, the
+ * engine holds nothing. */
 void daemon_stop(struct daemon *daemon)
 {
     if (!daemon)
         return;
     edges_stop(daemon->edges);
     if (daemon->driver)
-        driver_halt(daemon->driver); /* nothing is written any more to where clients still look, while they are told */
+        driver_halt(daemon->driver); /* the arena stays as it is while clients are told, for they still look at it */
     if (daemon->session)
         session_stop(daemon->session);
     if (daemon->registrar)
         registrar_stop(daemon->registrar);
     if (daemon->driver)
-        driver_settle(daemon->driver); /* no job is left, so that tasks the workers refuse from now on are nobody's */
+        driver_settle(daemon->driver); /* no job is left, so nobody waits for tasks that the workers then refuse */
     if (daemon->workers)
         workers_stop(daemon->workers);
     if (daemon->driver)
@@ -239,7 +239,7 @@ void daemon_stop(struct daemon *daemon)
     driver_destroy(daemon->driver);
     mailbox_destroy(daemon->inbox);
     catalog_destroy(daemon->catalog);
-    arena_destroy(daemon->arena); /* before the lock is given up: the next daemon needs the memory */
+    arena_destroy(daemon->arena); /* before session_destroy gives the lock up: the next daemon needs the memory */
     session_destroy(daemon->session);
     if (daemon->drained_fd >= 0)
         close(daemon->drained_fd);

@@ -1,5 +1,5 @@
-/* daemon.h: larderd put together: catalog, arena, workers, engine, sessions, control, HTTP; started in one order,
- * stopped in the other. One owner thread (main). */
+/* daemon.h: puts larderd together from the catalog, the arena, the workers, the engine, the session, the control socket
+ * and HTTP. They are started in one order and stopped in the other. One thread (main) makes all calls. */
 #ifndef LARDER_SERVER_DAEMON_H
 #define LARDER_SERVER_DAEMON_H
 
@@ -10,23 +10,24 @@
 
 struct daemon;
 
-/* go_on is called, in the caller's thread, whenever there is progress with starting; when it gives false, daemon_start
- * gives up with LARDER_EGONE. */
+/* daemon_start calls go_on, in the caller's thread, whenever there is progress with starting. If go_on gives false,
+ * daemon_start gives up with LARDER_EGONE. */
 struct daemon_progress {
     bool (*go_on)(void *ctx);
     void *ctx;
 };
 
-/* daemon_start listens when it returns 0. It waits for another daemon that is leaving. The configuration must outlive
- * the daemon. LARDER_EBUSY: another daemon has the socket. */
+/* daemon_start starts a daemon, which listens when this returns 0. It waits for another daemon that is leaving. The
+ * configuration is borrowed and must outlive the daemon. The caller ends the daemon with daemon_stop. LARDER_EBUSY:
+ * another daemon has the socket. Other codes come from the parts. */
 int daemon_start(const struct config *config, const struct daemon_progress *progress, struct daemon **out,
                  struct error *err);
-/* daemon_idle_s gives for how long no client has been connected; 0 while one is. */
+/* daemon_idle_s gives for how many seconds no client has been connected. 0: a client is connected. */
 double daemon_idle_s(struct daemon *daemon);
-/* daemon_drained_fd gives a descriptor that poll finds readable when it was drained and no job is left: then it should
- * be stopped. The daemon's own. */
+/* daemon_drained_fd gives a descriptor that poll finds readable once the daemon was drained and no job is left. Then
+ * the daemon should be stopped. The daemon owns the descriptor. */
 int daemon_drained_fd(const struct daemon *daemon);
-/* daemon_stop tells the clients, ends what is under way, and frees everything. */
+/* daemon_stop tells the clients, ends what is under way, and frees everything. Accepts NULL. */
 void daemon_stop(struct daemon *daemon);
 
 #endif

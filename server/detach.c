@@ -11,10 +11,10 @@
 #include "common/check.h"
 #include "common/log.h"
 
-enum { CPUS_MAX = 8192 }; /* the most that Linux knows */
+enum { CPUS_MAX = 8192 }; /* the most CPUs that Linux knows */
 enum { IOPRIO_WHO_PROCESS = 1, IOPRIO_NONE = 0 };
 
-/* The kernel takes those of all CPUs that the control group allows. */
+/* The process asks for all CPUs; the kernel gives it those that the control group allows. */
 static void take_cpus(void)
 {
     cpu_set_t *all = CPU_ALLOC(CPUS_MAX);
@@ -47,7 +47,7 @@ static void take_limits(void)
     static const struct {
         int resource;
         const char *name;
-        bool must; /* what a daemon should not be held to */
+        bool must; /* a daemon should not be held to this bound */
     } limits[] = {{RLIMIT_AS, "address space, ulimit -v", true}, {RLIMIT_DATA, "data, ulimit -d", true},
                   {RLIMIT_CPU, "CPU time, ulimit -t", true},     {RLIMIT_FSIZE, "file size, ulimit -f", true},
                   {RLIMIT_NPROC, "threads, ulimit -u", false},   {RLIMIT_NOFILE, "open files, ulimit -n", false}};

@@ -16,10 +16,10 @@
 
 struct edges {
     struct edges_config of;
-    pthread_mutex_t lock; /* of the next two: sessions run while they come and go */
+    pthread_mutex_t lock; /* guards the next two, which come and go while the session runs */
     struct control *control;
     struct http *http;
-    struct status_cache http_status; /* HTTP's thread's, from its start to its end */
+    struct status_cache http_status; /* only HTTP's thread uses it, from its start to its end */
 };
 
 /* ── what the daemon tells, in the control's and HTTP's threads ── */
@@ -97,7 +97,7 @@ static int drain(void *ctx, struct error *err)
 
 static bool ready(void *ctx)
 {
-    const struct edges *edges = ctx; /* the endpoint is up only while sessions and the driver are */
+    const struct edges *edges = ctx; /* the endpoint is up only while the session and the driver are */
     return driver_takes_jobs(edges->of.driver);
 }
 
@@ -122,8 +122,8 @@ static int start_control(struct edges *edges, struct error *err)
     return control_start(path, &handlers, &edges->control, err);
 }
 
-/* An endpoint on the default port that another daemon has already is no reason not to start; one that was asked for
- * is. */
+/* start_http starts the HTTP endpoint. If another process has the default port, the daemon starts without the endpoint.
+ * If the configuration asked for that port, the daemon does not start. */
 static int start_http(struct edges *edges, struct error *err)
 {
     const struct config *config = edges->of.config;

@@ -13,7 +13,7 @@
 
 #include "common/socket_path.h"
 
-enum { SLICE_MS = 100, BLIND_MS = 10 }; /* BLIND_MS: where there is no process to wait for */
+enum { SLICE_MS = 100, BLIND_MS = 10 }; /* BLIND_MS: the wait when there is no process to wait for */
 
 static bool serves(const char *path)
 {
@@ -22,7 +22,7 @@ static bool serves(const char *path)
     if (fd < 0 || strlen(path) >= sizeof address.sun_path) {
         if (fd >= 0)
             close(fd);
-        return true; /* nobody knows: no reason to wait */
+        return true; /* it cannot be found out who serves the socket, so there is no reason to wait */
     }
     memcpy(address.sun_path, path, strlen(path) + 1);
     bool refused = connect(fd, (const struct sockaddr *)&address, sizeof address) != 0 &&
@@ -50,7 +50,7 @@ bool leaving_wait(const char *socket_path)
     long pid = locked_by(socket_path);
     int process = pid > 0 ? (int)syscall(SYS_pidfd_open, (pid_t)pid, 0) : -1;
     struct pollfd fd = {.fd = process, .events = POLLIN};
-    poll(&fd, 1, process >= 0 ? SLICE_MS : BLIND_MS); /* a negative descriptor is passed over */
+    poll(&fd, 1, process >= 0 ? SLICE_MS : BLIND_MS); /* poll passes a negative descriptor over */
     if (process >= 0)
         close(process);
     return true;

@@ -1,12 +1,12 @@
-/* leaving.h: a daemon that leaves no longer serves its socket, and holds the socket's lock until
- * all that was its own is free. Any thread. */
+/* leaving.h: waits for a daemon that leaves. Such a daemon no longer serves its socket, but holds the socket's lock
+ * until all that was its own is free. Any thread may call this. */
 #ifndef LARDER_SERVER_LEAVING_H
 #define LARDER_SERVER_LEAVING_H
 
 #include <stdbool.h>
 
-/* leaving_wait gives false when somebody serves the socket. Otherwise it waits for the end of the process that the lock
- * file names, a tenth of a second at most, and gives true: look at the lock again. */
+/* leaving_wait gives false when somebody serves the socket. Otherwise it waits at most a tenth of a second for the end
+ * of the process that the lock file names, and gives true: the caller should look at the lock again. */
 bool leaving_wait(const char *socket_path);
 
 #endif

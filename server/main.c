@@ -1,4 +1,4 @@
-/* main.c: larderd: the command line, signals, and the daemon's life. */
+/* main.c: larderd's command line, its signals, and the daemon's life. */
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -21,18 +21,18 @@
 
 enum exit_code { EXIT_FINE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_BUSY = 3 };
 
-/* Encoded images that come and go in all sizes, by many threads, fragment glibc's heaps: few of those bound what that
- * costs, and larger blocks (images, scratch memory) get pages of their own, as many as leave room under the kernel's
- * limit of 65,530 mappings. Measured with tests/bench/memory.py: 30 MiB less beside 16 MiB of encoded images. */
+/* Many threads allocate and free encoded images of all sizes, which fragments glibc's heaps. Few heaps bound what that
+ * costs. Larger blocks (images, scratch memory) get pages of their own, as many as leave room under the kernel's limit
+ * of 65,530 mappings. tests/bench/memory.py measured 30 MiB less beside 16 MiB of encoded images. */
 enum { MALLOC_ARENAS = 4, MALLOC_PAGES_FROM = 64 << 10, MALLOC_PAGES_BLOCKS = 32768, MALLOC_TRIM_FROM = 1 << 20 };
 
-enum { DRAINED_GRACE_MS = 200 }; /* for who asked to get the answer */
+enum { DRAINED_GRACE_MS = 200 }; /* time for whoever asked to get the answer */
 
 struct options {
     const char *config, *socket, *idle_exit;
     int ready_fd;
     bool progress, detach;
-    const char *shares_group; /* NULL, or why it is in its starter's control group */
+    const char *shares_group; /* why the daemon is in its starter's control group, or NULL */
 };
 
 static void usage(FILE *out)
@@ -65,7 +65,7 @@ static void usage(FILE *out)
         out);
 }
 
-/* Gives -1 to go on, or the exit status. */
+/* This gives the exit status, or -1 to go on. */
 static int parse(int argc, char **argv, struct options *options)
 {
     static const struct option known[] = {{"config", required_argument, NULL, 'c'},
@@ -143,19 +143,19 @@ static bool signalled(int signals)
     return poll(&fd, 1, 0) > 0;
 }
 
-/* Called whenever there is progress with starting; false: SIGTERM or SIGINT has come. */
+/* daemon_start calls this whenever there is progress with starting. False: SIGTERM or SIGINT has come. */
 static bool go_on(void *ctx)
 {
     const struct starting *starting = ctx;
-    struct pollfd told = {.fd = starting->progress_fd, .events = POLLOUT}; /* a negative descriptor is passed over */
+    struct pollfd told = {.fd = starting->progress_fd, .events = POLLOUT}; /* poll passes a negative descriptor over */
     if (poll(&told, 1, 0) == 1 && told.revents & POLLOUT) {
         ssize_t written = write(told.fd, ".", 1);
-        (void)written; /* whoever started us has stopped waiting */
+        (void)written; /* it fails when whoever started the daemon has stopped waiting */
     }
     return !signalled(starting->signals);
 }
 
-/* Waits for SIGTERM or SIGINT, until the daemon is drained, or until nobody has been connected for idle_exit_s. */
+/* This waits until SIGTERM or SIGINT comes, the daemon is drained, or nobody has been connected for idle_exit_s. */
 static void wait_for_the_end(struct daemon *daemon, int signals, uint64_t idle_exit_s)
 {
     for (;;) {
@@ -181,7 +181,7 @@ static void wait_for_the_end(struct daemon *daemon, int signals, uint64_t idle_e
     }
 }
 
-/* A pipe that somebody else has filled, and nobody reads, would hold us for ever. */
+/* A pipe that somebody else has filled, and that nobody reads, would hold the daemon for ever. */
 static void tell_ready(int fd)
 {
     struct pollfd ready = {.fd = fd, .events = POLLOUT};
@@ -190,8 +190,7 @@ static void tell_ready(int fd)
     close(fd);
 }
 
-/* Each client and each read costs a descriptor, and the usual soft limit of 1,024 is there for
- * programs that use select. */
+/* Each client and each read costs a descriptor. The usual soft limit of 1,024 exists for programs that use select. */
 static void raise_open_files(void)
 {
     struct rlimit limit;
