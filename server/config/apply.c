@@ -1,4 +1,4 @@
-/* apply.c: what a document says, put into the settings: sections, their keys, and the datasets. */
+/* apply.c: puts a document's sections, their keys and the datasets into the settings. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 
 static const char dataset_keys[][12] = {"path", "pipeline", "subset"};
 
-/* distance counts the edits (Levenshtein) between two short words; too long ones are far apart. */
+/* distance counts the edits (Levenshtein) between two short words. Words that are too long count as far apart. */
 static size_t distance(const char *a, const char *b)
 {
     size_t row[SUGGEST_MAX_BYTES + 1], len_a = strlen(a), len_b = strlen(b);
@@ -34,14 +34,14 @@ static size_t distance(const char *a, const char *b)
 
 struct suggestion {
     const char *given;
-    const char *best; /* NULL: nothing near enough */
+    const char *best; /* NULL: no word is near enough */
     size_t distance;
 };
 
 static void consider(struct suggestion *suggestion, const char *word, const char *shown)
 {
     size_t edits = distance(suggestion->given, word);
-    size_t near_enough = strlen(word) < 6 ? 1 : strlen(word) / 3; /* more is another word, not a slip */
+    size_t near_enough = strlen(word) < 6 ? 1 : strlen(word) / 3; /* beyond that it is another word, not a slip */
     if (edits <= near_enough && (!suggestion->best || edits < suggestion->distance)) {
         suggestion->best = shown;
         suggestion->distance = edits;
@@ -108,7 +108,7 @@ static int unknown_key(const struct config *config, const char *section, const s
     }
     for (size_t i = 0; i < CONFIG_SETTINGS && !suggestion.best; i++) {
         if (strcmp(config_rows[i].key, key->text) == 0)
-            suggestion.best = config_rows[i].key_path; /* right word, wrong section */
+            suggestion.best = config_rows[i].key_path; /* the word is right, but the section is wrong */
     }
     if (suggestion.best)
         return config_fail(err, LARDER_EINVAL, config->file, key->at, path, "no such setting: did you mean %s?",
@@ -143,7 +143,7 @@ static int apply_section(struct config *config, const struct doc_node *key, cons
                          const struct config_machine *machine, struct error *err)
 {
     if (is_null(value))
-        return 0; /* everything in it commented out */
+        return 0; /* everything in the section is commented out */
     if (value->kind != DOC_MAPPING)
         return fail_at(config, value, key->text, "is a section: write its settings below it as `key: value`, indented",
                        err);

@@ -1,4 +1,4 @@
-/* check.c: what needs more than the settings alone: the datasets' pipelines, and `larderd check`. */
+/* check.c: checks what needs more than the settings alone, the datasets' pipelines, and is `larderd check`. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,7 +6,7 @@
 #include "preprocess/pipeline.h"
 #include "server/config/config_priv.h"
 
-/* operator_place finds where the operator stands that a message of pipeline_parse names: "pipeline[3] …". */
+/* operator_place finds where the operator stands that a message of pipeline_parse ("pipeline[3] …") names. */
 static struct config_mark operator_place(const struct config_dataset *dataset, const char *text)
 {
     unsigned index;

@@ -13,8 +13,8 @@
 
 /* ── defaults and checks across settings ───────────────────────────────────────────────────────────────────────── */
 
-/* set_defaults reads the table's defaults. A default share of the memory is also at most twice that share of what is
- * free now: a machine that others use already must not begin to swap because of a daemon nobody has configured. */
+/* set_defaults reads the table's defaults. A default share of the memory is also at most twice that share of the free
+ * memory: a machine that others already use must not begin to swap because of a daemon that nobody has configured. */
 static int set_defaults(struct config *config, const struct config_machine *machine, struct error *err)
 {
     for (size_t i = 0; i < CONFIG_SETTINGS; i++) {
@@ -62,14 +62,14 @@ static void find_metrics_socket(struct config *config)
     config->metrics_socket = xstrdup(path);
 }
 
-/* A folder that systemd made for this process (CacheDirectory=). A program that a service starts inherits the variable,
- * but the folder is that service's. */
+/* cache_of_service gives the folder that systemd made for this process (CacheDirectory=). A program that a service
+ * starts inherits the variable, but then the folder belongs to that service. */
 static bool cache_of_service(char *out, size_t size)
 {
     const char *folder = getenv("CACHE_DIRECTORY"), *pid = getenv("SYSTEMD_EXEC_PID");
     if (!folder || *folder != '/' || (pid && strtol(pid, NULL, 10) != (long)getpid()))
         return false;
-    size_t len = strcspn(folder, ":"); /* the first of several */
+    size_t len = strcspn(folder, ":"); /* the first folder of several */
     if (len >= size)
         return false;
     memcpy(out, folder, len);
@@ -93,7 +93,7 @@ static void find_checkpoint_dir(struct config *config)
     config->checkpoint_dir = xstrdup(path);
 }
 
-/* The default of memory.scratch gives way to what was asked for; all that was asked for must fit. */
+/* The default of memory.scratch gives way to the sizes that were asked for. All sizes that were asked for must fit. */
 static int fit_scratch(struct config *config, const struct config_machine *machine, struct error *err)
 {
     char scratch[32], memory[32], text[256];
@@ -113,8 +113,7 @@ static int fit_scratch(struct config *config, const struct config_machine *machi
     return fail_setting(config, SETTING_scratch_bytes, LARDER_EINVAL, text, err);
 }
 
-/* finish fills in what `auto` and 0 stand for, and checks what no setting can check alone. Running it again changes
- * nothing. */
+/* finish fills in what `auto` and 0 stand for, and checks settings against each other. A second run changes nothing. */
 static int finish(struct config *config, const struct config_machine *machine, struct error *err)
 {
     char arena[32], encoded[32], memory[32], text[256];
@@ -219,7 +218,7 @@ int config_load(const char *path, struct config **out, struct error *err)
     return rc;
 }
 
-/* own_texts gives a copied struct texts of its own; the datasets stay shared. */
+/* own_texts gives a copied configuration its own texts. The datasets stay shared. */
 static void own_texts(struct config *config)
 {
     config->socket_path = xstrdup(config->socket_path);
@@ -262,7 +261,8 @@ int config_set_on(struct config *config, const struct config_machine *machine, c
     if (index == CONFIG_SETTINGS)
         return error_set(err, LARDER_EINVAL, "%s: no such setting: `larder check --example` lists them all",
                          config_shown(key));
-    struct config trial = *config; /* checked first: a change that does not fit the other settings must not stay */
+    struct config trial =
+        *config; /* changed and checked first, so that a change that does not fit the other settings does not stay */
     own_texts(&trial);
     int rc = config_value_set(&trial, &config_rows[index], (struct config_text){.text = text}, machine, err);
     if (rc)

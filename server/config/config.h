@@ -17,8 +17,8 @@
 
 #define CONFIG_FILE_MAX_BYTES (1u << 20)
 #define CONFIG_DATASETS_MAX 1024u
-#define CONFIG_THREADS_MAX 1024 /* workers, and loaders */
-#define CONFIG_WIDTH_MAX 4096   /* redirect.width: slots, as a chunk has at most */
+#define CONFIG_THREADS_MAX 1024 /* the most workers, and the most loaders */
+#define CONFIG_WIDTH_MAX 4096   /* the largest redirect.width: the slots of the largest chunk */
 #define CONFIG_MIB (UINT64_C(1) << 20)
 #define CONFIG_MEMORY_MAX (UINT64_C(1) << 46)
 #define CONFIG_SCRATCH_MIN (16 * CONFIG_MIB)
@@ -35,7 +35,7 @@ enum config_setting {
 
 enum config_source { CONFIG_FROM_DEFAULT, CONFIG_FROM_FILE, CONFIG_FROM_COMMAND_LINE };
 
-/* Where in the file something stands, from 1; 0: not in a file. */
+/* Where something stands in the file. Both numbers count from 1. 0: it is not from a file. */
 struct config_mark {
     uint32_t line, column;
 };
@@ -45,13 +45,13 @@ struct config_dataset {
     char *name;
     char *path;
     char *pipeline;                  /* JSON, as pipeline_parse reads it; NULL: none given */
-    struct config_mark *pipeline_at; /* of each operator */
+    struct config_mark *pipeline_at; /* where each operator stands, and last the list itself */
     uint32_t n_pipeline_at;
-    char *subset; /* JSON, as view_parse reads it, and parsed once: the part that jobs get; NULL: all */
+    char *subset; /* JSON of the part that jobs get, which view_parse has parsed once; NULL: jobs get all of it */
     struct config_mark at;
 };
 
-/* How many samples may be bad: the greater of the two. auto: what CONFIG_BAD_AUTO_… say. */
+/* How many samples may be bad: the greater of count and share. automatic: the two CONFIG_BAD_AUTO_… hold. */
 struct config_bad {
     bool automatic;
     uint64_t count;
@@ -76,7 +76,7 @@ struct config {
 #undef SETTING
     /* After loading no path is NULL, checkpoint_dir and metrics_socket are empty for `none`, and workers is the number
      * of cores for 0. */
-    bool metrics_socket_auto; /* it goes with socket_path */
+    bool metrics_socket_auto; /* metrics_socket follows socket_path */
 
     struct config_dataset *datasets; /* in the file's order */
     uint32_t n_datasets;
@@ -85,29 +85,30 @@ struct config {
     struct config_mark mark[CONFIG_SETTINGS];
 };
 
-/* config_load gives the settings of a file over the defaults; path NULL: the defaults alone. Reads the machine's memory
- * and the environment (LARDER_SOCKET, XDG_RUNTIME_DIR, CACHE_DIRECTORY, XDG_CACHE_HOME, HOME). The caller destroys it.
- * LARDER_EINVAL and LARDER_EFORMAT for what the file says, LARDER_ENOENT, LARDER_EPERM, LARDER_EIO, LARDER_ELIMIT (file
- * too large), LARDER_ENOMEM. */
+/* config_load gives the settings of a file over the defaults. path NULL: the defaults alone. It reads the machine's
+ * memory and the environment (LARDER_SOCKET, XDG_RUNTIME_DIR, CACHE_DIRECTORY, XDG_CACHE_HOME, HOME). The caller
+ * destroys the configuration. LARDER_EINVAL and LARDER_EFORMAT (the file's text is wrong), LARDER_ENOENT, LARDER_EPERM,
+ * LARDER_EIO, LARDER_ELIMIT (the file is too large), LARDER_ENOMEM. */
 int config_load(const char *path, struct config **out, struct error *err);
 void config_destroy(struct config *config); /* accepts NULL */
 
-/* config_set changes one setting by its full key ("memory.arena", "2GiB"), as the command line does; the text is read
- * as in a file. On failure nothing has changed. */
+/* config_set changes one setting by its full key ("memory.arena", "2GiB"), as the command line does. It reads the text
+ * as in a file. If it fails, nothing has changed. */
 int config_set(struct config *config, const char *key, const char *text, struct error *err);
 
-/* config_dataset_find gives the dataset of that name, NULL when there is none. Borrowed. */
+/* config_dataset_find gives the dataset of that name, which the configuration owns. NULL: there is none. */
 const struct config_dataset *config_dataset_find(const struct config *config, const char *name);
 
-/* config_check_pipelines parses every dataset's pipeline (preprocess/pipeline.h): the error has the operator's line. */
+/* config_check_pipelines parses every dataset's pipeline (preprocess/pipeline.h). The error has the operator's line. */
 int config_check_pipelines(const struct config *config, struct error *err);
 
-/* config_dump writes the effective settings as YAML that config_load reads back to the same, each with its source. */
+/* config_dump writes the effective settings, each with its source, as YAML that config_load reads back to the same. */
 void config_dump(const struct config *config, FILE *out);
 /* config_example writes the fully commented default file: configs/larder.yaml. */
 void config_example(FILE *out);
 
-/* config_check_main is `larderd check …`; argv[0] is "check". Gives the exit status: 0 right, 1 wrong, 2 usage. */
+/* config_check_main is `larderd check …`; argv[0] is "check". It gives the exit status. 0: the configuration is right.
+ * 1: it is wrong. 2: wrong usage. */
 int config_check_main(int argc, char **argv);
 
 #endif

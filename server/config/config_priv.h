@@ -11,13 +11,13 @@
 /* ── the machine ───────────────────────────────────────────────────────────────────────────────────────────────── */
 
 struct config_machine {
-    uint64_t memory_bytes;    /* what there is: physical memory or the cgroup's limit, whichever is less */
-    uint64_t available_bytes; /* of that, what could be had now */
-    uint32_t cores;           /* this process may run on */
+    uint64_t memory_bytes;    /* physical memory or the cgroup's limit, whichever is less */
+    uint64_t available_bytes; /* the part of it that is free at the moment */
+    uint32_t cores;           /* cores that this process may run on */
 };
 
-/* config_machine_read looks below root ("" in earnest) for /proc/meminfo and the cgroup files. Cannot fail: what is not
- * there does not limit; without /proc/meminfo sysconf says how much memory there is. */
+/* config_machine_read looks below root for /proc/meminfo and the cgroup files; outside of tests root is "". It cannot
+ * fail: a file that is missing sets no limit, and without /proc/meminfo sysconf tells how much memory there is. */
 void config_machine_read(const char *root, struct config_machine *out);
 
 /* ── values ────────────────────────────────────────────────────────────────────────────────────────────────────── */
@@ -45,11 +45,12 @@ extern const struct config_row config_rows[CONFIG_SETTINGS];
 
 struct config_text {
     const char *text;
-    bool quoted; /* a text by decree: never a number, a truth value or one of the words auto and none */
+    bool quoted; /* the text is never taken for a number, a truth value or one of the words auto and none */
 };
 
-/* config_value_set reads a text as the row's kind and puts it into config. err says what and what to do, without the
- * place and the key. On failure nothing has changed. A path becomes NULL for `auto`, empty for `none`. */
+/* config_value_set reads a text as the row's kind and puts the value into config. err says what is wrong and what to
+ * do, without the place and the key. If it fails, nothing has changed. A path becomes NULL for `auto`, empty for
+ * `none`. */
 int config_value_set(struct config *config, const struct config_row *row, struct config_text value,
                      const struct config_machine *machine, struct error *err);
 /* config_value_print writes the effective value as a file would. */
@@ -59,8 +60,8 @@ void config_text_print(const char *text, FILE *out);
 /* config_bytes_print writes "1.5 GiB" and the like into buf. */
 void config_bytes_print(uint64_t bytes, char *buf, size_t cap);
 
-/* config_shown gives text cut to a presentable length and without control characters; one of a few static per-thread
- * buffers. */
+/* config_shown gives text without control characters, cut to a presentable length. The result lies in one of a few
+ * static buffers of the thread, and is overwritten after a few calls. */
 const char *config_shown(const char *text);
 
 /* ── documents ─────────────────────────────────────────────────────────────────────────────────────────────────── */
@@ -74,40 +75,43 @@ enum doc_kind { DOC_SCALAR, DOC_SEQUENCE, DOC_MAPPING };
 struct doc_node {
     enum doc_kind kind;
     struct config_mark at;
-    char *text; /* scalar: no NUL byte inside */
+    char *text; /* a scalar's text, without NUL bytes */
     bool quoted;
-    struct doc_node **children; /* mapping: key, value, key, value …; keys are scalars, none twice */
+    struct doc_node **children; /* in a mapping key, value, key, value …; keys are scalars, and none comes twice */
     uint32_t n_children;
     size_t cap;
     struct doc_node *next; /* in the document's list of all its nodes */
 };
 
 struct doc {
-    struct doc_node *root; /* NULL: nothing in it */
+    struct doc_node *root; /* NULL: the document is empty */
     struct doc_node *all;
     uint32_t n_nodes;
 };
 
-/* doc_parse reads one YAML document without anchors, aliases and tags. The file's name is for messages. */
+/* doc_parse reads one YAML document without anchors, aliases and tags. Messages show the file's name. doc_clear frees
+ * the document. */
 int doc_parse(const char *file, const char *text, size_t len_bytes, struct doc *doc, struct error *err);
 void doc_clear(struct doc *doc);
 
-/* config_fail writes "file:line:column: key: …" into err (key may be ""; file NULL: without the place). Gives code. */
+/* config_fail writes "file:line:column: key: …" into err and gives code. key may be "". file NULL: no place is given.
+ */
 __attribute__((format(printf, 6, 7))) int config_fail(struct error *err, int code, const char *file,
                                                       struct config_mark at, const char *key, const char *fmt, ...);
 
 /* ── putting it together ───────────────────────────────────────────────────────────────────────────────────────── */
 
-/* config_apply puts what the document says into config. */
+/* config_apply puts the document's settings into config. */
 int config_apply(struct config *config, const struct doc_node *root, const struct config_machine *machine,
                  struct error *err);
 /* config_pipeline_json turns a sequence of operators into JSON and remembers where each stands. */
 int config_pipeline_json(const char *file, const struct doc_node *node, const char *key, struct config_dataset *dataset,
                          struct error *err);
-/* config_subset_json turns an expression of sampler/view.h into JSON, and refuses one that cannot be. */
+/* config_subset_json turns an expression of sampler/view.h into JSON, and refuses one that is not valid. */
 int config_subset_json(const char *file, const struct doc_node *node, const char *key, struct config_dataset *dataset,
                        struct error *err);
-/* config_parse is config_load for a text and a given machine: for tests and the fuzzer. text NULL: defaults alone. */
+/* config_parse is config_load for a text and a given machine, for tests and the fuzzer. text NULL: the defaults alone.
+ */
 int config_parse(const char *file, const char *text, size_t len_bytes, const struct config_machine *machine,
                  struct config **out, struct error *err);
 

@@ -1,8 +1,8 @@
-/* doc.c: YAML events to a tree of nodes that remember their places.
+/* doc.c: makes YAML events a tree of nodes that remember their places.
  *
- * The only user of libyaml. Everything whose size a file decides has a bound: depth, nodes, entries of one node.
- * Anchors, aliases, tags and further documents are refused: a configuration needs none of them, and each has its own
- * surprises. */
+ * This file alone uses libyaml. Everything whose size a file decides has a bound: depth, nodes, entries of one node.
+ * Anchors, aliases, tags and further documents are refused, because a configuration needs none of them and each has its
+ * own surprises. */
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 
 struct frame {
     struct doc_node *node;
-    struct doc_node *key; /* mapping: read, and its value not yet */
+    struct doc_node *key; /* in a mapping: the key that was read, whose value was not yet */
 };
 
 struct builder {
@@ -48,7 +48,7 @@ static struct config_mark mark_of(yaml_mark_t mark)
     return (struct config_mark){.line = (uint32_t)mark.line + 1, .column = (uint32_t)mark.column + 1};
 }
 
-/* key_path writes "datasets.cats.pipeline[1]" for what stands at the builder's place. */
+/* key_path writes the key of the builder's place, such as "datasets.cats.pipeline[1]". */
 static const char *key_path(const struct builder *builder, char buf[KEY_PATH_MAX])
 {
     size_t len = 0;
@@ -56,7 +56,7 @@ static const char *key_path(const struct builder *builder, char buf[KEY_PATH_MAX
     for (uint32_t i = 0; i < builder->depth && len < KEY_PATH_MAX - 1; i++) {
         const struct frame *frame = &builder->stack[i];
         int wrote = 0;
-        bool inside = i + 1 < builder->depth; /* of an entry that is in its sequence already */
+        bool inside = i + 1 < builder->depth; /* the entry is already in its sequence */
         if (frame->node->kind == DOC_SEQUENCE)
             wrote = snprintf(buf + len, KEY_PATH_MAX - len, "[%u]", frame->node->n_children - inside);
         else if (frame->key)
@@ -106,7 +106,7 @@ static int take_key(struct builder *builder, struct frame *frame, struct doc_nod
         if (strcmp(earlier->text, key->text) != 0)
             continue;
         char path[KEY_PATH_MAX];
-        frame->key = key; /* so that the path has it */
+        frame->key = key; /* so that the path contains it */
         return config_fail(builder->err, LARDER_EINVAL, builder->file, key->at, key_path(builder, path),
                            "is given a second time (first in line %u): remove one of the two", earlier->at.line);
     }
@@ -126,12 +126,13 @@ static int attach(struct builder *builder, struct doc_node *node)
         return take_key(builder, frame, node);
     int rc = append(builder, frame->node, node);
     if (rc == 0 && node->kind == DOC_SCALAR)
-        frame->key = NULL; /* for a collection the key stays until its end: messages from inside it need it */
+        frame->key = NULL; /* a collection's key stays until its end, for messages from inside it */
     return rc;
 }
 
-/* has_odd_character finds what no setting means and no editor shows: control characters but for tabs and line breaks,
- * and what YAML takes for a line break or cannot contain. The text is UTF-8: libyaml has checked it. */
+/* has_odd_character finds characters that no setting needs and no editor shows: control characters other than tabs and
+ * line breaks, and characters that YAML takes for a line break or cannot contain. The text is UTF-8, as libyaml has
+ * checked. */
 static bool has_odd_character(const char *text, size_t len)
 {
     static const char *const odd[] = {"\xe2\x80\xa8", "\xe2\x80\xa9", "\xef\xbb\xbf", "\xef\xbf\xbe", "\xef\xbf\xbf"};
@@ -185,7 +186,7 @@ static void on_close(struct builder *builder)
         builder->stack[builder->depth - 1].key = NULL;
 }
 
-/* unwanted finds what a configuration may not have in an event: NULL when it has none of it. */
+/* unwanted names what a configuration may not have in an event. NULL: the event has none of it. */
 static const char *unwanted(const yaml_event_t *event)
 {
     const yaml_char_t *anchor = NULL, *tag = NULL;
