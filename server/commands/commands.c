@@ -11,7 +11,7 @@
 #include "server/config/config.h"
 
 struct command {
-    const char *name, *second; /* second: the word after `bench`, else NULL */
+    const char *name, *second; /* second is the word after `bench`, else NULL */
     int (*run)(int argc, char **argv);
     const char *usage, *help;
     const char *options; /* what --help adds; NULL: the command has a help of its own */

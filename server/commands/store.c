@@ -1,6 +1,6 @@
-/* store.c: options, signals, and what is said at the end. A first signal stops cleanly, a second one at once:
- * a pack can be killed at any moment. While the source is being listed nothing is written yet, so signals end that
- * directly. */
+/* store.c: the options and signals of both commands, and what they say at the end. A first signal stops the command
+ * cleanly, a second one stops it at once: a pack can be killed at any moment. Nothing is written while the source is
+ * being listed, so signals end the command directly then. */
 #include "server/commands/store.h"
 
 #include <getopt.h>

@@ -1,10 +1,10 @@
-/* store.h: `larderd pack` and `larderd verify`: chunk stores (docs/stores.md) from the command line. */
+/* store.h: `larderd pack` and `larderd verify` make and check chunk stores (docs/stores.md) from the command line. */
 #ifndef LARDER_SERVER_COMMANDS_STORE_H
 #define LARDER_SERVER_COMMANDS_STORE_H
 
-/* argv[0] is the command's name. Both give the exit status: 0 done, 1 failed (verify: something is wrong with the
- * store), 2 wrong usage, 130 stopped by a signal. What was done, and verify's findings, go to standard output; progress
- * and errors to standard error. */
+/* argv[0] is the command's name. Both give the exit status. 0: done. 1: failed (verify: something is wrong with the
+ * store). 2: wrong usage. 130: stopped by a signal. What was done, and verify's findings, go to standard output.
+ * Progress and errors go to standard error. */
 int pack_main(int argc, char **argv);
 int verify_main(int argc, char **argv);
 

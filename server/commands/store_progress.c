@@ -11,8 +11,8 @@
 #define LINE_MAX_BYTES 256
 #define BAR_MAX 40
 #define BAR_MIN 8
-#define PLAIN_NS (5 * CLOCK_NS_PER_S) /* between lines where there is no terminal */
-#define RATE_NS CLOCK_NS_PER_S        /* before that a rate would be a guess */
+#define PLAIN_NS (5 * CLOCK_NS_PER_S) /* between lines when there is no terminal */
+#define RATE_NS CLOCK_NS_PER_S        /* before this time a rate would be a guess */
 
 void progress_view_start(struct progress_view *view, const char *verb, bool quiet)
 {
@@ -26,7 +26,7 @@ double progress_view_seconds(const struct progress_view *view)
     return (double)(clock_now_ns() - view->start_ns) / (double)CLOCK_NS_PER_S;
 }
 
-/* "840 of 2000 samples, 56.1 of 120.3 MiB", and once it is known "85.0 MiB/s, 0:12 left". */
+/* This writes "840 of 2000 samples, 56.1 of 120.3 MiB", and once the rate is known "85.0 MiB/s, 0:12 left". */
 static void describe(const struct progress_view *view, uint64_t now_ns, uint64_t resumed_bytes,
                      char text[LINE_MAX_BYTES])
 {
@@ -44,7 +44,8 @@ static void describe(const struct progress_view *view, uint64_t now_ns, uint64_t
              left % 60);
 }
 
-/* As wide as the terminal allows; what is too long for it is cut off, because a line that wraps cannot be redrawn. */
+/* The bar is as wide as the terminal allows. A line that is too long is cut off, because a line that wraps cannot be
+ * redrawn. */
 static void draw_bar(struct progress_view *view, unsigned percent, const char *text)
 {
     struct winsize window;

@@ -1,4 +1,5 @@
-/* store_progress.h: how far a pack or a verification is: a bar on a terminal, a plain line now and then elsewhere. */
+/* store_progress.h: shows how far a pack or a verification is. A terminal gets a bar, anything else a plain line now
+ * and then. One thread uses it. */
 #ifndef LARDER_SERVER_COMMANDS_STORE_PROGRESS_H
 #define LARDER_SERVER_COMMANDS_STORE_PROGRESS_H
 
@@ -8,13 +9,14 @@ struct progress_view {
     const char *verb; /* "packing" */
     bool quiet;       /* show nothing */
     bool terminal;    /* standard error is one */
-    bool bar_drawn;   /* and the cursor is in its line */
+    bool bar_drawn;   /* the bar is drawn, and the cursor is in its line */
     uint64_t start_ns, shown_ns;
     struct store_progress last;
 };
 
+/* progress_view_start begins a view, and the time that it measures. verb is borrowed. */
 void progress_view_start(struct progress_view *view, const char *verb, bool quiet);
-/* progress_view_show notes the progress, and shows it when the last time is long enough ago. */
+/* progress_view_show notes the progress. It shows the progress if it has shown none for long enough. */
 void progress_view_show(struct progress_view *view, const struct store_progress *progress);
 /* progress_view_clear takes the bar away, so that something else can be printed. */
 void progress_view_clear(struct progress_view *view);
