@@ -1,5 +1,5 @@
-/* agenda.h: what is to happen in virtual time, earliest first. Its rows are the user's: structs that begin with a
- * due. */
+/* agenda.h: what is to happen in virtual time, earliest first. Its rows are structs of the user's that begin with a
+ * struct due. One thread uses it. */
 #ifndef LARDER_SERVER_BENCH_AGENDA_H
 #define LARDER_SERVER_BENCH_AGENDA_H
 
@@ -8,10 +8,10 @@
 
 struct due {
     uint64_t at_ns;
-    uint64_t order; /* of two at one time the one put first goes first: agenda_put sets it */
+    uint64_t order; /* set by agenda_put: of two rows at the same time, the one put first comes first */
 };
 
-/* A heap. The user sets row_bytes, the size of each of its rows, and zeroes the rest. */
+/* A heap of rows. The user sets row_bytes, the size of each row, and zeroes the rest. */
 struct agenda {
     size_t row_bytes, length, cap;
     char *rows;
@@ -19,8 +19,8 @@ struct agenda {
 };
 
 void agenda_free(struct agenda *agenda);
-void agenda_put(struct agenda *agenda, const void *row); /* copies it */
-void agenda_take(struct agenda *agenda, void *out);      /* the first row; length > 0 */
-uint64_t agenda_next_ns(const struct agenda *agenda);    /* when that is due; UINT64_MAX: there is none */
+void agenda_put(struct agenda *agenda, const void *row); /* copies the row */
+void agenda_take(struct agenda *agenda, void *out);      /* takes the first row out; length > 0 */
+uint64_t agenda_next_ns(const struct agenda *agenda);    /* when the first row is due; UINT64_MAX: there is none */
 
 #endif

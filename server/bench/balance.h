@@ -1,9 +1,9 @@
 /* balance.h: `larder bench balance SCENARIO.yaml`: the real engine and the real governor in virtual time, with a finite
  * set of threads, sources with latencies, and pipelines with costs.
  *
- * Ranks of one job go in lock-step: an iteration begins when each of them has its batch. They are ranks of one job
- * of the engine's, which draw from one view and exchange what is ready, but for the even split, where each has its
- * own. A read brings one sample. Latencies and bursts depend on the seed, the queue and the time alone, so that all
+ * Ranks of one job go in lock-step: an iteration begins when each of them has its batch. They are ranks of one job of
+ * the engine's; they draw from one view and exchange what is ready. In the even split each of them has its own view
+ * instead. A read brings one sample. Latencies and bursts depend only on the seed, the queue and the time, so that all
  * splits meet the same storage. */
 #ifndef LARDER_SERVER_BENCH_BALANCE_H
 #define LARDER_SERVER_BENCH_BALANCE_H
@@ -17,23 +17,23 @@
 #define BALANCE_TRACE_MAX 200
 #define BALANCE_SAMPLES_MAX 20000000u
 
-/* Latency of a read: ms, times up to 1 ± spread, times the burst's factor while a burst lasts. Bursts of `for_ms` come
- * on average every `every_ms`, to each queue at its own times. More than `parallel` reads at once share its speed, less
- * `loss` of one read's for each; 0: no limit. */
+/* A source's latency. A read takes ms, times up to 1 ± spread, times the burst's factor while a burst lasts. Bursts of
+ * `burst_for_ms` come on average every `burst_every_ms`, to each queue at its own times. More than `parallel` reads at
+ * once share the speed of so many, less `loss` of one read's speed for each further read. parallel 0: no limit. */
 struct balance_source {
     double ms, spread, loss;
     double burst_factor, burst_every_ms, burst_for_ms;
     uint64_t parallel;
 };
 
-/* Preparing one sample takes ms, times up to 1 ± spread, on one of up to `peak` threads; beyond that each thread more
- * costs `loss` of one thread's rate. */
+/* Preparing one sample takes ms, times up to 1 ± spread, on one of up to `peak` threads. Each thread more costs `loss`
+ * of one thread's rate. */
 struct balance_preparing {
     double ms, spread, loss;
     uint64_t peak;
 };
 
-/* What `--compare` must find; 0: nothing is asked. */
+/* What `--compare` must find. 0: nothing is expected. */
 struct balance_expectation {
     double stall, imbalance, ahead, held;
 };
@@ -44,7 +44,7 @@ struct balance_job {
     uint32_t first_queue, ranks;
 };
 
-/* From its first iteration on, reads and preparations cost so many times as much. */
+/* A phase of a run, in which reads and preparations cost so many times as much. */
 struct balance_phase {
     uint64_t iterations;
     double load, prepare;
@@ -69,14 +69,14 @@ struct balance_scenario {
 /* balance_read reads a scenario file, strictly, with file:line:column in errors. */
 int balance_read(const char *path, struct balance_scenario *out, struct error *err);
 
-/* balance_samples: that each queue has. */
+/* balance_samples gives how many samples each queue has. */
 uint64_t balance_samples(const struct balance_scenario *scenario);
 
 enum balance_mode {
-    BALANCE_EVEN,   /* loaders dealt evenly to the queues, each its own, and so the samples: the paper's even split */
-    BALANCE_DEALT,  /* the same loaders, but ranks of one job have their samples in common */
-    BALANCE_SHARED, /* so; and loaders serve the oldest read of all queues */
-    BALANCE_AUTO,   /* so; and the governor */
+    BALANCE_EVEN,   /* each queue has its own loaders, evenly dealt, and its own samples: the paper's even split */
+    BALANCE_DEALT,  /* each queue has its own loaders, but ranks of one job have their samples in common */
+    BALANCE_SHARED, /* samples in common, and each loader serves the oldest read of all queues */
+    BALANCE_AUTO,   /* samples in common, and the governor decides */
 };
 
 struct balance_trace {
@@ -87,10 +87,10 @@ struct balance_trace {
 
 struct balance_result {
     double time_s;                     /* until the last job ended */
-    double stall_s;                    /* over all queues: from asking for a batch until the iteration began */
-    double wait_s[BALANCE_QUEUES_MAX]; /* until the queue's own batch came */
+    double stall_s;                    /* sum over all queues: from asking for a batch until the iteration began */
+    double wait_s[BALANCE_QUEUES_MAX]; /* from asking for a batch until the queue's own batch came */
     uint64_t iterations, imbalanced;
-    double held; /* samples that the queues had planned, ready or out, on the mean of all decisions */
+    double held; /* samples that the queues had planned, ready or out, on average over all decisions */
     uint64_t decisions;
     uint32_t n_trace;
     struct balance_trace trace[BALANCE_TRACE_MAX]; /* changes of the split */
@@ -100,8 +100,8 @@ struct balance_result {
 
 struct balance_split {
     enum balance_mode mode;
-    uint32_t loaders, preparers; /* of a fixed one */
-    double give_up_s;            /* ends a run that has stalled for longer; 0: never */
+    uint32_t loaders, preparers; /* threads of a fixed split */
+    double give_up_s;            /* a run that has stalled for longer ends; 0: never */
 };
 
 /* balance_run drives one run to its end. Gives 0, or fills err. */

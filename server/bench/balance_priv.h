@@ -8,7 +8,7 @@
 #include "server/bench/balance.h"
 #include "server/bench/play.h"
 
-#define BALANCE_KEY_BURST 3 /* of a rank's bursts, beside those of balance_work.c */
+#define BALANCE_KEY_BURST 3 /* the key of a rank's random bursts; balance_work.c has further keys */
 
 enum happening { READ_DONE, PREPARE_DONE, STEP_DONE, DECIDE };
 
@@ -16,7 +16,7 @@ struct timed {
     struct due due;
     enum happening what;
     uint32_t queue, job, task;
-    uint32_t busy; /* preparers, or reads of its source: this one included */
+    uint32_t busy; /* preparers at work, or reads of its source under way, this one included */
     sample_id id;
     uint64_t began_ns;
 };
@@ -28,7 +28,7 @@ struct waiting {
     uint32_t task;
 };
 
-/* Oldest first: a ring that grows. Zeroed to begin with; rows are freed by the owner. */
+/* What waits, oldest first, in a ring that grows. It is zeroed to begin with; its owner frees rows. */
 struct line {
     struct waiting *rows;
     uint32_t head, length, cap;
@@ -44,7 +44,7 @@ struct rank {
     uint32_t reading, preparing;
     uint64_t reads_begun;
     uint64_t batch; /* held */
-    uint32_t ended; /* the last batch of its epoch came */
+    uint32_t ended; /* not 0: the last batch of its epoch came */
     uint64_t asked_ns, came_ns;
     bool came;
     double wait_s;

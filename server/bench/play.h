@@ -1,5 +1,5 @@
-/* play.h: an engine in virtual time with no daemon around it: whoever plays says what happens, and what the engine
- * asks for is answered. For the benches and for tests; one thread. */
+/* play.h: runs an engine in virtual time without a daemon around it. The player says what happens, and what the engine
+ * asks for is answered. It serves the benches and tests; one thread makes all calls. */
 #ifndef LARDER_SERVER_BENCH_PLAY_H
 #define LARDER_SERVER_BENCH_PLAY_H
 
@@ -8,7 +8,7 @@
 
 enum { PLAY_SAMPLE_BYTES = 100 };
 
-/* Events of one moment. */
+/* The events of one moment. */
 struct play_events {
     struct engine_event *all;
     size_t count, cap;
@@ -18,7 +18,7 @@ struct play {
     struct engine *engine;
     uint64_t now_ns; /* the player may set it forward between steps */
 
-    /* The player's; NULL or zero to begin with. */
+    /* The player sets the following. It is NULL or zero to begin with. */
 
     /* see is shown each action of a step, in order. It gives true when it has answered the action, or will, or never
      * shall; false for the usual answer: a load brings its sample, a preparation makes all its outputs, a batch is
@@ -28,9 +28,9 @@ struct play {
     uint32_t check_every; /* steps after which engine_check goes through the engine; 0: never */
     bool own_bytes;       /* each loaded sample is memory of its own: sanitizers find what is dropped twice, or never */
 
-    /* What has happened. */
+    /* The following says what has happened. */
 
-    uint32_t job;              /* of the last JOB_ADDED */
+    uint32_t job;              /* the job of the last JOB_ADDED */
     int refused, failed;       /* codes of the last JOB_REFUSED and of the last JOB_ERROR; 0: there was none */
     char text[ERROR_TEXT_MAX]; /* what the last of either said */
     uint64_t steps;
@@ -44,21 +44,23 @@ struct play {
 int play_create(struct engine_config config, struct play *out, struct error *err);
 void play_end(struct play *play);
 
-/* play_push: the event is part of the next step. play_push_at: of a step at at_ns, which play_until comes to. */
+/* play_push makes the event part of the next step. play_push_at makes it part of a step at at_ns, which play_until
+ * comes to. */
 void play_push(struct play *play, struct engine_event event);
 void play_push_at(struct play *play, uint64_t at_ns, struct engine_event event);
 /* play_answer_at gives a LOAD, PREPARE or DELIVER its usual answer at at_ns. */
 void play_answer_at(struct play *play, uint64_t at_ns, const struct engine_action *action);
 
-/* play_step takes all events at hand as one step; false: there are none. play_settle steps until there are none. */
+/* play_step gives all events at hand to the engine as one step. False: there are none. play_settle steps until there
+ * are none. */
 bool play_step(struct play *play);
 void play_settle(struct play *play);
-/* play_until takes the engine through everything that happens until then, moment by moment. */
+/* play_until takes the engine through everything that happens until until_ns, moment by moment. */
 void play_until(struct play *play, uint64_t until_ns);
 
 /* Each of these happens at once, with everything that follows from it at this moment. */
 void play_event(struct play *play, struct engine_event event);
-/* play_add gives the job; UINT32_MAX: it was refused. */
+/* play_add gives the job's number. UINT32_MAX: the job was refused. */
 uint32_t play_add(struct play *play, const struct engine_job_desc *desc);
 void play_next(struct play *play, uint32_t job, uint32_t rank, uint32_t epoch, uint32_t credits);
 void play_release(struct play *play, uint32_t job, uint32_t rank, uint64_t batch);

@@ -1,5 +1,5 @@
-/* read.h: the parts that readers of scenario files share: values with bounds, mappings key by key, strict as
- * configurations are. */
+/* read.h: what the readers of scenario files share: values with bounds, and mappings key by key. Scenarios are read as
+ * strictly as configurations. The functions that give an int give 0 or an error's code. */
 #ifndef LARDER_SERVER_BENCH_READ_H
 #define LARDER_SERVER_BENCH_READ_H
 
@@ -23,10 +23,10 @@ int bench_number(struct bench_reader *reader, const struct doc_node *node, const
                  double *out);
 int bench_count(struct bench_reader *reader, const struct doc_node *node, const char *key, double min, double max,
                 uint64_t *out);
-/* bench_name gives a name's number, a new one where it is new. */
+/* bench_name gives a name's number. A name that was not seen before gets the next number. */
 int bench_name(struct bench_reader *reader, const struct doc_node *node, const char *key, uint32_t *out);
 
-/* Returns from the calling function. */
+/* BENCH_COUNT reads a count into field and returns from the function that uses it. */
 #define BENCH_COUNT(reader, node, key, min, max, field)                 \
     do {                                                                \
         uint64_t number_;                                               \
@@ -37,12 +37,13 @@ int bench_name(struct bench_reader *reader, const struct doc_node *node, const c
         return 0;                                                       \
     } while (0)
 
-/* LARDER_ENOENT: no such key. */
+/* A bench_key reads one key of a mapping. LARDER_ENOENT: there is no such key. */
 typedef int (*bench_key)(struct bench_reader *reader, const char *key, const struct doc_node *value, void *into);
 int bench_mapping(struct bench_reader *reader, const struct doc_node *node, const char *key, bench_key each,
                   void *into);
 
-/* bench_document parses a file and reads its top mapping; `check` then sees the root, while names still live. */
+/* bench_document parses a file and reads its top mapping. Then it calls `check` with the root, while the names are
+ * still valid. */
 int bench_document(struct bench_reader *reader, bench_key each,
                    int (*check)(struct bench_reader *, const struct doc_node *, void *), void *into);
 

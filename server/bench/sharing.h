@@ -1,7 +1,8 @@
 /* sharing.h: `larder bench sharing SCENARIO.yaml`: the real engine in virtual time, without decoding.
  *
- * Each step of virtual time every running job consumes `rate` samples; loads and prepares take no time. What is
- * counted is what the engine asked for: preparations, loads, and in which order each job got its samples. */
+ * In each step of virtual time every running job consumes `rate` samples. Loads and preparations take no time. The
+ * bench counts what the engine asked for, preparations and loads, and looks at the order in which each job got its
+ * samples. */
 #ifndef LARDER_SERVER_BENCH_SHARING_H
 #define LARDER_SERVER_BENCH_SHARING_H
 
@@ -19,21 +20,21 @@
 enum sharing_view { SHARING_ALL, SHARING_FRACTION, SHARING_RANGE };
 
 struct sharing_job {
-    double start; /* epochs of a rate-1 job on all samples */
-    double rate;  /* samples a step */
+    double start; /* when it starts, in epochs of a rate-1 job on all samples */
+    double rate;  /* samples in a step */
     uint32_t epochs;
     enum sharing_view view;
     double fraction;
     uint64_t view_seed;
     uint32_t first, end; /* SHARING_RANGE */
-    uint32_t pipeline;   /* number: equal names, equal numbers */
-    bool own_shuffle;    /* `shuffle` is the job's own; else the scenario's is meant */
+    uint32_t pipeline;   /* its number; equal names have equal numbers */
+    bool own_shuffle;    /* `shuffle` is the job's own; else the scenario's holds */
     enum shuffle_mode shuffle;
 };
 
 struct sharing_scenario {
     uint32_t samples, chunk;
-    double prepared, encoded; /* of the samples */
+    double prepared, encoded; /* parts of the samples that fit into memory */
     uint64_t seed;
     enum shuffle_mode shuffle;
     bool redirect;
@@ -46,7 +47,7 @@ struct sharing_scenario {
 /* sharing_read reads a scenario file, strictly, with file:line:column in errors. */
 int sharing_read(const char *path, struct sharing_scenario *out, struct error *err);
 
-/* A sample that a job gets; position counts from 0 in each epoch. */
+/* A sample that a job gets. position counts from 0 in each epoch. */
 struct sharing_given {
     uint32_t job, epoch;
     sample_id id;
@@ -56,10 +57,10 @@ struct sharing_given {
 
 typedef void (*sharing_got)(void *ctx, const struct sharing_given *given); /* in the job's order */
 
-/* sharing_run runs a scenario and reports; `got` may be NULL. Gives 0, or 1 after it has said on stderr why it
- * cannot. */
+/* sharing_run runs a scenario and gives a report, which is the caller's. `got` may be NULL. It gives 0, or 1 after it
+ * has said on stderr why it cannot. */
 int sharing_run(const struct sharing_scenario *scenario, sharing_got got, void *got_ctx, json_t **out);
-int sharing_print(json_t *json); /* to stdout; takes json. Gives an exit status. */
+int sharing_print(json_t *json); /* writes json, which it takes over, to stdout; gives an exit status */
 
 /* sharing_bench_main is the command. argv[0] is its own name. */
 int sharing_bench_main(int argc, char **argv);

@@ -20,7 +20,7 @@ struct sharing_spread {
     double total, counted; /* spreads summed over chunks and epochs; and how many were summed */
 };
 
-/* What one job got, samples but for `reads`. */
+/* What one job got. All counts are of samples, but for `reads`. */
 struct sharing_tally {
     uint64_t delivered, prepared, reads, loaded, missing, duplicates, repeats;
 };
@@ -42,7 +42,7 @@ struct sharing_player {
 struct sharing_bench {
     const struct sharing_scenario *scenario;
     struct play play;
-    struct sharing_player *adding; /* whose JOB_ADD is on its way */
+    struct sharing_player *adding; /* the player whose JOB_ADD is on its way */
     struct sharing_player players[SHARING_JOBS_MAX];
     struct sharing_player *at[JOBS_MAX];
     uint32_t *chunk_of, *slot_of; /* by sample */
@@ -54,7 +54,7 @@ struct sharing_bench {
     uint64_t peak_prepared, peak_encoded;
 };
 
-/* sharing_report gives what a run came to; the caller's. */
+/* sharing_report gives the report on a run. The caller owns it. */
 json_t *sharing_report(const struct sharing_bench *bench);
 
 #endif
