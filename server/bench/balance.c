@@ -45,7 +45,7 @@ struct best {
     bool any;
 };
 
-/* What a split is known to have: all of it, or only that it is worse than the best. */
+/* What is known of a split: its whole result, or only that it is worse than the best. */
 struct tried {
     double stall_s, imbalance;
     bool stuck, gave_up;
@@ -74,8 +74,8 @@ static void print_tried(const struct tried *tried)
         printf("  %9.2fs %10.4f", tried->stall_s, tried->imbalance);
 }
 
-/* All threads at work, every number of preparers: from the middle outwards, where the best ones mostly are, so that the
- * others are soon given up. */
+/* This tries every number of preparers with all threads at work. It goes from the middle outwards: the best splits are
+ * mostly there, so that the others are soon given up. */
 static int try_all(const struct balance_scenario *scenario, struct best bests[BALANCE_AUTO], struct error *err)
 {
     struct tried tried[BALANCE_WORKERS_MAX + 1][BALANCE_AUTO];
@@ -100,7 +100,7 @@ static int try_all(const struct balance_scenario *scenario, struct best bests[BA
     return 0;
 }
 
-/* Fewer loaders than there are threads, which is better where more of them slow storage down. */
+/* This tries fewer loaders than there are threads, which is better if more of them slow storage down. */
 static int try_fewer(const struct balance_scenario *scenario, struct best *best, struct error *err)
 {
     struct balance_split split = best->split;
@@ -126,7 +126,7 @@ static bool hold(const char *what, double value, double most, double of, const c
     return holds;
 }
 
-/* With fewer loaders than queues no split runs that gives each queue its own. */
+/* With fewer loaders than queues, a split that gives each queue its own loaders cannot run. */
 static void print_best(enum balance_mode mode, const struct best *best)
 {
     if (best->any)
@@ -136,7 +136,7 @@ static void print_best(enum balance_mode mode, const struct best *best)
         printf("best %-6s split  none runs: a queue has no loader\n", mode_names[mode]);
 }
 
-/* Look-ahead by need against the whole of it. */
+/* This compares look-ahead by need with whole look-ahead. */
 static int compare_ahead(const struct balance_scenario *scenario, const struct balance_result *by_need, bool *holds,
                          struct error *err)
 {

@@ -185,7 +185,7 @@ static uint64_t sample_bytes(const void *dataset, sample_id id)
     return ENCODED_BYTES;
 }
 
-/* For each queue: so many that an epoch never ends in a run. */
+/* balance_samples gives each queue so many samples that an epoch never ends in a run. */
 uint64_t balance_samples(const struct balance_scenario *scenario)
 {
     uint64_t most = 0;
@@ -197,8 +197,8 @@ uint64_t balance_samples(const struct balance_scenario *scenario)
     return most;
 }
 
-/* A queue with samples of its own is a job of one rank; else it is one of the job's ranks, which draw from all of
- * its. */
+/* join adds a queue to the engine. A queue with samples of its own is a job of one rank. Otherwise it is one of the
+ * job's ranks, which draw from all samples of the job. */
 static void join(struct balance_bench *bench, uint32_t job, uint32_t queue)
 {
     const struct balance_job *desc = &bench->scenario->jobs[job];

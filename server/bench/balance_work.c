@@ -111,7 +111,7 @@ static struct line *line_of(struct rank *rank, bool reads)
     return reads ? &rank->reads : &rank->prepares;
 }
 
-/* Gives a queue with work of this kind, BALANCE_QUEUES_MAX for none: the oldest work's. */
+/* oldest gives the queue with the oldest waiting work of this kind. BALANCE_QUEUES_MAX: no work waits. */
 static uint32_t oldest(struct balance_bench *bench, bool reads)
 {
     uint32_t best = BALANCE_QUEUES_MAX;
@@ -141,7 +141,8 @@ static bool source_full(const struct balance_bench *bench, uint32_t source)
     return reading_from(bench, source) >= bench->decision->source_most[known];
 }
 
-/* The same, by the governor's rule. Ranks exchange what is prepared: of one job's the oldest goes first. */
+/* governed gives the queue that comes next by the governor's rule. Ranks exchange what is prepared, so the oldest
+ * preparation of a job goes first. */
 static uint32_t governed(struct balance_bench *bench, bool reads)
 {
     struct governor_candidate candidates[BALANCE_QUEUES_MAX];

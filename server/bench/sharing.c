@@ -174,7 +174,7 @@ static bool see(void *ctx, const struct engine_action *action)
     return false;
 }
 
-/* Takes the engine through all events at hand, and those its actions bring, at one moment. */
+/* This takes the engine through all events at hand, and those that its actions bring, at one moment. */
 static void settle(struct sharing_bench *bench, uint64_t now)
 {
     bench->play.now_ns = now;
@@ -223,7 +223,7 @@ static void join(struct sharing_bench *bench, uint32_t number, uint64_t now)
     free(ids);
 }
 
-/* One batch for each job that is due one; false when none is. */
+/* This gives one batch to each job for which one is due. False: no batch is due. */
 static bool consume(struct sharing_bench *bench)
 {
     bool any = false;
