@@ -23,8 +23,8 @@
 #define SESSION_MAGIC 0x53455353u /* "SESS" */
 #define SESSION_REFUSALS_MAX 16u  /* places beyond connections_max, in which clients are told why they are refused */
 #define SESSION_NEVER UINT64_MAX
-#define SESSION_ID_LISTEN \
-    0 /* epoll's data for the listening socket; ids of connections are larger than both of these */
+/* epoll's data for the listening socket and for waking the thread. The ids of connections are larger than both. */
+#define SESSION_ID_LISTEN 0
 #define SESSION_ID_WAKE 1
 #define SESSION_LOOK_MS 1000 /* between two looks at the socket's file */
 
