@@ -44,7 +44,6 @@ struct rank {
     uint32_t reading, preparing;
     uint64_t reads_begun;
     uint64_t batch; /* held */
-    uint32_t ended; /* not 0: the last batch of its epoch came */
     uint64_t asked_ns, came_ns;
     bool came;
     double wait_s;
