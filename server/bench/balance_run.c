@@ -161,7 +161,8 @@ static void happen(struct balance_bench *bench, const struct timed *timed)
         if (bench->governor)
             governor_loaded(bench->governor, timed->queue, &(struct governor_read){took, 1, timed->busy});
         play_push(&bench->play,
-                  (struct engine_event){.type = ENGINE_LOADED, .loaded = {timed->id, bench, ENCODED_BYTES, 0}});
+                  (struct engine_event){.type = ENGINE_LOADED,
+                                        .loaded = {.id = timed->id, .encoded = bench, .bytes = ENCODED_BYTES}});
         break;
     case PREPARE_DONE:
         bench->ranks[timed->queue].preparing--;

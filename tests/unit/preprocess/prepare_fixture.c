@@ -58,8 +58,8 @@ void compare_regional(const struct encoded *image, const uint8_t *pixels, uint32
 {
     static const char *const pipelines[] = {
         "[{\"random_resized_crop\": {\"size\": 64}}, \"random_horizontal_flip\"]",
-        "[{\"random_resized_crop\": {\"size\": [33, 70], \"scale\": [0.01, 0.2], \"interpolation\": \"bicubic\"}}, "
-        "\"random_vertical_flip\"]",
+        ("[{\"random_resized_crop\": {\"size\": [33, 70], \"scale\": [0.01, 0.2], \"interpolation\": \"bicubic\"}}, "
+         "\"random_vertical_flip\"]"),
         "[{\"resize\": {\"size\": 80}}, {\"center_crop\": {\"size\": 64}}]",
         "[{\"center_crop\": {\"size\": [51, 37]}}, {\"random_horizontal_flip\": {\"p\": 1}}]",
         "[{\"center_crop\": {\"size\": [7, 1]}}]",

@@ -387,8 +387,8 @@ static void test_one_decode(void **state)
     (void)state;
     static const char *const json[] = {
         "[{\"resize\": {\"size\": 40}}, {\"center_crop\": {\"size\": 32}}, \"trivial_augment_wide\"]",
-        "[{\"resize\": {\"size\": 40}}, {\"center_crop\": {\"size\": 32}}, {\"color_jitter\": {\"hue\": 0.5}}, "
-        "\"random_horizontal_flip\"]",
+        ("[{\"resize\": {\"size\": 40}}, {\"center_crop\": {\"size\": 32}}, {\"color_jitter\": {\"hue\": 0.5}}, "
+         "\"random_horizontal_flip\"]"),
         "[{\"resize\": {\"size\": 40}}, {\"random_crop\": {\"size\": 24}}, {\"to_dtype\": {\"dtype\": \"float32\"}}]",
         "[{\"resize\": {\"size\": 40}}, {\"center_crop\": {\"size\": 32}}]",
         "[{\"resize\": {\"size\": 40}}, {\"center_crop\": {\"size\": 32}}]",

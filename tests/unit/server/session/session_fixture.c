@@ -140,7 +140,7 @@ struct owner *owner_start(uint32_t connections_max)
     struct session_config config = {.connections_max = connections_max,
                                     .arena_fd = owner->arena_fd,
                                     .arena_bytes = ARENA_BYTES,
-                                    .handlers = {owner, on_register, on_classes, on_next, on_release, on_gone}};
+                                    .handlers = {owner, on_register, on_classes, on_next, on_release, on_gone, NULL}};
     assert_int_equal(session_start(owner->session, &config, &err), 0);
     return owner;
 }
