@@ -47,7 +47,7 @@ void *xrealloc(void *ptr, size_t count, size_t size)
 
 void *xgrow_to(void *array, size_t size, size_t *cap, size_t need)
 {
-    size_t more = *cap < 32 ? 64 : *cap * 2;
+    size_t more = *cap < 8 ? 8 : *cap * 2;
     *cap = more < need ? need : more;
     return xrealloc(array, *cap, size);
 }

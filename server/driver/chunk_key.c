@@ -23,4 +23,5 @@ void chunk_key(const struct dataset *dataset, uint64_t key[ENGINE_CHUNK_KEY])
     key[1] = fingerprint[1];
     key[2] = chunk_layout(dataset);
     key[3] = (uint64_t)dataset_id(dataset, 0) << 32 | dataset_count(dataset);
+    key[4] = (uint64_t)dataset_chunk_count(dataset) << 32 | dataset_chunk_size(dataset); /* exact: the engine CHECKs */
 }

@@ -22,7 +22,7 @@
 #define ENGINE_RANK_NONE UINT32_MAX
 
 #define ENGINE_NOT_THERE UINT64_MAX
-#define ENGINE_CHUNK_KEY 4 /* words */
+#define ENGINE_CHUNK_KEY 5 /* words */
 
 /* With ENGINE_REDIRECT_HALF, the width of a dataset's fibers is half of one of its chunks, within the two bounds.
  * Measured with chunks of 8 to 512, one job, and encoded memory for 25, 10 and 4 % of its dataset: a chunk is loaded
