@@ -3,110 +3,49 @@
  * Layout: a header of 16 bytes, u32 magic, u16 version, u16 type, u32 seq, u32 length of the whole message; then the
  * numbers of the message's struct in the order of wire.h; then its texts in that order, each u32 length and its bytes
  * (a batch has its entries there instead, without a length: count says it). Everything little-endian, nothing padded.
- *
- * Each layout is written down once, in an each_… function that serves both directions, so that what is encoded and what
- * is decoded cannot drift apart. A codec that ran out of bytes is marked failed and every later field does nothing. */
+ * Each layout is written down once, in an each_… function that serves both directions (codec.h). */
 #include "common/wire.h"
 
 #include <stdbool.h>
 #include <string.h>
 
+#include "common/codec.h"
 #include "common/little_endian.h"
 #include "common/wire_priv.h"
 
-struct codec {
-    uint8_t *out;      /* encoding; NULL when decoding */
-    const uint8_t *in; /* decoding */
-    size_t pos, cap;
-    bool failed;
-};
-
-static uint64_t number(struct codec *codec, uint64_t value, unsigned count)
-{
-    if (codec->failed || codec->cap - codec->pos < count) {
-        codec->failed = true;
-        return value;
-    }
-    uint64_t little = htole64(value); /* the number is its first bytes */
-    if (codec->out) {
-        memcpy(codec->out + codec->pos, &little, count);
-    } else {
-        little = 0;
-        memcpy(&little, codec->in + codec->pos, count);
-    }
-    codec->pos += count;
-    return le64toh(little);
-}
-
-static void u16(struct codec *codec, uint16_t *value)
-{
-    *value = (uint16_t)number(codec, *value, 2);
-}
-
-static void u32(struct codec *codec, uint32_t *value)
-{
-    *value = (uint32_t)number(codec, *value, 4);
-}
-
-static void u64(struct codec *codec, uint64_t *value)
-{
-    *value = number(codec, *value, 8);
-}
-
-static void f64(struct codec *codec, double *value)
-{
-    uint64_t bits;
-    memcpy(&bits, value, sizeof bits);
-    u64(codec, &bits);
-    memcpy(value, &bits, sizeof bits);
-}
-
-static const uint8_t *bytes(struct codec *codec, const void *data, size_t len_bytes)
-{
-    if (codec->failed || codec->cap - codec->pos < len_bytes) {
-        codec->failed = true;
-        return NULL;
-    }
-    const uint8_t *at = codec->out ? data : codec->in + codec->pos;
-    if (codec->out && len_bytes)
-        memcpy(codec->out + codec->pos, data, len_bytes);
-    codec->pos += len_bytes;
-    return at;
-}
-
 static void text(struct codec *codec, struct wire_text *value)
 {
-    u32(codec, &value->len_bytes);
-    value->data = (const char *)bytes(codec, value->data, value->len_bytes);
+    codec_u32(codec, &value->len_bytes);
+    value->data = (const char *)codec_bytes(codec, value->data, value->len_bytes);
 }
 
 /* ── layouts ─────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
 static void each_hello(struct codec *codec, struct wire_hello *m)
 {
-    u32(codec, &m->pid);
+    codec_u32(codec, &m->pid);
     text(codec, &m->client);
 }
 
 static void each_welcome(struct codec *codec, struct wire_welcome *m)
 {
-    u64(codec, &m->arena_bytes);
-    u32(codec, &m->daemon_pid);
-    u32(codec, &m->batch_max);
+    codec_u64(codec, &m->arena_bytes);
+    codec_u32(codec, &m->daemon_pid);
+    codec_u32(codec, &m->batch_max);
 }
 
 static void each_register(struct codec *codec, struct wire_register *m)
 {
-    u32(codec, &m->batch_size);
-    u32(codec, &m->prefetch);
-    u32(codec, &m->world_size);
-    u32(codec, &m->rank);
-    u32(codec, &m->epochs);
-    u32(codec, &m->shuffle);
-    u32(codec, &m->bad_policy);
-    u32(codec, &m->flags);
-    u64(codec, &m->seed);
-    f64(codec, &m->weight);
+    codec_u32(codec, &m->batch_size);
+    codec_u32(codec, &m->prefetch);
+    codec_u32(codec, &m->world_size);
+    codec_u32(codec, &m->rank);
+    codec_u32(codec, &m->epochs);
+    codec_u32(codec, &m->shuffle);
+    codec_u32(codec, &m->bad_policy);
+    codec_u32(codec, &m->flags);
+    codec_u64(codec, &m->seed);
+    codec_f64(codec, &m->weight);
     text(codec, &m->name);
     text(codec, &m->dataset);
     text(codec, &m->pipeline);
@@ -115,56 +54,56 @@ static void each_register(struct codec *codec, struct wire_register *m)
 
 static void each_registered(struct codec *codec, struct wire_registered *m)
 {
-    u32(codec, &m->job);
-    u32(codec, &m->n_samples);
-    u32(codec, &m->n_batches);
-    u32(codec, &m->n_classes);
-    u32(codec, &m->height);
-    u32(codec, &m->width);
-    u32(codec, &m->channels);
-    u32(codec, &m->dtype);
-    u32(codec, &m->layout);
-    u32(codec, &m->held_max);
-    u32(codec, &m->epoch);
-    u32(codec, &m->batch);
-    u64(codec, &m->sample_bytes);
-    u64(codec, &m->fingerprint[0]);
-    u64(codec, &m->fingerprint[1]);
+    codec_u32(codec, &m->job);
+    codec_u32(codec, &m->n_samples);
+    codec_u32(codec, &m->n_batches);
+    codec_u32(codec, &m->n_classes);
+    codec_u32(codec, &m->height);
+    codec_u32(codec, &m->width);
+    codec_u32(codec, &m->channels);
+    codec_u32(codec, &m->dtype);
+    codec_u32(codec, &m->layout);
+    codec_u32(codec, &m->held_max);
+    codec_u32(codec, &m->epoch);
+    codec_u32(codec, &m->batch);
+    codec_u64(codec, &m->sample_bytes);
+    codec_u64(codec, &m->fingerprint[0]);
+    codec_u64(codec, &m->fingerprint[1]);
     text(codec, &m->name);
 }
 
 static void each_classes(struct codec *codec, struct wire_classes *m)
 {
-    u32(codec, &m->first);
-    u32(codec, &m->count);
-    u32(codec, &m->total);
+    codec_u32(codec, &m->first);
+    codec_u32(codec, &m->count);
+    codec_u32(codec, &m->total);
     text(codec, &m->names);
 }
 
 static void each_next(struct codec *codec, struct wire_next *m)
 {
-    u32(codec, &m->epoch);
-    u32(codec, &m->credits);
+    codec_u32(codec, &m->epoch);
+    codec_u32(codec, &m->credits);
 }
 
 static void each_batch(struct codec *codec, struct wire_batch *m)
 {
-    u64(codec, &m->batch);
-    u32(codec, &m->epoch);
-    u32(codec, &m->index);
-    u32(codec, &m->flags);
-    u32(codec, &m->count);
-    u32(codec, &m->lost);
-    f64(codec, &m->weight);
-    m->entries = bytes(codec, m->entries, (size_t)m->count * WIRE_ENTRY_BYTES);
+    codec_u64(codec, &m->batch);
+    codec_u32(codec, &m->epoch);
+    codec_u32(codec, &m->index);
+    codec_u32(codec, &m->flags);
+    codec_u32(codec, &m->count);
+    codec_u32(codec, &m->lost);
+    codec_f64(codec, &m->weight);
+    m->entries = codec_bytes(codec, m->entries, (size_t)m->count * WIRE_ENTRY_BYTES);
 }
 
 static void each_error(struct codec *codec, struct wire_error *m)
 {
     uint32_t code = (uint32_t)m->code;
-    u32(codec, &code);
+    codec_u32(codec, &code);
     m->code = (int32_t)code;
-    u32(codec, &m->fatal);
+    codec_u32(codec, &m->fatal);
     text(codec, &m->text);
 }
 
@@ -175,11 +114,11 @@ static void each_field(struct codec *codec, struct wire_message *msg)
     case WIRE_WELCOME: each_welcome(codec, &msg->welcome); break;
     case WIRE_REGISTER: each_register(codec, &msg->reg); break;
     case WIRE_REGISTERED: each_registered(codec, &msg->registered); break;
-    case WIRE_CLASSES_GET: u32(codec, &msg->classes_get.first); break;
+    case WIRE_CLASSES_GET: codec_u32(codec, &msg->classes_get.first); break;
     case WIRE_CLASSES: each_classes(codec, &msg->classes); break;
     case WIRE_NEXT: each_next(codec, &msg->next); break;
     case WIRE_BATCH: each_batch(codec, &msg->batch); break;
-    case WIRE_RELEASE: u64(codec, &msg->release.batch); break;
+    case WIRE_RELEASE: codec_u64(codec, &msg->release.batch); break;
     case WIRE_ERROR: each_error(codec, &msg->error); break;
     case WIRE_BYE: break;
     }
@@ -201,11 +140,11 @@ static uint32_t each_header(struct codec *codec, uint32_t magic, uint16_t *versi
 {
     uint32_t length = 0; /* encoding writes it at the end, when it is known */
     uint16_t type = (uint16_t)msg->type;
-    u32(codec, &magic);
-    u16(codec, version);
-    u16(codec, &type);
-    u32(codec, &msg->seq);
-    u32(codec, &length);
+    codec_u32(codec, &magic);
+    codec_u16(codec, version);
+    codec_u16(codec, &type);
+    codec_u32(codec, &msg->seq);
+    codec_u32(codec, &length);
     msg->type = (enum wire_type)type;
     return length;
 }

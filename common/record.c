@@ -1,0 +1,226 @@
+/* record.c: encodes, decodes and checks records. */
+#include "common/record.h"
+
+#include "common/codec.h"
+
+#define HEAD_BYTES 68   /* up to and with the length of the base */
+#define NO_HISTORY_BYTES 12 /* of the history's own numbers */
+
+enum { KIND_SET, KIND_ORDER };
+
+static bool is_set(const struct record *rec)
+{
+    return rec->shuffle == SHUFFLE_DEPENDENT;
+}
+
+/* ── checks ──────────────────────────────────────────────────────────────────────────────────────────────────────── */
+
+static int check_set(const struct record *rec, struct error *err)
+{
+    uint32_t all = record_set_bytes(rec->samples);
+    if (rec->n_segments)
+        return error_set(err, LARDER_EINVAL, "it has segments, which a dependent job has none of");
+    if (rec->over_bytes != 0 && rec->over_bytes != all)
+        return error_set(err, LARDER_EINVAL, "its set has %u bytes, not %u for %u samples", rec->over_bytes, all,
+                         rec->samples);
+    if (rec->over_bytes && rec->samples % 8 && rec->over[all - 1] >> rec->samples % 8)
+        return error_set(err, LARDER_EINVAL, "its set has indices beyond its %u samples", rec->samples);
+    return 0;
+}
+
+static int check_segment(const struct record_segment *segment, uint32_t samples, struct error *err)
+{
+    if (segment->world_size < 1 || segment->world_size > RECORD_RANKS_MAX)
+        return error_set(err, LARDER_EINVAL, "a segment is of %u ranks, not 1 to %d", segment->world_size,
+                         RECORD_RANKS_MAX);
+    if (segment->n != 1 && segment->n != segment->world_size)
+        return error_set(err, LARDER_EINVAL, "a segment of %u ranks has %u numbers", segment->world_size, segment->n);
+    for (uint32_t rank = 0; rank < segment->n; rank++) {
+        if (record_through(segment, rank) > samples)
+            return error_set(err, LARDER_EINVAL, "a rank is through %u numbers of %u samples",
+                             record_through(segment, rank), samples);
+    }
+    return 0;
+}
+
+static int check_order(const struct record *rec, struct error *err)
+{
+    if (rec->over_bytes)
+        return error_set(err, LARDER_EINVAL, "it has a set, which a fixed order has none of");
+    if (rec->n_segments > RECORD_SEGMENTS_MAX)
+        return error_set(err, LARDER_EINVAL, "it has %u segments, more than %d", rec->n_segments, RECORD_SEGMENTS_MAX);
+    for (uint32_t i = 0; i < rec->n_segments; i++) {
+        int rc = check_segment(&rec->segments[i], rec->samples, err);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+/* check_batches also checks that the batches have n_turns turns together. */
+static int check_batches(const struct record *rec, struct error *err)
+{
+    uint32_t through = 0;
+    uint64_t n_turns = 0;
+    for (uint32_t i = 0; i < rec->n_batches; i++) {
+        struct record_batch batch = record_batch_get(rec, i);
+        if (batch.n_turns > (is_set(rec) ? batch.delivered : 0))
+            return error_set(err, LARDER_EINVAL, "batch %u of %u samples has %u turns", i, batch.delivered,
+                             batch.n_turns);
+        if (is_set(rec) ? batch.through != 0 : batch.through < through || batch.through > rec->samples)
+            return error_set(err, LARDER_EINVAL, "batch %u is through %u numbers, after %u of %u samples", i,
+                             batch.through, through, rec->samples);
+        through = batch.through;
+        n_turns += batch.n_turns;
+    }
+    if (n_turns != rec->n_turns)
+        return error_set(err, LARDER_EINVAL, "its batches have not %llu turns", (unsigned long long)rec->n_turns);
+    return 0;
+}
+
+static int check_history(const struct record *rec, struct error *err)
+{
+    if (rec->world_size > RECORD_RANKS_MAX)
+        return error_set(err, LARDER_EINVAL, "its history is of %u ranks, more than %d", rec->world_size,
+                         RECORD_RANKS_MAX);
+    if (rec->world_size ? rec->rank >= rec->world_size : rec->rank || rec->n_batches)
+        return error_set(err, LARDER_EINVAL, "its history is of rank %u of %u and has %u batches", rec->rank,
+                         rec->world_size, rec->n_batches);
+    int rc = check_batches(rec, err);
+    for (uint64_t i = 0; !rc && i < rec->n_turns; i++) {
+        if (record_turn(rec, i) >= rec->samples)
+            rc = error_set(err, LARDER_EINVAL, "it has the turn of index %u of %u samples", record_turn(rec, i),
+                           rec->samples);
+    }
+    return rc;
+}
+
+static int check(const struct record *rec, struct error *err)
+{
+    if (rec->shuffle > SHUFFLE_NONE)
+        return error_set(err, LARDER_EINVAL, "shuffle is %u, not 0 to %d", rec->shuffle, SHUFFLE_NONE);
+    int rc = is_set(rec) ? check_set(rec, err) : check_order(rec, err);
+    return rc ? rc : check_history(rec, err);
+}
+
+/* ── layout ──────────────────────────────────────────────────────────────────────────────────────────────────────── */
+
+static void each_base(struct codec *codec, struct record *rec)
+{
+    if (is_set(rec)) {
+        codec_u32(codec, &rec->over_bytes);
+        rec->over = codec_bytes(codec, rec->over, rec->over_bytes);
+        return;
+    }
+    codec_u32(codec, &rec->n_segments);
+    codec->failed |= rec->n_segments > RECORD_SEGMENTS_MAX;
+    for (uint32_t i = 0; i < rec->n_segments && !codec->failed; i++) {
+        struct record_segment *segment = &rec->segments[i];
+        codec_u32(codec, &segment->world_size);
+        codec_u32(codec, &segment->n);
+        segment->through = codec_bytes(codec, segment->through, (size_t)segment->n * 4);
+    }
+}
+
+/* Decoding, the number of turns is what the batches say. */
+static void each_history(struct codec *codec, struct record *rec)
+{
+    codec_u32(codec, &rec->world_size);
+    codec_u32(codec, &rec->rank);
+    codec_u32(codec, &rec->n_batches);
+    rec->history = codec_bytes(codec, rec->history, (size_t)rec->n_batches * RECORD_BATCH_BYTES);
+    if (!codec->out && !codec->failed) {
+        for (uint32_t i = 0; i < rec->n_batches; i++)
+            rec->n_turns += record_batch_get(rec, i).n_turns;
+    }
+    rec->turns = codec_bytes(codec, rec->turns, (size_t)rec->n_turns * RECORD_TURN_BYTES);
+}
+
+static void each_field(struct codec *codec, struct record *rec)
+{
+    for (int i = 0; i < 2; i++)
+        codec_u64(codec, &rec->dataset[i]);
+    for (int i = 0; i < 2; i++)
+        codec_u64(codec, &rec->view[i]);
+    codec_u64(codec, &rec->seed);
+    codec_u32(codec, &rec->shuffle);
+    codec_u32(codec, &rec->epoch);
+    codec_u32(codec, &rec->batches);
+    codec_u32(codec, &rec->samples);
+    each_base(codec, rec);
+    each_history(codec, rec);
+}
+
+static void each_header(struct codec *codec, uint32_t *magic, uint16_t *version, uint16_t *kind)
+{
+    codec_u32(codec, magic);
+    codec_u16(codec, version);
+    codec_u16(codec, kind);
+}
+
+/* ── records ─────────────────────────────────────────────────────────────────────────────────────────────────────── */
+
+size_t record_bytes(const struct record *rec)
+{
+    size_t bytes = HEAD_BYTES + NO_HISTORY_BYTES + rec->over_bytes + (size_t)rec->n_batches * RECORD_BATCH_BYTES +
+                   (size_t)rec->n_turns * RECORD_TURN_BYTES;
+    for (uint32_t i = 0; i < rec->n_segments && i < RECORD_SEGMENTS_MAX; i++)
+        bytes += 8 + (size_t)rec->segments[i].n * 4;
+    return bytes;
+}
+
+int record_encode(const struct record *rec, void *buf, size_t cap, size_t *len_bytes)
+{
+    int rc = check(rec, NULL);
+    if (rc)
+        return rc;
+    if (cap < record_bytes(rec))
+        return LARDER_ELIMIT;
+    struct record copy = *rec; /* the layout takes fields it could also fill */
+    struct codec codec = {.out = buf, .cap = cap};
+    uint32_t magic = RECORD_MAGIC;
+    uint16_t version = RECORD_VERSION, kind = is_set(rec) ? KIND_SET : KIND_ORDER;
+    each_header(&codec, &magic, &version, &kind);
+    each_field(&codec, &copy);
+    *len_bytes = codec.pos;
+    return 0;
+}
+
+int record_decode(const void *bytes, size_t len_bytes, struct record *out, struct error *err)
+{
+    struct codec codec = {.in = bytes, .cap = len_bytes};
+    struct record rec;
+    memset(&rec, 0, sizeof rec);
+    uint32_t magic = 0;
+    uint16_t version = 0, kind = 0;
+    each_header(&codec, &magic, &version, &kind);
+    if (codec.failed || magic != RECORD_MAGIC)
+        return error_set(err, LARDER_EFORMAT, "the state does not begin as a state of Larder does");
+    if (version != RECORD_VERSION)
+        return error_set(err, LARDER_EVERSION,
+                         "the state has format version %u, and this release of Larder reads version %d", version,
+                         RECORD_VERSION);
+    each_field(&codec, &rec);
+    if (codec.failed || codec.pos != len_bytes)
+        return error_set(err, LARDER_EFORMAT, "the state is damaged: %zu bytes do not fit its fields", len_bytes);
+    struct error why;
+    if (kind != (is_set(&rec) ? KIND_SET : KIND_ORDER))
+        return error_set(err, LARDER_EFORMAT, "the state is damaged: kind %u does not fit shuffle %u", kind,
+                         rec.shuffle);
+    if (check(&rec, &why))
+        return error_set(err, LARDER_EFORMAT, "the state is damaged: %.*s", ERROR_TEXT_MAX - 32, why.text);
+    *out = rec;
+    return 0;
+}
+
+int record_add_segment(struct record *rec, uint32_t world_size, uint32_t n, const uint8_t *through)
+{
+    uint32_t at = rec->n_segments;
+    if (at > 0 && rec->segments[at - 1].world_size == world_size)
+        at--;
+    if (at >= RECORD_SEGMENTS_MAX)
+        return LARDER_ELIMIT;
+    rec->segments[at] = (struct record_segment){.world_size = world_size, .n = n, .through = through};
+    rec->n_segments = at + 1;
+    return 0;
+}

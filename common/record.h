@@ -1,0 +1,147 @@
+/* record.h: what of an epoch's samples has been taken, as bytes: what a checkpoint keeps, and what a client that comes
+ * again presents to the daemon.
+ *
+ * A batch is taken when the client's training loop has got it. Each sample of a view has one turn an epoch. A delivered
+ * sample normally has its own turn. One that stands for a bad sample has the bad sample's turn, and a repeat, which
+ * fills up a rank's share, has nobody's. A record has two parts:
+ *
+ *   base      what all ranks together had taken when the job was started from a checkpoint: of a dependent job a set of
+ *             turns, of a fixed order (strict, none) segments
+ *   history   what one rank has taken since, batch by batch, in order
+ *
+ * A token, which a checkpoint keeps, is a record without history.
+ *
+ * Samples are named by their index in the dataset's order, which is the same in each daemon. Position i of a fixed
+ * order is rank (i mod W)'s, where W ranks share it, and is number i / W of that rank's part. Through is how many
+ * numbers of a part, from its beginning, are over. Segments say what of a fixed order is over, for jobs that went on
+ * with other numbers of ranks: sequence 0 is the epoch's whole order; segment k, of W ranks, takes element j of sequence
+ * k if j / W < through[j mod W]; what it leaves is, in order, sequence k + 1.
+ *
+ * Layout, little-endian, nothing padded:
+ *
+ *   u32 magic   u16 version   u16 kind (0 set: dependent; 1 order: strict, none)
+ *   u64 dataset[2]   u64 view[2]   u64 seed   u32 shuffle   u32 epoch   u32 batches   u32 samples
+ *   kind set:    u32 n_bytes, and a bit set: bit i % 8 of byte i / 8 is index i
+ *   kind order:  u32 n_segments, and of each: u32 world_size, u32 n, n × u32 through
+ *   u32 world_size   u32 rank   u32 n_batches
+ *   n_batches × (u32 delivered, u32 through, u32 n_turns), then the turns of all batches, u32 each
+ *
+ * The codec is pure. It never trusts a length and allocates nothing. Any thread may call it. */
+#ifndef LARDER_COMMON_RECORD_H
+#define LARDER_COMMON_RECORD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "common/little_endian.h"
+#include "common/types.h"
+
+#define RECORD_MAGIC UINT32_C(0x5352444c) /* "LDRS" */
+#define RECORD_VERSION 1
+#define RECORD_SEGMENTS_MAX 64
+#define RECORD_RANKS_MAX 256
+#define RECORD_BATCH_BYTES 12
+#define RECORD_TURN_BYTES 4
+
+/* What the ranks of one world size took of a sequence. */
+struct record_segment {
+    uint32_t world_size;    /* 1 … RECORD_RANKS_MAX */
+    uint32_t n;             /* numbers in through: world_size, or 1 when that one is every rank's */
+    const uint8_t *through; /* n × u32, little-endian; record_through reads one */
+};
+
+/* One batch of a history. */
+struct record_batch {
+    uint32_t delivered; /* its samples */
+    uint32_t through;   /* fixed orders: how many numbers of the rank's part are over with it; otherwise 0 */
+    uint32_t n_turns;   /* dependent: how many of its samples had a turn; otherwise 0 */
+};
+
+struct record {
+    uint64_t dataset[2], view[2]; /* fingerprints */
+    uint64_t seed;
+    uint32_t shuffle; /* enum shuffle_mode */
+    uint32_t epoch;
+    uint32_t batches; /* of the base: how many each rank had taken */
+    uint32_t samples; /* of the dataset */
+
+    /* The base of a dependent job: index i's turn is over if its bit is set. NULL and 0 bytes: nothing is. */
+    const uint8_t *over;
+    uint32_t over_bytes; /* 0 or record_set_bytes(samples) */
+    /* The base of a fixed order. */
+    uint32_t n_segments;
+    struct record_segment segments[RECORD_SEGMENTS_MAX];
+
+    /* The history. world_size 0: there is none, and the others are 0 too. */
+    uint32_t world_size, rank;
+    uint32_t n_batches;
+    uint64_t n_turns;       /* of all batches */
+    const uint8_t *history; /* n_batches × RECORD_BATCH_BYTES; record_batch_get reads one */
+    const uint8_t *turns;   /* n_turns × RECORD_TURN_BYTES: indices, in the order of the batches; record_turn reads one */
+};
+
+/* record_bytes gives the length that the record has when it is encoded. */
+size_t record_bytes(const struct record *rec);
+
+/* record_encode writes rec into buf and its length into *len_bytes. LARDER_ELIMIT when cap does not suffice,
+ * LARDER_EINVAL when something is out of its range. */
+int record_encode(const struct record *rec, void *buf, size_t cap, size_t *len_bytes);
+
+/* record_decode reads a record that takes len_bytes exactly. *out borrows from the bytes. It checks that the record is
+ * whole and that each number is within what the record itself says. Whether it fits a dataset is the caller's to check,
+ * and also whether an index has a turn twice. LARDER_EVERSION for another version, LARDER_EFORMAT for anything else
+ * wrong, with a text. */
+int record_decode(const void *bytes, size_t len_bytes, struct record *out, struct error *err);
+
+/* record_add_segment notes what world_size ranks have taken of a fixed order: n numbers at `through`, as in struct
+ * record_segment, borrowed. The last segment goes if it has the same world size: its ranks went on in it, and their
+ * numbers count from its beginning. LARDER_ELIMIT: there is no place for one more segment. */
+int record_add_segment(struct record *rec, uint32_t world_size, uint32_t n, const uint8_t *through);
+
+/* record_set_bytes gives the length of a bit set over so many indices. */
+static inline uint32_t record_set_bytes(uint32_t samples)
+{
+    return samples / 8 + (samples % 8 != 0);
+}
+
+/* record_set_add puts an index into a bit set; record_set_has tells whether it is there. */
+static inline void record_set_add(uint8_t *set, uint32_t index)
+{
+    set[index / 8] |= (uint8_t)(1u << index % 8);
+}
+
+static inline bool record_set_has(const uint8_t *set, uint32_t index)
+{
+    return set[index / 8] >> index % 8 & 1;
+}
+
+/* record_turn_over tells whether the base has the turn of an index below `samples`. */
+static inline bool record_turn_over(const struct record *rec, uint32_t index)
+{
+    return rec->over_bytes != 0 && record_set_has(rec->over, index);
+}
+
+static inline uint32_t record_through(const struct record_segment *segment, uint32_t rank)
+{
+    return get_u32(segment->through + (segment->n == 1 ? 0 : (size_t)rank * 4));
+}
+
+static inline void record_batch_put(uint8_t *history, uint32_t at, const struct record_batch *batch)
+{
+    uint8_t *to = history + (size_t)at * RECORD_BATCH_BYTES;
+    put_u32(put_u32(put_u32(to, batch->delivered), batch->through), batch->n_turns);
+}
+
+static inline struct record_batch record_batch_get(const struct record *rec, uint32_t at)
+{
+    const uint8_t *from = rec->history + (size_t)at * RECORD_BATCH_BYTES;
+    return (struct record_batch){get_u32(from), get_u32(from + 4), get_u32(from + 8)};
+}
+
+static inline uint32_t record_turn(const struct record *rec, uint64_t at)
+{
+    return get_u32(rec->turns + at * RECORD_TURN_BYTES);
+}
+
+#endif
