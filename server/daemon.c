@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -66,12 +67,22 @@ static void drained(void *ctx)
     CHECK(eventfd_write(daemon->drained_fd, 1) == 0);
 }
 
+/* boot_number gives a number that no other daemon has, nor this machine's next one after a crash. */
+static uint64_t boot_number(void)
+{
+    uint64_t number;
+    if (getrandom(&number, sizeof number, GRND_NONBLOCK) == (ssize_t)sizeof number)
+        return number;
+    return random_mix64(clock_now_ns() ^ random_mix64((uint64_t)time(NULL)) ^ (uint64_t)getpid() << 40);
+}
+
 static int start_engine(struct daemon *daemon, struct error *err)
 {
     const struct config *config = daemon->config;
     uint32_t workers = (uint32_t)config->workers, loaders = (uint32_t)config->loaders;
+    uint64_t boot = boot_number();
     struct driver_config driver = {
-        .engine = {.seed = random_mix64(clock_now_ns()),
+        .engine = {.seed = random_mix64(boot),
                    .arena_bytes = arena_bytes(daemon->arena),
                    .rank_timeout_ns = config->rank_timeout_s * CLOCK_NS_PER_S,
                    .source_wait_ns = config->source_wait_s * CLOCK_NS_PER_S,
@@ -89,6 +100,7 @@ static int start_engine(struct daemon *daemon, struct error *err)
                                                                                  : (uint32_t)config->redirect_width,
                    .inflight_prepares = workers * TASKS_PER_THREAD,
                    .sample_bytes = sample_bytes},
+        .boot = boot,
         .jobs_max = (uint32_t)config->jobs_max,
         .workers = workers,
         .loaders = loaders,

@@ -93,7 +93,8 @@ static void load_end(struct driver *driver)
 }
 
 /* worker_output gives an output its place and the key of its random draws. The key of a job's own instance (a variant)
- * has the sample's index in its dataset, which is the same in every daemon; a sample's id is not. */
+ * has the sample's index in its dataset, which is the same in every daemon; a sample's id is not. Shared instances
+ * are counted from 0 in every daemon. Their keys have the daemon's boot, so that no other daemon draws the same. */
 static struct worker_output worker_output(struct driver *driver, const struct engine_output *output, sample_id id)
 {
     const struct driver_pipeline *row = &driver->tables.pipelines[output->pipeline];
@@ -101,7 +102,8 @@ static struct worker_output worker_output(struct driver *driver, const struct en
     if (output->variant)
         CHECK(dataset_index(output->dataset, id, &index));
     return (struct worker_output){.pipeline = pipeline_ref(row->pipeline),
-                                  .key = {row->seed ^ output->variant, index, output->instance},
+                                  .key = {row->seed ^ (output->variant ? output->variant : driver->config.boot), index,
+                                          output->instance},
                                   .offset = output->offset};
 }
 

@@ -17,6 +17,8 @@ struct driver;
 
 struct driver_config {
     struct engine_config engine;
+    /* A number that no other daemon has. Random draws that a seed alone does not decide depend on it. */
+    uint64_t boot;
     uint32_t jobs_max;
     uint32_t workers, loaders;  /* threads of the pool; the governor needs both numbers */
     struct mailbox *inbox;      /* borrowed */

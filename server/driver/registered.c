@@ -57,9 +57,9 @@ static void name_job(struct driver *driver, struct registration *reg)
 }
 
 /* variant_of gives a number: jobs with the same number may share augmented samples. 0: the job shares with everybody.
- * The augmentations of a strict job depend on its seed, its dataset and the epoch alone. A pipeline that draws nothing
- * at random is always shared. */
-static uint64_t variant_of(const struct registration *reg)
+ * The augmentations of a strict job depend on its seed, its dataset and the epoch alone. Those of a private job depend
+ * on the daemon's boot too, as shared ones do. A pipeline that draws nothing at random is always shared. */
+static uint64_t variant_of(const struct driver *driver, const struct registration *reg)
 {
     const struct registration_asked *asked = &reg->asked;
     uint64_t fingerprint[2];
@@ -69,7 +69,9 @@ static uint64_t variant_of(const struct registration *reg)
         dataset_fingerprint(reg->found.dataset, fingerprint);
         return random_mix64(random_mix64(asked->seed + 1) ^ fingerprint[0] ^ random_mix64(fingerprint[1])) | 1;
     }
-    return asked->flags & WIRE_PRIVATE_AUGMENT ? random_mix64(text_hash(reg->name) ^ random_mix64(asked->seed)) | 1 : 0;
+    if (!(asked->flags & WIRE_PRIVATE_AUGMENT))
+        return 0;
+    return random_mix64(text_hash(reg->name) ^ random_mix64(asked->seed ^ random_mix64(driver->config.boot))) | 1;
 }
 
 /* mismatch names what a rank asked for otherwise than the job's first rank, or gives NULL. It compares what the engine
@@ -103,7 +105,7 @@ static void add_job(struct driver *driver, struct registration *reg, uint32_t pi
                                    .epochs = asked->epochs,
                                    .drop_last = asked->flags & WIRE_DROP_LAST,
                                    .bad_policy = asked->bad_policy,
-                                   .variant = variant_of(reg),
+                                   .variant = variant_of(driver, reg),
                                    .sampled = {.shuffle = asked->shuffle,
                                                .seed = asked->seed,
                                                .view = found->view.ids,

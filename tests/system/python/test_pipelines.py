@@ -202,6 +202,23 @@ class Pipelines(Case):
         by_index = [dict(zip(indices.tolist(), images)) for images, indices in alone]
         self.assertLess(same(*by_index), 0.01 * COUNT)
 
+    def drawn(self, **options):
+        """What a job gets in its first epoch, as {index: pixels}, in a daemon of its own."""
+        daemon = self.daemon()
+        with self.loader(daemon, self.dataset, 16, TRAIN, seed=42, name="again", **options) as loader:
+            (seen,), = run([loader])
+        daemon.stop()
+        return seen
+
+    def test_a_new_daemon_draws_anew(self):
+        """Whatever a daemon drew, the next one does not draw again for the same job: not what jobs share, not what is a
+        job's own, not in a fixed order. Under strict it draws the very same."""
+        for options in ({}, {"augment": "private"}, {"shuffle": "none"}):
+            before, after = self.drawn(**options), self.drawn(**options)
+            self.assertEqual((len(before), len(after)), (COUNT, COUNT), options)
+            self.assertLess(same(before, after), 0.01 * COUNT, options)
+        self.assertEqual(same(self.drawn(shuffle="strict"), self.drawn(shuffle="strict")), COUNT)
+
 
 if __name__ == "__main__":
     main()
