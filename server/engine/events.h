@@ -104,6 +104,36 @@ struct engine_chunks {
     uint32_t count, samples;
 };
 
+/* Of a job in a fixed order (`strict`, `none`): so many numbers of each part are over. Sequence 0 is the epoch's whole
+ * order. Position i of a sequence belongs to rank i mod world_size, and is number i / world_size of that rank's part. A
+ * segment takes the first through[r] numbers of rank r's part. What it does not take is, in order, the next
+ * sequence. */
+struct engine_segment {
+    uint32_t world_size;     /* 1 … ENGINE_RANKS_MAX */
+    const uint32_t *through; /* world_size of them */
+};
+
+/* What was taken of an epoch before the job was made. Everything is borrowed for the step. All ranks of a job come with
+ * the same base: `key` and the members up to n_segments. */
+struct engine_resume {
+    uint32_t epoch;
+    uint64_t key;          /* the same key means the same base */
+    uint32_t base_batches; /* batches that each rank had before those that this job counts */
+    /* dependent: the samples of the view whose turn is over. NULL: none. */
+    const struct idset *base;
+    /* strict, none: what was taken of the order, the first segment first. The rest is dealt to this job's ranks. */
+    const struct engine_segment *segments;
+    uint32_t n_segments;
+    /* What this rank has taken of the rest: batches, the samples in them, and the turns of these (dependent; NULL:
+     * none). `through` (strict, none): so many numbers of the rank's part of the rest are behind it. When the last
+     * segment has this job's world size and is left out of `segments`, because each rank goes on in its part, then
+     * `through` and `delivered` count what that segment took as well; engine_segment_delivered gives the latter. */
+    uint32_t batches;
+    uint64_t delivered, through;
+    const struct idset *turns;
+    bool presented; /* The rank had a place in the job that it comes back to. false: it begins from a checkpoint. */
+};
+
 /* What a rank asks for with JOB_ADD. Pointers are borrowed for the step unless said otherwise. */
 struct engine_job_desc {
     uint64_t client;     /* the caller's name for the connection; it comes back in actions */
@@ -135,6 +165,8 @@ struct engine_job_desc {
     uint32_t rank, world_size; /* world_size 0 is 1 */
     double weight;             /* JOB_WEIGHT_MIN … JOB_WEIGHT_MAX; 0 is 1 */
     bool ordered;              /* batches keep the planned order */
+    /* What the ranks had of an epoch before the job was made; NULL: the job begins with whole epochs. */
+    const struct engine_resume *resume;
 };
 
 enum engine_event_type {
@@ -259,6 +291,9 @@ struct engine_entry {
     uint64_t offset;
     uint64_t bytes;
     sample_id id;
+    /* The sample whose turn of the epoch this is: the same, or the bad one that it stands for. SAMPLE_NONE: a repeat,
+     * which is nobody's turn. */
+    sample_id turn;
 };
 
 enum engine_source_news {
@@ -319,6 +354,9 @@ struct engine_action {
             uint32_t count;
             const struct engine_entry *entries; /* valid until the next step */
             uint64_t lost;                      /* bad samples of the rank's epoch that were left out so far */
+            /* In a fixed order: so many numbers of the rank's part are behind it with this batch, because they were
+             * delivered or were bad. 0 for dependent jobs. */
+            uint32_t through;
         } deliver;
         struct {
             uint64_t quota_bytes;  /* the job's quota from this step on */

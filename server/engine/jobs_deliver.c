@@ -10,8 +10,10 @@
 static struct engine_entry delivered_entry(const struct prepared *prepared, const struct entry *entry)
 {
     const struct instance *instance = &prepared->instances[entry->instance];
-    return (struct engine_entry){
-        .offset = extent_offset(prepared->extents, instance->block), .bytes = instance->bytes, .id = entry->id};
+    return (struct engine_entry){.offset = extent_offset(prepared->extents, instance->block),
+                                 .bytes = instance->bytes,
+                                 .id = entry->id,
+                                 .turn = entry->turn};
 }
 
 void jobs_deliver_batch(struct engine *engine, uint32_t no, struct job_queue *queue, uint32_t count)
@@ -31,6 +33,8 @@ void jobs_deliver_batch(struct engine *engine, uint32_t no, struct job_queue *qu
         job->tallies.samples_shared += engine->prepared.instances[entry->instance].made_for != job->terms.client;
         queue_lease_take(&engine->queues, lease, index);
     }
+    if (!queue->epoch.done)
+        queue->epoch.through = queue_through(&engine->queues, job, queue);
     queue->epoch.credits -= queue->epoch.credits > 0;
     queue->epoch.delivered += count;
     queue->tallies.samples_delivered += count;
@@ -46,6 +50,7 @@ void jobs_deliver_batch(struct engine *engine, uint32_t no, struct job_queue *qu
     action->deliver.index = queue->epoch.batch_index++;
     action->deliver.count = count;
     action->deliver.lost = queue->epoch.lost;
+    action->deliver.through = queue->epoch.through;
     /* The batch is the last when nothing more is to be planned and nothing is left in the queue, or under drop_last
      * less than a batch. */
     action->deliver.last = !queue_has_more_to_plan(&engine->queues, job, queue) &&

@@ -58,7 +58,7 @@ static void epoch_start(struct engine *engine, uint32_t no, uint32_t epoch)
         struct job_queue *queue = &job->queues[rank];
         queue->epoch.done = queue->next.asked && queue->next.epoch > epoch; /* the rank leaves this epoch out */
         queue->epoch.returned = false;
-        queue->epoch.batch_index = queue->epoch.credits = queue->epoch.repeats_lost = 0;
+        queue->epoch.batch_index = queue->epoch.credits = queue->epoch.repeats_lost = queue->epoch.through = 0;
         queue->epoch.planned = queue->epoch.delivered = queue->epoch.lost = queue->epoch.repeats = 0;
         if (queue->next.asked && !queue->epoch.done) {
             queue->next.asked = false;

@@ -105,7 +105,8 @@ static sample_id choose_repeat(struct plan *plan, const struct job *job, const s
 /* ── rounds ── */
 
 /* plan_entry adds an entry for the sample to the queue, and places it if there is room. */
-static void plan_entry(struct plan *plan, uint32_t job_index, struct job_queue *queue, sample_id id, enum source source)
+static void plan_entry(struct plan *plan, uint32_t job_index, struct job_queue *queue, struct allotted sample,
+                       enum source source)
 {
     struct job *job = job_at(plan->jobs, job_index);
     uint32_t index = entry_new(plan->queues);
@@ -113,7 +114,9 @@ static void plan_entry(struct plan *plan, uint32_t job_index, struct job_queue *
                                                   .job = job_index,
                                                   .rank = queue->rank,
                                                   .instance = ENGINE_NONE,
-                                                  .id = id,
+                                                  .id = sample.id,
+                                                  .turn = sample.turn,
+                                                  .number = sample.number,
                                                   .place_in_line = queue->line.numbered,
                                                   .due_in_line = (int64_t)queue->line.numbered,
                                                   .planned_ns = plan->env->now_ns,
@@ -134,9 +137,10 @@ static void plan_reserved(struct plan *plan, uint32_t job_index)
         struct job_queue *queue = &job->queues[rank];
         while (has_room(plan, job, queue)) {
             if (queue_reserve_count(&queue->reserve)) {
-                plan_entry(plan, job_index, queue, queue->reserve.ids[queue->reserve.at++], RESERVED);
+                plan_entry(plan, job_index, queue, queue->reserve.samples[queue->reserve.at++], RESERVED);
             } else if (sampler_remaining(plan->env->sampler, job_index) == 0) {
-                plan_entry(plan, job_index, queue, choose_repeat(plan, job, queue), REPEAT);
+                struct allotted repeat = {.id = choose_repeat(plan, job, queue), .turn = SAMPLE_NONE};
+                plan_entry(plan, job_index, queue, repeat, REPEAT);
                 queue->epoch.repeats++;
                 job->progress.repeats++;
             } else {
@@ -165,12 +169,15 @@ static void deal(struct plan *plan, uint32_t job_index, sample_id id)
 {
     struct job *job = job_at(plan->jobs, job_index);
     uint64_t position = job->progress.drawn++;
+    struct allotted sample = {.id = id, .turn = id};
+    if (job->terms.shuffle != SHUFFLE_DEPENDENT)
+        sample.number = (uint32_t)(position / job->terms.world_size);
     if (job->terms.world_size == 1 || job->terms.shuffle == SHUFFLE_DEPENDENT) {
         struct job_queue *queue = job->terms.world_size == 1 ? &job->queues[0] : neediest(plan, job, false);
         if (!queue) /* since the draw, an entry that was placed has made way for another job's */
             queue = neediest(plan, job, true);
         CHECK(queue); /* otherwise there was no draw for the job */
-        plan_entry(plan, job_index, queue, id, DRAWN);
+        plan_entry(plan, job_index, queue, sample, DRAWN);
         return;
     }
     if (position < job->terms.world_size)
@@ -179,7 +186,7 @@ static void deal(struct plan *plan, uint32_t job_index, sample_id id)
     if (owner->epoch.done)
         job->progress.abandoned++;
     else
-        queue_reserve_add(&owner->reserve, id);
+        queue_reserve_add(&owner->reserve, sample);
 }
 
 /* take_pick redirects the pick and deals its samples to the jobs. */

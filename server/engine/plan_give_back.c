@@ -69,6 +69,12 @@ void plan_unplace(struct plan *plan, uint32_t index)
     queue_unplaced(plan->queues, index);
 }
 
+/* as_allotted gives the entry's sample as the reserve keeps it. */
+static struct allotted as_allotted(const struct entry *entry)
+{
+    return (struct allotted){entry->id, entry->turn, entry->number};
+}
+
 /* shorten takes the last entries out of the queue until it holds no more than `slots`. Their samples go into the
  * reserve, before those that were there. */
 static void shorten(struct plan *plan, uint32_t job, struct job_queue *queue, uint64_t slots)
@@ -84,7 +90,7 @@ static void shorten(struct plan *plan, uint32_t job, struct job_queue *queue, ui
     queue->line.numbered = plan->queues->entries[first].place_in_line;
     for (uint32_t index = first, next; index != ENGINE_NONE; index = next) {
         next = plan->queues->entries[index].in_line.next;
-        queue_reserve_add(&back, plan->queues->entries[index].id);
+        queue_reserve_add(&back, as_allotted(&plan->queues->entries[index]));
         CHECK(plan->queues->entries[index].job == job);
         entry_abandon(plan, index);
         queue_remove(plan->queues, index);
@@ -110,7 +116,7 @@ void plan_put_back(struct plan *plan, uint32_t job_index, struct job_queue *queu
     }
     for (uint32_t index = queue->line.entries.head; index != ENGINE_NONE;
          index = plan->queues->entries[index].in_line.next)
-        queue_reserve_add(&back, plan->queues->entries[index].id);
+        queue_reserve_add(&back, as_allotted(&plan->queues->entries[index]));
     queue->epoch.planned -= queue->line.queued;
     plan_drop_entries(plan, queue);
     while (queue->n_leases)

@@ -24,7 +24,7 @@ static void mark_leased(const struct plan *plan, bool *leased, struct layout *la
             const struct job_queue *queue = &job->queues[rank];
             for (uint32_t at = 0; at < queue->n_leases; at++) {
                 for (uint32_t i = 0; i < queue->leases[at].count; i++) {
-                    uint32_t index = queue->leases[at].instances[i];
+                    uint32_t index = queue->leases[at].samples[i].instance;
                     if (layout && !leased[index])
                         layout->blocks[layout->n_blocks++] = prepared_as_block(
                             plan->prepared, plan->prepared->instances[index].block, index);

@@ -15,17 +15,17 @@ int queue_begin(struct job_queue *queue, uint32_t rank, uint32_t held_max, uint6
 {
     *queue = (struct job_queue){.rank = rank, .line = {.entries = LINE_EMPTY, .first_waiting = ENGINE_NONE}};
     queue->leases = xcalloc(held_max, sizeof *queue->leases);
-    queue->reserve.ids = reserved ? malloc(reserved * sizeof *queue->reserve.ids) : NULL;
-    queue->reserve.cap = queue->reserve.ids ? reserved : 0;
-    return reserved && !queue->reserve.ids ? LARDER_ENOMEM : 0;
+    queue->reserve.samples = reserved ? malloc(reserved * sizeof *queue->reserve.samples) : NULL;
+    queue->reserve.cap = queue->reserve.samples ? reserved : 0;
+    return reserved && !queue->reserve.samples ? LARDER_ENOMEM : 0;
 }
 
 void queue_end(struct job_queue *queue)
 {
     while (queue->n_leases)
-        free(queue->leases[--queue->n_leases].instances);
+        free(queue->leases[--queue->n_leases].samples);
     free(queue->leases);
-    free(queue->reserve.ids);
+    free(queue->reserve.samples);
 }
 
 /* ── entries ── */
@@ -100,14 +100,15 @@ struct lease *queue_lease_begin(struct queues *queues, struct job_queue *queue, 
 {
     struct lease *lease = &queue->leases[queue->n_leases++];
     *lease = (struct lease){
-        .batch = queues->next_batch++, .epoch = epoch, .instances = xmalloc(count * sizeof *lease->instances)};
+        .batch = queues->next_batch++, .epoch = epoch, .samples = xmalloc(count * sizeof *lease->samples)};
     return lease;
 }
 
 void queue_lease_take(struct queues *queues, struct lease *lease, uint32_t index)
 {
-    struct job_queue *queue = queue_of(queues, &queues->entries[index]);
-    lease->instances[lease->count++] = queues->entries[index].instance;
+    const struct entry *entry = &queues->entries[index];
+    struct job_queue *queue = queue_of(queues, entry);
+    lease->samples[lease->count++] = (struct leased){entry->instance, entry->turn, entry->number};
     queue_remove(queues, index);
     queue->held_slots++;
 }
@@ -116,40 +117,42 @@ void queue_lease_end(struct queues *queues, struct job_queue *queue, uint32_t at
 {
     struct lease *lease = &queue->leases[at];
     for (uint32_t i = 0; i < lease->count; i++)
-        prepared_unpin(queues->prepared, lease->instances[i]);
+        prepared_unpin(queues->prepared, lease->samples[i].instance);
     queue->held_slots -= lease->count;
     queues->prepared->room_changes++;
-    free(lease->instances);
+    free(lease->samples);
     *lease = queue->leases[--queue->n_leases];
 }
 
 /* ── the reserve ── */
 
-void queue_reserve_add(struct reserve *reserve, sample_id id)
+void queue_reserve_add(struct reserve *reserve, struct allotted sample)
 {
+    if (reserve->at == reserve->end)
+        reserve->at = reserve->end = 0;
     if (reserve->end == reserve->cap && reserve->at >= reserve->cap / 2) {
         uint64_t count = queue_reserve_count(reserve);
         if (count)
-            memmove(reserve->ids, reserve->ids + reserve->at, count * sizeof *reserve->ids);
+            memmove(reserve->samples, reserve->samples + reserve->at, count * sizeof *reserve->samples);
         reserve->at = 0;
         reserve->end = count;
     }
-    reserve->ids = xgrow(reserve->ids, sizeof *reserve->ids, &reserve->cap, reserve->end + 1);
-    reserve->ids[reserve->end++] = id;
+    reserve->samples = xgrow(reserve->samples, sizeof *reserve->samples, &reserve->cap, reserve->end + 1);
+    reserve->samples[reserve->end++] = sample;
 }
 
 /* Together the samples are no more than the rank's share, so a reserve that was made for all of a share never grows. */
 void queue_reserve_put_first(struct reserve *reserve, struct reserve *back)
 {
     uint64_t count = queue_reserve_count(reserve), more = queue_reserve_count(back);
-    reserve->ids = xgrow(reserve->ids, sizeof *reserve->ids, &reserve->cap, count + more);
+    reserve->samples = xgrow(reserve->samples, sizeof *reserve->samples, &reserve->cap, count + more);
     if (count)
-        memmove(reserve->ids + more, reserve->ids + reserve->at, count * sizeof *reserve->ids);
+        memmove(reserve->samples + more, reserve->samples + reserve->at, count * sizeof *reserve->samples);
     if (more)
-        memcpy(reserve->ids, back->ids + back->at, more * sizeof *reserve->ids);
+        memcpy(reserve->samples, back->samples + back->at, more * sizeof *reserve->samples);
     reserve->at = 0;
     reserve->end = count + more;
-    free(back->ids);
+    free(back->samples);
 }
 
 uint32_t queue_oldest_lease(const struct job_queue *queue, uint64_t least)
@@ -167,8 +170,10 @@ void queue_lease_put_back(struct queues *queues, uint32_t job, struct job_queue 
                           struct reserve *back)
 {
     for (uint32_t i = 0; i < lease->count; i++) {
-        queue_reserve_add(back, queues->prepared->instances[lease->instances[i]].form.id);
-        prepared_clear_had(queues->prepared, job, lease->instances[i]);
+        const struct leased *sample = &lease->samples[i];
+        sample_id id = queues->prepared->instances[sample->instance].form.id;
+        queue_reserve_add(back, (struct allotted){id, sample->turn, sample->number});
+        prepared_clear_had(queues->prepared, job, sample->instance);
     }
     queue->epoch.planned -= lease->count;
     queue->epoch.delivered -= lease->count;
@@ -182,6 +187,20 @@ uint64_t queue_overtakers_max(const struct job *job)
 {
     uint64_t least = 2 * (uint64_t)job->terms.batch_size;
     return job->quota.slots > least ? job->quota.slots : least;
+}
+
+/* Repeats lie behind all others, because they are planned when nothing else is left. */
+uint32_t queue_through(const struct queues *queues, const struct job *job, const struct job_queue *queue)
+{
+    uint32_t first = queue->line.entries.head;
+    const struct reserve *reserve = &queue->reserve;
+    if (job->terms.shuffle == SHUFFLE_DEPENDENT)
+        return 0;
+    if (first != ENGINE_NONE && queues->entries[first].turn != SAMPLE_NONE)
+        return queues->entries[first].number;
+    if (first == ENGINE_NONE && queue_reserve_count(reserve) && reserve->samples[reserve->at].turn != SAMPLE_NONE)
+        return reserve->samples[reserve->at].number;
+    return (uint32_t)((job->progress.drawn + job->terms.world_size - 1 - queue->rank) / job->terms.world_size);
 }
 
 /* Under drop_last the share is whole batches. The rank of a job of one has the view, less what bad samples cost.

@@ -13,6 +13,13 @@
 
 enum entry_state { ENTRY_FREE, ENTRY_UNPLACED, ENTRY_WAITING, ENTRY_READY };
 
+/* A sample that has left R_j for one queue. */
+struct allotted {
+    sample_id id;
+    sample_id turn;  /* the sample whose turn this is, which may be a bad one; SAMPLE_NONE: a repeat */
+    uint32_t number; /* its number in the rank's part of a fixed order; of a repeat, and of dependent jobs: 0 */
+};
+
 /* One sample that is planned for a rank. */
 struct entry {
     enum entry_state state;
@@ -23,7 +30,8 @@ struct entry {
     uint32_t instance;    /* the instance that it waits for or has ready; ENGINE_NONE while UNPLACED */
     /* How many other samples were drawn for it because one was bad, under policy `replace`. */
     uint32_t substitutes;
-    sample_id id;
+    sample_id id, turn; /* as in struct allotted, as is `number` */
+    uint32_t number;
     uint64_t place_in_line; /* its number among the entries that its queue ever had */
     /* The number that it would have if it had always been in this queue. Overtaking counts from this number. */
     int64_t due_in_line;
@@ -34,20 +42,26 @@ struct entry {
     bool reserved; /* It comes from the queue's reserve: no other rank gets it. */
 };
 
+/* One sample in a client's hands. Its instance is pinned by the lease. */
+struct leased {
+    uint32_t instance;
+    sample_id turn; /* as in struct allotted, as is `number` */
+    uint32_t number;
+};
+
 /* One batch in a client's hands. */
 struct lease {
     uint64_t batch; /* the batch's number among all batches; RELEASE names it */
     uint32_t epoch, count;
-    /* Its instances, `count` of them, each pinned by the lease. The lease owns the array. */
-    uint32_t *instances;
+    struct leased *samples; /* `count` of them. The lease owns the array. */
 };
 
 /* Samples that have left R_j and belong to a queue before there is room for them: the queue's part of a fixed order,
  * what look-ahead was given back, and what a rank that went away had not released. They are no more than the rank's
  * share. */
 struct reserve {
-    /* The ids at `at` … `end` - 1 are in the reserve. The reserve owns the array of `cap` places. */
-    sample_id *ids;
+    /* Those at `at` … `end` - 1 are in the reserve. The reserve owns the array of `cap` places. */
+    struct allotted *samples;
     uint64_t at, end;
     size_t cap;
 };
@@ -79,6 +93,7 @@ struct rank_epoch {
     uint64_t lost;         /* bad samples of this epoch that were left out */
     uint64_t repeats;      /* repeats that were planned to fill up the share */
     uint32_t repeats_lost; /* repeats in a row that were bad */
+    uint32_t through;      /* In a fixed order: the numbers of its part that were behind it at the last delivery. */
 };
 
 /* A later epoch that the rank has asked for. It begins when every rank is done with the present one. */
@@ -192,8 +207,8 @@ void queue_lease_take(struct queues *queues, struct lease *lease, uint32_t entry
  * place. */
 void queue_lease_end(struct queues *queues, struct job_queue *queue, uint32_t at);
 /* queue_reserve_add adds a sample at the end of the reserve. */
-void queue_reserve_add(struct reserve *reserve, sample_id id);
-/* queue_reserve_put_first puts the samples of `back` before those of the reserve, and frees back's ids. */
+void queue_reserve_add(struct reserve *reserve, struct allotted sample);
+/* queue_reserve_put_first puts the samples of `back` before those of the reserve, and frees back's array. */
 void queue_reserve_put_first(struct reserve *reserve, struct reserve *back);
 /* queue_oldest_lease gives the place of the lease with the lowest batch number from `least` on; n_leases when there is
  * none. */
@@ -204,6 +219,9 @@ void queue_lease_put_back(struct queues *queues, uint32_t job, struct job_queue 
                           struct reserve *back);
 /* queue_overtakers_max gives how many samples that were planned behind one may overtake it. */
 uint64_t queue_overtakers_max(const struct job *job);
+/* queue_through gives how many numbers of its part of a fixed order are behind a queue that is not done: what it has
+ * neither in its line nor in its reserve of what was dealt to it. It gives 0 for dependent jobs. */
+uint32_t queue_through(const struct queues *queues, const struct job *job, const struct job_queue *queue);
 /* queue_share gives the samples that the epoch has for each rank. */
 uint64_t queue_share(const struct job *job);
 /* queue_has_more_to_plan tells whether more will be planned for the queue in this epoch. */

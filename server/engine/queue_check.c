@@ -7,7 +7,7 @@ static void count_leased(const struct job_queue *queue, uint32_t *users)
 {
     for (uint32_t at = 0; at < queue->n_leases; at++) {
         for (uint32_t i = 0; i < queue->leases[at].count; i++)
-            users[queue->leases[at].instances[i]]++;
+            users[queue->leases[at].samples[i].instance]++;
     }
 }
 
