@@ -1,0 +1,331 @@
+/* history.c: one bitmap stands at a number of batches, `at`. It holds the base and the turns of each rank's first `at`
+ * batches. Going forward adds the turns of batches, going back takes them away. So the base is found again at 0. */
+#include "server/history/history.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/check.h"
+
+#define GROW_FIRST 64
+
+struct item {
+    uint64_t number;
+    uint32_t through, n_turns;
+    bool released;
+    size_t first_turn;
+};
+
+struct rank {
+    struct item *items;
+    uint32_t *turns; /* of all items, in their order */
+    size_t n_items, cap_items, n_turns, cap_turns;
+    size_t n_released; /* the first so many items are released */
+    uint32_t through;  /* before the first item */
+};
+
+struct history {
+    uint32_t world_size;
+    bool ordered;
+    bool began;
+    int lost; /* why nothing can be said of this epoch; 0: it can */
+    /* The job, and the base of the running epoch: without its bitmap, and with segments that point to `throughs`. */
+    struct record base;
+    uint8_t *throughs;
+    /* of a dependent job */
+    uint8_t *over;
+    bool any; /* the base has some index */
+    uint32_t at;
+    uint8_t here[RECORD_RANKS_MAX * sizeof(uint32_t)]; /* the last segment of the token that was made last */
+    struct rank ranks[];
+};
+
+int history_create(uint32_t world_size, const struct record *job, struct history **out)
+{
+    CHECK(world_size >= 1 && world_size <= RECORD_RANKS_MAX);
+    bool ordered = job->shuffle != SHUFFLE_DEPENDENT;
+    struct history *history = calloc(1, sizeof *history + world_size * sizeof *history->ranks);
+    uint8_t *over = ordered ? NULL : calloc((size_t)record_set_bytes(job->samples) + 1, 1);
+    if (history == NULL || (over == NULL && !ordered)) {
+        free(history);
+        free(over);
+        return LARDER_ENOMEM;
+    }
+    history->world_size = world_size;
+    history->ordered = ordered;
+    history->over = over;
+    memcpy(history->base.dataset, job->dataset, sizeof job->dataset);
+    memcpy(history->base.view, job->view, sizeof job->view);
+    history->base.seed = job->seed;
+    history->base.shuffle = job->shuffle;
+    history->base.samples = job->samples;
+    *out = history;
+    return 0;
+}
+
+void history_destroy(struct history *history)
+{
+    if (history == NULL)
+        return;
+    for (uint32_t i = 0; i < history->world_size; i++) {
+        free(history->ranks[i].items);
+        free(history->ranks[i].turns);
+    }
+    free(history->over);
+    free(history->throughs);
+    free(history);
+}
+
+static struct rank *rank_of(struct history *history, uint32_t rank)
+{
+    CHECK(rank < history->world_size && history->began);
+    return &history->ranks[rank];
+}
+
+/* ── the bitmap ── */
+
+static void turn(struct history *history, const struct rank *rank, size_t number, bool over)
+{
+    const struct item *item = &rank->items[number];
+    for (uint32_t i = 0; i < item->n_turns; i++) {
+        uint32_t index = rank->turns[item->first_turn + i];
+        if (over)
+            record_set_add(history->over, index);
+        else
+            history->over[index / 8] &= (uint8_t) ~(1u << index % 8);
+    }
+}
+
+/* Takes the bitmap to so many batches. On its way forward every rank must have them. */
+static void move_to(struct history *history, size_t at)
+{
+    for (; history->at < at; history->at++) {
+        for (uint32_t i = 0; i < history->world_size; i++)
+            turn(history, &history->ranks[i], history->at, true);
+    }
+    for (; history->at > at; history->at--) {
+        for (uint32_t i = 0; i < history->world_size; i++)
+            turn(history, &history->ranks[i], history->at - 1, false);
+    }
+}
+
+/* ── an epoch ── */
+
+static int keep_segments(struct history *history, const struct record *base)
+{
+    size_t bytes = 0;
+    uint32_t n = base->n_segments;
+    for (uint32_t i = 0; i < n; i++)
+        bytes += (size_t)base->segments[i].n * sizeof(uint32_t);
+    uint8_t *to = malloc(bytes + 1);
+    if (to == NULL)
+        return LARDER_ENOMEM;
+    history->throughs = to;
+    for (uint32_t i = 0; i < n; i++) {
+        history->base.segments[i] = base->segments[i];
+        history->base.segments[i].through = to;
+        memcpy(to, base->segments[i].through, (size_t)base->segments[i].n * sizeof(uint32_t));
+        to += (size_t)base->segments[i].n * sizeof(uint32_t);
+    }
+    history->base.n_segments = n;
+    for (uint32_t i = 0; n > 0 && base->segments[n - 1].world_size == history->world_size && i < history->world_size;
+         i++)
+        history->ranks[i].through = record_through(&base->segments[n - 1], i);
+    return 0;
+}
+
+int history_epoch_begin(struct history *history, uint32_t epoch, const struct record *base)
+{
+    history->began = true;
+    history->lost = 0;
+    history->base.epoch = epoch;
+    history->base.batches = base ? base->batches : 0;
+    history->base.n_segments = 0;
+    history->at = 0;
+    for (uint32_t i = 0; i < history->world_size; i++) {
+        struct rank *rank = &history->ranks[i];
+        rank->n_items = rank->n_turns = rank->n_released = 0;
+        rank->through = 0;
+    }
+    free(history->throughs);
+    history->throughs = NULL;
+    if (history->ordered) {
+        history->lost = base ? keep_segments(history, base) : 0;
+        return history->lost;
+    }
+    history->any = base && base->over_bytes > 0;
+    CHECK(!history->any || base->over_bytes == record_set_bytes(history->base.samples));
+    if (history->any)
+        memcpy(history->over, base->over, base->over_bytes);
+    else
+        memset(history->over, 0, record_set_bytes(history->base.samples));
+    return 0;
+}
+
+bool history_epoch(const struct history *history, uint32_t *epoch)
+{
+    if (history->began)
+        *epoch = history->base.epoch;
+    return history->began;
+}
+
+/* ── batches ── */
+
+/* Gives the array with room for `need` elements, or NULL; then it stays as it is. */
+static void *grow(void *array, size_t size, size_t *cap, size_t need)
+{
+    size_t more = *cap ? *cap : GROW_FIRST;
+    if (need <= *cap)
+        return array;
+    while (more < need)
+        more *= 2;
+    void *grown = realloc(array, more * size);
+    if (grown)
+        *cap = more;
+    return grown;
+}
+
+static bool make_room(struct rank *rank, size_t n_items, size_t n_turns)
+{
+    struct item *items = grow(rank->items, sizeof *items, &rank->cap_items, rank->n_items + n_items + 1);
+    rank->items = items ? items : rank->items;
+    uint32_t *turns = grow(rank->turns, sizeof *turns, &rank->cap_turns, rank->n_turns + n_turns + 1);
+    rank->turns = turns ? turns : rank->turns;
+    return items && turns;
+}
+
+static void add_turn(const struct history *history, struct rank *rank, uint32_t index)
+{
+    CHECK(index < history->base.samples);
+    rank->turns[rank->n_turns++] = index;
+}
+
+int history_delivered(struct history *history, uint32_t number, const struct history_batch *batch)
+{
+    struct rank *rank = rank_of(history, number);
+    uint32_t n_turns = history->ordered ? 0 : batch->n_turns;
+    if (!make_room(rank, 1, n_turns)) {
+        history->lost = LARDER_ENOMEM;
+        return LARDER_ENOMEM;
+    }
+    rank->items[rank->n_items++] = (struct item){.number = batch->number,
+                                                 .through = batch->through,
+                                                 .first_turn = rank->n_turns,
+                                                 .n_turns = n_turns};
+    for (uint32_t i = 0; i < n_turns; i++)
+        add_turn(history, rank, batch->turns[i]);
+    return 0;
+}
+
+int history_presented(struct history *history, const struct record *record)
+{
+    struct rank *rank = rank_of(history, record->rank);
+    move_to(history, 0);
+    rank->n_items = rank->n_turns = rank->n_released = 0;
+    if (!make_room(rank, record->n_batches, history->ordered ? 0 : record->n_turns)) {
+        history->lost = LARDER_ENOMEM;
+        return LARDER_ENOMEM;
+    }
+    for (uint32_t i = 0; i < record->n_batches; i++) {
+        struct record_batch batch = record_batch_get(record, i);
+        rank->items[i] = (struct item){.through = batch.through,
+                                       .first_turn = rank->n_turns,
+                                       .n_turns = history->ordered ? 0 : batch.n_turns,
+                                       .released = true};
+        for (uint32_t k = 0; k < rank->items[i].n_turns; k++)
+            add_turn(history, rank, record_turn(record, rank->n_turns));
+    }
+    rank->n_items = rank->n_released = record->n_batches;
+    return 0;
+}
+
+void history_released(struct history *history, uint32_t number, uint64_t batch)
+{
+    struct rank *rank = rank_of(history, number);
+    for (size_t i = rank->n_released; i < rank->n_items; i++) {
+        if (!rank->items[i].released && rank->items[i].number == batch) {
+            rank->items[i].released = true;
+            break;
+        }
+    }
+    while (rank->n_released < rank->n_items && rank->items[rank->n_released].released)
+        rank->n_released++;
+}
+
+void history_rank_gone(struct history *history, uint32_t number)
+{
+    struct rank *rank = rank_of(history, number);
+    size_t kept = rank->n_released;
+    if (kept == rank->n_items)
+        return;
+    if (history->at > kept)
+        move_to(history, kept);
+    size_t n_turns = rank->items[kept].first_turn;
+    for (size_t i = kept; i < rank->n_items; i++) {
+        struct item item = rank->items[i];
+        if (!item.released)
+            continue;
+        memmove(&rank->turns[n_turns], &rank->turns[item.first_turn], item.n_turns * sizeof *rank->turns);
+        item.first_turn = n_turns;
+        n_turns += item.n_turns;
+        rank->items[kept++] = item;
+        /* `through` says that what lies before is over too, and the gap is not. */
+        if (history->ordered && history->lost == 0)
+            history->lost = LARDER_EGONE;
+    }
+    rank->n_items = rank->n_released = kept;
+    rank->n_turns = n_turns;
+}
+
+uint32_t history_has(const struct history *history, uint32_t rank)
+{
+    CHECK(rank < history->world_size);
+    return (uint32_t)history->ranks[rank].n_items;
+}
+
+/* ── tokens ── */
+
+/* Adds where each rank stands. A segment that takes nothing is left out. */
+static int add_segment(struct history *history, uint32_t batches, struct record *out, struct error *err)
+{
+    bool alike = true;
+    uint32_t first = 0, most = 0;
+    for (uint32_t i = 0; i < history->world_size; i++) {
+        const struct rank *rank = &history->ranks[i];
+        uint32_t through = batches ? rank->items[batches - 1].through : rank->through;
+        put_u32(&history->here[i * sizeof(uint32_t)], through);
+        first = i == 0 ? through : first;
+        alike = alike && through == first;
+        most = through > most ? through : most;
+    }
+    if (most > 0 && record_add_segment(out, history->world_size, alike ? 1 : history->world_size, history->here) != 0)
+        return error_set(err, LARDER_ELIMIT,
+                         "epoch %u was restored with another number of ranks %d times, which is the most: take the "
+                         "state after its end",
+                         out->epoch, RECORD_SEGMENTS_MAX);
+    return 0;
+}
+
+int history_token(struct history *history, uint32_t batches, struct record *out, struct error *err)
+{
+    CHECK(history->began);
+    if (history->lost == LARDER_ENOMEM)
+        return error_set(err, LARDER_ENOMEM, "no memory for what was delivered of epoch %u: take the state after it",
+                         history->base.epoch);
+    if (history->lost)
+        return error_set(err, history->lost,
+                         "a rank released batches of epoch %u out of order and left: take the state after the epoch",
+                         history->base.epoch);
+    for (uint32_t i = 0; i < history->world_size; i++)
+        CHECK(history->ranks[i].n_items >= batches);
+    *out = history->base;
+    out->batches += batches;
+    if (history->ordered)
+        return add_segment(history, batches, out, err);
+    move_to(history, batches);
+    if (batches > 0 || history->any) {
+        out->over = history->over;
+        out->over_bytes = record_set_bytes(out->samples);
+    }
+    return 0;
+}

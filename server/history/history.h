@@ -1,0 +1,61 @@
+/* history.h: what a job of several ranks was given of its running epoch, rank by rank and batch by batch, and the tokens
+ * that come of it. common/record.h says what the words mean: base, turn, part, through, segment.
+ *
+ * A token says what all ranks together had had after their first n batches: the base, and the first n batches of each
+ * rank. An epoch that was not restored has no base.
+ *
+ * A history has one owner, who calls from one thread. Nothing blocks. The time of history_token is that of the batches
+ * between the one asked for last and this one. */
+#ifndef LARDER_SERVER_HISTORY_HISTORY_H
+#define LARDER_SERVER_HISTORY_HISTORY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "common/record.h"
+
+struct history;
+
+/* One batch of a rank. `turns` is borrowed for the call. */
+struct history_batch {
+    uint64_t number; /* the engine's: what a RELEASE says */
+    uint32_t through;      /* of a fixed order: numbers of the rank's part that are over with it */
+    const uint32_t *turns; /* of a dependent job: indices whose turn is over with it; repeats have none */
+    uint32_t n_turns;
+};
+
+/* history_create makes one for a job of world_size ranks, 1 … RECORD_RANKS_MAX. Of `job` it keeps the dataset, the view,
+ * the seed, the shuffle and the samples. No epoch has begun. LARDER_ENOMEM. */
+int history_create(uint32_t world_size, const struct record *job, struct history **out);
+void history_destroy(struct history *history); /* accepts NULL */
+
+/* history_epoch_begin forgets what there is, and begins the epoch. `base` is a record of this job and epoch whose base
+ * the epoch is restored from; it is borrowed for the call. NULL: the epoch begins whole. In a last segment of the job's
+ * world size the ranks go on: their `through` counts from its beginning. LARDER_ENOMEM: the epoch has begun, and
+ * history_token fails. */
+int history_epoch_begin(struct history *history, uint32_t epoch, const struct record *base);
+/* history_epoch gives the running epoch; false: none has begun. */
+bool history_epoch(const struct history *history, uint32_t *epoch);
+
+/* history_presented says what the rank `record->rank` has had since the base when it comes to a daemon that does not know
+ * it: the record's history. It replaces what the rank had. It counts as released. The record is borrowed for the call.
+ * LARDER_ENOMEM: history_token fails in this epoch. */
+int history_presented(struct history *history, const struct record *record);
+/* history_delivered adds the rank's next batch of the running epoch. LARDER_ENOMEM as above. */
+int history_delivered(struct history *history, uint32_t rank, const struct history_batch *batch);
+/* history_released: the rank keeps this batch, whatever becomes of its connection. An unknown number is ignored. */
+void history_released(struct history *history, uint32_t rank, uint64_t number);
+/* history_rank_gone takes back what the rank had not released. */
+void history_rank_gone(struct history *history, uint32_t rank);
+
+/* history_has gives how many batches the rank has had since the base. */
+uint32_t history_has(const struct history *history, uint32_t rank);
+
+/* history_token makes `out` a record without history of what there is after the first `batches` batches of each rank
+ * since the base. Every rank must have had so many. `out` borrows from the history until the next call that changes it,
+ * or asks it. LARDER_ENOMEM, LARDER_EGONE: what this epoch's tokens need is not known. LARDER_ELIMIT: the epoch was
+ * dealt anew too many times. */
+int history_token(struct history *history, uint32_t batches, struct record *out, struct error *err);
+
+#endif
