@@ -45,7 +45,7 @@ struct daemon {
     struct registrar *registrar;
     struct arrivals arrivals;
     struct edges *edges;
-    int drained_fd;
+    int end_fd;
 };
 
 static uint64_t sample_bytes(const void *dataset, sample_id id)
@@ -64,7 +64,15 @@ static void on_lost(void *ctx)
 static void drained(void *ctx)
 {
     struct daemon *daemon = ctx;
-    CHECK(eventfd_write(daemon->drained_fd, 1) == 0);
+    log_info("msg=\"drained, stopping\"");
+    CHECK(eventfd_write(daemon->end_fd, 1) == 0);
+}
+
+static void hand_over(void *ctx)
+{
+    struct daemon *daemon = ctx;
+    log_info("msg=\"making room for another daemon, stopping: jobs go on with that one\"");
+    CHECK(eventfd_write(daemon->end_fd, 1) == 0);
 }
 
 /* boot_number gives a number that no other daemon has, nor this machine's next one after a crash. */
@@ -168,9 +176,9 @@ int daemon_start(const struct config *config, const struct daemon_progress *prog
     double start_time_s = (double)time(NULL);
     daemon->config = config;
     daemon->arrivals = (struct arrivals){.on_lost = on_lost, .ctx = daemon, .last_client_ns = start_ns};
-    daemon->drained_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    daemon->end_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     int code = listen_at(config->socket_path, progress, &daemon->session, err);
-    if (!code && daemon->drained_fd < 0)
+    if (!code && daemon->end_fd < 0)
         code = error_set(err, LARDER_ELIMIT, "eventfd: %s", strerror(errno));
     if (!code)
         code = arena_create(config->arena_bytes, progress->go_on, progress->ctx, &daemon->arena, err);
@@ -190,7 +198,9 @@ int daemon_start(const struct config *config, const struct daemon_progress *prog
                                                             .scratch = daemon->scratch,
                                                             .arena_bytes = arena_bytes(daemon->arena),
                                                             .start_ns = start_ns,
-                                                            .start_time_s = start_time_s});
+                                                            .start_time_s = start_time_s,
+                                                            .hand_over = hand_over,
+                                                            .ctx = daemon});
         code = start_sessions(daemon, err);
     }
     if (!code)
@@ -210,9 +220,9 @@ int daemon_start(const struct config *config, const struct daemon_progress *prog
     return 0;
 }
 
-int daemon_drained_fd(const struct daemon *daemon)
+int daemon_end_fd(const struct daemon *daemon)
 {
-    return daemon->drained_fd;
+    return daemon->end_fd;
 }
 
 double daemon_idle_s(struct daemon *daemon)
@@ -253,8 +263,8 @@ void daemon_stop(struct daemon *daemon)
     catalog_destroy(daemon->catalog);
     arena_destroy(daemon->arena); /* before session_destroy gives the lock up: the next daemon needs the memory */
     session_destroy(daemon->session);
-    if (daemon->drained_fd >= 0)
-        close(daemon->drained_fd);
+    if (daemon->end_fd >= 0)
+        close(daemon->end_fd);
     edges_destroy(daemon->edges);
     free(daemon);
 }

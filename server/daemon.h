@@ -24,9 +24,9 @@ int daemon_start(const struct config *config, const struct daemon_progress *prog
                  struct error *err);
 /* daemon_idle_s gives for how many seconds no client has been connected. 0: a client is connected. */
 double daemon_idle_s(struct daemon *daemon);
-/* daemon_drained_fd gives a descriptor that poll finds readable once the daemon was drained and no job is left. Then
- * the daemon should be stopped. The daemon owns the descriptor. */
-int daemon_drained_fd(const struct daemon *daemon);
+/* daemon_end_fd gives a descriptor that poll finds readable once the daemon should be stopped: it was drained and no
+ * job is left, or it is to make room for another. The daemon owns the descriptor. */
+int daemon_end_fd(const struct daemon *daemon);
 /* daemon_stop tells the clients, ends what is under way, and frees everything. Accepts NULL. */
 void daemon_stop(struct daemon *daemon);
 

@@ -95,6 +95,14 @@ static int drain(void *ctx, struct error *err)
     return 0;
 }
 
+static int hand_over(void *ctx, struct error *err)
+{
+    struct edges *edges = ctx;
+    (void)err;
+    edges->of.hand_over(edges->of.ctx);
+    return 0;
+}
+
 static bool ready(void *ctx)
 {
     const struct edges *edges = ctx; /* the endpoint is up only while the session and the driver are */
@@ -114,8 +122,12 @@ struct edges *edges_create(const struct edges_config *config)
 static int start_control(struct edges *edges, struct error *err)
 {
     char path[CONFIG_SOCKET_PATH_MAX + sizeof ".control"];
-    struct control_handlers handlers = {
-        .status_json = status_json, .cancel = cancel, .set_weight = set_weight, .drain = drain, .ctx = edges};
+    struct control_handlers handlers = {.status_json = status_json,
+                                        .cancel = cancel,
+                                        .set_weight = set_weight,
+                                        .drain = drain,
+                                        .hand_over = hand_over,
+                                        .ctx = edges};
     if (!edges->of.config->control_enabled)
         return 0;
     snprintf(path, sizeof path, "%s.control", edges->of.config->socket_path);

@@ -17,6 +17,8 @@ struct edges_config {
     struct scratch_budget *scratch;
     uint64_t arena_bytes, start_ns; /* start_ns: when the daemon started, by clock_now_ns */
     double start_time_s;            /* when the daemon started, in Unix time */
+    void (*hand_over)(void *ctx);   /* called when the daemon is to make room for another; gives back at once */
+    void *ctx;
 };
 
 struct edges;

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "client/cli/cli.h"
@@ -24,16 +25,19 @@ struct cli_peer {
     nng_socket socket;
     char path[SOCKET_PATH_MAX]; /* of the control socket */
     atomic_bool foreign;        /* set by on_pipe in a thread of nng's: who answers is not trusted */
+    atomic_int pid;             /* set by on_pipe too: who answers; 0: not known */
 };
 
 /* on_pipe lets nobody answer but a daemon of this user's or root's; nng calls it before it hands the connection out. */
 static void on_pipe(nng_pipe pipe, nng_pipe_ev event, void *arg)
 {
     struct cli_peer *peer = arg;
-    uint64_t uid;
+    uint64_t uid, pid;
     (void)event;
-    if (nng_pipe_get_uint64(pipe, NNG_OPT_IPC_PEER_UID, &uid) == 0 && (uid == geteuid() || uid == 0))
+    if (nng_pipe_get_uint64(pipe, NNG_OPT_IPC_PEER_UID, &uid) == 0 && (uid == geteuid() || uid == 0)) {
+        atomic_store(&peer->pid, nng_pipe_get_uint64(pipe, NNG_OPT_IPC_PEER_PID, &pid) == 0 ? (int)pid : 0);
         return;
+    }
     atomic_store(&peer->foreign, true);
     nng_pipe_close(pipe);
 }
@@ -128,6 +132,12 @@ void cli_disconnect(struct cli_peer *peer)
 const char *cli_peer_path(const struct cli_peer *peer)
 {
     return peer->path;
+}
+
+int cli_peer_process(const struct cli_peer *peer)
+{
+    int pid = atomic_load(&peer->pid);
+    return pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
 }
 
 static int code_of(const char *name)

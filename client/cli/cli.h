@@ -28,8 +28,17 @@ void cli_disconnect(struct cli_peer *peer); /* accepts NULL */
  * failure comes as that error. LARDER_ETIMEOUT: no answer came within 10 seconds. */
 int cli_ask(struct cli_peer *peer, const json_t *request, json_t **answer, struct error *err);
 const char *cli_peer_path(const struct cli_peer *peer); /* the control socket's path; lives with the peer */
+/* cli_peer_process gives a descriptor that poll finds readable when the daemon's process has ended. The caller closes
+ * it. -1: the process cannot be watched, because it runs in another container. */
+int cli_peer_process(const struct cli_peer *peer);
 /* cli_fail prints the error of cli_connect or cli_ask, or a later one, and gives the exit status for it. */
 int cli_fail(const struct error *err);
+
+/* cli_change asks the daemon for a change. It takes the request over; NULL means that a name in it was not UTF-8.
+ * cli_hand_over stops the daemon to make room for another, and waits for its end. Both print what failed, and give the
+ * exit status. */
+int cli_change(const char *socket, json_t *request);
+int cli_hand_over(const char *socket);
 
 struct cli_status_options {
     const char *socket; /* NULL: the default */

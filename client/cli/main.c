@@ -1,7 +1,6 @@
 /* main.c: `larder`: what an operator types. */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "client/cli/cli.h"
 #include "common/clock.h"
@@ -15,6 +14,7 @@ static const char help[] =
     "  larder cancel JOB                                       end a job; its client gets an error\n"
     "  larder weight JOB W                                     give a job another weight, 0.01 to 100, from now on\n"
     "  larder drain                                            take no new jobs, and stop after the last one\n"
+    "  larder drain --for-restart                              stop now; jobs wait, and go on with the next daemon\n"
     "  larder check FILE                                       check a configuration file\n"
     "  larder pack|verify|prepare|bench …                      what larderd can do without running as a daemon\n"
     "  larder --version, larder --help\n"
@@ -28,6 +28,13 @@ static const char help[] =
     "for it, of those it asks for ahead; HELD those it has not given back; SHARED the part of its samples that were "
     "prepared\n"
     "for another job. `status --json --watch` writes one line a time.\n"
+    "With `drain` the daemon stops when its last job has ended, however long that takes. `drain --for-restart` is for "
+    "a "
+    "new\n"
+    "version: the daemon stops now, and scripts keep what they have taken, wait for the next daemon and go on in the "
+    "same "
+    "epoch.\n"
+    "It returns when the daemon has gone. SIGTERM does the same, and whoever sends it does not learn when that is.\n"
     "\n"
     "exit status: 0 done; 1 failed; 2 usage; 3 no daemon answers\n";
 
@@ -64,31 +71,9 @@ static int ping(const char *socket)
     return rc ? cli_fail(&err) : CLI_OK;
 }
 
-/* change sends a request (taken over) that changes something, under an id that makes it safe to send twice. */
-static int change(const char *socket, json_t *request)
-{
-    struct cli_peer *peer = NULL;
-    struct error err;
-    uint64_t random[2];
-    char id[40];
-    json_t *answer = NULL;
-    if (getrandom(random, sizeof random, 0) != sizeof random)
-        random[0] = random[1] = clock_now_ns();
-    snprintf(id, sizeof id, "%016llx%016llx", (unsigned long long)random[0], (unsigned long long)random[1]);
-    int rc = request && json_object_set_new(request, "id", json_string(id)) == 0
-                 ? cli_connect(socket, &peer, &err)
-                 : error_set(&err, LARDER_EINVAL, "the job's name is not UTF-8");
-    if (rc == 0)
-        rc = cli_ask(peer, request, &answer, &err);
-    cli_disconnect(peer);
-    json_decref(request);
-    json_decref(answer);
-    return rc ? cli_fail(&err) : CLI_OK;
-}
-
 static int cancel(const char *socket, const char *job)
 {
-    int status = change(socket, json_pack("{s:i,s:s,s:s}", "v", 1, "op", "cancel", "job", job));
+    int status = cli_change(socket, json_pack("{s:i,s:s,s:s}", "v", 1, "op", "cancel", "job", job));
     if (status == CLI_OK)
         printf("cancelled %s\n", job);
     return status;
@@ -100,15 +85,18 @@ static int set_weight(const char *socket, const char *job, const char *text)
     double weight = strtod(text, &end);
     if (end == text || *end || !(weight >= JOB_WEIGHT_MIN && weight <= JOB_WEIGHT_MAX))
         return usage("a weight is a number from 0.01 to 100, not", text);
-    int status = change(socket, json_pack("{s:i,s:s,s:s,s:f}", "v", 1, "op", "weight", "job", job, "weight", weight));
+    int status = cli_change(socket,
+                            json_pack("{s:i,s:s,s:s,s:f}", "v", 1, "op", "weight", "job", job, "weight", weight));
     if (status == CLI_OK)
         printf("%s has weight %g\n", job, weight);
     return status;
 }
 
-static int drain(const char *socket)
+static int drain(const char *socket, bool for_restart)
 {
-    int status = change(socket, json_pack("{s:i,s:s}", "v", 1, "op", "drain"));
+    if (for_restart)
+        return cli_hand_over(socket);
+    int status = cli_change(socket, json_pack("{s:i,s:s}", "v", 1, "op", "drain"));
     if (status == CLI_OK)
         puts("the daemon takes no new jobs, and stops after the last one");
     return status;
@@ -128,6 +116,7 @@ static bool parse_interval(const char *text, unsigned *out_ms)
 struct words {
     const char *word[2];
     size_t wanted, count;
+    bool for_restart;
 };
 
 static int run_asked(const char *command, const struct cli_status_options *options, const struct words *words)
@@ -138,7 +127,7 @@ static int run_asked(const char *command, const struct cli_status_options *optio
         return words->count == 2 ? set_weight(options->socket, words->word[0], words->word[1])
                                  : usage("weight needs a job's name and a weight", NULL);
     if (strcmp(command, "drain") == 0)
-        return drain(options->socket);
+        return drain(options->socket, words->for_restart);
     return strcmp(command, "status") == 0 ? cli_status(options) : ping(options->socket);
 }
 
@@ -162,6 +151,8 @@ static int ask(const char *command, char **argv)
             argv++;
         else if (for_status && strcmp(*argv, "--interval") == 0)
             return usage("--interval needs seconds, from 0.1 to 3600", NULL);
+        else if (strcmp(command, "drain") == 0 && strcmp(*argv, "--for-restart") == 0)
+            words.for_restart = true;
         else if (words.count < words.wanted && (*argv)[0] != '-')
             words.word[words.count++] = *argv;
         else

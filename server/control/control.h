@@ -10,6 +10,7 @@
  *   {"v":1,"op":"weight","job":"NAME","weight":2.5,"id":"…"}
  *                                                  {"v":1,"ok":true}
  *   {"v":1,"op":"drain","id":"…"}                  {"v":1,"ok":true}
+ *   {"v":1,"op":"hand_over","id":"…"}              {"v":1,"ok":true}
  *   anything that fails                            {"v":1,"ok":false,"error":{"code":"ENOENT","text":"…"}}
  *
  * A client may send a request again when its answer got lost. A request that only asks changes nothing. A request that
@@ -34,6 +35,8 @@ struct control_handlers {
     /* weight is from JOB_WEIGHT_MIN to JOB_WEIGHT_MAX. */
     int (*set_weight)(void *ctx, const char *job, double weight, struct error *err);
     int (*drain)(void *ctx, struct error *err); /* takes no new jobs, and stops the daemon after the last one */
+    /* Stops the daemon soon after the answer, so that another one can take its place. */
+    int (*hand_over)(void *ctx, struct error *err);
     void *ctx;
 };
 

@@ -85,12 +85,24 @@ static char *answer_jobs(const struct control_handlers *handlers)
     return answer;
 }
 
+static bool changes_something(const char *op)
+{
+    static const char *const ops[] = {"cancel", "weight", "drain", "hand_over"};
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+        if (strcmp(op, ops[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* carry_out does what a request that changes something asks for. */
 static int carry_out(const struct control_handlers *handlers, const char *op, const json_t *request, struct error *err)
 {
     const char *job = json_string_value(json_object_get(request, "job"));
     if (strcmp(op, "drain") == 0)
         return handlers->drain(handlers->ctx, err);
+    if (strcmp(op, "hand_over") == 0)
+        return handlers->hand_over(handlers->ctx, err);
     if (!job || !*job)
         return error_set(err, LARDER_EINVAL, "%s needs a job: name it with \"job\"", op);
     if (strcmp(op, "cancel") == 0)
@@ -140,10 +152,11 @@ char *control_answer(const struct control_handlers *handlers, struct control_mem
         answer = answer_status(handlers);
     else if (strcmp(op, "jobs") == 0)
         answer = answer_jobs(handlers);
-    else if (strcmp(op, "cancel") == 0 || strcmp(op, "weight") == 0 || strcmp(op, "drain") == 0)
+    else if (changes_something(op))
         answer = answer_change(handlers, memory, op, json);
     else
-        answer = fail(LARDER_EINVAL, "no such \"op\": there are ping, status, jobs, cancel, weight and drain");
+        answer = fail(LARDER_EINVAL,
+                      "no such \"op\": there are ping, status, jobs, cancel, weight, drain and hand_over");
     json_decref(json);
     return answer;
 }

@@ -15,6 +15,7 @@ static const char *const seeds[] = {
     "{\"v\":1,\"op\":\"cancel\",\"job\":\"a\",\"id\":\"0123456789abcdef\"}",
     "{\"v\":1,\"op\":\"weight\",\"job\":\"a\",\"weight\":2.5,\"id\":\"1\"}",
     "{\"v\":1,\"op\":\"drain\",\"id\":\"2\"}",
+    "{\"v\":1,\"op\":\"hand_over\",\"id\":\"3\"}",
     "{\"v\":1,\"op\":\"cancel\",\"job\":\"caf\xc3\xa9 \\u0000 \\ud83d\\ude00\",\"id\":\"x\"}",
 };
 
@@ -53,10 +54,16 @@ static int drain(void *ctx, struct error *err)
     return 0;
 }
 
+static int hand_over(void *ctx, struct error *err)
+{
+    (void)ctx, (void)err;
+    return 0;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const struct control_handlers handlers = {
-        .status_json = status_json, .cancel = cancel, .set_weight = set_weight, .drain = drain};
+        .status_json = status_json, .cancel = cancel, .set_weight = set_weight, .drain = drain, .hand_over = hand_over};
     struct control_memory memory = {0};
     for (int repeated = 0; repeated < 2; repeated++) {
         char *text = control_answer(&handlers, &memory, data, size);

@@ -52,10 +52,16 @@ static int drain(void *ctx, struct error *err)
     return 0;
 }
 
+static int hand_over(void *ctx, struct error *err)
+{
+    (void)ctx, (void)err;
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     static const struct control_handlers handlers = {
-        .status_json = status_json, .cancel = cancel, .set_weight = set_weight, .drain = drain};
+        .status_json = status_json, .cancel = cancel, .set_weight = set_weight, .drain = drain, .hand_over = hand_over};
     struct control *control = NULL;
     struct error err;
     char byte;

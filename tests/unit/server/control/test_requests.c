@@ -48,8 +48,17 @@ static int drain(void *ctx, struct error *err)
     return 0;
 }
 
+static unsigned hand_overs;
+
+static int hand_over(void *ctx, struct error *err)
+{
+    (void)ctx, (void)err;
+    hand_overs++;
+    return 0;
+}
+
 static struct control_handlers handlers = {
-    .status_json = status_json, .cancel = cancel_job, .set_weight = set_weight, .drain = drain};
+    .status_json = status_json, .cancel = cancel_job, .set_weight = set_weight, .drain = drain, .hand_over = hand_over};
 
 static void assert_answer(struct control_memory *memory, const char *request, const char *expected)
 {
@@ -79,7 +88,8 @@ static void test_requests(void **state)
                          "the request is of another version: this daemon (" LARDER_VERSION ") speaks \\\"v\\\":1"));
     assert_answer(&memory, "{\"v\":1}", FAILED("EINVAL", "the request has no \\\"op\\\""));
     assert_answer(&memory, "{\"v\":1,\"op\":\"quit\"}",
-                  FAILED("EINVAL", "no such \\\"op\\\": there are ping, status, jobs, cancel, weight and drain"));
+                  FAILED("EINVAL",
+                         "no such \\\"op\\\": there are ping, status, jobs, cancel, weight, drain and hand_over"));
     assert_answer(&memory, "{\"v\":1,\"op\":\"cancel\",\"id\":\"1\"}",
                   FAILED("EINVAL", "cancel needs a job: name it with \\\"job\\\""));
     assert_answer(&memory, "{\"v\":1,\"op\":\"cancel\",\"job\":\"a\"}",
@@ -138,6 +148,22 @@ static void test_drain(void **state)
     control_memory_clear(&memory);
 }
 
+/* So does one that makes room for another daemon, and it is no drain. */
+static void test_hand_over(void **state)
+{
+    (void)state;
+    struct control_memory memory = {0};
+    drains = hand_overs = 0;
+    assert_answer(&memory, "{\"v\":1,\"op\":\"hand_over\"}",
+                  FAILED("EINVAL", "hand_over needs an \\\"id\\\" of 1 to 63 bytes, new for each hand_over"));
+    assert_int_equal(hand_overs, 0);
+    for (int i = 0; i < 2; i++)
+        assert_answer(&memory, "{\"v\":1,\"op\":\"hand_over\",\"id\":\"1\"}", "{\"v\":1,\"ok\":true}");
+    assert_int_equal(hand_overs, 1);
+    assert_int_equal(drains, 0);
+    control_memory_clear(&memory);
+}
+
 /* A cancel that is sent again is answered again and not carried out again, until so many others came that it is
  * forgotten. */
 static void test_repeated(void **state)
@@ -167,10 +193,8 @@ static void test_repeated(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_requests),
-        cmocka_unit_test(test_repeated),
-        cmocka_unit_test(test_weight),
-        cmocka_unit_test(test_drain),
+        cmocka_unit_test(test_requests), cmocka_unit_test(test_repeated),  cmocka_unit_test(test_weight),
+        cmocka_unit_test(test_drain),    cmocka_unit_test(test_hand_over),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,195 @@
+"""A client that speaks the session protocol (common/wire.h) by itself, byte by byte, so that it can say what a client of
+ours never says."""
+
+import fcntl
+import json
+import os
+import socket
+import struct
+from typing import NamedTuple
+
+from system import SLOW, larder
+
+MAGIC = 0x3152444C
+(HELLO, WELCOME, REGISTER, REGISTERED, CLASSES_GET, CLASSES, NEXT, BATCH, RELEASE, ERROR, BYE, TURNS, STATE_GET,
+ STATE) = range(1, 15)
+DEPENDENT, STRICT, NONE = range(3)
+DROP_LAST, HOLD, HAS_STATE = 1, 32, 64
+REPLY_MAX = 200704
+HEADER = struct.Struct("<IHHII")
+NOBODY = 0xFFFFFFFF
+
+
+class Batch(NamedTuple):
+    batch: int
+    epoch: int
+    index: int
+    last: bool
+    lost: int
+    through: int
+    indices: list
+    turns: list  # of each sample the index whose turn it is; None: nobody's
+
+
+class Refused(Exception):
+    """The daemon's ERROR; `code` is the C name, "EGONE"."""
+
+    def __init__(self, number, fatal, text):
+        super().__init__(text)
+        self.code, self.fatal = larder.errors.from_code(number, text).code, bool(fatal)
+
+
+def text(value):
+    return struct.pack("<I", len(value)) + value
+
+
+class Client:
+    """One connection. Whatever comes and is not asked for just now is kept."""
+
+    def __init__(self, path, version=5):
+        self.version, self.seq, self.kept, self.fds = version, 0, [], []
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.socket.settimeout(30 * SLOW)
+        self.socket.connect(path)
+        self.send(HELLO, struct.pack("<I", os.getpid()) + text(b"raw"))
+        self.answer(WELCOME)
+        for fd in self.fds:
+            os.close(fd)
+        self.fds = []
+
+    def close(self):
+        self.socket.close()
+        for fd in self.fds:
+            os.close(fd)
+        self.fds = []
+
+    # ── messages ──
+
+    def send(self, kind, body, fds=()):
+        self.seq += 1
+        message = HEADER.pack(MAGIC, self.version, kind, self.seq, HEADER.size + len(body)) + body
+        socket.send_fds(self.socket, [message], list(fds))
+        return self.seq
+
+    def receive(self):
+        """(type, seq, body) of the next message. EOFError: the daemon has closed the connection."""
+        message, fds, _, _ = socket.recv_fds(self.socket, REPLY_MAX, 4)
+        self.fds += fds
+        if not message:
+            raise EOFError
+        magic, version, kind, seq, length = HEADER.unpack_from(message)
+        assert (magic, version, length) == (MAGIC, self.version, len(message)), message[:16]
+        return kind, seq, message[HEADER.size:]
+
+    def answer(self, *kinds):
+        """(type, body) of the next message of these types. An ERROR is raised."""
+        for at, (kind, _, body) in enumerate(self.kept):
+            if kind in kinds:
+                del self.kept[at]
+                return kind, body
+        while True:
+            kind, seq, body = self.receive()
+            if kind == ERROR and ERROR not in kinds:
+                code, fatal, length = struct.unpack_from("<iII", body)
+                raise Refused(code, fatal, body[12:12 + length].decode())
+            if kind in kinds:
+                return kind, body
+            self.kept.append((kind, seq, body))
+
+    # ── requests ──
+
+    def register(self, dataset, batch_size=8, prefetch=2, world_size=1, rank=0, epochs=0, shuffle=DEPENDENT,
+                 bad_policy=0, flags=0, seed=0, name="", pipeline=(), subset=b"", state=None):
+        """REGISTER and its answer, by field. state: a record's bytes, or a descriptor that may hold anything."""
+        fds = [sealed(state)] if isinstance(state, bytes) else [] if state is None else [state]
+        body = struct.pack("<8IQd", batch_size, prefetch, world_size, rank, epochs, shuffle, bad_policy,
+                           flags | (HAS_STATE if fds else 0), seed, 1.0)
+        body += (text(name.encode()) + text(dataset.encode()) + text(json.dumps(list(pipeline)).encode()) +
+                 text(subset if isinstance(subset, bytes) else json.dumps(subset).encode()))
+        try:
+            self.send(REGISTER, body, fds)
+        finally:
+            if isinstance(state, bytes):
+                os.close(fds[0])
+        _, body = self.answer(REGISTERED)
+        names = ("job n_samples n_batches n_classes height width channels dtype layout held_max epoch batch "
+                 "sample_bytes").split()
+        fields = dict(zip(names, struct.unpack_from("<12IQ", body)))
+        fields["fingerprint"] = struct.unpack_from("<2Q", body, 56)
+        at = 72
+        if self.version >= 5:
+            fields["view"] = struct.unpack_from("<2Q", body, at)
+            fields["dataset_samples"], reserved = struct.unpack_from("<2I", body, at + 16)
+            assert reserved == 0
+            at += 24
+        (length,) = struct.unpack_from("<I", body, at)
+        fields["name"] = body[at + 4:at + 4 + length].decode()
+        assert at + 4 + length == len(body)
+        return fields
+
+    def next(self, epoch, credits=1):
+        self.send(NEXT, struct.pack("<II", epoch, credits))
+
+    def release(self, batch):
+        self.send(RELEASE, struct.pack("<Q", batch))
+
+    def batch(self):
+        """The next batch, with whose turns its samples have."""
+        kind, body = self.answer(BATCH, TURNS)
+        others, of = {}, None
+        if kind == TURNS:
+            of, count = struct.unpack_from("<QI", body)
+            assert len(body) == 12 + 8 * count and count > 0
+            others = dict(struct.unpack_from("<II", body, 12 + 8 * at) for at in range(count))
+            assert len(others) == count
+            kind, body = self.answer(BATCH, TURNS)
+            assert kind == BATCH, "TURNS is followed by its batch"
+        head = struct.Struct("<QIIIIIId" if self.version >= 5 else "<QIIIIId")
+        number, epoch, index, flags, count, lost, *through, _ = head.unpack_from(body)
+        assert len(body) == head.size + 24 * count
+        indices = [struct.unpack_from("<I", body, head.size + 24 * at + 16)[0] for at in range(count)]
+        turns = [others.get(at, indices[at]) for at in range(count)]
+        assert of in (None, number) and all(at < count and others[at] != indices[at] for at in others)
+        return Batch(number, epoch, index, bool(flags & 1), lost, through[0] if through else 0, indices,
+                     [None if turn == NOBODY else turn for turn in turns])
+
+    def take(self, epoch):
+        """Asks for one batch, gets it and gives it back."""
+        self.next(epoch)
+        got = self.batch()
+        if got.indices:
+            self.release(got.batch)
+        return got
+
+    def epoch(self, epoch):
+        """All batches of an epoch that are left."""
+        batches = []
+        while not batches or not batches[-1].last:
+            batches.append(self.take(epoch))
+        return batches
+
+    def ask_state(self, epoch, batches, timeout_ms=30000):
+        return self.send(STATE_GET, struct.pack("<III", epoch, batches, timeout_ms))
+
+    def state(self):
+        """The token that answers STATE_GET; it came in a memfd that nobody can change."""
+        _, body = self.answer(STATE)
+        (n_bytes,) = struct.unpack("<I", body)
+        fd = self.fds.pop(0)
+        try:
+            return os.pread(fd, n_bytes + 1, 0)
+        finally:
+            os.close(fd)
+
+
+def memfd(content, seal=True):
+    """A memfd with these bytes."""
+    fd = os.memfd_create("state", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.write(fd, content)
+    if seal:
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE)
+    return fd
+
+
+def sealed(content):
+    return memfd(content)
