@@ -235,6 +235,11 @@ int connection_receive(struct connection *connection, struct wire_message *out, 
         rc = error_set(err, LARDER_EFORMAT, "a message too long, or with descriptors nobody asked for");
     else
         rc = wire_decode(connection->in, len, out, err);
+    if (rc == 0 && out->version != WIRE_VERSION && out->type != WIRE_ERROR) /* an older daemon can only refuse */
+        rc = error_set(err, LARDER_EVERSION,
+                       "it speaks protocol version %u, this client version %d: install the same release of Larder on "
+                       "both sides",
+                       out->version, WIRE_VERSION);
     if (rc) {
         if (fd >= 0)
             close(fd);

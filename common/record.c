@@ -3,7 +3,7 @@
 
 #include "common/codec.h"
 
-#define HEAD_BYTES 68   /* up to and with the length of the base */
+#define HEAD_BYTES 68       /* up to and with the length of the base */
 #define NO_HISTORY_BYTES 12 /* of the history's own numbers */
 
 enum { KIND_SET, KIND_ORDER };

@@ -14,8 +14,8 @@
  * Samples are named by their index in the dataset's order, which is the same in each daemon. Position i of a fixed
  * order is rank (i mod W)'s, where W ranks share it, and is number i / W of that rank's part. Through is how many
  * numbers of a part, from its beginning, are over. Segments say what of a fixed order is over, for jobs that went on
- * with other numbers of ranks: sequence 0 is the epoch's whole order; segment k, of W ranks, takes element j of sequence
- * k if j / W < through[j mod W]; what it leaves is, in order, sequence k + 1.
+ * with other numbers of ranks. Sequence 0 is the epoch's whole order. Segment k, of W ranks, takes element j of
+ * sequence k if j / W < through[j mod W]. What it leaves is, in order, sequence k + 1.
  *
  * Layout, little-endian, nothing padded:
  *
@@ -78,7 +78,7 @@ struct record {
     uint32_t n_batches;
     uint64_t n_turns;       /* of all batches */
     const uint8_t *history; /* n_batches × RECORD_BATCH_BYTES; record_batch_get reads one */
-    const uint8_t *turns;   /* n_turns × RECORD_TURN_BYTES: indices, in the order of the batches; record_turn reads one */
+    const uint8_t *turns; /* n_turns × RECORD_TURN_BYTES: indices, in the order of the batches; record_turn reads one */
 };
 
 /* record_bytes gives the length that the record has when it is encoded. */

@@ -2,8 +2,9 @@
  *
  * Layout: a header of 16 bytes, u32 magic, u16 version, u16 type, u32 seq, u32 length of the whole message; then the
  * numbers of the message's struct in the order of wire.h; then its texts in that order, each u32 length and its bytes
- * (a batch has its entries there instead, without a length: count says it). Everything little-endian, nothing padded.
- * Each layout is written down once, in an each_… function that serves both directions (codec.h). */
+ * (a batch has its entries there instead, and TURNS its turns, without a length: count says it). Everything
+ * little-endian, nothing padded. Each layout is written down once, in an each_… function that serves both directions
+ * (codec.h). */
 #include "common/wire.h"
 
 #include <stdbool.h>
@@ -52,7 +53,8 @@ static void each_register(struct codec *codec, struct wire_register *m)
     text(codec, &m->subset);
 }
 
-static void each_registered(struct codec *codec, struct wire_registered *m)
+/* Behind the numbers that version 4 has come those of version 5, and one that is 0. */
+static void each_registered(struct codec *codec, struct wire_registered *m, uint16_t version)
 {
     codec_u32(codec, &m->job);
     codec_u32(codec, &m->n_samples);
@@ -69,6 +71,14 @@ static void each_registered(struct codec *codec, struct wire_registered *m)
     codec_u64(codec, &m->sample_bytes);
     codec_u64(codec, &m->fingerprint[0]);
     codec_u64(codec, &m->fingerprint[1]);
+    if (version > 4) {
+        uint32_t reserved = 0;
+        codec_u64(codec, &m->view[0]);
+        codec_u64(codec, &m->view[1]);
+        codec_u32(codec, &m->dataset_samples);
+        codec_u32(codec, &reserved);
+        codec->failed |= reserved != 0;
+    }
     text(codec, &m->name);
 }
 
@@ -86,7 +96,7 @@ static void each_next(struct codec *codec, struct wire_next *m)
     codec_u32(codec, &m->credits);
 }
 
-static void each_batch(struct codec *codec, struct wire_batch *m)
+static void each_batch(struct codec *codec, struct wire_batch *m, uint16_t version)
 {
     codec_u64(codec, &m->batch);
     codec_u32(codec, &m->epoch);
@@ -94,6 +104,8 @@ static void each_batch(struct codec *codec, struct wire_batch *m)
     codec_u32(codec, &m->flags);
     codec_u32(codec, &m->count);
     codec_u32(codec, &m->lost);
+    if (version > 4)
+        codec_u32(codec, &m->through);
     codec_f64(codec, &m->weight);
     m->entries = codec_bytes(codec, m->entries, (size_t)m->count * WIRE_ENTRY_BYTES);
 }
@@ -107,41 +119,59 @@ static void each_error(struct codec *codec, struct wire_error *m)
     text(codec, &m->text);
 }
 
+static void each_turns(struct codec *codec, struct wire_turns *m)
+{
+    codec_u64(codec, &m->batch);
+    codec_u32(codec, &m->count);
+    m->turns = codec_bytes(codec, m->turns, (size_t)m->count * WIRE_TURN_BYTES);
+}
+
+static void each_state_get(struct codec *codec, struct wire_state_get *m)
+{
+    codec_u32(codec, &m->epoch);
+    codec_u32(codec, &m->batches);
+    codec_u32(codec, &m->timeout_ms);
+}
+
 static void each_field(struct codec *codec, struct wire_message *msg)
 {
     switch (msg->type) {
     case WIRE_HELLO: each_hello(codec, &msg->hello); break;
     case WIRE_WELCOME: each_welcome(codec, &msg->welcome); break;
     case WIRE_REGISTER: each_register(codec, &msg->reg); break;
-    case WIRE_REGISTERED: each_registered(codec, &msg->registered); break;
+    case WIRE_REGISTERED: each_registered(codec, &msg->registered, msg->version); break;
     case WIRE_CLASSES_GET: codec_u32(codec, &msg->classes_get.first); break;
     case WIRE_CLASSES: each_classes(codec, &msg->classes); break;
     case WIRE_NEXT: each_next(codec, &msg->next); break;
-    case WIRE_BATCH: each_batch(codec, &msg->batch); break;
+    case WIRE_BATCH: each_batch(codec, &msg->batch, msg->version); break;
     case WIRE_RELEASE: codec_u64(codec, &msg->release.batch); break;
     case WIRE_ERROR: each_error(codec, &msg->error); break;
     case WIRE_BYE: break;
+    case WIRE_TURNS: each_turns(codec, &msg->turns); break;
+    case WIRE_STATE_GET: each_state_get(codec, &msg->state_get); break;
+    case WIRE_STATE: codec_u32(codec, &msg->state.n_bytes); break;
     }
 }
 
-static const char *const type_names[] = {"?",       "HELLO", "WELCOME", "REGISTER", "REGISTERED", "CLASSES_GET",
-                                         "CLASSES", "NEXT",  "BATCH",   "RELEASE",  "ERROR",      "BYE"};
+static const char *const type_names[] = {"?",           "HELLO",   "WELCOME", "REGISTER",  "REGISTERED",
+                                         "CLASSES_GET", "CLASSES", "NEXT",    "BATCH",     "RELEASE",
+                                         "ERROR",       "BYE",     "TURNS",   "STATE_GET", "STATE"};
 
 static size_t message_max(enum wire_type type)
 {
     bool request = type == WIRE_HELLO || type == WIRE_REGISTER || type == WIRE_CLASSES_GET || type == WIRE_NEXT ||
-                   type == WIRE_RELEASE || type == WIRE_BYE;
+                   type == WIRE_RELEASE || type == WIRE_BYE || type == WIRE_STATE_GET;
     return request ? WIRE_REQUEST_MAX : WIRE_REPLY_MAX;
 }
 
 /* ── messages ────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
-static uint32_t each_header(struct codec *codec, uint32_t magic, uint16_t *version, struct wire_message *msg)
+static uint32_t each_header(struct codec *codec, uint32_t magic, struct wire_message *msg)
 {
     uint32_t length = 0; /* encoding writes it at the end, when it is known */
     uint16_t type = (uint16_t)msg->type;
     codec_u32(codec, &magic);
-    codec_u16(codec, version);
+    codec_u16(codec, &msg->version);
     codec_u16(codec, &type);
     codec_u32(codec, &msg->seq);
     codec_u32(codec, &length);
@@ -151,22 +181,31 @@ static uint32_t each_header(struct codec *codec, uint32_t magic, uint16_t *versi
 
 int wire_encode(const struct wire_message *msg, void *buf, size_t cap, size_t *len_bytes)
 {
-    int rc = wire_check(msg, NULL);
+    struct wire_message copy = *msg; /* the layouts take fields they could also fill */
+    if (copy.version == 0)
+        copy.version = WIRE_VERSION;
+    int rc = wire_check(&copy, NULL);
     if (rc)
         return rc;
-    struct wire_message copy = *msg; /* the layouts take fields they could also fill */
     size_t max = message_max(msg->type);
     struct codec codec = {.out = buf, .cap = cap < max ? cap : max};
-    uint16_t version = WIRE_VERSION;
     if (!buf)
         return LARDER_ELIMIT;
-    each_header(&codec, WIRE_MAGIC, &version, &copy);
+    each_header(&codec, WIRE_MAGIC, &copy);
     each_field(&codec, &copy);
     if (codec.failed)
         return LARDER_ELIMIT;
     put_u32((uint8_t *)buf + 12, (uint32_t)codec.pos);
     *len_bytes = codec.pos;
     return 0;
+}
+
+static int other_version(uint16_t version, struct error *err)
+{
+    return error_set(err, LARDER_EVERSION,
+                     "the peer speaks protocol version %u, this side versions %d to %d: install the same release of "
+                     "Larder on both sides",
+                     version, WIRE_VERSION_OLDEST, WIRE_VERSION);
 }
 
 int wire_decode(const void *buf, size_t len_bytes, struct wire_message *out, struct error *err)
@@ -179,14 +218,10 @@ int wire_decode(const void *buf, size_t len_bytes, struct wire_message *out, str
     struct codec codec = {.in = buf, .cap = len_bytes};
     struct wire_message msg;
     memset(&msg, 0, sizeof msg);
-    uint16_t version = 0;
-    uint32_t length = each_header(&codec, 0, &version, &msg);
-    if (version != WIRE_VERSION)
-        return error_set(err, LARDER_EVERSION,
-                         "the peer speaks protocol version %u, this side version %d: install the same release of "
-                         "Larder on both sides",
-                         version, WIRE_VERSION);
-    if (msg.type < WIRE_HELLO || msg.type > WIRE_BYE)
+    uint32_t length = each_header(&codec, 0, &msg);
+    if (msg.version < WIRE_VERSION_OLDEST || msg.version > WIRE_VERSION)
+        return other_version(msg.version, err);
+    if (msg.type < WIRE_HELLO || msg.type > wire_type_last(msg.version))
         return error_set(err, LARDER_EFORMAT, "a message of unknown type %d", (int)msg.type);
     const char *name = type_names[msg.type];
     if (length != len_bytes || len_bytes > message_max(msg.type))

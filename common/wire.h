@@ -8,20 +8,31 @@
  *   client                                   daemon
  *   HELLO ────────────────────────────────▶
  *         ◀──────────────────────────────── WELCOME (+ the arena's memfd, SCM_RIGHTS)
- *   REGISTER (job, dataset, pipeline, …) ──▶
+ *   REGISTER (job, dataset, pipeline, …) ──▶                        + a record's descriptor, with flag WITH_STATE
  *         ◀──────────────────────────────── REGISTERED, or ERROR
  *   CLASSES_GET ──────────────────────────▶
  *         ◀──────────────────────────────── CLASSES (a page; ask again from where it ended)
  *   NEXT (epoch, credits) ─────────────────▶                        one credit = one more batch of that epoch
- *         ◀──────────────────────────────── BATCH … BATCH(flags LAST)
+ *         ◀──────────────────────────────── BATCH … BATCH(flags LAST)   TURNS before a BATCH that it belongs to
  *   RELEASE (batch) ───────────────────────▶                        slots back, batch acknowledged
+ *   STATE_GET (epoch, batches) ────────────▶
+ *         ◀──────────────────────────────── STATE (+ a token's memfd), or ERROR
  *   BYE ──────────────────────────────────▶ (or just close)
  *
  * Each rank of a job has a connection of its own. All REGISTER with the same name, world_size and all the rest, and
  * each with its own rank. The first makes the job, and the others attach to it.
  *
  * NEXT for a later epoch than the running one ends the running one. What was still to come of it is dropped, but
- * batches of it that were under way must still be released. A batch with flag LAST ends its epoch; it may be empty. */
+ * batches of it that were under way must still be released. A batch with flag LAST ends its epoch; it may be empty.
+ *
+ * A fatal ERROR with LARDER_EGONE on a registered connection says that the daemon is going. The client may come back,
+ * to this daemon or the next, and present a record of what it has taken (record.h). What ends a job alone is an ERROR
+ * that is not fatal.
+ *
+ * Each message has its version in its header. A daemon also speaks the version before its own: that of the HELLO is the
+ * connection's. Version 4 has no STATE_GET, STATE and TURNS, no flag WITH_STATE, and no `view`, `dataset_samples` and
+ * `through`. A daemon that does not know yet which version its client speaks sends an ERROR of the oldest version; its
+ * layout is the same in all. */
 #ifndef LARDER_COMMON_WIRE_H
 #define LARDER_COMMON_WIRE_H
 
@@ -32,7 +43,8 @@
 #include "common/types.h"
 
 #define WIRE_MAGIC UINT32_C(0x3152444c) /* "LDR1" */
-#define WIRE_VERSION 4                  /* goes up with every change: layouts leave no room */
+#define WIRE_VERSION 5                  /* goes up with every change: layouts leave no room */
+#define WIRE_VERSION_OLDEST 4           /* the oldest that is still understood */
 #define WIRE_HEADER_BYTES 16
 #define WIRE_REQUEST_MAX 65536 /* a client's message, header included */
 #define WIRE_REPLY_MAX 200704  /* the daemon's message: fits a default socket buffer */
@@ -55,6 +67,9 @@ enum wire_type {
     WIRE_RELEASE = 9,
     WIRE_ERROR = 10,
     WIRE_BYE = 11,
+    WIRE_TURNS = 12,
+    WIRE_STATE_GET = 13,
+    WIRE_STATE = 14,
 };
 
 /* A text inside a message. It is borrowed from the message's buffer and not NUL-terminated; decoding has checked
@@ -80,10 +95,12 @@ enum wire_register_flags {
     WIRE_RELABEL = 2,
     WIRE_PRIVATE_AUGMENT = 4,
     WIRE_ORDERED = 8,
-    WIRE_ALL_FILES = 16, /* samples are files of any kind, not images alone */
-    WIRE_HOLD = 32,      /* the client may hold prefetch + 1 batches at a time; without it two */
+    WIRE_ALL_FILES = 16,  /* samples are files of any kind, not images alone */
+    WIRE_HOLD = 32,       /* the client may hold prefetch + 1 batches at a time; without it two */
+    WIRE_WITH_STATE = 64, /* one descriptor comes with the message: a record of what was taken (record.h) */
 };
-#define WIRE_REGISTER_FLAGS_ALL 63u
+#define WIRE_REGISTER_FLAGS_ALL 127u
+#define WIRE_REGISTER_FLAGS_ALL_4 63u /* of version 4 */
 
 struct wire_register {
     uint32_t batch_size; /* 1 … WIRE_BATCH_MAX */
@@ -111,10 +128,12 @@ struct wire_registered {
     uint32_t dtype;                   /* enum pixel_dtype */
     uint32_t layout;                  /* enum pixel_layout */
     uint32_t held_max;                /* batches the client may hold (delivered and not released), for good */
-    uint32_t epoch, batch;            /* where a rank that comes back goes on: 0 and 0 in a new job */
+    uint32_t epoch, batch;            /* where the rank goes on: 0 and 0 in a new job without a record */
     uint64_t sample_bytes;
     uint64_t fingerprint[2]; /* of the dataset */
-    struct wire_text name;   /* the job's */
+    uint64_t view[2]; /* fingerprint of the view: XXH3-128 over the dataset's and the view's indices, ascending */
+    uint32_t dataset_samples;
+    struct wire_text name; /* the job's */
 };
 
 struct wire_classes_get {
@@ -152,12 +171,40 @@ struct wire_batch {
     uint32_t flags;
     uint32_t count;
     uint32_t lost;          /* samples of this rank's epoch that were bad so far, and were left out or replaced */
+    uint32_t through;       /* fixed orders: so many numbers of the rank's part are over with this batch; otherwise 0 */
     double weight;          /* the job's, which `larder weight` may have changed; 0: not said */
     const uint8_t *entries; /* count × WIRE_ENTRY_BYTES; wire_entry_get reads one */
 };
 
 struct wire_release {
     uint64_t batch;
+};
+
+/* Whose turn a sample of a batch has, where it is not its own; 8 bytes on the wire in this order. */
+struct wire_turn {
+    uint32_t position; /* in the batch */
+    uint32_t index;    /* of the sample whose turn it is; WIRE_TURN_NONE: nobody's */
+};
+#define WIRE_TURN_BYTES 8
+#define WIRE_TURN_NONE UINT32_MAX
+
+/* TURNS comes before its BATCH, only for dependent jobs, and only where some sample has not its own turn. */
+struct wire_turns {
+    uint64_t batch;
+    uint32_t count;       /* 1 … WIRE_BATCH_MAX */
+    const uint8_t *turns; /* count × WIRE_TURN_BYTES, by ascending positions; wire_turn_get reads one */
+};
+
+/* STATE_GET asks for a token: what all ranks had taken when each had taken `batches` batches of the epoch, since the
+ * job's base. The daemon waits timeout_ms at the most for the rank that is last. A client has one such question open at
+ * a time; its seq is not 0, and not that of an open CLASSES_GET. */
+struct wire_state_get {
+    uint32_t epoch, batches;
+    uint32_t timeout_ms;
+};
+
+struct wire_state {
+    uint32_t n_bytes; /* of the token, in the descriptor that comes with the message */
 };
 
 struct wire_error {
@@ -168,7 +215,8 @@ struct wire_error {
 
 struct wire_message {
     enum wire_type type;
-    uint32_t seq; /* chosen by the asker, echoed in the answer; 0 in messages that answer nothing */
+    uint16_t version; /* 0 stands for WIRE_VERSION; decoding says which one it was */
+    uint32_t seq;     /* chosen by the asker, echoed in the answer; 0 in messages that answer nothing */
     union {
         struct wire_hello hello;
         struct wire_welcome welcome;
@@ -180,21 +228,30 @@ struct wire_message {
         struct wire_batch batch;
         struct wire_release release;
         struct wire_error error;
+        struct wire_turns turns;
+        struct wire_state_get state_get;
+        struct wire_state state;
     };
 };
 
-/* wire_encode writes msg into buf and its length into *len_bytes. LARDER_ELIMIT when cap or a bound above does not
- * suffice, LARDER_EINVAL when a field is out of its range. Pure; any thread. */
+/* wire_encode writes msg into buf, in the layout of its version, and its length into *len_bytes. LARDER_ELIMIT when cap
+ * or a bound above does not suffice, LARDER_EINVAL when a field is out of its range or the version has no such message.
+ * Pure; any thread. */
 int wire_encode(const struct wire_message *msg, void *buf, size_t cap, size_t *len_bytes);
 
-/* wire_decode reads one datagram. Every field is checked against its bounds, and the length must fit exactly. Texts
- * and entries of *out borrow from buf. LARDER_EVERSION for another version, LARDER_EFORMAT for anything else wrong,
- * with a text. */
+/* wire_decode reads one datagram, of WIRE_VERSION or an older version that is still understood. Every field is checked
+ * against its bounds, and the length must fit exactly. Texts, entries and turns of *out borrow from buf; what its
+ * version does not have is 0. LARDER_EVERSION for another version, LARDER_EFORMAT for anything else wrong, with a
+ * text. */
 int wire_decode(const void *buf, size_t len_bytes, struct wire_message *out, struct error *err);
 
 /* wire_entry_put writes entry `index` into a buffer of WIRE_ENTRY_BYTES an entry; wire_entry_get reads it. */
 void wire_entry_put(uint8_t *entries, uint32_t index, const struct wire_entry *entry);
 struct wire_entry wire_entry_get(const uint8_t *entries, uint32_t index);
+
+/* wire_turn_put and wire_turn_get do the same for turns. */
+void wire_turn_put(uint8_t *turns, uint32_t at, const struct wire_turn *turn);
+struct wire_turn wire_turn_get(const uint8_t *turns, uint32_t at);
 
 /* wire_class_next gives the name at *cursor, which counts bytes and starts at 0, and moves the cursor on.
  * LARDER_EEND after the last name, LARDER_EFORMAT when the bytes do not hold a whole name. wire_class_put appends a

@@ -27,8 +27,9 @@ static int check_text(struct error *err, const char *field, const struct wire_te
     return 0;
 }
 
-static int check_register(const struct wire_register *m, struct error *err)
+static int check_register(const struct wire_register *m, uint16_t version, struct error *err)
 {
+    uint32_t flags = version > 4 ? WIRE_REGISTER_FLAGS_ALL : WIRE_REGISTER_FLAGS_ALL_4;
     int rc = 0;
     if ((rc = check_number(err, "batch_size", m->batch_size, 1, WIRE_BATCH_MAX)) ||
         (rc = check_number(err, "prefetch", m->prefetch, 1, WIRE_CREDITS_MAX)) ||
@@ -36,8 +37,8 @@ static int check_register(const struct wire_register *m, struct error *err)
         (rc = check_number(err, "rank", m->rank, 0, m->world_size - 1)) ||
         (rc = check_number(err, "shuffle", m->shuffle, 0, SHUFFLE_NONE)) ||
         (rc = check_number(err, "bad_policy", m->bad_policy, 0, BAD_ERROR)) ||
-        (rc = check_number(err, "flags", m->flags, 0, WIRE_REGISTER_FLAGS_ALL)) ||
-        (rc = check_weight(err, m->weight)) || (rc = check_text(err, "name", &m->name, WIRE_NAME_MAX)) ||
+        (rc = check_number(err, "flags", m->flags, 0, flags)) || (rc = check_weight(err, m->weight)) ||
+        (rc = check_text(err, "name", &m->name, WIRE_NAME_MAX)) ||
         (rc = check_text(err, "dataset", &m->dataset, WIRE_PATH_MAX)) ||
         (rc = check_text(err, "pipeline", &m->pipeline, WIRE_SPEC_MAX)))
         return rc;
@@ -76,6 +77,16 @@ static int check_batch(const struct wire_batch *m, struct error *err)
     return rc || m->weight == 0 ? rc : check_weight(err, m->weight);
 }
 
+static int check_turns(const struct wire_turns *m, struct error *err)
+{
+    int rc = check_number(err, "count", m->count, 1, WIRE_BATCH_MAX);
+    for (uint32_t i = 0; !rc && i < m->count; i++) {
+        uint32_t min = i ? wire_turn_get(m->turns, i - 1).position + 1 : 0;
+        rc = check_number(err, "position", wire_turn_get(m->turns, i).position, min, WIRE_BATCH_MAX - 1);
+    }
+    return rc;
+}
+
 static int check_error(const struct wire_error *m, struct error *err)
 {
     if (m->code > LARDER_EINVAL || m->code < LARDER_ECHANGED)
@@ -86,16 +97,21 @@ static int check_error(const struct wire_error *m, struct error *err)
 
 int wire_check(const struct wire_message *msg, struct error *err)
 {
+    if (msg->version < WIRE_VERSION_OLDEST || msg->version > WIRE_VERSION || msg->type > wire_type_last(msg->version))
+        return error_set(err, LARDER_EINVAL, "version %u has no type %d", msg->version, (int)msg->type);
     switch (msg->type) {
     case WIRE_HELLO: return check_text(err, "client", &msg->hello.client, WIRE_CLIENT_MAX);
     case WIRE_WELCOME: return check_number(err, "batch_max", msg->welcome.batch_max, 1, WIRE_BATCH_MAX);
-    case WIRE_REGISTER: return check_register(&msg->reg, err);
+    case WIRE_REGISTER: return check_register(&msg->reg, msg->version, err);
     case WIRE_REGISTERED: return check_registered(&msg->registered, err);
     case WIRE_CLASSES: return check_classes(&msg->classes, err);
     case WIRE_NEXT: return check_number(err, "credits", msg->next.credits, 1, WIRE_CREDITS_MAX);
     case WIRE_BATCH: return check_batch(&msg->batch, err);
     case WIRE_ERROR: return check_error(&msg->error, err);
+    case WIRE_TURNS: return check_turns(&msg->turns, err);
     case WIRE_CLASSES_GET:
+    case WIRE_STATE_GET:
+    case WIRE_STATE:
     case WIRE_RELEASE:
     case WIRE_BYE: return 0;
     }

@@ -1,4 +1,4 @@
-/* wire_parts.c: what messages hold many of: the samples of a batch and the names of classes. */
+/* wire_parts.c: what messages hold many of: the samples of a batch, their turns, and the names of classes. */
 #include <string.h>
 
 #include "common/little_endian.h"
@@ -24,6 +24,17 @@ struct wire_entry wire_entry_get(const uint8_t *entries, uint32_t index)
         .index = get_u32(at + 16),
         .label = (int32_t)get_u32(at + 20),
     };
+}
+
+void wire_turn_put(uint8_t *turns, uint32_t at, const struct wire_turn *turn)
+{
+    put_u32(put_u32(turns + (size_t)at * WIRE_TURN_BYTES, turn->position), turn->index);
+}
+
+struct wire_turn wire_turn_get(const uint8_t *turns, uint32_t at)
+{
+    const uint8_t *from = turns + (size_t)at * WIRE_TURN_BYTES;
+    return (struct wire_turn){.position = get_u32(from), .index = get_u32(from + 4)};
 }
 
 int wire_class_next(const struct wire_text *names, uint32_t *cursor, struct wire_text *out)

@@ -4,8 +4,15 @@
 
 #include "common/wire.h"
 
-/* wire_check says whether a message's fields are within their ranges: LARDER_EINVAL for one that is not, and for an
- * unknown type; LARDER_ELIMIT for one that is too long. Pure; any thread. */
+/* wire_type_last gives the greatest type that a version has. */
+static inline enum wire_type wire_type_last(uint16_t version)
+{
+    return version > 4 ? WIRE_STATE : WIRE_BYE;
+}
+
+/* wire_check says whether a message's fields are within their ranges: LARDER_EINVAL for one that is not, and for a
+ * version that is not spoken or a type that its version does not have; LARDER_ELIMIT for one that is too long. Pure;
+ * any thread. */
 int wire_check(const struct wire_message *msg, struct error *err);
 
 #endif

@@ -13,7 +13,8 @@ from ._version import __version__
 from .errors import FormatError, InvalidArgument, LimitReached, VersionMismatch
 
 MAGIC = 0x3152444C
-VERSION = 4
+VERSION = 5
+VERSION_OLDEST = 4  # of a daemon whose ERROR is still understood
 REQUEST_MAX = 65536
 REPLY_MAX = 200704
 BATCH_MAX = 8192
@@ -22,30 +23,34 @@ NAME_MAX = 128
 PATH_MAX = 4096
 SPEC_MAX = 24576
 
-HELLO, WELCOME, REGISTER, REGISTERED, CLASSES_GET, CLASSES, NEXT, BATCH, RELEASE, ERROR, BYE = range(1, 12)
+(HELLO, WELCOME, REGISTER, REGISTERED, CLASSES_GET, CLASSES, NEXT, BATCH, RELEASE, ERROR, BYE, TURNS, STATE_GET,
+ STATE) = range(1, 15)
 
 SHUFFLES = {"dependent": 0, "strict": 1, "none": 2, True: 0, False: 2}
 BAD_POLICIES = {"skip": 0, "replace": 1, "error": 2}
 DTYPES = ("uint8", "float16", "float32")
 LAYOUT_HWC, LAYOUT_CHW = 0, 1
-DROP_LAST, RELABEL, PRIVATE_AUGMENT, ORDERED, ALL_FILES, HOLD = 1, 2, 4, 8, 16, 32
+DROP_LAST, RELABEL, PRIVATE_AUGMENT, ORDERED, ALL_FILES, HOLD, WITH_STATE = 1, 2, 4, 8, 16, 32, 64
 WEIGHT_MIN, WEIGHT_MAX = 0.01, 100
 AUGMENTS = {"shared": 0, "private": PRIVATE_AUGMENT}
 BATCH_LAST = 1
+TURN_NONE = 0xFFFFFFFF
 
 _HEADER = struct.Struct("<IHHII")
 _WELCOME = struct.Struct("<QII")
 _REGISTER = struct.Struct("<8IQd")
-_REGISTERED = struct.Struct("<12I3Q")
+_REGISTERED = struct.Struct("<12I5Q2I")
 _THREE = struct.Struct("<III")
 _NEXT = struct.Struct("<II")
-_BATCH = struct.Struct("<QIIIIId")
+_BATCH = struct.Struct("<QIIIIIId")
+_TURNS = struct.Struct("<QI")
 _RELEASE = struct.Struct("<Q")
 _ERROR = struct.Struct("<iI")
 _LENGTH = struct.Struct("<I")
 _CLASS = struct.Struct("<H")
 
 ENTRY = np.dtype([("offset", "<u8"), ("len_bytes", "<u4"), ("id", "<u4"), ("index", "<u4"), ("label", "<i4")])
+TURN = np.dtype([("position", "<u4"), ("index", "<u4")])
 
 
 class _Register(NamedTuple):
@@ -99,7 +104,9 @@ class Registered(NamedTuple):
     epoch: int
     batch: int
     sample_bytes: int
-    fingerprint: tuple
+    fingerprint: tuple   # of the dataset
+    view: tuple          # fingerprint of the view
+    dataset_samples: int
     name: str
 
 
@@ -116,8 +123,18 @@ class BatchMessage(NamedTuple):
     index: int
     last: bool
     lost: int            # samples of the rank's epoch that were left out so far, because they are bad
+    through: int         # fixed orders: so many numbers of the rank's part are over with this batch; otherwise 0
     weight: float        # the job's at this moment; 0: not said
     entries: np.ndarray  # of ENTRY; borrows from the message
+
+
+class TurnsMessage(NamedTuple):
+    batch: int         # the one that comes next
+    turns: np.ndarray  # of TURN, by ascending positions; borrows from the message
+
+
+class StateMessage(NamedTuple):
+    n_bytes: int  # of the token, in the descriptor that comes with the message
 
 
 class ErrorMessage(NamedTuple):
@@ -146,7 +163,10 @@ def hello(seq, pid, client):
     return _message(HELLO, seq, _LENGTH.pack(pid), _text("the client's name", client, 32))
 
 
-def register(seq, job):
+def register(seq, job, with_state=False):
+    """with_state: a descriptor goes with the message, from which a record of what was taken can be read."""
+    if with_state:
+        job = job._replace(flags=job.flags | WITH_STATE)
     return _message(REGISTER, seq, _REGISTER.pack(*job[:10]), _text("name", job.name, NAME_MAX),
                     _text("dataset", job.dataset, PATH_MAX), _text("pipeline", job.pipeline, SPEC_MAX),
                     _text("subset", job.subset, SPEC_MAX))
@@ -162,6 +182,10 @@ def next_batches(epoch, credits):
 
 def release(batch):
     return _message(RELEASE, 0, _RELEASE.pack(batch))
+
+
+def state_get(seq, epoch, batches, timeout_ms):
+    return _message(STATE_GET, seq, _THREE.pack(epoch, batches, timeout_ms))
 
 
 def bye():
@@ -185,7 +209,10 @@ def _decode_registered(body):
     name, end = _take_text(body, _REGISTERED.size)
     if fields[7] >= len(DTYPES) or fields[8] > LAYOUT_CHW:
         raise FormatError(f"REGISTERED: dtype {fields[7]} or layout {fields[8]} is unknown")
-    return Registered(*fields[:13], fields[13:15], name.decode("utf-8", "surrogateescape")), end
+    if fields[18] != 0:
+        raise FormatError(f"REGISTERED: a number that is 0 is {fields[18]}")
+    return Registered(*fields[:13], fields[13:15], fields[15:17], fields[17],
+                      name.decode("utf-8", "surrogateescape")), end
 
 
 def _decode_classes(body):
@@ -205,14 +232,30 @@ def _decode_classes(body):
 
 
 def _decode_batch(body):
-    batch, epoch, index, flags, count, lost, weight = _BATCH.unpack_from(body)
+    batch, epoch, index, flags, count, lost, through, weight = _BATCH.unpack_from(body)
     end = _BATCH.size + count * ENTRY.itemsize
     if count > BATCH_MAX or end > len(body):
         raise FormatError(f"BATCH: {count} entries do not fit the message")
     if weight != 0 and not WEIGHT_MIN <= weight <= WEIGHT_MAX:
         raise FormatError(f"BATCH: weight is {weight}, not {WEIGHT_MIN} to {WEIGHT_MAX}")
     entries = np.frombuffer(body, ENTRY, count, _BATCH.size)
-    return BatchMessage(batch, epoch, index, bool(flags & BATCH_LAST), lost, weight, entries), end
+    return BatchMessage(batch, epoch, index, bool(flags & BATCH_LAST), lost, through, weight, entries), end
+
+
+def _decode_turns(body):
+    batch, count = _TURNS.unpack_from(body)
+    end = _TURNS.size + count * TURN.itemsize
+    if not 1 <= count <= BATCH_MAX or end > len(body):
+        raise FormatError(f"TURNS: {count} turns do not fit the message")
+    turns = np.frombuffer(body, TURN, count, _TURNS.size)
+    positions = turns["position"]
+    if positions[-1] >= BATCH_MAX or (positions[1:] <= positions[:-1]).any():
+        raise FormatError("TURNS: positions do not ascend within a batch")
+    return TurnsMessage(batch, turns), end
+
+
+def _decode_state(body):
+    return StateMessage(*_LENGTH.unpack_from(body)), _LENGTH.size
 
 
 def _decode_error(body):
@@ -222,7 +265,7 @@ def _decode_error(body):
 
 
 _DECODERS = {WELCOME: _decode_welcome, REGISTERED: _decode_registered, CLASSES: _decode_classes, BATCH: _decode_batch,
-             ERROR: _decode_error}
+             ERROR: _decode_error, TURNS: _decode_turns, STATE: _decode_state}
 
 
 def decode(message):
@@ -232,7 +275,7 @@ def decode(message):
     magic, version, kind, seq, length = _HEADER.unpack_from(message)
     if magic != MAGIC:
         raise FormatError("a message that does not begin with Larder's magic number")
-    if version != VERSION:
+    if version != VERSION and not (kind == ERROR and VERSION_OLDEST <= version < VERSION):  # which all have alike
         raise VersionMismatch(f"the daemon speaks protocol version {version}, this package version {VERSION}: "
                               "install the same release of Larder on both sides")
     if length != len(message) or kind not in _DECODERS:

@@ -49,8 +49,13 @@ size_t fuzz_seed(size_t index, uint8_t *buf, size_t cap)
     if (index >= 12)
         return 0;
     struct parts parts = {0};
-    struct record rec = {
-        .dataset = {1, 2}, .view = {3, 4}, .seed = 7, .shuffle = index % 3, .epoch = 2, .batches = 9, .samples = SAMPLES};
+    struct record rec = {.dataset = {1, 2},
+                         .view = {3, 4},
+                         .seed = 7,
+                         .shuffle = index % 3,
+                         .epoch = 2,
+                         .batches = 9,
+                         .samples = SAMPLES};
     if (index / 3 & 1)
         add_base(&rec, &parts);
     if (index / 3 & 2)

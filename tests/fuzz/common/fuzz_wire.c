@@ -14,8 +14,12 @@ static struct wire_text text(const char *value)
     return (struct wire_text){.data = value, .len_bytes = (uint32_t)strlen(value)};
 }
 
+/* Each message, and after them those of version 4. */
 size_t fuzz_seed(size_t index, uint8_t *buf, size_t cap)
 {
+    uint8_t turns[2 * WIRE_TURN_BYTES];
+    for (uint32_t i = 0; i < 2; i++)
+        wire_turn_put(turns, i, &(struct wire_turn){.position = 1 + i, .index = i ? WIRE_TURN_NONE : 9});
     uint8_t entries[3 * WIRE_ENTRY_BYTES];
     for (uint32_t i = 0; i < 3; i++)
         wire_entry_put(entries, i, &(struct wire_entry){.offset = 4096u * i, .len_bytes = 150528, .id = i, .label = 7});
@@ -28,7 +32,7 @@ size_t fuzz_seed(size_t index, uint8_t *buf, size_t cap)
                  .prefetch = 2,
                  .world_size = 2,
                  .rank = 1,
-                 .flags = 5,
+                 .flags = 5 | WIRE_WITH_STATE,
                  .seed = 9,
                  .weight = 2.5,
                  .name = text("job"),
@@ -47,6 +51,8 @@ size_t fuzz_seed(size_t index, uint8_t *buf, size_t cap)
                         .held_max = 4,
                         .sample_bytes = 150528,
                         .fingerprint = {1, 2},
+                        .view = {3, 4},
+                        .dataset_samples = 600,
                         .name = text("job")}},
         {.type = WIRE_CLASSES_GET, .seq = 3, .classes_get = {.first = 0}},
         {.type = WIRE_CLASSES,
@@ -58,11 +64,20 @@ size_t fuzz_seed(size_t index, uint8_t *buf, size_t cap)
         {.type = WIRE_RELEASE, .release = {.batch = 42}},
         {.type = WIRE_ERROR, .seq = 2, .error = {.code = LARDER_ENOENT, .fatal = 1, .text = text("no such dataset")}},
         {.type = WIRE_BYE},
+        {.type = WIRE_TURNS, .turns = {.batch = 42, .count = 2, .turns = turns}},
+        {.type = WIRE_STATE_GET, .seq = 4, .state_get = {.epoch = 1, .batches = 3, .timeout_ms = 10000}},
+        {.type = WIRE_STATE, .seq = 4, .state = {.n_bytes = 4096}},
     };
+    const size_t count = sizeof messages / sizeof *messages, count_4 = WIRE_BYE;
     size_t len = 0;
-    if (index >= sizeof messages / sizeof *messages)
+    if (index >= count + count_4)
         return 0;
-    CHECK(wire_encode(&messages[index], buf, cap, &len) == 0);
+    struct wire_message msg = messages[index < count ? index : index - count];
+    if (index >= count)
+        msg.version = 4;
+    if (msg.version == 4 && msg.type == WIRE_REGISTER)
+        msg.reg.flags &= WIRE_REGISTER_FLAGS_ALL_4;
+    CHECK(wire_encode(&msg, buf, cap, &len) == 0);
     return len;
 }
 
@@ -73,6 +88,9 @@ static uint64_t read_all(const struct wire_message *msg)
     if (msg->type == WIRE_BATCH) {
         for (uint32_t i = 0; i < msg->batch.count; i++)
             sum += wire_entry_get(msg->batch.entries, i).offset;
+    } else if (msg->type == WIRE_TURNS) {
+        for (uint32_t i = 0; i < msg->turns.count; i++)
+            CHECK(wire_turn_get(msg->turns.turns, i).position < WIRE_BATCH_MAX);
     } else if (msg->type == WIRE_CLASSES) {
         uint32_t cursor = 0, count = 0;
         struct wire_text name;

@@ -62,6 +62,27 @@ static void arena_empty(struct fake_daemon *daemon)
     fake_until_closed(daemon);
 }
 
+static void older_welcome(struct fake_daemon *daemon)
+{
+    struct wire_message msg;
+    fake_receive(daemon, &msg);
+    struct wire_message answer = {.type = WIRE_WELCOME, .version = WIRE_VERSION_OLDEST, .seq = msg.seq};
+    answer.welcome = (struct wire_welcome){.arena_bytes = FAKE_ARENA_BYTES, .batch_max = 64};
+    fake_send(daemon, &answer, daemon->arena_fd);
+    fake_until_closed(daemon);
+}
+
+/* What a daemon of the release before answers to a HELLO that it does not understand. */
+static void older_refusal(struct fake_daemon *daemon)
+{
+    struct wire_message msg;
+    fake_receive(daemon, &msg);
+    struct wire_message answer = {.type = WIRE_ERROR, .version = WIRE_VERSION_OLDEST};
+    answer.error = (struct wire_error){.code = LARDER_EBUSY, .fatal = 1, .text = {"older", 5}};
+    fake_send(daemon, &answer, -1);
+    fake_until_closed(daemon);
+}
+
 static void wrong_answer(struct fake_daemon *daemon)
 {
     struct wire_message msg;
@@ -149,7 +170,7 @@ static void refuses_hostile_opening(void **state)
         {newer_version, LARDER_EVERSION, false}, {wrong_size, LARDER_EFORMAT, false},
         {size_overflows, LARDER_EFORMAT, false}, {holds_nothing, LARDER_EFORMAT, false},
         {many_classes, LARDER_EFORMAT, false},   {classes_do_not_move, LARDER_EFORMAT, false},
-        {wrong_size, LARDER_EFORMAT, true},
+        {wrong_size, LARDER_EFORMAT, true},      {older_welcome, LARDER_EVERSION, false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct larder_loader *loader = NULL;
@@ -170,10 +191,24 @@ static void refuses_hostile_opening(void **state)
     }
 }
 
+/* A refusal by an older daemon is understood: the program gets its code and its text. */
+static void reads_an_older_refusal(void **state)
+{
+    (void)state;
+    struct larder_loader *loader = NULL;
+    fake_init(&fake);
+    fake.opening_only = true;
+    fake_start(&fake, older_refusal);
+    assert_int_equal(open_fake(&loader), LARDER_EBUSY);
+    assert_text(larder_last_error(NULL), "older");
+    fake_stop(&fake);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(refuses_hostile_opening),
+        cmocka_unit_test(reads_an_older_refusal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

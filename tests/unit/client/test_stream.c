@@ -369,6 +369,32 @@ static void keeps_held_after_a_failure(void **state)
     larder_close(&loader);
 }
 
+static void turns_first(struct fake_daemon *daemon)
+{
+    uint8_t turns[WIRE_TURN_BYTES];
+    wire_turn_put(turns, 0, &(struct wire_turn){.position = 1, .index = 7});
+    if (fake_wait_credits(daemon, 0, 1)) {
+        fake_send(daemon, &(struct wire_message){.type = WIRE_TURNS, .turns = {.batch = 1, .count = 1, .turns = turns}},
+                  -1);
+        fake_batch(daemon, 1, 0, 0, 0, FAKE_BATCH_SIZE, true);
+    }
+    fake_until_closed(daemon);
+}
+
+/* TURNS before a batch does not disturb the batch. */
+static void passes_over_turns(void **state)
+{
+    (void)state;
+    struct larder_batch *batch;
+    open_with(4, 2, 0, turns_first);
+    assert_int_equal(larder_start_epoch(loader, 0), 0);
+    assert_int_equal(larder_next(loader, -1, &batch), 0);
+    assert_batch(batch, 0, 0);
+    assert_int_equal(larder_batch_release(&batch), 0);
+    assert_int_equal(larder_next(loader, -1, &batch), LARDER_EEND);
+    close_both();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -382,6 +408,7 @@ int main(void)
         cmocka_unit_test(goes_on_after_signals),
         cmocka_unit_test(refuses_misuse),
         cmocka_unit_test(asks_ahead),
+        cmocka_unit_test(passes_over_turns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

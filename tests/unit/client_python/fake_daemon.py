@@ -14,8 +14,10 @@ import socket
 import struct
 import threading
 
-MAGIC, VERSION = 0x3152444C, 4
-HELLO, WELCOME, REGISTER, REGISTERED, CLASSES_GET, CLASSES, NEXT, BATCH, RELEASE, ERROR, BYE = range(1, 12)
+MAGIC, VERSION = 0x3152444C, 5
+TURN_NONE = 0xFFFFFFFF
+(HELLO, WELCOME, REGISTER, REGISTERED, CLASSES_GET, CLASSES, NEXT, BATCH, RELEASE, ERROR, BYE, TURNS, STATE_GET,
+ STATE) = range(1, 15)
 F_ADD_SEALS = 1033
 SEALS = 1 | 2 | 4  # seal, shrink, grow
 POISON = 0xEE
@@ -46,6 +48,7 @@ class FakeDaemon:
     mangle       called with each outgoing message's (type, bytes); returns what is sent
     weight       that batches say the job has (None: the registered one)
     lost         samples that batches say were left out
+    turns        (position, index) of TURNS, which comes before each batch that has samples
     empty_last   end an epoch with an empty batch of its own
     """
 
@@ -61,6 +64,7 @@ class FakeDaemon:
         self.encoded = False
         self.weight = None
         self.lost = 0
+        self.turns = ()
         self.page = 1000
         self.dtype = self.layout = 0
         self.itemsize = 1
@@ -192,8 +196,9 @@ class Connection(threading.Thread):
         size = self.job["batch_size"]
         n_batches = daemon.n_samples // size if self.job["flags"] & 1 else -(-daemon.n_samples // size)
         self.send(REGISTERED, seq, struct.pack(
-            "<12I3Q", 5, daemon.n_samples, n_batches, len(daemon.classes), height, width, channels, daemon.dtype,
-            daemon.layout, daemon.held_max, 0, 0, daemon.sample_bytes * daemon.itemsize, 11, 12)
+            "<12I5Q2I", 5, daemon.n_samples, n_batches, len(daemon.classes), height, width, channels, daemon.dtype,
+            daemon.layout, daemon.held_max, 0, 0, daemon.sample_bytes * daemon.itemsize, 11, 12, 13, 14,
+            daemon.n_samples, 0)
             + text(self.job["name"] or b"job-5"))
 
     def on_next(self, epoch, credits):
@@ -241,9 +246,12 @@ class Connection(threading.Thread):
         self.sent += 1
         self.credits -= 1
         weight = daemon.weight or self.job["weight"]
-        body = struct.pack("<QIIIIId", number, self.epoch, self.index, 0 if self.plan else 1, len(indices), daemon.lost,
-                           weight)
+        body = struct.pack("<QIIIIIId", number, self.epoch, self.index, 0 if self.plan else 1, len(indices),
+                           daemon.lost, 0, weight)
         self.index += 1
+        if daemon.turns and indices:
+            self.send(TURNS, 0, struct.pack("<QI", number, len(daemon.turns)) +
+                      b"".join(struct.pack("<II", *turn) for turn in daemon.turns))
         self.send(BATCH, 0, body + entries)
 
     def slots(self, count):

@@ -12,7 +12,7 @@ from support import Case, larder, main, until
 from test_lifetime import in_child
 
 ENTRY = np.dtype([("offset", "<u8"), ("len_bytes", "<u4"), ("id", "<u4"), ("index", "<u4"), ("label", "<i4")])
-ENTRIES_AT = 52  # of a BATCH message
+ENTRIES_AT = 56  # of a BATCH message
 
 
 def with_entries(change):

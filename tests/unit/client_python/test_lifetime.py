@@ -360,9 +360,9 @@ class Hostile(Case):
     def test_offsets_beyond_the_arena(self):
         """No offset or length is believed: beyond the end, just beyond, and so large that adding would wrap."""
         for offset in (1 << 20, (1 << 20) - 71, 2**64 - 1, 2**63):
-            self.refused("beyond its arena", mangle=self.at(fake.BATCH, 16 + 36, "<Q", offset))
-        self.refused("registered size", mangle=self.at(fake.BATCH, 16 + 36 + 8, "<I", 73))
-        long = self.at(fake.BATCH, 16 + 36 + 8, "<I", 2**31)
+            self.refused("beyond its arena", mangle=self.at(fake.BATCH, 16 + 40, "<Q", offset))
+        self.refused("registered size", mangle=self.at(fake.BATCH, 16 + 40 + 8, "<I", 73))
+        long = self.at(fake.BATCH, 16 + 40 + 8, "<I", 2**31)
         self.refused("beyond its arena", mangle=long, encoded=True, pipeline=[])
 
     def test_more_samples_than_the_batch_size(self):
@@ -372,7 +372,7 @@ class Hostile(Case):
         def mangle(kind, data):
             if kind != fake.BATCH:
                 return data
-            return fake.message(kind, 0, struct.pack("<QIIIIId", 1, 0, 0, 0, 7, 0, 0) + daemon_entries)
+            return fake.message(kind, 0, struct.pack("<QIIIIIId", 1, 0, 0, 0, 7, 0, 0, 0) + daemon_entries)
         self.refused("batch of 7", mangle=mangle)
 
     def test_shapes_that_do_not_fit(self):

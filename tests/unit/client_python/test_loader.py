@@ -96,6 +96,13 @@ class Epochs(Case):
         for _ in range(2):
             self.assertEqual([len(labels) for _, labels in loader], [6, 6, 6, 2])
 
+    def test_turns_before_a_batch_do_not_disturb_it(self):
+        """TURNS comes before each batch: the epoch is the same as without."""
+        self.daemon(turns=((0, 7), (2, fake.TURN_NONE)), empty_last=True)
+        with self.loader(with_ids=True) as loader:
+            for _ in range(2):
+                self.assertEqual(sorted(int(i) for batch in loader for i in batch[2]), list(range(20)))
+
     def test_a_newer_iterator_ends_the_older(self):
         """The older of two live iterators says so; an exhausted one just stays exhausted."""
         self.daemon()

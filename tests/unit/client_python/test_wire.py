@@ -13,11 +13,13 @@ import fake_daemon as fake
 def samples():
     entry = struct.pack("<QIIIi", 4096, 72, 7, 3, 1)
     yield fake.message(fake.WELCOME, 1, struct.pack("<QII", 1 << 20, 42, 8192))
-    registered = struct.pack("<12I3Q", 1, 20, 4, 2, 4, 6, 3, 0, 0, 4, 0, 0, 72, 8, 9)
+    registered = struct.pack("<12I5Q2I", 1, 20, 4, 2, 4, 6, 3, 0, 0, 4, 0, 0, 72, 8, 9, 10, 11, 25, 0)
     yield fake.message(fake.REGISTERED, 2, registered + fake.text(b"me"))
     yield fake.message(fake.CLASSES, 3, struct.pack("<III", 0, 2, 2) + fake.text(b"\x03\0cat\x03\0dog"))
-    yield fake.message(fake.BATCH, 0, struct.pack("<QIIIIId", 1, 0, 0, 1, 2, 3, 2.5) + entry * 2)
+    yield fake.message(fake.BATCH, 0, struct.pack("<QIIIIIId", 1, 0, 0, 1, 2, 3, 6, 2.5) + entry * 2)
     yield fake.message(fake.ERROR, 4, struct.pack("<iI", -4, 1) + fake.text("kein Ordner: ü".encode()))
+    yield fake.message(fake.TURNS, 0, struct.pack("<QI4I", 1, 2, 0, 7, 5, _wire.TURN_NONE))
+    yield fake.message(fake.STATE, 5, struct.pack("<I", 300))
 
 
 def defined(name, prefix):
@@ -33,12 +35,13 @@ class Wire(Case):
     def test_numbers_are_those_of_the_headers(self):
         """Each limit, type and flag that the package states is the one that common/ states for the daemon."""
         stated = defined("wire.h", "WIRE_")
-        for name in ("MAGIC", "VERSION", "REQUEST_MAX", "REPLY_MAX", "BATCH_MAX", "CREDITS_MAX", "NAME_MAX", "PATH_MAX",
-                     "SPEC_MAX", "HELLO", "WELCOME", "REGISTER", "REGISTERED", "CLASSES_GET", "CLASSES", "NEXT",
-                     "BATCH", "RELEASE", "ERROR", "BYE", "DROP_LAST", "RELABEL", "PRIVATE_AUGMENT", "ORDERED",
-                     "ALL_FILES", "HOLD"):
+        for name in ("MAGIC", "VERSION", "VERSION_OLDEST", "REQUEST_MAX", "REPLY_MAX", "BATCH_MAX", "CREDITS_MAX",
+                     "NAME_MAX", "PATH_MAX", "SPEC_MAX", "HELLO", "WELCOME", "REGISTER", "REGISTERED", "CLASSES_GET",
+                     "CLASSES", "NEXT", "BATCH", "RELEASE", "ERROR", "BYE", "TURNS", "STATE_GET", "STATE", "DROP_LAST",
+                     "RELABEL", "PRIVATE_AUGMENT", "ORDERED", "ALL_FILES", "HOLD", "WITH_STATE"):
             self.assertEqual(getattr(_wire, name), stated[name], name)
         self.assertEqual(_wire.ENTRY.itemsize, stated["ENTRY_BYTES"])
+        self.assertEqual(_wire.TURN.itemsize, stated["TURN_BYTES"])
         self.assertEqual(_wire._HEADER.size, stated["HEADER_BYTES"])
         weights = defined("types.h", "JOB_WEIGHT_")
         self.assertEqual((_wire.WEIGHT_MIN, _wire.WEIGHT_MAX), (weights["MIN"], weights["MAX"]))
@@ -46,27 +49,35 @@ class Wire(Case):
     def test_requests_have_the_layout_of_wire_c(self):
         """Each request equals bytes written down by hand from common/wire.c."""
         self.assertEqual(_wire.hello(1, 258, b"py"),
-                         bytes.fromhex("4c445231 0400 0100 01000000 1a000000 02010000 02000000") + b"py")
+                         bytes.fromhex("4c445231 0500 0100 01000000 1a000000 02010000 02000000") + b"py")
         self.assertEqual(_wire.next_batches(3, 2),
-                         bytes.fromhex("4c445231 0400 0700 00000000 18000000 03000000 02000000"))
-        self.assertEqual(_wire.release(5), bytes.fromhex("4c445231 0400 0900 00000000 18000000 0500000000000000"))
-        self.assertEqual(_wire.bye(), bytes.fromhex("4c445231 0400 0b00 00000000 10000000"))
+                         bytes.fromhex("4c445231 0500 0700 00000000 18000000 03000000 02000000"))
+        self.assertEqual(_wire.release(5), bytes.fromhex("4c445231 0500 0900 00000000 18000000 0500000000000000"))
+        self.assertEqual(_wire.bye(), bytes.fromhex("4c445231 0500 0b00 00000000 10000000"))
         job = _wire.Register(1, 2, 3, 0, 4, 1, 2, 1, 9, 2.5, b"n", b"/d", b"[]", b"")
         packed = _wire.register(2, job)
         self.assertEqual(packed[16:64], struct.pack("<8IQd", 1, 2, 3, 0, 4, 1, 2, 1, 9, 2.5))
         self.assertEqual(packed[64:], b"\1\0\0\0n\2\0\0\0/d\2\0\0\0[]\0\0\0\0")
+        with_state = _wire.register(2, job, with_state=True)
+        self.assertEqual(with_state[16:64], struct.pack("<8IQd", 1, 2, 3, 0, 4, 1, 2, 1 | 64, 9, 2.5))
+        self.assertEqual(with_state[64:], packed[64:])
+        self.assertEqual(_wire.state_get(9, 3, 17, 10000), bytes.fromhex(
+            "4c445231 0500 0d00 09000000 1c000000 03000000 11000000 10270000"))
 
     def test_replies_are_read(self):
         """Every kind of reply comes back with the values it was packed from."""
-        welcome, registered, classes, batch, error = (_wire.decode(data)[2] for data in samples())
+        welcome, registered, classes, batch, error, turns, state = (_wire.decode(data)[2] for data in samples())
         self.assertEqual(welcome, (1 << 20, 42, 8192))
         self.assertEqual((registered.held_max, registered.sample_bytes, registered.fingerprint, registered.name),
                          (4, 72, (8, 9), "me"))
+        self.assertEqual((registered.view, registered.dataset_samples), ((10, 11), 25))
         self.assertEqual(classes.names, ["cat", "dog"])
         self.assertTrue(batch.last)
-        self.assertEqual((batch.lost, batch.weight), (3, 2.5))
+        self.assertEqual((batch.lost, batch.through, batch.weight), (3, 6, 2.5))
         self.assertEqual(batch.entries["label"].tolist(), [1, 1])
         self.assertEqual((error.code, error.fatal, error.text), (-4, True, "kein Ordner: ü"))
+        self.assertEqual((turns.batch, turns.turns.tolist()), (1, [(0, 7), (5, _wire.TURN_NONE)]))
+        self.assertEqual(state.n_bytes, 300)
 
     def test_foreign_bytes_are_refused_or_read(self):
         """Truncated, lengthened and mutated replies raise nothing but LarderError."""
@@ -94,6 +105,21 @@ class Wire(Case):
         """A daemon of another version is told apart from garbage."""
         with self.assertRaisesRegex(larder.VersionMismatch, "version 9"):
             _wire.decode(fake.message(fake.WELCOME, 1, bytes(16), version=9))
+
+    def test_an_older_refusal_is_read(self):
+        """A daemon of the release before can refuse, and its text is read; nothing else of it is."""
+        body = struct.pack("<iI", -4, 1) + fake.text(b"older")
+        self.assertEqual(_wire.decode(fake.message(fake.ERROR, 1, body, version=4))[2].text, "older")
+        with self.assertRaisesRegex(larder.VersionMismatch, "version 4"):
+            _wire.decode(fake.message(fake.WELCOME, 1, struct.pack("<QII", 1 << 20, 42, 8192), version=4))
+        with self.assertRaisesRegex(larder.VersionMismatch, "version 3"):
+            _wire.decode(fake.message(fake.ERROR, 1, body, version=3))
+
+    def test_turns_ascend_within_a_batch(self):
+        """TURNS without a turn, with positions that do not ascend, or beyond the greatest batch, are refused."""
+        for turns in ((), (0, 7, 0, 8), (1, 7, 0, 8), (_wire.BATCH_MAX, 0)):
+            with self.assertRaises(larder.FormatError, msg=turns):
+                _wire.decode(fake.message(fake.TURNS, 0, struct.pack(f"<QI{len(turns)}I", 1, len(turns) // 2, *turns)))
 
     def test_texts_too_long_are_refused_here(self):
         """What the daemon would refuse for its length fails before it is sent, with the name of the field."""

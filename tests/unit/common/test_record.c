@@ -140,7 +140,8 @@ static void has_the_written_layout(void **state)
     rec = of_order();
     len = encode(&rec, buf);
     assert_int_equal(get_u16(buf + 6), 1);
-    assert_memory_equal(buf + 64, "\x02\0\0\0\x02\0\0\0\x01\0\0\0\x04\0\0\0\x03\0\0\0\x03\0\0\0\x01\0\0\0\x02\0\0\0", 32);
+    assert_memory_equal(buf + 64, "\x02\0\0\0\x02\0\0\0\x01\0\0\0\x04\0\0\0\x03\0\0\0\x03\0\0\0\x01\0\0\0\x02\0\0\0",
+                        32);
     assert_int_equal(len, 68 + 12 + 20 + 12 + 12);
 }
 
@@ -175,10 +176,10 @@ static void refuses_beyond_bounds(void **state)
 {
     (void)state;
     struct record rec;
-#define REFUSES(good, change)         \
-    do {                              \
-        rec = good;                   \
-        change;                       \
+#define REFUSES(good, change)               \
+    do {                                    \
+        rec = good;                         \
+        change;                             \
         assert_not_encoded(&rec, __LINE__); \
     } while (0)
     static uint8_t beyond[3] = {0, 0, 0x10}, numbers[3 * 4];
@@ -253,8 +254,10 @@ static void refuses_what_is_not_whole(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(goes_through_unchanged),    cmocka_unit_test(has_the_written_layout),
-        cmocka_unit_test(adds_segments),             cmocka_unit_test(refuses_beyond_bounds),
+        cmocka_unit_test(goes_through_unchanged),
+        cmocka_unit_test(has_the_written_layout),
+        cmocka_unit_test(adds_segments),
+        cmocka_unit_test(refuses_beyond_bounds),
         cmocka_unit_test(refuses_what_is_not_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

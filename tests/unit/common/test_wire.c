@@ -13,6 +13,7 @@
 
 static char long_text[WIRE_SPEC_MAX + 2]; /* all 'x' */
 static uint8_t entries[(WIRE_BATCH_MAX + 1) * WIRE_ENTRY_BYTES];
+static uint8_t turns[WIRE_BATCH_MAX * WIRE_TURN_BYTES];
 static char class_names[WIRE_REPLY_MAX];
 static uint32_t class_names_len, class_names_count;
 
@@ -66,7 +67,19 @@ static void add_requests(void)
     add((struct wire_message){.type = WIRE_NEXT, .next = {.epoch = 0, .credits = 1}});
     add((struct wire_message){.type = WIRE_NEXT, .next = {.epoch = UINT32_MAX, .credits = WIRE_CREDITS_MAX}});
     add((struct wire_message){.type = WIRE_RELEASE, .release = {.batch = UINT64_MAX}});
+    add((struct wire_message){.type = WIRE_STATE_GET});
+    add((struct wire_message){.type = WIRE_STATE_GET,
+                              .state_get = {.epoch = UINT32_MAX, .batches = 7, .timeout_ms = UINT32_MAX}});
     add((struct wire_message){.type = WIRE_BYE});
+    add((struct wire_message){.type = WIRE_REGISTER,
+                              .version = 4,
+                              .reg = {.batch_size = 1,
+                                      .prefetch = 1,
+                                      .world_size = 1,
+                                      .flags = WIRE_REGISTER_FLAGS_ALL_4,
+                                      .weight = 1,
+                                      .name = text_of(3)}});
+    add((struct wire_message){.type = WIRE_BYE, .version = 4});
 }
 
 static void add_replies(void)
@@ -91,6 +104,8 @@ static void add_replies(void)
                                              .batch = 10,
                                              .sample_bytes = UINT64_MAX,
                                              .fingerprint = {UINT64_MAX, 1},
+                                             .view = {2, UINT64_MAX},
+                                             .dataset_samples = 11,
                                              .name = text_of(WIRE_NAME_MAX)}});
     add((struct wire_message){.type = WIRE_CLASSES});
     add((struct wire_message){.type = WIRE_CLASSES, .classes = {.first = 5, .total = 5}});
@@ -101,16 +116,31 @@ static void add_replies(void)
                                           .names = {.data = class_names, .len_bytes = class_names_len}}});
     add((struct wire_message){.type = WIRE_BATCH, .batch = {.flags = WIRE_BATCH_LAST}});
     add((struct wire_message){.type = WIRE_BATCH,
-                              .batch = {.batch = 5, .count = 2, .weight = 0.01, .entries = entries}});
+                              .batch = {.batch = 5, .count = 2, .through = 6, .weight = 0.01, .entries = entries}});
     add((struct wire_message){.type = WIRE_BATCH,
                               .batch = {.batch = UINT64_MAX,
                                         .epoch = UINT32_MAX,
                                         .index = UINT32_MAX,
+                                        .through = UINT32_MAX,
                                         .count = WIRE_BATCH_MAX,
                                         .entries = entries}});
     add((struct wire_message){.type = WIRE_ERROR, .error = {.code = LARDER_EINVAL}});
     add((struct wire_message){.type = WIRE_ERROR,
                               .error = {.code = LARDER_EEND, .fatal = 1, .text = text_of(ERROR_TEXT_MAX)}});
+    add((struct wire_message){.type = WIRE_TURNS, .turns = {.batch = 1, .count = 1, .turns = turns}});
+    add((struct wire_message){.type = WIRE_TURNS,
+                              .turns = {.batch = UINT64_MAX, .count = WIRE_BATCH_MAX, .turns = turns}});
+    add((struct wire_message){.type = WIRE_STATE});
+    add((struct wire_message){.type = WIRE_STATE, .state = {.n_bytes = UINT32_MAX}});
+}
+
+static void add_replies_of_version_4(void)
+{
+    add((struct wire_message){.type = WIRE_REGISTERED, .version = 4, .registered = {.job = 1, .name = text_of(5)}});
+    add((struct wire_message){.type = WIRE_BATCH,
+                              .version = 4,
+                              .batch = {.batch = 5, .count = 2, .lost = 3, .weight = 2, .entries = entries}});
+    add((struct wire_message){.type = WIRE_ERROR, .version = 4, .error = {.code = LARDER_EIO, .text = text_of(2)}});
 }
 
 static int set_up(void **state)
@@ -121,11 +151,14 @@ static int set_up(void **state)
         wire_entry_put(entries, i,
                        &(struct wire_entry){
                            .offset = UINT64_MAX - i, .len_bytes = i, .id = ~i, .index = 3 * i, .label = -(int32_t)i});
+    for (uint32_t i = 0; i < WIRE_BATCH_MAX; i++)
+        wire_turn_put(turns, i, &(struct wire_turn){.position = i, .index = i % 3 ? 7 * i : WIRE_TURN_NONE});
     while (wire_class_put(class_names, sizeof class_names - 64, &class_names_len, long_text, class_names_count % 300) ==
            0)
         class_names_count++;
     add_requests();
     add_replies();
+    add_replies_of_version_4();
     return 0;
 }
 
@@ -139,7 +172,7 @@ static bool same_text(const struct wire_text *a, const struct wire_text *b)
 /* same_fields compares field by field, so that a layout that swaps two fields both ways would not pass. */
 static bool same_fields(const struct wire_message *a, const struct wire_message *b)
 {
-    if (a->type != b->type || a->seq != b->seq)
+    if (a->type != b->type || a->seq != b->seq || (a->version ? a->version : WIRE_VERSION) != b->version)
         return false;
     switch (a->type) {
     case WIRE_HELLO: return SAME(hello.pid) && same_text(&a->hello.client, &b->hello.client);
@@ -151,8 +184,8 @@ static bool same_fields(const struct wire_message *a, const struct wire_message 
                same_text(&a->reg.dataset, &b->reg.dataset) && same_text(&a->reg.pipeline, &b->reg.pipeline) &&
                same_text(&a->reg.subset, &b->reg.subset);
     case WIRE_REGISTERED:
-        return memcmp(&a->registered, &b->registered, offsetof(struct wire_registered, name)) == 0 &&
-               same_text(&a->registered.name, &b->registered.name);
+        return memcmp(&a->registered, &b->registered, offsetof(struct wire_registered, dataset_samples)) == 0 &&
+               SAME(registered.dataset_samples) && same_text(&a->registered.name, &b->registered.name);
     case WIRE_CLASSES_GET: return SAME(classes_get.first);
     case WIRE_CLASSES:
         return SAME(classes.first) && SAME(classes.count) && SAME(classes.total) &&
@@ -160,12 +193,17 @@ static bool same_fields(const struct wire_message *a, const struct wire_message 
     case WIRE_NEXT: return SAME(next.epoch) && SAME(next.credits);
     case WIRE_BATCH:
         return SAME(batch.batch) && SAME(batch.epoch) && SAME(batch.index) && SAME(batch.flags) && SAME(batch.count) &&
-               SAME(batch.lost) && SAME(batch.weight) &&
+               SAME(batch.lost) && SAME(batch.through) && SAME(batch.weight) &&
                (a->batch.count == 0 ||
                 memcmp(a->batch.entries, b->batch.entries, (size_t)a->batch.count * WIRE_ENTRY_BYTES) == 0);
     case WIRE_RELEASE: return SAME(release.batch);
     case WIRE_ERROR: return SAME(error.code) && SAME(error.fatal) && same_text(&a->error.text, &b->error.text);
     case WIRE_BYE: return true;
+    case WIRE_TURNS:
+        return SAME(turns.batch) && SAME(turns.count) &&
+               memcmp(a->turns.turns, b->turns.turns, (size_t)a->turns.count * WIRE_TURN_BYTES) == 0;
+    case WIRE_STATE_GET: return SAME(state_get.epoch) && SAME(state_get.batches) && SAME(state_get.timeout_ms);
+    case WIRE_STATE: return SAME(state.n_bytes);
     }
     return false;
 }
@@ -197,23 +235,41 @@ static void goes_round(void **state)
     }
 }
 
-/* The bytes themselves are as wire.c says: other implementations (the Python package) rely on them. */
+static void assert_bytes(const struct wire_message *msg, const uint8_t *expected, size_t len_bytes)
+{
+    uint8_t buf[128];
+    size_t len = 0;
+    assert_int_equal(wire_encode(msg, buf, sizeof buf, &len), 0);
+    assert_int_equal(len, len_bytes);
+    assert_memory_equal(buf, expected, len);
+}
+
+/* The bytes themselves are as wire.c says, in both versions: other implementations (the Python package, an older
+ * release) rely on them. */
 static void has_known_bytes(void **state)
 {
     (void)state;
-    static const uint8_t hello[] = {'L', 'D',  'R',  '1',  4,    0, 1, 0, 4, 3,   2,   1,   30,  0,   0,
-                                    0,   0x78, 0x56, 0x34, 0x12, 6, 0, 0, 0, 'c', '/', '0', '.', '1', '!'};
-    static const uint8_t batch[] = {'L', 'D',  'R', '1', 4,  0, 8, 0, 0,  0, 0, 0,    76,   0,    0,    0,   8, 7, 6, 5,
-                                    4,   3,    2,   1,   9,  0, 0, 0, 10, 0, 0, 0,    1,    0,    0,    0,   1, 0, 0, 0,
-                                    7,   0,    0,   0,   0,  0, 0, 0, 0,  0, 4, 0x40, 0,    0x10, 0,    0,   1, 0, 0, 0,
-                                    0,   0x4c, 2,   0,   11, 0, 0, 0, 12, 0, 0, 0,    0xff, 0xff, 0xff, 0xff};
-    uint8_t buf[128];
-    size_t len;
+    uint8_t hello[] = {'L', 'D',  'R',  '1',  5,    0, 1, 0, 4, 3,   2,   1,   30,  0,   0,
+                       0,   0x78, 0x56, 0x34, 0x12, 6, 0, 0, 0, 'c', '/', '0', '.', '1', '!'};
+    static const uint8_t batch[] = {
+        'L', 'D',  'R', '1',  5, 0, 8, 0, 0, 0, 0, 0,    80, 0, 0,  0, 8, 7,  6,  5, 4, 3, 2,    1,    9,    0,   0,
+        0,   10,   0,   0,    0, 1, 0, 0, 0, 1, 0, 0,    0,  7, 0,  0, 0, 13, 0,  0, 0, 0, 0,    0,    0,    0,   0,
+        4,   0x40, 0,   0x10, 0, 0, 1, 0, 0, 0, 0, 0x4c, 2,  0, 11, 0, 0, 0,  12, 0, 0, 0, 0xff, 0xff, 0xff, 0xff};
+    static const uint8_t batch_4[] = {
+        'L', 'D',  'R', '1', 4, 0, 8, 0, 0, 0,    0, 0, 76, 0, 0, 0, 8,  7, 6, 5, 4,    3,    2,    1,   9, 0,
+        0,   0,    10,  0,   0, 0, 1, 0, 0, 0,    1, 0, 0,  0, 7, 0, 0,  0, 0, 0, 0,    0,    0,    0,   4, 0x40,
+        0,   0x10, 0,   0,   1, 0, 0, 0, 0, 0x4c, 2, 0, 11, 0, 0, 0, 12, 0, 0, 0, 0xff, 0xff, 0xff, 0xff};
+    static const uint8_t turn[] = {'L', 'D', 'R', '1', 5, 0, 12, 0, 0, 0, 0, 0, 36, 0, 0, 0, 9, 0,
+                                   0,   0,   0,   0,   0, 0, 1,  0, 0, 0, 4, 0, 0,  0, 8, 0, 0, 0};
+    static const uint8_t get[] = {'L', 'D', 'R', '1', 5, 0, 13, 0, 3, 0, 0, 0, 28, 0,
+                                  0,   0,   1,   0,   0, 0, 2,  0, 0, 0, 4, 0, 0,  0};
+    static const uint8_t token[] = {'L', 'D', 'R', '1', 5, 0, 14, 0, 3, 0, 0, 0, 20, 0, 0, 0, 5, 0, 0, 0};
     struct wire_message msg = {.type = WIRE_HELLO, .seq = 0x01020304, .hello = {.pid = 0x12345678}};
     msg.hello.client = (struct wire_text){.data = "c/0.1!", .len_bytes = 6};
-    assert_int_equal(wire_encode(&msg, buf, sizeof buf, &len), 0);
-    assert_int_equal(len, sizeof hello);
-    assert_memory_equal(buf, hello, len);
+    assert_bytes(&msg, hello, sizeof hello);
+    msg.version = 4;
+    hello[4] = 4;
+    assert_bytes(&msg, hello, sizeof hello);
 
     uint8_t entry[WIRE_ENTRY_BYTES];
     wire_entry_put(
@@ -225,14 +281,50 @@ static void has_known_bytes(void **state)
                                     .flags = 1,
                                     .count = 1,
                                     .lost = 7,
+                                    .through = 13,
                                     .weight = 2.5,
                                     .entries = entry};
-    assert_int_equal(wire_encode(&msg, buf, sizeof buf, &len), 0);
-    assert_int_equal(len, sizeof batch);
-    assert_memory_equal(buf, batch, len);
-    struct wire_entry got = wire_entry_get(buf + 52, 0);
+    assert_bytes(&msg, batch, sizeof batch);
+    msg.version = 4;
+    assert_bytes(&msg, batch_4, sizeof batch_4);
+    struct wire_entry got = wire_entry_get(batch + sizeof batch - WIRE_ENTRY_BYTES, 0);
     assert_true(got.offset == 0x100001000 && got.len_bytes == 150528 && got.id == 11 && got.index == 12 &&
                 got.label == -1);
+
+    uint8_t one[WIRE_TURN_BYTES];
+    wire_turn_put(one, 0, &(struct wire_turn){.position = 4, .index = 8});
+    assert_bytes(&(struct wire_message){.type = WIRE_TURNS, .turns = {.batch = 9, .count = 1, .turns = one}}, turn,
+                 sizeof turn);
+    msg = (struct wire_message){.type = WIRE_STATE_GET, .seq = 3, .state_get = {1, 2, 4}};
+    assert_bytes(&msg, get, sizeof get);
+    msg = (struct wire_message){.type = WIRE_STATE, .seq = 3, .state = {5}};
+    assert_bytes(&msg, token, sizeof token);
+}
+
+/* A message of version 4 is decoded without what version 5 brought, and REGISTERED differs in just these bytes. */
+static void reads_version_4(void **state)
+{
+    (void)state;
+    uint8_t new[200], old[200];
+    size_t new_len, old_len;
+    struct wire_message out,
+        msg = {
+            .type = WIRE_REGISTERED,
+            .registered = {.job = 7, .fingerprint = {1, 2}, .view = {3, 4}, .dataset_samples = 5, .name = text_of(4)}};
+    assert_int_equal(wire_encode(&msg, new, sizeof new, &new_len), 0);
+    msg.version = 4;
+    assert_int_equal(wire_encode(&msg, old, sizeof old, &old_len), 0);
+    assert_int_equal(old_len, WIRE_HEADER_BYTES + 12 * 4 + 3 * 8 + 4 + 4);
+    assert_int_equal(new_len, old_len + 2 * 8 + 2 * 4);
+    size_t common = old_len - 8;
+    assert_memory_equal(new + WIRE_HEADER_BYTES, old + WIRE_HEADER_BYTES, common - WIRE_HEADER_BYTES);
+    assert_memory_equal(new + common + 24, old + common, 8);
+    assert_int_equal(wire_decode(old, old_len, &out, NULL), 0);
+    assert_int_equal(out.version, 4);
+    assert_int_equal(out.registered.dataset_samples, 0);
+    assert_int_equal(out.registered.view[1], 0);
+    new[common + 20] = 1; /* the number that is 0 */
+    assert_int_equal(wire_decode(new, new_len, &out, NULL), LARDER_EFORMAT);
 }
 
 /* Cut anywhere, or with a byte too many, a message is refused, with a text, and nothing is written to out. */
@@ -321,11 +413,9 @@ static void keeps_to_its_buffer(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(goes_round),
-        cmocka_unit_test(has_known_bytes),
-        cmocka_unit_test(refuses_other_lengths),
-        cmocka_unit_test(survives_any_byte),
-        cmocka_unit_test(keeps_to_its_buffer),
+        cmocka_unit_test(goes_round),        cmocka_unit_test(has_known_bytes),
+        cmocka_unit_test(reads_version_4),   cmocka_unit_test(refuses_other_lengths),
+        cmocka_unit_test(survives_any_byte), cmocka_unit_test(keeps_to_its_buffer),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
 }

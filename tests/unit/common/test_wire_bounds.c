@@ -62,6 +62,8 @@ static void refuses_to_send_beyond_bounds(void **state)
     BEYOND(name, ((struct wire_text){.data = "a\0b", .len_bytes = 3}), LARDER_EINVAL);
     BEYOND(name, ((struct wire_text){.data = NULL, .len_bytes = 3}), LARDER_EINVAL);
 
+    uint8_t two_turns[2 * WIRE_TURN_BYTES] = {0}, far_turn[WIRE_TURN_BYTES]; /* both at one position; one too far */
+    wire_turn_put(far_turn, 0, &(struct wire_turn){.position = WIRE_BATCH_MAX});
     const struct wire_message others[] = {
         {.type = WIRE_HELLO, .hello = {.client = text_of(WIRE_CLIENT_MAX + 1)}},
         {.type = WIRE_BATCH, .batch = {.count = WIRE_BATCH_MAX + 1, .entries = entries}},
@@ -71,7 +73,19 @@ static void refuses_to_send_beyond_bounds(void **state)
         assert_not_sent(&others[i], LARDER_ELIMIT);
     const struct wire_message wrong[] = {
         {.type = 0},
-        {.type = WIRE_BYE + 1},
+        {.type = WIRE_STATE + 1},
+        {.type = WIRE_BYE, .version = WIRE_VERSION_OLDEST - 1},
+        {.type = WIRE_BYE, .version = WIRE_VERSION + 1},
+        {.type = WIRE_STATE, .version = 4},
+        {.type = WIRE_STATE_GET, .version = 4},
+        {.type = WIRE_TURNS, .version = 4, .turns = {.count = 1, .turns = two_turns}},
+        {.type = WIRE_TURNS},
+        {.type = WIRE_TURNS, .turns = {.count = WIRE_BATCH_MAX + 1, .turns = two_turns}},
+        {.type = WIRE_TURNS, .turns = {.count = 2, .turns = two_turns}},
+        {.type = WIRE_TURNS, .turns = {.count = 1, .turns = far_turn}},
+        {.type = WIRE_REGISTER,
+         .version = 4,
+         .reg = {.batch_size = 1, .prefetch = 1, .world_size = 1, .weight = 1, .flags = WIRE_WITH_STATE}},
         {.type = WIRE_WELCOME},
         {.type = WIRE_WELCOME, .welcome = {.batch_max = WIRE_BATCH_MAX + 1}},
         {.type = WIRE_REGISTERED, .registered = {.dtype = PIXEL_FLOAT32 + 1}},
@@ -130,8 +144,17 @@ static void tells_versions_apart(void **state)
     bye[4] = 1;
     bye[6] = 200;
     assert_int_equal(wire_decode(bye, sizeof bye, &out, &err), LARDER_EVERSION);
-    assert_non_null(strstr(err.text, "version 1, this side version 4"));
+    assert_non_null(strstr(err.text, "version 1, this side versions 4 to 5"));
+    bye[4] = WIRE_VERSION + 1;
+    assert_int_equal(wire_decode(bye, sizeof bye, &out, &err), LARDER_EVERSION);
+    bye[4] = 4;
+    bye[6] = 11;
+    assert_int_equal(wire_decode(bye, sizeof bye, &out, &err), 0);
+    bye[6] = 12;
+    assert_int_equal(wire_decode(bye, sizeof bye, &out, &err), LARDER_EFORMAT);
+    assert_non_null(strstr(err.text, "unknown type 12"));
     bye[4] = WIRE_VERSION;
+    bye[6] = 200;
     assert_int_equal(wire_decode(bye, sizeof bye, &out, &err), LARDER_EFORMAT);
     assert_non_null(strstr(err.text, "200"));
     bye[0] = 'l';
