@@ -185,3 +185,27 @@ void remaining_add(struct remaining *set, sample_id id)
     set->groups[slot / GROUP_SLOTS]++;
     set->count++;
 }
+
+static void remove_page(void *context, uint32_t page, const uint64_t *words)
+{
+    struct remaining *set = context;
+    for (unsigned i = 0; i < PAGE_BLOCKS; i++) {
+        const uint64_t *block = words + i * BLOCK_WORDS;
+        uint32_t slot = remaining_slot(set, page * PAGE_BLOCKS + i), count = block_count(block);
+        uint64_t *left = set->words + (size_t)slot * BLOCK_WORDS;
+        for (unsigned at = 0; count > 0 && at < BLOCK_WORDS; at++) {
+            CHECK((block[at] & ~left[at]) == 0);
+            left[at] &= ~block[at];
+        }
+        if (count == 0)
+            continue;
+        set->counts[slot] = (uint16_t)(set->counts[slot] - count);
+        set->groups[slot / GROUP_SLOTS] -= count;
+        set->count -= count;
+    }
+}
+
+int remaining_remove_all(struct remaining *set, const struct idset *ids)
+{
+    return idset_each_page(ids, remove_page, set);
+}

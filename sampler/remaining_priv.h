@@ -6,7 +6,7 @@
  * search and a memmove for each removal. Here a removal is a bit and two counters, and putting the view back copies
  * a bit an id.
  *
- * One owner thread. Nothing here allocates after remaining_create. */
+ * One owner thread. Only remaining_create keeps memory. */
 #ifndef LARDER_SAMPLER_REMAINING_PRIV_H
 #define LARDER_SAMPLER_REMAINING_PRIV_H
 
@@ -57,6 +57,8 @@ sample_id remaining_draw(const struct remaining *set, struct rng *rng);
 /* remaining_remove: id is in the set. remaining_add: id is in the view and not in the set. Both are CHECKed. */
 void remaining_remove(struct remaining *set, sample_id id);
 void remaining_add(struct remaining *set, sample_id id);
+/* remaining_remove_all: all of the ids are in the set, which is CHECKed. LARDER_ENOMEM, and then none is removed. */
+int remaining_remove_all(struct remaining *set, const struct idset *ids);
 
 /* remaining_slot gives the slot of a block. It is the empty slot for a block in which the view has no id. */
 static inline uint32_t remaining_slot(const struct remaining *set, uint32_t block)

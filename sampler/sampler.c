@@ -232,3 +232,19 @@ void sampler_put_back(struct sampler *sampler, unsigned job, sample_id id)
     CHECK(place->shuffle == SHUFFLE_DEPENDENT);
     remaining_add(place->set, id);
 }
+
+int sampler_take_all(struct sampler *sampler, unsigned job, const struct idset *ids)
+{
+    struct place *place = own_place_of(sampler, job);
+    CHECK(place->shuffle == SHUFFLE_DEPENDENT);
+    return remaining_remove_all(place->set, ids);
+}
+
+sample_id sampler_draw_next(struct sampler *sampler, unsigned job)
+{
+    struct place *place = own_place_of(sampler, job);
+    CHECK(place->shuffle != SHUFFLE_DEPENDENT && place->set->count > 0);
+    sample_id id = draw_ordered(place);
+    remaining_remove(place->set, id);
+    return id;
+}

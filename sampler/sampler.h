@@ -65,4 +65,11 @@ size_t sampler_round(struct sampler *sampler, const struct jobset *need, struct 
 void sampler_take(struct sampler *sampler, unsigned job, sample_id id);
 void sampler_put_back(struct sampler *sampler, unsigned job, sample_id id);
 
+/* These two serve an epoch that begins where another one was left. sampler_take_all removes the ids, all of which must
+ * be in R_j, from that of a dependent job. On LARDER_ENOMEM it has removed none. Its time is that of copying a bit an
+ * id. sampler_draw_next draws the next sample of a `strict` or `none` job outside of a round; something must be
+ * left. */
+int sampler_take_all(struct sampler *sampler, unsigned job, const struct idset *ids);
+sample_id sampler_draw_next(struct sampler *sampler, unsigned job);
+
 #endif

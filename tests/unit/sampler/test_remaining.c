@@ -25,32 +25,45 @@ static void check_ranks(const struct remaining *set, const sample_id *ids, size_
             fail_msg("rank %zu gives %u, not %u", rank, remaining_select(set, rank), ids[rank]);
 }
 
-/* Removes about a third and checks all ranks, puts the view back and checks again. */
-static void check_shape(const sample_id *ids, size_t n_ids, uint64_t seed)
+/* Removes about a third, one by one or with `at_once` as a set, and checks all ranks. Puts the view back and checks
+ * again. */
+static void check_removed(const sample_id *ids, size_t n_ids, uint64_t seed, bool at_once)
 {
-    struct idset *view;
+    struct idset *view, *removed;
     struct rng rng;
     size_t n_left = 0;
     sample_id *left = malloc(n_ids * sizeof *left);
     assert_non_null(left);
     random_seed(&rng, seed);
     assert_int_equal(idset_from_sorted(ids, n_ids, &view), 0);
+    assert_int_equal(idset_create(&removed), 0);
     struct remaining *set = refilled(view);
     check_ranks(set, ids, n_ids);
     for (size_t i = 0; i < n_ids; i++) {
-        if (random_below(&rng, 3) == 0) {
-            remaining_remove(set, ids[i]);
-            assert_false(remaining_has(set, ids[i]));
-        } else {
+        if (random_below(&rng, 3) == 0)
+            idset_add(removed, ids[i]);
+        else
             left[n_left++] = ids[i];
-        }
+        if (!at_once && idset_contains(removed, ids[i]))
+            remaining_remove(set, ids[i]);
     }
+    if (at_once)
+        assert_int_equal(remaining_remove_all(set, removed), 0);
+    for (size_t i = 0; i < n_ids; i++)
+        assert_int_equal(remaining_has(set, ids[i]), !idset_contains(removed, ids[i]));
     check_ranks(set, left, n_left);
     remaining_refill(set);
     check_ranks(set, ids, n_ids);
     remaining_destroy(set);
+    idset_destroy(removed);
     idset_destroy(view);
     free(left);
+}
+
+static void check_shape(const sample_id *ids, size_t n_ids, uint64_t seed)
+{
+    check_removed(ids, n_ids, seed, false);
+    check_removed(ids, n_ids, seed, true);
 }
 
 /* A dense range over several groups of blocks that begins and ends inside a block. */

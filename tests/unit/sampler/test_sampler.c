@@ -67,6 +67,44 @@ static void test_one_epoch_each_mode(void **state)
     }
 }
 
+/* What is drawn outside of rounds comes in the same order, and rounds go on where it ended. */
+static void test_drawn_outside_of_rounds(void **state)
+{
+    (void)state;
+    for (int mode = SHUFFLE_STRICT; mode <= SHUFFLE_NONE; mode++) {
+        struct sampler *sampler = sampler_create(3);
+        for (unsigned job = 0; job < 2; job++) {
+            add_range(sampler, job, 10, 90, (enum shuffle_mode)mode);
+            sampler_start_epoch(sampler, job, 4);
+        }
+        for (int i = 0; i < 80; i++) {
+            sample_id id = draw_one(sampler, 0);
+            assert_int_equal(i < 30 ? sampler_draw_next(sampler, 1) : draw_one(sampler, 1), id);
+            assert_false(sampler_wants(sampler, 1, id));
+            assert_int_equal(sampler_remaining(sampler, 1), 79 - i);
+        }
+        sampler_destroy(sampler);
+    }
+}
+
+/* Draws come from what is left once samples were taken together. */
+static void test_taken_together(void **state)
+{
+    (void)state;
+    struct sampler *sampler = sampler_create(3);
+    struct idset *taken;
+    add_range(sampler, 0, 10, 90, SHUFFLE_DEPENDENT);
+    sampler_start_epoch(sampler, 0, 0);
+    assert_int_equal(idset_from_range(20, 85, &taken), 0);
+    assert_int_equal(sampler_take_all(sampler, 0, taken), 0);
+    for (int i = 14; i >= 0; i--) {
+        assert_false(idset_contains(taken, draw_one(sampler, 0)));
+        assert_int_equal(sampler_remaining(sampler, 0), i);
+    }
+    idset_destroy(taken);
+    sampler_destroy(sampler);
+}
+
 /* A strict order depends on (seed, epoch) alone: the same in another sampler, with other jobs drawing, coming and
  * going; another in the next epoch; begun anew when the epoch is. */
 static void test_strict_is_reproducible(void **state)
@@ -160,6 +198,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_epoch_each_mode),
+        cmocka_unit_test(test_drawn_outside_of_rounds),
+        cmocka_unit_test(test_taken_together),
         cmocka_unit_test(test_strict_is_reproducible),
         cmocka_unit_test(test_strict_permutes_the_given_order),
         cmocka_unit_test(test_take_and_put_back),
