@@ -20,6 +20,7 @@
 #define ENGINE_PIPELINES_MAX 256 /* pipelines in use at once; the caller gives them their numbers */
 #define ENGINE_RANKS_MAX 256     /* ranks of a job */
 #define ENGINE_RANK_NONE UINT32_MAX
+#define ENGINE_SEGMENTS_MAX 64 /* times that one epoch may be begun with another number of ranks */
 
 #define ENGINE_NOT_THERE UINT64_MAX
 #define ENGINE_CHUNK_KEY 5 /* words */

@@ -1,0 +1,211 @@
+/* resume.c: what a rank tells of an epoch is checked, compared with what the others told, and kept. */
+#include "server/engine/resume.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/check.h"
+
+/* count_of gives the ids of a set that may be missing. */
+static uint64_t count_of(const struct idset *set)
+{
+    return set ? idset_count(set) : 0;
+}
+
+static bool is_within(const struct idset *set, const struct idset *view)
+{
+    return !set || idset_intersection_count(set, view) == idset_count(set);
+}
+
+static bool is_apart(const struct idset *a, const struct idset *b)
+{
+    return !a || !b || idset_intersection_count(a, b) == 0;
+}
+
+static uint32_t world_of(const struct engine_job_desc *desc)
+{
+    return desc->world_size ? desc->world_size : 1;
+}
+
+/* samples_left gives the samples of the epoch that the base leaves. */
+static uint64_t samples_left(const struct engine_job_desc *desc)
+{
+    uint64_t samples = idset_count(desc->sampled.view);
+    if (desc->sampled.shuffle == SHUFFLE_DEPENDENT)
+        return samples - count_of(desc->resume->base);
+    return engine_segments_left(desc->resume->segments, desc->resume->n_segments, samples);
+}
+
+static const char *flaw_of_sets(const struct engine_job_desc *desc)
+{
+    const struct engine_resume *resume = desc->resume;
+    if (!is_within(resume->base, desc->sampled.view) || !is_within(resume->turns, desc->sampled.view))
+        return "it has samples that the job's view has not";
+    if (!is_apart(resume->base, resume->turns))
+        return "it has a sample twice";
+    return count_of(resume->turns) > resume->delivered ? "it has more samples than batches brought" : NULL;
+}
+
+static const char *flaw_of_segments(const struct engine_job_desc *desc)
+{
+    const struct engine_resume *resume = desc->resume;
+    uint64_t samples = idset_count(desc->sampled.view);
+    if (resume->n_segments > ENGINE_SEGMENTS_MAX)
+        return "the epoch was begun again too often";
+    for (uint32_t i = 0; i < resume->n_segments; i++) {
+        const struct engine_segment *segment = &resume->segments[i];
+        if (segment->world_size < 1 || segment->world_size > ENGINE_RANKS_MAX || !resume_segment_fits(segment, samples))
+            return "more was taken than the epoch has";
+        samples = engine_segments_left(segment, 1, samples);
+    }
+    return resume->through > resume_part(samples, world_of(desc), desc->rank) ? "a rank has had more than its part"
+                                                                              : NULL;
+}
+
+const char *resume_flaw(const struct engine_job_desc *desc)
+{
+    bool fixed = desc->sampled.shuffle != SHUFFLE_DEPENDENT;
+    const char *flaw = fixed ? flaw_of_segments(desc) : flaw_of_sets(desc);
+    if (flaw)
+        return flaw;
+    if (desc->resume->batches > UINT32_MAX - desc->resume->base_batches)
+        return "it has too many batches";
+    return desc->resume->delivered > resume_part(samples_left(desc), world_of(desc), 0)
+               ? "a rank has had more than its share"
+               : NULL;
+}
+
+static uint32_t through_of(const struct engine_job_desc *desc)
+{
+    return desc->sampled.shuffle == SHUFFLE_DEPENDENT ? 0 : (uint32_t)desc->resume->through;
+}
+
+/* is_same_as tells whether the rank tells what it told before. */
+static bool is_same_as(const struct resume_rank *rank, const struct engine_job_desc *desc)
+{
+    const struct engine_resume *told = desc->resume;
+    return rank->epoch == told->epoch && rank->batches == told->base_batches + told->batches &&
+           rank->delivered == told->delivered && rank->through == through_of(desc) &&
+           count_of(rank->turns) == count_of(told->turns) &&
+           (!rank->turns || !told->turns || idset_equal(rank->turns, told->turns));
+}
+
+/* clash_of_two gives why two ranks do not fit together. Ranks that come back may be an epoch apart: one of them had
+ * begun an epoch when the others had not. */
+static const char *clash_of_two(const struct resume_rank *rank, const struct engine_resume *told)
+{
+    if (rank->epoch != told->epoch)
+        return rank->presented && told->presented ? NULL : "goes on in another epoch than the other ranks";
+    return is_apart(rank->turns, told->turns) ? NULL : "has had samples that another rank has had";
+}
+
+/* A rank that was left behind an epoch has nothing of the next one. So that one has no base. */
+const char *resume_clash(const struct resume *resume, const struct engine_job_desc *desc)
+{
+    const struct engine_resume *told = desc->resume;
+    const char *clash = NULL;
+    if (told->epoch == resume->epoch ? told->key != resume->key || told->base_batches != resume->base_batches
+                                     : (told->epoch > resume->epoch ? told->base_batches : resume->base_batches) > 0)
+        return "goes on from another state than the other ranks";
+    for (uint32_t rank = 0; rank < resume->world_size && !clash; rank++) {
+        const struct resume_rank *other = &resume->ranks[rank];
+        if (!other->told)
+            continue;
+        if (rank != desc->rank)
+            clash = clash_of_two(other, told);
+        else if (!is_same_as(other, desc))
+            clash = "came with another state before";
+    }
+    return clash;
+}
+
+/* ── keeping ── */
+
+/* copy_segments makes the segments those of the base. All their numbers are in one array. */
+static void copy_segments(struct resume *resume, const struct engine_segment *segments, uint32_t n_segments)
+{
+    size_t count = 0, at = 0;
+    for (uint32_t i = 0; i < n_segments; i++)
+        count += segments[i].world_size;
+    resume->segments = xcalloc(n_segments + 1, sizeof *resume->segments);
+    resume->numbers = xmalloc(count * sizeof *resume->numbers);
+    for (uint32_t i = 0; i < n_segments; at += segments[i++].world_size) {
+        memcpy(resume->numbers + at, segments[i].through, segments[i].world_size * sizeof *resume->numbers);
+        resume->segments[i] = (struct engine_segment){segments[i].world_size, resume->numbers + at};
+    }
+    resume->n_segments = n_segments;
+}
+
+static void drop_base(struct resume *resume)
+{
+    free(resume->segments);
+    free(resume->numbers);
+    idset_destroy(resume->base);
+}
+
+/* take_base makes the description's base that of the highest epoch. The set becomes the resume's. */
+static void take_base(struct resume *resume, const struct engine_job_desc *desc, struct idset *base)
+{
+    const struct engine_resume *told = desc->resume;
+    drop_base(resume);
+    resume->epoch = told->epoch;
+    resume->key = told->key;
+    resume->base_batches = told->base_batches;
+    resume->base = base;
+    resume->samples = samples_left(desc);
+    copy_segments(resume, told->segments, desc->sampled.shuffle == SHUFFLE_DEPENDENT ? 0 : told->n_segments);
+}
+
+/* add keeps what the rank tells, and with `based` its base. */
+static int add(struct resume *resume, const struct engine_job_desc *desc, bool based)
+{
+    const struct engine_resume *told = desc->resume;
+    bool dependent = desc->sampled.shuffle == SHUFFLE_DEPENDENT;
+    struct idset *turns = NULL, *base = NULL;
+    if (dependent && told->turns && idset_copy(told->turns, &turns))
+        return LARDER_ENOMEM;
+    if (dependent && based && told->base && idset_copy(told->base, &base)) {
+        idset_destroy(turns);
+        return LARDER_ENOMEM;
+    }
+    if (based)
+        take_base(resume, desc, base);
+    resume->ranks[desc->rank] = (struct resume_rank){.told = true,
+                                                     .presented = told->presented,
+                                                     .epoch = told->epoch,
+                                                     .batches = told->base_batches + told->batches,
+                                                     .delivered = told->delivered,
+                                                     .through = through_of(desc),
+                                                     .turns = turns};
+    return 0;
+}
+
+int resume_create(const struct engine_job_desc *desc, struct resume **out)
+{
+    struct resume *resume = xcalloc(1, sizeof *resume);
+    resume->world_size = world_of(desc);
+    resume->ranks = xcalloc(resume->world_size, sizeof *resume->ranks);
+    int code = add(resume, desc, true);
+    if (code) {
+        resume_destroy(resume);
+        return code;
+    }
+    *out = resume;
+    return 0;
+}
+
+int resume_add(struct resume *resume, const struct engine_job_desc *desc)
+{
+    return resume->ranks[desc->rank].told ? 0 : add(resume, desc, desc->resume->epoch > resume->epoch);
+}
+
+void resume_destroy(struct resume *resume)
+{
+    if (!resume)
+        return;
+    for (uint32_t rank = 0; rank < resume->world_size; rank++)
+        idset_destroy(resume->ranks[rank].turns);
+    drop_base(resume);
+    free(resume->ranks);
+    free(resume);
+}

@@ -1,0 +1,71 @@
+/* resume.h: what the ranks of a job had of an epoch before the job was made. The job keeps it until that epoch begins.
+ *
+ * Invariant: what is kept of the ranks fits together. Those with the highest epoch have one base, and no two of them
+ * have had the same sample.
+ * Owner: jobs_attach.c and jobs_come.c make it; jobs_resume.c uses it up. It never changes the job. */
+#ifndef LARDER_SERVER_ENGINE_RESUME_H
+#define LARDER_SERVER_ENGINE_RESUME_H
+
+#include "server/engine/engine.h"
+
+/* What one rank has told. */
+struct resume_rank {
+    bool told, presented;
+    uint32_t epoch, batches; /* of the epoch; those of the base count */
+    uint64_t delivered;
+    uint32_t through;
+    struct idset *turns; /* NULL: none */
+};
+
+struct resume {
+    uint32_t world_size;
+    struct resume_rank *ranks;
+    /* The highest epoch that a rank has told, and its base. */
+    uint32_t epoch, base_batches, n_segments;
+    uint64_t key;
+    struct idset *base; /* NULL: none */
+    struct engine_segment *segments;
+    uint32_t *numbers; /* all numbers of the segments */
+    uint64_t samples;  /* of the epoch, less the base */
+};
+
+/* resume.c */
+/* resume_flaw gives what is wrong with the description's resume by itself; NULL when nothing is. The rest of the
+ * description is well formed, and its view is not empty. */
+const char *resume_flaw(const struct engine_job_desc *desc);
+/* resume_clash gives why the description's resume, which has no flaw, does not fit those of the other ranks; NULL when
+ * it does. A rank that has told already tells the same again. */
+const char *resume_clash(const struct resume *resume, const struct engine_job_desc *desc);
+/* resume_create makes it from the first rank's description; resume_add adds that of another rank, which has no clash.
+ * They copy what they keep. LARDER_ENOMEM, and then nothing has changed. */
+int resume_create(const struct engine_job_desc *desc, struct resume **out);
+int resume_add(struct resume *resume, const struct engine_job_desc *desc);
+void resume_destroy(struct resume *resume); /* accepts NULL */
+
+/* resume_segments.c */
+/* resume_part gives the length of a rank's part of a sequence. */
+uint64_t resume_part(uint64_t samples, uint32_t world_size, uint32_t rank);
+/* resume_segment_fits tells whether the segment takes no more of any part than the part has, of a sequence of so many
+ * samples. */
+bool resume_segment_fits(const struct engine_segment *segment, uint64_t samples);
+
+#define RESUME_TAKEN UINT64_MAX
+
+/* Where a walk through an epoch's order is. `segments` are those of the base, and one more: what the ranks of this job
+ * have had. The caller owns them. */
+struct resume_walk {
+    const struct engine_segment *segments;
+    uint32_t n_segments;
+    /* The position of the next sample in each sequence, and the position from which on the segment takes nothing. */
+    uint64_t at[ENGINE_SEGMENTS_MAX + 1], end[ENGINE_SEGMENTS_MAX + 1];
+};
+
+/* resume_walk_begin stands before the first sample of the order. resume_walk_ended tells whether the segments take
+ * nothing more. */
+void resume_walk_begin(struct resume_walk *walk, const struct engine_segment *segments, uint32_t n_segments);
+bool resume_walk_ended(const struct resume_walk *walk);
+/* resume_walk_next goes past one sample. It gives the sample's position in the sequence that this job deals, or
+ * RESUME_TAKEN when the base has it. *had tells whether one of this job's ranks has had it. */
+uint64_t resume_walk_next(struct resume_walk *walk, bool *had);
+
+#endif
