@@ -15,6 +15,7 @@
 
 struct job_queue;
 struct look_ahead;
+struct resume;
 
 /* The two kinds of work that a task can wait for. */
 enum task_kind { TASK_LOADS, TASK_PREPARES };
@@ -81,10 +82,15 @@ struct job_quota {
 
 /* Where the job is in its epochs. */
 struct job_progress {
-    bool began;         /* some epoch has begun */
-    uint32_t epoch;     /* The epoch that it is in, or was in last; valid while `began`. */
-    uint64_t variant;   /* the variant of this epoch's instances; 0: those of every job with its pipeline */
-    uint64_t drawn;     /* Picks of this epoch. In a fixed order this is the position of the next pick. */
+    bool began;       /* some epoch has begun */
+    uint32_t epoch;   /* The epoch that it is in, or was in last; valid while `began`. */
+    uint64_t variant; /* the variant of this epoch's instances; 0: those of every job with its pipeline */
+    /* The samples that this epoch deals to the ranks: those of the view, less the base that an epoch is begun from. */
+    uint64_t samples;
+    /* Batches that each rank had from that base, and its key; 0 and not valid when the epoch was begun whole. */
+    uint32_t base_batches;
+    uint64_t base_key;
+    uint64_t drawn;     /* Picks of this epoch. In a fixed order this is the position of the next one that is dealt. */
     uint64_t lost;      /* bad samples that were not replaced */
     struct idset *bad;  /* bad samples, replaced or not; each is in it once, however often it is planned */
     uint64_t abandoned; /* samples left behind by ranks that went on */
@@ -130,6 +136,9 @@ struct job {
     struct job_source source;
     struct job_turns turns;
     struct job_tallies tallies;
+    /* What its ranks had of an epoch before the job was made; NULL when that is nothing, and once the epoch has begun.
+     * Until then the job is restoring: nothing is drawn before all of its ranks are there. The job owns it. */
+    struct resume *resume;
     uint32_t attached;        /* How many of its ranks have a client. */
     uint64_t empty_since_ns;  /* When the last client left; valid while attached is 0. */
     struct job_queue *queues; /* One for each rank, world_size of them. The job owns them. */

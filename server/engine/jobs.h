@@ -10,6 +10,15 @@
 
 #include "server/engine/engine_priv.h"
 
+/* jobs_attach.c */
+/* jobs_refuse answers a JOB_ADD with JOB_REFUSED, and returns the code. */
+__attribute__((format(printf, 4, 5))) int jobs_refuse(struct outbox *outbox, const struct engine_job_desc *desc,
+                                                      int code, const char *fmt, ...);
+/* jobs_answer answers a JOB_ADD with JOB_ADDED: the rank's client is there. */
+void jobs_answer(struct engine *engine, uint32_t no, const struct engine_job_desc *desc, bool attached);
+/* jobs_attach attaches a rank to its job, or refuses. */
+void jobs_attach(struct engine *engine, uint32_t no, const struct engine_job_desc *desc);
+
 /* jobs_come.c */
 void jobs_free(struct job *job); /* jobs_free frees the job's own memory and makes it FREE. */
 /* jobs_on_add takes the event JOB_ADD: it adds a job, attaches a rank to one, or refuses. */
@@ -29,6 +38,19 @@ void jobs_on_gone(struct engine *engine, uint32_t job, uint32_t rank);
 void jobs_deliver_batch(struct engine *engine, uint32_t no, struct job_queue *queue, uint32_t count);
 /* jobs_deliver delivers all batches that are ready and that clients may have, and notes which clients wait. */
 void jobs_deliver(struct engine *engine);
+
+/* jobs_resume.c: jobs that are restoring */
+/* jobs_resume_ready tells whether all ranks are there. Then those that ask for an earlier epoch than the job begins in
+ * are told that nothing of it is left for them. */
+bool jobs_resume_ready(struct engine *engine, const struct job *job);
+/* jobs_resume_epoch gives the epoch that a restoring job begins when somebody asks for one: the one that its ranks were
+ * in; a later one when all of them ask for later ones. */
+uint32_t jobs_resume_epoch(const struct job *job);
+/* jobs_resume_begin is called when the job's epoch has begun whole a moment ago. If its ranks were in that one, they go
+ * on where they were. The job is restoring no more. On LARDER_ENOMEM it cannot go on. */
+int jobs_resume_begin(struct plan *plan, struct job *job);
+/* jobs_resume_end_behind answers a rank that is behind and asks for an earlier epoch than the job's. */
+void jobs_resume_end_behind(struct engine *engine, const struct job *job, struct job_queue *queue, uint32_t epoch);
 
 /* jobs_epochs.c */
 /* jobs_act_error adds a JOB_ERROR for the rank's client. The caller fills in the text. */

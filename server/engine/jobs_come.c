@@ -14,31 +14,22 @@
 #include "server/engine/queue.h"
 #include "server/engine/quota.h"
 #include "server/engine/residents.h"
+#include "server/engine/resume.h"
 #include "server/engine/sources.h"
 
 /* ── coming ── */
 
-/* refuse answers a JOB_ADD with JOB_REFUSED, and returns the code. */
-static int refuse(struct outbox *outbox, const struct engine_job_desc *desc, int code, const char *fmt, ...)
-{
-    struct engine_action *action = outbox_add(outbox, ENGINE_JOB_REFUSED);
-    char text[ERROR_TEXT_MAX];
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(text, sizeof text, fmt, args);
-    va_end(args);
-    action->client = desc->client;
-    action->error.id = SAMPLE_NONE;
-    return error_set(&action->error.error, code, "job %s: %s", desc->name, text);
-}
-
-/* check_job refuses a description that is not well formed, or whose view is empty. */
+/* check_job refuses a description that is not well formed, whose view is empty, or whose state is not right. */
 static int check_job(struct outbox *outbox, const struct engine_job_desc *desc)
 {
     if (!job_well_formed(desc))
-        return refuse(outbox, desc, LARDER_EINVAL, "an argument is out of its range");
+        return jobs_refuse(outbox, desc, LARDER_EINVAL, "an argument is out of its range");
     if (idset_count(desc->sampled.view) == 0)
-        return refuse(outbox, desc, LARDER_EINVAL, "its view of the dataset is empty");
+        return jobs_refuse(outbox, desc, LARDER_EINVAL, "its view of the dataset is empty");
+    const char *flaw = desc->resume ? resume_flaw(desc) : NULL;
+    if (flaw)
+        return jobs_refuse(outbox, desc, LARDER_EINVAL, "the state that rank %u goes on from is not right: %s",
+                           desc->rank, flaw);
     return 0;
 }
 
@@ -81,6 +72,7 @@ void jobs_free(struct job *job)
     free(job->progress.first);
     idset_destroy(job->terms.view);
     idset_destroy(job->progress.bad);
+    resume_destroy(job->resume);
     free(job->quota.needs);
     *job = (struct job){.state = JOB_FREE, .no = job->no};
 }
@@ -102,6 +94,7 @@ static int job_make(struct engine *engine, uint32_t no, const struct engine_job_
                         .terms.pipeline = desc->pipeline,
                         .terms.variant = desc->variant,
                         .progress.variant = desc->variant,
+                        .progress.samples = idset_count(desc->sampled.view),
                         .terms.slot_bytes = desc->slot_bytes,
                         .terms.raw = desc->raw,
                         .terms.batch_size = desc->batch_size,
@@ -124,7 +117,9 @@ static int job_make(struct engine *engine, uint32_t no, const struct engine_job_
     strcpy(job->terms.name, desc->name); /* job_well_formed has checked the length */
     quota_begin(&engine->quota, job);
     int code = queues_begin(job);
-    return code ? code : idset_create(&job->progress.bad);
+    if (!code)
+        code = idset_create(&job->progress.bad);
+    return code || !desc->resume ? code : resume_create(desc, &job->resume);
 }
 
 /* job_begin gives the job its source and its part of the arena. */
@@ -136,53 +131,6 @@ static void job_begin(struct engine *engine, uint32_t no)
     plan_divide_arena(&engine->plan);
     plan_zone_enter(&engine->plan, job_at(&engine->jobs, no));
     encoded_keep_measure(&engine->encoded);
-}
-
-/* ── attaching ── */
-
-/* answer answers a JOB_ADD with JOB_ADDED: the rank's client is there. */
-static void answer(struct engine *engine, uint32_t no, const struct engine_job_desc *desc, bool attached)
-{
-    struct job *job = job_at(&engine->jobs, no);
-    struct job_queue *queue = &job->queues[desc->rank];
-    queue->client.presence = RANK_THERE;
-    queue->epoch.told = false;
-    queue->client.id = desc->client;
-    queue->epoch.returned = attached && job->progress.began && queue->epoch.done;
-    job->attached++;
-    uint64_t share = queue_share(job);
-    struct engine_action *action = job_act(&engine->outbox, ENGINE_JOB_ADDED, job_at(&engine->jobs, no));
-    action->rank = desc->rank;
-    action->client = desc->client;
-    action->job_added.held_max = job->quota.held_max;
-    action->job_added.quota_bytes = job->quota.bytes;
-    action->job_added.ahead = job->quota.ahead_now - ENGINE_ROWS_MIN;
-    action->job_added.wanted_bytes = quota_wanted_bytes(&engine->quota);
-    action->job_added.encoded_bytes = quota_ahead_encoded_bytes(&engine->quota);
-    action->job_added.n_batches = (uint32_t)((share + job->terms.batch_size - 1) / job->terms.batch_size);
-    action->job_added.attached = attached;
-    action->job_added.epoch = job->progress.began ? job->progress.epoch + queue->epoch.returned : 0;
-    action->job_added.batch = queue->epoch.done ? 0 : queue->epoch.batch_index;
-}
-
-/* attach attaches a rank to its job, or refuses. */
-static void attach(struct engine *engine, uint32_t no, const struct engine_job_desc *desc)
-{
-    struct job *job = job_at(&engine->jobs, no);
-    const char *field = job_terms_differ(job, desc);
-    if (job->terms.world_size == 1 && job_world_size(desc) == 1)
-        refuse(&engine->outbox, desc, LARDER_EBUSY, "another job has this name: choose another, or none and get one");
-    else if (field)
-        refuse(&engine->outbox, desc, LARDER_EINVAL,
-               "rank %u has another %s than the job's first rank: all ranks of a job give the same", desc->rank, field);
-    else if (job->queues[desc->rank].client.presence == RANK_THERE)
-        refuse(&engine->outbox, desc, LARDER_EBUSY,
-               "rank %u is there already: give each process a rank of its own, or another job name", desc->rank);
-    else if (job->state == JOB_FAILED)
-        refuse(&engine->outbox, desc, LARDER_EGONE,
-               "it has failed, and ends when its other ranks have gone: start all of them again");
-    else
-        answer(engine, no, desc, true);
 }
 
 /* ── a new job ── */
@@ -200,15 +148,15 @@ static bool refuse_too_large(struct engine *engine, const struct engine_job_desc
     snprintf(need, sizeof need, "it needs %llu bytes, two batches for each of %u ranks of %llu samples of %llu bytes",
              (unsigned long long)needed, job_world_size(desc), (unsigned long long)batch, (unsigned long long)slot);
     if (most < ENGINE_ROWS_MIN && cap && cap < engine->env.config.arena_bytes)
-        refuse(&engine->outbox, desc, LARDER_EQUOTA,
-               "%s, and one job may have %llu: lower batch_size, or raise jobs.quota or memory.arena", need,
-               (unsigned long long)cap);
+        jobs_refuse(&engine->outbox, desc, LARDER_EQUOTA,
+                    "%s, and one job may have %llu: lower batch_size, or raise jobs.quota or memory.arena", need,
+                    (unsigned long long)cap);
     else
-        refuse(&engine->outbox, desc, LARDER_EQUOTA,
-               "%s, and of the arena's %llu bytes the other jobs keep %llu even with their look-ahead given back: "
-               "lower batch_size, stop a job, or raise memory.arena to at least %llu",
-               need, (unsigned long long)engine->env.config.arena_bytes, (unsigned long long)kept,
-               (unsigned long long)(kept + needed));
+        jobs_refuse(&engine->outbox, desc, LARDER_EQUOTA,
+                    "%s, and of the arena's %llu bytes the other jobs keep %llu even with their look-ahead given back: "
+                    "lower batch_size, stop a job, or raise memory.arena to at least %llu",
+                    need, (unsigned long long)engine->env.config.arena_bytes, (unsigned long long)kept,
+                    (unsigned long long)(kept + needed));
     return true;
 }
 
@@ -217,10 +165,11 @@ static void add_job(struct engine *engine, const struct engine_job_desc *desc)
 {
     uint64_t slot = engine_slot_bytes(&engine->env.config, desc->slot_bytes), batch = job_batch_slots(desc);
     if (slot > engine->env.config.arena_bytes || batch * slot > engine->env.config.arena_bytes) {
-        refuse(&engine->outbox, desc, LARDER_EQUOTA,
-               "a batch of %llu samples of %llu bytes is larger than the arena of %llu bytes: lower batch_size or "
-               "raise memory.arena",
-               (unsigned long long)batch, (unsigned long long)slot, (unsigned long long)engine->env.config.arena_bytes);
+        jobs_refuse(&engine->outbox, desc, LARDER_EQUOTA,
+                    "a batch of %llu samples of %llu bytes is larger than the arena of %llu bytes: lower batch_size or "
+                    "raise memory.arena",
+                    (unsigned long long)batch, (unsigned long long)slot,
+                    (unsigned long long)engine->env.config.arena_bytes);
         return;
     }
     if (refuse_too_large(engine, desc, batch, slot))
@@ -235,7 +184,7 @@ static void add_job(struct engine *engine, const struct engine_job_desc *desc)
         code = sampler_add_job(engine->env.sampler, no, &desc->sampled, &err);
     if (code) {
         idset_destroy(view);
-        refuse(&engine->outbox, desc, code, "%s", err.text);
+        jobs_refuse(&engine->outbox, desc, code, "%s", err.text);
         return;
     }
     code = job_make(engine, no, desc, view);
@@ -246,29 +195,33 @@ static void add_job(struct engine *engine, const struct engine_job_desc *desc)
     if (code) {
         jobs_free(job_at(&engine->jobs, no));
         sampler_remove_job(engine->env.sampler, no);
-        refuse(&engine->outbox, desc, code,
-               "no memory for what is kept of each of its %llu samples: free memory, or lower the budgets",
-               (unsigned long long)idset_count(desc->sampled.view));
+        jobs_refuse(&engine->outbox, desc, code,
+                    "no memory for what is kept of each of its %llu samples: free memory, or lower the budgets",
+                    (unsigned long long)idset_count(desc->sampled.view));
         return;
     }
     job_begin(engine, no);
-    answer(engine, no, desc, false);
+    jobs_answer(engine, no, desc, false);
 }
 
 void jobs_on_add(struct engine *engine, const struct engine_job_desc *desc)
 {
     if (check_job(&engine->outbox, desc))
         return;
-    struct job *known = job_find_name(&engine->jobs, desc->name);
+    const struct job *known = job_find_name(&engine->jobs, desc->name);
+    if (known && known->attached == 0 && desc->resume && !engine->draining) {
+        jobs_end(engine, known->no); /* its ranks have begun again from a checkpoint */
+        known = NULL;
+    }
     if (known) {
-        attach(engine, known->no, desc);
+        jobs_attach(engine, known->no, desc);
         return;
     }
     if (engine->draining)
-        refuse(&engine->outbox, desc, LARDER_EGONE, "the daemon is stopping and takes no new jobs");
+        jobs_refuse(&engine->outbox, desc, LARDER_EGONE, "the daemon is stopping and takes no new jobs");
     else if (job_free_place(&engine->jobs) == JOBS_MAX)
-        refuse(&engine->outbox, desc, LARDER_ELIMIT, "%d jobs are running already, which is the limit: stop one first",
-               JOBS_MAX);
+        jobs_refuse(&engine->outbox, desc, LARDER_ELIMIT,
+                    "%d jobs are running already, which is the limit: stop one first", JOBS_MAX);
     else
         add_job(engine, desc);
 }

@@ -75,7 +75,7 @@ static void deliver_queue(struct engine *engine, uint32_t no, struct job_queue *
     bool waiting = queue_may_have_batch(job, queue);
     if (waiting && !queue->tallies.waiting) {
         queue->tallies.waiting_since_ns = engine->env.now_ns;
-        quota_note_wait(&engine->quota, job, queue->rank, queue->epoch.batch_index);
+        quota_note_wait(&engine->quota, job, queue->rank, queue->epoch.batch_index - queue->epoch.first_batch);
     }
     if (!waiting && queue->tallies.waiting)
         queue->tallies.wait_ns += engine->env.now_ns - queue->tallies.waiting_since_ns;

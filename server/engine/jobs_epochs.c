@@ -52,22 +52,29 @@ static void epoch_start(struct engine *engine, uint32_t no, uint32_t epoch)
     job->state = JOB_RUNNING;
     job->progress.began = true;
     job->progress.epoch = epoch;
+    job->progress.samples = job->shape.view_samples;
+    job->progress.base_batches = 0;
     job->progress.drawn = job->progress.lost = job->progress.abandoned = job->progress.repeats = 0;
     idset_remove_all(job->progress.bad, job->terms.view);
     for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
         struct job_queue *queue = &job->queues[rank];
         queue->epoch.done = queue->next.asked && queue->next.epoch > epoch; /* the rank leaves this epoch out */
-        queue->epoch.returned = false;
-        queue->epoch.batch_index = queue->epoch.credits = queue->epoch.repeats_lost = queue->epoch.through = 0;
+        queue->epoch.returned = queue->epoch.behind = false;
+        queue->epoch.batch_index = queue->epoch.first_batch = queue->epoch.through = 0;
+        queue->epoch.credits = queue->epoch.repeats_lost = 0;
         queue->epoch.planned = queue->epoch.delivered = queue->epoch.lost = queue->epoch.repeats = 0;
         if (queue->next.asked && !queue->epoch.done) {
             queue->next.asked = false;
             queue->epoch.credits = queue->next.credits;
         }
     }
+    int code = job->resume ? jobs_resume_begin(&engine->plan, job) : 0;
     residents_declare(&engine->residents, no);
     encoded_read_ahead_again(&engine->encoded);
     engine->plan.again = true;
+    if (code)
+        jobs_fail(engine, no, FAILURE_OTHER, code,
+                  "no memory to take out of the epoch what its ranks have had: free memory, or lower the budgets");
 }
 
 /* may_lose tells whether the rank holds samples of the epoch that it may yet lose. What it has not released is put back
@@ -86,6 +93,8 @@ void jobs_turn_epoch(struct engine *engine, uint32_t no)
 {
     struct job *job = job_at(&engine->jobs, no);
     struct job_queue *first = NULL;
+    if (job->resume && !jobs_resume_ready(engine, job))
+        return;
     for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
         struct job_queue *queue = &job->queues[rank];
         if (job->state == JOB_RUNNING && (!queue->epoch.done || may_lose(job, queue)))
@@ -96,7 +105,7 @@ void jobs_turn_epoch(struct engine *engine, uint32_t no)
     if (job->state == JOB_RUNNING)
         epoch_end(engine, no, JOB_IDLE);
     if (first)
-        epoch_start(engine, no, first->next.epoch);
+        epoch_start(engine, no, job->resume ? jobs_resume_epoch(job) : first->next.epoch);
 }
 
 struct engine_action *jobs_act_error(struct outbox *outbox, const struct job *job, uint32_t rank)

@@ -39,6 +39,10 @@ void jobs_on_next(struct engine *engine, const struct engine_event *event)
     } else if (epoch < job->progress.epoch) {
         if (job->terms.world_size == 1 || (queue->epoch.told && epoch <= queue->epoch.told_epoch))
             return;
+        if (queue->epoch.behind) {
+            jobs_resume_end_behind(engine, job, queue, epoch);
+            return;
+        }
         struct engine_action *action = jobs_act_error(&engine->outbox, job, event->rank);
         error_set(&action->error.error, LARDER_EINVAL,
                   "job %s: rank %u asks for epoch %u and the job is in epoch %u: a rank that comes back goes on there, "

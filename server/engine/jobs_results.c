@@ -32,7 +32,7 @@ static void substitute(struct engine *engine, const struct result *result)
 }
 
 /* skip leaves the sample out. A job that has lost all of an epoch fails: otherwise it would train on nothing without a
- * word. */
+ * word. It has not when something of the epoch was had before the job was made. */
 static void skip(struct engine *engine, const struct result *result)
 {
     struct entry *entry = &engine->queues.entries[result->entry];
@@ -44,7 +44,7 @@ static void skip(struct engine *engine, const struct result *result)
         return;
     }
     job->progress.lost++;
-    if (job->terms.world_size == 1 && queue_share(job) == 0) {
+    if (job->terms.world_size == 1 && queue_share_of(job, job->shape.view_samples - job->progress.lost) == 0) {
         fail_job(engine, result, LARDER_ESAMPLE,
                  "this sample and so many others are bad that nothing is left of the epoch: check the dataset");
         return;

@@ -84,16 +84,16 @@ static bool has_room(const struct plan *plan, const struct job *job, const struc
     return queue->line.unplaced == 0 && is_short(plan, job, queue);
 }
 
-/* choose_repeat gives the sample that fills up a rank's share. In a fixed order it is the one that DistributedSampler
- * takes: the order's first samples again, dealt on in turn. Further repeats, which are needed because samples were bad,
- * follow by ascending id. */
+/* choose_repeat gives the sample that fills up a rank's share: any of the view. In a fixed order it is the one that
+ * DistributedSampler takes: the first samples that the epoch deals again, dealt on in turn. Further repeats, which are
+ * needed because samples were bad, follow by ascending id. */
 static sample_id choose_repeat(struct plan *plan, const struct job *job, const struct job_queue *queue)
 {
     sample_id id;
-    uint64_t rank = queue->rank, world = job->terms.world_size, samples = job->shape.view_samples;
+    uint64_t rank = queue->rank, world = job->terms.world_size, samples = job->progress.samples;
     uint64_t position = (rank + world - samples % world) % world % samples;
     if (job->terms.shuffle == SHUFFLE_DEPENDENT)
-        position = random_below(&plan->env->rng, samples);
+        position = random_below(&plan->env->rng, job->shape.view_samples);
     else if (queue->epoch.repeats == 0)
         return job->progress.first[position];
     else
@@ -164,29 +164,33 @@ static struct job_queue *neediest(const struct plan *plan, const struct job *job
     return best;
 }
 
+void plan_allot(struct job *job, uint64_t position, sample_id id)
+{
+    struct job_queue *owner = &job->queues[position % job->terms.world_size];
+    if (owner->epoch.done)
+        job->progress.abandoned++;
+    else
+        queue_reserve_add(&owner->reserve,
+                          (struct allotted){id, id, .number = (uint32_t)(position / job->terms.world_size)});
+}
+
 /* deal gives a drawn sample to a rank of the job: as an entry, or in a fixed order into its reserve. */
 static void deal(struct plan *plan, uint32_t job_index, sample_id id)
 {
     struct job *job = job_at(plan->jobs, job_index);
     uint64_t position = job->progress.drawn++;
-    struct allotted sample = {.id = id, .turn = id};
-    if (job->terms.shuffle != SHUFFLE_DEPENDENT)
-        sample.number = (uint32_t)(position / job->terms.world_size);
     if (job->terms.world_size == 1 || job->terms.shuffle == SHUFFLE_DEPENDENT) {
         struct job_queue *queue = job->terms.world_size == 1 ? &job->queues[0] : neediest(plan, job, false);
         if (!queue) /* since the draw, an entry that was placed has made way for another job's */
             queue = neediest(plan, job, true);
         CHECK(queue); /* otherwise there was no draw for the job */
-        plan_entry(plan, job_index, queue, sample, DRAWN);
+        uint32_t number = job->terms.shuffle == SHUFFLE_DEPENDENT ? 0 : (uint32_t)position;
+        plan_entry(plan, job_index, queue, (struct allotted){id, id, number}, DRAWN);
         return;
     }
     if (position < job->terms.world_size)
         job->progress.first[position] = id;
-    struct job_queue *owner = &job->queues[position % job->terms.world_size];
-    if (owner->epoch.done)
-        job->progress.abandoned++;
-    else
-        queue_reserve_add(&owner->reserve, sample);
+    plan_allot(job, position, id);
 }
 
 /* take_pick redirects the pick and deals its samples to the jobs. */

@@ -35,6 +35,15 @@ struct plan {
 /* plan_round places entries that have no instance, then draws rounds of picks until no queue has room or nothing is
  * left to draw. */
 void plan_round(struct plan *plan);
+/* plan_allot gives the sample at this position of what the epoch deals in a fixed order to the reserve of its rank. If
+ * the rank has left the epoch, the sample is left behind. */
+void plan_allot(struct job *job, uint64_t position, sample_id id);
+
+/* plan_restore.c */
+/* plan_restore has the job's epoch, which has begun whole a moment ago and has declared no wants yet, go on where
+ * job->resume says that it was. Ranks that told of an earlier epoch have had nothing of this one. On LARDER_ENOMEM the
+ * job cannot go on. */
+int plan_restore(struct plan *plan, struct job *job);
 
 /* plan_give_back.c */
 /* plan_loosen takes the instances of all loose entries in this state, except those whose task runs. The entries become

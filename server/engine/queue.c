@@ -203,15 +203,18 @@ uint32_t queue_through(const struct queues *queues, const struct job *job, const
     return (uint32_t)((job->progress.drawn + job->terms.world_size - 1 - queue->rank) / job->terms.world_size);
 }
 
-/* Under drop_last the share is whole batches. The rank of a job of one has the view, less what bad samples cost.
- * Several ranks have equal shares whatever happens, because they train in step. */
+/* Under drop_last the share is whole batches. */
+uint64_t queue_share_of(const struct job *job, uint64_t samples)
+{
+    uint64_t share = (samples + (job->terms.drop_last ? 0 : job->terms.world_size - 1)) / job->terms.world_size;
+    return job->terms.drop_last ? share / job->terms.batch_size * job->terms.batch_size : share;
+}
+
+/* The rank of a job of one has all samples, less what bad ones cost. Several ranks have equal shares whatever happens,
+ * because they train in step. */
 uint64_t queue_share(const struct job *job)
 {
-    uint64_t share = job->shape.view_samples - job->progress.lost;
-    if (job->terms.world_size > 1)
-        share = (job->shape.view_samples + (job->terms.drop_last ? 0 : job->terms.world_size - 1)) /
-                job->terms.world_size;
-    return job->terms.drop_last ? share / job->terms.batch_size * job->terms.batch_size : share;
+    return queue_share_of(job, job->progress.samples - (job->terms.world_size == 1 ? job->progress.lost : 0));
 }
 
 bool queue_has_more_to_plan(const struct queues *queues, const struct job *job, const struct job_queue *queue)

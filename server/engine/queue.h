@@ -86,6 +86,10 @@ struct rank_epoch {
     uint32_t told_epoch;
     /* The rank came back after it was done. When it asks for the epoch again, an empty LAST is the answer. */
     bool returned;
+    /* The rank came back from an epoch before that in which the job was begun. When it asks for that one, an empty LAST
+     * is the answer, with this index. */
+    bool behind;
+    uint32_t behind_epoch, behind_index;
     uint32_t batch_index, credits;
     uint64_t planned; /* samples of this epoch that are queued or delivered */
     /* samples of this epoch that were delivered */
@@ -93,6 +97,7 @@ struct rank_epoch {
     uint64_t lost;         /* bad samples of this epoch that were left out */
     uint64_t repeats;      /* repeats that were planned to fill up the share */
     uint32_t repeats_lost; /* repeats in a row that were bad */
+    uint32_t first_batch;  /* batches of the epoch that the rank had before the epoch was begun here */
     uint32_t through;      /* In a fixed order: the numbers of its part that were behind it at the last delivery. */
 };
 
@@ -222,7 +227,9 @@ uint64_t queue_overtakers_max(const struct job *job);
 /* queue_through gives how many numbers of its part of a fixed order are behind a queue that is not done: what it has
  * neither in its line nor in its reserve of what was dealt to it. It gives 0 for dependent jobs. */
 uint32_t queue_through(const struct queues *queues, const struct job *job, const struct job_queue *queue);
-/* queue_share gives the samples that the epoch has for each rank. */
+/* queue_share_of gives the samples for each rank of an epoch of so many. queue_share gives those that this epoch has
+ * for each rank. */
+uint64_t queue_share_of(const struct job *job, uint64_t samples);
 uint64_t queue_share(const struct job *job);
 /* queue_has_more_to_plan tells whether more will be planned for the queue in this epoch. */
 bool queue_has_more_to_plan(const struct queues *queues, const struct job *job, const struct job_queue *queue);

@@ -61,7 +61,8 @@ static void check_rank(const struct queues *queues, uint32_t no, uint32_t rank)
     CHECK(queue->client.presence == RANK_THERE ||
           (queue->held_slots == 0 && queue->epoch.credits == 0 && !queue->next.asked));
     CHECK(job->state != JOB_RUNNING || queue->epoch.planned == queued + queue->epoch.delivered);
-    CHECK(job->terms.world_size == 1 || job->state != JOB_RUNNING || queue->epoch.planned <= queue_share(job));
+    CHECK(job->terms.world_size == 1 || job->state != JOB_RUNNING || queued == 0 ||
+          queue->epoch.planned <= queue_share(job));
 }
 
 /* Nothing is lost: what was planned in this epoch is queued or delivered. The rest is kept for a rank or still to be
@@ -77,9 +78,10 @@ void queues_check(const struct queues *queues, uint32_t no)
         reserved += queue_reserve_count(&job->queues[rank].reserve);
         attached += job->queues[rank].client.presence == RANK_THERE;
     }
+    CHECK(!job->resume || (!job->progress.began && job->state != JOB_RUNNING));
     CHECK(attached == job->attached && (attached > 0 || job->terms.world_size > 1));
     if (job->state == JOB_RUNNING)
         CHECK(planned + reserved + job->progress.lost + job->progress.abandoned +
                   sampler_remaining(queues->env->sampler, no) ==
-              job->shape.view_samples + job->progress.repeats);
+              job->progress.samples + job->progress.repeats);
 }
