@@ -92,9 +92,10 @@ static void attach_running(struct engine *engine, struct job *job, const struct 
     struct job_queue *queue = &job->queues[desc->rank];
     const struct engine_resume *told = desc->resume;
     if (told && !told->presented) {
-        jobs_refuse(&engine->outbox, desc, LARDER_EBUSY,
-                    "it runs already, and cannot begin from a checkpoint: wait until its ranks have gone, or take another "
-                    "name");
+        jobs_refuse(
+            &engine->outbox, desc, LARDER_EBUSY,
+            "it runs already, and cannot begin from a checkpoint: wait until its ranks have gone, or take another "
+            "name");
         return;
     }
     if (told && !is_where_it_was(job, queue, told)) {
@@ -117,16 +118,18 @@ void jobs_attach(struct engine *engine, uint32_t no, const struct engine_job_des
     struct job *job = job_at(&engine->jobs, no);
     const char *field = job_terms_differ(job, desc);
     if (job->terms.world_size == 1 && job_world_size(desc) == 1)
-        jobs_refuse(&engine->outbox, desc, LARDER_EBUSY, "another job has this name: choose another, or none and get one");
+        jobs_refuse(&engine->outbox, desc, LARDER_EBUSY,
+                    "another job has this name: choose another, or none and get one");
     else if (field)
         jobs_refuse(&engine->outbox, desc, LARDER_EINVAL,
-               "rank %u has another %s than the job's first rank: all ranks of a job give the same", desc->rank, field);
+                    "rank %u has another %s than the job's first rank: all ranks of a job give the same", desc->rank,
+                    field);
     else if (job->queues[desc->rank].client.presence == RANK_THERE)
         jobs_refuse(&engine->outbox, desc, LARDER_EBUSY,
-               "rank %u is there already: give each process a rank of its own, or another job name", desc->rank);
+                    "rank %u is there already: give each process a rank of its own, or another job name", desc->rank);
     else if (job->state == JOB_FAILED)
         jobs_refuse(&engine->outbox, desc, LARDER_EGONE,
-               "it has failed, and ends when its other ranks have gone: start all of them again");
+                    "it has failed, and ends when its other ranks have gone: start all of them again");
     else if (job->resume)
         attach_restoring(engine, job, desc);
     else

@@ -1,5 +1,4 @@
-/* jobs_resume.c: jobs that are restoring: their ranks had a part of an epoch before the job was made. engine.h says what
- * they are given. */
+/* jobs_resume.c: jobs that are restoring: their ranks had a part of an epoch before the job was made; see engine.h. */
 #include "common/check.h"
 #include "server/engine/jobs.h"
 #include "server/engine/outbox.h"

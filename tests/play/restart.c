@@ -78,15 +78,15 @@ struct run *run_new(enum shuffle_mode shuffle, uint32_t samples, uint32_t world_
     run->play.check_every = 1;
     for (uint32_t i = 0; i < samples; i++)
         run->order[i] = i % 2 ? i / 2 : samples - 1 - i / 2;
-    run->desc = (struct engine_job_desc){.name = "run",
-                                         .dataset = run,
-                                         .slot_bytes = 1000,
-                                         .batch_size = batch_size,
-                                         .prefetch = 2,
-                                         .hold = 3,
-                                         .world_size = world_size,
-                                         .sampled = {.shuffle = shuffle, .seed = 7, .view = run->view,
-                                                     .order = run->order}};
+    run->desc = (struct engine_job_desc){
+        .name = "run",
+        .dataset = run,
+        .slot_bytes = 1000,
+        .batch_size = batch_size,
+        .prefetch = 2,
+        .hold = 3,
+        .world_size = world_size,
+        .sampled = {.shuffle = shuffle, .seed = 7, .view = run->view, .order = run->order}};
     return run;
 }
 

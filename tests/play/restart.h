@@ -46,7 +46,7 @@ struct run {
     struct idset *view;
     sample_id order[RUN_IDS_MAX];
     bool bad[RUN_IDS_MAX];
-    bool keep;             /* batches are not released */
+    bool keep;              /* batches are not released */
     struct checkpoint base; /* that the run goes on from; all zeros: none */
     struct run_rank ranks[RUN_WORLD_MAX];
     uint32_t prepared, ended; /* preparations that were begun, jobs that ended */

@@ -1,0 +1,498 @@
+/* Ranks that bring along what they had of an epoch: when the job begins, who is refused, and who comes back. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/play/restart.h"
+
+#define MANY 64 /* batches: more than an epoch has */
+
+enum { SAMPLES = 60, BATCH = 4, WORLD = 3 };
+
+static const enum shuffle_mode orders[] = {SHUFFLE_DEPENDENT, SHUFFLE_STRICT, SHUFFLE_NONE};
+
+static struct run *new_run(enum shuffle_mode shuffle)
+{
+    return run_new(shuffle, SAMPLES, WORLD, BATCH);
+}
+
+/* All ranks have had so many batches of epoch 0, and more are on their way. */
+static struct run *played(enum shuffle_mode shuffle, uint32_t batches)
+{
+    struct run *run = new_run(shuffle);
+    for (uint32_t rank = 0; rank < WORLD; rank++)
+        run_come_without(run, rank);
+    run_all(run, 0, batches);
+    return run;
+}
+
+static void assert_each_once(const uint32_t times[RUN_IDS_MAX])
+{
+    for (sample_id id = 0; id < SAMPLES; id++)
+        assert_int_equal(times[id], 1);
+}
+
+/* Adds the turns of the first `batches` batches of epoch 0 of one rank. A repeat, which is nobody's turn, may come before
+ * the last batches: what is ready goes out. */
+static void count_rank(const struct run *run, uint32_t rank, uint32_t batches, uint32_t times[RUN_IDS_MAX])
+{
+    for (uint32_t at = 0; at < batches; at++) {
+        const struct run_batch *batch = run_find(run, rank, 0, at);
+        for (uint32_t i = 0; i < batch->count; i++)
+            if (batch->turns[i] != SAMPLE_NONE)
+                times[batch->turns[i]]++;
+    }
+}
+
+/* Ranks that come back at different batches get the rest each: none has more or fewer than its share. */
+static void test_ranks_at_different_batches(void **state)
+{
+    (void)state;
+    static const uint32_t had[][WORLD] = {{0, 0, 0}, {1, 0, 2}, {5, 3, 4}, {5, 5, 5}, {0, 5, 1}};
+    for (size_t i = 0; i < 3 * sizeof had / sizeof *had; i++) {
+        const uint32_t *batches = had[i / 3];
+        struct run *before = played(orders[i % 3], 5), *after = new_run(orders[i % 3]);
+        uint32_t times[RUN_IDS_MAX] = {0};
+        for (uint32_t rank = 0; rank < WORLD; rank++) {
+            run_come(after, rank, true, before, batches[rank]);
+            assert_int_equal(after->play.refused, 0);
+            assert_int_equal(after->ranks[rank].batch_told, batches[rank]);
+            count_rank(before, rank, batches[rank], times);
+        }
+        run_all(after, 0, MANY);
+        assert_int_equal(run_count(after, 0, MANY, times), 0);
+        assert_each_once(times);
+        for (uint32_t rank = 0; rank < WORLD; rank++) {
+            assert_int_equal(run_had(after, rank, 0), 5 - batches[rank]);
+            assert_int_equal(after->ranks[rank].batches[0].index, batches[rank]);
+        }
+        run_free(after);
+        run_free(before);
+    }
+}
+
+/* One rank had begun the next epoch when the daemon went. That epoch goes on. Those that had not begun it, and ask for
+ * the one before once more, are told that it is over, whether they ask before the epoch begins or after. */
+static void test_ranks_an_epoch_apart(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 3 * 2; i++) {
+        struct run *before = played(orders[i % 3], 6), *after = new_run(orders[i % 3]);
+        uint32_t times[RUN_IDS_MAX] = {0};
+        run_ask(before, 1, 1, 2); /* the others have had their share, and released it */
+        for (uint32_t rank = 0; rank < WORLD; rank++) {
+            after->base.epoch = rank == 1;
+            if (i < 3 && rank == 2)
+                run_ask(after, 0, 0, 2); /* waits until all are there */
+            run_come(after, rank, true, before, rank == 1 ? 2 : 5);
+            assert_int_equal(after->play.refused, 0);
+            assert_int_equal(after->ranks[rank].epoch_told, rank == 1);
+            assert_int_equal(after->ranks[rank].batch_told, rank == 1 ? 2 : 5);
+        }
+        if (i < 3) {
+            run_ask(after, 0, 0, 1);
+            run_ask(after, 2, 0, 1);
+        }
+        run_ask(after, 1, 1, MANY);
+        if (i >= 3) {
+            run_ask(after, 0, 0, 2);
+            run_ask(after, 2, 0, 1);
+            run_ask(after, 2, 0, 1);
+        }
+        for (uint32_t rank = 0; rank < WORLD; rank += 2) {
+            const struct run_rank *seat = &after->ranks[rank];
+            assert_int_equal(seat->n_batches, 1);
+            assert_true(seat->batches[0].last && seat->batches[0].count == 0 && seat->batches[0].epoch == 0);
+            assert_int_equal(seat->batches[0].index, 5);
+            run_ask(after, rank, 1, MANY);
+            assert_int_equal(run_had(after, rank, 1), 5);
+            assert_int_equal(run_find(after, rank, 1, 0)->index, 0);
+        }
+        run_count(before, 1, MANY, times);
+        assert_int_equal(run_count(after, 1, MANY, times), 0);
+        assert_each_once(times);
+        assert_int_equal(after->play.failed, 0);
+        run_free(after);
+        run_free(before);
+    }
+}
+
+/* Nothing is drawn before the last rank is there, whoever asks. */
+static void test_the_last_rank_begins_it(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
+        struct run *before = played(orders[i], 2), *after = new_run(orders[i]);
+        uint32_t times[RUN_IDS_MAX] = {0};
+        after->base = run_checkpoint(before, 0, 2);
+        for (uint32_t rank = WORLD; rank-- > 0;) {
+            assert_int_equal(after->prepared, 0);
+            run_come(after, rank, false, NULL, 0);
+            run_ask(after, rank, 0, 1);
+        }
+        for (uint32_t rank = 0; rank < WORLD; rank++)
+            assert_int_equal(run_had(after, rank, 0), 1);
+        run_all(after, 0, MANY);
+        run_count(before, 0, 2, times);
+        run_count(after, 0, MANY, times);
+        assert_each_once(times);
+        run_free(after);
+        run_free(before);
+    }
+}
+
+/* A rank that goes before the others have come has to come back; what it asked for it asks again. */
+static void test_a_rank_goes_before_the_begin(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
+        struct run *before = played(orders[i], 3), *after = new_run(orders[i]);
+        uint32_t times[RUN_IDS_MAX] = {0};
+        run_come(after, 0, true, before, 3);
+        run_come(after, 1, true, before, 2);
+        run_ask(after, 0, 0, MANY);
+        run_leave(after, 0);
+        run_come(after, 2, true, before, 3);
+        run_ask(after, 2, 0, MANY);
+        run_ask(after, 1, 0, MANY);
+        assert_int_equal(after->prepared, 0);
+        run_come(after, 0, true, before, 2); /* it has had more */
+        assert_int_equal(after->play.refused, LARDER_EINVAL);
+        assert_non_null(strstr(after->play.text, "rank 0 came with another state before"));
+        run_come(after, 0, true, before, 3);
+        assert_int_equal(after->play.refused, 0);
+        assert_int_equal(run_had(after, 2, 0), 2);
+        assert_int_equal(run_had(after, 0, 0), 0);
+        run_ask(after, 0, 0, MANY);
+        for (uint32_t rank = 0; rank < WORLD; rank++)
+            count_rank(before, rank, rank == 1 ? 2 : 3, times);
+        run_count(after, 0, MANY, times);
+        assert_each_once(times);
+        run_free(after);
+        run_free(before);
+    }
+}
+
+/* A rank that never comes fails the job after the stated time, once somebody waits for it. */
+static void test_a_rank_is_missing(void **state)
+{
+    (void)state;
+    struct run *before = played(SHUFFLE_DEPENDENT, 2), *after = new_run(SHUFFLE_DEPENDENT);
+    run_come(after, 0, true, before, 2);
+    run_come(after, 1, true, before, 2);
+    run_wait(after, 100);
+    run_ask(after, 1, 0, 1);
+    run_wait(after, 0.001);
+    run_wait(after, 9.9);
+    assert_int_equal(after->ranks[0].failed, 0);
+    run_wait(after, 0.2);
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        assert_int_equal(after->ranks[rank].failed, LARDER_ETIMEOUT);
+        assert_non_null(strstr(after->ranks[rank].text, "rank 2 of 3 has not come within"));
+    }
+    run_come(after, 2, true, before, 2);
+    assert_int_equal(after->play.refused, LARDER_EGONE);
+    run_free(after);
+    run_free(before);
+}
+
+static void refused(const struct run *run, int code, const char *text)
+{
+    assert_int_equal(run->play.refused, code);
+    assert_non_null(strstr(run->play.text, text));
+}
+
+/* A rank that does not fit the others is told so, and the others wait for one that does. */
+static void test_ranks_must_agree(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
+        struct run *before = played(orders[i], 4), *after = new_run(orders[i]);
+        struct checkpoint at = run_checkpoint(before, 0, 2), other = run_checkpoint(before, 0, 3);
+        struct luggage luggage;
+        after->base = at;
+        run_come(after, 0, false, NULL, 0);
+        run_ask(after, 0, 0, MANY);
+        run_come_without(after, 1);
+        refused(after, LARDER_EINVAL, "rank 1 brings no state");
+        after->base = other;
+        run_come(after, 1, false, NULL, 0);
+        refused(after, LARDER_EINVAL, "rank 1 goes on from another state than the other ranks: start all ranks from "
+                                      "the same checkpoint");
+        after->base = (struct checkpoint){.epoch = 1};
+        run_come(after, 1, false, NULL, 0);
+        refused(after, LARDER_EINVAL, "another epoch");
+        after->base = at;
+        run_pack(after, 1, NULL, 0, &luggage);
+        luggage.resume.key++;
+        run_come_with(after, 1, &luggage);
+        refused(after, LARDER_EINVAL, "another state");
+        run_unpack(&luggage);
+        run_come(after, 0, false, NULL, 0);
+        refused(after, LARDER_EBUSY, "rank 0 is there already");
+        after->desc.sampled.shuffle = orders[(i + 1) % 3];
+        run_come(after, 1, false, NULL, 0);
+        refused(after, LARDER_EINVAL, "another shuffle");
+        after->desc.sampled.shuffle = orders[i];
+        assert_int_equal(after->prepared, 0);
+        for (uint32_t rank = 1; rank < WORLD; rank++)
+            run_come(after, rank, false, NULL, 0);
+        assert_int_equal(run_had(after, 0, 0), 3);
+        run_free(after);
+        run_free(before);
+    }
+}
+
+/* Two ranks that come back cannot both have had a sample; ranks in different epochs must both come back. */
+static void test_ranks_that_cannot_be(void **state)
+{
+    (void)state;
+    struct run *before = played(SHUFFLE_DEPENDENT, 4), *after = new_run(SHUFFLE_DEPENDENT);
+    struct luggage luggage;
+    run_come(after, 0, true, before, 3);
+    run_pack(after, 1, before, 3, &luggage);
+    luggage.resume.presented = true;
+    idset_add((struct idset *)luggage.resume.turns, run_find(before, 0, 0, 1)->turns[2]);
+    idset_remove((struct idset *)luggage.resume.turns, run_find(before, 1, 0, 1)->turns[2]);
+    run_come_with(after, 1, &luggage);
+    refused(after, LARDER_EINVAL, "rank 1 has had samples that another rank has had");
+    run_unpack(&luggage);
+    after->base.epoch = 1;
+    run_come(after, 1, false, NULL, 0);
+    refused(after, LARDER_EINVAL, "rank 1 goes on in another epoch");
+    run_come(after, 1, true, NULL, 0);
+    assert_int_equal(after->play.refused, 0);
+    run_free(after);
+    run_free(before);
+}
+
+/* A state that cannot be, whoever made it, is refused by its first rank. */
+static void test_flaws(void **state)
+{
+    (void)state;
+    struct run *before = played(SHUFFLE_DEPENDENT, 4), *after = new_run(SHUFFLE_DEPENDENT);
+    struct luggage good, bad;
+    run_pack(after, 1, before, 3, &good);
+    bad = good;
+    bad.resume.delivered = 11;
+    run_come_with(after, 1, &bad);
+    refused(after, LARDER_EINVAL, "more samples than batches brought");
+    bad = good;
+    bad.resume.delivered = 21;
+    run_come_with(after, 1, &bad);
+    refused(after, LARDER_EINVAL, "more than its share");
+    bad = good;
+    bad.resume.base_batches = UINT32_MAX - 2;
+    run_come_with(after, 1, &bad);
+    refused(after, LARDER_EINVAL, "too many batches");
+    bad = good;
+    bad.resume.base = good.resume.turns;
+    run_come_with(after, 1, &bad);
+    refused(after, LARDER_EINVAL, "a sample twice");
+    idset_add((struct idset *)good.resume.base, SAMPLES);
+    run_come_with(after, 1, &good);
+    refused(after, LARDER_EINVAL, "samples that the job's view has not");
+    run_unpack(&good);
+    run_free(after);
+    run_free(before);
+
+    after = new_run(SHUFFLE_STRICT);
+    after->base = (struct checkpoint){.batches = 4, .n_segments = 1, .world_size = {4}, .through = {{15, 15, 16, 15}}};
+    run_come(after, 0, false, NULL, 0);
+    refused(after, LARDER_EINVAL, "more was taken than the epoch has");
+    after->base.through[0][2] = 15;
+    run_pack(after, 0, NULL, 0, &good);
+    good.resume.through = 1; /* of nothing that is left */
+    run_come_with(after, 0, &good);
+    refused(after, LARDER_EINVAL, "more than its part");
+    good.resume.n_segments = ENGINE_SEGMENTS_MAX + 1;
+    run_come_with(after, 0, &good);
+    refused(after, LARDER_EINVAL, "too often");
+    good.resume.n_segments = 1;
+    good.segments[0].world_size = 0;
+    run_come_with(after, 0, &good);
+    refused(after, LARDER_EINVAL, "more was taken");
+    good.segments[0].world_size = ENGINE_RANKS_MAX + 1;
+    run_come_with(after, 0, &good);
+    refused(after, LARDER_EINVAL, "more was taken");
+    run_unpack(&good);
+    run_free(after);
+}
+
+/* A job that lingers, because ranks of it are still to come, makes way for ranks that begin from a checkpoint. One of
+ * which a rank is there does not. */
+static void test_a_lingering_job_is_replaced(void **state)
+{
+    (void)state;
+    struct run *before = played(SHUFFLE_DEPENDENT, 2), *after = new_run(SHUFFLE_DEPENDENT);
+    uint32_t times[RUN_IDS_MAX] = {0};
+    run_come_without(after, 0);
+    after->base = run_checkpoint(before, 0, 2);
+    run_come(after, 1, false, NULL, 0);
+    refused(after, LARDER_EBUSY, "runs already");
+    run_leave(after, 0);
+    assert_int_equal(after->ended, 0);
+    for (uint32_t rank = 0; rank < WORLD; rank++) {
+        run_come(after, rank, false, NULL, 0);
+        assert_int_equal(after->play.refused, 0);
+        assert_int_equal(after->ended, 1);
+    }
+    run_all(after, 0, MANY);
+    run_count(before, 0, 2, times);
+    run_count(after, 0, MANY, times);
+    assert_each_once(times);
+    for (uint32_t rank = 0; rank < WORLD; rank++)
+        run_leave(after, rank);
+    assert_int_equal(after->ended, 2);
+    run_come_without(after, 0);
+    run_leave(after, 0);
+    play_event(&after->play, (struct engine_event){.type = ENGINE_DRAIN});
+    run_come(after, 0, false, NULL, 0); /* a daemon that stops begins no job, and keeps the one that waits for ranks */
+    refused(after, LARDER_EBUSY, "runs already");
+    assert_int_equal(after->ended, 2);
+    run_leave(after, 0);
+    assert_int_equal(after->ended, 3);
+    run_free(after);
+    run_free(before);
+}
+
+/* A rank whose connection alone was lost comes back to the job, which runs on, if it has had just what was released for
+ * it. */
+static void test_a_rank_comes_back_to_a_running_job(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
+        struct run *run = played(orders[i], 2);
+        uint32_t times[RUN_IDS_MAX] = {0};
+        run->keep = true;
+        run_ask(run, 1, 0, 1);
+        run_leave(run, 1); /* it had not released its third batch, which is put back */
+        run->keep = false;
+        run_come(run, 1, true, run, 3);
+        refused(run, LARDER_EGONE, "rank 1 comes back from another place than where the job has it");
+        run_come(run, 1, false, run, 2);
+        refused(run, LARDER_EBUSY, "runs already");
+        run_come(run, 1, true, run, 2);
+        assert_int_equal(run->play.refused, 0);
+        assert_int_equal(run->ranks[1].batch_told, 2);
+        run->ranks[1].n_batches--; /* the batch that was put back */
+        run_all(run, 0, MANY);
+        assert_int_equal(run_find(run, 1, 0, 2)->index, 2);
+        run_count(run, 0, MANY, times);
+        assert_each_once(times);
+        run_leave(run, 1); /* it has had its share, and asks for its end once more */
+        run_come(run, 1, true, run, 5);
+        assert_int_equal(run->play.refused, 0);
+        assert_int_equal(run->ranks[1].batch_told, 5);
+        uint32_t n = run->ranks[1].n_batches;
+        run_ask(run, 1, 0, 1);
+        assert_int_equal(run->ranks[1].n_batches, n + 1);
+        assert_true(run->ranks[1].batches[n].last && run->ranks[1].batches[n].count == 0);
+        run_free(run);
+    }
+}
+
+/* The others went on to the next epoch while a rank that was through with the last one was away. */
+static void test_a_rank_comes_back_an_epoch_later(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
+        struct run *run = played(orders[i], MANY);
+        uint32_t times[RUN_IDS_MAX] = {0};
+        run_leave(run, 1);
+        run_ask(run, 0, 1, MANY);
+        run_ask(run, 2, 1, MANY);
+        assert_int_equal(run_had(run, 0, 1), 5);
+        run_come(run, 1, true, run, 5);
+        assert_int_equal(run->play.refused, 0);
+        assert_int_equal(run->ranks[1].epoch_told, 0);
+        assert_int_equal(run->ranks[1].batch_told, 5);
+        uint32_t n = run->ranks[1].n_batches;
+        run_ask(run, 1, 0, 2);
+        assert_int_equal(run->ranks[1].n_batches, n + 1);
+        assert_true(run->ranks[1].batches[n].last && run->ranks[1].batches[n].epoch == 0);
+        assert_int_equal(run->ranks[1].batches[n].index, 5);
+        run_ask(run, 1, 1, MANY);
+        run_count(run, 1, MANY, times);
+        assert_each_once(times);
+        run_leave(run, 1);
+        run_come(run, 1, true, run, 5); /* as if it had had nothing of this epoch */
+        refused(run, LARDER_EGONE, "another place");
+        run->base.epoch = 2; /* it has seen this epoch end */
+        run_come(run, 1, true, NULL, 0);
+        assert_int_equal(run->play.refused, 0);
+        assert_int_equal(run->ranks[1].epoch_told, 2);
+        for (uint32_t rank = 0; rank < WORLD; rank++)
+            run_ask(run, rank, 2, MANY);
+        memset(times, 0, sizeof times);
+        run_count(run, 2, MANY, times);
+        assert_each_once(times);
+        assert_int_equal(run->play.failed, 0);
+        run_free(run);
+    }
+}
+
+/* A job that went on from a checkpoint is gone on with once more, by ranks that bring the checkpoint and what they have
+ * had since; and a rank of it comes back while it runs. */
+static void test_again_after_a_checkpoint(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 3 * 3; i++) {
+        uint32_t first_world = i / 3 + 2; /* before the checkpoint: another number of ranks, or the same */
+        struct run *first = run_new(orders[i % 3], SAMPLES, first_world, BATCH);
+        for (uint32_t rank = 0; rank < first_world; rank++)
+            run_come_without(first, rank);
+        run_all(first, 0, 1);
+        struct checkpoint at = run_checkpoint(first, 0, 1);
+        struct run *second = new_run(orders[i % 3]), *third = new_run(orders[i % 3]);
+        uint32_t times[RUN_IDS_MAX] = {0};
+        run_go_on(second, &at);
+        run_all(second, 0, 2);
+        run_leave(second, 1);
+        run_come(second, 1, true, second, 2);
+        assert_int_equal(second->play.refused, 0);
+        run_leave(second, 1);
+        second->base.batches++; /* another checkpoint */
+        run_come(second, 1, true, second, 2);
+        refused(second, LARDER_EGONE, "another place");
+        third->base = at;
+        for (uint32_t rank = 0; rank < WORLD; rank++) {
+            run_come(third, rank, true, second, rank == 0 ? 1 : 2);
+            assert_int_equal(third->play.refused, 0);
+            count_rank(second, rank, rank == 0 ? 1 : 2, times);
+        }
+        run_all(third, 0, MANY);
+        run_count(first, 0, 1, times);
+        run_count(third, 0, MANY, times);
+        assert_each_once(times);
+        assert_int_equal(run_had(third, 0, 0), run_had(third, 1, 0) + 1);
+        assert_int_equal(run_find(third, 0, 0, 0)->index, 2);
+        run_free(third);
+        run_free(second);
+        run_free(first);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ranks_at_different_batches),
+        cmocka_unit_test(test_ranks_an_epoch_apart),
+        cmocka_unit_test(test_the_last_rank_begins_it),
+        cmocka_unit_test(test_a_rank_goes_before_the_begin),
+        cmocka_unit_test(test_a_rank_is_missing),
+        cmocka_unit_test(test_ranks_must_agree),
+        cmocka_unit_test(test_ranks_that_cannot_be),
+        cmocka_unit_test(test_flaws),
+        cmocka_unit_test(test_a_lingering_job_is_replaced),
+        cmocka_unit_test(test_a_rank_comes_back_to_a_running_job),
+        cmocka_unit_test(test_a_rank_comes_back_an_epoch_later),
+        cmocka_unit_test(test_again_after_a_checkpoint),
+    };
+    return cmocka_run_group_tests_name("resume_ranks", tests, NULL, NULL);
+}
