@@ -43,6 +43,23 @@
  *   while somebody waits for the next epoch. If it is needed and away for rank_timeout_ns, the job fails, and every
  *   other rank gets an error that names it.
  *
+ * Going on in an epoch. Ranks may come with what they had of an epoch when another daemon ran, or when the job had
+ * another number of ranks (engine_job_desc.resume). A job whose first rank does so is restoring until all of its ranks
+ * are there, each with the same base. Until then nothing is drawn, and what ranks ask for is kept. rank_timeout_ns
+ * applies to a rank that somebody waits for.
+ *
+ * - The job goes on in the highest epoch that a rank has told. To a rank that has told of an earlier one, nothing of
+ *   that is left: an empty LAST says so when it asks. If all ranks ask for a later epoch, that one begins, whole.
+ * - The epoch has N' = N - |base| samples now, and each rank's share is a W-th of these, as above. What a rank had
+ *   since the base is part of its share. So with as many ranks as before, each has the batches that were left. An epoch
+ *   of which nothing is left gives each rank an empty LAST.
+ * - `dependent`: R_j begins as the view without the base and without all turns that ranks had.
+ * - `strict` and `none`: What the base leaves of the order is dealt in turn to the ranks that there are now. Of its
+ *   part, each rank goes on behind the numbers that it is through.
+ * - A sample that was skipped because it was bad had no turn. In `dependent` order it is found bad again.
+ * - Ranks that come with a state end a job of their name that only waits for ranks. To a job of which a rank is there,
+ *   a rank may come back if it has had what was released for it, and no more.
+ *
  * Turns. Under contention, work is done for jobs in proportion to their weights, and for all ranks of a job together;
  * see tasks_turns.c.
  *

@@ -1,11 +1,12 @@
 /* plan.h: picks: what is drawn, redirected, placed, and given back. Zones are laid out here too, because entries make
  * way for them.
  *
- * Invariant: a sample of a running job's view is in R_j, in a reserve, an entry, delivered, lost or left behind. Except
- * for repeats it is in one of these only; queues_check adds them up. An entry has an instance, pinned and marked as
- * had, exactly while it is WAITING or READY. A queue's sure entries always find room, if need be that of loose ones.
+ * Invariant: a sample of a running job's view is in R_j, in a reserve, an entry, delivered, lost or left behind, or in
+ * the base that the epoch was begun from. Except for repeats it is in one of these only; queues_check adds them up. An
+ * entry has an instance, pinned and marked as had, exactly while it is WAITING or READY. A queue's sure entries always
+ * find room, if need be that of loose ones.
  * Owner: the plan_*.c own `plan`. They move samples between the sampler, reserves and entries. With jobs, they own
- * `planned`, `drawn`, `repeats` and `abandoned`. */
+ * `planned`, `drawn`, `samples`, `repeats` and `abandoned`. */
 #ifndef LARDER_SERVER_ENGINE_PLAN_H
 #define LARDER_SERVER_ENGINE_PLAN_H
 

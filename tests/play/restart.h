@@ -6,7 +6,7 @@
 
 #include "server/bench/play.h"
 
-enum { RUN_IDS_MAX = 128, RUN_WORLD_MAX = 4, RUN_BATCHES_MAX = 160, RUN_BATCH_MAX = 8, RUN_SEGMENTS_MAX = 8 };
+enum { RUN_IDS_MAX = 128, RUN_WORLD_MAX = 4, RUN_BATCHES_MAX = 512, RUN_BATCH_MAX = 8, RUN_SEGMENTS_MAX = 8 };
 
 /* A batch that a rank got. */
 struct run_batch {

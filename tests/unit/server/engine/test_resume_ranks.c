@@ -37,8 +37,8 @@ static void assert_each_once(const uint32_t times[RUN_IDS_MAX])
         assert_int_equal(times[id], 1);
 }
 
-/* Adds the turns of the first `batches` batches of epoch 0 of one rank. A repeat, which is nobody's turn, may come before
- * the last batches: what is ready goes out. */
+/* Adds the turns of the first `batches` batches of epoch 0 of one rank. A repeat, which is nobody's turn, may come
+ * before the last batches: what is ready goes out. */
 static void count_rank(const struct run *run, uint32_t rank, uint32_t batches, uint32_t times[RUN_IDS_MAX])
 {
     for (uint32_t at = 0; at < batches; at++) {
@@ -222,8 +222,9 @@ static void test_ranks_must_agree(void **state)
         refused(after, LARDER_EINVAL, "rank 1 brings no state");
         after->base = other;
         run_come(after, 1, false, NULL, 0);
-        refused(after, LARDER_EINVAL, "rank 1 goes on from another state than the other ranks: start all ranks from "
-                                      "the same checkpoint");
+        refused(after, LARDER_EINVAL,
+                "rank 1 goes on from another state than the other ranks: start all ranks from "
+                "the same checkpoint");
         after->base = (struct checkpoint){.epoch = 1};
         run_come(after, 1, false, NULL, 0);
         refused(after, LARDER_EINVAL, "another epoch");
