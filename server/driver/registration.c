@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/check.h"
 
@@ -14,7 +15,7 @@ static char *copy_text(struct wire_text text)
 }
 
 struct registration *registration_create(uint64_t client, uint32_t seq, const struct session_peer *peer,
-                                         const struct wire_register *wire)
+                                         const struct wire_register *wire, int state_fd)
 {
     struct registration *reg = xcalloc(1, sizeof *reg);
     *reg = (struct registration){.client = client,
@@ -30,11 +31,12 @@ struct registration *registration_create(uint64_t client, uint32_t seq, const st
                                            .epochs = wire->epochs,
                                            .rank = wire->rank,
                                            .world_size = wire->world_size,
-                                           .flags = wire->flags,
+                                           .flags = wire->flags & ~(uint32_t)WIRE_WITH_STATE,
                                            .shuffle = (enum shuffle_mode)wire->shuffle,
                                            .bad_policy = (enum bad_policy)wire->bad_policy,
                                            .seed = wire->seed,
-                                           .weight = wire->weight}};
+                                           .weight = wire->weight,
+                                           .state_fd = state_fd}};
     return reg;
 }
 
@@ -53,6 +55,8 @@ void registration_destroy(struct registration *registration)
     free(registration->asked.source);
     free(registration->asked.pipeline_json);
     free(registration->asked.subset_json);
+    if (registration->asked.state_fd >= 0)
+        close(registration->asked.state_fd);
     dataset_unref(&registration->found.dataset);
     pipeline_unref(&registration->found.pipeline);
     view_result_clear(&registration->found.view);

@@ -14,7 +14,8 @@
 #include "server/engine/engine.h"
 #include "server/session/session.h"
 
-/* What the client asked for, unchanged. The registration owns the texts. */
+/* What the client asked for, unchanged but for the flag WIRE_WITH_STATE, which says nothing of the job. The
+ * registration owns the texts. */
 struct registration_asked {
     char *source, *pipeline_json, *subset_json;
     uint32_t batch_size, prefetch, epochs, rank, world_size, flags;
@@ -22,6 +23,7 @@ struct registration_asked {
     enum bad_policy bad_policy;
     uint64_t seed;
     double weight;
+    int state_fd; /* the record of what the client took, which the registration owns; -1: it brought none */
 };
 
 /* The dense labels 0, 1, 2 … that WIRE_RELABEL gives the view's classes. The registration owns both arrays; they are
@@ -62,9 +64,10 @@ struct registration {
 
 TAILQ_HEAD(registrations, registration);
 
-/* registration_create copies what the client asked for. The caller owns the registration. */
+/* registration_create copies what the client asked for, and takes state_fd over (-1: none). The caller owns the
+ * registration. */
 struct registration *registration_create(uint64_t client, uint32_t seq, const struct session_peer *peer,
-                                         const struct wire_register *wire);
+                                         const struct wire_register *wire, int state_fd);
 uint32_t registration_classes(const struct registration *registration); /* how many classes the client sees */
 void registration_destroy(struct registration *registration);           /* accepts NULL */
 

@@ -22,6 +22,7 @@ static void turn_away(const struct session *session, int fd)
     size_t len;
     snprintf(text, sizeof text, "the daemon has its %u clients: close one first", session->config.connections_max);
     struct wire_message msg = {.type = WIRE_ERROR,
+                               .version = WIRE_VERSION_OLDEST,
                                .error = {.code = LARDER_ELIMIT, .fatal = 1, .text = {text, (uint32_t)strlen(text)}}};
     if (wire_encode(&msg, buf, sizeof buf, &len) == 0)
         (void)!send(fd, buf, len, MSG_DONTWAIT | MSG_NOSIGNAL); /* a client that left is told nothing */
@@ -50,6 +51,7 @@ static struct conn *add_conn(struct session *session, int fd)
     }
     conn->socket.fd = fd;
     conn->phase = CONN_NEW;
+    conn->version = WIRE_VERSION_OLDEST;
     /* A client that never registers must not keep a place for ever. */
     conn->deadline_ns = clock_now_ns() + SESSION_GREETING_MS * CLOCK_NS_PER_MS;
     conn->socket.interest = EPOLLIN | EPOLLRDHUP;

@@ -2,10 +2,8 @@
  *
  * All of this runs in the session's thread. A request that breaks a rule costs the connection: the client gets a fatal
  * error that says which rule it broke, and what it sends afterwards is read and dropped until it leaves. */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "common/check.h"
@@ -67,11 +65,15 @@ static void take_hello(struct session *session, struct conn *conn, const struct 
                                    .welcome = {.arena_bytes = session->config.arena_bytes,
                                                .daemon_pid = (uint32_t)getpid(),
                                                .batch_max = WIRE_BATCH_MAX}};
+    pthread_mutex_lock(&session->lock);
+    conn->version = msg->version;
+    pthread_mutex_unlock(&session->lock);
     if (move(session, conn, CONN_NEW, CONN_GREETED))
         conn_post(session, conn, &welcome);
 }
 
-static void take_register(struct session *session, struct conn *conn, const struct wire_message *msg)
+/* take_register hands a descriptor that came with the message on to the owner; *state_fd is -1 then. */
+static void take_register(struct session *session, struct conn *conn, const struct wire_message *msg, int *state_fd)
 {
     const struct session_handlers *handlers = &session->config.handlers;
     conn->epochs = msg->reg.epochs;
@@ -79,15 +81,25 @@ static void take_register(struct session *session, struct conn *conn, const stru
         return;
     conn->told_owner = true;
     conn->deadline_ns = SESSION_NEVER;
-    handlers->on_register(handlers->ctx, conn->id, msg->seq, &conn->peer, &msg->reg);
+    int fd = *state_fd;
+    *state_fd = -1;
+    handlers->on_register(handlers->ctx, conn->id, msg->seq, &conn->peer, &msg->reg, fd);
 }
 
-static int ask_classes_locked(struct conn_asked *asked, uint32_t seq, struct error *why)
+/* ask_locked notes a question. Two that are open have different numbers, so that one answer does not close both. */
+static int ask_locked(struct conn_asked *asked, const struct wire_message *msg, struct error *why)
 {
-    if (asked->classes)
-        return error_set(why, LARDER_EINVAL, "CLASSES_GET came before the answer to the one before");
-    asked->classes = true;
-    asked->classes_seq = seq;
+    bool of_state = msg->type == WIRE_STATE_GET;
+    struct conn_question *question = of_state ? &asked->state : &asked->classes;
+    const struct conn_question *other = of_state ? &asked->classes : &asked->state;
+    const char *name = of_state ? "STATE_GET" : "CLASSES_GET";
+    if (question->open)
+        return error_set(why, LARDER_EINVAL, "%s came before the answer to the one before", name);
+    if (other->open && other->seq == msg->seq)
+        return error_set(why, LARDER_EINVAL, "%s has the number of a question that is open, %u", name, msg->seq);
+    if (of_state && msg->seq == 0) /* errors that answer nothing have this number */
+        return error_set(why, LARDER_EINVAL, "%s has no number", name);
+    *question = (struct conn_question){.open = true, .seq = msg->seq};
     return 0;
 }
 
@@ -134,18 +146,21 @@ static void hand_on(struct session *session, const struct conn *conn, const stru
         handlers->on_next(handlers->ctx, conn->id, msg->next.epoch, msg->next.credits);
     else if (msg->type == WIRE_RELEASE)
         handlers->on_release(handlers->ctx, conn->id, msg->release.batch);
-    else
+    else if (msg->type == WIRE_CLASSES_GET)
         handlers->on_classes(handlers->ctx, conn->id, msg->seq, msg->classes_get.first);
+    else if (handlers->on_state_get)
+        handlers->on_state_get(handlers->ctx, conn->id, msg->seq, &msg->state_get);
+    else
+        session_send_error(session, conn->id, msg->seq, LARDER_EINVAL, false, "this daemon gives no tokens");
 }
 
 static void take_of_registered(struct session *session, struct conn *conn, const struct wire_message *msg)
 {
     struct error why;
     if (msg->type == WIRE_NEXT && conn->epochs > 0 && msg->next.epoch >= conn->epochs) {
-        char text[96];
-        snprintf(text, sizeof text, "NEXT asks for epoch %u of a job that was registered for %u", msg->next.epoch,
-                 conn->epochs);
-        session_send_error(session, conn->id, msg->seq, LARDER_EEND, false, text);
+        error_set(&why, LARDER_EEND, "NEXT asks for epoch %u of a job that was registered for %u", msg->next.epoch,
+                  conn->epochs);
+        conn_tell(session, conn, msg->seq, &why);
         return;
     }
     pthread_mutex_lock(&session->lock);
@@ -153,7 +168,7 @@ static void take_of_registered(struct session *session, struct conn *conn, const
     int rc = closing                     ? 1
              : msg->type == WIRE_NEXT    ? next_locked(conn, &msg->next, &why)
              : msg->type == WIRE_RELEASE ? release_locked(&conn->held, msg->release.batch, &why)
-                                         : ask_classes_locked(&conn->asked, msg->seq, &why);
+                                         : ask_locked(&conn->asked, msg, &why);
     pthread_mutex_unlock(&session->lock);
     if (rc < 0)
         protocol_error(session, conn, msg->seq, &why);
@@ -167,24 +182,47 @@ static const char *expected(enum conn_phase phase)
     case CONN_NEW: return "HELLO comes first";
     case CONN_GREETED: return "REGISTER comes after HELLO, and once";
     case CONN_REGISTERING: return "nothing but BYE may come before the answer to REGISTER";
-    default: return "after REGISTERED come CLASSES_GET, NEXT, RELEASE and BYE";
+    default: return "after REGISTERED come CLASSES_GET, NEXT, RELEASE, STATE_GET and BYE";
     }
 }
 
-static void take(struct session *session, struct conn *conn, const struct wire_message *msg)
+static bool is_of_registered(enum wire_type type)
+{
+    return type == WIRE_CLASSES_GET || type == WIRE_NEXT || type == WIRE_RELEASE || type == WIRE_STATE_GET;
+}
+
+/* check_message looks at what every message must keep to: one version, and a descriptor only where one belongs. */
+static int check_message(const struct conn *conn, enum conn_phase phase, const struct wire_message *msg, int fd,
+                         struct error *why)
+{
+    bool with_state = msg->type == WIRE_REGISTER && msg->reg.flags & WIRE_WITH_STATE;
+    if (phase != CONN_NEW && msg->version != conn->version)
+        return error_set(why, LARDER_EINVAL, "a message of version %u after a HELLO of version %u", msg->version,
+                         conn->version);
+    if (fd >= 0 && !with_state)
+        return error_set(why, LARDER_EINVAL,
+                         "a message of type %d with a descriptor: only a REGISTER that says so has one",
+                         (int)msg->type);
+    if (fd < 0 && with_state)
+        return error_set(why, LARDER_EINVAL, "REGISTER says that a descriptor comes with it, and none came");
+    return 0;
+}
+
+static void take(struct session *session, struct conn *conn, const struct wire_message *msg, int *fd)
 {
     enum conn_phase phase = phase_of(session, conn);
+    struct error why;
     if (phase == CONN_CLOSING) {
         return;
+    } else if (check_message(conn, phase, msg, *fd, &why)) {
+        protocol_error(session, conn, msg->seq, &why);
     } else if (phase == CONN_NEW && msg->type == WIRE_HELLO) {
         take_hello(session, conn, msg);
     } else if (phase == CONN_GREETED && msg->type == WIRE_REGISTER) {
-        take_register(session, conn, msg);
-    } else if (phase == CONN_REGISTERED &&
-               (msg->type == WIRE_CLASSES_GET || msg->type == WIRE_NEXT || msg->type == WIRE_RELEASE)) {
+        take_register(session, conn, msg, fd);
+    } else if (phase == CONN_REGISTERED && is_of_registered(msg->type)) {
         take_of_registered(session, conn, msg);
     } else {
-        struct error why;
         error_set(&why, LARDER_EINVAL, "a message of type %d: %s", (int)msg->type, expected(phase));
         protocol_error(session, conn, msg->seq, &why);
     }
@@ -192,36 +230,23 @@ static void take(struct session *session, struct conn *conn, const struct wire_m
 
 /* ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
-/* receive reads a datagram and gives its length. 0: there is none at the moment. -1: none will come any more; an empty
- * datagram means that too. It leaves no room for descriptors, so the kernel closes those that a client sends along. */
-static ssize_t receive(struct session *session, struct conn *conn, struct error *why)
-{
-    for (int resets = 0;;) {
-        struct iovec part = {.iov_base = session->buffer, .iov_len = WIRE_REQUEST_MAX};
-        struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1};
-        ssize_t got = recvmsg(conn->socket.fd, &header, MSG_DONTWAIT);
-        why->code = 0;
-        if (got > 0 && header.msg_flags & MSG_TRUNC)
-            error_set(why, LARDER_EFORMAT, "a message of more than the %d bytes allowed", WIRE_REQUEST_MAX);
-        else if (got > 0 && header.msg_flags & MSG_CTRUNC)
-            error_set(why, LARDER_EFORMAT, "a message with descriptors: clients send none");
-        if (got > 0)
-            return got;
-        if (got < 0 && (errno == EINTR || (errno == ECONNRESET && resets++ == 0)))
-            continue; /* the kernel tells a reset once, before it gives what the client had sent before it closed */
-        return got < 0 && errno == EAGAIN ? 0 : -1;
-    }
-}
-
-static void read_one(struct session *session, struct conn *conn, size_t len_bytes, struct error *why)
+/* read_one takes what conn_receive gave. It takes fd over. */
+static void read_one(struct session *session, struct conn *conn, size_t len_bytes, int fd, struct error *why)
 {
     struct wire_message msg;
-    if (phase_of(session, conn) == CONN_CLOSING)
-        return;
-    if (why->code || wire_decode(session->buffer, len_bytes, &msg, why))
+    if (phase_of(session, conn) == CONN_CLOSING) {
+        /* dropped */
+    } else if (why->code == LARDER_ELIMIT) {
+        log_warn_limited("msg=\"a client's descriptor could not be taken\" pid=%d client=\"%s\" err=\"%s\"",
+                         conn->peer.pid, conn->peer.client, why->text);
+        conn_fail(session, conn, 0, why);
+    } else if (why->code || wire_decode(session->buffer, len_bytes, &msg, why)) {
         protocol_error(session, conn, 0, why);
-    else
-        take(session, conn, &msg);
+    } else {
+        take(session, conn, &msg, &fd);
+    }
+    if (fd >= 0)
+        close(fd);
 }
 
 static bool says_bye(const struct session *session, size_t len_bytes)
@@ -249,14 +274,15 @@ bool conn_read(struct session *session, struct conn *conn, bool peer_gone)
     uint32_t reads = peer_gone ? SESSION_REQUESTS_MAX : READS_AT_ONCE;
     for (uint32_t i = 0; i < reads && (peer_gone || may_read(&conn->window)); i++) {
         struct error why;
-        ssize_t got = receive(session, conn, &why);
+        int fd;
+        ssize_t got = conn_receive(session, conn, &fd, &why);
         if (got == 0)
             return !peer_gone;
-        if (got < 0 || (!why.code && says_bye(session, (size_t)got)))
+        if (got < 0 || (!why.code && fd < 0 && says_bye(session, (size_t)got)))
             return false;
         if (conn->window.requests++ == 0)
             conn->window.end_ns = clock_now_ns() + SESSION_WINDOW_MS * CLOCK_NS_PER_MS;
-        read_one(session, conn, (size_t)got, &why);
+        read_one(session, conn, (size_t)got, fd, &why);
     }
     return !peer_gone;
 }

@@ -7,8 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include <linux/sockios.h>
 
 #include "common/check.h"
 #include "common/log.h"
@@ -16,6 +19,8 @@
 
 #define FIXED_BYTES_MAX (WIRE_HEADER_BYTES + 128) /* the most that a message has besides texts and entries */
 #define SENDS_AT_ONCE 64                          /* messages sent to one connection before others get their turn */
+/* A message takes more of the socket's memory than this. Less is left for a moment of one that is being read. */
+#define DRAINED_BYTES_MAX 64
 
 /* ── encoding ────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
@@ -25,12 +30,14 @@ static size_t variable_bytes(const struct wire_message *msg)
     case WIRE_REGISTERED: return msg->registered.name.len_bytes;
     case WIRE_CLASSES: return msg->classes.names.len_bytes;
     case WIRE_BATCH: return (size_t)msg->batch.count * WIRE_ENTRY_BYTES;
+    case WIRE_TURNS: return (size_t)msg->turns.count * WIRE_TURN_BYTES;
     case WIRE_ERROR: return msg->error.text.len_bytes;
     default: return 0;
     }
 }
 
-static int encode(const struct wire_message *msg, struct out_message **out)
+/* encode makes a message of a version, which goes out with fd. */
+static int encode(const struct wire_message *msg, uint16_t version, int fd, struct out_message **out)
 {
     size_t cap = FIXED_BYTES_MAX + variable_bytes(msg);
     if (cap > FIXED_BYTES_MAX + WIRE_REPLY_MAX)
@@ -38,14 +45,30 @@ static int encode(const struct wire_message *msg, struct out_message **out)
     struct out_message *message = malloc(sizeof *message + cap);
     if (!message)
         return LARDER_ENOMEM;
-    int rc = wire_encode(msg, message->data, cap, &message->len_bytes);
+    struct wire_message copy = *msg;
+    copy.version = version;
+    int rc = wire_encode(&copy, message->data, cap, &message->len_bytes);
     if (rc) {
         free(message);
         return rc;
     }
-    message->with_arena = msg->type == WIRE_WELCOME;
+    message->fd = fd;
+    message->owns_fd = msg->type == WIRE_STATE;
     *out = message;
     return 0;
+}
+
+static void close_own(int fd)
+{
+    if (fd >= 0)
+        close(fd);
+}
+
+static void free_message(struct out_message *message)
+{
+    if (message->owns_fd)
+        close_own(message->fd);
+    free(message);
 }
 
 static struct wire_message error_message(uint32_t seq, int code, bool fatal, const char *text)
@@ -114,8 +137,6 @@ static void note_locked(struct session *session, struct conn *conn, const struct
         conn->registered = true;
         session->counts.registered++;
     }
-    if ((msg->type == WIRE_CLASSES || msg->type == WIRE_ERROR) && msg->seq == conn->asked.classes_seq)
-        conn->asked.classes = false;
     if (msg->type == WIRE_ERROR && msg->error.fatal)
         conn->phase = CONN_CLOSING;
 }
@@ -136,7 +157,7 @@ static int post_locked(struct session *session, struct conn *conn, const struct 
         return LARDER_EGONE;
     if (msg->type == WIRE_REGISTERED)
         CHECK(conn->phase == CONN_REGISTERING);
-    if (msg->type == WIRE_BATCH || msg->type == WIRE_CLASSES)
+    if (msg->type == WIRE_BATCH || msg->type == WIRE_TURNS || msg->type == WIRE_CLASSES || msg->type == WIRE_STATE)
         CHECK(conn->phase == CONN_REGISTERED);
     if (conn->outbox.bytes + message->len_bytes > SESSION_OUTBOX_MAX_BYTES ||
         (msg->type == WIRE_BATCH && !batch_locked(conn, &msg->batch)))
@@ -166,10 +187,29 @@ static int post(struct session *session, uint64_t client, const struct wire_mess
     session->wake_pending |= wake;
     pthread_mutex_unlock(&session->lock);
     if (rc)
-        free(message);
+        free_message(message);
     if (wake)
         session_wake(session);
     return rc;
+}
+
+/* begin_answer gives the version that the client speaks; 0: it is gone. It notes which question the owner answers. That
+ * of a token stays open until the token is sent. */
+static uint16_t begin_answer(struct session *session, uint64_t client, const struct wire_message *msg)
+{
+    pthread_mutex_lock(&session->lock);
+    struct conn *conn = conn_find_locked(&session->table, client);
+    if (conn) {
+        struct conn_asked *asked = &conn->asked;
+        if ((msg->type == WIRE_CLASSES || msg->type == WIRE_ERROR) && msg->seq == asked->classes.seq)
+            asked->classes.open = false;
+        if (msg->type == WIRE_ERROR && msg->seq == asked->state.seq)
+            asked->state.open = false;
+        CHECK(msg->type != WIRE_STATE || (asked->state.open && asked->state.seq == msg->seq));
+    }
+    uint16_t version = conn ? conn->version : 0;
+    pthread_mutex_unlock(&session->lock);
+    return version;
 }
 
 int session_send_error(struct session *session, uint64_t client, uint32_t seq, int code, bool fatal, const char *text)
@@ -177,22 +217,40 @@ int session_send_error(struct session *session, uint64_t client, uint32_t seq, i
     CHECK_MAGIC(session, SESSION_MAGIC);
     struct wire_message msg = error_message(seq, code, fatal, text);
     struct out_message *message;
-    int rc = encode(&msg, &message);
+    uint16_t version = begin_answer(session, client, &msg);
+    int rc = version ? encode(&msg, version, -1, &message) : LARDER_EGONE;
     return rc ? rc : post(session, client, &msg, message);
+}
+
+static int answer(struct session *session, uint64_t client, const struct wire_message *msg, int fd)
+{
+    struct out_message *message;
+    uint16_t version = begin_answer(session, client, msg);
+    bool passed_over = msg->type == WIRE_TURNS && version < 5;
+    int rc = version == 0 ? LARDER_EGONE : passed_over ? 0 : encode(msg, version, fd, &message);
+    if (rc == 0 && !passed_over)
+        return post(session, client, msg, message);
+    close_own(fd);
+    if (rc == 0 || rc == LARDER_EGONE)
+        return rc;
+    log_error_limited("msg=\"an answer could not be encoded\" type=%d err=%s", (int)msg->type, larder_err_name(rc));
+    session_send_error(session, client, msg->seq, rc, true, "the daemon could not put its answer into a message");
+    return rc;
 }
 
 int session_send(struct session *session, uint64_t client, const struct wire_message *msg)
 {
     CHECK_MAGIC(session, SESSION_MAGIC);
-    CHECK(msg->type == WIRE_REGISTERED || msg->type == WIRE_CLASSES || msg->type == WIRE_BATCH ||
-          msg->type == WIRE_ERROR);
-    struct out_message *message;
-    int rc = encode(msg, &message);
-    if (!rc)
-        return post(session, client, msg, message);
-    log_error_limited("msg=\"an answer could not be encoded\" type=%d err=%s", (int)msg->type, larder_err_name(rc));
-    session_send_error(session, client, msg->seq, rc, true, "the daemon could not put its answer into a message");
-    return rc;
+    CHECK(msg->type == WIRE_REGISTERED || msg->type == WIRE_CLASSES || msg->type == WIRE_TURNS ||
+          msg->type == WIRE_BATCH || msg->type == WIRE_ERROR);
+    return answer(session, client, msg, -1);
+}
+
+int session_send_fd(struct session *session, uint64_t client, const struct wire_message *msg, int fd)
+{
+    CHECK_MAGIC(session, SESSION_MAGIC);
+    CHECK(msg->type == WIRE_STATE && fd >= 0);
+    return answer(session, client, msg, fd);
 }
 
 /* ── the session's thread ────────────────────────────────────────────────────────────────────────────────────────── */
@@ -200,7 +258,7 @@ int session_send(struct session *session, uint64_t client, const struct wire_mes
 void conn_post(struct session *session, struct conn *conn, const struct wire_message *msg)
 {
     struct out_message *message;
-    int rc = encode(msg, &message);
+    int rc = encode(msg, conn->version, msg->type == WIRE_WELCOME ? session->config.arena_fd : -1, &message);
     CHECK(rc == 0 || rc == LARDER_ENOMEM);
     if (rc == 0) {
         post(session, conn->id, msg, message);
@@ -211,13 +269,26 @@ void conn_post(struct session *session, struct conn *conn, const struct wire_mes
     pthread_mutex_unlock(&session->lock);
 }
 
+void conn_tell(struct session *session, struct conn *conn, uint32_t seq, const struct error *why)
+{
+    struct wire_message msg = error_message(seq, why->code, false, why->text);
+    conn_post(session, conn, &msg);
+}
+
 void conn_fail(struct session *session, struct conn *conn, uint32_t seq, const struct error *why)
 {
     struct wire_message msg = error_message(seq, why->code, true, why->text);
     conn_post(session, conn, &msg);
 }
 
-static ssize_t send_message(struct session *session, struct conn *conn, const struct out_message *message)
+/* is_drained tells whether the client has read all that was sent. Where the system cannot tell, it has. */
+static bool is_drained(const struct conn *conn)
+{
+    int unread = 0;
+    return ioctl(conn->socket.fd, SIOCOUTQ, &unread) != 0 || unread < DRAINED_BYTES_MAX;
+}
+
+static ssize_t send_message(const struct conn *conn, const struct out_message *message)
 {
     union {
         char bytes[CMSG_SPACE(sizeof(int))];
@@ -225,7 +296,7 @@ static ssize_t send_message(struct session *session, struct conn *conn, const st
     } control;
     struct iovec part = {.iov_base = (void *)(uintptr_t)message->data, .iov_len = message->len_bytes};
     struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1};
-    if (message->with_arena) {
+    if (message->fd >= 0) {
         memset(&control, 0, sizeof control);
         header.msg_control = &control;
         header.msg_controllen = sizeof control.bytes;
@@ -233,7 +304,7 @@ static ssize_t send_message(struct session *session, struct conn *conn, const st
         at->cmsg_level = SOL_SOCKET;
         at->cmsg_type = SCM_RIGHTS;
         at->cmsg_len = CMSG_LEN(sizeof(int));
-        memcpy(CMSG_DATA(at), &session->config.arena_fd, sizeof(int));
+        memcpy(CMSG_DATA(at), &message->fd, sizeof(int));
     }
     ssize_t sent;
     do {
@@ -250,29 +321,40 @@ static struct out_message *first(struct session *session, struct conn *conn)
     return message;
 }
 
-static void take_first_locked(struct session *session, struct conn *conn)
+/* sent takes the first message off, which was sent. */
+static void sent(struct session *session, struct conn *conn, struct out_message *message)
 {
-    struct out_message *message = STAILQ_FIRST(&conn->outbox.messages);
+    pthread_mutex_lock(&session->lock);
     STAILQ_REMOVE_HEAD(&conn->outbox.messages, next);
     conn->outbox.bytes -= message->len_bytes;
     session->counts.outbox_bytes -= message->len_bytes;
-    free(message);
+    if (message->owns_fd)
+        conn->asked.state.open = false;
+    pthread_mutex_unlock(&session->lock);
+    free_message(message);
 }
 
-void conn_free_outbox_locked(struct session *session, struct conn *conn)
+void conn_free_outbox(struct conn *conn)
 {
-    while (!STAILQ_EMPTY(&conn->outbox.messages))
-        take_first_locked(session, conn);
+    while (!STAILQ_EMPTY(&conn->outbox.messages)) {
+        struct out_message *message = STAILQ_FIRST(&conn->outbox.messages);
+        STAILQ_REMOVE_HEAD(&conn->outbox.messages, next);
+        free_message(message);
+    }
 }
 
 bool conn_flush(struct session *session, struct conn *conn)
 {
-    conn->socket.blocked = false;
+    conn->socket.blocked = conn->socket.draining = false;
     for (int i = 0; i < SENDS_AT_ONCE; i++) {
         struct out_message *message = first(session, conn);
         if (!message)
             return true;
-        if (send_message(session, conn, message) < 0) {
+        if (message->owns_fd && !is_drained(conn)) {
+            conn->socket.draining = true;
+            return true;
+        }
+        if (send_message(conn, message) < 0) {
             if (errno == EAGAIN) {
                 conn->socket.blocked = true;
                 return true;
@@ -282,9 +364,7 @@ bool conn_flush(struct session *session, struct conn *conn)
                                  conn->peer.client, strerror(errno));
             return false;
         }
-        pthread_mutex_lock(&session->lock);
-        take_first_locked(session, conn);
-        pthread_mutex_unlock(&session->lock);
+        sent(session, conn, message);
     }
     conn->socket.blocked = true; /* so epoll is asked, and tells at once whether the socket takes more */
     return true;

@@ -5,12 +5,15 @@
  * state of its connection, and hands lawful ones to the owner through callbacks in its own thread. Any thread may
  * answer.
  *
- *   connect ─▶ HELLO ─▶ WELCOME ─▶ REGISTER ─▶ on_register … REGISTERED ─▶ on_classes, on_next, on_release ─▶ on_gone
+ *   connect ─▶ HELLO ─▶ WELCOME ─▶ REGISTER ─▶ on_register … REGISTERED ─▶ on_classes, on_next, on_release … ─▶ on_gone
  *       └─ another user's, or one too many: ERROR            └─ the client leaves, or breaks the protocol (ERROR) ─▶ ┘
  *
+ * A connection speaks the protocol version of its HELLO. Answers go out in it, and TURNS only to clients that know it.
+ *
  * Whatever a client sends, it cannot make the owner see an unlawful request (a second REGISTER, credits beyond
- * WIRE_CREDITS_MAX, the release of a batch that it does not hold, an earlier epoch). Nor can it make memory grow past
- * the bounds below, hold up another client, or keep anything after its socket is closed. */
+ * WIRE_CREDITS_MAX, the release of a batch that it does not hold, an earlier epoch, a second question before the answer
+ * to the first). Nor can it make memory grow past the bounds below, hold up another client, or keep anything after its
+ * socket is closed. */
 #ifndef LARDER_SERVER_SESSION_SESSION_H
 #define LARDER_SERVER_SESSION_SESSION_H
 
@@ -47,15 +50,19 @@ struct session_peer {
 struct session_handlers {
     void *ctx;
     /* Called at most once for each connection. The owner answers with REGISTERED or a fatal error. Until then the
-     * client may only leave. */
+     * client may only leave. state_fd came with the message (flag WIRE_WITH_STATE) and is the owner's to close; -1:
+     * none came. The client chose what it refers to, and may change that at any time. */
     void (*on_register)(void *ctx, uint64_t client, uint32_t seq, const struct session_peer *peer,
-                        const struct wire_register *reg);
+                        const struct wire_register *reg, int state_fd);
     /* A client has at most one such request open. The owner answers with CLASSES or an error. */
     void (*on_classes)(void *ctx, uint64_t client, uint32_t seq, uint32_t first);
     /* A client never has more than WIRE_CREDITS_MAX credits outstanding, and its epochs never go back. A NEXT that
      * arrives after its epoch's LAST batch was sent does nothing and is not handed on. */
     void (*on_next)(void *ctx, uint64_t client, uint32_t epoch, uint32_t credits);
     void (*on_release)(void *ctx, uint64_t client, uint64_t batch); /* a batch that was sent and not yet released */
+    /* A client has at most one such question open. The owner answers with session_send_fd, a STATE, or with an error
+     * that is not fatal. NULL: the owner has no tokens, and clients are told so. */
+    void (*on_state_get)(void *ctx, uint64_t client, uint32_t seq, const struct wire_state_get *get);
     /* Called exactly once for each on_register, as the client's last callback: what the client held is free. The
      * connection is closed before. So a client that reads a batch, and then finds the connection open, knows that the
      * batch's memory was still its own. */
@@ -95,13 +102,19 @@ void session_stop(struct session *session);
 void session_destroy(struct session *session);
 
 /* session_send sends a message to a client. It copies the message before it returns, keeps the order of the calls, and
- * never blocks. Any thread may call it, callbacks included. The owner sends only REGISTERED, CLASSES, BATCH and ERROR.
+ * never blocks. Any thread may call it, callbacks included. The owner sends only REGISTERED, CLASSES, TURNS, BATCH and
+ * ERROR. TURNS for a client of version 4 is passed over.
  *
  * LARDER_EGONE: the connection is gone or going; nothing was sent, and on_gone comes or came. LARDER_ELIMIT: its outbox
  * ran over, or the client would hold more than SESSION_HELD_MAX batches; the connection is being closed. When a message
  * cannot be encoded, session_send gives wire_encode's code and sends the client, which waits for the message, a fatal
  * error. */
 int session_send(struct session *session, uint64_t client, const struct wire_message *msg);
+/* session_send_fd sends STATE, the answer to on_state_get, with a descriptor. The session takes fd over in any case,
+ * and closes it when the message is sent or the connection ends. The message goes out when the client has read all that
+ * came before, and the client cannot ask again earlier. So a client that does not read holds no more than one such
+ * descriptor in the session, and one in its socket. Gives what session_send gives. */
+int session_send_fd(struct session *session, uint64_t client, const struct wire_message *msg, int fd);
 /* session_send_error sends an error in the same way, and cuts a text that is too long. fatal: the connection is closed
  * once the client has read the error and left, or after SESSION_LINGER_MS; the client's leases last until then. */
 int session_send_error(struct session *session, uint64_t client, uint32_t seq, int code, bool fatal, const char *text);

@@ -4,7 +4,8 @@
  *   accept.c   accepts connections, or refuses them
  *   listen.c   the socket's place in the file system, and the lock that says who is the daemon
  *   turn.c     one connection: what it waits for in epoll, what its state asks for, its end
- *   conn.c     one connection: reading, and the protocol's rules
+ *   conn.c     one connection: its requests, and the protocol's rules
+ *   receive.c  one connection: reading a datagram, and a descriptor with it
  *   out.c      one connection: what is still to be sent
  *
  * The session's thread owns the descriptors and everything that is not under the lock. The lock guards what
@@ -39,7 +40,8 @@ enum conn_phase {
 struct out_message {
     STAILQ_ENTRY(out_message) next;
     size_t len_bytes;
-    bool with_arena; /* the descriptor goes along */
+    int fd;       /* goes along; -1: none */
+    bool owns_fd; /* the message is a STATE, and fd is closed with it; otherwise fd is the arena's */
     uint8_t data[];
 };
 
@@ -59,6 +61,7 @@ struct conn_socket {
     int fd;
     uint32_t interest; /* the epoll events that it was registered for */
     bool blocked;      /* the socket took no more */
+    bool draining;     /* the next message waits until the client has read all that was sent */
     bool shut;         /* the daemon's direction is shut down */
 };
 
@@ -74,13 +77,18 @@ struct conn_outbox {
     uint64_t bytes; /* of all of them */
 };
 
+/* A request that the owner answers. */
+struct conn_question {
+    bool open;    /* its answer is still to come; of a STATE_GET, still to be sent */
+    uint32_t seq; /* the number that the answer carries */
+};
+
 /* What a client has asked for and not got completely. */
 struct conn_asked {
     bool begun, over; /* begun: a NEXT of `epoch` came; over: that epoch's LAST batch was sent */
     uint32_t epoch;
-    uint32_t credits;     /* batches of that epoch that are still to be sent */
-    bool classes;         /* a CLASSES_GET waits for its answer */
-    uint32_t classes_seq; /* the number that the answer to CLASSES_GET carries */
+    uint32_t credits;                    /* batches of that epoch that are still to be sent */
+    struct conn_question classes, state; /* CLASSES_GET and STATE_GET; open ones have different numbers */
 };
 
 struct conn {
@@ -97,7 +105,8 @@ struct conn {
 
     /* session->lock guards what follows. */
     enum conn_phase phase;
-    bool killed; /* the connection is to be closed at once, even if messages are unsent */
+    uint16_t version; /* of the protocol: that of the client's HELLO; before it came, the oldest */
+    bool killed;      /* the connection is to be closed at once, even if messages are unsent */
     bool registered;
     bool dirty; /* it is in session->dirty */
     TAILQ_ENTRY(conn) next_dirty;
@@ -172,17 +181,26 @@ void conn_advance(struct session *session, struct conn *conn);
 /* conn_close ends the connection and frees it. */
 void conn_close(struct session *session, struct conn *conn);
 
+/* receive.c, in the session's thread: conn_receive reads a datagram into session->buffer and gives its length. 0: there
+ * is none at the moment. -1: none will come any more; an empty datagram means that too. A descriptor that came with it
+ * goes to *fd, which the caller closes; -1 otherwise. When the datagram is too long, or what came with it cannot be
+ * had, why has the reason, and *fd is -1: LARDER_ELIMIT when the daemon has no place for one more descriptor,
+ * LARDER_EFORMAT when it is the client's fault. Otherwise why->code is 0. */
+ssize_t conn_receive(struct session *session, const struct conn *conn, int *fd, struct error *why);
+
 /* conn.c, in the session's thread: conn_read reads a turn's worth of requests, or all that there are when the peer is
  * gone. False: the connection is over and is to be closed. */
 bool conn_read(struct session *session, struct conn *conn, bool peer_gone);
 
-/* out.c: only the session's thread calls the first three. conn_post appends a message to the outbox, or kills the
- * connection when there is no memory. conn_fail posts a fatal error. conn_flush sends until the socket is full or a
- * turn's worth was sent; false: the client is gone. session_wake wakes the session's thread. */
+/* out.c: only the session's thread calls the first five. conn_post appends a message to the outbox, or kills the
+ * connection when there is no memory. conn_tell posts an error; conn_fail posts a fatal one. conn_flush sends until the
+ * socket is full or a turn's worth was sent; false: the client is gone. conn_free_outbox frees what was not sent, of a
+ * connection that the table no longer has. session_wake wakes the session's thread. */
 void conn_post(struct session *session, struct conn *conn, const struct wire_message *msg);
+void conn_tell(struct session *session, struct conn *conn, uint32_t seq, const struct error *why);
 void conn_fail(struct session *session, struct conn *conn, uint32_t seq, const struct error *why);
 bool conn_flush(struct session *session, struct conn *conn);
-void conn_free_outbox_locked(struct session *session, struct conn *conn);
+void conn_free_outbox(struct conn *conn);
 struct conn *conn_find_locked(const struct conn_table *table, uint64_t id); /* NULL when there is none */
 void session_wake(struct session *session);
 

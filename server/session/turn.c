@@ -31,6 +31,10 @@ void conn_update_interest(struct session *session, struct conn *conn)
         session_sweep_at(session, conn->window.end_ns);
     uint32_t events = EPOLLRDHUP | (full || spent ? 0 : (uint32_t)EPOLLIN) |
                       (conn->socket.blocked ? (uint32_t)EPOLLOUT : 0);
+    /* The socket takes more all the while, and what is awaited is that the client reads: each of its reads is an edge.
+     * Requests would be edges too, and so wait in the socket. */
+    if (conn->socket.draining)
+        events = EPOLLRDHUP | EPOLLOUT | EPOLLET;
     if (events == conn->socket.interest)
         return;
     CHECK(session_watch(session, EPOLL_CTL_MOD, conn->socket.fd, events, conn->id) == 0);
@@ -55,8 +59,9 @@ void conn_close(struct session *session, struct conn *conn)
         TAILQ_REMOVE(&session->dirty, conn, next_dirty);
         session->n_dirty--;
     }
-    conn_free_outbox_locked(session, conn);
+    session->counts.outbox_bytes -= conn->outbox.bytes;
     pthread_mutex_unlock(&session->lock);
+    conn_free_outbox(conn);
 
     /* The socket is closed before the owner frees what the client held: a client that has read a batch looks for the
      * hang-up to learn whether others could have had the memory meanwhile. */

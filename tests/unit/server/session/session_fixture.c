@@ -40,6 +40,11 @@ static void send_batch(struct owner *owner, uint64_t client, uint32_t epoch)
         wire_entry_put(entries, i, &entry);
     }
     bool last = last_at && index + 1 == last_at;
+    uint8_t turn[WIRE_TURN_BYTES];
+    wire_turn_put(turn, 0, &(struct wire_turn){.position = 1, .index = 5});
+    struct wire_message turns = {.type = WIRE_TURNS, .turns = {.batch = batch, .count = 1, .turns = turn}};
+    if (owner->turns)
+        session_send(owner->session, client, &turns);
     struct wire_message msg = {.type = WIRE_BATCH,
                                .batch = {.batch = batch,
                                          .epoch = epoch,
@@ -64,11 +69,14 @@ static bool is_named(const struct wire_text *name, const char *text)
 }
 
 static void on_register(void *ctx, uint64_t client, uint32_t seq, const struct session_peer *peer,
-                        const struct wire_register *reg)
+                        const struct wire_register *reg, int state_fd)
 {
     struct owner *owner = ctx;
     pthread_mutex_lock(&owner->lock);
     owner->peer = *peer;
+    owner->state[0] = '\0';
+    if (state_fd >= 0)
+        text_of(state_fd, owner->state, sizeof owner->state);
     owner->client = client;
     if (is_named(&reg->name, "silent"))
         owner->silent = client;
@@ -115,6 +123,19 @@ static void on_release(void *ctx, uint64_t client, uint64_t batch)
     count(owner, &owner->counts.releases, 1);
 }
 
+static void on_state_get(void *ctx, uint64_t client, uint32_t seq, const struct wire_state_get *get)
+{
+    struct owner *owner = ctx;
+    char text[32];
+    snprintf(text, sizeof text, "%u/%u", get->epoch, get->batches);
+    struct wire_message msg = {.type = WIRE_STATE, .seq = seq, .state = {.n_bytes = (uint32_t)strlen(text)}};
+    if (get->epoch > 1000)
+        session_send_error(owner->session, client, seq, LARDER_EINVAL, false, "no such epoch");
+    else if (client != owner->silent)
+        session_send_fd(owner->session, client, &msg, file_of(text));
+    count(owner, &owner->counts.states, 1);
+}
+
 static void on_gone(void *ctx, uint64_t client)
 {
     struct owner *owner = ctx;
@@ -140,7 +161,13 @@ struct owner *owner_start(uint32_t connections_max)
     struct session_config config = {.connections_max = connections_max,
                                     .arena_fd = owner->arena_fd,
                                     .arena_bytes = ARENA_BYTES,
-                                    .handlers = {owner, on_register, on_classes, on_next, on_release, on_gone, NULL}};
+                                    .handlers = {.ctx = owner,
+                                                 .on_register = on_register,
+                                                 .on_classes = on_classes,
+                                                 .on_next = on_next,
+                                                 .on_release = on_release,
+                                                 .on_state_get = on_state_get,
+                                                 .on_gone = on_gone}};
     assert_int_equal(session_start(owner->session, &config, &err), 0);
     return owner;
 }
@@ -213,6 +240,29 @@ bool client_send(int fd, const struct wire_message *msg)
     size_t len;
     CHECK(wire_encode(msg, buffer, sizeof buffer, &len) == 0);
     return client_send_raw(fd, buffer, len);
+}
+
+bool client_send_with(int fd, const struct wire_message *msg, int passed_fd, unsigned n_fds)
+{
+    enum { FDS_MAX = 64 };
+    uint8_t buffer[WIRE_REQUEST_MAX];
+    union {
+        char bytes[CMSG_SPACE(FDS_MAX * sizeof(int))];
+        struct cmsghdr align;
+    } control;
+    size_t len;
+    CHECK(n_fds > 0 && n_fds <= FDS_MAX && wire_encode(msg, buffer, sizeof buffer, &len) == 0);
+    memset(&control, 0, sizeof control);
+    struct iovec part = {.iov_base = buffer, .iov_len = len};
+    struct msghdr header = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = CMSG_SPACE(n_fds * sizeof(int))};
+    struct cmsghdr *at = CMSG_FIRSTHDR(&header);
+    at->cmsg_level = SOL_SOCKET;
+    at->cmsg_type = SCM_RIGHTS;
+    at->cmsg_len = CMSG_LEN(n_fds * sizeof(int));
+    for (unsigned i = 0; i < n_fds; i++)
+        memcpy(CMSG_DATA(at) + i * sizeof passed_fd, &passed_fd, sizeof passed_fd);
+    return sendmsg(fd, &header, MSG_NOSIGNAL) >= 0;
 }
 
 int client_receive(int fd, struct wire_message *out, int *passed_fd)
@@ -304,6 +354,27 @@ const char *client_expect_error(int fd, int code, bool fatal)
 }
 
 /* ── more ────────────────────────────────────────────────────────────────────────────────────────────────────────── */
+
+int file_of(const char *text)
+{
+    int fd = memfd_create("text", MFD_CLOEXEC);
+    CHECK(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+    return fd;
+}
+
+void text_of(int fd, char *text, size_t cap)
+{
+    ssize_t got = pread(fd, text, cap - 1, 0);
+    text[got > 0 ? got : 0] = '\0';
+    close(fd);
+}
+
+void wait_for_descriptors(int count)
+{
+    for (int i = 0; i < WAIT_MS && count_descriptors() != count; i++)
+        pause_ms(1);
+    assert_int_equal(count_descriptors(), count);
+}
 
 int count_descriptors(void)
 {

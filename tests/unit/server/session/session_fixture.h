@@ -14,23 +14,26 @@
 
 /* What the owner saw, over all clients. */
 struct owner_counts {
-    uint64_t registers, classes, nexts, credits, releases, gones;
+    uint64_t registers, classes, nexts, credits, releases, states, gones;
 };
 
-/* Answers REGISTER with REGISTERED, CLASSES_GET with two names, NEXT with a batch of `samples` for each credit; a
- * job named "refuse" gets a fatal error, one named "quiet" no answer at all, and one named "silent" no batches and
- * no names. */
+/* Answers REGISTER with REGISTERED, CLASSES_GET with two names, NEXT with a batch of `samples` for each credit, and
+ * STATE_GET with "E/B" as the token, of epoch E and B batches, or with an error for an epoch above 1000. A job named
+ * "refuse" gets a fatal error, one named "quiet" no answer at all, and one named "silent" no batches, names or
+ * tokens. */
 struct owner {
     struct session *session;
     char folder[64], path[96];
     int arena_fd;
     _Atomic uint32_t samples; /* set by the test, read by the session's thread; so is last_at */
     _Atomic uint32_t last_at; /* the batch of an epoch, from 1, that is its LAST; 0: none */
+    _Atomic bool turns;       /* TURNS of one turn goes before each batch */
 
     pthread_mutex_t lock;
     pthread_cond_t changed;
     struct owner_counts counts;
     struct session_peer peer; /* of the last register */
+    char state[64];           /* what came with it; empty: nothing */
     _Atomic uint64_t client;  /* the same; read without the lock */
     uint64_t batch;           /* numbers given so far */
     uint32_t sent_of_epoch, epoch;
@@ -61,7 +64,14 @@ bool client_release(int fd, uint64_t batch);
  * end follows. Gives its text. */
 const char *client_expect_error(int fd, int code, bool fatal);
 
+/* client_send_with sends a message with n copies of passed_fd. */
+bool client_send_with(int fd, const struct wire_message *msg, int passed_fd, unsigned n_fds);
+
+/* file_of makes a memfd that holds the text. text_of reads the beginning of a file, and closes it. */
+int file_of(const char *text);
+void text_of(int fd, char *text, size_t cap);
 int count_descriptors(void);
+void wait_for_descriptors(int count); /* until the process has so many */
 void pause_ms(unsigned ms);
 /* took_at_most prints a time and says whether it is within its limit; where LARDER_TEST_QUIET is not set other
  * processes may have caused it, and it always is. */
