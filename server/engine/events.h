@@ -173,7 +173,9 @@ struct engine_job_desc {
 enum engine_event_type {
     /* Time has passed, and nothing else has happened. Ticks find out that a rank has been away for too long. */
     ENGINE_TICK,
-    ENGINE_JOB_ADD, /* a rank registers; JOB_ADDED or JOB_REFUSED is the answer */
+    /* A rank registers; JOB_ADDED or JOB_REFUSED is the answer. A rank with a resume ends a job of its name of which no
+     * rank is there: JOB_ENDED comes before the answer, and the new job may have the same number. */
+    ENGINE_JOB_ADD,
     /* The rank's client has left, whatever the reason: everything that it held is returned. For a rank that is not
      * there it ends the job, if no rank of the job is there. */
     ENGINE_JOB_GONE,
@@ -320,7 +322,8 @@ struct engine_action {
             uint64_t encoded_bytes; /* what the look-ahead of all jobs would take of encoded memory at once */
             /* The rank has joined a job that was there: the dataset, order and places of its JOB_ADD are not kept. */
             bool attached;
-            /* the first epoch that the rank can ask for, and the index of its next batch in it */
+            /* The first epoch that the rank can ask for, and the index of its next batch in it. For a rank that comes
+             * with a resume they are what it says. */
             uint32_t epoch, batch;
         } job_added;
         struct {

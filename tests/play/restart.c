@@ -17,6 +17,7 @@ static void see_deliver(struct run *run, const struct engine_action *action)
     struct run_rank *rank = &run->ranks[action->rank];
     assert_true(rank->n_batches < RUN_BATCHES_MAX && action->deliver.count <= RUN_BATCH_MAX);
     assert_int_equal(action->client, 100 + action->rank);
+    rank->numbers[rank->n_batches] = action->deliver.batch;
     struct run_batch *batch = &rank->batches[rank->n_batches++];
     *batch = (struct run_batch){.epoch = action->deliver.epoch,
                                 .index = action->deliver.index,

@@ -19,6 +19,7 @@ struct run_batch {
 struct run_rank {
     uint32_t epoch_told, batch_told; /* by JOB_ADDED */
     struct run_batch batches[RUN_BATCHES_MAX];
+    uint64_t numbers[RUN_BATCHES_MAX]; /* that RELEASE names the batches by */
     uint32_t n_batches;
     int failed;
     char text[ERROR_TEXT_MAX];

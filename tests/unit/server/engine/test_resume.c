@@ -109,6 +109,31 @@ static void test_batches_are_those_that_were_left(void **state)
     }
 }
 
+/* What fills up the shares of an epoch that is dealt anew are the first samples that are dealt. */
+static void test_repeats_are_of_the_rest(void **state)
+{
+    (void)state;
+    struct run *before = run_new(SHUFFLE_NONE, 20, 2, 2), *after = run_new(SHUFFLE_NONE, 20, 3, 2);
+    run_come_without(before, 0);
+    run_come_without(before, 1);
+    run_all(before, 0, 1);
+    struct checkpoint at = run_checkpoint(before, 0, 1);
+    run_go_on(after, &at);
+    run_all(after, 0, MANY);
+    const sample_id *rest = after->order + 4;
+    for (uint32_t rank = 0; rank < 3; rank++) {
+        assert_int_equal(run_had(after, rank, 0), 3);
+        for (uint32_t number = 0; number < 6; number++) {
+            const struct run_batch *batch = run_find(after, rank, 0, number / 2);
+            uint32_t position = number * 3 + rank;
+            assert_int_equal(batch->ids[number % 2], rest[position % 16]);
+            assert_int_equal(batch->turns[number % 2], position < 16 ? rest[position] : SAMPLE_NONE);
+        }
+    }
+    run_free(after);
+    run_free(before);
+}
+
 /* An epoch of which nothing is left gives an empty LAST, and the next one is whole. */
 static void test_nothing_is_left(void **state)
 {
@@ -263,6 +288,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_rank),
         cmocka_unit_test(test_batches_are_those_that_were_left),
+        cmocka_unit_test(test_repeats_are_of_the_rest),
         cmocka_unit_test(test_nothing_is_left),
         cmocka_unit_test(test_a_later_epoch),
         cmocka_unit_test(test_a_later_epoch_waits_for_the_rest),

@@ -1,5 +1,5 @@
-/* States that nobody can have had, of ranks that fit together or not: the engine refuses them, or makes of them an epoch
- * that ends for each rank, and keeps its invariants. LARDER_TEST_SEED=n takes other cases. */
+/* States that nobody can have had, of ranks that fit together or not: the engine refuses them, or makes of them an
+ * epoch that ends for each rank, and keeps its invariants. LARDER_TEST_SEED=n takes other cases. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -74,8 +74,7 @@ static void play_case(uint64_t seed, struct figures *figures)
     struct rng rng;
     random_seed_keys(&rng, seed, 0, 0, 0);
     uint32_t world_size = 1 + below(&rng, RUN_WORLD_MAX);
-    struct run *run =
-        run_new((enum shuffle_mode)below(&rng, 3), 1 + below(&rng, 60), world_size, 1 + below(&rng, 5));
+    struct run *run = run_new((enum shuffle_mode)below(&rng, 3), 1 + below(&rng, 60), world_size, 1 + below(&rng, 5));
     run->desc.drop_last = below(&rng, 2);
     run->desc.bad_policy = below(&rng, 2) ? BAD_SKIP : BAD_REPLACE;
     for (sample_id id = 0; below(&rng, 2) && id < run->samples; id++)
@@ -110,8 +109,8 @@ static void test_garbage(void **state)
     print_message("LARDER_TEST_SEED=%llu\n", (unsigned long long)seed);
     for (uint64_t i = 0; i < CASES; i++)
         play_case(seed * CASES + i, &figures);
-    print_message("%u of %d ran to the end, %u had errors, %u ranks were refused\n", figures.runs, CASES, figures.failed,
-                  figures.refused);
+    print_message("%u of %d ran to the end, %u had errors, %u ranks were refused\n", figures.runs, CASES,
+                  figures.failed, figures.refused);
     assert_true(figures.runs > CASES / 10);
     assert_true(figures.refused > CASES / 10);
 }

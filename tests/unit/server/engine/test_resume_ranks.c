@@ -378,7 +378,15 @@ static void test_a_rank_comes_back_to_a_running_job(void **state)
         refused(run, LARDER_EGONE, "rank 1 comes back from another place than where the job has it");
         run_come(run, 1, false, run, 2);
         refused(run, LARDER_EBUSY, "runs already");
-        run_come(run, 1, true, run, 2);
+        struct luggage luggage;
+        run_pack(run, 1, run, 2, &luggage);
+        luggage.resume.presented = true;
+        luggage.resume.batches = 1; /* of as many samples */
+        run_come_with(run, 1, &luggage);
+        refused(run, LARDER_EGONE, "another place");
+        luggage.resume.batches = 2;
+        run_come_with(run, 1, &luggage);
+        run_unpack(&luggage);
         assert_int_equal(run->play.refused, 0);
         assert_int_equal(run->ranks[1].batch_told, 2);
         run->ranks[1].n_batches--; /* the batch that was put back */
