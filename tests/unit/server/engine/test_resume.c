@@ -244,11 +244,9 @@ static void test_bad_samples(void **state)
         run_all(after, 0, MANY);
         assert_through(after, 0);
         run_count(before, 0, 2, times);
-        uint32_t repeats = run_count(after, 0, MANY, times), turns = 0;
-        for (sample_id id = 0; id < 60; id++) {
+        uint32_t repeats = run_count(after, 0, MANY, times);
+        for (sample_id id = 0; id < 60; id++)
             assert_int_equal(times[id], !before->bad[id] || policy == BAD_REPLACE);
-            turns += times[id];
-        }
         if (later > 1 && policy == BAD_REPLACE) {
             uint32_t left = 60 - 8 * world_size;
             assert_int_equal(repeats, (later - left % later) % later);

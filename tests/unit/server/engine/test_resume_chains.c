@@ -14,7 +14,7 @@
 
 #define MANY 160 /* batches: more than an epoch has */
 
-enum { CASES = 400, LINKS_MAX = 4 };
+enum { CASES = 700, LINKS_MAX = 4 };
 
 /* One epoch, in so many jobs. */
 struct chain {
