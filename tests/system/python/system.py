@@ -165,10 +165,10 @@ metrics:
 
 class Script:
     """A training script in a process of its own, script.py, and what it got: (time, epoch, indices) of each batch, and
-    how long it had waited for batches by then."""
+    how long it had waited for batches by then. `package` is where it finds the larder package."""
 
-    def __init__(self, socket, **options):
-        environment = dict(os.environ, PYTHONPATH=PACKAGE)
+    def __init__(self, socket, package=PACKAGE, **options):
+        environment = dict(os.environ, PYTHONPATH=package)
         environment.pop("LARDER_SOCKET", None)
         if socket:
             environment["LARDER_SOCKET"] = socket
