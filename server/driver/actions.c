@@ -24,29 +24,29 @@ static void job_added(struct driver *driver, const struct engine_action *action)
     tables_seat(&driver->tables, action->job, reg);
 
     struct sample_shape shape = pipeline_shape(reg->found.pipeline);
-    struct wire_message message = {.type = WIRE_REGISTERED,
-                                   .seq = reg->seq,
-                                   .registered = {.job = action->job,
-                                                  .n_samples = reg->found.view.count,
-                                                  .n_batches = action->job_added.n_batches,
-                                                  .n_classes = registration_classes(reg),
-                                                  .height = shape.height,
-                                                  .width = shape.width,
-                                                  .channels = shape.channels,
-                                                  .dtype = shape.dtype,
-                                                  .layout = shape.layout,
-                                                  .held_max = action->job_added.held_max,
-                                                  .epoch = action->job_added.epoch,
-                                                  .batch = action->job_added.batch,
-                                                  .sample_bytes = reg->found.sample_bytes,
-                                                  .name = {reg->name, (uint32_t)strlen(reg->name)}}};
+    struct wire_message message = {
+        .type = WIRE_REGISTERED,
+        .seq = reg->seq,
+        .registered = {.job = action->job,
+                       .n_samples = reg->found.view.count,
+                       .n_batches = action->job_added.n_batches,
+                       .n_classes = registration_classes(reg),
+                       .height = shape.height,
+                       .width = shape.width,
+                       .channels = shape.channels,
+                       .dtype = shape.dtype,
+                       .layout = shape.layout,
+                       .held_max = action->job_added.held_max,
+                       .epoch = action->job_added.epoch,
+                       .batch = action->job_added.batch,
+                       .sample_bytes = reg->found.sample_bytes,
+                       .view = {reg->found.view_fingerprint[0], reg->found.view_fingerprint[1]},
+                       .dataset_samples = dataset_count(reg->found.dataset),
+                       .name = {reg->name, (uint32_t)strlen(reg->name)}}};
     dataset_fingerprint(reg->found.dataset, message.registered.fingerprint);
     session_send(driver->session, reg->client, &message);
-    if (action->job_added.attached)
-        return;
-    view_result_clear(&reg->found.view); /* the engine has copied what it needs of the view and the places */
-    free(reg->found.places);
-    reg->found.places = NULL;
+    if (!action->job_added.attached) /* the engine has copied what it needs */
+        registration_drop_found(reg);
 }
 
 static void job_refused(struct driver *driver, const struct engine_action *action)

@@ -1,6 +1,7 @@
 /* limits.c: compares limits that two modules state. Each states its own in its header, because neither knows the other;
  * this file sees all of them. */
 #include "cache/catalog/catalog.h"
+#include "common/record.h"
 #include "common/wire.h"
 #include "preprocess/prepare.h"
 #include "sampler/view.h"
@@ -17,6 +18,8 @@ _Static_assert(ENGINE_PREFETCH_MAX == WIRE_CREDITS_MAX, "batches asked for ahead
 _Static_assert(ENGINE_HOLD_MAX == WIRE_CREDITS_MAX + 1, "a client holds prefetch + 1 batches");
 _Static_assert(ENGINE_HOLD_MAX <= SESSION_HELD_MAX, "a connection has a place for each batch that its client may hold");
 _Static_assert(ENGINE_NAME_MAX == WIRE_NAME_MAX + 1, "a job's name, and its end");
+_Static_assert(ENGINE_SEGMENTS_MAX == RECORD_SEGMENTS_MAX, "segments of a fixed order");
+_Static_assert(ENGINE_RANKS_MAX == RECORD_RANKS_MAX, "ranks of a job, and of a segment");
 _Static_assert(VIEW_TEXT_MAX >= WIRE_SPEC_MAX, "a subset that a message may carry can be read");
 
 /* The modules can do whatever the configuration allows. */

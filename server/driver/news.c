@@ -52,6 +52,9 @@ static void log_small_slots(const struct driver *driver, const struct registrati
 static void job_added(struct driver *driver, const struct engine_action *action)
 {
     const struct registration *reg = driver->adding.reg;
+    if (reg->found.restore)
+        log_info_limited("msg=\"goes on where it was\" job=\"%s\" rank=%u epoch=%u batch=%u", reg->name,
+                         reg->asked.rank, action->job_added.epoch, action->job_added.batch);
     if (action->job_added.attached) {
         log_info_limited("msg=\"rank attached\" job=\"%s\" rank=%u epoch=%u", reg->name, reg->asked.rank,
                          action->job_added.epoch);

@@ -116,7 +116,8 @@ static void add_job(struct driver *driver, struct registration *reg, uint32_t pi
                                    .rank = asked->rank,
                                    .world_size = asked->world_size,
                                    .weight = asked->weight,
-                                   .ordered = asked->flags & WIRE_ORDERED};
+                                   .ordered = asked->flags & WIRE_ORDERED,
+                                   .resume = found->restore ? &found->restore->engine : NULL};
     chunk_key(found->dataset, desc.chunks.key);
     struct engine_event event = {.type = ENGINE_JOB_ADD, .job_add = &desc};
     driver->adding = (struct driver_adding){.reg = reg, .pipeline = pipeline};

@@ -46,6 +46,23 @@ uint32_t registration_classes(const struct registration *registration)
     return labels->classes ? labels->n_classes : dataset_classes(registration->found.dataset);
 }
 
+void registration_close_state(struct registration *registration)
+{
+    if (registration->asked.state_fd >= 0)
+        close(registration->asked.state_fd);
+    registration->asked.state_fd = -1;
+}
+
+void registration_drop_found(struct registration *registration)
+{
+    struct registration_found *found = &registration->found;
+    view_result_clear(&found->view);
+    free(found->places);
+    found->places = NULL;
+    restore_destroy(found->restore);
+    found->restore = NULL;
+}
+
 void registration_destroy(struct registration *registration)
 {
     if (!registration)
@@ -55,13 +72,11 @@ void registration_destroy(struct registration *registration)
     free(registration->asked.source);
     free(registration->asked.pipeline_json);
     free(registration->asked.subset_json);
-    if (registration->asked.state_fd >= 0)
-        close(registration->asked.state_fd);
     dataset_unref(&registration->found.dataset);
     pipeline_unref(&registration->found.pipeline);
-    view_result_clear(&registration->found.view);
-    free(registration->found.places);
+    registration_drop_found(registration);
     free(registration->found.labels.of);
     free(registration->found.labels.classes);
+    registration_close_state(registration);
     free(registration);
 }

@@ -11,6 +11,7 @@
 #include "preprocess/pipeline.h"
 #include "sampler/view.h"
 #include "server/config/config.h"
+#include "server/driver/restore.h"
 #include "server/engine/engine.h"
 #include "server/session/session.h"
 
@@ -35,16 +36,18 @@ struct dense_labels {
 };
 
 /* What the registrar found out. It is complete when the registration's code is 0. The registration owns all of it, and
- * frees view and places once the engine has made the job. */
+ * frees view, places and restore once the engine has made the job. */
 struct registration_found {
     struct dataset *dataset;
     struct pipeline *pipeline;
-    struct view_result view;   /* the ids, and their order in the dataset */
+    struct view_result view; /* the ids, and their order in the dataset */
+    uint64_t view_fingerprint[2];
     uint64_t sample_bytes;     /* size of a prepared sample; with an empty pipeline, of the view's longest sample */
     uint64_t slot_bytes;       /* for engine_job_desc.slot_bytes */
     struct chunk_slot *places; /* of the view's samples, by ascending id; the chunk numbers are the dataset's own */
     struct dense_labels labels;
-    uint64_t device; /* the device that the dataset is stored on; 0: not known */
+    struct restore *restore; /* what the rank says that it had of an epoch; NULL: nothing */
+    uint64_t device;         /* the device that the dataset is stored on; 0: not known */
 };
 
 struct registration {
@@ -68,6 +71,9 @@ TAILQ_HEAD(registrations, registration);
  * registration. */
 struct registration *registration_create(uint64_t client, uint32_t seq, const struct session_peer *peer,
                                          const struct wire_register *wire, int state_fd);
+void registration_close_state(struct registration *registration); /* closes state_fd */
+/* registration_drop_found frees what only the engine needed, and now has: view, places and restore. */
+void registration_drop_found(struct registration *registration);
 uint32_t registration_classes(const struct registration *registration); /* how many classes the client sees */
 void registration_destroy(struct registration *registration);           /* accepts NULL */
 

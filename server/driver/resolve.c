@@ -3,7 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <xxhash.h>
 
+#include "common/little_endian.h"
 #include "common/utf8.h"
 #include "server/driver/registration.h"
 
@@ -86,6 +88,33 @@ static int make_dense_labels(struct registration_found *found, struct error *err
             labels->classes[labels->n_classes++] = label;
         }
     }
+    return 0;
+}
+
+enum { HASHED_AT_ONCE = 1024 };
+
+/* fingerprint_view says what the job trains on, in the same words in every daemon: XXH3-128 over the dataset's
+ * fingerprint and the view's indices, ascending, all little-endian. */
+static int fingerprint_view(struct registration_found *found, struct error *err)
+{
+    uint64_t dataset[2];
+    uint8_t bytes[HASHED_AT_ONCE * sizeof(uint32_t)];
+    XXH3_state_t *state = XXH3_createState();
+    if (!state)
+        return error_set(err, LARDER_ENOMEM, "no memory to tell what the job trains on");
+    XXH3_128bits_reset(state);
+    dataset_fingerprint(found->dataset, dataset);
+    XXH3_128bits_update(state, bytes, (size_t)(put_u64(put_u64(bytes, dataset[0]), dataset[1]) - bytes));
+    for (uint32_t i = 0; i < found->view.count;) {
+        uint8_t *at = bytes;
+        for (uint32_t end = i + HASHED_AT_ONCE; i < end && i < found->view.count; i++)
+            at = put_u32(at, found->view.indices[i]);
+        XXH3_128bits_update(state, bytes, (size_t)(at - bytes));
+    }
+    XXH128_hash_t hash = XXH3_128bits_digest(state);
+    XXH3_freeState(state);
+    found->view_fingerprint[0] = hash.low64;
+    found->view_fingerprint[1] = hash.high64;
     return 0;
 }
 
@@ -204,11 +233,17 @@ static int resolve(struct registration *reg, struct catalog *catalog, const stru
         code = size_slots(found, (uint64_t)asked->batch_size * asked->world_size, engine, err);
     if (!code && asked->flags & WIRE_RELABEL)
         code = make_dense_labels(found, err);
+    if (!code)
+        code = fingerprint_view(found, err);
+    if (!code && asked->state_fd >= 0)
+        code = restore_read(asked->state_fd, reg, &found->restore, err);
     return code;
 }
 
 int registration_resolve(struct registration *reg, struct catalog *catalog, const struct config *config,
                          const struct engine_config *engine)
 {
-    return reg->code = resolve(reg, catalog, config, engine, &reg->err);
+    reg->code = resolve(reg, catalog, config, engine, &reg->err);
+    registration_close_state(reg);
+    return reg->code;
 }
