@@ -1,7 +1,8 @@
-/* arena.c: the daemon's memory as this process sees it: mapped read-only, and nothing in it is believed to lie where
- * the daemon says before it was looked at. */
+/* arena.c: a daemon's memory as this process sees it: mapped read-only, and nothing in it is believed to lie where the
+ * daemon says before it was looked at. A mapping lasts as long as the loader's connection or a batch needs it. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -9,7 +10,7 @@
 
 #include "client/loader_priv.h"
 
-static int map(struct larder_loader *loader, int fd, uint64_t arena_bytes, struct error *err)
+static int map(const struct larder_loader *loader, int fd, uint64_t arena_bytes, struct arena *out, struct error *err)
 {
     const char *path = loader->connection.path;
     struct stat info;
@@ -21,29 +22,51 @@ static int map(struct larder_loader *loader, int fd, uint64_t arena_bytes, struc
         return error_set(err, LARDER_EFORMAT,
                          "the daemon at %s passed memory that is smaller than the %llu bytes it names", path,
                          (unsigned long long)arena_bytes);
-    void *arena = mmap(NULL, (size_t)arena_bytes, PROT_READ, MAP_SHARED, fd, 0);
-    if (arena == MAP_FAILED)
+    void *data = mmap(NULL, (size_t)arena_bytes, PROT_READ, MAP_SHARED, fd, 0);
+    if (data == MAP_FAILED)
         return error_set(
             err, LARDER_ENOMEM,
             "mapping the %llu bytes of the daemon's arena failed (%s): raise the limit on address space (ulimit -v)",
             (unsigned long long)arena_bytes, strerror(errno));
-    loader->arena = (struct loader_arena){.data = arena, .bytes = arena_bytes};
+    *out = (struct arena){.refs = 1, .state = ARENA_LEASED, .data = data, .bytes = arena_bytes};
     return 0;
 }
 
-int arena_map(struct larder_loader *loader, int fd, uint64_t arena_bytes, struct error *err)
+int arena_map(const struct larder_loader *loader, int fd, uint64_t arena_bytes, struct arena **out, struct error *err)
 {
     if (fd < 0)
         return error_set(err, LARDER_EFORMAT, "the daemon at %s passed no memory", loader->connection.path);
-    int rc = map(loader, fd, arena_bytes, err);
+    struct arena *arena = malloc(sizeof *arena);
+    int rc = arena ? map(loader, fd, arena_bytes, arena, err)
+                   : error_set(err, LARDER_ENOMEM, "no memory to note the daemon's arena");
     close(fd);
+    if (rc)
+        free(arena);
+    else
+        *out = arena;
     return rc;
+}
+
+struct arena *arena_ref(struct arena *arena)
+{
+    arena->refs++;
+    return arena;
+}
+
+void arena_unref(struct arena **arena)
+{
+    struct arena *old = *arena;
+    *arena = NULL;
+    if (!old || --old->refs > 0)
+        return;
+    munmap((void *)(uintptr_t)old->data, (size_t)old->bytes);
+    free(old);
 }
 
 int arena_check(const struct larder_loader *loader, const struct wire_entry *entry, struct error *err)
 {
     static const uint32_t pixel_bytes[] = {[PIXEL_UINT8] = 1, [PIXEL_FLOAT16] = 2, [PIXEL_FLOAT32] = 4};
-    if (entry->offset > loader->arena.bytes || entry->len_bytes > loader->arena.bytes - entry->offset)
+    if (entry->offset > loader->arena->bytes || entry->len_bytes > loader->arena->bytes - entry->offset)
         return error_set(err, LARDER_EFORMAT, "the daemon at %s placed sample %u outside its arena",
                          loader->connection.path, entry->id);
     if (loader->job.height && (entry->len_bytes != loader->job.sample_bytes ||

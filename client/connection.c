@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/timerfd.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -24,8 +25,7 @@ uint64_t deadline_after(int64_t timeout_ms)
     return now + (uint64_t)timeout_ms * CLOCK_NS_PER_MS;
 }
 
-/* time_left_ms gives what poll takes: rounded up, so that a wait does not end early and spin. */
-static int time_left_ms(uint64_t deadline_ns)
+int deadline_left_ms(uint64_t deadline_ns)
 {
     if (deadline_ns == DEADLINE_NONE)
         return -1;
@@ -40,7 +40,7 @@ static int wait_for(int fd, short events, uint64_t deadline_ns)
 {
     for (;;) {
         struct pollfd poll_fd = {.fd = fd, .events = events};
-        int wait_ms = time_left_ms(deadline_ns);
+        int wait_ms = deadline_left_ms(deadline_ns);
         int ready = poll(&poll_fd, 1, wait_ms);
         if (ready > 0)
             return 0;
@@ -75,7 +75,7 @@ static int connect_to(int fd, const char *path, uint64_t deadline_ns, struct err
     for (;;) {
         if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0 || errno == EISCONN)
             return 0;
-        int number = errno, left_ms = time_left_ms(deadline_ns);
+        int number = errno, left_ms = deadline_left_ms(deadline_ns);
         if (number == EAGAIN && left_ms != 0) /* poll does not tell when there is room again */
             poll(NULL, 0, left_ms < 0 || left_ms > CONNECT_RETRY_MS ? CONNECT_RETRY_MS : left_ms);
         else if (number != EINTR)
@@ -98,58 +98,99 @@ static int check_peer(int fd, const char *path, struct error *err)
                      path, (int)peer.pid, (unsigned)peer.uid, (unsigned)geteuid());
 }
 
-int connection_open(struct connection *connection, const char *path, uint64_t deadline_ns, struct error *err)
+int connection_init(struct connection *connection, const char *path, struct error *err)
 {
     int rc = socket_path_check(path, err);
     if (rc)
         return rc;
-    *connection = (struct connection){.fd = -1, .in = malloc(WIRE_REPLY_MAX), .out = malloc(WIRE_REQUEST_MAX)};
+    *connection = (struct connection){.fd = -1, .set_fd = -1, .alarm_fd = -1};
     memcpy(connection->path, path, strlen(path) + 1);
+    connection->in = malloc(WIRE_REPLY_MAX);
+    connection->out = malloc(WIRE_REQUEST_MAX);
     if (!connection->in || !connection->out)
         rc = error_set(err, LARDER_ENOMEM, "no memory for the connection's buffers");
-    else if (fork_socket(connection) != 0)
-        rc = error_set(err, LARDER_EIO, "no socket could be made: %s", strerror(errno));
+    else if (fork_enlist(connection) != 0)
+        rc = error_set(err, LARDER_EIO, "no descriptor for the loader: %s", strerror(errno));
     if (rc) {
         free(connection->in);
         free(connection->out);
         connection->in = connection->out = NULL;
-        return rc;
     }
-    rc = connect_to(connection->fd, path, deadline_ns, err);
-    if (rc == 0)
-        rc = check_peer(connection->fd, path, err);
-    if (rc)
-        connection_close(connection);
     return rc;
+}
+
+int connection_dial(struct connection *connection, uint64_t deadline_ns, struct error *err)
+{
+    if (fork_socket(connection) != 0)
+        return error_set(err, LARDER_EIO, "no socket could be made: %s", strerror(errno));
+    int rc = connect_to(connection->fd, connection->path, deadline_ns, err);
+    if (rc == 0)
+        rc = check_peer(connection->fd, connection->path, err);
+    if (rc)
+        fork_hang_up(connection);
+    return rc;
+}
+
+void connection_hang_up(struct connection *connection)
+{
+    fork_hang_up(connection);
 }
 
 void connection_close(struct connection *connection)
 {
     if (!connection->in)
         return;
-    fork_close(connection);
+    fork_delist(connection);
     free(connection->in);
     free(connection->out);
     connection->in = connection->out = NULL;
+}
+
+void connection_alarm(struct connection *connection, uint64_t at_ns)
+{
+    struct itimerspec at = {
+        .it_value = {.tv_sec = (time_t)(at_ns / CLOCK_NS_PER_S), .tv_nsec = (long)(at_ns % CLOCK_NS_PER_S)}};
+    if (connection->alarm_fd < 0 || connection->alarm_ns == at_ns)
+        return;
+    timerfd_settime(connection->alarm_fd, TFD_TIMER_ABSTIME, &at, NULL);
+    connection->alarm_ns = at_ns;
 }
 
 static int gone(const struct connection *connection, struct error *err)
 {
     return error_set(err, LARDER_EGONE,
                      "the daemon at %s has gone away or closed this connection: its log says why; start it again if "
-                     "need be, and open a new loader",
+                     "need be",
                      connection->path);
 }
 
-int connection_send(struct connection *connection, const struct wire_message *msg, uint64_t deadline_ns,
+static void pass_fd(struct msghdr *header, char *control, size_t size, int fd)
+{
+    header->msg_control = control;
+    header->msg_controllen = size;
+    struct cmsghdr *at = CMSG_FIRSTHDR(header);
+    at->cmsg_level = SOL_SOCKET;
+    at->cmsg_type = SCM_RIGHTS;
+    at->cmsg_len = CMSG_LEN(sizeof fd);
+    memcpy(CMSG_DATA(at), &fd, sizeof fd);
+}
+
+int connection_send(struct connection *connection, const struct wire_message *msg, int passed_fd, uint64_t deadline_ns,
                     struct error *err)
 {
-    size_t len = 0;
-    int rc = wire_encode(msg, connection->out, WIRE_REQUEST_MAX, &len);
+    union {
+        char bytes[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr align;
+    } control = {{0}};
+    struct iovec part = {.iov_base = connection->out};
+    struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1};
+    int rc = wire_encode(msg, connection->out, WIRE_REQUEST_MAX, &part.iov_len);
     if (rc)
         return error_set(err, rc, "a request does not fit the protocol's bounds (%s)", larder_err_name(rc));
+    if (passed_fd >= 0)
+        pass_fd(&header, control.bytes, sizeof control.bytes, passed_fd);
     for (;;) {
-        if (send(connection->fd, connection->out, len, MSG_NOSIGNAL) >= 0)
+        if (sendmsg(connection->fd, &header, MSG_NOSIGNAL) >= 0)
             return 0;
         if (errno == EPIPE || errno == ECONNRESET || errno == ECONNREFUSED || errno == ENOTCONN)
             return gone(connection, err);

@@ -1,8 +1,11 @@
 /* connection_priv.h: the seqpacket connection to the daemon sends and receives whole messages, with deadlines.
  *
- * Life: connection_open → send / receive … → connection_close. Once a call has failed with anything but
- * LARDER_ETIMEOUT, the connection is of no more use. It belongs to one thread. In a forked child fd is -1 (see
- * fork.c). */
+ * Life: connection_init → [ connection_dial → send / receive … → connection_hang_up ] … → connection_close. Once a call
+ * has failed with anything but LARDER_ETIMEOUT, what was dialled is of no more use. A connection belongs to one thread.
+ * In a forked child its descriptors are -1 (see fork.c).
+ *
+ * What the program polls is neither the socket nor the timer, but a set (epoll) of both. So it has one number, and is
+ * one open file, for as long as the loader lives, whichever daemon it is connected to and whether it is at all. */
 #ifndef LARDER_CLIENT_CONNECTION_PRIV_H
 #define LARDER_CLIENT_CONNECTION_PRIV_H
 
@@ -13,9 +16,14 @@
 #include "common/wire.h"
 
 #define DEADLINE_NONE UINT64_MAX
+#define ALARM_OFF UINT64_C(0)
+#define ALARM_NOW UINT64_C(1)
 
 struct connection {
-    int fd; /* -1: closed */
+    int fd;            /* the socket; -1: not connected */
+    int set_fd;        /* what the program polls: readable when fd is, or when the alarm has gone off */
+    int alarm_fd;      /* a timer … */
+    uint64_t alarm_ns; /* … and what it is set to */
     char path[SOCKET_PATH_MAX];
     uint8_t *in;  /* WIRE_REPLY_MAX bytes: the message received last, from which its decoded form borrows */
     uint8_t *out; /* WIRE_REQUEST_MAX bytes: the message being sent */
@@ -24,17 +32,34 @@ struct connection {
 
 /* deadline_after turns a time-out into a point of the monotonic clock, in ns. A negative one gives DEADLINE_NONE. */
 uint64_t deadline_after(int64_t timeout_ms);
+static inline uint64_t deadline_first(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+/* deadline_left_ms gives what poll takes: rounded up, so that a wait does not end early and spin; -1 for none. */
+int deadline_left_ms(uint64_t deadline_ns);
 
-/* connection_open connects to the socket at path. LARDER_EGONE when nobody answers there, LARDER_EPERM when the process
- * that answers is neither this user's nor root's. */
-int connection_open(struct connection *connection, const char *path, uint64_t deadline_ns, struct error *err);
+/* connection_init makes what lasts as long as the loader: the buffers, the set and the alarm. LARDER_ELIMIT,
+ * LARDER_EINVAL (the path), LARDER_ENOMEM, LARDER_EIO. */
+int connection_init(struct connection *connection, const char *path, struct error *err);
 
-/* connection_close closes the connection; it accepts a closed one. */
+/* connection_dial connects to the socket at the connection's path. LARDER_EGONE when nobody answers there, LARDER_EPERM
+ * when the process that answers is neither this user's nor root's. On failure it is not connected. */
+int connection_dial(struct connection *connection, uint64_t deadline_ns, struct error *err);
+
+/* connection_hang_up closes the socket; it accepts one that is closed. */
+void connection_hang_up(struct connection *connection);
+
+/* connection_close hangs up and frees what connection_init made, as far as it got; it accepts a closed connection. */
 void connection_close(struct connection *connection);
 
-/* connection_send sends one message. LARDER_ETIMEOUT when the daemon does not take it in time; then nothing was
- * sent. */
-int connection_send(struct connection *connection, const struct wire_message *msg, uint64_t deadline_ns,
+/* connection_alarm has the set be readable from at_ns on, until the next call says otherwise. ALARM_OFF: not because of
+ * the alarm. ALARM_NOW: at once. */
+void connection_alarm(struct connection *connection, uint64_t at_ns);
+
+/* connection_send sends one message, and with it the descriptor passed_fd unless that is -1; the caller closes it.
+ * LARDER_ETIMEOUT when the daemon does not take it in time; then nothing was sent. */
+int connection_send(struct connection *connection, const struct wire_message *msg, int passed_fd, uint64_t deadline_ns,
                     struct error *err);
 
 /* connection_receive waits for one message; *out borrows from the connection until the next call. A descriptor that
@@ -46,9 +71,12 @@ int connection_receive(struct connection *connection, struct wire_message *out, 
 /* connection_lost says, without waiting, whether the daemon has closed its end. */
 bool connection_lost(const struct connection *connection);
 
-/* In fork.c: fork_socket makes connection->fd and fork_close closes it. A child that is forked in between closes its
- * copy. */
-int fork_socket(struct connection *connection); /* 0, or LARDER_EIO with errno */
-void fork_close(struct connection *connection);
+/* In fork.c: a child that is forked closes its copies of the descriptors of connections that are on the list.
+ * fork_enlist makes the set and the alarm and puts the connection on the list; fork_delist closes all and takes it off.
+ * fork_socket makes connection->fd and fork_hang_up closes it. Those that make: 0, or LARDER_EIO with errno. */
+int fork_enlist(struct connection *connection);
+void fork_delist(struct connection *connection);
+int fork_socket(struct connection *connection);
+void fork_hang_up(struct connection *connection);
 
 #endif

@@ -1,7 +1,6 @@
 /* loader.c: what a loader knows about itself, how it fails, and how it ends. */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "client/loader_priv.h"
@@ -14,32 +13,36 @@ int loader_enter(struct larder_loader *loader)
         return error_set(&loader->error, LARDER_EPERM,
                          "this loader belongs to process %ld and cannot be used in its child %ld: open one here",
                          (long)loader->pid, (long)getpid());
+    if (loader->broken)
+        loader->error = loader->failure;
     return loader->broken;
+}
+
+bool loader_failed(const struct larder_loader *loader)
+{
+    return loader && loader->magic == LOADER_MAGIC && loader->broken && loader->pid == getpid();
+}
+
+void loader_close(struct larder_loader *loader)
+{
+    if (loader->arena && loader->arena->state == ARENA_LEASED)
+        loader->arena->state = ARENA_LOST;
+    connection_close(&loader->connection);
 }
 
 int loader_break(struct larder_loader *loader)
 {
     loader->broken = loader->error.code;
+    loader->failure = loader->error;
+    waiting_drop(loader);
     if (!loader->batches || connection_lost(&loader->connection))
-        connection_close(&loader->connection);
+        loader_close(loader);
     return loader->broken;
 }
 
 int loader_daemon_error(const struct wire_error *message, struct error *err)
 {
     return error_set(err, message->code, "%.*s", (int)message->text.len_bytes, message->text.data);
-}
-
-int loader_lost(struct larder_loader *loader)
-{
-    struct wire_message msg;
-    int rc;
-    do { /* what is still in the socket: at most what was asked for, then an ERROR perhaps, then the end */
-        rc = connection_receive(&loader->connection, &msg, NULL, 0, &loader->error);
-    } while (rc == 0 && msg.type != WIRE_ERROR);
-    if (rc == 0)
-        loader_daemon_error(&msg.error, &loader->error);
-    return loader_break(loader);
 }
 
 int larder_info_sized(const struct larder_loader *loader, struct larder_info *out, size_t size_bytes)
@@ -61,6 +64,9 @@ int larder_info_sized(const struct larder_loader *loader, struct larder_info *ou
         .sample_bytes = job->sample_bytes,
         .fingerprint = {job->fingerprint[0], job->fingerprint[1]},
         .job = loader->job_name,
+        .batch = job->batch,
+        .reconnects = loader->link.reconnects,
+        .view = {job->view[0], job->view[1]},
     };
     memset(out, 0, size_bytes);
     memcpy(out, &info, size_bytes < sizeof info ? size_bytes : sizeof info);
@@ -76,22 +82,25 @@ const char *larder_class_name(const struct larder_loader *loader, int32_t label)
 
 int larder_fd(const struct larder_loader *loader)
 {
-    return loader && loader->magic == LOADER_MAGIC && !loader->broken ? loader->connection.fd : -1;
+    return loader && loader->magic == LOADER_MAGIC && !loader->broken ? loader->connection.set_fd : -1;
 }
 
 void loader_destroy(struct larder_loader *loader)
 {
     connection_close(&loader->connection);
-    if (loader->arena.data)
-        munmap((void *)(uintptr_t)loader->arena.data, (size_t)loader->arena.bytes);
+    waiting_drop(loader);
     while (loader->batches) {
         struct larder_batch *batch = loader->batches;
         loader->batches = batch->next;
-        batch->magic = 0;
-        free(batch);
+        waiting_free(batch);
     }
+    arena_unref(&loader->arena);
+    history_free(&loader->history);
+    free(loader->stream.turns);
     free(loader->classes.texts);
     free(loader->classes.start);
+    free(loader->asked_texts);
+    free(loader->token);
     loader->magic = 0;
     free(loader);
 }
@@ -100,9 +109,9 @@ void larder_close(struct larder_loader **loader)
 {
     if (!loader || !*loader || (*loader)->magic != LOADER_MAGIC)
         return;
-    if (loader_enter(*loader) == 0) {
+    if (loader_enter(*loader) == 0 && (*loader)->link.state == LINK_UP) {
         struct wire_message bye = {.type = WIRE_BYE};
-        connection_send(&(*loader)->connection, &bye, 0, NULL); /* a courtesy: closing says the same */
+        connection_send(&(*loader)->connection, &bye, -1, 0, NULL); /* a courtesy: closing says the same */
     }
     loader_destroy(*loader);
     *loader = NULL;

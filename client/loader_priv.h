@@ -5,9 +5,16 @@
  * program holds batches: the connection is their lease. It is closed with the last of them, and until then they can
  * be read, copied and released.
  *
+ * A daemon that goes is no failure, unless options.reconnect_ms is 0. Then the link is down, and link.c brings it up
+ * again, step by step, in whatever call of the program comes next. A call with no time waits for nothing.
+ *
+ *   UP ──the daemon is gone──▶ DOWN ──HELLO──▶ GREETING ──REGISTER and the record──▶ REGISTERING ──▶ UP
+ *                               ▲ nobody answers, or goes again: a pause ▼ ▼          the window is over: broken
+ *
  * Credits: `outstanding` batches of the running epoch are asked for and not yet here. `stale` batches may still come
- * from epochs before. `held` batches are in the program's hands. outstanding ≤ prefetch, and outstanding + held ≤
- * held_max. What the daemon sends beyond that is refused, so that it cannot make the client grow. */
+ * from epochs before. `waiting` batches are here and not yet handed out. `held` batches are in the program's hands.
+ * outstanding + waiting ≤ prefetch, and these and held ≤ held_max. What the daemon sends beyond that is refused, so
+ * that it cannot make the client grow. */
 #ifndef LARDER_CLIENT_LOADER_PRIV_H
 #define LARDER_CLIENT_LOADER_PRIV_H
 
@@ -16,30 +23,39 @@
 #include <sys/types.h>
 
 #include "client/connection_priv.h"
+#include "client/history_priv.h"
 
 #define LOADER_MAGIC UINT32_C(0x4c44524c)
 #define BATCH_MAGIC UINT32_C(0x4c445242)
 #define SEND_TIMEOUT_MS 10000 /* how long a daemon may not read */
 
+/* What vouches for the bytes in an arena. */
+enum arena_state {
+    ARENA_LEASED, /* the loader's connection */
+    ARENA_KEPT,   /* nothing: its daemon is gone, so nobody writes there any more */
+    ARENA_LOST    /* nothing: the connection is closed, and the daemon may have put other samples there */
+};
+
+/* A daemon's memory, mapped read-only. The loader refers to the one of its connection, and each batch to its own. */
+struct arena {
+    uint32_t refs;
+    enum arena_state state;
+    const uint8_t *data;
+    uint64_t bytes;
+};
+
 struct larder_batch {
     uint32_t magic;
     struct larder_loader *loader;
-    struct larder_batch *previous, *next;
-    uint64_t number; /* the daemon's number for it */
-    uint32_t epoch, index, count;
-    size_t bytes; /* of all samples together */
+    struct arena *arena;
+    struct larder_batch *previous, *next; /* among the held ones; waiting ones have next alone */
+    uint64_t number;                      /* the daemon's number for it */
+    uint32_t epoch, index, count, lost, through;
+    bool last;       /* it ends its epoch */
+    size_t bytes;    /* of all samples together */
+    uint32_t *turns; /* dependent: n_turns indices, behind the entries */
+    uint32_t n_turns;
     struct wire_entry entries[];
-};
-
-/* What the program asked for in larder_open. */
-struct loader_asked {
-    uint32_t batch_size, prefetch, epochs;
-};
-
-/* The daemon's arena, mapped read-only from arena_map to loader_destroy; NULL before. */
-struct loader_arena {
-    const uint8_t *data;
-    uint64_t bytes;
 };
 
 /* The names of the job's classes; NULL without. */
@@ -50,58 +66,183 @@ struct loader_classes {
 
 /* Where the loader is in its epochs, and what is on its way to it. */
 struct loader_stream {
-    bool started, ended;
+    bool started;
+    bool last_came; /* the epoch's last batch is here … */
+    bool ended;     /* … and was handed out, or was empty … */
+    bool told;      /* … and the program knows that no more come */
     uint32_t epoch;
     uint32_t outstanding; /* batches of this epoch */
     uint64_t stale;       /* batches of epochs before */
-    uint32_t lost;        /* samples of the epoch that were bad so far */
+    uint32_t next_index;  /* of the next batch that comes */
+    uint32_t lost;        /* samples of the epoch that were bad up to the last batch handed out */
+    struct larder_batch *first_waiting, *last_waiting;
+    uint32_t waiting;
+    struct wire_turn *turns; /* of TURNS, for the next batch: room for batch_size */
+    uint32_t n_turns;        /* 0: no TURNS has come */
+    uint64_t turns_of;       /* the batch's number */
+};
+
+enum link_state { LINK_UP, LINK_DOWN, LINK_GREETING, LINK_REGISTERING };
+
+struct loader_link {
+    enum link_state state;
+    uint32_t seq;           /* of the request that waits for its answer */
+    uint64_t window_end_ns; /* a daemon must answer until then */
+    uint64_t answer_end_ns; /* REGISTERING: and must have registered the job until then */
+    uint64_t retry_ns;      /* DOWN: not before */
+    uint64_t pause_ns;      /* the last pause; 0: none yet since a batch came */
+    uint32_t comebacks;     /* since a batch came */
+    uint32_t reconnects;    /* in all */
+    bool nameless;          /* the name that a daemon made is taken: come without one */
+    struct error why;       /* why there is no daemon */
+};
+
+/* The question STATE_GET. */
+struct loader_question {
+    uint32_t seq;
+    bool open;     /* its answer is still to come … */
+    bool given_up; /* … and nobody waits for it any more */
+    bool answered; /* its answer is here: the token, or what went wrong */
+    struct error answer;
 };
 
 struct larder_loader {
     uint32_t magic;
     pid_t pid;
-    int broken;
+    int broken;           /* the code of the failure that is for good */
+    struct error failure; /* its text */
+    struct error error;   /* of the last call that failed */
     struct connection connection;
-    struct error error;
-    struct loader_arena arena;
-    struct wire_registered job; /* job.name is in job_name */
+    struct arena *arena;        /* NULL: none yet, or the link is down */
+    struct wire_registered job; /* as it was opened; job.name is in job_name */
     char job_name[WIRE_NAME_MAX + 1];
-    struct loader_asked asked;
+    struct larder_options asked; /* texts are in asked_texts; without socket and state */
+    char *asked_texts;
     uint32_t seq; /* of the last request */
     struct loader_classes classes;
     struct loader_stream stream;
+    struct loader_link link;
+    struct history history;
+    struct loader_question question;
+    uint8_t *token; /* what larder_state gave last */
+    size_t token_bytes;
     struct larder_batch *batches; /* those that the program holds … */
     uint32_t held;                /* … and so many are they */
 };
+
+/* ── loader.c ── */
 
 /* loader_enter begins every call. It gives 0 when the loader is usable, else the code; where there is a loader, its
  * text is set. */
 int loader_enter(struct larder_loader *loader);
 
+/* loader_failed tells, where loader_enter gave a code, whether that is only because of a failure that is for good: what
+ * needs no daemon can go on. */
+bool loader_failed(const struct larder_loader *loader);
+
+/* loader_close closes the connection for good. What it leased is lost. */
+void loader_close(struct larder_loader *loader);
+
 /* loader_break makes the failure in loader->error final, and closes the connection unless batches are held. It gives
  * the failure's code. */
 int loader_break(struct larder_loader *loader);
 
-/* loader_lost is called when the daemon has closed the connection. Its last ERROR, where it sent one, becomes the
- * failure. It gives the failure's code. */
-int loader_lost(struct larder_loader *loader);
-
 /* loader_daemon_error copies an ERROR message's code and text to err, and gives the code. */
 int loader_daemon_error(const struct wire_error *message, struct error *err);
-
-/* loader_release gives a batch back by its number. */
-int loader_release(struct larder_loader *loader, uint64_t number);
-
-/* loader_ask asks for as many batches as there is room for. It gives 0 also when there is no room. */
-int loader_ask(struct larder_loader *loader, uint64_t deadline_ns);
 
 /* loader_destroy frees everything, however far larder_open got. */
 void loader_destroy(struct larder_loader *loader);
 
-/* arena_map, in arena.c, maps the descriptor that came with WELCOME, and closes it. */
-int arena_map(struct larder_loader *loader, int fd, uint64_t arena_bytes, struct error *err);
+/* ── options.c ── */
+
+/* options_read takes what the program gave, with defaults for what its version of the struct lacks, and checks it. */
+int options_read(const struct larder_options *given, struct larder_options *out, struct error *err);
+/* options_keep copies the options into the loader, the dataset's path made absolute: the daemon runs elsewhere. */
+int options_keep(struct larder_loader *loader, const struct larder_options *options);
+
+/* ── arena.c ── */
+
+/* arena_map maps the descriptor that came with WELCOME, and closes it. The caller has the one reference. */
+int arena_map(const struct larder_loader *loader, int fd, uint64_t arena_bytes, struct arena **out, struct error *err);
+struct arena *arena_ref(struct arena *arena);
+/* arena_unref sets *arena to NULL. It accepts NULL. */
+void arena_unref(struct arena **arena);
 /* arena_check gives 0 when a batch's entry lies in the arena and has size and alignment of the job's samples.
  * LARDER_EFORMAT. */
 int arena_check(const struct larder_loader *loader, const struct wire_entry *entry, struct error *err);
+
+/* ── join.c: the conversation up to REGISTERED. Those that take give LARDER_ETIMEOUT, and can be called again. ── */
+
+/* join_ask sends msg with a number of its own, which goes to *seq. It gives 0 also when the daemon has gone: it may
+ * have said why. join_take waits for the answer of type `wanted`, or the ERROR that refuses. */
+int join_ask(struct larder_loader *loader, struct wire_message *msg, int passed_fd, uint64_t deadline_ns,
+             uint32_t *seq);
+int join_take(struct larder_loader *loader, enum wire_type wanted, uint32_t seq, uint64_t deadline_ns,
+              struct wire_message *answer, int *passed_fd);
+
+int join_greet(struct larder_loader *loader, uint64_t deadline_ns, uint32_t *seq);
+int join_take_welcome(struct larder_loader *loader, uint32_t seq, uint64_t deadline_ns);
+/* join_register presents the record, unless that is NULL. */
+int join_register(struct larder_loader *loader, const struct record *record, const char *name, uint64_t deadline_ns,
+                  uint32_t *seq);
+/* join_take_registered checks what the daemon says of the job. *out's name is in the connection's buffer. */
+int join_take_registered(struct larder_loader *loader, uint32_t seq, uint64_t deadline_ns, struct wire_registered *out);
+/* join_name takes over the job's name. */
+void join_name(struct larder_loader *loader, const struct wire_text *name);
+
+/* ── link.c ── */
+
+/* link_lost is called when the daemon has closed the connection. Where it is to be waited for, the link is then down,
+ * and link_lost gives 0. Otherwise the daemon's last ERROR, where it sent one, is the failure, for good; it gives its
+ * code. */
+int link_lost(struct larder_loader *loader);
+
+/* link_going is link_lost where the daemon has said that it is going: loader->error has its words. */
+int link_going(struct larder_loader *loader);
+
+/* link_mend brings the link up. LARDER_ETIMEOUT at the deadline: the next call goes on. Anything else is for good. */
+int link_mend(struct larder_loader *loader, uint64_t deadline_ns);
+
+/* ── ask.c ── */
+
+/* loader_ask asks for as many batches as there is room for. It gives 0 also when there is no room, or the link went
+ * down. */
+int loader_ask(struct larder_loader *loader, uint64_t deadline_ns);
+/* loader_ask_ahead is loader_ask where a daemon that is too busy to take the request now, or not there, can have it
+ * with a later call. */
+int loader_ask_ahead(struct larder_loader *loader);
+
+/* loader_release gives a batch back by its number. 0 also when the link went down. */
+int loader_release(struct larder_loader *loader, uint64_t number);
+
+/* ── receive.c ── */
+
+/* receive_one waits for one message and deals with it: batches line up, the answer to a question goes there. 0 also
+ * when the link went down. LARDER_ETIMEOUT; anything else is for good. */
+int receive_one(struct larder_loader *loader, uint64_t deadline_ns);
+
+/* ── waiting.c ── */
+
+void waiting_add(struct loader_stream *stream, struct larder_batch *batch);
+/* waiting_take takes the first one out of the line; NULL when none waits. */
+struct larder_batch *waiting_take(struct larder_loader *loader);
+/* waiting_drop frees all, and forgets the TURNS of the one that would have come next. */
+void waiting_drop(struct larder_loader *loader);
+/* waiting_free frees a batch that is in no line. */
+void waiting_free(struct larder_batch *batch);
+
+/* ── token.c ── */
+
+/* token_read takes over options.state: checked, as the history's base. */
+int token_read(struct larder_loader *loader, const void *state, size_t state_bytes);
+/* token_identify completes the history with what REGISTERED says; a state is then checked against it. */
+int token_identify(struct larder_loader *loader);
+/* token_keep makes a state of a record without history; token_keep_start makes one of an epoch of which nothing was
+ * taken. larder_state gives it. */
+int token_keep(struct larder_loader *loader, const struct record *record);
+int token_keep_start(struct larder_loader *loader, uint32_t epoch);
+/* token_answer makes a state of the token that came with STATE, and closes the descriptor. The question then has its
+ * answer. */
+void token_answer(struct larder_loader *loader, const struct wire_state *state, int fd);
 
 #endif

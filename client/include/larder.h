@@ -27,6 +27,8 @@
  * through out-pointers, which stay untouched on failure. The library never ends the process, raises no SIGPIPE, goes
  * on after EINTR, and starts no thread.
  *
+ * Checkpoints: larder_state gives the bytes to save, options.state takes them.
+ *
  * Threads: a loader and its batches belong to one thread at a time. Different loaders are independent.
  *
  * Fork: a child cannot use the loaders that its parent opened. Every call gives LARDER_EPERM there. The child's copy
@@ -98,25 +100,37 @@ struct larder_options {
      * weight, and at least a tenth of an equal share. Otherwise weights change nothing. The ranks of a job have its
      * weight together */
     double weight;
+    /* what larder_state gave: the job goes on where it stood (see larder_state). NULL: from the beginning. Borrowed
+     * until larder_open returns */
+    const void *state;
+    size_t state_bytes;
+    /* how long the loader waits for a daemon when its own has gone (see larder_next); default 60,000. 0: not at all,
+     * and a daemon that goes is a failure for good. Negative: for ever */
+    int64_t reconnect_ms;
 };
 
 struct larder_info {
     uint32_t n_samples; /* of the dataset or its subset */
     uint32_t n_batches; /* an epoch, for this rank */
     uint32_t n_classes;
-    uint32_t held_max;                /* batches that may be held unreleased at a time; it never changes */
+    /* batches that may be held unreleased at a time. While one daemon lives it does not change, and it never grows: the
+     * daemon that comes after may have promised memory to others first */
+    uint32_t held_max;
     uint32_t height, width, channels; /* of a prepared sample; 0: encoded bytes of any length */
     uint32_t dtype;                   /* enum larder_dtype */
     uint32_t layout;                  /* enum larder_layout */
-    uint32_t epoch;                   /* the epoch to start with; not 0 when a rank comes back to its job */
+    uint32_t epoch;                   /* the epoch to start with; not 0 with a state, or when a rank comes back */
     uint64_t sample_bytes;            /* size of a prepared sample; of encoded bytes, the longest that there can be */
     uint64_t fingerprint[2];          /* of the dataset: equal exactly when content and order are */
     const char *job;                  /* the job's name; valid until larder_close */
+    uint32_t batch;                   /* of that epoch so many batches are over: the number of the first that comes */
+    uint32_t reconnects;              /* how often the loader has gone on with another daemon so far */
+    uint64_t view[2];                 /* fingerprint of the dataset's subset */
 };
 
 /* One sample of a batch, in the read-only mapping of the daemon's memory. The struct's layout is part of the ABI. */
 struct larder_sample {
-    const void *data; /* valid until the batch is released, or the connection is lost (see larder_batch_release) */
+    const void *data; /* valid until the batch is released (see larder_batch_release) */
     size_t len_bytes;
     uint32_t id;    /* the same for the same content, whatever the dataset, while the daemon lives */
     uint32_t index; /* position in the dataset's order, as torchvision's ImageFolder numbers it */
@@ -138,7 +152,10 @@ static inline void larder_options_init(struct larder_options *options)
 /* larder_open connects to the daemon and registers the job. It blocks up to open_timeout_ms. The caller owns *out.
  * On failure larder_last_error(NULL) has the text; it is the daemon's own where the daemon refused. LARDER_EGONE: no
  * daemon answers; LARDER_ENOENT: no such dataset; LARDER_EQUOTA: the batch does not fit what the daemon can give;
- * LARDER_EINVAL, LARDER_ELIMIT: an option is wrong; LARDER_EPERM, LARDER_EBUSY, LARDER_EVERSION, LARDER_ETIMEOUT. */
+ * LARDER_EINVAL, LARDER_ELIMIT: an option is wrong; LARDER_EPERM, LARDER_EBUSY, LARDER_EVERSION, LARDER_ETIMEOUT. Of
+ * options.state: LARDER_EFORMAT: it is damaged; LARDER_EVERSION: another release made it; LARDER_ECHANGED: it is of
+ * another dataset or subset than the daemon has now; LARDER_EINVAL: of another shuffle, or under
+ * LARDER_SHUFFLE_STRICT of another seed. */
 LARDER_API int larder_open(const struct larder_options *options, struct larder_loader **out);
 
 /* larder_close ends this rank's part of the job. It frees the loader and all its batches, and sets *loader to NULL. It
@@ -163,18 +180,32 @@ LARDER_API const char *larder_class_name(const struct larder_loader *loader, int
 
 /* larder_start_epoch begins an epoch (from 0, only forward) and asks for its first batches. It does not wait for
  * samples. What was still to come of the epoch before is dropped; batches of it in the program's hands stay valid
- * until released. LARDER_EEND when options.epochs are over. */
+ * until released. With options.state the first epoch to start is larder_info.epoch, and what comes of it is the rest; a
+ * later one begins whole. LARDER_EEND when options.epochs are over. */
 LARDER_API int larder_start_epoch(struct larder_loader *loader, uint32_t epoch);
 
 /* larder_next waits up to timeout_ms (negative: for ever; 0: not at all) for the epoch's next batch. LARDER_EEND: the
  * epoch is over. LARDER_ETIMEOUT: none yet; ask again. LARDER_EQUOTA: held_max batches are held, release one first. Any
- * other failure is for good: close the loader. Batches in the program's hands stay valid until they are released, or
- * the connection is lost: a cancelled job's too. */
+ * other failure is for good: close the loader. Batches in the program's hands stay valid until they are released, a
+ * cancelled job's too.
+ *
+ * A daemon that goes (it was killed, or stopped to make way for the next) is a pause and no failure. The loader
+ * connects again to the same socket, in this call or the ones that come after, presents what the program has taken of
+ * the epoch, and goes on with exactly the rest of it. It starts no daemon. While there is none, larder_next waits as
+ * for a batch and gives LARDER_ETIMEOUT as for one. What the program had been given stays what it is.
+ * larder_info.reconnects counts.
+ *
+ * It is a failure for good when no daemon has taken the job over for options.reconnect_ms (LARDER_EGONE, or what the
+ * last one said); when the next daemon has another dataset, subset or sample shape (LARDER_ECHANGED); and when it
+ * refuses the job, with its own code and text. A rank that came without a state into an epoch that it had begun before,
+ * in another process, cannot say what was taken of it: until its next epoch a daemon that goes is LARDER_EGONE. */
 LARDER_API int larder_next(struct larder_loader *loader, int64_t timeout_ms, struct larder_batch **out);
 
-/* larder_fd gives a descriptor that poll finds readable when larder_next has something to read. Then call
+/* larder_fd gives a descriptor that poll finds readable when larder_next has something to do. Then call
  * larder_next with timeout 0 until it gives LARDER_ETIMEOUT, or LARDER_EQUOTA: while held_max batches are held
- * nothing comes. The loader owns the descriptor. It is -1 after a failure that is for good. */
+ * nothing comes. The loader owns the descriptor. It stays the same one, for poll and for epoll, whatever becomes of the
+ * daemon: while there is none it is readable a few times a second, when the next attempt to connect is due. It is -1
+ * after a failure that is for good. */
 LARDER_API int larder_fd(const struct larder_loader *loader);
 
 /* larder_loader_lost gives the number of samples that were bad so far (gone, damaged, too large) in the epoch of the
@@ -190,14 +221,33 @@ LARDER_API size_t larder_batch_bytes(const struct larder_batch *batch);   /* wha
 /* larder_batch_sample gives sample `position` (< larder_batch_count) without copying it. */
 LARDER_API int larder_batch_sample(const struct larder_batch *batch, uint32_t position, struct larder_sample *out);
 
+/* larder_state gives what the program needs to go on from here in another process: which epoch it is in, and which of
+ * the epoch's samples were taken. A batch is taken when larder_next has returned it, whether or not it was released.
+ * Write the bytes into the checkpoint, after the training step on the last batch. Give them to larder_open in
+ * options.state: the daemon may be another one, on another machine with the same dataset, and world_size may be
+ * another. *state is the loader's; it is valid until the next larder_state or larder_close on the loader.
+ *
+ * It may be called at any time between larder_open and larder_close, and disturbs nothing. After the last batch of an
+ * epoch, it is the state of an epoch with nothing left; after LARDER_EEND, of the next epoch's beginning.
+ *
+ * In a job of one rank it needs no daemon, does not wait, and works after a failure too. In a job of several ranks, any
+ * rank's state after its batch b is what all ranks had taken up to batch b, so that one of them may save it for all.
+ * The daemon knows that; larder_state waits up to timeout_ms (negative: for ever) for ranks that have not come so far.
+ *
+ * LARDER_ETIMEOUT: a rank has not; the text names it. LARDER_EINVAL: this rank came without a state into an epoch that
+ * it had begun before, in another process. LARDER_ELIMIT: within one epoch the job changed world_size more than 64
+ * times. LARDER_ENOMEM. */
+LARDER_API int larder_state(struct larder_loader *loader, int64_t timeout_ms, const void **state, size_t *state_bytes);
+
 /* larder_batch_copy writes all samples one behind the other to dst. LARDER_ELIMIT when cap_bytes does not suffice.
- * Another failure, mostly LARDER_EGONE, says that the connection was lost. Then the program must not use what is in
- * dst. */
+ * Another failure says that the daemon, which lives, has closed the connection. Then the program must not use what is
+ * in dst. With options.reconnect_ms 0 it also comes when the daemon is gone (LARDER_EGONE). */
 LARDER_API int larder_batch_copy(const struct larder_batch *batch, void *dst, size_t cap_bytes);
 
 /* larder_batch_release gives the batch back to the daemon and frees it. It sets *batch to NULL whatever it returns, and
- * accepts NULL. A program that read samples in place looks at the result. A failure, mostly LARDER_EGONE, says that the
- * connection was lost meanwhile; the daemon may have put other samples there. */
+ * accepts NULL. A program that read samples in place looks at the result. A failure says that the daemon, which lives,
+ * has closed the connection meanwhile; it may have put other samples there. With options.reconnect_ms 0 it also comes
+ * when the daemon is gone (LARDER_EGONE). */
 LARDER_API int larder_batch_release(struct larder_batch **batch);
 
 #ifdef __cplusplus

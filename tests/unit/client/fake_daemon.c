@@ -13,12 +13,29 @@
 
 #define ENTRY_STRIDE 16u
 
+static struct wire_text text(const char *value)
+{
+    return (struct wire_text){.data = value, .len_bytes = (uint32_t)strlen(value)};
+}
+
 void fake_init(struct fake_daemon *daemon)
 {
     memset(daemon, 0, sizeof *daemon);
     daemon->held_max = 4;
     daemon->arena_claim_bytes = FAKE_ARENA_BYTES;
     daemon->fd = daemon->listener = daemon->arena_fd = -1;
+    daemon->job = (struct wire_registered){.job = 3,
+                                           .n_samples = 100,
+                                           .n_batches = 25,
+                                           .n_classes = FAKE_CLASSES,
+                                           .height = 2,
+                                           .width = 2,
+                                           .channels = 3,
+                                           .sample_bytes = FAKE_SAMPLE_BYTES,
+                                           .fingerprint = {7, 8},
+                                           .view = {9, 10},
+                                           .dataset_samples = FAKE_DATASET_SAMPLES,
+                                           .name = text("job-3")};
 }
 
 static void make_arena(struct fake_daemon *daemon)
@@ -78,9 +95,40 @@ static void note(struct fake_daemon *daemon, const struct wire_message *msg)
     }
 }
 
+/* receive gives the length of a message, and the descriptor that comes with it; -1 without. */
+static ssize_t receive(struct fake_daemon *daemon, int *fd)
+{
+    union {
+        char bytes[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr align;
+    } control;
+    struct iovec part = {.iov_base = daemon->in, .iov_len = sizeof daemon->in};
+    struct msghdr header = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+    ssize_t got = recvmsg(daemon->fd, &header, MSG_CMSG_CLOEXEC);
+    struct cmsghdr *at = got > 0 ? CMSG_FIRSTHDR(&header) : NULL;
+    *fd = -1;
+    if (at)
+        memcpy(fd, CMSG_DATA(at), sizeof *fd);
+    return got;
+}
+
+static void read_record(struct fake_daemon *daemon, int fd)
+{
+    ssize_t got = pread(fd, daemon->record_bytes, sizeof daemon->record_bytes, 0);
+    struct error err;
+    CHECK(got >= 0);
+    int rc = record_decode(daemon->record_bytes, (size_t)got, &daemon->record, &err);
+    if (rc)
+        fprintf(stderr, "the client presents: %s\n", err.text);
+    CHECK(rc == 0);
+    close(fd);
+}
+
 bool fake_receive(struct fake_daemon *daemon, struct wire_message *out)
 {
-    ssize_t got = recv(daemon->fd, daemon->in, sizeof daemon->in, 0);
+    int fd;
+    ssize_t got = receive(daemon, &fd);
     if (got <= 0)
         return false;
     struct error err;
@@ -88,13 +136,12 @@ bool fake_receive(struct fake_daemon *daemon, struct wire_message *out)
     if (rc)
         fprintf(stderr, "the client sent: %s\n", err.text);
     CHECK(rc == 0);
+    daemon->presents = out->type == WIRE_REGISTER ? out->reg.flags & WIRE_WITH_STATE : daemon->presents;
+    CHECK((fd >= 0) == (out->type == WIRE_REGISTER && daemon->presents));
+    if (fd >= 0)
+        read_record(daemon, fd);
     note(daemon, out);
     return true;
-}
-
-static struct wire_text text(const char *value)
-{
-    return (struct wire_text){.data = value, .len_bytes = (uint32_t)strlen(value)};
 }
 
 void fake_error(struct fake_daemon *daemon, uint32_t seq, int code, bool fatal, const char *why)
@@ -156,20 +203,32 @@ void fake_until_closed(struct fake_daemon *daemon)
         ;
 }
 
-void fake_serve(struct fake_daemon *daemon, uint32_t n_batches)
+void fake_serve_some(struct fake_daemon *daemon, uint32_t n_batches, uint32_t most)
 {
     struct wire_message msg;
-    uint32_t index = 0, epoch = UINT32_MAX;
+    uint32_t index = 0, epoch = UINT32_MAX, released = daemon->n_released;
     uint64_t sent = 0;
-    while (fake_receive(daemon, &msg)) {
-        if (daemon->epoch != epoch && daemon->credits)
-            index = 0, epoch = daemon->epoch;
-        while (daemon->credits && index < n_batches && sent - daemon->n_released < daemon->held_max) {
+    while (sent < most && fake_receive(daemon, &msg)) {
+        if (daemon->epoch != epoch && daemon->credits) {
+            epoch = daemon->epoch;
+            index = epoch == daemon->job.epoch ? daemon->job.batch : 0;
+        }
+        while (daemon->credits && index < n_batches && sent < most &&
+               sent + released - daemon->n_released < daemon->held_max) {
             fake_batch(daemon, ++sent, epoch, index, index * FAKE_BATCH_SIZE, FAKE_BATCH_SIZE, index + 1 == n_batches);
             index++;
             daemon->credits--;
         }
+        if (daemon->credits && index == n_batches && epoch == daemon->job.epoch && daemon->job.batch == n_batches) {
+            fake_batch(daemon, ++sent, epoch, index++, 0, 0, true); /* nothing was left */
+            daemon->credits = 0;
+        }
     }
+}
+
+void fake_serve(struct fake_daemon *daemon, uint32_t n_batches)
+{
+    fake_serve_some(daemon, n_batches, UINT32_MAX);
 }
 
 /* ── the conversation up to REGISTERED ───────────────────────────────────────────────────────────────────────────── */
@@ -212,20 +271,20 @@ static bool greet(struct fake_daemon *daemon)
     daemon->reg = msg.reg;
     keep(daemon->dataset, sizeof daemon->dataset, &msg.reg.dataset);
     keep(daemon->pipeline, sizeof daemon->pipeline, &msg.reg.pipeline);
-    answer = (struct wire_message){.type = WIRE_REGISTERED, .seq = msg.seq};
-    answer.registered = (struct wire_registered){.job = 3,
-                                                 .n_samples = 100,
-                                                 .n_batches = 25,
-                                                 .n_classes = FAKE_CLASSES,
-                                                 .height = 2,
-                                                 .width = 2,
-                                                 .channels = 3,
-                                                 .held_max = daemon->held_max,
-                                                 .sample_bytes = FAKE_SAMPLE_BYTES,
-                                                 .fingerprint = {7, 8},
-                                                 .name = text("job-3")};
+    keep(daemon->name, sizeof daemon->name, &msg.reg.name);
+    if (daemon->refuse) {
+        fake_error(daemon, msg.seq, daemon->refuse, true, daemon->refuse_text);
+        return false;
+    }
+    if (daemon->presents) {
+        daemon->job.epoch = daemon->record.epoch;
+        daemon->job.batch = daemon->record.batches + daemon->record.n_batches;
+    }
+    answer = (struct wire_message){.type = WIRE_REGISTERED, .seq = msg.seq, .registered = daemon->job};
+    answer.registered.held_max = daemon->held_max;
     fake_send(daemon, &answer, -1);
-    for (uint32_t page = 0; page < (FAKE_CLASSES + 1) / 2; page++) {
+    bool again = daemon->presents && daemon->record.world_size; /* then the client has the names */
+    for (uint32_t page = 0; page < (FAKE_CLASSES + 1) / 2 && !again; page++) {
         if (!fake_receive(daemon, &msg))
             return false;
         CHECK(msg.type == WIRE_CLASSES_GET);
@@ -237,23 +296,39 @@ static bool greet(struct fake_daemon *daemon)
 static void *run(void *arg)
 {
     struct fake_daemon *daemon = arg;
-    daemon->fd = accept4(daemon->listener, NULL, NULL, SOCK_CLOEXEC);
-    if (daemon->fd < 0)
-        return NULL;
-    daemon->connections++;
-    if ((daemon->opening_only || greet(daemon)) && daemon->script)
-        daemon->script(daemon);
-    close(daemon->fd);
+    for (uint32_t i = 0; i < daemon->n_scripts; i++) {
+        daemon->fd = accept4(daemon->listener, NULL, NULL, SOCK_CLOEXEC);
+        if (daemon->fd < 0)
+            return NULL;
+        daemon->connections++;
+        daemon->credits = 0;
+        if ((daemon->opening_only || greet(daemon)) && daemon->scripts[i])
+            daemon->scripts[i](daemon);
+        close(daemon->fd);
+    }
     return NULL;
+}
+
+void fake_then(struct fake_daemon *daemon, fake_script *script)
+{
+    CHECK(daemon->n_scripts < FAKE_SCRIPTS_MAX);
+    daemon->scripts[daemon->n_scripts++] = script;
 }
 
 void fake_start(struct fake_daemon *daemon, fake_script *script)
 {
-    daemon->script = script;
-    make_arena(daemon);
     strcpy(daemon->folder, "/tmp/larder-fake-XXXXXX");
     CHECK(mkdtemp(daemon->folder));
     snprintf(daemon->path, sizeof daemon->path, "%s/larder.sock", daemon->folder);
+    fake_come(daemon, script);
+}
+
+void fake_come(struct fake_daemon *daemon, fake_script *script)
+{
+    CHECK(daemon->n_scripts < FAKE_SCRIPTS_MAX);
+    memmove(daemon->scripts + 1, daemon->scripts, daemon->n_scripts++ * sizeof *daemon->scripts);
+    daemon->scripts[0] = script;
+    make_arena(daemon);
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     memcpy(address.sun_path, daemon->path, sizeof address.sun_path);
     daemon->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
@@ -261,7 +336,7 @@ void fake_start(struct fake_daemon *daemon, fake_script *script)
     CHECK(thread_start(&daemon->thread, "fake-daemon", run, daemon) == 0); /* the signals are the client's */
 }
 
-void fake_stop(struct fake_daemon *daemon)
+void fake_leave(struct fake_daemon *daemon)
 {
     shutdown(daemon->listener, SHUT_RDWR); /* wakes an accept that nobody came to */
     pthread_join(daemon->thread, NULL);
@@ -269,5 +344,11 @@ void fake_stop(struct fake_daemon *daemon)
     close(daemon->arena_fd);
     munmap(daemon->arena, FAKE_ARENA_BYTES);
     unlink(daemon->path);
+    daemon->n_scripts = 0;
+}
+
+void fake_stop(struct fake_daemon *daemon)
+{
+    fake_leave(daemon);
     rmdir(daemon->folder);
 }

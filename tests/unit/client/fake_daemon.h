@@ -1,6 +1,7 @@
 /* fake_daemon.h: the daemon's side of the protocol for the client library's tests. It runs in a thread of its own: a
  * default conversation up to REGISTERED and the class names, then the test's script, which says what the daemon does,
- * well or ill. */
+ * well or ill. It serves a connection for each script, one after the other; a connection closes when its script
+ * returns, as it does when a daemon dies. */
 #ifndef LARDER_TESTS_FAKE_DAEMON_H
 #define LARDER_TESTS_FAKE_DAEMON_H
 
@@ -8,6 +9,7 @@
 #include <stdbool.h>
 
 #include "common/check.h"
+#include "common/record.h"
 #include "common/socket_path.h"
 #include "common/wire.h"
 
@@ -15,10 +17,13 @@
 #define FAKE_SAMPLE_BYTES 12u /* 2 × 2 × 3, uint8 */
 #define FAKE_BATCH_SIZE 4u
 #define FAKE_CLASSES 5u
+#define FAKE_DATASET_SAMPLES 5200u /* the sample with id n has index n + 1000 */
+#define FAKE_RECORD_MAX 65536u
+#define FAKE_SCRIPTS_MAX 128u
 
 struct fake_daemon;
 
-/* A script runs in the daemon's thread once the job is registered; the connection closes when it returns. */
+/* A script runs in the daemon's thread once the job is registered; its connection closes when it returns. */
 typedef void fake_script(struct fake_daemon *daemon);
 
 struct fake_daemon {
@@ -29,14 +34,22 @@ struct fake_daemon {
     bool opening_only; /* the script takes over right after accept */
     bool unsealed;     /* the arena lacks its seals */
     uint32_t held_max, arena_claim_bytes;
-    uint32_t lost; /* samples that the batches sent from now on say were left out */
-    fake_script *script;
+    uint32_t lost;              /* samples that the batches sent from now on say were left out */
+    struct wire_registered job; /* what REGISTERED says; epoch and batch are those of a record that comes */
+    int refuse;                 /* answers REGISTER with this code and fatal_text */
+    const char *refuse_text;
+    fake_script *scripts[FAKE_SCRIPTS_MAX];
+    uint32_t n_scripts;
     /* what it has seen; read them after fake_stop */
     struct wire_register reg;
     char dataset[WIRE_PATH_MAX + 1], pipeline[256], client[WIRE_CLIENT_MAX + 1];
     uint64_t released[256];
     uint32_t n_released, credits, epoch, connections;
     bool bye, ended;
+    char name[WIRE_NAME_MAX + 1]; /* of the job, as REGISTER had it */
+    bool presents;                /* REGISTER came with a record: */
+    struct record record;
+    uint8_t record_bytes[FAKE_RECORD_MAX];
     uint8_t in[WIRE_REPLY_MAX], out[WIRE_REPLY_MAX];
 };
 
@@ -44,7 +57,12 @@ struct fake_daemon {
  * conversation are set before. */
 void fake_start(struct fake_daemon *daemon, fake_script *script);
 void fake_init(struct fake_daemon *daemon);
-void fake_stop(struct fake_daemon *daemon); /* waits for the script's end, and cleans up */
+void fake_stop(struct fake_daemon *daemon); /* waits for the scripts' end, and cleans up */
+/* fake_leave waits for the scripts' end and stops listening; fake_come listens again, at the same path, with other
+ * memory. fake_then adds the script of one connection more behind theirs, before fake_start or fake_come. */
+void fake_leave(struct fake_daemon *daemon);
+void fake_come(struct fake_daemon *daemon, fake_script *script);
+void fake_then(struct fake_daemon *daemon, fake_script *script);
 
 /* for scripts */
 bool fake_receive(struct fake_daemon *daemon, struct wire_message *out); /* false: the client closed */
@@ -57,7 +75,9 @@ void fake_error(struct fake_daemon *daemon, uint32_t seq, int code, bool fatal, 
 bool fake_wait_credits(struct fake_daemon *daemon, uint32_t epoch, uint32_t credits);
 bool fake_wait_released(struct fake_daemon *daemon, uint32_t count);
 void fake_until_closed(struct fake_daemon *daemon);
-/* fake_serve sends epochs of n_batches full batches within what is asked for and held, until the client closes. */
+/* fake_serve sends epochs of n_batches full batches within what is asked for and held, until the client closes. What the
+ * client has presented as taken it leaves out. fake_serve_some ends after `most` batches. */
 void fake_serve(struct fake_daemon *daemon, uint32_t n_batches);
+void fake_serve_some(struct fake_daemon *daemon, uint32_t n_batches, uint32_t most);
 
 #endif

@@ -21,6 +21,7 @@ static inline int open_fake(struct larder_loader **out)
     options.dataset = "set";
     options.batch_size = FAKE_BATCH_SIZE;
     options.open_timeout_ms = 60000;
+    options.reconnect_ms = 0;
     return larder_open(&options, out);
 }
 

@@ -130,7 +130,7 @@ static void flood(struct fake_daemon *daemon)
     if (!fake_wait_credits(daemon, 0, 2))
         return;
     for (uint64_t number = 1; number <= 4; number++)
-        fake_batch(daemon, number, 0, (uint32_t)number - 1, 0, 1, false);
+        fake_batch(daemon, number, 0, (uint32_t)number - 1, (uint32_t)number, 1, false);
     fake_until_closed(daemon);
 }
 
@@ -223,12 +223,14 @@ static void mutated_stream(struct fake_daemon *daemon)
     random_seed_keys(&rng, seed, 1, 0, 0);
     if (!fake_wait_credits(daemon, 0, 1))
         return;
-    for (int i = 0; i < 4; i++) {
+    for (uint32_t i = 0; i < 4; i++) {
         uint8_t entries[2 * WIRE_ENTRY_BYTES], bytes[256];
         for (uint32_t e = 0; e < 2; e++)
-            wire_entry_put(entries, e, &(struct wire_entry){.offset = 16 * e, .len_bytes = FAKE_SAMPLE_BYTES, .id = e});
+            wire_entry_put(
+                entries, e,
+                &(struct wire_entry){.offset = 16 * e, .len_bytes = FAKE_SAMPLE_BYTES, .id = e, .index = 2 * i + e});
         struct wire_message msg = {.type = WIRE_BATCH};
-        msg.batch = (struct wire_batch){.batch = 1, .count = 2, .entries = entries};
+        msg.batch = (struct wire_batch){.batch = 1, .index = i, .count = 2, .entries = entries};
         size_t len = 0;
         CHECK(wire_encode(&msg, bytes, sizeof bytes, &len) == 0);
         size_t first = random_below(&rng, 4) ? WIRE_HEADER_BYTES : 0;

@@ -178,7 +178,7 @@ static void serve_odd_ends(struct fake_daemon *daemon)
     fake_batch(daemon, 12, 0, 1, 0, 0, true); /* an empty last batch */
     if (fake_wait_credits(daemon, 1, 2)) {
         fake_batch(daemon, 13, 1, 0, 0, 0, false); /* all its samples were bad */
-        fake_batch(daemon, 14, 1, 1, 4, 1, true);  /* not full */
+        fake_batch(daemon, 14, 1, 0, 4, 1, true);  /* not full */
     }
     fake_until_closed(daemon);
 }

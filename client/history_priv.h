@@ -1,0 +1,62 @@
+/* history_priv.h: what of an epoch this rank has taken, as the loader keeps it: batch by batch since the base, in the
+ * form that record.h describes. A daemon that was started anew is given it, and a checkpoint is made of it.
+ *
+ * It is of one epoch: the one of the last batch that was taken. So a rank that has asked for the next epoch and got
+ * nothing of it yet still stands in the one before, as the other ranks may.
+ *
+ * No threads, no I/O. Memory: 4 bytes for each sample taken in the epoch, 12 for each batch, and of a dependent job a
+ * bit for each sample of the dataset. */
+#ifndef LARDER_CLIENT_HISTORY_PRIV_H
+#define LARDER_CLIENT_HISTORY_PRIV_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/record.h"
+
+struct bytes {
+    uint8_t *at;
+    size_t len, cap;
+};
+
+struct history {
+    struct record base;          /* without history; base.epoch is the epoch */
+    uint8_t *state;              /* what base borrows from: a copy of options.state without its check. NULL without */
+    uint32_t world_size, rank;   /* the job's, this loader's */
+    bool known;                  /* false: the loader came into this epoch after batches that it was not told of */
+    uint32_t n_batches;          /* taken since the base … */
+    struct bytes batches, turns; /* … and what they were */
+    uint8_t *over;               /* dependent: the turns of base and batches as a bit set; NULL before the first batch */
+};
+
+/* A batch that is about to be handed out. */
+struct history_batch {
+    uint32_t epoch, delivered, through;
+    const uint32_t *turns; /* dependent: n_turns indices */
+    uint32_t n_turns;
+};
+
+/* history_forget frees the base and all batches: nothing of `epoch` was taken. */
+void history_forget(struct history *history, uint32_t epoch);
+
+/* history_take notes a batch. LARDER_ENOMEM; LARDER_EFORMAT when a turn was over before, or `through` cannot be. Then
+ * the batch is not in it. */
+int history_take(struct history *history, const struct history_batch *batch, struct error *err);
+
+/* history_next gives the number of the next batch of an epoch: as many are over, base included. */
+static inline uint32_t history_next(const struct history *history, uint32_t epoch)
+{
+    return epoch == history->base.epoch ? history->base.batches + history->n_batches : 0;
+}
+
+/* history_record gives all of it as a record that borrows from the history. */
+struct record history_record(const struct history *history);
+
+/* history_token gives it as a record without history, for a job of one rank: what was taken is in the base. *through is
+ * room that the record borrows, as it does from the history. LARDER_ELIMIT: too many world sizes in one epoch. */
+int history_token(const struct history *history, uint8_t through[static 4], struct record *out, struct error *err);
+
+void history_free(struct history *history);
+
+#endif
