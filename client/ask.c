@@ -1,4 +1,4 @@
-/* ask.c: what the loader tells the daemon while it streams: how many batches it may send, and which it may have back. */
+/* ask.c: what the loader tells the daemon while it streams: how many batches it may send, and which it has back. */
 #include "client/loader_priv.h"
 
 static uint32_t min_u32(uint32_t a, uint32_t b)

@@ -67,7 +67,8 @@ static int check_turns(struct history *history, const struct history_batch *batc
         while (i-- > 0)
             history->over[batch->turns[i] / 8] &= (uint8_t) ~(1u << batch->turns[i] % 8);
         return error_set(err, LARDER_EFORMAT, "sample %u came %s in epoch %u", index,
-                         index < history->base.samples ? "a second time" : "that the dataset does not have", batch->epoch);
+                         index < history->base.samples ? "a second time" : "that the dataset does not have",
+                         batch->epoch);
     }
     return 0;
 }
@@ -79,8 +80,9 @@ static int check_through(const struct history *history, const struct history_bat
         before = get_u32(history->batches.at + history->batches.len - RECORD_BATCH_BYTES + 4);
     if (batch->through >= before && batch->through <= history->base.samples)
         return 0;
-    return error_set(err, LARDER_EFORMAT, "a batch of epoch %u ends at place %u of the order, after one that ended at %u",
-                     batch->epoch, batch->through, before);
+    return error_set(err, LARDER_EFORMAT,
+                     "a batch of epoch %u ends at place %u of the order, after one that ended at %u", batch->epoch,
+                     batch->through, before);
 }
 
 int history_take(struct history *history, const struct history_batch *batch, struct error *err)
@@ -89,7 +91,8 @@ int history_take(struct history *history, const struct history_batch *batch, str
         history_forget(history, batch->epoch);
     if (room(&history->batches, RECORD_BATCH_BYTES) || room(&history->turns, (size_t)batch->n_turns * 4) ||
         (dependent(history) && !history->over && make_set(history)))
-        return error_set(err, LARDER_ENOMEM, "no memory to note batch %u of epoch %u", history->n_batches, batch->epoch);
+        return error_set(err, LARDER_ENOMEM, "no memory to note batch %u of epoch %u", history->n_batches,
+                         batch->epoch);
     int rc = dependent(history) ? check_turns(history, batch, err) : check_through(history, batch, err);
     if (rc)
         return rc;
@@ -127,10 +130,11 @@ int history_token(const struct history *history, uint8_t through[static 4], stru
     } else if (history->n_batches) {
         memcpy(through, history->batches.at + history->batches.len - RECORD_BATCH_BYTES + 4, 4);
         if (record_add_segment(&rec, 1, 1, through))
-            return error_set(err, LARDER_ELIMIT,
-                             "within epoch %u the job went on with other numbers of ranks %d times, as often as a state "
-                             "can tell: save the next one after the epoch",
-                             rec.epoch, RECORD_SEGMENTS_MAX);
+            return error_set(
+                err, LARDER_ELIMIT,
+                "within epoch %u the job went on with other numbers of ranks %d times, as often as a state "
+                "can tell: save the next one after the epoch",
+                rec.epoch, RECORD_SEGMENTS_MAX);
     }
     *out = rec;
     return 0;

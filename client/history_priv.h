@@ -27,7 +27,7 @@ struct history {
     bool known;                  /* false: the loader came into this epoch after batches that it was not told of */
     uint32_t n_batches;          /* taken since the base … */
     struct bytes batches, turns; /* … and what they were */
-    uint8_t *over;               /* dependent: the turns of base and batches as a bit set; NULL before the first batch */
+    uint8_t *over; /* dependent: the turns of base and batches as a bit set; NULL before the first batch */
 };
 
 /* A batch that is about to be handed out. */

@@ -14,7 +14,7 @@
 
 #define PAUSE_FIRST_NS (10 * CLOCK_NS_PER_MS)
 #define PAUSE_MAX_NS (250 * CLOCK_NS_PER_MS)
-#define COMEBACKS_MAX 100 /* without a batch in between */
+#define COMEBACKS_MAX 32 /* without a batch in between */
 
 /* ── going down ──────────────────────────────────────────────────────────────────────────────────────────────────── */
 
@@ -149,12 +149,12 @@ static int check_same(struct larder_loader *loader, const struct wire_registered
                          path, loader->asked.dataset, job->n_samples, job->n_classes, was->n_samples, was->n_classes);
     if (job->height != was->height || job->width != was->width || job->channels != was->channels ||
         job->dtype != was->dtype || job->layout != was->layout || job->sample_bytes != was->sample_bytes)
-        return error_set(&loader->error, LARDER_ECHANGED,
-                         "the daemon that came back at %s prepares samples of another shape: %u×%u×%u of type %u in %llu "
-                         "bytes, was %u×%u×%u of type %u in %llu",
-                         path, job->height, job->width, job->channels, job->dtype,
-                         (unsigned long long)job->sample_bytes, was->height, was->width, was->channels, was->dtype,
-                         (unsigned long long)was->sample_bytes);
+        return error_set(
+            &loader->error, LARDER_ECHANGED,
+            "the daemon that came back at %s prepares samples of another shape: %u×%u×%u of type %u in %llu "
+            "bytes, was %u×%u×%u of type %u in %llu",
+            path, job->height, job->width, job->channels, job->dtype, (unsigned long long)job->sample_bytes,
+            was->height, was->width, was->channels, was->dtype, (unsigned long long)was->sample_bytes);
     if (job->epoch != history->base.epoch || job->batch != history_next(history, job->epoch))
         return error_set(&loader->error, LARDER_EFORMAT,
                          "the daemon that came back at %s goes on at batch %u of epoch %u, and %u of epoch %u is due",

@@ -1,4 +1,4 @@
-/* options.c: what the program asks for: defaults, checks, and the copy that a loader keeps to ask for the same again. */
+/* options.c: what the program asks for: defaults, checks, and the copy with which a loader asks for the same again. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -59,8 +59,8 @@ static int make_batch(struct larder_loader *loader, const struct wire_batch *msg
     int rc = check_batch(loader, msg, &loader->error);
     if (rc)
         return rc;
-    struct larder_batch *batch =
-        calloc(1, sizeof *batch + msg->count * (sizeof *batch->entries + sizeof *batch->turns));
+    struct larder_batch *batch = calloc(1,
+                                        sizeof *batch + msg->count * (sizeof *batch->entries + sizeof *batch->turns));
     if (!batch)
         return error_set(&loader->error, LARDER_ENOMEM, "no memory for a batch of %u samples", msg->count);
     batch->magic = BATCH_MAGIC;

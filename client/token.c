@@ -1,5 +1,5 @@
-/* token.c: the bytes of a state: a token (common/record.h) and behind it the XXH64 of its bytes, little-endian. They are
- * read when the program opens a loader with them, and made of what was taken or of what the daemon knows of it. */
+/* token.c: the bytes of a state: a token (common/record.h) and behind it the XXH64 of its bytes, little-endian. They
+ * are read when the program opens a loader with them, and made of what was taken or of what the daemon knows of it. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,7 +17,8 @@
 static int check_token(const struct record *token, const char *whose, struct error *err)
 {
     if (token->world_size)
-        return error_set(err, LARDER_EFORMAT, "%s is damaged: it has a rank's history, which is in no checkpoint", whose);
+        return error_set(err, LARDER_EFORMAT, "%s is damaged: it has a rank's history, which is in no checkpoint",
+                         whose);
     return 0;
 }
 
@@ -26,7 +27,8 @@ int token_read(struct larder_loader *loader, const void *state, size_t state_byt
     const uint8_t *bytes = state;
     struct history *history = &loader->history;
     struct error *err = &loader->error;
-    if (state_bytes < CHECK_BYTES || XXH64(bytes, state_bytes - CHECK_BYTES, 0) != get_u64(bytes + state_bytes - CHECK_BYTES))
+    if (state_bytes < CHECK_BYTES ||
+        XXH64(bytes, state_bytes - CHECK_BYTES, 0) != get_u64(bytes + state_bytes - CHECK_BYTES))
         return error_set(err, LARDER_EFORMAT,
                          "the state of %zu bytes is damaged, or was not made by larder_state: take another checkpoint",
                          state_bytes);
@@ -42,7 +44,8 @@ int token_read(struct larder_loader *loader, const void *state, size_t state_byt
         return rc;
     const struct larder_options *o = &loader->asked;
     if (history->base.shuffle != o->shuffle)
-        return error_set(err, LARDER_EINVAL, "the state is of shuffle %u (enum larder_shuffle), and options.shuffle is %u",
+        return error_set(err, LARDER_EINVAL,
+                         "the state is of shuffle %u (enum larder_shuffle), and options.shuffle is %u",
                          history->base.shuffle, o->shuffle);
     if (o->shuffle == LARDER_SHUFFLE_STRICT && history->base.seed != o->seed)
         return error_set(err, LARDER_EINVAL, "the state is of seed %llu, and options.seed is %llu",
@@ -163,7 +166,8 @@ static int take_token(struct larder_loader *loader, uint32_t token_bytes, int fd
     if (!bytes)
         return error_set(err, LARDER_ENOMEM, "no memory for a state of %u bytes", token_bytes);
     int rc = fd < 0 || read_whole(fd, bytes, token_bytes) != 0
-                 ? error_set(err, LARDER_EFORMAT, "the descriptor that came with it does not hold %u bytes", token_bytes)
+                 ? error_set(err, LARDER_EFORMAT, "the descriptor that came with it does not hold %u bytes",
+                             token_bytes)
                  : record_decode(bytes, token_bytes, &token, err);
     if (rc == 0)
         rc = check_token(&token, "it", err);

@@ -171,6 +171,7 @@ void fake_batch(struct fake_daemon *daemon, uint64_t number, uint32_t epoch, uin
                                     .count = count,
                                     .entries = entries,
                                     .lost = daemon->lost,
+                                    .through = daemon->reg.shuffle ? index * FAKE_BATCH_SIZE + count : 0,
                                     .flags = last ? WIRE_BATCH_LAST : 0};
     fake_send(daemon, &msg, -1);
 }
@@ -273,7 +274,9 @@ static bool greet(struct fake_daemon *daemon)
     keep(daemon->pipeline, sizeof daemon->pipeline, &msg.reg.pipeline);
     keep(daemon->name, sizeof daemon->name, &msg.reg.name);
     if (daemon->refuse) {
-        fake_error(daemon, msg.seq, daemon->refuse, true, daemon->refuse_text);
+        keep(daemon->refused_name, sizeof daemon->refused_name, &msg.reg.name);
+        fake_error(daemon, msg.seq, daemon->refuse, true, "it is refused");
+        daemon->refuse = 0;
         return false;
     }
     if (daemon->presents) {
@@ -304,6 +307,8 @@ static void *run(void *arg)
         daemon->credits = 0;
         if ((daemon->opening_only || greet(daemon)) && daemon->scripts[i])
             daemon->scripts[i](daemon);
+        if (i + 1 == daemon->n_scripts)
+            shutdown(daemon->listener, SHUT_RDWR); /* nobody answers any more */
         close(daemon->fd);
     }
     return NULL;

@@ -36,8 +36,7 @@ struct fake_daemon {
     uint32_t held_max, arena_claim_bytes;
     uint32_t lost;              /* samples that the batches sent from now on say were left out */
     struct wire_registered job; /* what REGISTERED says; epoch and batch are those of a record that comes */
-    int refuse;                 /* answers REGISTER with this code and fatal_text */
-    const char *refuse_text;
+    int refuse;                 /* not 0: the next REGISTER is refused with this code */
     fake_script *scripts[FAKE_SCRIPTS_MAX];
     uint32_t n_scripts;
     /* what it has seen; read them after fake_stop */
@@ -46,8 +45,8 @@ struct fake_daemon {
     uint64_t released[256];
     uint32_t n_released, credits, epoch, connections;
     bool bye, ended;
-    char name[WIRE_NAME_MAX + 1]; /* of the job, as REGISTER had it */
-    bool presents;                /* REGISTER came with a record: */
+    char name[WIRE_NAME_MAX + 1], refused_name[WIRE_NAME_MAX + 1]; /* of the job, as REGISTER had it */
+    bool presents;                                                 /* REGISTER came with a record: */
     struct record record;
     uint8_t record_bytes[FAKE_RECORD_MAX];
     uint8_t in[WIRE_REPLY_MAX], out[WIRE_REPLY_MAX];
@@ -75,8 +74,8 @@ void fake_error(struct fake_daemon *daemon, uint32_t seq, int code, bool fatal, 
 bool fake_wait_credits(struct fake_daemon *daemon, uint32_t epoch, uint32_t credits);
 bool fake_wait_released(struct fake_daemon *daemon, uint32_t count);
 void fake_until_closed(struct fake_daemon *daemon);
-/* fake_serve sends epochs of n_batches full batches within what is asked for and held, until the client closes. What the
- * client has presented as taken it leaves out. fake_serve_some ends after `most` batches. */
+/* fake_serve sends epochs of n_batches full batches within what is asked for and held, until the client closes. What
+ * the client has presented as taken it leaves out. fake_serve_some ends after `most` batches. */
 void fake_serve(struct fake_daemon *daemon, uint32_t n_batches);
 void fake_serve_some(struct fake_daemon *daemon, uint32_t n_batches, uint32_t most);
 

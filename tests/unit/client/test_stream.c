@@ -1,21 +1,10 @@
 /* test_stream.c: epochs and batches with a daemon that behaves. */
-#include <larder/larder.h>
-#include <poll.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/time.h>
 
-#include <cmocka.h>
-
-#include "fake_daemon.h"
+#include "program.h"
 
 #define EPOCH_BATCHES 25u
-
-static struct fake_daemon fake;
-static struct larder_loader *loader;
 
 static void open_with(uint32_t held_max, uint32_t prefetch, uint32_t epochs, fake_script *script)
 {
@@ -32,40 +21,9 @@ static void open_with(uint32_t held_max, uint32_t prefetch, uint32_t epochs, fak
     assert_int_equal(larder_open(&options, &loader), 0);
 }
 
-static void close_both(void)
-{
-    larder_close(&loader);
-    fake_stop(&fake);
-}
-
 static void serve(struct fake_daemon *daemon)
 {
     fake_serve(daemon, EPOCH_BATCHES);
-}
-
-static void assert_batch(const struct larder_batch *batch, uint32_t epoch, uint32_t index)
-{
-    uint8_t copy[FAKE_BATCH_SIZE * FAKE_SAMPLE_BYTES + 1] = {0};
-    assert_int_equal(larder_batch_epoch(batch), epoch);
-    assert_int_equal(larder_batch_index(batch), index);
-    assert_int_equal(larder_batch_count(batch), FAKE_BATCH_SIZE);
-    assert_int_equal(larder_batch_bytes(batch), sizeof copy - 1);
-    copy[sizeof copy - 1] = 0xa5;
-    assert_int_equal(larder_batch_copy(batch, copy, sizeof copy - 1), 0);
-    assert_int_equal(copy[sizeof copy - 1], 0xa5);
-    for (uint32_t i = 0; i < FAKE_BATCH_SIZE; i++) {
-        struct larder_sample sample;
-        uint32_t id = index * FAKE_BATCH_SIZE + i;
-        assert_int_equal(larder_batch_sample(batch, i, &sample), 0);
-        assert_int_equal(sample.id, id);
-        assert_int_equal(sample.index, id + 1000);
-        assert_int_equal(sample.label, id % 5);
-        assert_int_equal(sample.len_bytes, FAKE_SAMPLE_BYTES);
-        for (uint32_t b = 0; b < FAKE_SAMPLE_BYTES; b++) {
-            assert_int_equal(((const uint8_t *)sample.data)[b], id);
-            assert_int_equal(copy[i * FAKE_SAMPLE_BYTES + b], id);
-        }
-    }
 }
 
 /* Several epochs give every batch once and in order, LARDER_EEND after each, and after the last epoch the job's end;
@@ -144,12 +102,6 @@ static void limits_held(void **state)
     assert_int_equal(larder_batch_release(&held[0]), 0);
     assert_int_equal(larder_batch_release(&held[2]), 0);
     close_both();
-}
-
-static bool readable_within(int timeout_ms)
-{
-    struct pollfd readable = {.fd = larder_fd(loader), .events = POLLIN};
-    return poll(&readable, 1, timeout_ms) == 1;
 }
 
 /* The next batch is asked for while the program works on this one: when one is handed out, and when a release makes
