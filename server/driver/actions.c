@@ -4,7 +4,7 @@
 
 #include "common/check.h"
 #include "common/clock.h"
-#include "server/driver/driver_priv.h"
+#include "server/driver/states.h"
 
 /* job_added answers the client of driver->adding. The job takes over the registration of its first rank; that of any
  * other rank stays driver->adding's. */
@@ -15,6 +15,7 @@ static void job_added(struct driver *driver, const struct engine_action *action)
     if (!action->job_added.attached) {
         driver->adding.reg = NULL;
         tables_job_begin(&driver->tables, action->job, reg, driver->adding.pipeline);
+        states_begin(driver, action->job, reg);
         governor_live_job_begin(driver->governor, &(struct reads_job){.job = action->job,
                                                                       .world_size = reg->asked.world_size,
                                                                       .batch_size = reg->asked.batch_size,
@@ -22,6 +23,7 @@ static void job_added(struct driver *driver, const struct engine_action *action)
                                                                       .weight = reg->asked.weight});
     }
     tables_seat(&driver->tables, action->job, reg);
+    states_came(driver, action->job, reg);
 
     struct sample_shape shape = pipeline_shape(reg->found.pipeline);
     struct wire_message message = {
@@ -122,35 +124,6 @@ static void prepare(struct driver *driver, const struct engine_action *action)
     workers_prepare(driver->workers, &task);
 }
 
-static void deliver(struct driver *driver, const struct engine_action *action)
-{
-    const struct registration *reg = driver->tables.jobs[action->job].reg;
-    size_t bytes = (size_t)action->deliver.count * WIRE_ENTRY_BYTES;
-    if (bytes > driver->entries.cap) {
-        driver->entries.bytes = xrealloc(driver->entries.bytes, bytes, 1);
-        driver->entries.cap = bytes;
-    }
-    for (uint32_t i = 0; i < action->deliver.count; i++) {
-        const struct engine_entry *from = &action->deliver.entries[i];
-        struct wire_entry entry = {.offset = from->offset, .len_bytes = (uint32_t)from->bytes, .id = from->id};
-        CHECK(dataset_index(reg->found.dataset, from->id, &entry.index));
-        entry.label = dataset_label(reg->found.dataset, entry.index);
-        if (reg->found.labels.of)
-            entry.label = reg->found.labels.of[entry.label];
-        wire_entry_put(driver->entries.bytes, i, &entry);
-    }
-    struct wire_message message = {.type = WIRE_BATCH,
-                                   .batch = {.batch = action->deliver.batch,
-                                             .epoch = action->deliver.epoch,
-                                             .index = action->deliver.index,
-                                             .flags = action->deliver.last ? WIRE_BATCH_LAST : 0,
-                                             .weight = driver->tables.jobs[action->job].weight,
-                                             .count = action->deliver.count,
-                                             .lost = (uint32_t)action->deliver.lost,
-                                             .entries = driver->entries.bytes}};
-    session_send(driver->session, action->client, &message);
-}
-
 static void carry_out(struct driver *driver, const struct engine_action *action)
 {
     switch (action->type) {
@@ -159,9 +132,12 @@ static void carry_out(struct driver *driver, const struct engine_action *action)
     case ENGINE_LOAD: load(driver, action); break;
     case ENGINE_PREPARE: prepare(driver, action); break;
     case ENGINE_DROP_ENCODED: free(action->drop.encoded); break;
-    case ENGINE_DELIVER: deliver(driver, action); break;
+    case ENGINE_DELIVER: driver_deliver(driver, action); break;
     case ENGINE_JOB_ERROR: job_error(driver, action); break;
-    case ENGINE_JOB_ENDED: tables_job_end(&driver->tables, action->job); break;
+    case ENGINE_JOB_ENDED:
+        states_end(driver, action->job);
+        tables_job_end(&driver->tables, action->job);
+        break;
     case ENGINE_AHEAD: /* only observers need these two */
     case ENGINE_SOURCE: break;
     }

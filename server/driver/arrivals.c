@@ -38,6 +38,11 @@ static void on_release(void *ctx, uint64_t client, uint64_t batch)
     post(ctx, &(struct inbox_message){.type = INBOX_RELEASE, .release = {client, batch}});
 }
 
+static void on_state_get(void *ctx, uint64_t client, uint32_t seq, const struct wire_state_get *get)
+{
+    post(ctx, &(struct inbox_message){.type = INBOX_STATE_GET, .state_get = {client, seq, *get}});
+}
+
 static void on_gone(void *ctx, uint64_t client)
 {
     struct arrivals *arrivals = ctx;
@@ -60,6 +65,7 @@ struct session_handlers arrivals_of_sessions(struct arrivals *arrivals)
                                      .on_classes = on_classes,
                                      .on_next = on_next,
                                      .on_release = on_release,
+                                     .on_state_get = on_state_get,
                                      .on_gone = on_gone,
                                      .on_lost = on_lost};
 }

@@ -8,7 +8,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/thread.h"
-#include "server/driver/driver_priv.h"
+#include "server/driver/states.h"
 
 enum {
     MESSAGES_AT_ONCE = 64,
@@ -53,6 +53,7 @@ static void on_gone(struct driver *driver, uint64_t client)
     struct engine_event event = {.type = ENGINE_JOB_GONE, .rank = row->rank, .job_gone = {.job = row->job}};
     if (job->reg->asked.world_size > 1)
         log_info_limited("msg=\"rank left\" job=\"%s\" rank=%u", job->reg->name, row->rank);
+    states_gone(driver, row);
     tables_unseat(&driver->tables, row);
     driver_step(driver, &event, 1);
     if (job->cancelled && !job->attached)
@@ -90,6 +91,13 @@ static void on_classes(struct driver *driver, uint64_t client, uint32_t seq, uin
     session_send(driver->session, client, &message);
 }
 
+static void on_state_get(struct driver *driver, const struct inbox_message *message)
+{
+    const struct driver_client *row = find_seated(driver, message->state_get.client);
+    if (row)
+        states_asked(driver, row, message->state_get.seq, &message->state_get.get);
+}
+
 static void tell_drained(struct driver *driver)
 {
     if (!driver->drain.asked || driver->drain.told || driver->tables.n_coming ||
@@ -116,6 +124,7 @@ static bool as_event(struct driver *driver, const struct inbox_message *message,
         row = find_seated(driver, message->release.client);
         if (!row)
             return false;
+        states_released(driver, row, message->release.batch);
         *event = (struct engine_event){
             .type = ENGINE_RELEASE, .rank = row->rank, .release = {row->job, message->release.batch}};
         return true;
@@ -159,6 +168,7 @@ static bool take(struct driver *driver, const struct inbox_message *message)
     case INBOX_CLASSES:
         on_classes(driver, message->classes.client, message->classes.seq, message->classes.first);
         break;
+    case INBOX_STATE_GET: on_state_get(driver, message); break;
     case INBOX_STATUS:
     case INBOX_CANCEL:
     case INBOX_WEIGHT:
@@ -220,6 +230,7 @@ static void *run(void *arg)
     while (going) {
         int64_t ticks_ms = needs_ticks(driver) ? TICK_MS : -1, wakes_ms = until_wakes_ms(driver);
         int64_t wait_ms = sooner(governor_live_wait_ms(driver->governor, clock_now_ns()), sooner(ticks_ms, wakes_ms));
+        wait_ms = sooner(wait_ms, states_wait_ms(driver));
         int code = mailbox_pop_many(driver->config.inbox, messages, MESSAGES_AT_ONCE, &count, wait_ms);
         if (code && code != LARDER_ETIMEOUT)
             break;
@@ -238,6 +249,7 @@ static void *run(void *arg)
         }
         driver_step(driver, events, n_events);
         n_events = 0;
+        states_expire(driver);
         tell_drained(driver);
         forget_retired(driver);
         govern(driver);
@@ -299,6 +311,8 @@ void driver_destroy(struct driver *driver)
     engine_destroy(driver->engine);
     governor_live_destroy(driver->governor);
     tables_clear(&driver->tables);
-    free(driver->entries.bytes);
+    free(driver->batch.entries);
+    free(driver->batch.turns);
+    free(driver->batch.over);
     free(driver);
 }

@@ -4,6 +4,8 @@
  *   registered.c  makes a job, or a rank of one, of each registration
  *   questions.c   answers other threads
  *   actions.c     steps the engine and carries out what it asks for
+ *   deliver.c     sends batches
+ *   states.c      keeps what ranks were given, and answers who asks for it (states.h)
  *   news.c        logs what happens */
 #ifndef LARDER_SERVER_DRIVER_DRIVER_PRIV_H
 #define LARDER_SERVER_DRIVER_DRIVER_PRIV_H
@@ -46,11 +48,13 @@ struct driver_retired {
     uint64_t again_ns; /* the catalog is not asked for ids before this time */
 };
 
-/* The entries of the batch being sent, as they go over the wire. The driver owns the memory and reuses it for each
- * batch. */
-struct driver_entries {
-    uint8_t *bytes;
-    size_t cap;
+/* The batch being sent. The driver owns the memory and reuses it for each batch. */
+struct driver_batch {
+    uint8_t *entries; /* as they go over the wire */
+    uint8_t *turns;   /* those that are not the samples' own, as they go over the wire */
+    uint32_t *over;   /* the indices whose turn is over with this batch */
+    uint32_t n_turns, n_over;
+    uint32_t cap; /* samples that there is room for */
 };
 
 struct driver {
@@ -72,7 +76,8 @@ struct driver {
 
     struct driver_reading reading;
     struct driver_retired retired;
-    struct driver_entries entries;
+    struct driver_batch batch;
+    struct driver_asks asks;
     char names[WIRE_REPLY_MAX - 4096]; /* the names in one answer to CLASSES_GET */
 };
 
@@ -93,6 +98,8 @@ struct error driver_job_error(const struct driver *driver, const struct engine_a
 /* actions.c: driver_step steps the engine with the events and carries out its actions. Without events it does
  * nothing. */
 void driver_step(struct driver *driver, const struct engine_event *events, size_t count);
+/* deliver.c: driver_deliver carries a DELIVER out. */
+void driver_deliver(struct driver *driver, const struct engine_action *action);
 /* questions.c: driver_answer answers a question and wakes the thread that asked it. */
 void driver_answer(struct driver *driver, enum inbox_type type, struct driver_question *question);
 

@@ -20,6 +20,7 @@ enum inbox_type {
     INBOX_NEXT,
     INBOX_RELEASE,
     INBOX_CLASSES,
+    INBOX_STATE_GET,
     INBOX_LOADED,
     INBOX_READ, /* a read has ended; the LOADED messages of all its samples came before */
     INBOX_PREPARED,
@@ -48,6 +49,11 @@ struct inbox_message {
             uint64_t client;
             uint32_t seq, first;
         } classes;
+        struct {
+            uint64_t client;
+            uint32_t seq;
+            struct wire_state_get get;
+        } state_get;
         struct worker_loaded loaded;
         struct worker_read read;
         struct worker_prepared prepared;

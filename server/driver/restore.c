@@ -12,7 +12,7 @@
 
 enum { READ_AT_ONCE = 1 << 20 }; /* bytes between two looks whether the registration is still wanted */
 
-/* check_file gives the record's length. Only memory may be read: what else a descriptor refers to may block for ever. */
+/* check_file gives the record's length. Only memory may be read: anything else may block for ever. */
 static int check_file(int fd, uint32_t samples, size_t *len, struct error *err)
 {
     struct stat st;
@@ -40,8 +40,10 @@ static int read_bytes(struct restore *restore, int fd, size_t len, const struct 
         if (got < 0 && errno != EINTR)
             return error_set(err, LARDER_EIO, "the state cannot be read: %s", strerror(errno));
         if (got == 0)
-            return error_set(err, LARDER_EFORMAT, "the state became shorter while it was read: it ends after %zu of %zu "
-                             "bytes", at, len);
+            return error_set(err, LARDER_EFORMAT,
+                             "the state became shorter while it was read: it ends after %zu of %zu "
+                             "bytes",
+                             at, len);
         if (interrupt_is_set(unwanted))
             return error_set(err, LARDER_EGONE, "the registration is not wanted any more");
         at += got > 0 ? (size_t)got : 0;
@@ -57,11 +59,12 @@ static int check_dataset(const struct record *record, const struct registration 
     dataset_fingerprint(reg->found.dataset, fingerprint);
     if (memcmp(record->dataset, fingerprint, sizeof fingerprint) == 0 && record->samples == samples)
         return 0;
-    return error_set(err, LARDER_ECHANGED,
-                     "the state is of another dataset than %.200s is now (it had %u samples, now there are %u): files came, "
-                     "went or changed, or the checkpoint is of another training; begin without a state, or with the "
-                     "dataset as it was",
-                     path, record->samples, samples);
+    return error_set(
+        err, LARDER_ECHANGED,
+        "the state is of another dataset than %.200s is now (it had %u samples, now there are %u): files came, "
+        "went or changed, or the checkpoint is of another training; begin without a state, or with the "
+        "dataset as it was",
+        path, record->samples, samples);
 }
 
 static const char *shuffle_name(uint32_t shuffle)
@@ -77,9 +80,10 @@ static int check_job(const struct record *record, const struct registration *reg
     if (rc)
         return rc;
     if (memcmp(record->view, reg->found.view_fingerprint, sizeof record->view) != 0)
-        return error_set(err, LARDER_EINVAL,
-                         "the state is of another part of %.200s than this job's: give the subset that it was made with",
-                         dataset_path(reg->found.dataset));
+        return error_set(
+            err, LARDER_EINVAL,
+            "the state is of another part of %.200s than this job's: give the subset that it was made with",
+            dataset_path(reg->found.dataset));
     if (record->shuffle != (uint32_t)asked->shuffle)
         return error_set(err, LARDER_EINVAL,
                          "the state is of a job with shuffle \"%s\", and this one has \"%s\": give the same",
@@ -101,10 +105,10 @@ static int fill(struct restore *restore, const struct registration *reg, struct 
 {
     const struct record *record = &restore->record;
     restore->engine = (struct engine_resume){.epoch = record->epoch,
-                                            .key = restore_key(record),
-                                            .base_batches = record->batches,
-                                            .batches = record->n_batches,
-                                            .presented = record->world_size > 0};
+                                             .key = restore_key(record),
+                                             .base_batches = record->batches,
+                                             .batches = record->n_batches,
+                                             .presented = record->world_size > 0};
     int rc = record->shuffle == SHUFFLE_DEPENDENT ? restore_take_set(restore, reg, err)
                                                   : restore_take_order(restore, reg, err);
     return rc ? rc : restore_take_batches(restore, reg, err);

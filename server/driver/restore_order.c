@@ -71,7 +71,8 @@ static int check_through(const struct restore *restore, const struct registratio
 {
     const struct record *record = &restore->record;
     const struct registration_asked *asked = &reg->asked;
-    uint32_t first = record_batch_get(record, 0).through, last = record_batch_get(record, record->n_batches - 1).through;
+    uint32_t first = record_batch_get(record, 0).through,
+             last = record_batch_get(record, record->n_batches - 1).through;
     uint32_t length = part_length(restore->left, asked->world_size, asked->rank);
     if (last > length)
         return beyond(last, asked->rank, asked->world_size, length, err);
@@ -98,9 +99,9 @@ int restore_take_batches(struct restore *restore, const struct registration *reg
         restore->engine.delivered += delivered;
     }
     if (restore->engine.delivered > share)
-        return error_set(err, LARDER_EFORMAT,
-                         "the state is damaged: rank %u of %u had %llu samples of a share of %llu", reg->asked.rank,
-                         reg->asked.world_size, (unsigned long long)restore->engine.delivered, (unsigned long long)share);
+        return error_set(err, LARDER_EFORMAT, "the state is damaged: rank %u of %u had %llu samples of a share of %llu",
+                         reg->asked.rank, reg->asked.world_size, (unsigned long long)restore->engine.delivered,
+                         (unsigned long long)share);
     if (record->shuffle == SHUFFLE_DEPENDENT || record->n_batches == 0)
         return 0;
     int rc = check_through(restore, reg, err);

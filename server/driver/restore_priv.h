@@ -13,8 +13,8 @@ static inline int restore_no_memory(struct error *err)
     return error_set(err, LARDER_ENOMEM, "no memory for the state: free memory, or lower the budgets");
 }
 
-/* These take restore->record into restore->engine. restore_take_set is for dependent jobs and checks that samples are of
- * the view, each once. restore_take_order is for fixed orders and checks that parts are no longer than the order is.
+/* These take restore->record into restore->engine. restore_take_set is for dependent jobs and checks that samples are
+ * of the view, each once. restore_take_order is for fixed orders and checks that parts are no longer than the order is.
  * restore_take_batches takes the batches, after one of these. LARDER_EFORMAT, LARDER_ENOMEM. */
 int restore_take_set(struct restore *restore, const struct registration *reg, struct error *err);
 int restore_take_order(struct restore *restore, const struct registration *reg, struct error *err);

@@ -78,6 +78,7 @@ void tables_job_end(struct tables *tables, uint32_t place)
     }
     tables->pipelines[job->pipeline].jobs--;
     free(job->ranks);
+    given_clear(&job->given);
     free(job->source_said);
     registration_destroy(job->reg);
     *job = (struct driver_job){.reg = NULL};

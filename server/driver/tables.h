@@ -6,7 +6,21 @@
 
 #include <sys/queue.h>
 
+#include "server/driver/given.h"
 #include "server/driver/registration.h"
+
+/* A rank has asked for a token of its job, and has no answer yet. */
+struct driver_ask {
+    bool open;
+    uint64_t client;
+    uint32_t job, rank, seq;
+    uint32_t epoch, batches; /* the first so many batches of each rank since the base */
+    uint32_t timeout_ms;
+    uint64_t deadline_ns;
+    LIST_ENTRY(driver_ask) link; /* of driver->asks, while it is open */
+};
+
+LIST_HEAD(driver_asks, driver_ask);
 
 /* The client that is this rank of a job, or was it last. */
 struct driver_rank {
@@ -14,6 +28,7 @@ struct driver_rank {
     uint64_t client;
     uint32_t pid;
     char *client_name;
+    struct driver_ask ask;
 };
 
 struct driver_job {
@@ -23,6 +38,7 @@ struct driver_job {
     uint32_t attached;         /* ranks that are there */
     double weight;             /* as registered, or as `larder weight` set it since */
     bool cancelled;            /* the job ends with its last client, even if ranks have not come yet */
+    struct given given;        /* what its ranks were given; none is there for a job of one rank */
     char *source_said;         /* why storage last did not answer a read of the job's dataset; NULL: it always did */
 };
 

@@ -1,5 +1,5 @@
-"""A client that speaks the session protocol (common/wire.h) by itself, byte by byte, so that it can say what a client of
-ours never says."""
+"""A client that speaks the session protocol (common/wire.h) byte by byte, and makes records (common/record.h). So it
+can say what a client of ours never says."""
 
 import fcntl
 import json
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from system import SLOW, larder
 
-MAGIC = 0x3152444C
+MAGIC, RECORD_MAGIC = 0x3152444C, 0x5352444C
 (HELLO, WELCOME, REGISTER, REGISTERED, CLASSES_GET, CLASSES, NEXT, BATCH, RELEASE, ERROR, BYE, TURNS, STATE_GET,
  STATE) = range(1, 15)
 DEPENDENT, STRICT, NONE = range(3)
@@ -18,6 +18,7 @@ DROP_LAST, HOLD, HAS_STATE = 1, 32, 64
 REPLY_MAX = 200704
 HEADER = struct.Struct("<IHHII")
 NOBODY = 0xFFFFFFFF
+SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 
 
 class Batch(NamedTuple):
@@ -29,6 +30,56 @@ class Batch(NamedTuple):
     through: int
     indices: list
     turns: list  # of each sample the index whose turn it is; None: nobody's
+
+
+class Record(NamedTuple):
+    """What was taken of an epoch."""
+    dataset: tuple
+    view: tuple
+    samples: int
+    seed: int = 0
+    shuffle: int = DEPENDENT
+    epoch: int = 0
+    batches: int = 0     # of the base
+    over: frozenset = frozenset()  # the base of a dependent job: indices whose turn is over
+    segments: tuple = ()           # the base of a fixed order: (world_size, (through, …)) each
+    world_size: int = 0  # of the history; 0: there is none
+    rank: int = 0
+    taken: tuple = ()    # (delivered, through, (turn, …)) of each batch
+
+    def encode(self):
+        parts = [struct.pack("<IHH5Q4I", RECORD_MAGIC, 1, self.shuffle != DEPENDENT, *self.dataset, *self.view,
+                             self.seed, self.shuffle, self.epoch, self.batches, self.samples)]
+        if self.shuffle == DEPENDENT:
+            bits = sum(1 << index for index in self.over)
+            parts.append(text(bits.to_bytes((self.samples + 7) // 8, "little") if self.over else b""))
+        else:
+            parts.append(struct.pack("<I", len(self.segments)))
+            parts += [struct.pack(f"<II{len(through)}I", world_size, len(through), *through)
+                      for world_size, through in self.segments]
+        parts.append(struct.pack("<III", self.world_size, self.rank, len(self.taken)))
+        parts += [struct.pack("<III", delivered, through, len(turns)) for delivered, through, turns in self.taken]
+        parts += [struct.pack(f"<{len(turns)}I", *turns) for _, _, turns in self.taken]
+        return b"".join(parts)
+
+    @classmethod
+    def decode(cls, data):
+        """Of a token: a record without history."""
+        magic, version, order, *head = struct.unpack_from("<IHH5Q4I", data)
+        dataset, view, (seed, shuffle, epoch, batches, samples) = tuple(head[:2]), tuple(head[2:4]), head[4:]
+        assert (magic, version, order) == (RECORD_MAGIC, 1, int(shuffle != DEPENDENT))
+        (count,), at, over, segments = struct.unpack_from("<I", data, 64), 68, frozenset(), []
+        if shuffle == DEPENDENT:
+            bits, at = int.from_bytes(data[at:at + count], "little"), at + count
+            over = frozenset(index for index in range(samples) if bits >> index & 1)
+            assert bits >> samples == 0
+        else:
+            for _ in range(count):
+                world_size, n = struct.unpack_from("<II", data, at)
+                segments.append((world_size, struct.unpack_from(f"<{n}I", data, at + 8)))
+                at += 8 + 4 * n
+        assert data[at:] == bytes(12), "a token has no history"
+        return cls(dataset, view, samples, seed, shuffle, epoch, batches, over, tuple(segments))
 
 
 class Refused(Exception):
@@ -48,6 +99,7 @@ class Client:
 
     def __init__(self, path, version=5):
         self.version, self.seq, self.kept, self.fds = version, 0, [], []
+        self.asked, self.info = {}, None
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.socket.settimeout(30 * SLOW)
         self.socket.connect(path)
@@ -99,13 +151,16 @@ class Client:
     # ── requests ──
 
     def register(self, dataset, batch_size=8, prefetch=2, world_size=1, rank=0, epochs=0, shuffle=DEPENDENT,
-                 bad_policy=0, flags=0, seed=0, name="", pipeline=(), subset=b"", state=None):
-        """REGISTER and its answer, by field. state: a record's bytes, or a descriptor that may hold anything."""
-        fds = [sealed(state)] if isinstance(state, bytes) else [] if state is None else [state]
+                 bad_policy=0, flags=0, seed=0, name="", pipeline=(), subset=None, state=None):
+        """REGISTER and its answer, by field. state: a Record, bytes, or a descriptor that may hold anything."""
+        self.asked = {"world_size": world_size, "rank": rank, "shuffle": shuffle, "seed": seed}
+        if isinstance(state, Record):
+            state = state.encode()
+        fds = [memfd(state)] if isinstance(state, bytes) else [] if state is None else [state]
         body = struct.pack("<8IQd", batch_size, prefetch, world_size, rank, epochs, shuffle, bad_policy,
                            flags | (HAS_STATE if fds else 0), seed, 1.0)
         body += (text(name.encode()) + text(dataset.encode()) + text(json.dumps(list(pipeline)).encode()) +
-                 text(subset if isinstance(subset, bytes) else json.dumps(subset).encode()))
+                 text(json.dumps(subset).encode() if subset else b""))
         try:
             self.send(REGISTER, body, fds)
         finally:
@@ -125,6 +180,7 @@ class Client:
         (length,) = struct.unpack_from("<I", body, at)
         fields["name"] = body[at + 4:at + 4 + length].decode()
         assert at + 4 + length == len(body)
+        self.info = fields
         return fields
 
     def next(self, epoch, credits=1):
@@ -168,28 +224,38 @@ class Client:
             batches.append(self.take(epoch))
         return batches
 
+    def record(self, epoch=0, base=None, batches=None):
+        """What this rank presents when it has taken the batches since the base; None: a token, the base alone."""
+        asked, info = self.asked, self.info
+        base = base or Record(info["fingerprint"], info["view"], info["dataset_samples"], asked["seed"],
+                              asked["shuffle"], epoch)
+        if batches is None:
+            return base
+        dependent = base.shuffle == DEPENDENT
+        taken = tuple((len(batch.indices), batch.through,
+                       tuple(turn for turn in batch.turns if turn is not None) if dependent else ())
+                      for batch in batches)
+        return base._replace(world_size=asked["world_size"], rank=asked["rank"], taken=taken)
+
     def ask_state(self, epoch, batches, timeout_ms=30000):
         return self.send(STATE_GET, struct.pack("<III", epoch, batches, timeout_ms))
 
     def state(self):
-        """The token that answers STATE_GET; it came in a memfd that nobody can change."""
+        """The token that answers STATE_GET, and that came in a memfd which nobody can change."""
         _, body = self.answer(STATE)
         (n_bytes,) = struct.unpack("<I", body)
         fd = self.fds.pop(0)
         try:
-            return os.pread(fd, n_bytes + 1, 0)
+            seals, data = fcntl.fcntl(fd, fcntl.F_GET_SEALS), os.pread(fd, n_bytes + 1, 0)
         finally:
             os.close(fd)
+        assert len(data) == n_bytes and seals & SEALS == SEALS
+        return Record.decode(data)
 
 
-def memfd(content, seal=True):
-    """A memfd with these bytes."""
+def memfd(content):
+    """A memfd with these bytes, sealed as a client of ours seals it."""
     fd = os.memfd_create("state", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.write(fd, content)
-    if seal:
-        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE)
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, SEALS)
     return fd
-
-
-def sealed(content):
-    return memfd(content)

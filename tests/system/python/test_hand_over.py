@@ -25,8 +25,8 @@ class HandOver(Case):
         self.assertIn("making room for another daemon", daemon.log())
 
     def test_jobs_do_not_hold_it_up(self):
-        """A job in the middle of its epoch, with batches that it has not given back and others that it asked for, is told
-        that the daemon goes; nothing comes after that, and another daemon can start when the command is done."""
+        """A job in the middle of its epoch, with batches that it has not given back and others that it asked for, is
+        told that the daemon goes; nothing comes after that, and another daemon can start when the command is done."""
         daemon = self.daemon()
         client = raw.Client(daemon.socket, WIRE)
         self.addCleanup(client.close)

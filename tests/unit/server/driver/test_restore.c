@@ -120,11 +120,11 @@ static void put_u32s(uint8_t *to, size_t count, const uint32_t *numbers)
         to = put_u32(to, numbers[i]);
 }
 
-#define HISTORY(bytes, ...)                                                            \
-    do {                                                                               \
-        const struct record_batch batches_[] = {__VA_ARGS__};                          \
-        for (uint32_t i_ = 0; i_ < sizeof batches_ / sizeof *batches_; i_++)           \
-            record_batch_put(bytes, i_, &batches_[i_]);                                \
+#define HISTORY(bytes, ...)                                                  \
+    do {                                                                     \
+        const struct record_batch batches_[] = {__VA_ARGS__};                \
+        for (uint32_t i_ = 0; i_ < sizeof batches_ / sizeof *batches_; i_++) \
+            record_batch_put(bytes, i_, &batches_[i_]);                      \
     } while (0)
 
 /* ── what the engine gets ── */

@@ -1,0 +1,79 @@
+#include "server/driver/given.h"
+
+#include <stddef.h>
+
+int given_begin(struct given *given, uint32_t world_size, const struct record *job)
+{
+    struct given made = {NULL};
+    int rc = history_create(world_size, job, &made.now);
+    if (!rc)
+        rc = history_create(world_size, job, &made.before);
+    if (rc)
+        given_clear(&made);
+    *given = made;
+    return rc;
+}
+
+void given_clear(struct given *given)
+{
+    history_destroy(given->now);
+    history_destroy(given->before);
+    *given = (struct given){NULL};
+}
+
+bool given_running(const struct given *given, uint32_t *epoch)
+{
+    return given->now && history_epoch(given->now, epoch);
+}
+
+struct history *given_find(const struct given *given, uint32_t epoch)
+{
+    uint32_t found;
+    if (given_running(given, &found) && found == epoch)
+        return given->now;
+    return given->before && history_epoch(given->before, &found) && found == epoch ? given->before : NULL;
+}
+
+struct history *given_turn(struct given *given, uint32_t epoch)
+{
+    uint32_t running;
+    bool runs = given_running(given, &running);
+    if (!given->now || (runs && epoch < running))
+        return NULL;
+    if (runs && epoch == running)
+        return given->now;
+    if (runs)
+        *given = (struct given){.now = given->before, .before = given->now};
+    history_epoch_begin(given->now, epoch, NULL); /* a history without memory says so when it is asked */
+    return given->now;
+}
+
+void given_presented(struct given *given, const struct record *record)
+{
+    uint32_t running;
+    bool runs = given_running(given, &running);
+    if (!given->now || (runs && record->epoch < running))
+        return;
+    if (!runs || record->epoch > running)
+        history_epoch_begin(given->now, record->epoch, record);
+    if (record->world_size && history_has(given->now, record->rank) == 0)
+        history_presented(given->now, record);
+}
+
+void given_released(struct given *given, uint32_t rank, uint64_t batch)
+{
+    uint32_t epoch;
+    if (given_running(given, &epoch))
+        history_released(given->now, rank, batch);
+    if (given->before && history_epoch(given->before, &epoch))
+        history_released(given->before, rank, batch);
+}
+
+void given_gone(struct given *given, uint32_t rank)
+{
+    uint32_t epoch;
+    if (given_running(given, &epoch))
+        history_rank_gone(given->now, rank);
+    if (given->before && history_epoch(given->before, &epoch))
+        history_rank_gone(given->before, rank);
+}

@@ -1,0 +1,31 @@
+/* given.h: what the ranks of a job were given of its running epoch, and of the one before. All ranks have had the whole
+ * of the earlier one, but a script may still be at its last batch and ask for the state there. */
+#ifndef LARDER_SERVER_DRIVER_GIVEN_H
+#define LARDER_SERVER_DRIVER_GIVEN_H
+
+#include "server/history/history.h"
+
+/* Both are there or none is: then nothing is known, and the functions do nothing. */
+struct given {
+    struct history *now, *before;
+};
+
+/* given_begin makes both, of a job as history_create wants it. LARDER_ENOMEM: none is there. given_clear frees them. */
+int given_begin(struct given *given, uint32_t world_size, const struct record *job);
+void given_clear(struct given *given);
+
+/* given_running gives the running epoch; false: none has begun. */
+bool given_running(const struct given *given, uint32_t *epoch);
+/* given_find gives the history of an epoch; NULL: it is not known. */
+struct history *given_find(const struct given *given, uint32_t epoch);
+/* given_turn gives the history of an epoch of which a batch is delivered. A later one than the running one becomes the
+ * running one. NULL: the epoch is over. */
+struct history *given_turn(struct given *given, uint32_t epoch);
+/* given_presented: a rank comes with what it had in an earlier daemon. What it had of an epoch that is over is nothing
+ * any more. The record fits the job. */
+void given_presented(struct given *given, const struct record *record);
+/* given_released and given_gone tell both histories. */
+void given_released(struct given *given, uint32_t rank, uint64_t batch);
+void given_gone(struct given *given, uint32_t rank);
+
+#endif

@@ -1,0 +1,11 @@
+/* token.h: a token in a memfd that nobody can change. */
+#ifndef LARDER_SERVER_DRIVER_TOKEN_H
+#define LARDER_SERVER_DRIVER_TOKEN_H
+
+#include "common/record.h"
+
+/* token_memfd gives a sealed memfd with the record, which the caller closes, and the record's length. LARDER_ENOMEM,
+ * LARDER_ELIMIT (no more descriptors), LARDER_EIO. */
+int token_memfd(const struct record *token, int *fd, uint32_t *n_bytes, struct error *err);
+
+#endif
