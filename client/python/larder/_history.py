@@ -1,0 +1,131 @@
+"""What of an epoch the training loop has taken: what all ranks had taken at a checkpoint, and what this one has since.
+
+A Loader has one for the epoch that it is in. It writes a batch down when the loop is given it, so that a daemon that
+was started anew can go on with the rest, and a checkpoint can say where the loop stands. Whoever calls holds the
+Loader's lock. Ctrl-C at any moment leaves it as it was before or after a batch.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from . import _record
+
+_FIRST = 64  # places of an array that begins to grow
+_FEW = 4096  # turns that are put into the set one by one
+
+
+class Base(NamedTuple):
+    """What all ranks together had taken of an epoch when it was restored."""
+
+    batches: int = 0      # of each rank
+    taken: bytes = b""    # of a dependent job: a bit for each index; empty: nothing
+    segments: tuple = ()  # of a fixed order, as in a record
+    over: bool = False    # the epoch's last batch had been taken
+
+
+class _Growing:
+    """An array that has room wherever something is put."""
+
+    def __init__(self, dtype):
+        self.places = np.empty(_FIRST, dtype)
+
+    def put(self, at, values):
+        if at + len(values) > len(self.places):
+            places = np.empty(max(at + len(values), 2 * len(self.places)), self.places.dtype)
+            places[:at] = self.places[:at]
+            self.places = places
+        self.places[at:at + len(values)] = values
+
+
+class History:
+    """Of one epoch. A dependent job's batches have turns: the indices whose turn in the epoch is over with them. Those
+    of a fixed order have a number instead: how much of this rank's part is."""
+
+    def __init__(self, epoch, ordered, base=Base()):
+        self.epoch = epoch
+        self.base = base
+        self.before = 0      # batches of this rank that are not known, because another process took them
+        self.over = False    # the loop was told that the epoch has ended
+        self.failed = False  # it was broken off by an error
+        self._ordered = ordered
+        self._batches = _Growing(_record.BATCH)
+        self._turns = _Growing(_record.TURN)
+        self._filled = (0, 0, base.over)  # batches, turns, and whether the last batch was taken, or there was none
+        self._set = None  # the base and the turns of the first so many, made when it is asked for first
+        self._in_set = 0
+
+    def take(self, delivered, through, turns, last):
+        """The loop is given a batch. Of a fixed order `turns` is empty, of a dependent job `through` is 0."""
+        n_batches, n_turns, _ = self._filled
+        self._turns.put(n_turns, turns)
+        self._batches.put(n_batches, [(delivered, through, len(turns))])
+        self._filled = (n_batches + 1, n_turns + len(turns), last)
+
+    def end(self):
+        """There was no other batch."""
+        self._filled = (*self._filled[:2], True)
+
+    @property
+    def ended(self):
+        return self._filled[2]
+
+    @property
+    def since(self):
+        """How many batches this rank has taken since the base."""
+        return self.before + self._filled[0]
+
+    @property
+    def batches(self):
+        """How many batches this rank has had of the epoch, or one that stands where it does."""
+        return self.base.batches + self.since
+
+    @property
+    def is_blank(self):
+        """Whether nothing was taken of the epoch, by any rank as far as this one knows."""
+        return not (self.since or self.base.batches or self.base.taken or self.base.segments)
+
+    def after(self, samples):
+        """What was taken by now, as the base of what comes: by this rank alone since its own base."""
+        if self.ended:
+            return Base(self.batches, over=True)
+        if not self.since:
+            return self.base
+        if not self._ordered:
+            return Base(self.batches, taken=self._taken(samples))
+        through = int(self._batches.places["through"][self._filled[0] - 1])
+        return Base(self.batches, segments=_record.add_segment(self.base.segments, 1, [through]))
+
+    def _taken(self, samples):
+        if self._set is None:
+            self._set = np.zeros(_record.set_bytes(samples), np.uint8)
+            if self.base.taken:
+                self._set |= np.frombuffer(self.base.taken, np.uint8)
+        end = self._filled[1]
+        turns = self._turns.places[self._in_set:end]
+        if len(turns) <= _FEW:
+            np.bitwise_or.at(self._set, turns >> 3, np.left_shift(1, turns & 7).astype(np.uint8))
+        else:
+            flags = np.zeros(samples, bool)
+            flags[turns] = True
+            self._set |= np.packbits(flags, bitorder="little")
+        self._in_set = end
+        return self._set.tobytes()
+
+    def record(self, world_size, rank):
+        """What a registration presents: the fields of a record that are an epoch's."""
+        return {"epoch": self.epoch, "batches": self.base.batches, "taken": self.base.taken,
+                "segments": self.base.segments, "world_size": world_size, "rank": rank,
+                "history": self._batches.places[:self._filled[0]], "turns": self._turns.places[:self._filled[1]]}
+
+    def dealt(self, samples, world_size):
+        """How many of the view's samples were dealt to the ranks when the epoch began, or was restored."""
+        if self.base.taken:
+            return samples - int(np.unpackbits(np.frombuffer(self.base.taken, np.uint8)).sum())
+        segments = self.base.segments
+        if segments and segments[-1][0] == world_size:
+            segments = segments[:-1]  # its ranks go on in it
+        for of, through in segments:
+            throughs = through * of if len(through) == 1 else through
+            samples -= sum(min(number, max(0, -(-(samples - rank) // of))) for rank, number in enumerate(throughs))
+        return samples

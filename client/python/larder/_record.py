@@ -1,0 +1,163 @@
+"""What of an epoch was taken, as bytes: the Python half of common/record.c, whose layout it repeats. Pure.
+
+common/record.h says what the words mean. A record has a base, what all ranks had taken when the job was started from a
+checkpoint, and a history, what one rank has taken since. A token is a record without history.
+"""
+
+import struct
+from typing import NamedTuple
+
+import numpy as np
+
+from .errors import FormatError, LimitReached, VersionMismatch
+
+MAGIC = 0x5352444C
+VERSION = 1
+SEGMENTS_MAX = 64
+RANKS_MAX = 256
+KIND_SET, KIND_ORDER = 0, 1
+SHUFFLE_DEPENDENT, SHUFFLE_NONE = 0, 2
+
+_HEAD = struct.Struct("<IHH5Q4I")
+_LENGTH = struct.Struct("<I")
+_SEGMENT = struct.Struct("<II")
+_HISTORY = struct.Struct("<III")
+
+BATCH = np.dtype([("delivered", "<u4"), ("through", "<u4"), ("n_turns", "<u4")])
+TURN = np.dtype("<u4")
+NO_BATCHES, NO_TURNS = np.empty(0, BATCH), np.empty(0, TURN)
+
+
+class Record(NamedTuple):
+    dataset: tuple           # the fingerprint: two numbers
+    view: tuple              # so is this
+    seed: int
+    shuffle: int
+    epoch: int
+    batches: int             # of the base: how many each rank had taken
+    samples: int             # of the dataset
+    taken: bytes = b""       # the base of a dependent job, a bit for each index; empty: nothing was taken
+    segments: tuple = ()     # the base of a fixed order: (world_size, (through, …)) each, with one number or world_size
+    world_size: int = 0      # of the history; 0: there is none
+    rank: int = 0
+    history: np.ndarray = NO_BATCHES  # of BATCH
+    turns: np.ndarray = NO_TURNS      # of TURN, of all batches
+
+
+def set_bytes(samples):
+    """The length of a bit set over so many indices."""
+    return samples // 8 + (samples % 8 != 0)
+
+
+def add_segment(segments, world_size, through):
+    """The segments after world_size ranks were through these numbers. The last one goes if it has the same world size:
+    its ranks went on in it, and their numbers count from its beginning."""
+    through = tuple(through)
+    if all(number == through[0] for number in through):
+        through = through[:1]
+    kept = segments[:-1] if segments and segments[-1][0] == world_size else segments
+    if through == (0,):
+        return kept
+    if len(kept) >= SEGMENTS_MAX:
+        raise LimitReached(f"this epoch was restored with another number of ranks {SEGMENTS_MAX} times, which is the "
+                           "most: take the state after its end")
+    return (*kept, (world_size, through))
+
+
+def encode(record):
+    """The bytes of a record. LimitReached where it is of more ranks than one may have."""
+    if record.world_size > RANKS_MAX:
+        raise LimitReached(f"a job of {record.world_size} ranks cannot be restored, only one of {RANKS_MAX} or fewer")
+    kind = KIND_SET if record.shuffle == SHUFFLE_DEPENDENT else KIND_ORDER
+    parts = [_HEAD.pack(MAGIC, VERSION, kind, *record.dataset, *record.view, record.seed, record.shuffle, record.epoch,
+                        record.batches, record.samples)]
+    if kind == KIND_SET:
+        parts += [_LENGTH.pack(len(record.taken)), record.taken]
+    else:
+        parts.append(_LENGTH.pack(len(record.segments)))
+        for world_size, through in record.segments:
+            parts += [_SEGMENT.pack(world_size, len(through)), struct.pack(f"<{len(through)}I", *through)]
+    parts += [_HISTORY.pack(record.world_size, record.rank, len(record.history)),
+              np.ascontiguousarray(record.history, BATCH).tobytes(), np.ascontiguousarray(record.turns, TURN).tobytes()]
+    return b"".join(parts)
+
+
+def decode(data):
+    """A record from bytes that others made. FormatError or VersionMismatch for what is none."""
+    try:
+        record, kind, end = _read(memoryview(data))
+    except (struct.error, ValueError):
+        raise FormatError(f"the state is damaged: {len(data)} bytes do not fit its fields") from None
+    if end != len(data):
+        raise FormatError(f"the state is damaged: {len(data)} bytes do not fit its fields")
+    if record.shuffle > SHUFFLE_NONE or kind != (KIND_SET if record.shuffle == SHUFFLE_DEPENDENT else KIND_ORDER):
+        raise FormatError(f"the state is damaged: kind {kind} does not fit shuffle {record.shuffle}")
+    check_base(record)
+    _check_history(record)
+    return record
+
+
+def _read(data):
+    if len(data) < 4 or _LENGTH.unpack_from(data)[0] != MAGIC:
+        raise FormatError("the state does not begin as a state of Larder does")
+    (_, version, kind, dataset_0, dataset_1, view_0, view_1, seed, shuffle, epoch, batches,
+     samples) = _HEAD.unpack_from(data)
+    if version != VERSION:
+        raise VersionMismatch(f"the state has format version {version}, and this release of Larder reads version "
+                              f"{VERSION}")
+    (count,), at = _LENGTH.unpack_from(data, _HEAD.size), _HEAD.size + _LENGTH.size
+    taken, segments = b"", []
+    if kind == KIND_SET:
+        taken, at = bytes(_slice(data, at, count)), at + count
+    else:
+        if count > SEGMENTS_MAX:
+            raise ValueError
+        for _ in range(count):
+            world_size, n = _SEGMENT.unpack_from(data, at)
+            through = np.frombuffer(_slice(data, at + _SEGMENT.size, n * 4), TURN)
+            segments.append((world_size, tuple(through.tolist())))
+            at += _SEGMENT.size + n * 4
+    world_size, rank, n_batches = _HISTORY.unpack_from(data, at)
+    at += _HISTORY.size
+    history = np.frombuffer(_slice(data, at, n_batches * BATCH.itemsize), BATCH)
+    at += history.nbytes
+    turns = np.frombuffer(_slice(data, at, int(history["n_turns"].sum(dtype=np.uint64)) * TURN.itemsize), TURN)
+    return Record((dataset_0, dataset_1), (view_0, view_1), seed, shuffle, epoch, batches, samples, taken,
+                  tuple(segments), world_size, rank, history, turns), kind, at + turns.nbytes
+
+
+def _slice(data, at, length):
+    if length > len(data) - at:
+        raise ValueError
+    return data[at:at + length]
+
+
+def check_base(record):
+    """Raises FormatError where the base is not what its record allows."""
+    samples = record.samples
+    if record.taken:
+        if len(record.taken) != set_bytes(samples):
+            raise FormatError(f"the state is damaged: its set has {len(record.taken)} bytes, not {set_bytes(samples)} "
+                              f"for {samples} samples")
+        if samples % 8 and record.taken[-1] >> samples % 8:
+            raise FormatError(f"the state is damaged: its set has indices beyond its {samples} samples")
+    if len(record.segments) > SEGMENTS_MAX:
+        raise FormatError(f"the state is damaged: it has more than {SEGMENTS_MAX} segments")
+    for world_size, through in record.segments:
+        if not 1 <= world_size <= RANKS_MAX or len(through) not in (1, world_size):
+            raise FormatError(f"the state is damaged: a segment of {world_size} ranks has {len(through)} numbers")
+        if max(through) > samples:
+            raise FormatError(f"the state is damaged: a rank is through {max(through)} numbers of {samples} samples")
+
+
+def _check_history(record):
+    if record.world_size > RANKS_MAX or (record.rank >= record.world_size if record.world_size else
+                                         record.rank or len(record.history)):
+        raise FormatError(f"the state is damaged: its history is of rank {record.rank} of {record.world_size}")
+    history = record.history
+    most = history["delivered"] if record.shuffle == SHUFFLE_DEPENDENT else 0
+    through = history["through"].astype(np.int64)
+    if (history["n_turns"] > most).any() or (record.turns >= record.samples).any() or \
+            (through.any() if record.shuffle == SHUFFLE_DEPENDENT else
+             ((np.diff(through, prepend=0) < 0) | (through > record.samples)).any()):
+        raise FormatError(f"the state is damaged: its history does not fit its {record.samples} samples")
