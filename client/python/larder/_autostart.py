@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 
-from ._session import check_path
+from ._socket import check_path
 from .errors import DaemonGone, IOFailure, NotPermitted, Timeout
 
 IDLE_EXIT_S = 60

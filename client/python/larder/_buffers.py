@@ -33,7 +33,7 @@ class Pool:
     """Buffers of one size. A list's append and pop are atomic, so finalisers may run in any thread."""
 
     def __init__(self, capacity, keep):
-        self._capacity = capacity
+        self.capacity = capacity
         self._keep = keep
         self._free = []
 
@@ -42,7 +42,7 @@ class Pool:
         try:
             raw = self._free.pop()
         except IndexError:
-            raw = np.empty(self._capacity, np.uint8)
+            raw = np.empty(self.capacity, np.uint8)
         return np.asarray(_Owner(raw, raw.ctypes.data, shape, dtype, None, False, self._give_back))
 
     def _give_back(self, raw):

@@ -9,9 +9,9 @@ import warnings
 
 import numpy as np
 
-from . import _trainers, _wire
+from . import _record, _trainers, _wire
 from ._buffers import Held, copy_slots, shape_of, views
-from .errors import BadSamplesWarning, DaemonGone, LarderError, LimitReached
+from .errors import BadSamplesWarning, DaemonGone, FormatError, LarderError, LimitReached, Timeout
 
 
 class Batch(tuple):
@@ -31,97 +31,124 @@ class _Batches:
     """The batches of one epoch. Apart from the iterator, which ends when nobody has it any more, while Accelerate may
     still ask where it is."""
 
-    def __init__(self, loader, session, epoch):
+    def __init__(self, loader, job, history):
         self._loader = loader
-        self._session = session
-        self._number = epoch
+        self._job = job
+        self._history = history
+        self.error = None  # that at_end() has met
 
     def next(self):
-        """The next batch; None when it was empty, and the epoch's last. Errors end the session, so that no later call
-        waits for what will never come; a Timeout or Ctrl-C while waiting loses nothing."""
-        loader, session = self._loader, self._session
-        batch = None
-        while batch is None:
-            try:
-                session.ask(loader._job.prefetch)
-            except BaseException:
-                loader._fail(self._number)
-                raise
+        """The next batch; None when it was empty, and the epoch's last. When the daemon has gone the epoch goes on with
+        the next one. Other errors end the job, so that no later call waits for what will never come; a Timeout or
+        Ctrl-C while waiting loses nothing."""
+        job = self._job
+        while True:
+            session = job.running(self._history)
             if session.outstanding <= 0:
                 raise LimitReached(f"this Loader holds {len(session.held)} zero-copy batches, as many as the daemon "
                                    "allows it: drop the views of older ones, or release() them, before asking for more")
-            began = time.monotonic()
             try:
-                session.wait(loader._timeout_s)
-            finally:
-                loader._counts["wait_s"] += time.monotonic() - began
+                self._wait(session)
+            except DaemonGone as error:
+                if not job.goes_on(error):
+                    raise
+                continue
             try:
-                batch = session.receive()
-                parts = None if batch is None else self._deliver(batch)
-            except BaseException:
-                loader._fail(self._number)
-                raise
-        return parts
+                came = self._receive(session)
+            except BaseException as error:
+                if not job.goes_on(error):
+                    raise
+                continue
+            if came is not None:
+                return came[0]
+
+    def _wait(self, session):
+        began = time.monotonic()
+        try:
+            session.wait(self._loader._timeout_s)
+        finally:
+            self._loader._counts["wait_s"] += time.monotonic() - began
 
     def at_end(self):
         """Whether the batch given last is the epoch's last. Waits for the next one's message to know: bad samples may
         have left nothing of it. What fails here fails again at the next batch, and is said there."""
-        loader, session = self._loader, self._session
-        with loader._lock:
-            while session.ended != self._number:
+        job = self._job
+        with self._loader._lock:
+            while not self._history.ended:
                 try:
-                    session.ask(loader._job.prefetch)
-                except LarderError:
-                    return False
-                if session.outstanding <= 0 or not session.usable:
-                    return False
-                session.wait(loader._timeout_s)
-                if not session.next_is_empty():
-                    return False
-                self.next()
+                    session = job.running(self._history)
+                    if session.outstanding <= 0:
+                        return False
+                    session.wait(self._loader._timeout_s)
+                    empty = session.next_is_empty()
+                    if empty:
+                        self.next()
+                    elif empty is not None:
+                        return False
+                except Timeout:
+                    raise
+                except LarderError as error:
+                    if not self._job.link.may_return(error) or not job.goes_on(error):
+                        self.error = error
+                        return False
             return True
 
-    def _deliver(self, batch):
+    def _receive(self, session):
+        """What the message that is there gives the caller, in a tuple: None for an empty batch. None when the message
+        was something else."""
+        came = session.receive()
+        if came is None:
+            return None
+        batch, turns = came
+        if self._job.is_through(session, batch):
+            return None
+        return (self._deliver(session, batch, turns),)
+
+    def _deliver(self, session, batch, turns):
         """Turns a message into what the caller gets; None when it is empty. Its slots go back at once, or are held."""
-        loader, session, entries = self._loader, self._session, batch.entries
-        loader._weight = batch.weight or loader._weight
+        loader, job, entries = self._loader, self._job, batch.entries
+        job.weight = batch.weight or job.weight
         loader._lost = batch.lost
         if entries.size == 0:
             session.release(batch.batch)
-            self._ask_ahead(batch.last)
+            if batch.last:
+                self._history.end()
+                job.ask_ahead(session)
             return None
+        if batch.index != self._history.batches:
+            raise FormatError(f"the daemon at {session.path} sent batch {batch.index} of epoch {batch.epoch} where "
+                              f"{self._history.batches} comes next: start again from the last checkpoint")
         labels = entries["label"].astype(np.int64)
-        loader.last_ids = entries["id"].astype(np.int64)
-        loader.last_indices = entries["index"].astype(np.int64)
+        ids, indices = entries["id"].astype(np.int64), entries["index"].astype(np.int64)
+        held = None
         if loader._zero_copy:
             session.check_lease()
             held = Held(session, batch.batch)
             images = views(session, entries, held)
         else:
-            images = self._copy(entries)
+            images = self._copy(session, entries)
             session.check_lease()
             session.release(batch.batch)
         # A rank that asks for the next epoch has taken all of this one: what it had not released is not kept for it.
-        if loader._job.world_size == 1 or not loader._zero_copy:
-            self._ask_ahead(batch.last)
+        if batch.last and (job.asked.world_size == 1 or not loader._zero_copy):
+            job.ask_ahead(session)
+        parts = self._parts(images, labels, indices, held)
         loader._counts["samples"] += entries.size
         loader._counts["batches"] += 1
-        indices = loader.last_indices
+        loader.last_ids, loader.last_indices = ids, indices
+        self._history.take(entries.size, batch.through, _record.NO_TURNS if job.ordered else turns, batch.last)
+        return parts
+
+    def _parts(self, images, labels, indices, held):
+        loader = self._loader
         if loader._torch:
             import torch
             labels, indices = torch.from_numpy(labels), torch.from_numpy(indices.copy())
         parts = (images, labels, indices) if loader._with_ids else (images, labels)
         return Batch(parts, held) if loader._zero_copy else parts
 
-    def _ask_ahead(self, last):
-        """At an epoch's end the next one's first batches are requested, if it is certain to come."""
-        session, job = self._session, self._loader._job
-        if last and session.epoch + 1 < job.epochs:
-            session.begin(session.epoch + 1)
-            session.ask(job.prefetch)
-
-    def _copy(self, entries):
-        loader, session, info = self._loader, self._session, self._session.info
+    def _copy(self, session, entries):
+        loader, info = self._loader, session.info
         offsets = entries["offset"].astype(np.int64)
         if info.height == 0:
             return [session.arena[o:o + n].tobytes() for o, n in zip(offsets.tolist(), entries["len_bytes"].tolist())]
@@ -134,7 +161,7 @@ class _Batches:
             tensor = torch.empty(shape, dtype=getattr(torch, dtype), pin_memory=True)
             array = tensor.numpy()
         else:
-            array = loader._pool.array(shape, dtype)
+            array = loader._pool_of(info).array(shape, dtype)
         copy_slots(session.arena, offsets, info.sample_bytes, array.reshape(-1).view(np.uint8))
         if not loader._torch:
             return array
@@ -147,15 +174,16 @@ class _Batches:
 class Epoch:
     """The iterator over one epoch. Ends for good with StopIteration, or when a newer one begins."""
 
-    def __init__(self, loader, session, epoch):
+    def __init__(self, loader, job, history):
         self._loader = loader
-        self._session = session
-        self._number = epoch
-        self._done = self._told = False
-        self._batches = _Batches(loader, session, epoch)
-        job = loader._job
-        self._over = _trainers.tell_accelerate(
-            self, self._batches.at_end, session.info.n_samples % job.world_size and not job.flags & _wire.DROP_LAST)
+        self._job = job
+        self._history = history
+        self._pid = os.getpid()
+        self._told = False
+        self._batches = _Batches(loader, job, history)
+        world_size = job.asked.world_size
+        repeats = history.dealt(job.info.n_samples, world_size) % world_size and not job.asked.flags & _wire.DROP_LAST
+        self._over = _trainers.tell_accelerate(self, self._batches.at_end, repeats)
 
     def __iter__(self):
         return self
@@ -165,18 +193,20 @@ class Epoch:
             with self._loader._lock:
                 return self._next()
         except DaemonGone:
-            if self._loader._closed:  # by another thread
-                raise LarderError("this Loader is closed") from None
+            self._job.link.check_open()  # another thread may have closed the Loader
             raise
 
     def _next(self):
-        while not self._done:
+        history = self._history
+        while not history.ended:
+            error, self._batches.error = self._batches.error, None
+            if error is not None:
+                raise error
             self._check_live()
-            self._done = self._session.ended == self._number  # as when Ctrl-C came right after the last batch
-            parts = None if self._done else self._batches.next()
-            self._done = self._session.ended == self._number
+            parts = self._batches.next()
             if parts is not None:
                 return parts
+        history.over = True
         if self._over is not None:
             self._over()
         self._warn()
@@ -185,20 +215,19 @@ class Epoch:
     def _warn(self):
         lost, told, self._told = self._loader.lost, self._told, True
         if lost and not told:
-            warnings.warn(f"{lost} sample{'s' if lost > 1 else ''} of epoch {self._number} could not be read or "
+            warnings.warn(f"{lost} sample{'s' if lost > 1 else ''} of epoch {self._history.epoch} could not be read or "
                           f"decoded and {'were' if lost > 1 else 'was'} left out or replaced: the daemon's log names "
                           f"{'them' if lost > 1 else 'it'}", BadSamplesWarning, stacklevel=4)
 
     def _check_live(self):
-        if self._session.pid != os.getpid():
+        epoch, job = self._history.epoch, self._job
+        if self._pid != os.getpid():
             raise LarderError("this iterator belongs to the process that was forked: begin another with iter(loader)")
-        if self._loader._closed:
-            raise LarderError("this Loader is closed")
-        self._loader._check_ranks()
-        current = self._loader._current
-        if current is None or current() is not self:
-            newer = self._loader._session is self._session
-            if newer:
-                raise LarderError(f"the iterator of epoch {self._number} is over: a newer one of its Loader has begun")
-            raise DaemonGone(f"the iterator of epoch {self._number} has lost its connection to the daemon at "
-                             f"{self._session.path}: iter(loader) begins it again")
+        job.link.check_open()
+        if job.history is not self._history:
+            raise LarderError(f"the iterator of epoch {epoch} is over: a newer one of its Loader has begun, or a state "
+                              "was loaded")
+        if self._history.failed:
+            raise DaemonGone(f"the iterator of epoch {epoch} has lost its connection to the daemon at "
+                             f"{job.link.path}: iter(loader) begins it again")
+        job.check_ranks()

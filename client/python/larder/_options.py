@@ -41,6 +41,16 @@ def whole(what, value, least, most):
     return number
 
 
+def seconds(what, value):
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = -1.0
+    if not number >= 0:
+        raise InvalidArgument(f"{what} is {value!r}, not a number of seconds, 0 or more")
+    return number
+
+
 def path_of(dataset):
     """A folder as an absolute path, since the daemon has another working folder; a bare name that is no folder here is
     one of the daemon's configuration."""

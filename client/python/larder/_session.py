@@ -5,29 +5,28 @@ last reference goes: the loader's, or that of a zero-copy batch. Sending is one 
 so a garbage collector's finaliser may release a batch in any thread at any time; receiving belongs to one thread.
 
     connect → register → ask, wait, receive, release … → close
+
+What comes while something else is waited for is kept, in its order.
 """
 
+import collections
 import errno
-import fcntl
-import mmap
 import os
 import select
 import socket
-import struct
 import time
 import weakref
 
 import numpy as np
 
-from . import _wire
+from . import _record, _wire
+from ._socket import bytes_of, check_path, connect, descriptors, file_of, gone, map_arena
 from ._version import __version__
-from .errors import DaemonGone, FormatError, IOFailure, LimitReached, NotPermitted, Timeout, from_code
+from .errors import DaemonGone, FormatError, IOFailure, Timeout, from_code
 
-PATH_MAX = 107  # bytes of a unix socket's path
 HANDSHAKE_S = 30
-CONNECT_RETRY_S = 0.01  # while the daemon's backlog is full: poll does not tell when there is room again
-_SEAL_SHRINK = getattr(fcntl, "F_SEAL_SHRINK", 2)
-_GET_SEALS = getattr(fcntl, "F_GET_SEALS", 1034)
+STATE_LATE_S = 10     # that the daemon's word on a state may come after the time it was given
+_TOKEN_MOST = 1 << 20  # bytes of a token, besides a bit for each sample
 
 _live = weakref.WeakSet()
 
@@ -41,37 +40,11 @@ def _forked():
 os.register_at_fork(after_in_child=_forked)
 
 
-def default_path():
-    """Where the daemon listens when nobody says otherwise; the same rule as common/socket_path.h."""
-    given = os.environ.get("LARDER_SOCKET")
-    if given:
-        return given
-    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
-    return (runtime if runtime.startswith("/") else "/run") + "/larder/larder.sock"
-
-
-def check_path(path):
-    if not path:
-        raise LimitReached("the socket's path is empty")
-    if len(os.fsencode(path)) > PATH_MAX:
-        raise LimitReached(f"the socket's path '{path}' has {len(os.fsencode(path))} bytes, and the system allows "
-                           f"{PATH_MAX}: choose a shorter one, with LARDER_SOCKET for example")
-
-
-def _connected(sock, path):
-    """Tries to connect; false when the daemon has no room for one more that waits to be accepted."""
-    try:
-        sock.connect(path)
-    except BlockingIOError:
-        return False
-    return True
-
-
 class Session:
     """A connection. `info` is the daemon's answer to the registration, `classes` the dataset's class names."""
 
-    def __init__(self, path, timeout_s=HANDSHAKE_S):
-        """Connects and takes the arena over. Raises DaemonGone where nobody listens."""
+    def __init__(self, path):
+        """Not connected yet, so that another thread can end it while connect() goes on."""
         check_path(path)
         self.path = path
         self.pid = os.getpid()
@@ -79,61 +52,33 @@ class Session:
         self.classes = []
         self.arena = None      # the mapping as uint8, read-only
         self.epoch = -1        # the epoch that batches are asked of
-        self.ended = -1        # the last epoch whose last batch has come
         self.outstanding = 0   # batches asked for and not yet received
         self.held = set()      # batches that zero-copy views hold
+        self._sock = None
         self._unsent = []      # releases that found the socket full
         self._batch_size = 0
         self._inbox = bytearray(_wire.REPLY_MAX)
+        self._came = collections.deque()  # (type, fields) of messages that nobody has looked at
+        self._turns = None     # those of the batch that comes next
         self._seq = 0
+        self._question = 0     # the seq of an open STATE_GET
+        self._answer = None    # a token, or the daemon's error
         self._leaving = False  # closes when the last zero-copy batch is released
+        self._over = False     # by interrupt()
+        self.torn = False      # Ctrl-C came between a message and its place here
+
+    def connect(self, timeout_s=HANDSHAKE_S):
+        """Connects and takes the arena over. Raises DaemonGone where nobody listens."""
         deadline = time.monotonic() + timeout_s
-        self._sock = self._connect(path, deadline)
+        self._sock = connect(self.path, deadline, lambda: self._over)
         _live.add(self)
         try:
-            self._check_peer()
+            if self._over:
+                raise gone(self.path)
             self._greet(deadline)
         except BaseException:
             self.close()
             raise
-
-    @staticmethod
-    def _connect(path, deadline):
-        sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        try:
-            sock.setblocking(False)
-            while not _connected(sock, path):
-                if time.monotonic() >= deadline:
-                    raise Timeout(f"the daemon at {path} does not accept connections: it is busy or stopped. Its log "
-                                  "may say why; try again, or stop it and start another")
-                time.sleep(CONNECT_RETRY_S)
-            sock.setblocking(True)
-        except Timeout:  # which is an OSError too
-            sock.close()
-            raise
-        except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError):
-            sock.close()
-            raise DaemonGone(f"no daemon answers at {path}: start larderd, or point LARDER_SOCKET to the one to use"
-                             ) from None
-        except PermissionError:
-            sock.close()
-            raise NotPermitted(f"this user may not use the daemon's socket {path}") from None
-        except OSError as error:
-            sock.close()
-            raise IOFailure(f"connecting to {path}: {error.strerror}") from error
-        except BaseException:
-            sock.close()
-            raise
-        return sock
-
-    def _check_peer(self):
-        """Whoever may write to the socket's folder could answer there, and what comes from a daemon is trained on."""
-        credentials = self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("iII"))
-        pid, uid, _ = struct.unpack("iII", credentials)
-        if uid not in (os.geteuid(), 0):
-            raise NotPermitted(f"the process that answers at {self.path} (pid {pid}) is user {uid}'s, and only a "
-                               f"daemon of your own (user {os.geteuid()}) or root's is trusted: set LARDER_SOCKET to "
-                               "one")
 
     def _greet(self, deadline):
         self._send(_wire.hello(self._next_seq(), self.pid, b"python/" + __version__.encode()))
@@ -146,29 +91,22 @@ class Session:
                 raise from_code(welcome.code, welcome.text)
             if kind != _wire.WELCOME or len(fds) != 1:
                 raise FormatError(f"the daemon at {self.path} did not greet with its arena")
-            self._map(fds[0], welcome.arena_bytes)
+            self.arena = map_arena(self.path, fds[0], welcome.arena_bytes)
         finally:
             for fd in fds:
                 os.close(fd)
 
-    def _map(self, fd, arena_bytes):
-        # A file that can shrink, or is smaller than promised, would end this process with SIGBUS.
-        try:
-            sealed = fcntl.fcntl(fd, _GET_SEALS) & _SEAL_SHRINK
-        except OSError:
-            sealed = 0
-        if not sealed or arena_bytes == 0 or os.fstat(fd).st_size < arena_bytes:
-            raise FormatError(f"the arena that the daemon at {self.path} passed is not sealed, or smaller than it says")
-        try:
-            mapping = mmap.mmap(fd, arena_bytes, mmap.MAP_SHARED, mmap.PROT_READ)
-        except (OSError, ValueError, OverflowError) as error:
-            raise IOFailure(f"mapping {arena_bytes} bytes of arena of the daemon at {self.path}: {error}") from error
-        self.arena = np.frombuffer(mapping, np.uint8)
-
-    def register(self, job, timeout_s=None):
-        """Registers the job and fetches the class names. Blocks while the daemon indexes the dataset."""
+    def register(self, job, timeout_s=None, record=None):
+        """Registers the job, with the bytes of a record of what was taken where there is one, and fetches the class
+        names. Blocks while the daemon indexes the dataset."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        self.info = self._ask_for(_wire.register(self._next_seq(), job), _wire.REGISTERED, deadline)
+        request = _wire.register(self._next_seq(), job, with_state=record is not None)
+        fd = -1 if record is None else file_of(record)
+        try:
+            self.info = self._ask_for(request, _wire.REGISTERED, deadline, () if fd < 0 else (fd,))
+        finally:
+            if fd >= 0:
+                os.close(fd)
         self._batch_size = job.batch_size
         self._check_info()
         total = self.info.n_classes
@@ -186,6 +124,9 @@ class Session:
                               f"not fit its shape of {info.height} x {info.width} x {info.channels} or the arena")
         if info.held_max < 1:
             raise FormatError(f"the daemon at {self.path} allows this job no batch at all")
+        if info.n_samples > info.dataset_samples:
+            raise FormatError(f"the daemon at {self.path} says that {info.n_samples} samples are part of a dataset of "
+                              f"{info.dataset_samples}")
 
     # ── batches ──
 
@@ -206,40 +147,46 @@ class Session:
 
     def wait(self, timeout_s):
         """Waits until a message is there. An exception from here (Ctrl-C) loses nothing."""
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        self._wait(deadline, "a batch")
+        if not self._came:
+            self._wait(None if timeout_s is None else time.monotonic() + timeout_s, "a batch")
 
     def receive(self):
-        """The next batch of the running epoch; None when the message was something else. Does not wait."""
-        kind, _, batch = _wire.decode(self._receive_into([]))
+        """The next batch of the running epoch, and the indices whose turn in the epoch is over with it; None when the
+        message was something else. Does not wait."""
+        if not self._came:
+            self._take_in()
+        if not self._came:
+            return None
+        kind, batch = self._came.popleft()
         if kind == _wire.ERROR:
-            raise from_code(batch.code, batch.text)
-        if kind == _wire.TURNS:  # decoding has checked it, and this session keeps no record of turns
+            raise self._error(batch)
+        if kind == _wire.TURNS:
+            self._turns = batch
             return None
         if kind != _wire.BATCH:
             raise FormatError(f"the daemon at {self.path} sent a message of type {kind} where batches were expected")
+        moved, self._turns = self._turns, None
         if batch.epoch != self.epoch:
             self.release(batch.batch)
             return None
-        self._check(batch)
+        self._check(batch, moved)
         self.outstanding -= 1
-        if batch.last:
-            self.ended = batch.epoch
-        return batch
+        return batch, self._turns_of(batch, moved)
 
     def next_is_empty(self):
-        """Whether the message that is there is a batch without samples; it stays there."""
-        try:
-            size = self._sock.recv_into(self._inbox, 0, socket.MSG_PEEK | socket.MSG_DONTWAIT)
-        except OSError:
-            return False
-        if size == 0:
-            return False
-        kind, _, batch = _wire.decode(memoryview(self._inbox)[:size])
+        """Whether the message that is there is a batch without samples, which stays there; None where it was something
+        else than a batch, and no more is there."""
+        if not self._came:
+            self._take_in()
+        if not self._came:
+            return None
+        kind, batch = self._came[0]
         return kind == _wire.BATCH and batch.entries.size == 0
 
-    def _check(self, batch):
+    def _check(self, batch, moved):
         offset, length = batch.entries["offset"], batch.entries["len_bytes"]
+        if moved is not None and (moved.batch != batch.batch or moved.turns["position"][-1] >= batch.entries.size):
+            raise FormatError(f"the daemon at {self.path} sent turns that do not belong to their batch")
         if batch.entries.size == 0:
             return
         if batch.entries.size > self._batch_size:
@@ -252,6 +199,17 @@ class Session:
         if not ((length <= room) & (offset <= room - length)).all():
             raise FormatError(f"the daemon at {self.path} sent a batch that reaches beyond its arena")
 
+    def _turns_of(self, batch, moved):
+        turns = batch.entries["index"]
+        if moved is not None:
+            turns = turns.copy()
+            turns[moved.turns["position"]] = moved.turns["index"]
+            turns = turns[turns != _wire.TURN_NONE]
+        if (turns >= self.info.dataset_samples).any():
+            raise FormatError(f"the daemon at {self.path} sent a sample beyond the {self.info.dataset_samples} of the "
+                              "dataset")
+        return turns
+
     def check_lease(self):
         """After the bytes of a batch were read, or before they are handed out: raises where the daemon has ended the
         connection, which it does before it gives their place to others. Does not wait."""
@@ -261,7 +219,7 @@ class Session:
             if not poller.poll(0):
                 return
             self._raise_last_words()
-        raise self._gone()
+        raise gone(self.path)
 
     def release(self, batch):
         """Gives a batch's slots back; any thread. Never waits, and never fails: where the daemon is gone there is
@@ -279,35 +237,64 @@ class Session:
         except OSError:
             pass
 
+    # ── what the ranks have taken ──
+
+    def ask_state(self, epoch, batches, timeout_s):
+        """The bytes of a token: what all ranks had taken when each had taken `batches` of the epoch, since its base.
+        Waits until they have, or raises what the daemon says. What else comes meanwhile is kept."""
+        deadline = time.monotonic() + timeout_s + STATE_LATE_S
+        self._await_answer(deadline)  # to a question whose asker did not wait
+        self._answer = None
+        seq = self._next_seq()
+        self._send(_wire.state_get(seq, epoch, batches, int(timeout_s * 1000)))
+        self._question = seq
+        self._await_answer(deadline)
+        if isinstance(self._answer, Exception):
+            raise self._answer
+        return self._answer
+
+    def _await_answer(self, deadline):
+        while self._question:
+            self._wait(deadline, "what the ranks have taken")
+            self._take_in()
+
     # ── messages ──
 
     def _next_seq(self):
         self._seq += 1
         return self._seq
 
-    def _gone(self):
-        return DaemonGone(f"the daemon at {self.path} has gone away; its log says why. Start it and iterate again")
+    def _error(self, fields):
+        """A daemon that goes says so with an error that is fatal; what ends a job alone is not."""
+        error = from_code(fields.code, fields.text)
+        if isinstance(error, DaemonGone):
+            error.lost = fields.fatal and self.info is not None
+        return error
 
-    def _send(self, message):
+    def _send(self, message, fds=()):
         if self._sock is None:
-            raise self._gone()
+            raise gone(self.path)
         try:
-            self._sock.send(message, socket.MSG_NOSIGNAL)
+            if fds:
+                socket.send_fds(self._sock, [message], fds, socket.MSG_NOSIGNAL)
+            else:
+                self._sock.send(message, socket.MSG_NOSIGNAL)
         except OSError as error:
             if error.errno in (errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN, errno.EBADF):
                 # What the daemon said before it hung up explains more than the broken pipe.
                 self._raise_last_words()
-                raise self._gone() from None
+                raise gone(self.path) from None
             raise IOFailure(f"sending to the daemon at {self.path}: {error.strerror}") from error
 
     def _raise_last_words(self):
-        while self._sock is not None and self._readable(0):
-            try:
-                kind, _, message = _wire.decode(self._receive_into([]))
-            except DaemonGone:
-                return
+        try:
+            while self._sock is not None and self._readable(0):
+                self._take_in()
+        except DaemonGone:
+            pass
+        for kind, fields in self._came:
             if kind == _wire.ERROR:
-                raise from_code(message.code, message.text)
+                raise self._error(fields)
 
     def _readable(self, wait_s):
         poller = select.poll()
@@ -316,15 +303,37 @@ class Session:
 
     def _wait(self, deadline, what):
         if self._sock is None:
-            raise self._gone()
+            raise gone(self.path)
         if not self._readable(None if deadline is None else deadline - time.monotonic()):
             raise Timeout(f"{what} did not come in time from the daemon at {self.path}")
+
+    def _take_in(self):
+        """Keeps the message that is there: as the answer to an open question, else for receive()."""
+        fds = []
+        self.torn = True
+        try:
+            kind, seq, fields = _wire.decode(bytes(self._receive_into(fds)))
+            if kind == _wire.STATE or (kind == _wire.ERROR and seq and not fields.fatal):
+                if seq == self._question:  # another one nobody waits for
+                    self._answer = self._token(fields, fds) if kind == _wire.STATE else self._error(fields)
+                    self._question = 0
+            else:
+                self._came.append((kind, fields))
+            self.torn = False
+        finally:
+            for fd in fds:
+                os.close(fd)
+
+    def _token(self, fields, fds):
+        if len(fds) != 1:
+            raise FormatError(f"the daemon at {self.path} sent a state without a descriptor")
+        return bytes_of(self.path, fds[0], fields.n_bytes, _TOKEN_MOST + _record.set_bytes(self.info.dataset_samples))
 
     def _receive_into(self, fds):
         """One message into the inbox, as a view that the next call overwrites; file descriptors go to `fds`."""
         sock = self._sock
         if sock is None:  # a signal's handler has closed it
-            raise self._gone()
+            raise gone(self.path)
         try:
             ancillary = socket.CMSG_SPACE(16)
             size, control, flags, _ = sock.recvmsg_into(
@@ -332,22 +341,20 @@ class Session:
         except BlockingIOError:
             raise Timeout(f"no message from the daemon at {self.path}") from None
         except OSError:
-            raise self._gone() from None
-        for level, kind, data in control:
-            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-                fds.extend(np.frombuffer(data[:len(data) // 4 * 4], np.intc).tolist())
+            raise gone(self.path) from None
+        fds += descriptors(control)
         if size == 0:
-            raise self._gone()
+            raise gone(self.path)
         if flags & socket.MSG_TRUNC:
             raise FormatError(f"the daemon at {self.path} sent a message longer than {_wire.REPLY_MAX} bytes")
         return memoryview(self._inbox)[:size]
 
-    def _ask_for(self, request, kind_wanted, deadline):
-        self._send(request)
+    def _ask_for(self, request, kind_wanted, deadline, fds=()):
+        self._send(request, fds)
         self._wait(deadline, "an answer")
         kind, seq, fields = _wire.decode(self._receive_into([]))
         if kind == _wire.ERROR:
-            raise from_code(fields.code, fields.text)
+            raise self._error(fields)
         if kind != kind_wanted or seq != self._seq:
             raise FormatError(f"the daemon at {self.path} answered something that was not asked")
         return fields
@@ -375,6 +382,7 @@ class Session:
 
     def interrupt(self):
         """Ends what another thread waits for; any thread. The connection is of no more use then."""
+        self._over = True
         sock = self._sock
         if sock is not None and self.usable:
             try:

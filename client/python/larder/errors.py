@@ -63,6 +63,7 @@ class DaemonGone(LarderError):
     """The daemon is not there, or went away."""
 
     code = "EGONE"
+    lost = False  # whether it was there: a connection ended, and may be made again
 
 
 class VersionMismatch(LarderError):

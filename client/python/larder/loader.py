@@ -1,12 +1,12 @@
 """The Loader: iterate over a dataset that a Larder daemon prepares.
 
-States: open lazily (a session exists while `_session` is usable), closed for good by close(). A loader that came
-through fork or pickle, or whose daemon went away, has no usable session and opens one at its next use, as a job of its
-own.
-One iterator is live at a time: that of `_current`, a weak reference.
+Its job is opened at its first use, and goes on when its daemon went away and there is another; close() ends it for good.
+A loader that came through fork or pickle opens a job of its own.
+One iterator is live at a time: that of the job's history.
 
-Threads take turns: whoever begins an epoch, waits for a batch or opens a session holds `_lock`. Finalisers, which run
-in any thread at any time, do without it, and so does close(), until it has ended what another thread waits for.
+Threads take turns: whoever begins an epoch, waits for a batch, asks for a state or opens a session holds `_lock`.
+Finalisers, which run in any thread at any time, do without it, and so does close(), until it has ended what another
+thread waits for.
 """
 
 import functools
@@ -14,14 +14,14 @@ import os
 import threading
 import weakref
 
-from . import _autostart, _options, _ranks, _trainers, _wire
+from . import _options, _ranks, _state, _trainers, _wire
 from ._buffers import Pool
 from ._epoch import Batch, Epoch  # noqa: F401 - Batch is handed on
-from ._session import HANDSHAKE_S, Session, default_path
-from .errors import EpochsOver, InvalidArgument, LarderError
+from ._job import Job
+from .errors import EpochsOver, InvalidArgument
 
-_PICKLED = ("_closed", "_zero_copy", "_torch", "_pin_memory", "_with_ids", "_socket", "_timeout_s", "_home_pid",
-            "_weight", "_epoch", "_given")
+_PICKLED = ("_closed", "_zero_copy", "_torch", "_pin_memory", "_with_ids", "_socket", "_timeout_s", "_reconnect_s",
+            "_home_pid", "_given")
 
 
 _loaders = weakref.WeakSet()
@@ -31,6 +31,7 @@ def _forked():
     # A lock that another thread held at the fork is never released in the child.
     for loader in list(_loaders):
         loader._lock = threading.RLock()
+        loader._job.forked()
 
 
 os.register_at_fork(after_in_child=_forked)
@@ -99,52 +100,52 @@ class Loader:
     def __init__(self, dataset, pipeline, batch_size=64, *, drop_last=False, shuffle="dependent", epochs=None, seed=0,
                  prefetch=2, bad_samples="skip", subset=None, augment="shared", all_files=False, relabel=False,
                  name=None, zero_copy=False, output="auto", with_ids=False, socket=None, timeout=None,
-                 pin_memory=False, rank=None, world_size=None, job=None, ordered=False, weight=1.0):
-        self._session = None
-        self._closed = False
+                 pin_memory=False, rank=None, world_size=None, job=None, ordered=False, weight=1.0, state=None,
+                 reconnect=60):
         if name and job and name != job:
             raise InvalidArgument(f"name is {name!r} and job {job!r}: they mean the same, give one")
+        self._closed = False
         self._given = _ranks.Given(rank, world_size, name or job)
-        self._job = _options.job(dataset, pipeline, batch_size, drop_last, shuffle, epochs, seed, prefetch, bad_samples,
-                                 subset, augment, all_files, relabel, weight)
-        self._job = self._job._replace(flags=self._job.flags | (_wire.ORDERED if ordered else 0) |
-                                       (_wire.HOLD if zero_copy else 0))
+        asked = _options.job(dataset, pipeline, batch_size, drop_last, shuffle, epochs, seed, prefetch, bad_samples,
+                             subset, augment, all_files, relabel, weight)
+        asked = asked._replace(flags=asked.flags | (_wire.ORDERED if ordered else 0) |
+                               (_wire.HOLD if zero_copy else 0))
         self._zero_copy = bool(zero_copy)
         self._torch = _options.want_torch(output, self._zero_copy)
         self._pin_memory = bool(pin_memory) and self._torch and _options.can_pin()
         self._with_ids = bool(with_ids)
         self._socket = None if socket is None else os.path.abspath(os.path.expanduser(os.fspath(socket)))
         self._timeout_s = timeout
+        self._reconnect_s = _options.seconds("reconnect", reconnect)
         self._home_pid = os.getpid()
-        self._weight = self._job.weight
-        self._epoch = 0  # the next one to begin
-        self._reset()
-        self._open()
+        self._reset(asked)
+        if state is not None:
+            self._load(state, 4)
+        self._job.open()
 
-    def _reset(self):
+    def _reset(self, asked):
         self._lock = threading.RLock()
-        _loaders.add(self)
-        self._session = None
+        self._job = Job(asked, self._given, self._socket, self._timeout_s, self._reconnect_s, self._home_pid)
         self._pool = None
-        self._current = None
-        self._chosen = 0          # by set_epoch, or because an error ended that epoch, until it begins
+        self._current = None      # the iterator that was made last, weakly
         self._counts = {"samples": 0, "batches": 0, "wait_s": 0.0}
         self._lost = 0            # samples left out of the epoch that the last batch was of
         self.last_ids = None      # of the batch given last: the daemon's sample ids …
         self.last_indices = None  # … and the positions in the dataset
+        _loaders.add(self)
 
     # ── what the dataset is ──
 
     def __repr__(self):
-        job = self._job
-        rank = f", rank {job.rank} of {job.world_size}" if job.world_size > 1 else ""
-        name = f" job {self._session.info.name!r}," if self._session is not None else ""
-        return f"<larder.Loader{name} of {os.fsdecode(job.dataset)!r}, batches of {job.batch_size}{rank}, " \
-               f"next is epoch {self._epoch}>"
+        job, asked = self._job, self._job.asked
+        rank = f", rank {asked.rank} of {asked.world_size}" if asked.world_size > 1 else ""
+        name = f" job {job.info.name!r}," if job.info is not None and not self._closed else ""
+        return f"<larder.Loader{name} of {os.fsdecode(asked.dataset)!r}, batches of {asked.batch_size}{rank}, " \
+               f"next is epoch {job.epoch}>"
 
     def __len__(self):
         """Batches an epoch."""
-        return self._open().info.n_batches
+        return self._known().info.n_batches
 
     def __getitem__(self, _):
         raise TypeError("a larder.Loader has batches, in an order of its own, and no item of a number: iterate over "
@@ -153,37 +154,37 @@ class Loader:
     @property
     def dataset_size(self):
         """Samples an epoch: of the subset, where there is one."""
-        return self._open().info.n_samples
+        return self._known().info.n_samples
 
     @property
     def classes(self):
-        return list(self._open().classes)
+        return list(self._known().classes)
 
     @property
     def class_to_idx(self):
-        return {name: index for index, name in enumerate(self._open().classes)}
+        return {name: index for index, name in enumerate(self._known().classes)}
 
     @property
     def name(self):
         """The job's name, as `larder status` shows it."""
-        return self._open().info.name
+        return self._known().info.name
 
     @property
     def batch_size(self):
-        return self._job.batch_size
+        return self._job.asked.batch_size
 
     @property
     def rank(self):
-        return self._ranks()[0]
+        return self._job.ranks()[0]
 
     @property
     def world_size(self):
-        return self._ranks()[1]
+        return self._job.ranks()[1]
 
     @property
     def weight(self):
         """The job's weight when the last batch came: the one given here, or what `larder weight` made of it."""
-        return self._weight
+        return self._job.weight
 
     @property
     def lost(self):
@@ -195,120 +196,79 @@ class Loader:
     @property
     def epoch(self):
         """The epoch that the next iteration begins, from 0."""
-        return self._epoch
+        return self._job.epoch
 
     @_in_turn
     def set_epoch(self, epoch):
-        """Makes the next iteration give this epoch, from 0, as DistributedSampler.set_epoch does: to go on where a
-        checkpoint was made. Not needed otherwise: an epoch that an error ended does not count, the next iteration
-        begins it again. With shuffle="strict" the order is that epoch's. Ranks give the same, and only go forward."""
-        epoch = _options.whole("epoch", epoch, 0, 2**32 - 1)
-        if epoch < self._epoch and self._session is not None:
-            if self._job.world_size > 1 and self._session.usable:
-                raise InvalidArgument(f"epoch {epoch} of this job is over, and its ranks only go forward: the next is "
-                                      f"{self._epoch}")
-            self._drop()  # a job's epochs only go forward as well: the next iteration makes another job
-        self._epoch = self._chosen = epoch
+        """Makes the next iteration give this epoch, from 0, as DistributedSampler.set_epoch does; a state that was
+        loaded of another epoch is dropped. Not needed otherwise: an epoch that an error ended does not count, the next
+        iteration begins it again. With shuffle="strict" the order is that epoch's. Ranks give the same, and only go
+        forward."""
+        current = self._current and self._current()
+        self._job.set_epoch(_options.whole("epoch", epoch, 0, 2**32 - 1), current is not None)
 
     def stats(self):
-        """What this loader has given so far: samples, batches, and seconds it waited for the daemon."""
-        return dict(self._counts)
+        """What this loader has given so far: samples, batches, seconds it waited for the daemon, and how often it was
+        connected again."""
+        return dict(self._counts, reconnects=self._job.link.reconnects)
+
+    # ── checkpoints ──
+
+    @_in_turn
+    def state_dict(self):
+        """Where the training loop stands, for its checkpoint: a dictionary of str, int and list, which torch.save
+        writes and torch.load(weights_only=True) reads. It has what was taken of the epoch: the batches that the loop
+        was given, and not those that were prefetched. After an epoch's last batch it says that all was taken, and once
+        the loop has ended, that the next epoch is to begin. An epoch that was left early is the present one until the
+        next begins.
+
+        Of several ranks any one may save, and it is for all of them: what all had taken when each had taken as many
+        batches as this one. For ranks that have not it waits, up to `timeout` and a minute at most, and raises
+        larder.Timeout, which names the rank."""
+        return _state.to_dict(self._job.state())
+
+    @_in_turn
+    def load_state_dict(self, state):
+        """Makes the next iteration go on where state_dict() was called: with the rest of that epoch, in any daemon that
+        has the same dataset, with any number of ranks, each of which loads the same. Raises where the state is damaged,
+        or of another dataset, subset, shuffle, or, with shuffle="strict", seed or pipeline; then nothing changes."""
+        self._load(state, 5)
+
+    def _load(self, made, stacklevel):
+        state = _state.from_dict(made)
+        self._job.link.check_open()
+        _state.check_job(state, self._job.asked, stacklevel)
+        self._job.load(state)
 
     # ── life ──
 
-    def _open(self, beginning=False):
-        """The session, whose job is of the ranks that hold now; of those it began with, once it has begun."""
-        session = self._session
-        if not _has_begun(session):
-            return self._open_anew(beginning)
-        self._check_ranks()
-        return session
-
-    @_in_turn
-    def _open_anew(self, beginning):
-        if _has_begun(self._session):  # another thread was first
-            return self._session
-        if self._closed:
-            raise LarderError("this Loader is closed")
-        rank, world_size = self._ranks()
-        name = self._given.job_name(world_size, beginning).encode("utf-8", "surrogateescape")
-        if self._session is not None and self._session.usable and \
-                (rank, world_size, name) == (self._job.rank, self._job.world_size, self._job.name):
-            return self._session
-        self._drop()
-        self._job = self._job._replace(rank=rank, world_size=world_size, name=name)
-        if self._socket is None and not os.environ.get("LARDER_SOCKET"):
-            session = _autostart.with_daemon(default_path(), self._connect, self._register)
+    def _known(self):
+        """The job, about which the daemon has said what it knows. Of one that has begun that is so whatever another
+        thread waits for."""
+        job = self._job
+        if job.begun:
+            job.check_ranks()
         else:
-            session = self._connect()
-            self._register(session)
-        job = self._job
-        if job.world_size > 1:
-            # Where the other ranks are: a rank that comes back goes on there, unless it was further. So all go on with
-            # the epoch that they were in when their daemon was replaced, and with it their job.
-            self._epoch = max(session.info.epoch, self._chosen)
-        self._pool = Pool(job.batch_size * session.info.sample_bytes, job.prefetch + 1)
-        self._session = session
-        return session
+            with self._lock:
+                job.open()
+        return job
 
-    def _ranks(self):
-        return (self._job.rank, self._job.world_size) if _has_begun(self._session) else self._given.now()
-
-    def _check_ranks(self):
-        """Refuses to go on when this process has become another rank than the one that the job began as."""
-        found, job = self._given.now(), self._job
-        if found != (job.rank, job.world_size):
-            raise InvalidArgument(f"this Loader began as rank {job.rank} of {job.world_size}, and this process has "
-                                  f"become rank {found[0]} of {found[1]}: samples would come twice or not at all. "
-                                  "Begin iterating after torch.distributed is initialised, make another Loader, or "
-                                  "give rank= and world_size=")
-
-    def _connect(self):
-        return Session(self._socket or default_path(), HANDSHAKE_S if self._timeout_s is None else self._timeout_s)
-
-    def _register(self, session):
-        """Registers the job in a session, which is closed when that fails."""
-        job = self._job
-        if job.world_size == 1:  # ranks are told by what all of them were given
-            job = job._replace(weight=self._weight)
-            if job.name and os.getpid() != self._home_pid:
-                job = job._replace(name=_options.child_name(job.name))
-        try:
-            session.register(job, self._timeout_s)
-        except BaseException:
-            session.close()
-            raise
-
-    def _drop(self):
-        """Lets go of a connection that is of no more use; the next use opens another. Zero-copy batches that are held
-        stay what they are, and the connection with them."""
-        session, self._session = self._session, None
-        self._current = None
-        if session is not None:
-            session.leave()
-
-    def _fail(self, epoch):
-        """After an error that ends the connection. An epoch that it broke off does not count: the next iteration begins
-        it again."""
-        if self._epoch == epoch + 1:  # otherwise it had not begun, or set_epoch chose another
-            self._epoch = epoch
-        self._chosen = self._epoch
-        self._drop()
+    def _pool_of(self, info):
+        capacity = self._job.asked.batch_size * info.sample_bytes
+        if self._pool is None or self._pool.capacity != capacity:
+            self._pool = Pool(capacity, self._job.asked.prefetch + 1)
+        return self._pool
 
     def close(self):
         """Gives everything back to the daemon, views of zero-copy batches included, and ends the loader's life. A
         thread that waits for a batch gets an error."""
         self._closed = True
-        session = self._session
+        self._job.link.end()
         if not self._lock.acquire(blocking=False):
-            if session is not None:
-                session.interrupt()
+            self._job.link.interrupt()
             self._lock.acquire()
         try:
-            session, self._session = self._session, None
-            self._current = None
-            if session is not None:
-                session.close()
+            self._job.link.close()
         finally:
             self._lock.release()
 
@@ -319,37 +279,34 @@ class Loader:
         self.close()
 
     def __getstate__(self):
-        return dict({key: self.__dict__[key] for key in _PICKLED}, job=self._job._asdict())
+        job = self._job
+        return dict({key: self.__dict__[key] for key in _PICKLED}, job=job.asked._asdict(), _weight=job.weight,
+                    _epoch=job.epoch)
 
     def __setstate__(self, state):
-        job = state.get("job")
-        self._job = _wire.Register(**(job if isinstance(job, dict) and state.keys() >= set(_PICKLED) else {}))
+        asked, wanted = state.get("job"), {*_PICKLED, "job", "_weight", "_epoch"}
+        asked = _wire.Register(**(asked if isinstance(asked, dict) and state.keys() >= wanted else {}))
         self.__dict__.update({key: state[key] for key in _PICKLED})
-        self._reset()
+        self._reset(asked)
+        self._job.weight, self._job.epoch = state["_weight"], state["_epoch"]
+        if self._closed:
+            self._job.link.end()
 
     # ── iterating ──
 
     @_in_turn
     def __iter__(self):
         _trainers.check()
-        session = self._open(beginning=True)
-        if self._job.epochs and self._epoch >= self._job.epochs:
-            raise EpochsOver(f"all {self._job.epochs} epochs of this Loader are over: give epochs= a larger number, or "
+        job = self._job
+        job.open(beginning=True)
+        if job.asked.epochs and job.epoch >= job.asked.epochs:
+            raise EpochsOver(f"all {job.asked.epochs} epochs of this Loader are over: give epochs= a larger number, or "
                              "leave it out")
-        epoch = self._epoch
-        try:
-            if session.epoch != epoch:
-                session.begin(epoch)
-            session.ask(self._job.prefetch)
-        except BaseException:
-            self._fail(epoch)
-            raise
-        self._epoch, self._chosen = epoch + 1, 0
+        history = job.begin()
+        if not history.ended:
+            job.running(history)
+        job.epoch, job.chosen = history.epoch + 1, 0
         self._lost = 0
-        iterator = Epoch(self, session, epoch)
+        iterator = Epoch(self, job, history)
         self._current = weakref.ref(iterator)
         return iterator
-
-
-def _has_begun(session):
-    return session is not None and session.usable and session.epoch >= 0

@@ -2,7 +2,7 @@
 
 Pixels are a function of the sample's index (see `pixels`), and a slot is overwritten as soon as its batch is released,
 so a client that reads too late, or from the wrong place, gets wrong bytes. The messages are packed here by hand, after
-common/wire.c, and not with the package's own codec.
+common/wire.c, and not with the package's own codec. What belongs to whom is fake_job.py's.
 """
 
 import fcntl
@@ -13,6 +13,8 @@ import select
 import socket
 import struct
 import threading
+
+from fake_job import DEPENDENT, Job, parse
 
 MAGIC, VERSION = 0x3152444C, 5
 TURN_NONE = 0xFFFFFFFF
@@ -50,6 +52,9 @@ class FakeDaemon:
     lost         samples that batches say were left out
     turns        (position, index) of TURNS, which comes before each batch that has samples
     empty_last   end an epoch with an empty batch of its own
+    indices      the view: positions in the dataset, which has dataset_samples
+    bad          those that cannot be read
+    impatient    answer a STATE_GET that would have to wait with a Timeout
     """
 
     def __init__(self, path, n_samples=20, height=4, width=6, classes=(b"cat", b"dog"), seed=1):
@@ -66,12 +71,16 @@ class FakeDaemon:
         self.lost = 0
         self.turns = ()
         self.page = 1000
+        self.indices, self.dataset_samples, self.bad = range(n_samples), n_samples, ()
+        self.dataset, self.view = (11, 12), (13, 14)
+        self.impatient = False
+        self.jobs, self.lock = {}, threading.RLock()
         self.dtype = self.layout = 0
         self.itemsize = 1
         self.seals = SEALS
         self.arena_extra = 0  # promised beyond what there is
         self.random = random.Random(seed)
-        self.registrations, self.log, self.connections, self.problems = [], [], [], []
+        self.registrations, self.records, self.log, self.connections, self.problems = [], [], [], [], []
         self.arena_bytes = 1 << 20
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._listener.bind(path)
@@ -90,6 +99,15 @@ class FakeDaemon:
             connection = Connection(self, sock)
             self.connections.append(connection)
             connection.start()
+
+    def good(self):
+        return self.random.choice([index for index in self.indices if index not in self.bad])
+
+    def fingerprints(self, asked):
+        """A record of a job of which nothing was taken."""
+        return {"dataset_0": self.dataset[0], "dataset_1": self.dataset[1], "view_0": self.view[0],
+                "view_1": self.view[1], "seed": asked["seed"], "shuffle": asked["shuffle"], "epoch": 0, "batches": 0,
+                "samples": self.dataset_samples, "base": set(), "segments": []}
 
     def kill(self):
         """As kill -9 does it: every socket closes, the path stays."""
@@ -117,9 +135,10 @@ class Connection(threading.Thread):
         os.ftruncate(self.fd, daemon.arena_bytes)
         self.arena = mmap.mmap(self.fd, daemon.arena_bytes)
         fcntl.fcntl(self.fd, F_ADD_SEALS, daemon.seals)
-        self.job = None
+        self.job = self.shared = None
         self.epoch, self.credits, self.sent, self.next_batch = -1, 0, 0, 1
-        self.plan, self.held, self.index = [], {}, 0
+        self.asked, self.held = {}, {}
+        self.questions = []
         self.over = threading.Event()
 
     def hang_up(self):
@@ -131,7 +150,7 @@ class Connection(threading.Thread):
     def run(self):
         try:
             while True:
-                data = self.sock.recv(1 << 17)
+                data, fds, _, _ = socket.recv_fds(self.sock, 1 << 17, 4)
                 if not data:
                     break
                 magic, version, kind, seq, length = struct.unpack_from("<IHHII", data)
@@ -139,13 +158,16 @@ class Connection(threading.Thread):
                 if kind == BYE:
                     self.daemon_.log.append("bye")
                     break
-                self.handle(kind, seq, data[16:])
+                with self.daemon_.lock:
+                    self.handle(kind, seq, data[16:], fds)
         except OSError:
             pass
         except Exception as problem:
             self.daemon_.problems.append(repr(problem))
             raise
         finally:
+            with self.daemon_.lock:
+                self.leave()
             self.sock.close()
             os.close(self.fd)
             self.over.set()
@@ -157,13 +179,20 @@ class Connection(threading.Thread):
         else:
             self.sock.send(data, socket.MSG_NOSIGNAL)
 
-    def handle(self, kind, seq, body):
+    def leave(self):
+        job = self.shared
+        if job is not None and job.ranks.get(self.job["rank"]) is self:
+            del job.ranks[self.job["rank"]]
+            if not job.ranks:
+                self.daemon_.jobs.pop(job.asked["name"], None)
+
+    def handle(self, kind, seq, body, fds):
         daemon = self.daemon_
         if kind == HELLO:
             promised = daemon.arena_bytes + daemon.arena_extra
             self.send(WELCOME, seq, struct.pack("<QII", promised, os.getpid(), 8192), [self.fd])
         elif kind == REGISTER:
-            self.register(seq, body)
+            self.register(seq, body, fds)
         elif kind == CLASSES_GET:
             first, = struct.unpack("<I", body)
             names = daemon.classes[first:first + daemon.page]
@@ -173,10 +202,14 @@ class Connection(threading.Thread):
             epoch, credits = struct.unpack("<II", body)
             daemon.log.append(("next", epoch, credits))
             self.on_next(epoch, credits)
+        elif kind == STATE_GET:
+            self.questions.append((seq, *struct.unpack("<III", body)))
+            daemon.log.append(("state", *self.questions[-1][1:]))
+            self.answer()
         elif kind == RELEASE:
             self.on_release(*struct.unpack("<Q", body))
 
-    def register(self, seq, body):
+    def register(self, seq, body, fds):
         daemon = self.daemon_
         if daemon.register_error:
             code, why = daemon.register_error
@@ -191,37 +224,68 @@ class Connection(threading.Thread):
             self.job[name] = body[at + 4:at + 4 + length]
             at += 4 + length
         assert at == len(body), "REGISTER has bytes too many"
+        assert len(fds) == (self.job["flags"] >> 6 & 1), "a descriptor comes with the flag, and only then"
+        record = None
+        for fd in fds:
+            record = parse(os.pread(fd, 1 << 24, 0))
+            os.close(fd)
+        self.job["flags"] &= 63
         daemon.registrations.append(self.job)
+        daemon.records.append(record)
+        if not self.attach(seq, record):
+            return
         height, width, channels = (0, 0, 0) if daemon.encoded else daemon.shape
         size = self.job["batch_size"]
         n_batches = daemon.n_samples // size if self.job["flags"] & 1 else -(-daemon.n_samples // size)
         self.send(REGISTERED, seq, struct.pack(
             "<12I5Q2I", 5, daemon.n_samples, n_batches, len(daemon.classes), height, width, channels, daemon.dtype,
-            daemon.layout, daemon.held_max, 0, 0, daemon.sample_bytes * daemon.itemsize, 11, 12, 13, 14,
-            daemon.n_samples, 0)
-            + text(self.job["name"] or b"job-5"))
+            daemon.layout, daemon.held_max, *self.shared.stands(self.job["rank"]),
+            daemon.sample_bytes * daemon.itemsize, *daemon.dataset, *daemon.view, daemon.dataset_samples, 0)
+            + text(self.shared.asked["name"]))
+
+    def attach(self, seq, record):
+        """Makes the job, or joins it; false after it was refused."""
+        daemon = self.daemon_
+        name = self.job["name"] or b"job-%d" % (4 + len(daemon.registrations))
+        job = daemon.jobs.get(name)
+        if job is None:
+            job = daemon.jobs[name] = Job(daemon, dict(self.job, name=name))
+        refusal = job.attach(self, record)
+        if refusal:
+            self.send(ERROR, seq, struct.pack("<iI", refusal[0], 1) + text(refusal[1]))
+            self.hang_up()
+            return False
+        self.shared = job
+        return True
 
     def on_next(self, epoch, credits):
-        daemon = self.daemon_
-        if epoch > self.epoch:
-            size = self.job["batch_size"]
-            order = list(range(daemon.n_samples))
-            if daemon.order == "shuffled":
-                daemon.random.shuffle(order)
-            self.plan = [order[i:i + size] for i in range(0, len(order), size)]
-            if self.job["flags"] & 1 and len(self.plan[-1]) < size:
-                self.plan.pop()
-            if daemon.empty_last:
-                self.plan.append([])
-            self.epoch, self.credits, self.index = epoch, 0, 0
+        if epoch > max(self.epoch, *self.asked, -1):
+            self.asked.clear()
+        self.asked[epoch] = self.asked.get(epoch, 0) + credits
+        assert self.asked[epoch] <= 64, "more credits than the protocol allows"
         if epoch == self.epoch:
-            self.credits += credits
-        assert self.credits <= 64, "more credits than the protocol allows"
+            self.begin(epoch)
+            return
+        at_once = self.shared.next(self.job["rank"], epoch)
+        if at_once == "empty":
+            self.send_batch(epoch, [], 0, 0, True)
+        elif at_once == "error":
+            self.send(ERROR, 0, struct.pack("<iI", -1, 0) + text(b"ranks leave an epoch together"))
+        elif self.shared.epoch == epoch and self.epoch != epoch:
+            self.begin(epoch)
+
+    def begin(self, epoch):
+        """The job is in the epoch that was asked for."""
+        if epoch != self.epoch:
+            self.epoch, self.credits = epoch, 0
+        self.credits += self.asked.pop(epoch, 0)
         self.pump()
 
     def pump(self):
         daemon = self.daemon_
-        while self.credits and self.plan and len(self.held) < daemon.held_max:
+        if self.shared.epoch != self.epoch:
+            return
+        while self.credits and self.shared.plans.get(self.job["rank"]) and len(self.held) < daemon.held_max:
             if daemon.silent_after is not None and self.sent >= daemon.silent_after:
                 return
             if daemon.die_after is not None and self.sent >= daemon.die_after:
@@ -230,29 +294,56 @@ class Connection(threading.Thread):
             if daemon.error_after is not None and self.sent >= daemon.error_after:
                 self.send(ERROR, 0, struct.pack("<iI", daemon.error[0], 0) + text(daemon.error[1]))
                 return
-            self.deliver(self.plan.pop(0))
+            self.credits -= 1
+            self.sent += 1
+            entries, number, through, last = self.shared.take(self.job["rank"])
+            self.send_batch(self.epoch, entries, number, through, last)
+            for connection in list(self.shared.ranks.values()):
+                connection.answer()
+            if last:
+                self.shared.turn()
 
-    def deliver(self, indices):
+    def send_batch(self, epoch, planned, index, through, last):
         daemon, number = self.daemon_, self.next_batch
-        slots = self.slots(len(indices))
+        slots = self.slots(len(planned))
+        size = daemon.sample_bytes * daemon.itemsize
         entries = b""
-        for index, offset in zip(indices, slots):
-            size = daemon.sample_bytes * daemon.itemsize
-            length = 5 + index if daemon.encoded else size
-            self.arena[offset:offset + length] = pixels(index, length)[:length]
-            entries += struct.pack("<QIIIi", offset, length, 1000 + index, index, index % len(daemon.classes))
-        self.held[number] = (slots, daemon.sample_bytes * daemon.itemsize)
+        for (sample, _, _), offset in zip(planned, slots):
+            length = 5 + sample if daemon.encoded else size
+            self.arena[offset:offset + length] = pixels(sample, length)[:length]
+            entries += struct.pack("<QIIIi", offset, length, 1000 + sample, sample, sample % len(daemon.classes))
+        self.held[number] = (slots, size)
         self.next_batch += 1
-        self.sent += 1
-        self.credits -= 1
+        turns = [turn for turn in daemon.turns if turn[0] < len(planned)]
+        if self.job["shuffle"] == DEPENDENT:
+            turns = turns or [(at, turn) for at, (sample, turn, _) in enumerate(planned) if turn != sample]
+        if turns:
+            self.send(TURNS, 0, struct.pack("<QI", number, len(turns)) +
+                      b"".join(struct.pack("<II", *turn) for turn in turns))
         weight = daemon.weight or self.job["weight"]
-        body = struct.pack("<QIIIIIId", number, self.epoch, self.index, 0 if self.plan else 1, len(indices),
-                           daemon.lost, 0, weight)
-        self.index += 1
-        if daemon.turns and indices:
-            self.send(TURNS, 0, struct.pack("<QI", number, len(daemon.turns)) +
-                      b"".join(struct.pack("<II", *turn) for turn in daemon.turns))
-        self.send(BATCH, 0, body + entries)
+        self.send(BATCH, 0, struct.pack("<QIIIIIId", number, epoch, index, last, len(planned), daemon.lost, through,
+                                        weight) + entries)
+
+    def answer(self):
+        """Answers what was asked of a state, when all ranks are so far."""
+        while self.questions:
+            seq, epoch, batches, _ = self.questions[0]
+            token = self.shared.token(batches)
+            if epoch != self.shared.epoch:
+                self.send(ERROR, seq, struct.pack("<iI", -1, 0) + text(b"it is in another epoch"))
+            elif isinstance(token, bytes):
+                fd = os.memfd_create("fake-state", os.MFD_CLOEXEC)
+                os.pwrite(fd, token, 0)
+                self.send(STATE, seq, struct.pack("<I", len(token)), [fd])
+                os.close(fd)
+            elif self.daemon_.impatient:
+                had = len(self.shared.given[token])
+                self.send(ERROR, seq, struct.pack("<iI", -13, 0) + text(
+                    b"rank %d of %d has had %d batches of epoch %d and not %d within 1 s" % (
+                        token, self.shared.world_size, had, epoch, batches)))
+            else:
+                return
+            self.questions.pop(0)
 
     def slots(self, count):
         """Offsets that no held batch uses: each batch has a place of its own, the next that is free."""

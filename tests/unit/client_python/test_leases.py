@@ -73,7 +73,7 @@ class OverLeases(Case):
         """The daemon hangs up and gives the slots to others while batches lie unread: they are never handed out."""
         daemon = self.daemon(n_samples=60)
         for zero_copy in (False, True):
-            iterator, connection = self.begin(daemon, zero_copy=zero_copy)
+            iterator, connection = self.begin(daemon, zero_copy=zero_copy, reconnect=0)
             connection.hang_up()
             connection.arena[:] = bytes([fake.POISON]) * daemon.arena_bytes
             with self.assertRaisesRegex(larder.DaemonGone, "has gone away"):
@@ -83,7 +83,7 @@ class OverLeases(Case):
         """What the daemon said before it hung up is what the script is told, whatever batches lie before it."""
         daemon = self.daemon(n_samples=60)
         iterator, connection = self.begin(daemon)
-        connection.send(fake.ERROR, 0, struct.pack("<iI", -9, 1) + fake.text(b"the job was cancelled"))
+        connection.send(fake.ERROR, 0, struct.pack("<iI", -9, 0) + fake.text(b"the job was cancelled"))
         connection.hang_up()
         connection.arena[:] = bytes([fake.POISON]) * daemon.arena_bytes
         with self.assertRaisesRegex(larder.DaemonGone, "the job was cancelled"):

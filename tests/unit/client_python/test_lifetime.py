@@ -117,7 +117,7 @@ class Pickle(Case):
         in a forked child, and after the connection was lost. Ranks are told by what all of them were given, and keep
         that."""
         daemon = self.daemon()
-        loader = self.loader(weight=2)
+        loader = self.loader(weight=2, reconnect=0)
         ranks = self.loader(weight=2, name="ranks", rank=0, world_size=2)
         daemon.weight = 9.0
         for one in (loader, ranks):
@@ -130,7 +130,10 @@ class Pickle(Case):
         with self.assertRaises(larder.DaemonGone):
             list(loader)
         self.assertEqual(loader.dataset_size, 20)
-        self.assertEqual(pickle.loads(pickle.dumps(ranks)).dataset_size, 20)
+        copied = pickle.dumps(ranks)
+        ranks.close()
+        self.assertTrue(daemon.connections[1].over.wait(60))
+        self.assertEqual(pickle.loads(copied).dataset_size, 20)
         self.assertEqual([job["weight"] for job in daemon.registrations], [2, 2, 9, 9, 9, 2])
 
     def test_pickles_of_another_release(self):
@@ -232,7 +235,7 @@ class Ends(Case):
         for die_after in (0, 1, 3):
             path = f"{self.path}{die_after}"
             self.daemon(path, die_after=die_after)
-            iterator = iter(self.loader(socket=path))
+            iterator = iter(self.loader(socket=path, reconnect=0))
             with self.assertRaisesRegex(larder.DaemonGone, path):
                 list(iterator)
             with self.assertRaisesRegex(larder.DaemonGone, path):
@@ -241,7 +244,7 @@ class Ends(Case):
     def test_iterating_again_finds_the_next_daemon(self):
         """After the daemon was replaced, the next iteration registers with the new one and is whole."""
         daemon = self.daemon()
-        loader = self.loader(with_ids=True)
+        loader = self.loader(with_ids=True, reconnect=0)
         next(iter(loader))
         daemon.kill()
         with self.assertRaises(larder.DaemonGone):
@@ -256,7 +259,7 @@ class Ends(Case):
         """set_epoch goes forward in the same job; to an earlier epoch, or after the daemon was lost, in another job.
         What it chose is given once; ranks only go forward."""
         daemon = self.daemon()
-        loader = self.loader(name="mine")
+        loader = self.loader(name="mine", reconnect=0)
         loader.set_epoch(5)
         self.assertEqual((len(list(loader)), loader.epoch), (4, 6))
         loader.set_epoch(6)

@@ -119,9 +119,9 @@ class Played:
         self.assertEqual(self.state.dataloader_references, [None])
 
     def test_a_daemon_that_dies(self):
-        """When the daemon has gone nothing is said of the epoch's end; the next batch is the error."""
+        """When the daemon has gone for good nothing is said of the epoch's end; the next batch is the error."""
         daemon = self.daemon()
-        iterator = iter(self.loader(prefetch=1))
+        iterator = iter(self.loader(prefetch=1, reconnect=0))
         next(iterator)
         daemon.connections[0].hang_up()
         daemon.connections[0].join(60)

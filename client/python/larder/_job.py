@@ -1,0 +1,347 @@
+"""A Loader's job: which epoch it is in, what was taken of it, and the session in which the rest comes.
+
+    registered → begun (iter) → … → let go (an error, another state, an earlier epoch), and registered anew
+
+A job that has begun stays what it is when its connection ends: the next use connects again, presents what was taken,
+and the epoch goes on. Whoever calls holds the Loader's lock.
+
+Of several ranks, one that has begun an epoch may be alone in that, while others have still to take of the one before.
+Until its first batch has come it presents the epoch before, which is `_kept` for that.
+"""
+
+import os
+
+from . import _options, _record, _state, _wire
+from ._history import Base, History
+from ._link import Link
+from .errors import Busy, FormatError, InvalidArgument, LarderError, LimitReached, SourceChanged, Timeout
+
+STATE_WAIT_S = 60  # for the ranks that have not taken what a state is to cover
+_SAME = ("height", "width", "channels", "dtype", "layout", "sample_bytes", "n_classes", "n_samples")
+
+
+class Job:
+    def __init__(self, asked, given, socket, timeout_s, reconnect_s, home_pid):
+        self.asked = asked      # what REGISTER says, with the rank as of now
+        self.given = given      # what the Loader was told of ranks and names
+        self.socket = socket
+        self.timeout_s = timeout_s
+        self.reconnect_s = reconnect_s
+        self.weight = asked.weight
+        self.epoch = 0          # the next one to begin
+        self.chosen = 0         # by set_epoch or a state, or because an error ended that epoch, until it begins
+        self.link = Link(socket, timeout_s, reconnect_s)
+        self._home_pid = home_pid
+        self._forget()
+
+    def _forget(self):
+        self.history = None       # of the epoch that the loop is in, or that a state was loaded of
+        self.info = None          # what the daemon said of the job last
+        self.classes = []
+        self.begun = False        # an epoch, as the rank that it is
+        self._loaded = None       # the state whose epoch is the next to begin
+        self._kept = None
+        self._behind = False      # a batch of the epoch that was presented has to come before another can begin
+        self._named = b""         # by the daemon
+        self._was_registered = False
+
+    def forked(self):
+        """In a child process, whose job is another one: the state is the parent's."""
+        self._forget()
+        self.link.forked()
+
+    @property
+    def ordered(self):
+        return self.asked.shuffle != _record.SHUFFLE_DEPENDENT
+
+    # ── registering ──
+
+    def ranks(self):
+        return (self.asked.rank, self.asked.world_size) if self.begun else self.given.now()
+
+    def check_ranks(self):
+        """Refuses to go on when this process has become another rank than the one that the job began as."""
+        found, asked = self.given.now(), self.asked
+        if found != (asked.rank, asked.world_size):
+            raise InvalidArgument(f"this Loader began as rank {asked.rank} of {asked.world_size}, and this process has "
+                                  f"become rank {found[0]} of {found[1]}: samples would come twice or not at all. "
+                                  "Begin iterating after torch.distributed is initialised, make another Loader, or "
+                                  "give rank= and world_size=")
+
+    @property
+    def is_running(self):
+        """Whether there is a session of a job that has begun."""
+        session = self.link.session
+        return self.begun and session is not None and session.usable and not session.torn
+
+    def open(self, beginning=False):
+        """The session, whose job is of the ranks that hold now; of those it began with, once it has begun."""
+        session = self.link.session
+        usable = session is not None and session.usable and not session.torn
+        if self.begun:
+            self.check_ranks()
+            if usable:
+                return session
+            self.link.let_go()
+        else:
+            rank, world_size = self.given.now()
+            name = self.given.job_name(world_size, beginning).encode("utf-8", "surrogateescape")
+            if usable and (rank, world_size, name) == (self.asked.rank, self.asked.world_size, self.asked.name):
+                return session
+            self.let_go()
+            self.asked = self.asked._replace(rank=rank, world_size=world_size, name=name)
+        self.link.check_open()
+        try:
+            session = self.link.open(self._register, self._loaded is not None or self.begun)
+        except LarderError as error:
+            if self.begun and not isinstance(error, Timeout):
+                self.fail()
+            raise
+        self._came(session)
+        return session
+
+    def _register(self, session):
+        """Registers the job in a session, which is closed when that fails."""
+        asked = self.asked
+        if asked.world_size == 1:  # ranks are told by what all of them were given
+            name = asked.name
+            if name and os.getpid() != self._home_pid:
+                name = _options.child_name(name)
+            asked = asked._replace(weight=self.weight, name=name or self._named)
+        try:
+            record = self._presented()
+            session.register(asked, self.timeout_s, None if record is None else _record.encode(record))
+            self._check(session.info)
+        except BaseException as error:
+            session.close()
+            if isinstance(error, Busy):
+                self._check_busy()
+            raise
+
+    def _check_busy(self):
+        if not self.asked.name:
+            self._named = b""  # somebody else has it now: the daemon makes another
+        elif self.link.holds_former():
+            raise LimitReached("zero-copy batches are held of this Loader's job as it was, and with them its name: "
+                               "drop their views, or release() them, before another epoch begins")
+
+    def _presented(self):
+        """What the registration says was taken; None where it says nothing."""
+        several = self.asked.world_size > 1
+        history = self._kept or self.history
+        if self._loaded is not None:
+            if not several and (history.ended or history.is_blank):
+                return None  # there is nothing of that epoch to ask for, or all of it
+            if history.ended:
+                history = History(history.epoch + 1, self.ordered)
+            return self._record(history, 0, 0)
+        if history is None or history.base.over or history.failed:
+            if not several or not self._was_registered:
+                return None
+            history = History(self.epoch, self.ordered)
+        if history.before:
+            raise LarderError(f"rank {self.asked.rank} of {self.asked.world_size} was started again in the middle of "
+                              f"epoch {history.epoch}, and what it had taken before is not known any more: start all "
+                              "ranks from their last checkpoint")
+        if not several and (history.ended or history.is_blank):
+            return None
+        return self._record(history, self.asked.world_size, self.asked.rank)
+
+    def _record(self, history, world_size, rank):
+        of = self._loaded or self.info
+        dataset = of.dataset if self._loaded else of.fingerprint
+        samples = of.samples if self._loaded else of.dataset_samples
+        return _record.Record(dataset, of.view, self.asked.seed, self.asked.shuffle, samples=samples,
+                              **history.record(world_size, rank))
+
+    def _check(self, info):
+        """Refuses another dataset than the one that something was taken of."""
+        if self._loaded is not None:
+            _state.check_dataset(self._loaded, self.asked, info)
+        before = self.info
+        if not self.begun or before is None:
+            return
+        what = self.asked.dataset.decode("utf-8", "replace")
+        if (info.fingerprint, info.dataset_samples) != (before.fingerprint, before.dataset_samples):
+            raise SourceChanged(f"the dataset {what!r} is another one than before the connection was lost: files were "
+                                "added, taken away or changed. The next iteration begins the epoch again")
+        if info.view != before.view:
+            raise SourceChanged(f"the subset of {what!r} is another one than before the connection was lost: what it "
+                                "says has changed. The next iteration begins the epoch again")
+        for field in _SAME:
+            if getattr(info, field) != getattr(before, field):
+                raise InvalidArgument(f"{field} of what is made of {what!r} is {getattr(info, field)}, and was "
+                                      f"{getattr(before, field)} before the connection was lost: the daemon has another "
+                                      "configuration. The next iteration begins the epoch again")
+
+    def _came(self, session):
+        """After the registration: asks for the rest of an epoch that goes on."""
+        self.info, self.classes = session.info, session.classes
+        self._named = session.info.name.encode("utf-8", "surrogateescape")
+        self._was_registered = True
+        if not self.begun:
+            if self.asked.world_size > 1 and self._loaded is None:
+                # Where the other ranks are: a rank that comes back goes on there, unless it was further.
+                self.epoch = max(session.info.epoch, self.chosen)
+            return
+        history = self._kept or self.history
+        self._behind = self.asked.world_size > 1 and not history.base.over and \
+            (self._kept is not None or history.ended)
+        session.begin(history.epoch)
+
+    # ── epochs ──
+
+    def begin(self):
+        """The history of the epoch that begins: of what a state says was taken, or of what another process of this rank
+        has taken, or of nothing."""
+        old, info = self.history, self.info
+        several = self.asked.world_size > 1
+        if self._loaded is not None:
+            history = old
+        elif several and not self.begun and info.epoch == self.epoch and info.batch:
+            history = old if old is not None and (old.epoch, old.batches) == (info.epoch, info.batch) else None
+            if history is None:
+                history = History(self.epoch, self.ordered)
+                history.before = info.batch
+            history.failed = False
+        else:
+            history = History(self.epoch, self.ordered)
+        if several and self.begun and self._kept is None and old is not None and not old.base.over:
+            self._kept = old
+        self.history, self._loaded, self.begun = history, None, True
+        return history
+
+    def running(self, history):
+        """The session, with batches of the epoch asked for; another one where the last has ended."""
+        while True:
+            session = self.open()
+            try:
+                if not self._behind and session.epoch != history.epoch:
+                    session.begin(history.epoch)
+                session.ask(1 if self._behind else self.asked.prefetch)
+                return session
+            except BaseException as error:
+                if not self.goes_on(error):
+                    raise
+
+    def is_through(self, session, batch):
+        """Whether a batch is only the word that the epoch which was presented has begun again. Of one that this rank
+        had taken to its end, nothing else may come."""
+        self.link.progress()
+        if not self._behind:
+            self._kept = None
+            return False
+        session.release(batch.batch)
+        if (self._kept or self.history).ended and batch.entries.size:
+            raise FormatError(f"the daemon at {session.path} sent {batch.entries.size} samples of epoch {batch.epoch}, "
+                              "of which this rank had taken the last one")
+        self._behind = False
+        return True
+
+    def ask_ahead(self, session):
+        """At an epoch's end the next one's first batches are requested, if it is certain to come."""
+        if session.epoch + 1 >= self.asked.epochs:
+            return
+        try:
+            session.begin(session.epoch + 1)
+            session.ask(self.asked.prefetch)
+        except LarderError as error:
+            if not self.link.may_return(error):
+                raise
+
+    def goes_on(self, error):
+        """After an error in a session: whether the epoch goes on in another one at once. After anything but an error of
+        the session (Ctrl-C) it goes on at the next call; and after what else there is it does not."""
+        if self.link.may_return(error):
+            self.link.lose(error)
+            return True
+        if isinstance(error, LarderError) or not self.reconnect_s:
+            self.fail()
+        else:
+            self.link.let_go()
+        return False
+
+    def fail(self):
+        """After an error that ends the job. An epoch that it broke off does not count: the next iteration begins it
+        again."""
+        history = self.history
+        if self.begun and not history.over and self.epoch == history.epoch + 1:  # otherwise set_epoch chose another
+            self.epoch = history.epoch
+        self.chosen = self.epoch
+        self.let_go()
+
+    def let_go(self):
+        """Gives the registration up; the next use makes another job."""
+        self.link.let_go()
+        if self.begun and not self.history.over:
+            self.history.failed = True
+        self.begun = self._behind = self._was_registered = False
+        self._kept = None
+        self._named = b""
+
+    def set_epoch(self, epoch, in_epoch):
+        """in_epoch: the loop still has the iterator of its epoch."""
+        session = self.link.session
+        if epoch < self.epoch and session is not None:
+            if self.asked.world_size > 1 and session.usable:
+                raise InvalidArgument(f"epoch {epoch} of this job is over, and its ranks only go forward: the next is "
+                                      f"{self.epoch}")
+            self.let_go()  # a job's epochs only go forward as well: the next iteration makes another job
+        if self._loaded is not None:
+            if epoch != self._loaded.epoch:
+                self._loaded = self.history = None
+        elif self.history is not None and (not in_epoch or self.history.failed):
+            self.history.over = True
+        self.epoch = self.chosen = epoch
+
+    # ── states ──
+
+    def load(self, state):
+        """The next iteration goes on where a state says."""
+        if self.info is not None:
+            _state.check_dataset(state, self.asked, self.info)
+        self.let_go()
+        self._loaded = state
+        self.history = History(state.epoch, self.ordered, state.base)
+        self.epoch = self.chosen = state.epoch
+
+    def state(self):
+        """Where the loop is."""
+        history = self.history
+        if self.info is None:
+            self.open()
+        if history is None or history.over:
+            epoch, base = self.epoch, Base()
+        elif self.asked.world_size == 1 or not history.since:
+            epoch, base = history.epoch, history.after(self.info.dataset_samples)
+        else:
+            epoch, base = history.epoch, self._ask(history)
+        return _state.of_job(self.asked, self.info, epoch, base)
+
+    def _ask(self, history):
+        """What all ranks have taken by now."""
+        if history.failed:
+            raise LarderError(f"epoch {history.epoch} of this job was ended by an error, and what its other ranks have "
+                              "taken is not known any more: use the last checkpoint")
+        wait_s = STATE_WAIT_S if self.timeout_s is None else min(self.timeout_s, STATE_WAIT_S)
+        while True:
+            session = self.open()
+            try:
+                if self._behind or not history.ended:
+                    session = self.running(history)
+                token = _record.decode(session.ask_state(history.epoch, history.since, wait_s))
+                break
+            except InvalidArgument:
+                if history.ended:  # the other ranks have begun the next one, so they have taken all of this
+                    return Base(history.batches, over=True)
+                raise
+            except BaseException as error:
+                if not (session.torn or self.link.may_return(error)) or not self.goes_on(error):
+                    raise
+        if history.ended:
+            return Base(history.batches, over=True)
+        info = self.info
+        if (token.epoch, token.dataset, token.view, token.samples, token.batches) != \
+                (history.epoch, info.fingerprint, info.view, info.dataset_samples, history.batches):
+            raise FormatError(f"the daemon at {session.path} gave a state of something else than what was asked for")
+        return Base(token.batches, token.taken, token.segments)

@@ -1,0 +1,149 @@
+"""A Loader's way to the daemon: opens sessions, and opens another when one has ended and may be made again.
+
+It tries as long as it is told to. That counts the time without a connection since a batch came last, so that a daemon
+which ends again and again is given up. A Timeout or Ctrl-C in between changes nothing, and the next call goes on.
+"""
+
+import logging
+import os
+import threading
+import time
+import weakref
+
+from . import _autostart
+from ._session import HANDSHAKE_S, Session
+from ._socket import default_path
+from .errors import Busy, DaemonGone, LarderError, Timeout
+
+PAUSE_FIRST_S, PAUSE_MOST_S = 0.01, 0.5  # between two tries
+
+_log = logging.getLogger("larder")
+
+
+class Link:
+    def __init__(self, socket, timeout_s, reconnect_s):
+        self.session = None
+        self.reconnects = 0
+        self._socket = socket
+        self._timeout_s = timeout_s
+        self._reconnect_s = reconnect_s
+        self._lost_s = None   # when the connection was lost that is not there again
+        self._spent_s = 0.0   # without one before, since a batch came
+        self._pause_s = 0.0   # before the next try
+        self._former = None   # the session that was let go last
+        self._opening = None  # what open() has to wait for at this moment
+        self._ended = threading.Event()
+
+    @property
+    def path(self):
+        return self._socket or default_path()
+
+    def open(self, register, may_be_busy):
+        """A session in which register(session) has registered the job. Where the last one was lost, tries until the
+        time for that is over; where `may_be_busy`, as long while others have the job's name."""
+        began_s = time.monotonic()
+        while True:
+            self._ended.wait(self._pause_s)
+            self._pause_s = min(max(2 * self._pause_s, PAUSE_FIRST_S), PAUSE_MOST_S)
+            try:
+                self.session = self._opened(register)
+                break
+            except (DaemonGone, Busy, Timeout) as error:
+                if isinstance(error, DaemonGone) and error.lost:
+                    self.lose(error)
+                self._check_on(error, time.monotonic() - began_s, may_be_busy)
+            finally:
+                self._opening = None
+        if self._lost_s is not None:
+            self._spent_s, self._lost_s = self._away_s(), None
+            self.reconnects += 1
+            _log.info("connected to the daemon at %s again, after %.1f s", self.session.path, self._spent_s)
+        return self.session
+
+    def _opened(self, register):
+        if self._socket is None and not os.environ.get("LARDER_SOCKET"):
+            return _autostart.with_daemon(default_path(), self._connected, register)
+        session = self._connected()
+        register(session)
+        return session
+
+    def _connected(self):
+        session = self._opening = Session(self.path)
+        self.check_open()  # close() looks for `_opening` after it has said that it is the end
+        session.connect(HANDSHAKE_S if self._timeout_s is None else self._timeout_s)
+        return session
+
+    def _check_on(self, error, waited_s, may_be_busy):
+        """Raises where there is no other try."""
+        self.check_open()
+        lost = self._lost_s is not None
+        tried_s = self._away_s() if lost else waited_s
+        if not lost and not (may_be_busy and isinstance(error, Busy)) or tried_s >= self._reconnect_s:
+            self._lost_s = None
+            self.progress()
+            raise error
+        if self._timeout_s is not None and waited_s >= self._timeout_s:
+            raise Timeout(f"{error}. It was waited for {waited_s:.3g} s, and the next call goes on") from error
+
+    def _away_s(self):
+        return self._spent_s + time.monotonic() - self._lost_s
+
+    def progress(self):
+        """A batch has come, or it is given up: another loss is another matter."""
+        self._spent_s = self._pause_s = 0.0
+
+    def lose(self, error):
+        """Notes that the connection has ended."""
+        session, self.session = self.session, None
+        if session is not None:
+            session.abandon()  # what zero-copy batches hold of it, the daemon has taken back, or nobody has
+        if self._lost_s is not None or not self._reconnect_s:
+            return
+        self._lost_s = time.monotonic()
+        job = f" of job {session.info.name}" if session is not None and session.info is not None else ""
+        _log.warning("the connection%s has ended: connecting again, for up to %g s. %s", job, self._reconnect_s, error)
+
+    def let_go(self):
+        """Is without a session. Zero-copy batches that are held keep theirs: the connection is their lease."""
+        session, self.session = self.session, None
+        if session is not None:
+            session.leave()
+            self._former = weakref.ref(session)
+
+    def holds_former(self):
+        """Whether zero-copy batches keep a session that was let go."""
+        former = self._former and self._former()
+        return former is not None and former.usable
+
+    def may_return(self, error):
+        """Whether a session that has ended with this error is to be made again."""
+        return isinstance(error, DaemonGone) and error.lost and bool(self._reconnect_s) and not self._ended.is_set()
+
+    def check_open(self):
+        if self._ended.is_set():
+            raise LarderError("this Loader is closed")
+
+    def forked(self):
+        """In a child process: nothing is lost there, and another thread held the lock of what it waited for."""
+        ended, self._ended = self._ended.is_set(), threading.Event()
+        if ended:
+            self._ended.set()
+        self._lost_s = self._opening = None
+        self.progress()
+
+    # ── the end ──
+
+    def end(self):
+        """No session is opened from here on; any thread."""
+        self._ended.set()
+
+    def interrupt(self):
+        """Ends what another thread waits for; any thread, after end()."""
+        for session in (self.session, self._opening):
+            if session is not None:
+                session.interrupt()
+
+    def close(self):
+        session, self.session = self.session, None
+        if session is not None:
+            session.close()

@@ -1,0 +1,232 @@
+"""Where a training loop stands, as a dictionary for its checkpoint: made, and read again as something that others wrote.
+
+Only str, int and list are in it, so that torch.load(weights_only=True) takes it:
+
+    version    1
+    dataset, view   fingerprints, 32 hexadecimal digits each; samples: of the dataset
+    subset     as it was given, or a digest of it where that is long: to be shown
+    seed, shuffle   of the job; pipeline: a digest
+    epoch, batches  where the loop is: how many batches each rank had taken of which epoch
+    taken      of shuffle="dependent": "" or the base64 of a bit set over the dataset's indices, behind "b", or behind
+               "z" where it is compressed (zlib); "all": the epoch's last batch was taken
+    order      of the others: what is over of the epoch's order, [[ranks, number, …], …] as in common/record.h; or "all"
+    check      the CRC-32 of all the rest as JSON
+"""
+
+import base64
+import binascii
+import hashlib
+import json
+import re
+import warnings
+import zlib
+from typing import NamedTuple
+
+from . import _record, _wire
+from ._history import Base
+from .errors import FormatError, InvalidArgument, SourceChanged, VersionMismatch
+
+VERSION = 1
+_SHUFFLES = ("dependent", "strict", "none")
+_ALL = "all"
+_SHOWN_MAX = 200  # characters of a subset
+_U32, _U64 = 2**32 - 1, 2**64 - 1
+_MOST = {"samples": _U32, "seed": _U64, "epoch": _U32, "batches": _U32}
+_TEXTS = ("dataset", "view", "subset", "shuffle", "pipeline", "check")
+_HEX = re.compile("[0-9a-f]{32}")
+
+
+class State(NamedTuple):
+    dataset: tuple
+    view: tuple
+    samples: int
+    subset: str
+    seed: int
+    shuffle: int
+    pipeline: str
+    epoch: int
+    base: Base
+
+
+# ── making ──
+
+def of_job(job, info, epoch, base):
+    """The state of a job's loop, with what the daemon said of its dataset."""
+    return State(info.fingerprint, info.view, info.dataset_samples, _shown(job.subset), job.seed, job.shuffle,
+                 _digest(job.pipeline), epoch, base)
+
+
+def to_dict(state):
+    base = state.base
+    made = {"version": VERSION, "dataset": _to_hex(state.dataset), "view": _to_hex(state.view),
+            "samples": state.samples, "subset": state.subset, "seed": state.seed, "shuffle": _SHUFFLES[state.shuffle],
+            "pipeline": state.pipeline, "epoch": state.epoch, "batches": base.batches}
+    if state.shuffle == _record.SHUFFLE_DEPENDENT:
+        made["taken"] = _ALL if base.over else _packed(base.taken)
+    else:
+        made["order"] = _ALL if base.over else [[of, *through] for of, through in base.segments]
+    made["check"] = _check_of(made)
+    return made
+
+
+def _to_hex(fingerprint):
+    return f"{fingerprint[0]:016x}{fingerprint[1]:016x}"
+
+
+def _canonical(text):
+    try:
+        return json.dumps(json.loads(text), sort_keys=True, separators=(",", ":"))
+    except ValueError:
+        return text.decode("utf-8", "replace")
+
+
+def _digest(spec):
+    return hashlib.sha256(_canonical(spec).encode()).hexdigest()[:16] if spec else ""
+
+
+def _shown(spec):
+    text = _canonical(spec) if spec else ""
+    return text if len(text) <= _SHOWN_MAX else f"{len(text)} characters, {_digest(spec)}"
+
+
+def _packed(taken):
+    """Runs are all that a set of random indices can be compressed by, besides its density."""
+    if not taken:
+        return ""
+    packer = zlib.compressobj(1, zlib.DEFLATED, zlib.MAX_WBITS, zlib.DEF_MEM_LEVEL, zlib.Z_RLE)
+    packed = packer.compress(taken) + packer.flush()
+    prefix, shorter = ("z", packed) if len(packed) < len(taken) else ("b", taken)
+    return prefix + binascii.b2a_base64(shorter, newline=False).decode()
+
+
+def _check_of(made):
+    rest = {key: made[key] for key in made if key != "check"}
+    return f"{zlib.crc32(json.dumps(rest, sort_keys=True, separators=(',', ':')).encode()):08x}"
+
+
+# ── reading ──
+
+def _said(value):
+    """A value as an error's text shows it, whatever it is."""
+    return repr(value)[:40] if isinstance(value, (str, bool, type(None))) or type(value) is int and \
+        value.bit_length() <= 128 else f"a {type(value).__name__}"
+
+
+def from_dict(made):
+    """A State from what state_dict() gave. FormatError or VersionMismatch for what is none."""
+    if not isinstance(made, dict):
+        raise FormatError(f"the state is a {type(made).__name__}, not the dictionary that state_dict() gives")
+    if "version" not in made or "check" not in made:
+        raise FormatError("the state is not one of a larder.Loader: it has no "
+                          f"{'check' if 'version' in made else 'version'}")
+    if type(made["version"]) is not int or made["version"] != VERSION:
+        raise VersionMismatch(f"the state has version {_said(made['version'])}, and this release of larder reads version "
+                              f"{VERSION}: use the release that wrote it, or a newer one")
+    _check_types(made)
+    if made["check"] != _check_of(made):
+        raise FormatError("the state is damaged: its check does not fit what it says. Take another checkpoint")
+    return _read(made)
+
+
+def _check_types(made):
+    what = "taken" if "taken" in made else "order"
+    wanted = {"version", "dataset", "view", "samples", "subset", "seed", "shuffle", "pipeline", "epoch", "batches",
+              what, "check"}
+    if made.keys() != wanted:
+        wrong = sorted(map(str, made.keys() ^ wanted))
+        raise FormatError(f"the state is damaged: {wrong[0]:.40} is {'missing' if wrong[0] in wanted else 'foreign'}")
+    for key, most in _MOST.items():
+        if type(made[key]) is not int or not 0 <= made[key] <= most:
+            raise FormatError(f"the state is damaged: {key} is {_said(made[key])}, not 0 to {most}")
+    for key in _TEXTS:
+        if type(made[key]) is not str:
+            raise FormatError(f"the state is damaged: {key} is {_said(made[key])}, no text")
+    _check_type_of(made, what)
+
+
+def _check_type_of(made, what):
+    value = made[what]
+    if type(value) is str and (what == "taken" or value == _ALL):
+        return
+    if what == "order" and type(value) is list and len(value) <= _record.SEGMENTS_MAX:
+        if all(type(row) is list and 2 <= len(row) <= _record.RANKS_MAX + 1 and
+               all(type(number) is int and 0 <= number <= _U32 for number in row) for row in value):
+            return
+    raise FormatError(f"the state is damaged: {what} is {_said(value)}")
+
+
+def _read(made):
+    if made["shuffle"] not in _SHUFFLES:
+        raise FormatError(f"the state is damaged: shuffle is {_said(made['shuffle'])}")
+    shuffle = _SHUFFLES.index(made["shuffle"])
+    what = "taken" if shuffle == _record.SHUFFLE_DEPENDENT else "order"
+    if what not in made:
+        raise FormatError(f"the state is damaged: {what} is missing")
+    if made[what] == _ALL:
+        base = Base(made["batches"], over=True)
+    elif what == "taken":
+        base = Base(made["batches"], taken=_unpacked(made["taken"], _record.set_bytes(made["samples"])))
+    else:
+        base = Base(made["batches"], segments=tuple((row[0], tuple(row[1:])) for row in made["order"]))
+    fingerprints = [_from_hex(made, key) for key in ("dataset", "view")]
+    _record.check_base(_record.Record(*fingerprints, made["seed"], shuffle, made["epoch"], base.batches,
+                                      made["samples"], base.taken, base.segments))
+    return State(*fingerprints, made["samples"], made["subset"], made["seed"], shuffle, made["pipeline"],
+                 made["epoch"], base)
+
+
+def _from_hex(made, key):
+    if not _HEX.fullmatch(made[key]):
+        raise FormatError(f"the state is damaged: {key} is {_said(made[key])}, not 32 hexadecimal digits")
+    return int(made[key][:16], 16), int(made[key][16:], 16)
+
+
+def _unpacked(text, length):
+    if not text:
+        return b""
+    try:
+        taken = base64.b64decode(text[1:], validate=True)
+        if binascii.b2a_base64(taken, newline=False).decode() != text[1:]:
+            raise ValueError
+        if text[0] == "z":
+            unpacker = zlib.decompressobj()
+            taken = unpacker.decompress(taken, length + 1)
+            if not unpacker.eof or unpacker.unused_data:
+                raise ValueError
+        elif text[0] != "b":
+            raise ValueError
+    except (ValueError, zlib.error):
+        raise FormatError("the state is damaged: what was taken cannot be read") from None
+    if len(taken) != length:
+        raise FormatError(f"the state is damaged: what was taken has {len(taken)} bytes and not {length}")
+    return taken
+
+
+# ── fitting ──
+
+def check_job(state, job, stacklevel):
+    """Refuses a state that another kind of job has written."""
+    if state.shuffle != job.shuffle:
+        raise InvalidArgument(f"the state is of shuffle={_SHUFFLES[state.shuffle]!r}, and this Loader has "
+                              f"shuffle={_SHUFFLES[job.shuffle]!r}: give it the same")
+    strict = job.shuffle == _wire.SHUFFLES["strict"]
+    if strict and state.seed != job.seed:
+        raise InvalidArgument(f"the state is of seed={state.seed}, and this Loader has seed={job.seed}: with "
+                              "shuffle=\"strict\" the order depends on it, so give it the same")
+    if state.pipeline != _digest(job.pipeline):
+        text = "the state is of another pipeline than this Loader's"
+        if strict:
+            raise InvalidArgument(f"{text}: with shuffle=\"strict\" the samples would differ, so give it the same")
+        warnings.warn(f"{text}: the rest of the epoch is prepared as this one says", stacklevel=stacklevel)
+
+
+def check_dataset(state, job, info):
+    """Refuses a state of another dataset or another part of it, with what the daemon says of the Loader's."""
+    if (state.dataset, state.samples) != (info.fingerprint, info.dataset_samples):
+        raise SourceChanged(f"the state is of another dataset, of {state.samples} samples, than "
+                            f"{job.dataset.decode('utf-8', 'replace')!r} is now, which has {info.dataset_samples}: "
+                            "files were added, taken away or changed, or it is another one. Begin a whole epoch: leave "
+                            "the state out, or call set_epoch()")
+    if state.view != info.view:
+        raise InvalidArgument(f"the state is of another part of the dataset: subset was {state.subset or None!r}, and "
+                              f"this Loader's is {_shown(job.subset) or None!r}: give it the same")
