@@ -1,17 +1,20 @@
 #!/usr/bin/env python3
 """A soak: one daemon with little memory, and clients that do all that clients should not.
 
-    soak.py [--seconds 60] [--scripts 5] [--seed N] [--growth-mib N]
+    soak.py [--seconds 60 | --hours H] [--scripts 5] [--seed N] [--growth-mib N]
 
 For so long, five training scripts at a time with random datasets, views, pipelines and speeds are killed (SIGKILL),
-stopped and continued, cancelled, break epochs off, or are left alone; others register wrong things, leave while they
-register or send bytes that are no message; status and metrics are asked for all the time. Then it holds the daemon to
-this:
+killed and started again from their checkpoint, stopped and continued, cancelled, break epochs off, or are left alone;
+others register wrong things, leave while they register or send bytes that are no message; status and metrics are asked
+for all the time. Then it holds the daemon to this:
 
-- a script that was left alone got every sample of its view exactly once in each epoch that it finished;
+- a script that was left alone, or that went on from its checkpoint, took every sample of its view exactly once in each
+  epoch that it finished. What a killed one took after its checkpoint does not count;
 - no metric series came twice in an answer;
 - with all clients gone nothing is left of them: no job, session, pinned or quota bytes, load or preparation under way;
 - resident memory did not grow between the middle and the last third of the run by more than --growth-mib, where given;
+- descriptors, threads and the arena's size at the end are those of the middle: with all clients gone, no more than a
+  fresh daemon has;
 - it stops within 3 s of SIGTERM although clients are at it, with status 0 and no sanitizer's report in its log.
 
 LARDER_BIN says which build; LARDER_TEST_PATIENCE multiplies the time limits under a sanitizer (thread: setarch -R).
@@ -49,31 +52,48 @@ metrics: {{port: {port}}}
 PIPELINES = ([{"resize": {"size": [64, 64]}}, "random_horizontal_flip"],
              [{"random_resized_crop": {"size": 96}}],
              [{"resize": {"size": 80}}, {"center_crop": {"size": 64}}])
+HOLDS_MORE = 4  # descriptors or threads: a connection of the status, a timer of nng
 REPORTS = ("AddressSanitizer", "LeakSanitizer", "ThreadSanitizer", "runtime error", "check failed")
 
 
 def client_main(options):
-    """A training script: prints what it got of each epoch, and whether it finished it."""
+    """A training script: prints what it took of each epoch, batch by batch, and whether it finished the epoch. It saves a
+    checkpoint every few steps, and goes on from the one that is there."""
     begin, end = options["view"]
+    point = {"step": 0, "state": None}
+    if os.path.exists(options["checkpoint"]):
+        with open(options["checkpoint"]) as file:
+            point = json.load(file)
+    step = point["step"]
+    print(json.dumps({"from": step}), flush=True)
     try:
         loader = larder.Loader(options["dataset"], options["pipeline"], options["batch_size"], output="numpy",
                                with_ids=True, subset=larder.Range(begin, end), shuffle=options["shuffle"],
                                epochs=options["epochs"], prefetch=options["prefetch"], name=options["name"],
-                               zero_copy=options["zero_copy"], timeout=60 * SLOW)
-        for epoch in range(options["epochs"]):
-            indices, finished = [], True
+                               zero_copy=options["zero_copy"], timeout=60 * SLOW, state=point["state"])
+        while loader.epoch < options["epochs"]:
+            epoch, finished = loader.epoch, True
             for number, batch in enumerate(loader):
-                indices += batch[2].tolist()
+                step += 1
+                print(json.dumps({"step": step, "epoch": epoch, "indices": batch[2].tolist()}), flush=True)
                 del batch
+                if step % options["save_every"] == 0:
+                    save(options["checkpoint"], {"step": step, "state": loader.state_dict()})
                 time.sleep(options["step_s"])
                 if epoch == 0 and number == options["break_after"]:
                     finished = False
                     break
-            print(json.dumps({"finished": finished, "indices": sorted(indices)}), flush=True)
+            print(json.dumps({"epoch": epoch, "finished": finished, "step": step}), flush=True)
     except larder.LarderError as error:
         print(json.dumps({"error": f"{type(error).__name__}: {error}"}), flush=True)
         return 1
     return 0
+
+
+def save(path, what):
+    with open(path + ".new", "w") as file:
+        json.dump(what, file)
+    os.rename(path + ".new", path)
 
 
 class Script:
@@ -87,11 +107,16 @@ class Script:
                         "name": f"script-{number} \"é\\", "prefetch": draw.randint(1, 4),
                         "zero_copy": draw.random() < 0.3, "step_s": draw.choice((0, 0.002, 0.02)),
                         "shuffle": draw.choice(("dependent", "dependent", "strict", "none")),
-                        "break_after": draw.choice((-1, -1, 2))}
-        self.fate = draw.choice(("alone", "alone", "kill", "stop", "cancel"))
+                        "break_after": draw.choice((-1, -1, 2)), "save_every": draw.choice((1, 2, 5)),
+                        "checkpoint": os.path.join(soak.folder, f"checkpoint-{number}")}
+        self.fate = draw.choice(("alone", "alone", "kill", "again", "again", "stop", "cancel"))
+        self.lives = draw.randint(1, 4) if self.fate == "again" else 0  # how often it is killed and started again
         self.due = time.monotonic() + draw.uniform(0.3, 4) * PATIENCE
         self.number, self.resume = number, None
-        self.log = open(os.path.join(soak.folder, f"script-{number}"), "w+")
+        self.log = open(os.path.join(soak.folder, f"script-{number}"), "a+")
+        self.start(soak)
+
+    def start(self, soak):
         environment = dict(os.environ, PYTHONPATH=PACKAGE, LARDER_SOCKET=soak.daemon.socket)
         command = [sys.executable, "-B", os.path.abspath(__file__), "--client", json.dumps(self.options)]
         self.process = subprocess.Popen(command, stdout=self.log, stderr=subprocess.STDOUT, env=environment)
@@ -105,6 +130,15 @@ class Script:
             return
         if self.fate == "kill":
             self.process.kill()
+        elif self.fate == "again":
+            self.process.kill()
+            self.process.wait()
+            self.start(soak)
+            self.lives -= 1
+            soak.resumed += 1
+            self.due = now + soak.draw.uniform(0.3, 4) * PATIENCE
+            self.fate = "again" if self.lives else "alone"
+            return
         elif self.fate == "stop":
             self.process.send_signal(signal.SIGSTOP)
             self.resume = now + soak.draw.uniform(0.1, 2)
@@ -122,29 +156,47 @@ class Script:
         lines = self.log.read().splitlines()
         self.log.close()
         os.unlink(self.log.name)
+        if os.path.exists(self.options["checkpoint"]):
+            os.unlink(self.options["checkpoint"])
         wanted = list(range(*self.options["view"]))
-        epochs = []
+        entries = []
         for line in lines:
             if line.startswith("{") and line.endswith("}"):
-                epochs.append(json.loads(line))
+                entries.append(json.loads(line))
             elif self.fate == "alone":
                 soak.fail(f"script {self.number}: {lines}")
                 return
-        for epoch in epochs:
-            got = epoch.get("indices", [])
-            if len(set(got)) != len(got) or not set(got) <= set(wanted) or (epoch.get("finished") and got != wanted):
-                soak.fail(f"script {self.number} got {len(got)} of {len(wanted)} samples, {len(set(got))} different: "
-                          f"{self.options}")
+        taken, finished = kept(entries)
+        for epoch, got in taken.items():
+            if len(set(got)) != len(got) or not set(got) <= set(wanted) or (epoch in finished and sorted(got) != wanted):
+                soak.fail(f"script {self.number} took {len(got)} of {len(wanted)} samples of epoch {epoch}, "
+                          f"{len(set(got))} different: {self.options}")
+        soak.taken += sum(map(len, taken.values()))
         if self.fate == "alone":
             soak.whole += 1
-            refused = epochs and "error" in epochs[-1] and ("LimitReached" in epochs[-1]["error"] or not wanted)
+            refused = entries and "error" in entries[-1] and ("LimitReached" in entries[-1]["error"] or not wanted)
             if self.process.returncode and not refused:
-                soak.fail(f"script {self.number}: {epochs[-1:]} {self.options}")
+                soak.fail(f"script {self.number}: {entries[-1:]} {self.options}")
+
+
+def kept(entries):
+    """What counts of a ledger: a life that goes on from a step strikes what earlier lives took after it. Gives the
+    indices of each epoch, and the epochs that were finished."""
+    taken, finished, lowest = {}, set(), float("inf")
+    for entry in reversed(entries):
+        if "from" in entry:
+            lowest = min(lowest, entry["from"])
+        elif entry.get("step", 0) <= lowest and "indices" in entry:
+            taken.setdefault(entry["epoch"], []).extend(entry["indices"])
+        elif entry.get("step", float("inf")) <= lowest and entry.get("finished"):
+            finished.add(entry["epoch"])
+    return taken, finished
 
 
 class Soak:
     def __init__(self, options, folder):
-        self.folder, self.options, self.failures, self.whole, self.asked = folder, options, [], 0, 0
+        self.folder, self.options, self.failures = folder, options, []
+        self.whole = self.asked = self.resumed = self.taken = 0
         self.draw = random.Random(options.seed)
         self.count = 300
         self.trees = [make_tree(os.path.join(folder, f"tree-{seed}"), self.count, seed=seed) for seed in (1, 2)]
@@ -152,10 +204,15 @@ class Soak:
         self.daemon = Daemon(folder, CONFIG.format(port=self.port))
         self.ending = threading.Event()
         self.memory = []
+        self.fresh = self.daemon_holds()
 
     def fail(self, what):
         print("FAILED:", what, flush=True)
         self.failures.append(what)
+
+    def daemon_holds(self):
+        """How many descriptors and threads the daemon has."""
+        return [len(os.listdir(f"/proc/{self.daemon.process.pid}/{what}")) for what in ("fd", "task")]
 
     # ── those who ask ──
 
@@ -165,7 +222,8 @@ class Soak:
         while not self.ending.is_set():
             try:
                 status = self.daemon.status()
-                self.memory.append((time.monotonic() - began, status["daemon"]["rss_bytes"]))
+                self.memory.append((time.monotonic() - began, status["daemon"]["rss_bytes"], *self.daemon_holds(),
+                                    status["memory"]["arena"]["used_bytes"]))
                 with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=20 * SLOW) as answer:
                     lines = answer.read().splitlines()
                 series = [line.rsplit(b" ", 1)[0] for line in lines if not line.startswith(b"#")]
@@ -254,7 +312,8 @@ class Soak:
         for script in scripts:  # the daemon is gone
             script.process.kill()
             script.process.wait()
-        print(f"{number} scripts, {self.whole} of them left alone; asked {self.asked} times", flush=True)
+        print(f"{number} scripts, {self.whole} of them left alone in their last life; {self.resumed} times one was killed "
+              f"and went on from its checkpoint; {self.taken} samples taken; asked {self.asked} times", flush=True)
 
     def nothing_left(self):
         status = self.daemon.status()
@@ -269,10 +328,15 @@ class Soak:
             self.fail(f"the daemon ended with {self.daemon.process.returncode}")
         elif not until(self.nothing_left, 5):
             self.fail(f"left when all were gone: {self.left}")
-        thirds = [[rss for at, rss in self.memory
+        thirds = [[rss for at, rss, *_ in self.memory
                    if part <= 3 * at / max(self.memory[-1][0], 1e-9) <= part + 1] for part in (1, 2)]
         grown_mib = (max(thirds[1], default=0) - max(thirds[0], default=0)) / (1 << 20)
-        print(f"resident at most {max((rss for _, rss in self.memory), default=0) >> 20} MiB, "
+        self.print_memory()
+        holds = self.daemon_holds() if self.daemon.process.poll() is None else self.fresh
+        if any(now > fresh + HOLDS_MORE for now, fresh in zip(holds, self.fresh)):
+            self.fail(f"with all clients gone the daemon has {holds} descriptors and threads, where it began with "
+                      f"{self.fresh}")
+        print(f"resident at most {max((row[1] for row in self.memory), default=0) >> 20} MiB, "
               f"{grown_mib:+.1f} MiB from the middle third to the last", flush=True)
         if self.options.growth_mib is not None and grown_mib > self.options.growth_mib:
             self.fail(f"resident memory grew by {grown_mib:.1f} MiB")
@@ -282,6 +346,16 @@ class Soak:
             if report in log:
                 self.fail(log[max(0, log.index(report) - 200):][:6000])
                 break
+
+    def print_memory(self):
+        """A row for each tenth of the run: the most that the daemon had of each."""
+        length = max(self.memory[-1][0], 1e-9) if self.memory else 1
+        print("tenth   resident MiB   descriptors   threads   arena used MiB")
+        for tenth in range(10):
+            rows = [row for row in self.memory if tenth <= 10 * row[0] / length <= tenth + 1]
+            most = [max((row[column] for row in rows), default=0) for column in (1, 2, 3, 4)]
+            print(f"{tenth + 1:5} {most[0] / (1 << 20):14.1f} {most[1]:13} {most[2]:9} {most[3] / (1 << 20):16.1f}",
+                  flush=True)
 
     def stop_while_busy(self):
         if self.daemon.process.poll() is not None:
@@ -315,6 +389,7 @@ class Soak:
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--hours", type=float)
     parser.add_argument("--scripts", type=int, default=5)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--growth-mib", type=float)
@@ -323,6 +398,8 @@ def main():
     options = parser.parse_args()
     if options.client:
         return client_main(json.loads(options.client))
+    if options.hours:
+        options.seconds = options.hours * 3600
     print("seed", options.seed, flush=True)
     folder = tempfile.mkdtemp(prefix="larder-soak-")
     try:

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""./run demo: one larderd on a private socket feeds three training scripts at once, and the figures afterwards.
+"""./run demo: one larderd on a private socket feeds three training scripts at once, and the figures afterwards. In the
+middle of the first epoch larderd is killed and started again, and the scripts go on as if nothing had been.
 
 Everything lives in one temporary folder, and every process in a session of its own that ends with this program, by
 Ctrl-C as well. Progress is drawn on a terminal; elsewhere there are plain lines.
@@ -23,6 +24,7 @@ BATCH_SIZE = 64
 IMAGES = 600
 GRACE_S = 5
 READY_S = 60
+KILL_AT = 0.4  # of the first epoch, by the script that is furthest
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 CONFIG = """\
@@ -141,7 +143,7 @@ def start_daemon(bin_folder, scratch, processes):
         file.write(CONFIG)
     ready, ready_far = os.pipe()
     try:
-        with open(log, "wb") as errors:
+        with open(log, "ab") as errors:
             command = [os.path.join(bin_folder, "larderd"), "--config", config, "--socket", socket]
             command += ["--ready-fd", str(ready_far)]
             daemon = processes.start(command, stdout=errors, stderr=errors, pass_fds=(ready_far,))
@@ -199,7 +201,41 @@ class Script:
             return json.load(file)
 
 
-def follow(scripts, screen):
+class Served:
+    """The daemon that serves the scripts, and the one after it: it is killed once, in the middle of an epoch."""
+
+    def __init__(self, bin_folder, scratch, processes, screen):
+        self._bin, self._scratch, self._processes, self._screen = bin_folder, scratch, processes, screen
+        self._before = {}  # the figures of the daemon that was killed
+        self.killed = False
+        self._start()
+
+    def _start(self):
+        self.process, self.socket, self.log = start_daemon(self._bin, self._scratch, self._processes)
+
+    def look(self, scripts):
+        """Kills the daemon and starts another, once a script has come far enough."""
+        if self.killed or max(script.share for script in scripts) < KILL_AT / EPOCHS:
+            return
+        self._before = daemon_status(self._bin, self.socket)["samples"]
+        self.process.kill()
+        self.process.wait()
+        self.killed = True
+        self._screen.line(f"killed larderd (pid {self.process.pid}) in the middle of the first epoch")
+        self._start()
+        self._screen.line(f"started larderd again (pid {self.process.pid})")
+
+    def check(self):
+        if self.process.poll() is not None:
+            raise Failed("larderd ended: " + read(self.log)[-2000:])
+
+    def samples(self):
+        """What both daemons prepared and delivered, as far as the first could be asked."""
+        samples = daemon_status(self._bin, self.socket)["samples"]
+        return {name: samples[name] + self._before.get(name, 0) for name in ("prepared", "delivered")}
+
+
+def follow(scripts, served, screen):
     """Shows what the scripts print until the last one ends."""
     with selectors.DefaultSelector() as selector:
         for script in scripts:
@@ -208,6 +244,7 @@ def follow(scripts, screen):
             for key, _ in selector.select():
                 if not key.data.read(screen):
                     selector.unregister(key.fileobj)
+            served.look(scripts)
             screen.progress("   ".join(f"{s.name} {bar(s.share)} {s.share:4.0%}" for s in scripts))
     screen.clear()
 
@@ -222,14 +259,24 @@ def daemon_status(bin_folder, socket):
 
 def table(scripts, figures, samples, screen):
     screen.line()
-    screen.line(f"{'':10} {'samples':>9} {'images/s':>9} {'waiting':>9}")
+    screen.line(f"{'':10} {'samples':>9} {'images/s':>9} {'waiting':>9} {'epochs whole':>13}")
     for script, row in zip(scripts, figures):
         rate = row["samples"] / row["seconds"]
-        screen.line(f"{script.name:10} {row['samples']:9,} {rate:9,.0f} {row['wait_s']:7.2f} s")
+        whole = f"{sum(row['whole'])} of {len(row['whole'])}"
+        screen.line(f"{script.name:10} {row['samples']:9,} {rate:9,.0f} {row['wait_s']:7.2f} s {whole:>13}")
     prepared, delivered = samples["prepared"], samples["delivered"]
     ratio = f"{prepared / delivered:.3f}" if delivered else "–"
     screen.line()
     screen.line(f"larderd    prepared {prepared:,}, delivered {delivered:,}: {ratio} prepared for each one delivered")
+
+
+def verdict(figures, served, screen):
+    """Says what the kill cost: nothing, or the demo has failed."""
+    if not all(all(row["whole"]) for row in figures):
+        raise Failed("a script did not get each sample exactly once in each epoch: " + read(served.log)[-2000:])
+    if served.killed:
+        screen.line(f"larderd was killed once, and {sum(row['reconnects'] for row in figures)} scripts connected again: "
+                    "each still got each sample exactly once an epoch")
 
 
 def show(options, scratch, processes, screen):
@@ -237,18 +284,19 @@ def show(options, scratch, processes, screen):
     if not folder:
         folder = os.path.join(scratch, "images")
         make_images(options.bin, folder, processes, screen)
-    daemon, socket, log = start_daemon(options.bin, scratch, processes)
-    screen.line(f"One larderd (pid {daemon.pid}), {SCRIPTS} training scripts, {EPOCHS} epochs, batches of {BATCH_SIZE}")
-    scripts = [Script(number + 1, folder, socket, scratch, processes) for number in range(SCRIPTS)]
-    follow(scripts, screen)
-    if daemon.poll() is not None:
-        raise Failed("larderd ended: " + read(log)[-2000:])
+    served = Served(options.bin, scratch, processes, screen)
+    screen.line(f"One larderd (pid {served.process.pid}), {SCRIPTS} training scripts, {EPOCHS} epochs, batches of "
+                f"{BATCH_SIZE}")
+    scripts = [Script(number + 1, folder, served.socket, scratch, processes) for number in range(SCRIPTS)]
+    follow(scripts, served, screen)
+    served.check()
     figures = [script.figures() for script in scripts]
-    samples = daemon_status(options.bin, socket)["samples"]
+    samples = served.samples()
     processes.stop()
-    if daemon.returncode:
-        raise Failed(f"larderd ended with status {daemon.returncode}: {read(log)[-2000:]}")
+    if served.process.returncode:
+        raise Failed(f"larderd ended with status {served.process.returncode}: {read(served.log)[-2000:]}")
     table(scripts, figures, samples, screen)
+    verdict(figures, served, screen)
 
 
 def main():

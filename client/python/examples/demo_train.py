@@ -3,8 +3,9 @@
 
     demo_train.py FOLDER --epochs 2
 
-Prints the mean loss of each epoch. With --report it also writes what it received and how long it waited, as JSON, and
-with --progress a line "@ epoch batches" a batch, both for ./run demo, which runs three of these at once.
+Prints the mean loss of each epoch. With --report it also writes as JSON what it received, whether each epoch was whole,
+and how long it waited, and with --progress it prints a line "@ epoch batches" a batch. Both are for ./run demo, which
+runs three of these at once.
 """
 
 import argparse
@@ -55,14 +56,19 @@ class Softmax:
 
 
 def train(loader, epochs, progress):
+    """Gives for each epoch whether the loop got each sample exactly once."""
     model = Softmax(SIDE * SIDE * 3 + 1, len(loader.classes))
+    whole = []
     for epoch in range(epochs):
-        losses = []
-        for images, labels in loader:
+        losses, taken = [], []
+        for images, labels, indices in loader:
             losses.append(model.step(features(images), labels))
+            taken += indices.tolist()
             if progress:
                 print("@", epoch, len(losses), flush=True)
+        whole.append(len(taken) + loader.lost == loader.dataset_size and len(set(taken)) == len(taken))
         print(f"epoch {epoch + 1} of {epochs}: loss {np.mean(losses):.3f}", flush=True)
+    return whole
 
 
 def arguments():
@@ -81,12 +87,13 @@ def main():
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         loader = larder.Loader(options.folder, [larder.RandomResizedCrop(224), larder.RandomHorizontalFlip()],
-                               options.batch_size, epochs=options.epochs, name=options.name, output="numpy")
+                               options.batch_size, epochs=options.epochs, name=options.name, output="numpy",
+                               with_ids=True)
         with loader:
             if options.progress:
                 print("@ of", len(loader), flush=True)
             began = time.monotonic()
-            train(loader, options.epochs, options.progress)
+            whole = train(loader, options.epochs, options.progress)
             seconds = time.monotonic() - began
     except larder.LarderError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
@@ -95,7 +102,7 @@ def main():
         return 130
     if options.report:
         with open(options.report, "w") as file:
-            json.dump(dict(loader.stats(), seconds=seconds), file)
+            json.dump(dict(loader.stats(), seconds=seconds, whole=whole), file)
     return 0
 
 

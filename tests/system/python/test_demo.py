@@ -13,7 +13,7 @@ import time
 from system import BIN, PATIENCE, SLOW, SOURCE, Case, main, tree, until
 
 DEMO = os.path.join(SOURCE, "client", "python", "examples", "demo.py")
-COUNT = 200
+COUNT = 400
 
 
 class Demo(Case):
@@ -37,7 +37,7 @@ class Demo(Case):
         return files + processes
 
     def test_three_scripts_train(self):
-        """The plain output has a falling loss and a table whose figures agree with the daemon's."""
+        """The plain output has a falling loss and a table, and says that nothing was lost though larderd was killed."""
         done = subprocess.run(self.command(tree(COUNT, width=200, height=150)), stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, text=True, timeout=120 * SLOW, env=self.environment())
         self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
@@ -49,14 +49,16 @@ class Demo(Case):
             self.assertEqual(len(losses), 2)
             first.append(losses[0])
             second.append(losses[1])
-            self.assertRegex(done.stdout, rf"script-{number} +{2 * COUNT} +[\d,]+ +[\d.]+ s")
-        # Two epochs of four batches: what a machine has ready first decides how each of them goes.
+            self.assertRegex(done.stdout, rf"script-{number} +{2 * COUNT} +[\d,]+ +[\d.]+ s +2 of 2")
+        # Two epochs of a few batches: what a machine has ready first decides how each of them goes.
         self.assertLess(min(second), max(first))
+        self.assertRegex(done.stdout, r"killed larderd \(pid \d+\) in the middle of the first epoch")
+        self.assertRegex(done.stdout, r"larderd was killed once, and [1-3] scripts connected again: each still got each")
         prepared, delivered, ratio = re.search(r"prepared ([\d,]+), delivered ([\d,]+): ([\d.]+) ",
                                                done.stdout).groups()
-        self.assertEqual(int(delivered.replace(",", "")), 6 * COUNT)
-        self.assertGreaterEqual(int(prepared.replace(",", "")), 2 * COUNT)
-        self.assertAlmostEqual(float(ratio), int(prepared.replace(",", "")) / (6 * COUNT), places=2)
+        prepared, delivered = int(prepared.replace(",", "")), int(delivered.replace(",", ""))
+        self.assertGreaterEqual(prepared, COUNT)
+        self.assertAlmostEqual(float(ratio), prepared / delivered, places=2)
         self.assertEqual(self.left_behind(), [])
 
     def test_ctrl_c_leaves_nothing(self):
