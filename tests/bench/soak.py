@@ -57,8 +57,8 @@ REPORTS = ("AddressSanitizer", "LeakSanitizer", "ThreadSanitizer", "runtime erro
 
 
 def client_main(options):
-    """A training script: prints what it took of each epoch, batch by batch, and whether it finished the epoch. It saves a
-    checkpoint every few steps, and goes on from the one that is there."""
+    """A training script: prints what it took of each epoch, batch by batch, and whether it finished the epoch. It saves
+    a checkpoint every few steps, and goes on from the one that is there."""
     begin, end = options["view"]
     point = {"step": 0, "state": None}
     if os.path.exists(options["checkpoint"]):
@@ -168,7 +168,8 @@ class Script:
                 return
         taken, finished = kept(entries)
         for epoch, got in taken.items():
-            if len(set(got)) != len(got) or not set(got) <= set(wanted) or (epoch in finished and sorted(got) != wanted):
+            if len(set(got)) != len(got) or not set(got) <= set(wanted) or \
+                    (epoch in finished and sorted(got) != wanted):
                 soak.fail(f"script {self.number} took {len(got)} of {len(wanted)} samples of epoch {epoch}, "
                           f"{len(set(got))} different: {self.options}")
         soak.taken += sum(map(len, taken.values()))
@@ -312,8 +313,8 @@ class Soak:
         for script in scripts:  # the daemon is gone
             script.process.kill()
             script.process.wait()
-        print(f"{number} scripts, {self.whole} of them left alone in their last life; {self.resumed} times one was killed "
-              f"and went on from its checkpoint; {self.taken} samples taken; asked {self.asked} times", flush=True)
+        print(f"{number} scripts, {self.whole} of them left alone in their last life; {self.resumed} times one was "
+              f"killed and went on from its checkpoint; {self.taken} samples taken; asked {self.asked} times", flush=True)
 
     def nothing_left(self):
         status = self.daemon.status()
