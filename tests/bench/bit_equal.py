@@ -58,7 +58,7 @@ def train(options):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     step = 0
     if os.path.exists(options.checkpoint):
-        saved = torch.load(options.checkpoint, weights_only=True)
+        saved = torch.load(options.checkpoint)
         model.load_state_dict(saved["model"])
         optimizer.load_state_dict(saved["optimizer"])
         loader.load_state_dict(saved["loader"])

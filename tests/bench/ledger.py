@@ -20,6 +20,7 @@ LARDER_BIN says which build.
 import argparse
 import array
 import json
+import logging
 import os
 import random
 import select
@@ -132,6 +133,7 @@ class Job:
         status = 1
         try:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
+            logging.getLogger("larder").setLevel(logging.ERROR)  # each pause is a warning
             train(self, rank, self.life, self.run.socket, meet.step_together, self.run.ended)
             status = 0
         except BaseException:  # noqa: BLE001 - a fork must not go on in its parent's code
