@@ -88,7 +88,7 @@ static void refuse(struct session *session, struct conn *conn, const struct erro
     conn_advance(session, conn);
 }
 
-static void admit(struct session *session, int fd)
+void session_admit(struct session *session, int fd)
 {
     int buffer = WIRE_REPLY_MAX + 4096;
     setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &buffer, sizeof buffer);
@@ -136,7 +136,7 @@ void session_accept(struct session *session)
             pthread_mutex_lock(&session->lock);
             session->counts.accepted++;
             pthread_mutex_unlock(&session->lock);
-            admit(session, fd);
+            session_admit(session, fd);
         } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
             pause_accepting(session);
             return;

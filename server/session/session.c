@@ -125,7 +125,7 @@ static void on_event(struct session *session, uint64_t id, uint32_t events)
         conn_advance(session, conn);
 }
 
-static int wait_ms(const struct session *session)
+static int time_left_ms(const struct session *session)
 {
     if (session->due.sweep_ns == SESSION_NEVER)
         return -1;
@@ -133,24 +133,28 @@ static int wait_ms(const struct session *session)
     return now >= session->due.sweep_ns ? 0 : (int)((session->due.sweep_ns - now) / CLOCK_NS_PER_MS) + 1;
 }
 
+bool session_turn(struct session *session, int wait_ms)
+{
+    struct epoll_event events[EVENTS_AT_ONCE];
+    int n = epoll_wait(session->epoll_fd, events, EVENTS_AT_ONCE, wait_ms);
+    for (int i = 0; i < n; i++)
+        on_event(session, events[i].data.u64, events[i].events);
+    serve_dirty(session);
+    sweep(session);
+    pthread_mutex_lock(&session->lock);
+    bool stopping = session->stopping;
+    pthread_mutex_unlock(&session->lock);
+    if (stopping && !session->stop_begun)
+        begin_stop(session);
+    return !session->stop_begun || session->table.n_conns > 0;
+}
+
 static void *session_main(void *arg)
 {
     struct session *session = arg;
-    struct epoll_event events[EVENTS_AT_ONCE];
-    for (;;) {
-        int n = epoll_wait(session->epoll_fd, events, EVENTS_AT_ONCE, wait_ms(session));
-        for (int i = 0; i < n; i++)
-            on_event(session, events[i].data.u64, events[i].events);
-        serve_dirty(session);
-        sweep(session);
-        pthread_mutex_lock(&session->lock);
-        bool stopping = session->stopping;
-        pthread_mutex_unlock(&session->lock);
-        if (stopping && !session->stop_begun)
-            begin_stop(session);
-        if (session->stop_begun && session->table.n_conns == 0)
-            return NULL;
-    }
+    while (session_turn(session, time_left_ms(session)))
+        ;
+    return NULL;
 }
 
 /* ── life ────────────────────────────────────────────────────────────────────────────────────────────────────────── */
@@ -193,9 +197,8 @@ static void make_table(struct conn_table *table, uint32_t places)
         table->free_places[i] = places - 1 - i;
 }
 
-int session_start(struct session *session, const struct session_config *config, struct error *err)
+int session_prepare(struct session *session, const struct session_config *config, struct error *err)
 {
-    CHECK_MAGIC(session, SESSION_MAGIC);
     CHECK(!session->started && session->listener.fd >= 0);
     CHECK(config->connections_max > 0 && config->connections_max <= SESSION_CONNECTIONS_MAX);
     int rc = open_descriptors(session, err);
@@ -204,6 +207,15 @@ int session_start(struct session *session, const struct session_config *config, 
     session->config = *config;
     session->buffer = xmalloc(WIRE_REQUEST_MAX);
     make_table(&session->table, config->connections_max + SESSION_REFUSALS_MAX);
+    return 0;
+}
+
+int session_start(struct session *session, const struct session_config *config, struct error *err)
+{
+    CHECK_MAGIC(session, SESSION_MAGIC);
+    int rc = session_prepare(session, config, err);
+    if (rc)
+        return rc;
     int failed = thread_start(&session->thread, "larder-session", session_main, session);
     if (failed)
         return error_set(err, LARDER_ELIMIT, "the sessions' thread could not be started (%s): raise ulimit -u",

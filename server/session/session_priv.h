@@ -168,8 +168,16 @@ bool session_listen_lost(const struct session_listener *listener);
 void session_listen_close(struct session_listener *listener);
 void session_lock_release(struct session_listener *listener); /* gives the lock up; harmless when that was done */
 
-/* accept.c, in the session's thread: session_accept accepts a turn's worth of the clients that wait to connect. */
+/* accept.c, in the session's thread: session_accept accepts a turn's worth of the clients that wait to connect.
+ * session_admit makes a connection of a socket, or refuses the client. It takes fd over. */
 void session_accept(struct session *session);
+void session_admit(struct session *session, int fd);
+
+/* session.c: session_prepare is session_start without the thread. LARDER_EIO. session_turn is one turn of the thread's
+ * loop: it waits up to wait_ms for something to happen (-1: as long as it takes), and does what there is to do. False:
+ * the session has stopped, and no connection is left. */
+int session_prepare(struct session *session, const struct session_config *config, struct error *err);
+bool session_turn(struct session *session, int wait_ms);
 
 /* turn.c, in the session's thread: session_sweep_at makes the loop look at all deadlines at when_ns at the latest.
  * session_watch is epoll_ctl. conn_update_interest asks epoll for what the connection waits for. */

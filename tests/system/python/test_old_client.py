@@ -26,12 +26,14 @@ class OldClient(Case):
 
     def test_it_is_the_old_one(self):
         """The zip's package is imported, and speaks version 4."""
-        out = subprocess.run([sys.executable, "-B", "-c", "from larder import _wire; print(_wire.__file__, _wire.VERSION)"],
-                             env=dict(os.environ, PYTHONPATH=OLD), stdout=subprocess.PIPE, check=True, text=True).stdout
+        code = "from larder import _wire; print(_wire.__file__, _wire.VERSION)"
+        out = subprocess.run([sys.executable, "-B", "-c", code], env=dict(os.environ, PYTHONPATH=OLD),
+                             stdout=subprocess.PIPE, check=True, text=True).stdout
         self.assertEqual(out.split(), [os.path.join(OLD, "larder", "_wire.py"), "4"])
 
     def test_epochs(self):
-        """Two epochs, copied and as zero-copy views, beside a client of this release: each epoch has each sample once."""
+        """Two epochs, copied and as zero-copy views, beside a client of this release: each sample comes once in
+        each epoch."""
         daemon, folder = self.daemon(), tree(203)
         scripts = [self.old(daemon, folder), self.old(daemon, folder, hold=2, prefetch=3),
                    self.script(daemon, dataset=folder, pipeline=system.PIPELINE, batch_size=16, epochs=2)]
