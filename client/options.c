@@ -80,6 +80,8 @@ static int check_options(const struct larder_options *o, struct error *err)
     int rc;
     if (!(o->weight >= JOB_WEIGHT_MIN && o->weight <= JOB_WEIGHT_MAX))
         return error_set(err, LARDER_EINVAL, "weight is %g: give %g to %g", o->weight, JOB_WEIGHT_MIN, JOB_WEIGHT_MAX);
+    if (!o->state && o->state_bytes)
+        return error_set(err, LARDER_EINVAL, "state_bytes is %zu, and state is NULL", o->state_bytes);
     if (!o->dataset || !*o->dataset)
         return error_set(err, LARDER_EINVAL,
                          "no dataset is named: set options.dataset to a folder or a configured name");

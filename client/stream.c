@@ -77,7 +77,11 @@ static int hand_out(struct larder_loader *loader, struct larder_batch **out)
         return 0;
     }
     waiting_free(batch);
-    return rc ? loader_break(loader) : loader_release(loader, number);
+    if (rc == 0)
+        return loader_release(loader, number);
+    if (rc == LARDER_EFORMAT)
+        error_prefix(&loader->error, rc, "the daemon at %s", loader->connection.path);
+    return loader_break(loader);
 }
 
 static void hold(struct larder_loader *loader, struct larder_batch *batch)

@@ -141,9 +141,9 @@ static bool is_ours(const struct larder_loader *loader, const struct record *tok
     const struct history *history = &loader->history;
     const struct record *base = &history->base;
     return memcmp(token->dataset, base->dataset, sizeof base->dataset) == 0 &&
-           memcmp(token->view, base->view, sizeof base->view) == 0 && token->seed == base->seed &&
-           token->shuffle == base->shuffle && token->samples == base->samples && token->epoch == base->epoch &&
-           token->batches == history_next(history, base->epoch);
+           memcmp(token->view, base->view, sizeof base->view) == 0 && token->shuffle == base->shuffle &&
+           (token->shuffle != SHUFFLE_STRICT || token->seed == base->seed) && token->samples == base->samples &&
+           token->epoch == base->epoch && token->batches == history_next(history, base->epoch);
 }
 
 static int read_whole(int fd, uint8_t *to, size_t bytes)

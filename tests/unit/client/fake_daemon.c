@@ -1,5 +1,6 @@
 #include "fake_daemon.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -279,7 +280,7 @@ static bool greet(struct fake_daemon *daemon)
         daemon->refuse = 0;
         return false;
     }
-    if (daemon->presents) {
+    if (daemon->presents && !daemon->ignores_record) {
         daemon->job.epoch = daemon->record.epoch;
         daemon->job.batch = daemon->record.batches + daemon->record.n_batches;
     }
@@ -350,6 +351,17 @@ void fake_leave(struct fake_daemon *daemon)
     munmap(daemon->arena, FAKE_ARENA_BYTES);
     unlink(daemon->path);
     daemon->n_scripts = 0;
+}
+
+size_t fake_count_fds(void)
+{
+    size_t count = 0;
+    DIR *folder = opendir("/proc/self/fd");
+    CHECK(folder);
+    while (readdir(folder))
+        count++;
+    closedir(folder);
+    return count;
 }
 
 void fake_stop(struct fake_daemon *daemon)

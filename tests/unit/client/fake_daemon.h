@@ -31,8 +31,9 @@ struct fake_daemon {
     int listener, fd, arena_fd;
     uint8_t *arena; /* sample with id n: FAKE_SAMPLE_BYTES bytes of value n at n × 16 */
     pthread_t thread;
-    bool opening_only; /* the script takes over right after accept */
-    bool unsealed;     /* the arena lacks its seals */
+    bool opening_only;   /* the script takes over right after accept */
+    bool unsealed;       /* the arena lacks its seals */
+    bool ignores_record; /* REGISTERED says what `job` says, whatever the client presents */
     uint32_t held_max, arena_claim_bytes;
     uint32_t lost;              /* samples that the batches sent from now on say were left out */
     struct wire_registered job; /* what REGISTERED says; epoch and batch are those of a record that comes */
@@ -62,6 +63,8 @@ void fake_stop(struct fake_daemon *daemon); /* waits for the scripts' end, and c
 void fake_leave(struct fake_daemon *daemon);
 void fake_come(struct fake_daemon *daemon, fake_script *script);
 void fake_then(struct fake_daemon *daemon, fake_script *script);
+
+size_t fake_count_fds(void); /* open in this process, whoever opened them */
 
 /* for scripts */
 bool fake_receive(struct fake_daemon *daemon, struct wire_message *out); /* false: the client closed */

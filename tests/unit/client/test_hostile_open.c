@@ -1,19 +1,8 @@
 /* test_hostile_open.c: daemons that lie or break the protocol while a loader is opened: refused with a code and a text,
  * and no descriptor stays open. */
-#include <dirent.h>
 #include <unistd.h>
 
 #include "hostile.h"
-
-static size_t count_fds(void)
-{
-    size_t count = 0;
-    DIR *folder = opendir("/proc/self/fd");
-    while (readdir(folder))
-        count++;
-    closedir(folder);
-    return count;
-}
 
 static void answer_hello(struct fake_daemon *daemon, int fd, unsigned n_fds, uint64_t arena_bytes)
 {
@@ -174,7 +163,7 @@ static void refuses_hostile_opening(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct larder_loader *loader = NULL;
-        size_t fds = count_fds();
+        size_t fds = fake_count_fds();
         fake_init(&fake);
         fake.opening_only = true;
         fake.unsealed = cases[i].unsealed;
@@ -187,7 +176,7 @@ static void refuses_hostile_opening(void **state)
         if (cases[i].unsealed)
             assert_text(larder_last_error(NULL), "sealed");
         fake_stop(&fake);
-        assert_int_equal(count_fds(), fds);
+        assert_int_equal(fake_count_fds(), fds);
     }
 }
 
