@@ -1,5 +1,5 @@
-/* test_hostile_again.c: the daemon that comes after another one lies, breaks the protocol, or is one for other data. The
- * loader fails with a code and a text that names the socket, and what it was given before stays sound. */
+/* test_hostile_again.c: the daemon that comes after another one lies, breaks the protocol, or is one for other data.
+ * The loader fails with a code and a text that names the socket, and what it was given before stays sound. */
 #include "common/random.h"
 #include "program.h"
 
@@ -375,10 +375,8 @@ static void survives_mutated_answers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(refuses_other_jobs),
-        cmocka_unit_test(refuses_hostile_daemons),
-        cmocka_unit_test(refuses_what_is_not_the_rest),
-        cmocka_unit_test(gives_up_on_daemons_that_never_send),
+        cmocka_unit_test(refuses_other_jobs),           cmocka_unit_test(refuses_hostile_daemons),
+        cmocka_unit_test(refuses_what_is_not_the_rest), cmocka_unit_test(gives_up_on_daemons_that_never_send),
         cmocka_unit_test(survives_mutated_answers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

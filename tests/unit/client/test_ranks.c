@@ -17,7 +17,7 @@ static struct {
 } answer;
 
 static uint8_t over[(FAKE_DATASET_SAMPLES + 7) / 8];
-static struct wire_state_get asked; /* the last question; read it after fake_stop */
+static struct wire_state_get asked;  /* the last question; read it after fake_stop */
 static uint32_t questions, late_seq; /* late_seq: of a question whose answer is late */
 
 static int token_file(uint32_t *bytes)
@@ -253,12 +253,9 @@ static void drops_late_answers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(asks_the_daemon),
-        cmocka_unit_test(knows_beginnings),
-        cmocka_unit_test(names_who_lags_behind),
-        cmocka_unit_test(asks_the_next_daemon),
-        cmocka_unit_test(refuses_hostile_tokens),
-        cmocka_unit_test(drops_late_answers),
+        cmocka_unit_test(asks_the_daemon),        cmocka_unit_test(knows_beginnings),
+        cmocka_unit_test(names_who_lags_behind),  cmocka_unit_test(asks_the_next_daemon),
+        cmocka_unit_test(refuses_hostile_tokens), cmocka_unit_test(drops_late_answers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

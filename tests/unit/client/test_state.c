@@ -396,12 +396,9 @@ static void survives_mutated_states(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tells_where_the_loop_stands),
-        cmocka_unit_test(goes_on_from_a_state),
-        cmocka_unit_test(presents_the_state_as_its_base),
-        cmocka_unit_test(keeps_segments),
-        cmocka_unit_test(refuses_what_does_not_fit),
-        cmocka_unit_test(refuses_a_daemon_that_begins_elsewhere),
+        cmocka_unit_test(tells_where_the_loop_stands),    cmocka_unit_test(goes_on_from_a_state),
+        cmocka_unit_test(presents_the_state_as_its_base), cmocka_unit_test(keeps_segments),
+        cmocka_unit_test(refuses_what_does_not_fit),      cmocka_unit_test(refuses_a_daemon_that_begins_elsewhere),
         cmocka_unit_test(survives_mutated_states),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
