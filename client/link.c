@@ -37,11 +37,11 @@ static bool may_come_back(struct larder_loader *loader)
 {
     if (loader->asked.reconnect_ms == 0 || loader->broken)
         return false;
-    if (loader->history.known)
+    if (loader->taken.known)
         return true;
     error_prefix(&loader->error, LARDER_EGONE,
                  "this rank came into epoch %u in its middle without a state, so it cannot go on",
-                 loader->history.base.epoch);
+                 loader->taken.base.epoch);
     return false;
 }
 
@@ -52,7 +52,7 @@ static void go_down(struct larder_loader *loader)
     loader->arena->state = ARENA_KEPT;
     waiting_drop(loader);
     stream->last_came = stream->ended;
-    stream->next_index = history_next(&loader->history, stream->epoch);
+    stream->next_index = taken_next(&loader->taken, stream->epoch);
     stream->outstanding = 0;
     stream->stale = 0;
     loader->question.open = loader->question.answered = false;
@@ -122,7 +122,7 @@ static int take_welcome(struct larder_loader *loader, uint64_t deadline_ns)
     int rc = join_take_welcome(loader, link->seq, deadline_ns);
     if (rc)
         return rc;
-    struct record record = history_record(&loader->history);
+    struct record record = taken_record(&loader->taken);
     rc = join_register(loader, &record, name, 0, &link->seq);
     link->answer_end_ns = deadline_after(loader->asked.open_timeout_ms);
     return go_to(loader, LINK_REGISTERING, rc, link->answer_end_ns);
@@ -132,7 +132,7 @@ static int take_welcome(struct larder_loader *loader, uint64_t deadline_ns)
 static int check_same(struct larder_loader *loader, const struct wire_registered *job)
 {
     const struct wire_registered *was = &loader->job;
-    const struct history *history = &loader->history;
+    const struct taken *taken = &loader->taken;
     const char *path = loader->connection.path;
     if (memcmp(job->fingerprint, was->fingerprint, sizeof job->fingerprint) != 0 ||
         job->dataset_samples != was->dataset_samples)
@@ -155,10 +155,10 @@ static int check_same(struct larder_loader *loader, const struct wire_registered
             "bytes, was %u×%u×%u of type %u in %llu",
             path, job->height, job->width, job->channels, job->dtype, (unsigned long long)job->sample_bytes,
             was->height, was->width, was->channels, was->dtype, (unsigned long long)was->sample_bytes);
-    if (job->epoch != history->base.epoch || job->batch != history_next(history, job->epoch))
+    if (job->epoch != taken->base.epoch || job->batch != taken_next(taken, job->epoch))
         return error_set(&loader->error, LARDER_EFORMAT,
                          "the daemon that came back at %s goes on at batch %u of epoch %u, and %u of epoch %u is due",
-                         path, job->batch, job->epoch, history_next(history, history->base.epoch), history->base.epoch);
+                         path, job->batch, job->epoch, taken_next(taken, taken->base.epoch), taken->base.epoch);
     return 0;
 }
 

@@ -95,7 +95,7 @@ void loader_destroy(struct larder_loader *loader)
         waiting_free(batch);
     }
     arena_unref(&loader->arena);
-    history_free(&loader->history);
+    taken_free(&loader->taken);
     free(loader->stream.turns);
     free(loader->classes.texts);
     free(loader->classes.start);

@@ -23,7 +23,7 @@
 #include <sys/types.h>
 
 #include "client/connection_priv.h"
-#include "client/history_priv.h"
+#include "client/taken_priv.h"
 
 #define LOADER_MAGIC UINT32_C(0x4c44524c)
 #define BATCH_MAGIC UINT32_C(0x4c445242)
@@ -122,7 +122,7 @@ struct larder_loader {
     struct loader_classes classes;
     struct loader_stream stream;
     struct loader_link link;
-    struct history history;
+    struct taken taken;
     struct loader_question question;
     uint8_t *token; /* what larder_state gave last */
     size_t token_bytes;
@@ -233,9 +233,9 @@ void waiting_free(struct larder_batch *batch);
 
 /* ── token.c ── */
 
-/* token_read takes over options.state: checked, as the history's base. */
+/* token_read takes over options.state: checked, as the base of what is taken. */
 int token_read(struct larder_loader *loader, const void *state, size_t state_bytes);
-/* token_identify completes the history with what REGISTERED says; a state is then checked against it. */
+/* token_identify completes the base with what REGISTERED says; a state is then checked against it. */
 int token_identify(struct larder_loader *loader);
 /* token_keep makes a state of a record without history; token_keep_start makes one of an epoch of which nothing was
  * taken. larder_state gives it. */

@@ -89,7 +89,7 @@ static int open_loader(struct larder_loader *loader, const struct larder_options
         rc = connection_init(&loader->connection, o->socket ? o->socket : path, err);
     if (rc == 0)
         rc = connection_dial(&loader->connection, deadline_ns, err);
-    return rc ? rc : join(loader, o->state ? &loader->history.base : NULL, deadline_ns);
+    return rc ? rc : join(loader, o->state ? &loader->taken.base : NULL, deadline_ns);
 }
 
 int larder_open(const struct larder_options *options, struct larder_loader **out)

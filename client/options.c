@@ -151,7 +151,7 @@ int options_keep(struct larder_loader *loader, const struct larder_options *o)
         return error_set(&loader->error, LARDER_ENOMEM, "no memory for the options");
     loader->asked = *o;
     loader->asked.socket = NULL; /* the connection has its path */
-    loader->asked.state = NULL;  /* the history has a copy */
+    loader->asked.state = NULL;  /* loader->taken has a copy */
     loader->asked.dataset = keep(&to, texts[0]);
     loader->asked.pipeline = keep(&to, texts[1]);
     loader->asked.subset = keep(&to, texts[2]);

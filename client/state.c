@@ -10,8 +10,8 @@ static int send_question(struct larder_loader *loader, uint64_t deadline_ns)
     struct loader_question *question = &loader->question;
     uint64_t now = clock_now_ns(), left_ms = deadline_ns > now ? (deadline_ns - now) / CLOCK_NS_PER_MS : 0;
     struct wire_message msg = {.type = WIRE_STATE_GET};
-    msg.state_get = (struct wire_state_get){.epoch = loader->history.base.epoch,
-                                            .batches = loader->history.n_batches,
+    msg.state_get = (struct wire_state_get){.epoch = loader->taken.base.epoch,
+                                            .batches = loader->taken.n_batches,
                                             .timeout_ms = left_ms < UINT32_MAX ? (uint32_t)left_ms : UINT32_MAX};
     int rc = join_ask(loader, &msg, -1, deadline_after(SEND_TIMEOUT_MS), &question->seq);
     if (rc)
@@ -56,21 +56,21 @@ static int ask(struct larder_loader *loader, int64_t timeout_ms)
 static int make_state(struct larder_loader *loader, int64_t timeout_ms)
 {
     const struct loader_stream *stream = &loader->stream;
-    const struct history *history = &loader->history;
+    const struct taken *taken = &loader->taken;
     struct record token;
     uint8_t through[4];
     if (stream->told)
         return token_keep_start(loader, stream->epoch + 1);
-    if (stream->started && stream->epoch != history->base.epoch)
+    if (stream->started && stream->epoch != taken->base.epoch)
         return token_keep_start(loader, stream->epoch);
-    if (!history->known)
+    if (!taken->known)
         return error_set(&loader->error, LARDER_EINVAL,
                          "this rank came into epoch %u after %u batches that it was not told of: give it the state in "
                          "options.state, or save one in the next epoch",
-                         history->base.epoch, history->base.batches);
-    if (history->world_size > 1 && history->n_batches)
+                         taken->base.epoch, taken->base.batches);
+    if (taken->world_size > 1 && taken->n_batches)
         return loader->broken ? loader->broken : ask(loader, timeout_ms);
-    int rc = history_token(history, through, &token, &loader->error);
+    int rc = taken_token(taken, through, &token, &loader->error);
     return rc ? rc : token_keep(loader, &token);
 }
 

@@ -12,10 +12,10 @@ static int check_epoch(struct larder_loader *loader, uint32_t epoch)
     if (stream->started && epoch <= stream->epoch)
         return error_set(&loader->error, LARDER_EINVAL,
                          "epoch %u cannot be started after epoch %u: epochs only go forward", epoch, stream->epoch);
-    if (loader->history.state && epoch < loader->history.base.epoch)
+    if (loader->taken.state && epoch < loader->taken.base.epoch)
         return error_set(&loader->error, LARDER_EINVAL,
                          "epoch %u is over in the state that the job goes on from: start with epoch %u (larder_info)",
-                         epoch, loader->history.base.epoch);
+                         epoch, loader->taken.base.epoch);
     if (loader->asked.epochs && epoch >= loader->asked.epochs)
         return error_set(&loader->error, LARDER_EEND, "the job's %u epochs are over", loader->asked.epochs);
     return 0;
@@ -50,7 +50,7 @@ int larder_start_epoch(struct larder_loader *loader, uint32_t epoch)
     stream->epoch = epoch;
     stream->stale += stream->outstanding;
     stream->outstanding = 0;
-    stream->next_index = history_next(&loader->history, epoch);
+    stream->next_index = taken_next(&loader->taken, epoch);
     stream->lost = 0;
     return loader_ask_ahead(loader);
 }
@@ -63,13 +63,13 @@ static int hand_out(struct larder_loader *loader, struct larder_batch **out)
 {
     struct loader_stream *stream = &loader->stream;
     struct larder_batch *batch = waiting_take(loader);
-    struct history_batch taken = {.epoch = batch->epoch,
-                                  .delivered = batch->count,
-                                  .through = batch->through,
-                                  .turns = batch->turns,
-                                  .n_turns = batch->n_turns};
+    struct taken_batch noted = {.epoch = batch->epoch,
+                                .delivered = batch->count,
+                                .through = batch->through,
+                                .turns = batch->turns,
+                                .n_turns = batch->n_turns};
     uint64_t number = batch->number;
-    int rc = batch->count ? history_take(&loader->history, &taken, &loader->error) : 0;
+    int rc = batch->count ? taken_add(&loader->taken, &noted, &loader->error) : 0;
     stream->lost = batch->lost;
     stream->ended = batch->last;
     if (rc == 0 && batch->count) {

@@ -25,7 +25,7 @@ static int check_token(const struct record *token, const char *whose, struct err
 int token_read(struct larder_loader *loader, const void *state, size_t state_bytes)
 {
     const uint8_t *bytes = state;
-    struct history *history = &loader->history;
+    struct taken *taken = &loader->taken;
     struct error *err = &loader->error;
     if (state_bytes < CHECK_BYTES ||
         XXH64(bytes, state_bytes - CHECK_BYTES, 0) != get_u64(bytes + state_bytes - CHECK_BYTES))
@@ -33,30 +33,30 @@ int token_read(struct larder_loader *loader, const void *state, size_t state_byt
                          "the state of %zu bytes is damaged, or was not made by larder_state: take another checkpoint",
                          state_bytes);
     size_t token_bytes = state_bytes - CHECK_BYTES;
-    history->state = malloc(token_bytes);
-    if (!history->state)
+    taken->state = malloc(token_bytes);
+    if (!taken->state)
         return error_set(err, LARDER_ENOMEM, "no memory for a state of %zu bytes", state_bytes);
-    memcpy(history->state, bytes, token_bytes);
-    int rc = record_decode(history->state, token_bytes, &history->base, err);
+    memcpy(taken->state, bytes, token_bytes);
+    int rc = record_decode(taken->state, token_bytes, &taken->base, err);
     if (rc == 0)
-        rc = check_token(&history->base, "the state", err);
+        rc = check_token(&taken->base, "the state", err);
     if (rc)
         return rc;
     const struct larder_options *o = &loader->asked;
-    if (history->base.shuffle != o->shuffle)
+    if (taken->base.shuffle != o->shuffle)
         return error_set(err, LARDER_EINVAL,
                          "the state is of shuffle %u (enum larder_shuffle), and options.shuffle is %u",
-                         history->base.shuffle, o->shuffle);
-    if (o->shuffle == LARDER_SHUFFLE_STRICT && history->base.seed != o->seed)
+                         taken->base.shuffle, o->shuffle);
+    if (o->shuffle == LARDER_SHUFFLE_STRICT && taken->base.seed != o->seed)
         return error_set(err, LARDER_EINVAL, "the state is of seed %llu, and options.seed is %llu",
-                         (unsigned long long)history->base.seed, (unsigned long long)o->seed);
+                         (unsigned long long)taken->base.seed, (unsigned long long)o->seed);
     return 0;
 }
 
 static int check_given(const struct larder_loader *loader, struct error *err)
 {
     const struct wire_registered *job = &loader->job;
-    const struct record *base = &loader->history.base;
+    const struct record *base = &loader->taken.base;
     const char *what = NULL;
     if (memcmp(base->dataset, job->fingerprint, sizeof base->dataset) != 0 || base->samples != job->dataset_samples)
         what = "dataset";
@@ -74,13 +74,13 @@ static int check_given(const struct larder_loader *loader, struct error *err)
 
 int token_identify(struct larder_loader *loader)
 {
-    struct history *history = &loader->history;
-    struct record *base = &history->base;
+    struct taken *taken = &loader->taken;
+    struct record *base = &taken->base;
     const struct wire_registered *job = &loader->job;
-    history->world_size = loader->asked.world_size;
-    history->rank = loader->asked.rank;
-    history->known = true;
-    if (history->state)
+    taken->world_size = loader->asked.world_size;
+    taken->rank = loader->asked.rank;
+    taken->known = true;
+    if (taken->state)
         return check_given(loader, &loader->error);
     *base = (struct record){.seed = loader->asked.seed,
                             .shuffle = loader->asked.shuffle,
@@ -89,7 +89,7 @@ int token_identify(struct larder_loader *loader)
                             .samples = job->dataset_samples};
     memcpy(base->dataset, job->fingerprint, sizeof base->dataset);
     memcpy(base->view, job->view, sizeof base->view);
-    history->known = job->batch == 0;
+    taken->known = job->batch == 0;
     return 0;
 }
 
@@ -126,7 +126,7 @@ int token_keep(struct larder_loader *loader, const struct record *record)
 
 int token_keep_start(struct larder_loader *loader, uint32_t epoch)
 {
-    struct record record = loader->history.base;
+    struct record record = loader->taken.base;
     record.epoch = epoch;
     record.batches = 0;
     record.over = NULL;
@@ -138,12 +138,12 @@ int token_keep_start(struct larder_loader *loader, uint32_t epoch)
 /* is_ours tells whether a token that the daemon made is of this job and of the batch that was asked for. */
 static bool is_ours(const struct larder_loader *loader, const struct record *token)
 {
-    const struct history *history = &loader->history;
-    const struct record *base = &history->base;
+    const struct taken *taken = &loader->taken;
+    const struct record *base = &taken->base;
     return memcmp(token->dataset, base->dataset, sizeof base->dataset) == 0 &&
            memcmp(token->view, base->view, sizeof base->view) == 0 && token->shuffle == base->shuffle &&
            (token->shuffle != SHUFFLE_STRICT || token->seed == base->seed) && token->samples == base->samples &&
-           token->epoch == base->epoch && token->batches == history_next(history, base->epoch);
+           token->epoch == base->epoch && token->batches == taken_next(taken, base->epoch);
 }
 
 static int read_whole(int fd, uint8_t *to, size_t bytes)
@@ -160,7 +160,7 @@ static int read_whole(int fd, uint8_t *to, size_t bytes)
 static int take_token(struct larder_loader *loader, uint32_t token_bytes, int fd, struct error *err)
 {
     struct record token;
-    const struct record *base = &loader->history.base;
+    const struct record *base = &loader->taken.base;
     size_t most = record_bytes(&(struct record){0}) + record_set_bytes(base->samples) + SEGMENTS_BYTES_MAX;
     uint8_t *bytes = token_bytes <= most ? malloc((size_t)token_bytes + CHECK_BYTES) : NULL;
     if (!bytes)
@@ -173,7 +173,7 @@ static int take_token(struct larder_loader *loader, uint32_t token_bytes, int fd
         rc = check_token(&token, "it", err);
     if (rc == 0 && !is_ours(loader, &token))
         rc = error_set(err, LARDER_EFORMAT, "it is not of this job's batch %u of epoch %u",
-                       history_next(&loader->history, base->epoch), base->epoch);
+                       taken_next(&loader->taken, base->epoch), base->epoch);
     if (rc) {
         free(bytes);
         return error_prefix(err, rc, "the daemon at %s sent a state that cannot be", loader->connection.path);

@@ -1,4 +1,4 @@
-/* history_priv.h: what of an epoch this rank has taken, as the loader keeps it: batch by batch since the base, in the
+/* taken_priv.h: what of an epoch this rank has taken, as the loader keeps it: batch by batch since the base, in the
  * form that record.h describes. A daemon that was started anew is given it, and a checkpoint is made of it.
  *
  * It is of one epoch: the one of the last batch that was taken. So a rank that has asked for the next epoch and got
@@ -6,8 +6,8 @@
  *
  * No threads, no I/O. Memory: 4 bytes for each sample taken in the epoch, 12 for each batch, and of a dependent job a
  * bit for each sample of the dataset. */
-#ifndef LARDER_CLIENT_HISTORY_PRIV_H
-#define LARDER_CLIENT_HISTORY_PRIV_H
+#ifndef LARDER_CLIENT_TAKEN_PRIV_H
+#define LARDER_CLIENT_TAKEN_PRIV_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@ struct bytes {
     size_t len, cap;
 };
 
-struct history {
+struct taken {
     struct record base;          /* without history; base.epoch is the epoch */
     uint8_t *state;              /* what base borrows from: a copy of options.state without its check. NULL without */
     uint32_t world_size, rank;   /* the job's, this loader's */
@@ -31,32 +31,32 @@ struct history {
 };
 
 /* A batch that is about to be handed out. */
-struct history_batch {
+struct taken_batch {
     uint32_t epoch, delivered, through;
     const uint32_t *turns; /* dependent: n_turns indices */
     uint32_t n_turns;
 };
 
-/* history_forget frees the base and all batches: nothing of `epoch` was taken. */
-void history_forget(struct history *history, uint32_t epoch);
+/* taken_forget frees the base and all batches: nothing of `epoch` was taken. */
+void taken_forget(struct taken *taken, uint32_t epoch);
 
-/* history_take notes a batch. LARDER_ENOMEM; LARDER_EFORMAT when a turn was over before, or `through` cannot be. Then
+/* taken_add notes a batch. LARDER_ENOMEM; LARDER_EFORMAT when a turn was over before, or `through` cannot be. Then
  * the batch is not in it. */
-int history_take(struct history *history, const struct history_batch *batch, struct error *err);
+int taken_add(struct taken *taken, const struct taken_batch *batch, struct error *err);
 
-/* history_next gives the number of the next batch of an epoch: as many are over, base included. */
-static inline uint32_t history_next(const struct history *history, uint32_t epoch)
+/* taken_next gives the number of the next batch of an epoch: as many are over, base included. */
+static inline uint32_t taken_next(const struct taken *taken, uint32_t epoch)
 {
-    return epoch == history->base.epoch ? history->base.batches + history->n_batches : 0;
+    return epoch == taken->base.epoch ? taken->base.batches + taken->n_batches : 0;
 }
 
-/* history_record gives all of it as a record that borrows from the history. */
-struct record history_record(const struct history *history);
+/* taken_record gives all of it as a record that borrows from it. */
+struct record taken_record(const struct taken *taken);
 
-/* history_token gives it as a record without history, for a job of one rank: what was taken is in the base. *through is
- * room that the record borrows, as it does from the history. LARDER_ELIMIT: too many world sizes in one epoch. */
-int history_token(const struct history *history, uint8_t through[static 4], struct record *out, struct error *err);
+/* taken_token gives it as a record without history, for a job of one rank: what was taken is in the base. *through is
+ * room that the record borrows, as it does from `taken`. LARDER_ELIMIT: too many world sizes in one epoch. */
+int taken_token(const struct taken *taken, uint8_t through[static 4], struct record *out, struct error *err);
 
-void history_free(struct history *history);
+void taken_free(struct taken *taken);
 
 #endif
