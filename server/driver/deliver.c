@@ -50,8 +50,7 @@ void driver_deliver(struct driver *driver, const struct engine_action *action)
         put_entry(batch, i, &action->deliver.entries[i], &job->reg->found);
     states_delivered(driver, action, batch->over, batch->n_over);
     struct wire_message turns = {
-        .type = WIRE_TURNS,
-        .turns = {.batch = action->deliver.batch, .count = batch->n_turns, .turns = batch->turns}};
+        .type = WIRE_TURNS, .turns = {.batch = action->deliver.batch, .count = batch->n_turns, .turns = batch->turns}};
     if (batch->n_turns && job->reg->asked.shuffle == SHUFFLE_DEPENDENT)
         session_send(driver->session, action->client, &turns);
     struct wire_message message = {.type = WIRE_BATCH,

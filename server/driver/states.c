@@ -71,8 +71,9 @@ static int refusal(const struct driver_job *job, const struct driver_ask *ask, s
                     : error_set(err, LARDER_EINVAL, "the state is asked for after %u batches, and no epoch has begun",
                                 ask->batches);
     if (history && history_has(history, ask->rank) < ask->batches)
-        return error_set(err, LARDER_EINVAL, "the state is asked for after %u batches of epoch %u, and rank %u has had %u",
-                         ask->batches, ask->epoch, ask->rank, history_has(history, ask->rank));
+        return error_set(err, LARDER_EINVAL,
+                         "the state is asked for after %u batches of epoch %u, and rank %u has had %u", ask->batches,
+                         ask->epoch, ask->rank, history_has(history, ask->rank));
     return 0;
 }
 
@@ -117,9 +118,8 @@ static void too_late(struct driver *driver, struct driver_ask *ask)
         return;
     }
     uint32_t last = last_rank(history, world_size);
-    error_set(&err, LARDER_ETIMEOUT,
-              "rank %u of %u has had %u batches of epoch %u and not %u within %g s: %s", last, world_size,
-              history_has(history, last), ask->epoch, ask->batches, ask->timeout_ms / 1000.0,
+    error_set(&err, LARDER_ETIMEOUT, "rank %u of %u has had %u batches of epoch %u and not %u within %g s: %s", last,
+              world_size, history_has(history, last), ask->epoch, ask->batches, ask->timeout_ms / 1000.0,
               job->ranks[last].there ? "it is slower, or its script hangs; ask again later, or wait longer"
                                      : "it is not connected; ask again when it has come back");
     answer_error(driver, ask, &err);
@@ -176,8 +176,8 @@ void states_begin(struct driver *driver, uint32_t place, const struct registrati
 {
     struct record record = job_record(reg, 0);
     if (reg->asked.world_size > 1 && given_begin(&driver->tables.jobs[place].given, reg->asked.world_size, &record))
-        log_warn_limited("msg=\"no memory to keep what the ranks get: this job's state cannot be asked for\" job=\"%s\"",
-                         reg->name);
+        log_warn_limited(
+            "msg=\"no memory to keep what the ranks get: this job's state cannot be asked for\" job=\"%s\"", reg->name);
 }
 
 void states_came(struct driver *driver, uint32_t place, const struct registration *reg)

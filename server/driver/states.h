@@ -1,5 +1,6 @@
 /* states.h: what the ranks of each job were given of its epoch, and the answers to who asks for a token of it. Jobs of
- * one rank have none of this, because their client knows all by itself. Only the engine's thread calls these functions. */
+ * one rank have none of this, because their client knows all by itself. Only the engine's thread calls these
+ * functions. */
 #ifndef LARDER_SERVER_DRIVER_STATES_H
 #define LARDER_SERVER_DRIVER_STATES_H
 
@@ -17,8 +18,8 @@ void states_released(struct driver *driver, const struct driver_client *row, uin
 void states_gone(struct driver *driver, const struct driver_client *row);
 void states_end(struct driver *driver, uint32_t place); /* what is still asked of the job gets no answer any more */
 
-/* states_asked: a client asks for a token. It is answered at once, or when the last rank has had its batches, or with an
- * error at its deadline. */
+/* states_asked: a client asks for a token. It is answered at once, or when the last rank has had its batches, or with
+ * an error at its deadline. */
 void states_asked(struct driver *driver, const struct driver_client *row, uint32_t seq,
                   const struct wire_state_get *get);
 /* states_wait_ms gives the time until the first deadline; below 0: there is none. states_expire answers those whose

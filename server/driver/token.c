@@ -23,9 +23,13 @@ static int fill(int fd, const uint8_t *bytes, size_t len)
 static int failed(struct error *err)
 {
     int why = errno;
-    int code = why == ENOMEM || why == ENOSPC ? LARDER_ENOMEM : why == EMFILE || why == ENFILE ? LARDER_ELIMIT : LARDER_EIO;
-    return error_set(err, code, "the state could not be put into a memfd: %s; free memory, or raise the limit on open "
-                     "files (ulimit -n) of the daemon", strerror(why));
+    int code = why == ENOMEM || why == ENOSPC   ? LARDER_ENOMEM
+               : why == EMFILE || why == ENFILE ? LARDER_ELIMIT
+                                                : LARDER_EIO;
+    return error_set(err, code,
+                     "the state could not be put into a memfd: %s; free memory, or raise the limit on open "
+                     "files (ulimit -n) of the daemon",
+                     strerror(why));
 }
 
 int token_memfd(const struct record *token, int *fd, uint32_t *n_bytes, struct error *err)

@@ -139,8 +139,8 @@ class Restored(RawCase):
         self.assertLess(len(indices) - len(VIEW), len(taken[-1]))
 
     def test_other_numbers_of_ranks(self):
-        """A token of W ranks goes on with any other number, in another daemon, and again with another: the epoch is whole
-        with each sample once, ranks take the same number of steps, and the next epoch is a whole one."""
+        """A token of W ranks goes on with any other number, in another daemon, and again with another: the epoch is
+        whole with each sample once, ranks take the same number of steps, and the next epoch is a whole one."""
         for shuffle in SHUFFLES:
             for sizes in ((4, 3, 4), (3, 4), (1, 4), (4, 1), (4, 4, 2, 2)):
                 with self.subTest(shuffle=shuffle, sizes=sizes):
@@ -229,8 +229,8 @@ class Restored(RawCase):
         daemon.kill()
 
     def test_bad_samples(self):
-        """Bad samples, left out or replaced, before a daemon is killed and after it: every other sample once. Where it is
-        replaced, the bad one's turn is over, and it is not tried again."""
+        """Bad samples, left out or replaced, before a daemon is killed and after it: every other sample once. Where it
+        is replaced, the bad one's turn is over, and it is not tried again."""
         root = os.path.join(self.folder, "some-bad")
         shutil.copytree(self.dataset, root)
         bad = set(self.draw.sample(VIEW, 12))
