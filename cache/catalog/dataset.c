@@ -1,6 +1,7 @@
 /* dataset.c: a dataset once it is opened: its samples by index, by id and by chunk. */
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "cache/store/store_priv.h"
 #include "common/check.h"
@@ -179,6 +180,18 @@ uint64_t dataset_size(const struct dataset *dataset, uint32_t index)
 const char *dataset_key(const struct dataset *dataset, uint32_t index)
 {
     return dataset->index.strings + sample_at(dataset, index)->key;
+}
+
+/* In a store, a sample's device and inode hold its content's hash. */
+void dataset_lasting_id(const struct dataset *dataset, uint32_t index, uint64_t out[2])
+{
+    const struct index_sample *sample = sample_at(dataset, index);
+    const char *root = dataset->index.root, *key = dataset->store ? "" : dataset->index.strings + sample->key;
+    uint64_t words[] = {XXH3_64bits(root, strlen(root)), sample->size, (uint64_t)sample->mtime_ns,
+                        dataset->store ? sample->device : 0, dataset->store ? sample->inode : 0};
+    XXH128_hash_t hash = XXH3_128bits_withSeed(key, strlen(key), XXH3_64bits(words, sizeof words));
+    out[0] = hash.low64;
+    out[1] = hash.high64;
 }
 
 bool dataset_index(const struct dataset *dataset, sample_id id, uint32_t *index)
