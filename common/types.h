@@ -86,6 +86,7 @@ enum bad_reason {
     BAD_TOO_LARGE,
     BAD_NO_MEMORY,
     BAD_TOO_SMALL,
+    BAD_POISONOUS,
     BAD_REASONS
 };
 enum pixel_dtype { PIXEL_UINT8, PIXEL_FLOAT16, PIXEL_FLOAT32 };

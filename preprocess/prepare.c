@@ -35,7 +35,7 @@ struct prepare_scratch {
 const char *bad_reason_name(enum bad_reason reason)
 {
     static const char *const names[BAD_REASONS] = {"none",      "unreadable", "not_an_image", "corrupt",
-                                                   "too_large", "no_memory",  "too_small"};
+                                                   "too_large", "no_memory",  "too_small",    "poisonous"};
     return reason < BAD_REASONS ? names[reason] : "unknown";
 }
 

@@ -41,6 +41,7 @@ struct daemon {
     struct mailbox *inbox;
     struct driver *driver;
     struct scratch_budget *scratch;
+    struct watch *watch; /* NULL: nothing is watched */
     struct workers *workers;
     struct registrar *registrar;
     struct arrivals arrivals;
@@ -122,6 +123,7 @@ static int start_engine(struct daemon *daemon, struct error *err)
     code = scratch_budget_create(config->scratch_bytes, workers, &daemon->scratch);
     if (code)
         return error_set(err, code, "no memory for the workers");
+    daemon->watch = watch_open(config->socket_path, workers + loaders);
     struct worker_config worker = {.workers = workers,
                                    .loaders = loaders,
                                    .inflight_loads = driver.engine.inflight_loads,
@@ -131,6 +133,7 @@ static int start_engine(struct daemon *daemon, struct error *err)
                                               .budget = daemon->scratch},
                                    .arena = daemon->arena,
                                    .results = arrivals_of_workers(&daemon->arrivals),
+                                   .watch = daemon->watch,
                                    .load_delay_ms = (uint32_t)config->load_delay_ms};
     code = workers_create(&worker, &daemon->workers, err);
     if (!code)
@@ -257,6 +260,7 @@ void daemon_stop(struct daemon *daemon)
         driver_stop(daemon->driver);
     registrar_destroy(daemon->registrar);
     workers_destroy(daemon->workers);
+    watch_close(daemon->watch);
     scratch_budget_destroy(daemon->scratch);
     driver_destroy(daemon->driver);
     mailbox_destroy(daemon->inbox);

@@ -25,6 +25,7 @@ struct workers {
 /* A thread's own state. */
 struct local {
     struct prepare_scratch *scratch;
+    struct watch_thread *watched;
 };
 
 static int local_create(void *ctx, void **out, struct error *err)
@@ -36,6 +37,7 @@ static int local_create(void *ctx, void **out, struct error *err)
         free(local);
         return error_set(err, code, "a worker thread got no scratch memory");
     }
+    local->watched = watch_thread_begin(workers->config.watch);
     *out = local;
     return 0;
 }
@@ -44,6 +46,7 @@ static void local_destroy(void *ctx, void *opaque)
 {
     (void)ctx;
     struct local *local = opaque;
+    watch_thread_end(local->watched);
     prepare_scratch_destroy(local->scratch);
     free(local);
 }
@@ -239,6 +242,46 @@ static void log_bad_outputs(const struct worker_prepare *task, const struct prep
     }
 }
 
+static void make(struct local *local, const struct worker_prepare *task, struct prepare_output *outputs, size_t n)
+{
+    enum bad_reason first;
+    prepare_sample(local->scratch, task->encoded, task->bytes, outputs, n, &first, NULL);
+}
+
+static bool is_encoded(const struct prepare_output *output)
+{
+    return pipeline_shape(output->pipeline).height == 0;
+}
+
+/* make_undecoded makes what a poisonous sample still is good for: its bytes as they are. */
+static void make_undecoded(struct local *local, const struct worker_prepare *task, struct prepare_output *outputs)
+{
+    for (uint32_t i = 0; i < task->n_outputs; i++) {
+        if (is_encoded(&outputs[i])) {
+            make(local, task, &outputs[i], 1);
+            continue;
+        }
+        outputs[i].reason = BAD_POISONOUS;
+        error_set(&outputs[i].err, LARDER_EFORMAT,
+                  "daemons have died while they prepared it: `larder poison list` says more");
+    }
+}
+
+static void make_watched(struct local *local, const struct worker_prepare *task, struct prepare_output *outputs)
+{
+    uint32_t encoded = 0;
+    for (uint32_t i = 0; i < task->n_outputs; i++)
+        encoded += is_encoded(&outputs[i]);
+    if (encoded == task->n_outputs) {
+        make(local, task, outputs, task->n_outputs); /* nothing is decoded */
+    } else if (watch_begin(local->watched, task->dataset, task->id)) {
+        make(local, task, outputs, task->n_outputs);
+        watch_end(local->watched);
+    } else {
+        make_undecoded(local, task, outputs);
+    }
+}
+
 static void run_prepare(struct workers *workers, struct local *local, struct worker_prepare *task)
 {
     uint64_t began_ns = clock_now_ns(), core_ns = clock_thread_ns();
@@ -250,10 +293,9 @@ static void run_prepare(struct workers *workers, struct local *local, struct wor
                                              .key = {output->key[0], output->key[1], output->key[2]},
                                              .dst = (char *)arena_base(workers->config.arena) + output->offset};
     }
-    enum bad_reason first;
     uint8_t reasons[ENGINE_OUTPUTS_MAX] = {BAD_NONE};
-    if (prepare_sample(local->scratch, task->encoded, task->bytes, outputs, task->n_outputs, &first, NULL))
-        log_bad_outputs(task, outputs);
+    make_watched(local, task, outputs);
+    log_bad_outputs(task, outputs);
     for (uint32_t i = 0; i < task->n_outputs; i++)
         reasons[i] = (uint8_t)outputs[i].reason;
     atomic_fetch_sub_explicit(&workers->preparing, 1, memory_order_relaxed);

@@ -7,6 +7,7 @@
 #include "preprocess/prepare.h"
 #include "server/engine/engine.h"
 #include "server/workers/pool.h"
+#include "server/workers/watch.h"
 
 struct worker_sample {
     sample_id id;
@@ -88,6 +89,7 @@ struct worker_config {
     struct prepare_limits limits;
     struct arena *arena;
     struct worker_results results;
+    struct watch *watch;    /* borrowed, outlives the workers; NULL: nothing is watched */
     uint32_t load_delay_ms; /* for tests: each read takes so much longer */
 };
 
