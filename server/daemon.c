@@ -199,6 +199,7 @@ int daemon_start(const struct config *config, const struct daemon_progress *prog
                                                             .workers = daemon->workers,
                                                             .catalog = daemon->catalog,
                                                             .scratch = daemon->scratch,
+                                                            .watch = daemon->watch,
                                                             .arena_bytes = arena_bytes(daemon->arena),
                                                             .start_ns = start_ns,
                                                             .start_time_s = start_time_s,

@@ -103,6 +103,18 @@ static int hand_over(void *ctx, struct error *err)
     return 0;
 }
 
+static int list_poison(void *ctx, struct poison_notes *out, struct error *err)
+{
+    const struct edges *edges = ctx;
+    return watch_list(edges->of.watch, out, err);
+}
+
+static int clear_poison(void *ctx, const char *sample, struct error *err)
+{
+    struct edges *edges = ctx;
+    return watch_clear(edges->of.watch, sample, err);
+}
+
 static bool ready(void *ctx)
 {
     const struct edges *edges = ctx; /* the endpoint is up only while the session and the driver are */
@@ -127,6 +139,8 @@ static int start_control(struct edges *edges, struct error *err)
                                         .set_weight = set_weight,
                                         .drain = drain,
                                         .hand_over = hand_over,
+                                        .list_poison = list_poison,
+                                        .clear_poison = clear_poison,
                                         .ctx = edges};
     if (!edges->of.config->control_enabled)
         return 0;

@@ -11,6 +11,10 @@
  *                                                  {"v":1,"ok":true}
  *   {"v":1,"op":"drain","id":"…"}                  {"v":1,"ok":true}
  *   {"v":1,"op":"hand_over","id":"…"}              {"v":1,"ok":true}
+ *   {"v":1,"op":"poison"}                          {"v":1,"ok":true,"poison":[{"file":"…","id":"…","crashes":1,
+ *                                                   "deaths":0,"signal":"SIGSEGV","verdict":"crashed"},…]}
+ *   {"v":1,"op":"poison_clear","sample":"…","id":"…"}
+ *                                                  {"v":1,"ok":true}   (without "sample": all are cleared)
  *   anything that fails                            {"v":1,"ok":false,"error":{"code":"ENOENT","text":"…"}}
  *
  * A client may send a request again when its answer got lost. A request that only asks changes nothing. A request that
@@ -22,6 +26,7 @@
 #include <stddef.h>
 
 #include "common/error.h"
+#include "common/poison.h"
 
 #define CONTROL_REQUEST_MAX_BYTES 65536
 #define CONTROL_CONNECTIONS_MAX 64
@@ -37,6 +42,10 @@ struct control_handlers {
     int (*drain)(void *ctx, struct error *err); /* takes no new jobs, and stops the daemon after the last one */
     /* Stops the daemon soon after the answer, so that another one can take its place. */
     int (*hand_over)(void *ctx, struct error *err);
+    /* list_poison adds to empty notes the samples that daemons died of; clear_poison takes back the notes of what
+     * `sample` means (NULL: all). LARDER_ENOENT: there are none, or nothing is noted at all. */
+    int (*list_poison)(void *ctx, struct poison_notes *out, struct error *err);
+    int (*clear_poison)(void *ctx, const char *sample, struct error *err);
     void *ctx;
 };
 

@@ -87,12 +87,42 @@ static char *answer_jobs(const struct control_handlers *handlers)
 
 static bool changes_something(const char *op)
 {
-    static const char *const ops[] = {"cancel", "weight", "drain", "hand_over"};
+    static const char *const ops[] = {"cancel", "weight", "drain", "hand_over", "poison_clear"};
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
         if (strcmp(op, ops[i]) == 0)
             return true;
     }
     return false;
+}
+
+static json_t *poison_row(const struct poison_note *note)
+{
+    char file[POISON_NAME_BYTES], id[POISON_HEX_BYTES];
+    poison_shown(note->name, file);
+    poison_hex(note->id, id);
+    return json_pack("{s:s,s:s,s:I,s:I,s:s?,s:s}", "file", file, "id", id, "crashes", (json_int_t)note->crashes,
+                     "deaths", (json_int_t)note->deaths, "signal", poison_signal(note->signal), "verdict",
+                     poison_verdict(note));
+}
+
+static char *answer_poison(const struct control_handlers *handlers)
+{
+    struct poison_notes notes = {0};
+    struct error err;
+    if (handlers->list_poison(handlers->ctx, &notes, &err))
+        return failure(&err);
+    json_t *rows = json_array();
+    for (size_t i = 0; i < notes.count; i++)
+        json_array_append_new(rows, poison_row(&notes.all[i]));
+    poison_notes_free(&notes);
+    return dump(json_pack("{s:i,s:b,s:o}", "v", 1, "ok", 1, "poison", rows));
+}
+
+static int clear_poison(const struct control_handlers *handlers, const json_t *sample, struct error *err)
+{
+    if (sample && !json_is_string(sample))
+        return error_set(err, LARDER_EINVAL, "poison_clear's \"sample\" is a text");
+    return handlers->clear_poison(handlers->ctx, json_string_value(sample), err);
 }
 
 /* carry_out does what a request that changes something asks for. */
@@ -103,6 +133,8 @@ static int carry_out(const struct control_handlers *handlers, const char *op, co
         return handlers->drain(handlers->ctx, err);
     if (strcmp(op, "hand_over") == 0)
         return handlers->hand_over(handlers->ctx, err);
+    if (strcmp(op, "poison_clear") == 0)
+        return clear_poison(handlers, json_object_get(request, "sample"), err);
     if (!job || !*job)
         return error_set(err, LARDER_EINVAL, "%s needs a job: name it with \"job\"", op);
     if (strcmp(op, "cancel") == 0)
@@ -152,11 +184,13 @@ char *control_answer(const struct control_handlers *handlers, struct control_mem
         answer = answer_status(handlers);
     else if (strcmp(op, "jobs") == 0)
         answer = answer_jobs(handlers);
+    else if (strcmp(op, "poison") == 0)
+        answer = answer_poison(handlers);
     else if (changes_something(op))
         answer = answer_change(handlers, memory, op, json);
     else
-        answer = fail(LARDER_EINVAL,
-                      "no such \"op\": there are ping, status, jobs, cancel, weight, drain and hand_over");
+        answer = fail(LARDER_EINVAL, "no such \"op\": there are ping, status, jobs, cancel, weight, drain, hand_over, "
+                                     "poison and poison_clear");
     json_decref(json);
     return answer;
 }

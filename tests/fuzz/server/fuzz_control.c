@@ -16,6 +16,8 @@ static const char *const seeds[] = {
     "{\"v\":1,\"op\":\"weight\",\"job\":\"a\",\"weight\":2.5,\"id\":\"1\"}",
     "{\"v\":1,\"op\":\"drain\",\"id\":\"2\"}",
     "{\"v\":1,\"op\":\"hand_over\",\"id\":\"3\"}",
+    "{\"v\":1,\"op\":\"poison\"}",
+    "{\"v\":1,\"op\":\"poison_clear\",\"sample\":\"/a\",\"id\":\"3\"}",
     "{\"v\":1,\"op\":\"cancel\",\"job\":\"caf\xc3\xa9 \\u0000 \\ud83d\\ude00\",\"id\":\"x\"}",
 };
 
@@ -60,10 +62,30 @@ static int hand_over(void *ctx, struct error *err)
     return 0;
 }
 
+static int list_poison(void *ctx, struct poison_notes *out, struct error *err)
+{
+    (void)ctx, (void)err;
+    out->all = xcalloc(1, sizeof *out->all);
+    out->count = 1;
+    strcpy(out->all[0].name, "/a\xff");
+    return 0;
+}
+
+static int clear_poison(void *ctx, const char *sample, struct error *err)
+{
+    (void)ctx;
+    return !sample || strcmp(sample, "/a") == 0 ? 0 : error_set(err, LARDER_ENOENT, "'%s' is not noted", sample);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const struct control_handlers handlers = {
-        .status_json = status_json, .cancel = cancel, .set_weight = set_weight, .drain = drain, .hand_over = hand_over};
+    static const struct control_handlers handlers = {.status_json = status_json,
+                                                     .cancel = cancel,
+                                                     .set_weight = set_weight,
+                                                     .drain = drain,
+                                                     .hand_over = hand_over,
+                                                     .list_poison = list_poison,
+                                                     .clear_poison = clear_poison};
     struct control_memory memory = {0};
     for (int repeated = 0; repeated < 2; repeated++) {
         char *text = control_answer(&handlers, &memory, data, size);

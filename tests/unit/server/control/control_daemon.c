@@ -58,10 +58,27 @@ static int hand_over(void *ctx, struct error *err)
     return 0;
 }
 
+static int list_poison(void *ctx, struct poison_notes *out, struct error *err)
+{
+    (void)ctx, (void)out, (void)err;
+    return 0;
+}
+
+static int clear_poison(void *ctx, const char *sample, struct error *err)
+{
+    (void)ctx;
+    return error_set(err, LARDER_ENOENT, "no sample is noted as '%s'", sample ? sample : "");
+}
+
 int main(int argc, char **argv)
 {
-    static const struct control_handlers handlers = {
-        .status_json = status_json, .cancel = cancel, .set_weight = set_weight, .drain = drain, .hand_over = hand_over};
+    static const struct control_handlers handlers = {.status_json = status_json,
+                                                     .cancel = cancel,
+                                                     .set_weight = set_weight,
+                                                     .drain = drain,
+                                                     .hand_over = hand_over,
+                                                     .list_poison = list_poison,
+                                                     .clear_poison = clear_poison};
     struct control *control = NULL;
     struct error err;
     char byte;

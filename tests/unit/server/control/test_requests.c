@@ -1,5 +1,6 @@
 /* A control request's bytes to its answer, without a socket. */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -57,8 +58,36 @@ static int hand_over(void *ctx, struct error *err)
     return 0;
 }
 
-static struct control_handlers handlers = {
-    .status_json = status_json, .cancel = cancel_job, .set_weight = set_weight, .drain = drain, .hand_over = hand_over};
+static int list_poison(void *ctx, struct poison_notes *out, struct error *err)
+{
+    static const struct poison_note noted[] = {
+        {.id = {1, 0xa}, .crashes = 2, .signal = SIGSEGV, .name = "/d/\xff\n\"a.jpg"},
+        {.id = {2, 0xb}, .deaths = 1, .name = "/d/ä.jpg"},
+    };
+    if (ctx)
+        return error_set(err, LARDER_ENOENT, "nothing is noted");
+    out->count = sizeof noted / sizeof *noted;
+    out->all = malloc(sizeof noted);
+    memcpy(out->all, noted, sizeof noted);
+    return 0;
+}
+
+static char poison_cleared[64];
+
+static int clear_poison(void *ctx, const char *sample, struct error *err)
+{
+    (void)ctx;
+    snprintf(poison_cleared, sizeof poison_cleared, "%s", sample ? sample : "all");
+    return sample && strcmp(sample, "b") == 0 ? error_set(err, LARDER_ENOENT, "no sample is noted as 'b'") : 0;
+}
+
+static struct control_handlers handlers = {.status_json = status_json,
+                                           .cancel = cancel_job,
+                                           .set_weight = set_weight,
+                                           .drain = drain,
+                                           .hand_over = hand_over,
+                                           .list_poison = list_poison,
+                                           .clear_poison = clear_poison};
 
 static void assert_answer(struct control_memory *memory, const char *request, const char *expected)
 {
@@ -87,9 +116,11 @@ static void test_requests(void **state)
                   FAILED("EVERSION",
                          "the request is of another version: this daemon (" LARDER_VERSION ") speaks \\\"v\\\":1"));
     assert_answer(&memory, "{\"v\":1}", FAILED("EINVAL", "the request has no \\\"op\\\""));
-    assert_answer(&memory, "{\"v\":1,\"op\":\"quit\"}",
-                  FAILED("EINVAL",
-                         "no such \\\"op\\\": there are ping, status, jobs, cancel, weight, drain and hand_over"));
+    assert_answer(
+        &memory, "{\"v\":1,\"op\":\"quit\"}",
+        FAILED("EINVAL",
+               "no such \\\"op\\\": there are ping, status, jobs, cancel, weight, drain, hand_over, poison and "
+               "poison_clear"));
     assert_answer(&memory, "{\"v\":1,\"op\":\"cancel\",\"id\":\"1\"}",
                   FAILED("EINVAL", "cancel needs a job: name it with \\\"job\\\""));
     assert_answer(&memory, "{\"v\":1,\"op\":\"cancel\",\"job\":\"a\"}",
@@ -164,6 +195,39 @@ static void test_hand_over(void **state)
     control_memory_clear(&memory);
 }
 
+/* The samples that daemons died of are listed with names that are text, whatever their bytes; one of them is cleared,
+ * or all, once for each id. */
+static void test_poison(void **state)
+{
+    (void)state;
+    struct control_memory memory = {0};
+    assert_answer(&memory, "{\"v\":1,\"op\":\"poison\"}",
+                  "{\"v\":1,\"ok\":true,\"poison\":["
+                  "{\"file\":\"/d/??\\\"a.jpg\",\"id\":\"000000000000000a0000000000000001\",\"crashes\":2,\"deaths\":0,"
+                  "\"signal\":\"SIGSEGV\",\"verdict\":\"poisonous\"},"
+                  "{\"file\":\"/d/\u00e4.jpg\",\"id\":\"000000000000000b0000000000000002\",\"crashes\":0,\"deaths\":1,"
+                  "\"signal\":null,\"verdict\":\"suspect\"}]}");
+    assert_answer(&memory, "{\"v\":1,\"op\":\"poison_clear\"}",
+                  FAILED("EINVAL", "poison_clear needs an \\\"id\\\" of 1 to 63 bytes, new for each poison_clear"));
+    assert_answer(&memory, "{\"v\":1,\"op\":\"poison_clear\",\"sample\":7,\"id\":\"1\"}",
+                  FAILED("EINVAL", "poison_clear's \\\"sample\\\" is a text"));
+    assert_string_equal(poison_cleared, "");
+    assert_answer(&memory, "{\"v\":1,\"op\":\"poison_clear\",\"sample\":\"b\",\"id\":\"2\"}",
+                  FAILED("ENOENT", "no sample is noted as 'b'"));
+    assert_answer(&memory, "{\"v\":1,\"op\":\"poison_clear\",\"sample\":\"/d/a\",\"id\":\"3\"}",
+                  "{\"v\":1,\"ok\":true}");
+    assert_string_equal(poison_cleared, "/d/a");
+    assert_answer(&memory, "{\"v\":1,\"op\":\"poison_clear\",\"id\":\"4\"}", "{\"v\":1,\"ok\":true}");
+    assert_string_equal(poison_cleared, "all");
+    assert_answer(&memory, "{\"v\":1,\"op\":\"poison_clear\",\"sample\":\"/d/a\",\"id\":\"3\"}",
+                  "{\"v\":1,\"ok\":true}");
+    assert_string_equal(poison_cleared, "all");
+    handlers.ctx = &handlers;
+    assert_answer(&memory, "{\"v\":1,\"op\":\"poison\"}", FAILED("ENOENT", "nothing is noted"));
+    handlers.ctx = NULL;
+    control_memory_clear(&memory);
+}
+
 /* A cancel that is sent again is answered again and not carried out again, until so many others came that it is
  * forgotten. */
 static void test_repeated(void **state)
@@ -194,7 +258,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_requests), cmocka_unit_test(test_repeated),  cmocka_unit_test(test_weight),
-        cmocka_unit_test(test_drain),    cmocka_unit_test(test_hand_over),
+        cmocka_unit_test(test_drain),    cmocka_unit_test(test_hand_over), cmocka_unit_test(test_poison),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
