@@ -10,8 +10,7 @@
 
 #define END_S 60 /* a daemon of much memory takes a while to free it */
 
-/* ask sends a request (taken over) under an id that makes it safe to send twice. */
-static int ask(struct cli_peer *peer, json_t *request, struct error *err)
+int cli_ask_change(struct cli_peer *peer, json_t *request, struct error *err)
 {
     uint64_t random[2];
     char id[40];
@@ -34,7 +33,7 @@ int cli_change(const char *socket, json_t *request)
         error_set(&err, LARDER_EINVAL, "the job's name is not UTF-8");
     int rc = request ? cli_connect(socket, &peer, &err) : LARDER_EINVAL;
     if (rc == 0)
-        rc = ask(peer, request, &err);
+        rc = cli_ask_change(peer, request, &err);
     else
         json_decref(request);
     cli_disconnect(peer);
@@ -65,7 +64,7 @@ int cli_hand_over(const char *socket)
     int rc = cli_connect(socket, &peer, &err);
     if (rc == 0) {
         process = cli_peer_process(peer); /* while it lives, and nobody else can have its number */
-        rc = ask(peer, json_pack("{s:i,s:s}", "v", 1, "op", "hand_over"), &err);
+        rc = cli_ask_change(peer, json_pack("{s:i,s:s}", "v", 1, "op", "hand_over"), &err);
     }
     if (rc == 0 && process >= 0)
         rc = await_end(peer, process, &err);

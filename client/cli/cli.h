@@ -34,6 +34,9 @@ int cli_peer_process(const struct cli_peer *peer);
 /* cli_fail prints the error of cli_connect or cli_ask, or a later one, and gives the exit status for it. */
 int cli_fail(const struct error *err);
 
+/* cli_ask_change sends a request, which it takes over, under an id that makes it safe to send twice. Fails as cli_ask
+ * does. */
+int cli_ask_change(struct cli_peer *peer, json_t *request, struct error *err);
 /* cli_change asks the daemon for a change. It takes the request over; NULL means that a name in it was not UTF-8.
  * cli_hand_over stops the daemon to make room for another, and waits for its end. Both print what failed, and give the
  * exit status. */
@@ -46,6 +49,11 @@ struct cli_status_options {
     unsigned interval_ms;
 };
 int cli_status(const struct cli_status_options *options);
+
+/* The samples that daemons died of: of the daemon at socket (NULL: the default), or of the file that the last one has
+ * left there. cli_poison_clear forgets one sample, or all of them (NULL). Both give the exit status. */
+int cli_poison_list(const char *socket, bool json);
+int cli_poison_clear(const char *socket, const char *sample);
 
 /* cli_status_print writes a daemon's status as a table. `before` is an earlier status, for rates, or NULL. */
 void cli_status_print(const json_t *status, const json_t *before, FILE *out);

@@ -15,11 +15,13 @@ static const char help[] =
     "  larder weight JOB W                                     give a job another weight, 0.01 to 100, from now on\n"
     "  larder drain                                            take no new jobs, and stop after the last one\n"
     "  larder drain --for-restart                              stop now; jobs wait, and go on with the next daemon\n"
+    "  larder poison list [--json]                             samples that daemons died of, and suspects\n"
+    "  larder poison clear [FILE]                              try one of them again, or all\n"
     "  larder check FILE                                       check a configuration file\n"
     "  larder pack|verify|prepare|bench …                      what larderd can do without running as a daemon\n"
     "  larder --version, larder --help\n"
     "\n"
-    "status, ping, cancel, weight and drain ask the daemon at --socket PATH, else $LARDER_SOCKET, else "
+    "status, ping, cancel, weight, drain and poison ask the daemon at --socket PATH, else $LARDER_SOCKET, else "
     "$XDG_RUNTIME_DIR/larder/larder.sock,\n"
     "else /run/larder/larder.sock. Rates in `status` are over the last half second; with --watch over the interval (1 "
     "s).\n"
@@ -35,6 +37,7 @@ static const char help[] =
     "same "
     "epoch.\n"
     "It returns when the daemon has gone. SIGTERM does the same, and whoever sends it does not learn when that is.\n"
+    "`poison` needs no daemon: without one it takes what the last one has left.\n"
     "\n"
     "exit status: 0 done; 1 failed; 2 usage; 3 no daemon answers\n";
 
@@ -119,6 +122,22 @@ struct words {
     bool for_restart;
 };
 
+static size_t words_of(const char *command)
+{
+    bool two = strcmp(command, "weight") == 0 || strcmp(command, "poison") == 0;
+    return two ? 2 : strcmp(command, "cancel") == 0;
+}
+
+static int poison(const struct cli_status_options *options, const struct words *words)
+{
+    const char *what = words->count ? words->word[0] : "";
+    if (strcmp(what, "list") == 0 && words->count == 1)
+        return cli_poison_list(options->socket, options->json);
+    if (strcmp(what, "clear") == 0 && !options->json)
+        return cli_poison_clear(options->socket, words->count > 1 ? words->word[1] : NULL);
+    return usage("poison needs list, or clear and perhaps a file", NULL);
+}
+
 static int run_asked(const char *command, const struct cli_status_options *options, const struct words *words)
 {
     if (strcmp(command, "cancel") == 0)
@@ -128,6 +147,8 @@ static int run_asked(const char *command, const struct cli_status_options *optio
                                  : usage("weight needs a job's name and a weight", NULL);
     if (strcmp(command, "drain") == 0)
         return drain(options->socket, words->for_restart);
+    if (strcmp(command, "poison") == 0)
+        return poison(options, words);
     return strcmp(command, "status") == 0 ? cli_status(options) : ping(options->socket);
 }
 
@@ -135,14 +156,14 @@ static int run_asked(const char *command, const struct cli_status_options *optio
 static int ask(const char *command, char **argv)
 {
     struct cli_status_options options = {.interval_ms = 1000};
-    struct words words = {.wanted = strcmp(command, "weight") == 0 ? 2 : strcmp(command, "cancel") == 0 ? 1 : 0};
-    bool for_status = strcmp(command, "status") == 0;
+    struct words words = {.wanted = words_of(command)};
+    bool for_status = strcmp(command, "status") == 0, for_poison = strcmp(command, "poison") == 0;
     for (; *argv; argv++) {
         if (strcmp(*argv, "--socket") == 0 && argv[1])
             options.socket = *++argv;
         else if (strcmp(*argv, "--socket") == 0)
             return usage("--socket needs a path", NULL);
-        else if (for_status && strcmp(*argv, "--json") == 0)
+        else if ((for_status || for_poison) && strcmp(*argv, "--json") == 0)
             options.json = true;
         else if (for_status && strcmp(*argv, "--watch") == 0)
             options.watch = true;
@@ -163,7 +184,7 @@ static int ask(const char *command, char **argv)
 
 int main(int argc, char **argv)
 {
-    static const char *const asked[] = {"status", "ping", "cancel", "weight", "drain"};
+    static const char *const asked[] = {"status", "ping", "cancel", "weight", "drain", "poison"};
     static const char *const run[] = {"check", "bench", "pack", "verify", "prepare"};
     if (argc < 2)
         return usage("no command", NULL);

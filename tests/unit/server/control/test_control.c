@@ -34,6 +34,10 @@ static void test_commands(void **state)
     assert_output("larder: no job is called 'train-b'\n");
     assert_int_equal(run_larder("drain", NULL, NULL), 0);
     assert_output("the daemon takes no new jobs, and stops after the last one\n");
+    assert_int_equal(run_larder("poison", "list", NULL), 0);
+    assert_string_equal(output, "no samples are noted\n");
+    assert_int_equal(run_larder("poison", "clear", "/d/a.jpg"), 1);
+    assert_output("larder: no sample is noted as '/d/a.jpg'\n");
     assert_string_equal(stop_daemon(&peer), "1 cancels");
 }
 
@@ -194,7 +198,7 @@ static void test_usage(void **state)
     static char *const wrong[][2] = {{NULL, NULL},         {"statsu", NULL},   {"status", "--jsn"},
                                      {"cancel", NULL},     {"ping", "--json"}, {"status", "--interval"},
                                      {"ping", "--socket"}, {"weight", "a"},    {"weight", NULL},
-                                     {"drain", "a"}};
+                                     {"drain", "a"},       {"poison", NULL},   {"poison", "lost"}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         assert_int_equal(run_larder(wrong[i][0], wrong[i][1], NULL), 2);
         assert_output("`larder --help` shows what is possible");
