@@ -96,9 +96,10 @@ def files_of(folder):
 
 
 class Daemon:
-    """larderd with a configuration of its own; what it logs goes to a file, or to the descriptor `stderr`."""
+    """larderd with a configuration of its own; what it logs goes to a file, or to the descriptor `stderr`. It has this
+    process's environment, and `environment` too."""
 
-    def __init__(self, folder, config="", options=(), expect_ready=True, stderr=None):
+    def __init__(self, folder, config="", options=(), expect_ready=True, stderr=None, environment=None):
         self.socket = os.path.join(folder, "s")
         self.log_path = os.path.join(folder, "log")
         path = os.path.join(folder, "larder.yaml")
@@ -109,7 +110,8 @@ class Daemon:
             self.process = subprocess.Popen(
                 [os.path.join(BIN, "larderd"), "--config", path, "--socket", self.socket, "--ready-fd", str(ready_far),
                  *options],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log if stderr is None else stderr, pass_fds=(ready_far,))
+                env=dict(os.environ, **(environment or {})), stdin=subprocess.DEVNULL, stdout=log,
+                stderr=log if stderr is None else stderr, pass_fds=(ready_far,))
         os.close(ready_far)
         came, _, _ = select.select([ready], [], [], 30 * SLOW)
         self.ready = bool(came and os.read(ready, 1))
