@@ -56,8 +56,8 @@ int restore_take_order(struct restore *restore, const struct registration *reg, 
     restore->engine.segments = restore->segments;
     restore->engine.n_segments = record->n_segments;
     restore->left = left;
-    const struct engine_segment *last = &restore->segments[record->n_segments - 1]; /* if there is one */
-    if (record->n_segments && last->world_size == reg->asked.world_size) { /* its parts go on where they were */
+    const struct engine_segment *last = record->n_segments ? &restore->segments[record->n_segments - 1] : NULL;
+    if (last && last->world_size == reg->asked.world_size) { /* its parts go on where they were */
         restore->engine.n_segments--;
         restore->engine.through = last->through[reg->asked.rank];
         restore->engine.delivered = engine_segment_delivered(last, before);

@@ -260,6 +260,18 @@ static void test_an_order(void **state)
     assert_int_equal(resume->through, 0);
     assert_int_equal(resume->delivered, 0);
     registration_destroy(reg);
+
+    record.n_segments = 0; /* a rank that took two batches of a whole order */
+    record.batches = 0;
+    record.world_size = record.n_batches = 2;
+    record.rank = 1;
+    reg = present(&fixed, &record);
+    assert_int_equal(reg->code, 0);
+    resume = &reg->found.restore->engine;
+    assert_int_equal(resume->n_segments, 0);
+    assert_int_equal(resume->through, 9);
+    assert_int_equal(resume->delivered, 3);
+    registration_destroy(reg);
 }
 
 /* ── what does not fit ── */
