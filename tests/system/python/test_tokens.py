@@ -155,7 +155,7 @@ class Restored(RawCase):
                 self.assertEqual((client.info["epoch"], client.info["batch"]), (0, batches))
             if at == len(sizes) - 1:
                 break
-            count = self.draw.randrange(1, 4)
+            count = self.draw.randrange(1, 3)
             taken.append(self.take(clients, 0, [count] * world_size))
             batches += count
             if world_size > 1:

@@ -1,12 +1,12 @@
-"""States that are of another job, damaged, or no states at all, at the real daemon: each gets an error that says what is
-wrong, and the daemon goes on. LARDER_SEED sets the seed."""
+"""States that are of another job, damaged, or no states at all, at the real daemon: each gets an error that says what
+is wrong, and the daemon goes on. LARDER_SEED sets the seed."""
 
 import os
 import shutil
 
 import raw
 from raw_case import COUNT, SUBSET, VIEW, RawCase, turns_of
-from system import main, tree
+from system import files_of, main, tree
 
 MUTATIONS = 10000
 BODY = 40  # where what says which dataset and view it is of ends
@@ -43,7 +43,7 @@ class WrongStates(RawCase):
         self.assertEqual((caught.exception.code, caught.exception.fatal), (code, True))
 
     def token(self, batches=0, **options):
-        """A job's record, and what it is of: nothing, or some batches that a rank took."""
+        """What a rank presents that took some batches."""
         client = self.register(None, **options)
         taken = [client.take(0) for _ in range(batches)]
         record = client.record(0, None, taken)
@@ -55,19 +55,19 @@ class WrongStates(RawCase):
         for shuffle in (raw.DEPENDENT, raw.STRICT):
             record = self.token(2, shuffle=shuffle)
             self.refused(record, "ECHANGED", "the state is of another dataset than .* is now .it had 120 samples, now "
-                         "there are 60.: files came, went or changed.*; begin without a state, or with the dataset as it "
-                         "was", dataset=tree(60), subset=None, shuffle=shuffle)
-            self.refused(record, "EINVAL", "of another part of .* than this job's: give the subset that it was made with",
-                         subset=None, shuffle=shuffle)
-            self.refused(record, "EINVAL", "what rank 0 of 1 took, and this is rank 1 of 2: each gives its own, or all the "
-                         "same checkpoint", world_size=2, rank=1, name="job", shuffle=shuffle)
+                         "there are 60.: files came, went or changed.*; begin without a state, or with the dataset as "
+                         "it was", dataset=tree(60), subset=None, shuffle=shuffle)
+            self.refused(record, "EINVAL", "of another part of .* than this job's: give the subset that it was made "
+                         "with", subset=None, shuffle=shuffle)
+            self.refused(record, "EINVAL", "what rank 0 of 1 took, and this is rank 1 of 2: each gives its own, or all "
+                         "the same checkpoint", world_size=2, rank=1, name="job", shuffle=shuffle)
         self.refused(record, "EINVAL", 'with shuffle "strict", and this one has "dependent": give the same')
         self.refused(record, "EINVAL", "with seed 11, and this one has 12: give the same, or the order is another",
                      shuffle=raw.STRICT, seed=12)
         record = self.token(2)
         self.refused(record._replace(samples=COUNT - 1, over=frozenset((5,))), "ECHANGED", "it had 119 samples")
-        self.refused(record._replace(over=frozenset((2,))), "EFORMAT", "it has sample 2, which is no part of what the job "
-                     "trains on")
+        self.refused(record._replace(over=frozenset((2,))), "EFORMAT",
+                     "it has sample 2, which is no part of what the job trains on")
         self.refused(record._replace(over=frozenset(VIEW[:1]), taken=((1, 0, tuple(VIEW[:1])),)), "EFORMAT",
                      f"it has sample {VIEW[0]} twice")
 
@@ -77,15 +77,14 @@ class WrongStates(RawCase):
         shutil.copytree(self.dataset, root)
         record = self.token(1, dataset=root)
         added = os.path.join(root, "class_00", "zzz.jpg")
-        shutil.copyfile(os.path.join(root, sorted(os.listdir(root))[0],
-                                     sorted(os.listdir(os.path.join(root, sorted(os.listdir(root))[0])))[0]), added)
+        shutil.copyfile(files_of(root)[0], added)
         self.refused(record, "ECHANGED", "it had 120 samples, now there are 121", dataset=root)
         os.unlink(added)
         self.register(record, dataset=root).close()
 
     def test_ranks_that_do_not_fit(self):
-        """Ranks that go on from different checkpoints, that come without one where others have one, or that had the same
-        sample, are told so, and the ranks that fit are not held up."""
+        """Ranks that go on from different checkpoints, that come without one where others have one, or that had the
+        same sample, are told so, and the ranks that fit are not held up."""
         options = {"world_size": 2, "name": "job"}
         start = self.token(rank=0, **options)._replace(world_size=0, taken=())
         base = start._replace(over=frozenset(VIEW[:8]), batches=1)
@@ -93,16 +92,16 @@ class WrongStates(RawCase):
         self.refused(start, "EINVAL", "rank 1 goes on from another state than the other ranks", rank=1, **options)
         self.refused(None, "EINVAL", "rank 1 brings no state, and the other ranks do", rank=1, **options)
         second = self.register(base, rank=1, **options)
-        taken = [client for client in (first, second)]
-        for client in taken:
+        for client in (first, second):
             client.next(0)
-        turns = [turn for client in taken for turn in turns_of([client.batch()])]
+        turns = turns_of([first.batch(), second.batch()])
         self.assertEqual(len(set(turns) & set(VIEW[8:])), 8)
-        for client in taken:
-            client.close()
+        first.close()
+        second.close()
         had = [base._replace(world_size=2, rank=rank, taken=((4, 0, tuple(VIEW[8:12])),)) for rank in range(2)]
         first = self.register(had[0], rank=0, **{**options, "name": "other"})
-        self.refused(had[1], "EINVAL", "rank 1 has had samples that another rank has had", rank=1, **{**options, "name": "other"})
+        self.refused(had[1], "EINVAL", "rank 1 has had samples that another rank has had", rank=1,
+                     **{**options, "name": "other"})
         first.close()
 
     def test_descriptors(self):
@@ -118,9 +117,10 @@ class WrongStates(RawCase):
             return fd
 
         read_end, write_end = os.pipe()
-        for fd, code, text in ((read_end, "EINVAL", "no memfd"), (os.open("/dev/zero", os.O_RDONLY), "EINVAL", "no memfd"),
+        for fd, code, text in ((read_end, "EINVAL", "no memfd"),
+                               (os.open("/dev/zero", os.O_RDONLY), "EINVAL", "no memfd"),
                                (unsealed(b""), "EFORMAT", "the state is empty"),
-                               (unsealed(whole, 1 << 40), "ELIMIT", "1099511627776 bytes, and one of 120 samples at most"),
+                               (unsealed(whole, 1 << 40), "ELIMIT", "1099511627776 bytes, and one of 120 samples at"),
                                (unsealed(whole, 1 << 20), "EFORMAT", "the state is damaged"),
                                (unsealed(whole, len(whole) - 1), "EFORMAT", "the state is damaged"),
                                (unsealed(whole, 7), "EFORMAT", "does not begin as a state of Larder does")):
@@ -156,11 +156,11 @@ class WrongStates(RawCase):
         return bytes(content)
 
     def test_mutations(self):
-        """10,000 changed states: each is refused with a reason, or taken for what it says: then what comes is of the view,
-        each turn once."""
+        """10,000 changed states: each is refused with a reason, or taken for what it says: then what comes is of the
+        view, each turn once."""
         records = [self.token(3, shuffle=shuffle) for shuffle in (raw.DEPENDENT, raw.STRICT)]
-        records[0] = records[0]._replace(over=frozenset(set(VIEW[:60]) - set(records[0].taken[0][2] + records[0].taken[1][2]
-                                                                             + records[0].taken[2][2])))
+        had = {turn for _, _, turns in records[0].taken for turn in turns}
+        records[0] = records[0]._replace(over=frozenset(set(VIEW[:60]) - had))
         records[1] = records[1]._replace(segments=((3, (5, 4, 4)),), taken=((4, 4, ()), (4, 9, ())))
         contents, accepted, codes = [record.encode() for record in records], 0, {}
         for record, content in zip(records, contents):
