@@ -76,7 +76,7 @@ class Autostart(Case):
 
     def test_after_a_killed_daemon(self):
         """A killed daemon's socket does not keep the next Loader from starting another."""
-        with larder.Loader(tree(60), PIPELINE, 16, output="numpy") as loader:
+        with larder.Loader(tree(60), PIPELINE, 16, output="numpy", reconnect=0) as loader:
             pid, = self.daemons()
             os.kill(pid, signal.SIGKILL)
             with self.assertRaises(larder.DaemonGone):

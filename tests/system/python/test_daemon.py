@@ -23,7 +23,7 @@ class Life(Case):
     def test_sigterm_stops_cleanly(self):
         """SIGTERM with a client in the middle: exit status 0, both sockets gone, the client told."""
         daemon = self.daemon()
-        iterator = iter(self.loader(daemon, tree(60), batch_size=8))
+        iterator = iter(self.loader(daemon, tree(60), batch_size=8, reconnect=0))
         next(iterator)
         self.assertEqual(daemon.stop(), 0, daemon.log())
         self.assertFalse(os.path.exists(daemon.socket))
