@@ -111,6 +111,9 @@ class Script:
                         "checkpoint": os.path.join(soak.folder, f"checkpoint-{number}")}
         self.fate = draw.choice(("alone", "alone", "kill", "again", "again", "stop", "cancel"))
         self.lives = draw.randint(1, 4) if self.fate == "again" else 0  # how often it is killed and started again
+        if self.lives:  # it is to be killed while it trains
+            self.options["epochs"] += 3
+            self.options["step_s"] = self.options["step_s"] or 0.01
         self.due = time.monotonic() + draw.uniform(0.3, 4) * PATIENCE
         self.number, self.resume = number, None
         self.log = open(os.path.join(soak.folder, f"script-{number}"), "a+")

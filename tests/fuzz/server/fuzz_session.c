@@ -16,198 +16,27 @@
 #include "common/little_endian.h"
 #include "server/session/session_priv.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/server/session_play.h"
 
 #define CLIENTS 5          /* at a time; the session allows fewer */
 #define CONNECTIONS_MAX 3u /* of the session; the next are refused */
-#define PARTIES_MAX 40     /* connections in one input */
-#define BATCHES_MAX 4096   /* in one input */
 #define BODY_MAX 600       /* bytes of an input that one message takes */
 #define FDS_MAX 96         /* more than the process has open at a time */
 #define TURNS_MAX 1000     /* until everything that was asked for is done */
 
-/* A connection as its two sides know it. */
-struct party {
-    uint64_t id;
-    int fd; /* the client's end; -1: closed */
-    uint16_t version;
-    /* what the owner knows */
-    bool told, gone, answered, registered;
-    bool begun, over, classes, state;
-    uint32_t epoch, credits, classes_seq, state_seq;
-};
+static struct play play;
 
+/* The input, and where in it the next step begins. */
 static struct {
-    struct session *session;
-    int memory_fd;
     const uint8_t *data;
     size_t size, pos;
-    struct party parties[PARTIES_MAX];
-    uint32_t n_parties;
-    uint32_t client_of[CLIENTS];    /* the party, from 1; 0: none */
-    uint32_t holder_of[BATCHES_MAX]; /* of a batch: the party that has it, from 1 */
-    uint32_t n_batches;
-} play;
+} input;
+
+static uint32_t client_of[CLIENTS]; /* the party, from 1; 0: none */
 
 static uint8_t u8(void)
 {
-    return play.pos < play.size ? play.data[play.pos++] : 0;
-}
-
-/* ── the owner ───────────────────────────────────────────────────────────────────────────────────────────────────── */
-
-static struct party *party_of(uint64_t id)
-{
-    for (uint32_t i = 0; i < play.n_parties; i++) {
-        if (play.parties[i].id == id)
-            return &play.parties[i];
-    }
-    CHECK(!"a client that is known");
-    return NULL;
-}
-
-static struct party *registered(uint64_t id)
-{
-    struct party *party = party_of(id);
-    CHECK(party->registered && !party->gone);
-    return party;
-}
-
-static void on_register(void *ctx, uint64_t client, uint32_t seq, const struct session_peer *peer,
-                        const struct wire_register *reg, int state_fd)
-{
-    (void)ctx, (void)seq;
-    struct party *party = party_of(client);
-    CHECK(!party->told && !party->gone && peer->pid == getpid());
-    CHECK((state_fd >= 0) == ((reg->flags & WIRE_WITH_STATE) != 0));
-    if (state_fd >= 0)
-        CHECK(close(state_fd) == 0);
-    party->told = true;
-}
-
-static void on_classes(void *ctx, uint64_t client, uint32_t seq, uint32_t first)
-{
-    (void)ctx, (void)first;
-    struct party *party = registered(client);
-    CHECK(!party->classes && !(party->state && party->state_seq == seq));
-    party->classes = true;
-    party->classes_seq = seq;
-}
-
-static void on_next(void *ctx, uint64_t client, uint32_t epoch, uint32_t credits)
-{
-    (void)ctx;
-    struct party *party = registered(client);
-    CHECK(!party->begun || epoch > party->epoch || (epoch == party->epoch && !party->over));
-    if (!party->begun || epoch > party->epoch) {
-        party->begun = true;
-        party->over = false;
-        party->epoch = epoch;
-        party->credits = 0;
-    }
-    party->credits += credits;
-    CHECK(credits > 0 && party->credits <= WIRE_CREDITS_MAX);
-}
-
-static void on_release(void *ctx, uint64_t client, uint64_t batch)
-{
-    (void)ctx;
-    struct party *party = registered(client);
-    CHECK(batch < play.n_batches && play.holder_of[batch] == (uint32_t)(party - play.parties) + 1);
-    play.holder_of[batch] = 0;
-}
-
-static void on_state_get(void *ctx, uint64_t client, uint32_t seq, const struct wire_state_get *get)
-{
-    (void)ctx, (void)get;
-    struct party *party = registered(client);
-    CHECK(!party->state && seq != 0 && party->version > 4 && !(party->classes && party->classes_seq == seq));
-    party->state = true;
-    party->state_seq = seq;
-}
-
-static void on_gone(void *ctx, uint64_t client)
-{
-    (void)ctx;
-    struct party *party = party_of(client);
-    CHECK(party->told && !party->gone);
-    party->gone = true;
-}
-
-static void answer_registration(struct party *party, uint8_t how)
-{
-    if (!party->told || party->answered)
-        return;
-    party->answered = true;
-    struct wire_message msg = {.type = WIRE_REGISTERED, .registered = {.job = 1, .view = {1, 2}}};
-    if (how % 4 == 3)
-        session_send_error(play.session, party->id, 0, LARDER_ENOENT, true, "no such folder");
-    else
-        party->registered = session_send(play.session, party->id, &msg) == 0;
-}
-
-static void answer_classes(struct party *party)
-{
-    if (!party->classes)
-        return;
-    party->classes = false;
-    struct wire_message msg = {
-        .type = WIRE_CLASSES, .seq = party->classes_seq, .classes = {1, 1, 2, {.data = "\3\0cat", .len_bytes = 5}}};
-    session_send(play.session, party->id, &msg);
-}
-
-static void answer_state(struct party *party, uint8_t how)
-{
-    if (!party->state)
-        return;
-    party->state = false;
-    struct wire_message msg = {.type = WIRE_STATE, .seq = party->state_seq, .state = {.n_bytes = 9}};
-    if (how % 4 == 3)
-        session_send_error(play.session, party->id, party->state_seq, LARDER_ETIMEOUT, false, "not in time");
-    else
-        session_send_fd(play.session, party->id, &msg, dup(play.memory_fd));
-}
-
-static void send_batch(struct party *party, uint8_t how)
-{
-    static const uint32_t counts[] = {0, 1, 3, WIRE_BATCH_MAX};
-    static uint8_t entries[WIRE_BATCH_MAX * WIRE_ENTRY_BYTES];
-    uint8_t turn[WIRE_TURN_BYTES] = {0};
-    if (!party->registered || play.n_batches == BATCHES_MAX)
-        return;
-    struct wire_message msg = {.type = WIRE_BATCH,
-                               .batch = {.batch = play.n_batches++,
-                                         .epoch = party->epoch,
-                                         .flags = how & 4 ? WIRE_BATCH_LAST : 0,
-                                         .count = counts[how % 4],
-                                         .entries = entries}};
-    struct wire_message turns = {.type = WIRE_TURNS, .turns = {msg.batch.batch, 1, turn}};
-    if (how & 8)
-        session_send(play.session, party->id, &turns);
-    if (session_send(play.session, party->id, &msg) != 0)
-        return;
-    play.holder_of[msg.batch.batch] = (uint32_t)(party - play.parties) + 1;
-    if (!party->begun)
-        return;
-    party->credits -= party->credits > 0;
-    if (how & 4) {
-        party->over = true;
-        party->credits = 0;
-    }
-}
-
-/* The owner may hear late that a client has gone, and answer it all the same. */
-static void let_owner_act(struct party *party)
-{
-    uint8_t what = u8(), how = u8();
-    switch (what % 6) {
-    case 0: answer_registration(party, how); break;
-    case 1: answer_classes(party); break;
-    case 2: answer_state(party, how); break;
-    case 3: session_send_error(play.session, party->id, 0, LARDER_EIO, how == 255, "a job's own failure"); break;
-    default:
-        for (uint8_t n = 0; n <= how / 32; n++)
-            send_batch(party, how);
-    }
+    return input.pos < input.size ? input.data[input.pos++] : 0;
 }
 
 /* ── clients ─────────────────────────────────────────────────────────────────────────────────────────────────────── */
@@ -238,14 +67,14 @@ static void send_bytes(const struct party *party, const void *bytes, size_t len_
 static void send_raw(struct party *party, bool framed)
 {
     uint8_t n_fds = u8() % 4, type = u8(), version = u8(), seq = u8(), buf[WIRE_HEADER_BYTES + BODY_MAX];
-    size_t len = u8() * (size_t)3, left = play.size - play.pos;
+    size_t len = u8() * (size_t)3, left = input.size - input.pos;
     if (len > left)
         len = left;
     if (len > BODY_MAX)
         len = BODY_MAX;
     if (len > 0)
-        memcpy(buf + WIRE_HEADER_BYTES, play.data + play.pos, len);
-    play.pos += len;
+        memcpy(buf + WIRE_HEADER_BYTES, input.data + input.pos, len);
+    input.pos += len;
     put_u32(buf, WIRE_MAGIC);
     put_u16(buf + 4, version ? version : party->version);
     put_u16(buf + 6, type);
@@ -257,11 +86,12 @@ static void send_raw(struct party *party, bool framed)
         send_bytes(party, buf + WIRE_HEADER_BYTES, len, n_fds);
 }
 
-/* send_lawful sends a message that is right by itself, at the right time or not. */
+/* send_lawful sends a message that is right by itself, at the right time or not, and seldom with the wrong number of
+ * descriptors. */
 static void send_lawful(struct party *party)
 {
-    static const uint8_t types[] = {WIRE_HELLO,   WIRE_REGISTER,  WIRE_REGISTER, WIRE_CLASSES_GET, WIRE_NEXT,
-                                    WIRE_RELEASE, WIRE_STATE_GET, WIRE_BYE};
+    static const uint8_t types[] = {WIRE_HELLO, WIRE_REGISTER, WIRE_REGISTER,  WIRE_CLASSES_GET,
+                                    WIRE_NEXT,  WIRE_RELEASE,  WIRE_STATE_GET, WIRE_BYE};
     uint8_t which = u8() % sizeof types, a = u8(), b = u8(), buf[256];
     bool with_state = which == 2;
     size_t len;
@@ -275,13 +105,13 @@ static void send_lawful(struct party *party)
         msg.reg = (struct wire_register){.batch_size = 1, .prefetch = 1, .world_size = 1, .weight = 1, .epochs = b % 4};
         msg.reg.flags = with_state ? WIRE_WITH_STATE : 0;
         break;
-    case WIRE_NEXT: msg.next = (struct wire_next){.epoch = a / 4 % 4, .credits = 1 + b % WIRE_CREDITS_MAX}; break;
+    case WIRE_NEXT: msg.next = (struct wire_next){.epoch = a / 4 % 8, .credits = 1 + b % WIRE_CREDITS_MAX}; break;
     case WIRE_RELEASE: msg.release.batch = b; break;
     case WIRE_STATE_GET: msg.state_get = (struct wire_state_get){.epoch = b, .batches = a, .timeout_ms = 5}; break;
     default: break;
     }
     if (wire_encode(&msg, buf, sizeof buf, &len) == 0) /* version 4 has not all of them */
-        send_bytes(party, buf, len, with_state ? 1 : 0);
+        send_bytes(party, buf, len, with_state != (b == 255));
 }
 
 /* receive reads answers. Each is one that the session may send, of the version that the client speaks. */
@@ -313,6 +143,12 @@ static void receive(const struct party *party)
             close(fd);
         }
     }
+}
+
+static void let_owner_act(struct party *party)
+{
+    uint8_t what = u8();
+    play_owner(&play, party, what, u8());
 }
 
 static void leave(struct party *party)
@@ -351,12 +187,7 @@ static void begin_session(void)
     struct session_config config = {.connections_max = CONNECTIONS_MAX,
                                     .arena_fd = play.memory_fd,
                                     .arena_bytes = 4096,
-                                    .handlers = {.on_register = on_register,
-                                                 .on_classes = on_classes,
-                                                 .on_next = on_next,
-                                                 .on_release = on_release,
-                                                 .on_state_get = on_state_get,
-                                                 .on_gone = on_gone}};
+                                    .handlers = play_handlers(&play)};
     CHECK(session_listen(path, &play.session, &err) == 0 && session_prepare(play.session, &config, &err) == 0);
     /* Clients come over socket pairs: nothing has to stay on the disk. */
     session_listen_close(&play.session->listener);
@@ -376,7 +207,7 @@ static int count_fds(void)
 static void step(void)
 {
     uint8_t what = u8();
-    uint32_t *client = &play.client_of[what / 16 % 8 % CLIENTS];
+    uint32_t *client = &client_of[what / 16 % 8 % CLIENTS];
     struct party *party = *client ? &play.parties[*client - 1] : NULL;
     if (what % 16 == 0)
         come(client);
@@ -427,12 +258,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!play.session)
         begin_session();
     int n_fds = count_fds();
-    play.data = data;
-    play.size = size;
-    play.pos = play.n_parties = play.n_batches = 0;
-    memset(play.client_of, 0, sizeof play.client_of);
-    while (play.pos < play.size) {
-        bool quick = data[play.pos] & 0x80; /* the session's thread is slow, and this step and the next come at once */
+    input.data = data;
+    input.size = size;
+    input.pos = 0;
+    play.n_parties = play.n_batches = 0;
+    memset(client_of, 0, sizeof client_of);
+    while (input.pos < input.size) {
+        bool quick = data[input.pos] & 0x80; /* the session's thread is slow, and this step and the next come at once */
         step();
         if (!quick)
             session_turn(play.session, 0);
@@ -448,24 +280,35 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 /* ── seeds ───────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
-#define OPEN "\x00\x0c\x00\x00\x00\x0c\x01\x00\x00\x09\x00\x00\x05\x08" /* connect, HELLO, REGISTER, REGISTERED, read */
+/* connect, HELLO, REGISTER, REGISTERED, read */
+#define OPEN "\x00\x0c\x00\x00\x00\x0c\x01\x00\x00\x09\x00\x00\x05\x08"
+#define SEED(text) .bytes = (text), .len = sizeof(text) - 1
 
 static const struct {
     const char *bytes;
     size_t len;
 } seeds[] = {
-#define SEED(text) {text, sizeof(text) - 1}
-    SEED(OPEN "\x0c\x04\x00\x07\x09\x04\x02\x09\x04\x06\x06\x09\x0c\x05\x00\x00\x0c\x07\x00\x00"), /* batches */
-    SEED(OPEN "\x0c\x06\x01\x02\x09\x02\x00\x06\x09\x0c\x06\x02\x02\x09\x02\x03\x06\x09"),         /* tokens */
-    SEED("\x00\x0c\x00\x00\x00\x0c\x02\x00\x00\x09\x00\x00\x05\x08\x0c\x03\x01\x00\x09\x01\x00"),  /* a state comes */
-    SEED("\x00\x0c\x00\x01\x00\x0c\x01\x00\x00\x09\x00\x00\x0c\x04\x00\x07\x09\x04\x0a\x05\x08"),  /* version 4 */
-    SEED("\x00\x0c\x00\x00\x00\x03\x01\x03\x00\x02\x1c\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00"
-         "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x40\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
-         "\x00\x00\x00\x00\xf0\x3f\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x05\x08"), /* framed */
-    SEED(OPEN "\x0c\x04\x00\x3f\x09\x04\xe3\x0c\x06\x01\x00\x09\x02\x00\x0c\x06\x01\x00\x05\xff\x05\xff"), /* drains */
-    SEED(OPEN "\x0c\x06\x01\x02\x08\x02\x02\x00"), /* a token, too late */
-    SEED(OPEN "\x10\x1c\x00\x00\x00\x20\x30\x40\x25\x04\x1c\x01\x00\x00\x19\x00\x03\x01"),         /* many; a stop */
-    SEED("\x80\x8c\x00\x00\x00\x8c\x01\x00\x00\x8c\x04\x00\x01\x87\x09\x00\x00\x04\x03\x00\x00\x00\x02garbage"),
+    /* batches, and one given back */
+    {SEED(OPEN "\x0c\x04\x00\x07\x09\x04\x02\x09\x04\x06\x06\x09\x0c\x05\x00\x00\x0c\x07\x00\x00")},
+    /* a token, and an error in place of one */
+    {SEED(OPEN "\x0c\x06\x01\x02\x09\x02\x00\x06\x09\x0c\x06\x02\x02\x09\x02\x03\x06\x09")},
+    /* a descriptor comes with REGISTER; classes */
+    {SEED("\x00\x0c\x00\x00\x00\x0c\x02\x00\x00\x09\x00\x00\x05\x08\x0c\x03\x01\x00\x09\x01\x00")},
+    /* version 4, and batches with turns */
+    {SEED("\x00\x0c\x00\x01\x00\x0c\x01\x00\x00\x09\x00\x00\x0c\x04\x00\x07\x09\x04\x0a\x05\x08")},
+    /* REGISTER as bytes */
+    {SEED("\x00\x0c\x00\x00\x00\x03\x01\x03\x00\x02\x1c\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00"
+          "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x40\x00\x00\x00\x00\x00\x00\x00"
+          "\x00\x00\x00\x00\x00\x00\x00\x00\xf0\x3f\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
+          "\x00\x00\x05\x08")},
+    /* a token that waits until batches are read */
+    {SEED(OPEN "\x0c\x04\x00\x3f\x09\x04\xe3\x0c\x06\x01\x00\x09\x02\x00\x0c\x06\x01\x00\x05\xff\x05\xff")},
+    /* a token, too late */
+    {SEED(OPEN "\x0c\x06\x01\x02\x08\x02\x02\x00")},
+    /* too many clients, and the daemon stops */
+    {SEED(OPEN "\x10\x1c\x00\x00\x00\x20\x30\x40\x25\x04\x1c\x01\x00\x00\x19\x00\x03\x01\x00")},
+    /* all in one turn; bytes that are nothing */
+    {SEED("\x80\x8c\x00\x00\x00\x8c\x01\x00\x00\x8c\x04\x00\x01\x87\x09\x00\x00\x04\x03\x00\x00\x00\x02garbage")},
 };
 
 size_t fuzz_seed(size_t index, uint8_t *buf, size_t cap)
