@@ -27,8 +27,8 @@ struct rank {
 struct history {
     uint32_t world_size;
     bool ordered;
-    bool began;
-    int lost; /* why nothing can be said of this epoch; 0: it can */
+    bool began, lost; /* lost: what this epoch's tokens need is not known */
+    uint32_t known;   /* so many batches of each rank are those that it counts */
     /* The job, and the base of the running epoch: without its bitmap, and with segments that point to `throughs`. */
     struct record base;
     uint8_t *throughs;
@@ -137,7 +137,8 @@ static int keep_segments(struct history *history, const struct record *base)
 int history_epoch_begin(struct history *history, uint32_t epoch, const struct record *base)
 {
     history->began = true;
-    history->lost = 0;
+    history->lost = false;
+    history->known = UINT32_MAX;
     history->base.epoch = epoch;
     history->base.batches = base ? base->batches : 0;
     history->base.n_segments = 0;
@@ -150,8 +151,8 @@ int history_epoch_begin(struct history *history, uint32_t epoch, const struct re
     free(history->throughs);
     history->throughs = NULL;
     if (history->ordered) {
-        history->lost = base ? keep_segments(history, base) : 0;
-        return history->lost;
+        history->lost = base && keep_segments(history, base);
+        return history->lost ? LARDER_ENOMEM : 0;
     }
     history->any = base && base->over_bytes > 0;
     CHECK(!history->any || base->over_bytes == record_set_bytes(history->base.samples));
@@ -205,13 +206,11 @@ int history_delivered(struct history *history, uint32_t number, const struct his
     struct rank *rank = rank_of(history, number);
     uint32_t n_turns = history->ordered ? 0 : batch->n_turns;
     if (!make_room(rank, 1, n_turns)) {
-        history->lost = LARDER_ENOMEM;
+        history->lost = true;
         return LARDER_ENOMEM;
     }
-    rank->items[rank->n_items++] = (struct item){.number = batch->number,
-                                                 .through = batch->through,
-                                                 .first_turn = rank->n_turns,
-                                                 .n_turns = n_turns};
+    rank->items[rank->n_items++] = (struct item){
+        .number = batch->number, .through = batch->through, .first_turn = rank->n_turns, .n_turns = n_turns};
     for (uint32_t i = 0; i < n_turns; i++)
         add_turn(history, rank, batch->turns[i]);
     return 0;
@@ -223,7 +222,7 @@ int history_presented(struct history *history, const struct record *record)
     move_to(history, 0);
     rank->n_items = rank->n_turns = rank->n_released = 0;
     if (!make_room(rank, record->n_batches, history->ordered ? 0 : record->n_turns)) {
-        history->lost = LARDER_ENOMEM;
+        history->lost = true;
         return LARDER_ENOMEM;
     }
     for (uint32_t i = 0; i < record->n_batches; i++) {
@@ -260,7 +259,7 @@ void history_rank_gone(struct history *history, uint32_t number)
         return;
     if (history->at > kept)
         move_to(history, kept);
-    size_t n_turns = rank->items[kept].first_turn;
+    size_t n_turns = rank->items[kept].first_turn, gap = kept;
     for (size_t i = kept; i < rank->n_items; i++) {
         struct item item = rank->items[i];
         if (!item.released)
@@ -269,9 +268,8 @@ void history_rank_gone(struct history *history, uint32_t number)
         item.first_turn = n_turns;
         n_turns += item.n_turns;
         rank->items[kept++] = item;
-        /* `through` says that what lies before is over too, and the gap is not. */
-        if (history->ordered && history->lost == 0)
-            history->lost = LARDER_EGONE;
+        /* The rank counts its batches otherwise, and `through` says that what lies before is over too. */
+        history->known = gap < history->known ? (uint32_t)gap : history->known;
     }
     rank->n_items = rank->n_released = kept;
     rank->n_turns = n_turns;
@@ -309,12 +307,13 @@ static int add_segment(struct history *history, uint32_t batches, struct record 
 int history_token(struct history *history, uint32_t batches, struct record *out, struct error *err)
 {
     CHECK(history->began);
-    if (history->lost == LARDER_ENOMEM)
+    if (history->lost)
         return error_set(err, LARDER_ENOMEM, "no memory for what was delivered of epoch %u: take the state after it",
                          history->base.epoch);
-    if (history->lost)
-        return error_set(err, history->lost,
-                         "a rank released batches of epoch %u out of order and left: take the state after the epoch",
+    if (batches > history->known)
+        return error_set(err, LARDER_EGONE,
+                         "a rank left in epoch %u when it had released a batch and not the one before: start all ranks "
+                         "from the last checkpoint, or take the state after the epoch",
                          history->base.epoch);
     for (uint32_t i = 0; i < history->world_size; i++)
         CHECK(history->ranks[i].n_items >= batches);

@@ -19,7 +19,7 @@ struct history;
 
 /* One batch of a rank. `turns` is borrowed for the call. */
 struct history_batch {
-    uint64_t number; /* the engine's: what a RELEASE says */
+    uint64_t number;       /* the engine's: what a RELEASE says */
     uint32_t through;      /* of a fixed order: numbers of the rank's part that are over with it */
     const uint32_t *turns; /* of a dependent job: indices whose turn is over with it; repeats have none */
     uint32_t n_turns;
@@ -54,8 +54,9 @@ uint32_t history_has(const struct history *history, uint32_t rank);
 
 /* history_token makes `out` a record without history of what there is after the first `batches` batches of each rank
  * since the base. Every rank must have had so many. `out` borrows from the history until the next call that changes it,
- * or asks it. LARDER_ENOMEM, LARDER_EGONE: what this epoch's tokens need is not known. LARDER_ELIMIT: the epoch was
- * dealt anew too many times. */
+ * or asks it. LARDER_ENOMEM: what this epoch's tokens need is not known. LARDER_EGONE: a rank that left had released a
+ * batch and not one before it, among those that are asked for. LARDER_ELIMIT: the epoch was dealt anew too many
+ * times. */
 int history_token(struct history *history, uint32_t batches, struct record *out, struct error *err);
 
 #endif
