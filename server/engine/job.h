@@ -90,6 +90,9 @@ struct job_progress {
     /* Batches that each rank had from that base, and its key; 0 and not valid when the epoch was begun whole. */
     uint32_t base_batches;
     uint64_t base_key;
+    /* So many samples of each rank were no whole batch when the epoch was begun from a state: the ranks had batches of
+     * another size, or bad samples. Under drop_last whole batches count from there. */
+    uint64_t odd;
     uint64_t drawn;     /* Picks of this epoch. In a fixed order this is the position of the next one that is dealt. */
     uint64_t lost;      /* bad samples that were not replaced */
     struct idset *bad;  /* bad samples, replaced or not; each is in it once, however often it is planned */

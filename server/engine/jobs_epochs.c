@@ -54,6 +54,7 @@ static void epoch_start(struct engine *engine, uint32_t no, uint32_t epoch)
     job->progress.epoch = epoch;
     job->progress.samples = job->shape.view_samples;
     job->progress.base_batches = 0;
+    job->progress.odd = 0;
     job->progress.drawn = job->progress.lost = job->progress.abandoned = job->progress.repeats = 0;
     idset_remove_all(job->progress.bad, job->terms.view);
     for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {

@@ -22,6 +22,7 @@ static void restore_rank(struct job *job, struct job_queue *queue, uint64_t gone
     epoch->through = told->through;
     epoch->repeats = told->delivered > gone ? told->delivered - gone : 0;
     epoch->lost = told->delivered < gone ? gone - told->delivered : 0;
+    job->progress.odd = told->delivered % job->terms.batch_size; /* the same for all: they had batches in step */
     job->progress.repeats += epoch->repeats;
     job->progress.lost += epoch->lost;
 }

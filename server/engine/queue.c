@@ -214,7 +214,9 @@ uint64_t queue_share_of(const struct job *job, uint64_t samples)
  * because they train in step. */
 uint64_t queue_share(const struct job *job)
 {
-    return queue_share_of(job, job->progress.samples - (job->terms.world_size == 1 ? job->progress.lost : 0));
+    uint64_t samples = job->progress.samples - (job->terms.world_size == 1 ? job->progress.lost : 0);
+    uint64_t odd = job->progress.odd * job->terms.world_size;
+    return samples < odd ? queue_share_of(job, samples) : job->progress.odd + queue_share_of(job, samples - odd);
 }
 
 bool queue_has_more_to_plan(const struct queues *queues, const struct job *job, const struct job_queue *queue)

@@ -22,6 +22,7 @@ struct chain {
     bool drop_last;
     uint32_t samples, batch_size, epoch;
     uint32_t n_links, world_size[LINKS_MAX], batches[LINKS_MAX]; /* batches that each rank takes from a job */
+    uint32_t later_size; /* of the batches of all jobs but the first; 0: the same */
 };
 
 /* What comes of it. */
@@ -29,9 +30,14 @@ struct outcome {
     uint32_t times[RUN_IDS_MAX], repeats, last_left; /* samples that the last job began with */
 };
 
+static uint32_t size_of(const struct chain *chain, uint32_t link)
+{
+    return link > 0 && chain->later_size ? chain->later_size : chain->batch_size;
+}
+
 static struct run *begin(const struct chain *chain, uint32_t link, const struct checkpoint *at)
 {
-    struct run *run = run_new(chain->shuffle, chain->samples, chain->world_size[link], chain->batch_size);
+    struct run *run = run_new(chain->shuffle, chain->samples, chain->world_size[link], size_of(chain, link));
     run->desc.drop_last = chain->drop_last;
     if (link > 0) {
         run_go_on(run, at);
@@ -77,7 +83,7 @@ static void check(const struct chain *chain)
         left -= outcome.times[id];
     }
     if (chain->drop_last)
-        assert_int_equal(left, outcome.last_left % (world_size * chain->batch_size));
+        assert_int_equal(left, outcome.last_left % (world_size * size_of(chain, chain->n_links - 1)));
     else
         assert_int_equal(left, 0);
     if (chain->n_links == 1 || chain->drop_last)
@@ -106,9 +112,26 @@ static void test_twice(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < 3; i++) {
-        check(&(struct chain){(enum shuffle_mode)i, false, 50, 3, 5, 3, {4, 3, 2}, {2, 3}});
-        check(&(struct chain){(enum shuffle_mode)i, false, 50, 3, 0, 3, {3, 4, 3}, {1, 2}});
-        check(&(struct chain){(enum shuffle_mode)i, false, 50, 3, 1, 4, {2, 2, 4, 4}, {3, 2, 1}});
+        check(&(struct chain){(enum shuffle_mode)i, false, 50, 3, 5, 3, {4, 3, 2}, {2, 3}, 0});
+        check(&(struct chain){(enum shuffle_mode)i, false, 50, 3, 0, 3, {3, 4, 3}, {1, 2}, 0});
+        check(&(struct chain){(enum shuffle_mode)i, false, 50, 3, 1, 4, {2, 2, 4, 4}, {3, 2, 1}, 0});
+    }
+}
+
+/* Batches of another size: whole ones count from where the ranks go on. */
+static void test_another_batch_size(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 3 * 2 * 5 * 4 * 3; i++) {
+        struct chain chain = {.shuffle = (enum shuffle_mode)(i % 3),
+                              .drop_last = i / 3 % 2,
+                              .samples = 50,
+                              .batch_size = 4,
+                              .later_size = i / 6 % 5 + 1,
+                              .n_links = 3,
+                              .world_size = {i / 30 % 4 + 1, i / 30 % 4 + 1, i / 30 % 4 + 1},
+                              .batches = {i / 120 + 1, 1}};
+        check(&chain);
     }
 }
 
@@ -142,6 +165,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_from_any_to_any),
         cmocka_unit_test(test_twice),
+        cmocka_unit_test(test_another_batch_size),
         cmocka_unit_test(test_chance),
     };
     return cmocka_run_group_tests_name("resume_chains", tests, NULL, NULL);
