@@ -182,6 +182,14 @@ static void fail_of_source(struct engine *engine, uint32_t no)
     jobs_fail(engine, no, &(struct failure){.id = SAMPLE_NONE, .of_source = true}, LARDER_EIO, text);
 }
 
+/* is_asked tells whether a load from the job's source is out that shows whether it answers. The job's own task may have
+ * begun it, and is then not in line. */
+static bool is_asked(const struct engine *engine, const struct job *job)
+{
+    const struct data_source *source = &engine->sources.all[job->source.at];
+    return job->state == JOB_RUNNING && source->away && source->probe != SAMPLE_NONE;
+}
+
 void jobs_watch_sources(struct engine *engine)
 {
     if (engine->sources.n_away == 0 && engine->sources.n_waiting == 0)
@@ -192,7 +200,7 @@ void jobs_watch_sources(struct engine *engine)
         bool waits = sources_waits(&engine->sources, no);
         if (waits && !job->source.waits)
             job->source.waits_since_ns = engine->env.now_ns;
-        job->source.waits = waits;
+        job->source.waits = waits || (job->source.waits && is_asked(engine, job));
         engine->sources.n_waiting += waits;
         if (waits && engine->env.now_ns - job->source.waits_since_ns >= engine->env.config.source_wait_ns)
             fail_of_source(engine, no);

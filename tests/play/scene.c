@@ -20,10 +20,10 @@ static bool see_load(struct scene *scene, const struct engine_action *action)
     scene->loads++;
     if (scene->away && action->load.dataset == scene->away) {
         scene->unanswered++;
-        play_push(&scene->play,
-                  (struct engine_event){
-                      .type = ENGINE_LOADED,
-                      .loaded = {.id = action->load.id, .reason = BAD_UNREADABLE, .fate = ENGINE_FATE_SOURCE}});
+        play_push_at(&scene->play, scene->play.now_ns + scene->away_ns,
+                     (struct engine_event){
+                         .type = ENGINE_LOADED,
+                         .loaded = {.id = action->load.id, .reason = BAD_UNREADABLE, .fate = ENGINE_FATE_SOURCE}});
         return true;
     }
     if (scene->slow) {

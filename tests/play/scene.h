@@ -20,6 +20,7 @@ struct scene {
     uint32_t in_part;         /* prepares that made some of their outputs and not others */
     uint32_t loads, prepares;
     const void *away;    /* a dataset whose source answers no load; NULL: all do */
+    uint64_t away_ns;    /* how long such a load takes */
     uint32_t unanswered; /* loads */
     uint32_t got[JOBS_MAX][IDS_MAX];
     uint64_t last_batch[JOBS_MAX];

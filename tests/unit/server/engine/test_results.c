@@ -167,6 +167,30 @@ static void test_a_source_that_does_not_answer(void **state)
     scene_free(scene);
 }
 
+/* A job waits no longer for its source because the only sample that it needs is the one that is tried again. */
+static void test_the_only_sample_is_not_answered(void **state)
+{
+    (void)state;
+    static uint32_t sizes[1] = {ENCODED};
+    struct scene *scene = scene_new(600, 1);
+    struct engine_job_desc desc = scene_job(scene, "a");
+    desc.dataset = scene->away = sizes;
+    scene->away_ns = SECOND / 3;
+    uint32_t job = scene_add(scene, &desc);
+    scene_next(scene, job, 0, 1);
+    uint32_t seconds = 0;
+    for (; seconds < 70 && !scene->play.failed; seconds++) {
+        for (uint32_t tenths = 0; tenths < 10; tenths++) {
+            play_push(&scene->play, (struct engine_event){.type = ENGINE_TICK});
+            play_until(&scene->play, scene->play.now_ns + SECOND / 10);
+        }
+    }
+    assert_int_equal(scene->play.failed, LARDER_EIO);
+    assert_true(seconds >= 60 && seconds <= 63);
+    assert_true(scene->unanswered > 20);
+    scene_free(scene);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -174,6 +198,7 @@ int main(void)
         cmocka_unit_test(test_outputs_fail_apart),
         cmocka_unit_test(test_nothing_left),
         cmocka_unit_test(test_a_source_that_does_not_answer),
+        cmocka_unit_test(test_the_only_sample_is_not_answered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
