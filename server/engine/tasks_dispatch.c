@@ -95,5 +95,6 @@ bool tasks_dispatch(struct tasks *tasks)
     if (job == ENGINE_NONE)
         tasks_read_ahead(tasks);
     dispatch_prepares(tasks);
+    encoded_shed(tasks->encoded); /* companions may have taken new records */
     return true;
 }
