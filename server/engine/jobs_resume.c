@@ -21,6 +21,7 @@ static void end_epoch(struct engine *engine, const struct job *job, struct job_q
     action->deliver.epoch = epoch;
     action->deliver.index = index;
     action->deliver.last = true;
+    queue->tallies.batches_delivered++;
     queue->epoch.told = true;
     queue->epoch.told_epoch = epoch;
 }
