@@ -78,15 +78,24 @@ class Book:
             return []
 
 
+def begin(job, rank, socket, state):
+    """The Loader of a new life. One that begins while no daemon is there is told so, and tries again."""
+    while True:
+        try:
+            return larder.Loader(job.dataset, PIPELINE, job.batch_size, shuffle=job.shuffle, seed=5,
+                                 drop_last=job.drop_last, name=job.name, rank=rank, world_size=job.world_size,
+                                 output="numpy", with_ids=True, socket=socket, timeout=STUCK_S * SLOW,
+                                 reconnect=STUCK_S * SLOW, state=state, zero_copy=job.zero_copy)
+        except larder.DaemonGone:
+            select.select([], [], [], 0.02)
+
+
 def train(job, rank, life, socket, step_together, ended):
     """A rank's training loop, in a process of its own. Ends with status 0 when `ended` says so, at an epoch's end."""
     book = job.book
     point = book.load()
     draw = random.Random(job.seed * 1000 + life * 10 + rank)
-    loader = larder.Loader(job.dataset, PIPELINE, job.batch_size, shuffle=job.shuffle, seed=5, drop_last=job.drop_last,
-                           name=job.name, rank=rank, world_size=job.world_size, output="numpy", with_ids=True,
-                           socket=socket, timeout=STUCK_S * SLOW, reconnect=STUCK_S * SLOW, state=point["state"],
-                           zero_copy=job.zero_copy)
+    loader = begin(job, rank, socket, point["state"])
     ledger = os.open(book.ledger, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     step = point["step"]
     os.write(ledger, json.dumps({"life": life, "rank": rank, "from": step}).encode() + b"\n")
