@@ -93,15 +93,18 @@ static void find_checkpoint_dir(struct config *config)
     config->checkpoint_dir = xstrdup(path);
 }
 
-/* The default of memory.scratch gives way to the sizes that were asked for. All sizes that were asked for must fit. */
+/* The default of memory.scratch gives way to the sizes that were asked for. All sizes that were asked for must fit. The
+ * least scratch always does, for a configuration that is written out says what its default became. */
 static int fit_scratch(struct config *config, const struct config_machine *machine, struct error *err)
 {
     char scratch[32], memory[32], text[256];
     uint64_t room = machine->memory_bytes - config->arena_bytes - config->encoded_bytes;
+    if (room < CONFIG_SCRATCH_MIN)
+        room = CONFIG_SCRATCH_MIN;
     if (config->scratch_bytes <= room)
         return 0;
     if (config->source[SETTING_scratch_bytes] == CONFIG_FROM_DEFAULT) {
-        config->scratch_bytes = room > CONFIG_SCRATCH_MIN ? room : CONFIG_SCRATCH_MIN;
+        config->scratch_bytes = room;
         return 0;
     }
     config_bytes_print(config->scratch_bytes, scratch, sizeof scratch);

@@ -18,6 +18,7 @@ static const char *const seeds[] = {
      "\"\\x41\\u00e9\"}\n"),
     ("datasets: {a: {path: /d, subset: {union: [{classes: [\"n0*\", '7']}, {difference: [{range: [0, 9]}, {fraction: "
      "0.5, seed: 3}]}]}}}\n"),
+    "memory:\n  arena: 90%\n",
     "--- &a !t\nmemory: *a\n? [x]\n: |\n  text\n...\n---\n%TAG ! a\n",
 };
 

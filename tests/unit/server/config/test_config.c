@@ -170,20 +170,38 @@ static void test_everything(void **state)
     config_destroy(config);
 }
 
-/* What config_dump writes, read back, gives the same settings. */
-static void test_dump_round_trip(void **state)
+static char *dumped(const char *file)
 {
-    (void)state;
     char *text = NULL;
     size_t len = 0;
-    struct config *config = parse(everything);
+    struct config *config = parse(file);
     FILE *out = open_memstream(&text, &len);
     config_dump(config, out);
     fclose(out);
     config_destroy(config);
+    return text;
+}
+
+/* What config_dump writes, read back, gives the same settings. */
+static void test_dump_round_trip(void **state)
+{
+    (void)state;
+    char *text = dumped(everything);
     assert_non_null(strstr(text, "  arena: 1610612736B  # file line 5, 1.5 GiB\n"));
-    config = parse(text);
+    struct config *config = parse(text);
     assert_everything(config);
+    config_destroy(config);
+    free(text);
+}
+
+/* Where arena and encoded bytes have taken all memory, scratch becomes the least possible; that can be read again. */
+static void test_dump_of_least_scratch(void **state)
+{
+    (void)state;
+    char *text = dumped("memory:\n  arena: 90%\n");
+    struct config *config = parse(text);
+    assert_true(config->arena_bytes + config->encoded_bytes > 16 * GIB - CONFIG_SCRATCH_MIN);
+    assert_int_equal(config->scratch_bytes, CONFIG_SCRATCH_MIN);
     config_destroy(config);
     free(text);
 }
@@ -375,19 +393,13 @@ int main(void)
 {
     set_environment();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults),
-        cmocka_unit_test(test_environment),
-        cmocka_unit_test(test_busy_machine),
-        cmocka_unit_test(test_everything),
-        cmocka_unit_test(test_dump_round_trip),
-        cmocka_unit_test(test_widths),
-        cmocka_unit_test(test_empty_files),
-        cmocka_unit_test(test_files),
-        cmocka_unit_test(test_set),
-        cmocka_unit_test(test_example_file),
-        cmocka_unit_test(test_minimal_file),
-        cmocka_unit_test(test_service_cache),
-        cmocka_unit_test(test_metrics_socket),
+        cmocka_unit_test(test_defaults),        cmocka_unit_test(test_environment),
+        cmocka_unit_test(test_busy_machine),    cmocka_unit_test(test_everything),
+        cmocka_unit_test(test_dump_round_trip), cmocka_unit_test(test_dump_of_least_scratch),
+        cmocka_unit_test(test_widths),          cmocka_unit_test(test_empty_files),
+        cmocka_unit_test(test_files),           cmocka_unit_test(test_set),
+        cmocka_unit_test(test_example_file),    cmocka_unit_test(test_minimal_file),
+        cmocka_unit_test(test_service_cache),   cmocka_unit_test(test_metrics_socket),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
