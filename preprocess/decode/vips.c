@@ -2,6 +2,7 @@
  *
  * Only loaders that are named here and that libvips trusts are used. Pulling a region (and not a whole image) makes
  * libvips start no threads. */
+#include <pthread.h>
 #include <string.h>
 
 #include <vips/vips.h>
@@ -18,11 +19,36 @@
 #define OUTSIDE_PER_PIXEL_MOVING 16 /* of moving WebP: two frames, and the one that is decoded */
 #define PNG_INTERLACE 28            /* the byte of a PNG that says whether it is interlaced */
 
-/* libvips' error text, for all threads together, as one line. */
+/* libvips has one buffer of error texts for all threads. A cache of lines that gets no memory says so there, and then
+ * leaves the pixels as they are and reports success (its vips_tile_cache_gen). So whoever takes the texts notes how
+ * often memory was lacking, and an image during which it was lacking somewhere is not trusted. */
+static pthread_mutex_t errors_lock = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t shortages; /* guarded by errors_lock */
+
+/* The texts so far, which the caller frees with g_free; they are gone from the buffer. *shortages_so_far includes this
+ * thread's own. */
+static char *take_errors(uint64_t *shortages_so_far)
+{
+    pthread_mutex_lock(&errors_lock);
+    char *text = vips_error_buffer_copy();
+    shortages += strstr(text, "vips_tracked") != NULL; /* libvips' own allocator for pixels */
+    *shortages_so_far = shortages;
+    pthread_mutex_unlock(&errors_lock);
+    return text;
+}
+
+static uint64_t drop_errors(void)
+{
+    uint64_t so_far;
+    g_free(take_errors(&so_far));
+    return so_far;
+}
+
+/* The error text as one line. */
 static int vips_fault(struct decode_fault *fault, enum bad_reason reason)
 {
-    char *text = vips_error_buffer_copy();
-    vips_error_clear();
+    uint64_t so_far;
+    char *text = take_errors(&so_far);
     for (char *c = text; *c; c++) {
         if (*c == '\n')
             *c = c[1] ? ';' : '\0';
@@ -88,7 +114,7 @@ int vips_reader_open(const struct prepare_limits *limits, const void *bytes, siz
 {
     const char *loader = vips_foreign_find_load_buffer(bytes, len_bytes);
     if (!loader || !known_loader(loader)) {
-        vips_error_clear();
+        drop_errors();
         return decode_fail(fault, BAD_NOT_AN_IMAGE,
                            "not an image of a supported format (JPEG, PNG, WebP, TIFF, GIF, HEIF, BMP, binary PNM)");
     }
@@ -178,12 +204,15 @@ int vips_reader_region(void *handle, struct rect rect, struct scratch *scratch, 
                                    (size_t)rect.width * (size_t)vips_image_get_bands(image) + IMAGE_SLACK_BYTES);
     if (!narrow || scratch_image(scratch, rect.width, rect.height, &made))
         return decode_fail(fault, BAD_NO_MEMORY, "decoding takes more memory than allowed");
+    uint64_t shortages_before = drop_errors();
     VipsRegion *region = vips_region_new(image);
     int rc = region ? pull(region, rect, narrow, &made) : -1;
     if (region)
         g_object_unref(region);
     if (rc)
         return vips_fault(fault, BAD_CORRUPT);
+    if (drop_errors() != shortages_before)
+        return decode_fail(fault, BAD_NO_MEMORY, "libvips: no memory for the rows of an image");
     *out = made;
     return 0;
 }
