@@ -1,5 +1,5 @@
-/* history.h: what a job of several ranks was given of its running epoch, rank by rank and batch by batch, and the tokens
- * that come of it. common/record.h says what the words mean: base, turn, part, through, segment.
+/* history.h: what a job of several ranks was given of its running epoch, rank by rank and batch by batch, and the
+ * tokens that come of it. common/record.h says what the words mean: base, turn, part, through, segment.
  *
  * A token says what all ranks together had had after their first n batches: the base, and the first n batches of each
  * rank. An epoch that was not restored has no base.
@@ -25,8 +25,8 @@ struct history_batch {
     uint32_t n_turns;
 };
 
-/* history_create makes one for a job of world_size ranks, 1 … RECORD_RANKS_MAX. Of `job` it keeps the dataset, the view,
- * the seed, the shuffle and the samples. No epoch has begun. LARDER_ENOMEM. */
+/* history_create makes one for a job of world_size ranks, 1 … RECORD_RANKS_MAX. Of `job` it keeps the dataset, the
+ * view, the seed, the shuffle and the samples. No epoch has begun. LARDER_ENOMEM. */
 int history_create(uint32_t world_size, const struct record *job, struct history **out);
 void history_destroy(struct history *history); /* accepts NULL */
 
@@ -38,9 +38,9 @@ int history_epoch_begin(struct history *history, uint32_t epoch, const struct re
 /* history_epoch gives the running epoch; false: none has begun. */
 bool history_epoch(const struct history *history, uint32_t *epoch);
 
-/* history_presented says what the rank `record->rank` has had since the base when it comes to a daemon that does not know
- * it: the record's history. It replaces what the rank had. It counts as released. The record is borrowed for the call.
- * LARDER_ENOMEM: history_token fails in this epoch. */
+/* history_presented says what the rank `record->rank` has had since the base when it comes to a daemon that does not
+ * know it: the record's history. It replaces what the rank had. It counts as released. The record is borrowed for the
+ * call. LARDER_ENOMEM: history_token fails in this epoch. */
 int history_presented(struct history *history, const struct record *record);
 /* history_delivered adds the rank's next batch of the running epoch. LARDER_ENOMEM as above. */
 int history_delivered(struct history *history, uint32_t rank, const struct history_batch *batch);

@@ -48,7 +48,7 @@ def network(n_classes):
 
 
 def train(options):
-    """Trains from the checkpoint, if there is one, to the end, and prints each step and at the end the weights' hash."""
+    """Trains to the end, from the checkpoint if there is one. Prints each step, and at the end the weights' hash."""
     torch.manual_seed(options.seed)
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)

@@ -317,7 +317,8 @@ class Soak:
             script.process.kill()
             script.process.wait()
         print(f"{number} scripts, {self.whole} of them left alone in their last life; {self.resumed} times one was "
-              f"killed and went on from its checkpoint; {self.taken} samples taken; asked {self.asked} times", flush=True)
+              f"killed and went on from its checkpoint; {self.taken} samples taken; asked {self.asked} times",
+              flush=True)
 
     def nothing_left(self):
         status = self.daemon.status()

@@ -1,4 +1,4 @@
-/* session_owner.c: the owner of fuzz_session: it notes what the session tells it, and answers only what it was asked. */
+/* session_owner.c: the owner of fuzz_session. It notes what the session tells it, and answers only what it is asked. */
 #include <unistd.h>
 
 #include "common/check.h"
