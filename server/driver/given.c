@@ -4,7 +4,7 @@
 
 int given_begin(struct given *given, uint32_t world_size, const struct record *job)
 {
-    struct given made = {NULL};
+    struct given made = {NULL, NULL};
     int rc = history_create(world_size, job, &made.now);
     if (!rc)
         rc = history_create(world_size, job, &made.before);
@@ -18,7 +18,7 @@ void given_clear(struct given *given)
 {
     history_destroy(given->now);
     history_destroy(given->before);
-    *given = (struct given){NULL};
+    *given = (struct given){NULL, NULL};
 }
 
 bool given_running(const struct given *given, uint32_t *epoch)

@@ -83,7 +83,7 @@ int restore_take_set(struct restore *restore, const struct registration *reg, st
 {
     const struct record *record = &restore->record;
     const struct registration_found *found = &reg->found;
-    struct marks marks = {NULL};
+    struct marks marks = {.bytes = 0};
     size_t count = 0;
     uint32_t *room = malloc(((size_t)found->view.count + 1) * sizeof *room);
     int rc = room ? marks_make(&marks, record, found, err) : restore_no_memory(err);
