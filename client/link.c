@@ -18,7 +18,8 @@
 
 /* ── going down ──────────────────────────────────────────────────────────────────────────────────────────────────── */
 
-/* retry_later hangs up and sets the time of the next attempt. The first one after a batch is made at once. */
+/* retry_later hangs up and sets the time of the next attempt. The first one after a batch was handed out is made at
+ * once. */
 static void retry_later(struct larder_loader *loader)
 {
     struct loader_link *link = &loader->link;

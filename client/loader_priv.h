@@ -90,8 +90,8 @@ struct loader_link {
     uint64_t window_end_ns; /* a daemon must answer until then */
     uint64_t answer_end_ns; /* REGISTERING: and must have registered the job until then */
     uint64_t retry_ns;      /* DOWN: not before */
-    uint64_t pause_ns;      /* the last pause; 0: none yet since a batch came */
-    uint32_t comebacks;     /* since a batch came */
+    uint64_t pause_ns;      /* the last pause; 0: none yet since a batch was handed out */
+    uint32_t comebacks;     /* since a batch was handed out */
     uint32_t reconnects;    /* in all */
     bool nameless;          /* the name that a daemon made is taken: come without one */
     struct error why;       /* why there is no daemon */

@@ -113,8 +113,6 @@ static int on_batch(struct larder_loader *loader, const struct wire_batch *msg)
         stream->last_came = true;
         stream->outstanding = 0;
     }
-    loader->link.comebacks = 0;
-    loader->link.pause_ns = 0;
     waiting_add(stream, batch);
     return 0;
 }

@@ -73,6 +73,8 @@ static int hand_out(struct larder_loader *loader, struct larder_batch **out)
     stream->lost = batch->lost;
     stream->ended = batch->last;
     if (rc == 0 && batch->count) {
+        loader->link.comebacks = 0;
+        loader->link.pause_ns = 0;
         *out = batch;
         return 0;
     }
@@ -91,6 +93,14 @@ static void hold(struct larder_loader *loader, struct larder_batch *batch)
         batch->next->previous = batch;
     loader->batches = batch;
     loader->held++;
+}
+
+/* overtaken tells whether the daemon went while a batch waited. The batch is then left to the next daemon: ranks that
+ * train in step all have to come to it before it gives any of them a batch, and one that takes another step first may
+ * wait in it for a rank that waits for the daemon. */
+static bool overtaken(const struct larder_loader *loader)
+{
+    return loader->asked.reconnect_ms && loader->link.state == LINK_UP && connection_lost(&loader->connection);
 }
 
 /* fetch waits for one step towards the next batch: the link, room to ask, a message. */
@@ -125,7 +135,7 @@ int larder_next(struct larder_loader *loader, int64_t timeout_ms, struct larder_
     struct larder_batch *batch = NULL;
     while (rc == 0 && !batch) {
         if (stream->waiting) {
-            rc = hand_out(loader, &batch);
+            rc = overtaken(loader) ? link_lost(loader) : hand_out(loader, &batch);
         } else if (stream->ended) {
             stream->told = true;
             rc = error_set(&loader->error, LARDER_EEND, "epoch %u is over", stream->epoch);

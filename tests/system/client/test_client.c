@@ -1,20 +1,16 @@
 /* test_client.c: the C library with the real daemon: usage: system_client LARDERD MAKE_IMAGES
  * The daemon runs on a private socket and folder with a small set of images made for the test. */
-#include <errno.h>
-#include <ftw.h>
 #include <larder/larder.h>
 #include <setjmp.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "common/clock.h"
+#include "real_daemon.h"
 
 #define SAMPLES 90u
 #define CLASSES 3u
@@ -24,88 +20,33 @@
 #define SAMPLE_BYTES (SIDE * SIDE * 3u)
 #define NEXT_TIMEOUT_MS 60000 /* a sanitizer's build on a busy machine */
 
-static const char *larderd, *make_images;
-static char folder[64], dataset[96], socket_path[96], config[96];
-static pid_t daemon_pid;
-
-static pid_t spawn(const char *const *arguments)
-{
-    pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        execv(arguments[0], (char *const *)(uintptr_t)arguments);
-        fprintf(stderr, "%s: %s\n", arguments[0], strerror(errno));
-        _exit(127);
-    }
-    return child;
-}
+static struct real real;
 
 static int set_up(void **state)
 {
     (void)state;
-    strcpy(folder, "/tmp/larder-system-client-XXXXXX");
-    assert_non_null(mkdtemp(folder));
-    snprintf(dataset, sizeof dataset, "%s/images", folder);
-    snprintf(socket_path, sizeof socket_path, "%s/larder.sock", folder);
-    snprintf(config, sizeof config, "%s/larder.yaml", folder);
-    FILE *file = fopen(config, "w");
-    assert_non_null(file);
-    fprintf(file,
-            "memory:\n  arena: 32MiB\n  encoded: 16MiB\n"
-            "metrics:\n  port: 0\ncatalog:\n  checkpoint: %s\n",
-            folder);
-    assert_int_equal(fclose(file), 0);
-    char count[16], classes[16];
-    snprintf(count, sizeof count, "%u", SAMPLES);
-    snprintf(classes, sizeof classes, "%u", CLASSES);
-    const char *arguments[] = {make_images, dataset, count, classes, "80", "60", NULL};
-    int status;
-    pid_t child = spawn(arguments);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    real_make(&real, SAMPLES, CLASSES);
     return 0;
-}
-
-static int remove_one(const char *path, const struct stat *info, int type, struct FTW *at)
-{
-    (void)info;
-    (void)type;
-    (void)at;
-    return remove(path);
 }
 
 static int tear_down(void **state)
 {
     (void)state;
-    return nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    real_remove(&real);
+    return 0;
 }
 
 static int start_daemon(void **state)
 {
     (void)state;
-    int ends[2];
-    char ready[16], byte;
-    assert_int_equal(pipe(ends), 0);
-    snprintf(ready, sizeof ready, "%d", ends[1]);
-    const char *arguments[] = {larderd, "--config", config, "--socket", socket_path, "--ready-fd", ready, NULL};
-    daemon_pid = spawn(arguments);
-    close(ends[1]);
-    ssize_t got = read(ends[0], &byte, 1); /* ends with the daemon, should it not get ready */
-    close(ends[0]);
-    assert_int_equal(got, 1);
+    real_start(&real);
     return 0;
 }
 
 static int stop_daemon(void **state)
 {
     (void)state;
-    int status = 0;
-    if (daemon_pid) {
-        kill(daemon_pid, SIGTERM);
-        assert_int_equal(waitpid(daemon_pid, &status, 0), daemon_pid);
-    }
-    daemon_pid = 0;
-    return status;
+    return real_stop(&real);
 }
 
 static struct larder_loader *open_with(const char *pipeline, uint32_t prefetch, uint32_t shuffle)
@@ -113,8 +54,8 @@ static struct larder_loader *open_with(const char *pipeline, uint32_t prefetch, 
     struct larder_loader *loader = NULL;
     struct larder_options options;
     larder_options_init(&options);
-    options.socket = socket_path;
-    options.dataset = dataset;
+    options.socket = real.socket;
+    options.dataset = real.dataset;
     options.pipeline = pipeline;
     options.batch_size = BATCH_SIZE;
     options.prefetch = prefetch;
@@ -231,8 +172,8 @@ static void gives_files_as_they_are(void **state)
     struct larder_batch *batch = NULL;
     uint32_t seen = 0;
     larder_options_init(&options);
-    options.socket = socket_path;
-    options.dataset = dataset;
+    options.socket = real.socket;
+    options.dataset = real.dataset;
     options.batch_size = BATCH_SIZE;
     options.all_files = 1;
     options.shuffle = LARDER_SHUFFLE_NONE;
@@ -250,7 +191,7 @@ static void gives_files_as_they_are(void **state)
             uint8_t file[65536];
             assert_int_equal(larder_batch_sample(batch, i, &sample), 0);
             uint32_t label = (uint32_t)sample.label, number = sample.index % (SAMPLES / CLASSES) * CLASSES + label;
-            snprintf(path, sizeof path, "%s/class_%02u/%05u.jpg", dataset, label, number);
+            snprintf(path, sizeof path, "%s/class_%02u/%05u.jpg", real.dataset, label, number);
             FILE *stream = fopen(path, "rb");
             assert_non_null(stream);
             assert_int_equal(fread(file, 1, sizeof file, stream), sample.len_bytes);
@@ -274,33 +215,39 @@ static void hands_refusals_through(void **state)
     struct larder_loader *loader = NULL;
     struct larder_options options;
     larder_options_init(&options);
-    options.socket = socket_path;
+    options.socket = real.socket;
     options.dataset = "/nonexistent/images";
     assert_int_equal(larder_open(&options, &loader), LARDER_ENOENT);
     assert_non_null(strstr(larder_last_error(NULL), "/nonexistent/images"));
-    options.dataset = dataset;
+    options.dataset = real.dataset;
     options.pipeline = "[\"sharpen\"]";
     assert_int_equal(larder_open(&options, &loader), LARDER_EINVAL);
     assert_non_null(strstr(larder_last_error(NULL), "sharpen"));
     assert_null(loader);
 }
 
-/* A daemon that was killed gives LARDER_EGONE with the socket's name, and the next one on the socket serves a new
- * loader. */
+/* Where the program does not want to wait for another daemon, one that was killed gives LARDER_EGONE with the socket's
+ * name, and the next one on the socket serves a new loader. */
 static void survives_kill(void **state)
 {
     (void)state;
-    struct larder_loader *loader = open_loader(2, LARDER_SHUFFLE_DEPENDENT);
+    struct larder_loader *loader = NULL;
+    struct larder_options options;
+    larder_options_init(&options);
+    options.socket = real.socket;
+    options.dataset = real.dataset;
+    options.pipeline = "[{\"resize\": {\"size\": [48, 48]}}]";
+    options.batch_size = BATCH_SIZE;
+    options.reconnect_ms = 0;
+    assert_int_equal(larder_open(&options, &loader), 0);
     struct larder_batch *held = NULL, *batch = NULL;
     static uint8_t copy[BATCH_SIZE * SAMPLE_BYTES];
     assert_int_equal(larder_start_epoch(loader, 0), 0);
     assert_int_equal(next(loader, &held), 0);
-    kill(daemon_pid, SIGKILL);
-    assert_int_equal(waitpid(daemon_pid, NULL, 0), daemon_pid);
-    daemon_pid = 0;
+    real_kill(&real);
     assert_int_equal(larder_batch_copy(held, copy, sizeof copy), LARDER_EGONE);
     assert_int_equal(larder_next(loader, -1, &batch), LARDER_EGONE);
-    assert_non_null(strstr(larder_last_error(loader), socket_path));
+    assert_non_null(strstr(larder_last_error(loader), real.socket));
     assert_int_equal(larder_batch_release(&held), LARDER_EGONE);
     larder_close(&loader);
 
@@ -315,13 +262,9 @@ static void survives_kill(void **state)
 static void cancel_job(const char *job)
 {
     char larder[512];
-    int status = 0;
-    const char *slash = strrchr(larderd, '/');
+    const char *larderd = real_larderd(), *slash = strrchr(larderd, '/');
     snprintf(larder, sizeof larder, "%.*s/larder", slash ? (int)(slash - larderd) : 1, slash ? larderd : ".");
-    const char *arguments[] = {larder, "cancel", job, "--socket", socket_path, NULL};
-    pid_t child = spawn(arguments);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    real_run((const char *[]){larder, "cancel", job, "--socket", real.socket, NULL});
 }
 
 /* Another job takes several times the arena, and for longer than the daemon waits for clients it disconnects. */
@@ -373,16 +316,9 @@ static void keeps_what_a_cancelled_job_holds(void **state)
 
 int main(int argc, char **argv)
 {
-    if (argc != 3) {
-        fprintf(stderr, "usage: %s LARDERD MAKE_IMAGES\n", argv[0]);
-        return 2;
-    }
-    larderd = argv[1];
-    make_images = argv[2];
-    if (access(larderd, X_OK) != 0 || access(make_images, X_OK) != 0) {
-        printf("%s or %s was not built: skipped\n", larderd, make_images);
-        return 77;
-    }
+    int code = real_arguments(argc, argv);
+    if (code)
+        return code;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(each_sample_once, start_daemon, stop_daemon),
         cmocka_unit_test_setup_teardown(keeps_order, start_daemon, stop_daemon),

@@ -334,6 +334,7 @@ void fake_come(struct fake_daemon *daemon, fake_script *script)
     CHECK(daemon->n_scripts < FAKE_SCRIPTS_MAX);
     memmove(daemon->scripts + 1, daemon->scripts, daemon->n_scripts++ * sizeof *daemon->scripts);
     daemon->scripts[0] = script;
+    CHECK(sem_init(&daemon->told, 0, 0) == 0);
     make_arena(daemon);
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     memcpy(address.sun_path, daemon->path, sizeof address.sun_path);
@@ -342,15 +343,26 @@ void fake_come(struct fake_daemon *daemon, fake_script *script)
     CHECK(thread_start(&daemon->thread, "fake-daemon", run, daemon) == 0); /* the signals are the client's */
 }
 
+void fake_until_told(struct fake_daemon *daemon)
+{
+    while (sem_wait(&daemon->told) != 0)
+        ;
+}
+
 void fake_leave(struct fake_daemon *daemon)
 {
+    if (daemon->listener < 0)
+        return;
+    sem_post(&daemon->told);
     shutdown(daemon->listener, SHUT_RDWR); /* wakes an accept that nobody came to */
     pthread_join(daemon->thread, NULL);
     close(daemon->listener);
     close(daemon->arena_fd);
     munmap(daemon->arena, FAKE_ARENA_BYTES);
     unlink(daemon->path);
+    sem_destroy(&daemon->told);
     daemon->n_scripts = 0;
+    daemon->listener = -1;
 }
 
 size_t fake_count_fds(void)

@@ -6,6 +6,7 @@
 #define LARDER_TESTS_FAKE_DAEMON_H
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdbool.h>
 
 #include "common/check.h"
@@ -31,6 +32,7 @@ struct fake_daemon {
     int listener, fd, arena_fd;
     uint8_t *arena; /* sample with id n: FAKE_SAMPLE_BYTES bytes of value n at n × 16 */
     pthread_t thread;
+    sem_t told;          /* by fake_leave */
     bool opening_only;   /* the script takes over right after accept */
     bool unsealed;       /* the arena lacks its seals */
     bool ignores_record; /* REGISTERED says what `job` says, whatever the client presents */
@@ -58,7 +60,7 @@ struct fake_daemon {
 void fake_start(struct fake_daemon *daemon, fake_script *script);
 void fake_init(struct fake_daemon *daemon);
 void fake_stop(struct fake_daemon *daemon); /* waits for the scripts' end, and cleans up */
-/* fake_leave waits for the scripts' end and stops listening; fake_come listens again, at the same path, with other
+/* fake_leave tells the scripts, waits for their end and stops listening; fake_come listens again, at the same path, with other
  * memory. fake_then adds the script of one connection more behind theirs, before fake_start or fake_come. */
 void fake_leave(struct fake_daemon *daemon);
 void fake_come(struct fake_daemon *daemon, fake_script *script);
@@ -77,6 +79,7 @@ void fake_error(struct fake_daemon *daemon, uint32_t seq, int code, bool fatal, 
 bool fake_wait_credits(struct fake_daemon *daemon, uint32_t epoch, uint32_t credits);
 bool fake_wait_released(struct fake_daemon *daemon, uint32_t count);
 void fake_until_closed(struct fake_daemon *daemon);
+void fake_until_told(struct fake_daemon *daemon); /* by fake_leave or fake_stop */
 /* fake_serve sends epochs of n_batches full batches within what is asked for and held, until the client closes. What
  * the client has presented as taken it leaves out. fake_serve_some ends after `most` batches. */
 void fake_serve(struct fake_daemon *daemon, uint32_t n_batches);

@@ -8,6 +8,13 @@
 static void serve_one(struct fake_daemon *daemon)
 {
     fake_serve_some(daemon, EPOCH_BATCHES, 1);
+    fake_until_told(daemon);
+}
+
+static void release_one(struct fake_daemon *daemon)
+{
+    fake_serve_some(daemon, EPOCH_BATCHES, 1);
+    fake_wait_released(daemon, 1);
 }
 
 /* ── what REGISTERED says ────────────────────────────────────────────────────────────────────────────────────────── */
@@ -293,7 +300,7 @@ static void gives_up_on_daemons_that_never_send(void **state)
     fake_init(&fake);
     for (int i = 0; i < 100; i++)
         fake_then(&fake, NULL);
-    fake_start(&fake, serve_one);
+    fake_start(&fake, release_one);
     struct larder_options options = fake_options();
     assert_code(larder_open(&options, &loader), 0);
     assert_code(larder_start_epoch(loader, 0), 0);

@@ -169,6 +169,7 @@ static void serve_two_and_die(struct fake_daemon *daemon)
 {
     fake_serve_some(daemon, EPOCH_BATCHES, 2);
     fake_wait_released(daemon, 2);
+    fake_until_told(daemon);
 }
 
 /* A job that goes on from a state and then outlives daemons presents the state as its base, and what it has taken

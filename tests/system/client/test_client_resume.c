@@ -1,0 +1,438 @@
+/* test_client_resume.c: the C library over daemons that die and states that go elsewhere: a ledger of what the program
+ * took, in which each sample is once. Usage: system_client_resume LARDERD MAKE_IMAGES */
+#include <larder/larder.h>
+#include <poll.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/random.h"
+#include "real_daemon.h"
+
+#define SAMPLES 210u
+#define CLASSES 3u
+#define BATCH_SIZE 8u
+#define SAMPLE_BYTES (16u * 16u * 3u)
+#define RANKS_MAX 4u
+#define TIMEOUT_MS 120000 /* a sanitizer's build on a busy machine */
+
+static struct real real, other; /* other: another daemon, in another folder, for the same images */
+static struct rng rng;
+
+struct ledger {
+    uint32_t times[SAMPLES], n;
+};
+
+static struct larder_options options_of(const struct real *of, uint32_t shuffle)
+{
+    struct larder_options options;
+    larder_options_init(&options);
+    options.socket = of->socket;
+    options.dataset = real.dataset;
+    options.pipeline = "[{\"random_resized_crop\": {\"size\": 16}}]";
+    options.batch_size = BATCH_SIZE;
+    options.shuffle = shuffle;
+    options.seed = 11;
+    return options;
+}
+
+static struct larder_loader *open_loader(const struct larder_options *options)
+{
+    struct larder_loader *loader = NULL;
+    if (larder_open(options, &loader) != 0)
+        fail_msg("%s", larder_last_error(NULL));
+    return loader;
+}
+
+/* note puts a batch into the ledger and gives it back. */
+static void note(struct larder_batch *batch, struct ledger *ledger)
+{
+    static uint8_t copy[BATCH_SIZE * SAMPLE_BYTES];
+    assert_int_equal(larder_batch_copy(batch, copy, sizeof copy), 0);
+    for (uint32_t i = 0; i < larder_batch_count(batch); i++) {
+        struct larder_sample sample;
+        assert_int_equal(larder_batch_sample(batch, i, &sample), 0);
+        assert_true(sample.index < SAMPLES);
+        assert_int_equal(sample.label, sample.index / (SAMPLES / CLASSES));
+        assert_memory_equal(sample.data, copy + i * SAMPLE_BYTES, SAMPLE_BYTES);
+        ledger->times[sample.index]++;
+        ledger->n++;
+    }
+    assert_int_equal(larder_batch_release(&batch), 0);
+}
+
+/* take waits for a batch; false: the epoch is over. */
+static bool take(struct larder_loader *loader, struct ledger *ledger)
+{
+    struct larder_batch *batch;
+    int rc = larder_next(loader, TIMEOUT_MS, &batch);
+    if (rc && rc != LARDER_EEND)
+        fail_msg("%s: %s", larder_err_name(rc), larder_last_error(loader));
+    if (rc == 0)
+        note(batch, ledger);
+    return rc == 0;
+}
+
+/* assert_whole: each sample is there, and `repeats` come twice, which fill the ranks' shares up. */
+static void assert_whole(const struct ledger *ledger, uint32_t repeats)
+{
+    for (uint32_t i = 0; i < SAMPLES; i++) {
+        if (ledger->times[i] < 1 || (ledger->times[i] > 1 && repeats == 0))
+            fail_msg("sample %u was taken %u times", i, ledger->times[i]);
+    }
+    assert_in_range(ledger->n, SAMPLES, SAMPLES + repeats);
+}
+
+/* ── daemons that die ────────────────────────────────────────────────────────────────────────────────────────────── */
+
+static atomic_uint batches_taken; /* of the loop */
+static atomic_bool loop_over;
+
+/* The reaper kills the daemon, or stops it, after some batches more, and starts another one. */
+static void *reap(void *unused)
+{
+    (void)unused;
+    for (uint32_t i = 0, due = 3; !atomic_load(&loop_over); i++) {
+        while (atomic_load(&batches_taken) < due && !atomic_load(&loop_over))
+            sched_yield();
+        if (i % 4 == 3)
+            assert_int_equal(real_stop(&real), 0);
+        else
+            real_kill(&real);
+        real_start(&real);
+        due = atomic_load(&batches_taken) + 1 + (i * 7) % 31;
+    }
+    return NULL;
+}
+
+/* A loop that is not told goes on over daemons that are killed and stopped at any moment: in each epoch each sample
+ * comes once, in each order. */
+static void loses_nothing_to_kills(void **state)
+{
+    (void)state;
+    for (uint32_t shuffle = LARDER_SHUFFLE_DEPENDENT; shuffle <= LARDER_SHUFFLE_NONE; shuffle++) {
+        struct larder_info info;
+        pthread_t reaper;
+        real_start(&real);
+        struct larder_options options = options_of(&real, shuffle);
+        struct larder_loader *loader = open_loader(&options);
+        atomic_store(&batches_taken, 0);
+        atomic_store(&loop_over, false);
+        assert_int_equal(pthread_create(&reaper, NULL, reap, NULL), 0);
+        for (uint32_t epoch = 0; epoch < 6; epoch++) {
+            struct ledger ledger = {.n = 0};
+            assert_int_equal(larder_start_epoch(loader, epoch), 0);
+            while (take(loader, &ledger))
+                atomic_fetch_add(&batches_taken, 1);
+            assert_whole(&ledger, 0);
+        }
+        atomic_store(&loop_over, true);
+        assert_int_equal(pthread_join(reaper, NULL), 0);
+        assert_int_equal(larder_info_get(loader, &info), 0);
+        assert_true(info.reconnects > 0);
+        print_message("shuffle %u: %u reconnects\n", shuffle, info.reconnects);
+        larder_close(&loader);
+        real_kill(&real); /* the reaper's last one goes with its thread */
+    }
+}
+
+/* What the program holds stays what it is when its daemon is killed, also beside the next one's batches. */
+static void keeps_what_is_held(void **state)
+{
+    (void)state;
+    static uint8_t before[BATCH_SIZE * SAMPLE_BYTES], after[BATCH_SIZE * SAMPLE_BYTES];
+    struct larder_batch *held = NULL;
+    struct ledger ledger = {.n = 0};
+    real_start(&real);
+    struct larder_options options = options_of(&real, LARDER_SHUFFLE_DEPENDENT);
+    struct larder_loader *loader = open_loader(&options);
+    assert_int_equal(larder_start_epoch(loader, 0), 0);
+    assert_int_equal(larder_next(loader, TIMEOUT_MS, &held), 0);
+    assert_int_equal(larder_batch_copy(held, before, sizeof before), 0);
+    real_kill(&real);
+    real_start(&real);
+    while (take(loader, &ledger))
+        ;
+    assert_int_equal(larder_batch_copy(held, after, sizeof after), 0);
+    assert_memory_equal(before, after, sizeof before);
+    for (uint32_t i = 0; i < larder_batch_count(held); i++) {
+        struct larder_sample sample;
+        assert_int_equal(larder_batch_sample(held, i, &sample), 0);
+        ledger.times[sample.index]++;
+        ledger.n++;
+    }
+    assert_whole(&ledger, 0);
+    assert_int_equal(larder_batch_release(&held), 0);
+    larder_close(&loader);
+    assert_int_equal(real_stop(&real), 0);
+}
+
+/* ── states ──────────────────────────────────────────────────────────────────────────────────────────────────────── */
+
+struct job {
+    struct larder_loader *ranks[RANKS_MAX];
+    uint32_t world_size;
+};
+
+static void open_job(struct job *job, const struct real *of, uint32_t shuffle, uint32_t world_size,
+                     const struct larder_options *more)
+{
+    struct larder_options options = options_of(of, shuffle);
+    options.job = "resumed";
+    options.state = more ? more->state : NULL;
+    options.state_bytes = more ? more->state_bytes : 0;
+    options.drop_last = more ? more->drop_last : 0;
+    options.world_size = world_size;
+    *job = (struct job){.world_size = world_size};
+    for (options.rank = 0; options.rank < world_size; options.rank++)
+        job->ranks[options.rank] = open_loader(&options);
+}
+
+static void start_job(struct job *job, uint32_t epoch)
+{
+    for (uint32_t rank = 0; rank < job->world_size; rank++)
+        assert_int_equal(larder_start_epoch(job->ranks[rank], epoch), 0);
+}
+
+/* try_rank gives what larder_next gives at once; LARDER_ETIMEOUT: nothing yet. */
+static int try_rank(struct larder_loader *loader, struct ledger *ledger)
+{
+    struct larder_batch *batch;
+    int rc = larder_next(loader, 0, &batch);
+    if (rc && rc != LARDER_EEND && rc != LARDER_ETIMEOUT)
+        fail_msg("%s: %s", larder_err_name(rc), larder_last_error(loader));
+    if (rc == 0)
+        note(batch, ledger);
+    return rc;
+}
+
+/* step has each rank take a batch, whichever has one first; false: the epoch is over, for all of them at once. */
+static bool step(struct job *job, struct ledger *ledger)
+{
+    int rc[RANKS_MAX];
+    uint32_t over = 0, missing = job->world_size;
+    for (uint32_t rank = 0; rank < job->world_size; rank++)
+        rc[rank] = LARDER_ETIMEOUT;
+    while (missing > 0) {
+        struct pollfd fds[RANKS_MAX];
+        missing = 0;
+        for (uint32_t rank = 0; rank < job->world_size; rank++) {
+            if (rc[rank] == LARDER_ETIMEOUT)
+                rc[rank] = try_rank(job->ranks[rank], ledger);
+            if (rc[rank] == LARDER_ETIMEOUT)
+                fds[missing++] = (struct pollfd){.fd = larder_fd(job->ranks[rank]), .events = POLLIN};
+        }
+        assert_true(missing == 0 || poll(fds, missing, TIMEOUT_MS) > 0);
+    }
+    for (uint32_t rank = 0; rank < job->world_size; rank++)
+        over += rc[rank] == LARDER_EEND;
+    assert_true(over == 0 || over == job->world_size);
+    return over == 0;
+}
+
+static void close_job(struct job *job)
+{
+    for (uint32_t rank = 0; rank < job->world_size; rank++)
+        larder_close(&job->ranks[rank]);
+}
+
+static void save(const struct job *job, uint32_t rank, struct larder_options *out)
+{
+    static uint8_t kept[4096];
+    const void *state;
+    size_t bytes;
+    int rc = larder_state(job->ranks[rank], TIMEOUT_MS, &state, &bytes);
+    if (rc)
+        fail_msg("%s", larder_last_error(job->ranks[rank]));
+    assert_true(bytes <= sizeof kept);
+    if (out->state) { /* every rank's is the same */
+        assert_int_equal(bytes, out->state_bytes);
+        assert_memory_equal(state, kept, bytes);
+    }
+    memcpy(kept, state, bytes);
+    out->state = kept;
+    out->state_bytes = bytes;
+}
+
+/* A state after any batch goes on in another daemon with another number of ranks, and from there again with the first:
+ * what the three parts took is each sample once, but for what fills up the ranks' last shares. */
+static void goes_on_with_other_ranks(void **state)
+{
+    (void)state;
+    static const uint32_t worlds[][2] = {{1, 1}, {1, 4}, {4, 1}, {3, 4}, {4, 3}, {2, 2}};
+    for (uint32_t n = 0; n < 3 * sizeof worlds / sizeof *worlds; n++) {
+        const uint32_t *world = worlds[n / 3], shuffle = n % 3;
+        struct larder_info info;
+        struct job job;
+        struct ledger ledger = {.n = 0};
+        uint32_t steps = SAMPLES / (BATCH_SIZE * world[0]), at = (uint32_t)random_below(&rng, steps + 1);
+        real_start(&real);
+        real_start(&other);
+        open_job(&job, &real, shuffle, world[0], NULL);
+        start_job(&job, 2);
+        for (uint32_t i = 0; i < at; i++)
+            assert_true(step(&job, &ledger));
+        struct larder_options with = {.state = NULL};
+        for (uint32_t rank = 0; rank < world[0]; rank++)
+            save(&job, rank, &with);
+        close_job(&job);
+
+        open_job(&job, &other, shuffle, world[1], &with);
+        assert_int_equal(larder_info_get(job.ranks[0], &info), 0);
+        assert_int_equal(info.epoch, 2);
+        start_job(&job, info.epoch);
+        uint32_t left = (SAMPLES - ledger.n) / (BATCH_SIZE * world[1]);
+        for (uint32_t i = (uint32_t)random_below(&rng, left + 1); i > 0; i--)
+            assert_true(step(&job, &ledger));
+        with.state = NULL;
+        save(&job, world[1] - 1, &with);
+        close_job(&job);
+
+        open_job(&job, &real, shuffle, world[0], &with);
+        start_job(&job, 2);
+        while (step(&job, &ledger))
+            ;
+        assert_whole(&ledger, world[0] - 1);
+        struct ledger next = {.n = 0};
+        start_job(&job, 3);
+        while (step(&job, &next))
+            ;
+        assert_whole(&next, world[0] - 1);
+        close_job(&job);
+        assert_int_equal(real_stop(&real), 0);
+        assert_int_equal(real_stop(&other), 0);
+    }
+}
+
+/* Ranks whose daemon is killed all go on, and what each says of all of them is the same, before and after. */
+static void ranks_outlive_their_daemon(void **state)
+{
+    (void)state;
+    for (uint32_t n = 0; n < 9; n++) {
+        uint32_t shuffle = n % 3, kill_at = (uint32_t)random_below(&rng, SAMPLES / (3 * BATCH_SIZE)), steps = 0;
+        struct job job;
+        struct ledger ledger = {.n = 0};
+        real_start(&real);
+        open_job(&job, &real, shuffle, 3, NULL);
+        start_job(&job, 0);
+        do {
+            struct larder_options with = {.state = NULL};
+            if (steps != kill_at && steps != kill_at + 2)
+                continue;
+            for (uint32_t rank = 0; rank < 3 && steps == kill_at + 2; rank++)
+                save(&job, rank, &with);
+            real_kill(&real);
+            real_start(&real);
+        } while (steps++, step(&job, &ledger));
+        assert_whole(&ledger, 2);
+        close_job(&job);
+        assert_int_equal(real_stop(&real), 0);
+    }
+}
+
+/* With `strict`, the batches after a state are those of a run that nobody interrupted, to the bit. */
+static void strict_is_bit_equal(void **state)
+{
+    (void)state;
+    static uint8_t whole[SAMPLES][SAMPLE_BYTES], copy[BATCH_SIZE * SAMPLE_BYTES];
+    for (uint32_t cut = 0; cut < 2; cut++) {
+        uint32_t at = 0;
+        struct job job;
+        real_start(&real);
+        open_job(&job, &real, LARDER_SHUFFLE_STRICT, 1, NULL);
+        start_job(&job, 5);
+        for (uint32_t n = 0;; n++) {
+            struct larder_batch *batch;
+            if (cut && n == 9) {
+                struct larder_options with = {.state = NULL};
+                save(&job, 0, &with);
+                close_job(&job);
+                real_kill(&real);
+                real_start(&real);
+                open_job(&job, &real, LARDER_SHUFFLE_STRICT, 1, &with);
+                start_job(&job, 5);
+            }
+            int rc = larder_next(job.ranks[0], TIMEOUT_MS, &batch);
+            if (rc == LARDER_EEND)
+                break;
+            assert_int_equal(rc, 0);
+            assert_int_equal(larder_batch_index(batch), n);
+            assert_int_equal(larder_batch_copy(batch, cut ? copy : whole[at], sizeof copy), 0);
+            size_t bytes = larder_batch_bytes(batch);
+            if (cut)
+                assert_memory_equal(copy, whole[at], bytes);
+            at += larder_batch_count(batch);
+            assert_int_equal(larder_batch_release(&batch), 0);
+        }
+        assert_int_equal(at, SAMPLES);
+        close_job(&job);
+        assert_int_equal(real_stop(&real), 0);
+    }
+}
+
+/* A dataset that changed while there was no daemon is told, by a loader that waited and by one that brings a state. */
+static void tells_a_changed_dataset(void **state)
+{
+    (void)state;
+    char path[160], moved[160];
+    struct job job;
+    struct ledger ledger = {.n = 0};
+    struct larder_batch *batch = NULL;
+    struct larder_options with = {.state = NULL};
+    real_start(&real);
+    open_job(&job, &real, LARDER_SHUFFLE_DEPENDENT, 1, NULL);
+    start_job(&job, 0);
+    assert_true(take(job.ranks[0], &ledger));
+    save(&job, 0, &with);
+    real_kill(&real);
+    snprintf(path, sizeof path, "%s/class_00/00000.jpg", real.dataset);
+    snprintf(moved, sizeof moved, "%s/00000.jpg", real.folder);
+    assert_int_equal(rename(path, moved), 0);
+    real_start(&real);
+    int rc;
+    while ((rc = larder_next(job.ranks[0], TIMEOUT_MS, &batch)) == 0) /* what was here may still be taken */
+        assert_int_equal(larder_batch_release(&batch), 0);
+    print_message("%s: %s\n", larder_err_name(rc), larder_last_error(job.ranks[0]));
+    assert_int_equal(rc, LARDER_ECHANGED);
+    close_job(&job);
+    struct larder_options options = options_of(&real, LARDER_SHUFFLE_DEPENDENT);
+    struct larder_loader *loader = NULL;
+    options.state = with.state;
+    options.state_bytes = with.state_bytes;
+    rc = larder_open(&options, &loader);
+    print_message("%s: %s\n", larder_err_name(rc), larder_last_error(NULL));
+    assert_int_equal(rc, LARDER_ECHANGED);
+    assert_int_equal(rename(moved, path), 0);
+    assert_int_equal(real_stop(&real), 0);
+}
+
+int main(int argc, char **argv)
+{
+    int code = real_arguments(argc, argv);
+    if (code)
+        return code;
+    const char *given = getenv("LARDER_SEED");
+    uint64_t seed = given ? strtoull(given, NULL, 0) : 1;
+    printf("seed %llu\n", (unsigned long long)seed);
+    random_seed_keys(&rng, seed, 4, 0, 0);
+    real_make(&real, SAMPLES, CLASSES);
+    real_make(&other, CLASSES, CLASSES);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(loses_nothing_to_kills),   cmocka_unit_test(keeps_what_is_held),
+        cmocka_unit_test(goes_on_with_other_ranks), cmocka_unit_test(ranks_outlive_their_daemon),
+        cmocka_unit_test(strict_is_bit_equal),      cmocka_unit_test(tells_a_changed_dataset),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    real_stop(&real);
+    real_stop(&other);
+    real_remove(&real);
+    real_remove(&other);
+    return failed;
+}
