@@ -99,10 +99,8 @@ class _Batches:
         came = session.receive()
         if came is None:
             return None
-        batch, turns = came
-        if self._job.is_through(session, batch):
-            return None
-        return (self._deliver(session, batch, turns),)
+        self._job.batch_came()
+        return (self._deliver(session, *came),)
 
     def _deliver(self, session, batch, turns):
         """Turns a message into what the caller gets; None when it is empty. Its slots go back at once, or are held."""

@@ -6,7 +6,7 @@ A job that has begun stays what it is when its connection ends: the next use con
 and the epoch goes on. Whoever calls holds the Loader's lock.
 
 Of several ranks, one that has begun an epoch may be alone in that, while others have still to take of the one before.
-Until its first batch has come it presents the epoch before, which is `_kept` for that.
+Until its first batch has come it presents what it took of the one before, which is `_kept` for that.
 """
 
 import os
@@ -41,7 +41,6 @@ class Job:
         self.begun = False        # an epoch, as the rank that it is
         self._loaded = None       # the state whose epoch is the next to begin
         self._kept = None
-        self._behind = False      # a batch of the epoch that was presented has to come before another can begin
         self._named = b""         # by the daemon
         self._was_registered = False
 
@@ -171,23 +170,17 @@ class Job:
         for field in _SAME:
             if getattr(info, field) != getattr(before, field):
                 raise InvalidArgument(f"{field} of what is made of {what!r} is {getattr(info, field)}, and was "
-                                      f"{getattr(before, field)} before the connection was lost: the daemon has another "
-                                      "configuration. The next iteration begins the epoch again")
+                                      f"{getattr(before, field)} before the connection was lost: the daemon has "
+                                      "another configuration. The next iteration begins the epoch again")
 
     def _came(self, session):
-        """After the registration: asks for the rest of an epoch that goes on."""
+        """After the registration."""
         self.info, self.classes = session.info, session.classes
         self._named = session.info.name.encode("utf-8", "surrogateescape")
         self._was_registered = True
-        if not self.begun:
-            if self.asked.world_size > 1 and self._loaded is None:
-                # Where the other ranks are: a rank that comes back goes on there, unless it was further.
-                self.epoch = max(session.info.epoch, self.chosen)
-            return
-        history = self._kept or self.history
-        self._behind = self.asked.world_size > 1 and not history.base.over and \
-            (self._kept is not None or history.ended)
-        session.begin(history.epoch)
+        if self.asked.world_size > 1 and not self.begun and self._loaded is None:
+            # Where the other ranks are: a rank that comes back goes on there, unless it was further.
+            self.epoch = max(session.info.epoch, self.chosen)
 
     # ── epochs ──
 
@@ -216,27 +209,18 @@ class Job:
         while True:
             session = self.open()
             try:
-                if not self._behind and session.epoch != history.epoch:
+                if session.epoch != history.epoch:
                     session.begin(history.epoch)
-                session.ask(1 if self._behind else self.asked.prefetch)
+                session.ask(self.asked.prefetch)
                 return session
             except BaseException as error:
                 if not self.goes_on(error):
                     raise
 
-    def is_through(self, session, batch):
-        """Whether a batch is only the word that the epoch which was presented has begun again. Of one that this rank
-        had taken to its end, nothing else may come."""
+    def batch_came(self):
+        """A batch has come of the epoch that the loop is in: all ranks have begun it."""
         self.link.progress()
-        if not self._behind:
-            self._kept = None
-            return False
-        session.release(batch.batch)
-        if (self._kept or self.history).ended and batch.entries.size:
-            raise FormatError(f"the daemon at {session.path} sent {batch.entries.size} samples of epoch {batch.epoch}, "
-                              "of which this rank had taken the last one")
-        self._behind = False
-        return True
+        self._kept = None
 
     def ask_ahead(self, session):
         """At an epoch's end the next one's first batches are requested, if it is certain to come."""
@@ -275,7 +259,7 @@ class Job:
         self.link.let_go()
         if self.begun and not self.history.over:
             self.history.failed = True
-        self.begun = self._behind = self._was_registered = False
+        self.begun = self._was_registered = False
         self._kept = None
         self._named = b""
 
@@ -325,10 +309,8 @@ class Job:
                               "taken is not known any more: use the last checkpoint")
         wait_s = STATE_WAIT_S if self.timeout_s is None else min(self.timeout_s, STATE_WAIT_S)
         while True:
-            session = self.open()
+            session = self.open() if history.ended else self.running(history)
             try:
-                if self._behind or not history.ended:
-                    session = self.running(history)
                 token = _record.decode(session.ask_state(history.epoch, history.since, wait_s))
                 break
             except InvalidArgument:

@@ -22,7 +22,7 @@ import numpy as np
 from . import _record, _wire
 from ._socket import bytes_of, check_path, connect, descriptors, file_of, gone, map_arena
 from ._version import __version__
-from .errors import DaemonGone, FormatError, IOFailure, Timeout, from_code
+from .errors import DaemonGone, FormatError, IOFailure, LarderError, Timeout, from_code
 
 HANDSHAKE_S = 30
 STATE_LATE_S = 10     # that the daemon's word on a state may come after the time it was given
@@ -65,7 +65,7 @@ class Session:
         self._answer = None    # a token, or the daemon's error
         self._leaving = False  # closes when the last zero-copy batch is released
         self._over = False     # by interrupt()
-        self.torn = False      # Ctrl-C came between a message and its place here
+        self.torn = False      # Ctrl-C came between a message and what is known of it here
 
     def connect(self, timeout_s=HANDSHAKE_S):
         """Connects and takes the arena over. Raises DaemonGone where nobody listens."""
@@ -245,9 +245,10 @@ class Session:
         deadline = time.monotonic() + timeout_s + STATE_LATE_S
         self._await_answer(deadline)  # to a question whose asker did not wait
         self._answer = None
-        seq = self._next_seq()
-        self._send(_wire.state_get(seq, epoch, batches, int(timeout_s * 1000)))
-        self._question = seq
+        self._question = self._next_seq()
+        self.torn = True
+        self._send(_wire.state_get(self._question, epoch, batches, int(timeout_s * 1000)))
+        self.torn = False
         self._await_answer(deadline)
         if isinstance(self._answer, Exception):
             raise self._answer
@@ -320,6 +321,9 @@ class Session:
             else:
                 self._came.append((kind, fields))
             self.torn = False
+        except LarderError:
+            self.torn = False
+            raise
         finally:
             for fd in fds:
                 os.close(fd)

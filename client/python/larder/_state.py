@@ -1,4 +1,5 @@
-"""Where a training loop stands, as a dictionary for its checkpoint: made, and read again as something that others wrote.
+"""Where a training loop stands, as a dictionary for its checkpoint: made, and read again as something that others
+wrote.
 
 Only str, int and list are in it, so that torch.load(weights_only=True) takes it:
 
@@ -9,7 +10,7 @@ Only str, int and list are in it, so that torch.load(weights_only=True) takes it
     epoch, batches  where the loop is: how many batches each rank had taken of which epoch
     taken      of shuffle="dependent": "" or the base64 of a bit set over the dataset's indices, behind "b", or behind
                "z" where it is compressed (zlib); "all": the epoch's last batch was taken
-    order      of the others: what is over of the epoch's order, [[ranks, number, …], …] as in common/record.h; or "all"
+    order      of the others: what is over of the epoch's order, [[ranks, number, …], …] as in common/record.h, or "all"
     check      the CRC-32 of all the rest as JSON
 """
 
@@ -120,8 +121,8 @@ def from_dict(made):
         raise FormatError("the state is not one of a larder.Loader: it has no "
                           f"{'check' if 'version' in made else 'version'}")
     if type(made["version"]) is not int or made["version"] != VERSION:
-        raise VersionMismatch(f"the state has version {_said(made['version'])}, and this release of larder reads version "
-                              f"{VERSION}: use the release that wrote it, or a newer one")
+        raise VersionMismatch(f"the state has version {_said(made['version'])}, and this release of larder reads "
+                              f"version {VERSION}: use the release that wrote it, or a newer one")
     _check_types(made)
     if made["check"] != _check_of(made):
         raise FormatError("the state is damaged: its check does not fit what it says. Take another checkpoint")

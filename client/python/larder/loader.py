@@ -1,6 +1,6 @@
 """The Loader: iterate over a dataset that a Larder daemon prepares.
 
-Its job is opened at its first use, and goes on when its daemon went away and there is another; close() ends it for good.
+Its job is opened at its first use, and goes on in another daemon when its own went away; close() ends it for good.
 A loader that came through fork or pickle opens a job of its own.
 One iterator is live at a time: that of the job's history.
 

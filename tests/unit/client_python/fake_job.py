@@ -8,14 +8,14 @@ import struct
 
 DEPENDENT = 0
 NOBODY = 0xFFFFFFFF
+NAMES = ("dataset_0", "dataset_1", "view_0", "view_1", "seed", "shuffle", "epoch", "batches", "samples")
 
 
 def parse(data):
     """The fields of a record, after common/record.h."""
     magic, version, kind, *fields = struct.unpack_from("<IHH5Q4I", data)
     assert (magic, version) == (0x5352444C, 1), "a record begins with its magic number and version"
-    names = ("dataset_0", "dataset_1", "view_0", "view_1", "seed", "shuffle", "epoch", "batches", "samples")
-    record = dict(zip(names, fields), base=set(), segments=[])
+    record = dict(zip(NAMES, fields), base=set(), segments=[])
     count, = struct.unpack_from("<I", data, 64)
     at = 68
     if kind == 0:
@@ -39,8 +39,8 @@ def parse(data):
 
 def pack(record):
     """A token: a record without history."""
-    data = struct.pack("<IHH5Q4I", 0x5352444C, 1, 0 if record["shuffle"] == DEPENDENT else 1, *(record[name] for name in (
-        "dataset_0", "dataset_1", "view_0", "view_1", "seed", "shuffle", "epoch", "batches", "samples")))
+    kind = 0 if record["shuffle"] == DEPENDENT else 1
+    data = struct.pack("<IHH5Q4I", 0x5352444C, 1, kind, *(record[name] for name in NAMES))
     if record["shuffle"] == DEPENDENT:
         bits = bytearray(-(-record["samples"] // 8) if record["base"] else 0)
         for index in record["base"]:
@@ -55,7 +55,8 @@ def pack(record):
 
 
 class Job:
-    """One job of the daemon and its ranks. Each rank's plan is a list of batches of (index, turn, number in the part)."""
+    """One job of the daemon and its ranks. Each rank's plan is a list of batches of (index, turn, number in the part).
+    """
 
     def __init__(self, daemon, asked):
         self.daemon, self.asked = daemon, asked
@@ -95,7 +96,7 @@ class Job:
     # ── epochs ──
 
     def next(self, rank, epoch):
-        """The rank asks for the epoch; what is to be sent to it at once instead: None, an empty last batch, an error."""
+        """The rank asks for the epoch. What is sent to it at once: None, an empty last batch, an error."""
         if self.epoch < 0 or epoch > self.epoch:
             self.later[rank] = epoch
             if self.epoch >= 0:
