@@ -44,18 +44,17 @@ class _Batches:
         job = self._job
         while True:
             session = job.running(self._history)
-            if session.outstanding <= 0:
-                raise LimitReached(f"this Loader holds {len(session.held)} zero-copy batches, as many as the daemon "
-                                   "allows it: drop the views of older ones, or release() them, before asking for more")
             try:
                 self._wait(session)
             except DaemonGone as error:
                 if not job.goes_on(error):
                     raise
                 continue
+            filled = self._history.filled
             try:
                 came = self._receive(session)
             except BaseException as error:
+                self._history.filled = filled  # nobody is given the batch
                 if not job.goes_on(error):
                     raise
                 continue
@@ -63,6 +62,10 @@ class _Batches:
                 return came[0]
 
     def _wait(self, session):
+        if session.outstanding <= 0:
+            session.check_lease()
+            raise LimitReached(f"this Loader holds {len(session.held)} zero-copy batches, as many as the daemon allows "
+                               "it: drop the views of older ones, or release() them, before asking for more")
         began = time.monotonic()
         try:
             session.wait(self._loader._timeout_s)
@@ -73,7 +76,7 @@ class _Batches:
         """Whether the batch given last is the epoch's last. Waits for the next one's message to know: bad samples may
         have left nothing of it. What fails here fails again at the next batch, and is said there."""
         job = self._job
-        with self._loader._lock:
+        with job.lock:
             while not self._history.ended:
                 try:
                     session = job.running(self._history)
@@ -188,7 +191,7 @@ class Epoch:
 
     def __next__(self):
         try:
-            with self._loader._lock:
+            with self._job.lock:
                 return self._next()
         except DaemonGone:
             self._job.link.check_open()  # another thread may have closed the Loader
@@ -222,6 +225,9 @@ class Epoch:
         if self._pid != os.getpid():
             raise LarderError("this iterator belongs to the process that was forked: begin another with iter(loader)")
         job.link.check_open()
+        error, job.error = job.error, None
+        if error is not None:
+            raise error
         if job.history is not self._history:
             raise LarderError(f"the iterator of epoch {epoch} is over: a newer one of its Loader has begun, or a state "
                               "was loaded")

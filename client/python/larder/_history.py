@@ -2,7 +2,7 @@
 
 A Loader has one for the epoch that it is in. It writes a batch down when the loop is given it, so that a daemon that
 was started anew can go on with the rest, and a checkpoint can say where the loop stands. Whoever calls holds the
-Loader's lock. Ctrl-C at any moment leaves it as it was before or after a batch.
+Loader's lock. Ctrl-C at any moment leaves it as it was before or after a batch, and `filled` set back as it was before.
 """
 
 from typing import NamedTuple
@@ -51,29 +51,29 @@ class History:
         self._ordered = ordered
         self._batches = _Growing(_record.BATCH)
         self._turns = _Growing(_record.TURN)
-        self._filled = (0, 0, base.over)  # batches, turns, and whether the last batch was taken, or there was none
+        self.filled = (0, 0, base.over)  # batches, turns, and whether the last batch was taken, or there was none
         self._set = None  # the base and the turns of the first so many, made when it is asked for first
         self._in_set = 0
 
     def take(self, delivered, through, turns, last):
         """The loop is given a batch. Of a fixed order `turns` is empty, of a dependent job `through` is 0."""
-        n_batches, n_turns, _ = self._filled
+        n_batches, n_turns, _ = self.filled
         self._turns.put(n_turns, turns)
         self._batches.put(n_batches, [(delivered, through, len(turns))])
-        self._filled = (n_batches + 1, n_turns + len(turns), last)
+        self.filled = (n_batches + 1, n_turns + len(turns), last)
 
     def end(self):
         """There was no other batch."""
-        self._filled = (*self._filled[:2], True)
+        self.filled = (*self.filled[:2], True)
 
     @property
     def ended(self):
-        return self._filled[2]
+        return self.filled[2]
 
     @property
     def since(self):
         """How many batches this rank has taken since the base."""
-        return self.before + self._filled[0]
+        return self.before + self.filled[0]
 
     @property
     def batches(self):
@@ -93,7 +93,7 @@ class History:
             return self.base
         if not self._ordered:
             return Base(self.batches, taken=self._taken(samples))
-        through = int(self._batches.places["through"][self._filled[0] - 1])
+        through = int(self._batches.places["through"][self.filled[0] - 1])
         return Base(self.batches, segments=_record.add_segment(self.base.segments, 1, [through]))
 
     def _taken(self, samples):
@@ -101,7 +101,7 @@ class History:
             self._set = np.zeros(_record.set_bytes(samples), np.uint8)
             if self.base.taken:
                 self._set |= np.frombuffer(self.base.taken, np.uint8)
-        end = self._filled[1]
+        end = self.filled[1]
         turns = self._turns.places[self._in_set:end]
         if len(turns) <= _FEW:
             np.bitwise_or.at(self._set, turns >> 3, np.left_shift(1, turns & 7).astype(np.uint8))
@@ -116,7 +116,7 @@ class History:
         """What a registration presents: the fields of a record that are an epoch's."""
         return {"epoch": self.epoch, "batches": self.base.batches, "taken": self.base.taken,
                 "segments": self.base.segments, "world_size": world_size, "rank": rank,
-                "history": self._batches.places[:self._filled[0]], "turns": self._turns.places[:self._filled[1]]}
+                "history": self._batches.places[:self.filled[0]], "turns": self._turns.places[:self.filled[1]]}
 
     def dealt(self, samples, world_size):
         """How many of the view's samples were dealt to the ranks when the epoch began, or was restored."""

@@ -10,8 +10,9 @@ Until its first batch has come it presents what it took of the one before, which
 """
 
 import os
+import threading
 
-from . import _options, _record, _state, _wire
+from . import _options, _record, _state, _watch, _wire
 from ._history import Base, History
 from ._link import Link
 from .errors import Busy, FormatError, InvalidArgument, LarderError, LimitReached, SourceChanged, Timeout
@@ -30,6 +31,7 @@ class Job:
         self.weight = asked.weight
         self.epoch = 0          # the next one to begin
         self.chosen = 0         # by set_epoch or a state, or because an error ended that epoch, until it begins
+        self.lock = threading.RLock()
         self.link = Link(socket, timeout_s, reconnect_s)
         self._home_pid = home_pid
         self._forget()
@@ -39,13 +41,15 @@ class Job:
         self.info = None          # what the daemon said of the job last
         self.classes = []
         self.begun = False        # an epoch, as the rank that it is
+        self.error = None         # that ended the job while the script did something else
         self._loaded = None       # the state whose epoch is the next to begin
         self._kept = None
         self._named = b""         # by the daemon
         self._was_registered = False
 
     def forked(self):
-        """In a child process, whose job is another one: the state is the parent's."""
+        """In a child process, whose job is another one: the state is the parent's, and another thread held the lock."""
+        self.lock = threading.RLock()
         self._forget()
         self.link.forked()
 
@@ -181,6 +185,12 @@ class Job:
         if self.asked.world_size > 1 and not self.begun and self._loaded is None:
             # Where the other ranks are: a rank that comes back goes on there, unless it was further.
             self.epoch = max(session.info.epoch, self.chosen)
+        self._watch()
+
+    def _watch(self):
+        session = self.link.session
+        if self.begun and self.asked.world_size > 1 and self.reconnect_s and session is not None and session.usable:
+            _watch.watch(self, session)
 
     # ── epochs ──
 
@@ -201,8 +211,17 @@ class Job:
             history = History(self.epoch, self.ordered)
         if several and self.begun and self._kept is None and old is not None and not old.base.over:
             self._kept = old
-        self.history, self._loaded, self.begun = history, None, True
+        self.history, self._loaded, self.error = history, None, None
+        if not self.begun:
+            self.begun = True
+            self._watch()
         return history
+
+    def go_on(self):
+        """Connects a job that has begun again, though nobody asks it for anything."""
+        self.open()
+        if not self.history.ended:
+            self.running(self.history)
 
     def running(self, history):
         """The session, with batches of the epoch asked for; another one where the last has ended."""

@@ -30,6 +30,7 @@ class Link:
         self._lost_s = None   # when the connection was lost that is not there again
         self._spent_s = 0.0   # without one before, since a batch came
         self._pause_s = 0.0   # before the next try
+        self._why = None      # the error with which the last connection was lost
         self._former = None   # the session that was let go last
         self._opening = None  # what open() has to wait for at this moment
         self._ended = threading.Event()
@@ -43,6 +44,8 @@ class Link:
         time for that is over; where `may_be_busy`, as long while others have the job's name."""
         began_s = time.monotonic()
         while True:
+            if self._spent_s and self._spent_s >= self._reconnect_s:
+                self._give_up(self._why)
             self._ended.wait(self._pause_s)
             self._pause_s = min(max(2 * self._pause_s, PAUSE_FIRST_S), PAUSE_MOST_S)
             try:
@@ -79,11 +82,14 @@ class Link:
         lost = self._lost_s is not None
         tried_s = self._away_s() if lost else waited_s
         if not lost and not (may_be_busy and isinstance(error, Busy)) or tried_s >= self._reconnect_s:
-            self._lost_s = None
-            self.progress()
-            raise error
+            self._give_up(error)
         if self._timeout_s is not None and waited_s >= self._timeout_s:
             raise Timeout(f"{error}. It was waited for {waited_s:.3g} s, and the next call goes on") from error
+
+    def _give_up(self, error):
+        self._lost_s = None
+        self.progress()
+        raise error
 
     def _away_s(self):
         return self._spent_s + time.monotonic() - self._lost_s
@@ -97,11 +103,12 @@ class Link:
         session, self.session = self.session, None
         if session is not None:
             session.abandon()  # what zero-copy batches hold of it, the daemon has taken back, or nobody has
+        self._why = error
         if self._lost_s is not None or not self._reconnect_s:
             return
         self._lost_s = time.monotonic()
-        job = f" of job {session.info.name}" if session is not None and session.info is not None else ""
-        _log.warning("the connection%s has ended: connecting again, for up to %g s. %s", job, self._reconnect_s, error)
+        job = f"job {session.info.name}: " if session is not None and session.info is not None else ""
+        _log.warning("%s%s. Connecting again, for up to %g s", job, error, self._reconnect_s)
 
     def let_go(self):
         """Is without a session. Zero-copy batches that are held keep theirs: the connection is their lease."""
@@ -118,6 +125,10 @@ class Link:
     def may_return(self, error):
         """Whether a session that has ended with this error is to be made again."""
         return isinstance(error, DaemonGone) and error.lost and bool(self._reconnect_s) and not self._ended.is_set()
+
+    def pause(self, pause_s):
+        """Waits, unless the Loader is closed."""
+        self._ended.wait(pause_s)
 
     def check_open(self):
         if self._ended.is_set():

@@ -365,6 +365,9 @@ class Session:
 
     # ── the end ──
 
+    def fileno(self):
+        return self._sock.fileno()
+
     @property
     def usable(self):
         return self._sock is not None and self.pid == os.getpid()

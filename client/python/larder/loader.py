@@ -11,7 +11,6 @@ thread waits for.
 
 import functools
 import os
-import threading
 import weakref
 
 from . import _options, _ranks, _state, _trainers, _wire
@@ -28,9 +27,7 @@ _loaders = weakref.WeakSet()
 
 
 def _forked():
-    # A lock that another thread held at the fork is never released in the child.
     for loader in list(_loaders):
-        loader._lock = threading.RLock()
         loader._job.forked()
 
 
@@ -124,7 +121,6 @@ class Loader:
         self._job.open()
 
     def _reset(self, asked):
-        self._lock = threading.RLock()
         self._job = Job(asked, self._given, self._socket, self._timeout_s, self._reconnect_s, self._home_pid)
         self._pool = None
         self._current = None      # the iterator that was made last, weakly
@@ -133,6 +129,10 @@ class Loader:
         self.last_ids = None      # of the batch given last: the daemon's sample ids …
         self.last_indices = None  # … and the positions in the dataset
         _loaders.add(self)
+
+    @property
+    def _lock(self):
+        return self._job.lock
 
     # ── what the dataset is ──
 
@@ -264,13 +264,14 @@ class Loader:
         thread that waits for a batch gets an error."""
         self._closed = True
         self._job.link.end()
-        if not self._lock.acquire(blocking=False):
+        lock = self._lock
+        if not lock.acquire(blocking=False):
             self._job.link.interrupt()
-            self._lock.acquire()
+            lock.acquire()
         try:
             self._job.link.close()
         finally:
-            self._lock.release()
+            lock.release()
 
     def __enter__(self):
         return self

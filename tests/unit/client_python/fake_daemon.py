@@ -5,6 +5,7 @@ so a client that reads too late, or from the wrong place, gets wrong bytes. The 
 common/wire.c, and not with the package's own codec. What belongs to whom is fake_job.py's.
 """
 
+import contextlib
 import fcntl
 import mmap
 import os
@@ -111,18 +112,22 @@ class FakeDaemon:
 
     def kill(self):
         """As kill -9 does it: every socket closes, the path stays."""
+        if not self._wake:
+            return
         os.write(self._wake[1], b"x")
         self._thread.join()
         self._listener.close()
         for connection in self.connections:
             connection.hang_up()
             connection.join()
+        for fd in self._wake:
+            os.close(fd)
+        self._wake = ()
 
     def close(self):
         self.kill()
-        for fd in self._wake:
-            os.close(fd)
-        os.unlink(self.path)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.path)
 
 
 class Connection(threading.Thread):
@@ -242,6 +247,7 @@ class Connection(threading.Thread):
             daemon.layout, daemon.held_max, *self.shared.stands(self.job["rank"]),
             daemon.sample_bytes * daemon.itemsize, *daemon.dataset, *daemon.view, daemon.dataset_samples, 0)
             + text(self.shared.asked["name"]))
+        self.shared.turn()
 
     def attach(self, seq, record):
         """Makes the job, or joins it; false after it was refused."""
@@ -364,4 +370,5 @@ class Connection(threading.Thread):
         self.daemon_.log.append(("release", number))
         for offset in slots:
             self.arena[offset:offset + size] = bytes([POISON]) * size
+        self.shared.turn()
         self.pump()

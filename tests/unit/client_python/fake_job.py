@@ -118,9 +118,15 @@ class Job:
             return  # nothing is drawn before all of them have come
         if not self.later or self.epoch >= 0 and self.done != everybody:
             return
+        if self.epoch >= 0 and any(slots for rank, connection in self.ranks.items() if rank not in self.later
+                                   for slots, _ in connection.held.values()) and self.world_size > 1:
+            return  # a rank may yet lose what it has not released
         epoch = min(self.later.values())
         self.restored = {rank: record["epoch"] for rank, record in self.records.items()}
         greatest = max(self.restored.values(), default=-1)
+        if self.restored:  # a rank that has not asked yet may ask for that one
+            epoch = min(self.later.get(rank, greatest) for rank in everybody)
+            epoch = max(epoch, greatest)
         records = {rank: record if record["epoch"] == greatest else dict(record, history=[], base=set(), segments=[],
                                                                          batches=0)
                    for rank, record in self.records.items()} if epoch == greatest else {}

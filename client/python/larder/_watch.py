@@ -1,0 +1,100 @@
+"""Connections of ranks, watched while their scripts do something else.
+
+When a daemon has died nothing is drawn for a job of ranks before all of them have said what they had. A rank that waits
+for another outside of its Loader, as in all_reduce, would never say so: then this connects it again. One thread of the
+process sleeps until a connection ends; a thread of its own connects, so that no Loader waits for another.
+"""
+
+import os
+import select
+import threading
+import weakref
+
+from .errors import LarderError, Timeout
+
+_PAUSE_S = 0.05  # after a Timeout, in which the script may have its turn
+
+
+def _start(name, work, *arguments):
+    try:
+        threading.Thread(target=work, args=arguments, name=name, daemon=True).start()
+    except RuntimeError:
+        pass  # no thread is left, or the interpreter ends: the job comes back at its next use
+
+
+class _Watcher:
+    def __init__(self):
+        self.poller = None
+        self.watched = {}  # by descriptor: (job, weakly, and its session, weakly)
+        self.lock = threading.Lock()
+
+    def add(self, job, session):
+        with self.lock:
+            if self.poller is None:
+                self.poller = select.epoll()
+                _start("larder-watch", self._run, self.poller)
+            fd = session.fileno()
+            self.watched[fd] = weakref.ref(job), weakref.ref(session)
+            try:
+                self.poller.register(fd, select.EPOLLONESHOT)  # of a hang-up it tells unasked
+            except FileExistsError:
+                self.poller.modify(fd, select.EPOLLONESHOT)
+
+    def _run(self, poller):
+        while True:
+            for fd, _ in poller.poll():
+                with self.lock:
+                    job, session = (reference() for reference in self.watched.pop(fd, (lambda: None, lambda: None)))
+                if job is not None and session is not None:
+                    _start("larder-again", _come_back, job, session)
+                del job, session
+
+
+_watcher = _Watcher()
+
+
+def _forked():
+    global _watcher
+    if _watcher.poller is not None:
+        _watcher.poller.close()
+    _watcher = _Watcher()
+
+
+os.register_at_fork(after_in_child=_forked)
+
+
+def watch(job, session):
+    """Has the job come back by itself when this session ends."""
+    try:
+        _watcher.add(job, session)
+    except OSError:
+        pass  # no descriptor is left: it comes back at its next use
+
+
+def _come_back(job, session):
+    with job.lock:
+        if job.link.session is session and not _is_lost(job, session):
+            return  # the script is to be told
+    while True:
+        with job.lock:
+            if job.link.session is not None or not job.begun:
+                return  # the script was faster
+            try:
+                job.go_on()
+                return
+            except Timeout:
+                pass
+            except LarderError as error:
+                job.error = error
+                return
+        job.link.pause(_PAUSE_S)
+
+
+def _is_lost(job, session):
+    try:
+        session.check_lease()
+    except LarderError as error:
+        if job.link.may_return(error):
+            job.link.lose(error)
+            return True
+    return False
