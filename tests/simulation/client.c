@@ -43,7 +43,7 @@ static void send_next(struct world *world, struct client *client, uint32_t epoch
                 NULL);
 }
 
-static void send_release(struct world *world, struct client *client, uint64_t batch)
+void client_release(struct world *world, struct client *client, uint64_t batch)
 {
     client->released = batch;
     world_event(world,
@@ -60,6 +60,11 @@ static void leave(struct world *world, struct client *client)
     for (int times = 0; client->state == CLIENT_TRAINING && times <= client->plan->leaves_twice; times++)
         world_event(world, &gone, NULL);
     client->state = CLIENT_DONE;
+}
+
+void client_kill(struct world *world, struct client *client)
+{
+    leave(world, client);
 }
 
 /* Dies, and where the plan says so comes back with nothing but what the daemon tells it. */
@@ -85,7 +90,9 @@ void client_action(struct world *world, const struct engine_action *action)
         if (!action->job_added.attached)
             world->number_users[client_pipeline_number(world, client->plan->pipeline)]++;
         client->state = CLIENT_TRAINING;
-        client->epoch = client->epochs_run = action->job_added.epoch;
+        if (!client->placed) /* one that comes back goes on by itself */
+            client->epoch = client->epochs_run = action->job_added.epoch;
+        client->placed = world->scenario->restarts;
         client->job = action->job;
         client->held_max = action->job_added.held_max;
         alarm_client(world, client, transit_ns, ALARM_ADMITTED);
@@ -101,6 +108,8 @@ void client_action(struct world *world, const struct engine_action *action)
     case ENGINE_JOB_ERROR: alarm_client(world, client, transit_ns, ALARM_FAILED); break;
     default:
         CHECK(action->type == ENGINE_DELIVER);
+        if (world->scenario->restarts)
+            transit_ns = client_send(world, client, action, transit_ns);
         world_alarm(world, transit_ns, ALARM_ARRIVED, life_of(world, client), action->deliver.batch,
                     (uint64_t)action->deliver.epoch * 2 + action->deliver.last);
     }
@@ -115,7 +124,7 @@ static void release_one(struct world *world, struct client *client)
         at = client->kept.count - 1;
     else if (client->plan->release_order == RELEASE_ANY)
         at = (uint32_t)random_below(&world->rng, client->kept.count);
-    send_release(world, client, parcels_take(&client->kept, at).batch);
+    client_release(world, client, parcels_take(&client->kept, at).batch);
 }
 
 static void release_surplus(struct world *world, struct client *client)
@@ -139,12 +148,12 @@ static void mischief(struct world *world, struct client *client)
             send_next(world, client, client->plan->epochs + (uint32_t)random_below(&world->rng, 3), CREDITS_MAX);
         break;
     case 3:
-        send_release(world, client, client->released); /* once more */
+        client_release(world, client, client->released); /* once more */
         break;
-    case 4: send_release(world, client, UINT64_MAX - random_below(&world->rng, 3)); break;
+    case 4: client_release(world, client, UINT64_MAX - random_below(&world->rng, 3)); break;
     default:
         if (other != client && other->kept.count > 0)
-            send_release(world, client, other->kept.items[0].batch);
+            client_release(world, client, other->kept.items[0].batch);
     }
 }
 
@@ -161,13 +170,15 @@ static void reweigh(struct world *world, const struct client *client)
 static void next_epoch(struct world *world, struct client *client)
 {
     if (++client->epochs_run >= client->plan->run_epochs) {
-        if (random_below(&world->rng, 2)) /* or it goes with batches in its hands */
+        client->finished = true;
+        /* or it goes with batches in its hands, which are then not had */
+        if (random_below(&world->rng, 2) || world->scenario->restarts)
             while (client->kept.count > 0)
                 release_one(world, client);
         leave(world, client);
         return;
     }
-    bool skip_one = client->plan->epochs == 0 && random_below(&world->rng, 8) == 0;
+    bool skip_one = client->plan->epochs == 0 && random_below(&world->rng, 8) == 0 && !world->scenario->restarts;
     client->epoch += 1 + skip_one;
     client->asked = false;
 }
@@ -178,16 +189,22 @@ static void end_training(struct world *world, struct client *client)
 {
     struct parcel parcel = parcels_take(&client->inbox, 0);
     const struct client_plan *plan = client->plan;
+    free(parcel.turns);
+    parcel.turns = NULL;
     client->training = client->trained = false;
-    parcels_add(&client->kept, parcel);
+    if (!parcel.foreign)
+        parcels_add(&client->kept, parcel);
     if (random_below(&world->rng, 100) < plan->mischief_percent)
         mischief(world, client);
     if (plan->reweigh_percent && random_below(&world->rng, 100) < plan->reweigh_percent)
         reweigh(world, client);
     bool current = parcel.epoch == client->epoch;
-    if (current && (parcel.last || random_below(&world->rng, 100) < plan->break_percent))
+    bool over = current && (parcel.last || random_below(&world->rng, 100) < plan->break_percent);
+    if (over && world->scenario->restarts)
+        client_epoch_over(world, client, parcel.last);
+    if (over)
         next_epoch(world, client);
-    else if (current)
+    else if (current && client->asked)
         send_next(world, client, client->epoch, 1);
     if (client->state == CLIENT_TRAINING)
         go_on(world, client);
@@ -199,13 +216,18 @@ static void go_on(struct world *world, struct client *client)
     release_surplus(world, client);
     if (client->admitted && !client->asked) {
         client->asked = true;
-        send_next(world, client, client->epoch, client->plan->ask);
+        if (!client->training || !client->inbox.items[0].last) /* it may have lost its daemon during the last batch */
+            send_next(world, client, client->epoch, client->plan->ask);
     }
-    while (!client->training && client->inbox.count > 0 && client->inbox.items[0].epoch < client->epoch)
-        send_release(world, client, parcels_take(&client->inbox, 0).batch);
+    while (!client->training && client->inbox.count > 0 && client->inbox.items[0].epoch < client->epoch) {
+        free(client->inbox.items[0].turns);
+        client_release(world, client, parcels_take(&client->inbox, 0).batch);
+    }
     if (client->training || client->inbox.count == 0)
         return;
     client->training = true;
+    if (world->scenario->restarts)
+        client_take(world, client);
     alarm_client(world, client, latency_draw(&client->plan->train, &world->rng, client_number(world, client)),
                  ALARM_TRAINED);
 }
@@ -213,7 +235,11 @@ static void go_on(struct world *world, struct client *client)
 void client_resume(struct world *world, struct client *client)
 {
     client->stopped = client->clings;
-    if (client->clings || client->state != CLIENT_TRAINING)
+    if (client->late) {
+        client->late = false;
+        client_join(world, client);
+    }
+    if (client->clings || client->state != CLIENT_TRAINING || !client->admitted)
         return;
     if (client->trained)
         end_training(world, client);
@@ -244,30 +270,41 @@ static void hear_failure(struct world *world, struct client *client)
 void client_alarm(struct world *world, const struct alarm *alarm)
 {
     struct client *client = &world->clients[(uint32_t)alarm->a];
+    struct parcel parcel;
     if (client->state == CLIENT_DONE || client->lives != alarm->a >> 32)
         return;
     switch (alarm->kind) {
-    case ALARM_JOIN: client_join(world, client); break;
+    case ALARM_JOIN:
+        client->late = client->stopped && client->placed;
+        if (!client->late)
+            client_join(world, client);
+        break;
     case ALARM_ADMITTED:
         client->admitted = true;
         if (client->epoch > 0 && client->epoch >= client->plan->run_epochs) { /* it came back when all was over */
+            client->finished = true;
             leave(world, client);
             break;
         }
         if (client->lives > 0 && client->epoch > 0 && client->plan->asks_again)
             send_next(world, client, client->epoch - 1, 1);
-        if (!client->stopped)
+        if (!client->stopped && client->trained)
+            end_training(world, client);
+        else if (!client->stopped)
             go_on(world, client);
         break;
     case ALARM_ARRIVED:
-        parcels_add(&client->inbox,
-                    (struct parcel){.batch = alarm->b, .epoch = (uint32_t)(alarm->c / 2), .last = alarm->c & 1});
+        parcel = world->scenario->restarts ? client_receive(client) : (struct parcel){0};
+        parcel.batch = alarm->b;
+        parcel.epoch = (uint32_t)(alarm->c / 2);
+        parcel.last = alarm->c & 1;
+        parcels_add(&client->inbox, parcel);
         if (!client->stopped)
             go_on(world, client);
         break;
     case ALARM_TRAINED:
         client->trained = true;
-        if (!client->stopped)
+        if (!client->stopped && client->admitted)
             end_training(world, client);
         break;
     case ALARM_CANCEL:
@@ -276,6 +313,7 @@ void client_alarm(struct world *world, const struct alarm *alarm)
                         NULL);
         break;
     case ALARM_STOP: stop(world, client); break;
+    case ALARM_CUT: client_lose_connection(world, client); break;
     case ALARM_RESUME: client_resume(world, client); break;
     default:
         CHECK(alarm->kind == ALARM_VANISH || alarm->kind == ALARM_FAILED);

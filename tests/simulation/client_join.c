@@ -84,10 +84,22 @@ void client_join(struct world *world, struct client *client)
     struct scenario_job job;
     uint32_t number = client_pipeline_number(world, client->plan->pipeline);
     scenario_job_make(world->scenario, client->plan, number, client_number(world, client), &job);
+    struct state state = {0};
+    struct state_resume *resume = NULL;
+    if (client_has_state(world, client)) {
+        resume = xcalloc(1, sizeof *resume);
+        client_state(world, client, &state);
+        state_resume_make(world->scenario, client->plan, &state.record, client->placed, resume);
+        job.desc.resume = &resume->desc;
+    }
     world_flush(world);
     forget_chunks(world);
     forget_samples(world);
     world_event(world, &(struct engine_event){.type = ENGINE_JOB_ADD, .job_add = &job.desc}, client->plan);
     world_flush(world); /* the description is lent for the step */
     scenario_job_free(&job);
+    if (resume)
+        state_resume_free(resume);
+    free(resume);
+    state_free(&state);
 }

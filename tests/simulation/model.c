@@ -9,9 +9,9 @@
 
 const char *rule_name(enum rule rule)
 {
-    static const char *const names[RULES] = {"none", "exactly-once", "batch", "order",    "credit",
-                                             "held", "slot",         "bytes", "instance", "encoded",
-                                             "task", "job",          "bad",   "status",   "stuck"};
+    static const char *const names[RULES] = {"none", "exactly-once", "batch",    "order",   "credit", "held",
+                                             "slot", "bytes",        "instance", "encoded", "task",   "job",
+                                             "bad",  "state",        "status",   "stuck"};
     return names[rule];
 }
 
@@ -57,6 +57,16 @@ void model_break(struct model *model, enum rule rule, const char *fmt, ...)
     va_end(args);
 }
 
+uint64_t model_step(const struct model *model)
+{
+    return model->step;
+}
+
+uint32_t model_resumed(const struct model *model)
+{
+    return model->resumed;
+}
+
 uint32_t model_jobs(const struct model *model)
 {
     return model->n_jobs;
@@ -74,6 +84,7 @@ void model_event(struct model *model, uint64_t now_ns, const struct engine_event
     switch (event->type) {
     case ENGINE_JOB_ADD:
         model->adding = plan;
+        model->adding_resume = event->job_add->resume;
         model->adding_number = event->job_add->pipeline;
         model->adding_client = event->job_add->client;
         model->scenario->datasets[plan->dataset].users++; /* until it is refused, or has ended */
@@ -184,6 +195,8 @@ static void compare_ranks(struct model *model, const struct engine *engine, cons
     }
     if (job->started && !job->failed)
         expect(model, "status.epoch", status->progress.epoch, job->epoch);
+    if (job->restore)
+        expect(model, "status.held_slots of a job that waits for its ranks", status->delivery.held_slots, 0);
     expect(model, "status.world_size", status->world_size, job->plan->world_size);
     expect(model, "status.attached", status->attached, there);
     expect(model, "status.leased_batches", status->delivery.leased_batches, held);
@@ -282,6 +295,7 @@ void model_settle(struct model *model, const struct engine *engine, uint64_t now
             left--;
         }
     }
+    model->adding_resume = NULL;
     if (model->adding)
         model_break(model, RULE_JOB, "JOB_ADD of '%s' was not answered", model->adding->name);
     for (uint32_t i = 0; i < model->scenario->n_datasets; i++)

@@ -24,6 +24,7 @@ enum rule {
     RULE_TASK,         /* LOAD and PREPARE: limits, and that they make sense */
     RULE_JOB,          /* registration, errors, the end of jobs */
     RULE_BAD,          /* bad samples and policies */
+    RULE_STATE,        /* states and what goes on from them */
     RULE_STATUS,       /* what the engine says about itself */
     RULE_STUCK,        /* no progress although somebody waits */
     RULES
@@ -63,6 +64,12 @@ bool model_rank_waits(const struct model *model, uint32_t job, uint32_t rank);
  * have one size never does after its first batch. */
 bool model_may_lack_room(const struct model *model, uint32_t job);
 uint32_t model_no_rooms(const struct model *model); /* jobs that failed for that */
+/* model_crash: the daemon is gone, with all its jobs and all that it had in memory. */
+void model_crash(struct model *model);
+/* model_failed_since: the sample failed for the plan's job in that step (model_step) or later, or always fails. */
+bool model_failed_since(const struct model *model, const struct client_plan *plan, sample_id id, uint64_t step);
+uint64_t model_step(const struct model *model);
+uint32_t model_resumed(const struct model *model); /* jobs that went on, all of whose ranks came */
 /* What sabotage looks for. */
 /* model_steady_plan: the plan of a running job that is not cancelled, and whose client neither vanishes nor breaks off;
  * NULL for others. */
@@ -73,6 +80,10 @@ bool model_has_ranks(const struct model *model, uint32_t job);
 /* model_clean_ranks: the plan of a running job of several ranks, none of which ever goes away, breaks off or asks for
  * nonsense, and of whose samples none has failed in this epoch; NULL for others. */
 const struct client_plan *model_clean_ranks(const struct model *model, uint32_t job);
+/* model_has_failed: the sample is bad, or was for somebody. */
+bool model_has_failed(const struct model *model, sample_id id);
+/* model_is_new: no job has the name. */
+bool model_is_new(const struct model *model, const char *name);
 /* model_other_rank finds another rank of the job that may be given a batch now: which index it has, and whether it is
  * the last. */
 struct model_rank {

@@ -47,6 +47,7 @@ static uint32_t owe(struct model *model, struct job_book *job, struct rank_book 
     }
     job->book.delivered -= held->count;
     job->owed += held->count;
+    job->put_back = true;
     rank->kept -= held->count;
     rank->batches--;
     if (held->count > 0 && rank->through) {
@@ -94,7 +95,7 @@ static void remove_owed(struct job_book *job, struct rank_book *rank, uint32_t a
 static sample_id due_at(const struct job_book *job, uint32_t number, uint32_t due)
 {
     const struct client_plan *plan = job->plan;
-    uint32_t world = plan->world_size, samples = plan->n_view;
+    uint32_t world = plan->world_size, samples = job->book.n;
     uint32_t own = samples > number ? (samples - number + world - 1) / world : 0;
     if (due < own)
         return job->book.order[number + due * world];
@@ -170,11 +171,12 @@ static void check_again(struct model *model, const struct job_book *job, uint32_
 {
     const struct client_plan *plan = job->plan;
     uint64_t again = job->book.delivered + job->owed - job->book.distinct;
-    uint64_t shares = (uint64_t)model_ranks_share(plan) * plan->world_size, excused = model_count_excused(model, job);
-    uint64_t allowed = shares + excused > plan->n_view ? shares + excused - plan->n_view : 0;
+    uint64_t shares = (uint64_t)model_ranks_share(job) * plan->world_size;
+    uint64_t excused = model_count_excused(model, job);
+    uint64_t allowed = shares + excused > job->book.n ? shares + excused - job->book.n : 0;
     if (plan->bad_policy == BAD_REPLACE || job->book.order)
-        allowed = excused + (shares > plan->n_view ? shares - plan->n_view : 0);
-    if (again > allowed)
+        allowed = excused + (shares > job->book.n ? shares - job->book.n : 0);
+    if (again > allowed && !job->book.restored)
         model_break(model, RULE_EXACTLY_ONCE, "job %u gets sample %u again in epoch %u", place, id, job->epoch);
 }
 
@@ -201,6 +203,7 @@ static struct made *check_entry(struct model *model, struct job_book *job, struc
     job->book.delivered++;
     if (owed)
         return made;
+    model_take_turn(model, job, place, entry);
     if (job->book.times[entry->id]++ == 0)
         job->book.distinct++;
     else
@@ -212,7 +215,7 @@ static void check_batch(struct model *model, const struct job_book *job, const s
                         const struct engine_action *action)
 {
     const struct client_plan *plan = job->plan;
-    uint32_t count = action->deliver.count, n_batches = job->n_batches ? job->n_batches : 1, place = action->job;
+    uint32_t count = action->deliver.count, n_batches = rank->n_batches, place = action->job;
     uint64_t *seen = table_at(&model->batches, (uint64_t)job->serial << 40 | action->deliver.batch);
     if ((*seen)++)
         model_break(model, RULE_BATCH, "job %u gets batch %llu twice", place,
@@ -238,7 +241,7 @@ static void check_batch(struct model *model, const struct job_book *job, const s
 /* The rank has had its share. What it was owed and did not get has failed. */
 static void had_share(struct model *model, struct job_book *job, struct rank_book *rank, uint32_t place)
 {
-    uint32_t number = (uint32_t)(rank - job->ranks), share = model_ranks_share(job->plan);
+    uint32_t number = (uint32_t)(rank - job->ranks), share = rank->share;
     for (uint32_t i = 0; i < rank->n_back; i++)
         if (!model_excused(model, job, rank->back[i]))
             model_break(model, RULE_EXACTLY_ONCE, "rank %u of job %u never got sample %u of epoch %u back", number,
@@ -246,10 +249,10 @@ static void had_share(struct model *model, struct job_book *job, struct rank_boo
     model_ranks_forget_owed(job, rank);
     rank->through = true;
     rank->credits = 0;
-    if (rank->kept != share || (job->n_batches && rank->batches != job->n_batches))
+    if (rank->kept != share || rank->batches != rank->n_batches)
         model_break(model, RULE_EXACTLY_ONCE,
                     "rank %u of job %u ended epoch %u with %u samples in %u batches, its share is %u in %u", number,
-                    place, job->epoch, rank->kept, rank->batches, share, job->n_batches);
+                    place, job->epoch, rank->kept, rank->batches, share, rank->n_batches);
     model_ranks_through(model, job, place);
 }
 
@@ -299,7 +302,7 @@ void model_ranks_deliver(struct model *model, struct job_book *job, const struct
         return;
     }
     rank->credits--;
-    if (action->deliver.last && action->deliver.lost > model_count_excused(model, job))
+    if (action->deliver.last && action->deliver.lost > rank->lost + model_count_excused(model, job))
         model_break(model, RULE_BAD, "rank %u of job %u is told that %llu samples of epoch %u are lost", action->rank,
                     action->job, (unsigned long long)action->deliver.lost, job->epoch);
     if (action->deliver.last)
@@ -345,7 +348,7 @@ bool model_other_rank(const struct model *model, uint32_t place, uint32_t number
         if (i == number || !may_have(job, rank, 1))
             continue;
         *other = (struct model_rank){
-            .rank = i, .index = rank->batches, .client = rank->client, .last = rank->batches + 1 >= job->n_batches};
+            .rank = i, .index = rank->batches, .client = rank->client, .last = rank->batches + 1 >= rank->n_batches};
         return true;
     }
     return false;

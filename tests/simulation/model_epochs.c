@@ -6,6 +6,25 @@
 #include "tests/simulation/model_priv.h"
 #include "tests/simulation/solo.h"
 
+void model_begin_book(struct model *model, struct job_book *job, uint64_t begun_step)
+{
+    struct epoch_book *book = &job->book;
+    memset(book->times, 0, model->scenario->n_samples * sizeof *book->times);
+    memset(book->turns, 0, model->scenario->n_samples);
+    *book = (struct epoch_book){.begun_step = begun_step,
+                                .n = job->plan->n_view,
+                                .n_batches = job->n_batches ? job->n_batches : 1,
+                                .times = book->times,
+                                .turns = book->turns};
+    free(job->strict_order);
+    free(job->rest);
+    job->strict_order = job->rest = NULL;
+    if (job->plan->shuffle == SHUFFLE_NONE)
+        book->order = job->plan->order;
+    else if (job->plan->shuffle == SHUFFLE_STRICT)
+        book->order = job->strict_order = solo_order(model->scenario, job->plan, job->epoch);
+}
+
 static void begin_epoch(struct model *model, struct job_book *job, uint32_t epoch)
 {
     if (job->started && !job->book.last)
@@ -16,14 +35,9 @@ static void begin_epoch(struct model *model, struct job_book *job, uint32_t epoc
     job->started = true;
     job->epoch = epoch;
     job->credits = 0;
-    memset(job->book.times, 0, model->scenario->n_samples * sizeof *job->book.times);
-    job->book = (struct epoch_book){.begun_step = begun_step, .times = job->book.times};
-    free(job->strict_order);
-    job->strict_order = NULL;
-    if (job->plan->shuffle == SHUFFLE_NONE)
-        job->book.order = job->plan->order;
-    else if (job->plan->shuffle == SHUFFLE_STRICT)
-        job->book.order = job->strict_order = solo_order(model->scenario, job->plan, epoch);
+    model_begin_book(model, job, begun_step);
+    if (job->restore)
+        model_restore_begin(model, job, epoch);
 }
 
 void model_on_next(struct model *model, const struct engine_event *event)
@@ -84,8 +98,9 @@ static bool check_batch(struct model *model, const struct job_book *job, const s
     if (action->deliver.index != job->book.batches)
         model_break(model, RULE_BATCH, "job %u gets batch %u of epoch %u, due is %u", action->job,
                     action->deliver.index, job->epoch, job->book.batches);
-    if (job->book.batches >= (job->n_batches ? job->n_batches : 1))
-        model_break(model, RULE_BATCH, "job %u gets more than the %u batches of an epoch", action->job, job->n_batches);
+    if (job->book.batches >= job->book.n_batches)
+        model_break(model, RULE_BATCH, "job %u gets more than the %u batches of an epoch", action->job,
+                    job->book.n_batches);
     bool short_allowed = action->deliver.last && (!plan->drop_last || count == 0);
     if (count > plan->batch_size || (count < plan->batch_size && !short_allowed))
         model_break(model, RULE_BATCH, "job %u gets %u samples in a batch%s of %u", action->job, count,
@@ -99,7 +114,7 @@ static void check_order(struct model *model, struct job_book *job, uint32_t plac
     struct epoch_book *book = &job->book;
     if (book->order == NULL)
         return;
-    while (book->due < job->plan->n_view && book->order[book->due] != id) {
+    while (book->due < book->n && book->order[book->due] != id) {
         if (!model_excused(model, job, book->order[book->due]) || job->plan->bad_policy == BAD_ERROR) {
             model_break(model, RULE_ORDER, "job %u gets sample %u of epoch %u, due is %u", place, id, job->epoch,
                         book->order[book->due]);
@@ -124,6 +139,8 @@ static void check_sample(struct model *model, struct job_book *job, uint32_t pla
         job->book.distinct++;
         return;
     }
+    if (job->book.restored) /* its turns tell */
+        return;
     uint32_t again = job->book.delivered - job->book.distinct;
     /* a substitute takes the place of one that failed */
     if (again > (job->plan->bad_policy == BAD_REPLACE ? model_count_excused(model, job) : 0))
@@ -149,6 +166,8 @@ static struct made *check_entry(struct model *model, struct job_book *job, uint3
                     (unsigned long long)made->instance, made->id);
     model_check_variant(model, job, place, made);
     check_sample(model, job, place, entry->id);
+    if (model->broken == RULE_NONE)
+        model_take_turn(model, job, place, entry);
     return made;
 }
 
@@ -159,23 +178,24 @@ static void check_epoch(struct model *model, struct job_book *job, uint32_t plac
     const struct epoch_book *book = &job->book;
     uint32_t missing = 0, excused = 0;
     for (uint32_t i = 0; i < plan->n_view; i++) {
-        if (book->times[plan->view[i]])
+        if (book->restored ? book->turns[plan->view[i]] : book->times[plan->view[i]])
             continue;
         missing++;
         excused += model_excused(model, job, plan->view[i]);
     }
-    uint32_t due = plan->n_view;
+    uint32_t due = book->n - (uint32_t)book->lost;
     if (plan->bad_policy == BAD_SKIP)
         due -= excused;
     if (plan->drop_last) /* bad ones among those that were dropped may never have been tried */
-        due -= due % plan->batch_size;
+        due -= (due - book->odd) % plan->batch_size;
     bool enough = plan->drop_last && plan->bad_policy == BAD_SKIP
-                      ? book->delivered % plan->batch_size == 0 && book->delivered >= due &&
-                            book->delivered <= plan->n_view
+                      ? (book->delivered - book->odd) % plan->batch_size == 0 && book->delivered >= due &&
+                            book->delivered <= book->n
                       : book->delivered == due;
     if (!enough)
         model_break(model, RULE_EXACTLY_ONCE, "job %u got %u samples in epoch %u, %u of %u are missing, %u of them bad",
                     place, book->delivered, job->epoch, missing, plan->n_view, excused);
+    lost -= lost < book->lost ? lost : book->lost;
     if (plan->bad_policy == BAD_SKIP && !plan->drop_last && lost != missing)
         model_break(model, RULE_BAD, "job %u is told that %llu samples of epoch %u are lost, %u are", place,
                     (unsigned long long)lost, job->epoch, missing);
@@ -185,10 +205,10 @@ static void check_epoch(struct model *model, struct job_book *job, uint32_t plac
     if (plan->bad_policy == BAD_ERROR && missing && !plan->drop_last)
         model_break(model, RULE_BAD, "job %u ended epoch %u without %u samples, which its policy forbids", place,
                     job->epoch, missing);
-    if (missing == 0 && book->batches != job->n_batches && job->n_batches)
+    if (missing == 0 && book->batches != book->n_batches && job->n_batches)
         model_break(model, RULE_BATCH, "job %u got %u batches in epoch %u, not %u", place, book->batches, job->epoch,
-                    job->n_batches);
-    if (book->delivered == 0 && job->n_batches)
+                    book->n_batches);
+    if (book->delivered == 0 && job->n_batches && !book->restored)
         model_break(model, RULE_BAD, "job %u ended epoch %u without one sample, and was not told", place, job->epoch);
     if (!plan->drop_last)
         job->missing += missing;
@@ -197,6 +217,9 @@ static void check_epoch(struct model *model, struct job_book *job, uint32_t plac
 void model_on_deliver(struct model *model, const struct engine_action *action)
 {
     struct job_book *job = action->job < JOBS_MAX ? model->jobs[action->job] : NULL;
+    bool told = job && job->ranks && action->rank < job->plan->world_size && job->ranks[action->rank].empty_last;
+    if (!told || action->deliver.count > 0)
+        model_restore_check_idle(model, action->job, "a batch");
     if (job && job->ranks && !job->failed) {
         model_ranks_deliver(model, job, action);
         return;

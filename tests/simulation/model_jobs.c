@@ -12,7 +12,10 @@ void model_job_free(struct job_book *job)
     free(job->held);
     model_ranks_free(job);
     free(job->book.times);
+    free(job->book.turns);
     free(job->strict_order);
+    free(job->rest);
+    model_restore_free(job);
     free(job->in_view);
     free(job);
 }
@@ -25,20 +28,36 @@ static struct job_book *named(const struct model *model, const char *name)
     return NULL;
 }
 
+bool model_has_failed(const struct model *model, sample_id id)
+{
+    const struct scenario *sc = model->scenario;
+    bool failed = sc->samples[id].fault != FAULT_NONE || sc->samples[id].unfit;
+    for (uint32_t i = 0; i < sc->n_pipelines && !failed; i++)
+        failed = model->failed_step[(size_t)i * sc->n_samples + id] > 0;
+    return failed;
+}
+
+bool model_is_new(const struct model *model, const char *name)
+{
+    return named(model, name) == NULL;
+}
+
 /* Plans are the ranks of one job when they were drawn together. */
 static bool same_job(const struct client_plan *a, const struct client_plan *b)
 {
-    return a->world_size == b->world_size && a->world_size > 1 && a->seed == b->seed;
+    return a->world_size == b->world_size && a->world_size > 1 && a->seed == b->seed && a->batch_size == b->batch_size;
 }
 
 /* Why a rank may not attach to the job that has its name; 0: it may. */
-static int attach_refusal(const struct job_book *job, const struct client_plan *plan)
+static int attach_refusal(const struct job_book *job, const struct client_plan *plan,
+                          const struct engine_resume *resume)
 {
     if (job->plan->world_size == 1 && plan->world_size == 1)
         return LARDER_EBUSY;
     if (!same_job(job->plan, plan))
         return LARDER_EINVAL;
-    return job->ranks[plan->rank].there ? LARDER_EBUSY : job->failed ? LARDER_EGONE : 0;
+    int code = job->ranks[plan->rank].there ? LARDER_EBUSY : job->failed ? LARDER_EGONE : 0;
+    return code ? code : model_restore_refusal(job, plan, resume);
 }
 
 /* A batch for each rank. */
@@ -65,7 +84,7 @@ static void check_refusal(struct model *model, const struct client_plan *plan, c
 {
     bool full = ENGINE_ROWS_MIN * row_bytes(model, plan) > room_for(model);
     const struct job_book *known = named(model, plan->name);
-    bool right = model->draining || (known && error->code == attach_refusal(known, plan)) ||
+    bool right = model->draining || (known && error->code == attach_refusal(known, plan, model->adding_resume)) ||
                  (error->code == LARDER_EINVAL && (plan->invalid || plan->n_view == 0)) ||
                  (error->code == LARDER_EQUOTA && full) || (error->code == LARDER_ELIMIT && model->n_jobs == JOBS_MAX);
     if (!right)
@@ -78,7 +97,12 @@ static void check_refusal(struct model *model, const struct client_plan *plan, c
 static void check_addition(struct model *model, const struct client_plan *plan, const struct engine_action *action)
 {
     const struct job_book *known = named(model, plan->name);
-    if (plan->invalid || (model->draining && !known) || (known && attach_refusal(known, plan)) ||
+    if (!action->job_added.attached && model->adding_resume &&
+        (action->job_added.epoch != model->adding_resume->epoch ||
+         action->job_added.batch != model->adding_resume->base_batches + model->adding_resume->batches))
+        model_break(model, RULE_STATE, "job '%s' is told to go on at batch %u of epoch %u, not where it said",
+                    plan->name, action->job_added.batch, action->job_added.epoch);
+    if (plan->invalid || (model->draining && !known) || (known && attach_refusal(known, plan, model->adding_resume)) ||
         (known != NULL) != action->job_added.attached)
         model_break(model, RULE_JOB, "job '%s' should have been refused", plan->name);
     uint32_t whole = plan->n_view / plan->batch_size, rest = plan->n_view % plan->batch_size;
@@ -149,13 +173,18 @@ static void book_job(struct model *model, const struct client_plan *plan, const 
         .quota_bytes = action->job_added.quota_bytes,
         .weight = plan->weight == 0 ? 1 : plan->weight,
         .least_bytes = least_bytes(model, plan, action),
-        .book = {.begun_step = model->step, .times = calloc(sc->n_samples, sizeof *job->book.times)},
+        .book = {.begun_step = model->step,
+                 .n = plan->n_view,
+                 .times = calloc(sc->n_samples, sizeof *job->book.times),
+                 .turns = calloc(sc->n_samples, 1)},
         .in_view = calloc(sc->n_samples, sizeof *job->in_view),
     };
     for (uint32_t i = 0; i < plan->n_view; i++)
         job->in_view[plan->view[i]] = true;
     if (plan->world_size > 1)
         model_ranks_book(model, job);
+    else if (model->adding_resume)
+        model_restore_note(model, job, 0, model->adding_resume);
     model->jobs[action->job] = job;
     model->n_jobs++;
     uint32_t number = model->adding_number;
@@ -169,7 +198,7 @@ static void book_job(struct model *model, const struct client_plan *plan, const 
 void model_on_answer(struct model *model, const struct engine_action *action)
 {
     const struct client_plan *plan = model->adding;
-    model->adding = NULL;
+    model->adding = NULL; /* its resume stays for the checks */
     if (plan == NULL || action->client != model->adding_client) {
         model_break(model, RULE_JOB, "a registration of client %llu is answered that was not asked for",
                     (unsigned long long)action->client);
@@ -224,7 +253,8 @@ void model_on_ended(struct model *model, const struct engine_action *action)
                     job ? "while its client is there" : "that does not exist");
         return;
     }
-    if (job->ranks && model_ranks_linger(job) &&
+    bool replaced = model->adding && model->adding_resume && strcmp(model->adding->name, job->plan->name) == 0;
+    if (job->ranks && !replaced && model_ranks_linger(job) &&
         model->now_ns - job->empty_since_ns < model->scenario->config.rank_timeout_ns) {
         model_break(model, RULE_JOB, "job %u ends while it should wait for its ranks", action->job);
         return;
@@ -250,13 +280,18 @@ void model_sample_failed(struct model *model, uint32_t pipeline, sample_id id)
     model->failed_step[(size_t)pipeline * model->scenario->n_samples + id] = model->step;
 }
 
-bool model_excused(const struct model *model, const struct job_book *job, sample_id id)
+bool model_failed_since(const struct model *model, const struct client_plan *plan, sample_id id, uint64_t step)
 {
     const struct scenario *sc = model->scenario;
-    uint64_t failed_step = model->failed_step[(size_t)job->plan->pipeline * sc->n_samples + id];
-    uint64_t unread_step = model->sources[job->plan->dataset].bad_step[id];
+    uint64_t failed_step = model->failed_step[(size_t)plan->pipeline * sc->n_samples + id];
+    uint64_t unread_step = model->sources[plan->dataset].bad_step[id];
     failed_step = unread_step > failed_step ? unread_step : failed_step;
-    return failed_step >= job->book.begun_step || sc->samples[id].bytes > sc->config.encoded_bytes;
+    return failed_step >= step || sc->samples[id].bytes > sc->config.encoded_bytes;
+}
+
+bool model_excused(const struct model *model, const struct job_book *job, sample_id id)
+{
+    return model_failed_since(model, job->plan, id, job->book.begun_step);
 }
 
 uint32_t model_count_excused(const struct model *model, const struct job_book *job)

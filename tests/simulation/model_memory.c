@@ -30,6 +30,24 @@ void model_memory_destroy(struct model *model)
     table_free(&model->variants);
 }
 
+void model_memory_crash(struct model *model)
+{
+    const struct scenario *sc = model->scenario;
+    for (size_t i = 0; i < model->n_arena; i++) {
+        model->arena[i]->state = MADE_OVER;
+        model->arena[i]->held = 0;
+    }
+    for (size_t i = 0; i < model->n_handles; i++)
+        model->handles[i]->dropped = true;
+    memset(model->loading, 0, sc->n_samples * sizeof *model->loading);
+    memset(model->ready, 0, sc->n_samples * sizeof *model->ready);
+    model->n_arena = model->n_tasks = model->n_loading = 0;
+    model->encoded_bytes = model->loaded = model->loaded_bytes = model->prepared = model->n_reads = 0;
+    table_free(&model->instances);
+    table_free(&model->had);
+    table_free(&model->variants);
+}
+
 /* ── the arena ── */
 
 /* The first range that ends behind `offset`. */
@@ -167,6 +185,7 @@ void model_on_load(struct model *model, const struct engine_action *action)
     const struct engine_config *config = &model->scenario->config;
     if (!dataset_fits(model, action->load.dataset, id, "LOAD"))
         return;
+    model_restore_check_idle(model, action->job, "a LOAD");
     check_read(model, action);
     if (model->loading[id] || model->ready[id])
         model_break(model, RULE_TASK, "LOAD of sample %u, which is %s", id,
@@ -258,6 +277,7 @@ void model_on_prepare(struct model *model, const struct engine_action *action)
     sample_id id = action->prepare.id;
     if (!dataset_fits(model, action->prepare.dataset, id, "PREPARE"))
         return;
+    model_restore_check_idle(model, action->job, "a PREPARE");
     struct handle *handle = model->ready[id];
     if (handle == NULL || action->prepare.encoded != handle || action->prepare.encoded_bytes != handle->bytes) {
         model_break(model, RULE_ENCODED, "PREPARE of sample %u with bytes that are not its own", id);

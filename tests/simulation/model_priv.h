@@ -40,11 +40,37 @@ struct held_batch {
 /* A job's epoch. */
 struct epoch_book {
     uint64_t begun_step; /* failures since then may excuse a missing sample */
+    bool restored;       /* part of it was had before the job was made */
+    uint32_t n;          /* samples that it deals: the view, or what its base leaves of it */
+    uint32_t n_batches;  /* a job of one rank has these */
+    uint32_t odd;        /* samples of each rank that were no whole batch when it was restored */
+    uint64_t lost;       /* bad samples among those that a job of one rank had before */
+    uint64_t repeats;    /* that ranks had before, for samples that may be good now */
     uint32_t delivered, distinct, batches;
     uint16_t *times;        /* by sample id: deliveries */
+    uint8_t *turns;         /* by sample id: turns that are over */
     const sample_id *order; /* `strict` and `none`: what is due */
     uint32_t due;           /* position in it */
     bool last;
+};
+
+/* What a rank has told of an epoch before the job was made. */
+struct told {
+    bool given, presented;
+    uint32_t epoch, batches; /* those of the base count */
+    uint64_t delivered, through;
+    sample_id *turns;
+    uint32_t n_turns;
+};
+
+/* Of a job that waits for all its ranks: what they have told. */
+struct restore_book {
+    struct told *ranks;
+    uint32_t epoch, base_batches; /* the highest epoch, and its base */
+    uint64_t key;
+    uint8_t *over; /* by sample id */
+    sample_id *rest;
+    uint32_t n; /* what the base leaves; in a fixed order it is `rest` */
 };
 
 /* A rank of a job that has several. */
@@ -67,7 +93,10 @@ struct rank_book {
     /* the job's epoch */
     bool through, left; /* had LAST, or asked for a later one; the latter */
     uint32_t kept, batches;
-    uint32_t due; /* in a fixed order: the next of its part of it, and then of its repeats */
+    uint32_t share, n_batches; /* what they are by the end */
+    uint64_t lost;             /* bad ones that it had before */
+    bool behind;               /* it came back from an earlier epoch: asking for that is answered by an empty LAST */
+    uint32_t due;              /* in a fixed order: the next of its part of it, and then of its repeats */
     bool order_over;
     sample_id *back; /* what it held when it went, and what it had not got again by then: comes again */
     uint32_t n_back;
@@ -97,6 +126,9 @@ struct job_book {
     uint64_t delivered, batches, missing; /* over all epochs; missing: of whole epochs */
     uint32_t abandoned;                   /* epochs given up */
     struct rank_book *ranks;              /* NULL: only one */
+    struct restore_book *restore;         /* until its epoch begins; NULL: it is not restoring */
+    sample_id *rest;                      /* what book.order points to in an epoch that was restored */
+    bool put_back;                        /* a rank went away, and what it held came again */
     bool over;                            /* every rank is through with the epoch */
     bool dismissed;                       /* nobody is to wait for its ranks */
     uint32_t owed;                        /* samples in the ranks' `back` */
@@ -125,6 +157,7 @@ struct model {
     struct job_book *jobs[JOBS_MAX]; /* by place */
     uint32_t n_jobs, job_serials;
     const struct client_plan *adding; /* JOB_ADD that is not answered yet */
+    const struct engine_resume *adding_resume;
     uint32_t adding_number;
     uint64_t adding_client;
     bool draining;
@@ -164,12 +197,13 @@ struct model {
     uint32_t read_datasets; /* bits: those that have all its samples in one chunk */
 
     uint64_t loaded, loaded_bytes, prepared, delivered, unknown_releases;
-    uint32_t no_rooms;
+    uint32_t no_rooms, resumed;
 };
 
 /* model_memory.c: the arena, encoded bytes, loads and prepares */
 void model_memory_create(struct model *model);
 void model_memory_destroy(struct model *model);
+void model_memory_crash(struct model *model);
 void model_on_loaded(struct model *model, const struct engine_event *event);
 void model_on_prepared(struct model *model, const struct engine_event *event);
 void model_on_load(struct model *model, const struct engine_action *action);
@@ -181,6 +215,7 @@ struct made *model_made_at(const struct model *model, uint64_t offset, uint64_t 
 /* model_sources.c: sources that do not answer, samples that have changed */
 void model_sources_create(struct model *model);
 void model_sources_destroy(struct model *model);
+void model_sources_crash(struct model *model);
 void model_source_load(struct model *model, uint32_t dataset, sample_id id);
 void model_source_loaded(struct model *model, const struct engine_event *event);
 void model_on_source(struct model *model, const struct engine_action *action);
@@ -209,7 +244,7 @@ void model_on_no_room(struct model *model, const struct job_book *job, uint32_t 
 bool model_is_hopeless(const struct model *model, const struct client_plan *plan); /* a substitute may not be found */
 
 /* model_ranks.c: jobs with several ranks: who is there, epochs, errors */
-uint32_t model_ranks_share(const struct client_plan *plan);
+uint32_t model_ranks_share(const struct job_book *job); /* of the running epoch */
 uint32_t model_ranks_batches(const struct client_plan *plan);
 void model_ranks_book(struct model *model, struct job_book *job);
 void model_ranks_attach(struct model *model, struct job_book *job, const struct engine_action *action);
@@ -222,6 +257,22 @@ void model_ranks_settle(struct model *model, const struct job_book *job, uint32_
 /* No rank is there: does the job wait for some all the same? */
 bool model_ranks_linger(const struct job_book *job);
 
+/* model_restore.c: jobs that go on in an epoch that others had begun */
+/* Why a rank may not join a job of several, with a resume or without (NULL); 0: it may. */
+int model_restore_refusal(const struct job_book *job, const struct client_plan *plan,
+                          const struct engine_resume *resume);
+/* The rank has come, and has told this. */
+void model_restore_note(struct model *model, struct job_book *job, uint32_t rank, const struct engine_resume *resume);
+void model_restore_free(struct job_book *job);
+/* Are all ranks there? Then those that ask for an earlier epoch get an empty LAST. */
+bool model_restore_ready(struct job_book *job);
+/* The epoch has begun whole a moment ago. If ranks had a part of it, they go on after that. */
+void model_restore_begin(struct model *model, struct job_book *job, uint32_t epoch);
+/* Nothing is done for a job that waits for its ranks. */
+void model_restore_check_idle(struct model *model, uint32_t job, const char *what);
+/* An entry's turn is its own, or that of a bad sample that it stands for, and comes once. */
+void model_take_turn(struct model *model, struct job_book *job, uint32_t place, const struct engine_entry *entry);
+
 /* model_deals.c: what each rank gets */
 void model_ranks_release(struct model *model, struct job_book *job, const struct engine_event *event);
 void model_ranks_deliver(struct model *model, struct job_book *job, const struct engine_action *action);
@@ -231,6 +282,7 @@ void model_ranks_put_back(struct model *model, struct job_book *job, struct rank
 void model_ranks_forget_owed(struct job_book *job, struct rank_book *rank);
 
 /* model_epochs.c: what is delivered */
+void model_begin_book(struct model *model, struct job_book *job, uint64_t begun_step); /* of job->epoch */
 void model_on_next(struct model *model, const struct engine_event *event);
 void model_on_release(struct model *model, const struct engine_event *event);
 void model_on_deliver(struct model *model, const struct engine_action *action);

@@ -12,15 +12,23 @@
 #include "tests/simulation/model_priv.h"
 #include "tests/simulation/solo.h"
 
-uint32_t model_ranks_share(const struct client_plan *plan)
+static uint32_t share_of(const struct client_plan *plan, uint32_t samples)
 {
-    uint32_t share = (plan->n_view + (plan->drop_last ? 0 : plan->world_size - 1)) / plan->world_size;
+    uint32_t share = (samples + (plan->drop_last ? 0 : plan->world_size - 1)) / plan->world_size;
     return plan->drop_last ? share / plan->batch_size * plan->batch_size : share;
+}
+
+/* Whole batches count from where the ranks went on. */
+uint32_t model_ranks_share(const struct job_book *job)
+{
+    uint32_t odd = job->book.odd * job->plan->world_size;
+    return job->book.n < odd ? share_of(job->plan, job->book.n)
+                             : job->book.odd + share_of(job->plan, job->book.n - odd);
 }
 
 uint32_t model_ranks_batches(const struct client_plan *plan)
 {
-    return (model_ranks_share(plan) + plan->batch_size - 1) / plan->batch_size;
+    return (share_of(plan, plan->n_view) + plan->batch_size - 1) / plan->batch_size;
 }
 
 /* ── coming and going ── */
@@ -41,14 +49,25 @@ void model_ranks_attach(struct model *model, struct job_book *job, const struct 
     if (action->job_added.held_max != job->held_max || action->job_added.quota_bytes != job->quota_bytes)
         model_break(model, RULE_HELD, "rank %u of job %u may hold %u batches, the job's ranks may hold %u",
                     action->rank, place, action->job_added.held_max, job->held_max);
+    const struct engine_resume *resume = model->adding_resume;
     rank->returned = job->started && rank->through;
     uint32_t epoch = job->started ? job->epoch + rank->returned : 0, batch = rank->through ? 0 : rank->batches;
+    if (resume) {
+        epoch = resume->epoch;
+        batch = resume->base_batches + resume->batches;
+    }
     if (action->job_added.epoch != epoch || action->job_added.batch != batch)
         model_break(model, RULE_JOB, "rank %u of job %u is told to go on at batch %u of epoch %u, it is at %u of %u",
                     action->rank, place, action->job_added.batch, action->job_added.epoch, batch, epoch);
     job->gone = false;
     rank->there = rank->came = true;
     rank->client = action->client;
+    if (resume && (job->restore || !action->job_added.attached))
+        model_restore_note(model, job, action->rank, resume);
+    else if (resume)
+        rank->behind = job->started && resume->epoch < job->epoch;
+    if (job->restore)
+        model_ranks_through(model, job, place);
 }
 
 void model_ranks_free(struct job_book *job)
@@ -108,42 +127,44 @@ static void begin_epoch(struct model *model, struct job_book *job, uint32_t epoc
         model_ranks_forget_owed(job, rank);
         rank->left = rank->through = rank->asked && rank->epoch > epoch; /* it left this one out */
         rank->kept = rank->batches = rank->due = 0;
-        rank->order_over = rank->returned = false;
+        rank->n_batches = job->n_batches ? job->n_batches : 1;
+        rank->lost = 0;
+        rank->order_over = rank->returned = rank->behind = false;
         if (!waits(job, rank))
             rank->credits = 0;
     }
     job->started = true;
     job->over = false;
     job->epoch = epoch;
-    memset(job->book.times, 0, model->scenario->n_samples * sizeof *job->book.times);
-    job->book = (struct epoch_book){.begun_step = model->step, .times = job->book.times};
-    free(job->strict_order);
-    job->strict_order = NULL;
-    if (job->plan->shuffle == SHUFFLE_NONE)
-        job->book.order = job->plan->order;
-    else if (job->plan->shuffle == SHUFFLE_STRICT)
-        job->book.order = job->strict_order = solo_order(model->scenario, job->plan, epoch);
+    model_begin_book(model, job, model->step);
+    for (uint32_t i = 0; i < job->plan->world_size; i++)
+        job->ranks[i].share = model_ranks_share(job);
+    if (job->restore)
+        model_restore_begin(model, job, epoch);
 }
 
 /* All of the view has come, but for what failed, what ranks left behind, and what shares of whole batches leave. */
 static void check_over(struct model *model, struct job_book *job, uint32_t place)
 {
     const struct client_plan *plan = job->plan;
-    uint64_t spared = 0, left = 0, shares = (uint64_t)model_ranks_share(plan) * plan->world_size;
+    uint64_t spared = 0, left = 0, shares = (uint64_t)model_ranks_share(job) * plan->world_size;
     uint32_t missing = 0, excused = 0, again = job->book.delivered - job->book.distinct;
     for (uint32_t i = 0; i < plan->world_size; i++)
-        left += job->ranks[i].left ? model_ranks_share(plan) - job->ranks[i].kept : 0;
+        left += job->ranks[i].left ? job->ranks[i].share - job->ranks[i].kept : 0;
     for (uint32_t i = 0; i < plan->n_view; i++) {
-        missing += job->book.times[plan->view[i]] == 0;
-        excused += job->book.times[plan->view[i]] == 0 && model_excused(model, job, plan->view[i]);
+        bool had = job->book.restored ? job->book.turns[plan->view[i]] : job->book.times[plan->view[i]];
+        missing += !had;
+        excused += !had && model_excused(model, job, plan->view[i]);
     }
-    if (plan->n_view > shares)
-        spared = plan->n_view - shares;
+    if (job->book.n > shares)
+        spared = job->book.n - shares;
+    spared += job->book.repeats;
     if (missing - excused > spared + left)
         model_break(model, RULE_EXACTLY_ONCE, "job %u ended epoch %u without %u samples of its %u, %u of them bad",
                     place, job->epoch, missing, plan->n_view, excused);
     /* A rank whose sample failed gets another of the epoch, and a repeat only when there is none. */
-    if (left == 0 && again && missing > excused && !job->book.order && plan->bad_policy != BAD_REPLACE)
+    if (left == 0 && again && missing > excused && !job->book.order && plan->bad_policy != BAD_REPLACE &&
+        !job->book.restored)
         model_break(model, RULE_EXACTLY_ONCE, "job %u repeated %u samples in epoch %u, and never gave %u others", place,
                     again, job->epoch, missing - excused);
     if (left == 0 && spared == 0 && missing && plan->bad_policy == BAD_ERROR)
@@ -161,11 +182,25 @@ static bool may_lose(const struct job_book *job, const struct rank_book *rank)
     return holds && !waits(job, rank);
 }
 
+/* One that was had in part begins first, unless all ranks ask for a later one. */
+static uint32_t resumed_epoch(const struct job_book *job)
+{
+    uint32_t lowest = UINT32_MAX;
+    for (uint32_t i = 0; i < job->plan->world_size; i++) {
+        const struct rank_book *rank = &job->ranks[i];
+        uint32_t epoch = rank->asked ? rank->epoch : job->restore->epoch;
+        lowest = epoch < lowest ? epoch : lowest;
+    }
+    return lowest;
+}
+
 /* The epoch is over when every rank is through with it, and would lose nothing of it; then the lowest that a rank
  * waits for begins. */
 void model_ranks_through(struct model *model, struct job_book *job, uint32_t place)
 {
     const struct rank_book *first = NULL;
+    if (job->restore && !model_restore_ready(job))
+        return;
     for (uint32_t i = 0; i < job->plan->world_size; i++) {
         const struct rank_book *rank = &job->ranks[i];
         if (job->started && !job->over && (!rank->through || may_lose(job, rank)))
@@ -177,7 +212,7 @@ void model_ranks_through(struct model *model, struct job_book *job, uint32_t pla
         check_over(model, job, place);
     job->over = true;
     if (first)
-        begin_epoch(model, job, first->epoch);
+        begin_epoch(model, job, job->restore ? resumed_epoch(job) : first->epoch);
 }
 
 static void ask_later(struct model *model, struct job_book *job, struct rank_book *rank,
@@ -207,7 +242,11 @@ void model_ranks_next(struct model *model, struct job_book *job, const struct en
         return;
     if (job->started && epoch < job->epoch && rank->had_last && epoch <= rank->last_epoch)
         return;
-    if ((job->plan->epochs && epoch >= job->plan->epochs) || (job->started && epoch < job->epoch)) {
+    bool earlier = job->started && epoch < job->epoch;
+    if (earlier && rank->behind) {
+        rank->empty_last = rank->n_held < job->held_max;
+        rank->last_empty = epoch;
+    } else if ((job->plan->epochs && epoch >= job->plan->epochs) || earlier) {
         rank->nonsense++;
     } else if (!job->started || epoch > job->epoch) {
         ask_later(model, job, rank, event);

@@ -2,6 +2,7 @@
  * time and after a pause, until the source answers or its jobs have waited long enough to be told so. A sample that
  * alone is not answered, again and again, is bad. What a dataset says of a sample is so for its own jobs. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/check.h"
 #include "common/clock.h"
@@ -34,6 +35,18 @@ void model_sources_destroy(struct model *model)
     free(model->tries_from);
     free(model->sources);
     free(model->loads);
+}
+
+/* What failed in an epoch is known for as long as the epoch is: whoever goes on in it may miss it. */
+void model_sources_crash(struct model *model)
+{
+    for (uint32_t i = 0; i < model->scenario->n_datasets; i++) {
+        struct source_book *source = &model->sources[i];
+        source->rounds = source->unanswered = source->asked = 0;
+        source->life++;
+    }
+    memset(model->loads, 0, model->scenario->n_samples * sizeof *model->loads);
+    memset(model->tries, 0, model->scenario->n_samples * sizeof *model->tries);
 }
 
 static bool has_jobs(const struct model *model, uint32_t dataset)

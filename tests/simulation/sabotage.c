@@ -41,7 +41,12 @@ bool sabotage_expects(enum sabotage_kind kind, enum rule rule)
 
 bool sabotage_needs_ranks(enum sabotage_kind kind)
 {
-    return kind >= SABOTAGE_RANK_SHARE;
+    return kind >= SABOTAGE_RANK_SHARE && !sabotage_needs_restarts(kind);
+}
+
+bool sabotage_needs_restarts(enum sabotage_kind kind)
+{
+    return kind >= SABOTAGE_STATE_DROP;
 }
 
 bool sabotage_found_enough(enum sabotage_kind kind, uint64_t done, uint64_t found)
@@ -58,7 +63,7 @@ struct sabotage *sabotage_create(enum sabotage_kind kind, const struct scenario 
     sabotage->model = model;
     sabotage->calm = scenario->n_outages == 0;
     sabotage->arena_bytes = scenario->config.arena_bytes;
-    bool few = sabotage_needs_ranks(kind) || kinds[kind].flags & SABOTAGE_RARE;
+    bool few = kind >= SABOTAGE_RANK_SHARE || kinds[kind].flags & SABOTAGE_RARE;
     sabotage->wait = (uint32_t)random_below(&rng, few ? OPPORTUNITIES_FEW : OPPORTUNITIES);
     model_compare_totals(model, kinds[kind].flags & SABOTAGE_FIGURES);
     return sabotage;
@@ -69,6 +74,7 @@ void sabotage_destroy(struct sabotage *sabotage)
     if (sabotage == NULL)
         return;
     table_free(&sabotage->prepared);
+    idset_destroy(sabotage->turns);
     free(sabotage);
 }
 
@@ -98,7 +104,7 @@ static bool failed_in_part(const struct sabotage *sabotage, const struct engine_
     return failed > 0 && failed < count;
 }
 
-bool sabotage_event(struct sabotage *sabotage, struct engine_event *event)
+bool sabotage_event(struct sabotage *sabotage, struct engine_event *event, const struct client_plan *comes)
 {
     if (sabotage->done)
         return true;
@@ -137,7 +143,10 @@ bool sabotage_event(struct sabotage *sabotage, struct engine_event *event)
             sabotage_take(sabotage))
             event->loaded.fate = ENGINE_FATE_SAMPLE;
         return true;
-    default: return true;
+    default:
+        if (event->type == ENGINE_JOB_ADD && event->job_add->resume)
+            sabotage_add(sabotage, comes, event);
+        return true;
     }
 }
 
@@ -255,6 +264,8 @@ static bool may_change(struct sabotage *sabotage, const struct engine_action *ac
 size_t sabotage_action(struct sabotage *sabotage, const struct engine_action *action, struct engine_action *out)
 {
     out[0] = *action;
+    if (action->type == ENGINE_JOB_ADDED && sabotage->misled && action->client == sabotage->client)
+        sabotage_answer(sabotage, out);
     if (sabotage->done)
         return 1;
     if (sabotage_needs_ranks(sabotage->kind))

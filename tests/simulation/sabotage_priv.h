@@ -1,4 +1,4 @@
-/* sabotage_priv.h: shared by sabotage.c and sabotage_ranks.c. */
+/* sabotage_priv.h: shared by sabotage*.c. */
 #ifndef LARDER_SIMULATION_SABOTAGE_PRIV_H
 #define LARDER_SIMULATION_SABOTAGE_PRIV_H
 
@@ -15,6 +15,12 @@ struct sabotage {
     struct table prepared; /* (pipeline number, sample) → an instance that was made, plus one */
     struct engine_entry entries[ENGINE_BATCH_MAX];
     struct engine_output outputs[ENGINE_OUTPUTS_MAX];
+    struct engine_job_desc desc; /* what the engine is told of a job that goes on */
+    struct engine_resume resume;
+    struct idset *turns;
+    uint64_t client; /* that was told of as if it began */
+    bool misled;     /* its answer is still to come */
+    bool lasting;    /* no daemon dies any more */
 };
 
 /* An opportunity has come: gives true when it is the one to take. */
@@ -30,5 +36,10 @@ static inline bool sabotage_take(struct sabotage *sabotage)
 
 /* sabotage_ranks.c: sabotage_rank is sabotage_action for the kinds that are of jobs with several ranks. */
 size_t sabotage_rank(struct sabotage *sabotage, const struct engine_action *action, struct engine_action *out);
+
+/* sabotage_states.c: sabotage_add may change a JOB_ADD that brings a state, and sabotage_answer the JOB_ADDED that
+ * follows. */
+void sabotage_add(struct sabotage *sabotage, const struct client_plan *plan, struct engine_event *event);
+void sabotage_answer(struct sabotage *sabotage, struct engine_action *answer);
 
 #endif

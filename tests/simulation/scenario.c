@@ -141,19 +141,20 @@ static void tighten(struct scenario *sc)
     sc->config.job_quota_bytes = 0;
 }
 
-struct scenario *scenario_create(uint64_t seed, bool tight)
+struct scenario *scenario_create(uint64_t seed, unsigned kind)
 {
     struct rng rng;
     random_seed_keys(&rng, KEY_SCENARIO, seed, 0, 0);
     struct scenario *sc = xcalloc(1, sizeof *sc);
     sc->seed = seed;
+    sc->restarts = kind & SCENARIO_RESTARTS;
     uint64_t drawn = random_below(&rng, 400);
     enum mood mood = drawn == 0 ? MOOD_CROWDED : drawn <= 20 ? MOOD_PIECES : MOOD_PLAIN;
     draw_ahead(sc);
     bool calm = chance(&rng, 30);
     if (mood == MOOD_PLAIN && is_scattered(seed))
         mood = MOOD_SCATTERED;
-    if (tight || (mood == MOOD_PLAIN && is_tight(seed)))
+    if (kind & SCENARIO_TIGHT || (mood == MOOD_PLAIN && is_tight(seed)))
         mood = MOOD_TIGHT;
     draw_parts(sc, &rng, mood);
     if (mood == MOOD_PLAIN || mood == MOOD_TIGHT)
@@ -176,6 +177,8 @@ struct scenario *scenario_create(uint64_t seed, bool tight)
     scenario_draw_ranks(sc, mood);
     scenario_draw_habits(sc);
     scenario_draw_ends(sc);
+    if (sc->restarts)
+        scenario_draw_restarts(sc, mood);
     sc->drain_ns = chance(&rng, 94) ? SCENARIO_NEVER : random_below(&rng, join_spread_ns);
     draw_budgets(sc, &rng);
     scenario_draw_chunks(sc, &rng);

@@ -52,6 +52,7 @@ struct scenario_outage {
     uint64_t from_ns, to_ns;
 };
 #define SCENARIO_OUTAGES_MAX 4
+#define SCENARIO_CRASHES_MAX 6
 
 enum release_order { RELEASE_OLDEST, RELEASE_NEWEST, RELEASE_ANY };
 
@@ -90,6 +91,14 @@ struct client_plan {
     bool leaves_twice;         /* so that nobody waits for the job's ranks */
     uint64_t cancel_ns;        /* when somebody cancels its job; SCENARIO_NEVER */
     uint64_t clings_ns;        /* how long it keeps what it holds after it heard that its job has failed */
+
+    /* With restarts. Plans with the same group are of one training run. Its legs follow each other: each goes on from
+     * the last state that was saved in an earlier one. */
+    uint32_t group, leg;
+    uint32_t stop_after;   /* batches after which a rank ends the leg, once a state is saved; UINT32_MAX: it does not */
+    uint32_t save_percent; /* of batches after which it saves the state of its job */
+    bool copies;           /* a batch is given back when it is taken */
+    uint64_t cut_ns;       /* when its connection breaks; SCENARIO_NEVER */
 };
 
 struct scenario {
@@ -114,11 +123,24 @@ struct scenario {
     uint64_t drain_ns;
     uint32_t gather;         /* events of one moment that make one step */
     uint32_t forget_percent; /* of registrations before which the engine forgets chunks, and numbers mean others */
+    bool restarts;           /* daemons die, and training runs go on from states */
+    uint32_t n_groups;
+    uint64_t crashes[SCENARIO_CRASHES_MAX]; /* steps that a daemon takes before it dies */
+    uint32_t n_crashes;
+    uint64_t away_ns; /* how long a client is away after that, at the most */
 };
 
-/* scenario_create: with `tight` in an arena that is hardly larger than what the jobs are sure of, for slots of
- * several sizes and clients that hold what they may, and stop. Without it a few seeds are so too. */
-struct scenario *scenario_create(uint64_t seed, bool tight);
+enum scenario_kind {
+    /* In an arena that is hardly larger than what the jobs are sure of, for slots of several sizes and clients that
+     * hold what they may, and stop. Without it a few seeds are so too. */
+    SCENARIO_TIGHT = 1,
+    /* Daemons die and others come, clients come back with what they took, and runs go on from saved states, with other
+     * numbers of ranks. */
+    SCENARIO_RESTARTS = 2,
+};
+
+/* scenario_create: `kind` is of the bits above. */
+struct scenario *scenario_create(uint64_t seed, unsigned kind);
 void scenario_destroy(struct scenario *scenario);
 /* What JOB_ADD says of a plan, and what it borrows. */
 struct scenario_job {

@@ -89,14 +89,19 @@ static sample_id *copy_ids(const sample_id *ids, uint32_t count)
     return copy;
 }
 
+void scenario_copy_plan(const struct client_plan *from, struct client_plan *to)
+{
+    *to = *from;
+    to->view = copy_ids(from->view, from->n_view);
+    to->order = copy_ids(from->order, from->n_view);
+}
+
 /* One more rank of a job: the same job, a life of its own. */
 static void draw_rank(const struct scenario *sc, const struct client_plan *first, struct client_plan *plan,
                       uint32_t rank, struct rng *rng)
 {
-    *plan = *first;
+    scenario_copy_plan(first, plan);
     plan->rank = rank;
-    plan->view = copy_ids(first->view, first->n_view);
-    plan->order = copy_ids(first->order, first->n_view);
     scenario_draw_behaviour(plan, rng, chance(rng, 70) ? first->join_ns + 1 : 3 * CLOCK_NS_PER_S, chance(rng, 70));
     if (chance(rng, 30)) /* one that goes, and mostly comes back */
         plan->vanish_ns = plan->join_ns + random_below(rng, plan->train.mean_ns * (plan->n_view + 2));
@@ -172,7 +177,7 @@ void scenario_draw_habits(struct scenario *sc)
     struct rng rng;
     random_seed_keys(&rng, KEY_HABITS, sc->seed, 0, 0);
     uint32_t n_clients = sc->n_clients;
-    bool variants = chance(&rng, 30), few = chance(&rng, 50), doubles = chance(&rng, 15);
+    bool variants = chance(&rng, 30), few = chance(&rng, 50), doubles = chance(&rng, 15) && !sc->restarts;
     for (uint32_t i = 0; i < n_clients; i++) {
         sc->clients[i].asks_again = chance(&rng, 20);
         sc->clients[i].leaves_twice = chance(&rng, 10);

@@ -18,6 +18,7 @@
 #define KEY_UNFIT UINT64_C(0x0f17)
 #define KEY_RECORDS UINT64_C(0x4ec04d)
 #define KEY_OUTAGES UINT64_C(0x0074a6e5)
+#define KEY_RESTARTS UINT64_C(0x4e57a475)
 
 enum mood {
     MOOD_PLAIN,
@@ -59,6 +60,11 @@ void scenario_draw_ranks(struct scenario *sc, enum mood mood); /* makes clients 
 void scenario_draw_weights(struct scenario *sc);
 void scenario_draw_ends(struct scenario *sc);
 void scenario_draw_habits(struct scenario *sc); /* makes clients of its own */
+/* The same job: views of its own. */
+void scenario_copy_plan(const struct client_plan *from, struct client_plan *to);
 void scenario_scatter(const struct scenario *sc, struct client_plan *plan, uint32_t index, struct rng *rng);
+
+/* scenario_restarts.c: after all clients are there, so that the scenarios without it stay what they were. */
+void scenario_draw_restarts(struct scenario *sc, enum mood mood); /* makes clients of its own */
 
 #endif

@@ -6,6 +6,7 @@
  *   simulate --seeds 1 500 --sabotage KIND   the model finds each wrong deed of the kind (`--sabotage list` lists them)
  *   simulate --regressions             seeds that found something once
  *   simulate --seeds 1 5000 --hash     prints one hash of all that the engine did: a change that moves code keeps it
+ *   … --restarts                       daemons die, and runs go on from states, see scenario.h
  *   … --tight                          in arenas hardly larger than what the jobs are sure of, see scenario.h
  *   … --check-every K                  engine_check after every K-th step, whatever it costs */
 #include <inttypes.h>
@@ -24,13 +25,15 @@
 
 struct options {
     uint64_t first, last;
-    bool twice, regressions, tight, hash;
+    bool twice, regressions, hash;
+    unsigned kind; /* enum scenario_kind */
     struct world_options world;
 };
 
 struct tally {
     uint64_t runs, failures, steps, sabotaged, found, missed;
     uint64_t delivered, prepared, loaded, bad, retries, no_rooms;
+    struct world_restarts restarts;
     uint64_t hash; /* of all runs' events and actions, in the order of the seeds */
 };
 
@@ -60,19 +63,32 @@ static bool has_ranks(const struct scenario *scenario)
     return false;
 }
 
+static void add_restarts(struct world_restarts *sum, const struct world_restarts *one)
+{
+    sum->crashes += one->crashes;
+    sum->legs += one->legs;
+    sum->states += one->states;
+    sum->resumed += one->resumed;
+    sum->epochs += one->epochs;
+    sum->runs += one->runs;
+    sum->dead += one->dead;
+}
+
 static void run_seed(uint64_t seed, const struct options *options, struct tally *tally)
 {
     enum sabotage_kind sabotage = options->world.sabotage;
     char how[64];
-    snprintf(how, sizeof how, "%s%s%s", options->tight ? " --tight" : "", sabotage ? " --sabotage " : "",
+    snprintf(how, sizeof how, "%s%s%s%s", options->kind & SCENARIO_TIGHT ? " --tight" : "",
+             options->kind & SCENARIO_RESTARTS ? " --restarts" : "", sabotage ? " --sabotage " : "",
              sabotage ? sabotage_name(sabotage) : "");
     snprintf(replay, sizeof replay,
              "seed %" PRIu64 ": the engine crashed\n  replay: simulate --seed %" PRIu64
              " --verbose --check-every 1%s\n",
              seed, seed, how);
-    struct scenario *scenario = scenario_create(seed, options->tight);
+    struct scenario *scenario = scenario_create(seed, options->kind);
     struct world_result result, again;
-    if (sabotage_needs_ranks(sabotage) && !has_ranks(scenario)) {
+    if ((sabotage_needs_ranks(sabotage) && !has_ranks(scenario)) ||
+        (sabotage_needs_restarts(sabotage) && !scenario->restarts)) {
         scenario_destroy(scenario);
         return;
     }
@@ -85,6 +101,7 @@ static void run_seed(uint64_t seed, const struct options *options, struct tally 
     tally->loaded += result.totals.counts.samples_loaded;
     tally->retries += result.totals.counts.source_retries;
     tally->no_rooms += result.no_rooms;
+    add_restarts(&tally->restarts, &result.restarts);
     for (size_t i = 0; i < sizeof result.totals.counts.bad_samples / sizeof result.totals.counts.bad_samples[0]; i++)
         tally->bad += result.totals.counts.bad_samples[i];
     tally->sabotaged += result.sabotaged;
@@ -108,7 +125,7 @@ static void run_seeds(const struct options *options, struct tally *tally)
         for (size_t i = 0; i < sizeof regressions / sizeof regressions[0]; i++) {
             printf("regression '%s', seed %" PRIu64 "\n", regressions[i].what, regressions[i].seed);
             struct options its = *options;
-            its.tight = regressions[i].tight;
+            its.kind = regressions[i].kind;
             run_seed(regressions[i].seed, &its, tally);
         }
         return;
@@ -138,6 +155,13 @@ static bool run(const struct options *options)
            " prepared, %" PRIu64 " loaded, %" PRIu64 " tried again, %" PRIu64 " bad, %" PRIu64 " jobs without room\n",
            tally.runs, tally.failures, seconds, tally.steps, tally.delivered, tally.prepared, tally.loaded,
            tally.retries, tally.bad, tally.no_rooms);
+    const struct world_restarts *restarts = &tally.restarts;
+    if (options->kind & SCENARIO_RESTARTS)
+        printf(
+            "%u daemons died, %u jobs went on, %u states were saved, %u legs went on from some; %u runs had %u whole "
+            "epochs, %u ended early\n",
+            restarts->crashes, restarts->resumed, restarts->states, restarts->legs, restarts->runs, restarts->epochs,
+            restarts->dead);
     if (options->hash)
         printf("hash %016" PRIx64 "\n", tally.hash);
     return tally.failures == 0;
@@ -173,7 +197,9 @@ static bool parse(int argc, char **argv, struct options *options)
         } else if (strcmp(*arg, "--twice") == 0) {
             options->twice = true;
         } else if (strcmp(*arg, "--tight") == 0) {
-            options->tight = true;
+            options->kind |= SCENARIO_TIGHT;
+        } else if (strcmp(*arg, "--restarts") == 0) {
+            options->kind |= SCENARIO_RESTARTS;
         } else if (strcmp(*arg, "--hash") == 0) {
             options->hash = true;
         } else if (strcmp(*arg, "--regressions") == 0) {

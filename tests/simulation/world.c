@@ -12,6 +12,7 @@
 #define KEY_WORLD UINT64_C(0x3027d)
 #define KEY_FORGETTING UINT64_C(0xf0c6e8)
 #define KEY_OUTPUTS UINT64_C(0x007b17)
+#define KEY_RESTARTING UINT64_C(0x4e57a4)
 #define CHECK_CREDIT_PER_STEP 600 /* of samples gone through by engine_check */
 #define LULL_TICKS 2              /* the first may find out that a rank is missed, the second that it is for too long */
 #define STEPS_FIRST 20000
@@ -48,6 +49,8 @@ static void act(struct world *world, const struct engine_action *action)
     model_action(world->model, action);
     if (broken(world))
         return;
+    if (world->runs)
+        runs_action(world, action);
     switch (action->type) {
     case ENGINE_LOAD:
         if (action->load.read != world->read || world->now_ns == 0)
@@ -99,6 +102,8 @@ void world_flush(struct world *world)
         for (size_t k = 0; k < n_out && !broken(world); k++)
             act(world, &out[k]);
     }
+    if (world->runs)
+        runs_settle(world);
     if (broken(world))
         return;
     bool thorough = check_is_due(world);
@@ -118,8 +123,10 @@ void world_event(struct world *world, const struct engine_event *event, const st
         return;
     world_see_event(world, event);
     model_event(world->model, world->now_ns, event, plan);
+    if (world->runs)
+        runs_event(world, event);
     struct engine_event told = *event;
-    if (!world->sabotage || sabotage_event(world->sabotage, &told))
+    if (!world->sabotage || sabotage_event(world->sabotage, &told, plan))
         world->events[world->n_events++] = told;
     if (world->n_events >= world->scenario->gather)
         world_flush(world);
@@ -127,7 +134,7 @@ void world_event(struct world *world, const struct engine_event *event, const st
 
 /* ── what happens ── */
 
-static uint64_t sample_bytes(const void *dataset, sample_id id)
+uint64_t world_sample_bytes(const void *dataset, sample_id id)
 {
     struct scenario_dataset *asked = (struct scenario_dataset *)dataset; /* the engine hands back what it was handed */
     asked->dead_calls += asked->users == 0;
@@ -191,6 +198,7 @@ static void happen(struct world *world, const struct alarm *alarm)
             world_alarm(world, world->scenario->tick_ns, ALARM_TICK, 0, 0, 0);
         break;
     case ALARM_DRAIN: world_event(world, &(struct engine_event){.type = ENGINE_DRAIN}, NULL); break;
+    case ALARM_END_LEG: runs_end_leg(world, (uint32_t)alarm->a, (uint32_t)alarm->b); break;
     default: client_alarm(world, alarm);
     }
 }
@@ -257,6 +265,10 @@ static void begin(struct world *world)
     for (uint32_t i = 0; i < sc->n_clients; i++) {
         const struct client_plan *plan = &sc->clients[i];
         world->clients[i].plan = plan;
+        if (plan->leg > 0) {
+            world->clients[i].state = CLIENT_DONE; /* until its leg begins */
+            continue;
+        }
         world_alarm(world, plan->join_ns, ALARM_JOIN, i, 0, 0); /* of its first life, as all these */
         if (plan->vanish_ns != SCENARIO_NEVER)
             world_alarm(world, plan->vanish_ns, ALARM_VANISH, i, 0, 0);
@@ -264,6 +276,8 @@ static void begin(struct world *world)
             world_alarm(world, plan->cancel_ns, ALARM_CANCEL, i, 0, 0);
         if (plan->stop_ns != SCENARIO_NEVER)
             world_alarm(world, plan->stop_ns, ALARM_STOP, i, 0, 0);
+        if (sc->restarts && plan->cut_ns != SCENARIO_NEVER)
+            world_alarm(world, plan->cut_ns, ALARM_CUT, i, 0, 0);
     }
     if (sc->tick_ns)
         world_alarm(world, sc->tick_ns, ALARM_TICK, 0, 0, 0);
@@ -276,7 +290,7 @@ static uint64_t steps_limit(const struct scenario *sc)
     uint64_t samples = 0;
     for (uint32_t i = 0; i < sc->n_clients; i++)
         samples += (uint64_t)sc->clients[i].n_view * (sc->clients[i].run_epochs + 1);
-    return STEPS_FIRST + STEPS_PER_SAMPLE * samples;
+    return STEPS_FIRST * (sc->n_crashes + 1) + STEPS_PER_SAMPLE * samples * (sc->n_crashes + 1);
 }
 
 static void live(struct world *world)
@@ -295,6 +309,8 @@ static void live(struct world *world)
             if (alarm.kind != ALARM_TICK)
                 world->lull_ticks = 0;
             happen(world, &alarm);
+            if (world->steps >= world->crash_step && !broken(world))
+                world_crash(world);
             if (happened > limit)
                 model_break(world->model, RULE_STUCK, "no end after %llu alarms", (unsigned long long)happened);
         }
@@ -303,25 +319,24 @@ static void live(struct world *world)
         engine_check(world->engine);
     if (!broken(world))
         model_finish(world->model, world->engine);
+    if (!broken(world) && world->runs)
+        runs_finish(world);
 }
 
 void world_run(struct scenario *scenario, const struct world_options *options, struct world_result *result)
 {
-    struct world world = {.scenario = scenario,
-                          .options = *options,
-                          .wake_ns = SCENARIO_NEVER,
-                          .agenda = {.row_bytes = sizeof(struct alarm)}};
-    struct engine_config config = scenario->config;
-    struct error err;
-    config.sample_bytes = sample_bytes;
+    struct world world = {.scenario = scenario, .options = *options, .agenda = {.row_bytes = sizeof(struct alarm)}};
     random_seed_keys(&world.rng, KEY_WORLD, scenario->seed, 0, 0);
     random_seed_keys(&world.forget_rng, KEY_FORGETTING, scenario->seed, 0, 0);
     random_seed_keys(&world.output_rng, KEY_OUTPUTS, scenario->seed, 0, 0);
+    random_seed_keys(&world.restart_rng, KEY_RESTARTING, scenario->seed, 0, 0);
     world.model = model_create(scenario);
     if (options->sabotage != SABOTAGE_NONE)
         world.sabotage = sabotage_create(options->sabotage, scenario, world.model);
     world.clients = xcalloc(scenario->n_clients, sizeof *world.clients);
-    CHECK(engine_create(&config, &world.engine, &err) == 0);
+    if (scenario->restarts)
+        runs_create(&world);
+    CHECK(world_start_engine(&world) == 0);
     begin(&world);
     live(&world);
 
@@ -331,14 +346,15 @@ void world_run(struct scenario *scenario, const struct world_options *options, s
     snprintf(result->text, sizeof result->text, "%s", text);
     result->sabotaged = sabotage_done(world.sabotage);
     result->no_rooms = model_no_rooms(world.model);
+    result->restarts = world.restarts;
     engine_totals(world.engine, &result->totals);
+    world_add_counts(&result->totals.counts, &world.before);
     engine_destroy(world.engine);
+    runs_destroy(&world);
     model_destroy(world.model);
     sabotage_destroy(world.sabotage);
-    for (uint32_t i = 0; i < scenario->n_clients; i++) {
-        free(world.clients[i].inbox.items);
-        free(world.clients[i].kept.items);
-    }
+    for (uint32_t i = 0; i < scenario->n_clients; i++)
+        client_free(&world.clients[i]);
     free(world.clients);
     agenda_free(&world.agenda);
 }

@@ -18,6 +18,14 @@ struct world_options {
     enum sabotage_kind sabotage;
 };
 
+/* What came of restarts. */
+struct world_restarts {
+    uint32_t crashes, legs, states; /* daemons that died; legs that followed another; states that were saved */
+    uint32_t resumed;               /* jobs that went on, all of whose ranks came back */
+    uint32_t epochs;                /* whole ones */
+    uint32_t runs, dead;            /* training runs, and those that a client was told not to go on with */
+};
+
 struct world_result {
     enum rule broken;
     char text[512];
@@ -26,6 +34,7 @@ struct world_result {
     bool sabotaged;    /* an opportunity came */
     uint32_t no_rooms; /* jobs that failed because others' batches lay in the way */
     struct engine_totals totals;
+    struct world_restarts restarts;
 };
 
 void world_run(struct scenario *scenario, const struct world_options *options, struct world_result *result);

@@ -1,9 +1,12 @@
-/* world_priv.h: shared by world*.c (the alarms, the engine, what loads and prepares) and client*.c (how clients
- * behave). */
+/* world_priv.h: shared by world*.c (the alarms, the engine, what loads and prepares), client*.c (how clients behave)
+ * and runs.c (what training runs save, and go on from). */
 #ifndef LARDER_SIMULATION_WORLD_PRIV_H
 #define LARDER_SIMULATION_WORLD_PRIV_H
 
 #include "server/bench/agenda.h"
+#include "server/history/history.h"
+#include "tests/simulation/ledger.h"
+#include "tests/simulation/state.h"
 #include "tests/simulation/world.h"
 
 enum alarm_kind {
@@ -19,8 +22,10 @@ enum alarm_kind {
     ALARM_STOP,
     ALARM_RESUME,
     ALARM_VANISH,
-    ALARM_FAILED, /* the client hears that its job cannot go on */
-    ALARM_CANCEL, /* somebody ends its job */
+    ALARM_FAILED,  /* the client hears that its job cannot go on */
+    ALARM_CANCEL,  /* somebody ends its job */
+    ALARM_CUT,     /* the connection breaks */
+    ALARM_END_LEG, /* a: group, b: leg */
 };
 
 struct alarm {
@@ -34,6 +39,10 @@ struct parcel {
     uint64_t batch;
     uint32_t epoch;
     bool last;
+    /* with restarts */
+    bool foreign; /* given back already, or of a daemon that is gone */
+    struct record_batch told;
+    uint32_t *turns; /* dataset indices */
 };
 
 struct parcels {
@@ -59,6 +68,31 @@ struct client {
     bool trained;               /* while stopped: its training is over */
     struct parcels inbox, kept; /* to be trained on; trained on and not yet released */
     uint64_t released;          /* the last batch it gave back, for giving it back again */
+    /* with restarts */
+    bool placed;   /* it had a place in the job that it comes back to */
+    bool finished; /* it has gone through all epochs */
+    bool late;     /* it comes back when it goes on */
+    struct memory memory;
+    struct parcels under_way;
+    uint64_t arrives_ns; /* the last of these */
+    uint32_t taken;      /* batches, in this leg */
+};
+
+/* A state that was saved. */
+struct saved {
+    struct state state;
+    struct saved *before;
+};
+
+/* The training that a group of plans is. */
+struct run {
+    const struct client_plan *plan; /* of rank 0 of the leg */
+    struct ledger *ledger;
+    struct saved *saved;     /* the last one first */
+    struct history *history; /* what the daemon keeps of the job; NULL: there is none */
+    bool asks;               /* some rank has asked for a state: of so many batches of this epoch */
+    uint32_t asks_epoch, asks_batches;
+    bool cut; /* a rank has lost its connection to this daemon */
 };
 
 struct world {
@@ -79,6 +113,13 @@ struct world {
     struct client *clients;
     uint32_t number_pipeline[ENGINE_PIPELINES_MAX]; /* what the number means, plus one; 0: nothing yet */
     uint32_t number_users[ENGINE_PIPELINES_MAX];    /* jobs of it */
+    /* with restarts */
+    struct rng restart_rng;
+    struct run *runs;               /* by group */
+    struct run *run_at[JOBS_MAX];   /* by the job's number */
+    uint64_t crash_step;            /* when the daemon dies; SCENARIO_NEVER: it does not */
+    struct engine_counts before;    /* of daemons that died */
+    struct world_restarts restarts; /* to be told */
 };
 
 /* world.c */
@@ -86,6 +127,7 @@ void world_alarm(struct world *world, uint64_t after_ns, enum alarm_kind kind, u
 /* world_event hands an event to the engine: in a step with others of the same moment, or by the next world_flush. */
 void world_event(struct world *world, const struct engine_event *event, const struct client_plan *plan);
 void world_flush(struct world *world);
+uint64_t world_sample_bytes(const void *dataset, sample_id id); /* for engine_config */
 
 /* world_see.c: every event and action is seen once, in order. world_say prints a line under --verbose. */
 void world_see_event(struct world *world, const struct engine_event *event);
@@ -96,6 +138,42 @@ void world_say(const struct world *world, const char *fmt, ...) __attribute__((f
 void client_alarm(struct world *world, const struct alarm *alarm);
 void client_action(struct world *world, const struct engine_action *action);
 void client_resume(struct world *world, struct client *client);
+void client_kill(struct world *world, struct client *client);
+void client_release(struct world *world, struct client *client, uint64_t batch);
+
+/* client_state.c, with restarts: what a client is sent, and when that comes; what it takes; what it loses with its
+ * daemon; what it says when it comes. */
+uint64_t client_send(struct world *world, struct client *client, const struct engine_action *action,
+                     uint64_t transit_ns);
+struct parcel client_receive(struct client *client);
+void client_take(struct world *world, struct client *client);
+void client_epoch_over(struct world *world, struct client *client, bool whole);
+void client_lose_daemon(struct world *world, struct client *client);
+void client_lose_connection(struct world *world, struct client *client);
+void client_begin_leg(struct world *world, struct client *client);
+bool client_has_state(const struct world *world, const struct client *client);
+void client_state(const struct world *world, const struct client *client, struct state *out);
+void client_free(struct client *client);
+
+/* runs.c, with restarts */
+void runs_create(struct world *world);
+void runs_destroy(struct world *world);
+struct run *runs_of(const struct world *world, const struct client *client);
+/* What happens to the runs' jobs, and what clients do. */
+void runs_event(struct world *world, const struct engine_event *event);
+void runs_action(struct world *world, const struct engine_action *action);
+void runs_settle(struct world *world); /* after a step */
+void runs_crash(struct world *world);
+void runs_end_leg(struct world *world, uint32_t group, uint32_t leg);
+void runs_save(struct world *world, const struct client *client); /* the state after the batch that it took last */
+void runs_save_between(struct world *world, const struct client *client, uint32_t epoch); /* and before the epoch */
+void runs_finish(struct world *world);
+
+/* world_crash.c */
+void world_crash(struct world *world);
+void world_drop_alarms(struct world *world, const struct client *client); /* of its connection; NULL: of the daemon */
+int world_start_engine(struct world *world);
+void world_add_counts(struct engine_counts *sum, const struct engine_counts *counts);
 
 /* client_join.c: registers; before that the engine may be told to forget chunks and samples. */
 void client_join(struct world *world, struct client *client);

@@ -21,12 +21,25 @@ static void note(struct world *world, uint64_t value)
     world->hash = random_mix64(world->hash ^ value);
 }
 
+static void see_resume(struct world *world, const struct engine_resume *resume)
+{
+    note(world, resume->epoch);
+    note(world, resume->delivered);
+    world_say(world, "  %s epoch %u, %u + %u batches, %llu samples, through %llu, %llu turns, base %llu, %u segments",
+              resume->presented ? "comes back to" : "goes on in", resume->epoch, resume->base_batches, resume->batches,
+              (unsigned long long)resume->delivered, (unsigned long long)resume->through,
+              (unsigned long long)(resume->turns ? idset_count(resume->turns) : 0),
+              (unsigned long long)(resume->base ? idset_count(resume->base) : 0), resume->n_segments);
+}
+
 void world_see_event(struct world *world, const struct engine_event *event)
 {
     note(world, event->type);
     note(world, world->now_ns);
     switch (event->type) {
     case ENGINE_JOB_ADD:
+        if (event->job_add->resume)
+            see_resume(world, event->job_add->resume);
         world_say(
             world, "> JOB_ADD '%s' rank %u of %u pipeline %u batch %u prefetch %u epochs %u shuffle %d policy %d%s",
             event->job_add->name, event->job_add->rank, event->job_add->world_size, event->job_add->pipeline,
@@ -98,6 +111,8 @@ static void see_deliver(struct world *world, const struct engine_action *action)
         note(world, entry->offset);
         world_say(world, "      sample %u at %llu+%llu", entry->id, (unsigned long long)entry->offset,
                   (unsigned long long)entry->bytes);
+        if (entry->turn != entry->id)
+            world_say(world, "        in the turn of sample %d", (int)entry->turn);
     }
 }
 
