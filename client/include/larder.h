@@ -193,7 +193,8 @@ LARDER_API int larder_start_epoch(struct larder_loader *loader, uint32_t epoch);
  * connects again to the same socket, in this call or the ones that come after, presents what the program has taken of
  * the epoch, and goes on with exactly the rest of it. It starts no daemon. While there is none, larder_next waits as
  * for a batch and gives LARDER_ETIMEOUT as for one. What the program had been given stays what it is.
- * larder_info.reconnects counts.
+ * larder_info.reconnects counts. In a job of several ranks, the next daemon gives no rank a batch before all of them
+ * have come to it, each in a call of its own.
  *
  * It is a failure for good when no daemon has taken the job over for options.reconnect_ms (LARDER_EGONE, or what the
  * last one said); when the next daemon has another dataset, subset or sample shape (LARDER_ECHANGED); and when it

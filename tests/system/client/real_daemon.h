@@ -1,5 +1,5 @@
-/* real_daemon.h: the real daemon for the system tests of the C library: on a private socket and folder, with a small set
- * of images made for the test. Failures end the test. */
+/* real_daemon.h: the real daemon for the system tests of the C library: on a private socket and folder, with a small
+ * set of images made for the test. Failures end the test. */
 #ifndef LARDER_TESTS_SYSTEM_CLIENT_REAL_DAEMON_H
 #define LARDER_TESTS_SYSTEM_CLIENT_REAL_DAEMON_H
 
@@ -18,7 +18,7 @@ const char *real_larderd(void);
 pid_t real_spawn(const char *const *arguments);
 void real_run(const char *const *arguments); /* waits for its end, which must be exit status 0 */
 
-/* real_make makes the folder, the images (samples / classes in each class) and the configuration, and starts nothing. */
+/* real_make makes the folder, the images (samples / classes in each class) and the configuration. It starts nothing. */
 void real_make(struct real *real, uint32_t samples, uint32_t classes);
 /* real_start returns when the daemon answers. */
 void real_start(struct real *real);

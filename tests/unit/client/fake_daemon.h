@@ -60,8 +60,8 @@ struct fake_daemon {
 void fake_start(struct fake_daemon *daemon, fake_script *script);
 void fake_init(struct fake_daemon *daemon);
 void fake_stop(struct fake_daemon *daemon); /* waits for the scripts' end, and cleans up */
-/* fake_leave tells the scripts, waits for their end and stops listening; fake_come listens again, at the same path, with other
- * memory. fake_then adds the script of one connection more behind theirs, before fake_start or fake_come. */
+/* fake_leave tells the scripts, waits for their end and stops listening; fake_come listens again, at the same path,
+ * with other memory. fake_then adds the script of one connection more behind theirs, before fake_start or fake_come. */
 void fake_leave(struct fake_daemon *daemon);
 void fake_come(struct fake_daemon *daemon, fake_script *script);
 void fake_then(struct fake_daemon *daemon, fake_script *script);
