@@ -190,12 +190,20 @@ class Epoch:
         return self
 
     def __next__(self):
+        job, history, parts = self._job, self._history, None
         try:
-            with self._job.lock:
-                return self._next()
+            with job.lock:
+                before = history.filled
+                parts = self._next()
         except DaemonGone:
-            self._job.link.check_open()  # another thread may have closed the Loader
+            job.link.check_open()  # another thread may have closed the Loader
             raise
+        except BaseException:
+            if parts is not None:  # Ctrl-C: nobody is given the batch
+                with job.lock:
+                    job.take_back(history, before)
+            raise
+        return parts
 
     def _next(self):
         history = self._history

@@ -241,6 +241,12 @@ class Job:
         self.link.progress()
         self._kept = None
 
+    def take_back(self, history, before):
+        """The batch that was written down last was not given to the loop after all: it comes again."""
+        if history.filled[0] == before[0] + 1:  # no other thread has taken one since
+            history.filled = before
+            self.link.let_go()
+
     def ask_ahead(self, session):
         """At an epoch's end the next one's first batches are requested, if it is certain to come."""
         if session.epoch + 1 >= self.asked.epochs:

@@ -1,7 +1,6 @@
 """A daemon that dies is a pause: the Loader connects to the next one, says what was taken, and the epoch goes on with
 exactly the rest. What is no death of the daemon is raised as ever."""
 
-import contextlib
 import gc
 import logging
 import os
@@ -317,31 +316,34 @@ class NoDaemon(Reconnecting):
         self.assertEqual(sorted(seen + indices_of(iterator)), list(range(60)))
 
     def test_ctrl_c_anywhere(self):
-        """Signals at random moments (seeded), with daemons that die between: the same iterator goes on, and every
-        sample comes once."""
-        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        """Signals at random moments (seeded) within the iterator, with daemons that die between: the same iterator goes
+        on, and every sample comes once."""
+        within = larder._epoch.Epoch.__next__.__code__
+
+        def interrupt(_, frame):
+            while frame is not None:
+                if frame.f_code is within:
+                    raise KeyboardInterrupt
+                frame = frame.f_back
+        before = signal.signal(signal.SIGINT, interrupt)
         self.addCleanup(signal.signal, signal.SIGINT, before)
         rng = random.Random(SEED)
         self.serve(n_samples=300)
-        loader = self.loader(batch_size=3)
-        iterator, seen, over = iter(loader), [], False
-        while not over:
+        iterator, seen, interrupted = iter(self.loader(batch_size=3)), [], 0
+        while len(seen) < 300:
             timer = threading.Timer(rng.random() * 0.01, os.kill, (os.getpid(), signal.SIGINT))
+            timer.start()
             try:
-                timer.start()
-                while timer.is_alive():
+                while timer.is_alive() and len(seen) < 300:
                     seen += next(iterator)[-1].tolist()
             except KeyboardInterrupt:
-                pass
-            except StopIteration:
-                over = True
-            finally:
-                with contextlib.suppress(KeyboardInterrupt):
-                    timer.join()
-                timer.join()
+                interrupted += 1
+            timer.join()
             if rng.random() < 0.05:
                 self.replace()
         self.assertEqual(sorted(seen), list(range(300)), SEED)
+        self.assertEqual(list(iterator), [])
+        self.assertGreater(interrupted, 0)
 
     def test_it_gives_up(self):
         """After the time for it is over the error says that nobody answers; the state of the broken epoch is there, and
