@@ -15,7 +15,7 @@ import threading
 from . import _options, _record, _state, _watch, _wire
 from ._history import Base, History
 from ._link import Link
-from .errors import Busy, FormatError, InvalidArgument, LarderError, LimitReached, SourceChanged, Timeout
+from .errors import Busy, DaemonGone, FormatError, InvalidArgument, LarderError, LimitReached, SourceChanged, Timeout
 
 STATE_WAIT_S = 60  # for the ranks that have not taken what a state is to cover
 _SAME = ("height", "width", "channels", "dtype", "layout", "sample_bytes", "n_classes", "n_samples")
@@ -46,6 +46,8 @@ class Job:
         self._kept = None
         self._named = b""         # by the daemon
         self._was_registered = False
+        self._alone = False       # the watcher connects, and no script waits for it
+        self.returning = False    # a thread of the watcher connects it
 
     def forked(self):
         """In a child process, whose job is another one: the state is the parent's, and another thread held the lock."""
@@ -96,9 +98,12 @@ class Job:
         self.link.check_open()
         try:
             session = self.link.open(self._register, self._loaded is not None or self.begun)
-        except LarderError as error:
-            if self.begun and not isinstance(error, Timeout):
+        except BaseException as error:
+            if self.begun and isinstance(error, LarderError) and not isinstance(error, Timeout) and \
+                    not (self._alone and isinstance(error, DaemonGone)):
                 self.fail()
+            elif self.begun and self.asked.world_size > 1 and self.reconnect_s:
+                _watch.come_back(self)  # the script may do something else before its next call
             raise
         self._came(session)
         return session
@@ -199,8 +204,8 @@ class Job:
         has taken, or of nothing."""
         old, info = self.history, self.info
         several = self.asked.world_size > 1
-        if self._loaded is not None:
-            history = old
+        if self._loaded is not None or (self.begun and old.epoch == self.epoch and not (old.over or old.failed)):
+            history = old  # the latter: an iter() that was not through, by a Timeout or Ctrl-C
         elif several and not self.begun and info.epoch == self.epoch and info.batch:
             history = old if old is not None and (old.epoch, old.batches) == (info.epoch, info.batch) else None
             if history is None:
@@ -209,7 +214,7 @@ class Job:
             history.failed = False
         else:
             history = History(self.epoch, self.ordered)
-        if several and self.begun and self._kept is None and old is not None and not old.base.over:
+        if several and self.begun and self._kept is None and history is not old and not old.base.over:
             self._kept = old
         self.history, self._loaded, self.error = history, None, None
         if not self.begun:
@@ -219,9 +224,13 @@ class Job:
 
     def go_on(self):
         """Connects a job that has begun again, though nobody asks it for anything."""
-        self.open()
-        if not self.history.ended:
-            self.running(self.history)
+        self._alone = True  # no daemon: the script asks once more when it comes
+        try:
+            self.open()
+            if not self.history.ended:
+                self.running(self.history)
+        finally:
+            self._alone = False
 
     def running(self, history):
         """The session, with batches of the epoch asked for; another one where the last has ended."""
@@ -274,8 +283,8 @@ class Job:
         """After an error that ends the job. An epoch that it broke off does not count: the next iteration begins it
         again."""
         history = self.history
-        if self.begun and not history.over and self.epoch == history.epoch + 1:  # otherwise set_epoch chose another
-            self.epoch = history.epoch
+        if self.begun and not (history.over or history.ended) and self.epoch == history.epoch + 1:
+            self.epoch = history.epoch  # otherwise set_epoch chose another, or the loop has had all of it
         self.chosen = self.epoch
         self.let_go()
 

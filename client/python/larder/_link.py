@@ -102,6 +102,7 @@ class Link:
         """Notes that the connection has ended."""
         session, self.session = self.session, None
         if session is not None:
+            session.arena = None  # views keep it; without them the dead daemon's memory is free for the next one
             session.abandon()  # what zero-copy batches hold of it, the daemon has taken back, or nobody has
         self._why = error
         if self._lost_s is not None or not self._reconnect_s:

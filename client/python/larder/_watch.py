@@ -10,8 +10,9 @@ import select
 import threading
 import weakref
 
-from .errors import LarderError, Timeout
+from .errors import DaemonGone, LarderError, Timeout
 
+_LATER_S = 2     # once the time for it is over
 _PAUSE_S = 0.05  # after a Timeout, in which the script may have its turn
 
 
@@ -47,7 +48,7 @@ class _Watcher:
                     job, session = (reference() for reference in self.watched.pop(fd, (lambda: None, lambda: None)))
                 if job is not None and session is not None:
                     _start("larder-again", _come_back, job, session)
-                del job, session
+                job = session = None
 
 
 _watcher = _Watcher()
@@ -71,23 +72,43 @@ def watch(job, session):
         pass  # no descriptor is left: it comes back at its next use
 
 
-def _come_back(job, session):
+def come_back(job):
+    """Has the job come back, whose script leaves its Loader without a connection."""
+    if not job.returning:
+        _start("larder-again", _come_back, job)
+
+
+def _come_back(job, session=None):
     with job.lock:
-        if job.link.session is session and not _is_lost(job, session):
+        if job.returning or session is not None and job.link.session is session and not _is_lost(job, session):
             return  # the script is to be told
-    while True:
-        with job.lock:
-            if job.link.session is not None or not job.begun:
-                return  # the script was faster
-            try:
+        job.returning = True
+    link, job, session = job.link, weakref.ref(job), None  # of a Loader that is gone meanwhile nothing is left
+    pause_s = 0
+    while pause_s is not None:
+        link.pause(pause_s)
+        pause_s = _try(job())
+
+
+def _try(job):
+    """Connects the job; the pause before another try, or None."""
+    if job is None:
+        return None
+    with job.lock:
+        pause_s = None
+        try:
+            if job.link.session is None and job.begun:  # else the script was faster
                 job.go_on()
-                return
-            except Timeout:
-                pass
-            except LarderError as error:
+        except Timeout:
+            pause_s = _PAUSE_S
+        except LarderError as error:
+            if isinstance(error, DaemonGone) and job.begun:
+                pause_s = _LATER_S  # whether that is too long is for the script to find out; others may wait for it
+            else:
                 job.error = error
-                return
-        job.link.pause(_PAUSE_S)
+        finally:
+            job.returning = pause_s is not None
+        return pause_s
 
 
 def _is_lost(job, session):

@@ -84,8 +84,8 @@ static int connect_to(void)
 /* Answers follow one another; libmicrohttpd makes those to requests that are none. */
 static void check_answer(const char *answer, size_t len)
 {
-    static const char *const lines[] = {"100 ", "200 ", "400 ", "404 ", "405 ", "411 ", "413 ", "414 ",
-                                        "417 ", "431 ", "500 ", "501 ", "503 ", "505 "};
+    static const char *const lines[] = {"100 ", "200 ", "400 ", "404 ", "405 ", "411 ", "413 ",
+                                        "414 ", "417 ", "431 ", "500 ", "501 ", "503 ", "505 "};
     if (len < strlen("HTTP/1.1 200 "))
         return; /* cut short, when the connection was */
     CHECK(memcmp(answer, "HTTP/1.1 ", 9) == 0 || memcmp(answer, "HTTP/1.0 ", 9) == 0);

@@ -75,7 +75,7 @@ class FakeDaemon:
         self.indices, self.dataset_samples, self.bad = range(n_samples), n_samples, ()
         self.dataset, self.view = (11, 12), (13, 14)
         self.impatient = False
-        self.jobs, self.lock = {}, threading.RLock()
+        self.jobs, self.lock, self.dead = {}, threading.RLock(), False
         self.dtype = self.layout = 0
         self.itemsize = 1
         self.seals = SEALS
@@ -117,8 +117,11 @@ class FakeDaemon:
         os.write(self._wake[1], b"x")
         self._thread.join()
         self._listener.close()
+        with self.lock:  # at once: a daemon that is dead does nothing for those who are left
+            self.dead = True
+            for connection in self.connections:
+                connection.hang_up()
         for connection in self.connections:
-            connection.hang_up()
             connection.join()
         for fd in self._wake:
             os.close(fd)
@@ -164,6 +167,8 @@ class Connection(threading.Thread):
                     self.daemon_.log.append("bye")
                     break
                 with self.daemon_.lock:
+                    if self.daemon_.dead:
+                        break
                     self.handle(kind, seq, data[16:], fds)
         except OSError:
             pass
