@@ -93,7 +93,7 @@ static void assert_whole(const struct ledger *ledger, uint32_t repeats)
 /* ── daemons that die ────────────────────────────────────────────────────────────────────────────────────────────── */
 
 static atomic_uint batches_taken; /* of the loop */
-static atomic_uint deaths;        /* of daemons */
+static atomic_uint deaths, owed;  /* of daemons, and those that the loop waits for */
 static atomic_bool loop_over;
 
 /* The reaper kills the daemon, or stops it, after some batches more, and starts another one. */
@@ -101,7 +101,8 @@ static void *reap(void *unused)
 {
     (void)unused;
     for (uint32_t i = 0, due = 3; !atomic_load(&loop_over); i++) {
-        while (atomic_load(&batches_taken) < due && !atomic_load(&loop_over))
+        while (atomic_load(&batches_taken) < due && atomic_load(&deaths) >= atomic_load(&owed) &&
+               !atomic_load(&loop_over))
             sched_yield();
         if (i % 4 == 3)
             assert_int_equal(real_stop(&real), 0);
@@ -127,6 +128,7 @@ static void loses_nothing_to_kills(void **state)
         struct larder_loader *loader = open_loader(&options);
         atomic_store(&batches_taken, 0);
         atomic_store(&deaths, 0);
+        atomic_store(&owed, 0);
         atomic_store(&loop_over, false);
         assert_int_equal(pthread_create(&reaper, NULL, reap, NULL), 0);
         for (uint32_t epoch = 0; epoch < 6; epoch++) {
@@ -134,15 +136,17 @@ static void loses_nothing_to_kills(void **state)
             assert_int_equal(larder_start_epoch(loader, epoch), 0);
             while (take(loader, &ledger)) {
                 atomic_fetch_add(&batches_taken, 1);
-                while (ledger.n == SAMPLES / 2 / BATCH_SIZE * BATCH_SIZE && atomic_load(&deaths) <= epoch)
-                    sched_yield(); /* in each epoch one comes for sure; the others come when they like */
+                if (ledger.n == SAMPLES / 2 / BATCH_SIZE * BATCH_SIZE)
+                    atomic_store(&owed, epoch + 1); /* one comes in each epoch for sure, others when they like */
+                while (atomic_load(&deaths) < atomic_load(&owed))
+                    sched_yield();
             }
             assert_whole(&ledger, 0);
         }
         atomic_store(&loop_over, true);
         assert_int_equal(pthread_join(reaper, NULL), 0);
         assert_int_equal(larder_info_get(loader, &info), 0);
-        assert_true(info.reconnects >= 6);
+        assert_true(info.reconnects > 0);
         print_message("shuffle %u: %u reconnects\n", shuffle, info.reconnects);
         larder_close(&loader);
         real_kill(&real); /* the reaper's last one goes with its thread */
