@@ -42,7 +42,7 @@ class Job:
         self.classes = []
         self.begun = False        # an epoch, as the rank that it is
         self.error = None         # that ended the job while the script did something else
-        self._loaded = None       # the state whose epoch is the next to begin
+        self.loaded = None       # the state whose epoch is the next to begin
         self._kept = None
         self._named = b""         # by the daemon
         self._was_registered = False
@@ -50,10 +50,14 @@ class Job:
         self.returning = False    # a thread of the watcher connects it
 
     def forked(self):
-        """In a child process, whose job is another one: the state is the parent's, and another thread held the lock."""
+        """In a child process, whose job is another one: what was taken is the parent's, and another thread held the
+        lock. A state that was loaded, and whose epoch has not begun, is the child's too."""
         self.lock = threading.RLock()
+        loaded = self.loaded
         self._forget()
         self.link.forked()
+        if loaded is not None:
+            self.load(loaded)
 
     @property
     def ordered(self):
@@ -97,7 +101,7 @@ class Job:
             self.asked = self.asked._replace(rank=rank, world_size=world_size, name=name)
         self.link.check_open()
         try:
-            session = self.link.open(self._register, self._loaded is not None or self.begun)
+            session = self.link.open(self._register, self.loaded is not None or self.begun)
         except BaseException as error:
             if self.begun and isinstance(error, LarderError) and not isinstance(error, Timeout) and \
                     not (self._alone and isinstance(error, DaemonGone)):
@@ -137,7 +141,7 @@ class Job:
         """What the registration says was taken; None where it says nothing."""
         several = self.asked.world_size > 1
         history = self._kept or self.history
-        if self._loaded is not None:
+        if self.loaded is not None:
             if not several and (history.ended or history.is_blank):
                 return None  # there is nothing of that epoch to ask for, or all of it
             if history.ended:
@@ -156,16 +160,16 @@ class Job:
         return self._record(history, self.asked.world_size, self.asked.rank)
 
     def _record(self, history, world_size, rank):
-        of = self._loaded or self.info
-        dataset = of.dataset if self._loaded else of.fingerprint
-        samples = of.samples if self._loaded else of.dataset_samples
+        of = self.loaded or self.info
+        dataset = of.dataset if self.loaded else of.fingerprint
+        samples = of.samples if self.loaded else of.dataset_samples
         return _record.Record(dataset, of.view, self.asked.seed, self.asked.shuffle, samples=samples,
                               **history.record(world_size, rank))
 
     def _check(self, info):
         """Refuses another dataset than the one that something was taken of."""
-        if self._loaded is not None:
-            _state.check_dataset(self._loaded, self.asked, info)
+        if self.loaded is not None:
+            _state.check_dataset(self.loaded, self.asked, info)
         before = self.info
         if not self.begun or before is None:
             return
@@ -187,7 +191,7 @@ class Job:
         self.info, self.classes = session.info, session.classes
         self._named = session.info.name.encode("utf-8", "surrogateescape")
         self._was_registered = True
-        if self.asked.world_size > 1 and not self.begun and self._loaded is None:
+        if self.asked.world_size > 1 and not self.begun and self.loaded is None:
             # Where the other ranks are: a rank that comes back goes on there, unless it was further.
             self.epoch = max(session.info.epoch, self.chosen)
         self._watch()
@@ -204,7 +208,7 @@ class Job:
         has taken, or of nothing."""
         old, info = self.history, self.info
         several = self.asked.world_size > 1
-        if self._loaded is not None or (self.begun and old.epoch == self.epoch and not (old.over or old.failed)):
+        if self.loaded is not None or (self.begun and old.epoch == self.epoch and not (old.over or old.failed)):
             history = old  # the latter: an iter() that was not through, by a Timeout or Ctrl-C
         elif several and not self.begun and info.epoch == self.epoch and info.batch:
             history = old if old is not None and (old.epoch, old.batches) == (info.epoch, info.batch) else None
@@ -216,7 +220,7 @@ class Job:
             history = History(self.epoch, self.ordered)
         if several and self.begun and self._kept is None and history is not old and not old.base.over:
             self._kept = old
-        self.history, self._loaded, self.error = history, None, None
+        self.history, self.loaded, self.error = history, None, None
         if not self.begun:
             self.begun = True
             self._watch()
@@ -305,9 +309,9 @@ class Job:
                 raise InvalidArgument(f"epoch {epoch} of this job is over, and its ranks only go forward: the next is "
                                       f"{self.epoch}")
             self.let_go()  # a job's epochs only go forward as well: the next iteration makes another job
-        if self._loaded is not None:
-            if epoch != self._loaded.epoch:
-                self._loaded = self.history = None
+        if self.loaded is not None:
+            if epoch != self.loaded.epoch:
+                self.loaded = self.history = None
         elif self.history is not None and (not in_epoch or self.history.failed):
             self.history.over = True
         self.epoch = self.chosen = epoch
@@ -319,7 +323,7 @@ class Job:
         if self.info is not None:
             _state.check_dataset(state, self.asked, self.info)
         self.let_go()
-        self._loaded = state
+        self.loaded = state
         self.history = History(state.epoch, self.ordered, state.base)
         self.epoch = self.chosen = state.epoch
 

@@ -282,14 +282,16 @@ class Loader:
     def __getstate__(self):
         job = self._job
         return dict({key: self.__dict__[key] for key in _PICKLED}, job=job.asked._asdict(), _weight=job.weight,
-                    _epoch=job.epoch)
+                    _epoch=job.epoch, _loaded=job.loaded)
 
     def __setstate__(self, state):
-        asked, wanted = state.get("job"), {*_PICKLED, "job", "_weight", "_epoch"}
+        asked, wanted = state.get("job"), {*_PICKLED, "job", "_weight", "_epoch", "_loaded"}
         asked = _wire.Register(**(asked if isinstance(asked, dict) and state.keys() >= wanted else {}))
         self.__dict__.update({key: state[key] for key in _PICKLED})
         self._reset(asked)
         self._job.weight, self._job.epoch = state["_weight"], state["_epoch"]
+        if state["_loaded"] is not None:
+            self._job.load(state["_loaded"])
         if self._closed:
             self._job.link.end()
 

@@ -96,8 +96,8 @@ static void check_answer(const char *answer, size_t len)
     CHECK(!"an answer that http.h does not know");
 }
 
-/* take_answers reads until the endpoint closes the connection, or says nothing for a moment: to what is no whole request
- * it would say nothing for seconds. */
+/* take_answers reads until the endpoint closes the connection, or says nothing for a moment: to what is no whole
+ * request it would say nothing for seconds. */
 static void take_answers(int fd)
 {
     static char answer[ANSWER_MAX];
