@@ -82,6 +82,11 @@ int larder_state(struct larder_loader *loader, int64_t timeout_ms, const void **
     if (!state || !state_bytes)
         return error_set(&loader->error, LARDER_EINVAL, "larder_state was called without a place for the state");
     rc = make_state(loader, timeout_ms);
+    if (!loader->broken && loader->link.state == LINK_UP) { /* of a daemon that came meanwhile nothing is asked yet */
+        struct error said = loader->error;
+        loader_ask(loader, 0); /* a failure shows with the next call */
+        loader->error = said;
+    }
     if (loader->stream.waiting && loader->link.state == LINK_UP)
         connection_alarm(&loader->connection, ALARM_NOW);
     if (rc)

@@ -23,7 +23,8 @@ static void job_added(struct driver *driver, const struct engine_action *action)
                                                                       .weight = reg->asked.weight});
     }
     tables_seat(&driver->tables, action->job, reg);
-    states_came(driver, action->job, reg);
+    if (action->job_added.restoring) /* of a job that runs, what its ranks were given is known here */
+        states_came(driver, action->job, reg);
 
     struct sample_shape shape = pipeline_shape(reg->found.pipeline);
     struct wire_message message = {

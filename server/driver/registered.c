@@ -133,7 +133,8 @@ void driver_registered(struct driver *driver, struct registration *reg)
     uint32_t pipeline = ENGINE_PIPELINES_MAX;
     uint32_t place = reg->asked.world_size > 1 ? tables_find_job(&driver->tables, reg->name) : JOBS_MAX;
     const struct driver_job *known = place < JOBS_MAX ? &driver->tables.jobs[place] : NULL;
-    bool begins = known && reg->found.restore && !known->attached; /* a job that nobody is at makes room */
+    /* A job that nobody is at makes room, but not in a daemon that takes no new ones. */
+    bool begins = known && reg->found.restore && !known->attached && !driver->drain.asked;
     const char *field = known && !begins && !reg->code ? mismatch(known->reg, reg) : NULL;
     char text[160];
     if (gone) {

@@ -322,6 +322,7 @@ struct engine_action {
             uint64_t encoded_bytes; /* what the look-ahead of all jobs would take of encoded memory at once */
             /* The rank has joined a job that was there: the dataset, order and places of its JOB_ADD are not kept. */
             bool attached;
+            bool restoring; /* The job still waits for all its ranks to tell what they have had. */
             /* The first epoch that the rank can ask for, and the index of its next batch in it. For a rank that comes
              * with a resume they are what it says. */
             uint32_t epoch, batch;

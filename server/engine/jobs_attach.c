@@ -42,6 +42,7 @@ void jobs_answer(struct engine *engine, uint32_t no, const struct engine_job_des
     action->job_added.encoded_bytes = quota_ahead_encoded_bytes(&engine->quota);
     action->job_added.n_batches = (uint32_t)((share + job->terms.batch_size - 1) / job->terms.batch_size);
     action->job_added.attached = attached;
+    action->job_added.restoring = job->resume != NULL;
     action->job_added.epoch = job->progress.began ? job->progress.epoch + queue->epoch.returned : 0;
     action->job_added.batch = queue->epoch.done ? 0 : queue->epoch.batch_index;
     if (desc->resume) {

@@ -56,7 +56,8 @@ class Stopping(Case):
         before = self.cpu_s()
         with self.loader(self.served, tree(COUNT), timeout=600) as loader:
             self.whole(loader, COUNT)
-        self.assertTrue(until(lambda: self.served.log().count("client left before its job was ready") == CLIENTS, 30),
+        # A client that was killed between its connection and its registration left nothing behind.
+        self.assertTrue(until(lambda: self.served.log().count("client left before its job was ready") >= AT_WORK, 30),
                         self.served.log())
         self.assertLess(self.cpu_s() - before, self.few_s, (self.one_s, "one list"))
 
