@@ -20,7 +20,7 @@ class RawCase(Case):
     def setUp(self):
         super().setUp()
         self.dataset = tree(COUNT)
-        self.seed = int(os.environ.get("LARDER_SEED", random.SystemRandom().randrange(1 << 32)))
+        self.seed = int(os.environ.get("LARDER_SEED", "1"))
         self.draw = random.Random(self.seed)
         print(f"LARDER_SEED={self.seed}", flush=True)
 

@@ -180,7 +180,7 @@ class Poison(Case):
         """A daemon that somebody kills at random moments under three jobs, mostly while it prepares samples, loses none
         of them: no file is poisonous however often it was under work, and suspects are cleared when they are
         prepared."""
-        seed = int(os.environ.get("LARDER_SEED", random.SystemRandom().randrange(1 << 32)))
+        seed = int(os.environ.get("LARDER_SEED", "1"))
         print(f"LARDER_SEED={seed}", flush=True)
         chance = random.Random(seed)
         for path in self.files:

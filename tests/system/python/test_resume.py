@@ -97,12 +97,11 @@ class Resume(Case):
                 self.assertEqual(state["epoch"], epoch, words)
                 options["batch_size"] = draw.randint(3, 9) if before != after else options["batch_size"]
                 rest, whole = self.restore(second, after, state, options)
-                once = set(taken)
-                self.exact(taken + [index for index in rest if index not in once],
-                           before * (len(taken) > COUNT) + after, words)
-                # Of what was taken before, only as much may come again as fills the ranks' shares up.
-                self.assertLessEqual(sum(1 for index in rest if index in once), after - 1, words)
-                self.assertLess(len(rest) - (COUNT - len(once)), after, words)
+                # Each sample has its turn once, before or after. Besides, as many come again as fill the ranks' shares
+                # up: fewer than there are ranks, before and after, and in dependent order not always at the end.
+                again = before - 1 + after - 1
+                self.exact(taken + rest, again, words)
+                self.assertLessEqual(len(taken) - len(set(taken)), before - 1, words)
                 self.exact(whole, after - 1, words)
                 second.kill()
             first.kill()

@@ -137,7 +137,9 @@ class WrongStates(RawCase):
     def mutated(self, content):
         content = bytearray(content)
         for _ in range(self.draw.randrange(1, 4)):
-            at = self.draw.randrange(0 if self.draw.randrange(5) == 0 else BODY, len(content))
+            first = 0 if self.draw.randrange(5) == 0 else BODY
+            content += bytes(max(0, first + 1 - len(content)))  # others before may have cut it
+            at = self.draw.randrange(first, len(content))
             kind = self.draw.randrange(6)
             if kind == 0:
                 content[at] ^= 1 << self.draw.randrange(8)
