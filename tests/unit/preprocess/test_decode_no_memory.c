@@ -19,11 +19,6 @@ enum { FINE, REFUSED, WRONG, NOT_REACHED, ENDED, OUTCOMES };
 static size_t least_bytes = 1024; /* of the allocations of so many bytes and more */
 static int left = -1;             /* the one after so many fails; below 0: none does */
 
-static bool fails(size_t bytes)
-{
-    return left >= 0 && bytes >= least_bytes && left-- == 0;
-}
-
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define CAN_FAIL 0
 #elif defined(__has_feature)
@@ -34,6 +29,11 @@ static bool fails(size_t bytes)
 
 #if CAN_FAIL
 #define EXPORTED __attribute__((visibility("default"))) /* so that the shared libraries call these too */
+
+static bool fails(size_t bytes)
+{
+    return left >= 0 && bytes >= least_bytes && left-- == 0;
+}
 
 /* glibc's own names. */
 void *__libc_malloc(size_t size);
