@@ -201,7 +201,7 @@ void jobs_watch_sources(struct engine *engine)
         if (waits && !job->source.waits)
             job->source.waits_since_ns = engine->env.now_ns;
         job->source.waits = waits || (job->source.waits && is_asked(engine, job));
-        engine->sources.n_waiting += waits;
+        engine->sources.n_waiting += job->source.waits;
         if (waits && engine->env.now_ns - job->source.waits_since_ns >= engine->env.config.source_wait_ns)
             fail_of_source(engine, no);
     }
