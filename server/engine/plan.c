@@ -97,7 +97,7 @@ static sample_id choose_repeat(struct plan *plan, const struct job *job, const s
     else if (queue->epoch.repeats == 0)
         return job->progress.first[position];
     else
-        position = (position + queue->epoch.repeats) % samples;
+        position = (position + queue->epoch.repeats) % job->shape.view_samples;
     CHECK(idset_select(job->terms.view, position, &id));
     return id;
 }

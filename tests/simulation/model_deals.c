@@ -100,7 +100,7 @@ static sample_id due_at(const struct job_book *job, uint32_t number, uint32_t du
     if (due < own)
         return job->book.order[number + due * world];
     uint32_t first = (number + world - samples % world) % world % samples;
-    return due == own ? job->book.order[first] : plan->view[(first + due - own) % samples];
+    return due == own ? job->book.order[first] : plan->view[(first + due - own) % plan->n_view];
 }
 
 /* The sample is not the one that is due: has that one failed? Under `replace` this is then its substitute, and no more
