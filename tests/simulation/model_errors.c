@@ -4,6 +4,9 @@
 #include "tests/simulation/model_priv.h"
 
 #define SHARE_HOPELESS 0.35 /* of bad samples: from there on sixteen substitutes in a row may be bad as well */
+/* The rest of an epoch has all its bad samples, so more substitutes are under way at once, and bad ones may be there
+ * before others that are still being prepared. */
+#define SHARE_HOPELESS_REST 0.2
 
 /* The share of a view's samples that fail, passing faults included. */
 static double bad_share(const struct model *model, const struct client_plan *plan)
@@ -18,9 +21,9 @@ static double bad_share(const struct model *model, const struct client_plan *pla
     return (double)bad / plan->n_view + (double)(sc->load_faults + sc->prepare_faults + sc->output_faults) / 1000;
 }
 
-bool model_is_hopeless(const struct model *model, const struct client_plan *plan)
+bool model_is_hopeless(const struct model *model, const struct job_book *job)
 {
-    return bad_share(model, plan) >= SHARE_HOPELESS;
+    return bad_share(model, job->plan) >= (job->book.restored ? SHARE_HOPELESS_REST : SHARE_HOPELESS);
 }
 
 bool model_may_lack_room(const struct model *model, uint32_t place)
@@ -81,7 +84,7 @@ void model_on_error(struct model *model, const struct engine_action *action)
     job->failed_step = model->step;
     if (no_room || (job->cancelled && error->code == LARDER_EGONE) || model_source_error(model, job, action))
         return;
-    bool hopeless = job->plan->bad_policy == BAD_REPLACE && model_is_hopeless(model, job->plan);
+    bool hopeless = job->plan->bad_policy == BAD_REPLACE && model_is_hopeless(model, job);
     bool limited = model_count_excused(model, job) > model_bad_max(model, job->plan);
     if (job->plan->bad_policy != BAD_ERROR && !hopeless && !nothing_left(model, job) && !limited)
         model_break(model, RULE_BAD, "job %u failed, which its policy forbids: %s", action->job, error->text);

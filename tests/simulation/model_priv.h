@@ -241,7 +241,7 @@ void model_sample_failed(struct model *model, uint32_t pipeline, sample_id id);
 void model_on_error(struct model *model, const struct engine_action *action);
 /* An error that says that there is no room for the job. */
 void model_on_no_room(struct model *model, const struct job_book *job, uint32_t place, const struct error *error);
-bool model_is_hopeless(const struct model *model, const struct client_plan *plan); /* a substitute may not be found */
+bool model_is_hopeless(const struct model *model, const struct job_book *job); /* a substitute may not be found */
 
 /* model_ranks.c: jobs with several ranks: who is there, epochs, errors */
 uint32_t model_ranks_share(const struct job_book *job); /* of the running epoch */

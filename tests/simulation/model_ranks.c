@@ -327,7 +327,7 @@ void model_ranks_error(struct model *model, struct job_book *job, const struct e
     if (model_source_error(model, job, action))
         return;
     bool limited = model_count_excused(model, job) > model_bad_max(model, job->plan);
-    bool hopeless = job->plan->bad_policy != BAD_ERROR && model_is_hopeless(model, job->plan);
+    bool hopeless = job->plan->bad_policy != BAD_ERROR && model_is_hopeless(model, job);
     if (job->plan->bad_policy != BAD_ERROR && !hopeless && !limited)
         model_break(model, RULE_BAD, "job %u failed, which its policy forbids: %s", action->job, error->text);
     if (action->error.id >= model->scenario->n_samples || !model_excused(model, job, action->error.id))

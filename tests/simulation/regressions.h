@@ -32,6 +32,11 @@ static const struct {
     {"a bad sample is planned again, by a rank that comes back, and counts as another", 4233, 0},
     {"a bad sample fills a rank's share up, goes back with it, and counts as another", 4472, 0},
     {"the same, until limits.bad fails the job", 4115, SCENARIO_TIGHT},
+    {"an epoch is restored with batches of another size, under drop_last", 1986, SCENARIO_RESTARTS},
+    {"the same, with several ranks", 2115, SCENARIO_RESTARTS},
+    {"a rank that is behind asks for an epoch of which nothing is left", 2555, SCENARIO_RESTARTS},
+    {"a source is away a second time, and what was waited before counts", 50073, SCENARIO_RESTARTS},
+    {"little is left of an epoch, and what fills it up is bad", 79579, SCENARIO_RESTARTS},
 };
 
 #endif
