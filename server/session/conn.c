@@ -170,8 +170,6 @@ static void take_of_registered(struct session *session, struct conn *conn, const
              : msg->type == WIRE_RELEASE ? release_locked(&conn->held, msg->release.batch, &why)
                                          : ask_locked(&conn->asked, msg, &why);
     pthread_mutex_unlock(&session->lock);
-    if (rc == 0 && msg->type == WIRE_STATE_GET)
-        conn->window.requests += SESSION_STATE_COST;
     if (rc < 0)
         protocol_error(session, conn, msg->seq, &why);
     else if (rc == 0)

@@ -27,7 +27,6 @@
 #define SESSION_HELD_MAX (2 * WIRE_CREDITS_MAX) /* batches a connection may hold unreleased */
 #define SESSION_REQUESTS_MAX 2048u              /* requests of one connection in SESSION_WINDOW_MS; the rest waits */
 #define SESSION_ABANDON_COST 512u               /* leaving an epoch before its end counts for so many requests */
-#define SESSION_STATE_COST 256u /* a token is work in proportion to the dataset, and counts for so many requests */
 #define SESSION_WINDOW_MS 100
 #define SESSION_OUTBOX_HIGH_BYTES (UINT64_C(1) << 20) /* with more unsent, the client's requests wait in the socket */
 #define SESSION_OUTBOX_MAX_BYTES (UINT64_C(16) << 20) /* with more unsent, the connection is closed */
