@@ -272,10 +272,12 @@ bool conn_read(struct session *session, struct conn *conn, bool peer_gone)
 {
     /* A client that left in order released its batches first, so the requests that are still in the socket count. */
     uint32_t reads = peer_gone ? SESSION_REQUESTS_MAX : READS_AT_ONCE;
+    conn->socket.unread = true;
     for (uint32_t i = 0; i < reads && (peer_gone || may_read(&conn->window)); i++) {
         struct error why;
         int fd;
         ssize_t got = conn_receive(session, conn, &fd, &why);
+        conn->socket.unread = got != 0;
         if (got == 0)
             return !peer_gone;
         if (got < 0 || (!why.code && fd < 0 && says_bye(session, (size_t)got)))

@@ -62,6 +62,7 @@ struct conn_socket {
     uint32_t interest; /* the epoll events that it was registered for */
     bool blocked;      /* the socket took no more */
     bool draining;     /* the next message waits until the client has read all that was sent */
+    bool unread;       /* requests may be left in the socket that no edge will tell of */
     bool shut;         /* the daemon's direction is shut down */
 };
 

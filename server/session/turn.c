@@ -32,13 +32,16 @@ void conn_update_interest(struct session *session, struct conn *conn)
     uint32_t events = EPOLLRDHUP | (full || spent ? 0 : (uint32_t)EPOLLIN) |
                       (conn->socket.blocked ? (uint32_t)EPOLLOUT : 0);
     /* The socket takes more all the while, and what is awaited is that the client reads: each of its reads is an edge.
-     * Requests would be edges too, and so wait in the socket. */
+     * Requests are edges too then. When some are left in the socket, a registration anew tells of them. */
     if (conn->socket.draining)
-        events = EPOLLRDHUP | EPOLLOUT | EPOLLET;
-    if (events == conn->socket.interest)
+        events |= EPOLLOUT | EPOLLET;
+    bool tell_again = conn->socket.draining && conn->socket.unread && events & EPOLLIN;
+    if (events == conn->socket.interest && !tell_again)
         return;
     CHECK(session_watch(session, EPOLL_CTL_MOD, conn->socket.fd, events, conn->id) == 0);
     conn->socket.interest = events;
+    if (tell_again)
+        conn->socket.unread = false;
 }
 
 static void take_place_locked(struct conn_table *table, const struct conn *conn)
