@@ -276,8 +276,8 @@ def verdict(figures, served, screen):
         raise Failed("a script did not get each sample exactly once in each epoch: " + read(served.log)[-2000:])
     if served.killed:
         again = sum(row["reconnects"] > 0 for row in figures)
-        screen.line(f"larderd was killed once, and {again} scripts connected again: each still got each sample exactly "
-                    "once an epoch")
+        who = f"{again} scripts connected again" if again else "the scripts had all they needed by then"
+        screen.line(f"larderd was killed once, and {who}: each still got each sample exactly once an epoch")
 
 
 def show(options, scratch, processes, screen):
