@@ -36,7 +36,7 @@ threads: {workers: 2, loaders: 2}
 catalog: {checkpoint: none}
 metrics: {enabled: false}
 """
-PIPELINE = [larder.RandomCrop(32, padding=4), larder.RandomHorizontalFlip(), larder.ToDtype("float32"),
+PIPELINE = [larder.RandomCrop(32, padding=4), larder.RandomHorizontalFlip(), larder.ToDtype("float32", scale=True),
             larder.Normalize((0.5, 0.5, 0.5), (0.25, 0.25, 0.25))]
 BATCH_SIZE = 50
 
@@ -78,6 +78,8 @@ def train(options):
     weights = hashlib.sha256()
     for name, tensor in model.state_dict().items():
         weights.update(name.encode() + tensor.numpy().tobytes())
+    if not all(bool(tensor.isfinite().all()) for tensor in model.state_dict().values()):
+        sys.exit("FAILED: a weight is not a number, so equal weights would say nothing")
     print("weights", weights.hexdigest(), step, float(loss), flush=True)
 
 
