@@ -147,7 +147,12 @@ int pipeline_parse(const char *json, size_t len_bytes, struct pipeline **out, st
     json_error_t where;
     json_t *list = json_loadb(json, len_bytes, JSON_FLAGS, &where);
     int rc;
-    if (!list)
+    if (len_bytes == 0)
+        rc = error_set(
+            err, LARDER_EINVAL,
+            "pipeline: none was given, and none is configured for this dataset: give a list of operators, or "
+            "[] for the files as they are");
+    else if (!list)
         rc = error_set(err, LARDER_EINVAL, "pipeline: not JSON, at byte %d: %s", where.position, where.text);
     else if (!json_is_array(list))
         rc = error_set(err, LARDER_EINVAL,

@@ -56,6 +56,27 @@ void commands_list(FILE *out)
         fprintf(out, "  %-20s %s\n", commands[i].usage, commands[i].help);
 }
 
+/* list_group lists the commands of two words that begin with argv[0]; without any it gives false. A second word that
+ * is none of theirs, or none at all, is wrong usage. */
+static bool list_group(int argc, char **argv, int *status)
+{
+    bool asked = argc == 2 && strcmp(argv[1], "--help") == 0, found = false;
+    FILE *out = asked ? stdout : stderr;
+    for (int i = 0; i < COMMANDS; i++) {
+        const struct command *command = &commands[i];
+        if (!command->second || strcmp(argv[0], command->name) != 0)
+            continue;
+        if (!found && argc > 1 && !asked)
+            fprintf(out, "larder: there is no \"%s %s\"\n", argv[0], argv[1]);
+        if (!found)
+            fprintf(out, "usage: larder %s …, one of these; each has a --help:\n", argv[0]);
+        fprintf(out, "  %-20s %s\n", command->usage, command->help);
+        found = true;
+    }
+    *status = asked ? 0 : 2;
+    return found;
+}
+
 bool commands_run(int argc, char **argv, int *status)
 {
     for (int i = 0; i < COMMANDS; i++) {
@@ -73,5 +94,5 @@ bool commands_run(int argc, char **argv, int *status)
         *status = command->run(argc - skip, argv + skip);
         return true;
     }
-    return false;
+    return list_group(argc, argv, status);
 }

@@ -1,6 +1,8 @@
 /* check.c: checks what needs more than the settings alone, the datasets' pipelines, and is `larderd check`. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/check.h"
 #include "preprocess/pipeline.h"
@@ -43,6 +45,18 @@ static int usage(FILE *out, int status)
     return status;
 }
 
+/* warn_of_datasets tells of folders and stores that are not there now. They may come before the daemon starts, so the
+ * configuration is right all the same. */
+static void warn_of_datasets(const struct config *config)
+{
+    for (uint32_t i = 0; i < config->n_datasets; i++) {
+        const struct config_dataset *dataset = &config->datasets[i];
+        if (access(dataset->path, R_OK) != 0)
+            fprintf(stderr, "%s:%u:%u: warning: datasets.%s: %s: %s; jobs on it would be refused\n", config->file,
+                    dataset->at.line, dataset->at.column, dataset->name, dataset->path, strerror(errno));
+    }
+}
+
 static int check(const char *path, bool show)
 {
     struct config *config = NULL;
@@ -50,6 +64,8 @@ static int check(const char *path, bool show)
     int rc = config_load(path, &config, &err);
     if (rc == 0)
         rc = config_check_pipelines(config, &err);
+    if (rc == 0)
+        warn_of_datasets(config);
     if (rc)
         fprintf(stderr, "%s\n", err.text);
     else if (show)

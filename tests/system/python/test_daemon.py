@@ -183,6 +183,7 @@ class Refusals(Case):
                 (larder.NotFound, "/no/such/folder", {"dataset": "/no/such/folder"}),
                 (larder.InvalidArgument, "sharpen", {"pipeline": ["sharpen"]}),
                 (larder.InvalidArgument, "pipeline", {"pipeline": "[{]"}),
+                (larder.InvalidArgument, "none was given", {"pipeline": None}),
                 (larder.QuotaExceeded, "batch", {"batch_size": 8192, "pipeline": [{"resize": {"size": [512, 512]}}]})):
             began = time.monotonic()
             with self.assertRaisesRegex(error, words):

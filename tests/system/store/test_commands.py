@@ -28,14 +28,32 @@ class Commands(Case):
     def test_help(self):
         """Every command that larderd lists explains itself on --help, with exit status 0 and nothing on stderr."""
         listed = command("bench", "--help").stdout.splitlines()
-        names = [line.split()[:2] if line.split()[0] == "bench" else line.split()[:1] for line in listed
-                 if line.startswith("  ") and line.split()[0] in ("bench", "check", "pack", "prepare", "verify")]
-        self.assertEqual(len(names), 9, listed)
+        names = [line.split()[:2] for line in listed if line.startswith("  bench")]
+        self.assertEqual(len(names), 5, listed)
+        names += [[name] for name in ("check", "pack", "prepare", "verify")]
         for name in names:
             result = command(*name, "--help")
             self.assertEqual((result.returncode, result.stderr), (0, ""), name)
             self.assertIn("usage: larder " + " ".join(name), result.stdout)
             self.assertGreater(len(result.stdout.splitlines()), 1, name)
+
+    def test_wrong_bench(self):
+        """`bench` without what to measure, or with what is none, is wrong usage and lists what there is."""
+        for words in (["bench"], ["bench", "nothing"]):
+            result = command(*words)
+            self.assertEqual((result.returncode, result.stdout), (2, ""), words)
+            self.assertIn("bench sharing FILE", result.stderr)
+        self.assertIn('there is no "bench nothing"', result.stderr)
+
+    def test_check_warns(self):
+        """A configuration that names a dataset that is not there is right, and says where that stands."""
+        path = os.path.join(self.folder, "larder.yaml")
+        with open(path, "w") as file:
+            file.write(f"datasets:\n  here: {{path: {self.folder}}}\n  gone: {{path: {self.folder}/none}}\n")
+        result = command("check", path)
+        self.assertEqual((result.returncode, result.stdout), (0, f"{path}: right\n"))
+        self.assertRegex(result.stderr, r"^.*larder.yaml:3:\d+: warning: datasets.gone: .*/none: No such file")
+        self.assertEqual(len(result.stderr.splitlines()), 1)
 
     def test_pack_and_verify(self):
         """A packed tree verifies, says how much it is, and is the same bytes again with other threads."""

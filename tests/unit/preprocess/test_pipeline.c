@@ -112,7 +112,7 @@ static void test_refused(void **state)
     static const struct {
         const char *json, *text;
     } cases[] = {
-        {"", "pipeline: not JSON"},
+        {"", "pipeline: none was given"},
         {"[{\"resize\": {\"size\": 5}}", "pipeline: not JSON"},
         {"{}", "pipeline: must be a list"},
         {"3", "pipeline: must be a list"},
