@@ -5,6 +5,7 @@ pipeline may also hold plain JSON: "random_horizontal_flip", or {"resize": {"siz
 """
 
 import enum
+import inspect
 import json
 import numbers
 
@@ -98,8 +99,13 @@ _TABLE = {
 def _operator(label, row):
     name, arguments = row.split(":")
     required, _, optional = arguments.partition("|")
-    body = {"name": name, "required": tuple(required.split()), "parameters": tuple((required + " " + optional).split()),
-            "__module__": __name__,
+    parameters = tuple((required + " " + optional).split())
+    signature = inspect.Signature([
+        inspect.Parameter(parameter, inspect.Parameter.POSITIONAL_OR_KEYWORD,
+                          default=inspect.Parameter.empty if parameter in required.split() else None)
+        for parameter in parameters])  # None: the daemon's default, which is torchvision's
+    body = {"name": name, "required": tuple(required.split()), "parameters": parameters, "__module__": __name__,
+            "__signature__": signature,
             "__doc__": f"torchvision's {label}; arguments: {', '.join((required + ' ' + optional).split()) or 'none'}."}
     return type(label, (Operator,), body)
 

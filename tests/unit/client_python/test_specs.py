@@ -2,8 +2,10 @@
 
 import enum
 import glob
+import inspect
 import json
 import os
+import pydoc
 import re
 
 from support import Case, larder, main
@@ -55,6 +57,15 @@ class Specs(Case):
                 written = [part.strip().partition("=") for part in plain.split(",") if part.strip()]
                 self.assertEqual([part[0] for part in written], [key for key in kind.parameters if key != "inplace"])
                 self.assertEqual(tuple(part[0] for part in written if not part[1]), kind.required)
+
+    def test_operators_show_their_signatures(self):
+        """help() and editors show torchvision's arguments, and the operator takes what they show."""
+        shown = inspect.signature(larder.RandomResizedCrop)
+        self.assertEqual(list(shown.parameters), list(larder.RandomResizedCrop.parameters))
+        self.assertEqual(shown.bind(224, scale=(0.2, 1)).arguments, {"size": 224, "scale": (0.2, 1)})
+        with self.assertRaises(TypeError):
+            shown.bind()
+        self.assertIn("RandomResizedCrop(size, scale=None, ratio=None", pydoc.render_doc(larder.RandomResizedCrop))
 
     def test_plain_json_is_taken_as_it_is(self):
         """Strings, dictionaries and JSON text stand beside operators; one step needs no list."""
