@@ -3,50 +3,13 @@
 #include <string.h>
 
 #include "common/check.h"
+#include "common/nearest.h"
 #include "server/config/config_priv.h"
 
-#define SUGGEST_MAX_BYTES 48
 #define DATASET_NAME_MAX 128
 #define KEY_MAX 256
 
 static const char dataset_keys[][12] = {"path", "pipeline", "subset"};
-
-/* distance counts the edits (Levenshtein) between two short words. Words that are too long count as far apart. */
-static size_t distance(const char *a, const char *b)
-{
-    size_t row[SUGGEST_MAX_BYTES + 1], len_a = strlen(a), len_b = strlen(b);
-    if (len_a > SUGGEST_MAX_BYTES || len_b > SUGGEST_MAX_BYTES)
-        return SUGGEST_MAX_BYTES;
-    for (size_t j = 0; j <= len_b; j++)
-        row[j] = j;
-    for (size_t i = 1; i <= len_a; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= len_b; j++) {
-            size_t best = diagonal + (a[i - 1] != b[j - 1]);
-            diagonal = row[j];
-            best = row[j] + 1 < best ? row[j] + 1 : best;
-            row[j] = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
-        }
-    }
-    return row[len_b];
-}
-
-struct suggestion {
-    const char *given;
-    const char *best; /* NULL: no word is near enough */
-    size_t distance;
-};
-
-static void consider(struct suggestion *suggestion, const char *word, const char *shown)
-{
-    size_t edits = distance(suggestion->given, word);
-    size_t near_enough = strlen(word) < 6 ? 1 : strlen(word) / 3; /* beyond that it is another word, not a slip */
-    if (edits <= near_enough && (!suggestion->best || edits < suggestion->distance)) {
-        suggestion->best = shown;
-        suggestion->distance = edits;
-    }
-}
 
 static int fail_at(const struct config *config, const struct doc_node *node, const char *key, const char *text,
                    struct error *err)
@@ -74,15 +37,15 @@ static bool section_known(const char *name)
 static int unknown_section(const struct config *config, const struct doc_node *key, struct error *err)
 {
     const char *shown = config_shown(key->text);
-    struct suggestion suggestion = {.given = key->text};
-    consider(&suggestion, "datasets", "datasets:");
+    struct nearest suggestion = {.given = key->text};
+    nearest_consider(&suggestion, "datasets", "datasets:");
     for (size_t i = 0; i < CONFIG_SETTINGS; i++) {
         const struct config_row *row = &config_rows[i];
         if (strcmp(key->text, row->key_path) == 0)
             return config_fail(err, LARDER_EINVAL, config->file, key->at, shown,
                                "is written in two levels: put `%s:` below `%s:`", row->key, row->section);
-        consider(&suggestion, row->section, row->section);
-        consider(&suggestion, row->key, row->key_path);
+        nearest_consider(&suggestion, row->section, row->section);
+        nearest_consider(&suggestion, row->key, row->key_path);
     }
     if (suggestion.best)
         return config_fail(err, LARDER_EINVAL, config->file, key->at, shown, "no such section: did you mean %s?",
@@ -95,13 +58,13 @@ static int unknown_section(const struct config *config, const struct doc_node *k
 static int unknown_key(const struct config *config, const char *section, const struct doc_node *key, struct error *err)
 {
     char path[KEY_MAX], known[KEY_MAX] = "";
-    struct suggestion suggestion = {.given = key->text};
+    struct nearest suggestion = {.given = key->text};
     size_t len = 0;
     snprintf(path, sizeof path, "%s.%s", section, config_shown(key->text));
     for (size_t i = 0; i < CONFIG_SETTINGS; i++) {
         const struct config_row *row = &config_rows[i];
         if (strcmp(row->section, section) == 0) {
-            consider(&suggestion, row->key, row->key_path);
+            nearest_consider(&suggestion, row->key, row->key_path);
             len += (size_t)snprintf(known + len, sizeof known - len, "%s%s", len ? ", " : "", row->key);
             CHECK(len < sizeof known);
         }
@@ -168,9 +131,9 @@ static int unknown_dataset_key(const struct config *config, const char *prefix, 
                                struct error *err)
 {
     char path[2 * KEY_MAX];
-    struct suggestion suggestion = {.given = key->text};
+    struct nearest suggestion = {.given = key->text};
     for (size_t i = 0; i < sizeof dataset_keys / sizeof *dataset_keys; i++)
-        consider(&suggestion, dataset_keys[i], dataset_keys[i]);
+        nearest_consider(&suggestion, dataset_keys[i], dataset_keys[i]);
     snprintf(path, sizeof path, "%s.%s", prefix, config_shown(key->text));
     if (suggestion.best)
         return config_fail(err, LARDER_EINVAL, config->file, key->at, path, "no such setting: did you mean %s?",

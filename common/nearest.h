@@ -1,0 +1,18 @@
+/* nearest.h: which known word somebody probably meant. */
+#ifndef LARDER_COMMON_NEAREST_H
+#define LARDER_COMMON_NEAREST_H
+
+#include <stddef.h>
+
+/* A search for the nearest word. All pointers are the caller's. */
+struct nearest {
+    const char *given;
+    const char *best; /* how the nearest word so far is shown; NULL: none is near enough */
+    size_t edits;     /* of the best one (Levenshtein) */
+};
+
+/* nearest_consider looks whether word is nearer to search->given than the best one. The first of equally near ones
+ * stays. */
+void nearest_consider(struct nearest *search, const char *word, const char *shown);
+
+#endif
