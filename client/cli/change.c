@@ -56,7 +56,7 @@ static int await_end(const struct cli_peer *peer, int process, struct error *err
     return 0;
 }
 
-int cli_hand_over(const char *socket)
+int cli_hand_over(const char *socket, bool json)
 {
     struct cli_peer *peer = NULL;
     struct error err;
@@ -68,11 +68,12 @@ int cli_hand_over(const char *socket)
     }
     if (rc == 0 && process >= 0)
         rc = await_end(peer, process, &err);
-    if (rc == 0)
-        puts(process >= 0 ? "the daemon has gone; its jobs wait for the next one"
-                          : "the daemon stops, which cannot be watched from here; its jobs wait for the next one");
-    if (process >= 0)
+    bool gone = process >= 0;
+    if (gone)
         close(process);
     cli_disconnect(peer);
-    return rc ? cli_fail(&err) : CLI_OK;
+    if (rc)
+        return cli_fail(&err);
+    return cli_say(json, json_pack("{s:b}", "gone", gone), "%s; its jobs wait for the next one\n",
+                   gone ? "the daemon has gone" : "the daemon stops, which cannot be watched from here");
 }

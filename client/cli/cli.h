@@ -18,6 +18,10 @@ enum cli_exit { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_NO_DAEMON = 3 };
  * status, only when that failed. */
 int cli_exec(char **argv);
 
+/* cli_say prints what was done: as_json, which it takes over, when json is true, else the text. It gives the exit
+ * status. */
+int cli_say(bool json, json_t *as_json, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
 struct cli_peer; /* a connected daemon */
 
 /* cli_connect connects to the daemon whose session socket is at path; NULL: where it listens by default. The caller
@@ -38,10 +42,10 @@ int cli_fail(const struct error *err);
  * does. */
 int cli_ask_change(struct cli_peer *peer, json_t *request, struct error *err);
 /* cli_change asks the daemon for a change. It takes the request over; NULL means that a name in it was not UTF-8.
- * cli_hand_over stops the daemon to make room for another, and waits for its end. Both print what failed, and give the
- * exit status. */
+ * cli_hand_over stops the daemon to make room for another, waits for its end and says so. Both print what failed, and
+ * give the exit status. */
 int cli_change(const char *socket, json_t *request);
-int cli_hand_over(const char *socket);
+int cli_hand_over(const char *socket, bool json);
 
 struct cli_status_options {
     const char *socket; /* NULL: the default */
@@ -53,7 +57,7 @@ int cli_status(const struct cli_status_options *options);
 /* The samples that daemons died of: of the daemon at socket (NULL: the default), or of the file that the last one has
  * left there. cli_poison_clear forgets one sample, or all of them (NULL). Both give the exit status. */
 int cli_poison_list(const char *socket, bool json);
-int cli_poison_clear(const char *socket, const char *sample);
+int cli_poison_clear(const char *socket, const char *sample, bool json);
 
 /* cli_status_print writes a daemon's status as a table. `before` is an earlier status, for rates, or NULL. */
 void cli_status_print(const json_t *status, const json_t *before, FILE *out);

@@ -190,7 +190,7 @@ static int ask_clear(const char *socket, json_t *request, struct error *err)
     return rc;
 }
 
-int cli_poison_clear(const char *socket, const char *sample)
+int cli_poison_clear(const char *socket, const char *sample, bool json)
 {
     struct error err;
     char path[POISON_PATH_BYTES];
@@ -206,6 +206,5 @@ int cli_poison_clear(const char *socket, const char *sample)
     }
     if (rc)
         return cli_fail(&err);
-    printf("cleared %s\n", sample ? sample : "all");
-    return CLI_OK;
+    return cli_say(json, json_pack("{s:s?}", "cleared", sample), "cleared %s\n", sample ? sample : "all");
 }
