@@ -120,6 +120,9 @@ class Script:
         self.start(soak)
 
     def start(self, soak):
+        self.log.seek(0)
+        whole = self.log.read().rpartition("\n")  # a line that SIGKILL has cut off is after the last checkpoint
+        os.truncate(self.log.name, len((whole[0] + whole[1]).encode()))
         environment = dict(os.environ, PYTHONPATH=PACKAGE, LARDER_SOCKET=soak.daemon.socket)
         command = [sys.executable, "-B", os.path.abspath(__file__), "--client", json.dumps(self.options)]
         self.process = subprocess.Popen(command, stdout=self.log, stderr=subprocess.STDOUT, env=environment)
