@@ -35,34 +35,35 @@ struct options {
     const char *shares_group; /* why the daemon is in its starter's control group, or NULL */
 };
 
-static void usage(FILE *out)
+static const struct manual_row options_rows[] = {
+    {"larderd", "serve, in the foreground; SIGTERM or SIGINT stop it. It logs to standard error"},
+    {"--config FILE", "settings (YAML); without it, defaults"},
+    {"--socket PATH", "socket.path"},
+    {"--idle-exit SECONDS", "limits.idle_exit: stop when no client has been connected for so long"},
+    {"--ready-fd N", "write one byte to descriptor N when clients can connect; close it either way"},
+    {"--progress", "with --ready-fd: write a dot to it before, whenever there is progress with starting"},
+    {"--detach[=WHY]",
+     "for who starts it from a script: take the CPUs, the priority and the limits back that the script may have been "
+     "started with, and log what cannot be had; WHY it stays in the script's control group, for the log"},
+    {"--version, --help, --man", "the version; this text; this text as a man page"},
+    {"larderd COMMAND …", "one of the commands below, without serving; the `larder` tool passes them on"},
+};
+static const struct manual_row statuses[] = {{"0", "stopped or done"},
+                                             {"1", "failed"},
+                                             {"2", "wrong usage or configuration"},
+                                             {"3", "another daemon has the socket"}};
+
+/* write_manual writes the manual one way or the other. */
+static int write_manual(void (*write)(const struct manual *, FILE *))
 {
-    fputs(
-        "larderd: prepares training data once for many training jobs\n"
-        "\n"
-        "usage: larderd [--config FILE] [--socket PATH] [--idle-exit SECONDS] [--ready-fd N [--progress]]\n"
-        "               [--detach[=WHY]]\n"
-        "       larderd COMMAND …\n"
-        "\n"
-        "  --config FILE        settings (YAML); without it, defaults\n"
-        "  --socket PATH        socket.path\n"
-        "  --idle-exit SECONDS  limits.idle_exit: stop when no client has been connected for so long\n"
-        "  --ready-fd N         write one byte to descriptor N when clients can connect; close it either way\n"
-        "  --progress           write a dot to it before, whenever there is progress with starting\n"
-        "  --detach[=WHY]       for who starts it from a script: take the CPUs, the priority and the limits back that\n"
-        "                       the script may have been started with, and log what cannot be had; WHY it stays in "
-        "the\n"
-        "                       script's control group, for the log\n"
-        "  --version, --help\n"
-        "\n"
-        "It stays in the foreground and logs to standard error; SIGTERM or SIGINT stop it.\n"
-        "\n"
-        "commands (the `larder` tool passes them on):\n",
-        out);
-    commands_list(out);
-    fputs(
-        "\nexit status: 0 stopped or done, 1 failed, 2 wrong usage or configuration, 3 another daemon has the socket\n",
-        out);
+    struct manual_row commands[COMMANDS_MAX];
+    const struct manual_part parts[] = {{"OPTIONS", options_rows, sizeof options_rows / sizeof *options_rows, NULL},
+                                        {"COMMANDS", commands, commands_rows(commands), NULL},
+                                        {"EXIT STATUS", statuses, sizeof statuses / sizeof *statuses, NULL}};
+    const struct manual manual = {"larderd", 8, "prepares training data once for many training jobs", parts,
+                                  sizeof parts / sizeof *parts};
+    write(&manual, stdout);
+    return ferror(stdout) || fflush(stdout) ? EXIT_FAILED : EXIT_FINE;
 }
 
 /* This gives the exit status, or -1 to go on. */
@@ -76,6 +77,7 @@ static int parse(int argc, char **argv, struct options *options)
                                           {"detach", optional_argument, NULL, 'd'},
                                           {"version", no_argument, NULL, 'v'},
                                           {"help", no_argument, NULL, 'h'},
+                                          {"man", no_argument, NULL, 'm'},
                                           {NULL, 0, NULL, 0}};
     int option;
     char *end;
@@ -97,7 +99,8 @@ static int parse(int argc, char **argv, struct options *options)
             options->shares_group = optarg;
             break;
         case 'v': puts("larderd " LARDER_VERSION); return EXIT_FINE;
-        case 'h': usage(stdout); return EXIT_FINE;
+        case 'h': return write_manual(manual_text);
+        case 'm': return write_manual(manual_roff);
         default: fputs("larderd: see larderd --help\n", stderr); return EXIT_USAGE;
         }
     }

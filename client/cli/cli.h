@@ -11,6 +11,8 @@
 
 #include "common/error.h"
 
+extern const struct manual cli_manual; /* what --help says (common/manual.h) */
+
 /* The exit statuses; `larder --help` lists them. */
 enum cli_exit { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_NO_DAEMON = 3 };
 

@@ -18,23 +18,27 @@ struct cli_line {
     unsigned interval_ms;
     const char *word[2]; /* the command's, in order; NULL where fewer were given */
     size_t words;
-    unsigned given; /* bits of enum cli_option */
+    unsigned given;   /* bits of enum cli_option */
     bool asks_daemon; /* --socket or --json was given */
     bool only_words;  /* `--` was given: what follows is no option */
 };
 
 struct cli_command {
     const char *name;
-    size_t words_min, words_max; /* words after the name */
-    unsigned options;            /* bits of enum cli_option */
-    const char *needs;           /* what the words are */
+    size_t words_min, words_max;             /* words after the name */
+    unsigned options;                        /* bits of enum cli_option */
+    const char *needs;                       /* what the words are */
     int (*run)(const struct cli_line *line); /* NULL: larderd does it, and reads what follows */
 };
 
-/* cli_line_read reads argv, which begins with the program's name. CLI_OK: out->command is set; if larderd does it,
- * *rest is a place in argv from which on cli_exec can have it. CLI_USAGE: it was wrong, which cli_line_read has said. */
+/* cli_line_read reads argv, which begins with the program's name. CLI_OK: out->command is set. If larderd does it,
+ * *rest is a place in argv from which on cli_exec can have it. CLI_USAGE: something is wrong, and cli_line_read has
+ * said what. */
 int cli_line_read(const struct cli_command *commands, size_t n_commands, char **argv, struct cli_line *out,
                   char ***rest);
+
+/* cli_completion is `larder completion SHELL`. */
+int cli_completion(const struct cli_line *line);
 
 /* cli_usage says what is wrong, and gives CLI_USAGE. what may be NULL. */
 int cli_usage(const char *text, const char *what);

@@ -5,41 +5,13 @@
 #include "client/cli/cli.h"
 #include "client/cli/line.h"
 #include "common/clock.h"
+#include "common/manual.h"
 #include "common/types.h"
 
-static const char help[] =
-    "larder: look at and steer larderd, which prepares training data once for many training jobs\n"
-    "\n"
-    "  larder status [--watch] [--interval SECONDS]            jobs, queues, progress, rates, memory, sharing\n"
-    "  larder ping                                             whether the daemon answers, and how fast\n"
-    "  larder cancel JOB                                       end a job; its client gets an error\n"
-    "  larder weight JOB W                                     give a job another weight, 0.01 to 100, from now on\n"
-    "  larder drain                                            take no new jobs, and stop after the last one\n"
-    "  larder drain --for-restart                              stop now; jobs wait, and go on with the next daemon\n"
-    "  larder poison list                                      samples that daemons died of, and suspects\n"
-    "  larder poison clear [FILE]                              try one of them again, or all\n"
-    "  larder check FILE                                       check a configuration file\n"
-    "  larder pack|verify|prepare|bench …                      what larderd can do without running as a daemon\n"
-    "  larder --version, larder --help\n"
-    "\n"
-    "status, ping, cancel, weight, drain and poison ask the daemon at --socket PATH, else $LARDER_SOCKET, else\n"
-    "$XDG_RUNTIME_DIR/larder/larder.sock, else /run/larder/larder.sock. They have --json as well. Options stand "
-    "before\n"
-    "or after the command. Rates in `status` are over the last half second; with --watch over the interval (1 s).\n"
-    "WAITS is the part of the time in which a script had asked for a batch and none was ready; READY the batches that\n"
-    "wait for it, of those it asks for ahead; HELD those it has not given back; SHARED the part of its samples that\n"
-    "were prepared for another job. `status --json --watch` writes one line a time.\n"
-    "With `drain` the daemon stops when its last job has ended, however long that takes. `drain --for-restart` is for\n"
-    "a new version: the daemon stops now, and scripts keep what they have taken, wait for the next daemon and go on "
-    "in\n"
-    "the same epoch. It returns when the daemon has gone. SIGTERM does the same, and whoever sends it does not learn\n"
-    "when that is. `poison` needs no daemon: without one it takes what the last one has left.\n"
-    "\n"
-    "exit status: 0 done; 1 failed; 2 usage; 3 no daemon answers\n";
-
-static int print_help(void)
+static int print(void (*write)(const struct manual *, FILE *))
 {
-    return fputs(help, stdout) < 0 || fflush(stdout) ? CLI_FAILED : CLI_OK;
+    write(&cli_manual, stdout);
+    return ferror(stdout) || fflush(stdout) ? CLI_FAILED : CLI_OK;
 }
 
 static int ping(const struct cli_line *line)
@@ -122,6 +94,7 @@ static const struct cli_command commands[] = {
     {.name = "weight", .words_min = 2, .words_max = 2, .needs = "a job's name and a weight", .run = set_weight},
     {.name = "drain", .options = CLI_FOR_RESTART, .run = drain},
     {.name = "poison", .words_min = 1, .words_max = 2, .needs = "list, or clear and perhaps a file", .run = poison},
+    {.name = "completion", .words_min = 1, .words_max = 1, .needs = "bash or zsh", .run = cli_completion},
     {.name = "check"},
     {.name = "bench"},
     {.name = "pack"},
@@ -139,13 +112,15 @@ int main(int argc, char **argv)
     struct cli_line line;
     char **rest = argv;
     if (argc >= 2 && (is_help(argv[1]) || strcmp(argv[1], "help") == 0))
-        return print_help();
+        return print(manual_text);
+    if (argc >= 2 && strcmp(argv[1], "--man") == 0)
+        return print(manual_roff);
     if (argc >= 2 && strcmp(argv[1], "--version") == 0)
         return printf("larder %s\n", LARDER_VERSION) < 0 || fflush(stdout) ? CLI_FAILED : CLI_OK;
     size_t n_commands = sizeof commands / sizeof *commands;
     for (size_t i = 0; argc == 3 && is_help(argv[2]) && i < n_commands; i++) {
         if (commands[i].run && strcmp(argv[1], commands[i].name) == 0)
-            return print_help();
+            return print(manual_text);
     }
     int wrong = cli_line_read(commands, n_commands, argv, &line, &rest);
     if (wrong)

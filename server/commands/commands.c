@@ -1,5 +1,6 @@
 #include "server/commands/commands.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "preprocess/commands.h"
@@ -50,10 +51,13 @@ static const struct command commands[] = {
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
-void commands_list(FILE *out)
+_Static_assert(COMMANDS <= COMMANDS_MAX, "the callers' arrays hold all of them");
+
+size_t commands_rows(struct manual_row *rows)
 {
     for (int i = 0; i < COMMANDS; i++)
-        fprintf(out, "  %-20s %s\n", commands[i].usage, commands[i].help);
+        rows[i] = (struct manual_row){commands[i].usage, commands[i].help};
+    return COMMANDS;
 }
 
 /* list_group lists the commands of two words that begin with argv[0]; without any it gives false. A second word that

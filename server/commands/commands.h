@@ -3,10 +3,13 @@
 #define LARDER_SERVER_COMMANDS_COMMANDS_H
 
 #include <stdbool.h>
-#include <stdio.h>
+#include <stddef.h>
 
-/* commands_list writes what --help says of the commands. */
-void commands_list(FILE *out);
+#include "common/manual.h"
+
+/* commands_rows fills what the manual says of the commands; there is room for COMMANDS_MAX. It gives their number. */
+#define COMMANDS_MAX 32
+size_t commands_rows(struct manual_row *rows);
 /* commands_run runs the command that argv[0] (and, for `bench`, argv[1]) names, and sets *status to its exit status.
  * False: there is no command of that name. */
 bool commands_run(int argc, char **argv, int *status);

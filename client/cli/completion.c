@@ -1,0 +1,60 @@
+/* completion.c: what bash and zsh read to complete `larder …`. Both get the same words: after no command the commands,
+ * after a command its own words and options. Jobs are asked of the daemon. */
+#include <stdio.h>
+#include <string.h>
+
+#include "client/cli/cli.h"
+#include "client/cli/line.h"
+
+static const char words_of_commands[] =
+    "    case $command in\n"
+    "    '') echo \"status ping cancel weight drain poison check pack verify prepare bench completion\"\n"
+    "        echo \"--socket --json --help --version\" ;;\n"
+    "    status) echo \"--watch --interval --json --socket\" ;;\n"
+    "    ping) echo \"--json --socket\" ;;\n"
+    "    drain) echo \"--for-restart --json --socket\" ;;\n"
+    "    poison) echo \"list clear --json --socket\" ;;\n"
+    "    completion) echo \"bash zsh\" ;;\n"
+    "    bench) larder bench --help 2>/dev/null | sed -n 's/^  bench \\([a-z]*\\).*/\\1/p' ;;\n"
+    "    cancel | weight)\n"
+    "        larder status --json 2>/dev/null |\n"
+    "            python3 -c 'import json, sys; print(*(job[\"name\"] for job in json.load(sys.stdin)[\"jobs\"]))' \\\n"
+    "                2>/dev/null\n"
+    "        echo \"--json --socket\" ;;\n"
+    "    esac\n";
+
+/* The command is the first word that is neither an option nor --socket's value. */
+static const char find_command[] =
+    "    local command= word skip=\n"
+    "    for word in \"$@\"; do\n"
+    "        if [ -n \"$skip\" ]; then skip=; continue; fi\n"
+    "        case $word in\n"
+    "        --socket | --interval) skip=1 ;;\n"
+    "        -*) ;;\n"
+    "        *) command=$word; break ;;\n"
+    "        esac\n"
+    "    done\n";
+
+static const char for_bash[] =
+    "_larder() {\n"
+    "    local current=${COMP_WORDS[COMP_CWORD]}\n"
+    "    COMPREPLY=($(compgen -W \"$(_larder_words \"${COMP_WORDS[@]:1:COMP_CWORD-1}\")\" -- \"$current\"))\n"
+    "}\n"
+    "complete -o default -F _larder larder\n";
+
+static const char for_zsh[] =
+    "_larder() {\n"
+    "    local -a found=(${=\"$(_larder_words \"${(@)words[2,CURRENT-1]}\")\"})\n"
+    "    compadd -a found || _files\n"
+    "}\n"
+    "compdef _larder larder\n";
+
+int cli_completion(const struct cli_line *line)
+{
+    bool zsh = strcmp(line->word[0], "zsh") == 0;
+    if (!zsh && strcmp(line->word[0], "bash") != 0)
+        return cli_usage("completion is for bash or zsh, not for", line->word[0]);
+    printf("%s_larder_words() {\n%s%s}\n%s", zsh ? "#compdef larder\n" : "", find_command, words_of_commands,
+           zsh ? for_zsh : for_bash);
+    return fflush(stdout) ? CLI_FAILED : CLI_OK;
+}

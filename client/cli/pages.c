@@ -1,0 +1,54 @@
+/* pages.c: what `larder --help` and its man page say. */
+#include "client/cli/cli.h"
+#include "common/manual.h"
+
+#define ROWS(rows) rows, sizeof rows / sizeof *(rows)
+
+static const struct manual_row commands[] = {
+    {"larder status [--watch] [--interval SECONDS]", "jobs, queues, progress, rates, memory, sharing"},
+    {"larder ping", "whether the daemon answers, and how fast"},
+    {"larder cancel JOB", "end a job; its client gets an error"},
+    {"larder weight JOB W", "give a job another weight, 0.01 to 100, from now on"},
+    {"larder drain", "take no new jobs, and stop after the last one"},
+    {"larder drain --for-restart", "stop now; jobs wait, and go on with the next daemon"},
+    {"larder poison list", "samples that daemons died of, and suspects"},
+    {"larder poison clear [FILE]", "try one of them again, or all"},
+    {"larder check FILE", "check a configuration file"},
+    {"larder pack|verify|prepare|bench …", "what larderd can do without running as a daemon; each has a --help"},
+    {"larder completion bash|zsh", "what a shell needs to complete these words"},
+    {"larder --version, --help, --man", "the version; this text; this text as a man page"},
+};
+
+static const struct manual_row options[] = {
+    {"--socket PATH",
+     "the daemon's socket, for the commands from status to poison; else $LARDER_SOCKET, else "
+     "$XDG_RUNTIME_DIR/larder/larder.sock, else /run/larder/larder.sock"},
+    {"--json", "the answer for programs; of these commands too"},
+    {"--watch", "of status: again and again; with --json a line a time"},
+    {"--interval SECONDS", "of status: the time between two, 1 without it"},
+    {"--", "what follows is no option: a job's name that begins with -"},
+};
+
+static const char notes[] =
+    "Options stand before or after the command.\n"
+    "status: rates are over the last half second; with --watch over the interval. WAITS is the part of the time in "
+    "which a script had asked for a batch and none was ready; READY the batches that wait for it, of those it asks for "
+    "ahead; HELD those it has not given back; SHARED the part of its samples that were prepared for another job.\n"
+    "drain: the daemon stops when its last job has ended, however long that takes. drain --for-restart is for a new "
+    "version: the daemon stops now, and scripts keep what they have taken, wait for the next daemon and go on in the "
+    "same epoch. It returns when the daemon has gone. SIGTERM does the same, and whoever sends it does not learn when "
+    "that is.\n"
+    "poison needs no daemon: without one it takes what the last one has left.";
+
+static const struct manual_row statuses[] = {
+    {"0", "done"}, {"1", "failed"}, {"2", "wrong usage"}, {"3", "no daemon answers"}};
+
+static const struct manual_part parts[] = {{"COMMANDS", ROWS(commands), NULL},
+                                           {"OPTIONS", ROWS(options), NULL},
+                                           {"NOTES", NULL, 0, notes},
+                                           {"EXIT STATUS", ROWS(statuses), NULL}};
+
+const struct manual cli_manual = {"larder", 1,
+                                  "look at and steer larderd, which prepares training data once for many training "
+                                  "jobs",
+                                  parts, sizeof parts / sizeof *parts};
