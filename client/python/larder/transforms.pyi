@@ -1,0 +1,145 @@
+from collections.abc import Sequence
+from enum import Enum
+from typing import Any, ClassVar, Protocol
+
+class _Listed(Protocol):  # a NumPy array, a tensor
+    def tolist(self) -> Any: ...
+
+_Numbers = Sequence[float] | _Listed
+_Interpolation = str | Enum  # torchvision's InterpolationMode
+# Where an argument may be None, that is the daemon's default, which is torchvision's.
+
+class Operator:
+    name: ClassVar[str]
+    parameters: ClassVar[tuple[str, ...]]
+    required: ClassVar[tuple[str, ...]]
+    arguments: dict[str, Any]
+    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+    @property
+    def spec(self) -> dict[str, dict[str, Any]]: ...
+    __hash__: ClassVar[None]  # type: ignore[assignment]
+
+class Resize(Operator):
+    def __init__(
+        self,
+        size: int | _Numbers,
+        interpolation: _Interpolation | None = None,
+        max_size: int | None = None,
+        antialias: bool | None = None,
+        dct_scaling: bool | None = None,
+    ) -> None: ...
+
+class CenterCrop(Operator):
+    def __init__(self, size: int | _Numbers) -> None: ...
+
+class RandomCrop(Operator):
+    def __init__(
+        self,
+        size: int | _Numbers,
+        padding: int | _Numbers | None = None,
+        pad_if_needed: bool | None = None,
+        fill: float | _Numbers | None = None,
+        padding_mode: str | None = None,
+    ) -> None: ...
+
+class RandomResizedCrop(Operator):
+    def __init__(
+        self,
+        size: int | _Numbers,
+        scale: _Numbers | None = None,
+        ratio: _Numbers | None = None,
+        interpolation: _Interpolation | None = None,
+        antialias: bool | None = None,
+        dct_scaling: bool | None = None,
+    ) -> None: ...
+
+class RandomHorizontalFlip(Operator):
+    def __init__(self, p: float | None = None) -> None: ...
+
+class RandomVerticalFlip(Operator):
+    def __init__(self, p: float | None = None) -> None: ...
+
+class Pad(Operator):
+    def __init__(
+        self,
+        padding: int | _Numbers,
+        fill: float | _Numbers | None = None,
+        padding_mode: str | None = None,
+    ) -> None: ...
+
+class ColorJitter(Operator):
+    def __init__(
+        self,
+        brightness: float | _Numbers | None = None,
+        contrast: float | _Numbers | None = None,
+        saturation: float | _Numbers | None = None,
+        hue: float | _Numbers | None = None,
+    ) -> None: ...
+
+class Grayscale(Operator):
+    def __init__(self, num_output_channels: int | None = None) -> None: ...
+
+class RandomGrayscale(Operator):
+    def __init__(self, p: float | None = None) -> None: ...
+
+class GaussianBlur(Operator):
+    def __init__(self, kernel_size: int | _Numbers, sigma: float | _Numbers | None = None) -> None: ...
+
+class RandomRotation(Operator):
+    def __init__(
+        self,
+        degrees: float | _Numbers,
+        interpolation: _Interpolation | None = None,
+        expand: bool | None = None,
+        center: _Numbers | None = None,
+        fill: float | _Numbers | None = None,
+    ) -> None: ...
+
+class RandomErasing(Operator):
+    def __init__(
+        self,
+        p: float | None = None,
+        scale: _Numbers | None = None,
+        ratio: _Numbers | None = None,
+        value: float | _Numbers | str | None = None,
+        inplace: bool | None = None,
+    ) -> None: ...
+
+class RandomSolarize(Operator):
+    def __init__(self, threshold: float, p: float | None = None) -> None: ...
+
+class RandomPosterize(Operator):
+    def __init__(self, bits: int, p: float | None = None) -> None: ...
+
+class RandomEqualize(Operator):
+    def __init__(self, p: float | None = None) -> None: ...
+
+class RandomAutocontrast(Operator):
+    def __init__(self, p: float | None = None) -> None: ...
+
+class TrivialAugmentWide(Operator):
+    def __init__(
+        self,
+        num_magnitude_bins: int | None = None,
+        interpolation: _Interpolation | None = None,
+        fill: float | _Numbers | None = None,
+    ) -> None: ...
+
+class RandAugment(Operator):
+    def __init__(
+        self,
+        num_ops: int | None = None,
+        magnitude: int | None = None,
+        num_magnitude_bins: int | None = None,
+        interpolation: _Interpolation | None = None,
+        fill: float | _Numbers | None = None,
+    ) -> None: ...
+
+class ToDtype(Operator):
+    def __init__(self, dtype: Any, scale: bool | None = None) -> None: ...
+
+class Normalize(Operator):
+    def __init__(self, mean: _Numbers, std: _Numbers, inplace: bool | None = None) -> None: ...
+
+class Layout(Operator):
+    def __init__(self, layout: str) -> None: ...
