@@ -11,7 +11,8 @@ import numpy as np
 
 from . import _record, _trainers, _wire
 from ._buffers import Held, copy_slots, shape_of, views
-from .errors import BadSamplesWarning, DaemonGone, FormatError, LarderError, LimitReached, Timeout
+from .errors import (BadSamplesWarning, DaemonGone, FormatError, LarderError, LimitReached, Timeout,
+                     without_frames)
 
 
 class Batch(tuple):
@@ -92,7 +93,7 @@ class _Batches:
                     raise
                 except LarderError as error:
                     if not self._job.link.may_return(error) or not job.goes_on(error):
-                        self.error = error
+                        self.error = without_frames(error)
                         return False
             return True
 

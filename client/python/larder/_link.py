@@ -30,7 +30,7 @@ class Link:
         self._lost_s = None   # when the connection was lost that is not there again
         self._spent_s = 0.0   # without one before, since a batch came
         self._pause_s = 0.0   # before the next try
-        self._why = None      # the error with which the last connection was lost
+        self._why = ""        # how the last connection was lost
         self._former = None   # the session that was let go last
         self._opening = None  # what open() has to wait for at this moment
         self._ended = threading.Event()
@@ -45,7 +45,7 @@ class Link:
         began_s = time.monotonic()
         while True:
             if self._spent_s and self._spent_s >= self._reconnect_s:
-                self._give_up(self._why)
+                self._give_up(DaemonGone(self._why))
             self._ended.wait(self._pause_s)
             self._pause_s = min(max(2 * self._pause_s, PAUSE_FIRST_S), PAUSE_MOST_S)
             try:
@@ -104,7 +104,7 @@ class Link:
         if session is not None:
             session.arena = None  # views keep it; without them the dead daemon's memory is free for the next one
             session.abandon()  # what zero-copy batches hold of it, the daemon has taken back, or nobody has
-        self._why = error
+        self._why = str(error)  # the error itself would keep the frames that it came through, and what is in them
         if self._lost_s is not None or not self._reconnect_s:
             return
         self._lost_s = time.monotonic()

@@ -10,7 +10,7 @@ import select
 import threading
 import weakref
 
-from .errors import DaemonGone, LarderError, Timeout
+from .errors import DaemonGone, LarderError, Timeout, without_frames
 
 _LATER_S = 2     # once the time for it is over
 _PAUSE_S = 0.05  # after a Timeout, in which the script may have its turn
@@ -105,7 +105,7 @@ def _try(job):
             if isinstance(error, DaemonGone) and job.begun:
                 pause_s = _LATER_S  # whether that is too long is for the script to find out; others may wait for it
             else:
-                job.error = error
+                job.error = without_frames(error)
         finally:
             job.returning = pause_s is not None
         return pause_s

@@ -111,3 +111,13 @@ def from_code(number, text):
     """The error for a code from the wire."""
     known = 0 < -number < len(_BY_NUMBER)
     return (_BY_NUMBER[-number] if known else LarderError)(text)
+
+
+def without_frames(error):
+    """The error, to be kept for later, and what it came of, without the frames that they came through: what is in those
+    would live as long."""
+    each = error
+    while each is not None:
+        each.__traceback__ = None
+        each = each.__cause__ or each.__context__
+    return error
