@@ -97,7 +97,8 @@ class Job:
             name = self.given.job_name(world_size, beginning).encode("utf-8", "surrogateescape")
             if usable and (rank, world_size, name) == (self.asked.rank, self.asked.world_size, self.asked.name):
                 return session
-            self.let_go()
+            if session is not None:  # else there is nothing to give up, and a loss before the first epoch goes on
+                self.let_go()
             self.asked = self.asked._replace(rank=rank, world_size=world_size, name=name)
         self.link.check_open()
         try:
@@ -295,6 +296,7 @@ class Job:
     def let_go(self):
         """Gives the registration up; the next use makes another job."""
         self.link.let_go()
+        self.link.forget()
         if self.begun and not self.history.over:
             self.history.failed = True
         self.begun = self._was_registered = False

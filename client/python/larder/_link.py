@@ -87,9 +87,13 @@ class Link:
             raise Timeout(f"{error}. It was waited for {waited_s:.3g} s, and the next call goes on") from error
 
     def _give_up(self, error):
+        self.forget()
+        raise error
+
+    def forget(self):
+        """What was lost is not to be made again: the next session is another job's."""
         self._lost_s = None
         self.progress()
-        raise error
 
     def _away_s(self):
         return self._spent_s + time.monotonic() - self._lost_s
@@ -140,8 +144,8 @@ class Link:
         ended, self._ended = self._ended.is_set(), threading.Event()
         if ended:
             self._ended.set()
-        self._lost_s = self._opening = None
-        self.progress()
+        self._opening = None
+        self.forget()
 
     # ── the end ──
 

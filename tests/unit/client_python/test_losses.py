@@ -43,6 +43,35 @@ class Kept(Reconnecting):
         with self.assertRaises(larder.SourceChanged):
             next(iterator)
 
+    def test_a_job_that_is_given_up(self):
+        """A loss ends with its job: a state that is loaded meanwhile, and an error that ends the job in the next daemon,
+        begin anew, and no time of it counts at the next loss."""
+        for loads in (True, False):
+            with self.subTest(loads=loads):
+                self.serve(n_samples=60)
+                loader = self.loader(timeout=0.1)
+                link, iterator = loader._job.link, iter(loader)
+                state = loader.state_dict()
+                next(iterator)
+                self.die()
+                with self.assertRaises(larder.Timeout):
+                    next(iterator)
+                link._lost_s -= 50  # of the 60 s that it may take
+                if loads:
+                    loader.load_state_dict(state)
+                    self.serve()
+                else:
+                    self.serve(n_samples=60, dataset=(5, 5))
+                    with self.assertRaises(larder.SourceChanged):
+                        next(iterator)
+                iterator = iter(loader)
+                self.assertEqual(loader.stats()["reconnects"], 0)
+                self.replace()
+                next(iterator)
+                self.assertEqual(loader.stats()["reconnects"], 1)
+                self.assertLess(link._spent_s, 50)
+                loader.close()
+
 
 if __name__ == "__main__":
     main()
