@@ -45,7 +45,8 @@ class Link:
         began_s = time.monotonic()
         while True:
             if self._spent_s and self._spent_s >= self._reconnect_s:
-                self._give_up(DaemonGone(self._why))
+                self._give_up(DaemonGone(f"{self._why}. Whatever daemon took the job over went before a batch came, for "
+                                         f"{self._reconnect_s:.3g} s without a connection"))
             self._ended.wait(self._pause_s)
             self._pause_s = min(max(2 * self._pause_s, PAUSE_FIRST_S), PAUSE_MOST_S)
             try:
@@ -82,9 +83,16 @@ class Link:
         lost = self._lost_s is not None
         tried_s = self._away_s() if lost else waited_s
         if not lost and not (may_be_busy and isinstance(error, Busy)) or tried_s >= self._reconnect_s:
-            self._give_up(error)
+            self._give_up(self._too_late(error) if lost else error)
         if self._timeout_s is not None and waited_s >= self._timeout_s:
             raise Timeout(f"{error}. It was waited for {waited_s:.3g} s, and the next call goes on") from error
+
+    def _too_late(self, error):
+        """The error when a lost connection was not made again in time: what was lost, and why the last try failed."""
+        kind = Busy if isinstance(error, Busy) else DaemonGone  # and no Timeout, after which the next call would go on
+        late = kind(f"{self._why}. No daemon took the job over within {self._reconnect_s:.3g} s: {error}")
+        late.__cause__ = error
+        return late
 
     def _give_up(self, error):
         self.forget()

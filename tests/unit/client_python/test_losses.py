@@ -1,10 +1,13 @@
 """What surrounds a loss of the daemon: what is kept of it and what is forgotten, what is said and when, and that nothing
 is taken that the loop is not given."""
 
+import os
+import socket
 import weakref
 
 from support import larder, main
 from test_reconnect import Reconnecting
+from test_state import indices_of
 
 
 class Kept(Reconnecting):
@@ -69,8 +72,64 @@ class Kept(Reconnecting):
                 self.replace()
                 next(iterator)
                 self.assertEqual(loader.stats()["reconnects"], 1)
-                self.assertLess(link._spent_s, 50)
                 loader.close()
+
+
+class GivenUp(Reconnecting):
+    """The error when no daemon has come in time."""
+
+    def give_up(self, **options):
+        """A loader that is given up in its epoch, whose next daemon is there and not usable; and the error."""
+        loader = self.loader(reconnect=0.3, **options)
+        iterator = iter(loader)
+        next(iterator)
+        self.die()
+        os.unlink(self.path)
+        yield loader
+        with self.assertRaises(larder.LarderError) as caught:
+            next(iterator)
+        with self.assertRaisesRegex(larder.DaemonGone, "iter.loader. begins it again"):
+            next(iterator)
+        yield caught.exception
+
+    def test_a_daemon_that_answers_nobody(self):
+        """One that is there and greets nobody: the error is no Timeout, as it is final, and says what was lost, for how
+        long it was tried, and what came of the last try. The epoch is broken off, and the next iteration begins it."""
+        self.serve(n_samples=60)
+        steps = self.give_up(timeout=0.4)
+        loader = next(steps)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as silent:
+            silent.bind(self.path)
+            silent.listen(16)
+            error = next(steps)
+        self.assertIs(type(error), larder.DaemonGone)
+        self.assertRegex(str(error), "has gone away.*No daemon took the job over within 0.3 s: the daemon's greeting did "
+                                     "not come in time")
+        self.serve()
+        self.assertEqual(sorted(indices_of(loader)), list(range(60)))
+
+    def test_a_name_that_others_have(self):
+        """Where others have the job's name in the next daemon the error stays Busy, and says the same."""
+        self.serve(n_samples=60)
+        steps = self.give_up(name="mine")
+        next(steps)
+        self.serve(n_samples=60, register_error=(-7, b"job 'mine' is there already"))
+        error = next(steps)
+        self.assertIs(type(error), larder.Busy)
+        self.assertRegex(str(error), "has gone away.*within 0.3 s: job 'mine' is there already")
+
+    def test_daemons_that_go_again(self):
+        """Where daemons come and go before a batch the error says so."""
+        daemon = self.serve(n_samples=60)
+        loader = self.loader(reconnect=0.2)
+        iterator = iter(loader)
+        next(iterator)
+        daemon.die_after = 0
+        daemon.connections[-1].hang_up()
+        words = "went before a batch came, for 0.2 s|over within 0.2 s"
+        with self.assertRaisesRegex(larder.DaemonGone, words) as caught:
+            next(iterator)
+        self.assertFalse(caught.exception.lost)
 
 
 if __name__ == "__main__":
