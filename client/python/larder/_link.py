@@ -45,8 +45,8 @@ class Link:
         began_s = time.monotonic()
         while True:
             if self._spent_s and self._spent_s >= self._reconnect_s:
-                self._give_up(DaemonGone(f"{self._why}. Whatever daemon took the job over went before a batch came, for "
-                                         f"{self._reconnect_s:.3g} s without a connection"))
+                self._give_up(DaemonGone(f"{self._why}. Whatever daemon took the job over went before a batch came, "
+                                         f"for {self._reconnect_s:.3g} s without a connection"))
             self._ended.wait(self._pause_s)
             self._pause_s = min(max(2 * self._pause_s, PAUSE_FIRST_S), PAUSE_MOST_S)
             try:

@@ -213,13 +213,20 @@ class Session:
     def check_lease(self):
         """After the bytes of a batch were read, or before they are handed out: raises where the daemon has ended the
         connection, which it does before it gives their place to others. Does not wait."""
-        poller = select.poll()
-        if self._sock is not None:
-            poller.register(self._sock.fileno(), 0)  # a hang-up is told unasked, whatever lies unread before it
-            if not poller.poll(0):
-                return
-            self._raise_last_words()
+        if not self.has_ended:
+            return
+        self._raise_last_words()
         raise gone(self.path)
+
+    @property
+    def has_ended(self):
+        """Whether either side has closed the connection; any thread."""
+        poller = select.poll()
+        try:
+            poller.register(self.fileno(), 0)  # a hang-up is told unasked, whatever lies unread before it
+        except ValueError:
+            return True
+        return bool(poller.poll(0))
 
     def release(self, batch):
         """Gives a batch's slots back; any thread. Never waits, and never fails: where the daemon is gone there is
@@ -366,7 +373,9 @@ class Session:
     # ── the end ──
 
     def fileno(self):
-        return self._sock.fileno()
+        """The socket's; -1 once it is closed."""
+        sock = self._sock
+        return -1 if sock is None else sock.fileno()
 
     @property
     def usable(self):

@@ -35,20 +35,33 @@ class _Watcher:
                 self.poller = select.epoll()
                 _start("larder-watch", self._run, self.poller)
             fd = session.fileno()
-            self.watched[fd] = weakref.ref(job), weakref.ref(session)
             try:
                 self.poller.register(fd, select.EPOLLONESHOT)  # of a hang-up it tells unasked
             except FileExistsError:
                 self.poller.modify(fd, select.EPOLLONESHOT)
+            self.watched[fd] = weakref.ref(job), weakref.ref(session)
 
     def _run(self, poller):
         while True:
             for fd, _ in poller.poll():
-                with self.lock:
-                    job, session = (reference() for reference in self.watched.pop(fd, (lambda: None, lambda: None)))
+                job, session = self._taken(poller, fd)
                 if job is not None and session is not None:
                     _start("larder-again", _come_back, job, session)
                 job = session = None
+
+    def _taken(self, poller, fd):
+        """The job and the session that a descriptor's hang-up is about. They are watched on where it is of a connection
+        that had the number before, and was closed."""
+        with self.lock:
+            job, session = (reference() for reference in self.watched.get(fd, (lambda: None, lambda: None)))
+            if session is not None and not session.has_ended:
+                try:
+                    poller.modify(fd, select.EPOLLONESHOT)
+                    return None, None
+                except OSError:
+                    pass  # another thread has just closed it
+            self.watched.pop(fd, None)
+            return job, session
 
 
 _watcher = _Watcher()
@@ -68,8 +81,8 @@ def watch(job, session):
     """Has the job come back by itself when this session ends."""
     try:
         _watcher.add(job, session)
-    except OSError:
-        pass  # no descriptor is left: it comes back at its next use
+    except (OSError, ValueError):
+        pass  # no descriptor is left, or it has just been closed: it comes back at its next use
 
 
 def come_back(job):

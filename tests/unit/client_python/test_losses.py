@@ -1,13 +1,17 @@
-"""What surrounds a loss of the daemon: what is kept of it and what is forgotten, what is said and when, and that nothing
-is taken that the loop is not given."""
+"""What surrounds a loss of the daemon: what is kept of it and what is forgotten, what is said and when, and that
+nothing is taken that the loop is not given."""
 
 import os
+import queue
 import socket
 import weakref
+from unittest import mock
 
 from support import larder, main
 from test_reconnect import Reconnecting
 from test_state import indices_of
+
+NUMBER = 1000  # of a descriptor that nobody else has
 
 
 class Kept(Reconnecting):
@@ -47,17 +51,17 @@ class Kept(Reconnecting):
             next(iterator)
 
     def test_a_job_that_is_given_up(self):
-        """A loss ends with its job: a state that is loaded meanwhile, and an error that ends the job in the next daemon,
-        begin anew, and no time of it counts at the next loss."""
+        """A loss ends with its job: a state that is loaded meanwhile, and an error that ends the job in the next
+        daemon, begin anew, and no time of it counts at the next loss."""
         for loads in (True, False):
             with self.subTest(loads=loads):
                 self.serve(n_samples=60)
-                loader = self.loader(timeout=0.1)
+                loader = self.loader()
                 link, iterator = loader._job.link, iter(loader)
                 state = loader.state_dict()
                 next(iterator)
                 self.die()
-                with self.assertRaises(larder.Timeout):
+                with mock.patch.object(link, "_timeout_s", 0.1), self.assertRaises(larder.Timeout):
                     next(iterator)
                 link._lost_s -= 50  # of the 60 s that it may take
                 if loads:
@@ -86,8 +90,9 @@ class GivenUp(Reconnecting):
         self.die()
         os.unlink(self.path)
         yield loader
-        with self.assertRaises(larder.LarderError) as caught:
-            next(iterator)
+        with mock.patch.object(loader._job.link, "_timeout_s", 0.4):
+            with self.assertRaises(larder.LarderError) as caught:
+                next(iterator)
         with self.assertRaisesRegex(larder.DaemonGone, "iter.loader. begins it again"):
             next(iterator)
         yield caught.exception
@@ -96,15 +101,15 @@ class GivenUp(Reconnecting):
         """One that is there and greets nobody: the error is no Timeout, as it is final, and says what was lost, for how
         long it was tried, and what came of the last try. The epoch is broken off, and the next iteration begins it."""
         self.serve(n_samples=60)
-        steps = self.give_up(timeout=0.4)
+        steps = self.give_up()
         loader = next(steps)
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as silent:
             silent.bind(self.path)
             silent.listen(16)
             error = next(steps)
         self.assertIs(type(error), larder.DaemonGone)
-        self.assertRegex(str(error), "has gone away.*No daemon took the job over within 0.3 s: the daemon's greeting did "
-                                     "not come in time")
+        self.assertRegex(str(error), "has gone away.*No daemon took the job over within 0.3 s: the daemon's "
+                                     "greeting did not come in time")
         self.serve()
         self.assertEqual(sorted(indices_of(loader)), list(range(60)))
 
@@ -130,6 +135,48 @@ class GivenUp(Reconnecting):
         with self.assertRaisesRegex(larder.DaemonGone, words) as caught:
             next(iterator)
         self.assertFalse(caught.exception.lost)
+
+
+class Watched(Reconnecting):
+    """The connections that are watched while the script does something else."""
+
+    def session(self):
+        """A session, always of the same number, and the daemon's end of it."""
+        session = larder._session.Session(self.path)
+        near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        session._sock = socket.socket(fileno=os.dup2(near.fileno(), NUMBER, inheritable=False))
+        near.close()
+        self.addCleanup(far.close)
+        self.addCleanup(session.abandon)
+        return session, far
+
+    def test_numbers_that_come_again(self):
+        """A connection is watched on when the hang-up that was told is of one before, whose descriptor had the number
+        that it has now: one that is still open elsewhere, or that was told of before it was closed."""
+        came = queue.Queue()
+        with mock.patch.object(larder._watch, "_come_back", lambda job, session: came.put(session)):
+            watcher, job = larder._watch._Watcher(), self.loader
+            old, far = self.session()
+            elsewhere = os.dup(old.fileno())  # as in a child of which Python knows nothing
+            self.addCleanup(os.close, elsewhere)
+            watcher.add(job, old)
+            old.abandon()
+            new, new_far = self.session()
+            watcher.add(job, new)
+            far.close()
+            with self.assertRaises(queue.Empty):
+                came.get(timeout=0.2)
+            with watcher.lock:
+                self.assertEqual(list(watcher.watched), [NUMBER])
+            new_far.close()
+            self.assertIs(came.get(timeout=60), new)
+
+    def test_a_closed_session(self):
+        """One that was closed meanwhile is not watched, and hinders nothing."""
+        session, _ = self.session()
+        session.abandon()
+        larder._watch.watch(self.loader, session)
+        self.assertNotIn(-1, larder._watch._watcher.watched)
 
 
 if __name__ == "__main__":
