@@ -36,6 +36,7 @@ class _Batches:
         self._loader = loader
         self._job = job
         self._history = history
+        self._pid = os.getpid()
         self.error = None  # that at_end() has met
 
     def next(self):
@@ -51,16 +52,21 @@ class _Batches:
                 if not job.goes_on(error):
                     raise
                 continue
-            filled = self._history.filled
-            try:
-                came = self._receive(session)
-            except BaseException as error:
-                self._history.filled = filled  # nobody is given the batch
-                if not job.goes_on(error):
-                    raise
-                continue
+            came = self._take(session)
             if came is not None:
                 return came[0]
+
+    def _take(self, session):
+        """What the message that is there gives the caller, in a tuple: None for an empty batch. None when the message
+        was something else, or the daemon has gone, and the epoch goes on with the next one."""
+        filled = self._history.filled
+        try:
+            return self._receive(session)
+        except BaseException as error:
+            self._history.filled = filled  # nobody is given the batch
+            if not self._job.goes_on(error):
+                raise
+            return None
 
     def _wait(self, session):
         if session.outstanding <= 0:
@@ -73,29 +79,59 @@ class _Batches:
         finally:
             self._loader._counts["wait_s"] += time.monotonic() - began
 
+    def check_live(self):
+        """Raises where no more of the epoch comes."""
+        epoch, job = self._history.epoch, self._job
+        if self._pid != os.getpid():
+            raise LarderError("this iterator belongs to the process that was forked: begin another with iter(loader)")
+        job.link.check_open()
+        if job.history is not self._history:
+            raise LarderError(f"the iterator of epoch {epoch} is over: a newer one of its Loader has begun, or a state "
+                              "was loaded")
+        error, job.error = job.error, None
+        if error is not None:
+            raise error
+        if self._history.failed:
+            raise DaemonGone(f"the iterator of epoch {epoch} has lost its connection to the daemon at "
+                             f"{job.link.path}: iter(loader) begins it again")
+        job.check_ranks()
+
     def at_end(self):
         """Whether the batch given last is the epoch's last. Waits for the next one's message to know: bad samples may
-        have left nothing of it. What fails here fails again at the next batch, and is said there."""
-        job = self._job
-        with job.lock:
-            while not self._history.ended:
+        have left nothing of it. What fails here is said at the next batch."""
+        with self._job.lock:
+            while self.error is None and not self._history.ended:
                 try:
-                    session = job.running(self._history)
-                    if session.outstanding <= 0:
-                        return False
-                    session.wait(self._loader._timeout_s)
-                    empty = session.next_is_empty()
-                    if empty:
-                        self.next()
-                    elif empty is not None:
-                        return False
+                    self.check_live()
+                    more = self._more_comes()
                 except Timeout:
                     raise
                 except LarderError as error:
-                    if not self._job.link.may_return(error) or not job.goes_on(error):
-                        self.error = without_frames(error)
-                        return False
+                    self.error = without_frames(error)
+                    more = True
+                if more:
+                    return False
+            return self._history.ended
+
+    def _more_comes(self):
+        """Whether the next message is not an empty batch. That is taken off: nothing else may be, since what is taken
+        is the loop's."""
+        job = self._job
+        session = job.running(self._history)
+        if session.outstanding <= 0:
             return True
+        try:
+            session.wait(self._loader._timeout_s)
+            empty = session.next_is_empty()
+        except Timeout:
+            raise
+        except LarderError as error:
+            if not job.goes_on(error):
+                raise
+            return False
+        if empty:
+            self._take(session)
+        return empty is False
 
     def _receive(self, session):
         """What the message that is there gives the caller, in a tuple: None for an empty batch. None when the message
@@ -180,7 +216,6 @@ class Epoch:
         self._loader = loader
         self._job = job
         self._history = history
-        self._pid = os.getpid()
         self._told = False
         self._batches = _Batches(loader, job, history)
         world_size = job.asked.world_size
@@ -212,7 +247,7 @@ class Epoch:
             error, self._batches.error = self._batches.error, None
             if error is not None:
                 raise error
-            self._check_live()
+            self._batches.check_live()
             parts = self._batches.next()
             if parts is not None:
                 return parts
@@ -228,19 +263,3 @@ class Epoch:
             warnings.warn(f"{lost} sample{'s' if lost > 1 else ''} of epoch {self._history.epoch} could not be read or "
                           f"decoded and {'were' if lost > 1 else 'was'} left out or replaced: the daemon's log names "
                           f"{'them' if lost > 1 else 'it'}", BadSamplesWarning, stacklevel=4)
-
-    def _check_live(self):
-        epoch, job = self._history.epoch, self._job
-        if self._pid != os.getpid():
-            raise LarderError("this iterator belongs to the process that was forked: begin another with iter(loader)")
-        job.link.check_open()
-        error, job.error = job.error, None
-        if error is not None:
-            raise error
-        if job.history is not self._history:
-            raise LarderError(f"the iterator of epoch {epoch} is over: a newer one of its Loader has begun, or a state "
-                              "was loaded")
-        if self._history.failed:
-            raise DaemonGone(f"the iterator of epoch {epoch} has lost its connection to the daemon at "
-                             f"{job.link.path}: iter(loader) begins it again")
-        job.check_ranks()

@@ -4,12 +4,15 @@ nothing is taken that the loop is not given."""
 import os
 import queue
 import socket
+import sys
+import types
 import weakref
 from unittest import mock
 
 from support import larder, main
 from test_reconnect import Reconnecting
 from test_state import indices_of
+from test_trainers import TodaysState
 
 NUMBER = 1000  # of a descriptor that nobody else has
 
@@ -177,6 +180,81 @@ class Watched(Reconnecting):
         session.abandon()
         larder._watch.watch(self.loader, session)
         self.assertNotIn(-1, larder._watch._watcher.watched)
+
+
+class AtEnd(Reconnecting):
+    """Accelerate asks after each batch whether it was the epoch's last, which looks at the message that comes next."""
+
+    def setUp(self):
+        super().setUp()
+        TodaysState._shared_state = {}
+        patch = mock.patch.dict(sys.modules, {"accelerate.state": types.SimpleNamespace(GradientState=TodaysState)})
+        patch.start()
+        self.addCleanup(patch.stop)
+        self.state = TodaysState()
+
+    def is_last(self):
+        return self.state.active_dataloader.end_of_dataloader
+
+    def test_no_batch_is_lost(self):
+        """The last batch is empty, as its samples are bad, and the daemon dies just when that is known. In the next one
+        they are sound, and are asked for as there is room: what counts as taken the loop was given."""
+        look, kept = larder._session.Session.next_is_empty, []
+
+        def dies(session):
+            empty = look(session)
+            if empty:
+                kept[0].release()
+                self.replace(n_samples=18)
+            return empty
+        self.serve(n_samples=18, bad=range(12, 18), order="sequential", empty_last=True, held_max=3)
+        loader = self.loader(zero_copy=True, prefetch=2)
+        with mock.patch.object(larder._session.Session, "next_is_empty", dies):
+            for batch in loader:
+                kept.append(batch)
+                self.is_last()
+        self.assertEqual(sum(len(batch[-1]) for batch in kept), loader.stats()["samples"])
+
+    def test_an_iterator_that_is_over(self):
+        """An epoch that was broken off, or that a newer one has followed, is asked for nothing any more."""
+        self.serve(n_samples=60, error_after=2)
+        loader = self.loader(prefetch=1)
+        iterator = iter(loader)
+        next(iterator), next(iterator)
+        with self.assertRaises(larder.BadSample):
+            next(iterator)
+        registered = len(self.served.registrations)
+        self.assertFalse(self.is_last())
+        self.assertEqual(len(self.served.registrations), registered)
+        with self.assertRaisesRegex(larder.DaemonGone, "begins it again"):
+            next(iterator)
+        self.served.error_after = None
+        first = iter(loader)
+        position = self.state.active_dataloader
+        next(first)
+        second = iter(loader)
+        seen = indices_of([next(second)])
+        self.assertFalse(position.end_of_dataloader)
+        self.assertEqual(sorted(seen + indices_of(second)), list(range(60)))
+        with self.assertRaisesRegex(larder.LarderError, "a newer one of its Loader has begun"):
+            next(first)
+
+    def test_a_daemon_that_is_given_up(self):
+        """What is given up while the end is asked for is raised at the next batch, and no other job is begun."""
+        daemon = self.serve(n_samples=60)
+        loader = self.loader(reconnect=0.2)
+        iterator = iter(loader)
+        next(iterator)
+        daemon.die_after = 0
+        daemon.connections[-1].hang_up()
+        self.assertFalse(self.is_last())
+        daemon.die_after = None
+        registered = len(daemon.registrations)
+        self.assertFalse(self.is_last())
+        self.assertEqual(len(daemon.registrations), registered)
+        with self.assertRaisesRegex(larder.DaemonGone, "0.2 s"):
+            next(iterator)
+        self.assertEqual(len(indices_of(loader)), 60)
 
 
 if __name__ == "__main__":
