@@ -159,22 +159,27 @@ class _Batches:
         labels = entries["label"].astype(np.int64)
         ids, indices = entries["id"].astype(np.int64), entries["index"].astype(np.int64)
         held = None
-        if loader._zero_copy:
-            session.check_lease()
-            held = Held(session, batch.batch)
-            images = views(session, entries, held)
-        else:
-            images = self._copy(session, entries)
-            session.check_lease()
-            session.release(batch.batch)
-        # A rank that asks for the next epoch has taken all of this one: what it had not released is not kept for it.
-        if batch.last and (job.asked.world_size == 1 or not loader._zero_copy):
-            job.ask_ahead(session)
-        parts = self._parts(images, labels, indices, held)
-        loader._counts["samples"] += entries.size
-        loader._counts["batches"] += 1
-        loader.last_ids, loader.last_indices = ids, indices
-        self._history.take(entries.size, batch.through, _record.NO_TURNS if job.ordered else turns, batch.last)
+        try:
+            if loader._zero_copy:
+                session.check_lease()
+                held = Held(session, batch.batch)
+                images = views(session, entries, held)
+            else:
+                images = self._copy(session, entries)
+                session.check_lease()
+                session.release(batch.batch)
+            # A rank that asks for the next epoch has taken all of this one: what it had not released is not kept.
+            if batch.last and (job.asked.world_size == 1 or not loader._zero_copy):
+                job.ask_ahead(session)
+            parts = self._parts(images, labels, indices, held)
+            loader._counts["samples"] += entries.size
+            loader._counts["batches"] += 1
+            loader.last_ids, loader.last_indices = ids, indices
+            self._history.take(entries.size, batch.through, _record.NO_TURNS if job.ordered else turns, batch.last)
+        except BaseException:
+            if held is not None:
+                held.release()  # the traceback may live on, and the views with it
+            raise
         return parts
 
     def _parts(self, images, labels, indices, held):
@@ -236,6 +241,8 @@ class Epoch:
             raise
         except BaseException:
             if parts is not None:  # Ctrl-C: nobody is given the batch
+                if isinstance(parts, Batch):
+                    parts.release()
                 with job.lock:
                     job.take_back(history, before)
             raise

@@ -104,10 +104,11 @@ class Job:
         try:
             session = self.link.open(self._register, self.loaded is not None or self.begun)
         except BaseException as error:
-            if self.begun and isinstance(error, LarderError) and not isinstance(error, Timeout) and \
+            held = isinstance(error, LimitReached) and self.link.holds_former()  # by zero-copy batches, until they go
+            if self.begun and isinstance(error, LarderError) and not isinstance(error, Timeout) and not held and \
                     not (self._alone and isinstance(error, DaemonGone)):
                 self.fail()
-            elif self.begun and self.asked.world_size > 1 and self.reconnect_s:
+            elif self.begun and not held and self.asked.world_size > 1 and self.reconnect_s:
                 _watch.come_back(self)  # the script may do something else before its next call
             raise
         self._came(session)
@@ -136,7 +137,7 @@ class Job:
             self._named = b""  # somebody else has it now: the daemon makes another
         elif self.link.holds_former():
             raise LimitReached("zero-copy batches are held of this Loader's job as it was, and with them its name: "
-                               "drop their views, or release() them, before another epoch begins")
+                               "drop their views, or release() them, before it goes on")
 
     def _presented(self):
         """What the registration says was taken; None where it says nothing."""

@@ -257,5 +257,90 @@ class AtEnd(Reconnecting):
         self.assertEqual(len(indices_of(loader)), 60)
 
 
+class InterruptingLock:
+    """A lock that a signal comes with as it is left, once."""
+
+    def __init__(self, lock):
+        self.lock, self.armed = lock, True
+
+    def __getattr__(self, name):
+        return getattr(self.lock, name)
+
+    def __enter__(self):
+        return self.lock.__enter__()
+
+    def __exit__(self, *raised):
+        self.lock.__exit__(*raised)
+        if self.armed:
+            self.armed = False
+            raise KeyboardInterrupt
+
+
+class HeldBatches(Reconnecting):
+    """Ctrl-C in the middle of a batch, while the loop holds zero-copy batches of the job."""
+
+    def interrupted(self, iterator):
+        try:
+            next(iterator)
+        except KeyboardInterrupt as error:
+            return error  # and its traceback, as an interactive Python keeps it
+        self.fail("nothing was interrupted")
+
+    def interruptions(self, loader, iterator):
+        for patch in (mock.patch.object(larder._epoch, "views", side_effect=KeyboardInterrupt),
+                      mock.patch.object(larder._epoch._Batches, "_parts", side_effect=KeyboardInterrupt),
+                      mock.patch.object(loader._job, "lock", InterruptingLock(loader._job.lock))):
+            with patch:
+                error = self.interrupted(iterator)
+            yield error
+
+    def test_a_job_with_a_name(self):
+        """The name is that connection's that the batches hold: the next call says so, and loses nothing. When the loop
+        has released them it goes on, in the same epoch and under the same name."""
+        self.serve(n_samples=60)
+        loader = self.loader(zero_copy=True, name="mine")
+        iterator = iter(loader)
+        held = next(iterator)
+        seen, errors = held[-1].tolist(), []
+        for error in self.interruptions(loader, iterator):
+            errors.append(error)
+            for _ in range(2):
+                with self.assertRaisesRegex(larder.LimitReached, "release.. them, before it goes on"):
+                    next(iterator)
+            self.check_pixels(held[0], held[-1])
+            held.release()
+            held = next(iterator)
+            seen += held[-1].tolist()
+        self.assertEqual(loader.state_dict()["batches"], 4)
+        self.assertEqual(sorted(seen + indices_of(iterator)), list(range(60)))
+        self.assertEqual({job["name"] for job in self.served.registrations}, {b"mine"})
+
+    def test_a_job_without(self):
+        """It goes on at once, under another name."""
+        self.serve(n_samples=60)
+        loader = self.loader(zero_copy=True)
+        iterator = iter(loader)
+        held, errors = [next(iterator)], []
+        for error in self.interruptions(loader, iterator):
+            errors.append(error)
+            held.append(next(iterator))
+        for batch in held:
+            self.check_pixels(batch[0], batch[-1])
+        seen = indices_of(held)
+        del held, batch
+        self.assertEqual(sorted(seen + indices_of(iterator)), list(range(60)))
+
+    def test_nothing_held(self):
+        """Where the loop holds nothing, no batch that it was not given is held by the interruption."""
+        self.serve(n_samples=60)
+        loader = self.loader(zero_copy=True, name="mine")
+        iterator = iter(loader)
+        seen, errors = indices_of([next(iterator)]), []
+        for error in self.interruptions(loader, iterator):
+            errors.append(error)
+            seen += indices_of([next(iterator)])
+        self.assertEqual(sorted(seen + indices_of(iterator)), list(range(60)))
+
+
 if __name__ == "__main__":
     main()
