@@ -13,6 +13,7 @@ import select
 import shutil
 import subprocess
 import sys
+import time
 
 from ._socket import check_path
 from .errors import DaemonGone, IOFailure, NotPermitted, Timeout
@@ -21,6 +22,8 @@ IDLE_EXIT_S = 60
 STALLED_S = 60  # without progress
 SCOPE_S = 10    # for systemd-run to say whether it can
 TRIES = 3       # daemons that may leave just as this script comes
+STARTS_AT_ONCE = 2  # without a pause
+PAUSE_FIRST_S, PAUSE_MOST_S = 1, 60  # before the next start
 LOG_TAIL_BYTES = 4096
 LOG_MAX_BYTES = 1 << 20  # a longer one begins anew with the next daemon
 
@@ -39,11 +42,37 @@ def find_daemon():
     return shutil.which("larderd")
 
 
-def with_daemon(path, connect, register):
-    """register(connect()), and gives what connect gave — and where nobody answers, after starting a daemon at `path`.
-    One that had been idle may leave at any moment until it has the job: then there is another."""
+class Pace:
+    """How often a daemon is started for one that waits for it: starts that lead to nothing are made ever later."""
+
+    def __init__(self):
+        self.reset()
+
+    def reset(self):
+        """It has led to something."""
+        self._starts = 0
+        self._next_s = 0.0
+        self._why = ""
+
+    def check(self):
+        """Raises where it is too early for another start."""
+        if time.monotonic() < self._next_s:
+            raise DaemonGone(self._why)
+
+    def note(self, why):
+        """A daemon was started; `why` is what to say while it is not there."""
+        self._starts, self._why = self._starts + 1, why
+        paused = self._starts - STARTS_AT_ONCE
+        if paused >= 0:
+            self._next_s = time.monotonic() + min(PAUSE_FIRST_S * 2 ** min(paused, 16), PAUSE_MOST_S)
+
+
+def with_daemon(path, connect, register, pace):
+    """register(connect()), and gives what connect gave — and where nobody answers, after starting a daemon at `path`,
+    where the pace allows it. One that had been idle may leave at any moment until it has the job: then there is
+    another."""
     for _ in range(TRIES):
-        session = _connected(path, connect)
+        session = _connected(path, connect, pace)
         try:
             if session is not None:
                 register(session)
@@ -51,16 +80,16 @@ def with_daemon(path, connect, register):
         except DaemonGone as error:
             gone = error
         else:
-            gone = DaemonGone(f"the daemon that was started at {path} has left already: its log {path}.log says why")
+            gone = DaemonGone(_left(path))
     raise gone
 
 
-def _connected(path, connect):
+def _connected(path, connect, pace):
     """What connect() gives; None when the daemon that was started for it has left already."""
     try:
         return connect()
     except DaemonGone:
-        pass
+        pace.check()
     except Timeout:
         if not _is_starting(path):
             raise
@@ -69,11 +98,21 @@ def _connected(path, connect):
         try:
             return connect()  # another script was faster
         except DaemonGone:
+            pass
+        try:
             _start(path)
+        except DaemonGone as error:
+            pace.note(str(error))
+            raise
+        pace.note(_left(path))
         try:
             return connect()
         except DaemonGone:
             return None
+
+
+def _left(path):
+    return f"the daemon that was started at {path} has left already: its log {path}.log says why"
 
 
 def _is_starting(path):

@@ -31,6 +31,8 @@ class Link:
         self._spent_s = 0.0   # without one before, since a batch came
         self._pause_s = 0.0   # before the next try
         self._why = ""        # how the last connection was lost
+        self._told = False    # what is awaited, besides a daemon
+        self._starts = _autostart.Pace()
         self._former = None   # the session that was let go last
         self._opening = None  # what open() has to wait for at this moment
         self._ended = threading.Event()
@@ -62,11 +64,12 @@ class Link:
             self._spent_s, self._lost_s = self._away_s(), None
             self.reconnects += 1
             _log.info("connected to the daemon at %s again, after %.1f s", self.session.path, self._spent_s)
+        self._told = False
         return self.session
 
     def _opened(self, register):
         if self._socket is None and not os.environ.get("LARDER_SOCKET"):
-            return _autostart.with_daemon(default_path(), self._connected, register)
+            return _autostart.with_daemon(default_path(), self._connected, register, self._starts)
         session = self._connected()
         register(session)
         return session
@@ -84,8 +87,18 @@ class Link:
         tried_s = self._away_s() if lost else waited_s
         if not lost and not (may_be_busy and isinstance(error, Busy)) or tried_s >= self._reconnect_s:
             self._give_up(self._too_late(error) if lost else error)
+        self._tell(error)
         if self._timeout_s is not None and waited_s >= self._timeout_s:
             raise Timeout(f"{error}. It was waited for {waited_s:.3g} s, and the next call goes on") from error
+
+    def _tell(self, error):
+        """Says what is awaited, once, where it is more than that a daemon comes, or that the last one's end is noticed.
+        """
+        passing = error.lost or error.absent if isinstance(error, DaemonGone) else \
+            isinstance(error, Busy) and self._pause_s < PAUSE_MOST_S
+        if not self._told and not passing:
+            self._told = True
+            _log.warning("%s. Trying again, for up to %g s", error, self._reconnect_s)
 
     def _too_late(self, error):
         """The error when a lost connection was not made again in time: what was lost, and why the last try failed."""
@@ -95,20 +108,22 @@ class Link:
         return late
 
     def _give_up(self, error):
-        self.forget()
+        self._lost_s, self._told = None, False
+        self._spent_s = self._pause_s = 0.0
         raise error
 
     def forget(self):
         """What was lost is not to be made again: the next session is another job's."""
-        self._lost_s = None
+        self._lost_s, self._told = None, False
         self.progress()
 
     def _away_s(self):
         return self._spent_s + time.monotonic() - self._lost_s
 
     def progress(self):
-        """A batch has come, or it is given up: another loss is another matter."""
+        """A batch has come, or the job was given up: another loss is another matter."""
         self._spent_s = self._pause_s = 0.0
+        self._starts.reset()
 
     def lose(self, error):
         """Notes that the connection has ended."""

@@ -62,8 +62,9 @@ def connect(path, deadline, is_over):
         raise
     except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError):
         sock.close()
-        raise DaemonGone(f"no daemon answers at {path}: start larderd, or point LARDER_SOCKET to the one to use"
-                         ) from None
+        error = DaemonGone(f"no daemon answers at {path}: start larderd, or point LARDER_SOCKET to the one to use")
+        error.absent = True
+        raise error from None
     except PermissionError:
         sock.close()
         raise NotPermitted(f"this user may not use the daemon's socket {path}") from None

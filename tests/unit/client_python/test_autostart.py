@@ -2,6 +2,7 @@
 script that takes the same options and keeps a record of its starts."""
 
 import fcntl
+import logging
 import os
 import signal
 import socket
@@ -176,6 +177,79 @@ class Autostart(Case):
         os.environ["XDG_RUNTIME_DIR"] = "/proc/no-folder"
         with self.assertRaisesRegex(larder.NotPermitted, "Set XDG_RUNTIME_DIR"):
             self.loader(socket=None)
+
+    def lose(self):
+        """The daemon that was started goes, and no other one comes up."""
+        self.write("fail", "")
+        self.write("stop", "")
+        for start in self.starts():
+            self.assertTrue(until(lambda: not os.path.exists(f"/proc/{start[0]}")))
+        os.unlink(os.path.join(self.folder, "stop"))
+
+    def test_a_loss_starts_few(self):
+        """A daemon that does not come up again is started twice at once, and then later and later. It is said at once
+        why it does not, and again when it is given up. After that a new epoch tries anew."""
+        told = self.told()
+        with mock.patch.object(larder._autostart, "PAUSE_FIRST_S", 3600), \
+                mock.patch.object(larder._autostart, "PAUSE_MOST_S", 3600):
+            loader = self.loader(socket=None, reconnect=2)
+            iterator = iter(loader)
+            next(iterator)
+            self.lose()
+            with self.assertRaisesRegex(larder.DaemonGone, "within 2 s: .*the arena is larger than memory"):
+                next(iterator)
+            self.assertEqual(len(self.starts()), 3)
+            self.assertEqual(len(told), 2)
+            self.assertRegex(told[1], "the arena is larger than memory.* Trying again, for up to 2 s")
+            os.unlink(os.path.join(self.folder, "fail"))
+            self.assertEqual(len(list(loader)), 4)
+            self.assertEqual(len(self.starts()), 4)
+        loader.close()
+
+    def test_a_rank_elsewhere_starts_few(self):
+        """Nor is one started again and again for a rank whose script does something else, however long that takes.
+        When its pause is over there is another start."""
+        self.told()
+        with mock.patch.object(larder._autostart, "PAUSE_FIRST_S", 3600), \
+                mock.patch.object(larder._autostart, "PAUSE_MOST_S", 3600), \
+                mock.patch.object(larder._watch, "_LATER_S", 0.01):
+            loader = self.loader(socket=None, reconnect=0.1, rank=0, world_size=2, name="train")
+            iterator = iter(loader)
+            tries, job = [], loader._job
+            before = job.go_on
+            with mock.patch.object(job, "go_on", lambda: tries.append(0) or before()):
+                self.lose()
+                self.assertTrue(until(lambda: len(tries) >= 20))
+                self.assertLessEqual(len(self.starts()), 1 + 2)
+                os.unlink(os.path.join(self.folder, "fail"))
+                job.link._starts._next_s = 0.0
+                self.assertTrue(until(lambda: job.is_running))
+            self.assertLessEqual(len(self.starts()), 1 + 3)
+        del iterator
+        loader.close()
+
+    def test_pauses(self):
+        """They double, up to the longest."""
+        now, pauses = 0.0, []
+        with mock.patch.object(larder._autostart.time, "monotonic", lambda: now):
+            pace = larder._autostart.Pace()
+            for _ in range(40):
+                pace.check()
+                pace.note("it is gone")
+                pauses.append(max(0, pace._next_s - now))
+                now = max(now, pace._next_s)
+        self.assertEqual(pauses[:9], [0, 1, 2, 4, 8, 16, 32, 60, 60])
+        self.assertEqual(set(pauses[9:]), {60})
+
+    def told(self):
+        """What goes to the log from now on."""
+        lines, handler, log = [], logging.Handler(), logging.getLogger("larder")
+        handler.emit = lambda record: lines.append(record.getMessage())
+        log.addHandler(handler)
+        self.addCleanup(log.removeHandler, handler)
+        self.addCleanup(setattr, log, "propagate", log.propagate)
+        log.propagate = False
+        return lines
 
 
 if __name__ == "__main__":

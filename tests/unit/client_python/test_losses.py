@@ -9,7 +9,7 @@ import types
 import weakref
 from unittest import mock
 
-from support import larder, main
+from support import larder, main, until
 from test_reconnect import Reconnecting
 from test_state import indices_of
 from test_trainers import TodaysState
@@ -138,6 +138,26 @@ class GivenUp(Reconnecting):
         with self.assertRaisesRegex(larder.DaemonGone, words) as caught:
             next(iterator)
         self.assertFalse(caught.exception.lost)
+
+
+class Told(Reconnecting):
+    """What the log says while it is tried."""
+
+    def test_a_daemon_that_takes_nobody(self):
+        """What a daemon says that takes no job is in the log at once, and once, and it is tried on."""
+        self.serve(n_samples=60)
+        loader = self.loader()
+        iterator = iter(loader)
+        seen = indices_of([next(iterator)])
+        for code in (-9, -7):
+            self.replace(n_samples=60, register_error=(code, b"the daemon is being drained: try another"))
+            self.soon(lambda: until(lambda: len(self.told) == 2) and setattr(self.served, "register_error", None), 0)
+            seen += indices_of([next(iterator)])
+            self.assertEqual(len(self.told), 2)
+            self.assertRegex(self.told[0], "Connecting again, for up to 60 s")
+            self.assertRegex(self.told[1], "the daemon is being drained: try another. Trying again, for up to 60 s")
+            self.told.clear()
+        self.assertEqual(sorted(seen + indices_of(iterator)), list(range(60)))
 
 
 class Watched(Reconnecting):
