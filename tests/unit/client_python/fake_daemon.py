@@ -7,6 +7,7 @@ common/wire.c, and not with the package's own codec. What belongs to whom is fak
 
 import contextlib
 import fcntl
+import itertools
 import mmap
 import os
 import random
@@ -76,6 +77,7 @@ class FakeDaemon:
         self.dataset, self.view = (11, 12), (13, 14)
         self.impatient = False
         self.jobs, self.lock, self.dead = {}, threading.RLock(), False
+        self.numbers = itertools.count(5)  # of the jobs that it names
         self.dtype = self.layout = 0
         self.itemsize = 1
         self.seals = SEALS
@@ -100,6 +102,10 @@ class FakeDaemon:
             connection = Connection(self, sock)
             self.connections.append(connection)
             connection.start()
+
+    def new_name(self):
+        """A name that no job has: one that the daemon before had named may have come with its name."""
+        return next(name for name in (b"job-%d" % number for number in self.numbers) if name not in self.jobs)
 
     def good(self):
         return self.random.choice([index for index in self.indices if index not in self.bad])
@@ -257,7 +263,7 @@ class Connection(threading.Thread):
     def attach(self, seq, record):
         """Makes the job, or joins it; false after it was refused."""
         daemon = self.daemon_
-        name = self.job["name"] or b"job-%d" % (4 + len(daemon.registrations))
+        name = self.job["name"] or daemon.new_name()
         job = daemon.jobs.get(name)
         if job is None:
             job = daemon.jobs[name] = Job(daemon, dict(self.job, name=name))
