@@ -2,6 +2,7 @@
 exactly the rest. What is no death of the daemon is raised as ever."""
 
 import gc
+import itertools
 import logging
 import os
 import pickle
@@ -55,10 +56,15 @@ class Reconnecting(Case):
         self.die()
         return self.serve(**attributes)
 
-    def soon(self, what, after_s=0.2):
-        timer = threading.Timer(after_s, what)
-        timer.start()
-        self.addCleanup(timer.join)
+    def beside(self, work):
+        thread = threading.Thread(target=work)
+        thread.start()
+        self.addCleanup(thread.join)
+
+    @staticmethod
+    def wait_at_most(loader, timeout_s):
+        """Another `timeout` from here on: a short one from the start would measure how busy the machine is."""
+        loader._timeout_s = loader._job.timeout_s = loader._job.link._timeout_s = timeout_s
 
 
 class OneRank(Reconnecting):
@@ -135,8 +141,14 @@ class OneRank(Reconnecting):
         iterator = iter(loader)
         seen = indices_of([next(iterator), next(iterator)])
         self.settings = {"n_samples": 60}
-        self.soon(self.die)
-        self.soon(self.serve, 0.5)
+
+        def away():
+            time.sleep(0.1)  # so that the loop waits for a batch
+            self.die()
+            self.assertTrue(until(lambda: self.told))
+            time.sleep(0.1)  # and then for a daemon
+            self.serve()
+        self.beside(away)
         seen += indices_of(iterator)
         self.assertEqual(sorted(seen), list(range(60)))
         self.assertEqual(loader.stats()["reconnects"], 1)
@@ -206,7 +218,11 @@ class OneRank(Reconnecting):
         other = self.loader(name=name)
         self.assertEqual(len(other), 10)
         taken = self.loader(name="mine")
-        self.soon(taken.close)
+
+        def leave():
+            self.assertTrue(until(lambda: [job["name"] for job in self.served.registrations].count(b"mine") > 2))
+            taken.close()
+        self.beside(leave)
         for number, iterator in enumerate(iterators):
             self.assertEqual(sorted(seen[number] + indices_of(iterator)), list(range(60)))
         self.assertNotEqual(loader.name, name)
@@ -256,12 +272,14 @@ class OneRank(Reconnecting):
     def test_fork_and_pickle(self):
         """While it is without a daemon a Loader can be copied: the copies begin epochs of their own, and it goes on."""
         self.serve(n_samples=60)
-        loader = self.loader(timeout=0.1)
+        loader = self.loader()
         iterator = iter(loader)
         seen = indices_of([next(iterator)])
         self.die()
+        self.wait_at_most(loader, 0.1)
         with self.assertRaises(larder.Timeout):
             next(iterator)
+        self.wait_at_most(loader, 60)
         copied = pickle.dumps(loader)
         self.serve()
         self.assertEqual(len(indices_of(pickle.loads(copied))), 60)
@@ -289,13 +307,15 @@ class NoDaemon(Reconnecting):
     def test_a_timeout_loses_nothing(self):
         """Where no daemon comes within the Loader's timeout the call raises Timeout, and a later one goes on."""
         self.serve(n_samples=60)
-        loader = self.loader(timeout=0.1)
+        loader = self.loader()
         iterator = iter(loader)
         seen = indices_of([next(iterator)])
         self.die()
+        self.wait_at_most(loader, 0.1)
         for _ in range(3):
             with self.assertRaisesRegex(larder.Timeout, "no daemon answers.*the next call goes on"):
                 next(iterator)
+        self.wait_at_most(loader, 60)
         self.serve()
         self.assertEqual(sorted(seen + indices_of(iterator)), list(range(60)))
         self.assertEqual((len(self.told), loader.stats()["reconnects"]), (1, 1))
@@ -309,7 +329,11 @@ class NoDaemon(Reconnecting):
         iterator = iter(loader)
         seen = indices_of([next(iterator)])
         self.die()
-        self.soon(lambda: os.kill(os.getpid(), signal.SIGINT))
+
+        def interrupt():
+            self.assertTrue(until(lambda: self.told))
+            os.kill(os.getpid(), signal.SIGINT)
+        self.beside(interrupt)
         with self.assertRaises(KeyboardInterrupt):
             next(iterator)
         self.serve()
@@ -325,23 +349,26 @@ class NoDaemon(Reconnecting):
                 if frame.f_code is within:
                     raise KeyboardInterrupt
                 frame = frame.f_back
-        before = signal.signal(signal.SIGINT, interrupt)
-        self.addCleanup(signal.signal, signal.SIGINT, before)
+        before = signal.signal(signal.SIGALRM, interrupt)
+        self.addCleanup(signal.signal, signal.SIGALRM, before)
+        self.addCleanup(signal.setitimer, signal.ITIMER_REAL, 0)
         rng = random.Random(SEED)
-        self.serve(n_samples=300)
+        self.serve(n_samples=900)
         iterator, seen, interrupted = iter(self.loader(batch_size=3)), [], 0
-        while len(seen) < 300:
-            timer = threading.Timer(rng.random() * 0.01, os.kill, (os.getpid(), signal.SIGINT))
-            timer.start()
-            try:
-                while timer.is_alive() and len(seen) < 300:
-                    seen += next(iterator)[-1].tolist()
-            except KeyboardInterrupt:
-                interrupted += 1
-            timer.join()
+        while len(seen) < 900:
+            for _ in range(3):
+                signal.setitimer(signal.ITIMER_REAL, 1e-6 + rng.random() * 0.004)
+                try:
+                    while signal.getitimer(signal.ITIMER_REAL)[0] and len(seen) < 900:
+                        seen += next(iterator)[-1].tolist()
+                except KeyboardInterrupt:
+                    interrupted += 1
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            if len(seen) < 900:  # a busy machine may need longer than that for a connection: this batch is let come
+                seen += next(iterator)[-1].tolist()
             if rng.random() < 0.05:
                 self.replace()
-        self.assertEqual(sorted(seen), list(range(300)), SEED)
+        self.assertEqual(sorted(seen), list(range(900)), SEED)
         self.assertEqual(list(iterator), [])
         self.assertGreater(interrupted, 0)
 
@@ -369,20 +396,23 @@ class NoDaemon(Reconnecting):
 
     def test_daemons_that_die_again_and_again(self):
         """A daemon that takes the job and dies before its first batch, each time, is given up as well; one that gives a
-        batch each time is not."""
+        batch each time is not. By a clock of which a second goes by at each look."""
+        ticks = itertools.count()
+        clock = mock.patch.object(larder._link, "time", types.SimpleNamespace(monotonic=lambda: next(ticks)))
+        clock.start()
+        self.addCleanup(clock.stop)
         daemon = self.serve(n_samples=60)
-        loader = self.loader(reconnect=0.3)
+        loader = self.loader(reconnect=5, prefetch=1)
         iterator = iter(loader)
         next(iterator)
         daemon.die_after = 0
         daemon.connections[-1].hang_up()
         with self.assertRaises(larder.DaemonGone):
             next(iterator)
-        self.assertGreater(len(daemon.registrations), 3)
-        self.assertLess(len(daemon.registrations), 30)
-        daemon.die_after = 2
+        self.assertIn(len(daemon.registrations), range(3, 7))
+        daemon.die_after = 1
         self.assertEqual(sorted(indices_of(loader)), list(range(60)))
-        self.assertGreaterEqual(loader.stats()["reconnects"], 4)
+        self.assertGreaterEqual(loader.stats()["reconnects"], 9)
 
     def test_close_ends_it(self):
         """close() from another thread ends the wait for a daemon, and for the greeting of one that is silent."""
@@ -605,12 +635,14 @@ class Ranks(Reconnecting):
     def test_states_without_a_daemon(self):
         """state_dict() of ranks connects again where the daemon has died; a daemon that does not come is a Timeout."""
         self.serve(n_samples=96)
-        self.loaders = self.ranks(2, timeout=0.5)
+        self.loaders = self.ranks(2)
         iterators = [iter(loader) for loader in self.loaders]
         seen = [indices_of([next(iterator) for _ in range(3)]) for iterator in iterators]
         self.die()
+        self.wait_at_most(self.loaders[0], 0.5)
         with self.assertRaises(larder.Timeout):
             self.loaders[0].state_dict()
+        self.wait_at_most(self.loaders[0], 60)
         self.serve()
         self.assertTrue(until(lambda: all(loader._job.is_running for loader in self.loaders)))
         state = self.loaders[0].state_dict()
@@ -630,7 +662,7 @@ class Ranks(Reconnecting):
             next(iterator)
         self.loaders[1].close()
         self.assertTrue(until(lambda: 1 not in self.served.jobs[b"train"].ranks))
-        again = self.loader(rank=1, world_size=2, name="train", batch_size=4, reconnect=1)
+        again = self.loader(rank=1, world_size=2, name="train", batch_size=4)
         iterator = iter(again)
         next(iterator)
         self.assertEqual(self.loaders[0].state_dict()["batches"], 1)
