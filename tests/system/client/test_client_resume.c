@@ -1,11 +1,11 @@
 /* test_client_resume.c: the C library over daemons that die and states that go elsewhere: a ledger of what the program
- * took, in which each sample is once. Usage: system_client_resume LARDERD MAKE_IMAGES */
+ * took, in which each sample is once. Usage: system_client_resume LARDERD MAKE_IMAGES [--long]
+ * LARDER_SEED is the seed; --long kills more daemons, at other moments, and takes every case in every order. */
 #include <larder/larder.h>
 #include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "common/check.h"
 #include "common/random.h"
 #include "real_daemon.h"
 
@@ -25,6 +26,7 @@
 
 static struct real real, other; /* other: another daemon, in another folder, for the same images */
 static struct rng rng;
+static bool is_long;
 
 struct ledger {
     uint32_t times[SAMPLES], n;
@@ -92,27 +94,78 @@ static void assert_whole(const struct ledger *ledger, uint32_t repeats)
 
 /* ── daemons that die ────────────────────────────────────────────────────────────────────────────────────────────── */
 
-static atomic_uint batches_taken; /* of the loop */
-static atomic_uint deaths, owed;  /* of daemons, and those that the loop waits for */
-static atomic_bool loop_over;
+/* What the loop and the reaper know of each other. Every change is told. */
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    uint32_t taken;        /* batches, by the loop */
+    uint32_t deaths, owed; /* of daemons, and those that the loop waits for */
+    bool over;             /* the loop */
+} story = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+/* wait_to_kill returns when the loop has taken `due` batches, or waits for a death; false: when it is over. */
+static bool wait_to_kill(uint32_t due)
+{
+    pthread_mutex_lock(&story.lock);
+    while (story.taken < due && story.deaths >= story.owed && !story.over)
+        pthread_cond_wait(&story.changed, &story.lock);
+    bool over = story.over;
+    pthread_mutex_unlock(&story.lock);
+    return !over;
+}
+
+/* count_death gives how many batches the loop has taken. */
+static uint32_t count_death(void)
+{
+    pthread_mutex_lock(&story.lock);
+    story.deaths++;
+    uint32_t taken = story.taken;
+    pthread_cond_broadcast(&story.changed);
+    pthread_mutex_unlock(&story.lock);
+    return taken;
+}
 
 /* The reaper kills the daemon, or stops it, after some batches more, and starts another one. */
 static void *reap(void *unused)
 {
     (void)unused;
-    for (uint32_t i = 0, due = 3; !atomic_load(&loop_over); i++) {
-        while (atomic_load(&batches_taken) < due && atomic_load(&deaths) >= atomic_load(&owed) &&
-               !atomic_load(&loop_over))
-            sched_yield();
+    for (uint32_t i = 0, due = 3; wait_to_kill(due); i++) {
         if (i % 4 == 3)
-            assert_int_equal(real_stop(&real), 0);
+            CHECK(real_stop(&real) == 0); /* an assertion would end the other thread's test from here */
         else
             real_kill(&real);
-        atomic_fetch_add(&deaths, 1);
+        due = count_death() + 1 + (i * 7) % 31;
         real_start(&real);
-        due = atomic_load(&batches_taken) + 1 + (i * 7) % 31;
     }
     return NULL;
+}
+
+/* tell_of_batch tells the reaper, and waits for the deaths that there are to be by now. */
+static void tell_of_batch(uint32_t owed)
+{
+    pthread_mutex_lock(&story.lock);
+    story.taken++;
+    story.owed = owed;
+    pthread_cond_broadcast(&story.changed);
+    while (story.deaths < story.owed)
+        pthread_cond_wait(&story.changed, &story.lock);
+    pthread_mutex_unlock(&story.lock);
+}
+
+static void start_story(pthread_t *reaper)
+{
+    story.taken = story.deaths = story.owed = 0;
+    story.over = false;
+    assert_int_equal(pthread_create(reaper, NULL, reap, NULL), 0);
+}
+
+static void end_story(pthread_t reaper)
+{
+    pthread_mutex_lock(&story.lock);
+    story.over = true;
+    pthread_cond_broadcast(&story.changed);
+    pthread_mutex_unlock(&story.lock);
+    assert_int_equal(pthread_join(reaper, NULL), 0);
 }
 
 /* A loop that is not told goes on over daemons that are killed and stopped at any moment: in each epoch each sample
@@ -126,25 +179,15 @@ static void loses_nothing_to_kills(void **state)
         real_start(&real);
         struct larder_options options = options_of(&real, shuffle);
         struct larder_loader *loader = open_loader(&options);
-        atomic_store(&batches_taken, 0);
-        atomic_store(&deaths, 0);
-        atomic_store(&owed, 0);
-        atomic_store(&loop_over, false);
-        assert_int_equal(pthread_create(&reaper, NULL, reap, NULL), 0);
-        for (uint32_t epoch = 0; epoch < 6; epoch++) {
+        start_story(&reaper);
+        for (uint32_t epoch = 0; epoch < (is_long ? 6 : 2); epoch++) {
             struct ledger ledger = {.n = 0};
             assert_int_equal(larder_start_epoch(loader, epoch), 0);
-            while (take(loader, &ledger)) {
-                atomic_fetch_add(&batches_taken, 1);
-                if (ledger.n == SAMPLES / 2 / BATCH_SIZE * BATCH_SIZE)
-                    atomic_store(&owed, epoch + 1); /* one comes in each epoch for sure, others when they like */
-                while (atomic_load(&deaths) < atomic_load(&owed))
-                    sched_yield();
-            }
+            while (take(loader, &ledger)) /* as many have died as epochs have come to their middles, or more */
+                tell_of_batch(ledger.n < SAMPLES / 2 ? epoch : epoch + 1);
             assert_whole(&ledger, 0);
         }
-        atomic_store(&loop_over, true);
-        assert_int_equal(pthread_join(reaper, NULL), 0);
+        end_story(reaper);
         assert_int_equal(larder_info_get(loader, &info), 0);
         assert_true(info.reconnects > 0);
         print_message("shuffle %u: %u reconnects\n", shuffle, info.reconnects);
@@ -277,8 +320,9 @@ static void goes_on_with_other_ranks(void **state)
 {
     (void)state;
     static const uint32_t worlds[][2] = {{1, 1}, {1, 4}, {4, 1}, {3, 4}, {4, 3}, {2, 2}};
-    for (uint32_t n = 0; n < 3 * sizeof worlds / sizeof *worlds; n++) {
-        const uint32_t *world = worlds[n / 3], shuffle = n % 3;
+    uint32_t n_worlds = sizeof worlds / sizeof *worlds;
+    for (uint32_t n = 0; n < (is_long ? 3 : 1) * n_worlds; n++) {
+        const uint32_t *world = worlds[n % n_worlds], shuffle = (n + n / n_worlds) % 3;
         struct larder_info info;
         struct job job;
         struct ledger ledger = {.n = 0};
@@ -356,7 +400,7 @@ static void names_who_lags_behind(void **state)
 static void ranks_outlive_their_daemon(void **state)
 {
     (void)state;
-    for (uint32_t n = 0; n < 9; n++) {
+    for (uint32_t n = 0; n < (is_long ? 9 : 3); n++) {
         uint32_t shuffle = n % 3, kill_at = (uint32_t)random_below(&rng, SAMPLES / (3 * BATCH_SIZE)), steps = 0;
         struct job job;
         struct ledger ledger = {.n = 0};
@@ -439,7 +483,7 @@ static void bad_samples_are_as_ever(void **state)
     real_make(&spoilt, SAMPLES, CLASSES);
     for (uint32_t i = 0; i < n_bad; i++)
         spoil(&spoilt, bad[i]);
-    for (uint32_t n = 0; n < 12; n++) {
+    for (uint32_t n = 0; n < (is_long ? 12 : 6); n++) {
         uint32_t shuffle = n % 3, policy = n / 3 % 2 ? LARDER_BAD_REPLACE : LARDER_BAD_SKIP, good = 0;
         struct ledger ledger = {.n = 0};
         struct larder_options options = options_of(&spoilt, shuffle), with = {.state = NULL};
@@ -512,7 +556,8 @@ static void tells_a_changed_dataset(void **state)
 
 int main(int argc, char **argv)
 {
-    int code = real_arguments(argc, argv);
+    is_long = argc == 4 && strcmp(argv[3], "--long") == 0;
+    int code = real_arguments(is_long ? 3 : argc, argv);
     if (code)
         return code;
     const char *given = getenv("LARDER_SEED");
