@@ -117,6 +117,7 @@ static bool as_event(struct driver *driver, const struct inbox_message *message,
         row = find_seated(driver, message->next.client);
         if (!row)
             return false;
+        states_wanted(driver, row, message->next.epoch);
         *event = (struct engine_event){
             .type = ENGINE_NEXT, .rank = row->rank, .next = {row->job, message->next.epoch, message->next.credits}};
         return true;

@@ -60,13 +60,18 @@ void given_presented(struct given *given, const struct record *record)
         history_presented(given->now, record);
 }
 
+void given_asked(struct given *given, uint32_t rank, uint32_t epoch)
+{
+    uint32_t running;
+    if (given_running(given, &running) && epoch > running)
+        history_rank_through(given->now, rank);
+}
+
 void given_released(struct given *given, uint32_t rank, uint64_t batch)
 {
     uint32_t epoch;
     if (given_running(given, &epoch))
         history_released(given->now, rank, batch);
-    if (given->before && history_epoch(given->before, &epoch))
-        history_released(given->before, rank, batch);
 }
 
 void given_gone(struct given *given, uint32_t rank)
@@ -74,6 +79,4 @@ void given_gone(struct given *given, uint32_t rank)
     uint32_t epoch;
     if (given_running(given, &epoch))
         history_rank_gone(given->now, rank);
-    if (given->before && history_epoch(given->before, &epoch))
-        history_rank_gone(given->before, rank);
 }

@@ -24,7 +24,11 @@ struct history *given_turn(struct given *given, uint32_t epoch);
 /* given_presented: a rank comes with what it had in an earlier daemon. What it had of an epoch that is over is nothing
  * any more. The record fits the job. */
 void given_presented(struct given *given, const struct record *record);
-/* given_released and given_gone tell both histories. */
+/* given_asked: the rank asks for batches of an epoch. By that it says that it has taken all it was given of those
+ * before. */
+void given_asked(struct given *given, uint32_t rank, uint32_t epoch);
+/* given_released: the rank keeps this batch. given_gone takes back what the rank has not taken of the running epoch: of
+ * the one before all is taken, or the running one would not have begun. */
 void given_released(struct given *given, uint32_t rank, uint64_t batch);
 void given_gone(struct given *given, uint32_t rank);
 

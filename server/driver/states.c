@@ -199,6 +199,14 @@ void states_delivered(struct driver *driver, const struct engine_action *action,
     try_answers(driver, action->job);
 }
 
+void states_wanted(struct driver *driver, const struct driver_client *row, uint32_t epoch)
+{
+    struct driver_job *job = &driver->tables.jobs[row->job];
+    uint32_t epochs = job->reg->asked.epochs;
+    if (epochs == 0 || epoch < epochs) /* the engine refuses the others */
+        given_asked(&job->given, row->rank, epoch);
+}
+
 void states_released(struct driver *driver, const struct driver_client *row, uint64_t batch)
 {
     given_released(&driver->tables.jobs[row->job].given, row->rank, batch);

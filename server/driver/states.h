@@ -12,6 +12,8 @@ void states_begin(struct driver *driver, uint32_t place, const struct registrati
 void states_came(struct driver *driver, uint32_t place, const struct registration *reg);
 /* states_delivered: a batch goes to a rank. `over` has the indices whose turn is over with it. */
 void states_delivered(struct driver *driver, const struct engine_action *action, const uint32_t *over, uint32_t n_over);
+/* states_wanted: a rank asks for batches of an epoch. */
+void states_wanted(struct driver *driver, const struct driver_client *row, uint32_t epoch);
 void states_released(struct driver *driver, const struct driver_client *row, uint64_t batch);
 /* states_gone: a rank's client has left. It is called before the engine knows, because what the engine puts back then
  * may go to another rank at once. */

@@ -251,6 +251,13 @@ void history_released(struct history *history, uint32_t number, uint64_t batch)
         rank->n_released++;
 }
 
+void history_rank_through(struct history *history, uint32_t number)
+{
+    struct rank *rank = rank_of(history, number);
+    for (; rank->n_released < rank->n_items; rank->n_released++)
+        rank->items[rank->n_released].released = true;
+}
+
 void history_rank_gone(struct history *history, uint32_t number)
 {
     struct rank *rank = rank_of(history, number);

@@ -46,6 +46,8 @@ int history_presented(struct history *history, const struct record *record);
 int history_delivered(struct history *history, uint32_t rank, const struct history_batch *batch);
 /* history_released: the rank keeps this batch, whatever becomes of its connection. An unknown number is ignored. */
 void history_released(struct history *history, uint32_t rank, uint64_t number);
+/* history_rank_through: the rank keeps all batches that it has had. Who asks for a later epoch has taken them. */
+void history_rank_through(struct history *history, uint32_t rank);
 /* history_rank_gone takes back what the rank had not released. */
 void history_rank_gone(struct history *history, uint32_t rank);
 

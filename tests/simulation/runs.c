@@ -192,6 +192,7 @@ void runs_action(struct world *world, const struct engine_action *action)
 void runs_event(struct world *world, const struct engine_event *event)
 {
     struct run *run = event->type == ENGINE_RELEASE    ? world->run_at[event->release.job]
+                      : event->type == ENGINE_NEXT     ? world->run_at[event->next.job]
                       : event->type == ENGINE_JOB_GONE ? world->run_at[event->job_gone.job]
                                                        : NULL;
     uint32_t epoch;
@@ -199,8 +200,10 @@ void runs_event(struct world *world, const struct engine_event *event)
         return;
     if (event->type == ENGINE_RELEASE)
         history_released(run->history, event->rank, event->release.batch);
-    else
+    else if (event->type == ENGINE_JOB_GONE)
         history_rank_gone(run->history, event->rank);
+    else if (event->next.epoch > epoch && (run->plan->epochs == 0 || event->next.epoch < run->plan->epochs))
+        history_rank_through(run->history, event->rank);
 }
 
 void runs_crash(struct world *world)

@@ -110,6 +110,23 @@ class Asked(RawCase):
         taken[0] += self.take(clients[:1], 0, (1,))[0]
         self.assertEqual(clients[1].state().over, set(turns_of(taken[0] + taken[1])))
 
+    def test_who_asks_for_the_next_epoch_has_taken_all_of_this(self):
+        """A rank that asks for the next epoch has taken what it was given of this one, released or not: when its
+        connection ends, that is no less, and who is at the last batch still gets its token."""
+        daemon = self.daemon()
+        clients = self.ranks(daemon, 3)
+        batches = -(-len(VIEW) // 12)
+        taken = self.take(clients, 0, (batches, batches - 2, batches))
+        clients[1].next(0, 2)
+        taken[1] += [clients[1].batch(), clients[1].batch()]  # it does not release them
+        self.assertTrue(taken[1][-1].last)
+        clients[1].next(1)
+        clients[1].close()
+        self.assertTrue(until(lambda: "rank left" in daemon.log(), 10))
+        clients[0].ask_state(0, batches, 1000)
+        token = clients[0].state()
+        self.assertEqual((token.epoch, token.batches, sorted(token.over)), (0, batches, VIEW))
+
     def test_askers_that_leave(self):
         """Who asks and leaves is forgotten, and so is who asks of a job that ends."""
         daemon = self.daemon()

@@ -186,6 +186,13 @@ static void release(uint32_t rank)
     history_released(history, rank, UINT64_MAX - below(100));
 }
 
+static void through(uint32_t rank)
+{
+    history_rank_through(history, rank);
+    for (uint32_t i = 0; i < model.n_batches[rank]; i++)
+        model.batches[rank][i].released = true;
+}
+
 static void go(uint32_t rank)
 {
     uint32_t kept = 0, lost = UINT32_MAX;
@@ -281,8 +288,10 @@ static void one_case(bool ordered)
             deliver(rank);
         } else if (kind < 800) {
             release(rank);
-        } else if (kind < 830) {
+        } else if (kind < 815) {
             go(rank);
+        } else if (kind < 830) {
+            through(rank);
         } else if (kind < 840) {
             present(rank);
         } else if (kind < 845) {
