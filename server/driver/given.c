@@ -34,6 +34,12 @@ struct history *given_find(const struct given *given, uint32_t epoch)
     return given->before && history_epoch(given->before, &found) && found == epoch ? given->before : NULL;
 }
 
+/* turn makes the running epoch the one before. */
+static void turn(struct given *given)
+{
+    *given = (struct given){.now = given->before, .before = given->now};
+}
+
 struct history *given_turn(struct given *given, uint32_t epoch)
 {
     uint32_t running;
@@ -43,21 +49,40 @@ struct history *given_turn(struct given *given, uint32_t epoch)
     if (runs && epoch == running)
         return given->now;
     if (runs)
-        *given = (struct given){.now = given->before, .before = given->now};
+        turn(given);
     history_epoch_begin(given->now, epoch, NULL); /* a history without memory says so when it is asked */
     return given->now;
 }
 
-void given_presented(struct given *given, const struct record *record)
+/* presented gives the history of the record's epoch. NULL: it is over, and a later one is as well. A history without
+ * memory says so when it is asked. */
+static struct history *presented(struct given *given, const struct record *record)
 {
-    uint32_t running;
+    uint32_t running, before;
     bool runs = given_running(given, &running);
-    if (!given->now || (runs && record->epoch < running))
+    struct history *history = given_find(given, record->epoch);
+    if (history)
+        return history;
+    if (runs && record->epoch > running)
+        turn(given);
+    bool late = runs && record->epoch < running;
+    if (late && history_epoch(given->before, &before) && record->epoch < before)
+        return NULL;
+    history = late ? given->before : given->now;
+    history_epoch_begin(history, record->epoch, record);
+    return history;
+}
+
+void given_presented(struct given *given, const struct record *record, const uint32_t *view, uint32_t n_view)
+{
+    uint32_t before;
+    struct history *history = given->now ? presented(given, record) : NULL;
+    if (!history)
         return;
-    if (!runs || record->epoch > running)
-        history_epoch_begin(given->now, record->epoch, record);
-    if (record->world_size && history_has(given->now, record->rank) == 0)
-        history_presented(given->now, record);
+    if (record->world_size && (history == given->before || history_has(history, record->rank) == 0))
+        history_presented(history, record);
+    if (history_epoch(given->before, &before))
+        history_epoch_over(given->before, view, n_view);
 }
 
 void given_asked(struct given *given, uint32_t rank, uint32_t epoch)

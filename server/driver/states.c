@@ -184,7 +184,8 @@ void states_came(struct driver *driver, uint32_t place, const struct registratio
 {
     if (!reg->found.restore)
         return;
-    given_presented(&driver->tables.jobs[place].given, &reg->found.restore->record);
+    given_presented(&driver->tables.jobs[place].given, &reg->found.restore->record, reg->found.view.indices,
+                    reg->found.view.count);
     try_answers(driver, place);
 }
 

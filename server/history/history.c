@@ -1,5 +1,6 @@
 /* history.c: one bitmap stands at a number of batches, `at`. It holds the base and the turns of each rank's first `at`
- * batches. Going forward adds the turns of batches, going back takes them away. So the base is found again at 0. */
+ * batches. Going forward adds the turns of batches, going back takes them away. So the base is found again at 0. Of an
+ * epoch that is over as a whole it holds the view, and does not move. */
 #include "server/history/history.h"
 
 #include <stdlib.h>
@@ -28,6 +29,8 @@ struct history {
     uint32_t world_size;
     bool ordered;
     bool began, lost; /* lost: what this epoch's tokens need is not known */
+    bool whole;       /* all of the epoch is over; then `at` stays 0, and the bitmap has the view */
+    uint32_t left;    /* of a fixed order, with `whole`: samples that the base leaves */
     uint32_t known;   /* so many batches of each rank are those that it counts */
     /* The job, and the base of the running epoch: without its bitmap, and with segments that point to `throughs`. */
     struct record base;
@@ -137,7 +140,7 @@ static int keep_segments(struct history *history, const struct record *base)
 int history_epoch_begin(struct history *history, uint32_t epoch, const struct record *base)
 {
     history->began = true;
-    history->lost = false;
+    history->lost = history->whole = false;
     history->known = UINT32_MAX;
     history->base.epoch = epoch;
     history->base.batches = base ? base->batches : 0;
@@ -168,6 +171,41 @@ bool history_epoch(const struct history *history, uint32_t *epoch)
     if (history->began)
         *epoch = history->base.epoch;
     return history->began;
+}
+
+/* part_of gives the length of a rank's part of n samples. */
+static uint32_t part_of(uint32_t n, uint32_t world_size, uint32_t rank)
+{
+    return n > rank ? (n - rank - 1) / world_size + 1 : 0;
+}
+
+/* left_of gives how many samples the base leaves to parts. A last segment of the job's world size is part of these. */
+static uint32_t left_of(const struct history *history, uint32_t samples)
+{
+    const struct record *base = &history->base;
+    for (uint32_t i = 0; i < base->n_segments; i++) {
+        const struct record_segment *segment = &base->segments[i];
+        uint32_t taken = 0;
+        if (i + 1 == base->n_segments && segment->world_size == history->world_size)
+            break;
+        for (uint32_t rank = 0; rank < segment->world_size; rank++) {
+            uint32_t through = record_through(segment, rank), part = part_of(samples, segment->world_size, rank);
+            taken += through < part ? through : part;
+        }
+        samples -= taken;
+    }
+    return samples;
+}
+
+void history_epoch_over(struct history *history, const uint32_t *view, uint32_t n_view)
+{
+    CHECK(history->began);
+    move_to(history, 0);
+    history->whole = true;
+    history->any = true;
+    history->left = left_of(history, n_view);
+    for (uint32_t i = 0; i < n_view && !history->ordered; i++)
+        record_set_add(history->over, view[i]);
 }
 
 /* ── batches ── */
@@ -285,7 +323,10 @@ void history_rank_gone(struct history *history, uint32_t number)
 uint32_t history_has(const struct history *history, uint32_t rank)
 {
     CHECK(rank < history->world_size);
-    return (uint32_t)history->ranks[rank].n_items;
+    size_t has = history->ranks[rank].n_items;
+    for (uint32_t i = 0; history->whole && history->ranks[rank].n_items == 0 && i < history->world_size; i++)
+        has = history->ranks[i].n_items > has ? history->ranks[i].n_items : has;
+    return (uint32_t)has;
 }
 
 /* ── tokens ── */
@@ -297,7 +338,9 @@ static int add_segment(struct history *history, uint32_t batches, struct record 
     uint32_t first = 0, most = 0;
     for (uint32_t i = 0; i < history->world_size; i++) {
         const struct rank *rank = &history->ranks[i];
-        uint32_t through = batches ? rank->items[batches - 1].through : rank->through;
+        uint32_t through = history->whole ? part_of(history->left, history->world_size, i)
+                           : batches      ? rank->items[batches - 1].through
+                                          : rank->through;
         put_u32(&history->here[i * sizeof(uint32_t)], through);
         first = i == 0 ? through : first;
         alike = alike && through == first;
@@ -323,12 +366,13 @@ int history_token(struct history *history, uint32_t batches, struct record *out,
                          "from the last checkpoint, or take the state after the epoch",
                          history->base.epoch);
     for (uint32_t i = 0; i < history->world_size; i++)
-        CHECK(history->ranks[i].n_items >= batches);
+        CHECK(history_has(history, i) >= batches);
     *out = history->base;
     out->batches += batches;
     if (history->ordered)
         return add_segment(history, batches, out, err);
-    move_to(history, batches);
+    if (!history->whole)
+        move_to(history, batches);
     if (batches > 0 || history->any) {
         out->over = history->over;
         out->over_bytes = record_set_bytes(out->samples);

@@ -245,6 +245,50 @@ class Restored(RawCase):
         self.leave(clients)
         daemon.kill()
 
+    def test_a_daemon_killed_between_epochs(self):
+        """Some ranks present all of an epoch and others the next: who is at the end of the first one is told that all
+        of it is over, whoever comes first and whenever it asks, and the next one goes on."""
+        for shuffle in SHUFFLES:
+            for order in ((0, 1, 2), (1, 0, 2), (1, 2, 0)):
+                with self.subTest(shuffle=shuffle, order=order):
+                    self.killed_between_epochs(shuffle, order)
+
+    def killed_between_epochs(self, shuffle, order):
+        daemon = self.daemon()
+        clients = self.ranks(daemon, 3, shuffle=shuffle)
+        taken = self.rest(clients, 0)
+        first = self.take(clients, 1, (0, 1, 0))[1]
+        states = [clients[0].record(0, None, taken[0]), clients[1].record(1, None, first),
+                  clients[2].record(0, None, taken[2])]
+        self.leave(clients)
+        daemon.kill()
+        daemon, batches = self.daemon(), len(taken[0])
+        clients = [self.client(daemon) for _ in clients]
+        for rank in order:
+            clients[rank].register(self.dataset, world_size=3, rank=rank, name="job", batch_size=4, subset=SUBSET,
+                                   seed=11, shuffle=shuffle, state=states[rank])
+            if rank == 0:
+                clients[0].ask_state(0, batches)
+        token = clients[0].state()
+        self.assertEqual((token.epoch, token.batches), (0, batches))
+        if shuffle == raw.DEPENDENT:
+            self.assertEqual(sorted(token.over), VIEW)
+        else:
+            self.assertEqual(token.segments, ((3, tuple(len(VIEW[rank::3]) for rank in range(3))),))
+        clients[2].ask_state(0, batches)
+        self.assertEqual(clients[2].state(), token)
+        rest = self.rest(clients, 1)
+        rest[1] = first + rest[1]
+        self.covered(shuffle, rest)
+        self.leave(clients)
+        daemon.kill()
+        daemon = self.daemon()
+        clients = self.ranks(daemon, 2, token, shuffle=shuffle)
+        self.assertEqual(self.rest(clients, 0), [[], []])
+        self.covered(shuffle, self.rest(clients, 1))
+        self.leave(clients)
+        daemon.kill()
+
     def test_bad_samples(self):
         """Bad samples, left out or replaced, before a daemon is killed and after it: every other sample once. Where it
         is replaced, the bad one's turn is over, and it is not tried again."""

@@ -95,6 +95,70 @@ static void test_the_epoch_before(void **state)
     expect(4, 1, 0);
 }
 
+/* A record of a rank that has had one batch with this turn. */
+struct presented {
+    struct record record;
+    uint8_t history[RECORD_BATCH_BYTES], turns[RECORD_TURN_BYTES];
+};
+
+static void come(uint32_t epoch, uint32_t rank, uint32_t turn)
+{
+    struct presented *told = calloc(1, sizeof *told);
+    uint32_t view[3] = {1, 2, 9};
+    assert_non_null(told);
+    told->record = (struct record){.shuffle = SHUFFLE_DEPENDENT,
+                                   .samples = SAMPLES,
+                                   .epoch = epoch,
+                                   .world_size = RANKS,
+                                   .rank = rank,
+                                   .n_batches = 1,
+                                   .n_turns = 1,
+                                   .history = told->history,
+                                   .turns = told->turns};
+    record_batch_put(told->history, 0, &(struct record_batch){.delivered = 1, .n_turns = 1});
+    put_u32(told->turns, turn);
+    given_presented(&given, &told->record, view, 3);
+    free(told);
+}
+
+static void expect_over(uint32_t epoch, uint32_t batches, uint32_t expected)
+{
+    struct record token;
+    struct error err;
+    uint32_t over = 0;
+    assert_int_equal(history_token(given_find(&given, epoch), batches, &token, &err), 0);
+    assert_int_equal(token.epoch, epoch);
+    assert_int_equal(token.batches, batches);
+    for (uint32_t index = 0; index < SAMPLES; index++)
+        over |= record_turn_over(&token, index) ? UINT32_C(1) << index : 0;
+    assert_int_equal(over, expected);
+}
+
+/* Ranks come from one daemon to the next when some of them have begun an epoch and some not, in either order. */
+static void test_between_epochs(void **state)
+{
+    uint32_t running;
+    (void)state;
+    for (uint32_t first = 0; first < RANKS; first++) {
+        tear_down(state);
+        assert_int_equal(set_up(state), 0);
+        come(first ? 5 : 4, first, first ? 9 : 1);
+        come(first ? 4 : 5, 1 - first, first ? 1 : 9);
+        assert_true(given_running(&given, &running) && running == 5);
+        expect(4, 1, 1);
+        expect(5, 0, 1);
+        expect_over(4, 1, 1 << 1 | 1 << 2 | 1 << 9);
+        expect_over(5, 0, 0);
+        come(4, 0, 1); /* its connection had broken again */
+        come(3, 0, 1); /* too old to be of use */
+        expect(4, 1, 1);
+        expect_over(4, 1, 1 << 1 | 1 << 2 | 1 << 9);
+        deliver(5, 0, 2);
+        expect_over(5, 1, 1 << 2 | 1 << 9);
+        assert_null(given_find(&given, 3));
+    }
+}
+
 /* Without memory nothing is known, and nothing is wrong. */
 static void test_nothing_known(void **state)
 {
@@ -104,6 +168,7 @@ static void test_nothing_known(void **state)
     given_asked(&given, 0, 1);
     given_released(&given, 0, 1);
     given_gone(&given, 0);
+    come(0, 0, 1);
     assert_null(given_turn(&given, 0));
     assert_null(given_find(&given, 0));
     assert_false(given_running(&given, &epoch));
@@ -115,6 +180,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_released_or_not, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_asked_for_the_next, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_the_epoch_before, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_between_epochs, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_nothing_known, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -342,6 +342,36 @@ static void test_too_many_deals(void **state)
     }
 }
 
+/* An epoch of a fixed order that is over: each part is, of what segments of other world sizes leave. */
+static void test_an_order_that_is_over(void **state)
+{
+    (void)state;
+    uint8_t three[4], two[8];
+    struct record token, base = {.shuffle = SHUFFLE_NONE, .samples = 100, .batches = 6, .n_segments = 2};
+    struct error err;
+    put_u32(three, 7);
+    put_u32(put_u32(two, 4), 4);
+    base.segments[0] = (struct record_segment){.world_size = 3, .n = 1, .through = three};
+    base.segments[1] = (struct record_segment){.world_size = 2, .n = 2, .through = two};
+    const struct {
+        uint32_t world_size, n_view, n_segments, first, last;
+    } cases[] = {{2, 90, 2, 35, 34}, {2, 61, 2, 20, 20}, {3, 93, 3, 22, 21}, {4, 29, 2, 4, 4}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        history_destroy(history);
+        assert_int_equal(history_create(cases[i].world_size, &base, &history), 0);
+        assert_int_equal(history_epoch_begin(history, 2, &base), 0);
+        assert_int_equal(history_delivered(history, 1, &(struct history_batch){.through = 9}), 0);
+        history_epoch_over(history, NULL, cases[i].n_view);
+        assert_int_equal(history_has(history, 0), 1);
+        assert_int_equal(history_token(history, 1, &token, &err), 0);
+        assert_int_equal(token.batches, 7);
+        assert_int_equal(token.n_segments, cases[i].n_segments);
+        const struct record_segment *last = &token.segments[token.n_segments - 1];
+        assert_int_equal(record_through(last, 0), cases[i].first);
+        assert_int_equal(record_through(last, last->world_size - 1), cases[i].last);
+    }
+}
+
 /* The n-th allocation from now fails; 0: none. */
 static uint32_t failing;
 
@@ -431,6 +461,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random),
         cmocka_unit_test(test_too_many_deals),
+        cmocka_unit_test(test_an_order_that_is_over),
         cmocka_unit_test(test_no_memory),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
