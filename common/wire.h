@@ -196,8 +196,9 @@ struct wire_turns {
 };
 
 /* STATE_GET asks for a token: what all ranks had taken when each had taken `batches` batches of the epoch, since the
- * job's base. The daemon waits timeout_ms at the most for the rank that is last. A client has one such question open at
- * a time; its seq is not 0, and not that of an open CLASSES_GET. */
+ * job's base. The client has had so many, and has not released more of them. The daemon waits timeout_ms at the most
+ * for the rank that is last. A client has one such question open at a time; its seq is not 0, and not that of an open
+ * CLASSES_GET. */
 struct wire_state_get {
     uint32_t epoch, batches;
     uint32_t timeout_ms;

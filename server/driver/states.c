@@ -127,6 +127,18 @@ static void too_late(struct driver *driver, struct driver_ask *ask)
 
 /* ── questions ── */
 
+/* stale tells why a rank that has gone on must not ask for where it was before: to go back there would take the
+ * engine's thread a time in proportion to the epoch. 0: it asks for where it may be. */
+static int stale(const struct driver_job *job, const struct driver_ask *ask, struct error *err)
+{
+    const struct history *history = given_find(&job->given, ask->epoch);
+    if (!history || ask->batches >= history_kept(history, ask->rank))
+        return 0;
+    return error_set(err, LARDER_EINVAL,
+                     "the state is asked for after %u batches of epoch %u, and rank %u has gone on and given back %u",
+                     ask->batches, ask->epoch, ask->rank, history_kept(history, ask->rank));
+}
+
 void states_asked(struct driver *driver, const struct driver_client *row, uint32_t seq,
                   const struct wire_state_get *get)
 {
@@ -142,7 +154,11 @@ void states_asked(struct driver *driver, const struct driver_client *row, uint32
                                .timeout_ms = get->timeout_ms,
                                .deadline_ns = clock_now_ns() + get->timeout_ms * CLOCK_NS_PER_MS};
     LIST_INSERT_HEAD(&driver->asks, ask, link);
-    try_answer(driver, ask);
+    struct error err;
+    if (stale(&driver->tables.jobs[row->job], ask, &err))
+        answer_error(driver, ask, &err);
+    else
+        try_answer(driver, ask);
     if (ask->open && get->timeout_ms == 0)
         too_late(driver, ask);
 }

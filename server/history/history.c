@@ -329,6 +329,12 @@ uint32_t history_has(const struct history *history, uint32_t rank)
     return (uint32_t)has;
 }
 
+uint32_t history_kept(const struct history *history, uint32_t rank)
+{
+    CHECK(rank < history->world_size);
+    return (uint32_t)history->ranks[rank].n_released;
+}
+
 /* ── tokens ── */
 
 /* Adds where each rank stands. A segment that takes nothing is left out. */

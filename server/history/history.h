@@ -5,7 +5,8 @@
  * rank. An epoch that was not restored has no base.
  *
  * A history has one owner, who calls from one thread. Nothing blocks. The time of history_token is that of the batches
- * between the one asked for last and this one. */
+ * between the one asked for last and this one. They are few when no rank asks for less than history_kept: the slowest
+ * rank may hold so many. */
 #ifndef LARDER_SERVER_HISTORY_HISTORY_H
 #define LARDER_SERVER_HISTORY_HISTORY_H
 
@@ -58,6 +59,9 @@ void history_epoch_over(struct history *history, const uint32_t *view, uint32_t 
 
 /* history_has gives how many batches the rank has had since the base. */
 uint32_t history_has(const struct history *history, uint32_t rank);
+/* history_kept gives how many of these, from the first on, the rank has released, or keeps as history_rank_through and
+ * history_presented say. A rank stands behind them. */
+uint32_t history_kept(const struct history *history, uint32_t rank);
 
 /* history_token makes `out` a record without history of what there is after the first `batches` batches of each rank
  * since the base. Every rank must have had so many. `out` borrows from the history until the next call that changes it,

@@ -16,23 +16,32 @@ class Asked(RawCase):
 
     def test_four_ranks(self):
         """What the daemon says that four ranks had after n batches each is what they got, in whatever order they took
-        them and ask; whoever asks before the last rank has its batches waits for that."""
+        them and ask; whoever asks before the last rank has its batches waits for that. Who has gone on cannot ask for
+        where it was."""
         daemon = self.daemon()
         clients = self.ranks(daemon, 4)
-        taken = self.take(clients, 0, (3, 1, 2, 2))
-        for batches, rank in ((0, 0), (1, 3), (0, 2), (1, 1)):
-            clients[rank].ask_state(0, batches)
-            token = clients[rank].state()
+        taken = self.take(clients, 0, (0, 1, 1, 0))
+        for had, more in zip(taken, self.take(clients, 0, (3, 0, 1, 2))):
+            had += more
+        clients[1].next(0, 2)
+        taken[1] += [clients[1].batch(), clients[1].batch()]
+        for batches in (1, 2, 1, 2):  # of three that it has had, and of which it has given one back
+            clients[1].ask_state(0, batches)
+            token = clients[1].state()
             self.assertEqual(token.over, {turn for had in taken for turn in turns_of(had[:batches])})
             self.assertEqual((token.epoch, token.batches, token.shuffle), (0, batches, raw.DEPENDENT))
-        clients[0].ask_state(0, 3)
-        clients[2].ask_state(0, 2)
-        for had, more in zip(taken, self.take(clients, 0, (0, 1, 0, 0))):
+        clients[1].ask_state(0, 0)
+        self.refused(clients[1], "EINVAL", "after 0 batches of epoch 0, and rank 1 has gone on and given back 1")
+        for batch in taken[1][1:]:
+            clients[1].release(batch.batch)
+        for had, more in zip(taken, self.take(clients, 0, (1, 0, 1, 1))):
             had += more
-        self.assertEqual(clients[2].state().over, {turn for had in taken for turn in turns_of(had[:2])})
+        clients[0].ask_state(0, 4)
+        clients[2].ask_state(0, 3)
+        self.assertEqual(clients[2].state().over, {turn for had in taken for turn in turns_of(had[:3])})
         for had, more in zip(taken, self.take(clients, 0, (0, 1, 1, 1))):
             had += more
-        self.assertEqual(clients[0].state().over, {turn for had in taken for turn in turns_of(had[:3])})
+        self.assertEqual(clients[0].state().over, {turn for had in taken for turn in turns_of(had[:4])})
 
     def test_fixed_orders(self):
         """Of a fixed order the token has how far each part is through."""
@@ -40,8 +49,8 @@ class Asked(RawCase):
         for shuffle in (raw.STRICT, raw.NONE):
             clients = self.ranks(daemon, 3, shuffle=shuffle, name=str(shuffle))
             self.take(clients, 0, (2, 3, 2))
-            clients[1].ask_state(0, 2)
-            token = clients[1].state()
+            clients[2].ask_state(0, 2)
+            token = clients[2].state()
             self.assertEqual(token.segments, ((3, (8,)),))
             self.assertEqual((token.batches, token.shuffle, token.seed), (2, shuffle, 11))
             self.leave(clients)
@@ -224,7 +233,7 @@ class Restored(RawCase):
             info = clients[rank].register(self.dataset, world_size=world_size, rank=rank, name="job", batch_size=4,
                                           subset=SUBSET, seed=11, shuffle=shuffle, state=states[rank])
             self.assertEqual((info["epoch"], info["batch"]), (0, counts[rank]))
-            if came == 1 and world_size > 1:
+            if not asker and world_size > 1 and counts[rank] == least:
                 clients[rank].ask_state(0, least)
                 asker = clients[rank]
             clients[rank].next(0)

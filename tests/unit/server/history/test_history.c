@@ -259,13 +259,23 @@ static bool ask(uint32_t batches, uint8_t *bytes, size_t cap, struct record *out
     return true;
 }
 
+static uint32_t kept_of(uint32_t rank)
+{
+    uint32_t kept = 0;
+    while (kept < model.n_batches[rank] && model.batches[rank][kept].released)
+        kept++;
+    return kept;
+}
+
 static void check_has(void)
 {
     uint32_t epoch;
     assert_true(history_epoch(history, &epoch));
     assert_int_equal(epoch, model.epoch);
-    for (uint32_t i = 0; i < model.world_size; i++)
+    for (uint32_t i = 0; i < model.world_size; i++) {
         assert_int_equal(history_has(history, i), model.n_batches[i]);
+        assert_int_equal(history_kept(history, i), kept_of(i));
+    }
 }
 
 static void one_case(bool ordered)
