@@ -72,6 +72,12 @@ static inline const uint64_t *remaining_words(const struct remaining *set, uint3
     return set->words + (size_t)slot * BLOCK_WORDS;
 }
 
+/* remaining_prefetch: remaining_remove comes for the id soon. */
+static inline void remaining_prefetch(const struct remaining *set, sample_id id)
+{
+    __builtin_prefetch(&remaining_words(set, remaining_slot(set, id >> BLOCK_BITS))[id / 64 % BLOCK_WORDS], 1);
+}
+
 static inline bool remaining_has(const struct remaining *set, sample_id id)
 {
     const uint64_t *words = remaining_words(set, remaining_slot(set, id >> BLOCK_BITS));

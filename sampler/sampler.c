@@ -169,16 +169,20 @@ uint64_t sampler_bytes(const struct sampler *sampler)
     return bytes;
 }
 
-static sample_id draw_ordered(struct place *place)
+/* draw_from swaps the next sample of the order with the one at `other`, and draws it. */
+static sample_id draw_from(struct place *place, uint64_t other)
 {
     uint64_t at = place->drawn++;
-    if (place->shuffle == SHUFFLE_STRICT) {
-        uint64_t other = at + random_below(&place->rng, place->set->view_count - at);
-        sample_id id = place->order[other];
-        place->order[other] = place->order[at];
-        place->order[at] = id;
-    }
-    return place->order[at];
+    sample_id id = place->order[other];
+    place->order[other] = place->order[at];
+    place->order[at] = id;
+    return id;
+}
+
+static sample_id draw_ordered(struct place *place)
+{
+    uint64_t left = place->set->view_count - place->drawn;
+    return draw_from(place, place->drawn + (place->shuffle == SHUFFLE_STRICT ? random_below(&place->rng, left) : 0));
 }
 
 /* The dependent jobs of a round that have something left, ascending by how much. Counts change by little from round to
@@ -240,11 +244,30 @@ int sampler_take_all(struct sampler *sampler, unsigned job, const struct idset *
     return remaining_remove_all(place->set, ids);
 }
 
-sample_id sampler_draw_next(struct sampler *sampler, unsigned job)
+/* Where a shuffle takes its samples from are places all over the order, and of a large view each is a wait for memory.
+ * They are known ahead, since they depend on the generator alone: so these waits are made together. */
+static void shuffle_some(struct place *place, sample_id *ids, size_t n)
+{
+    uint64_t others[SAMPLER_SOME], end = place->set->view_count;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t at = place->drawn + i;
+        others[i] = at + random_below(&place->rng, end - at);
+        __builtin_prefetch(&place->order[others[i]], 1);
+    }
+    for (size_t i = 0; i < n; i++)
+        ids[i] = draw_from(place, others[i]);
+}
+
+void sampler_draw_some(struct sampler *sampler, unsigned job, sample_id *ids, size_t n)
 {
     struct place *place = own_place_of(sampler, job);
-    CHECK(place->shuffle != SHUFFLE_DEPENDENT && place->set->count > 0);
-    sample_id id = draw_ordered(place);
-    remaining_remove(place->set, id);
-    return id;
+    CHECK(place->shuffle != SHUFFLE_DEPENDENT && n <= SAMPLER_SOME && place->set->count >= n);
+    if (place->shuffle == SHUFFLE_STRICT)
+        shuffle_some(place, ids, n);
+    for (size_t i = 0; i < n && place->shuffle == SHUFFLE_NONE; i++)
+        ids[i] = place->order[place->drawn++];
+    for (size_t i = 0; i < n; i++)
+        remaining_prefetch(place->set, ids[i]);
+    for (size_t i = 0; i < n; i++)
+        remaining_remove(place->set, ids[i]);
 }

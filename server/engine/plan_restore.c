@@ -41,6 +41,20 @@ static int restore_sets(struct plan *plan, struct job *job)
     return code;
 }
 
+/* restore_next goes past the next sample of the order. */
+static void restore_next(struct job *job, struct resume_walk *walk, sample_id id)
+{
+    bool had;
+    uint64_t position = resume_walk_next(walk, &had);
+    if (position == RESUME_TAKEN)
+        return;
+    job->progress.drawn++;
+    if (job->progress.first && position < job->terms.world_size)
+        job->progress.first[position] = id;
+    if (!had)
+        plan_allot(job, position, id);
+}
+
 /* restore_order goes through the order up to the last sample that was had. What nobody had of it is dealt. */
 static void restore_order(struct plan *plan, struct job *job)
 {
@@ -57,17 +71,12 @@ static void restore_order(struct plan *plan, struct job *job)
         segments[i] = resume->segments[i];
     segments[resume->n_segments] = (struct engine_segment){resume->world_size, through};
     resume_walk_begin(&walk, segments, resume->n_segments + 1);
-    while (!resume_walk_ended(&walk)) {
-        bool had;
-        sample_id id = sampler_draw_next(plan->env->sampler, job->no);
-        uint64_t position = resume_walk_next(&walk, &had);
-        if (position == RESUME_TAKEN)
-            continue;
-        job->progress.drawn++;
-        if (job->progress.first && position < job->terms.world_size)
-            job->progress.first[position] = id;
-        if (!had)
-            plan_allot(job, position, id);
+    for (uint64_t n; (n = resume_walk_ahead(&walk)) > 0;) {
+        sample_id ids[SAMPLER_SOME];
+        n = n < SAMPLER_SOME ? n : SAMPLER_SOME;
+        sampler_draw_some(plan->env->sampler, job->no, ids, n);
+        for (uint64_t i = 0; i < n; i++)
+            restore_next(job, &walk, ids[i]);
     }
     free(through);
 }

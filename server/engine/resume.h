@@ -58,12 +58,14 @@ struct resume_walk {
     uint32_t n_segments;
     /* The position of the next sample in each sequence, and the position from which on the segment takes nothing. */
     uint64_t at[ENGINE_SEGMENTS_MAX + 1], end[ENGINE_SEGMENTS_MAX + 1];
+    /* The same position as a rank's number: at / world_size and at % world_size. */
+    uint32_t number[ENGINE_SEGMENTS_MAX + 1], rank[ENGINE_SEGMENTS_MAX + 1];
 };
 
-/* resume_walk_begin stands before the first sample of the order. resume_walk_ended tells whether the segments take
- * nothing more. */
+/* resume_walk_begin stands before the first sample of the order. resume_walk_ahead gives a number of samples that the
+ * walk goes past at the least until the segments take nothing more; 0: they do not. */
 void resume_walk_begin(struct resume_walk *walk, const struct engine_segment *segments, uint32_t n_segments);
-bool resume_walk_ended(const struct resume_walk *walk);
+uint64_t resume_walk_ahead(const struct resume_walk *walk);
 /* resume_walk_next goes past one sample. It gives the sample's position in the sequence that this job deals, or
  * RESUME_TAKEN when the base has it. *had tells whether one of this job's ranks has had it. */
 uint64_t resume_walk_next(struct resume_walk *walk, bool *had);

@@ -48,12 +48,14 @@ void resume_walk_begin(struct resume_walk *walk, const struct engine_segment *se
     }
 }
 
-bool resume_walk_ended(const struct resume_walk *walk)
+/* Each sample of a sequence was one of the sequence before. */
+uint64_t resume_walk_ahead(const struct resume_walk *walk)
 {
+    uint64_t ahead = 0;
     for (uint32_t i = 0; i < walk->n_segments; i++)
-        if (walk->at[i] < walk->end[i])
-            return false;
-    return true;
+        if (walk->at[i] < walk->end[i] && walk->end[i] - walk->at[i] > ahead)
+            ahead = walk->end[i] - walk->at[i];
+    return ahead;
 }
 
 uint64_t resume_walk_next(struct resume_walk *walk, bool *had)
@@ -62,7 +64,11 @@ uint64_t resume_walk_next(struct resume_walk *walk, bool *had)
     for (uint32_t i = 0; i < walk->n_segments; i++) {
         const struct engine_segment *segment = &walk->segments[i];
         position = walk->at[i]++;
-        *had = position / segment->world_size < segment->through[position % segment->world_size];
+        *had = walk->number[i] < segment->through[walk->rank[i]];
+        if (++walk->rank[i] == segment->world_size) {
+            walk->rank[i] = 0;
+            walk->number[i]++;
+        }
         if (*had && i + 1 < walk->n_segments)
             return RESUME_TAKEN;
     }

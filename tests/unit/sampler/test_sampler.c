@@ -74,15 +74,23 @@ static void test_drawn_outside_of_rounds(void **state)
     for (int mode = SHUFFLE_STRICT; mode <= SHUFFLE_NONE; mode++) {
         struct sampler *sampler = sampler_create(3);
         for (unsigned job = 0; job < 2; job++) {
-            add_range(sampler, job, 10, 90, (enum shuffle_mode)mode);
+            add_range(sampler, job, 10, 190, (enum shuffle_mode)mode);
             sampler_start_epoch(sampler, job, 4);
         }
-        for (int i = 0; i < 80; i++) {
-            sample_id id = draw_one(sampler, 0);
-            assert_int_equal(i < 30 ? sampler_draw_next(sampler, 1) : draw_one(sampler, 1), id);
-            assert_false(sampler_wants(sampler, 1, id));
-            assert_int_equal(sampler_remaining(sampler, 1), 79 - i);
+        static const int counts[] = {1, 0, 29, 64, 2};
+        sample_id ids[SAMPLER_SOME];
+        int drawn = 0;
+        for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+            sampler_draw_some(sampler, 1, ids, (size_t)counts[i]);
+            drawn += counts[i];
+            assert_int_equal(sampler_remaining(sampler, 1), 180 - drawn);
+            for (int at = 0; at < counts[i]; at++) {
+                assert_int_equal(ids[at], draw_one(sampler, 0));
+                assert_false(sampler_wants(sampler, 1, ids[at]));
+            }
         }
+        for (; drawn < 180; drawn++)
+            assert_int_equal(draw_one(sampler, 1), draw_one(sampler, 0));
         sampler_destroy(sampler);
     }
 }
