@@ -24,16 +24,15 @@ static const char words_of_commands[] =
     "    esac\n";
 
 /* The command is the first word that is neither an option nor --socket's value. */
-static const char find_command[] =
-    "    local command= word skip=\n"
-    "    for word in \"$@\"; do\n"
-    "        if [ -n \"$skip\" ]; then skip=; continue; fi\n"
-    "        case $word in\n"
-    "        --socket | --interval) skip=1 ;;\n"
-    "        -*) ;;\n"
-    "        *) command=$word; break ;;\n"
-    "        esac\n"
-    "    done\n";
+static const char find_command[] = "    local command= word skip=\n"
+                                   "    for word in \"$@\"; do\n"
+                                   "        if [ -n \"$skip\" ]; then skip=; continue; fi\n"
+                                   "        case $word in\n"
+                                   "        --socket | --interval) skip=1 ;;\n"
+                                   "        -*) ;;\n"
+                                   "        *) command=$word; break ;;\n"
+                                   "        esac\n"
+                                   "    done\n";
 
 static const char for_bash[] =
     "_larder() {\n"
@@ -42,12 +41,11 @@ static const char for_bash[] =
     "}\n"
     "complete -o default -F _larder larder\n";
 
-static const char for_zsh[] =
-    "_larder() {\n"
-    "    local -a found=(${=\"$(_larder_words \"${(@)words[2,CURRENT-1]}\")\"})\n"
-    "    compadd -a found || _files\n"
-    "}\n"
-    "compdef _larder larder\n";
+static const char for_zsh[] = "_larder() {\n"
+                              "    local -a found=(${=\"$(_larder_words \"${(@)words[2,CURRENT-1]}\")\"})\n"
+                              "    compadd -a found || _files\n"
+                              "}\n"
+                              "compdef _larder larder\n";
 
 int cli_completion(const struct cli_line *line)
 {
