@@ -94,7 +94,7 @@ class Link:
     def _tell(self, error):
         """Says what is awaited, once, where it is more than that a daemon comes, or that the last one's end is noticed.
         """
-        passing = error.lost or error.absent if isinstance(error, DaemonGone) else \
+        passing = error.lost or error._absent if isinstance(error, DaemonGone) else \
             isinstance(error, Busy) and self._pause_s < PAUSE_MOST_S
         if not self._told and not passing:
             self._told = True

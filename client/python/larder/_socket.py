@@ -63,7 +63,7 @@ def connect(path, deadline, is_over):
     except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError):
         sock.close()
         error = DaemonGone(f"no daemon answers at {path}: start larderd, or point LARDER_SOCKET to the one to use")
-        error.absent = True
+        error._absent = True
         raise error from None
     except PermissionError:
         sock.close()

@@ -64,7 +64,7 @@ class DaemonGone(LarderError):
 
     code = "EGONE"
     lost = False  # whether it was there: a connection ended, and may be made again
-    absent = False  # whether nobody answers at its socket
+    _absent = False  # whether nobody answers at its socket
 
 
 class VersionMismatch(LarderError):

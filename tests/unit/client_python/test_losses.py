@@ -151,7 +151,7 @@ class Told(Reconnecting):
         seen = indices_of([next(iterator)])
         for code in (-9, -7):
             self.replace(n_samples=60, register_error=(code, b"the daemon is being drained: try another"))
-            self.soon(lambda: until(lambda: len(self.told) == 2) and setattr(self.served, "register_error", None), 0)
+            self.beside(lambda: until(lambda: len(self.told) == 2) and setattr(self.served, "register_error", None))
             seen += indices_of([next(iterator)])
             self.assertEqual(len(self.told), 2)
             self.assertRegex(self.told[0], "Connecting again, for up to 60 s")
