@@ -141,6 +141,13 @@ static void note_locked(struct session *session, struct conn *conn, const struct
         conn->phase = CONN_CLOSING;
 }
 
+/* A rank holds as many batches as it may ask for and one more, each with its TURNS. Other answers come only for
+ * requests that are read, and none is read behind SESSION_OUTBOX_HIGH_BYTES. */
+_Static_assert((WIRE_CREDITS_MAX + UINT64_C(1)) * (WIRE_REPLY_MAX + 64 + WIRE_BATCH_MAX * WIRE_TURN_BYTES) +
+                       SESSION_OUTBOX_HIGH_BYTES + WIRE_REPLY_MAX <=
+                   SESSION_OUTBOX_MAX_BYTES,
+               "a client that keeps the protocol is not closed for what it has not read");
+
 static int kill_locked(struct session *session, struct conn *conn)
 {
     conn->killed = true;

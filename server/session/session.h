@@ -29,10 +29,12 @@
 #define SESSION_ABANDON_COST 512u               /* leaving an epoch before its end counts for so many requests */
 #define SESSION_WINDOW_MS 100
 #define SESSION_OUTBOX_HIGH_BYTES (UINT64_C(1) << 20) /* with more unsent, the client's requests wait in the socket */
-#define SESSION_OUTBOX_MAX_BYTES (UINT64_C(16) << 20) /* with more unsent, the connection is closed */
-#define SESSION_GREETING_MS 30000                     /* time that a client has from connecting to registering */
-#define SESSION_LINGER_MS 1000                        /* time that a client has to read the error that closes it */
-#define SESSION_STOP_MS 500                           /* the same when the daemon stops */
+/* With more unsent the connection is closed. All that a client of ours can have asked for is less: it may be stopped
+ * for as long as it likes, and finds it all. */
+#define SESSION_OUTBOX_MAX_BYTES (UINT64_C(20) << 20)
+#define SESSION_GREETING_MS 30000 /* time that a client has from connecting to registering */
+#define SESSION_LINGER_MS 1000    /* time that a client has to read the error that closes it */
+#define SESSION_STOP_MS 500       /* the same when the daemon stops */
 
 struct session;
 

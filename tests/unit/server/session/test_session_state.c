@@ -410,6 +410,65 @@ static void test_tokens_between_batches(void **state)
     owner_stop(owner);
 }
 
+/* Asks for class names, gets as many as fit, and does not read them. */
+static void get_classes(struct owner *owner, int fd, uint32_t seq)
+{
+    static char names[WIRE_REPLY_MAX - 4096];
+    char name[255] = {0};
+    struct wire_message ask = {.type = WIRE_CLASSES_GET, .seq = seq};
+    struct wire_message msg = {.type = WIRE_CLASSES, .seq = seq, .classes = {.total = 10000}};
+    uint32_t used = 0;
+    uint64_t asked = owner_counts_now(owner).classes;
+    memset(name, 'a', sizeof name);
+    while (wire_class_put(names, sizeof names, &used, name, sizeof name) == 0)
+        msg.classes.count++;
+    msg.classes.names = (struct wire_text){names, used};
+    assert_true(client_send(fd, &ask));
+    OWNER_WAIT(owner, classes, asked + 1);
+    assert_int_equal(session_send(owner->session, owner->client, &msg), 0);
+}
+
+/* A client that is stopped with all under way that it may ask for, the largest there is, finds it when it goes on: its
+ * connection is not closed. */
+static void test_all_that_may_be_unread(void **state)
+{
+    (void)state;
+    enum { HELD = WIRE_CREDITS_MAX + 1, NAMES = 4 };
+    struct owner *owner = owner_start(2);
+    struct session_counts counts;
+    struct wire_message msg;
+    uint8_t *entries = calloc(WIRE_BATCH_MAX, WIRE_ENTRY_BYTES), *turns = calloc(WIRE_BATCH_MAX, WIRE_TURN_BYTES);
+    int fd = client_connect(owner->path);
+    assert_true(client_open(fd, "silent"));
+    for (uint32_t i = 0; i < NAMES; i++)
+        get_classes(owner, fd, 3 + i);
+    assert_true(client_next(fd, 0, WIRE_CREDITS_MAX));
+    OWNER_WAIT(owner, nexts, 1);
+    for (uint32_t i = 0; i < WIRE_BATCH_MAX; i++)
+        wire_turn_put(turns, i, &(struct wire_turn){.position = i, .index = WIRE_TURN_NONE});
+    for (uint64_t batch = 0; batch < HELD; batch++) {
+        struct wire_message of = {.type = WIRE_TURNS,
+                                  .turns = {.batch = batch, .count = WIRE_BATCH_MAX, .turns = turns}};
+        struct wire_message big = {.type = WIRE_BATCH,
+                                   .batch = {.batch = batch, .count = WIRE_BATCH_MAX, .entries = entries}};
+        assert_int_equal(session_send(owner->session, owner->client, &of), 0);
+        assert_int_equal(session_send(owner->session, owner->client, &big), 0);
+    }
+    for (uint32_t i = 0; i < NAMES; i++)
+        assert_receives(fd, &msg, WIRE_CLASSES, WIRE_VERSION);
+    for (uint64_t batch = 0; batch < HELD; batch++) {
+        assert_receives(fd, &msg, WIRE_TURNS, WIRE_VERSION);
+        assert_receives(fd, &msg, WIRE_BATCH, WIRE_VERSION);
+        assert_int_equal(msg.batch.batch, batch);
+    }
+    session_counts(owner->session, &counts);
+    assert_int_equal(counts.overflows, 0);
+    free(entries);
+    free(turns);
+    close(fd);
+    owner_stop(owner);
+}
+
 int main(void)
 {
     log_set_level(LOG_ERROR);
@@ -426,6 +485,7 @@ int main(void)
         cmocka_unit_test(test_unread_tokens_are_few),
         cmocka_unit_test(test_requests_while_a_token_waits),
         cmocka_unit_test(test_tokens_between_batches),
+        cmocka_unit_test(test_all_that_may_be_unread),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
