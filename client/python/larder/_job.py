@@ -247,6 +247,8 @@ class Job:
                     session.begin(history.epoch)
                 session.ask(self.asked.prefetch)
                 return session
+            except Timeout:  # what the daemon does not read now it can have at the next call
+                raise
             except BaseException as error:
                 if not self.goes_on(error):
                     raise
@@ -269,6 +271,8 @@ class Job:
         try:
             session.begin(session.epoch + 1)
             session.ask(self.asked.prefetch)
+        except Timeout:
+            pass  # the next call asks for them
         except LarderError as error:
             if not self.link.may_return(error):
                 raise

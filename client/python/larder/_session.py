@@ -55,7 +55,8 @@ class Session:
         self.outstanding = 0   # batches asked for and not yet received
         self.held = set()      # batches that zero-copy views hold
         self._sock = None
-        self._unsent = []      # releases that found the socket full
+        self._unsent = collections.deque()  # releases that found the socket full
+        self._timeout_s = None  # that a full socket may be waited for
         self._batch_size = 0
         self._inbox = bytearray(_wire.REPLY_MAX)
         self._came = collections.deque()  # (type, fields) of messages that nobody has looked at
@@ -99,6 +100,7 @@ class Session:
     def register(self, job, timeout_s=None, record=None):
         """Registers the job, with the bytes of a record of what was taken where there is one, and fetches the class
         names. Blocks while the daemon indexes the dataset."""
+        self._timeout_s = timeout_s
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         request = _wire.register(self._next_seq(), job, with_state=record is not None)
         fd = -1 if record is None else file_of(record)
@@ -136,9 +138,15 @@ class Session:
         self.outstanding = 0
 
     def ask(self, prefetch):
-        """Tops the batches that are on their way up to `prefetch`, as far as the held ones leave room."""
+        """Tops the batches that are on their way up to `prefetch`, as far as the held ones leave room. A Timeout, where
+        the daemon does not read, loses nothing: the next call goes on."""
         while self._unsent:
-            self._send(_wire.release(self._unsent.pop()))
+            batch = self._unsent.popleft()
+            try:
+                self._send(_wire.release(batch))
+            except Timeout:
+                self._unsent.appendleft(batch)
+                raise
         room = self.info.held_max - len(self.held)
         missing = min(prefetch, room, _wire.CREDITS_MAX) - self.outstanding
         if missing > 0:
@@ -252,10 +260,14 @@ class Session:
         deadline = time.monotonic() + timeout_s + STATE_LATE_S
         self._await_answer(deadline)  # to a question whose asker did not wait
         self._answer = None
-        self._question = self._next_seq()
+        question = self._next_seq()
         self.torn = True
-        self._send(_wire.state_get(self._question, epoch, batches, int(timeout_s * 1000)))
-        self.torn = False
+        try:
+            self._send(_wire.state_get(question, epoch, batches, int(timeout_s * 1000)))
+        except Timeout:
+            self.torn = False  # it was not sent
+            raise
+        self._question, self.torn = question, False
         self._await_answer(deadline)
         if isinstance(self._answer, Exception):
             raise self._answer
@@ -280,13 +292,34 @@ class Session:
         return error
 
     def _send(self, message, fds=()):
-        if self._sock is None:
+        """Sends a message. Where the daemon does not read, it may be waiting until this side does: what comes meanwhile
+        is kept. Raises Timeout where the message was not sent."""
+        deadline = None if self._timeout_s is None else time.monotonic() + self._timeout_s
+        while not self._sent(message, fds):
+            if not self._poll(select.POLLIN | select.POLLOUT, deadline):
+                raise Timeout(f"the daemon at {self.path} does not read: it is busy or stopped")
+            if self._readable(0):
+                torn = self.torn
+                try:
+                    self._take_in()
+                except DaemonGone:
+                    self._raise_last_words()
+                    raise
+                self.torn = torn
+
+    def _sent(self, message, fds):
+        """Sends a message, or gives false where the socket is full."""
+        sock = self._sock
+        if sock is None:
             raise gone(self.path)
         try:
             if fds:
-                socket.send_fds(self._sock, [message], fds, socket.MSG_NOSIGNAL)
+                socket.send_fds(sock, [message], fds, socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
             else:
-                self._sock.send(message, socket.MSG_NOSIGNAL)
+                sock.send(message, socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
+            return True
+        except BlockingIOError:
+            return False
         except OSError as error:
             if error.errno in (errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN, errno.EBADF):
                 # What the daemon said before it hung up explains more than the broken pipe.
@@ -305,14 +338,19 @@ class Session:
                 raise self._error(fields)
 
     def _readable(self, wait_s):
+        return self._poll(select.POLLIN, time.monotonic() + wait_s)
+
+    def _poll(self, events, deadline):
+        """Waits for one of the events, or the connection's end; whether it has come by the deadline."""
         poller = select.poll()
-        poller.register(self._sock.fileno(), select.POLLIN)
-        return bool(poller.poll(None if wait_s is None else max(0, wait_s) * 1000))
+        try:
+            poller.register(self.fileno(), events)
+        except ValueError:
+            raise gone(self.path) from None
+        return bool(poller.poll(None if deadline is None else max(0, deadline - time.monotonic()) * 1000))
 
     def _wait(self, deadline, what):
-        if self._sock is None:
-            raise gone(self.path)
-        if not self._readable(None if deadline is None else deadline - time.monotonic()):
+        if not self._poll(select.POLLIN, deadline):
             raise Timeout(f"{what} did not come in time from the daemon at {self.path}")
 
     def _take_in(self):

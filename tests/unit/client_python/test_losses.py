@@ -1,19 +1,25 @@
 """What surrounds a loss of the daemon: what is kept of it and what is forgotten, what is said and when, and that
 nothing is taken that the loop is not given."""
 
+import contextlib
+import fcntl
 import os
 import queue
 import socket
+import struct
 import sys
+import threading
 import types
 import weakref
 from unittest import mock
 
+import fake_daemon as fake
 from support import larder, main, until
 from test_reconnect import Reconnecting
 from test_state import indices_of
 from test_trainers import TodaysState
 
+TIOCOUTQ = 0x5411  # the bytes that the other side has not read
 NUMBER = 1000  # of a descriptor that nobody else has
 
 
@@ -360,6 +366,121 @@ class HeldBatches(Reconnecting):
             errors.append(error)
             seen += indices_of([next(iterator)])
         self.assertEqual(sorted(seen + indices_of(iterator)), list(range(60)))
+
+
+class Full(Reconnecting):
+    """A daemon that does not read what it is sent."""
+
+    def session(self):
+        """A session whose socket holds few requests, and the daemon's end of it."""
+        session = larder._session.Session(self.path)
+        session._sock, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        session._sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)  # as few as there can be
+        session.info = types.SimpleNamespace(held_max=64)
+        self.addCleanup(session.abandon)
+        self.addCleanup(far.close)
+        self.addCleanup(session.interrupt)
+        return session, far
+
+    @staticmethod
+    def read(far):
+        """The requests that are there: (type, their numbers)."""
+        requests = []
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                data = far.recv(4096, socket.MSG_DONTWAIT)
+                kind, = struct.unpack_from("<H", data, 6)
+                requests.append((kind, *struct.unpack("<Q" if kind == fake.RELEASE else "<II", data[16:])))
+        return requests
+
+    def test_both_sides(self):
+        """A daemon that reads no request before the client has read its batches: sending reads them, and keeps them."""
+        session, far = self.session()
+        body = [struct.pack("<QIIIIIId", number, 0, number, 0, 0, 0, 0, 0) for number in range(5)]
+        for each in body:
+            far.send(fake.message(fake.BATCH, 0, each))
+
+        def ask():
+            for epoch in range(40):
+                session.begin(epoch)
+                session.ask(2)
+        thread = threading.Thread(target=ask, daemon=True)
+        thread.start()
+
+        def unread():
+            return struct.unpack("i", fcntl.ioctl(far, TIOCOUTQ, bytes(4)))[0]
+        self.assertTrue(until(lambda: unread() == 0, 10), "the client waits for the daemon, and the daemon for it")
+        requests = []
+        self.assertTrue(until(lambda: requests.extend(self.read(far)) or not thread.is_alive()))
+        requests += self.read(far)
+        self.assertEqual(requests, [(fake.NEXT, epoch, 2) for epoch in range(40)])
+        self.assertEqual([batch.index for _, batch in session._came], list(range(5)))
+
+    def test_in_time(self):
+        """Where nothing comes either, sending ends after the Loader's timeout, and the next call sends what is left."""
+        session, far = self.session()
+        session._timeout_s = 0.05
+        session.begin(0)
+        session._unsent.extend(range(30))
+        with self.assertRaisesRegex(larder.Timeout, "does not read: it is busy or stopped"):
+            session.ask(3)
+        requests = self.read(far)
+        self.assertLess(len(requests), 30)
+        self.assertEqual(session.outstanding, 0)
+        while session.outstanding == 0:
+            with contextlib.suppress(larder.Timeout):
+                session.ask(3)
+            requests += self.read(far)
+        self.assertEqual(requests, [(fake.RELEASE, number) for number in range(30)] + [(fake.NEXT, 0, 3)])
+
+    def test_its_end(self):
+        """The end of the connection ends it, with the daemon's last words."""
+        for words in (None, b"the job was cancelled"):
+            session, far = self.session()
+            session.begin(0)
+            session._unsent.extend(range(30))
+            errors = []
+
+            def ask():
+                try:
+                    session.ask(3)
+                except larder.LarderError as error:
+                    errors.append(error)
+            thread = threading.Thread(target=ask, daemon=True)
+            thread.start()
+            self.assertTrue(until(lambda: len(session._unsent) < 30))
+            if words:
+                far.send(fake.message(fake.ERROR, 0, struct.pack("<iI", -9, 0) + fake.text(words)))
+            far.close()
+            thread.join(60)
+            self.assertFalse(thread.is_alive())
+            self.assertRegex(str(errors[0]), words.decode() if words else "has gone away")
+
+    def test_a_loader(self):
+        """Such a Timeout loses nothing, at an epoch's beginning, in it and at its end."""
+        ask, counts = larder._session.Session.ask, {"asks": 0}
+
+        def times_out(session, prefetch):
+            counts["asks"] += 1
+            if counts["asks"] % 3:
+                raise larder.Timeout("the daemon does not read")
+            ask(session, prefetch)
+        self.serve(n_samples=60)
+        loader, seen, timeouts = self.loader(epochs=3), [], 0
+        with mock.patch.object(larder._session.Session, "ask", times_out):
+            for epoch in range(3):
+                iterator, seen, ended = None, [], False
+                while not ended:
+                    try:
+                        iterator = iterator or iter(loader)
+                        seen += next(iterator)[-1].tolist()
+                    except larder.Timeout:
+                        timeouts += 1
+                    except StopIteration:
+                        ended = True
+                self.assertEqual(sorted(seen), list(range(60)))
+        self.assertGreater(timeouts, 30)
+        self.assertEqual(len(self.served.registrations), 1)
 
 
 if __name__ == "__main__":
