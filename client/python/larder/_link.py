@@ -50,11 +50,11 @@ class Link:
                 self._give_up(DaemonGone(f"{self._why}. Whatever daemon took the job over went before a batch came, "
                                          f"for {self._reconnect_s:.3g} s without a connection"))
             self._ended.wait(self._pause_s)
-            self._pause_s = min(max(2 * self._pause_s, PAUSE_FIRST_S), PAUSE_MOST_S)
             try:
                 self.session = self._opened(register)
                 break
             except (DaemonGone, Busy, Timeout) as error:
+                self._slow_down()
                 if isinstance(error, DaemonGone) and error.lost:
                     self.lose(error)
                 self._check_on(error, time.monotonic() - began_s, may_be_busy)
@@ -66,6 +66,10 @@ class Link:
             _log.info("connected to the daemon at %s again, after %.1f s", self.session.path, self._spent_s)
         self._told = False
         return self.session
+
+    def _slow_down(self):
+        """A try has led to nothing. One that Ctrl-C ended says nothing of the next."""
+        self._pause_s = min(max(2 * self._pause_s, PAUSE_FIRST_S), PAUSE_MOST_S)
 
     def _opened(self, register):
         if self._socket is None and not os.environ.get("LARDER_SOCKET"):
@@ -131,6 +135,8 @@ class Link:
         if session is not None:
             session.arena = None  # views keep it; without them the dead daemon's memory is free for the next one
             session.abandon()  # what zero-copy batches hold of it, the daemon has taken back, or nobody has
+            if self._spent_s:  # and no batch since
+                self._slow_down()
         self._why = str(error)  # the error itself would keep the frames that it came through, and what is in them
         if self._lost_s is not None or not self._reconnect_s:
             return

@@ -59,6 +59,20 @@ class Kept(Reconnecting):
         with self.assertRaises(larder.SourceChanged):
             next(iterator)
 
+    def test_ctrl_c_slows_nothing_down(self):
+        """However often Ctrl-C ends a try to connect again, the next one is made at once."""
+        self.serve(n_samples=60)
+        loader = self.loader()
+        link, iterator = loader._job.link, iter(loader)
+        next(iterator)
+        self.replace()
+        with mock.patch.object(link, "_opened", side_effect=KeyboardInterrupt):
+            for _ in range(5):
+                with self.assertRaises(KeyboardInterrupt):
+                    next(iterator)
+                self.assertEqual(link._pause_s, 0)
+        next(iterator)
+
     def test_a_job_that_is_given_up(self):
         """A loss ends with its job: a state that is loaded meanwhile, and an error that ends the job in the next
         daemon, begin anew, and no time of it counts at the next loss."""
