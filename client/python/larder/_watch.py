@@ -110,7 +110,8 @@ def _try(job):
     with job.lock:
         pause_s = None
         try:
-            if job.link.session is None and job.begun:  # else the script was faster
+            session = job.link.session  # the script may have been faster, and have lost that one again
+            if job.begun and (session is None or _is_lost(job, session)):
                 job.go_on()
         except Timeout:
             pause_s = _PAUSE_S

@@ -619,6 +619,36 @@ class Ranks(Reconnecting):
         self.join(threads, errors)
         self.check(seen, 96, 2)
 
+    def test_one_that_dies_before_it_was_noticed(self):
+        """A daemon that dies while the thread that was to come back after the death before has not had its turn: that
+        thread finds a connection, which the script has made, and that it is lost."""
+        self.serve(n_samples=96)
+        self.loaders = self.ranks(2)
+        iterators = [iter(loader) for loader in self.loaders]
+        for iterator in iterators:
+            next(iterator)
+        job, has_begun, turn = self.loaders[0]._job, threading.Event(), threading.Event()
+
+        def pause(_):
+            has_begun.set()
+            turn.wait(60)
+
+        def coming_back():
+            return [thread.name for thread in threading.enumerate()].count("larder-again")
+        with mock.patch.object(job.link, "pause", pause):
+            self.addCleanup(turn.set)
+            self.replace()
+            self.assertTrue(has_begun.wait(60))
+            next(iterators[0])
+            self.replace()
+            self.assertTrue(until(lambda: set(self.served.jobs[b"train"].ranks) == {1} if self.served.jobs else False))
+            self.assertTrue(until(lambda: coming_back() == 1))
+            turn.set()
+            self.assertTrue(until(lambda: coming_back() == 0))
+        self.assertEqual(set(self.served.jobs[b"train"].ranks), {0, 1})
+        for iterator in iterators:
+            next(iterator)
+
     def test_what_ends_it_elsewhere(self):
         """What hinders a rank from coming back while its script does something else is raised at its next batch."""
         self.serve(n_samples=96)
