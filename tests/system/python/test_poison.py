@@ -1,12 +1,15 @@
-"""Poisonous files: one that kills the daemon inside a decoder costs one sample, and no other sample is lost over it."""
+"""Poisonous files: one that kills the daemon inside a decoder costs one sample, and no other sample is lost over it.
+With --long by every signal, beside each other, and with daemons that somebody kills."""
 
 import json
 import os
 import random
 import signal
 import subprocess
+import sys
 import threading
 import time
+import unittest
 
 from system import BIN, CONFIG, SLOW, Case, Daemon, files_of, larder, main, make_tree, skip, until
 
@@ -17,6 +20,8 @@ if not SHIM:
 COUNT = 60
 PIPELINE = [{"resize": {"size": [32, 32]}}]
 THREADS = "threads: {workers: 3, loaders: 2}\n"
+LONG = "--long" in sys.argv
+long = unittest.skipUnless(LONG, "daemons are killed for a minute: with --long")
 CRASHES = {"SEGV": signal.SIGSEGV, "ABRT": signal.SIGABRT, "BUS": signal.SIGBUS, "FPE": signal.SIGFPE,
            "ILL": signal.SIGILL, "TRAP": signal.SIGTRAP, "STACK": signal.SIGSEGV}
 
@@ -126,7 +131,7 @@ class Poison(Case):
     def test_each_signal(self):
         """By whatever fault of a thread the daemon dies: the second death over a file is the last, all else is
         delivered, and log, counters and `larder poison list` have its name."""
-        for how, number in CRASHES.items():
+        for how, number in CRASHES.items() if LONG else (("SEGV", signal.SIGSEGV),):
             with self.subTest(how=how):
                 path = files_of(self.begin(how))[17]
                 poison(path, how)
@@ -149,7 +154,7 @@ class Poison(Case):
     def test_killed_over_a_file(self):
         """A file over which the daemon is killed, as by the system when memory runs out, or ends without any signal:
         the first death makes a suspect of it, and three more while it is prepared alone make it poisonous."""
-        for how, number in (("KILL", signal.SIGKILL), ("EXIT", 0)):
+        for how, number in (("KILL", signal.SIGKILL), ("EXIT", 0))[:2 if LONG else 1]:
             with self.subTest(how=how):
                 path = files_of(self.begin(how))[41]
                 poison(path, how)
@@ -160,6 +165,7 @@ class Poison(Case):
                 self.assertEqual((self.rows()[path]["crashes"], self.rows()[path]["deaths"]), (0, 3))
                 supervisor.stop()
 
+    @long
     def test_several(self):
         """Of several poisonous files of both kinds each is found, in any order of the epoch, and all else is
         delivered."""
@@ -176,6 +182,7 @@ class Poison(Case):
                 self.assertIn(len(supervisor.deaths), range(8, 20), supervisor.deaths)
                 supervisor.stop()
 
+    @long
     def test_random_kills(self):
         """A daemon that somebody kills at random moments under three jobs, mostly while it prepares samples, loses none
         of them: no file is poisonous however often it was under work, and suspects are cleared when they are
@@ -280,6 +287,7 @@ class Poison(Case):
         self.assertEqual(supervisor.deaths, [signal.SIGBUS] * 2)
         self.assertEqual(len(self.poisonous()), 1)
 
+    @long
     def test_damaged_file(self):
         """Whatever lies where the notes should be, the daemon starts, says so, and serves; it follows no link."""
         notes, beside = self.socket + ".poison", os.path.join(self.at, "beside")
@@ -324,4 +332,5 @@ class Poison(Case):
 
 
 if __name__ == "__main__":
+    sys.argv = [argument for argument in sys.argv if argument != "--long"]
     main()
