@@ -180,9 +180,11 @@ int daemon_start(const struct config *config, const struct daemon_progress *prog
     daemon->config = config;
     daemon->arrivals = (struct arrivals){.on_lost = on_lost, .ctx = daemon, .last_client_ns = start_ns};
     daemon->end_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    int code = listen_at(config->socket_path, progress, &daemon->session, err);
-    if (!code && daemon->end_fd < 0)
-        code = error_set(err, LARDER_ELIMIT, "eventfd: %s", strerror(errno));
+    int code = 0;
+    if (daemon->end_fd < 0)
+        code = error_set(err, LARDER_ELIMIT, "eventfd: %s; raise the limit on open files (ulimit -n)", strerror(errno));
+    if (!code)
+        code = listen_at(config->socket_path, progress, &daemon->session, err);
     if (!code)
         code = arena_create(config->arena_bytes, progress->go_on, progress->ctx, &daemon->arena, err);
     if (!code)

@@ -1,0 +1,266 @@
+"""Calls that fail inside the daemon, and files that change under it: each fault ends in an error that somebody sees, or
+in a bad sample; never in a hang, a crash or wrong bytes."""
+
+import contextlib
+import errno
+import os
+import subprocess
+import threading
+import warnings
+
+from faulty import CONFIG, COUNT, FaultsCase
+from system import BIN, SLOW, files_of, larder, main
+
+CHECKPOINTS = CONFIG.replace("{checkpoint: none}", "{checkpoint: FOLDER}")
+
+
+class Reads(FaultsCase):
+    def test_a_file_that_cannot_be_read(self):
+        """Reading one file says EIO, whatever is tried: it is a bad sample, named in the log, and all others come."""
+        name = files_of(self.tree)[7]
+        self.faults.begin("READ", errno.EIO, path=name)
+        daemon = self.serve()
+        loader = self.job(daemon)
+        self.exact(loader, bad=[7])
+        self.assertTrue(daemon.logged(f'msg="bad sample" file="{name}"'), daemon.log())
+        self.faults.end()
+        self.exact(loader)
+
+    def test_storage_that_fails_for_a_while(self):
+        """Fifty reads in a row say EIO: nothing is bad, nothing is missing. When each third says so for good, a file
+        whose reads failed three times is bad, as docs/files.md has it, and counted."""
+        daemon = self.serve()
+        for seed, shuffle in enumerate(("dependent", "strict", "none"), 1):
+            tree = self.make(f"tree-{seed}", seed)
+            self.faults.begin("READ", errno.EIO, times=50, path=tree)
+            self.exact(self.job(daemon, tree, shuffle=shuffle), seed=seed)
+            self.assertEqual(self.faults.struck("READ"), 50)
+        self.assertNotIn("bad sample", daemon.log())
+        self.faults.begin("READ", errno.EIO, every=3, path=self.folder)
+        loader, seen = self.job(daemon, shuffle="strict"), set()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", larder.BadSamplesWarning)
+            for batch in loader:
+                self.check(batch, seen)
+        self.assertEqual(len(seen) + loader.lost, COUNT)
+        self.assertEqual(daemon.status()["samples"]["bad"].get("unreadable", 0), loader.lost)
+
+    def test_storage_that_is_gone(self):
+        """All reads say EIO: the job fails with the file's name when limits.source_wait is over, the daemon serves on."""
+        daemon = self.serve(CONFIG + "limits: {source_wait: 1}\n")
+        self.faults.begin("READ", errno.EIO, path=self.tree)
+        with self.assertRaisesRegex(larder.IOFailure, "limits.source_wait"):
+            list(self.job(daemon))
+        self.exact(self.job(daemon, self.make("other", 2)), seed=2)
+        self.faults.end()
+        self.exact(self.job(daemon))
+
+    def test_short_and_interrupted(self):
+        """Reads that give a part, or that a signal has interrupted, change nothing: not for trees and stores, not for
+        checkpoints and the notes of poisonous files."""
+        store = os.path.join(self.folder, "store")
+        subprocess.run([os.path.join(BIN, "larder"), "pack", self.tree, store, "--quiet"], check=True)
+        config = CHECKPOINTS.replace("FOLDER", os.path.join(self.folder, "checkpoints"))
+        for number in range(2):
+            self.faults.begin("READ", errno.EINTR, every=3)
+            self.faults.begin("READ_SHORT", every=2)
+            daemon = self.serve(config)
+            for dataset in (self.tree, store):
+                self.exact(self.job(daemon, dataset))
+            struck = self.faults.struck("READ"), self.faults.struck("READ_SHORT")
+            self.assertGreater(min(struck), COUNT / 2)
+            self.faults.begin("WRITE", errno.EINTR, every=3, path=".catalog")
+            self.faults.begin("WRITE_SHORT", path=".catalog")
+            self.exact(self.job(daemon, self.make(f"other-{number}", 2)), seed=2)
+            self.assertGreater(self.faults.struck("WRITE_SHORT"), 1)
+            daemon.kill()
+            self.assertNotIn("bad sample", daemon.log())
+            self.assertNotIn("is rebuilt", daemon.log())
+
+    def test_a_store(self):
+        """EIO of a store's segments now and then is no bad sample; reads of it that never work fail its job only."""
+        store = os.path.join(self.folder, "store")
+        subprocess.run([os.path.join(BIN, "larder"), "pack", self.tree, store, "--quiet"], check=True)
+        daemon = self.serve(CONFIG + "limits: {source_wait: 1}\n")
+        self.faults.begin("READ", errno.EIO, path=store)
+        with contextlib.suppress(larder.LarderError):
+            list(self.job(daemon, store))
+            self.fail("a store that cannot be read was delivered")
+        self.faults.begin("READ", errno.EIO, every=3, path=store)
+        self.exact(self.job(daemon, self.make("other", 2)), seed=2)
+        self.faults.end()
+        self.exact(self.job(daemon, store))
+
+
+class Files(FaultsCase):
+    def rewrite(self, path, content):
+        """In place, in two halves: a read may see one of each."""
+        with open(path, "r+b", buffering=0) as file:
+            file.write(content[:len(content) // 2])
+            file.seek(len(content) // 2)
+            file.write(content[len(content) // 2:])
+            file.truncate(len(content))
+
+    def run_while(self, change, **options):
+        """Trains while `change` spoils one file after the other, until the job's end or its failure: what came."""
+        files, daemon = files_of(self.tree), self.serve(CONFIG + "debug: {load_delay: 3}\n")
+        loader = self.job(daemon, prefetch=1, **options)
+        begun, over, seen = threading.Event(), threading.Event(), set()
+
+        def spoil():
+            begun.wait()
+            for path in files[::3]:
+                if over.is_set():
+                    return
+                change(path)
+
+        other = threading.Thread(target=spoil)
+        other.start()
+        failure = None
+        try:
+            for batch in loader:
+                begun.set()
+                self.check(batch, seen)
+        except larder.LarderError as error:
+            failure = error
+        finally:
+            begun.set()
+            over.set()
+            other.join()
+        self.alive(daemon)
+        return daemon, loader, seen, failure
+
+    def test_files_that_vanish(self):
+        """Files that are deleted while they are served are bad samples, as many as are missing."""
+        _, loader, seen, failure = self.run_while(os.unlink)
+        self.assertIsNone(failure)
+        self.assertEqual(len(seen) + loader.lost, COUNT)
+
+    def test_files_that_are_cut_or_grow(self):
+        """Files that become shorter or longer while they are served: the job is told, or gets what they were."""
+        for number, change in enumerate((lambda path: os.truncate(path, 100), lambda path: os.truncate(path, 1 << 20),
+                                         lambda path: self.rewrite(path, b"\0" * os.path.getsize(path)))):
+            with self.subTest(number=number):
+                if number:
+                    self.tree = self.make(f"tree-{number}")
+                daemon, loader, seen, failure = self.run_while(change)
+                if failure:
+                    self.assertIsInstance(failure, larder.SourceChanged)
+                    self.assertTrue(daemon.logged("changed file"), daemon.log())
+                else:
+                    self.assertEqual(len(seen) + loader.lost, COUNT)
+                daemon.stop()
+
+    def test_other_images_in_their_place(self):
+        """Files that are rewritten in place as other images of the same size: no sample is half the one and half the
+        other. Jobs that fail over it are started again, as they are told, until one gets all, as it now is."""
+        other = files_of(self.make("other", 2))
+        files = files_of(self.tree)
+        contents = {}
+        for old, new in zip(files, other):
+            with open(old, "rb") as file:
+                first = file.read()
+            with open(new, "rb") as file:
+                second = file.read()
+            size = max(len(first), len(second))
+            contents[old] = second.ljust(size, b"\0")  # nothing behind the image's end is looked at
+            self.rewrite(old, first.ljust(size, b"\0"))
+            os.utime(old, (1e9, 1e9))
+        daemon, loader, _, failure = self.run_while(lambda path: self.rewrite(path, contents[path]))
+        self.assertIsInstance(failure, (larder.SourceChanged, type(None)))
+        loader.close()
+        for path in files:
+            self.rewrite(path, contents[path])
+        self.exact(self.job(daemon), seed=2)
+
+
+class Descriptors(FaultsCase):
+    def test_accepting(self):
+        """While no connection can be accepted clients wait; then they are served, and `larder status` too."""
+        daemon = self.serve()
+        self.exact(self.job(daemon))
+        self.faults.begin("DESCRIPTOR", errno.EMFILE)
+        done, failures = threading.Event(), []
+
+        def train():
+            try:
+                self.exact(self.job(daemon, self.make("other", 2)), seed=2)
+            except Exception as error:  # noqa: B902 - whatever it is, it is reported below
+                failures.append(error)
+            done.set()
+
+        trainer = threading.Thread(target=train)
+        trainer.start()
+        self.assertTrue(daemon.logged("no client can be accepted now"), daemon.log())
+        self.assertFalse(done.is_set())
+        self.faults.end()
+        trainer.join()
+        self.assertEqual(failures, [])
+        self.assertEqual(daemon.status()["samples"]["bad"].get("unreadable", 0), 0)
+
+    def test_opening_images(self):
+        """Each second file cannot be opened for lack of descriptors: the daemon reads them when it can, nothing is bad."""
+        daemon = self.serve()
+        self.faults.begin("OPEN", errno.EMFILE, every=2, path=".jpg")
+        for number in (errno.EMFILE, errno.ENFILE):
+            self.faults.begin("OPEN", number, every=2, path=".jpg")
+            self.exact(self.job(daemon, self.make(f"tree-{number}")))
+            self.assertGreater(self.faults.struck("OPEN"), COUNT / 2)
+        self.assertTrue(daemon.logged("reads wait until a file descriptor is free"), daemon.log())
+        self.assertNotIn("bad sample", daemon.log())
+
+    def test_opening_a_dataset(self):
+        """A dataset whose folders cannot be opened is refused with a text, and served when they can."""
+        daemon = self.serve()
+        for path in (self.tree, "class"):
+            for number in (errno.EMFILE, errno.EIO, errno.EACCES):
+                self.faults.begin("OPEN", number, times=1, path=path)
+                failure = None
+                try:
+                    loader = self.job(daemon)
+                except larder.LarderError as error:
+                    failure = error
+                if self.faults.struck("OPEN"):
+                    self.assertIsNotNone(failure, (path, number))
+                    self.assertIn(os.strerror(number), str(failure))
+                else:
+                    loader.close()
+        self.faults.end()
+        self.exact(self.job(daemon))
+
+    def test_a_state_of_ranks(self):
+        """A state that the daemon cannot put into a memfd is an error that says so; the epoch goes on."""
+        daemon = self.serve()
+        ranks = [self.job(daemon, rank=rank, world_size=2, name="both") for rank in range(2)]
+        iterators, seen = [iter(loader) for loader in ranks], set()
+        for iterator in iterators:
+            self.check(next(iterator), seen)
+        self.faults.begin("DESCRIPTOR", errno.EMFILE)
+        with self.assertRaisesRegex(larder.LimitReached, "open files"):
+            ranks[0].state_dict()
+        self.faults.end()
+        self.assertEqual(ranks[0].state_dict()["batches"], 1)
+        for iterator in iterators:
+            for batch in iterator:
+                self.check(batch, seen)
+        self.assertEqual(seen, set(range(COUNT)))
+
+    def test_starting(self):
+        """A daemon that gets no descriptor for something that it needs says so and ends."""
+        config = CONFIG.replace("enabled: false", "socket: auto")
+        for number in range(40):
+            self.faults.begin("DESCRIPTOR", errno.EMFILE, skip=number, times=1)
+            daemon = self.serve(config, expect_ready=False)
+            if not self.faults.struck("DESCRIPTOR"):
+                break
+            if not daemon.ready:
+                self.assertEqual(daemon.process.wait(20 * SLOW), 1, daemon.log())
+                self.assertRegex(daemon.log(), "cannot start.*(Too many open files|Out of files|descriptors)")
+            daemon.stop()
+            os.unlink(daemon.log_path)
+        self.assertEqual(self.faults.struck("DESCRIPTOR"), 0)
+        self.exact(self.job(daemon))
+
+
+if __name__ == "__main__":
+    main()
