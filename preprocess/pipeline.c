@@ -1,5 +1,6 @@
 #include "preprocess/pipeline.h"
 
+#include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -145,6 +146,7 @@ static int build(const json_t *list, struct pipeline **out, struct error *err)
 int pipeline_parse(const char *json, size_t len_bytes, struct pipeline **out, struct error *err)
 {
     json_error_t where;
+    errno = 0; /* where memory runs out the library may tell of a wrong token, and malloc sets errno */
     json_t *list = json_loadb(json, len_bytes, JSON_FLAGS, &where);
     int rc;
     if (len_bytes == 0)
@@ -152,6 +154,8 @@ int pipeline_parse(const char *json, size_t len_bytes, struct pipeline **out, st
             err, LARDER_EINVAL,
             "pipeline: none was given, and none is configured for this dataset: give a list of operators, or "
             "[] for the files as they are");
+    else if (!list && errno == ENOMEM)
+        rc = error_set(err, LARDER_ENOMEM, "pipeline: no memory to read it");
     else if (!list)
         rc = error_set(err, LARDER_EINVAL, "pipeline: not JSON, at byte %d: %s", where.position, where.text);
     else if (!json_is_array(list))

@@ -1,4 +1,5 @@
 /* view_parse.c: JSON to expressions, and their normal form. */
+#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -303,7 +304,10 @@ int view_parse(const char *json, size_t len_bytes, struct view **out, struct err
         return error_set(err, LARDER_EINVAL, "subset: %zu bytes, %d at most: put long lists into a list file",
                          len_bytes, VIEW_TEXT_MAX);
     json_error_t where;
+    errno = 0; /* where memory runs out the library may tell of a wrong token, and malloc sets errno */
     json_t *parsed = json_loadb(json, len_bytes, JSON_REJECT_DUPLICATES, &where);
+    if (parsed == NULL && errno == ENOMEM)
+        return error_set(err, LARDER_ENOMEM, "subset: no memory to read it");
     if (parsed == NULL)
         return error_set(err, LARDER_EINVAL, "subset: line %d, column %d: %s", where.line, where.column, where.text);
     struct parse parse = {.err = err};

@@ -35,7 +35,7 @@
 /* The owner's callbacks. The control's thread calls them, one at a time. They may wait for the engine. Those that give
  * an int give 0 or an error; LARDER_ENOENT: there is no such job. */
 struct control_handlers {
-    char *(*status_json)(void *ctx); /* malloc'ed JSON, the caller's; NULL: there is none, the daemon is stopping */
+    char *(*status_json)(void *ctx); /* malloc'ed JSON, the caller's; NULL: no memory for it */
     int (*cancel)(void *ctx, const char *job, struct error *err);
     /* weight is from JOB_WEIGHT_MIN to JOB_WEIGHT_MAX. */
     int (*set_weight)(void *ctx, const char *job, double weight, struct error *err);

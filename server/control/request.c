@@ -66,7 +66,7 @@ static char *answer_status(const struct control_handlers *handlers)
 {
     char *status = handlers->status_json(handlers->ctx), *answer = NULL;
     if (!status)
-        return fail(LARDER_EGONE, "the daemon is stopping");
+        return fail(LARDER_ENOMEM, "the daemon has no memory for an answer");
     if (asprintf(&answer, "{\"v\":1,\"ok\":true,\"status\":%s}", status) < 0)
         answer = NULL;
     free(status);
@@ -77,7 +77,7 @@ static char *answer_jobs(const struct control_handlers *handlers)
 {
     char *text = handlers->status_json(handlers->ctx);
     if (!text)
-        return fail(LARDER_EGONE, "the daemon is stopping");
+        return fail(LARDER_ENOMEM, "the daemon has no memory for an answer");
     json_t *status = json_loads(text, 0, NULL);
     free(text);
     char *answer = dump(json_pack("{s:i,s:b,s:O?}", "v", 1, "ok", 1, "jobs", json_object_get(status, "jobs")));

@@ -46,6 +46,7 @@ static struct conn *add_conn(struct session *session, int fd)
 {
     struct conn *conn = calloc(1, sizeof *conn);
     if (!conn) {
+        log_warn_limited("msg=\"a client was turned away: no memory for its connection\"");
         close(fd);
         return NULL;
     }

@@ -1,6 +1,6 @@
 /* faulty.c: makes calls of the C library fail, for LD_PRELOAD. LARDER_FAULTY names a file that holds a rule for each
- * kind of call, struct rule below; whoever maps it changes the rules while the program runs, and sees how often each has
- * struck. tests/system/python/faulty.py is that. A rule strikes each `every`-th call that it is about, after it has
+ * kind of call, struct rule below; whoever maps it changes the rules while the program runs, and sees how often each
+ * has struck. tests/system/python/faulty.py does. A rule strikes each `every`-th call that it is about, after it has
  * spared the first `skip`, and `times` times at the most. Calls of other libraries go through here too; what libc calls
  * inside of itself does not. */
 #include <dlfcn.h>
@@ -22,9 +22,9 @@
 #include <unistd.h>
 
 enum kind {
-    READ,        /* read, pread and preadv of a file */
-    READ_SHORT,  /* these give a part of what was asked for */
-    WRITE,       /* write, pwrite and fsync of a file, room for one, and its name: fallocate, ftruncate, rename, mkdir */
+    READ,       /* read, pread and preadv of a file */
+    READ_SHORT, /* these give a part of what was asked for */
+    WRITE,      /* write, pwrite and fsync of a file, room for one, and its name: fallocate, ftruncate, rename, mkdir */
     WRITE_SHORT, /* write and pwrite take a part */
     OPEN,        /* open and openat of a file */
     DESCRIPTOR,  /* memfd_create, eventfd, accept, socket and epoll_create */
@@ -70,7 +70,8 @@ static bool strikes(enum kind kind)
     struct rule *rule = &rules[kind];
     unsigned every = atomic_load(&rule->every), skip = atomic_load(&rule->skip);
     unsigned call = atomic_fetch_add(&rule->calls, 1);
-    if (!every || call < skip || (call - skip) % every != every - 1 || (call - skip) / every >= atomic_load(&rule->times))
+    if (!every || call < skip || (call - skip) % every != every - 1 ||
+        (call - skip) / every >= atomic_load(&rule->times))
         return false;
     atomic_fetch_add(&rule->struck, 1);
     return true;
@@ -110,9 +111,9 @@ static bool is_about_path(enum kind kind, const char *path)
     return is_on(kind) && is_about(kind, path);
 }
 
-#define REAL(name)                                                                                                     \
-    static __typeof__(name) *real;                                                                                     \
-    if (!real)                                                                                                         \
+#define REAL(name)                 \
+    static __typeof__(name) *real; \
+    if (!real)                     \
     *(void **)&real = dlsym(RTLD_NEXT, #name)
 
 /* ── reading ── */

@@ -4,6 +4,7 @@ import mmap
 import os
 import shutil
 import struct
+import sys
 import tempfile
 import warnings
 
@@ -12,6 +13,10 @@ from system import Case, Daemon, larder, make_tree, skip
 SHIM = os.environ.get("LARDER_FAULTY_SHIM")
 if not SHIM:
     skip("LARDER_FAULTY_SHIM names no shim: a sanitizer's own library must be loaded first, so its builds have none")
+
+LONG = "--long" in sys.argv  # more of everything than a change should wait for
+if LONG:
+    sys.argv.remove("--long")
 
 KINDS = ("READ", "READ_SHORT", "WRITE", "WRITE_SHORT", "OPEN", "DESCRIPTOR", "ALLOC", "CLOCK")
 RULE = struct.Struct("=5Ii2Qq80s")

@@ -46,7 +46,7 @@ class Reads(FaultsCase):
         self.assertEqual(daemon.status()["samples"]["bad"].get("unreadable", 0), loader.lost)
 
     def test_storage_that_is_gone(self):
-        """All reads say EIO: the job fails with the file's name when limits.source_wait is over, the daemon serves on."""
+        """All reads say EIO: the job fails when limits.source_wait is over, and the daemon serves on."""
         daemon = self.serve(CONFIG + "limits: {source_wait: 1}\n")
         self.faults.begin("READ", errno.EIO, path=self.tree)
         with self.assertRaisesRegex(larder.IOFailure, "limits.source_wait"):
@@ -199,7 +199,7 @@ class Descriptors(FaultsCase):
         self.assertEqual(daemon.status()["samples"]["bad"].get("unreadable", 0), 0)
 
     def test_opening_images(self):
-        """Each second file cannot be opened for lack of descriptors: the daemon reads them when it can, nothing is bad."""
+        """Each second file cannot be opened for lack of descriptors: they are read when there are some, nothing is bad."""
         daemon = self.serve()
         self.faults.begin("OPEN", errno.EMFILE, every=2, path=".jpg")
         for number in (errno.EMFILE, errno.ENFILE):

@@ -1,4 +1,4 @@
-"""A full state folder, a log that nobody takes, and a clock that jumps: the daemon serves on, and says what is wrong."""
+"""A full state folder, a log that nobody takes, and a clock that jumps: the daemon serves on and says what is wrong."""
 
 import errno
 import os
