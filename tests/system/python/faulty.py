@@ -6,9 +6,10 @@ import shutil
 import struct
 import sys
 import tempfile
+import unittest
 import warnings
 
-from system import Case, Daemon, larder, make_tree, skip
+from system import Case, Daemon, larder, skip, tree
 
 SHIM = os.environ.get("LARDER_FAULTY_SHIM")
 if not SHIM:
@@ -17,6 +18,7 @@ if not SHIM:
 LONG = "--long" in sys.argv  # more of everything than a change should wait for
 if LONG:
     sys.argv.remove("--long")
+only_long = unittest.skipUnless(LONG, "only with --long")
 
 KINDS = ("READ", "READ_SHORT", "WRITE", "WRITE_SHORT", "OPEN", "DESCRIPTOR", "ALLOC", "CLOCK")
 RULE = struct.Struct("=5Ii2Qq80s")
@@ -80,7 +82,7 @@ class FaultsCase(Case):
         self.tree = self.make("tree")
 
     def make(self, name, seed=1):
-        return make_tree(os.path.join(self.folder, name), COUNT, seed=seed)
+        return shutil.copytree(tree(COUNT, seed=seed), os.path.join(self.folder, name))
 
     def serve(self, config=CONFIG, **more):
         return self.daemon(config, environment=self.faults.environment, **more)
@@ -91,8 +93,7 @@ class FaultsCase(Case):
             folder = tempfile.mkdtemp(prefix="larder-right-")
             daemon = Daemon(folder, CONFIG)
             try:
-                with self.loader(daemon, make_tree(os.path.join(folder, "tree"), COUNT, seed=seed), pipeline=PIPELINE,
-                                 batch_size=8) as loader:
+                with self.loader(daemon, tree(COUNT, seed=seed), pipeline=PIPELINE, batch_size=8) as loader:
                     self._pixels[seed] = {index: image.tobytes() for batch in loader
                                           for image, index in zip(batch[0], batch[-1].tolist())}
             finally:
@@ -101,15 +102,16 @@ class FaultsCase(Case):
             self.assertEqual(len(self._pixels[seed]), COUNT)
         return self._pixels[seed]
 
-    def job(self, daemon, tree=None, batch_size=8, **options):
-        return self.loader(daemon, tree or self.tree, batch_size, PIPELINE, **options)
+    def job(self, daemon, dataset=None, batch_size=8, **options):
+        return self.loader(daemon, dataset or self.tree, batch_size, PIPELINE, **options)
 
-    def check(self, batch, seen, seed=1):
-        """Each sample of a batch looks as it must and was not seen before; notes them in `seen`."""
+    def check(self, batch, seen, *seeds):
+        """Each sample of a batch looks as in one of these trees and was not seen before; notes them in `seen`."""
         for image, index in zip(batch[0], batch[-1].tolist()):
             self.assertNotIn(index, seen)
             seen.add(index)
-            self.assertEqual(image.tobytes(), self.pixels(seed)[index], f"the pixels of sample {index}")
+            self.assertIn(image.tobytes(), [self.pixels(seed)[index] for seed in seeds or (1,)],
+                          f"the pixels of sample {index}")
 
     def exact(self, loader, bad=(), seed=1):
         """One epoch gives each sample once, with the right pixels, but the bad ones; these are counted."""

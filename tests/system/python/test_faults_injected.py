@@ -1,5 +1,8 @@
 """Calls that fail inside the daemon, and files that change under it: each fault ends in an error that somebody sees, or
-in a bad sample; never in a hang, a crash or wrong bytes."""
+in a bad sample; never in a hang, a crash or wrong bytes.
+
+    test_faults_injected.py [--long]    all of them, and more of each
+"""
 
 import contextlib
 import errno
@@ -8,7 +11,7 @@ import subprocess
 import threading
 import warnings
 
-from faulty import CONFIG, COUNT, FaultsCase
+from faulty import CONFIG, COUNT, LONG, FaultsCase, only_long
 from system import BIN, SLOW, files_of, larder, main
 
 CHECKPOINTS = CONFIG.replace("{checkpoint: none}", "{checkpoint: FOLDER}")
@@ -26,6 +29,7 @@ class Reads(FaultsCase):
         self.faults.end()
         self.exact(loader)
 
+    @only_long
     def test_storage_that_fails_for_a_while(self):
         """Fifty reads in a row say EIO: nothing is bad, nothing is missing. When each third says so for good, a file
         whose reads failed three times is bad, as docs/files.md has it, and counted."""
@@ -45,6 +49,7 @@ class Reads(FaultsCase):
         self.assertEqual(len(seen) + loader.lost, COUNT)
         self.assertEqual(daemon.status()["samples"]["bad"].get("unreadable", 0), loader.lost)
 
+    @only_long
     def test_storage_that_is_gone(self):
         """All reads say EIO: the job fails when limits.source_wait is over, and the daemon serves on."""
         daemon = self.serve(CONFIG + "limits: {source_wait: 1}\n")
@@ -61,7 +66,7 @@ class Reads(FaultsCase):
         store = os.path.join(self.folder, "store")
         subprocess.run([os.path.join(BIN, "larder"), "pack", self.tree, store, "--quiet"], check=True)
         config = CHECKPOINTS.replace("FOLDER", os.path.join(self.folder, "checkpoints"))
-        for number in range(2):
+        for number in range(2 if LONG else 1):
             self.faults.begin("READ", errno.EINTR, every=3)
             self.faults.begin("READ_SHORT", every=2)
             daemon = self.serve(config)
@@ -77,6 +82,7 @@ class Reads(FaultsCase):
             self.assertNotIn("bad sample", daemon.log())
             self.assertNotIn("is rebuilt", daemon.log())
 
+    @only_long
     def test_a_store(self):
         """EIO of a store's segments now and then is no bad sample; reads of it that never work fail its job only."""
         store = os.path.join(self.folder, "store")
@@ -97,81 +103,78 @@ class Files(FaultsCase):
         """In place, in two halves: a read may see one of each."""
         with open(path, "r+b", buffering=0) as file:
             file.write(content[:len(content) // 2])
-            file.seek(len(content) // 2)
             file.write(content[len(content) // 2:])
-            file.truncate(len(content))
 
-    def run_while(self, change, **options):
-        """Trains while `change` spoils one file after the other, until the job's end or its failure: what came."""
-        files, daemon = files_of(self.tree), self.serve(CONFIG + "debug: {load_delay: 3}\n")
-        loader = self.job(daemon, prefetch=1, **options)
-        begun, over, seen = threading.Event(), threading.Event(), set()
-
-        def spoil():
-            begun.wait()
-            for path in files[::3]:
-                if over.is_set():
-                    return
-                change(path)
-
-        other = threading.Thread(target=spoil)
+    def run_while(self, daemon, change, files, at_once=0, seeds=(1,)):
+        """Trains while `change` is done to the files, to the first `at_once` before the first batch is asked for:
+        which came, how many were bad, and the job's failure."""
+        loader, seen, failure = self.job(daemon, prefetch=1), set(), None
+        self.assertEqual(len(loader), -(-COUNT // 8))  # it has come: these files are its own
+        for path in files[:at_once]:
+            change(path)
+        other = threading.Thread(target=lambda: [change(path) for path in files[at_once:]])
         other.start()
-        failure = None
         try:
-            for batch in loader:
-                begun.set()
-                self.check(batch, seen)
-        except larder.LarderError as error:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", larder.BadSamplesWarning)
+                for batch in loader:
+                    self.check(batch, seen, *seeds)
+        except larder.SourceChanged as error:
             failure = error
         finally:
-            begun.set()
-            over.set()
             other.join()
         self.alive(daemon)
-        return daemon, loader, seen, failure
+        if not failure:
+            self.assertEqual(len(seen) + loader.lost, COUNT)
+        loader.close()
+        return seen, loader.lost, failure
 
     def test_files_that_vanish(self):
-        """Files that are deleted while they are served are bad samples, as many as are missing."""
-        _, loader, seen, failure = self.run_while(os.unlink)
+        """Files that are deleted while they are served are bad samples."""
+        files = files_of(self.tree)
+        _, lost, failure = self.run_while(self.serve(), os.unlink, files[::3], at_once=5)
         self.assertIsNone(failure)
-        self.assertEqual(len(seen) + loader.lost, COUNT)
+        self.assertIn(lost, range(5, 21))
 
+    @only_long
     def test_files_that_are_cut_or_grow(self):
-        """Files that become shorter or longer while they are served: the job is told, or gets what they were."""
+        """Files that become shorter or longer, or are overwritten, while they are served: the job is told."""
+        daemon = self.serve()
         for number, change in enumerate((lambda path: os.truncate(path, 100), lambda path: os.truncate(path, 1 << 20),
                                          lambda path: self.rewrite(path, b"\0" * os.path.getsize(path)))):
-            with self.subTest(number=number):
-                if number:
-                    self.tree = self.make(f"tree-{number}")
-                daemon, loader, seen, failure = self.run_while(change)
-                if failure:
-                    self.assertIsInstance(failure, larder.SourceChanged)
-                    self.assertTrue(daemon.logged("changed file"), daemon.log())
-                else:
-                    self.assertEqual(len(seen) + loader.lost, COUNT)
-                daemon.stop()
+            self.tree = self.make(f"tree-{number}")
+            _, _, failure = self.run_while(daemon, change, files_of(self.tree)[::3], at_once=1)
+            self.assertIn("not the one that was indexed", str(failure))
+        self.assertTrue(daemon.logged("changed file"), daemon.log())
 
     def test_other_images_in_their_place(self):
-        """Files that are rewritten in place as other images of the same size: no sample is half the one and half the
-        other. Jobs that fail over it are started again, as they are told, until one gets all, as it now is."""
-        other = files_of(self.make("other", 2))
-        files = files_of(self.tree)
-        contents = {}
-        for old, new in zip(files, other):
-            with open(old, "rb") as file:
-                first = file.read()
-            with open(new, "rb") as file:
-                second = file.read()
-            size = max(len(first), len(second))
-            contents[old] = second.ljust(size, b"\0")  # nothing behind the image's end is looked at
-            self.rewrite(old, first.ljust(size, b"\0"))
-            os.utime(old, (1e9, 1e9))
-        daemon, loader, _, failure = self.run_while(lambda path: self.rewrite(path, contents[path]))
-        self.assertIsInstance(failure, (larder.SourceChanged, type(None)))
-        loader.close()
-        for path in files:
-            self.rewrite(path, contents[path])
-        self.exact(self.job(daemon), seed=2)
+        """Files that are rewritten in place as other images of the same size, while they are read: no sample is half
+        the one and half the other, and a job that comes afterwards gets what the files hold then."""
+        contents, daemon, failed = {}, self.serve(), 0
+        for old, new in zip(files_of(self.tree), files_of(self.make("other", 2))):
+            both = []
+            for path in (old, new):
+                with open(path, "rb") as file:
+                    both.append(file.read())
+            size = max(map(len, both))
+            contents[old] = [content.ljust(size, b"\0") for content in both]  # behind the image's end
+        for path, both in contents.items():
+            self.rewrite(path, both[0])
+        for number in range(1, 40 if LONG else 3):
+            for path in contents:
+                os.utime(path, (1e9 + number, 1e9 + number))
+            with self.job(daemon) as loader:
+                self.exact(loader, seed=2 - number % 2)
+            for path in contents:
+                os.utime(path, (2e9 + number, 2e9 + number))
+
+            def change(path, now=number % 2):
+                self.rewrite(path, contents[path][now])
+
+            _, lost, failure = self.run_while(daemon, change, list(contents), seeds=(1, 2))
+            self.assertEqual(lost, 0)
+            failed += failure is not None
+        print(f"{failed} of {number} jobs were told", flush=True)
 
 
 class Descriptors(FaultsCase):
@@ -199,16 +202,17 @@ class Descriptors(FaultsCase):
         self.assertEqual(daemon.status()["samples"]["bad"].get("unreadable", 0), 0)
 
     def test_opening_images(self):
-        """Each second file cannot be opened for lack of descriptors: they are read when there are some, nothing is bad."""
+        """Each second file cannot be opened for lack of descriptors: they are read when it can be, nothing is bad."""
         daemon = self.serve()
         self.faults.begin("OPEN", errno.EMFILE, every=2, path=".jpg")
-        for number in (errno.EMFILE, errno.ENFILE):
+        for number in (errno.EMFILE, errno.ENFILE)[:1 + LONG]:
             self.faults.begin("OPEN", number, every=2, path=".jpg")
             self.exact(self.job(daemon, self.make(f"tree-{number}")))
             self.assertGreater(self.faults.struck("OPEN"), COUNT / 2)
         self.assertTrue(daemon.logged("reads wait until a file descriptor is free"), daemon.log())
         self.assertNotIn("bad sample", daemon.log())
 
+    @only_long
     def test_opening_a_dataset(self):
         """A dataset whose folders cannot be opened is refused with a text, and served when they can."""
         daemon = self.serve()
@@ -245,6 +249,7 @@ class Descriptors(FaultsCase):
                 self.check(batch, seen)
         self.assertEqual(seen, set(range(COUNT)))
 
+    @only_long
     def test_starting(self):
         """A daemon that gets no descriptor for something that it needs says so and ends."""
         config = CONFIG.replace("enabled: false", "socket: auto")

@@ -13,10 +13,10 @@ import threading
 import uuid
 import warnings
 
-from faulty import CONFIG, COUNT, LONG, FaultsCase
+from faulty import CONFIG, COUNT, LONG, FaultsCase, only_long
 from system import SLOW, Daemon, files_of, larder, main, make_tree, until
 
-STRIDE = 1 if LONG else 7
+STRIDE = 1 if LONG else 13
 
 
 def touch(tree, time_s):
@@ -64,6 +64,8 @@ class Allocations(FaultsCase):
         with open(listed, "w") as file:
             file.write("\n".join(map(str, range(count))))
         daemon, refused = self.serve(), 0
+        with self.job(daemon, tree, batch_size=100) as loader:
+            self.whole(loader, count)  # tables that are the daemon's own have grown by then
         for number in range(0, 400, STRIDE):
             touch(tree, 1_000_000_000 + number)
             self.faults.begin("ALLOC", errno.ENOMEM, skip=number, times=1, from_bytes=4 * count)
@@ -72,6 +74,8 @@ class Allocations(FaultsCase):
                     self.assertEqual(len(loader), count // 100)
             except larder.OutOfMemory:
                 refused += 1
+            except larder.DaemonGone:
+                self.fail(f"allocation {number}: {daemon.log()}")
             self.alive(daemon)
             if not self.faults.struck("ALLOC"):
                 break
@@ -99,9 +103,10 @@ class Allocations(FaultsCase):
         self.assertEqual(daemon.status()["samples"]["bad"]["no_memory"], loader.lost)
         self.exact(self.job(daemon))
 
+    @only_long
     def test_decoding(self):
-        """Allocations for pixels fail, of images that are larger from one to the next: these samples are bad, the others
-        are right; without the faults all come."""
+        """Allocations for pixels fail, each image being larger than the one before: these samples are bad, the
+        others are right; without the faults all come."""
         tree = os.path.join(self.folder, "sizes", "all")
         os.makedirs(tree)
         for number in range(1, 9):
@@ -123,7 +128,7 @@ class Allocations(FaultsCase):
         """Any one allocation fails while a job comes and trains. Either the job is refused, or it gets exactly its
         samples; if the daemon ended over it (its log says so, or an assertion of a library does) after a pause."""
         supervisor, ended, number = None, 0, 0
-        for number in range(5 if LONG else 20, 2000, 6 if LONG else 60):
+        for number in range(5 if LONG else 20, 2000, 6 if LONG else 120):
             touch(self.tree, 1_000_000_000 + number)
             if supervisor is None or supervisor.deaths:
                 if supervisor:

@@ -1,10 +1,13 @@
-"""A full state folder, a log that nobody takes, and a clock that jumps: the daemon serves on and says what is wrong."""
+"""A full state folder, a log that nobody takes, and a clock that jumps: the daemon serves on and says what is wrong.
+
+    test_faults_state.py [--long]    all of them, and more of each
+"""
 
 import errno
 import os
 import subprocess
 
-from faulty import CONFIG, FaultsCase
+from faulty import CONFIG, LONG, FaultsCase, only_long
 from system import BIN, SLOW, files_of, main, until
 
 CHECKPOINTS = CONFIG.replace("{checkpoint: none}", "{checkpoint: FOLDER}")
@@ -17,9 +20,10 @@ class State(FaultsCase):
         checkpoints = os.path.join(self.folder, "checkpoints")
         config = CHECKPOINTS.replace("FOLDER", checkpoints)
         os.mkdir(checkpoints)
-        for number, path, says in ((errno.ENOSPC, checkpoints, "catalog checkpoint not kept"),
-                                   (errno.EIO, checkpoints, "catalog checkpoint not kept"),
-                                   (errno.ENOSPC, ".poison", "a sample that kills the daemon will not be found")):
+        cases = ((errno.ENOSPC, checkpoints, "catalog checkpoint not kept"),
+                 (errno.ENOSPC, ".poison", "a sample that kills the daemon will not be found"),
+                 (errno.EIO, checkpoints, "catalog checkpoint not kept"))
+        for number, path, says in cases if LONG else cases[:2]:
             self.faults.begin("WRITE", number, path=path)
             self.faults.begin("WRITE_SHORT", path=path)
             daemon = self.serve(config)
@@ -34,6 +38,7 @@ class State(FaultsCase):
         self.exact(self.job(daemon))
         self.assertNotIn("err=", daemon.log())
 
+    @only_long
     def test_each_write(self):
         """Each single write of a start and of a checkpoint fails once: the daemon serves all the same, and the next
         one does not take a broken checkpoint for a whole one."""
@@ -54,6 +59,7 @@ class State(FaultsCase):
         self.assertEqual(struck, 0)
         self.assertGreater(number, 5)
 
+    @only_long
     def test_a_log_that_takes_nothing(self):
         """Standard error is on a full disk: the daemon serves, and says afterwards how many lines were lost."""
         daemon = self.serve()
@@ -66,6 +72,7 @@ class State(FaultsCase):
         self.exact(self.job(daemon))
         self.assertTrue(daemon.logged("log lines were dropped"), daemon.log())
 
+    @only_long
     def test_packing(self):
         """`larder pack` onto a full disk fails with a text, and what it leaves is no store."""
         store = os.path.join(self.folder, "store")
@@ -91,7 +98,8 @@ class Clock(FaultsCase):
         config = CHECKPOINTS.replace("FOLDER", os.path.join(self.folder, "checkpoints"))
         daemon = self.serve(config)
         loader, year = self.job(daemon), 365 * 86400
-        for shift_s in (year, -year, 1 << 31, -(1 << 30)):
+        shifts = (year, -year, 1 << 31, -(1 << 30)) if LONG else (year, -year)
+        for shift_s in shifts:
             self.faults.begin("CLOCK", shift_s=shift_s)
             self.exact(self.job(daemon))
             self.faults.begin("CLOCK", shift_s=shift_s, every=2)  # to and fro with each look
@@ -100,7 +108,7 @@ class Clock(FaultsCase):
             os.utime(name, (1e9 + abs(shift_s), 1e9 + abs(shift_s)))
             self.exact(self.job(daemon))
         self.assertGreater(self.faults.struck("CLOCK"), 0)
-        self.assertEqual(len(daemon.jobs()), 9)
+        self.assertEqual(len(daemon.jobs()), 1 + 2 * len(shifts))
         self.assertEqual(daemon.stop(), 0)
 
 
