@@ -6,6 +6,7 @@
 #include "preprocess/commands.h"
 #include "sampler/commands.h"
 #include "server/bench/balance.h"
+#include "server/bench/nodes.h"
 #include "server/bench/order.h"
 #include "server/bench/sharing.h"
 #include "server/commands/store.h"
@@ -32,6 +33,10 @@ static const struct command commands[] = {
      "  --governor auto | fixed:L,P | dealt:L,P | shared:L,P   who moves the threads; default auto\n"
      "  --compare                                   with every fixed split; fails where the scenario asks for more\n"
      "The scenario files are described in docs/governor.md.\n"},
+    {"bench", "nodes", nodes_bench_main, "bench nodes FILE",
+     "compare ten loading policies on several nodes, by a model",
+     "  --json           instead of a table\n"
+     "The scenario files are described in docs/bench.md.\n"},
     {"bench", "prepare", prepare_bench_main, "bench prepare DIR", "time preparing against plain libjpeg-turbo",
      "  --pipeline SPEC  as in the configuration, YAML or JSON; default: a random resized crop to 224 pixels, flipped "
      "or not\n"
