@@ -32,7 +32,8 @@ static void bag_fill(struct bag *bag, const struct nodes_policy *policy, const s
     bag->ids = xcalloc(scenario->samples, sizeof *bag->ids);
     random_seed_keys(&bag->rng, scenario->seed, KEY_DRAWS, node, 0);
     for (uint32_t id = 0; id < scenario->samples; id++) {
-        if (policy->deals == NODES_CACHED ? places->lowest[id] : policy->deals != NODES_LOCAL || nodes_own(places, node, id))
+        if (policy->deals == NODES_CACHED ? places->lowest[id]
+                                          : policy->deals != NODES_LOCAL || nodes_own(places, node, id))
             bag->ids[bag->count++] = id;
     }
 }

@@ -25,9 +25,9 @@ bool nodes_put(struct nodes_places *places, uint32_t node, uint32_t class, uint3
     if (*used + places->sizes[id] > places->scenario->classes[class].capacity)
         return false;
     *used += places->sizes[id];
-    places->own[(uint64_t)node * places->scenario->samples + id] = (uint8_t)class;
+    places->own[(uint64_t)node * places->scenario->samples + id] = (uint8_t) class;
     if (places->lowest[id] == 0 || class < places->lowest[id])
-        places->lowest[id] = (uint8_t)class;
+        places->lowest[id] = (uint8_t) class;
     return true;
 }
 
@@ -60,7 +60,7 @@ static void load_one(struct nodes_places *places, const struct nodes_costs *cost
     enum nodes_source source = nodes_choose(places, costs, node, id);
     double fetch = nodes_fetch_cost(places, costs, source, id, (uint32_t)places->scenario->nodes);
     while (class < end && !nodes_put(places, node, class, id))
-        class++;
+        class ++;
     if (class == end)
         return;
     spent[class] += places->sizes[id] * nodes_read_cost(costs, class, fetch);

@@ -125,7 +125,8 @@ static int check_all(struct bench_reader *reader, const struct doc_node *root, v
         return bench_fail(reader, root, "batch", "must be one sample for each node at the least");
     if (scenario->batch > scenario->samples)
         return bench_fail(reader, root, "batch", "is larger than the dataset");
-    if (scenario->samples * scenario->epochs > NODES_PICKS_MAX || scenario->samples * scenario->nodes > NODES_PLACES_MAX)
+    if (scenario->samples * scenario->epochs > NODES_PICKS_MAX ||
+        scenario->samples * scenario->nodes > NODES_PLACES_MAX)
         return bench_fail(reader, root, "dataset", "has too many samples for so many epochs or nodes");
     return 0;
 }

@@ -143,9 +143,9 @@ static void time_reads(struct run *run, struct node *node)
     }
     if (node->demand.begun) {
         node->demand.begun = false;
-        node->demand.until = run->now + run->places.sizes[node->demand.id] *
-                                            nodes_fetch_cost(&run->places, &run->costs, NODES_PFS, node->demand.id,
-                                                             run->reading);
+        node->demand.until = run->now +
+                             run->places.sizes[node->demand.id] *
+                                 nodes_fetch_cost(&run->places, &run->costs, NODES_PFS, node->demand.id, run->reading);
     }
 }
 
@@ -178,8 +178,7 @@ static void end_compute(struct run *run, struct node *node)
     if (!on_demand(run, id))
         node->staged -= run->places.sizes[id];
     node->used++;
-    node->phase =
-        node->used == (run->batch + 1) * nodes_part(&run->deal, number) ? COMPUTE_AT_BARRIER : COMPUTE_WAITS;
+    node->phase = node->used == (run->batch + 1) * nodes_part(&run->deal, number) ? COMPUTE_AT_BARRIER : COMPUTE_WAITS;
 }
 
 static void end_batch(struct run *run)
@@ -201,14 +200,19 @@ static void end_batch(struct run *run)
 
 /* ── a run ── */
 
+static double sooner(double a, double b)
+{
+    return b < a ? b : a;
+}
+
 static double next_moment(const struct run *run)
 {
     double next = INFINITY;
     for (uint32_t i = 0; i < run->n_nodes; i++) {
         const struct node *node = &run->nodes[i];
-        next = fmin(next, node->demand.until);
+        next = sooner(next, node->demand.until);
         for (uint32_t class = 0; class < run->scenario->n_classes; ++class)
-            next = fmin(next, node->streams[class].until);
+            next = sooner(next, node->streams[class].until);
     }
     return next;
 }

@@ -376,8 +376,9 @@ static void test_garbage(void **state)
         struct error err = {.text = ""};
         memcpy(text, scenario_text, sizeof text);
         for (uint64_t i = 1 + random_below(&rng, 4); i-- > 0;)
-            text[random_below(&rng, sizeof text - 1)] =
-                random_below(&rng, 2) ? (char)random_below(&rng, 256) : "0123456789{}[]:,-\n "[random_below(&rng, 19)];
+            text[random_below(&rng, sizeof text - 1)] = random_below(&rng, 2)
+                                                            ? (char)random_below(&rng, 256)
+                                                            : "0123456789{}[]:,-\n "[random_below(&rng, 19)];
         if (parse(text, len_bytes, &out, &err)) {
             assert_true(err.text[0]);
             continue;
@@ -392,10 +393,10 @@ static void test_garbage(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_curve),    cmocka_unit_test(test_costs),        cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_bounds),   cmocka_unit_test(test_staging),      cmocka_unit_test(test_small_buffer),
-        cmocka_unit_test(test_loading),  cmocka_unit_test(test_locality),     cmocka_unit_test(test_keeping),
-        cmocka_unit_test(test_frequent), cmocka_unit_test(test_once),         cmocka_unit_test(test_odd),
+        cmocka_unit_test(test_curve),    cmocka_unit_test(test_costs),    cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_bounds),   cmocka_unit_test(test_staging),  cmocka_unit_test(test_small_buffer),
+        cmocka_unit_test(test_loading),  cmocka_unit_test(test_locality), cmocka_unit_test(test_keeping),
+        cmocka_unit_test(test_frequent), cmocka_unit_test(test_once),     cmocka_unit_test(test_odd),
         cmocka_unit_test(test_refused),  cmocka_unit_test(test_garbage),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
