@@ -7,6 +7,7 @@ import logging
 import os
 import pickle
 import random
+import select
 import signal
 import struct
 import sys
@@ -646,6 +647,23 @@ class Ranks(Reconnecting):
             turn.set()
             self.assertTrue(until(lambda: coming_back() == 0))
         self.assertEqual(set(self.served.jobs[b"train"].ranks), {0, 1})
+        for iterator in iterators:
+            next(iterator)
+
+    def test_a_descriptor_that_another_connection_has_now(self):
+        """Word of the end of a connection that comes late, when its descriptor is another connection's: that one stays
+        watched."""
+        self.serve(n_samples=96)
+        self.loaders = self.ranks(2)
+        iterators = [iter(loader) for loader in self.loaders]
+        for iterator in iterators:
+            next(iterator)
+        fd = self.loaders[0]._job.link.session.fileno()
+        late = mock.Mock(poll=mock.Mock(side_effect=[[(fd, select.EPOLLHUP)], InterruptedError]))
+        with self.assertRaises(InterruptedError):
+            larder._watch._watcher._run(late)
+        self.replace()
+        self.assertTrue(until(lambda: b"train" in self.served.jobs and len(self.served.jobs[b"train"].ranks) == 2, 20))
         for iterator in iterators:
             next(iterator)
 
