@@ -241,7 +241,9 @@ static int answer(struct session *session, uint64_t client, const struct wire_me
     if (rc == 0 || rc == LARDER_EGONE)
         return rc;
     log_error_limited("msg=\"an answer could not be encoded\" type=%d err=%s", (int)msg->type, larder_err_name(rc));
-    session_send_error(session, client, msg->seq, rc, true, "the daemon could not put its answer into a message");
+    session_send_error(session, client, msg->seq, rc, true,
+                       rc == LARDER_ENOMEM ? "the daemon has no memory for its answer"
+                                           : "the daemon could not put its answer into a message");
     return rc;
 }
 

@@ -83,6 +83,21 @@ class Reads(FaultsCase):
             self.assertNotIn("is rebuilt", daemon.log())
 
     @only_long
+    def test_a_list(self):
+        """A list file that cannot be read, or only in short pieces: its job is refused, or gets just what it names."""
+        listed = os.path.join(self.folder, "list")
+        with open(listed, "w") as file:
+            file.write("".join(f"{index}\n" + 2000 * "\n" for index in range(COUNT)))  # several reads
+        daemon = self.serve()
+        self.faults.begin("READ", errno.EIO, path=listed)
+        with self.assertRaisesRegex(larder.LarderError, "list.*" + os.strerror(errno.EIO)):
+            self.job(daemon, subset=larder.List(listed))
+        self.faults.begin("READ", errno.EINTR, every=2, path=listed)
+        self.faults.begin("READ_SHORT", path=listed)
+        self.exact(self.job(daemon, subset=larder.List(listed)))
+        self.assertGreater(self.faults.struck("READ_SHORT"), 3)
+
+    @only_long
     def test_a_store(self):
         """EIO of a store's segments now and then is no bad sample; reads of it that never work fail its job only."""
         store = os.path.join(self.folder, "store")

@@ -21,9 +21,9 @@ class State(FaultsCase):
         config = CHECKPOINTS.replace("FOLDER", checkpoints)
         os.mkdir(checkpoints)
         cases = ((errno.ENOSPC, checkpoints, "catalog checkpoint not kept"),
-                 (errno.ENOSPC, ".poison", "a sample that kills the daemon will not be found"),
-                 (errno.EIO, checkpoints, "catalog checkpoint not kept"))
-        for number, path, says in cases if LONG else cases[:2]:
+                 (errno.EIO, checkpoints, "catalog checkpoint not kept"),
+                 (errno.ENOSPC, ".poison", "a sample that kills the daemon will not be found"))
+        for number, path, says in cases if LONG else cases[::2]:
             self.faults.begin("WRITE", number, path=path)
             self.faults.begin("WRITE_SHORT", path=path)
             daemon = self.serve(config)
