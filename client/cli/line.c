@@ -77,9 +77,8 @@ static int unknown(const struct cli_command *commands, size_t n_commands, const 
         nearest_consider(&search, commands[i].name, commands[i].name);
     if (!search.best)
         return cli_usage("no such command", name);
-    snprintf(text, sizeof text, "no such command: %.80s; did you mean \"%s\"?", name, search.best);
-    fprintf(stderr, "larder: %s\n", text);
-    return CLI_USAGE;
+    snprintf(text, sizeof text, "no such command: %.80s (did you mean \"%s\"?)", name, search.best);
+    return cli_usage(text, NULL);
 }
 
 static const struct cli_command *find(const struct cli_command *commands, size_t n_commands, const char *name)
