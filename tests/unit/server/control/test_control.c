@@ -195,10 +195,10 @@ static void test_watch(void **state)
 static void test_usage(void **state)
 {
     (void)state;
-    static char *const wrong[][2] = {{NULL, NULL},         {"statsu", NULL},   {"status", "--jsn"},
-                                     {"cancel", NULL},     {"ping", "--json"}, {"status", "--interval"},
-                                     {"ping", "--socket"}, {"weight", "a"},    {"weight", NULL},
-                                     {"drain", "a"},       {"poison", NULL},   {"poison", "lost"}};
+    static char *const wrong[][2] = {{NULL, NULL},         {"statsu", NULL},    {"status", "--jsn"},
+                                     {"cancel", NULL},     {"ping", "--watch"}, {"status", "--interval"},
+                                     {"ping", "--socket"}, {"weight", "a"},     {"weight", NULL},
+                                     {"drain", "a"},       {"poison", NULL},    {"poison", "lost"}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         assert_int_equal(run_larder(wrong[i][0], wrong[i][1], NULL), 2);
         assert_output("`larder --help` shows what is possible");
@@ -211,7 +211,7 @@ static void test_usage(void **state)
     assert_int_equal(run_larder("status", "--help", NULL), 0);
     assert_output("larder drain");
     assert_int_equal(run_larder("--help", NULL, NULL), 0);
-    assert_output("exit status: 0 done; 1 failed; 2 usage; 3 no daemon answers");
+    assert_output("  3  no daemon answers");
     assert_int_equal(run_larder("--version", NULL, NULL), 0);
     assert_string_equal(output, "larder " LARDER_VERSION "\n");
 }
