@@ -120,7 +120,18 @@ class Poison(Case):
         return result.stdout + result.stderr
 
     def rows(self):
-        return {row["file"]: row for row in json.loads(self.larder("poison", "list", "--json"))}
+        """What `larder poison list` knows. A daemon that is just starting has its socket before it answers there."""
+        def listed():
+            result = subprocess.run([os.path.join(BIN, "larder"), "poison", "list", "--json", "--socket", self.socket],
+                                    capture_output=True, text=True, timeout=60 * SLOW)
+            if result.returncode == 0:
+                rows.extend(json.loads(result.stdout))
+            else:
+                self.assertIn("does not answer", result.stderr)
+            return result.returncode == 0
+        rows = []
+        self.assertTrue(until(listed, 30))
+        return {row["file"]: row for row in rows}
 
     def poisonous(self):
         return sorted(file for file, row in self.rows().items() if row["verdict"] == "poisonous")
