@@ -15,6 +15,10 @@
 #include "server/config/config_priv.h"
 
 #define NUMBER_MAX_BYTES 64
+/* YAML takes a key for one only within 1,024 characters, and JSON may write six for a byte. What is written out must be
+ * readable again. */
+#define KEY_MAX_BYTES 128
+#define KEY_MAX_TEXT "128"
 
 struct converter {
     const char *file;
@@ -92,7 +96,9 @@ static int convert_mapping(const struct converter *converter, const struct doc_n
     json_t *object = json_object();
     for (uint32_t i = 0; i < node->n_children; i += 2) {
         json_t *value = NULL;
-        int rc = convert(converter, node->children[i + 1], &value);
+        int rc = strlen(node->children[i]->text) <= KEY_MAX_BYTES
+                     ? convert(converter, node->children[i + 1], &value)
+                     : refuse(converter, node->children[i], "a key of more than " KEY_MAX_TEXT " bytes: shorten it");
         if (rc == 0 && json_object_set_new(object, node->children[i]->text, value) != 0)
             rc = refuse(converter, node->children[i], "the key is not UTF-8: save the file as UTF-8");
         if (rc) {

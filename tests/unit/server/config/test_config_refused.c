@@ -1,6 +1,9 @@
 /* What larderd's configuration refuses, with the exact texts that people will read. */
 #include "tests/unit/server/config/config_fixture.h"
 
+#define X16 "xxxxxxxxxxxxxxxx"
+#define X64 X16 X16 X16 X16
+
 static const struct {
     const char *text, *expected;
 } refused[] = {
@@ -133,6 +136,8 @@ static const struct {
      "f.yaml:2:32: datasets.a.pipeline: not a number: write one such as 0.5, or put a text into quotes"},
     {"datasets:\n  a: {path: /d, pipeline: [{x: 99999999999999999999}]}\n",
      "f.yaml:2:32: datasets.a.pipeline: not a number that fits: write a smaller one, or put a text into quotes"},
+    {"datasets:\n  a: {path: /d, pipeline: [{? " X64 X64 "x : 1}]}\n",
+     "f.yaml:2:31: datasets.a.pipeline: a key of more than 128 bytes: shorten it"},
     {"datasets:\n  a: {path: /d, subset: [x]}\n",
      "f.yaml:2:25: datasets.a.subset: must be an object such as {\"classes\": [\"cat\"]}"},
     {"datasets:\n  a: {path: /d, subset: {clases: [x]}}\n",
