@@ -41,7 +41,7 @@ static uint8_t u8(void)
 
 /* ── clients ─────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
-static void send_bytes(const struct party *party, const void *bytes, size_t len_bytes, unsigned n_fds)
+static void send_bytes(struct party *party, const void *bytes, size_t len_bytes, unsigned n_fds)
 {
     union {
         char bytes[CMSG_SPACE(3 * sizeof(int))];
@@ -60,6 +60,7 @@ static void send_bytes(const struct party *party, const void *bytes, size_t len_
         for (unsigned i = 0; i < n_fds; i++)
             memcpy(CMSG_DATA(at) + i * sizeof(int), &play.memory_fd, sizeof(int));
     }
+    party->spoke = true;
     (void)!sendmsg(party->fd, &header, MSG_NOSIGNAL | MSG_DONTWAIT); /* the session may have closed it */
 }
 
@@ -98,7 +99,8 @@ static void send_lawful(struct party *party)
     struct wire_message msg = {.type = types[which], .version = party->version, .seq = a % 4};
     switch (msg.type) {
     case WIRE_HELLO:
-        party->version = msg.version = a % 2 ? 4 : 5;
+        msg.version = a % 2 ? 4 : 5;
+        party->version = party->spoke ? party->version : msg.version;
         msg.hello.client = (struct wire_text){.data = "fuzz", .len_bytes = 4};
         break;
     case WIRE_REGISTER:

@@ -11,7 +11,8 @@
 struct party {
     uint64_t id;
     int fd; /* the client's end; -1: closed */
-    uint16_t version;
+    uint16_t version; /* of the first message that it sends; the session holds it to that one */
+    bool spoke;       /* it has sent something */
     /* what the owner knows */
     bool told, gone, answered, registered;
     bool begun, over, classes, state;
