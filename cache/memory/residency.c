@@ -5,7 +5,7 @@
 #include "common/check.h"
 
 #define RESIDENCY_MAGIC 0x72657369u
-#define WANTS (JOBS_MAX + 1)
+#define WANTS (RESIDENCY_WANT_MAX + 1)
 #define WANT_WORDS ((WANTS + 63) / 64)
 
 struct resident {

@@ -1,8 +1,8 @@
 /* residency.h: which residents go first when room is needed: reference-count eviction (JOADER, section 3.3).
  *
- * Residents are numbered by the caller. Each has a want (how many jobs still want it) and may be pinned; unpinned ones
- * lie in one list a want value, least recently touched first. The victim is the head of the lowest list. Bytes and
- * budgets are the caller's. One owner thread; every call takes constant time. */
+ * Residents are numbered by the caller. Each has a want: how many jobs still want it, or more for what is to go later.
+ * Each may be pinned; unpinned ones lie in one list a want value, least recently touched first. The victim is the head
+ * of the lowest list. Bytes and budgets are the caller's. One owner thread; every call takes constant time. */
 #ifndef LARDER_CACHE_MEMORY_RESIDENCY_H
 #define LARDER_CACHE_MEMORY_RESIDENCY_H
 
@@ -12,6 +12,7 @@
 #include "common/types.h"
 
 #define RESIDENT_NONE UINT32_MAX
+#define RESIDENCY_WANT_MAX (2 * JOBS_MAX)
 
 struct residency;
 
@@ -23,7 +24,7 @@ void residency_remove(struct residency *residency, uint32_t resident);          
 void residency_pin(struct residency *residency, uint32_t resident);
 void residency_unpin(struct residency *residency, uint32_t resident);
 uint32_t residency_pins(const struct residency *residency, uint32_t resident);
-void residency_set_want(struct residency *residency, uint32_t resident, uint32_t want); /* ≤ JOBS_MAX */
+void residency_set_want(struct residency *residency, uint32_t resident, uint32_t want); /* ≤ RESIDENCY_WANT_MAX */
 uint32_t residency_want(const struct residency *residency, uint32_t resident);
 uint32_t residency_idle(const struct residency *residency); /* how many are unpinned, and wanted by nobody */
 

@@ -19,9 +19,10 @@ enum { PARTS = 10, CLASSES = 10, BATCH = 64 };
 /* Of one job. */
 struct order {
     uint32_t samples, epochs;
-    uint16_t *parts;     /* times that a sample came in each tenth of an epoch */
-    float *place;        /* where in the epoch before each sample came, -0.5 … 0.5 */
-    double echo, square; /* sums of the product with it, and of squares */
+    uint16_t *parts;                   /* times that a sample came in each tenth of an epoch */
+    uint64_t kept[PARTS], came[PARTS]; /* kept samples and all samples in each tenth, after the first epoch */
+    float *place;                      /* where in the epoch before each sample came, -0.5 … 0.5 */
+    double echo, square;               /* sums of the product with it, and of squares */
     uint32_t classes[CLASSES];
     uint32_t chunks[BATCH];
     uint64_t batches, mates; /* pairs of one chunk in one batch */
@@ -50,7 +51,10 @@ static void got(void *ctx, const struct sharing_given *given)
     }
     order->place[given->id] = place;
     uint32_t at = (uint32_t)(given->position % BATCH);
-    order->parts[(size_t)given->id * PARTS + given->position * PARTS / order->samples]++;
+    uint64_t part = given->position * PARTS / order->samples;
+    order->parts[(size_t)given->id * PARTS + part]++;
+    order->came[part] += given->epoch > 0;
+    order->kept[part] += given->epoch > 0 && given->kept;
     if (at == 0)
         memset(order->classes, 0, sizeof order->classes);
     order->classes[(uint64_t)given->id * CLASSES / order->samples]++;
@@ -69,6 +73,28 @@ static double position_chi_square(const struct order *order)
     return sum / ((double)order->samples * (PARTS - 1));
 }
 
+/* kept_part gives what part of the samples came from memory that had kept them since the epoch before. */
+static double kept_part(const struct order *order)
+{
+    uint64_t kept = 0, came = 0;
+    for (int part = 0; part < PARTS; part++) {
+        kept += order->kept[part];
+        came += order->came[part];
+    }
+    return came ? (double)kept / (double)came : 0;
+}
+
+/* kept_uneven gives by how much that part differs most in a tenth of an epoch, over all epochs. */
+static double kept_uneven(const struct order *order)
+{
+    double mean = kept_part(order), most = 0;
+    for (int part = 0; part < PARTS; part++) {
+        if (order->came[part])
+            most = fmax(most, fabs((double)order->kept[part] / (double)order->came[part] - mean));
+    }
+    return most;
+}
+
 /* position_echo: how a sample's place in an epoch correlates with that in the epoch before; 0 in a full shuffle. */
 static json_t *row(const struct sharing_scenario *scenario, const struct order *order, const char *name, uint32_t job,
                    const json_t *run)
@@ -78,13 +104,14 @@ static json_t *row(const struct sharing_scenario *scenario, const struct order *
     double pairs = BATCH * (BATCH - 1) / 2.0 * (scenario->chunk - 1) / (n - 1);
     double batches = order->batches ? (double)order->batches : 1;
     json_t *of_job = json_array_get(json_object_get(run, "jobs"), job);
-    json_t *out = json_pack("{s:s, s:I, s:O, s:O, s:f, s:f, s:f, s:f, s:f}", "order", name, "job", (json_int_t)job,
-                            "position_spread", json_object_get(of_job, "position_spread"), "loads_per_chunk_per_epoch",
-                            json_object_get(run, "loads_per_chunk_per_epoch"), "position_chi_square", chi_square,
-                            "position_z", (chi_square - 1) / sqrt(2 / (n * (PARTS - 1))), "position_echo",
-                            order->square > 0 ? order->echo / order->square : 0.0, "class_mix",
-                            order->class_square / batches / drawn, "chunk_mates_in_batch",
-                            pairs > 0 ? (double)order->mates / batches / pairs : 0.0);
+    json_t *out = json_pack(
+        "{s:s, s:I, s:O, s:O, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "order", name, "job", (json_int_t)job,
+        "position_spread", json_object_get(of_job, "position_spread"), "loads_per_chunk_per_epoch",
+        json_object_get(run, "loads_per_chunk_per_epoch"), "position_chi_square", chi_square, "position_z",
+        (chi_square - 1) / sqrt(2 / (n * (PARTS - 1))), "position_echo",
+        order->square > 0 ? order->echo / order->square : 0.0, "class_mix", order->class_square / batches / drawn,
+        "chunk_mates_in_batch", pairs > 0 ? (double)order->mates / batches / pairs : 0.0, "kept_part", kept_part(order),
+        "kept_uneven", kept_uneven(order));
     CHECK(out);
     return out;
 }

@@ -33,6 +33,7 @@ static void place_samples(struct sharing_bench *bench)
     }
     bench->chunk_of = xcalloc(scenario->samples, sizeof *bench->chunk_of);
     bench->slot_of = xcalloc(scenario->samples, sizeof *bench->slot_of);
+    bench->loaded_at = xcalloc(scenario->samples, sizeof *bench->loaded_at);
     for (uint32_t i = 0; i < scenario->samples; i++) {
         bench->chunk_of[order[i]] = i / scenario->chunk;
         bench->slot_of[order[i]] = i % scenario->chunk;
@@ -129,7 +130,8 @@ static void delivered(struct sharing_bench *bench, const struct engine_action *a
                                                                .epoch = player->epoch,
                                                                .id = id,
                                                                .chunk = bench->chunk_of[id],
-                                                               .position = player->position});
+                                                               .position = player->position,
+                                                               .kept = bench->loaded_at[id] <= player->loaded});
         double position = (double)player->position++;
         player->spread.sum[bench->chunk_of[id]] += position;
         player->spread.square[bench->chunk_of[id]] += position * position;
@@ -154,7 +156,7 @@ static bool see(void *ctx, const struct engine_action *action)
         bench->reads += action->load.read != bench->last_read;
         bench->at[action->job]->tally.reads += action->load.read != bench->last_read;
         bench->last_read = action->load.read;
-        bench->loaded++;
+        bench->loaded_at[action->load.id] = ++bench->loaded;
         bench->at[action->job]->tally.loaded++;
         break;
     case ENGINE_PREPARE:
@@ -235,6 +237,7 @@ static bool consume(struct sharing_bench *bench)
         if (player->ended_epoch) {
             player->ended_epoch = false;
             player->epoch++;
+            player->loaded = bench->loaded;
         }
         play_push(&bench->play,
                   (struct engine_event){.type = ENGINE_NEXT,
@@ -316,6 +319,7 @@ int sharing_run(const struct sharing_scenario *scenario, sharing_got got, void *
     free(bench.slots);
     free(bench.chunk_of);
     free(bench.slot_of);
+    free(bench.loaded_at);
     return 0;
 }
 

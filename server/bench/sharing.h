@@ -53,6 +53,7 @@ struct sharing_given {
     sample_id id;
     uint32_t chunk;
     uint64_t position;
+    bool kept; /* its bytes have been in memory since before the epoch */
 };
 
 typedef void (*sharing_got)(void *ctx, const struct sharing_given *given); /* in the job's order */

@@ -35,6 +35,7 @@ struct sharing_player {
     double due;
     uint8_t *got;      /* times in this epoch, by sample */
     uint64_t position; /* in this epoch */
+    uint64_t loaded;   /* samples that had been loaded when it began, for all jobs */
     struct sharing_spread spread;
     struct sharing_tally tally;
 };
@@ -46,6 +47,7 @@ struct sharing_bench {
     struct sharing_player players[SHARING_JOBS_MAX];
     struct sharing_player *at[JOBS_MAX];
     uint32_t *chunk_of, *slot_of; /* by sample */
+    uint64_t *loaded_at;          /* by sample: how many had been loaded when it was, itself included */
     uint32_t n_chunks;
     struct sharing_slot *slots;
     sharing_got got;

@@ -15,7 +15,8 @@
 
 enum {
     GROUP_MIN = 6, /* In fibers of fewer samples too few are found that another job has had prepared. */
-    GROUP_MAX = 256
+    GROUP_MAX = 256,
+    HELD_PARTS = 8 /* Groups are made anew when memory holds more or less by more than one part in so many. */
 };
 
 int chunks_make_room(struct chunks *chunks, uint64_t ids)
@@ -29,16 +30,25 @@ int chunks_make_room(struct chunks *chunks, uint64_t ids)
     return 0;
 }
 
+uint32_t chunks_fiber_no(const struct chunks *chunks, sample_id id)
+{
+    const struct chunk_place *at = &chunks->at[id];
+    if (at->chunk == ENGINE_NONE || chunks->chunks[at->chunk].group == ENGINE_NONE)
+        return ENGINE_NONE;
+    const struct group *group = &chunks->groups[chunks->chunks[at->chunk].group];
+    return group->first_fiber + at->slot / group->width;
+}
+
 struct fiber *chunks_fiber(const struct chunks *chunks, sample_id id)
 {
-    uint32_t fiber = chunks->at[id].fiber;
+    uint32_t fiber = chunks_fiber_no(chunks, id);
     return fiber == ENGINE_NONE ? NULL : &chunks->fibers[fiber];
 }
 
 struct group *chunks_group(const struct chunks *chunks, sample_id id)
 {
-    uint32_t chunk = chunks->at[id].chunk;
-    return chunk == ENGINE_NONE ? NULL : &chunks->groups[chunks->chunks[chunk].group];
+    uint32_t chunk = chunks->at[id].chunk, group = chunk == ENGINE_NONE ? ENGINE_NONE : chunks->chunks[chunk].group;
+    return group == ENGINE_NONE ? NULL : &chunks->groups[group];
 }
 
 /* fiber_width gives w, the slots of a fiber, for a dataset with chunks of so many samples. */
@@ -59,12 +69,11 @@ static uint32_t stock_meant(uint32_t width)
 }
 
 /* group_size gives how many chunks share a place: as many as make their fibers' stocks together what memory holds. */
-static uint32_t group_size(const struct chunks *chunks, const struct engine_chunks *dataset, uint32_t width,
-                           uint64_t held)
+static uint32_t group_size(const struct chunks *chunks, uint64_t samples, uint32_t width, uint64_t held)
 {
     if (chunks->env->config.redirect_group)
         return chunks->env->config.redirect_group;
-    uint64_t total = (uint64_t)dataset->count * dataset->samples * stock_meant(width) / width;
+    uint64_t total = samples * stock_meant(width) / width;
     uint64_t size = held ? (total + held - 1) / held : GROUP_MAX; /* a budget below the mean sample holds none */
     return size < GROUP_MIN ? GROUP_MIN : size > GROUP_MAX ? GROUP_MAX : (uint32_t)size;
 }
@@ -80,108 +89,179 @@ static uint32_t stock_size(uint32_t width, uint64_t fibers, uint64_t held, uint3
     return size < 1 ? 1 : size > all ? (uint32_t)all : (uint32_t)size;
 }
 
-/* make_room makes room for chunks up to `end`, and for so many more groups and fibers. It fails with LARDER_ENOMEM. */
-static int make_room(struct chunks *chunks, uint32_t end, uint64_t groups, uint64_t fibers)
+static uint32_t fibers_of(const struct chunk_range *range)
 {
-    struct chunk *all = chunks->chunks;
+    return (range->samples + range->width - 1) / range->width;
+}
+
+/* groups_max gives how many groups the range has at most: two of its groups may have fewer chunks than the others. */
+static uint64_t groups_max(const struct chunks *chunks, const struct chunk_range *range)
+{
+    uint32_t least = chunks->env->config.redirect_group ? chunks->env->config.redirect_group : GROUP_MIN;
+    return range->count / least + 2;
+}
+
+/* make_room makes room for the range's chunks, groups and fibers. It fails with LARDER_ENOMEM. */
+static int make_room(struct chunks *chunks, const struct chunk_range *range)
+{
+    uint32_t end = range->base + range->count;
+    uint64_t groups = groups_max(chunks, range), fibers = groups * fibers_of(range);
     if (end > chunks->n_chunks) {
-        all = realloc(all, end * sizeof *all);
+        struct chunk *all = realloc(chunks->chunks, end * sizeof *all);
         if (!all)
             return LARDER_ENOMEM;
         chunks->chunks = all;
+        uint32_t *order = realloc(chunks->order, end * sizeof *order);
+        if (!order)
+            return LARDER_ENOMEM;
+        chunks->order = order;
         for (; chunks->n_chunks < end; chunks->n_chunks++)
             all[chunks->n_chunks] = (struct chunk){.group = ENGINE_NONE};
     }
-    struct group *more_groups = realloc(chunks->groups, (chunks->n_groups + groups) * sizeof *more_groups);
+    struct group *more_groups = realloc(chunks->groups, (chunks->groups_cap + groups) * sizeof *more_groups);
     if (!more_groups)
         return LARDER_ENOMEM;
     chunks->groups = more_groups;
-    struct fiber *more_fibers = realloc(chunks->fibers, (chunks->n_fibers + fibers) * sizeof *more_fibers);
+    struct fiber *more_fibers = realloc(chunks->fibers, (chunks->fibers_cap + fibers) * sizeof *more_fibers);
     if (!more_fibers)
         return LARDER_ENOMEM;
     chunks->fibers = more_fibers;
     return 0;
 }
 
-/* make_members makes the lists of members of all chunks of the dataset, or of none. It fails with LARDER_ENOMEM. */
-static int make_members(struct chunks *chunks, const struct engine_chunks *dataset, uint32_t base)
+/* make_members makes the lists of members of all the range's chunks, or of none. It fails with LARDER_ENOMEM. */
+static int make_members(struct chunks *chunks, const struct chunk_range *range)
 {
-    uint32_t chunk = base, end = base + dataset->count;
+    uint32_t chunk = range->base, end = range->base + range->count;
     for (; chunk < end; chunk++) {
-        chunks->chunks[chunk].members = malloc(dataset->samples * sizeof(sample_id));
+        chunks->chunks[chunk].members = malloc(range->samples * sizeof(sample_id));
         if (!chunks->chunks[chunk].members)
             break;
+        for (uint32_t slot = 0; slot < range->samples; slot++)
+            chunks->chunks[chunk].members[slot] = SAMPLE_NONE;
     }
     if (chunk == end)
         return 0;
-    while (chunk-- > base) {
+    while (chunk-- > range->base) {
         free(chunks->chunks[chunk].members);
         chunks->chunks[chunk].members = NULL;
     }
     return LARDER_ENOMEM;
 }
 
-int chunks_enter(struct chunks *chunks, const struct engine_chunks *dataset, uint32_t base, uint64_t held)
+/* make_order gives the range's chunks their order. It depends on the dataset alone, so that the same chunks are kept
+ * whenever as much is kept. */
+static int make_order(struct chunk_range *range)
 {
-    uint32_t width = fiber_width(chunks, dataset->samples);
-    uint32_t end = base + dataset->count, size = group_size(chunks, dataset, width, held);
-    size = size < dataset->count ? size : dataset->count;
-    uint32_t groups = (dataset->count + size - 1) / size;
-    uint64_t fibers = (dataset->samples + width - 1) / width; /* fibers of one group */
-    uint32_t stock_max = stock_size(width, dataset->count * fibers, held, size);
-    if (make_room(chunks, end, groups, groups * fibers) || make_members(chunks, dataset, base))
+    struct rng rng;
+    range->order = malloc(range->count * sizeof *range->order);
+    if (!range->order)
         return LARDER_ENOMEM;
-    for (uint32_t i = 0; i < groups; i++) {
-        uint32_t first = base + i * size;
-        chunks->groups[chunks->n_groups] = (struct group){.first_chunk = first,
-                                                          .n_chunks = end - first < size ? end - first : size,
-                                                          .chunk_samples = dataset->samples,
-                                                          .width = width,
-                                                          .first_fiber = chunks->n_fibers,
-                                                          .stock_max = stock_max,
-                                                          .thin = held * size < dataset->count * fibers,
-                                                          .ahead_below = UINT32_MAX};
-        for (uint32_t chunk = first; chunk < first + chunks->groups[chunks->n_groups].n_chunks; chunk++) {
-            chunks->chunks[chunk].group = chunks->n_groups;
-            for (uint32_t slot = 0; slot < dataset->samples; slot++)
-                chunks->chunks[chunk].members[slot] = SAMPLE_NONE;
-        }
-        for (uint64_t fiber = 0; fiber < fibers; fiber++)
-            chunks->fibers[chunks->n_fibers++] = (struct fiber){LINE_EMPTY, LINE_EMPTY};
-        chunks->n_groups++;
+    random_seed_keys(&rng, range->key[0], range->key[1], range->key[2], range->count);
+    for (uint32_t i = 0; i < range->count; i++) {
+        uint32_t j = (uint32_t)random_below(&rng, i + 1);
+        range->order[i] = range->order[j];
+        range->order[j] = i;
     }
     return 0;
 }
 
-void chunks_drop_groups(struct chunks *chunks, uint32_t first, uint32_t end)
+int chunks_enter(struct chunks *chunks, const struct engine_chunks *dataset, struct chunk_range *range)
 {
-    uint32_t groups = end - first, first_fiber = chunks->groups[first].first_fiber;
-    uint32_t end_fiber = end < chunks->n_groups ? chunks->groups[end].first_fiber : chunks->n_fibers;
-    uint32_t fibers = end_fiber - first_fiber;
-    for (uint32_t fiber = first_fiber; fiber < end_fiber; fiber++)
-        CHECK(chunks->fibers[fiber].instances.head == ENGINE_NONE && chunks->fibers[fiber].encoded.head == ENGINE_NONE);
-    chunks->n_groups -= groups;
-    chunks->n_fibers -= fibers;
-    memmove(&chunks->groups[first], &chunks->groups[end], (chunks->n_groups - first) * sizeof *chunks->groups);
-    memmove(&chunks->fibers[first_fiber], &chunks->fibers[end_fiber],
-            (chunks->n_fibers - first_fiber) * sizeof *chunks->fibers);
-    for (uint32_t i = first; i < chunks->n_groups; i++)
-        chunks->groups[i].first_fiber -= fibers;
-    for (uint32_t chunk = 0; chunk < chunks->n_chunks; chunk++) {
-        if (chunks->chunks[chunk].group != ENGINE_NONE && chunks->chunks[chunk].group >= end)
-            chunks->chunks[chunk].group -= groups;
+    range->samples = dataset->samples;
+    range->width = fiber_width(chunks, dataset->samples);
+    if (make_order(range) || make_room(chunks, range) || make_members(chunks, range)) {
+        free(range->order);
+        range->order = NULL;
+        return LARDER_ENOMEM;
     }
-    for (uint64_t id = 0; id < chunks->env->ids; id++) {
-        if (chunks->at[id].fiber != ENGINE_NONE && chunks->at[id].fiber >= end_fiber)
-            chunks->at[id].fiber -= fibers;
+    chunks->groups_cap += groups_max(chunks, range);
+    chunks->fibers_cap += groups_max(chunks, range) * fibers_of(range);
+    chunks->stale = true;
+    return 0;
+}
+
+void chunks_leave(struct chunks *chunks, struct chunk_range *range)
+{
+    for (uint32_t i = 0; i < range->count; i++) {
+        free(chunks->chunks[range->base + i].members);
+        chunks->chunks[range->base + i] = (struct chunk){.group = ENGINE_NONE};
     }
+    free(range->order);
+    chunks->stale = true;
+    chunks->groups_cap -= groups_max(chunks, range);
+    chunks->fibers_cap -= groups_max(chunks, range) * fibers_of(range);
+}
+
+void chunks_hold(struct chunks *chunks, struct chunk_range *range, uint64_t held)
+{
+    uint64_t change = held > range->held ? held - range->held : range->held - held;
+    if (change * HELD_PARTS <= range->held)
+        return;
+    range->held = held;
+    chunks->stale = true;
+}
+
+/* add_group adds a group of the chunks that chunks.order has from `first` on, and its fibers. */
+static void add_group(struct chunks *chunks, const struct group *group, uint32_t fibers)
+{
+    for (uint32_t i = 0; i < group->n_chunks; i++)
+        chunks->chunks[chunks->order[group->first + i]].group = chunks->n_groups;
+    chunks->groups[chunks->n_groups] = *group;
+    chunks->groups[chunks->n_groups++].first_fiber = chunks->n_fibers;
+    for (uint32_t fiber = 0; fiber < fibers; fiber++)
+        chunks->fibers[chunks->n_fibers++] = (struct fiber){LINE_EMPTY, LINE_EMPTY};
+}
+
+/* arrange makes the groups of those chunks of the range that are kept, or of the others, and gives how many chunks
+ * these are. chunks.order has them from `first` on. The groups are as nearly of one size as they can be. */
+static uint32_t arrange(struct chunks *chunks, const struct chunk_range *range, bool kept, uint32_t first)
+{
+    uint32_t count = 0, fibers = fibers_of(range);
+    for (uint32_t i = 0; i < range->count; i++) {
+        if (chunks->chunks[range->base + range->order[i]].kept == kept)
+            chunks->order[first + count++] = range->base + range->order[i];
+    }
+    uint64_t samples = (uint64_t)count * range->samples, held = kept ? samples : range->held;
+    uint32_t size = group_size(chunks, samples, range->width, held), groups = (count + size - 1) / size;
+    size = size < count ? size : count;
+    for (uint32_t i = 0; i < groups; i++) {
+        uint32_t from = (uint32_t)((uint64_t)count * i / groups), to = (uint32_t)((uint64_t)count * (i + 1) / groups);
+        add_group(chunks,
+                  &(struct group){.first = first + from,
+                                  .n_chunks = to - from,
+                                  .chunk_samples = range->samples,
+                                  .width = range->width,
+                                  .stock_max = stock_size(range->width, (uint64_t)count * fibers, held, size),
+                                  .thin = held * size < (uint64_t)count * fibers,
+                                  .ample = kept || range->held * 2 >= range->rest || range->width == 1,
+                                  .kept = kept,
+                                  .ahead_below = UINT32_MAX},
+                  fibers);
+    }
+    return count;
+}
+
+void chunks_arrange(struct chunks *chunks)
+{
+    chunks->n_groups = chunks->n_fibers = 0;
+    chunks->stale = false;
+    for (size_t i = 0; i < chunks->n_ranges; i++) {
+        struct chunk_range *range = &chunks->ranges[i];
+        range->n_kept = arrange(chunks, range, true, range->base);
+        arrange(chunks, range, false, range->base + range->n_kept);
+    }
+    CHECK(chunks->n_groups <= chunks->groups_cap && chunks->n_fibers <= chunks->fibers_cap);
 }
 
 void chunks_destroy(struct chunks *chunks)
 {
     for (uint32_t chunk = 0; chunk < chunks->n_chunks; chunk++)
         free(chunks->chunks[chunk].members);
+    for (size_t i = 0; i < chunks->n_ranges; i++)
+        free(chunks->ranges[i].order);
     free(chunks->chunks);
+    free(chunks->order);
     free(chunks->groups);
     free(chunks->fibers);
     free(chunks->ranges);
@@ -189,6 +269,5 @@ void chunks_destroy(struct chunks *chunks)
 
 bool chunks_is_here(const struct job *job, const struct group *group)
 {
-    return group->first_chunk >= job->shape.chunk_base &&
-           group->first_chunk - job->shape.chunk_base < job->shape.chunk_count;
+    return group->first >= job->shape.chunk_base && group->first - job->shape.chunk_base < job->shape.chunk_count;
 }

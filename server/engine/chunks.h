@@ -1,12 +1,16 @@
 /* chunks.h: where samples are stored: chunks, the groups that share one place in memory, and what memory has of a
  * fiber.
  *
- * Invariant: the groups of a dataset are neighbours. So are the fibers of a group, and the chunks of a group. A
- * sample's chunk and fiber are both set, or neither is, and belong to one group. A fiber lists each encoded of its
- * samples, each instance of them that somebody wants, and nothing else. A group's stock is the number of encodeds in
- * its fibers.
- * Owner: chunks.c owns chunks, groups and fibers. residents_places.c and residents_forget.c set where samples are.
- * prepared and encoded each keep their list in a fiber, and encoded keeps a group's stock. */
+ * A dataset's chunks have an order of their own, by chance and always the same. Groups are made of chunks that follow
+ * each other in it: first of those that are kept, then of the others. So no fiber has samples of both. When other
+ * chunks are kept, the groups are made anew.
+ *
+ * Invariant: the groups of a dataset are neighbours. So are the fibers of a group, and the chunks of a group in
+ * chunks.order. A fiber lists each encoded of its samples, each instance of them that somebody wants, and nothing else.
+ * A group's stock is the number of encodeds in its fibers.
+ * Owner: chunks.c owns chunks, groups and fibers, and encoded_keep.c which chunks are kept. residents_places.c and
+ * residents_forget.c set where samples are. prepared and encoded each keep their list in a fiber, and encoded keeps a
+ * group's stock. */
 #ifndef LARDER_SERVER_ENGINE_CHUNKS_H
 #define LARDER_SERVER_ENGINE_CHUNKS_H
 
@@ -16,21 +20,26 @@
 struct chunk {
     /* The samples of its slots. SAMPLE_NONE: no view has had that one yet. The chunk owns the array. */
     sample_id *members;
-    uint32_t group;   /* The group that it belongs to; ENGINE_NONE when no job has come with this chunk. */
+    /* The group that it belongs to. ENGINE_NONE until the groups are made anew, after a job came with it first. */
+    uint32_t group;
     uint32_t pending; /* how many tasks of its samples are TO_LOAD */
+    bool kept;        /* What views have of it stays in memory over all epochs. */
     /* A member was forgotten and is still listed; residents_forget sweeps it in the same call. */
     bool stale;
 };
 
 /* n chunks that share one place in memory, and the fibers across them. */
 struct group {
-    uint32_t first_chunk, n_chunks, chunk_samples;
+    uint32_t first, n_chunks; /* its chunks are chunks.order[first … first + n_chunks - 1] */
+    uint32_t chunk_samples;
     uint32_t width;       /* slots of a fiber; the last fiber may have fewer */
     uint32_t first_fiber; /* the first of its fibers, which are neighbours */
     uint32_t stock;       /* how many encodeds of its samples are in memory or on their way */
     uint32_t stock_max;   /* how many samples that a job still wants its stock in a fiber may have */
     /* The budget does not hold one sample for each fiber, so no sample makes room for another. */
     bool thin;
+    bool ample;           /* Memory holds so much of it that a read may bring all of a chunk, as at w = 1. */
+    bool kept;            /* its chunks are kept */
     uint32_t ahead_below; /* Reading ahead is tried again once the stock is below this. */
 };
 
@@ -43,13 +52,17 @@ struct fiber {
 struct chunk_range {
     uint64_t key[ENGINE_CHUNK_KEY];
     uint32_t base, count;
-    uint64_t used;  /* the value of chunks.uses when a job last came with it */
-    uint64_t wants; /* how many samples in it jobs have in their views; valid while ranges are compared */
+    uint32_t samples, width; /* slots of a chunk and of a fiber */
+    uint32_t *order;         /* its chunks in their own order, by number less base; the range owns the array */
+    uint32_t n_kept;         /* how many of them are kept */
+    uint64_t rest, held;     /* how many samples of the others views have, and how many memory holds */
+    uint64_t used;           /* the value of chunks.uses when a job last came with it */
+    uint64_t wants;          /* how many samples in it jobs have in their views; valid while ranges are compared */
 };
 
 /* Where a sample is, or CHUNK_PLACE_NONE. */
 struct chunk_place {
-    uint32_t chunk, fiber; /* both ENGINE_NONE when the sample is in no chunk */
+    uint32_t chunk, slot; /* both ENGINE_NONE when the sample is in no chunk */
 };
 
 #define CHUNK_PLACE_NONE ((struct chunk_place){ENGINE_NONE, ENGINE_NONE})
@@ -59,30 +72,45 @@ struct chunks {
     struct engine_env *env;
     struct chunk_place *at; /* by sample */
     struct chunk *chunks;
+    uint32_t *order; /* all chunks: those of a range have its numbers as indexes, in the order of their groups */
     struct group *groups;
     struct fiber *fibers;
     uint32_t n_chunks, n_groups, n_fibers;
-    struct chunk_range *ranges; /* n_ranges of them, by base */
+    uint64_t groups_cap, fibers_cap; /* Room for the groups of all ranges, whatever is kept. */
+    bool stale;                      /* the groups are to be made anew */
+    struct chunk_range *ranges;      /* n_ranges of them, by base */
     size_t n_ranges, ranges_cap;
     uint64_t uses; /* how often a job came with a range */
 };
 
 /* chunks_make_room makes room for samples with ids below `ids`. It fails with LARDER_ENOMEM. */
 int chunks_make_room(struct chunks *chunks, uint64_t ids);
-/* chunks_enter makes the groups and fibers of a dataset with which no job came before. `held` is how many of its
- * samples the encoded budget holds. It fails with LARDER_ENOMEM. */
-int chunks_enter(struct chunks *chunks, const struct engine_chunks *dataset, uint32_t base, uint64_t held);
-/* chunks_drop_groups takes groups first … end - 1 and their fibers away. The fibers must be empty. Later groups and
- * fibers move up. */
-void chunks_drop_groups(struct chunks *chunks, uint32_t first, uint32_t end);
+/* chunks_enter makes the chunks of a dataset with which no job came before. Their groups come with chunks_arrange. It
+ * fails with LARDER_ENOMEM, and then changes nothing. */
+int chunks_enter(struct chunks *chunks, const struct engine_chunks *dataset, struct chunk_range *range);
+/* chunks_leave frees what the range's chunks have. No sample may be in them. The groups must be made anew. */
+void chunks_leave(struct chunks *chunks, struct chunk_range *range);
+/* chunks_hold sets how many samples of the range's chunks that are not kept memory holds. It changes nothing if the
+ * groups would hardly change. */
+void chunks_hold(struct chunks *chunks, struct chunk_range *range, uint64_t held);
+/* chunks_arrange makes all groups and fibers anew, as chunk.kept and the ranges say. All fibers are empty then: what
+ * memory has must enter its fiber again. */
+void chunks_arrange(struct chunks *chunks);
 /* chunks_destroy frees what chunks.c and chunks_ranges.c own. The places of samples are engine_destroy's to free. */
 void chunks_destroy(struct chunks *chunks);
 /* chunks_is_here tells whether the group belongs to the job's dataset. */
 bool chunks_is_here(const struct job *job, const struct group *group);
-/* chunks_fiber and chunks_group give the sample's fiber and group; NULL when it is in none. The pointers are valid
- * until chunks_enter or chunks_drop_groups. */
+/* chunks_fiber_no gives the number of the sample's fiber; ENGINE_NONE when it is in none. */
+uint32_t chunks_fiber_no(const struct chunks *chunks, sample_id id);
+/* chunks_fiber and chunks_group give the sample's fiber and group; NULL when it is in none. These and the numbers are
+ * valid until chunks_arrange. */
 struct fiber *chunks_fiber(const struct chunks *chunks, sample_id id);
 struct group *chunks_group(const struct chunks *chunks, sample_id id);
+/* chunks_at gives chunk i of the group. */
+static inline const struct chunk *chunks_at(const struct chunks *chunks, const struct group *group, uint32_t i)
+{
+    return &chunks->chunks[chunks->order[group->first + i]];
+}
 
 /* chunks_ranges.c: a pointer to a range is valid until a range is added or dropped. */
 /* chunks_find_range gives the range of the dataset with this key; NULL when it has none. */
@@ -91,7 +119,7 @@ struct chunk_range *chunks_find_range(const struct chunks *chunks, const uint64_
 struct chunk_range *chunks_range_of(const struct chunks *chunks, uint32_t chunk);
 /* chunks_add_range puts a range into the first gap between the others that is long enough. */
 struct chunk_range *chunks_add_range(struct chunks *chunks, const uint64_t key[ENGINE_CHUNK_KEY], uint32_t count);
-/* chunks_drop_range takes the range away. What its chunks have must have been freed before. */
+/* chunks_drop_range takes the range away, after chunks_leave. */
 void chunks_drop_range(struct chunks *chunks, struct chunk_range *range);
 /* chunks_least_wanted gives the range of which jobs want the smallest part, by `wants`; there must be a range. */
 struct chunk_range *chunks_least_wanted(const struct chunks *chunks);

@@ -2,17 +2,6 @@
  * apart they are. */
 #include "server/engine/demand.h"
 
-bool demand_prepare_alike(const struct jobs *jobs)
-{
-    const struct job *first = NULL;
-    for (const struct job *job = jobs_first(jobs); job; job = jobs_after(jobs, job)) {
-        first = first ? first : job;
-        if (job->terms.pipeline != first->terms.pipeline || job->terms.variant != first->terms.variant)
-            return false;
-    }
-    return true;
-}
-
 uint32_t demand_takers(const struct jobs *jobs, uint32_t *takers, uint32_t max)
 {
     uint32_t count = 0;
@@ -38,6 +27,20 @@ double demand_apart(const struct jobs *jobs, const uint32_t *takers, uint32_t co
         apart = distance > apart ? distance : apart;
     }
     return apart;
+}
+
+/* To wait for an epoch is to be at its beginning. */
+bool demand_in_step(const struct jobs *jobs)
+{
+    uint32_t redirected[JOBS_MAX], count = 0;
+    bool all[JOBS_MAX];
+    for (const struct job *job = jobs_first(jobs); job; job = jobs_after(jobs, job)) {
+        if (job->state != JOB_FAILED && job->terms.redirected) {
+            all[count] = true;
+            redirected[count++] = job->no;
+        }
+    }
+    return demand_apart(jobs, redirected, count, all) <= DEMAND_IN_STEP;
 }
 
 bool demand_wants_instance(const struct jobs *jobs, uint32_t job, const struct form *form)

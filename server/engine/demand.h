@@ -9,6 +9,8 @@
 
 #include "server/engine/job.h"
 
+#define DEMAND_IN_STEP 0.02 /* in halves of an epoch: jobs no farther apart are in step */
+
 #define PIPELINE_GONE UINT32_MAX /* the pipeline of no job: its number means another pipeline meanwhile */
 
 /* What a job may get: a sample that is prepared in one way, and the jobs that have planned or got it. */
@@ -27,14 +29,14 @@ static inline bool demand_suits(const struct jobs *jobs, uint32_t no, const stru
            !jobset_has(&form->had, no);
 }
 
-/* demand_prepare_alike tells whether all jobs have the same pipeline and variant. */
-bool demand_prepare_alike(const struct jobs *jobs);
 /* demand_takers fills in the running jobs that are redirected, at most max of them, and returns how many they are. The
  * limit bounds the work on a chunk. */
 uint32_t demand_takers(const struct jobs *jobs, uint32_t *takers, uint32_t max);
 /* demand_apart tells how far apart in their epochs those takers are for which `stocked` is set: 0 in step, 1 half an
  * epoch. */
 double demand_apart(const struct jobs *jobs, const uint32_t *takers, uint32_t count, const bool *stocked);
+/* demand_in_step tells whether all jobs that are redirected are in step, those that wait for an epoch included. */
+bool demand_in_step(const struct jobs *jobs);
 /* demand_wants_instance tells whether the job is running, may get the form, and has its sample left in this epoch. */
 bool demand_wants_instance(const struct jobs *jobs, uint32_t job, const struct form *form);
 /* demand_wants_encoded tells whether the job is running and has the sample left in this epoch. */

@@ -52,6 +52,7 @@ void encoded_free(struct encoded_store *store, uint32_t index, bool evicted)
     store->env->counts.evicted_encoded += evicted;
     encoded_fiber_leave(store, index);
     store->used_bytes -= encoded->bytes;
+    store->kept_bytes -= encoded->kept ? encoded->bytes : 0;
     if (residency_pins(store->residency, index) > 0) /* its load has failed, and pinned it */
         store->pinned_bytes -= encoded->bytes;
     store->samples[encoded->id].encoded = ENGINE_NONE;
@@ -108,13 +109,17 @@ uint32_t encoded_begin(struct encoded_store *store, sample_id id, uint64_t bytes
     if (!make_room_encoded(store, bytes) && (store->used_bytes > 0 || bytes > store->env->config.encoded_bytes))
         return ENGINE_NONE;
     uint32_t index = encoded_new(store);
-    store->encodeds[index] = (struct encoded){.state = ENCODED_LOADING, .id = id, .tasks = LINE_EMPTY, .bytes = bytes};
+    bool kept = encoded_keeps(store, id);
+    store->encodeds[index] = (struct encoded){
+        .state = ENCODED_LOADING, .id = id, .tasks = LINE_EMPTY, .bytes = bytes, .kept = kept};
     store->samples[id].encoded = index;
     encoded_fiber_enter(store, index);
     store->used_bytes += bytes;
+    store->kept_bytes += kept ? bytes : 0;
     store->pinned_bytes += bytes;
     store->loading++;
-    residency_add(store->residency, index, demand_count_encoded(store->jobs, id)); /* its first pin is the load's */
+    /* its first pin is the load's */
+    residency_add(store->residency, index, demand_count_encoded(store->jobs, id) + (kept ? KEPT_WANT : 0));
     return index;
 }
 
@@ -150,11 +155,19 @@ bool encoded_keeps(const struct encoded_store *store, sample_id id)
     return store->kept && idset_contains(store->kept, id);
 }
 
-/* drop_if_idle drops an encoded that has no pin and that nobody wants in this epoch, unless it is kept. */
+double encoded_room(const struct encoded_store *store, bool kept, double share)
+{
+    uint64_t most = encoded_most(store);
+    if (kept)
+        return (double)most - (double)store->used_bytes;
+    uint64_t reserved = store->kept_most < most ? store->kept_most : most;
+    return (double)(most - reserved) * share - (double)(store->used_bytes - store->kept_bytes);
+}
+
+/* drop_if_idle drops an encoded that has no pin, that nobody wants in this epoch and that is not kept. */
 static void drop_if_idle(struct encoded_store *store, uint32_t index)
 {
-    if (residency_pins(store->residency, index) == 0 && residency_want(store->residency, index) == 0 &&
-        !encoded_keeps(store, store->encodeds[index].id))
+    if (residency_pins(store->residency, index) == 0 && residency_want(store->residency, index) == 0)
         encoded_free(store, index, false);
 }
 
@@ -177,7 +190,7 @@ void encoded_drop_idle(struct encoded_store *store)
     uint32_t index = residency_victim(store->residency);
     while (index != RESIDENT_NONE && residency_want(store->residency, index) == 0) { /* all that follow are wanted */
         uint32_t next = residency_victim_after(store->residency, index);
-        drop_if_idle(store, index);
+        encoded_free(store, index, false);
         index = next;
     }
 }
@@ -202,7 +215,9 @@ bool encoded_room_for_read(const struct encoded_store *store, sample_id id)
 bool encoded_memory_for_read(const struct encoded_store *store, uint32_t job, sample_id id, uint64_t bytes)
 {
     uint32_t chunk = job_at(store->jobs, job)->terms.redirected ? store->chunks->at[id].chunk : ENGINE_NONE;
-    uint64_t limit = encoded_most(store), pinned = store->pinned_bytes, most = limit / 2;
+    uint64_t limit = encoded_most(store), pinned = store->pinned_bytes;
+    limit -= store->kept_bytes < limit ? store->kept_bytes : limit;
+    uint64_t most = limit / 2;
     uint64_t mean = store->slab.taken ? encoded_mean_bytes(store) : bytes, all = bytes;
     if (chunk != ENGINE_NONE)
         all = mean * store->chunks->groups[store->chunks->chunks[chunk].group].chunk_samples;

@@ -1,7 +1,8 @@
 /* encoded.h: encoded bytes in memory: loads, pins, stocks of fibers, and what a read brings.
  *
  * Invariant: a sample has at most one encoded. An encoded has one pin for each task that names it, and one while it is
- * LOADING. An encoded without pins is wanted or kept; otherwise it is dropped at once. used_bytes is never above
+ * LOADING. An encoded without pins is wanted or kept; otherwise it is dropped at once. want(encoded) is the number of
+ * running jobs with the sample in R_j, and KEPT_WANT more if it is kept. used_bytes is never above
  * encoded_bytes of the configuration, and above encoded_most only while nothing can be evicted. The caller owns the
  * handle, and gets it back once, by DROP_ENCODED.
  * Owner: the encoded_*.c own encodeds, residency, the sums of bytes, `loading`, the kept set and the shortage, and of a
@@ -18,6 +19,7 @@
 #define ENGINE_COMPARE_MAX 8 /* Chunks that are compared before one is read; the comparison starts at a random one. */
 /* Chunks that are looked at to find these: some bring nothing, or too little. This bounds the work. */
 #define ENGINE_LOOK_MAX 64
+#define KEPT_WANT JOBS_MAX /* What is kept goes after all that is not, whatever jobs want. */
 
 enum encoded_state { ENCODED_FREE, ENCODED_LOADING, ENCODED_READY };
 
@@ -29,6 +31,7 @@ struct encoded {
     struct line tasks; /* The tasks that wait for the load; empty once it is READY. Owner: tasks. */
     /* It was read for a job that takes its samples in the dataset's order, so it is no random part of its fiber. */
     bool in_order;
+    bool kept; /* its sample is in the kept set, and it counts as wanted by KEPT_WANT jobs more */
     /* its neighbours in its fiber's list, while it is in it */
     struct link in_fiber;
     uint32_t round; /* the value of sources.rounds when its load began */
@@ -81,8 +84,9 @@ struct encoded_store {
     uint64_t used_bytes, pinned_bytes; /* pinned: bytes that are being loaded, or that tasks wait for or read */
     uint32_t loading;                  /* encodeds that are LOADING: the LOADs that are out */
     struct shortage shortage;
-    struct idset *kept; /* Samples whose bytes stay though nobody wants them; NULL when there are none. */
-    uint32_t *slots;    /* scratch of encoded_read.c: the slots of a chunk in random order */
+    struct idset *kept;             /* Samples whose bytes stay over all epochs; NULL when there are none. */
+    uint64_t kept_most, kept_bytes; /* about what they have together, and what of that is in memory */
+    uint32_t *slots;                /* scratch of encoded_read.c: the slots of a chunk in random order */
     size_t slots_cap;
 };
 
@@ -119,8 +123,7 @@ void encoded_unpin(struct encoded_store *store, uint32_t encoded);
 /* encoded_drop_if_idle drops the sample's encoded if it has no pin, nobody wants it and it is not kept. It is called
  * when the jobs that the sample has left have placed what they picked. */
 void encoded_drop_if_idle(struct encoded_store *store, sample_id id);
-/* encoded_drop_idle drops all encodeds that have no pin, that nobody wants and that are not kept. It is called when the
- * kept set has changed. */
+/* encoded_drop_idle drops all encodeds that have no pin, that nobody wants and that are not kept. */
 void encoded_drop_idle(struct encoded_store *store);
 /* encoded_mean_bytes gives the mean length of the encodeds that are there; 0 when there are none. */
 uint64_t encoded_mean_bytes(const struct encoded_store *store);
@@ -131,11 +134,16 @@ bool encoded_room_for_read(const struct encoded_store *store, sample_id id);
  * job, or no bytes are pinned. */
 bool encoded_memory_for_read(const struct encoded_store *store, uint32_t job, sample_id id, uint64_t bytes);
 
-/* encoded_keeps tells whether the sample's bytes stay though nobody wants them. */
+/* encoded_keeps tells whether the sample's bytes stay over all epochs. */
 bool encoded_keeps(const struct encoded_store *store, sample_id id);
+/* encoded_room gives the bytes that samples which are kept, or others, may yet take without eviction. `share`: the part
+ * that may be filled of what is not reserved for kept samples. */
+double encoded_room(const struct encoded_store *store, bool kept, double share);
 
-/* encoded_keep.c: encoded_keep_measure finds out which samples are kept. It is called when a job comes or goes. */
-void encoded_keep_measure(struct encoded_store *store);
+/* encoded_keep.c: encoded_keep_measure finds out which chunks and samples are kept, and drops what is kept no longer.
+ * It is called when a job comes or goes. `ahead_bytes`: what the look-ahead of all jobs takes at once. The groups must
+ * be made anew after it, if chunks.stale says so. */
+void encoded_keep_measure(struct encoded_store *store, uint64_t ahead_bytes);
 
 /* encoded_read.c */
 /* encoded_shuffled_slots gives the slots of a chunk in random order; valid until the next call. */

@@ -4,7 +4,7 @@
 
 void encoded_check(const struct encoded_store *store, const uint32_t *users)
 {
-    uint64_t used = 0, pinned = 0;
+    uint64_t used = 0, pinned = 0, kept = 0;
     uint32_t loading = 0;
     for (uint32_t index = 0; index < store->slab.size; index++) {
         const struct encoded *encoded = &store->encodeds[index];
@@ -12,15 +12,17 @@ void encoded_check(const struct encoded_store *store, const uint32_t *users)
             continue;
         CHECK(store->samples[encoded->id].encoded == index);
         CHECK(residency_pins(store->residency, index) == users[index] + (encoded->state == ENCODED_LOADING));
-        CHECK(residency_want(store->residency, index) == demand_count_encoded(store->jobs, encoded->id));
-        CHECK(residency_pins(store->residency, index) || residency_want(store->residency, index) ||
-              encoded_keeps(store, encoded->id));
+        CHECK(residency_want(store->residency, index) ==
+              demand_count_encoded(store->jobs, encoded->id) + (encoded->kept ? KEPT_WANT : 0));
+        CHECK(encoded->kept == encoded_keeps(store, encoded->id));
+        CHECK(residency_pins(store->residency, index) || residency_want(store->residency, index));
         CHECK((encoded->state == ENCODED_READY) == (encoded->handle != NULL));
         loading += encoded->state == ENCODED_LOADING;
         used += encoded->bytes;
+        kept += encoded->kept ? encoded->bytes : 0;
         pinned += residency_pins(store->residency, index) ? encoded->bytes : 0;
     }
-    CHECK(pinned == store->pinned_bytes);
+    CHECK(pinned == store->pinned_bytes && kept == store->kept_bytes);
     CHECK(used == store->used_bytes && used <= store->env->config.encoded_bytes);
     CHECK(used <= encoded_most(store) || residency_victim(store->residency) == RESIDENT_NONE);
     CHECK(loading == store->loading && loading <= store->env->config.inflight_loads);

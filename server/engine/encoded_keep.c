@@ -1,64 +1,278 @@
-/* encoded_keep.c: are encoded samples kept that nobody wants any more in this epoch?
+/* encoded_keep.c: which encoded samples stay over all epochs.
  *
- * When memory has room for all samples of the jobs' views, they stay, and each sample is read once for all epochs. When
- * it does not, they go. Otherwise what is left of an epoch's end would come at the beginning of the next one, and each
- * order would echo the one before. They go too when jobs prepare differently. Then jobs stay in step by what is in
- * memory, even for samples that only some of them want; decoding for each job alone costs more than reading. */
+ * When memory has room for all samples of the jobs' views, all stay. When it does not, whole chunks stay, as many as
+ * there is room for beside what the others need to be shuffled. What is left of the others at the end of an epoch goes.
+ * Otherwise it would come at the beginning of the next one, and each order would echo the one before. Kept chunks have
+ * fibers of their own (chunks.h), so a pick of a sample that is not there never takes a kept one instead: kept samples
+ * come no earlier in an epoch than others.
+ *
+ * Chunks that more jobs want stay first. Among equals their order (chunks.h) decides. It is always the same, so when
+ * jobs come and go, few chunks change. */
+#include <stdlib.h>
+
+#include "server/engine/chunks.h"
 #include "server/engine/demand.h"
 #include "server/engine/encoded.h"
 
-/* add_view adds the job's view to the union of the views before, and to *bytes about how many bytes the view adds. The
- * mean of some samples gives the estimate. When it is too low, the oldest samples are evicted after all. */
-static int add_view(const struct job *job, struct idset **all, double *bytes)
+enum {
+    KEPT_PART = 20,     /* Less than one part in so many is not worth keeping. */
+    REST_CHUNKS = 8,    /* Chunks that go need memory for at least so many chunks to be shuffled, */
+    REST_PART = 12,     /* and for one part in so many of them, */
+    REST_PART_APART = 8 /* or of so many, to be shared when jobs are apart in their epochs. */
+};
+
+/* What the jobs want, and how many bytes it has: an estimate from the mean of some samples. If it is too low, the
+ * oldest samples are evicted after all. */
+struct wanted {
+    struct idset *all;
+    double bytes;
+};
+
+/* What views have of a chunk, and how many jobs want that. */
+struct claim {
+    uint32_t chunk, place; /* its number, and its place among its range's chunks */
+    uint32_t samples;
+    uint64_t wants; /* samples, summed over the jobs */
+    uint32_t level; /* jobs that want a sample of it, on the mean */
+};
+
+static int add_view(const struct job *job, struct wanted *wanted)
 {
     struct idset *more;
-    int code = idset_union(*all, job->terms.view, &more);
+    int code = idset_union(wanted->all, job->terms.view, &more);
     if (code)
         return code;
-    *bytes += (double)((idset_count(more) - idset_count(*all)) * job->shape.mean_bytes);
-    idset_destroy(*all);
-    *all = more;
+    wanted->bytes += (double)((idset_count(more) - idset_count(wanted->all)) * job->shape.mean_bytes);
+    idset_destroy(wanted->all);
+    wanted->all = more;
     return 0;
 }
 
-/* all_that_fits gives the union of the jobs' views, which the caller owns. NULL when it is more than memory may keep,
- * or when there is no memory to find out. */
-static struct idset *all_that_fits(const struct encoded_store *store)
+/* add_views makes the union of the jobs' views, which the caller destroys. It fails with LARDER_ENOMEM. */
+static int add_views(const struct encoded_store *store, struct wanted *wanted)
 {
-    struct idset *all = NULL;
-    double bytes = 0;
-    int code = idset_create(&all);
-    for (uint32_t no = 0; !code && no < store->jobs->end; no++) {
-        if (job_at(store->jobs, no)->state != JOB_FREE)
-            code = add_view(job_at(store->jobs, no), &all, &bytes);
-    }
-    if (!code && bytes <= (double)encoded_sure(store))
-        return all;
-    idset_destroy(all);
-    return NULL;
+    int code = idset_create(&wanted->all);
+    for (const struct job *job = jobs_first(store->jobs); !code && job; job = jobs_after(store->jobs, job))
+        code = add_view(job, wanted);
+    return code;
 }
 
-/* settle_lost lets go what was kept and is kept no longer. It goes through those samples when they are few, and
- * otherwise through all encodeds that nobody wants. */
-static void settle_lost(struct encoded_store *store, const struct idset *before)
+/* ── chunks that stay ── */
+
+/* count_in_chunks adds the set's samples to the claims of their chunks: to `samples`, or `times` of each to `wants`. It
+ * fails with LARDER_ENOMEM. */
+static int count_in_chunks(const struct encoded_store *store, const struct idset *set, uint32_t times,
+                           struct claim *claims)
 {
-    struct idset *lost = NULL;
-    if (store->kept && idset_difference(before, store->kept, &lost) == 0 &&
-        idset_count(lost) < residency_idle(store->residency)) {
-        sample_id id = 0;
-        for (uint64_t rank = 0; idset_select(lost, rank, &id); rank++)
-            encoded_drop_if_idle(store, id);
-    } else {
-        encoded_drop_idle(store);
+    size_t count = idset_count(set);
+    sample_id *ids = malloc((count + 1) * sizeof *ids);
+    if (!ids)
+        return LARDER_ENOMEM;
+    idset_to_array(set, ids);
+    for (size_t i = 0; i < count; i++) {
+        uint32_t chunk = store->chunks->at[ids[i]].chunk;
+        if (chunk == ENGINE_NONE)
+            continue;
+        claims[chunk].samples += times == 0;
+        claims[chunk].wants += times;
     }
-    idset_destroy(lost);
+    free(ids);
+    return 0;
 }
 
-void encoded_keep_measure(struct encoded_store *store)
+/* count_alike gives how many jobs have the job's view; 0 when an earlier one has it too. */
+static uint32_t count_alike(const struct encoded_store *store, const struct job *job)
 {
+    uint32_t count = 0;
+    bool before = true;
+    for (const struct job *other = jobs_first(store->jobs); other; other = jobs_after(store->jobs, other)) {
+        before = before && other != job;
+        if (other != job && !idset_equal(other->terms.view, job->terms.view))
+            continue;
+        if (before)
+            return 0;
+        count++;
+    }
+    return count;
+}
+
+/* make_claims fills in the claims, by chunk. It fails with LARDER_ENOMEM. */
+static int make_claims(const struct encoded_store *store, const struct wanted *wanted, struct claim *claims)
+{
+    const struct chunks *chunks = store->chunks;
+    int code = count_in_chunks(store, wanted->all, 0, claims);
+    for (const struct job *job = jobs_first(store->jobs); !code && job; job = jobs_after(store->jobs, job)) {
+        uint32_t alike = count_alike(store, job);
+        if (alike)
+            code = count_in_chunks(store, job->terms.view, alike, claims);
+    }
+    for (size_t i = 0; i < chunks->n_ranges; i++) {
+        const struct chunk_range *range = &chunks->ranges[i];
+        for (uint32_t place = 0; place < range->count; place++)
+            claims[range->base + range->order[place]].place = place;
+    }
+    for (uint32_t chunk = 0; chunk < chunks->n_chunks; chunk++) {
+        struct claim *claim = &claims[chunk];
+        claim->chunk = chunk;
+        if (claim->samples)
+            claim->level = (uint32_t)((claim->wants + claim->samples / 2) / claim->samples);
+    }
+    return code;
+}
+
+static int by_level(const void *left, const void *right)
+{
+    const struct claim *a = left, *b = right;
+    if (a->level != b->level)
+        return a->level > b->level ? -1 : 1;
+    if (a->place != b->place)
+        return a->place < b->place ? -1 : 1;
+    return a->chunk < b->chunk ? -1 : 1;
+}
+
+/* keepable gives the bytes that may stay, of so many that jobs want; 0 when it is too little. */
+static double keepable(const struct encoded_store *store, double bytes, double chunk_bytes, double ahead_bytes)
+{
+    double all = (double)encoded_sure(store), fixed = REST_CHUNKS * chunk_bytes;
+    double part = 1.0 / (demand_in_step(store->jobs) ? REST_PART : REST_PART_APART);
+    double by_part = (all - bytes * part) / (1 - part);
+    fixed = ahead_bytes > fixed ? ahead_bytes : fixed;
+    double most = by_part < all - fixed ? by_part : all - fixed;
+    return most * KEPT_PART < bytes ? 0 : most;
+}
+
+static void mark(struct chunks *chunks, uint32_t chunk, bool kept)
+{
+    chunks->stale = chunks->stale || chunks->chunks[chunk].kept != kept;
+    chunks->chunks[chunk].kept = kept;
+}
+
+static void mark_all(struct chunks *chunks, bool kept)
+{
+    for (size_t i = 0; i < chunks->n_ranges; i++) {
+        for (uint32_t chunk = 0; chunk < chunks->ranges[i].count; chunk++)
+            mark(chunks, chunks->ranges[i].base + chunk, kept);
+    }
+}
+
+/* choose marks the chunks that stay, and gives about how many bytes they have. */
+static double choose(struct encoded_store *store, struct claim *claims, double mean, double left)
+{
+    struct chunks *chunks = store->chunks;
+    double taken = 0;
+    qsort(claims, chunks->n_chunks, sizeof *claims, by_level);
+    for (uint32_t i = 0; i < chunks->n_chunks; i++) {
+        double more = claims[i].samples * mean;
+        bool kept = claims[i].samples > 0 && taken + more <= left;
+        mark(chunks, claims[i].chunk, kept);
+        taken += kept ? more : 0;
+        if (!kept && claims[i].samples > 0)
+            chunks_range_of(chunks, claims[i].chunk)->rest += claims[i].samples;
+    }
+    return taken;
+}
+
+/* hold tells the ranges how many samples of the chunks that go memory holds, of so many for all ranges together. Each
+ * has its part by its chunks. */
+static void hold(struct chunks *chunks, double held)
+{
+    double slots = 0;
+    for (size_t i = 0; i < chunks->n_ranges; i++)
+        slots += chunks->ranges[i].rest ? (double)chunks->ranges[i].count * chunks->ranges[i].samples : 0;
+    for (size_t i = 0; i < chunks->n_ranges; i++) {
+        struct chunk_range *range = &chunks->ranges[i];
+        chunks_hold(chunks, range, (uint64_t)(slots > 0 ? held * range->count * range->samples / slots : held));
+    }
+}
+
+/* keep_part chooses the chunks that stay, and makes the set of the samples that are wanted of them. */
+static int keep_part(struct encoded_store *store, const struct wanted *wanted, double ahead_bytes)
+{
+    size_t count = idset_count(wanted->all), kept = 0;
+    uint32_t most = 0;
+    double mean = wanted->bytes / (double)count;
+    struct claim *claims = calloc(store->chunks->n_chunks + 1, sizeof *claims);
+    sample_id *ids = malloc((count + 1) * sizeof *ids);
+    int code = claims && ids ? make_claims(store, wanted, claims) : LARDER_ENOMEM;
+    if (!code) {
+        for (uint32_t i = 0; i < store->chunks->n_chunks; i++)
+            most = claims[i].samples > most ? claims[i].samples : most;
+        double left = keepable(store, wanted->bytes, most * mean, ahead_bytes);
+        store->kept_most = (uint64_t)choose(store, claims, mean, left);
+        hold(store->chunks, ((double)encoded_sure(store) - (double)store->kept_most) / mean);
+        idset_to_array(wanted->all, ids);
+        for (size_t i = 0; i < count; i++) {
+            uint32_t chunk = store->chunks->at[ids[i]].chunk;
+            if (chunk != ENGINE_NONE && store->chunks->chunks[chunk].kept)
+                ids[kept++] = ids[i];
+        }
+        code = kept ? idset_from_sorted(ids, kept, &store->kept) : 0;
+    }
+    free(claims);
+    free(ids);
+    return code;
+}
+
+/* settle_encoded has the encoded kept if its sample is in the set now, and else no longer; nobody may want it then. */
+static void settle_encoded(struct encoded_store *store, uint32_t index)
+{
+    struct encoded *encoded = &store->encodeds[index];
+    bool kept = encoded_keeps(store, encoded->id);
+    if (encoded->kept == kept)
+        return;
+    encoded->kept = kept;
+    store->kept_bytes = kept ? store->kept_bytes + encoded->bytes : store->kept_bytes - encoded->bytes;
+    encoded_shift_want(store, index, kept ? KEPT_WANT : -KEPT_WANT);
+    encoded_drop_if_idle(store, encoded->id);
+}
+
+/* settle_missing settles what memory has of the samples in `from` that are not in `in`. It returns false when these are
+ * more than it has, or when there is no memory to find out. */
+static bool settle_missing(struct encoded_store *store, const struct idset *from, const struct idset *in)
+{
+    struct idset *missing = NULL;
+    bool few = idset_difference(from, in, &missing) == 0 && idset_count(missing) <= store->slab.taken;
+    sample_id id = 0;
+    for (uint64_t rank = 0; few && idset_select(missing, rank, &id); rank++) {
+        if (store->samples[id].encoded != ENGINE_NONE)
+            settle_encoded(store, store->samples[id].encoded);
+    }
+    idset_destroy(missing);
+    return few;
+}
+
+/* settle settles what memory has of samples that were in the kept set and are not, or the other way round. */
+static void settle(struct encoded_store *store, const struct idset *before)
+{
+    if (before && store->kept && settle_missing(store, before, store->kept) &&
+        settle_missing(store, store->kept, before))
+        return;
+    for (uint32_t index = 0; (before || store->kept) && index < store->slab.size; index++) {
+        if (store->encodeds[index].state != ENCODED_FREE)
+            settle_encoded(store, index);
+    }
+}
+
+void encoded_keep_measure(struct encoded_store *store, uint64_t ahead_bytes)
+{
+    struct wanted wanted = {.bytes = 0};
     struct idset *before = store->kept;
-    store->kept = demand_prepare_alike(store->jobs) ? all_that_fits(store) : NULL;
-    if (before)
-        settle_lost(store, before);
+    store->kept = NULL;
+    store->kept_most = 0;
+    for (size_t i = 0; i < store->chunks->n_ranges; i++)
+        store->chunks->ranges[i].rest = 0;
+    int code = add_views(store, &wanted);
+    if (!code && wanted.bytes <= (double)encoded_sure(store)) {
+        store->kept_most = encoded_sure(store);
+        store->kept = wanted.all;
+        wanted.all = NULL;
+        mark_all(store->chunks, true);
+    } else if (!code) {
+        code = keep_part(store, &wanted, (double)ahead_bytes);
+    }
+    if (code) /* without memory to find out, nothing is kept */
+        mark_all(store->chunks, false);
+    settle(store, before);
     idset_destroy(before);
+    idset_destroy(wanted.all);
 }

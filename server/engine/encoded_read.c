@@ -18,6 +18,7 @@
  * more room is left for reads on demand, and the more a read ahead must bring. w = 1 is the papers' rule, with a stock
  * of one and reads on demand alone. */
 #include "common/check.h"
+#include "server/engine/chunks.h"
 #include "server/engine/demand.h"
 #include "server/engine/encoded.h"
 #include "server/engine/sources.h"
@@ -63,12 +64,6 @@ static double between(const double bounds[2], double apart)
     return bounds[0] + (bounds[1] - bounds[0]) * apart;
 }
 
-/* ahead_share gives the part of the budget that reads ahead may fill: all of it when no sample must leave. */
-static double ahead_share(const struct encoded_store *store, double apart)
-{
-    return store->kept ? 1 : between(AHEAD_SHARE, apart);
-}
-
 const struct chunk *encoded_best_chunk(struct encoded_store *store, const struct group *group)
 {
     const struct chunk *best = NULL;
@@ -76,13 +71,13 @@ const struct chunk *encoded_best_chunk(struct encoded_store *store, const struct
     uint32_t compared = 0, from = (uint32_t)random_below(&store->env->rng, group->n_chunks);
     encoded_measure_shortage(store, group);
     double least = store->shortage.chunk_samples * between(AHEAD_LEAST, store->shortage.apart);
-    double room = (double)encoded_most(store) * ahead_share(store, store->shortage.apart) - (double)store->used_bytes;
+    double room = encoded_room(store, group->kept, between(AHEAD_SHARE, store->shortage.apart));
     struct fill most = encoded_most_fill(store, group);
     if (most.samples < least || least * (double)mean > room)
         return NULL;
     for (uint32_t i = 0;
          i < group->n_chunks && i < ENGINE_LOOK_MAX && compared < ENGINE_COMPARE_MAX && best_wants < most.wants; i++) {
-        const struct chunk *chunk = &store->chunks->chunks[group->first_chunk + (from + i) % group->n_chunks];
+        const struct chunk *chunk = chunks_at(store->chunks, group, (from + i) % group->n_chunks);
         struct fill fill = encoded_fill(store, chunk);
         if (fill.samples == 0 || fill.samples < least || (double)(fill.samples * mean) > room)
             continue;
@@ -110,7 +105,7 @@ struct group *encoded_hungry_group(const struct encoded_store *store)
 bool encoded_room_ahead(const struct encoded_store *store, const struct group *group)
 {
     double chunk = (double)(encoded_mean_bytes(store) * group->chunk_samples);
-    return (double)store->used_bytes + chunk <= (double)encoded_most(store) * ahead_share(store, 0) &&
+    return chunk <= encoded_room(store, group->kept, AHEAD_SHARE[0]) &&
            store->loading + group->chunk_samples <= store->env->config.inflight_loads;
 }
 

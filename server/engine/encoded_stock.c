@@ -6,8 +6,7 @@
 #include "server/engine/demand.h"
 #include "server/engine/encoded.h"
 
-enum { SHARED_STOCKS = 2 };         /* stocks that all jobs out of step together may fill by eviction */
-static const double IN_STEP = 0.02; /* in halves of an epoch: jobs no farther apart are in step */
+enum { SHARED_STOCKS = 2 }; /* stocks that all jobs out of step together may fill by eviction */
 /* The part of what a view has in a chunk that one read may bring: two visits bring all, with some to spare. */
 static const double READ_PART = 0.75;
 /* The part by which a job may be slower and still find most of what a faster job's read brings. */
@@ -41,7 +40,7 @@ static uint32_t stock_of(const struct encoded_store *store, uint32_t job, uint32
 static double read_part(const struct encoded_store *store, const struct shortage *room, const bool *here)
 {
     double slowest = 0, fastest = 0;
-    if (demand_apart(store->jobs, room->takers, room->n_takers, here) <= IN_STEP)
+    if (demand_apart(store->jobs, room->takers, room->n_takers, here) <= DEMAND_IN_STEP)
         return READ_PART;
     for (uint32_t i = 0; i < room->n_takers; i++) {
         double rate = here[i] ? demand_job_rate(store->jobs, job_at(store->jobs, room->takers[i])) : 0;
@@ -67,7 +66,7 @@ static void measure_parts(const struct encoded_store *store, const struct group 
     for (uint32_t i = 0; i < room->n_takers; i++) {
         const struct job *job = job_at(store->jobs, room->takers[i]);
         double most = job->shape.chunk_samples * part;
-        room->most[i] = part == 1 || job->shape.ample ? group->chunk_samples : most < 1 ? 1 : (uint32_t)most;
+        room->most[i] = part == 1 || group->ample ? group->chunk_samples : most < 1 ? 1 : (uint32_t)most;
     }
 }
 
@@ -125,7 +124,7 @@ bool encoded_lacks(const struct encoded_store *store, const struct shortage *roo
     for (uint32_t i = 0; i < room->n_takers; i++) {
         uint32_t job = room->takers[i];
         if (room->most[i] && encoded_needs_bytes(store, job, id) &&
-            stock_of(store, job, store->chunks->at[id].fiber) < max)
+            stock_of(store, job, chunks_fiber_no(store->chunks, id)) < max)
             return true;
     }
     return false;
@@ -138,14 +137,14 @@ void encoded_count_brought(const struct encoded_store *store, struct shortage *r
 }
 
 /* Eviction fills a taker's stock up to an even share of SHARED_STOCKS stocks. The victim must not be wanted by more
- * jobs than the sample. */
+ * jobs than the sample. Nothing that is kept goes. */
 bool encoded_may_evict(const struct encoded_store *store, const struct shortage *room, sample_id id, uint32_t max)
 {
     uint32_t share = SHARED_STOCKS * max / room->n_takers;
     uint32_t victim = residency_victim(store->residency);
     share = share < 1 ? 1 : share > max ? max : share;
-    return victim != RESIDENT_NONE &&
-           residency_want(store->residency, victim) <= demand_count_encoded(store->jobs, id) &&
+    uint32_t most = encoded_keeps(store, id) ? KEPT_WANT - 1 : demand_count_encoded(store->jobs, id);
+    return victim != RESIDENT_NONE && residency_want(store->residency, victim) <= most &&
            encoded_lacks(store, room, id, share);
 }
 

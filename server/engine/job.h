@@ -64,8 +64,7 @@ struct job_shape {
     /* Mean number of the view's samples in a chunk that has any of them; 0 without chunks. */
     double chunk_samples;
     uint32_t chunk_base, chunk_count; /* numbers of its dataset's chunks; 0 without chunks */
-    bool ample; /* Memory holds so much of the view that a read may bring all of a chunk, as at w = 1. */
-    uint64_t batch_slots, row_bytes; /* samples of a batch; arena bytes of one row */
+    uint64_t batch_slots, row_bytes;  /* samples of a batch; arena bytes of one row */
 };
 
 /* What the job may take of the arena, in rows. A row is one batch for each rank. Owner: quota. */

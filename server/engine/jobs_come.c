@@ -130,7 +130,7 @@ static void job_begin(struct engine *engine, uint32_t no)
         engine->jobs.end = no + 1;
     plan_divide_arena(&engine->plan);
     plan_zone_enter(&engine->plan, job_at(&engine->jobs, no));
-    encoded_keep_measure(&engine->encoded);
+    residents_keep(&engine->residents, quota_ahead_encoded_bytes(&engine->quota));
 }
 
 /* ── a new job ── */
@@ -260,7 +260,7 @@ void jobs_end(struct engine *engine, uint32_t no)
     plan_divide_arena(&engine->plan);
     while (engine->jobs.end && job_at(&engine->jobs, engine->jobs.end - 1)->state == JOB_FREE)
         engine->jobs.end--;
-    encoded_keep_measure(&engine->encoded);
+    residents_keep(&engine->residents, quota_ahead_encoded_bytes(&engine->quota));
 }
 
 /* lingers tells whether a job of which no rank is there waits for some all the same; see engine.h. */

@@ -64,7 +64,7 @@ static uint32_t find_prepared(const struct plan *plan, uint32_t job, sample_id p
     uint32_t best = ENGINE_NONE, looked = 0;
     INSTANCES_OF(plan->prepared, pick, index)
         best = better_instance(plan, job, pick, index, best);
-    for (uint32_t index = plan->chunks->fibers[plan->chunks->at[pick].fiber].instances.head;
+    for (uint32_t index = chunks_fiber(plan->chunks, pick)->instances.head;
          index != ENGINE_NONE && looked < PREPARED_LOOK_MAX && !none_is_better(plan, best);
          index = plan->prepared->instances[index].in_fiber.next, looked++) {
         if (!plan->prepared->instances[index].in_order)
@@ -76,21 +76,21 @@ static uint32_t find_prepared(const struct plan *plan, uint32_t job, sample_id p
 /* find_encoded gives a sample of the fiber whose bytes are in memory or on their way, and that all the jobs may get;
  * SAMPLE_NONE when there is none. Bytes in memory come before bytes on their way. Of those that fewest jobs want, it is
  * the newest with one chance in four, and otherwise any. To take the newest leaves the others time to drift from their
- * neighbours in the chunk. To take any keeps neighbours from following each other. Where all samples stay in memory,
- * none counts as new. */
+ * neighbours in the chunk. To take any keeps neighbours from following each other. Where samples stay over all
+ * epochs, none counts as new. */
 static sample_id find_encoded(struct plan *plan, const struct jobset *jobs, sample_id pick)
 {
     sample_id best = SAMPLE_NONE;
     uint32_t best_want = 0;
     uint64_t ties = 0;
-    bool newest = random_below(&plan->env->rng, 4) == 0 && !encoded_keeps(plan->encoded, pick);
-    for (uint32_t index = plan->chunks->fibers[plan->chunks->at[pick].fiber].encoded.head; index != ENGINE_NONE;
+    bool newest = random_below(&plan->env->rng, 4) == 0 && !chunks_group(plan->chunks, pick)->kept;
+    for (uint32_t index = chunks_fiber(plan->chunks, pick)->encoded.head; index != ENGINE_NONE;
          index = plan->encoded->encodeds[index].in_fiber.next) {
         const struct encoded *encoded = &plan->encoded->encodeds[index];
         if ((encoded->in_order && encoded->id != pick) || !eligible_for_all(plan, jobs, pick, encoded->id))
             continue;
         uint32_t want = residency_want(plan->encoded->residency, index) +
-                        (encoded->state == ENCODED_LOADING ? JOBS_MAX : 0);
+                        (encoded->state == ENCODED_LOADING ? RESIDENCY_WANT_MAX : 0);
         bool fewer = best == SAMPLE_NONE || want < best_want;
         ties = fewer ? 1 : ties + (want == best_want);
         if (fewer || (want == best_want && !newest && random_below(&plan->env->rng, ties) == 0)) {
@@ -123,7 +123,7 @@ static sample_id member_for(struct plan *plan, const struct chunk *chunk, const 
 static sample_id find_load(struct plan *plan, const struct jobset *jobs, sample_id pick)
 {
     const struct group *group = chunks_group(plan->chunks, pick);
-    uint32_t first = (plan->chunks->at[pick].fiber - group->first_fiber) * group->width;
+    uint32_t first = plan->chunks->at[pick].slot / group->width * group->width;
     uint32_t end = first + group->width;
     end = end < group->chunk_samples ? end : group->chunk_samples;
     sample_id best = pick;
@@ -131,7 +131,7 @@ static sample_id find_load(struct plan *plan, const struct jobset *jobs, sample_
     uint32_t compared = 0, from = (uint32_t)random_below(&plan->env->rng, group->n_chunks);
     encoded_measure_shortage(plan->encoded, group);
     for (uint32_t i = 0; i < group->n_chunks && i < ENGINE_LOOK_MAX && compared < ENGINE_COMPARE_MAX; i++) {
-        const struct chunk *chunk = &plan->chunks->chunks[group->first_chunk + (from + i) % group->n_chunks];
+        const struct chunk *chunk = chunks_at(plan->chunks, group, (from + i) % group->n_chunks);
         sample_id id = member_for(plan, chunk, jobs, pick, first, end);
         if (id == SAMPLE_NONE)
             continue;
@@ -185,7 +185,7 @@ void plan_redirect(struct plan *plan, const struct pick *pick, sample_id target[
     uint32_t found[JOBS_MAX];
     JOBSET_EACH(job, &pick->jobs)
         target[job] = pick->id;
-    if (plan->chunks->at[pick->id].fiber == ENGINE_NONE)
+    if (chunks_fiber_no(plan->chunks, pick->id) == ENGINE_NONE)
         return;
     if (find_residents(plan, pick, &jobs, found)) {
         JOBSET_EACH(job, &jobs) {

@@ -3,7 +3,7 @@
  * Invariant: a module that changes R_j calls residents_left or residents_back for each sample. When all of R_j changes,
  * it calls residents_withdraw before and residents_declare after. Then the wants of both stores equal demand_count and
  * demand_count_encoded.
- * Owner: none; this module has no state. It sets a sample's chunk and fiber, and the members of chunks. */
+ * Owner: none; this module has no state. It sets a sample's chunk and slot, and the members of chunks. */
 #ifndef LARDER_SERVER_ENGINE_RESIDENTS_H
 #define LARDER_SERVER_ENGINE_RESIDENTS_H
 
@@ -43,6 +43,9 @@ void residents_forget(struct residents *residents, sample_id *ids, uint32_t coun
 /* residents_place gives places in chunks to those of the job's samples that have none, and fills in the chunks of the
  * job's shape. It fails with LARDER_ENOMEM. */
 int residents_place(struct residents *residents, const struct engine_job_desc *desc, struct job *job);
+/* residents_keep chooses what encoded memory keeps over all epochs, and makes the groups anew if that has changed. It
+ * is called when a job has come or gone. `ahead_bytes`: what the look-ahead of all jobs takes at once. */
+void residents_keep(struct residents *residents, uint64_t ahead_bytes);
 /* residents_forget_range forgets the range's chunks and the places of the samples in them; see engine_forget_chunks. */
 void residents_forget_range(struct residents *residents, struct chunk_range *range);
 

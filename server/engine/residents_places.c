@@ -7,10 +7,8 @@
 /* take_place gives the sample its place. What memory has of it counts in its fiber from then on. */
 static void take_place(struct residents *residents, sample_id id, struct chunk_slot place)
 {
-    struct chunk *chunk = &residents->chunks->chunks[place.chunk];
-    struct group *group = &residents->chunks->groups[chunk->group];
-    residents->chunks->at[id] = (struct chunk_place){place.chunk, group->first_fiber + place.slot / group->width};
-    chunk->members[place.slot] = id;
+    residents->chunks->at[id] = (struct chunk_place){place.chunk, place.slot};
+    residents->chunks->chunks[place.chunk].members[place.slot] = id;
     INSTANCES_OF(residents->prepared, id, i) {
         if (residency_want(residents->prepared->residency, i))
             prepared_fiber_enter(residents->prepared, i);
@@ -31,6 +29,28 @@ static void lose_place(struct residents *residents, sample_id id)
     residents->chunks->at[id] = CHUNK_PLACE_NONE;
 }
 
+/* arrange makes the groups anew, and what memory has enters their fibers. */
+static void arrange(struct residents *residents)
+{
+    chunks_arrange(residents->chunks);
+    for (uint32_t index = 0; index < residents->prepared->slab.size; index++) {
+        if (residents->prepared->instances[index].state != INSTANCE_FREE &&
+            residency_want(residents->prepared->residency, index))
+            prepared_fiber_enter(residents->prepared, index);
+    }
+    for (uint32_t index = 0; index < residents->encoded->slab.size; index++) {
+        if (residents->encoded->encodeds[index].state != ENCODED_FREE)
+            encoded_fiber_enter(residents->encoded, index);
+    }
+}
+
+void residents_keep(struct residents *residents, uint64_t ahead_bytes)
+{
+    encoded_keep_measure(residents->encoded, ahead_bytes);
+    if (residents->chunks->stale)
+        arrange(residents);
+}
+
 /* ── forgetting ── */
 
 /* forget_samples takes the places of all samples in the range away. */
@@ -46,19 +66,14 @@ static void forget_samples(struct residents *residents, const struct chunk_range
 
 void residents_forget_range(struct residents *residents, struct chunk_range *range)
 {
-    struct chunk *chunks = &residents->chunks->chunks[range->base];
-    uint32_t first = chunks[0].group, end = chunks[range->count - 1].group + 1;
     forget_samples(residents, range);
-    for (uint32_t i = 0; i < range->count; i++) {
-        free(chunks[i].members);
-        chunks[i] = (struct chunk){.group = ENGINE_NONE};
-    }
-    chunks_drop_groups(residents->chunks, first, end);
     for (struct job *job = jobs_first(residents->jobs); job; job = jobs_after(residents->jobs, job)) {
         if (job->shape.chunk_base == range->base)
             job->shape.chunk_count = 0;
     }
+    chunks_leave(residents->chunks, range);
     chunks_drop_range(residents->chunks, range);
+    arrange(residents);
 }
 
 /* count_in_use gives how many datasets in chunks the jobs have, that of the job that comes included. */
@@ -110,16 +125,16 @@ static void forget_ranges(struct residents *residents, const struct job *coming)
 
 /* ── placing ── */
 
-/* enter gives the dataset's range, which a job came with before, or else a new one. `held` is how many samples of the
- * dataset the encoded budget holds. NULL when there is no memory for a new one. */
+/* enter gives the dataset's range, which a job came with before, or else a new one. NULL when there is no memory for a
+ * new one. */
 static struct chunk_range *enter(struct residents *residents, const struct engine_chunks *dataset,
-                                 const struct job *job, uint64_t held)
+                                 const struct job *job)
 {
     struct chunk_range *range = chunks_find_range(residents->chunks, dataset->key);
     if (!range) {
         forget_ranges(residents, job);
         range = chunks_add_range(residents->chunks, dataset->key, dataset->count);
-        if (chunks_enter(residents->chunks, dataset, range->base, held)) {
+        if (chunks_enter(residents->chunks, dataset, range)) {
             chunks_drop_range(residents->chunks, range);
             return NULL;
         }
@@ -134,11 +149,11 @@ int residents_place(struct residents *residents, const struct engine_job_desc *d
     const struct engine_chunks *dataset = &desc->chunks;
     if (!dataset->places || !dataset->count || !residents->env->config.redirect_width)
         return 0;
-    uint64_t count = idset_count(desc->sampled.view), held = encoded_sure(residents->encoded) / job->shape.mean_bytes;
+    uint64_t count = idset_count(desc->sampled.view);
     uint32_t n_seen = 0;
     sample_id *ids = malloc(count * sizeof *ids);
     bool *seen = calloc(dataset->count, sizeof *seen);
-    const struct chunk_range *range = ids && seen ? enter(residents, dataset, job, held) : NULL;
+    const struct chunk_range *range = ids && seen ? enter(residents, dataset, job) : NULL;
     if (!range) {
         free(ids);
         free(seen);
@@ -159,6 +174,5 @@ int residents_place(struct residents *residents, const struct engine_job_desc *d
     job->shape.chunk_base = range->base;
     job->shape.chunk_count = dataset->count;
     job->shape.chunk_samples = (double)count / n_seen;
-    job->shape.ample = residents->env->config.redirect_width == 1 || held * 2 >= count;
     return 0;
 }

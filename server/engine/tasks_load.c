@@ -5,9 +5,10 @@
 #include "server/engine/sources.h"
 #include "server/engine/tasks.h"
 
+/* The part of memory that jobs with an order of their own may fill with what they want later. */
+static const double LATER_SHARE = 0.9;
+
 enum {
-    /* tenths of the budget that jobs with an order of their own may fill with what they want later */
-    LATER_TENTHS = 9,
     /* A group that had no chunk worth reading is tried again when the samples of a chunk, divided by this, are used
      * up. */
     AHEAD_PATIENCE = 4
@@ -32,7 +33,7 @@ static uint32_t load_chunk(struct tasks *tasks, uint32_t job, const struct chunk
             uint64_t bytes = tasks->env->config.sample_bytes(job_at(tasks->jobs, job)->terms.dataset, id);
             if (bytes == ENGINE_NOT_THERE || bytes > tasks->env->config.encoded_bytes)
                 continue;
-            bool fits = tasks->encoded->used_bytes + bytes <= encoded_most(tasks->encoded);
+            bool fits = (double)bytes <= encoded_room(tasks->encoded, group->kept, 1);
             if (!fits && !(stocked && !ahead && !group->thin && encoded_may_evict(tasks->encoded, room, id, max)))
                 continue;
             if (tasks_load(tasks, job, id, bytes)) {
@@ -49,16 +50,14 @@ static uint32_t load_chunk(struct tasks *tasks, uint32_t job, const struct chunk
 static void load_for_later(struct tasks *tasks, uint32_t job, sample_id first, const struct chunk *chunk)
 {
     bool in_order = tasks->encoded->encodeds[tasks->encoded->samples[first].encoded].in_order;
-    uint64_t most = tasks->encoded->kept ? encoded_most(tasks->encoded)
-                                         : encoded_most(tasks->encoded) / 10 * LATER_TENTHS;
     for (uint32_t slot = 0; slot < tasks->chunks->groups[chunk->group].chunk_samples; slot++) {
         sample_id id = chunk->members[slot];
         if (id == SAMPLE_NONE || tasks->encoded->samples[id].encoded != ENGINE_NONE ||
             (tasks->encoded->samples[id].pending == 0 && !encoded_needs_bytes(tasks->encoded, job, id)))
             continue;
         uint64_t bytes = tasks->env->config.sample_bytes(job_at(tasks->jobs, job)->terms.dataset, id);
-        if (bytes == ENGINE_NOT_THERE || bytes > most || tasks->encoded->used_bytes > most - bytes ||
-            tasks->encoded->loading == tasks->env->config.inflight_loads)
+        if (bytes == ENGINE_NOT_THERE || tasks->encoded->loading == tasks->env->config.inflight_loads ||
+            (double)bytes > encoded_room(tasks->encoded, chunk->kept, LATER_SHARE))
             continue;
         if (tasks_load(tasks, job, id, bytes))
             tasks->encoded->encodeds[tasks->encoded->samples[id].encoded].in_order = in_order;

@@ -2,8 +2,8 @@
 
     test_sharing.py LARDERD PART [--seeds N]
 
-PART: redirect, off, loading, parts, chunks, fits, order or odd. Every run is exactly once and gives no instance twice
-to a job; the limits are named at each part. Seeds are 1 … N, so that a failure is found again; with one alone the
+PART: redirect, off, loading, parts, chunks, fits, keeps, order or odd. Every run is exactly once and gives no instance
+twice to a job; the limits are named at each part. Seeds are 1 … N, so that a failure is found again; with one alone the
 costly cases are left out."""
 
 import concurrent.futures
@@ -113,7 +113,8 @@ def loading(seeds):
                 expect(f"{name}, seed {seed}: encoded memory", result["peak_encoded"], 0, 200 * percent)
             expect(f"{names[0]}, seed {seed}: loads", one["loads_per_chunk_per_epoch"], 1, 2.5)
             expect(f"{names[0]}, seed {seed}: spread", one["position_spread"], 0.65, 1.05)
-            expect(f"{names[0]}, seed {seed}: bytes read", one["bytes_read_per_byte"], 0.999, 1.02)
+            expect(f"{names[0]}, seed {seed}: bytes read", one["bytes_read_per_byte"],
+                   0.8 if percent == 25 else 0.999, 1.02)
             expect(f"{names[1]}, seed {seed}: loads", papers["loads_per_chunk_per_epoch"], 6, 10)
             expect(f"{names[2]}, seed {seed}: loads over those of one", two["chunk_loads"] / one["chunk_loads"], 0, 1.1)
             apart(percent, seed, one["chunk_loads"], OTHERS)
@@ -137,7 +138,7 @@ def parts(seeds):
             what = f"{samples} samples, chunks of {chunk}, {percent} %, view {view}, seed {seed}"
             exactly_once(what, result)
             expect(what + ": encoded memory", result["peak_encoded"], 0, samples * percent // 100)
-            expect(what + ": loads", result["loads_per_chunk_per_epoch"], 0.9, 2.5)
+            expect(what + ": loads", result["loads_per_chunk_per_epoch"], 0.4 if percent == 25 else 0.9, 2.5)
             expect(what + ": spread", result["position_spread"], 0.65, 1.05)
 
 
@@ -169,6 +170,51 @@ def fits(seeds):
             expect(what + ": spread", result["position_spread"], 0.9, 1.05)
 
 
+# By encoded memory: what one job reads at most of each byte in an epoch, once the first is over; and two or four jobs
+# out of step in the time of an epoch.
+KEPT = {0.5: (0.55, 0.72), 0.75: (0.3, 0.4), 0.9: (0.15, 0.16)}
+
+
+def read_after_first(memory, seed, jobs, prepared=0):
+    """Bytes read for each byte and epoch after the first, which reads all; and the report. Jobs have 4 epochs."""
+    last = max(job.get("start", 0) for job in jobs)
+    rows = "".join("  - {" + ", ".join(f"{key}: {value}" for key, value in {"epochs": 4, **job}.items()) + "}\n"
+                   for job in jobs)
+    result = run(f"samples: 20000\nchunk: 64\nmemory: {{prepared: {prepared}, encoded: {memory}}}\n"
+                 f"seed: {seed}\nsettings: {{shuffle: dependent}}\njobs:\n{rows}")
+    return (result["bytes_read_per_byte"] * 4 - 1) / (3 + last), result
+
+
+def keeps(seeds):
+    """Memory for a part of the dataset keeps nearly that part over all epochs, for jobs alone, apart, and of two
+    pipelines. Kept samples come no earlier in an epoch than others, and orders are as without."""
+    for seed in seeds:
+        for memory, (alone, apart) in KEPT.items():
+            for name, jobs, most in (("one job", [{}], alone), ("in step", [{}, {}], alone),
+                                     ("two pipelines", [{"pipeline": "a"}, {"pipeline": "b"}], alone),
+                                     ("two apart", [{}, {"start": 0.5}], apart),
+                                     ("four apart", [{"start": part} for part in (0, 0.25, 0.5, 0.75)], apart)):
+                read, result = read_after_first(memory, seed, jobs)
+                what = f"memory {memory}, {name}, seed {seed}"
+                exactly_once(what, result)
+                expect(what + ": bytes read of each byte and epoch", read, 0, most)
+                expect(what + ": spread", result["position_spread"], 0.75, 1.05)
+                expect(what + ": encoded memory", result["peak_encoded"], 0, 20000 * memory)
+                if name == "two pipelines":
+                    expect(what + ": decodes a sample", result["decoded"] / 80000, 0, 1.04)
+        result = read_after_first(1, seed, [{"pipeline": "a"}, {"pipeline": "b", "start": 0.02}], prepared=0.1)[1]
+        expect(f"two pipelines, all kept, the second 0.02 epochs later, seed {seed}: decodes a sample",
+               result["decoded"] / 80000, 0, 1.04)
+        for memory in (0.5, 0.9) if len(seeds) > 1 else (0.5,):
+            text = scenario("loading-25", seed).replace("encoded: 0.25", f"encoded: {memory}")
+            for row in orders(text):
+                what = f"memory {memory}, order of {row['order']}, seed {seed}"
+                expect(what + ": positions' chi-square", row["position_chi_square"], 0.95, 1.05)
+                expect(what + ": position against that in the epoch before", row["position_echo"], -0.03, 0.03)
+                expect(what + ": classes' chi-square in a batch", row["class_mix"], 0.9, 1.1)
+                expect(what + ": kept samples in each tenth, against all", row["kept_uneven"], 0, 0.03)
+
+
 def orders(text):
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
         file.write(text.replace("samples: 20000", "samples: 6400").replace("epochs: 4", "epochs: 40"))
@@ -184,7 +230,7 @@ def order(seeds):
     for seed in seeds:
         for row in orders(scenario("loading-10", seed)):
             what = f"order of {row['order']}, seed {seed}"
-            expect(what + ": positions' chi-square over its degrees of freedom", row["position_chi_square"], 0.97, 1.03)
+            expect(what + ": positions' chi-square over its degrees of freedom", row["position_chi_square"], 0.95, 1.05)
             expect(what + ": position against that in the epoch before", row["position_echo"], -0.03, 0.03)
             expect(what + ": classes' chi-square in a batch over that of a full shuffle", row["class_mix"], 0.9, 1.1)
         for percent, most in ((25, 0.15), (10, 0.45)) if len(seeds) > 1 else ():
@@ -247,7 +293,7 @@ failures = []
 LARDERD, part = sys.argv[1], sys.argv[2]
 count = int(sys.argv[4]) if sys.argv[3:4] == ["--seeds"] else 2
 PARTS = {"redirect": redirect, "off": off, "loading": loading, "parts": parts, "chunks": chunks, "fits": fits,
-         "order": order, "odd": odd}
+         "keeps": keeps, "order": order, "odd": odd}
 PARTS[part](range(1, count + 1))
 print(f"{len(failures)} failures")
 sys.exit(1 if failures else 0)

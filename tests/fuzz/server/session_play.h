@@ -10,7 +10,7 @@
 /* A connection. */
 struct party {
     uint64_t id;
-    int fd; /* the client's end; -1: closed */
+    int fd;           /* the client's end; -1: closed */
     uint16_t version; /* of the first message that it sends; the session holds it to that one */
     bool spoke;       /* it has sent something */
     /* what the owner knows */

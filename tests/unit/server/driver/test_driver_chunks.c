@@ -109,15 +109,19 @@ static void check_chunks(void)
     uint32_t stock = 0, groups_stock = 0;
     for (sample_id id = 0; id < engine->env.ids; id++) {
         const struct chunk_place *sample = &engine->chunks.at[id];
+        uint32_t fiber = chunks_fiber_no(&engine->chunks, id), at = 0;
         if (sample->chunk == ENGINE_NONE) {
-            assert_int_equal(sample->fiber, ENGINE_NONE);
+            assert_int_equal(fiber, ENGINE_NONE);
             continue;
         }
-        const struct group *group = &engine->chunks.groups[engine->chunks.chunks[sample->chunk].group];
-        assert_true(engine->chunks.chunks[sample->chunk].group < engine->chunks.n_groups &&
-                    sample->fiber < engine->chunks.n_fibers);
-        assert_in_range(sample->chunk, group->first_chunk, group->first_chunk + group->n_chunks - 1);
-        assert_in_range(sample->fiber, group->first_fiber, group->first_fiber + (group->chunk_samples + 3) / 4 - 1);
+        const struct chunk *chunk = &engine->chunks.chunks[sample->chunk];
+        const struct group *group = &engine->chunks.groups[chunk->group];
+        assert_true(chunk->group < engine->chunks.n_groups && fiber < engine->chunks.n_fibers);
+        while (at < group->n_chunks && chunks_at(&engine->chunks, group, at) != chunk)
+            at++;
+        assert_true(at < group->n_chunks && group->kept == chunk->kept);
+        assert_int_equal(chunk->members[sample->slot], id);
+        assert_in_range(fiber, group->first_fiber, group->first_fiber + (group->chunk_samples + 3) / 4 - 1);
         stock += engine->encoded.samples[id].encoded != ENGINE_NONE;
     }
     for (uint32_t i = 0; i < engine->chunks.n_groups; i++)
