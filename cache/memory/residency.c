@@ -19,8 +19,7 @@ struct residency {
     uint32_t magic;
     struct resident *residents;
     uint32_t cap;
-    uint32_t idle; /* in list 0 */
-    uint32_t head[WANTS], tail[WANTS];
+    uint32_t head[WANTS], tail[WANTS], count[WANTS];
     uint64_t filled[WANT_WORDS]; /* bit w: list w is not empty */
 };
 
@@ -62,7 +61,7 @@ static void list_append(struct residency *residency, uint32_t resident)
         residency->head[want] = resident;
     residency->tail[want] = resident;
     residency->filled[want / 64] |= UINT64_C(1) << (want % 64);
-    residency->idle += want == 0;
+    residency->count[want]++;
 }
 
 static void list_remove(struct residency *residency, uint32_t resident)
@@ -79,7 +78,7 @@ static void list_remove(struct residency *residency, uint32_t resident)
         residency->tail[want] = entry->prev;
     if (residency->head[want] == RESIDENT_NONE)
         residency->filled[want / 64] &= ~(UINT64_C(1) << (want % 64));
-    residency->idle -= want == 0;
+    residency->count[want]--;
 }
 
 void residency_add(struct residency *residency, uint32_t resident, uint32_t want)
@@ -144,10 +143,11 @@ uint32_t residency_want(const struct residency *residency, uint32_t resident)
     return present(residency, resident)->want;
 }
 
-uint32_t residency_idle(const struct residency *residency)
+uint32_t residency_count(const struct residency *residency, uint32_t want)
 {
     CHECK_MAGIC(residency, RESIDENCY_MAGIC);
-    return residency->idle;
+    CHECK(want < WANTS);
+    return residency->count[want];
 }
 
 static uint32_t first_from(const struct residency *residency, unsigned want)

@@ -12,7 +12,7 @@
 #include "common/types.h"
 
 #define RESIDENT_NONE UINT32_MAX
-#define RESIDENCY_WANT_MAX (2 * JOBS_MAX)
+#define RESIDENCY_WANT_MAX (2 * JOBS_MAX + 1)
 
 struct residency;
 
@@ -26,7 +26,7 @@ void residency_unpin(struct residency *residency, uint32_t resident);
 uint32_t residency_pins(const struct residency *residency, uint32_t resident);
 void residency_set_want(struct residency *residency, uint32_t resident, uint32_t want); /* ≤ RESIDENCY_WANT_MAX */
 uint32_t residency_want(const struct residency *residency, uint32_t resident);
-uint32_t residency_idle(const struct residency *residency); /* how many are unpinned, and wanted by nobody */
+uint32_t residency_count(const struct residency *residency, uint32_t want); /* how many are unpinned, with this want */
 
 /* residency_victim gives the unpinned resident to evict first; RESIDENT_NONE when there is none. residency_victim_after
  * goes on from one to the next in the order of eviction. */

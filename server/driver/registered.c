@@ -98,6 +98,7 @@ static void add_job(struct driver *driver, struct registration *reg, uint32_t pi
                                    .dataset = found->dataset,
                                    .pipeline = pipeline,
                                    .slot_bytes = found->slot_bytes,
+                                   .repeatable = !pipeline_is_random(found->pipeline),
                                    .raw = pipeline_shape(found->pipeline).bytes == 0,
                                    .batch_size = asked->batch_size,
                                    .prefetch = asked->prefetch,

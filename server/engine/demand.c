@@ -54,11 +54,21 @@ bool demand_wants_encoded(const struct jobs *jobs, uint32_t job, sample_id id)
     return job_at(jobs, job)->state == JOB_RUNNING && sampler_wants(jobs->env->sampler, job, id);
 }
 
+uint32_t demand_again(const struct jobs *jobs, const struct form *form)
+{
+    for (const struct job *job = jobs_first(jobs); job; job = jobs_after(jobs, job)) {
+        if (job->terms.repeatable && job->progress.began && job->state != JOB_FAILED &&
+            job->terms.pipeline == form->pipeline && idset_contains(job->terms.view, form->id))
+            return DEMAND_AGAIN;
+    }
+    return 0;
+}
+
 uint32_t demand_count(const struct jobs *jobs, const struct form *form)
 {
-    uint32_t want = 0;
+    uint32_t want = demand_again(jobs, form);
     for (uint32_t job = 0; job < jobs->end; job++)
-        want += demand_wants_instance(jobs, job, form);
+        want += demand_wants_instance(jobs, job, form) ? DEMAND_NOW : 0;
     return want;
 }
 

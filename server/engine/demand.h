@@ -13,6 +13,11 @@
 
 #define PIPELINE_GONE UINT32_MAX /* the pipeline of no job: its number means another pipeline meanwhile */
 
+/* In prepared memory, each job that wants an instance counts as two. One more is for jobs that will want it again in
+ * their next epoch: it goes before all that somebody wants now, and after what nobody wants any more. */
+#define DEMAND_NOW 2u
+#define DEMAND_AGAIN 1u
+
 /* What a job may get: a sample that is prepared in one way, and the jobs that have planned or got it. */
 struct form {
     sample_id id;
@@ -41,7 +46,11 @@ bool demand_in_step(const struct jobs *jobs);
 bool demand_wants_instance(const struct jobs *jobs, uint32_t job, const struct form *form);
 /* demand_wants_encoded tells whether the job is running and has the sample left in this epoch. */
 bool demand_wants_encoded(const struct jobs *jobs, uint32_t job, sample_id id);
-/* demand_count gives how many jobs want the form, and demand_count_encoded how many want the sample's bytes. */
+/* demand_again gives DEMAND_AGAIN if a job that is in one of its epochs, or between them, may get the form once in each;
+ * else 0. */
+uint32_t demand_again(const struct jobs *jobs, const struct form *form);
+/* demand_count gives what the jobs' wants of the form count for. demand_count_encoded gives how many jobs want the
+ * sample's bytes. */
 uint32_t demand_count(const struct jobs *jobs, const struct form *form);
 uint32_t demand_count_encoded(const struct jobs *jobs, sample_id id);
 /* demand_job_rate gives the samples a nanosecond that the job was given since it came. */

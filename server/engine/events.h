@@ -144,6 +144,9 @@ struct engine_job_desc {
      * pipelines are the same. */
     uint32_t pipeline;
     uint64_t slot_bytes; /* bytes of one prepared instance, > 0 */
+    /* The pipeline draws nothing at random. So the job may get an instance again, once in each epoch. Jobs with one
+     * pipeline agree in this. */
+    bool repeatable;
     /* An instance is as long as its sample's encoded bytes. Then slot_bytes is what an instance takes, rounded by
      * engine_slot_bytes, on the mean over the largest two batches that the job may hold. */
     bool raw;

@@ -97,6 +97,7 @@ static int job_make(struct engine *engine, uint32_t no, const struct engine_job_
                         .progress.samples = idset_count(desc->sampled.view),
                         .terms.slot_bytes = desc->slot_bytes,
                         .terms.raw = desc->raw,
+                        .terms.repeatable = desc->repeatable,
                         .terms.batch_size = desc->batch_size,
                         .terms.prefetch = desc->prefetch,
                         .terms.hold = desc->hold,
@@ -249,7 +250,7 @@ void jobs_end(struct engine *engine, uint32_t no)
     plan_zone_leave(&engine->plan, job);
     residents_withdraw(&engine->residents, no);
     residents_drop_remaining(&engine->residents, no);
-    residents_forget_had(&engine->residents, no);
+    residents_forget_job(&engine->residents, job);
     sampler_remove_job(engine->env.sampler, no);
     struct engine_action *action = job_act(&engine->outbox, ENGINE_JOB_ENDED, job_at(&engine->jobs, no));
     action->job_ended.dataset = job->terms.dataset;

@@ -71,6 +71,7 @@ static void epoch_start(struct engine *engine, uint32_t no, uint32_t epoch)
     }
     int code = job->resume ? jobs_resume_begin(&engine->plan, job) : 0;
     residents_declare(&engine->residents, no);
+    residents_renew(&engine->residents, job);
     encoded_read_ahead_again(&engine->encoded);
     engine->plan.again = true;
     if (code)
@@ -134,6 +135,7 @@ void jobs_fail(struct engine *engine, uint32_t no, const struct failure *failure
     if (job->state == JOB_RUNNING)
         epoch_end(engine, no, JOB_FAILED);
     job->state = JOB_FAILED;
+    residents_job_failed(&engine->residents, job);
     quota_keep_least(&engine->quota, job);
 }
 

@@ -53,12 +53,13 @@ static uint32_t better_instance(const struct plan *plan, uint32_t job, sample_id
 static bool none_is_better(const struct plan *plan, uint32_t best)
 {
     return best != ENGINE_NONE && plan->prepared->instances[best].state == INSTANCE_READY &&
-           residency_want(plan->prepared->residency, best) <= 1;
+           residency_want(plan->prepared->residency, best) < 2 * DEMAND_NOW;
 }
 
 /* find_prepared gives the best instance for the job: one of the pick's own, even if nobody else wants them, or one of
  * the fiber that somebody wants. An instance that a job in the dataset's order left behind is given for its own sample
- * only. Otherwise an epoch would begin with one class, because a folder is sorted by class. */
+ * only. Otherwise an epoch would begin with one class, because a folder is sorted by class. So is one that lies there
+ * since an epoch before. Otherwise what memory has would come first in each epoch. */
 static uint32_t find_prepared(const struct plan *plan, uint32_t job, sample_id pick)
 {
     uint32_t best = ENGINE_NONE, looked = 0;
@@ -67,7 +68,7 @@ static uint32_t find_prepared(const struct plan *plan, uint32_t job, sample_id p
     for (uint32_t index = chunks_fiber(plan->chunks, pick)->instances.head;
          index != ENGINE_NONE && looked < PREPARED_LOOK_MAX && !none_is_better(plan, best);
          index = plan->prepared->instances[index].in_fiber.next, looked++) {
-        if (!plan->prepared->instances[index].in_order)
+        if (!plan->prepared->instances[index].alone)
             best = better_instance(plan, job, pick, index, best);
     }
     return best;

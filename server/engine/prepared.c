@@ -1,7 +1,8 @@
 /* prepared.c: instances in the arena: pins, wants, which jobs have had them, and their end.
  *
- * want(instance) = jobs that may be given it, with the sample in R_j, that have not had it. It is kept up to date as
- * samples leave remaining sets. A pinned instance is never evicted. */
+ * want(instance) = jobs that may be given it, with the sample in R_j, that have not had it, each counted twice; and one
+ * more if a job will want it again (demand_count). It is kept up to date as samples leave remaining sets. A pinned
+ * instance is never evicted. */
 #include <stdlib.h>
 
 #include "common/check.h"
@@ -39,19 +40,35 @@ void prepared_fiber_leave(struct prepared *prepared, uint32_t index)
         line_remove(&fiber->instances, LINKS(prepared->instances, in_fiber), index);
 }
 
+bool prepared_is_wanted(const struct prepared *prepared, uint32_t index)
+{
+    return residency_want(prepared->residency, index) >= DEMAND_NOW;
+}
+
+uint32_t prepared_idle(const struct prepared *prepared)
+{
+    return residency_count(prepared->residency, 0) + residency_count(prepared->residency, DEMAND_AGAIN);
+}
+
 void prepared_set_want(struct prepared *prepared, uint32_t index, uint32_t want)
 {
-    uint32_t before = residency_want(prepared->residency, index);
+    bool before = prepared_is_wanted(prepared, index), now = want >= DEMAND_NOW;
     residency_set_want(prepared->residency, index, want);
-    if (!before && want)
+    if (!before && now)
         prepared_fiber_enter(prepared, index);
-    else if (before && !want)
+    else if (before && !now)
         prepared_fiber_leave(prepared, index);
 }
 
 void prepared_shift_want(struct prepared *prepared, uint32_t index, int by)
 {
-    prepared_set_want(prepared, index, residency_want(prepared->residency, index) + (uint32_t)by);
+    prepared_set_want(prepared, index, residency_want(prepared->residency, index) + (uint32_t)by * DEMAND_NOW);
+}
+
+void prepared_note_again(struct prepared *prepared, uint32_t index)
+{
+    uint32_t now = residency_want(prepared->residency, index) & ~DEMAND_AGAIN;
+    prepared_set_want(prepared, index, now | demand_again(prepared->jobs, &prepared->instances[index].form));
 }
 
 void prepared_free(struct prepared *prepared, uint32_t index)

@@ -23,8 +23,9 @@ struct instance {
     enum instance_state state;
     bool zoned; /* Its block is a slot of the zone of its size. */
     bool raw;   /* It is the encoded bytes themselves. */
-    /* It was begun for a job that takes its samples in the dataset's order, so it is no random part of its fiber. */
-    bool in_order;
+    /* It is given for its own sample only: it was begun for a job that takes its samples in the dataset's order, or
+     * lies here since an epoch before, so it is no random part of its fiber. */
+    bool alone;
     uint32_t next; /* The next instance of the same sample. For an unused place: the next unused one. */
     struct form form;
     uint32_t block;       /* Its block of the arena, which it owns. */
@@ -89,10 +90,16 @@ int prepared_make_room(struct prepared *prepared, uint64_t ids);
  * somebody wants are in the list. The functions do nothing when the sample is in no fiber. */
 void prepared_fiber_enter(struct prepared *prepared, uint32_t instance);
 void prepared_fiber_leave(struct prepared *prepared, uint32_t instance);
-/* prepared_set_want sets how many jobs want the instance. The list of its fiber follows. */
+/* prepared_is_wanted tells whether some job wants the instance now. */
+bool prepared_is_wanted(const struct prepared *prepared, uint32_t index);
+/* prepared_idle gives how many instances have no pin and are wanted by nobody now. */
+uint32_t prepared_idle(const struct prepared *prepared);
+/* prepared_set_want sets what the wants of the instance count for: demand_count. The list of its fiber follows. */
 void prepared_set_want(struct prepared *prepared, uint32_t index, uint32_t want);
-/* prepared_shift_want changes how many jobs want the instance by `by`. */
+/* prepared_shift_want changes how many jobs want the instance by `by`. prepared_note_again finds out whether some job
+ * will want it again. */
 void prepared_shift_want(struct prepared *prepared, uint32_t index, int by);
+void prepared_note_again(struct prepared *prepared, uint32_t index);
 /* prepared_free frees an instance for which no entry waits, and its block. */
 void prepared_free(struct prepared *prepared, uint32_t instance);
 /* prepared_evict frees an instance that is READY and has no pin, and counts it as evicted. */

@@ -21,9 +21,9 @@ static void check_instances(const struct prepared *prepared, const uint32_t *use
         CHECK(making || instance->waiters == ENGINE_NONE);
         used += extent_bytes(prepared->extents, instance->block);
         pinned += residency_pins(prepared->residency, index) > 0 ? extent_bytes(prepared->extents, instance->block) : 0;
-        idle += residency_pins(prepared->residency, index) == 0 && residency_want(prepared->residency, index) == 0;
+        idle += residency_pins(prepared->residency, index) == 0 && !prepared_is_wanted(prepared, index);
     }
-    CHECK(idle == residency_idle(prepared->residency) && pinned == prepared->pinned_bytes);
+    CHECK(idle == prepared_idle(prepared) && pinned == prepared->pinned_bytes);
     CHECK(used + prepared_zones_free_bytes(prepared) == extents_used_bytes(prepared->extents));
     CHECK(extents_used_bytes(prepared->extents) <= prepared->env->config.arena_bytes);
     CHECK(prepared->slab.taken * prepared->env->config.slot_least <= prepared->env->config.arena_bytes);

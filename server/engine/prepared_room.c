@@ -113,7 +113,7 @@ static double expected_reuse(const struct prepared *prepared, const struct insta
 static uint32_t find_victim(const struct prepared *prepared)
 {
     uint32_t victim = residency_victim(prepared->residency), at = victim;
-    if (victim == RESIDENT_NONE || residency_want(prepared->residency, victim) == 0)
+    if (victim == RESIDENT_NONE || !prepared_is_wanted(prepared, victim))
         return victim;
     double least = expected_reuse(prepared, &prepared->instances[victim]);
     for (int compared = 1; compared < REUSE_VICTIMS; compared++) {
@@ -173,7 +173,7 @@ static uint32_t arena_alloc_spare(struct prepared *prepared, const struct claim 
 {
     uint32_t block = take_free(prepared, claim), victim = residency_victim(prepared->residency);
     for (int tries = 0; block == EXTENT_NONE && tries < SPARE_VICTIMS; tries++) {
-        if (victim == RESIDENT_NONE || residency_want(prepared->residency, victim) > 0)
+        if (victim == RESIDENT_NONE || prepared_is_wanted(prepared, victim))
             return EXTENT_NONE;
         uint32_t after = residency_victim_after(prepared->residency, victim);
         if (!prepared->instances[victim].zoned || is_slot_for(prepared, claim, victim)) {
@@ -218,7 +218,7 @@ static uint32_t begin_instance(struct prepared *prepared, uint32_t job, sample_i
         .raw = owner->terms.raw,
         .draw = owner->terms.shuffle == SHUFFLE_STRICT && owner->progress.variant ? 0 : sample->begun++,
         .form.variant = owner->progress.variant,
-        .in_order = owner->terms.shuffle == SHUFFLE_NONE,
+        .alone = owner->terms.shuffle == SHUFFLE_NONE,
         .made_for = owner->terms.client};
     sample->instances = index;
     residency_add(prepared->residency, index, 0); /* its first pin is the making's */

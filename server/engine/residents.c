@@ -57,14 +57,6 @@ static void visit_settle(void *context, sample_id id)
     encoded_drop_if_idle(((const struct visit *)context)->residents->encoded, id);
 }
 
-static void visit_had(void *context, sample_id id)
-{
-    const struct visit *visit = context;
-    struct residents *residents = visit->residents;
-    INSTANCES_OF(residents->prepared, id, index)
-        jobset_remove(&residents->prepared->instances[index].form.had, visit->job);
-}
-
 /* shift_all_wants counts the wants of a running job for all that remains to it once more, or once less. */
 static void shift_all_wants(struct residents *residents, uint32_t job, int by)
 {
@@ -104,14 +96,72 @@ void residents_drop_remaining(struct residents *residents, uint32_t job)
         encoded_drop_idle(residents->encoded);
 }
 
-void residents_forget_had(struct residents *residents, uint32_t job)
+/* What is done with the instances of a job's samples. */
+struct tour {
+    struct residents *residents;
+    struct job *job;
+    void (*done)(const struct tour *tour, uint32_t index);
+};
+
+static void visit_instances(void *context, sample_id id)
 {
-    if (goes_by_samples(residents, job_at(residents->jobs, job)->shape.view_samples)) {
-        sampler_each_viewed(residents->env->sampler, job, visit_had, &(struct visit){residents, job, 0});
+    const struct tour *tour = context;
+    INSTANCES_OF(tour->residents->prepared, id, index)
+        tour->done(tour, index);
+}
+
+/* tour_instances goes through the instances of the job's samples, or through all instances if these are fewer. */
+static void tour_instances(struct residents *residents, struct job *job,
+                           void (*done)(const struct tour *tour, uint32_t index))
+{
+    struct tour tour = {residents, job, done};
+    if (goes_by_samples(residents, job->shape.view_samples)) {
+        sampler_each_viewed(residents->env->sampler, job->no, visit_instances, &tour);
         return;
     }
     for (uint32_t index = 0; index < residents->prepared->slab.size; index++) {
         if (residents->prepared->instances[index].state != INSTANCE_FREE)
-            jobset_remove(&residents->prepared->instances[index].form.had, job);
+            done(&tour, index);
     }
+}
+
+static void forget_had(const struct tour *tour, uint32_t index)
+{
+    jobset_remove(&tour->residents->prepared->instances[index].form.had, tour->job->no);
+    if (tour->job->terms.repeatable)
+        prepared_note_again(tour->residents->prepared, index);
+}
+
+void residents_forget_job(struct residents *residents, struct job *job)
+{
+    job->progress.began = false;
+    tour_instances(residents, job, forget_had);
+}
+
+static void renew(const struct tour *tour, uint32_t index)
+{
+    struct prepared *prepared = tour->residents->prepared;
+    struct form *form = &prepared->instances[index].form;
+    if (form->pipeline != tour->job->terms.pipeline)
+        return;
+    jobset_remove(&form->had, tour->job->no);
+    prepared->instances[index].alone = true;
+    prepared_set_want(prepared, index, demand_count(prepared->jobs, form));
+}
+
+void residents_renew(struct residents *residents, struct job *job)
+{
+    if (job->terms.repeatable)
+        tour_instances(residents, job, renew);
+}
+
+static void note_again(const struct tour *tour, uint32_t index)
+{
+    prepared_note_again(tour->residents->prepared, index);
+}
+
+void residents_job_failed(struct residents *residents, struct job *job)
+{
+    if (job->terms.repeatable)
+        tour_instances(residents, job, note_again);
 }

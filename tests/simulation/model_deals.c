@@ -43,7 +43,7 @@ static uint32_t owe(struct model *model, struct job_book *job, struct rank_book 
 {
     for (uint32_t i = 0; i < held->count; i++) {
         ids[i] = held->made[i]->id;
-        --*table_at(&model->had, (uint64_t)job->serial << 32 | held->made[i]->serial);
+        *table_at(&model->had, (uint64_t)job->serial << 32 | held->made[i]->serial) = 0;
     }
     job->book.delivered -= held->count;
     job->owed += held->count;
@@ -189,10 +189,7 @@ static struct made *check_entry(struct model *model, struct job_book *job, struc
                     entry->id, (unsigned long long)entry->offset, (unsigned long long)entry->bytes);
         return NULL;
     }
-    uint64_t *had = table_at(&model->had, (uint64_t)job->serial << 32 | made->serial);
-    if ((*had)++)
-        model_break(model, RULE_INSTANCE, "job %u gets instance %llu of sample %u twice", place,
-                    (unsigned long long)made->instance, made->id);
+    model_check_had(model, job, place, made);
     model_check_variant(model, job, place, made);
     if (entry->id >= model->scenario->n_samples || !job->in_view[entry->id]) {
         model_break(model, RULE_EXACTLY_ONCE, "job %u gets sample %u, which is not in its view", place, entry->id);

@@ -160,10 +160,7 @@ static struct made *check_entry(struct model *model, struct job_book *job, uint3
                                                : "what another pipeline made");
         return NULL;
     }
-    uint64_t *had = table_at(&model->had, (uint64_t)job->serial << 32 | made->serial);
-    if ((*had)++)
-        model_break(model, RULE_INSTANCE, "job %u gets instance %llu of sample %u twice", place,
-                    (unsigned long long)made->instance, made->id);
+    model_check_had(model, job, place, made);
     model_check_variant(model, job, place, made);
     check_sample(model, job, place, entry->id);
     if (model->broken == RULE_NONE)

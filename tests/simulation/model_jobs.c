@@ -313,6 +313,16 @@ static bool stands_for(struct model *model, uint64_t variant, uint64_t what)
     return first == what && only == variant;
 }
 
+void model_check_had(struct model *model, const struct job_book *job, uint32_t place, const struct made *made)
+{
+    uint64_t *had = table_at(&model->had, (uint64_t)job->serial << 32 | made->serial), now = (uint64_t)job->epoch + 1;
+    bool again = model->scenario->repeatable >> job->plan->pipeline & 1;
+    if (again ? *had == now : *had != 0)
+        model_break(model, RULE_INSTANCE, "job %u gets instance %llu of sample %u twice", place,
+                    (unsigned long long)made->instance, made->id);
+    *had = now;
+}
+
 void model_check_variant(struct model *model, const struct job_book *job, uint32_t place, const struct made *made)
 {
     const struct client_plan *plan = job->plan;

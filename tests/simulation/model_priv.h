@@ -234,6 +234,8 @@ void model_job_free(struct job_book *job);
 /* Is the sample's failure in the job's pipeline, now or before, a reason for the job to go without it in this epoch? */
 bool model_excused(const struct model *model, const struct job_book *job, sample_id id);
 uint32_t model_count_excused(const struct model *model, const struct job_book *job);
+/* model_check_had notes that the job gets the instance: once, or once in each epoch. */
+void model_check_had(struct model *model, const struct job_book *job, uint32_t place, const struct made *made);
 void model_check_variant(struct model *model, const struct job_book *job, uint32_t place, const struct made *made);
 void model_sample_failed(struct model *model, uint32_t pipeline, sample_id id);
 

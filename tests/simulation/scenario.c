@@ -184,6 +184,7 @@ struct scenario *scenario_create(uint64_t seed, unsigned kind)
     scenario_draw_chunks(sc, &rng);
     draw_forgetting(sc);
     scenario_draw_unfit(sc);
+    scenario_draw_repeatable(sc);
     draw_records(sc);
     scenario_draw_troubles(sc);
     draw_arena(sc, &rng, mood);

@@ -130,6 +130,18 @@ void scenario_draw_raw(struct scenario *sc)
     sc->slot_bytes[sc->raw_pipeline] = longest;
 }
 
+/* Jobs of such a pipeline share with each other: their variant is 0. */
+void scenario_draw_repeatable(struct scenario *sc)
+{
+    struct rng rng;
+    random_seed_keys(&rng, KEY_REPEATABLE, sc->seed, 0, 0);
+    sc->repeatable = chance(&rng, 60) ? 0 : (uint32_t)between(&rng, 1, (UINT64_C(1) << sc->n_pipelines) - 1);
+    for (uint32_t i = 0; i < sc->n_clients; i++) {
+        if (sc->repeatable >> sc->clients[i].pipeline & 1)
+            sc->clients[i].variant = 0;
+    }
+}
+
 static void draw_outages(struct scenario *sc, struct rng *rng)
 {
     sc->config.source_wait_ns = between(rng, CLOCK_NS_PER_S / 5, 5 * CLOCK_NS_PER_S);

@@ -39,6 +39,7 @@ void scenario_job_make(const struct scenario *sc, const struct client_plan *plan
         .dataset = dataset,
         .pipeline = pipeline_number,
         .slot_bytes = sc->slot_bytes[plan->pipeline],
+        .repeatable = sc->repeatable >> plan->pipeline & 1,
         .raw = plan->pipeline == sc->raw_pipeline,
         .batch_size = plan->batch_size,
         .prefetch = plan->prefetch,

@@ -11,6 +11,7 @@
 #define KEY_RAW UINT64_C(0x2a90)
 #define KEY_AHEAD UINT64_C(0xa4ead)
 #define KEY_HABITS UINT64_C(0x4ab17)
+#define KEY_REPEATABLE UINT64_C(0x2e9ea7)
 #define KEY_ENDS UINT64_C(0xe4d5)
 #define KEY_SCATTER UINT64_C(0x5ca77e2)
 #define KEY_TIGHT UINT64_C(0x719487)
@@ -50,6 +51,7 @@ void scenario_draw_dataset(struct scenario *sc, struct scenario_dataset *dataset
 void scenario_draw_unfit(struct scenario *sc); /* samples that one pipeline can make nothing of and another can */
 void scenario_draw_chunks(struct scenario *sc, struct rng *rng); /* and how picks are redirected among these */
 void scenario_draw_raw(struct scenario *sc);                     /* maybe a pipeline that gives files as they are */
+void scenario_draw_repeatable(struct scenario *sc);              /* maybe pipelines that draw nothing at random */
 void scenario_draw_troubles(struct scenario *sc); /* sources that do not answer, samples that are others by now */
 
 /* scenario_clients.c */
