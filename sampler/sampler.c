@@ -122,18 +122,24 @@ void sampler_remove_job(struct sampler *sampler, unsigned job)
     place_clear(place);
 }
 
+/* start_order makes the order that of the epoch, of which nothing is drawn. */
+static void start_order(struct place *place, uint32_t epoch)
+{
+    place->drawn = 0;
+    if (place->shuffle != SHUFFLE_STRICT)
+        return;
+    if (place->base)
+        memcpy(place->order, place->base, place->set->view_count * sizeof *place->order);
+    else
+        remaining_view_ids(place->set, place->order);
+    random_seed_keys(&place->rng, place->seed, epoch, 0, 0);
+}
+
 void sampler_start_epoch(struct sampler *sampler, unsigned job, uint32_t epoch)
 {
     struct place *place = own_place_of(sampler, job);
     remaining_refill(place->set);
-    place->drawn = 0;
-    if (place->shuffle == SHUFFLE_STRICT) {
-        if (place->base)
-            memcpy(place->order, place->base, place->set->view_count * sizeof *place->order);
-        else
-            remaining_view_ids(place->set, place->order);
-        random_seed_keys(&place->rng, place->seed, epoch, 0, 0);
-    }
+    start_order(place, epoch);
 }
 
 bool sampler_wants(const struct sampler *sampler, unsigned job, sample_id id)
@@ -256,6 +262,31 @@ static void shuffle_some(struct place *place, sample_id *ids, size_t n)
     }
     for (size_t i = 0; i < n; i++)
         ids[i] = draw_from(place, others[i]);
+}
+
+int sampler_places(const struct sampler *sampler, unsigned job, uint32_t epoch, uint32_t *at)
+{
+    const struct place *own = place_of(sampler, job);
+    uint64_t count = own->set->view_count;
+    CHECK(own->shuffle != SHUFFLE_DEPENDENT);
+    for (uint64_t i = 0; own->shuffle == SHUFFLE_NONE && i < count; i++)
+        at[own->order[i]] = (uint32_t)i;
+    if (own->shuffle == SHUFFLE_NONE)
+        return 0;
+    struct place place = *own; /* an order of its own for the same view */
+    place.order = malloc((count + 1) * sizeof *place.order);
+    if (!place.order)
+        return LARDER_ENOMEM;
+    start_order(&place, epoch);
+    while (place.drawn < count) {
+        sample_id ids[SAMPLER_SOME];
+        uint64_t first = place.drawn, n = count - first < SAMPLER_SOME ? count - first : SAMPLER_SOME;
+        shuffle_some(&place, ids, n);
+        for (uint64_t i = 0; i < n; i++)
+            at[ids[i]] = (uint32_t)(first + i);
+    }
+    free(place.order);
+    return 0;
 }
 
 void sampler_draw_some(struct sampler *sampler, unsigned job, sample_id *ids, size_t n)

@@ -61,6 +61,10 @@ void sampler_each_viewed(const struct sampler *sampler, unsigned job, sampler_vi
  * of them. It returns the number of picks. */
 size_t sampler_round(struct sampler *sampler, const struct jobset *need, struct pick *picks);
 
+/* sampler_places writes into at[id] the place, from 0, that each id of the view has in the order of this epoch. `at`
+ * has room for all of them, and stays as it is elsewhere. The job is `strict` or `none`. LARDER_ENOMEM. */
+int sampler_places(const struct sampler *sampler, unsigned job, uint32_t epoch, uint32_t *at);
+
 /* sampler_take removes id from R_j; it must be there. Redirection uses it, and a job that joins a prepared instance.
  * sampler_put_back undoes a pick for one job: id must not be in R_j, and is in it again. Both CHECK that the job is not
  * `strict` or `none`, whose order is fixed. */

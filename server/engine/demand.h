@@ -46,8 +46,8 @@ bool demand_in_step(const struct jobs *jobs);
 bool demand_wants_instance(const struct jobs *jobs, uint32_t job, const struct form *form);
 /* demand_wants_encoded tells whether the job is running and has the sample left in this epoch. */
 bool demand_wants_encoded(const struct jobs *jobs, uint32_t job, sample_id id);
-/* demand_again gives DEMAND_AGAIN if a job that is in one of its epochs, or between them, may get the form once in each;
- * else 0. */
+/* demand_again gives DEMAND_AGAIN if a job that is in one of its epochs, or between them, may get the form once in
+ * each; else 0. */
 uint32_t demand_again(const struct jobs *jobs, const struct form *form);
 /* demand_count gives what the jobs' wants of the form count for. demand_count_encoded gives how many jobs want the
  * sample's bytes. */

@@ -41,6 +41,7 @@ void encoded_fiber_leave(struct encoded_store *store, uint32_t index)
 void encoded_shift_want(struct encoded_store *store, uint32_t index, int by)
 {
     residency_set_want(store->residency, index, residency_want(store->residency, index) + (uint32_t)by);
+    encoded_next_note(store, index);
 }
 
 void encoded_free(struct encoded_store *store, uint32_t index, bool evicted)
@@ -51,6 +52,7 @@ void encoded_free(struct encoded_store *store, uint32_t index, bool evicted)
         outbox_add(store->outbox, ENGINE_DROP_ENCODED)->drop.encoded = encoded->handle;
     store->env->counts.evicted_encoded += evicted;
     encoded_fiber_leave(store, index);
+    encoded_next_remove(store, index);
     store->used_bytes -= encoded->bytes;
     store->kept_bytes -= encoded->kept ? encoded->bytes : 0;
     if (residency_pins(store->residency, index) > 0) /* its load has failed, and pinned it */
@@ -89,7 +91,7 @@ uint64_t encoded_sure(const struct encoded_store *store)
 static bool make_room_encoded(struct encoded_store *store, uint64_t bytes)
 {
     while (store->used_bytes + bytes > encoded_most(store)) {
-        uint32_t victim = residency_victim(store->residency);
+        uint32_t victim = store->next.known ? encoded_next_victim(store) : residency_victim(store->residency);
         if (victim == RESIDENT_NONE)
             return false;
         encoded_free(store, victim, true);
@@ -111,7 +113,7 @@ uint32_t encoded_begin(struct encoded_store *store, sample_id id, uint64_t bytes
     uint32_t index = encoded_new(store);
     bool kept = encoded_keeps(store, id);
     store->encodeds[index] = (struct encoded){
-        .state = ENCODED_LOADING, .id = id, .tasks = LINE_EMPTY, .bytes = bytes, .kept = kept};
+        .state = ENCODED_LOADING, .id = id, .tasks = LINE_EMPTY, .bytes = bytes, .heap_at = ENGINE_NONE, .kept = kept};
     store->samples[id].encoded = index;
     encoded_fiber_enter(store, index);
     store->used_bytes += bytes;
@@ -147,6 +149,7 @@ void encoded_pin(struct encoded_store *store, uint32_t index)
 {
     if (residency_pins(store->residency, index) == 0)
         store->pinned_bytes += store->encodeds[index].bytes;
+    encoded_next_remove(store, index);
     residency_pin(store->residency, index);
 }
 
@@ -164,10 +167,12 @@ double encoded_room(const struct encoded_store *store, bool kept, double share)
     return (double)(most - reserved) * share - (double)(store->used_bytes - store->kept_bytes);
 }
 
-/* drop_if_idle drops an encoded that has no pin, that nobody wants in this epoch and that is not kept. */
+/* drop_if_idle drops an encoded that has no pin, if nobody wants it in this epoch and it is not kept, or if it is known
+ * that nobody will use it again. */
 static void drop_if_idle(struct encoded_store *store, uint32_t index)
 {
-    if (residency_pins(store->residency, index) == 0 && residency_want(store->residency, index) == 0)
+    if (residency_pins(store->residency, index) == 0 &&
+        (residency_want(store->residency, index) == 0 || encoded_next_is_never(store, index)))
         encoded_free(store, index, false);
 }
 
@@ -176,6 +181,7 @@ void encoded_unpin(struct encoded_store *store, uint32_t index)
     residency_unpin(store->residency, index);
     if (residency_pins(store->residency, index) == 0)
         store->pinned_bytes -= store->encodeds[index].bytes;
+    encoded_next_note(store, index);
     drop_if_idle(store, index);
 }
 
@@ -193,6 +199,9 @@ void encoded_drop_idle(struct encoded_store *store)
         encoded_free(store, index, false);
         index = next;
     }
+    while (store->next.known && (index = encoded_next_victim(store)) != RESIDENT_NONE &&
+           encoded_next_is_never(store, index))
+        encoded_free(store, index, false);
 }
 
 uint64_t encoded_mean_bytes(const struct encoded_store *store)

@@ -31,6 +31,9 @@ struct encoded {
     struct line tasks; /* The tasks that wait for the load; empty once it is READY. Owner: tasks. */
     /* It was read for a job that takes its samples in the dataset's order, so it is no random part of its fiber. */
     bool in_order;
+    /* its place in the heap of next.heap, ENGINE_NONE when it is not in it; and when its sample is used next */
+    uint32_t heap_at;
+    double next_use;
     bool kept; /* its sample is in the kept set, and it counts as wanted by KEPT_WANT jobs more */
     /* its neighbours in its fiber's list, while it is in it */
     struct link in_fiber;
@@ -69,6 +72,24 @@ struct encoded_sample {
     bool failed;      /* Its last load failed. Only a task that waits for the sample has it loaded again. */
 };
 
+/* The order of a job that is known: the places of samples in it, by id; UINT32_MAX for those that are not in its
+ * view. */
+struct known_order {
+    uint32_t *now, *next; /* of its epoch and of the one that follows; the order owns them, and they may be the same */
+    size_t end;           /* ids below this have places */
+    uint32_t epoch;
+    bool more; /* another epoch follows */
+};
+
+/* When samples are used next; see encoded_next.c. Owner: encoded_next.c. */
+struct next_uses {
+    bool known;                 /* All jobs have orders of their own, and memory does not hold all that they want. */
+    struct known_order *orders; /* by job; JOBS_MAX of them, or NULL */
+    uint32_t *heap;             /* While known: the encodeds without pins, `count` of them, the farthest use first. */
+    uint32_t count;
+    size_t cap;
+};
+
 /* Encoded bytes. Owners: the encoded_*.c. */
 struct encoded_store {
     struct engine_env *env;
@@ -84,7 +105,8 @@ struct encoded_store {
     uint64_t used_bytes, pinned_bytes; /* pinned: bytes that are being loaded, or that tasks wait for or read */
     uint32_t loading;                  /* encodeds that are LOADING: the LOADs that are out */
     struct shortage shortage;
-    struct idset *kept;             /* Samples whose bytes stay over all epochs; NULL when there are none. */
+    struct idset *kept; /* Samples whose bytes stay over all epochs; NULL when there are none. */
+    struct next_uses next;
     uint64_t kept_most, kept_bytes; /* about what they have together, and what of that is in memory */
     uint32_t *slots;                /* scratch of encoded_read.c: the slots of a chunk in random order */
     size_t slots_cap;
@@ -144,6 +166,26 @@ double encoded_room(const struct encoded_store *store, bool kept, double share);
  * It is called when a job comes or goes. `ahead_bytes`: what the look-ahead of all jobs takes at once. The groups must
  * be made anew after it, if chunks.stale says so. */
 void encoded_keep_measure(struct encoded_store *store, uint64_t ahead_bytes);
+
+/* encoded_next.c */
+/* encoded_next_measure says whether eviction goes by next use from now on. It is called when a job has come or gone.
+ * encoded_next_epoch is called when an epoch of a job has begun, and encoded_next_forget when the job goes. */
+void encoded_next_measure(struct encoded_store *store, bool known);
+void encoded_next_epoch(struct encoded_store *store, const struct job *job);
+void encoded_next_forget(struct encoded_store *store, uint32_t job);
+/* encoded_next_note works out when an encoded without pins is used next. encoded_next_remove is for one that gets a
+ * pin, or goes. */
+void encoded_next_note(struct encoded_store *store, uint32_t index);
+void encoded_next_remove(struct encoded_store *store, uint32_t index);
+/* encoded_next_victim gives the encoded to evict first; RESIDENT_NONE when all have pins. */
+uint32_t encoded_next_victim(struct encoded_store *store);
+/* encoded_next_is_never tells whether it is known that nobody will use the encoded again. */
+bool encoded_next_is_never(const struct encoded_store *store, uint32_t index);
+/* encoded_next_has_way tells whether a sample that is wanted in this epoch may be read ahead in place of one that is
+ * not. */
+bool encoded_next_has_way(struct encoded_store *store);
+void encoded_next_destroy(struct encoded_store *store);
+void encoded_next_check(const struct encoded_store *store); /* CHECKs the heap */
 
 /* encoded_read.c */
 /* encoded_shuffled_slots gives the slots of a chunk in random order; valid until the next call. */

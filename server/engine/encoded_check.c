@@ -25,5 +25,6 @@ void encoded_check(const struct encoded_store *store, const uint32_t *users)
     CHECK(pinned == store->pinned_bytes && kept == store->kept_bytes);
     CHECK(used == store->used_bytes && used <= store->env->config.encoded_bytes);
     CHECK(used <= encoded_most(store) || residency_victim(store->residency) == RESIDENT_NONE);
+    encoded_next_check(store);
     CHECK(loading == store->loading && loading <= store->env->config.inflight_loads);
 }

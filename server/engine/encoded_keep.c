@@ -6,6 +6,9 @@
  * fibers of their own (chunks.h), so a pick of a sample that is not there never takes a kept one instead: kept samples
  * come no earlier in an epoch than others.
  *
+ * When all jobs have orders of their own, which are known, every sample stays until its room is needed
+ * (encoded_next.c).
+ *
  * Chunks that more jobs want stay first. Among equals their order (chunks.h) decides. It is always the same, so when
  * jobs come and go, few chunks change. */
 #include <stdlib.h>
@@ -253,6 +256,15 @@ static void settle(struct encoded_store *store, const struct idset *before)
     }
 }
 
+static bool all_orders_known(const struct encoded_store *store)
+{
+    for (const struct job *job = jobs_first(store->jobs); job; job = jobs_after(store->jobs, job)) {
+        if (job->terms.shuffle == SHUFFLE_DEPENDENT)
+            return false;
+    }
+    return true;
+}
+
 void encoded_keep_measure(struct encoded_store *store, uint64_t ahead_bytes)
 {
     struct wanted wanted = {.bytes = 0};
@@ -262,7 +274,8 @@ void encoded_keep_measure(struct encoded_store *store, uint64_t ahead_bytes)
     for (size_t i = 0; i < store->chunks->n_ranges; i++)
         store->chunks->ranges[i].rest = 0;
     int code = add_views(store, &wanted);
-    if (!code && wanted.bytes <= (double)encoded_sure(store)) {
+    bool fits = wanted.bytes <= (double)encoded_sure(store), known = !code && !fits && all_orders_known(store);
+    if (!code && (fits || known)) {
         store->kept_most = encoded_sure(store);
         store->kept = wanted.all;
         wanted.all = NULL;
@@ -273,6 +286,8 @@ void encoded_keep_measure(struct encoded_store *store, uint64_t ahead_bytes)
     if (code) /* without memory to find out, nothing is kept */
         mark_all(store->chunks, false);
     settle(store, before);
+    encoded_next_measure(store, known);
+    encoded_drop_idle(store);
     idset_destroy(before);
     idset_destroy(wanted.all);
 }

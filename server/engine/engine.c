@@ -96,6 +96,7 @@ void engine_destroy(struct engine *engine)
     engine->magic = 0;
     chunks_destroy(&engine->chunks);
     idset_destroy(engine->encoded.kept);
+    encoded_next_destroy(&engine->encoded);
     sampler_destroy(engine->env.sampler);
     extents_destroy(engine->prepared.extents);
     prepared_zones_destroy(&engine->prepared);

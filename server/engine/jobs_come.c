@@ -251,6 +251,7 @@ void jobs_end(struct engine *engine, uint32_t no)
     residents_withdraw(&engine->residents, no);
     residents_drop_remaining(&engine->residents, no);
     residents_forget_job(&engine->residents, job);
+    encoded_next_forget(&engine->encoded, no);
     sampler_remove_job(engine->env.sampler, no);
     struct engine_action *action = job_act(&engine->outbox, ENGINE_JOB_ENDED, job_at(&engine->jobs, no));
     action->job_ended.dataset = job->terms.dataset;

@@ -31,8 +31,8 @@ void residents_declare(struct residents *residents, uint32_t job);
 /* residents_drop_remaining drops the encodeds of the job's remaining set that nobody else wants. The job no longer
  * wants them. */
 void residents_drop_remaining(struct residents *residents, uint32_t job);
-/* residents_renew lets a repeatable job have again what it had in an epoch before. It is called when an epoch has begun.
- * residents_job_failed is called when the job has failed: it will want nothing again. */
+/* residents_renew lets a repeatable job have again what it had in an epoch before. It is called when an epoch has
+ * begun. residents_job_failed is called when the job has failed: it will want nothing again. */
 void residents_renew(struct residents *residents, struct job *job);
 void residents_job_failed(struct residents *residents, struct job *job);
 /* residents_forget_job takes the job out of `had` of all instances, because its number will be another job's. It will

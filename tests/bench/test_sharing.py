@@ -2,9 +2,9 @@
 
     test_sharing.py LARDERD PART [--seeds N]
 
-PART: redirect, off, loading, parts, chunks, fits, keeps, order or odd. Every run is exactly once and gives no instance
-twice to a job; the limits are named at each part. Seeds are 1 … N, so that a failure is found again; with one alone the
-costly cases are left out."""
+PART: redirect, off, loading, parts, chunks, fits, keeps, known, order or odd. Every run is exactly once and gives no
+instance twice to a job; the limits are named at each part. Seeds are 1 … N, so that a failure is found again; with one
+alone the costly cases are left out."""
 
 import concurrent.futures
 import json
@@ -215,6 +215,24 @@ def keeps(seeds):
                 expect(what + ": kept samples in each tenth, against all", row["kept_uneven"], 0, 0.03)
 
 
+def known(seeds):
+    """Jobs whose orders are known read no more of each byte and epoch than memory cannot hold. Two jobs read less than
+    they did when what nobody wanted any more in an epoch went at its end."""
+    for seed in seeds:
+        for memory in (0.1, 0.25, 0.5, 0.75, 0.9):
+            for order in ("strict", "none"):
+                read, result = read_after_first(memory, seed, [{"shuffle": order}])
+                what = f"memory {memory}, {order}, seed {seed}"
+                exactly_once(what, result)
+                expect(what + ": bytes read of each byte and epoch", read, 1 - memory - 1e-6, 1 - memory + 0.01)
+                expect(what + ": encoded memory", result["peak_encoded"], 0, 20000 * memory)
+        for jobs, most in (([{"shuffle": "strict"}, {"shuffle": "strict", "start": 0.5}], 0.75),
+                           ([{"shuffle": "strict"}, {"shuffle": "none"}], 0.8)):
+            read, result = read_after_first(0.5, seed, jobs)
+            exactly_once(f"{jobs}, seed {seed}", result)
+            expect(f"{jobs}, seed {seed}: bytes read of each byte and epoch", read, 0, most)
+
+
 def orders(text):
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
         file.write(text.replace("samples: 20000", "samples: 6400").replace("epochs: 4", "epochs: 40"))
@@ -293,7 +311,7 @@ failures = []
 LARDERD, part = sys.argv[1], sys.argv[2]
 count = int(sys.argv[4]) if sys.argv[3:4] == ["--seeds"] else 2
 PARTS = {"redirect": redirect, "off": off, "loading": loading, "parts": parts, "chunks": chunks, "fits": fits,
-         "keeps": keeps, "order": order, "odd": odd}
+         "keeps": keeps, "known": known, "order": order, "odd": odd}
 PARTS[part](range(1, count + 1))
 print(f"{len(failures)} failures")
 sys.exit(1 if failures else 0)

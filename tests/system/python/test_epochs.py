@@ -1,4 +1,4 @@
-"""What memory keeps from one epoch to the next: prepared samples of pipelines without chance, and a part of the files."""
+"""What memory keeps from one epoch to the next: samples of pipelines without chance, and a part of the files."""
 
 import os
 
@@ -65,8 +65,8 @@ class Epochs(Case):
             self.assertLessEqual(daemon.status()["samples"]["decoded"] - before, COUNT // 10)
 
     def test_a_part_of_the_files_stays(self):
-        """With encoded memory for three quarters of the files, an epoch after the first reads what does not stay. Memory
-        for eight of the 24 chunks is for these, so that they are shuffled."""
+        """With encoded memory for three quarters of the files, an epoch after the first reads what does not stay.
+        Memory for eight of the 24 chunks is for these, so that they are shuffled."""
         daemon = self.daemon(MEMORY.format(arena="8MiB", encoded=f"{self.bytes * 3 // 4 + (1 << 20)}B"))
         loader = self.loader(daemon, self.dataset, 16, TRAIN)
         self.run_epochs(loader, 1)

@@ -17,7 +17,8 @@ static void add_range(struct sampler *sampler, unsigned job, sample_id first, sa
     struct error err;
     assert_int_equal(idset_from_range(first, end, &view), 0);
     struct sampler_job desc = {.shuffle = shuffle, .seed = 7, .view = view};
-    sample_id order[256];
+    static sample_id order[4096];
+    assert_true(end - first <= 4096);
     if (shuffle == SHUFFLE_NONE) { /* descending, so that it is not the set's own order */
         for (sample_id i = 0; i < end - first; i++)
             order[i] = end - 1 - i;
@@ -113,6 +114,33 @@ static void test_taken_together(void **state)
     sampler_destroy(sampler);
 }
 
+/* The places that samples are said to have are those at which they are drawn, in a running epoch and in a later one. */
+static void test_places(void **state)
+{
+    (void)state;
+    static const enum shuffle_mode modes[] = {SHUFFLE_STRICT, SHUFFLE_NONE};
+    static uint32_t now[3000], next[3000];
+    for (int mode = 0; mode < 2; mode++) {
+        struct sampler *sampler = sampler_create(3);
+        add_range(sampler, 0, 500, 3000, modes[mode]);
+        memset(next, 0xff, sizeof next);
+        for (uint32_t epoch = 0; epoch < 3; epoch++) {
+            sampler_start_epoch(sampler, 0, epoch);
+            memset(now, 0xff, sizeof now);
+            assert_int_equal(sampler_places(sampler, 0, epoch, now), 0);
+            if (epoch)
+                assert_memory_equal(now, next, sizeof now);
+            for (uint32_t place = 0; place < 2500; place++) {
+                if (place == 1000)
+                    assert_int_equal(sampler_places(sampler, 0, epoch + 1, next), 0);
+                assert_int_equal(now[draw_one(sampler, 0)], place);
+            }
+            assert_int_equal(now[499], UINT32_MAX);
+        }
+        sampler_destroy(sampler);
+    }
+}
+
 /* A strict order depends on (seed, epoch) alone: the same in another sampler, with other jobs drawing, coming and
  * going; another in the next epoch; begun anew when the epoch is. */
 static void test_strict_is_reproducible(void **state)
@@ -205,11 +233,9 @@ static void test_take_and_put_back(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_epoch_each_mode),
-        cmocka_unit_test(test_drawn_outside_of_rounds),
-        cmocka_unit_test(test_taken_together),
-        cmocka_unit_test(test_strict_is_reproducible),
-        cmocka_unit_test(test_strict_permutes_the_given_order),
+        cmocka_unit_test(test_one_epoch_each_mode),    cmocka_unit_test(test_drawn_outside_of_rounds),
+        cmocka_unit_test(test_taken_together),         cmocka_unit_test(test_places),
+        cmocka_unit_test(test_strict_is_reproducible), cmocka_unit_test(test_strict_permutes_the_given_order),
         cmocka_unit_test(test_take_and_put_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -92,8 +92,8 @@ static uint32_t differ(const bool a[CHUNKS], const bool b[CHUNKS])
     return count;
 }
 
-/* With memory for half of the samples, an epoch after the first reads what is not kept, and hardly any of that twice. The last job's
- * end leaves nothing behind. */
+/* With memory for half of the samples, an epoch after the first reads what is not kept, and hardly any of that twice.
+ * The last job's end leaves nothing behind. */
 static void test_half(void **state)
 {
     (void)state;
@@ -165,12 +165,45 @@ static void test_all_and_nothing(void **state)
     play_end(&play);
 }
 
+/* Where orders are known, memory is full of what the next epoch uses when an epoch ends. More cannot be saved: what an
+ * epoch does not read is there at its beginning. Jobs of all kinds come and go. */
+static void test_known_orders(void **state)
+{
+    (void)state;
+    static const enum shuffle_mode orders[] = {SHUFFLE_STRICT, SHUFFLE_NONE};
+    for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
+        begin(SAMPLES / 4);
+        uint32_t job = add("known", 0, SAMPLES, orders[i], 0);
+        run_epoch(job, 0, SAMPLES);
+        uint64_t before = loaded();
+        assert_int_equal(before, SAMPLES);
+        for (uint32_t epoch = 1; epoch < 5; epoch++, before = loaded()) {
+            run_epoch(job, epoch, SAMPLES);
+            assert_in_range(loaded() - before, SAMPLES - SAMPLES / 4, SAMPLES - SAMPLES / 4 + 8);
+        }
+        uint32_t other = add("other", 0, SAMPLES / 2, SHUFFLE_STRICT, 0), dependent;
+        run_epoch(other, 0, SAMPLES / 2);
+        run_epoch(job, 5, SAMPLES);
+        dependent = add("dependent", 0, SAMPLES / 2, SHUFFLE_DEPENDENT, 0); /* from now on chunks stay */
+        run_epoch(dependent, 0, SAMPLES / 2);
+        run_epoch(job, 6, SAMPLES);
+        play_gone(&play, dependent, 0);
+        run_epoch(other, 1, SAMPLES / 2);
+        play_gone(&play, other, 0);
+        run_epoch(job, 7, SAMPLES);
+        play_gone(&play, job, 0);
+        engine_check(play.engine);
+        play_end(&play);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_half),
         cmocka_unit_test(test_jobs_come_and_go),
         cmocka_unit_test(test_all_and_nothing),
+        cmocka_unit_test(test_known_orders),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

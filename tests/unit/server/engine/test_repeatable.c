@@ -62,8 +62,8 @@ static struct engine_counts run_epoch(uint32_t job, uint32_t epoch)
     engine_totals(play.engine, &after);
     assert_int_equal(after.counts.samples_delivered - before.counts.samples_delivered, SAMPLES);
     return (struct engine_counts){.samples_loaded = after.counts.samples_loaded - before.counts.samples_loaded,
-                                  .instances_prepared =
-                                      after.counts.instances_prepared - before.counts.instances_prepared};
+                                  .instances_prepared = after.counts.instances_prepared -
+                                                        before.counts.instances_prepared};
 }
 
 /* With room for all, only the first epoch loads and prepares, in any order. */
