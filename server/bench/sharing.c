@@ -13,7 +13,7 @@ static uint64_t sample_bytes(const void *dataset, sample_id id)
 {
     (void)dataset;
     (void)id;
-    return 1;
+    return SHARING_SAMPLE_BYTES;
 }
 
 /* ── chunks: a seeded shuffle, as a chunk store makes it ── */
@@ -287,7 +287,7 @@ int sharing_run(const struct sharing_scenario *scenario, sharing_got got, void *
     uint64_t encoded = (uint64_t)llround(scenario->encoded * scenario->samples);
     struct engine_config config = {.seed = scenario->seed,
                                    .arena_bytes = slots * SHARING_SLOT_BYTES,
-                                   .encoded_bytes = encoded ? encoded : least,
+                                   .encoded_bytes = (encoded ? encoded : least) * SHARING_SAMPLE_BYTES,
                                    .inflight_loads = scenario->chunk * 4,
                                    .inflight_prepares = 64,
                                    .redirect_width = scenario->redirect ? scenario->width : 0,

@@ -5,7 +5,8 @@
 #include "server/bench/play.h"
 #include "server/bench/sharing.h"
 
-enum { SHARING_SLOT_BYTES = 64 };
+/* Every sample has as many bytes as a photograph. */
+enum { SHARING_SLOT_BYTES = 64, SHARING_SAMPLE_BYTES = 100000 };
 
 /* What lies in a slot of the arena, and who has had it. */
 struct sharing_slot {

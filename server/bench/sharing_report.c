@@ -39,15 +39,16 @@ json_t *sharing_report(const struct sharing_bench *bench)
             epochs = player->desc->epochs;
         json_array_append_new(jobs, report_job(bench, player));
     }
-    return json_pack(
-        "{s:I, s:I, s:f, s:I, s:I, s:f, s:f, s:I, s:I, s:f, s:I, s:I, s:I, s:o}", "delivered",
-        (json_int_t)bench->delivered, "prepared", (json_int_t)bench->prepared, "prepared_per_delivered",
-        ratio((double)bench->prepared, (double)bench->delivered), "decoded", (json_int_t)bench->decoded, "chunk_loads",
-        (json_int_t)bench->reads, "loads_per_chunk_per_epoch", (double)bench->reads / bench->n_chunks / epochs,
-        "bytes_read_per_byte", (double)bench->loaded / scenario->samples / epochs, "peak_prepared",
-        (json_int_t)(bench->peak_prepared / SHARING_SLOT_BYTES), "peak_encoded", (json_int_t)bench->peak_encoded,
-        "position_spread", ratio(spread, spreads), "missing", (json_int_t)sum.missing, "duplicates",
-        (json_int_t)sum.duplicates, "instance_repeats", (json_int_t)sum.repeats, "jobs", jobs);
+    return json_pack("{s:I, s:I, s:f, s:I, s:I, s:f, s:f, s:I, s:I, s:f, s:I, s:I, s:I, s:o}", "delivered",
+                     (json_int_t)bench->delivered, "prepared", (json_int_t)bench->prepared, "prepared_per_delivered",
+                     ratio((double)bench->prepared, (double)bench->delivered), "decoded", (json_int_t)bench->decoded,
+                     "chunk_loads", (json_int_t)bench->reads, "loads_per_chunk_per_epoch",
+                     (double)bench->reads / bench->n_chunks / epochs, "bytes_read_per_byte",
+                     (double)bench->loaded / scenario->samples / epochs, "peak_prepared",
+                     (json_int_t)(bench->peak_prepared / SHARING_SLOT_BYTES), "peak_encoded",
+                     (json_int_t)(bench->peak_encoded / SHARING_SAMPLE_BYTES), "position_spread",
+                     ratio(spread, spreads), "missing", (json_int_t)sum.missing, "duplicates",
+                     (json_int_t)sum.duplicates, "instance_repeats", (json_int_t)sum.repeats, "jobs", jobs);
 }
 
 int sharing_print(json_t *json)

@@ -72,7 +72,7 @@ static uint64_t beside_records(const struct encoded_store *store, uint64_t insta
 
 uint64_t encoded_most(const struct encoded_store *store)
 {
-    return beside_records(store, store->prepared->slab.size);
+    return beside_records(store, store->prepared->slab.size) - store->next.bytes;
 }
 
 uint64_t encoded_sure(const struct encoded_store *store)

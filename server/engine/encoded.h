@@ -88,6 +88,7 @@ struct next_uses {
     uint32_t *heap;             /* While known: the encodeds without pins, `count` of them, the farthest use first. */
     uint32_t count;
     size_t cap;
+    uint64_t bytes; /* of the orders; they count against the budget */
 };
 
 /* Encoded bytes. Owners: the encoded_*.c. */

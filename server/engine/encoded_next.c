@@ -18,28 +18,41 @@
 
 enum {
     REVIEWS_MAX = 64, /* how often one look for a victim works out a next use again */
+    PLACES_PART = 8,  /* Orders take at most one part in so many of memory. */
     AHEAD_PARTS = 10  /* Reads ahead leave one part in so many of memory to what nobody wants in this epoch. */
 };
 
 /* ── orders ── */
 
-static void forget_order(struct known_order *order)
+static void drop_places(struct next_uses *next, uint32_t *places, size_t end)
+{
+    if (places)
+        next->bytes -= end * sizeof *places;
+    free(places);
+}
+
+static void forget_order(struct next_uses *next, struct known_order *order)
 {
     if (order->next != order->now)
-        free(order->next);
-    free(order->now);
+        drop_places(next, order->next, order->end);
+    drop_places(next, order->now, order->end);
     *order = (struct known_order){.now = NULL};
 }
 
-/* make_places gives the places of the epoch's order, by id; NULL when there is no memory. The caller owns them. */
-static uint32_t *make_places(const struct encoded_store *store, const struct job *job, uint32_t epoch, size_t end)
+/* make_places gives the places of the epoch's order, by id; NULL when there is no memory. They count in next.bytes,
+ * until drop_places. */
+static uint32_t *make_places(struct encoded_store *store, const struct job *job, uint32_t epoch, size_t end)
 {
-    uint32_t *at = malloc(end * sizeof *at);
+    uint64_t bytes = end * sizeof(uint32_t);
+    if (store->next.bytes + bytes > store->env->config.encoded_bytes / PLACES_PART)
+        return NULL;
+    uint32_t *at = malloc(bytes);
     if (!at)
         return NULL;
-    memset(at, 0xff, end * sizeof *at);
+    memset(at, 0xff, bytes);
+    store->next.bytes += bytes;
     if (sampler_places(store->env->sampler, job->no, epoch, at)) {
-        free(at);
+        drop_places(&store->next, at, end);
         return NULL;
     }
     return at;
@@ -51,7 +64,8 @@ static void learn(struct encoded_store *store, const struct job *job)
 {
     struct known_order *order = &store->next.orders[job->no], before = *order;
     uint32_t epoch = job->progress.epoch;
-    bool more = job->terms.epochs == 0 || epoch + 1 < job->terms.epochs, follows = before.now && before.epoch + 1 == epoch;
+    bool more = job->terms.epochs == 0 || epoch + 1 < job->terms.epochs,
+         follows = before.now && before.epoch + 1 == epoch;
     if (before.now && before.epoch == epoch)
         return;
     if (job->terms.shuffle == SHUFFLE_NONE && before.now) {
@@ -69,21 +83,24 @@ static void learn(struct encoded_store *store, const struct job *job)
     order->next = job->terms.shuffle == SHUFFLE_NONE ? order->now
                   : more                             ? make_places(store, job, epoch + 1, order->end)
                                                      : NULL;
-    forget_order(&before);
+    forget_order(&store->next, &before);
     if (!order->now || (more && !order->next))
-        forget_order(order);
+        forget_order(&store->next, order);
 }
 
-/* distance gives how many draws of the job away its next use of the sample is; NEVER when there is none. */
+/* distance gives how many draws of the job away its next use of the sample is; NEVER when there is none. For a job
+ * whose order had no memory, it is the mean of what the job still wants. */
 static double distance(const struct encoded_store *store, const struct job *job, sample_id id)
 {
     const struct known_order *order = &store->next.orders[job->no];
-    if (job->state == JOB_FAILED || !order->now || id >= order->end || order->now[id] == UINT32_MAX)
-        return NEVER;
-    uint64_t view = job->shape.view_samples, drawn = view - sampler_remaining(store->env->sampler, job->no);
-    if (job->state == JOB_RUNNING && sampler_wants(store->env->sampler, job->no, id))
+    uint64_t view = job->shape.view_samples, left = sampler_remaining(store->env->sampler, job->no);
+    uint64_t drawn = view - left;
+    bool wants = demand_wants_encoded(store->jobs, job->no, id);
+    if (!order->now || id >= order->end)
+        return wants ? (double)left / 2 : NEVER;
+    if (wants)
         return (double)order->now[id] - (double)drawn;
-    if (!order->more)
+    if (job->state == JOB_FAILED || !order->more || order->now[id] == UINT32_MAX)
         return NEVER;
     return (double)order->next[id] + (job->state == JOB_RUNNING ? (double)(view - drawn) : 0);
 }
@@ -156,8 +173,8 @@ void encoded_next_note(struct encoded_store *store, uint32_t index)
         return;
     encoded->next_use = next_use(store, encoded->id);
     if (encoded->heap_at == ENGINE_NONE) {
-        store->next.heap =
-            xgrow(store->next.heap, sizeof *store->next.heap, &store->next.cap, (size_t)store->next.count + 1);
+        store->next.heap = xgrow(store->next.heap, sizeof *store->next.heap, &store->next.cap,
+                                 (size_t)store->next.count + 1);
         put_at(store, store->next.count++, index);
     }
     settle(store, encoded->heap_at);
@@ -185,7 +202,7 @@ bool encoded_next_has_way(struct encoded_store *store)
     uint64_t mean = store->slab.taken ? store->used_bytes / store->slab.taken : 0;
     uint64_t idle = residency_count(store->residency, KEPT_WANT) * mean;
     uint32_t victim = store->next.known && idle * AHEAD_PARTS > store->used_bytes ? encoded_next_victim(store)
-                                                                                   : RESIDENT_NONE;
+                                                                                  : RESIDENT_NONE;
     return victim != RESIDENT_NONE && residency_want(store->residency, victim) == KEPT_WANT;
 }
 
@@ -211,7 +228,7 @@ void encoded_next_epoch(struct encoded_store *store, const struct job *job)
 void encoded_next_forget(struct encoded_store *store, uint32_t job)
 {
     if (store->next.orders)
-        forget_order(&store->next.orders[job]);
+        forget_order(&store->next, &store->next.orders[job]);
 }
 
 void encoded_next_measure(struct encoded_store *store, bool known)
@@ -221,7 +238,7 @@ void encoded_next_measure(struct encoded_store *store, bool known)
     store->next.known = known;
     if (!known) {
         for (uint32_t no = 0; store->next.orders && no < JOBS_MAX; no++)
-            forget_order(&store->next.orders[no]);
+            forget_order(&store->next, &store->next.orders[no]);
         return;
     }
     if (!store->next.orders)
@@ -236,7 +253,7 @@ void encoded_next_measure(struct encoded_store *store, bool known)
 void encoded_next_destroy(struct encoded_store *store)
 {
     for (uint32_t no = 0; store->next.orders && no < JOBS_MAX; no++)
-        forget_order(&store->next.orders[no]);
+        forget_order(&store->next, &store->next.orders[no]);
     free(store->next.orders);
     free(store->next.heap);
 }

@@ -73,6 +73,7 @@ static void epoch_start(struct engine *engine, uint32_t no, uint32_t epoch)
     residents_declare(&engine->residents, no);
     residents_renew(&engine->residents, job);
     encoded_next_epoch(&engine->encoded, job);
+    encoded_shed(&engine->encoded);
     encoded_read_ahead_again(&engine->encoded);
     engine->plan.again = true;
     if (code)

@@ -12,7 +12,7 @@ from system import BIN, SLOW, Case, larder, main, tree, until
 from larder import _wire
 
 COUNT = 240
-PIPELINE = [{"resize": {"size": [64, 64]}}]
+PIPELINE = [{"resize": {"size": [64, 64]}}, "random_horizontal_flip"]  # without chance, memory would keep all
 CONFIG = """\
 memory: {arena: 128MiB, encoded: 256MiB}
 threads: {workers: 1, loaders: 1}
