@@ -20,10 +20,14 @@ static const struct metric_info table[METRIC_COUNT] = {
 #undef METRIC
 };
 
+static const char *const types[] = {
+    [METRIC_COUNTER] = "counter", [METRIC_GAUGE] = "gauge", [METRIC_HISTOGRAM] = "histogram"};
+
 struct value {
-    double number;
-    size_t labels; /* offset into texts: the label values, each NUL-terminated, in the table's order */
-    size_t next;   /* of the same metric, NO_VALUE at the end */
+    double number;    /* of a counter or a gauge */
+    size_t histogram; /* of a histogram: its place in metrics.histograms */
+    size_t labels;    /* offset into texts: the label values, each NUL-terminated, in the table's order */
+    size_t next;      /* of the same metric, NO_VALUE at the end */
 };
 
 struct metrics {
@@ -32,6 +36,8 @@ struct metrics {
     size_t first[METRIC_COUNT], last[METRIC_COUNT];
     struct value *values;
     size_t count, capacity;
+    struct histogram *histograms;
+    size_t n_histograms, histograms_capacity;
     char *texts;
     size_t texts_len, texts_capacity;
 };
@@ -61,6 +67,7 @@ void metrics_destroy(struct metrics *metrics)
     CHECK_MAGIC(metrics, METRICS_MAGIC);
     metrics->magic = 0;
     free(metrics->values);
+    free(metrics->histograms);
     free(metrics->texts);
     free(metrics);
 }
@@ -88,10 +95,8 @@ static size_t label_count(enum metric_id id)
     return count;
 }
 
-void metrics_put(struct metrics *metrics, enum metric_id id, double number, const char *const *label_values)
+static void add(struct metrics *metrics, enum metric_id id, struct value value, const char *const *label_values)
 {
-    CHECK_MAGIC(metrics, METRICS_MAGIC);
-    CHECK((unsigned)id < METRIC_COUNT);
     size_t labels = label_count(id), len = 0;
     for (size_t i = 0; i < labels; i++)
         len += strlen(label_values[i]) + 1;
@@ -105,7 +110,9 @@ void metrics_put(struct metrics *metrics, enum metric_id id, double number, cons
         return;
     }
     size_t at = metrics->count++;
-    metrics->values[at] = (struct value){.number = number, .labels = metrics->texts_len, .next = NO_VALUE};
+    value.labels = metrics->texts_len;
+    value.next = NO_VALUE;
+    metrics->values[at] = value;
     for (size_t i = 0; i < labels; i++) {
         size_t bytes = strlen(label_values[i]) + 1;
         memcpy(metrics->texts + metrics->texts_len, label_values[i], bytes);
@@ -116,6 +123,28 @@ void metrics_put(struct metrics *metrics, enum metric_id id, double number, cons
     else
         metrics->values[metrics->last[id]].next = at;
     metrics->last[id] = at;
+}
+
+void metrics_put(struct metrics *metrics, enum metric_id id, double number, const char *const *label_values)
+{
+    CHECK_MAGIC(metrics, METRICS_MAGIC);
+    CHECK((unsigned)id < METRIC_COUNT && table[id].type != METRIC_HISTOGRAM);
+    add(metrics, id, (struct value){.number = number}, label_values);
+}
+
+void metrics_put_histogram(struct metrics *metrics, enum metric_id id, const struct histogram *histogram,
+                           const char *const *label_values)
+{
+    CHECK_MAGIC(metrics, METRICS_MAGIC);
+    CHECK((unsigned)id < METRIC_COUNT && table[id].type == METRIC_HISTOGRAM);
+    void *histograms = metrics->histograms;
+    if (!grow(&histograms, metrics->n_histograms, 1, &metrics->histograms_capacity, sizeof *histogram)) {
+        metrics->out_of_memory = true;
+        return;
+    }
+    metrics->histograms = histograms;
+    metrics->histograms[metrics->n_histograms] = *histogram;
+    add(metrics, id, (struct value){.histogram = metrics->n_histograms++}, label_values);
 }
 
 /* A job's name is a client's bytes: whatever they are, the page must stay readable for Prometheus, which wants
@@ -161,20 +190,60 @@ static void write_number(FILE *out, double number)
         fprintf(out, "%.17g", number);
 }
 
-static void write_value(FILE *out, const struct metrics *metrics, enum metric_id id, const struct value *value)
+/* One line: the metric's name and what follows it, the value's labels, and the number. `bound` is the label `le` of a
+ * histogram's bucket; NULL: it has none. */
+struct line {
+    enum metric_id id;
+    const struct value *value;
+    const char *suffix, *bound;
+    double number;
+};
+
+static void write_line(FILE *out, const struct metrics *metrics, const struct line *line)
 {
-    size_t labels = label_count(id);
-    const char *text = labels ? metrics->texts + value->labels : "";
-    fputs(table[id].name, out);
+    size_t labels = label_count(line->id);
+    const char *text = labels ? metrics->texts + line->value->labels : "";
+    fprintf(out, "%s%s", table[line->id].name, line->suffix);
     for (size_t i = 0; i < labels; i++) {
-        fprintf(out, "%s%s=\"", i ? "," : "{", table[id].labels[i]);
+        fprintf(out, "%s%s=\"", i ? "," : "{", table[line->id].labels[i]);
         write_label(out, text);
         fputc('"', out);
         text += strlen(text) + 1;
     }
-    fputs(labels ? "} " : " ", out);
-    write_number(out, value->number);
+    if (line->bound)
+        fprintf(out, "%sle=\"%s\"", labels ? "," : "{", line->bound);
+    fputs(labels || line->bound ? "} " : " ", out);
+    write_number(out, line->number);
     fputc('\n', out);
+}
+
+static void write_histogram(FILE *out, const struct metrics *metrics, enum metric_id id, const struct value *value)
+{
+    const struct histogram *histogram = &metrics->histograms[value->histogram];
+    char bound[32];
+    struct line line = {.id = id, .value = value, .suffix = "_bucket", .bound = bound};
+    for (unsigned i = 0; i <= HISTOGRAM_BOUNDS; i++) {
+        if (i < HISTOGRAM_BOUNDS)
+            snprintf(bound, sizeof bound, "%g", histogram_bound_s(i));
+        else
+            strcpy(bound, "+Inf");
+        line.number += (double)histogram->counts[i];
+        write_line(out, metrics, &line);
+    }
+    line.bound = NULL;
+    line.suffix = "_count";
+    write_line(out, metrics, &line);
+    line.suffix = "_sum";
+    line.number = histogram->sum_s;
+    write_line(out, metrics, &line);
+}
+
+static void write_value(FILE *out, const struct metrics *metrics, enum metric_id id, const struct value *value)
+{
+    if (table[id].type == METRIC_HISTOGRAM)
+        write_histogram(out, metrics, id, value);
+    else
+        write_line(out, metrics, &(struct line){.id = id, .value = value, .suffix = "", .number = value->number});
 }
 
 char *metrics_render(const struct metrics *metrics, size_t *len_bytes)
@@ -190,7 +259,7 @@ char *metrics_render(const struct metrics *metrics, size_t *len_bytes)
             continue;
         fprintf(out, "# HELP %s ", table[id].name);
         write_help(out, table[id].help);
-        fprintf(out, "\n# TYPE %s %s\n", table[id].name, table[id].type == METRIC_COUNTER ? "counter" : "gauge");
+        fprintf(out, "\n# TYPE %s %s\n", table[id].name, types[table[id].type]);
         for (size_t at = metrics->first[id]; at != NO_VALUE; at = metrics->values[at].next)
             write_value(out, metrics, (enum metric_id)id, &metrics->values[at]);
     }

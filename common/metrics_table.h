@@ -7,6 +7,8 @@ METRIC(CPU, METRIC_COUNTER, "larder_process_cpu_seconds_total", "Processor time 
        NULL)
 METRIC(RESIDENT, METRIC_GAUGE, "larder_process_resident_memory_bytes", "Resident memory of the daemon, arena included.",
        NULL)
+METRIC(OPEN_FDS, METRIC_GAUGE, "larder_process_open_fds", "Open file descriptors of the daemon.", NULL)
+METRIC(MAX_FDS, METRIC_GAUGE, "larder_process_max_fds", "File descriptors that the daemon may have open.", NULL)
 METRIC(THREADS, METRIC_GAUGE, "larder_threads", "Worker threads by what they do now.", "role")
 METRIC(SESSIONS, METRIC_GAUGE, "larder_sessions", "Connected clients.", NULL)
 METRIC(JOBS, METRIC_GAUGE, "larder_jobs", "Registered jobs.", NULL)
@@ -22,6 +24,12 @@ METRIC(SAMPLES_PREPARED, METRIC_COUNTER, "larder_samples_prepared_total", "Insta
 METRIC(SAMPLES_DELIVERED, METRIC_COUNTER, "larder_samples_delivered_total", "Samples delivered, over all jobs.", NULL)
 METRIC(BAD_SAMPLES, METRIC_COUNTER, "larder_bad_samples_total",
        "Samples that could not be read or prepared, by reason.", "reason")
+METRIC(REDIRECTED, METRIC_COUNTER, "larder_redirected_picks_total",
+       "Picks that another sample of their fiber served, by the level of memory that had it.", "level")
+METRIC(LOAD_SECONDS, METRIC_HISTOGRAM, "larder_load_seconds", "How long a read took; it brings one sample or several.",
+       NULL)
+METRIC(PREPARE_SECONDS, METRIC_HISTOGRAM, "larder_prepare_seconds",
+       "How long preparing a sample took, for all pipelines that it was prepared for at once.", NULL)
 METRIC(SOURCE_RETRIES, METRIC_COUNTER, "larder_source_retries_total",
        "Reads that storage did not answer; they are tried again.", NULL)
 METRIC(SOURCE_WAITS, METRIC_GAUGE, "larder_jobs_waiting_for_source", "Jobs that wait for storage that does not answer.",
@@ -50,6 +58,21 @@ METRIC(JOB_SHARED, METRIC_COUNTER, "larder_job_samples_shared_total",
        "Samples a job got from an instance that was prepared for another.", "job")
 METRIC(JOB_WAIT, METRIC_COUNTER, "larder_job_wait_seconds_total",
        "Time a queue's client had asked for a batch and none was ready.", "job", "rank")
+METRIC(JOB_STALL, METRIC_COUNTER, "larder_job_stall_seconds_total",
+       "Time a queue's client stood still: it had asked for a batch, had none left, and the next was not ready.", "job",
+       "rank", "cause")
+METRIC(JOB_WAIT_SECONDS, METRIC_HISTOGRAM, "larder_job_batch_wait_seconds",
+       "How long a job's clients stood still for a batch.", "job")
+METRIC(JOB_BATCH_SECONDS, METRIC_HISTOGRAM, "larder_job_batch_interval_seconds",
+       "Time from one batch of a rank to its next.", "job")
+METRIC(JOB_PREPARED, METRIC_COUNTER, "larder_job_samples_prepared_total",
+       "Instances that were prepared because this job wanted them first.", "job")
+METRIC(JOB_SHARING, METRIC_GAUGE, "larder_job_sharing_factor",
+       "Samples delivered to a job for each instance that was prepared for it.", "job")
+METRIC(JOB_LEASES, METRIC_GAUGE, "larder_job_leases", "Batches that a rank's client has and has not given back.", "job",
+       "rank")
+METRIC(JOB_LEASE_AGE, METRIC_GAUGE, "larder_job_oldest_lease_seconds",
+       "How long a rank's client has had the oldest batch that it has not given back.", "job", "rank")
 METRIC(AHEAD_SHORTENED, METRIC_COUNTER, "larder_look_ahead_shortened_total",
        "Times that a job gave look-ahead back because others needed the arena.", NULL)
 METRIC(JOB_AHEAD, METRIC_GAUGE, "larder_job_look_ahead_batches",
@@ -64,24 +87,24 @@ METRIC(JOB_BAD, METRIC_COUNTER, "larder_job_bad_samples_total", "Bad samples a j
 METRIC(GOVERNOR_PREPARERS, METRIC_GAUGE, "larder_governor_preparers", "Threads that the governor lets prepare.", NULL)
 METRIC(GOVERNOR_LOADERS, METRIC_GAUGE, "larder_governor_loaders", "Reads that the governor lets run at once.", NULL)
 METRIC(GOVERNOR_PREPARE_RATE, METRIC_GAUGE, "larder_governor_prepare_rate",
-       "Samples a second that the preparers can do, as predicted; 0: not known.", NULL)
+       "Samples a second that the preparers can do, as predicted.", NULL)
 METRIC(GOVERNOR_LOAD_RATE, METRIC_GAUGE, "larder_governor_load_rate",
-       "Samples a second that the loaders can bring, as predicted; 0: not known.", NULL)
+       "Samples a second that the loaders can read, as predicted.", NULL)
 METRIC(GOVERNOR_MOVES, METRIC_COUNTER, "larder_governor_moves_total", "Decisions that changed the number of preparers.",
        NULL)
 METRIC(GOVERNOR_JOB_LOADERS, METRIC_GAUGE, "larder_governor_job_loaders", "Loaders that the governor gives a job.",
        "job")
 METRIC(GOVERNOR_JOB_AHEAD, METRIC_GAUGE, "larder_governor_job_ahead_batches",
-       "Batches of look-ahead that cover a job's latency; 0: not known.", "job")
+       "Batches of look-ahead that cover a job's latency.", "job")
 METRIC(QUEUE_LOADERS, METRIC_GAUGE, "larder_governor_queue_loaders", "Loaders that the governor gives a rank's queue.",
        "job", "rank")
 METRIC(QUEUE_PENDING, METRIC_GAUGE, "larder_governor_queue_pending_samples",
        "Samples of a queue whose reads wait or are under way.", "job", "rank")
-METRIC(QUEUE_LOAD, METRIC_GAUGE, "larder_governor_queue_load_seconds",
-       "Thread time of loading a sample for a queue; 0: not known.", "job", "rank")
+METRIC(QUEUE_LOAD, METRIC_GAUGE, "larder_governor_queue_load_seconds", "Thread time of loading a sample for a queue.",
+       "job", "rank")
 METRIC(QUEUE_PREPARE, METRIC_GAUGE, "larder_governor_queue_prepare_seconds",
-       "Thread time of preparing a sample for a queue; 0: not known.", "job", "rank")
+       "Thread time of preparing a sample for a queue.", "job", "rank")
 METRIC(QUEUE_TRAIN, METRIC_GAUGE, "larder_governor_queue_train_seconds",
-       "A queue's training step: time between requests less waiting; 0: not known.", "job", "rank")
+       "A queue's training step: time between requests less waiting.", "job", "rank")
 METRIC(QUEUE_LATE, METRIC_GAUGE, "larder_governor_queue_late_seconds",
        "How late a queue's next batch is predicted to be; below 0: in time.", "job", "rank")

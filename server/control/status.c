@@ -1,5 +1,6 @@
 #include "server/control/status.h"
 
+#include <dirent.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +9,11 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+
+const char *const status_stalls[ENGINE_STALLS] = {[ENGINE_STALL_LOAD] = "load",
+                                                  [ENGINE_STALL_PREPARE] = "prepare",
+                                                  [ENGINE_STALL_ROOM] = "room",
+                                                  [ENGINE_STALL_RANK] = "rank"};
 
 void status_clear(struct daemon_status *status)
 {
@@ -27,6 +33,19 @@ static double timeval_s(struct timeval time)
     return (double)time.tv_sec + (double)time.tv_usec / 1e6;
 }
 
+/* count_fds gives how many descriptors this process has open; 0: not known. */
+static uint32_t count_fds(void)
+{
+    uint32_t count = 0;
+    DIR *folder = opendir("/proc/self/fd");
+    if (!folder)
+        return 0;
+    for (const struct dirent *entry; (entry = readdir(folder));)
+        count += entry->d_name[0] != '.';
+    closedir(folder);
+    return count ? count - 1 : 0; /* one of them was the folder's */
+}
+
 void status_read_process(struct status_process *process)
 {
     struct rusage usage;
@@ -39,6 +58,10 @@ void status_read_process(struct status_process *process)
     process->rss_bytes = pages * (uint64_t)sysconf(_SC_PAGESIZE);
     if (getrusage(RUSAGE_SELF, &usage) == 0)
         process->cpu_s = timeval_s(usage.ru_utime) + timeval_s(usage.ru_stime);
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
+        process->max_fds = limit.rlim_cur < UINT32_MAX ? (uint32_t)limit.rlim_cur : UINT32_MAX;
+    process->open_fds = count_fds();
     process->pid = (uint32_t)getpid();
     process->time_s = (double)clock_now_ns() / (double)CLOCK_NS_PER_S;
 }

@@ -5,9 +5,11 @@
  *
  *   v         1
  *   daemon    version, pid, state ("running", "draining"), socket, uptime_s, start_time_s (Unix time), time_s
- *             (monotonic: two snapshots give a rate), rss_bytes, cpu_s, sessions, datasets, threads {role: count}
+ *             (monotonic: two snapshots give a rate), rss_bytes, cpu_s, open_fds and max_fds (descriptors; null:
+ *             not known), sessions, datasets, threads {role: count}
  *   samples   loaded, loaded_bytes, reads, decoded, prepared, delivered, prepared_per_delivered (null before the
- *             first), bad {reason: count}
+ *             first), redirected {prepared, encoded} (picks that another sample served, by the level that had it),
+ *             bad {reason: count}
  *   memory    arena {budget_bytes, used_bytes, pinned_bytes, quota_bytes}, encoded {budget_bytes, used_bytes,
  *             look_ahead_bytes}, scratch {budget_bytes, used_bytes, waiting (threads), waits
  *             (images)}, evicted {prepared, encoded}
@@ -18,8 +20,11 @@
  *             now), prefetch_asked, look_ahead (of prefetch, what it needs), epoch (from 0), epochs (0: no end),
  *             started, view_samples, remaining, epoch_delivered, delivered, batches, shared, bad_samples, epoch_lost
  *             (bad samples left out of this epoch), waits_for_source (its storage does not answer), source_wait_s,
- *             held_slots, quota_bytes, queues[], one a rank: {rank, ready_batches, leased_batches, credits, wait_s,
- *             attached, done, epoch_delivered, batches, governor}
+ *             held_slots, quota_bytes, prepared (instances that were made because this job wanted them first),
+ *             sharing_factor (delivered / prepared; null before the first), stall_s {load, prepare, room, rank}
+ *             (seconds in which its clients stood still, by cause), queues[], one a rank: {rank, ready_batches,
+ *             leased_batches, oldest_lease_s (null: none), credits, wait_s, stall_s, attached, done, epoch_delivered,
+ *             batches, governor}
  *   queues[].governor  null, or what the governor knows of the queue: line (its number), loaders, reading (reads under
  *             way), pending_reads, pending_samples, load_ms and prepare_ms (thread time a sample), train_ms (a batch),
  *             late_ms (predicted of the next batch; below 0: in time); null: not known
@@ -33,11 +38,15 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "common/histogram.h"
 #include "common/types.h"
 #include "preprocess/scratch_budget.h"
 #include "server/engine/engine.h"
 
 #define STATUS_ROLES_MAX 8
+
+/* The names of enum engine_stall. */
+extern const char *const status_stalls[ENGINE_STALLS];
 
 /* What the governor knows of a rank's queue. A time of 0 seconds is not known. */
 struct status_queue {
@@ -51,9 +60,11 @@ struct status_queue {
 
 struct status_job {
     struct engine_job_status engine;
-    uint32_t pid;     /* of the first rank's client; 0: not known */
-    uint32_t loaders; /* loaders that the governor gives the job */
-    uint32_t ahead;   /* batches of look-ahead that cover its latency; 0: not known */
+    uint32_t pid;               /* of the first rank's client; 0: not known */
+    uint32_t loaders;           /* loaders that the governor gives the job */
+    uint32_t ahead;             /* batches of look-ahead that cover its latency; 0: not known */
+    struct histogram waits;     /* how long its clients stood still for a batch */
+    struct histogram intervals; /* from one batch of a rank to its next */
     /* The status owns the following, which are malloc'ed. Each may be NULL. */
     char *client;                       /* what the first rank's client calls itself, "python/0.1" */
     char *dataset;                      /* the path of its dataset */
@@ -65,9 +76,10 @@ struct status_job {
 
 /* What the governor decided, and what it predicts. */
 struct status_governor {
-    uint32_t preparers, loaders;    /* threads */
-    double prepare_rate, load_rate; /* predicted samples a second with these threads; 0: not known */
-    uint64_t moves;                 /* changes of the number of preparers */
+    uint32_t preparers, loaders; /* threads */
+    double prepare_rate,
+        load_rate;  /* predicted samples a second, prepared and read, with these threads; 0: not known */
+    uint64_t moves; /* changes of the number of preparers */
 };
 
 struct status_role {
@@ -83,6 +95,7 @@ struct status_process {
     double uptime_s;
     uint64_t rss_bytes;
     double cpu_s;
+    uint32_t open_fds, max_fds;                 /* 0: not known */
     struct status_role roles[STATUS_ROLES_MAX]; /* its threads */
     uint32_t n_roles;
 };
@@ -97,6 +110,7 @@ struct daemon_status {
     struct scratch_budget_stats scratch;
     struct engine_totals totals;
     struct status_governor governor;
+    struct histogram loads, preparations; /* how long reads took, and preparing samples */
     const char *bad_reasons[BAD_REASONS]; /* names for totals.counts.bad_samples; NULL: no such reason. Static. */
     struct status_job *jobs;              /* malloc'ed, the status's own */
     size_t n_jobs;
@@ -105,8 +119,8 @@ struct daemon_status {
 /* status_clear frees what the status owns and zeroes it. */
 void status_clear(struct daemon_status *status);
 
-/* status_read_process fills pid, rss_bytes and cpu_s for this process, and time_s, from /proc/self and getrusage. A
- * value that cannot be read stays 0. */
+/* status_read_process fills pid, rss_bytes, cpu_s and the descriptors for this process, and time_s, from /proc/self,
+ * getrusage and getrlimit. A value that cannot be read stays 0. */
 void status_read_process(struct status_process *process);
 
 /* status_to_json and status_to_metrics give a malloc'ed text, the caller's. NULL: out of memory. Texts that are not

@@ -27,6 +27,12 @@ static json_t *count(uint64_t value)
     return json_integer(value <= INT64_MAX ? (json_int_t)value : INT64_MAX);
 }
 
+/* known_count gives null for 0, which is not known. */
+static json_t *known_count(uint64_t value)
+{
+    return value ? count(value) : json_null();
+}
+
 /* put adds a value, which it takes over, to an object. A NULL value (out of memory) leaves a hole that json_dumps does
  * not know of, so put notes it in *failed. */
 static void put(json_t *object, const char *key, json_t *value, bool *failed)
@@ -47,6 +53,8 @@ static json_t *daemon_json(const struct daemon_status *status, bool *failed)
     put(daemon, "time_s", json_real(status->process.time_s), failed);
     put(daemon, "rss_bytes", count(status->process.rss_bytes), failed);
     put(daemon, "cpu_s", json_real(status->process.cpu_s), failed);
+    put(daemon, "open_fds", known_count(status->process.open_fds), failed);
+    put(daemon, "max_fds", known_count(status->process.max_fds), failed);
     put(daemon, "sessions", count(status->sessions), failed);
     put(daemon, "datasets", count(status->datasets), failed);
     for (uint32_t i = 0; i < status->process.n_roles; i++)
@@ -58,7 +66,7 @@ static json_t *daemon_json(const struct daemon_status *status, bool *failed)
 static json_t *samples_json(const struct daemon_status *status, bool *failed)
 {
     const struct engine_counts *counts = &status->totals.counts;
-    json_t *samples = json_object(), *bad = json_object();
+    json_t *samples = json_object(), *bad = json_object(), *redirected = json_object();
     uint64_t delivered = counts->samples_delivered;
     put(samples, "loaded", count(counts->samples_loaded), failed);
     put(samples, "loaded_bytes", count(counts->loaded_bytes), failed);
@@ -68,6 +76,9 @@ static json_t *samples_json(const struct daemon_status *status, bool *failed)
     put(samples, "delivered", count(delivered), failed);
     put(samples, "prepared_per_delivered",
         delivered ? json_real((double)counts->instances_prepared / (double)delivered) : json_null(), failed);
+    put(redirected, "prepared", count(counts->redirected_prepared), failed);
+    put(redirected, "encoded", count(counts->redirected_encoded), failed);
+    put(samples, "redirected", redirected, failed);
     for (size_t i = 0; i < BAD_REASONS; i++) {
         if (status->bad_reasons[i])
             put(bad, status->bad_reasons[i], count(counts->bad_samples[i]), failed);
@@ -121,6 +132,14 @@ static json_t *governed_json(const struct status_queue *from, bool *failed)
     return row;
 }
 
+static json_t *stall_json(const struct engine_delivery *delivery, bool *failed)
+{
+    json_t *row = json_object();
+    for (size_t cause = 0; cause < ENGINE_STALLS; cause++)
+        put(row, status_stalls[cause], json_real(delivery->stall_s[cause]), failed);
+    return row;
+}
+
 static json_t *queues_json(const struct status_job *job, bool *failed)
 {
     json_t *queues = json_array();
@@ -131,8 +150,10 @@ static json_t *queues_json(const struct status_job *job, bool *failed)
         put(queue, "rank", count(from->rank), failed);
         put(queue, "ready_batches", count(delivery->ready_batches), failed);
         put(queue, "leased_batches", count(delivery->leased_batches), failed);
+        put(queue, "oldest_lease_s", delivery->leased_batches ? json_real(delivery->lease_s) : json_null(), failed);
         put(queue, "credits", count(delivery->credits), failed);
         put(queue, "wait_s", json_real(delivery->wait_s), failed);
+        put(queue, "stall_s", stall_json(delivery, failed), failed);
         put(queue, "attached", json_boolean(from->attached), failed);
         put(queue, "done", json_boolean(from->done), failed);
         put(queue, "epoch_delivered", count(delivery->epoch_samples), failed);
@@ -150,7 +171,7 @@ static json_t *job_json(const struct status_job *job, bool *failed)
     json_t *row = json_object();
     put(row, "name", text(engine->name), failed);
     put(row, "job", count(engine->job), failed);
-    put(row, "pid", job->pid ? count(job->pid) : json_null(), failed);
+    put(row, "pid", known_count(job->pid), failed);
     put(row, "client", text(job->client), failed);
     put(row, "dataset", text(job->dataset), failed);
     put(row, "pipeline", text(job->pipeline), failed);
@@ -174,8 +195,14 @@ static json_t *job_json(const struct status_job *job, bool *failed)
     put(row, "source_wait_s", json_real(engine->source.wait_s), failed);
     put(row, "held_slots", count(engine->delivery.held_slots), failed);
     put(row, "quota_bytes", count(engine->quota_bytes), failed);
+    put(row, "prepared", count(engine->instances_prepared), failed);
+    put(row, "sharing_factor",
+        engine->instances_prepared ? json_real((double)engine->delivery.samples / (double)engine->instances_prepared)
+                                   : json_null(),
+        failed);
+    put(row, "stall_s", stall_json(&engine->delivery, failed), failed);
     put(row, "loaders", count(job->loaders), failed);
-    put(row, "ahead_batches", job->ahead ? count(job->ahead) : json_null(), failed);
+    put(row, "ahead_batches", known_count(job->ahead), failed);
     put(row, "queues", queues_json(job, failed), failed);
     return row;
 }

@@ -16,6 +16,13 @@ static void put_labelled(struct metrics *metrics, enum metric_id id, double valu
     metrics_put(metrics, id, value, &label);
 }
 
+/* put_known puts a value unless it is 0, which is not known. */
+static void put_known(struct metrics *metrics, enum metric_id id, double value, const char *const *labels)
+{
+    if (value > 0)
+        metrics_put(metrics, id, value, labels);
+}
+
 static void put_process(struct metrics *metrics, const struct daemon_status *status)
 {
     const char *build[] = {status->version, status->libvips ? status->libvips : "unknown", __VERSION__};
@@ -23,6 +30,8 @@ static void put_process(struct metrics *metrics, const struct daemon_status *sta
     put(metrics, METRIC_START_TIME, status->process.start_time_s);
     put(metrics, METRIC_CPU, status->process.cpu_s);
     put(metrics, METRIC_RESIDENT, (double)status->process.rss_bytes);
+    put_known(metrics, METRIC_OPEN_FDS, status->process.open_fds, NULL);
+    put_known(metrics, METRIC_MAX_FDS, status->process.max_fds, NULL);
     for (uint32_t i = 0; i < status->process.n_roles; i++)
         put_labelled(metrics, METRIC_THREADS, status->process.roles[i].count, status->process.roles[i].name);
     put(metrics, METRIC_SESSIONS, status->sessions);
@@ -42,6 +51,8 @@ static void put_counts(struct metrics *metrics, const struct engine_counts *coun
         if (bad_reasons[i])
             put_labelled(metrics, METRIC_BAD_SAMPLES, (double)counts->bad_samples[i], bad_reasons[i]);
     }
+    put_labelled(metrics, METRIC_REDIRECTED, (double)counts->redirected_prepared, "prepared");
+    put_labelled(metrics, METRIC_REDIRECTED, (double)counts->redirected_encoded, "encoded");
     put(metrics, METRIC_SOURCE_RETRIES, (double)counts->source_retries);
     put_labelled(metrics, METRIC_EVICTIONS, (double)counts->evicted_prepared, "prepared");
     put_labelled(metrics, METRIC_EVICTIONS, (double)counts->evicted_encoded, "encoded");
@@ -62,6 +73,14 @@ static void put_memory(struct metrics *metrics, const struct daemon_status *stat
     put(metrics, METRIC_SCRATCH_WAITS, (double)status->scratch.waits);
 }
 
+static void put_stall(struct metrics *metrics, const struct engine_delivery *delivery, const char *const *queue)
+{
+    for (size_t cause = 0; cause < ENGINE_STALLS; cause++) {
+        const char *labels[] = {queue[0], queue[1], status_stalls[cause]};
+        metrics_put(metrics, METRIC_JOB_STALL, delivery->stall_s[cause], labels);
+    }
+}
+
 static void put_queue(struct metrics *metrics, const struct status_job *job, const struct engine_queue_status *queue)
 {
     char rank[NUMBER_BYTES];
@@ -69,6 +88,10 @@ static void put_queue(struct metrics *metrics, const struct status_job *job, con
     const char *labels[] = {job->engine.name, rank};
     metrics_put(metrics, METRIC_JOB_BATCHES, (double)queue->delivery.batches, labels);
     metrics_put(metrics, METRIC_JOB_WAIT, queue->delivery.wait_s, labels);
+    put_stall(metrics, &queue->delivery, labels);
+    metrics_put(metrics, METRIC_JOB_LEASES, queue->delivery.leased_batches, labels);
+    if (queue->delivery.leased_batches)
+        metrics_put(metrics, METRIC_JOB_LEASE_AGE, queue->delivery.lease_s, labels);
     metrics_put(metrics, METRIC_JOB_DEPTH, queue->delivery.ready_batches, labels);
     metrics_put(metrics, METRIC_JOB_HELD, (double)queue->delivery.held_slots, labels);
     if (!job->governed)
@@ -76,18 +99,19 @@ static void put_queue(struct metrics *metrics, const struct status_job *job, con
     const struct status_queue *governed = &job->governed[queue->rank];
     metrics_put(metrics, METRIC_QUEUE_LOADERS, governed->loaders, labels);
     metrics_put(metrics, METRIC_QUEUE_PENDING, governed->pending_samples, labels);
-    metrics_put(metrics, METRIC_QUEUE_LOAD, governed->load_s, labels);
-    metrics_put(metrics, METRIC_QUEUE_PREPARE, governed->prepare_s, labels);
-    metrics_put(metrics, METRIC_QUEUE_TRAIN, governed->train_s, labels);
-    metrics_put(metrics, METRIC_QUEUE_LATE, governed->late_s, labels);
+    put_known(metrics, METRIC_QUEUE_LOAD, governed->load_s, labels);
+    put_known(metrics, METRIC_QUEUE_PREPARE, governed->prepare_s, labels);
+    put_known(metrics, METRIC_QUEUE_TRAIN, governed->train_s, labels);
+    if (governed->train_s > 0) /* what is predicted goes by it */
+        metrics_put(metrics, METRIC_QUEUE_LATE, governed->late_s, labels);
 }
 
 static void put_governor(struct metrics *metrics, const struct status_governor *governor)
 {
     put(metrics, METRIC_GOVERNOR_PREPARERS, governor->preparers);
     put(metrics, METRIC_GOVERNOR_LOADERS, governor->loaders);
-    put(metrics, METRIC_GOVERNOR_PREPARE_RATE, governor->prepare_rate);
-    put(metrics, METRIC_GOVERNOR_LOAD_RATE, governor->load_rate);
+    put_known(metrics, METRIC_GOVERNOR_PREPARE_RATE, governor->prepare_rate, NULL);
+    put_known(metrics, METRIC_GOVERNOR_LOAD_RATE, governor->load_rate, NULL);
     put(metrics, METRIC_GOVERNOR_MOVES, (double)governor->moves);
 }
 
@@ -99,13 +123,19 @@ static void put_job(struct metrics *metrics, const struct status_job *job)
     metrics_put(metrics, METRIC_JOB_DELIVERED, (double)engine->delivery.samples, labels);
     metrics_put(metrics, METRIC_JOB_AHEAD, engine->ahead.needed, labels);
     metrics_put(metrics, METRIC_JOB_SHARED, (double)engine->samples_shared, labels);
+    metrics_put(metrics, METRIC_JOB_PREPARED, (double)engine->instances_prepared, labels);
+    if (engine->instances_prepared)
+        metrics_put(metrics, METRIC_JOB_SHARING, (double)engine->delivery.samples / (double)engine->instances_prepared,
+                    labels);
+    metrics_put_histogram(metrics, METRIC_JOB_WAIT_SECONDS, &job->waits, labels);
+    metrics_put_histogram(metrics, METRIC_JOB_BATCH_SECONDS, &job->intervals, labels);
     metrics_put(metrics, METRIC_JOB_EPOCH, engine->progress.epoch, labels);
     metrics_put(metrics, METRIC_JOB_REMAINING, (double)engine->progress.remaining, labels);
     metrics_put(metrics, METRIC_JOB_BAD, (double)engine->bad_samples, labels);
     for (size_t i = 0; i < job->n_queues; i++)
         put_queue(metrics, job, &job->queues[i]);
     metrics_put(metrics, METRIC_GOVERNOR_JOB_LOADERS, job->loaders, labels);
-    metrics_put(metrics, METRIC_GOVERNOR_JOB_AHEAD, job->ahead, labels);
+    put_known(metrics, METRIC_GOVERNOR_JOB_AHEAD, job->ahead, labels);
 }
 
 char *status_to_metrics(const struct daemon_status *status, size_t *len_bytes)
@@ -116,6 +146,8 @@ char *status_to_metrics(const struct daemon_status *status, size_t *len_bytes)
     put_process(metrics, status);
     put_counts(metrics, &status->totals.counts, status->bad_reasons);
     put(metrics, METRIC_SOURCE_WAITS, (double)status->totals.source_waits);
+    metrics_put_histogram(metrics, METRIC_LOAD_SECONDS, &status->loads, NULL);
+    metrics_put_histogram(metrics, METRIC_PREPARE_SECONDS, &status->preparations, NULL);
     put_memory(metrics, status);
     put_governor(metrics, &status->governor);
     for (size_t i = 0; i < status->n_jobs; i++)

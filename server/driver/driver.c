@@ -278,6 +278,10 @@ int driver_create(const struct driver_config *config, struct driver **out, struc
                                                     .on_read = governor_live_on_read,
                                                     .on_prepared = governor_live_on_prepared};
     driver->observers[1] = (struct driver_observer){.ctx = driver, .on_action = driver_news};
+    driver->observers[2] = (struct driver_observer){.ctx = driver,
+                                                    .on_action = driver_times_action,
+                                                    .on_read = driver_times_read,
+                                                    .on_prepared = driver_times_prepared};
     *out = driver;
     return 0;
 }

@@ -6,7 +6,8 @@
  *   actions.c     steps the engine and carries out what it asks for
  *   deliver.c     sends batches
  *   states.c      keeps what ranks were given, and answers who asks for it (states.h)
- *   news.c        logs what happens */
+ *   news.c        logs what happens
+ *   times.c       counts how long things take */
 #ifndef LARDER_SERVER_DRIVER_DRIVER_PRIV_H
 #define LARDER_SERVER_DRIVER_DRIVER_PRIV_H
 
@@ -19,7 +20,7 @@
 #include "server/driver/tables.h"
 #include "server/governor/live.h"
 
-enum { OBSERVERS = 2 };
+enum { OBSERVERS = 3 };
 enum { RETIRED_AT_ONCE = 16384 }; /* ids; the engine forgets as many in about a millisecond */
 
 /* Whether the daemon takes new jobs, and whether its owner knows that the last one is gone. */
@@ -67,12 +68,13 @@ struct driver {
     bool running;
     struct driver_drain drain;
 
-    struct driver_observer observers[OBSERVERS]; /* the governor and the log */
+    struct driver_observer observers[OBSERVERS]; /* the governor, the log, the times */
     struct tables tables;
     struct driver_adding adding;
-    uint64_t named;            /* jobs that the driver has given a name to */
-    uint64_t reads;            /* reads that workers have done */
-    uint64_t short_told_bytes; /* encoded memory that the log last said the jobs need; 0: there is enough */
+    uint64_t named;                       /* jobs that the driver has given a name to */
+    uint64_t reads;                       /* reads that workers have done */
+    struct histogram loads, preparations; /* how long reads took, and preparing samples */
+    uint64_t short_told_bytes;            /* encoded memory that the log last said the jobs need; 0: there is enough */
 
     struct driver_reading reading;
     struct driver_retired retired;
@@ -95,6 +97,10 @@ void driver_registered(struct driver *driver, struct registration *reg);
 /* news.c: driver_news is the log's on_action. driver_job_error gives the error that a JOB_ERROR tells its rank. */
 void driver_news(void *driver, const struct engine_action *action);
 struct error driver_job_error(const struct driver *driver, const struct engine_action *action);
+/* times.c: an observer's on_action, on_read and on_prepared. */
+void driver_times_action(void *driver, const struct engine_action *action);
+void driver_times_read(void *driver, const struct worker_read *read);
+void driver_times_prepared(void *driver, const struct worker_cost *cost);
 /* actions.c: driver_step steps the engine with the events and carries out its actions. Without events it does
  * nothing. */
 void driver_step(struct driver *driver, const struct engine_event *events, size_t count);

@@ -36,6 +36,8 @@ static void on_status(struct driver *driver, struct driver_question *question)
     struct engine_job_status *rows = xcalloc(JOBS_MAX, sizeof *rows);
     engine_totals(driver->engine, &status->totals);
     status->totals.counts.reads = driver->reads; /* reads done, where the engine counts reads asked for */
+    status->loads = driver->loads;
+    status->preparations = driver->preparations;
     status->n_jobs = engine_job_statuses(driver->engine, clock_now_ns(), rows, JOBS_MAX);
     status->jobs = xcalloc(status->n_jobs, sizeof *status->jobs);
     for (size_t i = 0; i < status->n_jobs; i++) {
@@ -45,6 +47,8 @@ static void on_status(struct driver *driver, struct driver_question *question)
         status->jobs[i] = (struct status_job){.engine = rows[i],
                                               .queues = queues,
                                               .n_queues = reg->asked.world_size,
+                                              .waits = job->waits,
+                                              .intervals = job->intervals,
                                               .pid = job->ranks[reg->asked.rank].pid,
                                               .client = xstrdup(job->ranks[reg->asked.rank].client_name),
                                               .dataset = xstrdup(dataset_path(reg->found.dataset)),

@@ -6,6 +6,7 @@
 
 #include <sys/queue.h>
 
+#include "common/histogram.h"
 #include "server/driver/given.h"
 #include "server/driver/registration.h"
 
@@ -28,18 +29,21 @@ struct driver_rank {
     uint64_t client;
     uint32_t pid;
     char *client_name;
+    uint64_t delivered_ns; /* when it got its last batch with samples; 0: none yet */
     struct driver_ask ask;
 };
 
 struct driver_job {
-    struct registration *reg;  /* of the rank that made the job, owned; NULL: the place is free */
-    uint32_t pipeline;         /* its number, an index of tables.pipelines */
-    struct driver_rank *ranks; /* reg->asked.world_size of them */
-    uint32_t attached;         /* ranks that are there */
-    double weight;             /* as registered, or as `larder weight` set it since */
-    bool cancelled;            /* the job ends with its last client, even if ranks have not come yet */
-    struct given given;        /* what its ranks were given; none is there for a job of one rank */
-    char *source_said;         /* why storage last did not answer a read of the job's dataset; NULL: it always did */
+    struct registration *reg;   /* of the rank that made the job, owned; NULL: the place is free */
+    uint32_t pipeline;          /* its number, an index of tables.pipelines */
+    struct driver_rank *ranks;  /* reg->asked.world_size of them */
+    uint32_t attached;          /* ranks that are there */
+    double weight;              /* as registered, or as `larder weight` set it since */
+    bool cancelled;             /* the job ends with its last client, even if ranks have not come yet */
+    struct given given;         /* what its ranks were given; none is there for a job of one rank */
+    struct histogram waits;     /* how long its clients stood still for a batch */
+    struct histogram intervals; /* from one batch of a rank to its next */
+    char *source_said;          /* why storage last did not answer a read of the job's dataset; NULL: it always did */
 };
 
 struct driver_pipeline {

@@ -153,6 +153,10 @@ struct engine_delivery {
     uint64_t held_slots;
     uint32_t ready_batches, leased_batches, credits;
     double wait_s; /* seconds with credits outstanding and nothing ready */
+    /* Seconds in which the client stood still, by enum engine_stall: at most wait_s, but for what it waits for other
+     * ranks. A client that asks when its program asks for a batch, as the Python package does, waited for so long. */
+    double stall_s[ENGINE_STALLS];
+    double lease_s; /* how long the client has held the oldest batch that it holds; 0: it holds none */
 };
 
 /* Where a job is in its epochs. */
@@ -190,6 +194,7 @@ struct engine_job_status {
     struct engine_look_ahead ahead;
     struct engine_delivery delivery; /* all ranks together */
     uint64_t samples_shared, bad_samples;
+    uint64_t instances_prepared; /* made because this job wanted them first */
     struct engine_source_wait source;
 };
 

@@ -26,6 +26,24 @@ void engine_totals(const struct engine *engine, struct engine_totals *out)
     }
 }
 
+/* oldest_lease_s gives how long the client has held the oldest of its batches. */
+static double oldest_lease_s(const struct job_queue *queue, uint64_t now_ns)
+{
+    uint64_t since_ns = now_ns;
+    for (uint32_t i = 0; i < queue->n_leases; i++)
+        since_ns = queue->leases[i].since_ns < since_ns ? queue->leases[i].since_ns : since_ns;
+    return (double)(now_ns - since_ns) / 1e9;
+}
+
+/* fill_stall fills in how long the rank's client stood still; a stall that goes on counts up to now_ns. */
+static void fill_stall(const struct rank_stall *stall, uint64_t now_ns, double *out)
+{
+    for (size_t cause = 0; cause < ENGINE_STALLS; cause++)
+        out[cause] = (double)stall->ns[cause] / 1e9;
+    if (stall->now)
+        out[stall->cause] += (double)(now_ns - stall->counted_ns) / 1e9;
+}
+
 /* fill_queue fills in the status of one rank's queue; an open wait counts up to now_ns. */
 static void fill_queue(const struct queues *queues, const struct job *job, uint32_t rank, uint64_t now_ns,
                        struct engine_queue_status *out)
@@ -42,7 +60,9 @@ static void fill_queue(const struct queues *queues, const struct job *job, uint3
                                                      .ready_batches = queue_ready_batches(queues, job, queue),
                                                      .leased_batches = queue->n_leases,
                                                      .credits = queue->epoch.credits,
-                                                     .wait_s = (double)queue_waited_ns(queue, now_ns) / 1e9}};
+                                                     .wait_s = (double)queue_waited_ns(queue, now_ns) / 1e9,
+                                                     .lease_s = oldest_lease_s(queue, now_ns)}};
+    fill_stall(&queue->tallies.stall, now_ns, out->delivery.stall_s);
 }
 
 /* add_delivery adds the figures of one queue to those of its job. */
@@ -56,6 +76,9 @@ static void add_delivery(struct engine_delivery *sum, const struct engine_delive
     sum->leased_batches += queue->leased_batches;
     sum->credits += queue->credits;
     sum->wait_s += queue->wait_s;
+    for (size_t cause = 0; cause < ENGINE_STALLS; cause++)
+        sum->stall_s[cause] += queue->stall_s[cause];
+    sum->lease_s = queue->lease_s > sum->lease_s ? queue->lease_s : sum->lease_s;
 }
 
 /* fill_status fills in the status of one job, with the sums over its ranks. */
@@ -80,6 +103,7 @@ static void fill_status(const struct engine *engine, uint32_t no, uint64_t now_n
                                                 .needed = quota_rows_needed(job) - ENGINE_ROWS_MIN},
                                       .samples_shared = job->tallies.samples_shared,
                                       .bad_samples = job->tallies.bad_samples,
+                                      .instances_prepared = job->tallies.instances_prepared,
                                       .source.waits = sources_waits(&engine->sources, no)};
     for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
         struct engine_queue_status queue;

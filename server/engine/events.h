@@ -308,6 +308,16 @@ enum engine_source_news {
     ENGINE_SOURCE_GAVE_UP, /* the sample failed again and again while others could be read: it is bad */
 };
 
+/* Why a client stands still: it has asked for a batch, has none that it could train on, and the next one is not ready.
+ * The entry of the queue that is not ready and was planned first decides. */
+enum engine_stall {
+    ENGINE_STALL_LOAD,    /* its bytes are not there yet */
+    ENGINE_STALL_PREPARE, /* its instance is not made yet */
+    ENGINE_STALL_ROOM,    /* the arena has no room for it, or the job's quota none for another entry */
+    ENGINE_STALL_RANK,    /* other ranks are not through with their epoch, or have not come yet */
+};
+#define ENGINE_STALLS 4
+
 /* One action. The engine owns it and what it points to; it is valid until the next step. */
 struct engine_action {
     enum engine_action_type type;
@@ -365,6 +375,7 @@ struct engine_action {
             /* In a fixed order: so many numbers of the rank's part are behind it with this batch, because they were
              * delivered or were bad. 0 for dependent jobs. */
             uint32_t through;
+            uint64_t stall_ns; /* how long the client has stood still for this batch */
         } deliver;
         struct {
             uint64_t quota_bytes;  /* the job's quota from this step on */

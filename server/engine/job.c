@@ -23,6 +23,15 @@ struct job *job_find_name(const struct jobs *jobs, const char *name)
     return NULL;
 }
 
+struct job *job_find_client(const struct jobs *jobs, uint64_t client)
+{
+    for (uint32_t i = 0; i < jobs->end; i++) {
+        if (job_at(jobs, i)->state != JOB_FREE && job_at(jobs, i)->terms.client == client)
+            return job_at(jobs, i);
+    }
+    return NULL;
+}
+
 uint32_t job_world_size(const struct engine_job_desc *desc)
 {
     return desc->world_size ? desc->world_size : 1;

@@ -124,6 +124,7 @@ struct job_turns {
 struct job_tallies {
     uint64_t came_ns;
     uint64_t samples_delivered, samples_shared, bad_samples;
+    uint64_t instances_prepared; /* those that were begun for this job, and made */
 };
 
 /* One job. jobs_come.c makes and frees it. */
@@ -183,6 +184,8 @@ static inline struct job *job_at(const struct jobs *jobs, uint32_t no)
 uint32_t job_free_place(const struct jobs *jobs);
 /* job_find_name gives the job with this name; NULL when there is none. */
 struct job *job_find_name(const struct jobs *jobs, const char *name);
+/* job_find_client gives the job whose first rank was this client; NULL when there is none. */
+struct job *job_find_client(const struct jobs *jobs, uint64_t client);
 /* job_world_size and job_asked_weight give what the description asks for, with its 0 read as 1. */
 uint32_t job_world_size(const struct engine_job_desc *desc);
 double job_asked_weight(const struct engine_job_desc *desc);

@@ -4,7 +4,8 @@
  * for nothing. An IDLE or FAILED job has no entries, and wants nothing. Each JOB_ADD has one answer. For each JOB_ADDED
  * of a job's first rank there is one JOB_ENDED.
  * Owner: jobs_come.c makes and frees a job with its queues. jobs_epochs.c and jobs_next.c own state, progress, epoch
- * and next; jobs_deliver.c owns the tallies; jobs_watch.c owns missed, starves_since_ns and source.waits. */
+ * and next; jobs_deliver.c and jobs_stall.c own the tallies; jobs_watch.c owns missed, starves_since_ns and
+ * source.waits. */
 #ifndef LARDER_SERVER_ENGINE_JOBS_H
 #define LARDER_SERVER_ENGINE_JOBS_H
 
@@ -38,6 +39,16 @@ void jobs_on_gone(struct engine *engine, uint32_t job, uint32_t rank);
 void jobs_deliver_batch(struct engine *engine, uint32_t no, struct job_queue *queue, uint32_t count);
 /* jobs_deliver delivers all batches that are ready and that clients may have, and notes which clients wait. */
 void jobs_deliver(struct engine *engine);
+
+/* jobs_stall.c: clients that stand still */
+/* jobs_stall_asked is called when the rank's client has asked for batches: if none is on its way to it, it stands still
+ * from now on. */
+void jobs_stall_asked(const struct engine *engine, const struct job *job, struct job_queue *queue);
+/* jobs_stall_watch counts the time up to now, and looks for the cause of the time that comes. */
+void jobs_stall_watch(const struct engine *engine, const struct job *job, struct job_queue *queue);
+/* jobs_stall_end counts the time up to now: the client gets a batch, or asks for none any more. It gives how long it
+ * stood still; 0 if it did not. */
+uint64_t jobs_stall_end(const struct engine *engine, struct job_queue *queue);
 
 /* jobs_resume.c: jobs that are restoring */
 /* jobs_resume_ready tells whether all ranks are there. Then those that ask for an earlier epoch than the job begins in

@@ -51,6 +51,7 @@ void jobs_deliver_batch(struct engine *engine, uint32_t no, struct job_queue *qu
     action->deliver.count = count;
     action->deliver.lost = queue->epoch.lost;
     action->deliver.through = queue->epoch.through;
+    action->deliver.stall_ns = jobs_stall_end(engine, queue);
     /* The batch is the last when nothing more is to be planned and nothing is left in the queue, or under drop_last
      * less than a batch. */
     action->deliver.last = !queue_has_more_to_plan(&engine->queues, job, queue) &&
@@ -80,6 +81,7 @@ static void deliver_queue(struct engine *engine, uint32_t no, struct job_queue *
     if (!waiting && queue->tallies.waiting)
         queue->tallies.wait_ns += engine->env.now_ns - queue->tallies.waiting_since_ns;
     queue->tallies.waiting = waiting;
+    jobs_stall_watch(engine, job, queue);
 }
 
 void jobs_deliver(struct engine *engine)

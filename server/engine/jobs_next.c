@@ -20,16 +20,11 @@ static void ask_later(struct engine *engine, uint32_t no, struct job_queue *queu
     jobs_turn_epoch(engine, no);
 }
 
-void jobs_on_next(struct engine *engine, const struct engine_event *event)
+/* take_credits gives the rank its credits, or says why it gets none. */
+static void take_credits(struct engine *engine, const struct engine_event *event, struct job_queue *queue)
 {
     uint32_t no = event->next.job, epoch = event->next.epoch;
     struct job *job = job_at(&engine->jobs, no);
-    if (job->state == JOB_FREE || job->state == JOB_FAILED)
-        return;
-    CHECK(event->rank < job->terms.world_size);
-    struct job_queue *queue = &job->queues[event->rank];
-    if (queue->client.presence != RANK_THERE)
-        return;
     if (job->terms.epochs && epoch >= job->terms.epochs) {
         struct engine_action *action = jobs_act_error(&engine->outbox, job, event->rank);
         error_set(&action->error.error, LARDER_EINVAL, "job %s: epoch %u was asked for and it has %u", job->terms.name,
@@ -54,4 +49,18 @@ void jobs_on_next(struct engine *engine, const struct engine_event *event)
         queue->epoch.returned = false;
         jobs_deliver_batch(engine, no, queue, 0);
     }
+}
+
+void jobs_on_next(struct engine *engine, const struct engine_event *event)
+{
+    uint32_t no = event->next.job;
+    struct job *job = job_at(&engine->jobs, no);
+    if (job->state == JOB_FREE || job->state == JOB_FAILED)
+        return;
+    CHECK(event->rank < job->terms.world_size);
+    struct job_queue *queue = &job->queues[event->rank];
+    if (queue->client.presence != RANK_THERE)
+        return;
+    take_credits(engine, event, queue);
+    jobs_stall_asked(engine, job, queue);
 }

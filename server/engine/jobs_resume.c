@@ -21,6 +21,7 @@ static void end_epoch(struct engine *engine, const struct job *job, struct job_q
     action->deliver.epoch = epoch;
     action->deliver.index = index;
     action->deliver.last = true;
+    action->deliver.stall_ns = jobs_stall_end(engine, queue);
     queue->tallies.batches_delivered++;
     queue->epoch.told = true;
     queue->epoch.told_epoch = epoch;

@@ -99,8 +99,10 @@ void queue_clear(struct queues *queues, struct job_queue *queue)
 struct lease *queue_lease_begin(struct queues *queues, struct job_queue *queue, uint32_t epoch, uint32_t count)
 {
     struct lease *lease = &queue->leases[queue->n_leases++];
-    *lease = (struct lease){
-        .batch = queues->next_batch++, .epoch = epoch, .samples = xmalloc(count * sizeof *lease->samples)};
+    *lease = (struct lease){.batch = queues->next_batch++,
+                            .epoch = epoch,
+                            .since_ns = queues->env->now_ns,
+                            .samples = xmalloc(count * sizeof *lease->samples)};
     return lease;
 }
 

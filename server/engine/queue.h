@@ -53,6 +53,7 @@ struct leased {
 struct lease {
     uint64_t batch; /* the batch's number among all batches; RELEASE names it */
     uint32_t epoch, count;
+    uint64_t since_ns;      /* when the client got it */
     struct leased *samples; /* `count` of them. The lease owns the array. */
 };
 
@@ -121,11 +122,20 @@ struct rank_line {
     uint64_t no_room_since;
 };
 
+/* How long the rank's client has stood still, by enum engine_stall. */
+struct rank_stall {
+    bool now; /* It stands still, because of `cause`; the time from counted_ns on is not counted yet. */
+    enum engine_stall cause;
+    uint64_t since_ns, counted_ns;
+    uint64_t ns[ENGINE_STALLS];
+};
+
 /* What the rank got, and how long its client waited for it. */
 struct rank_tallies {
     uint64_t samples_delivered, batches_delivered;
     uint64_t wait_ns, waiting_since_ns;
     bool waiting;
+    struct rank_stall stall;
 };
 
 /* A rank's queue. */

@@ -35,6 +35,9 @@ void tasks_fail(struct tasks *tasks, uint32_t index, int reason)
 static void output_made(struct tasks *tasks, uint32_t index)
 {
     uint32_t waiter = prepared_made(tasks->prepared, index);
+    struct job *job = job_find_client(tasks->jobs, tasks->prepared->instances[index].made_for);
+    if (job)
+        job->tallies.instances_prepared++;
     while (waiter != ENGINE_NONE) {
         uint32_t next = tasks->queues->entries[waiter].next_waiter;
         tasks_entry_ready(tasks, waiter);

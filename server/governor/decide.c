@@ -10,6 +10,7 @@
 #define PRESSURE_NEW 0.5 /* the part of the latest backlog in the smoothed pressure */
 #define NEARLY_ALL 0.9   /* the part of the threads that counts as nearly all */
 #define MOVE_S_MIN 0.002 /* hysteresis: the predicted lateness that a new deal must save, in seconds */
+#define READS_LEAST 0.01 /* with fewer samples read for each one prepared, how fast they are read is not known */
 
 enum { FULL = 8 }; /* windows in a row with nearly all threads at work, before anything is tried */
 
@@ -131,7 +132,9 @@ static void decide_split(struct governor *governor, const struct governor_backlo
     decision->preparers_most = most;
     decision->loaders = limit < all - preparers ? limit : all - preparers;
     decision->prepare_rate = governor_prepare_rate(&balance, preparers);
-    decision->load_rate = governor_load_rate(&balance, decision->loaders);
+    /* In samples that are read. When next to none is, the old times say nothing of the next read. */
+    bool reads = governor->loads_per_prepare >= READS_LEAST;
+    decision->load_rate = reads ? governor_load_rate(&balance, decision->loaders) * governor->loads_per_prepare : 0;
 }
 
 /* usual_prepare_s gives the mean preparing time of a sample over the queues. 0: not known. */

@@ -104,8 +104,9 @@ struct governor_decision {
     uint32_t queue_loaders[GOVERNOR_QUEUES_MAX]; /* loaders dealt to each queue */
     uint32_t ahead[GOVERNOR_QUEUES_MAX]; /* batches of look-ahead that cover the queue's latency; 0: not known yet */
     struct governor_view views[GOVERNOR_QUEUES_MAX];
-    double prepare_rate, load_rate; /* predicted for this split, in samples a second; 0: not known */
-    uint32_t moves;                 /* decisions so far that changed the number of preparers */
+    /* Predicted for this split, in samples a second: prepared, and read. 0: not known, or next to nothing is read. */
+    double prepare_rate, load_rate;
+    uint32_t moves; /* decisions so far that changed the number of preparers */
 };
 
 /* governor_decide takes the backlogs of all queues that are there. The governor owns the result, which is valid until

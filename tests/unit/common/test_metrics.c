@@ -131,6 +131,33 @@ static void renders_any_size(void **state)
     free(text);
 }
 
+/* A histogram's buckets count all that took at most so long, the last one everything; its sum is that of the times. */
+static void writes_histograms(void **state)
+{
+    (void)state;
+    struct histogram times = {0};
+    const double seconds[] = {0, 0.0001, 0.00011, 0.3, 10, 10.5};
+    for (size_t i = 0; i < sizeof seconds / sizeof *seconds; i++)
+        histogram_add(&times, seconds[i]);
+    metrics_put_histogram(metrics, METRIC_JOB_WAIT_SECONDS, &times, (const char *const[]){"a"});
+    char wanted[4096];
+    int len = snprintf(wanted, sizeof wanted, "# HELP %s %s\n# TYPE %s histogram\n",
+                       metric_info(METRIC_JOB_WAIT_SECONDS)->name, metric_info(METRIC_JOB_WAIT_SECONDS)->help,
+                       metric_info(METRIC_JOB_WAIT_SECONDS)->name);
+    static const struct {
+        const char *bound;
+        int count;
+    } rows[] = {{"0.0001", 2}, {"0.00025", 3}, {"0.0005", 3}, {"0.001", 3}, {"0.0025", 3}, {"0.005", 3},
+                {"0.01", 3},   {"0.025", 3},   {"0.05", 3},   {"0.1", 3},   {"0.25", 3},   {"0.5", 4},
+                {"1", 4},      {"2.5", 4},     {"5", 4},      {"10", 5},    {"+Inf", 6}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        len += snprintf(wanted + len, sizeof wanted - (size_t)len, "%s_bucket{job=\"a\",le=\"%s\"} %d\n",
+                        metric_info(METRIC_JOB_WAIT_SECONDS)->name, rows[i].bound, rows[i].count);
+    snprintf(wanted + len, sizeof wanted - (size_t)len, "%s_count{job=\"a\"} 6\n%s_sum{job=\"a\"} %.17g\n",
+             metric_info(METRIC_JOB_WAIT_SECONDS)->name, metric_info(METRIC_JOB_WAIT_SECONDS)->name, times.sum_s);
+    assert_rendered(wanted);
+}
+
 /* Prometheus' own checker accepts every metric of the table. */
 static void passes_promtool(void **state)
 {
@@ -140,8 +167,14 @@ static void passes_promtool(void **state)
         skip();
     }
     static const char *const labels[] = {"a", "b\"\\\n", "c", "d"};
-    for (int id = 0; id < METRIC_COUNT; id++)
-        metrics_put(metrics, (enum metric_id)id, id + 0.5, labels);
+    struct histogram times = {0};
+    histogram_add(&times, 0.2);
+    for (int id = 0; id < METRIC_COUNT; id++) {
+        if (metric_info((enum metric_id)id)->type == METRIC_HISTOGRAM)
+            metrics_put_histogram(metrics, (enum metric_id)id, &times, labels);
+        else
+            metrics_put(metrics, (enum metric_id)id, id + 0.5, labels);
+    }
     size_t len;
     char *text = metrics_render(metrics, &len);
     FILE *promtool = popen("promtool check metrics", "w");
@@ -158,6 +191,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(groups_values, set_up, tear_down),
         cmocka_unit_test_setup_teardown(escapes_labels, set_up, tear_down),
         cmocka_unit_test_setup_teardown(writes_numbers, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(writes_histograms, set_up, tear_down),
         cmocka_unit_test_setup_teardown(renders_any_size, set_up, tear_down),
         cmocka_unit_test_setup_teardown(passes_promtool, set_up, tear_down),
     };

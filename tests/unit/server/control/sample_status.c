@@ -13,7 +13,9 @@ static void fill_job(struct status_job *job, uint32_t i)
                                                     .ready_batches = 3,
                                                     .leased_batches = 1,
                                                     .credits = 2,
-                                                    .wait_s = 1.5};
+                                                    .wait_s = 1.5,
+                                                    .stall_s = {0.5, 0.25, 0.125, 0.0625},
+                                                    .lease_s = 0.75};
     job->loaders = 4 + i;
     job->ahead = i ? 0 : 3;
     job->engine = (struct engine_job_status){.job = i,
@@ -25,7 +27,9 @@ static void fill_job(struct status_job *job, uint32_t i)
                                              .view_samples = 1000,
                                              .quota_bytes = UINT64_C(1) << 30,
                                              .delivery = delivery,
-                                             .samples_shared = 700};
+                                             .samples_shared = 700,
+                                             .instances_prepared = i ? 0 : 560};
+    histogram_add(&job->waits, 0.3);
     job->n_queues = 1;
     job->queues = xcalloc(1, sizeof *job->queues);
     job->queues[0] = (struct engine_queue_status){.attached = true, .delivery = delivery};
@@ -64,6 +68,8 @@ void sample_status_fill(struct daemon_status *status)
                     .uptime_s = 3725,
                     .rss_bytes = UINT64_C(3) << 30,
                     .cpu_s = 100.25,
+                    .open_fds = 42,
+                    .max_fds = 0,
                     .roles = {{.name = "load", .count = 8}, {.name = "prepare", .count = 4}},
                     .n_roles = 2},
         .sessions = 3,
@@ -74,6 +80,8 @@ void sample_status_fill(struct daemon_status *status)
         .totals = {.counts = {.samples_loaded = 1500,
                               .loaded_bytes = 150000000,
                               .reads = 30,
+                              .redirected_prepared = 11,
+                              .redirected_encoded = 13,
                               .samples_decoded = 1300,
                               .instances_prepared = 1400,
                               .samples_delivered = 2800,

@@ -9,7 +9,7 @@
 
 int main(void)
 {
-    char *argv[] = {"promtool", "check", "metrics", NULL}, output[8192];
+    char *argv[] = {"promtool", "check", "metrics", NULL}, output[16384];
     struct daemon_status status;
     size_t len = 0;
     if (system("command -v promtool >/dev/null 2>&1") != 0) {

@@ -17,10 +17,11 @@ static const char expected_json[] =
     "{\"v\":1,\"daemon\":{\"version\":\"9.8.7\",\"pid\":4711,\"state\":\"running\",\"socket\":\"/run/larder/"
     "larder.sock\","
     "\"uptime_s\":3725.0,\"start_time_s\":1700000000.0,\"time_s\":5000.5,\"rss_bytes\":3221225472,\"cpu_s\":100.25,"
-    "\"sessions\":3,\"datasets\":1,\"threads\":{\"load\":8,\"prepare\":4}},"
+    "\"open_fds\":42,\"max_fds\":null,\"sessions\":3,\"datasets\":1,\"threads\":{\"load\":8,\"prepare\":4}},"
     "\"samples\":{\"loaded\":1500,\"loaded_bytes\":150000000,\"reads\":30,\"decoded\":1300,\"prepared\":1400,"
     "\"delivered\":2800,"
-    "\"prepared_per_delivered\":0.5,\"bad\":{\"unreadable\":2,\"not_an_image\":0,\"corrupt\":1}},"
+    "\"prepared_per_delivered\":0.5,\"redirected\":{\"prepared\":11,\"encoded\":13},\"bad\":{\"unreadable\":2,\"not_an_"
+    "image\":0,\"corrupt\":1}},"
     "\"memory\":{\"arena\":{\"budget_bytes\":4294967296,\"used_bytes\":1073741824,\"pinned_bytes\":536870912,"
     "\"quota_bytes\":2147483648},\"encoded\":{\"budget_bytes\":1073741824,\"used_bytes\":268435456,\"look_ahead_"
     "bytes\":536870912},"
@@ -34,8 +35,12 @@ static const char expected_json[] =
     "4,\"prefetch_asked\":8,\"look_ahead\":3,\"epoch\":1,"
     "\"epochs\":90,\"started\":true,\"view_samples\":1000,\"remaining\":600,\"epoch_delivered\":400,\"delivered\":1400,"
     "\"batches\":22,\"shared\":700,\"bad_samples\":0,\"epoch_lost\":0,\"waits_for_source\":false,\"source_wait_s\":0.0,"
-    "\"held_slots\":256,\"quota_bytes\":1073741824,\"loaders\":4,\"ahead_batches\":3,"
-    "\"queues\":[{\"rank\":0,\"ready_batches\":3,\"leased_batches\":1,\"credits\":2,\"wait_s\":1.5,\"attached\":true,"
+    "\"held_slots\":256,\"quota_bytes\":1073741824,\"prepared\":560,"
+    "\"sharing_factor\":2.5,\"stall_s\":{\"load\":0.5,\"prepare\":0.25,\"room\":0.125,\"rank\":0.0625},\"loaders\":4,"
+    "\"ahead_batches\":3,"
+    "\"queues\":[{\"rank\":0,\"ready_batches\":3,\"leased_batches\":1,\"oldest_lease_s\":0.75,"
+    "\"credits\":2,\"wait_s\":1.5,\"stall_s\":{\"load\":0.5,\"prepare\":0.25,\"room\":0.125,\"rank\":0.0625},"
+    "\"attached\":true,"
     "\"done\":false,\"epoch_delivered\":400,\"batches\":22,\"governor\":{\"line\":2,\"loaders\":4,\"reading\":3,"
     "\"pending_reads\":5,\"pending_samples\":320,\"load_ms\":0.5,\"prepare_ms\":null,\"train_ms\":250.0,\"late_ms\":-"
     "125.0}}]},"
@@ -45,8 +50,11 @@ static const char expected_json[] =
     "1000,"
     "\"remaining\":600,\"epoch_delivered\":400,\"delivered\":1400,\"batches\":22,\"shared\":700,\"bad_samples\":0,"
     "\"epoch_lost\":3,\"waits_for_source\":true,\"source_wait_s\":2.5,\"held_slots\":256,\"quota_bytes\":1073741824,"
+    "\"prepared\":0,\"sharing_factor\":null,\"stall_s\":{\"load\":0.5,\"prepare\":0.25,\"room\":0.125,\"rank\":0.0625},"
     "\"loaders\":5,\"ahead_batches\":null,"
-    "\"queues\":[{\"rank\":0,\"ready_batches\":3,\"leased_batches\":1,\"credits\":2,\"wait_s\":1.5,\"attached\":true,"
+    "\"queues\":[{\"rank\":0,\"ready_batches\":3,\"leased_batches\":1,\"oldest_lease_s\":0.75,"
+    "\"credits\":2,\"wait_s\":1.5,\"stall_s\":{\"load\":0.5,\"prepare\":0.25,\"room\":0.125,\"rank\":0.0625},"
+    "\"attached\":true,"
     "\"done\":false,\"epoch_delivered\":400,\"batches\":22,\"governor\":null}]}]}";
 
 /* The JSON has exactly the documented keys, in one order. */
@@ -82,7 +90,7 @@ static void test_json_odd(void **state)
     status_clear(&status);
 }
 
-/* The metrics have a daemon's and two jobs' rows, escaped, each metric's together. */
+/* The metrics have a daemon's and two jobs' rows, escaped, each metric's together. What is not known is not there. */
 static void test_metrics(void **state)
 {
     (void)state;
@@ -93,6 +101,15 @@ static void test_metrics(void **state)
         "\n# TYPE larder_samples_decoded_total counter\nlarder_samples_decoded_total 1300\n",
         "\n# TYPE larder_samples_prepared_total counter\nlarder_samples_prepared_total 1400\n",
         "\nlarder_bad_samples_total{reason=\"unreadable\"} 2\nlarder_bad_samples_total{reason=\"not_an_image\"} 0\n",
+        "\nlarder_redirected_picks_total{level=\"prepared\"} 11\nlarder_redirected_picks_total{level=\"encoded\"} 13\n",
+        "\nlarder_process_open_fds 42\n",
+        "\nlarder_job_stall_seconds_total{job=\"train-a\",rank=\"0\",cause=\"load\"} 0.5\n",
+        "\nlarder_job_stall_seconds_total{job=\"train-a\",rank=\"0\",cause=\"rank\"} 0.0625\n",
+        "\nlarder_job_batch_wait_seconds_bucket{job=\"train-a\",le=\"0.25\"} 0\n",
+        "\nlarder_job_batch_wait_seconds_bucket{job=\"train-a\",le=\"0.5\"} 1\n",
+        "\nlarder_job_sharing_factor{job=\"train-a\"} 2.5\n",
+        "\nlarder_job_leases{job=\"train-a\",rank=\"0\"} 1\n",
+        "\nlarder_job_oldest_lease_seconds{job=\"train-a\",rank=\"0\"} 0.75\n",
         "\nlarder_source_retries_total 17\n",
         "\nlarder_jobs_waiting_for_source 1\n",
         "\nlarder_arena_budget_bytes 4294967296\n",
@@ -106,11 +123,18 @@ static void test_metrics(void **state)
         "\nlarder_job_samples_delivered_total{job=\"quote\\\"back\\\\slash\"} 1400\n",
         "\nlarder_job_wait_seconds_total{job=\"train-a\",rank=\"0\"} 1.5\n",
     };
+    static const char *const unknown[] = {
+        "larder_process_max_fds", "larder_governor_load_rate", "larder_governor_job_ahead_batches{job=\"quote",
+        "larder_job_sharing_factor{job=\"quote", "larder_governor_queue_prepare_seconds"};
     struct daemon_status status;
     size_t len = 0;
     sample_status_fill(&status);
     char *text = status_to_metrics(&status, &len);
     assert_int_equal(strlen(text), len);
+    for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++) {
+        if (strstr(text, unknown[i]))
+            fail_msg("in the metrics though it is not known: %s\n%s", unknown[i], text);
+    }
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         if (!strstr(text, lines[i]))
             fail_msg("not in the metrics: %s\n%s", lines[i], text);

@@ -1,0 +1,79 @@
+/* jobs_stall.c: how long clients stand still, and why.
+ *
+ * A client stands still from when it asks, with nothing on its way to it that it has not taken, until it is given a
+ * batch. Asking ahead is no standing still. So the time is what the client's program waits for batches, if it asks when
+ * its program does. Between two steps nothing changes: the cause that one step finds is that of the time up to the
+ * next. */
+#include "server/engine/jobs.h"
+#include "server/engine/prepared.h"
+#include "server/engine/queue.h"
+#include "server/engine/tasks.h"
+
+/* asks tells whether the rank's client waits for a batch of this epoch or of a later one. */
+static bool asks(const struct job *job, const struct job_queue *queue)
+{
+    return job->state != JOB_FAILED && queue->client.presence == RANK_THERE &&
+           (queue->next.asked || (job->state == JOB_RUNNING && queue->epoch.credits > 0));
+}
+
+/* first_waiting gives the first entry of the queue that waits for its instance; ENGINE_NONE when none does. */
+static uint32_t first_waiting(const struct engine *engine, const struct job_queue *queue)
+{
+    uint32_t entry = queue->line.first_waiting;
+    while (entry != ENGINE_NONE && engine->queues.entries[entry].state != ENTRY_WAITING)
+        entry = engine->queues.entries[entry].in_line.next;
+    return entry;
+}
+
+static enum engine_stall find_cause(const struct engine *engine, const struct job *job, const struct job_queue *queue)
+{
+    if (job->state != JOB_RUNNING || queue->next.asked)
+        return ENGINE_STALL_RANK;
+    uint32_t entry = first_waiting(engine, queue);
+    if (entry == ENGINE_NONE)
+        return ENGINE_STALL_ROOM;
+    uint32_t task = engine->prepared.instances[engine->queues.entries[entry].instance].task;
+    enum task_state state = task == ENGINE_NONE ? TASK_RUNNING : engine->tasks.tasks[task].state;
+    return state == TASK_TO_LOAD || state == TASK_LOADING ? ENGINE_STALL_LOAD : ENGINE_STALL_PREPARE;
+}
+
+static void count(const struct engine *engine, struct rank_stall *stall)
+{
+    stall->ns[stall->cause] += engine->env.now_ns - stall->counted_ns;
+    stall->counted_ns = engine->env.now_ns;
+}
+
+void jobs_stall_asked(const struct engine *engine, const struct job *job, struct job_queue *queue)
+{
+    struct rank_stall *stall = &queue->tallies.stall;
+    /* A client that holds batches tells by its credits that none is on its way: it has asked for all that it may. */
+    bool all_asked = queue->epoch.credits >= job->terms.prefetch || queue->next.asked;
+    if (stall->now || !asks(job, queue) || (queue->n_leases > 0 && !all_asked))
+        return;
+    stall->now = true;
+    stall->since_ns = stall->counted_ns = engine->env.now_ns;
+    stall->cause = find_cause(engine, job, queue);
+}
+
+void jobs_stall_watch(const struct engine *engine, const struct job *job, struct job_queue *queue)
+{
+    struct rank_stall *stall = &queue->tallies.stall;
+    if (!stall->now)
+        return;
+    if (asks(job, queue)) {
+        count(engine, stall);
+        stall->cause = find_cause(engine, job, queue);
+    } else {
+        jobs_stall_end(engine, queue);
+    }
+}
+
+uint64_t jobs_stall_end(const struct engine *engine, struct job_queue *queue)
+{
+    struct rank_stall *stall = &queue->tallies.stall;
+    if (!stall->now)
+        return 0;
+    count(engine, stall);
+    stall->now = false;
+    return engine->env.now_ns - stall->since_ns;
+}
