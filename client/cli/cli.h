@@ -14,7 +14,7 @@
 extern const struct manual cli_manual; /* what --help says (common/manual.h) */
 
 /* The exit statuses; `larder --help` lists them. */
-enum cli_exit { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_NO_DAEMON = 3 };
+enum cli_exit { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_NO_DAEMON = 3, CLI_FOUND = 4 };
 
 /* cli_exec becomes `larderd ARGV…`: the larderd beside this program, else the one in PATH. It returns, with an exit
  * status, only when that failed. */
@@ -48,6 +48,31 @@ int cli_ask_change(struct cli_peer *peer, json_t *request, struct error *err);
  * give the exit status. */
 int cli_change(const char *socket, json_t *request);
 int cli_hand_over(const char *socket, bool json);
+
+/* cli_ask_field asks for what needs no more than the name of it, and gives a part of the answer, an object or an array,
+ * which the caller decrefs. cli_ask_status asks for the status. Both fail as cli_ask does. */
+int cli_ask_field(struct cli_peer *peer, const char *op, const char *key, json_t **out, struct error *err);
+int cli_ask_status(struct cli_peer *peer, json_t **out, struct error *err);
+void cli_sleep_ms(unsigned ms);
+
+/* Two statuses of one daemon. */
+struct cli_look {
+    json_t *before, *now;
+};
+/* cli_look asks for the status, waits, and asks again; it does not wait when there are no jobs. The caller clears *out,
+ * which is empty after a failure. */
+int cli_look(const char *socket, unsigned interval_ms, struct cli_look *out, struct error *err);
+void cli_look_clear(struct cli_look *look);
+
+/* jobs.c, pure. cli_elapsed_s gives the seconds between two statuses; 0: they are of two daemons. cli_find_job gives
+ * the job with that name; NULL: there is none. cli_stalled gives the part of the time, 0 to 1, in which a job's clients
+ * stood still for one cause ("load", "prepare", "room", "rank"). cli_worst_stall gives the worst of them, and the sum
+ * of all in *all. cli_jobs_print writes the jobs as a table. */
+double cli_elapsed_s(const json_t *now, const json_t *before);
+const json_t *cli_find_job(const json_t *status, const char *name);
+double cli_stalled(const json_t *job, const json_t *before, double elapsed_s, const char *cause);
+const char *cli_worst_stall(const json_t *job, const json_t *before, double elapsed_s, double *all);
+void cli_jobs_print(const json_t *status, const json_t *before, bool color, FILE *out);
 
 struct cli_status_options {
     const char *socket; /* NULL: the default */

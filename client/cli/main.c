@@ -89,6 +89,17 @@ static int status(const struct cli_line *line)
 
 static const struct cli_command commands[] = {
     {.name = "status", .options = CLI_WATCH | CLI_INTERVAL, .run = status},
+    {.name = "top", .options = CLI_INTERVAL, .run = cli_top},
+    {.name = "jobs", .run = cli_jobs},
+    {.name = "datasets", .run = cli_datasets},
+    {.name = "events", .run = cli_events},
+    {.name = "explain",
+     .words_min = 1,
+     .words_max = 1,
+     .options = CLI_INTERVAL,
+     .needs = "a job's name",
+     .run = cli_explain_job},
+    {.name = "doctor", .run = cli_doctor},
     {.name = "ping", .run = ping},
     {.name = "cancel", .words_min = 1, .words_max = 1, .needs = "a job's name", .run = cancel},
     {.name = "weight", .words_min = 2, .words_max = 2, .needs = "a job's name and a weight", .run = set_weight},

@@ -6,6 +6,12 @@
 
 static const struct manual_row commands[] = {
     {"larder status [--watch] [--interval SECONDS]", "jobs, queues, progress, rates, memory, sharing"},
+    {"larder top [--interval SECONDS]", "the same with what each job waits for, drawn again and again; q ends it"},
+    {"larder jobs", "the jobs: progress, time left, rates, what they wait for, sharing"},
+    {"larder datasets", "the datasets that jobs train on"},
+    {"larder events", "the last lines of the daemon's log"},
+    {"larder explain JOB [--interval SECONDS]", "why a job waits, and what would help most"},
+    {"larder doctor", "memory, descriptors, processors, versions, rights: what is wrong, and what to do"},
     {"larder ping", "whether the daemon answers, and how fast"},
     {"larder cancel JOB", "end a job; its client gets an error"},
     {"larder weight JOB W", "give a job another weight, 0.01 to 100, from now on"},
@@ -24,7 +30,8 @@ static const struct manual_row options[] = {
                       "$XDG_RUNTIME_DIR/larder/larder.sock, else /run/larder/larder.sock"},
     {"--json", "the answer for programs; of these commands too"},
     {"--watch", "of status: again and again; with --json a line a time"},
-    {"--interval SECONDS", "of status: the time between two, 1 without it"},
+    {"--interval SECONDS",
+     "of status and top: the time between two, 1 without it; of explain: how long it looks, 2 without it"},
     {"--", "what follows is no option: a job's name that begins with -"},
 };
 
@@ -33,14 +40,23 @@ static const char notes[] =
     "status: rates are over the last half second; with --watch over the interval. WAITS is the part of the time in "
     "which a script had asked for a batch and none was ready; READY the batches that wait for it, of those it asks for "
     "ahead; HELD those it has not given back; SHARED the part of its samples that were prepared for another job.\n"
+    "jobs and top: LEFT is the time to the epoch's end at the present rate; WAITS the part of the time in which the "
+    "job's scripts stood still, and FOR what: load (its samples are read), prepare (they are decoded and augmented), "
+    "room (the arena or its quota is full), rank (other ranks); SHARING the samples that it got for each one that was "
+    "prepared for it.\n"
+    "top: where standard output is no terminal it writes one frame and ends. NO_COLOR turns colours off.\n"
+    "doctor needs no daemon, but finds less without one.\n"
     "drain: the daemon stops when its last job has ended, however long that takes. drain --for-restart is for a new "
     "version: the daemon stops now, and scripts keep what they have taken, wait for the next daemon and go on in the "
     "same epoch. It returns when the daemon has gone. SIGTERM does the same, and whoever sends it does not learn when "
     "that is.\n"
     "poison needs no daemon: without one it takes what the last one has left.";
 
-static const struct manual_row statuses[] = {
-    {"0", "done"}, {"1", "failed"}, {"2", "wrong usage"}, {"3", "no daemon answers"}};
+static const struct manual_row statuses[] = {{"0", "done"},
+                                             {"1", "failed"},
+                                             {"2", "wrong usage"},
+                                             {"3", "no daemon answers"},
+                                             {"4", "doctor has found something to be done"}};
 
 static const struct manual_part parts[] = {{"COMMANDS", ROWS(commands), NULL},
                                            {"OPTIONS", ROWS(options), NULL},

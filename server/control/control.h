@@ -6,6 +6,8 @@
  *   {"v":1,"op":"ping"}                            {"v":1,"ok":true,"version":"0.1.0","pid":4711}
  *   {"v":1,"op":"status"}                          {"v":1,"ok":true,"status":{…}}   (status.h)
  *   {"v":1,"op":"jobs"}                            {"v":1,"ok":true,"jobs":[…]}     (the status's jobs)
+ *   {"v":1,"op":"events"}                          {"v":1,"ok":true,"events":["time=… level=…",…]}
+ *                                                  (the last lines of the log, the oldest first)
  *   {"v":1,"op":"cancel","job":"NAME","id":"…"}    {"v":1,"ok":true}
  *   {"v":1,"op":"weight","job":"NAME","weight":2.5,"id":"…"}
  *                                                  {"v":1,"ok":true}

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "common/check.h"
+#include "common/log_recent.h"
 #include "common/types.h"
 #include "server/control/control_priv.h"
 
@@ -83,6 +84,20 @@ static char *answer_jobs(const struct control_handlers *handlers)
     char *answer = dump(json_pack("{s:i,s:b,s:O?}", "v", 1, "ok", 1, "jobs", json_object_get(status, "jobs")));
     json_decref(status);
     return answer;
+}
+
+static void add_event(void *rows, const char *line, size_t len_bytes)
+{
+    json_t *event = json_stringn(line, len_bytes);
+    if (event) /* a line that was cut off within a character is left out */
+        json_array_append_new(rows, event);
+}
+
+static char *answer_events(void)
+{
+    json_t *rows = json_array();
+    log_recent_read(add_event, rows);
+    return dump(json_pack("{s:i,s:b,s:o}", "v", 1, "ok", 1, "events", rows));
 }
 
 static bool changes_something(const char *op)
@@ -184,13 +199,15 @@ char *control_answer(const struct control_handlers *handlers, struct control_mem
         answer = answer_status(handlers);
     else if (strcmp(op, "jobs") == 0)
         answer = answer_jobs(handlers);
+    else if (strcmp(op, "events") == 0)
+        answer = answer_events();
     else if (strcmp(op, "poison") == 0)
         answer = answer_poison(handlers);
     else if (changes_something(op))
         answer = answer_change(handlers, memory, op, json);
     else
-        answer = fail(LARDER_EINVAL, "no such \"op\": there are ping, status, jobs, cancel, weight, drain, hand_over, "
-                                     "poison and poison_clear");
+        answer = fail(LARDER_EINVAL, "no such \"op\": there are ping, status, jobs, events, cancel, weight, drain, "
+                                     "hand_over, poison and poison_clear");
     json_decref(json);
     return answer;
 }

@@ -16,8 +16,9 @@
  *   engine    loads_inflight, prepares_inflight, source_retries (reads that storage did not answer),
  *             source_waits (jobs that wait for their storage now), unknown_releases
  *   governor  preparers, loaders (threads), prepare_rate, load_rate (samples/s predicted; null: not known), moves
- *   jobs[]    name, job, pid, client, dataset, pipeline, weight, batch_size, prefetch (batches each rank may be ahead
- *             now), prefetch_asked, look_ahead (of prefetch, what it needs), epoch (from 0), epochs (0: no end),
+ *   jobs[]    name, job, pid, client, dataset, dataset_samples, pipeline, weight, batch_size, prefetch (batches each
+ *             rank may be ahead now), prefetch_asked, look_ahead (of prefetch, what it needs), epoch (from 0), epochs
+ *             (0: no end),
  *             started, view_samples, remaining, epoch_delivered, delivered, batches, shared, bad_samples, epoch_lost
  *             (bad samples left out of this epoch), waits_for_source (its storage does not answer), source_wait_s,
  *             held_slots, quota_bytes, prepared (instances that were made because this job wanted them first),
@@ -68,6 +69,7 @@ struct status_job {
     /* The status owns the following, which are malloc'ed. Each may be NULL. */
     char *client;                       /* what the first rank's client calls itself, "python/0.1" */
     char *dataset;                      /* the path of its dataset */
+    uint32_t dataset_samples;           /* samples in it */
     char *pipeline;                     /* its pipeline in normal form */
     struct engine_queue_status *queues; /* by rank */
     struct status_queue *governed;      /* by rank */

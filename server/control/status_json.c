@@ -174,6 +174,7 @@ static json_t *job_json(const struct status_job *job, bool *failed)
     put(row, "pid", known_count(job->pid), failed);
     put(row, "client", text(job->client), failed);
     put(row, "dataset", text(job->dataset), failed);
+    put(row, "dataset_samples", known_count(job->dataset_samples), failed);
     put(row, "pipeline", text(job->pipeline), failed);
     put(row, "weight", json_real(engine->weight), failed);
     put(row, "batch_size", count(engine->batch_size), failed);

@@ -52,6 +52,7 @@ static void on_status(struct driver *driver, struct driver_question *question)
                                               .pid = job->ranks[reg->asked.rank].pid,
                                               .client = xstrdup(job->ranks[reg->asked.rank].client_name),
                                               .dataset = xstrdup(dataset_path(reg->found.dataset)),
+                                              .dataset_samples = dataset_count(reg->found.dataset),
                                               .pipeline = xstrdup(pipeline_canonical(reg->found.pipeline))};
         engine_queue_statuses(driver->engine, rows[i].job, clock_now_ns(), queues, reg->asked.world_size);
         status->jobs[i].governed = xcalloc(reg->asked.world_size, sizeof *status->jobs[i].governed);

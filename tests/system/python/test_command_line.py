@@ -2,13 +2,19 @@
 
 import json
 import os
+import pty
 import re
+import select
 import shutil
+import signal
 import subprocess
+import termios
+import time
 
-from system import BIN, SLOW, Case, Daemon, larder, main, tree
+from system import BIN, CONFIG, PIPELINE, SLOW, Case, Daemon, larder, main, tree, until
 
-USAGE, NO_DAEMON = 2, 3
+USAGE, NO_DAEMON, FOUND = 2, 3, 4
+SLOW_SOURCE = CONFIG + "debug: {load_delay: 60}\nthreads: {workers: 1, loaders: 1}\n"
 
 
 def run(*words, **environment):
@@ -112,10 +118,128 @@ class CommandLine(Case):
 
     def test_without_a_daemon(self):
         """The exit status tells that none answers."""
-        for words in (["ping"], ["status"], ["cancel", "a"], ["drain"]):
+        for words in (["ping"], ["status"], ["cancel", "a"], ["drain"], ["top"], ["jobs"], ["datasets"], ["events"],
+                      ["explain", "a"]):
             result = run(*words, "--socket", os.path.join(self.folder, "none"))
             self.assertEqual((result.returncode, result.stdout), (NO_DAEMON, ""), words)
             self.assertIn("no daemon answers", result.stderr)
+        doctor = run("doctor", "--socket", os.path.join(self.folder, "none"))
+        self.assertEqual(doctor.returncode, NO_DAEMON)
+        self.assertIn("no daemon answers", doctor.stdout)
+        self.assertIn("good     socket folder", doctor.stdout)
+
+    def test_lists(self):
+        """Jobs, datasets and events are listed, for a person and as JSON."""
+        self.assertEqual(run("jobs", "--socket", self.server.socket).stdout, "no jobs\n")
+        folder = tree(20)
+        with larder.Loader(folder, [], 4, name="one", socket=self.server.socket, output="numpy", all_files=True) as one:
+            next(iter(one))
+            shown = run("jobs", "--socket", self.server.socket).stdout.splitlines()
+            self.assertEqual(shown[0].split(), "JOB RANKS EPOCH DONE LEFT PER SEC WAITS FOR SHARING BAD".split())
+            self.assertEqual(shown[1].split()[:3], ["one", "1", "1"])
+            self.assertEqual([job["name"] for job in self.asked("jobs")], ["one"])
+            self.assertEqual(self.asked("datasets"), [{"dataset": folder, "samples": 20, "jobs": ["one"]}])
+            self.assertRegex(run("datasets", "--socket", self.server.socket).stdout, r"\n +20 .*  one\n$")
+        for shown in (run("events", "--socket", self.server.socket).stdout.splitlines(), self.asked("events")):
+            self.assertTrue(any('msg="job registered" job="one"' in line for line in shown), shown)
+
+    def test_doctor(self):
+        """It looks at a daemon that is well, and finds what is made wrong."""
+        told = {row["of"]: row for row in self.asked_any("doctor")}
+        self.assertLessEqual({"daemon", "socket folder", "socket", "version", "memory", "page cache", "descriptors",
+                              "processors", "samples"}, told.keys())
+        for name in ("daemon", "socket folder", "socket", "version", "samples"):
+            self.assertEqual((told[name]["verdict"], told[name]["todo"]), ("good", None), told[name])
+        os.chmod(self.folder, 0o777)
+        told = {row["of"]: row for row in self.asked_any("doctor", status=FOUND)}
+        self.assertEqual(told["socket folder"]["verdict"], "bad")
+        self.assertIn("take the right to write from others", run("doctor", "--socket", self.server.socket).stdout)
+        os.chmod(self.folder, 0o700)
+
+    def asked_any(self, *words, status=None):
+        """The JSON of a command that may exit with another status than 0."""
+        result = run("--socket=" + self.server.socket, "--json", *words)
+        self.assertIn(result.returncode, (0, FOUND) if status is None else (status,), result.stderr)
+        return json.loads(result.stdout)
+
+    def explained(self, server, name, seconds="1"):
+        result = run("explain", name, "--json", "--interval", seconds, "--socket", server.socket)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        return json.loads(result.stdout)
+
+    def test_explain(self):
+        """A job that trains slowly is told so; of one whose rank is missing the rank is named; and a job that is not
+        there is an error."""
+        wrong = run("explain", "none", "--socket", self.server.socket)
+        self.assertEqual((wrong.returncode, wrong.stdout), (1, ""))
+        self.assertIn('no job "none"', wrong.stderr)
+        script = self.script(self.server, dataset=tree(120), pipeline=PIPELINE, batch_size=10, epochs=9999, name="slow",
+                             step_s=0.1)
+        self.assertTrue(until(lambda: len(script.batches) > 10, 60), script.errors)
+        told = self.explained(self.server, "slow")
+        self.assertEqual(told["cause"], "training", told)
+        shown = run("explain", "slow", "--interval", "0.5", "--socket", self.server.socket).stdout
+        self.assertEqual(len(shown.splitlines()), 1)
+        self.assertIn("What would help most: ", shown)
+        script.close()
+        script = self.script(self.server, dataset=tree(120), pipeline=PIPELINE, batch_size=10, epochs=3, name="two",
+                             rank=0, world_size=2)
+        self.assertTrue(until(lambda: len(script.batches) == 6, 60), script.errors)
+        told = self.explained(self.server, "two")
+        self.assertEqual(told["cause"], "rank", told)
+        self.assertIn("not there: 1", told["why"])
+
+    def test_explain_slow_source(self):
+        """A job whose files take long to be read is told so, and what a sample takes."""
+        self.server.stop()
+        server = Daemon(self.folder, SLOW_SOURCE.replace("64MiB", "1MiB"))
+        self.addCleanup(server.stop)
+        script = self.script(server, dataset=tree(2000), pipeline=PIPELINE, batch_size=32, epochs=100, name="reads",
+                             shuffle="strict")
+        self.assertTrue(until(lambda: len(script.batches) > 5, 60), script.errors)
+        told = self.explained(server, "reads", "2")
+        self.assertEqual(told["cause"], "source", told)
+        self.assertRegex(told["figure"], r"a sample takes [\d.]+ ms to load")
+
+    def on_terminal(self, *words, **environment):
+        """Starts the command on a terminal of its own: (pid, the terminal)."""
+        pid, terminal = pty.fork()
+        if pid == 0:
+            os.execve(os.path.join(BIN, "larder"), ["larder", *words],
+                      dict(os.environ, TERM="xterm", LARDER_SOCKET=self.server.socket, **environment))
+        self.addCleanup(os.close, terminal)
+        return pid, terminal
+
+    def read_until(self, terminal, wanted):
+        output, deadline = b"", time.monotonic() + 30 * SLOW
+        while wanted not in output and time.monotonic() < deadline:
+            if select.select([terminal], [], [], 0.1)[0]:
+                try:
+                    output += os.read(terminal, 65536)
+                except OSError:
+                    break
+        self.assertIn(wanted, output)
+        return output
+
+    def test_top(self):
+        """On a terminal it draws frames on the other screen until q, Ctrl-C or a signal, and leaves the terminal as it
+        was; with NO_COLOR it colours nothing. What is no terminal gets one plain frame."""
+        plain = run("top", "--socket", self.server.socket)
+        self.assertEqual(plain.returncode, 0)
+        self.assertNotIn("\033", plain.stdout)
+        self.assertIn("no jobs", plain.stdout)
+        endings = (lambda pid, terminal: os.write(terminal, b"q"), lambda pid, terminal: os.write(terminal, b"\x03"),
+                   lambda pid, terminal: os.kill(pid, signal.SIGTERM))
+        for end in endings:
+            pid, terminal = self.on_terminal("top", "--interval", "0.2", NO_COLOR="1")
+            before = termios.tcgetattr(terminal)
+            output = self.read_until(terminal, b"no jobs")
+            end(pid, terminal)
+            output += self.read_until(terminal, b"\033[?1049l")
+            self.assertEqual(os.waitpid(pid, 0)[1], 0)
+            self.assertEqual(termios.tcgetattr(terminal), before)
+            self.assertIn(b"\033[?1049h", output)
+            self.assertNotIn(b"\033[31m", output)
 
 
 if __name__ == "__main__":

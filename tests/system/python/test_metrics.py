@@ -94,7 +94,8 @@ class Metrics(Case):
         found = self.fresh()
         self.adds_up(loader, found, "prepare", 0.8)
         self.assertEqual(self.of(found, "larder_samples_loaded_total"), 200)
-        self.assertTrue(until(lambda: self.trained(loader) and ("larder_governor_load_rate", ()) not in self.look(), 30))
+        rate = "larder_governor_load_rate", ()
+        self.assertTrue(until(lambda: self.trained(loader) and rate not in self.look(), 30))
 
     @staticmethod
     def trained(loader):

@@ -109,6 +109,7 @@ static void test_requests(void **state)
     assert_answer(&memory, "{\"v\":1,\"op\":\"status\"}",
                   "{\"v\":1,\"ok\":true,\"status\":{\"v\":1,\"jobs\":[{\"name\":\"a\"}]}}");
     assert_answer(&memory, "{\"v\":1,\"op\":\"jobs\"}", "{\"v\":1,\"ok\":true,\"jobs\":[{\"name\":\"a\"}]}");
+    assert_answer(&memory, "{\"v\":1,\"op\":\"events\"}", "{\"v\":1,\"ok\":true,\"events\":[]}");
     assert_answer(&memory, "", FAILED("EFORMAT", "the request is not a JSON object"));
     assert_answer(&memory, "[1]", FAILED("EFORMAT", "the request is not a JSON object"));
     assert_answer(&memory, "{\"op\":\"ping\",\"op\":\"ping\"}", FAILED("EFORMAT", "the request is not a JSON object"));
@@ -119,7 +120,7 @@ static void test_requests(void **state)
     assert_answer(
         &memory, "{\"v\":1,\"op\":\"quit\"}",
         FAILED("EINVAL",
-               "no such \\\"op\\\": there are ping, status, jobs, cancel, weight, drain, hand_over, poison and "
+               "no such \\\"op\\\": there are ping, status, jobs, events, cancel, weight, drain, hand_over, poison and "
                "poison_clear"));
     assert_answer(&memory, "{\"v\":1,\"op\":\"cancel\",\"id\":\"1\"}",
                   FAILED("EINVAL", "cancel needs a job: name it with \\\"job\\\""));

@@ -1,0 +1,183 @@
+#include "client/cli/doctor.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "client/cli/cells.h"
+
+#define FDS_LEAST 1024    /* descriptors that some hundred clients and readers may need */
+#define FDS_FULL 0.8      /* the part of the descriptors from which on they may run out */
+#define MEMORY_FULL 0.9   /* the part of the machine's memory that budgets may take */
+#define THROTTLED 0.1     /* the part of the periods from which on a quota slows the daemon down */
+#define CACHE_LEAST 0.05  /* the part of the memory that files should have for themselves */
+
+void doctor_find(struct doctor_report *report, const char *of, enum doctor_verdict verdict, const char *todo,
+                 const char *fmt, ...)
+{
+    if (report->count == DOCTOR_FINDINGS_MAX)
+        return;
+    struct doctor_finding *finding = &report->all[report->count++];
+    *finding = (struct doctor_finding){.of = of, .verdict = verdict};
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(finding->text, sizeof finding->text, fmt, args);
+    va_end(args);
+    if (todo && verdict == DOCTOR_BAD)
+        snprintf(finding->todo, sizeof finding->todo, "%s", todo);
+}
+
+bool doctor_is_bad(const struct doctor_report *report)
+{
+    bool bad = false;
+    for (size_t i = 0; i < report->count; i++)
+        bad = bad || report->all[i].verdict == DOCTOR_BAD;
+    return bad;
+}
+
+/* ── what the daemon says ──────────────────────────────────────────────────────────────────────────────────────── */
+
+static void judge_version(const json_t *status, struct doctor_report *report)
+{
+    const char *version = json_string_value(cells_at(status, "daemon", "version", NULL));
+    char buf[CELL_BYTES];
+    bool same = version && strcmp(version, LARDER_VERSION) == 0;
+    doctor_find(report, "version", same ? DOCTOR_GOOD : DOCTOR_BAD,
+                "install both from one release, and larder drain --for-restart", "larderd is %s, larder is %s",
+                cells_printable(cells_at(status, "daemon", "version", NULL), 40, buf), LARDER_VERSION);
+}
+
+static void judge_memory(const json_t *status, const struct cli_machine *machine, struct doctor_report *report)
+{
+    char a[CELL_BYTES], b[CELL_BYTES];
+    double budgets = cells_number(cells_at(status, "memory", "arena", "budget_bytes")) +
+                     cells_number(cells_at(status, "memory", "encoded", "budget_bytes")) +
+                     cells_number(cells_at(status, "memory", "scratch", "budget_bytes"));
+    double limit = machine->limit_bytes ? (double)machine->limit_bytes : (double)machine->memory_bytes;
+    const char *whose = machine->limit_bytes ? "its cgroup may have" : "the machine has";
+    if (limit == 0)
+        doctor_find(report, "memory", DOCTOR_UNKNOWN, NULL, "how much memory there is cannot be read");
+    else
+        doctor_find(report, "memory", budgets <= MEMORY_FULL * limit ? DOCTOR_GOOD : DOCTOR_BAD,
+                    "lower memory.arena or memory.encoded, or raise the limit, before the kernel kills larderd",
+                    "larderd's budgets are %s; %s %s", cells_bytes(budgets, a), whose, cells_bytes(limit, b));
+}
+
+static void judge_cache(const struct cli_machine *machine, struct doctor_report *report)
+{
+    char a[CELL_BYTES], b[CELL_BYTES];
+    double all = (double)machine->memory_bytes, available = (double)machine->available_bytes;
+    if (all == 0)
+        doctor_find(report, "page cache", DOCTOR_UNKNOWN, NULL, "what the page cache has cannot be read");
+    else
+        doctor_find(report, "page cache", available >= CACHE_LEAST * all ? DOCTOR_GOOD : DOCTOR_BAD,
+                    "other programs leave files no memory, so they are read from storage every time: free some, or "
+                    "raise memory.encoded, which stays larderd's",
+                    "it holds %s of files, and %s of memory is available",
+                    cells_bytes((double)machine->page_cache_bytes, a), cells_bytes(available, b));
+}
+
+static void judge_descriptors(const json_t *status, struct doctor_report *report)
+{
+    double open = cells_number(cells_at(status, "daemon", "open_fds", NULL));
+    double most = cells_number(cells_at(status, "daemon", "max_fds", NULL));
+    if (open == 0 || most == 0)
+        doctor_find(report, "descriptors", DOCTOR_UNKNOWN, NULL, "the daemon does not say how many it has");
+    else
+        doctor_find(report, "descriptors", open < FDS_FULL * most && most >= FDS_LEAST ? DOCTOR_GOOD : DOCTOR_BAD,
+                    "raise the limit: LimitNOFILE=65536 in its unit, or ulimit -n before it is started",
+                    "%.0f of %.0f are open", open, most);
+}
+
+static void judge_cores(const json_t *status, const struct cli_machine *machine, struct doctor_report *report)
+{
+    double throttled = machine->periods ? (double)machine->throttled_periods / (double)machine->periods : 0;
+    double preparers = cells_number(cells_at(status, "governor", "preparers", NULL));
+    if (machine->cores == 0)
+        doctor_find(report, "processors", DOCTOR_UNKNOWN, NULL, "which cores larderd has cannot be read");
+    else if (machine->quota_cores > 0)
+        doctor_find(report, "processors",
+                    throttled < THROTTLED && preparers <= machine->quota_cores + 1 ? DOCTOR_GOOD : DOCTOR_BAD,
+                    "raise the quota (CPUQuota=), or set threads.workers to it, so that threads do not stop together",
+                    "%.0f cores, of which its cgroup may use %.1f; it was stopped in %.0f %% of the periods; %.0f "
+                    "threads prepare",
+                    machine->cores, machine->quota_cores, 100 * throttled, preparers);
+    else
+        doctor_find(report, "processors", DOCTOR_GOOD, NULL, "%.0f cores, no quota", machine->cores);
+}
+
+static void judge_samples(const json_t *status, struct doctor_report *report)
+{
+    const json_t *bad = cells_at(status, "samples", "bad", NULL), *count;
+    const char *reason;
+    double sum = 0;
+    json_object_foreach((json_t *)bad, reason, count)
+        sum += cells_number(count);
+    doctor_find(report, "samples", sum == 0 ? DOCTOR_GOOD : DOCTOR_BAD,
+                "larder events and the daemon's log name them: replace the files, or leave them out",
+                "%.0f of them were bad", sum);
+}
+
+void doctor_judge(const json_t *status, const struct cli_machine *machine, struct doctor_report *report)
+{
+    judge_version(status, report);
+    judge_memory(status, machine, report);
+    judge_cache(machine, report);
+    judge_descriptors(status, report);
+    judge_cores(status, machine, report);
+    judge_samples(status, report);
+}
+
+/* ── what is on disk ───────────────────────────────────────────────────────────────────────────────────────────── */
+
+void doctor_look_at_socket(const char *path, struct doctor_report *report)
+{
+    char folder[4096];
+    struct stat there;
+    snprintf(folder, sizeof folder, "%s", path);
+    char *slash = strrchr(folder, '/');
+    if (slash)
+        slash[slash == folder] = '\0';
+    else
+        strcpy(folder, ".");
+    if (stat(folder, &there) != 0)
+        doctor_find(report, "socket folder", DOCTOR_BAD, "larderd makes it when it starts; or name another --socket",
+                    "%.180s: %s", folder, strerror(errno));
+    else
+        doctor_find(report, "socket folder", there.st_mode & S_IWOTH && !(there.st_mode & S_ISVTX) ? DOCTOR_BAD
+                                                                                                 : DOCTOR_GOOD,
+                    "take the right to write from others: whoever can write there can put a socket of their own "
+                    "there", "%.180s: mode %o, user %u", folder, (unsigned)(there.st_mode & 07777),
+                    (unsigned)there.st_uid);
+    if (stat(path, &there) != 0)
+        doctor_find(report, "socket", DOCTOR_BAD, "start larderd, or name its socket with --socket or LARDER_SOCKET",
+                    "%.180s: %s", path, strerror(errno));
+    else
+        doctor_find(report, "socket",
+                    S_ISSOCK(there.st_mode) && access(path, R_OK | W_OK) == 0 ? DOCTOR_GOOD : DOCTOR_BAD,
+                    "run scripts as the daemon's user, or a daemon of your own",
+                    "%.180s: mode %o, user %u", path, (unsigned)(there.st_mode & 07777), (unsigned)there.st_uid);
+}
+
+void doctor_look_at_datasets(const json_t *status, struct doctor_report *report)
+{
+    const json_t *jobs = json_object_get(status, "jobs"), *job;
+    size_t i, k;
+    json_array_foreach((json_t *)jobs, i, job) {
+        const char *path = json_string_value(json_object_get(job, "dataset"));
+        char shown[CELL_BYTES];
+        bool told = !path;
+        for (k = 0; k < i && !told; k++)
+            told = json_equal(json_object_get(json_array_get(jobs, k), "dataset"), json_object_get(job, "dataset"));
+        if (told)
+            continue;
+        bool readable = access(path, R_OK) == 0;
+        doctor_find(report, "dataset", readable ? DOCTOR_GOOD : DOCTOR_BAD,
+                    "mount it, or let this user read it; that of larderd must be able to as well", "%s%s%s",
+                    cells_printable(json_object_get(job, "dataset"), 120, shown), readable ? "" : ": ",
+                    readable ? " can be read" : strerror(errno));
+    }
+}

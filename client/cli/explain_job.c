@@ -1,0 +1,61 @@
+/* explain_job.c: `larder explain JOB`: looks at the daemon for a while, and says what it makes of it. */
+#include <math.h>
+#include <string.h>
+
+#include "client/cli/cells.h"
+#include "client/cli/cli.h"
+#include "client/cli/explain.h"
+#include "client/cli/line.h"
+
+#define LOOK_MS 2000
+
+/* look asks twice about the job, and reads beside each answer what the machine allows the daemon. */
+static int look(const char *socket, const char *job, unsigned interval_ms, struct explain_facts *facts,
+                struct error *err)
+{
+    struct cli_look first, second;
+    int rc = cli_look(socket, 0, &first, err);
+    if (rc)
+        return rc;
+    if (!cli_find_job(first.now, job)) {
+        cli_look_clear(&first);
+        return error_set(err, LARDER_ENOENT, "there is no job \"%s\": `larder jobs` lists them", job);
+    }
+    cli_machine_read("", lround(cells_number(cells_at(first.now, "daemon", "pid", NULL))), &facts->machine_before);
+    cli_sleep_ms(interval_ms);
+    rc = cli_look(socket, 0, &second, err);
+    if (rc == 0) {
+        cli_machine_read("", lround(cells_number(cells_at(second.now, "daemon", "pid", NULL))), &facts->machine_now);
+        facts->before = json_incref(first.now);
+        facts->now = json_incref(second.now);
+        cli_look_clear(&second);
+    }
+    cli_look_clear(&first);
+    return rc;
+}
+
+int cli_explain_job(const struct cli_line *line)
+{
+    struct explain_facts facts = {.before = NULL};
+    struct explanation told;
+    struct error err;
+    const char *name = line->word[0];
+    if (look(line->socket, name, line->given & CLI_INTERVAL ? line->interval_ms : LOOK_MS, &facts, &err))
+        return cli_fail(&err);
+    const json_t *job = cli_find_job(facts.now, name);
+    int status;
+    if (!job) {
+        error_set(&err, LARDER_ENOENT, "the job \"%s\" has ended meanwhile", name);
+        status = cli_fail(&err);
+    } else {
+        cli_explain(&facts, job, &told);
+        status = cli_say(line->json,
+                         json_pack("{s:s,s:s,s:f,s:s,s:s,s:s}", "job", name, "cause", told.cause, "waits", told.waits,
+                                   "why", told.why, "change", told.change, "figure", told.figure),
+                         "%s. It stands still for %.0f %% of the time. What would help most: %s. The figures: %s.\n", told.why,
+                         100 * told.waits, told.change, told.figure);
+    }
+    json_decref((json_t *)facts.before);
+    json_decref((json_t *)facts.now);
+    return status;
+}

@@ -1,0 +1,112 @@
+/* jobs.c: the jobs as a table: how far each is, what it waits for, what it shares. Pure. */
+#include <string.h>
+
+#include "client/cli/cells.h"
+#include "client/cli/cli.h"
+
+#define NAME_COLUMNS 24
+#define WAITS 0.05 /* the part of the time from which on waiting is worth a word */
+
+double cli_elapsed_s(const json_t *now, const json_t *before)
+{
+    bool same = cells_number(cells_at(now, "daemon", "pid", NULL)) ==
+                cells_number(cells_at(before, "daemon", "pid", NULL));
+    return same ? cells_number(cells_at(now, "daemon", "time_s", NULL)) -
+                      cells_number(cells_at(before, "daemon", "time_s", NULL))
+                : 0;
+}
+
+const json_t *cli_find_job(const json_t *status, const char *name)
+{
+    const json_t *jobs = json_object_get(status, "jobs"), *row;
+    size_t i;
+    json_array_foreach((json_t *)jobs, i, row) {
+        const char *called = json_string_value(json_object_get(row, "name"));
+        if (called && name && strcmp(called, name) == 0)
+            return row;
+    }
+    return NULL;
+}
+
+double cli_stalled(const json_t *job, const json_t *before, double elapsed_s, const char *cause)
+{
+    size_t ranks = json_array_size(json_object_get(job, "queues"));
+    double part = cells_rate(cells_number(cells_at(job, "stall_s", cause, NULL)),
+                             cells_number(cells_at(before, "stall_s", cause, NULL)), elapsed_s);
+    return part > 0 && ranks ? part / (double)ranks : 0;
+}
+
+const char *cli_worst_stall(const json_t *job, const json_t *before, double elapsed_s, double *all)
+{
+    static const char *const causes[] = {"load", "prepare", "room", "rank"};
+    const char *worst = causes[0];
+    *all = 0;
+    for (size_t i = 0; i < sizeof causes / sizeof *causes; i++) {
+        *all += cli_stalled(job, before, elapsed_s, causes[i]);
+        if (cli_stalled(job, before, elapsed_s, causes[i]) > cli_stalled(job, before, elapsed_s, worst))
+            worst = causes[i];
+    }
+    return worst;
+}
+
+/* What is left of the epoch, at the rate of just now; "-" when that is not known. */
+static const char *left_text(const json_t *job, double per_s, char buf[CELL_BYTES])
+{
+    double left = cells_field(job, "view_samples") - cells_field(job, "epoch_delivered");
+    return per_s > 0 && left >= 0 ? cells_duration(left / per_s, buf) : strcpy(buf, "-");
+}
+
+static void print_job(const json_t *job, const json_t *before, double elapsed_s, bool color, FILE *out)
+{
+    char buf[CELL_BYTES];
+    double waits, view = cells_field(job, "view_samples"), epochs = cells_field(job, "epochs");
+    double per_s = before ? cells_rate(cells_field(job, "delivered"), cells_field(before, "delivered"), elapsed_s) : -1;
+    const char *cause = cli_worst_stall(job, before, before ? elapsed_s : 0, &waits);
+    bool known = before && elapsed_s > 0;
+    cells_left(out, cells_printable(json_object_get(job, "name"), NAME_COLUMNS, buf), NAME_COLUMNS);
+    snprintf(buf, sizeof buf, "%zu", json_array_size(json_object_get(job, "queues")));
+    cells_right(out, buf, 5);
+    snprintf(buf, sizeof buf, epochs > 0 ? "%.0f/%.0f" : "%.0f", cells_field(job, "epoch") + 1, epochs);
+    cells_right(out, buf, 7);
+    snprintf(buf, sizeof buf, "%.0f%%", view > 0 ? 100 * cells_field(job, "epoch_delivered") / view : 0);
+    cells_right(out, buf, 5);
+    cells_right(out, left_text(job, per_s, buf), 12);
+    cells_right(out, cells_rate_text(per_s, buf), 8);
+    if (color && waits >= 0.25)
+        fputs("\033[31m", out);
+    snprintf(buf, sizeof buf, "%.0f%%", 100 * waits);
+    cells_right(out, known ? buf : "-", 6);
+    cells_right(out, known && waits >= WAITS ? cause : "-", 7);
+    if (color && waits >= 0.25)
+        fputs("\033[0m", out);
+    const json_t *factor = json_object_get(job, "sharing_factor");
+    snprintf(buf, sizeof buf, "%.2f", cells_number(factor));
+    cells_right(out, json_is_number(factor) ? buf : "-", 7);
+    cells_right(out, cells_count(cells_field(job, "bad_samples"), buf), 5);
+    fputc('\n', out);
+}
+
+void cli_jobs_print(const json_t *status, const json_t *before, bool color, FILE *out)
+{
+    static const struct {
+        const char *text;
+        size_t width;
+    } heads[] = {{"RANKS", 5}, {"EPOCH", 7}, {"DONE", 5},    {"LEFT", 12}, {"PER SEC", 8},
+                 {"WAITS", 6}, {"FOR", 7},   {"SHARING", 7}, {"BAD", 5}};
+    const json_t *jobs = json_object_get(status, "jobs"), *job;
+    double elapsed_s = cli_elapsed_s(status, before);
+    size_t i;
+    if (json_array_size(jobs) == 0) {
+        fputs("no jobs\n", out);
+        return;
+    }
+    cells_left(out, "JOB", NAME_COLUMNS);
+    for (i = 0; i < sizeof heads / sizeof *heads; i++)
+        cells_right(out, heads[i].text, heads[i].width);
+    fputc('\n', out);
+    json_array_foreach((json_t *)jobs, i, job) {
+        const json_t *earlier = cli_find_job(before, json_string_value(json_object_get(job, "name")));
+        bool same = earlier && json_equal(json_object_get(earlier, "job"), json_object_get(job, "job"));
+        print_job(job, same ? earlier : NULL, elapsed_s, color, out);
+    }
+}

@@ -1,0 +1,117 @@
+/* lists.c: `larder jobs`, `larder datasets`, `larder events`: one list each. */
+#include <string.h>
+
+#include "client/cli/cells.h"
+#include "client/cli/cli.h"
+#include "client/cli/line.h"
+
+#define RATE_MS 500
+#define PATH_COLUMNS 56
+
+static int done(void)
+{
+    return fflush(stdout) || ferror(stdout) ? CLI_FAILED : CLI_OK;
+}
+
+static int dump(const json_t *rows)
+{
+    json_dumpf(rows, stdout, JSON_INDENT(2));
+    putchar('\n');
+    return done();
+}
+
+int cli_jobs(const struct cli_line *line)
+{
+    struct cli_look look;
+    struct error err;
+    if (cli_look(line->socket, line->json ? 0 : RATE_MS, &look, &err))
+        return cli_fail(&err);
+    int status = CLI_OK;
+    if (line->json)
+        status = dump(json_object_get(look.now, "jobs"));
+    else
+        cli_jobs_print(look.now, look.before, false, stdout);
+    cli_look_clear(&look);
+    return status ? status : done();
+}
+
+/* datasets_of gives a row for each dataset that jobs train on, with the jobs' names. */
+static json_t *datasets_of(const json_t *status)
+{
+    json_t *rows = json_array(), *row;
+    const json_t *jobs = json_object_get(status, "jobs"), *job;
+    size_t i, k;
+    json_array_foreach((json_t *)jobs, i, job) {
+        json_t *path = json_object_get(job, "dataset"), *found = NULL;
+        json_array_foreach(rows, k, row) {
+            bool same = json_equal(json_object_get(row, "dataset"), path) &&
+                        json_equal(json_object_get(row, "samples"), json_object_get(job, "dataset_samples"));
+            found = same ? row : found;
+        }
+        if (!found) {
+            found = json_pack("{s:O?,s:O?,s:[]}", "dataset", path, "samples",
+                              json_object_get(job, "dataset_samples"), "jobs");
+            json_array_append_new(rows, found);
+        }
+        json_array_append(json_object_get(found, "jobs"), json_object_get(job, "name"));
+    }
+    return rows;
+}
+
+static void print_datasets(const json_t *rows)
+{
+    char buf[CELL_BYTES];
+    size_t i, k;
+    const json_t *row, *name;
+    if (json_array_size(rows) == 0)
+        puts("no job trains on a dataset now");
+    else
+        printf("%12s  %-*s  JOBS\n", "SAMPLES", PATH_COLUMNS, "DATASET");
+    json_array_foreach((json_t *)rows, i, row) {
+        printf("%12s  ", cells_count(cells_field(row, "samples"), buf));
+        cells_left(stdout, cells_printable(json_object_get(row, "dataset"), PATH_COLUMNS, buf), PATH_COLUMNS);
+        json_array_foreach(json_object_get(row, "jobs"), k, name)
+            printf("%s%s", k ? ", " : "  ", cells_printable(name, PATH_COLUMNS, buf));
+        putchar('\n');
+    }
+}
+
+int cli_datasets(const struct cli_line *line)
+{
+    struct cli_look look;
+    struct error err;
+    if (cli_look(line->socket, 0, &look, &err))
+        return cli_fail(&err);
+    json_t *rows = datasets_of(look.now);
+    int status = CLI_OK;
+    if (line->json)
+        status = dump(rows);
+    else
+        print_datasets(rows);
+    json_decref(rows);
+    cli_look_clear(&look);
+    return status ? status : done();
+}
+
+int cli_events(const struct cli_line *line)
+{
+    struct cli_peer *peer = NULL;
+    struct error err;
+    json_t *rows = NULL;
+    int rc = cli_connect(line->socket, &peer, &err);
+    if (rc == 0)
+        rc = cli_ask_field(peer, "events", "events", &rows, &err);
+    cli_disconnect(peer);
+    if (rc)
+        return cli_fail(&err);
+    size_t i;
+    const json_t *row;
+    int status = CLI_OK;
+    if (line->json)
+        status = dump(rows);
+    else
+        json_array_foreach(rows, i, row)
+            puts(json_is_string(row) ? json_string_value(row) : "-");
+    json_decref(rows);
+    return status ? status : done();
+}

@@ -1,0 +1,54 @@
+/* The last lines of the log are kept, in their order and without their newlines, and no more of them than there is room
+ * for. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/log_format.h"
+#include "common/log_recent.h"
+
+struct seen {
+    size_t count, first;
+    size_t longest;
+};
+
+static void take(void *ctx, const char *line, size_t len_bytes)
+{
+    struct seen *seen = ctx;
+    char wanted[32];
+    if (len_bytes < sizeof wanted) {
+        snprintf(wanted, sizeof wanted, "line %zu", seen->first + seen->count);
+        assert_int_equal(len_bytes, strlen(wanted));
+        assert_memory_equal(line, wanted, len_bytes);
+    }
+    seen->count++;
+    seen->longest = len_bytes > seen->longest ? len_bytes : seen->longest;
+}
+
+static void keeps_the_last(void **state)
+{
+    (void)state;
+    char line[LOG_LINE_MAX + 10];
+    for (size_t n = 0; n < 3 * LOG_RECENT_MAX; n++) {
+        struct seen seen = {.first = n < LOG_RECENT_MAX ? 0 : n - LOG_RECENT_MAX};
+        log_recent_read(take, &seen);
+        assert_int_equal(seen.count, n < LOG_RECENT_MAX ? n : LOG_RECENT_MAX);
+        log_recent_keep(line, (size_t)snprintf(line, sizeof line, "line %zu\n", n));
+    }
+    struct seen seen = {.first = 2 * LOG_RECENT_MAX + 1};
+    memset(line, 'x', sizeof line);
+    log_recent_keep(line, sizeof line);
+    log_recent_read(take, &seen);
+    assert_int_equal(seen.longest, LOG_LINE_MAX);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(keeps_the_last)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,244 @@
+/* `larder explain` and `larder doctor`: what they make of made situations. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "client/cli/cli.h"
+#include "client/cli/doctor.h"
+#include "client/cli/explain.h"
+
+/* What a job did in the second between two statuses, and what is known of it. Each rank stood still for so long. */
+struct made {
+    double load_s, prepare_s, room_s, rank_s;
+    double load_ms, prepare_ms, train_ms;
+    double cpu_s; /* of the daemon, in that second */
+    int prefetch, ranks, ranks_there;
+    bool fits; /* memory.encoded could hold the dataset */
+};
+
+static json_t *queues_of(const struct made *made)
+{
+    json_t *queues = json_array();
+    for (int rank = 0; rank < made->ranks; rank++)
+        json_array_append_new(queues, json_pack("{s:i,s:b,s:b,s:{s:f,s:f,s:f}}", "rank", rank, "attached",
+                                                rank < made->ranks_there, "done", rank < made->ranks_there, "governor",
+                                                "load_ms", made->load_ms, "prepare_ms", made->prepare_ms, "train_ms",
+                                                made->train_ms));
+    return queues;
+}
+
+/* status_at gives the status before (0) or after (1) that second. */
+static json_t *status_at(const struct made *made, int after)
+{
+    double times = after * made->ranks;
+    json_t *job = json_pack("{s:s,s:i,s:i,s:b,s:i,s:i,s:i,s:i,s:i,s:{s:f,s:f,s:f,s:f},s:o}", "name", "a", "job", 0,
+                            "batch_size", 100, "started", 1, "prefetch", made->prefetch, "prefetch_asked", 8,
+                            "view_samples", 1000000, "epoch", 0, "epochs", 2, "stall_s", "load", times * made->load_s,
+                            "prepare", times * made->prepare_s, "room", times * made->room_s, "rank",
+                            times * made->rank_s, "queues", queues_of(made));
+    assert_non_null(job);
+    return json_pack("{s:{s:i,s:f,s:f,s:{s:i,s:i,s:i}},s:{s:i,s:I},s:{s:{s:I,s:I},s:{s:I}},s:{s:i,s:i},s:[o]}", "daemon",
+                     "pid", 4711, "time_s", 100.0 + after, "cpu_s", after * made->cpu_s, "threads", "load", 0,
+                     "prepare", 4, "idle", 0, "samples", "loaded", 1000, "loaded_bytes",
+                     (json_int_t)(made->fits ? 10000000 : 1000000000), "memory", "arena", "budget_bytes",
+                     (json_int_t)1 << 30, "pinned_bytes", (json_int_t)1 << 30, "encoded", "budget_bytes",
+                     (json_int_t)1 << 30, "governor", "preparers", 4, "loaders", 8, "jobs", job);
+}
+
+static struct explanation explained(const struct made *made, double throttled)
+{
+    struct explain_facts facts = {.before = status_at(made, 0), .now = status_at(made, 1)};
+    struct explanation told;
+    facts.machine_before = facts.machine_now =
+        (struct cli_machine){.cores = 4, .available_bytes = UINT64_C(64) << 30, .periods = 100};
+    facts.machine_now.periods = 200;
+    facts.machine_now.throttled_periods = (uint64_t)(100 * throttled);
+    facts.machine_now.quota_cores = throttled > 0 ? 1.5 : 0;
+    assert_non_null(facts.before);
+    cli_explain(&facts, cli_find_job(facts.now, "a"), &told);
+    printf("%s: %s (%.0f %%); %s; %s\n", told.cause, told.why, 100 * told.waits, told.change, told.figure);
+    json_decref((json_t *)facts.before);
+    json_decref((json_t *)facts.now);
+    return told;
+}
+
+#define NORMAL .load_ms = 2, .prepare_ms = 4, .train_ms = 50, .cpu_s = 4, .prefetch = 8, .ranks = 1, .ranks_there = 1
+
+/* A slow source, few cores, a small arena, a slow trainer, a missing rank and a throttled cgroup are each named, with
+ * the change that helps and the figure it is based on. */
+static void names_causes(void **state)
+{
+    (void)state;
+    struct explanation told = explained(&(struct made){NORMAL, .load_s = 0.6, .prepare_s = 0.1, .fits = true}, 0);
+    assert_string_equal(told.cause, "source");
+    assert_true(told.waits > 0.69 && told.waits < 0.71);
+    assert_non_null(strstr(told.change, "raise memory.encoded from 1.0 GiB to 9.8 GiB"));
+    assert_non_null(strstr(told.figure, "a sample takes 2.0 ms to load, 8 reads may run at once"));
+    told = explained(&(struct made){NORMAL, .load_s = 0.6}, 0);
+    assert_string_equal(told.cause, "source");
+    assert_non_null(strstr(told.change, "faster storage"));
+    told = explained(&(struct made){NORMAL, .load_s = 0.1, .prepare_s = 0.5}, 0);
+    assert_string_equal(told.cause, "cores");
+    assert_non_null(strstr(told.change, "8 cores instead of 4"));
+    assert_non_null(strstr(told.figure, "4.0 ms of a thread, 4 threads prepare, and the job would take 2000 samples/s"));
+    told = explained(&(struct made){NORMAL, .room_s = 0.4, .prepare_s = 0.1}, 0);
+    assert_string_equal(told.cause, "memory");
+    told = explained(&(struct made){.load_ms = 2, .prepare_ms = 4, .train_ms = 50, .cpu_s = 1, .prefetch = 2,
+                                    .ranks = 1, .ranks_there = 1, .prepare_s = 0.3},
+                     0);
+    assert_string_equal(told.cause, "memory");
+    assert_non_null(strstr(told.change, "raise memory.arena from 1.0 GiB to 2.5 GiB"));
+    assert_non_null(strstr(told.figure, "2 batches ahead where it asked for 8"));
+    told = explained(&(struct made){NORMAL, .prepare_s = 0.02}, 0);
+    assert_string_equal(told.cause, "training");
+    assert_non_null(strstr(told.figure, "a step takes 50 ms for 100 samples"));
+    told = explained(&(struct made){NORMAL, .prepare_s = 0.5}, 0.4);
+    assert_string_equal(told.cause, "quota");
+    assert_non_null(strstr(told.change, "raise the cgroup's CPU quota from 1.5 to 12 cores"));
+    assert_non_null(strstr(told.figure, "40 %"));
+}
+
+/* Ranks that are not there are named; if all are there, those that are late. */
+static void names_ranks(void **state)
+{
+    (void)state;
+    struct made made = {NORMAL, .rank_s = 0.9};
+    made.ranks = 4;
+    made.ranks_there = 2;
+    struct explanation told = explained(&made, 0);
+    assert_string_equal(told.cause, "rank");
+    assert_non_null(strstr(told.why, "2, 3"));
+    assert_non_null(strstr(told.figure, "2 of 4 ranks are missing"));
+    assert_true(told.waits > 0.89 && told.waits < 0.91);
+}
+
+/* A status with nothing in it, and one of another daemon, are explained too. */
+static void takes_anything(void **state)
+{
+    (void)state;
+    struct explanation told;
+    json_t *nothing = json_object(), *job = json_object();
+    struct explain_facts facts = {.before = nothing, .now = nothing};
+    cli_explain(&facts, job, &told);
+    assert_string_equal(told.cause, "idle");
+    json_object_set_new(job, "started", json_true());
+    cli_explain(&facts, job, &told);
+    assert_string_equal(told.cause, "training");
+    struct doctor_report report = {.count = 0};
+    doctor_judge(nothing, &(struct cli_machine){.cores = 0}, &report);
+    doctor_look_at_datasets(nothing, &report);
+    assert_true(doctor_is_bad(&report)); /* the version */
+    json_decref(nothing);
+    json_decref(job);
+}
+
+static enum doctor_verdict verdict_of(const struct doctor_report *report, const char *of)
+{
+    for (size_t i = 0; i < report->count; i++) {
+        if (strcmp(report->all[i].of, of) == 0)
+            return report->all[i].verdict;
+    }
+    fail_msg("nothing is said of %s", of);
+    return DOCTOR_UNKNOWN;
+}
+
+static struct doctor_report judged(double arena_bytes, double open_fds, double max_fds, struct cli_machine machine)
+{
+    struct doctor_report report = {.count = 0};
+    json_t *status = json_pack("{s:{s:s,s:f,s:f},s:{s:{s:f}},s:{s:i}}", "daemon", "version", LARDER_VERSION, "open_fds",
+                               open_fds, "max_fds", max_fds, "memory", "arena", "budget_bytes", arena_bytes, "governor",
+                               "preparers", 4);
+    doctor_judge(status, &machine, &report);
+    json_decref(status);
+    return report;
+}
+
+/* Each thing that is wrong is told with what to do, and alone. */
+static void doctor_finds(void **state)
+{
+    (void)state;
+    const struct cli_machine sound = {.cores = 8, .memory_bytes = 1000, .available_bytes = 500};
+    struct doctor_report report = judged(500, 20, 4096, sound);
+    assert_false(doctor_is_bad(&report));
+    report = judged(950, 20, 4096, sound);
+    assert_int_equal(verdict_of(&report, "memory"), DOCTOR_BAD);
+    struct cli_machine machine = sound;
+    machine.limit_bytes = 400;
+    report = judged(500, 20, 4096, machine);
+    assert_int_equal(verdict_of(&report, "memory"), DOCTOR_BAD);
+    assert_int_equal(verdict_of(&report, "processors"), DOCTOR_GOOD);
+    report = judged(500, 3900, 4096, sound);
+    assert_int_equal(verdict_of(&report, "descriptors"), DOCTOR_BAD);
+    report = judged(500, 20, 256, sound);
+    assert_int_equal(verdict_of(&report, "descriptors"), DOCTOR_BAD);
+    machine = sound;
+    machine.quota_cores = 2;
+    report = judged(500, 20, 4096, machine);
+    assert_int_equal(verdict_of(&report, "processors"), DOCTOR_BAD);
+    machine = sound;
+    machine.available_bytes = 10;
+    report = judged(500, 20, 4096, machine);
+    assert_int_equal(verdict_of(&report, "page cache"), DOCTOR_BAD);
+    for (size_t i = 0; i < report.count; i++)
+        assert_true((report.all[i].verdict == DOCTOR_BAD) == (report.all[i].todo[0] != '\0'));
+}
+
+static void put(const char *root, const char *path, const char *text)
+{
+    char whole[4096];
+    for (const char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        snprintf(whole, sizeof whole, "%s%.*s", root, (int)(slash - path), path);
+        mkdir(whole, 0700);
+    }
+    snprintf(whole, sizeof whole, "%s%s", root, path);
+    FILE *file = fopen(whole, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* The limits of both kinds of cgroups are read, those of the groups around a process's own too. */
+static void reads_machines(void **state)
+{
+    (void)state;
+    struct cli_machine machine;
+    char root[] = "/tmp/larder-machine-XXXXXX", command[64];
+    assert_non_null(mkdtemp(root));
+    cli_machine_read(root, 7, &machine);
+    assert_true(machine.memory_bytes == 0 && machine.limit_bytes == 0 && machine.quota_cores == 0);
+    put(root, "/proc/meminfo", "MemTotal: 2000 kB\nMemAvailable: 1000 kB\nCached: 500 kB\n");
+    put(root, "/proc/7/cgroup", "0::/a/b\n");
+    put(root, "/sys/fs/cgroup/a/b/cpu.max", "max 100000\n");
+    put(root, "/sys/fs/cgroup/a/cpu.max", "150000 100000\n");
+    put(root, "/sys/fs/cgroup/a/cpu.stat", "usage_usec 5\nnr_periods 40\nnr_throttled 10\n");
+    put(root, "/sys/fs/cgroup/a/b/memory.max", "4096\n");
+    cli_machine_read(root, 7, &machine);
+    assert_true(machine.memory_bytes == 2000 * 1024 && machine.available_bytes == 1000 * 1024);
+    assert_true(machine.quota_cores == 1.5 && machine.periods == 40 && machine.throttled_periods == 10);
+    assert_int_equal(machine.limit_bytes, 4096);
+    put(root, "/proc/8/cgroup", "5:cpu:/c\n4:memory:/c\n");
+    put(root, "/sys/fs/cgroup/cpu/c/cpu.cfs_quota_us", "50000\n");
+    put(root, "/sys/fs/cgroup/cpu/c/cpu.cfs_period_us", "100000\n");
+    put(root, "/sys/fs/cgroup/memory/c/memory.limit_in_bytes", "9223372036854771712\n");
+    cli_machine_read(root, 8, &machine);
+    assert_true(machine.quota_cores == 0.5 && machine.limit_bytes == 0);
+    snprintf(command, sizeof command, "rm -r %s", root);
+    assert_int_equal(system(command), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names_causes), cmocka_unit_test(names_ranks),    cmocka_unit_test(takes_anything),
+        cmocka_unit_test(doctor_finds), cmocka_unit_test(reads_machines),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
