@@ -8,7 +8,9 @@ without a job.
 """
 
 import fcntl
+import logging
 import os
+import re
 import select
 import shutil
 import subprocess
@@ -26,6 +28,9 @@ STARTS_AT_ONCE = 2  # without a pause
 PAUSE_FIRST_S, PAUSE_MOST_S = 1, 60  # before the next start
 LOG_TAIL_BYTES = 4096
 LOG_MAX_BYTES = 1 << 20  # a longer one begins anew with the next daemon
+
+_SERVING = re.compile(r'msg="serving metrics" address=(\S+) port=(\d+)')
+_log = logging.getLogger("larder")
 
 
 def find_daemon():
@@ -100,11 +105,13 @@ def _connected(path, connect, pace):
         except DaemonGone:
             pass
         try:
-            _start(path)
+            page = _start(path)
         except DaemonGone as error:
             pace.note(str(error))
             raise
         pace.note(_left(path))
+        _log.info("started a daemon at %s; its log is %s.log%s. It leaves after %d s without a job", path, path,
+                  f", and its page {page}" if page else "", IDLE_EXIT_S)
         try:
             return connect()
         except DaemonGone:
@@ -173,6 +180,7 @@ def _start(path):
         os.close(ready_far)
         ready_far = -1
         _await_ready(ready, daemon, path, log_path, before)
+        return _page(_tail(log_path, before))
     finally:
         for fd in (log, ready, ready_far):
             if fd >= 0:
@@ -222,6 +230,12 @@ def _await_ready(ready, daemon, path, log_path, before):
         came = os.read(ready, 4096)
     if not came:
         raise DaemonGone(f"{daemon} did not start: {_tail(log_path, before) or 'no word why in ' + log_path}")
+
+
+def _page(log):
+    """The address of the page that a daemon serves, by its log; None: it serves none."""
+    found = _SERVING.findall(log)
+    return "http://%s:%s/" % found[-1] if found else None
 
 
 def _tail(log_path, before):

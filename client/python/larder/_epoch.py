@@ -146,7 +146,7 @@ class _Batches:
         """Turns a message into what the caller gets; None when it is empty. Its slots go back at once, or are held."""
         loader, job, entries = self._loader, self._job, batch.entries
         job.weight = batch.weight or job.weight
-        loader._lost = batch.lost
+        loader._lost_more(batch.lost)
         if entries.size == 0:
             session.release(batch.batch)
             if batch.last:
@@ -262,6 +262,7 @@ class Epoch:
         if self._over is not None:
             self._over()
         self._warn()
+        self._loader._epoch_over()
         raise StopIteration
 
     def _warn(self):

@@ -10,10 +10,12 @@ thread waits for.
 """
 
 import functools
+import logging
 import os
+import time
 import weakref
 
-from . import _options, _ranks, _state, _trainers, _wire
+from . import _control, _options, _ranks, _state, _trainers, _wire
 from ._buffers import Pool
 from ._epoch import Batch, Epoch  # noqa: F401 - Batch is handed on
 from ._job import Job
@@ -23,6 +25,10 @@ _PICKLED = ("_closed", "_zero_copy", "_torch", "_pin_memory", "_with_ids", "_soc
             "_home_pid", "_given")
 
 
+_TOLD_S = 1.0  # how long what the daemon told of a job is good
+_SKIP = _wire.BAD_POLICIES["skip"]
+
+_log = logging.getLogger("larder")
 _loaders = weakref.WeakSet()
 
 
@@ -126,6 +132,10 @@ class Loader:
         self._current = None      # the iterator that was made last, weakly
         self._counts = {"samples": 0, "batches": 0, "wait_s": 0.0}
         self._lost = 0            # samples left out of the epoch that the last batch was of
+        self._lost_before = 0     # and of the one before, while an epoch goes on
+        self._lost_told = 0
+        self._told = (None, 0.0)  # what the daemon told of the job, and when
+        self._short_told = None   # the look-ahead that the log last named
         self.last_ids = None      # of the batch given last: the daemon's sample ids …
         self.last_indices = None  # … and the positions in the dataset
         _loaders.add(self)
@@ -144,8 +154,17 @@ class Loader:
                f"next is epoch {job.epoch}>"
 
     def __len__(self):
-        """Batches an epoch."""
-        return self._known().info.n_batches
+        """Batches an epoch, without the samples that are known to be left out: those of this epoch so far, or of the
+        one before if they were more."""
+        info, asked = self._known().info, self._job.asked
+        if asked.world_size > 1 or asked.bad_policy != _SKIP:  # others take the place of bad ones
+            return info.n_batches
+        lost = min(max(self._lost, self._lost_before), info.n_samples)
+        return info.n_batches - self._batches_of(info.n_samples) + self._batches_of(info.n_samples - lost)
+
+    def _batches_of(self, samples):
+        asked = self._job.asked
+        return samples // asked.batch_size if asked.flags & _wire.DROP_LAST else -(-samples // asked.batch_size)
 
     def __getitem__(self, _):
         raise TypeError("a larder.Loader has batches, in an order of its own, and no item of a number: iterate over "
@@ -208,9 +227,49 @@ class Loader:
         self._job.set_epoch(_options.whole("epoch", epoch, 0, 2**32 - 1), current is not None)
 
     def stats(self):
-        """What this loader has given so far: samples, batches, seconds it waited for the daemon, and how often it was
-        connected again."""
-        return dict(self._counts, reconnects=self._job.link.reconnects)
+        """What this loader has given so far: samples, batches, wait_s (the seconds that it waited for batches), and
+        reconnects (how often it was connected again). `stall` is how its daemon explains the waiting, up to a second
+        ago: seconds by cause, since the daemon has the job. load: samples had still to be read; prepare: to be decoded
+        and augmented; room: the arena was full; rank: other ranks were late. None where the daemon does not tell: it
+        has not been asked for an epoch yet, its control socket is off, or it is another user's."""
+        row = self._row()
+        stall = None
+        if row is not None:
+            try:
+                stall = dict(row["queues"][self._job.asked.rank]["stall_s"])
+            except (KeyError, IndexError, TypeError, ValueError):
+                pass  # an older daemon
+        return dict(self._counts, reconnects=self._job.link.reconnects, stall=stall)
+
+    def _row(self):
+        """What the daemon tells of the job, of a moment ago; None where it does not."""
+        job = self._job
+        row, when = self._told
+        if time.monotonic() - when >= _TOLD_S or when == 0.0:
+            found = _control.jobs(job.link.path) if job.begun and job.info is not None else None
+            row = found.get(job.info.name) if found else None
+            self._told = row, time.monotonic()
+        return row
+
+    def _lost_more(self, lost):
+        """So many samples of the epoch are left out now. The log is told of the first, and whenever they have
+        doubled."""
+        if lost > self._lost and lost >= 2 * self._lost_told:
+            self._lost_told = lost
+            _log.warning("job %s: %d sample%s of epoch %d could not be read or decoded so far: the daemon's log names "
+                         "%s", self._job.info.name, lost, "s" if lost > 1 else "", self._job.history.epoch,
+                         "them" if lost > 1 else "it")
+        self._lost = lost
+
+    def _epoch_over(self):
+        """The loop has all of an epoch."""
+        self._lost_before = 0
+        row = self._row()
+        now, asked = (row or {}).get("prefetch"), (row or {}).get("prefetch_asked")
+        if isinstance(now, int) and isinstance(asked, int) and now < asked and now != self._short_told:
+            self._short_told = now
+            _log.warning("job %s: the daemon prepares %d batches ahead, where prefetch asks for %d: its arena has no "
+                         "room for more (memory.arena, jobs.quota)", self._job.info.name, now, asked)
 
     # ── checkpoints ──
 
@@ -309,7 +368,7 @@ class Loader:
         if not history.ended:
             job.running(history)
         job.epoch, job.chosen = history.epoch + 1, 0
-        self._lost = 0
+        self._lost_before, self._lost, self._lost_told = max(self._lost, self._lost_before), 0, 0
         iterator = Epoch(self, job, history)
         self._current = weakref.ref(iterator)
         return iterator

@@ -19,6 +19,7 @@ class _Stats(TypedDict):
     batches: int
     wait_s: float
     reconnects: int
+    stall: dict[str, float] | None
 
 class Loader:
     last_ids: npt.NDArray[np.int64] | None

@@ -1,6 +1,7 @@
 """Autostart with the real larderd: eight scripts get one daemon, which stays after them."""
 
 import fcntl
+import logging
 import os
 import resource
 import signal
@@ -9,7 +10,7 @@ import sys
 import threading
 from unittest import mock
 
-from system import BIN, CONFIG, PACKAGE, SLOW, Case, larder, main, tree, until
+from system import BIN, CONFIG, PACKAGE, SLOW, Case, free_port, larder, main, tree, until
 
 PIPELINE = [{"resize": {"size": [32, 32]}}]
 
@@ -61,6 +62,25 @@ class Autostart(Case):
         with larder.Loader(tree(60), PIPELINE, 16, output="numpy") as loader:
             self.assertEqual(len(list(loader)), 4)
         self.assertEqual(self.daemons(), first)
+
+    def test_says_what_it_starts(self):
+        """The log of the package says that a daemon was started, where it is, its log and its page; and nothing where
+        it is there already."""
+        self.with_little_memory()
+        port = free_port()
+        with open(os.path.join(self.folder, "bin", "larder.yaml"), "w") as config:
+            config.write(CONFIG.replace("metrics:\n  enabled: false\n", f"metrics: {{port: {port}}}\n"))
+        with self.assertLogs("larder", "INFO") as said:
+            loader = larder.Loader(tree(60), PIPELINE, 16, output="numpy")
+        self.assertEqual(len(said.output), 1)
+        for word in (self.socket, self.socket + ".log", f"http://127.0.0.1:{port}/"):
+            self.assertIn(word, said.output[0])
+        with self.assertNoLogs_("larder"), larder.Loader(tree(60), PIPELINE, 16, output="numpy"):
+            loader.close()
+
+    def assertNoLogs_(self, name):
+        """As assertNoLogs, which Python 3.10 brought."""
+        return mock.patch.object(logging.getLogger(name), "info", side_effect=AssertionError)
 
     def test_a_log_that_is_a_link(self):
         """A link in the log's place is not followed: what it leads to is not touched, and no daemon starts."""

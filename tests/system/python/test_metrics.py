@@ -81,6 +81,10 @@ class Metrics(Case):
         self.assertEqual(self.of(found, "larder_job_batch_interval_seconds_count", job=loader.name),
                          self.of(found, "larder_job_batches_delivered_total", job=loader.name, rank=0) - 1)
         self.assertGreater(self.of(found, "larder_governor_load_rate"), 0)
+        told = loader.stats()["stall"]
+        self.assertEqual(tuple(told), CAUSES)
+        self.assertGreater(told["load"], 0.7 * sum(told.values()))
+        self.assertAlmostEqual(sum(told.values()), sum(self.stall(found, loader.name).values()), delta=0.01)
 
     def test_dear_pipeline(self):
         """With one thread and a pipeline that is dear, the client waits for preparing; once all encoded samples are in
