@@ -10,8 +10,8 @@
 static struct {
     size_t len_bytes;
     char text[LOG_LINE_MAX];
-} lines[LOG_RECENT_MAX];                                /* line number n is at n % LOG_RECENT_MAX */
-static uint64_t count;                                  /* lines that were ever kept */
+} lines[LOG_RECENT_MAX];                                 /* line number n is at n % LOG_RECENT_MAX */
+static uint64_t count;                                   /* lines that were ever kept */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards both */
 
 void log_recent_keep(const char *line, size_t len_bytes)

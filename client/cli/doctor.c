@@ -9,11 +9,11 @@
 
 #include "client/cli/cells.h"
 
-#define FDS_LEAST 1024    /* descriptors that some hundred clients and readers may need */
-#define FDS_FULL 0.8      /* the part of the descriptors from which on they may run out */
-#define MEMORY_FULL 0.9   /* the part of the machine's memory that budgets may take */
-#define THROTTLED 0.1     /* the part of the periods from which on a quota slows the daemon down */
-#define CACHE_LEAST 0.05  /* the part of the memory that files should have for themselves */
+#define FDS_LEAST 1024   /* descriptors that some hundred clients and readers may need */
+#define FDS_FULL 0.8     /* the part of the descriptors from which on they may run out */
+#define MEMORY_FULL 0.9  /* the part of the machine's memory that budgets may take */
+#define THROTTLED 0.1    /* the part of the periods from which on a quota slows the daemon down */
+#define CACHE_LEAST 0.05 /* the part of the memory that files should have for themselves */
 
 void doctor_find(struct doctor_report *report, const char *of, enum doctor_verdict verdict, const char *todo,
                  const char *fmt, ...)
@@ -147,19 +147,19 @@ void doctor_look_at_socket(const char *path, struct doctor_report *report)
         doctor_find(report, "socket folder", DOCTOR_BAD, "larderd makes it when it starts; or name another --socket",
                     "%.180s: %s", folder, strerror(errno));
     else
-        doctor_find(report, "socket folder", there.st_mode & S_IWOTH && !(there.st_mode & S_ISVTX) ? DOCTOR_BAD
-                                                                                                 : DOCTOR_GOOD,
+        doctor_find(report, "socket folder",
+                    there.st_mode & S_IWOTH && !(there.st_mode & S_ISVTX) ? DOCTOR_BAD : DOCTOR_GOOD,
                     "take the right to write from others: whoever can write there can put a socket of their own "
-                    "there", "%.180s: mode %o, user %u", folder, (unsigned)(there.st_mode & 07777),
-                    (unsigned)there.st_uid);
+                    "there",
+                    "%.180s: mode %o, user %u", folder, (unsigned)(there.st_mode & 07777), (unsigned)there.st_uid);
     if (stat(path, &there) != 0)
         doctor_find(report, "socket", DOCTOR_BAD, "start larderd, or name its socket with --socket or LARDER_SOCKET",
                     "%.180s: %s", path, strerror(errno));
     else
         doctor_find(report, "socket",
                     S_ISSOCK(there.st_mode) && access(path, R_OK | W_OK) == 0 ? DOCTOR_GOOD : DOCTOR_BAD,
-                    "run scripts as the daemon's user, or a daemon of your own",
-                    "%.180s: mode %o, user %u", path, (unsigned)(there.st_mode & 07777), (unsigned)there.st_uid);
+                    "run scripts as the daemon's user, or a daemon of your own", "%.180s: mode %o, user %u", path,
+                    (unsigned)(there.st_mode & 07777), (unsigned)there.st_uid);
 }
 
 void doctor_look_at_datasets(const json_t *status, struct doctor_report *report)

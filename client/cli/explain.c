@@ -109,8 +109,7 @@ static size_t list_ranks(const json_t *job, bool away, char *text, size_t cap)
         if (away ? there : !there || json_is_true(json_object_get(queue, "done")))
             continue;
         if (count++ < 8)
-            len += (size_t)snprintf(text + len, cap - len, "%s%.0f", count > 1 ? ", " : "",
-                                    cells_field(queue, "rank"));
+            len += (size_t)snprintf(text + len, cap - len, "%s%.0f", count > 1 ? ", " : "", cells_field(queue, "rank"));
     }
     if (count > 8)
         snprintf(text + len, cap - len, ", …");
@@ -188,8 +187,9 @@ static void say_source(const struct measured *m, const struct explain_facts *fac
             needs - loaders);
     else
         SAY(out->change, "faster storage, a chunk store (larder pack), or more reads at once (threads.loaders)");
-    SAY(out->figure, "a sample takes %.1f ms to load, %.0f reads may run at once, and the job would take %.0f samples/s",
-        m->load_ms, loaders, m->wants_per_s);
+    SAY(out->figure,
+        "a sample takes %.1f ms to load, %.0f reads may run at once, and the job would take %.0f samples/s", m->load_ms,
+        loaders, m->wants_per_s);
 }
 
 static void say_cores(const struct measured *m, const struct explain_facts *facts, struct explanation *out)
@@ -206,8 +206,7 @@ static void say_cores(const struct measured *m, const struct explain_facts *fact
         SAY(out->change, "%.0f cores instead of %.0f, smaller stored images, or a cheaper pipeline", needs, preparers);
     else
         SAY(out->change, "more cores than %.0f, smaller stored images, or a cheaper pipeline", preparers);
-    SAY(out->figure,
-        "a sample takes %.1f ms of a thread, %.0f threads prepare, and the job would take %.0f samples/s",
+    SAY(out->figure, "a sample takes %.1f ms of a thread, %.0f threads prepare, and the job would take %.0f samples/s",
         m->prepare_ms, preparers, m->wants_per_s);
 }
 

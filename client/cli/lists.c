@@ -49,8 +49,8 @@ static json_t *datasets_of(const json_t *status)
             found = same ? row : found;
         }
         if (!found) {
-            found = json_pack("{s:O?,s:O?,s:[]}", "dataset", path, "samples",
-                              json_object_get(job, "dataset_samples"), "jobs");
+            found = json_pack("{s:O?,s:O?,s:[]}", "dataset", path, "samples", json_object_get(job, "dataset_samples"),
+                              "jobs");
             json_array_append_new(rows, found);
         }
         json_array_append(json_object_get(found, "jobs"), json_object_get(job, "name"));

@@ -7,11 +7,11 @@
 
 /* 0 where it is not known, or where there is no limit. */
 struct cli_machine {
-    double cores;       /* processor cores that the process may run on */
-    double quota_cores; /* the cores' worth of time that its cgroup has */
+    double cores;                        /* processor cores that the process may run on */
+    double quota_cores;                  /* the cores' worth of time that its cgroup has */
     uint64_t periods, throttled_periods; /* of that quota: how many there were, and in how many it was used up */
     uint64_t memory_bytes, available_bytes, page_cache_bytes; /* of the machine */
-    uint64_t limit_bytes;                                      /* of memory, of the cgroup */
+    uint64_t limit_bytes;                                     /* of memory, of the cgroup */
 };
 
 /* cli_machine_read reads what /proc and /sys say of a process. root stands before both paths, "" but in tests. */

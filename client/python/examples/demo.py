@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """./run demo: one larderd on a private socket feeds three training scripts at once, and the figures afterwards. In the
-middle of the first epoch larderd is killed and started again, and the scripts go on as if nothing had been.
+middle of the first epoch larderd is killed and started again, and the scripts go on as if nothing had been. With
+--watch nothing is killed, and the scripts train until Ctrl-C.
 
 Everything lives in one temporary folder, and every process in a session of its own that ends with this program, by
 Ctrl-C as well. Progress is drawn on a terminal; elsewhere there are plain lines.
@@ -12,6 +13,7 @@ import os
 import selectors
 import shutil
 import signal
+import socket as sockets
 import subprocess
 import sys
 import tempfile
@@ -20,6 +22,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 SCRIPTS = 3
 EPOCHS = 2
+EPOCHS_WATCHED = 1_000_000
 BATCH_SIZE = 64
 IMAGES = 600
 GRACE_S = 5
@@ -34,7 +37,7 @@ memory:
 catalog:
   checkpoint: none
 metrics:
-  enabled: false
+  port: {port}
 """
 
 
@@ -136,11 +139,17 @@ def read(path):
         return file.read().strip()
 
 
-def start_daemon(bin_folder, scratch, processes):
+def free_port():
+    with sockets.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def start_daemon(bin_folder, scratch, processes, port):
     """larderd on a socket in the scratch folder, ready to serve."""
     config, log, socket = (os.path.join(scratch, name) for name in ("larder.yaml", "larderd.log", "socket"))
     with open(config, "w") as file:
-        file.write(CONFIG)
+        file.write(CONFIG.format(port=port))
     ready, ready_far = os.pipe()
     try:
         with open(log, "ab") as errors:
@@ -163,14 +172,15 @@ def start_daemon(bin_folder, scratch, processes):
 class Script:
     """One training script: its process, how far it is, and what it reported."""
 
-    def __init__(self, number, folder, socket, scratch, processes):
+    def __init__(self, number, folder, socket, scratch, processes, epochs):
+        self._epochs, self.epoch = epochs, 0
         self.name = f"script-{number}"
         self.report = os.path.join(scratch, self.name + ".json")
         self._errors = os.path.join(scratch, self.name + ".log")
         self._batches = 0
         self.share = 0.0
         self._rest = b""
-        command = [sys.executable, os.path.join(HERE, "demo_train.py"), folder, "--epochs", str(EPOCHS), "--batch-size",
+        command = [sys.executable, os.path.join(HERE, "demo_train.py"), folder, "--epochs", str(epochs), "--batch-size",
                    str(BATCH_SIZE), "--name", self.name, "--report", self.report, "--progress"]
         with open(self._errors, "wb") as errors:
             self.process = processes.start(command, stdout=subprocess.PIPE, stderr=errors,
@@ -190,9 +200,14 @@ class Script:
         if words[:2] == ["@", "of"]:
             self._batches = max(1, int(words[2]))
         elif words[:1] == ["@"]:
-            self.share = (int(words[1]) + int(words[2]) / self._batches) / EPOCHS
-        else:
+            self.epoch, part = int(words[1]), int(words[2]) / self._batches
+            self.share = part if self._epochs == EPOCHS_WATCHED else (self.epoch + part) / self._epochs
+        elif self._epochs != EPOCHS_WATCHED:
             screen.line(f"{self.name}: {line}")
+
+    def progress(self):
+        epoch = f" epoch {self.epoch + 1}" if self._epochs == EPOCHS_WATCHED else ""
+        return f"{self.name}{epoch} {bar(self.share)} {self.share:4.0%}"
 
     def figures(self):
         if self.process.wait():
@@ -204,18 +219,21 @@ class Script:
 class Served:
     """The daemon that serves the scripts, and the one after it: it is killed once, in the middle of an epoch."""
 
-    def __init__(self, bin_folder, scratch, processes, screen):
+    def __init__(self, bin_folder, scratch, processes, screen, spared):
         self._bin, self._scratch, self._processes, self._screen = bin_folder, scratch, processes, screen
         self._before = {}  # the figures of the daemon that was killed
-        self.killed = False
+        self._spared, self.killed = spared, False
+        self._port = free_port()
+        self.page = f"http://127.0.0.1:{self._port}/"
         self._start()
 
     def _start(self):
-        self.process, self.socket, self.log = start_daemon(self._bin, self._scratch, self._processes)
+        self.process, self.socket, self.log = start_daemon(self._bin, self._scratch, self._processes,
+                                                            self._port)
 
     def look(self, scripts):
         """Kills the daemon and starts another, once a script has come far enough."""
-        if self.killed or max(script.share for script in scripts) < KILL_AT / EPOCHS:
+        if self._spared or self.killed or max(script.share for script in scripts) < KILL_AT / EPOCHS:
             return
         self._before = daemon_status(self._bin, self.socket)["samples"]
         self.process.kill()
@@ -245,7 +263,7 @@ def follow(scripts, served, screen):
                 if not key.data.read(screen):
                     selector.unregister(key.fileobj)
             served.look(scripts)
-            screen.progress("   ".join(f"{s.name} {bar(s.share)} {s.share:4.0%}" for s in scripts))
+            screen.progress("   ".join(s.progress() for s in scripts))
     screen.clear()
 
 
@@ -280,15 +298,46 @@ def verdict(figures, served, screen):
         screen.line(f"larderd was killed once, and {who}: each still got each sample exactly once an epoch")
 
 
+def saved(samples, page, screen):
+    """In words what sharing saved, and where a daemon of one's own shows it."""
+    prepared, delivered = samples["prepared"], samples["delivered"]
+    if delivered > prepared:
+        part = (delivered - prepared) / delivered
+        screen.line(f"Saved: on their own, {SCRIPTS} scripts would have read, decoded and augmented {delivered:,} "
+                    f"images; larderd did it for {prepared:,}, {part:.0%} less work")
+    else:
+        screen.line("Saved: nothing this time; the scripts were too far from each other to share")
+    screen.line(f"larderd's page was {page} while it ran; ./run demo --watch keeps it there until Ctrl-C")
+
+
+def watch(scripts, served, processes, screen):
+    """Lets the scripts train until Ctrl-C."""
+    screen.line(f"larderd's page is {served.page}; Ctrl-C ends this")
+    try:
+        follow(scripts, served, screen)
+        served.check()
+        for script in scripts:
+            script.figures()
+    except KeyboardInterrupt:
+        screen.clear()
+    samples = served.samples()
+    processes.stop()
+    saved(samples, served.page, screen)
+
+
 def show(options, scratch, processes, screen):
     folder = options.folder and os.path.abspath(options.folder)
     if not folder:
         folder = os.path.join(scratch, "images")
         make_images(options.bin, folder, processes, screen)
-    served = Served(options.bin, scratch, processes, screen)
-    screen.line(f"One larderd (pid {served.process.pid}), {SCRIPTS} training scripts, {EPOCHS} epochs, batches of "
-                f"{BATCH_SIZE}")
-    scripts = [Script(number + 1, folder, served.socket, scratch, processes) for number in range(SCRIPTS)]
+    served = Served(options.bin, scratch, processes, screen, options.watch)
+    epochs = EPOCHS_WATCHED if options.watch else EPOCHS
+    screen.line(f"One larderd (pid {served.process.pid}), {SCRIPTS} training scripts, "
+                f"{'' if options.watch else f'{EPOCHS} epochs, '}batches of {BATCH_SIZE}")
+    scripts = [Script(number + 1, folder, served.socket, scratch, processes, epochs) for number in range(SCRIPTS)]
+    if options.watch:
+        watch(scripts, served, processes, screen)
+        return
     follow(scripts, served, screen)
     served.check()
     figures = [script.figures() for script in scripts]
@@ -298,12 +347,14 @@ def show(options, scratch, processes, screen):
         raise Failed(f"larderd ended with status {served.process.returncode}: {read(served.log)[-2000:]}")
     table(scripts, figures, samples, screen)
     verdict(figures, served, screen)
+    saved(samples, served.page, screen)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("folder", nargs="?", help="a folder with one folder a class; without it images are made")
     parser.add_argument("--bin", default=os.path.join(HERE, "..", "..", "..", "build", "bin"), help="where larderd is")
+    parser.add_argument("--watch", action="store_true", help="train until Ctrl-C")
     options = parser.parse_args()
     screen, processes = Screen(), Processes()
     scratch = tempfile.mkdtemp(prefix="larder-demo-")

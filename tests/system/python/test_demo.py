@@ -1,5 +1,6 @@
 """./run demo: three scripts train, the figures are right, and Ctrl-C at any moment leaves nothing behind."""
 
+import json
 import os
 import pty
 import random
@@ -9,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 
 from system import BIN, PATIENCE, SLOW, SOURCE, Case, main, tree, until
 
@@ -59,6 +61,30 @@ class Demo(Case):
         prepared, delivered = int(prepared.replace(",", "")), int(delivered.replace(",", ""))
         self.assertGreaterEqual(prepared, COUNT)
         self.assertAlmostEqual(float(ratio), prepared / delivered, places=2)
+        self.assertRegex(done.stdout, r"\nSaved: on their own, 3 scripts would have read, decoded and augmented "
+                                      rf"{delivered:,} images; larderd did it for {prepared:,}, \d+% less work\n")
+        self.assertRegex(done.stdout.splitlines()[-1], r"^larderd's page was http://127\.0\.0\.1:\d+/ while it ran")
+        self.assertEqual(self.left_behind(), [])
+
+    def test_watch(self):
+        """With --watch three jobs run, and the daemon tells of them over HTTP, until Ctrl-C; then it says what was
+        saved, and ends well."""
+        with subprocess.Popen(self.command("--watch", tree(COUNT, width=200, height=150)), stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True, env=self.environment()) as demo:
+            self.addCleanup(demo.kill)
+            page = None
+            while page is None:
+                page = re.search(r"page is (http://\S+/);", demo.stdout.readline() or self.fail(demo.stderr.read()))
+
+            def jobs():
+                with urllib.request.urlopen(page.group(1) + "api/v1/status", timeout=20 * SLOW) as answer:
+                    return [job["delivered"] for job in json.load(answer)["jobs"]]
+
+            self.assertTrue(until(lambda: len(jobs()) == 3 and min(jobs()) > 0, 60), jobs())
+            demo.send_signal(signal.SIGINT)
+            output, errors = demo.communicate(timeout=60 * SLOW)
+        self.assertEqual((demo.returncode, errors), (0, ""), output)
+        self.assertRegex(output, r"Saved: .*\nlarderd's page was http://")
         self.assertEqual(self.left_behind(), [])
 
     def test_ctrl_c_leaves_nothing(self):

@@ -45,8 +45,8 @@ static json_t *status_at(const struct made *made, int after)
                             "prepare", times * made->prepare_s, "room", times * made->room_s, "rank",
                             times * made->rank_s, "queues", queues_of(made));
     assert_non_null(job);
-    return json_pack("{s:{s:i,s:f,s:f,s:{s:i,s:i,s:i}},s:{s:i,s:I},s:{s:{s:I,s:I},s:{s:I}},s:{s:i,s:i},s:[o]}", "daemon",
-                     "pid", 4711, "time_s", 100.0 + after, "cpu_s", after * made->cpu_s, "threads", "load", 0,
+    return json_pack("{s:{s:i,s:f,s:f,s:{s:i,s:i,s:i}},s:{s:i,s:I},s:{s:{s:I,s:I},s:{s:I}},s:{s:i,s:i},s:[o]}",
+                     "daemon", "pid", 4711, "time_s", 100.0 + after, "cpu_s", after * made->cpu_s, "threads", "load", 0,
                      "prepare", 4, "idle", 0, "samples", "loaded", 1000, "loaded_bytes",
                      (json_int_t)(made->fits ? 10000000 : 1000000000), "memory", "arena", "budget_bytes",
                      (json_int_t)1 << 30, "pinned_bytes", (json_int_t)1 << 30, "encoded", "budget_bytes",
@@ -57,8 +57,8 @@ static struct explanation explained(const struct made *made, double throttled)
 {
     struct explain_facts facts = {.before = status_at(made, 0), .now = status_at(made, 1)};
     struct explanation told;
-    facts.machine_before = facts.machine_now =
-        (struct cli_machine){.cores = 4, .available_bytes = UINT64_C(64) << 30, .periods = 100};
+    facts.machine_before = facts.machine_now = (struct cli_machine){
+        .cores = 4, .available_bytes = UINT64_C(64) << 30, .periods = 100};
     facts.machine_now.periods = 200;
     facts.machine_now.throttled_periods = (uint64_t)(100 * throttled);
     facts.machine_now.quota_cores = throttled > 0 ? 1.5 : 0;
@@ -88,11 +88,18 @@ static void names_causes(void **state)
     told = explained(&(struct made){NORMAL, .load_s = 0.1, .prepare_s = 0.5}, 0);
     assert_string_equal(told.cause, "cores");
     assert_non_null(strstr(told.change, "8 cores instead of 4"));
-    assert_non_null(strstr(told.figure, "4.0 ms of a thread, 4 threads prepare, and the job would take 2000 samples/s"));
+    assert_non_null(
+        strstr(told.figure, "4.0 ms of a thread, 4 threads prepare, and the job would take 2000 samples/s"));
     told = explained(&(struct made){NORMAL, .room_s = 0.4, .prepare_s = 0.1}, 0);
     assert_string_equal(told.cause, "memory");
-    told = explained(&(struct made){.load_ms = 2, .prepare_ms = 4, .train_ms = 50, .cpu_s = 1, .prefetch = 2,
-                                    .ranks = 1, .ranks_there = 1, .prepare_s = 0.3},
+    told = explained(&(struct made){.load_ms = 2,
+                                    .prepare_ms = 4,
+                                    .train_ms = 50,
+                                    .cpu_s = 1,
+                                    .prefetch = 2,
+                                    .ranks = 1,
+                                    .ranks_there = 1,
+                                    .prepare_s = 0.3},
                      0);
     assert_string_equal(told.cause, "memory");
     assert_non_null(strstr(told.change, "raise memory.arena from 1.0 GiB to 2.5 GiB"));
