@@ -1,5 +1,5 @@
-"""What the daemon tells of a job on its control socket: nng's REQ/REP protocol over a unix socket, as far as it is needed
-for one question. Training needs none of it, and whatever goes wrong here is no error: then nothing is known."""
+"""What the daemon tells of a job on its control socket: nng's REQ/REP protocol over a unix socket, as far as it is
+needed for one question. Training needs none of it, and whatever goes wrong here is no error: then nothing is known."""
 
 import json
 import os

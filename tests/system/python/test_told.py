@@ -20,8 +20,8 @@ class Told(Case):
         return folder
 
     def test_lost_samples(self):
-        """The log has the first bad sample of an epoch, and later ones when there are twice as many; len() is the number
-        of batches that come, and stays so in the next epoch."""
+        """The log has the first bad sample of an epoch, and later ones when there are twice as many; len() is the
+        number of batches that come, and stays so in the next epoch."""
         loader = self.loader(self.daemon(CONFIG + "limits: {bad: 50%}\n"), self.spoiled(61, 5), batch_size=BATCH)
         self.assertEqual(len(loader), 7)
         with self.assertLogs("larder", "WARNING") as said, self.assertWarns(larder.BadSamplesWarning):
@@ -45,7 +45,8 @@ class Told(Case):
     def test_shortened(self):
         """At an epoch's end the log says once that the arena has no room for the look-ahead."""
         server = self.daemon(CONFIG.replace("128MiB", "8MiB"))
-        loader = self.loader(server, tree(200), batch_size=BATCH, prefetch=64, pipeline=[{"resize": {"size": [200, 200]}}])
+        loader = self.loader(server, tree(200), batch_size=BATCH, prefetch=64,
+                             pipeline=[{"resize": {"size": [200, 200]}}])
         with self.assertLogs("larder", "WARNING") as said:
             for _ in range(2):
                 self.assertEqual(len(list(loader)), 20)
