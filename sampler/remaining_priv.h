@@ -50,6 +50,9 @@ void remaining_view_ids(const struct remaining *set, sample_id *ids);
  * does not change the set. */
 void remaining_each(const struct remaining *set, bool all, sampler_visit *visit, void *context);
 
+/* remaining_copy copies what is left. LARDER_ELIMIT, LARDER_ENOMEM. */
+int remaining_copy(const struct remaining *set, struct sampler_left *out);
+
 /* remaining_select gives the id of a rank < count. remaining_draw gives the id of a uniform rank; count > 0. */
 sample_id remaining_select(const struct remaining *set, uint64_t rank);
 sample_id remaining_draw(const struct remaining *set, struct rng *rng);

@@ -152,6 +152,12 @@ uint64_t sampler_remaining(const struct sampler *sampler, unsigned job)
     return place_of(sampler, job)->set->count;
 }
 
+int sampler_copy_left(const struct sampler *sampler, unsigned job, struct sampler_left *out)
+{
+    const struct place *place = place_of(sampler, job);
+    return place->shuffle == SHUFFLE_DEPENDENT ? remaining_copy(place->set, out) : LARDER_EINVAL;
+}
+
 void sampler_each_left(const struct sampler *sampler, unsigned job, sampler_visit *visit, void *context)
 {
     remaining_each(place_of(sampler, job)->set, false, visit, context);

@@ -57,6 +57,24 @@ typedef void sampler_visit(void *context, sample_id id);
 void sampler_each_left(const struct sampler *sampler, unsigned job, sampler_visit *visit, void *context);
 void sampler_each_viewed(const struct sampler *sampler, unsigned job, sampler_visit *visit, void *context);
 
+/* A copy of what is left to a job: a bit for each id, from first_id on. */
+struct sampler_left {
+    sample_id first_id; /* a multiple of 64 */
+    size_t n_words;
+    uint64_t *words; /* malloc'ed */
+    uint64_t count;  /* bits that are set */
+};
+
+/* sampler_copy_left copies R_j of a dependent job. Its time is that of copying a bit an id. LARDER_EINVAL: the job is
+ * `strict` or `none`; LARDER_ELIMIT: its ids range too far; LARDER_ENOMEM. sampler_left_clear frees a copy. */
+int sampler_copy_left(const struct sampler *sampler, unsigned job, struct sampler_left *out);
+void sampler_left_clear(struct sampler_left *left);
+
+/* sampler_tree gives the sizes of the dependent sampling tree's vertices (the paper's section 4) for n jobs, whose sets
+ * ascend by count. Job i and all that follow it have shared[i] samples in common that job i - 1 has not; own[i] samples
+ * are in job i's leaf. shared[n - 1] is 0. Pure; any thread. LARDER_ENOMEM. */
+int sampler_tree(const struct sampler_left *lefts, size_t n, uint64_t *shared, uint64_t *own);
+
 /* sampler_round draws one pick for each job of `need` that has something left. picks has room for jobset_count(need)
  * of them. It returns the number of picks. */
 size_t sampler_round(struct sampler *sampler, const struct jobset *need, struct pick *picks);

@@ -14,11 +14,15 @@
 #include "server/control/http.h"
 #include "server/control/status_cache.h"
 
+#define TREE_NS (5 * CLOCK_NS_PER_S) /* how long the tree is shown: making it copies all remaining sets */
+
 struct edges {
     struct edges_config of;
     pthread_mutex_t lock; /* guards the next two, which come and go while the session runs */
     struct control *control;
     struct http *http;
+    struct status_tree tree;         /* that was asked for last; only the control's thread uses these two */
+    uint64_t tree_ns;                /* when; 0: never */
     struct status_cache http_status; /* only HTTP's thread uses it, from its start to its end */
 };
 
@@ -61,6 +65,17 @@ static char *status_json(void *ctx)
     char *text = status_to_json(&status);
     status_clear(&status);
     return text;
+}
+
+static char *tree_json(void *ctx)
+{
+    struct edges *edges = ctx;
+    uint64_t now_ns = clock_now_ns();
+    if (!edges->tree_ns || now_ns - edges->tree_ns >= TREE_NS) {
+        driver_tree(edges->of.driver, &edges->tree);
+        edges->tree_ns = now_ns;
+    }
+    return status_tree_to_json(&edges->tree);
 }
 
 static char *http_status_json(void *ctx)
@@ -135,6 +150,7 @@ static int start_control(struct edges *edges, struct error *err)
 {
     char path[CONFIG_SOCKET_PATH_MAX + sizeof ".control"];
     struct control_handlers handlers = {.status_json = status_json,
+                                        .tree_json = tree_json,
                                         .cancel = cancel,
                                         .set_weight = set_weight,
                                         .drain = drain,

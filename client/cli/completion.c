@@ -8,12 +8,13 @@
 
 static const char words_of_commands[] =
     "    case $command in\n"
-    "    '') echo \"status top jobs datasets events explain doctor ping cancel weight drain poison check pack verify "
+    "    '') echo \"status top jobs datasets tree events explain doctor ping cancel weight drain poison check pack "
+    "verify "
     "prepare bench completion\"\n"
     "        echo \"--socket --json --help --version\" ;;\n"
     "    status) echo \"--watch --interval --json --socket\" ;;\n"
     "    top) echo \"--interval --json --socket\" ;;\n"
-    "    jobs | datasets | events | doctor) echo \"--json --socket\" ;;\n"
+    "    jobs | datasets | tree | events | doctor) echo \"--json --socket\" ;;\n"
     "    ping) echo \"--json --socket\" ;;\n"
     "    drain) echo \"--for-restart --json --socket\" ;;\n"
     "    poison) echo \"list clear --json --socket\" ;;\n"

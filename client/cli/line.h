@@ -40,6 +40,7 @@ int cli_line_read(const struct cli_command *commands, size_t n_commands, char **
 /* The commands with files of their own: lists.c, explain_job.c, doctor_all.c, top.c. Each gives the exit status. */
 int cli_jobs(const struct cli_line *line);
 int cli_datasets(const struct cli_line *line);
+int cli_tree(const struct cli_line *line);
 int cli_events(const struct cli_line *line);
 int cli_explain_job(const struct cli_line *line);
 int cli_doctor(const struct cli_line *line);

@@ -1,4 +1,4 @@
-/* lists.c: `larder jobs`, `larder datasets`, `larder events`: one list each. */
+/* lists.c: `larder jobs`, `larder datasets`, `larder tree`, `larder events`: one list each. */
 #include <string.h>
 
 #include "client/cli/cells.h"
@@ -93,21 +93,57 @@ int cli_datasets(const struct cli_line *line)
     return status ? status : done();
 }
 
-int cli_events(const struct cli_line *line)
+/* ask_rows asks for a list. */
+static int ask_rows(const struct cli_line *line, const char *what, json_t **rows)
 {
     struct cli_peer *peer = NULL;
     struct error err;
-    json_t *rows = NULL;
     int rc = cli_connect(line->socket, &peer, &err);
     if (rc == 0)
-        rc = cli_ask_field(peer, "events", "events", &rows, &err);
+        rc = cli_ask_field(peer, what, what, rows, &err);
     cli_disconnect(peer);
-    if (rc)
-        return cli_fail(&err);
-    size_t i;
+    return rc ? cli_fail(&err) : CLI_OK;
+}
+
+/* print_tree draws the vertices: those that share the most at the left. */
+static void print_tree(const json_t *rows)
+{
+    char buf[CELL_BYTES], name[CELL_BYTES];
+    size_t n = json_array_size(rows);
+    if (n == 0)
+        puts("no job draws samples that others could draw too");
+    for (size_t i = 0; i < n; i++) {
+        const json_t *row = json_array_get(rows, i);
+        int indent = 2 * (int)(i < 20 ? i : 20);
+        if (i + 1 < n)
+            printf("%*s%s in common to %s and the %zu below\n", indent, "",
+                   cells_count(cells_field(row, "shared"), buf),
+                   cells_printable(json_object_get(row, "job"), PATH_COLUMNS, name), n - 1 - i);
+        printf("%*s%s of %s alone", i + 1 < n ? indent + 2 : indent, "", cells_count(cells_field(row, "own"), buf),
+               cells_printable(json_object_get(row, "job"), PATH_COLUMNS, name));
+        printf(", which has %s left\n", cells_count(cells_field(row, "left"), buf));
+    }
+}
+
+int cli_tree(const struct cli_line *line)
+{
+    json_t *rows = NULL;
+    int status = ask_rows(line, "tree", &rows);
+    if (status == CLI_OK && line->json)
+        status = dump(rows);
+    else if (status == CLI_OK)
+        print_tree(rows);
+    json_decref(rows);
+    return status ? status : done();
+}
+
+int cli_events(const struct cli_line *line)
+{
+    json_t *rows = NULL;
     const json_t *row;
-    int status = CLI_OK;
-    if (line->json)
+    size_t i;
+    int status = ask_rows(line, "events", &rows);
+    if (status == CLI_OK && line->json)
         status = dump(rows);
     else
         json_array_foreach(rows, i, row)

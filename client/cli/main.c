@@ -92,6 +92,7 @@ static const struct cli_command commands[] = {
     {.name = "top", .options = CLI_INTERVAL, .run = cli_top},
     {.name = "jobs", .run = cli_jobs},
     {.name = "datasets", .run = cli_datasets},
+    {.name = "tree", .run = cli_tree},
     {.name = "events", .run = cli_events},
     {.name = "explain",
      .words_min = 1,

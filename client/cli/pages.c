@@ -9,6 +9,7 @@ static const struct manual_row commands[] = {
     {"larder top [--interval SECONDS]", "the same with what each job waits for, drawn again and again; q ends it"},
     {"larder jobs", "the jobs: progress, time left, rates, what they wait for, sharing"},
     {"larder datasets", "the datasets that jobs train on"},
+    {"larder tree", "which samples the jobs have still to draw together, as it was at most 5 s ago"},
     {"larder events", "the last lines of the daemon's log"},
     {"larder explain JOB [--interval SECONDS]", "why a job waits, and what would help most"},
     {"larder doctor", "memory, descriptors, processors, versions, rights: what is wrong, and what to do"},
@@ -44,6 +45,9 @@ static const char notes[] =
     "job's scripts stood still, and FOR what: load (its samples are read), prepare (they are decoded and augmented), "
     "room (the arena or its quota is full), rank (other ranks); SHARING the samples that it got for each one that was "
     "prepared for it.\n"
+    "tree: the jobs by what is left to them, the one with least first. Each vertex has the samples that all jobs below "
+    "it have still to draw, and none above; each leaf those that its job has besides. Jobs in a fixed order are not in "
+    "it.\n"
     "top: where standard output is no terminal it writes one frame and ends. NO_COLOR turns colours off.\n"
     "doctor needs no daemon, but finds less without one.\n"
     "drain: the daemon stops when its last job has ended, however long that takes. drain --for-restart is for a new "

@@ -6,6 +6,8 @@
  *   {"v":1,"op":"ping"}                            {"v":1,"ok":true,"version":"0.1.0","pid":4711}
  *   {"v":1,"op":"status"}                          {"v":1,"ok":true,"status":{…}}   (status.h)
  *   {"v":1,"op":"jobs"}                            {"v":1,"ok":true,"jobs":[…]}     (the status's jobs)
+ *   {"v":1,"op":"tree"}                            {"v":1,"ok":true,"tree":[…]}     (the dependent sampling tree, as it
+ *                                                  was at most 5 s ago)
  *   {"v":1,"op":"events"}                          {"v":1,"ok":true,"events":["time=… level=…",…]}
  *                                                  (the last lines of the log, the oldest first)
  *   {"v":1,"op":"cancel","job":"NAME","id":"…"}    {"v":1,"ok":true}
@@ -38,6 +40,7 @@
  * an int give 0 or an error; LARDER_ENOENT: there is no such job. */
 struct control_handlers {
     char *(*status_json)(void *ctx); /* malloc'ed JSON, the caller's; NULL: no memory for it */
+    char *(*tree_json)(void *ctx);   /* the same; the dependent sampling tree (status.h) */
     int (*cancel)(void *ctx, const char *job, struct error *err);
     /* weight is from JOB_WEIGHT_MIN to JOB_WEIGHT_MAX. */
     int (*set_weight)(void *ctx, const char *job, double weight, struct error *err);

@@ -63,14 +63,15 @@ static char *answer_ping(void)
     return dump(json_pack("{s:i,s:b,s:s,s:i}", "v", 1, "ok", 1, "version", LARDER_VERSION, "pid", (int)getpid()));
 }
 
-static char *answer_status(const struct control_handlers *handlers)
+/* answer_with answers with a JSON text, which it takes over. */
+static char *answer_with(const char *key, char *json)
 {
-    char *status = handlers->status_json(handlers->ctx), *answer = NULL;
-    if (!status)
+    char *answer = NULL;
+    if (!json)
         return fail(LARDER_ENOMEM, "the daemon has no memory for an answer");
-    if (asprintf(&answer, "{\"v\":1,\"ok\":true,\"status\":%s}", status) < 0)
+    if (asprintf(&answer, "{\"v\":1,\"ok\":true,\"%s\":%s}", key, json) < 0)
         answer = NULL;
-    free(status);
+    free(json);
     return answer;
 }
 
@@ -196,7 +197,9 @@ char *control_answer(const struct control_handlers *handlers, struct control_mem
     else if (strcmp(op, "ping") == 0)
         answer = answer_ping();
     else if (strcmp(op, "status") == 0)
-        answer = answer_status(handlers);
+        answer = answer_with("status", handlers->status_json(handlers->ctx));
+    else if (strcmp(op, "tree") == 0)
+        answer = answer_with("tree", handlers->tree_json(handlers->ctx));
     else if (strcmp(op, "jobs") == 0)
         answer = answer_jobs(handlers);
     else if (strcmp(op, "events") == 0)
@@ -206,8 +209,9 @@ char *control_answer(const struct control_handlers *handlers, struct control_mem
     else if (changes_something(op))
         answer = answer_change(handlers, memory, op, json);
     else
-        answer = fail(LARDER_EINVAL, "no such \"op\": there are ping, status, jobs, events, cancel, weight, drain, "
-                                     "hand_over, poison and poison_clear");
+        answer = fail(LARDER_EINVAL,
+                      "no such \"op\": there are ping, status, jobs, tree, events, cancel, weight, drain, "
+                      "hand_over, poison and poison_clear");
     json_decref(json);
     return answer;
 }

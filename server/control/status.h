@@ -118,6 +118,18 @@ struct daemon_status {
     size_t n_jobs;
 };
 
+/* The dependent sampling tree (sampler.h, sampler_tree), of jobs that ascend by what is left to them. */
+struct status_vertex {
+    char name[ENGINE_NAME_MAX]; /* of job i */
+    uint64_t left;
+    uint64_t shared; /* samples that job i and all that follow have in common, and job i - 1 has not */
+    uint64_t own;    /* samples in its leaf */
+};
+struct status_tree {
+    size_t count;
+    struct status_vertex jobs[JOBS_MAX];
+};
+
 /* status_clear frees what the status owns and zeroes it. */
 void status_clear(struct daemon_status *status);
 
@@ -128,6 +140,8 @@ void status_read_process(struct status_process *process);
 /* status_to_json and status_to_metrics give a malloc'ed text, the caller's. NULL: out of memory. Texts that are not
  * UTF-8 (job names are a client's bytes) come out with '?' for each wrong byte. Pure; any thread. */
 char *status_to_json(const struct daemon_status *status);
+/* [{"job":"a","left":3,"shared":1,"own":2},…] */
+char *status_tree_to_json(const struct status_tree *tree);
 char *status_to_metrics(const struct daemon_status *status, size_t *len_bytes);
 
 #endif

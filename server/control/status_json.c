@@ -244,3 +244,21 @@ char *status_to_json(const struct daemon_status *status)
     json_decref(root);
     return json;
 }
+
+char *status_tree_to_json(const struct status_tree *tree)
+{
+    bool failed = false;
+    json_t *rows = json_array();
+    for (size_t i = 0; i < tree->count; i++) {
+        const struct status_vertex *vertex = &tree->jobs[i];
+        json_t *row = json_object();
+        put(row, "job", text(vertex->name), &failed);
+        put(row, "left", count(vertex->left), &failed);
+        put(row, "shared", count(vertex->shared), &failed);
+        put(row, "own", count(vertex->own), &failed);
+        failed = json_array_append_new(rows, row) != 0 || failed;
+    }
+    char *json = failed ? NULL : json_dumps(rows, JSON_COMPACT);
+    json_decref(rows);
+    return json;
+}

@@ -171,6 +171,7 @@ static bool take(struct driver *driver, const struct inbox_message *message)
         break;
     case INBOX_STATE_GET: on_state_get(driver, message); break;
     case INBOX_STATUS:
+    case INBOX_LEFT:
     case INBOX_CANCEL:
     case INBOX_WEIGHT:
     case INBOX_DRAIN:

@@ -44,11 +44,14 @@ void driver_halt(struct driver *driver);
  * driver_stop. */
 void driver_settle(struct driver *driver);
 
-/* Any thread but the engine's may call the following four until driver_stop. Each waits for its answer.
+/* Any thread but the engine's may call the following five until driver_stop. Each waits for its answer.
  *
  * driver_status fills what the engine's thread knows: whether the daemon is draining, the totals, the jobs, and what
  * the governor decided. */
 void driver_status(struct driver *driver, struct daemon_status *status);
+/* driver_tree fills the dependent sampling tree of the dependent jobs. It is worked out in the caller's thread, from
+ * copies that the engine's thread makes. */
+void driver_tree(struct driver *driver, struct status_tree *tree);
 /* driver_cancel ends a job: nothing is prepared for it any more, and its clients get an error. The clients keep what
  * they hold until they have left; until then the job keeps its name and that part of its quota. LARDER_ENOENT: there is
  * no such job, perhaps because the same request was carried out before. */

@@ -26,6 +26,7 @@ enum inbox_type {
     INBOX_PREPARED,
     INBOX_HALT,
     INBOX_STATUS,
+    INBOX_LEFT,
     INBOX_CANCEL,
     INBOX_WEIGHT,
     INBOX_DRAIN,
@@ -57,7 +58,7 @@ struct inbox_message {
         struct worker_loaded loaded;
         struct worker_read read;
         struct worker_prepared prepared;
-        struct driver_question *question; /* HALT, STATUS, CANCEL, WEIGHT, DRAIN, SETTLE */
+        struct driver_question *question; /* HALT, STATUS, LEFT, CANCEL, WEIGHT, DRAIN, SETTLE */
     };
 };
 

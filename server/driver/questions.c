@@ -1,17 +1,26 @@
 /* questions.c: other threads ask the engine's thread for the status or for a change, and wait for the answer. */
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/check.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "server/driver/driver_priv.h"
 
+/* What is left to a job. */
+struct driver_left {
+    char name[ENGINE_NAME_MAX];
+    struct sampler_left set;
+};
+
 /* A question to the engine's thread. The thread that asks owns it, and keeps it until it is answered. */
 struct driver_question {
     struct daemon_status *status; /* STATUS */
     const char *job;              /* CANCEL, WEIGHT: the job's name */
     double weight;                /* WEIGHT */
+    uint32_t place;               /* LEFT: the job's number */
+    struct driver_left *left;     /* LEFT */
     int code;
     pthread_mutex_t mutex;
     pthread_cond_t answered;
@@ -114,6 +123,9 @@ void driver_answer(struct driver *driver, enum inbox_type type, struct driver_qu
 {
     switch (type) {
     case INBOX_STATUS: on_status(driver, question); break;
+    case INBOX_LEFT:
+        answer(question, engine_copy_left(driver->engine, question->place, question->left->name, &question->left->set));
+        break;
     case INBOX_CANCEL: on_cancel(driver, question); break;
     case INBOX_WEIGHT: on_weight(driver, question); break;
     case INBOX_DRAIN: on_drain(driver, question); break;
@@ -142,6 +154,35 @@ static int ask(struct driver *driver, enum inbox_type type, struct driver_questi
 void driver_status(struct driver *driver, struct daemon_status *status)
 {
     ask(driver, INBOX_STATUS, (struct driver_question){.status = status});
+}
+
+static int ascending(const void *a, const void *b)
+{
+    const struct driver_left *left = a, *right = b;
+    return (left->set.count > right->set.count) - (left->set.count < right->set.count);
+}
+
+/* The engine's thread copies one job's set at a time, so that nobody waits for all of them; meanwhile samples go on
+ * being drawn. */
+void driver_tree(struct driver *driver, struct status_tree *tree)
+{
+    struct driver_left *lefts = xcalloc(JOBS_MAX, sizeof *lefts);
+    struct sampler_left sets[JOBS_MAX];
+    uint64_t shared[JOBS_MAX], own[JOBS_MAX];
+    size_t n = 0;
+    for (uint32_t place = 0; place < JOBS_MAX; place++)
+        n += ask(driver, INBOX_LEFT, (struct driver_question){.place = place, .left = &lefts[n]}) == 0;
+    qsort(lefts, n, sizeof *lefts, ascending);
+    for (size_t i = 0; i < n; i++)
+        sets[i] = lefts[i].set;
+    *tree = (struct status_tree){.count = sampler_tree(sets, n, shared, own) == 0 ? n : 0};
+    for (size_t i = 0; i < n; i++) {
+        struct status_vertex *vertex = &tree->jobs[i];
+        *vertex = (struct status_vertex){.left = lefts[i].set.count, .shared = shared[i], .own = own[i]};
+        memcpy(vertex->name, lefts[i].name, sizeof vertex->name);
+        sampler_left_clear(&lefts[i].set);
+    }
+    free(lefts);
 }
 
 void driver_halt(struct driver *driver)

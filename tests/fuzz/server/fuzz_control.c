@@ -31,6 +31,12 @@ size_t fuzz_seed(size_t index, uint8_t *buf, size_t cap)
     return len;
 }
 
+static char *tree_json(void *ctx)
+{
+    (void)ctx;
+    return strdup("[]");
+}
+
 static char *status_json(void *ctx)
 {
     (void)ctx;
@@ -80,6 +86,7 @@ static int clear_poison(void *ctx, const char *sample, struct error *err)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const struct control_handlers handlers = {.status_json = status_json,
+                                                     .tree_json = tree_json,
                                                      .cancel = cancel,
                                                      .set_weight = set_weight,
                                                      .drain = drain,

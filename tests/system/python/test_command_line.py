@@ -131,6 +131,7 @@ class CommandLine(Case):
     def test_lists(self):
         """Jobs, datasets and events are listed, for a person and as JSON."""
         self.assertEqual(run("jobs", "--socket", self.server.socket).stdout, "no jobs\n")
+        self.assertIn("no job draws", run("tree", "--socket", self.server.socket).stdout)
         folder = tree(20)
         with larder.Loader(folder, [], 4, name="one", socket=self.server.socket, output="numpy", all_files=True) as one:
             next(iter(one))
@@ -142,6 +143,25 @@ class CommandLine(Case):
             self.assertRegex(run("datasets", "--socket", self.server.socket).stdout, r"\n +20 .*  one\n$")
         for shown in (run("events", "--socket", self.server.socket).stdout.splitlines(), self.asked("events")):
             self.assertTrue(any('msg="job registered" job="one"' in line for line in shown), shown)
+
+    def test_tree(self):
+        """Of two jobs with subsets that overlap the tree has what both have, and what one has alone."""
+        folder, subsets = tree(100), {"few": larder.Range(0, 30), "many": larder.Range(20, 100)}
+        loaders = [larder.Loader(folder, [], 4, name=name, socket=self.server.socket, output="numpy", all_files=True,
+                                 subset=subset) for name, subset in subsets.items()]
+        for loader in loaders:
+            self.addCleanup(loader.close)
+            iter(loader)  # asks for the first batches
+        self.assertTrue(until(lambda: all(job["started"] for job in self.server.jobs().values()), 20))
+        rows = {row["job"]: row for row in self.asked("tree")}
+        few, many = rows["few"], rows["many"]
+        self.assertEqual((few["shared"] + few["own"], few["shared"] + many["own"]), (few["left"], many["left"]))
+        self.assertLessEqual(few["left"], 30)
+        self.assertLessEqual(few["shared"], 10)
+        self.assertGreater(many["own"], 40)
+        self.assertRegex(run("tree", "--socket", self.server.socket).stdout,
+                         r"^\d+ in common to few and the 1 below\n  \d+ of few alone, which has \d+ left\n"
+                         r"  \d+ of many alone, which has \d+ left\n$")
 
     def test_doctor(self):
         """It looks at a daemon that is well, and finds what is made wrong."""

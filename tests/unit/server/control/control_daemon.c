@@ -14,6 +14,12 @@
 
 static unsigned calls, cancels;
 
+static char *tree_json(void *ctx)
+{
+    (void)ctx;
+    return strdup("[]");
+}
+
 static char *status_json(void *ctx)
 {
     struct daemon_status status;
@@ -73,6 +79,7 @@ static int clear_poison(void *ctx, const char *sample, struct error *err)
 int main(int argc, char **argv)
 {
     static const struct control_handlers handlers = {.status_json = status_json,
+                                                     .tree_json = tree_json,
                                                      .cancel = cancel,
                                                      .set_weight = set_weight,
                                                      .drain = drain,

@@ -15,6 +15,12 @@
 
 static unsigned cancels;
 
+static char *tree_json(void *ctx)
+{
+    (void)ctx;
+    return strdup("[]");
+}
+
 static char *status_json(void *ctx)
 {
     return ctx ? NULL : strdup("{\"v\":1,\"jobs\":[{\"name\":\"a\"}]}");
@@ -82,6 +88,7 @@ static int clear_poison(void *ctx, const char *sample, struct error *err)
 }
 
 static struct control_handlers handlers = {.status_json = status_json,
+                                           .tree_json = tree_json,
                                            .cancel = cancel_job,
                                            .set_weight = set_weight,
                                            .drain = drain,
@@ -109,6 +116,7 @@ static void test_requests(void **state)
     assert_answer(&memory, "{\"v\":1,\"op\":\"status\"}",
                   "{\"v\":1,\"ok\":true,\"status\":{\"v\":1,\"jobs\":[{\"name\":\"a\"}]}}");
     assert_answer(&memory, "{\"v\":1,\"op\":\"jobs\"}", "{\"v\":1,\"ok\":true,\"jobs\":[{\"name\":\"a\"}]}");
+    assert_answer(&memory, "{\"v\":1,\"op\":\"tree\"}", "{\"v\":1,\"ok\":true,\"tree\":[]}");
     assert_answer(&memory, "{\"v\":1,\"op\":\"events\"}", "{\"v\":1,\"ok\":true,\"events\":[]}");
     assert_answer(&memory, "", FAILED("EFORMAT", "the request is not a JSON object"));
     assert_answer(&memory, "[1]", FAILED("EFORMAT", "the request is not a JSON object"));
@@ -117,11 +125,10 @@ static void test_requests(void **state)
                   FAILED("EVERSION",
                          "the request is of another version: this daemon (" LARDER_VERSION ") speaks \\\"v\\\":1"));
     assert_answer(&memory, "{\"v\":1}", FAILED("EINVAL", "the request has no \\\"op\\\""));
-    assert_answer(
-        &memory, "{\"v\":1,\"op\":\"quit\"}",
-        FAILED("EINVAL",
-               "no such \\\"op\\\": there are ping, status, jobs, events, cancel, weight, drain, hand_over, poison and "
-               "poison_clear"));
+    assert_answer(&memory, "{\"v\":1,\"op\":\"quit\"}",
+                  FAILED("EINVAL", "no such \\\"op\\\": there are ping, status, jobs, tree, events, cancel, weight, "
+                                   "drain, hand_over, poison and "
+                                   "poison_clear"));
     assert_answer(&memory, "{\"v\":1,\"op\":\"cancel\",\"id\":\"1\"}",
                   FAILED("EINVAL", "cancel needs a job: name it with \\\"job\\\""));
     assert_answer(&memory, "{\"v\":1,\"op\":\"cancel\",\"job\":\"a\"}",
