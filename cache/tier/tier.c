@@ -1,0 +1,336 @@
+/* tier.c: a class's life: its segments as they are found, sealed and given up, and what it says of itself. */
+#include "cache/tier/tier.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cache/file.h"
+#include "cache/tier/tier_priv.h"
+#include "common/check.h"
+#include "common/log.h"
+
+/* How large segments become: a class has some dozens, and even a small one has segments that hold photographs. */
+enum { SEGMENTS = 64, SEGMENTS_LEAST = 4 };
+#define SEGMENT_BYTES_LEAST (UINT64_C(8) << 20)
+
+const char *tier_state_name(enum tier_state state)
+{
+    static const char *const names[TIER_STATES] = {"filling", "full", "read_only", "off"};
+    return names[state];
+}
+
+/* ── places and segments ── */
+
+struct segment *tier_segment_locked(const struct tier *tier, uint32_t number)
+{
+    size_t low = 0, high = tier->n_segments;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        struct segment *segment = tier->segments[middle];
+        if (segment->number == number)
+            return segment;
+        if (segment->number < number)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return NULL;
+}
+
+void tier_release_locked(struct tier *tier, struct segment *segment)
+{
+    (void)tier;
+    CHECK(segment->refs > 0);
+    if (--segment->refs > 0)
+        return;
+    close(segment->fd);
+    free(segment);
+}
+
+static bool is_alive(void *ctx, uint32_t segment)
+{
+    return tier_segment_locked(ctx, segment) != NULL;
+}
+
+void tier_forget_locked(struct tier *tier, struct place *place)
+{
+    struct segment *segment = tier_segment_locked(tier, place->segment);
+    place->segment = SEGMENT_NONE;
+    if (!segment)
+        return;
+    segment->samples--;
+    tier->stats.samples--;
+}
+
+int tier_place_locked(struct tier *tier, const struct place *place)
+{
+    struct place old;
+    int code = place_put(&tier->table, place, is_alive, tier, &old);
+    if (code)
+        return code;
+    tier_forget_locked(tier, &old);
+    tier_segment_locked(tier, place->segment)->samples++;
+    tier->stats.samples++;
+    return 0;
+}
+
+struct segment *tier_add_segment(struct tier *tier, uint32_t number, int fd)
+{
+    struct segment *segment = xcalloc(1, sizeof *segment);
+    *segment = (struct segment){.number = number, .refs = 1, .fd = fd};
+    pthread_mutex_lock(&tier->lock);
+    tier->segments = xgrow(tier->segments, sizeof(struct segment *), &tier->cap_segments, tier->n_segments + 1);
+    tier->segments[tier->n_segments++] = segment;
+    tier->next_number = number + 1;
+    pthread_mutex_unlock(&tier->lock);
+    return segment;
+}
+
+void tier_give_up(struct tier *tier, size_t at)
+{
+    char name[SEGMENT_NAME_BYTES];
+    struct segment *segment = tier->segments[at];
+    segment_name("index", segment->number, name);
+    unlinkat(tier->folder.dir_fd, name, 0);
+    segment_name("segment", segment->number, name);
+    unlinkat(tier->folder.dir_fd, name, 0);
+    pthread_mutex_lock(&tier->lock);
+    tier->stats.used_bytes -= segment->len_bytes;
+    tier->stats.samples -= segment->samples;
+    tier->stats.given_up++;
+    memmove(&tier->segments[at], &tier->segments[at + 1], (tier->n_segments - at - 1) * sizeof(struct segment *));
+    tier->n_segments--;
+    tier_release_locked(tier, segment);
+    pthread_mutex_unlock(&tier->lock);
+}
+
+static bool collect(struct tier *tier, const struct segment *segment, struct segment_index *index)
+{
+    pthread_mutex_lock(&tier->lock);
+    index->places = malloc((segment->samples ? segment->samples : 1) * sizeof *index->places);
+    for (size_t i = 0; index->places && i < tier->table.cap; i++) {
+        const struct place *place = &tier->table.places[i];
+        if (place->len_bytes && place->segment == segment->number)
+            index->places[index->count++] = *place;
+    }
+    pthread_mutex_unlock(&tier->lock);
+    return index->places != NULL;
+}
+
+int tier_seal(struct tier *tier)
+{
+    char path[PATH_MAX], name[SEGMENT_NAME_BYTES];
+    struct segment *segment = tier->segments[tier->n_segments - 1];
+    struct segment_index index = {
+        .segment = segment->number, .n_owners = segment->n_owners, .sealed_bytes = segment->len_bytes};
+    memcpy(index.owners, segment->owners, sizeof index.owners);
+    if (segment->sealed_bytes == segment->len_bytes)
+        return 0;
+    if (fdatasync(segment->fd))
+        return -1;
+    segment_name("index", segment->number, name);
+    errno = ENOMEM;
+    if (snprintf(path, sizeof path, "%s/%s", tier->path, name) >= (int)sizeof path || !collect(tier, segment, &index))
+        return -1;
+    size_t len;
+    uint8_t *bytes = index_encode(&index, &len);
+    int rc = bytes && file_replace(path, 0600, bytes, len, NULL) == 0 ? 0 : -1;
+    int number = bytes ? errno : ENOMEM;
+    free(bytes);
+    free(index.places);
+    if (rc == 0)
+        segment->sealed_bytes = segment->len_bytes;
+    errno = number;
+    return rc;
+}
+
+/* ── opening ── */
+
+struct opening {
+    struct tier *tier;
+    struct segment *segment;
+};
+
+static void add_owner(struct segment *segment, uint64_t owner)
+{
+    uint32_t i = 0;
+    while (i < segment->n_owners && segment->owners[i] != owner)
+        i++;
+    if (i == segment->n_owners && i < SEGMENT_OWNERS_MAX)
+        segment->owners[segment->n_owners++] = owner;
+}
+
+static int found_record(void *ctx, const struct record *record, uint64_t offset)
+{
+    struct opening *opening = ctx;
+    struct place place = {.key = record->key,
+                          .hash = record->hash,
+                          .offset = offset,
+                          .len_bytes = record->len_bytes,
+                          .segment = opening->segment->number};
+    add_owner(opening->segment, record->owner);
+    return tier_place_locked(opening->tier, &place);
+}
+
+static int take_index(struct tier *tier, struct segment *segment, uint64_t file_bytes)
+{
+    struct segment_index index;
+    if (!segment_index_load(tier->folder.dir_fd, segment->number, file_bytes, &index))
+        return 0;
+    int code = 0;
+    for (size_t i = 0; !code && i < index.count; i++)
+        code = tier_place_locked(tier, &index.places[i]);
+    memcpy(segment->owners, index.owners, sizeof segment->owners);
+    segment->n_owners = index.n_owners;
+    segment->sealed_bytes = segment->len_bytes = index.sealed_bytes;
+    free(index.places);
+    return code;
+}
+
+/* What a kill left of a write at the segment's end goes. */
+static int load_segment(struct tier *tier, uint32_t number, struct error *err)
+{
+    char name[SEGMENT_NAME_BYTES];
+    struct stat st;
+    segment_name("segment", number, name);
+    int fd = openat(tier->folder.dir_fd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode)) {
+        int code = file_error(err, tier->path, "open one of its segments");
+        if (fd >= 0)
+            close(fd);
+        return code;
+    }
+    struct segment *segment = tier_add_segment(tier, number, fd);
+    struct opening opening = {tier, segment};
+    uint64_t file_bytes = (uint64_t)st.st_size;
+    int code = take_index(tier, segment, file_bytes);
+    if (!code)
+        code = segment_scan(fd, segment->len_bytes, file_bytes, found_record, &opening, &segment->len_bytes);
+    tier->stats.used_bytes += segment->len_bytes;
+    if (code)
+        return error_set(err, code, "%s/%s: cannot be read: empty the class (larder cache %s --empty)", tier->path,
+                         name, tier->path);
+    if (segment->len_bytes < file_bytes && ftruncate(fd, (off_t)segment->len_bytes))
+        return file_error(err, tier->path, "cut one of its segments to its last record");
+    return 0;
+}
+
+static int load_segments(struct tier *tier, struct error *err)
+{
+    uint32_t *numbers = NULL;
+    size_t count = 0;
+    if (segment_numbers(tier->folder.dir_fd, false, &numbers, &count))
+        return file_error(err, tier->path, "list its files");
+    int code = 0;
+    for (size_t i = 0; !code && i < count; i++)
+        code = load_segment(tier, numbers[i], err);
+    free(numbers);
+    while (!code && tier->n_segments && tier->stats.used_bytes > tier->size_bytes)
+        tier_give_up(tier, 0);
+    tier->stats.given_up = 0;
+    tier->open = tier->n_segments > 0;
+    return code;
+}
+
+static void destroy(struct tier *tier)
+{
+    while (tier->n_segments)
+        tier_release_locked(tier, tier->segments[--tier->n_segments]);
+    free(tier->segments);
+    place_table_free(&tier->table);
+    folder_close(&tier->folder);
+    pthread_mutex_destroy(&tier->lock);
+    free(tier->wanted);
+    free(tier->path);
+    tier->magic = 0;
+    free(tier);
+}
+
+static uint64_t segment_bytes_of(uint64_t size_bytes)
+{
+    uint64_t least = size_bytes / SEGMENTS_LEAST < SEGMENT_BYTES_LEAST ? size_bytes / SEGMENTS_LEAST
+                                                                       : SEGMENT_BYTES_LEAST;
+    return size_bytes / SEGMENTS > least ? size_bytes / SEGMENTS : least;
+}
+
+int tier_open(const char *path, uint64_t size_bytes, struct tier **out, struct error *err)
+{
+    CHECK(size_bytes >= TIER_SIZE_MIN && size_bytes <= TIER_SIZE_MAX);
+    struct tier *tier = xcalloc(1, sizeof *tier);
+    tier->magic = TIER_MAGIC;
+    tier->folder = (struct folder){.dir_fd = -1, .lock_fd = -1};
+    tier->path = xstrdup(path);
+    tier->size_bytes = size_bytes;
+    tier->segment_bytes = segment_bytes_of(size_bytes);
+    CHECK(pthread_mutex_init(&tier->lock, NULL) == 0);
+    int code = folder_open_class(path, size_bytes, &tier->folder, err);
+    if (!code)
+        code = load_segments(tier, err);
+    if (code) {
+        destroy(tier);
+        return code;
+    }
+    *out = tier;
+    return 0;
+}
+
+void tier_close(struct tier *tier)
+{
+    if (!tier)
+        return;
+    CHECK_MAGIC(tier, TIER_MAGIC);
+    if (tier->open && !tier->write_off && !tier->read_off && tier_seal(tier))
+        tier_failed(tier, false, errno);
+    destroy(tier);
+}
+
+/* ── what it says ── */
+
+void tier_failed(struct tier *tier, bool reading, int number)
+{
+    pthread_mutex_lock(&tier->lock);
+    bool known = reading ? tier->read_off : tier->write_off;
+    *(reading ? &tier->read_off : &tier->write_off) = true;
+    pthread_mutex_unlock(&tier->lock);
+    if (!known)
+        log_warn("msg=\"storage class %s: jobs go on without; the next start tries it again\" path=\"%s\" err=\"%s\"",
+                 reading ? "switched off" : "switched off for writing", tier->path, strerror(number));
+}
+
+const char *tier_path(const struct tier *tier)
+{
+    return tier->path;
+}
+
+uint64_t tier_seed(const struct tier *tier)
+{
+    return tier->folder.seed;
+}
+
+bool tier_writable(struct tier *tier)
+{
+    pthread_mutex_lock(&tier->lock);
+    bool writable = !tier->full && !tier->write_off && !tier->read_off;
+    pthread_mutex_unlock(&tier->lock);
+    return writable;
+}
+
+void tier_stats(struct tier *tier, struct tier_stats *out)
+{
+    CHECK_MAGIC(tier, TIER_MAGIC);
+    pthread_mutex_lock(&tier->lock);
+    *out = tier->stats;
+    out->segments = (uint32_t)tier->n_segments;
+    out->state = tier->read_off    ? TIER_OFF
+                 : tier->write_off ? TIER_READ_ONLY
+                 : tier->full      ? TIER_FULL
+                                   : TIER_FILLING;
+    pthread_mutex_unlock(&tier->lock);
+    out->size_bytes = tier->size_bytes;
+}

@@ -1,0 +1,242 @@
+/* write.c: the one writer of a class. What it writes is readable only once all of it is in the file. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "cache/tier/tier_priv.h"
+#include "common/check.h"
+
+#define PIECE_RECORDS 256 /* of one write: two parts each, fewer than IOV_MAX */
+
+/* Records that are written together. */
+struct piece {
+    struct tier *tier;
+    uint64_t owner;
+    uint32_t count;
+    uint64_t len_bytes; /* headers included */
+    struct tier_record records[PIECE_RECORDS];
+    uint64_t hashes[PIECE_RECORDS];
+    uint8_t headers[PIECE_RECORDS][RECORD_HEADER_BYTES];
+};
+
+static uint64_t stored_bytes(const struct tier_record *record)
+{
+    return RECORD_HEADER_BYTES + record->len_bytes;
+}
+
+static bool has_owner(const struct segment *segment, uint64_t owner)
+{
+    for (uint32_t i = 0; i < segment->n_owners; i++) {
+        if (segment->owners[i] == owner)
+            return true;
+    }
+    return false;
+}
+
+/* ── giving place ── */
+
+static bool is_wanted_locked(const struct tier *tier, const struct segment *segment)
+{
+    for (uint32_t i = 0; i < tier->n_wanted; i++) {
+        if (has_owner(segment, tier->wanted[i]))
+            return true;
+    }
+    return false;
+}
+
+/* find_unwanted_locked gives the oldest segment that may give place. SIZE_MAX: there is none. */
+static size_t find_unwanted_locked(const struct tier *tier)
+{
+    for (size_t i = 0; i + tier->open < tier->n_segments; i++) {
+        if (!is_wanted_locked(tier, tier->segments[i]))
+            return i;
+    }
+    return SIZE_MAX;
+}
+
+void tier_want(struct tier *tier, const uint64_t *owners, uint32_t count)
+{
+    CHECK_MAGIC(tier, TIER_MAGIC);
+    CHECK(count <= TIER_OWNERS_MAX);
+    uint64_t *copy = xcalloc(count ? count : 1, sizeof *copy);
+    if (count)
+        memcpy(copy, owners, count * sizeof *copy);
+    pthread_mutex_lock(&tier->lock);
+    free(tier->wanted);
+    tier->wanted = copy;
+    tier->n_wanted = count;
+    tier->full &= find_unwanted_locked(tier) == SIZE_MAX;
+    pthread_mutex_unlock(&tier->lock);
+}
+
+/* has_room makes room for so many more bytes, if need be by giving segments up. */
+static bool has_room(struct tier *tier, uint64_t bytes)
+{
+    while (tier->stats.used_bytes + bytes > tier->size_bytes) {
+        pthread_mutex_lock(&tier->lock);
+        size_t at = find_unwanted_locked(tier);
+        tier->full |= at == SIZE_MAX;
+        pthread_mutex_unlock(&tier->lock);
+        if (at == SIZE_MAX)
+            return false;
+        tier_give_up(tier, at);
+    }
+    return true;
+}
+
+/* ── segments ── */
+
+static int begin_segment(struct tier *tier)
+{
+    char name[SEGMENT_NAME_BYTES];
+    if (tier->next_number == SEGMENT_NONE) {
+        errno = EOVERFLOW;
+        return -1;
+    }
+    segment_name("segment", tier->next_number, name);
+    int fd = openat(tier->folder.dir_fd, name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return -1;
+    tier_add_segment(tier, tier->next_number, fd);
+    tier->open = true;
+    return 0;
+}
+
+/* segment_for gives the segment that a record of so many bytes goes to; NULL with errno. */
+static struct segment *segment_for(struct tier *tier, uint64_t owner, uint64_t bytes)
+{
+    struct segment *last = tier->open ? tier->segments[tier->n_segments - 1] : NULL;
+    bool fits = last && last->len_bytes + bytes <= tier->segment_bytes &&
+                (has_owner(last, owner) || last->n_owners < SEGMENT_OWNERS_MAX);
+    if (fits)
+        return last;
+    if ((last && tier_seal(tier)) || begin_segment(tier))
+        return NULL;
+    return tier->segments[tier->n_segments - 1];
+}
+
+/* ── writing ── */
+
+static int write_parts(int fd, struct iovec *part, int count, uint64_t offset)
+{
+    while (count > 0) {
+        ssize_t put = pwritev(fd, part, count, (off_t)offset);
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put <= 0) {
+            errno = put < 0 ? errno : EIO;
+            return -1;
+        }
+        offset += (uint64_t)put;
+        for (size_t left = (size_t)put; left > 0;) {
+            size_t step = left < part->iov_len ? left : part->iov_len;
+            part->iov_base = (char *)part->iov_base + step;
+            part->iov_len -= step;
+            left -= step;
+            if (part->iov_len == 0) {
+                part++;
+                count--;
+            }
+        }
+    }
+    return 0;
+}
+
+static uint32_t publish(struct piece *piece, struct segment *segment)
+{
+    struct tier *tier = piece->tier;
+    uint64_t offset = segment->len_bytes;
+    uint32_t placed = 0;
+    pthread_mutex_lock(&tier->lock);
+    for (uint32_t i = 0; i < piece->count; i++) {
+        const struct tier_record *record = &piece->records[i];
+        struct place place = {.key = record->key,
+                              .hash = piece->hashes[i],
+                              .offset = offset + RECORD_HEADER_BYTES,
+                              .len_bytes = (uint32_t)record->len_bytes,
+                              .segment = segment->number};
+        if (tier_place_locked(tier, &place) == 0) {
+            placed++;
+            tier->stats.written_bytes += record->len_bytes;
+        }
+        offset += stored_bytes(record);
+    }
+    if (!has_owner(segment, piece->owner))
+        segment->owners[segment->n_owners++] = piece->owner;
+    segment->len_bytes += piece->len_bytes;
+    tier->stats.used_bytes += piece->len_bytes;
+    tier->stats.written_samples += placed;
+    pthread_mutex_unlock(&tier->lock);
+    return placed;
+}
+
+/* flush writes the piece. 0: the disk did not take it. */
+static uint32_t flush(struct piece *piece)
+{
+    struct iovec parts[2 * PIECE_RECORDS];
+    struct tier *tier = piece->tier;
+    struct segment *segment = tier->segments[tier->n_segments - 1];
+    for (uint32_t i = 0; i < piece->count; i++) {
+        const struct tier_record *record = &piece->records[i];
+        piece->hashes[i] = tier_hash(record->bytes, record->len_bytes);
+        tier_header_encode(&(struct record){.key = record->key,
+                                       .owner = piece->owner,
+                                       .hash = piece->hashes[i],
+                                       .len_bytes = (uint32_t)record->len_bytes},
+                      piece->headers[i]);
+        parts[2 * i] = (struct iovec){piece->headers[i], RECORD_HEADER_BYTES};
+        parts[2 * i + 1] = (struct iovec){(void *)record->bytes, record->len_bytes};
+    }
+    uint32_t placed = 0;
+    if (piece->count && write_parts(segment->fd, parts, (int)(2 * piece->count), segment->len_bytes))
+        tier_failed(tier, false, errno);
+    else if (piece->count)
+        placed = publish(piece, segment);
+    piece->count = 0;
+    piece->len_bytes = 0;
+    return placed;
+}
+
+/* add puts a record into the piece, after writing the piece where the record does not fit beside it. False: the class
+ * takes no more. */
+static bool add(struct piece *piece, const struct tier_record *record, uint32_t *written)
+{
+    struct tier *tier = piece->tier;
+    uint64_t bytes = stored_bytes(record);
+    struct segment *last = tier->open ? tier->segments[tier->n_segments - 1] : NULL;
+    if (piece->count && (piece->count == PIECE_RECORDS || last->len_bytes + piece->len_bytes + bytes > tier->segment_bytes))
+        *written += flush(piece);
+    if (tier->write_off || !has_room(tier, piece->len_bytes + bytes))
+        return false;
+    if (piece->count == 0 && !segment_for(tier, piece->owner, bytes)) {
+        tier_failed(tier, false, errno);
+        return false;
+    }
+    piece->records[piece->count++] = *record;
+    piece->len_bytes += bytes;
+    return true;
+}
+
+uint32_t tier_write(struct tier *tier, uint64_t owner, const struct tier_record *records, uint32_t count)
+{
+    CHECK_MAGIC(tier, TIER_MAGIC);
+    if (!tier_writable(tier))
+        return 0;
+    struct piece *piece = xcalloc(1, sizeof *piece);
+    piece->tier = tier;
+    piece->owner = owner;
+    uint32_t written = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct tier_record *record = &records[i];
+        bool possible = record->len_bytes > 0 && record->len_bytes <= RECORD_BYTES_MAX &&
+                        stored_bytes(record) <= tier->segment_bytes;
+        if (possible && !tier_find(tier, record->key, record->len_bytes) && !add(piece, record, &written))
+            break;
+    }
+    written += flush(piece);
+    free(piece);
+    return written;
+}
