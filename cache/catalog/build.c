@@ -2,7 +2,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <xxhash.h>
 
 #include "cache/store/store_priv.h"
 #include "common/check.h"
@@ -72,15 +71,7 @@ struct builder_counts builder_counts(struct builder *builder)
 static struct identity sample_identity(const struct builder *builder, const struct dataset_parts *parts, size_t number,
                                        uint64_t occurrence)
 {
-    const struct index_sample *sample = &parts->index.samples[number];
-    uint64_t facts[8] = {sample->device, sample->inode, sample->size, (uint64_t)sample->mtime_ns, occurrence};
-    if (parts->store && parts->store->foreign) {
-        facts[5] = parts->store->index_device;
-        facts[6] = parts->store->index_inode;
-        facts[7] = parts->store->owner + 1; /* never 0, which all others have here */
-    }
-    XXH128_hash_t hash = XXH3_128bits_withSeed(facts, sizeof facts, builder->identity_seed);
-    return (struct identity){.low = hash.low64, .high = hash.high64};
+    return content_identity(&parts->index.samples[number], parts->store, occurrence, builder->identity_seed);
 }
 
 /* Turns every sample into its identity, counting how often the same file came before in this dataset. */

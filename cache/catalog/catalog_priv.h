@@ -169,6 +169,15 @@ uint32_t identity_number(struct identity_table *table, struct identity identity)
 void identity_forget(struct identity_table *table, uint32_t number);
 void identity_release(struct identity_table *table, uint32_t number);
 
+/* content.c */
+
+struct store; /* store_priv.h */
+
+/* content_identity gives the identity of a sample's content, among those made with the same seed. store: NULL in a
+ * plain tree. occurrence: how many earlier samples of its dataset are the same file. */
+struct identity content_identity(const struct index_sample *sample, const struct store *store, uint64_t occurrence,
+                                 uint64_t seed);
+
 /* ids.c: the ids of the datasets' samples. An identity keeps its id as long as some dataset has it. After the last
  * of them the id is retired, and is given to another identity only after id_table_settle. Any thread may call these
  * functions. The catalog and each dataset have a reference. */
@@ -201,8 +210,6 @@ int chunking_shuffle(uint32_t count, uint32_t chunk_size, uint64_t seed, struct 
 void chunking_free(struct chunking *chunking);
 
 /* dataset.c */
-
-struct store; /* store_priv.h */
 
 #define DATASET_MAGIC UINT32_C(0x44415441)
 

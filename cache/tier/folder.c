@@ -1,6 +1,6 @@
 /* folder.c: a class's folder: whether it is one, its lock, its seed and size. `class` is a text of four lines. */
-#include <errno.h>
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>

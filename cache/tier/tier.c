@@ -327,10 +327,7 @@ void tier_stats(struct tier *tier, struct tier_stats *out)
     pthread_mutex_lock(&tier->lock);
     *out = tier->stats;
     out->segments = (uint32_t)tier->n_segments;
-    out->state = tier->read_off    ? TIER_OFF
-                 : tier->write_off ? TIER_READ_ONLY
-                 : tier->full      ? TIER_FULL
-                                   : TIER_FILLING;
+    out->state = tier->read_off ? TIER_OFF : tier->write_off ? TIER_READ_ONLY : tier->full ? TIER_FULL : TIER_FILLING;
     pthread_mutex_unlock(&tier->lock);
     out->size_bytes = tier->size_bytes;
 }

@@ -96,8 +96,8 @@ void tier_stats(struct tier *tier, struct tier_stats *out);
 /* ── without opening: `larder cache` ── */
 
 struct tier_view {
-    bool in_use;                        /* another process has the lock */
-    uint64_t size_bytes, used_bytes;    /* size: as when it was opened last */
+    bool in_use;                     /* another process has the lock */
+    uint64_t size_bytes, used_bytes; /* size: as when it was opened last */
     uint64_t samples, sample_bytes;
     uint32_t segments, sealed_segments; /* sealed: the index tells of all records */
     uint64_t unfinished_bytes;          /* at ends of segments: what a kill left of a write */

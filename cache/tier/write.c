@@ -183,10 +183,10 @@ static uint32_t flush(struct piece *piece)
         const struct tier_record *record = &piece->records[i];
         piece->hashes[i] = tier_hash(record->bytes, record->len_bytes);
         tier_header_encode(&(struct record){.key = record->key,
-                                       .owner = piece->owner,
-                                       .hash = piece->hashes[i],
-                                       .len_bytes = (uint32_t)record->len_bytes},
-                      piece->headers[i]);
+                                            .owner = piece->owner,
+                                            .hash = piece->hashes[i],
+                                            .len_bytes = (uint32_t)record->len_bytes},
+                           piece->headers[i]);
         parts[2 * i] = (struct iovec){piece->headers[i], RECORD_HEADER_BYTES};
         parts[2 * i + 1] = (struct iovec){(void *)record->bytes, record->len_bytes};
     }
@@ -207,7 +207,8 @@ static bool add(struct piece *piece, const struct tier_record *record, uint32_t 
     struct tier *tier = piece->tier;
     uint64_t bytes = stored_bytes(record);
     struct segment *last = tier->open ? tier->segments[tier->n_segments - 1] : NULL;
-    if (piece->count && (piece->count == PIECE_RECORDS || last->len_bytes + piece->len_bytes + bytes > tier->segment_bytes))
+    if (piece->count &&
+        (piece->count == PIECE_RECORDS || last->len_bytes + piece->len_bytes + bytes > tier->segment_bytes))
         *written += flush(piece);
     if (tier->write_off || !has_room(tier, piece->len_bytes + bytes))
         return false;

@@ -17,12 +17,6 @@ static int fail_at(const struct config *config, const struct doc_node *node, con
     return config_fail(err, LARDER_EINVAL, config->file, node->at, key, "%s", text);
 }
 
-static bool is_null(const struct doc_node *node)
-{
-    return node->kind == DOC_SCALAR && !node->quoted &&
-           (node->text[0] == '\0' || strcmp(node->text, "~") == 0 || strcmp(node->text, "null") == 0);
-}
-
 /* ── sections ──────────────────────────────────────────────────────────────────────────────────────────────────── */
 
 static bool section_known(const char *name)
@@ -39,6 +33,7 @@ static int unknown_section(const struct config *config, const struct doc_node *k
     const char *shown = config_shown(key->text);
     struct nearest suggestion = {.given = key->text};
     nearest_consider(&suggestion, "datasets", "datasets:");
+    nearest_consider(&suggestion, "storage", "storage:");
     for (size_t i = 0; i < CONFIG_SETTINGS; i++) {
         const struct config_row *row = &config_rows[i];
         if (strcmp(key->text, row->key_path) == 0)
@@ -52,7 +47,7 @@ static int unknown_section(const struct config *config, const struct doc_node *k
                            suggestion.best);
     return config_fail(err, LARDER_EINVAL, config->file, key->at, shown,
                        "no such section: the sections are socket, memory, threads, redirect, limits, log, metrics, "
-                       "control, catalog, jobs and datasets");
+                       "control, catalog, jobs, storage and datasets");
 }
 
 static int unknown_key(const struct config *config, const char *section, const struct doc_node *key, struct error *err)
@@ -105,7 +100,7 @@ static int apply_setting(struct config *config, const char *section, const struc
 static int apply_section(struct config *config, const struct doc_node *key, const struct doc_node *value,
                          const struct config_machine *machine, struct error *err)
 {
-    if (is_null(value))
+    if (doc_is_null(value))
         return 0; /* everything in the section is commented out */
     if (value->kind != DOC_MAPPING)
         return fail_at(config, value, key->text, "is a section: write its settings below it as `key: value`, indented",
@@ -190,7 +185,7 @@ static int apply_dataset(struct config *config, const struct doc_node *key, cons
 
 static int apply_datasets(struct config *config, const struct doc_node *value, struct error *err)
 {
-    if (is_null(value))
+    if (doc_is_null(value))
         return 0;
     if (value->kind != DOC_MAPPING)
         return fail_at(config, value, "datasets",
@@ -213,7 +208,7 @@ static int apply_datasets(struct config *config, const struct doc_node *value, s
 int config_apply(struct config *config, const struct doc_node *root, const struct config_machine *machine,
                  struct error *err)
 {
-    if (!root || is_null(root))
+    if (!root || doc_is_null(root))
         return 0;
     if (root->kind != DOC_MAPPING)
         return fail_at(
@@ -225,6 +220,8 @@ int config_apply(struct config *config, const struct doc_node *root, const struc
         int rc;
         if (strcmp(key->text, "datasets") == 0)
             rc = apply_datasets(config, value, err);
+        else if (strcmp(key->text, "storage") == 0)
+            rc = config_storage_apply(config, value, err);
         else if (section_known(key->text))
             rc = apply_section(config, key, value, machine, err);
         else

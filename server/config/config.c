@@ -250,6 +250,7 @@ void config_destroy(struct config *config)
         free(config->datasets[i].subset);
     }
     free(config->datasets);
+    config_storage_free(config);
     free(config->file);
     free_texts(config);
     free(config);

@@ -25,6 +25,12 @@
 /* A unix socket's path has 107 bytes, and the control socket's name is 8 bytes longer. */
 #define CONFIG_SOCKET_PATH_MAX 99
 #define CONFIG_WIDTH_HALF UINT64_MAX
+#define CONFIG_STORAGE_CLASSES_MAX 8u
+#define CONFIG_STORAGE_PATH_MAX 3000 /* names of files are put behind it */
+#define CONFIG_STORAGE_MIN CONFIG_MIB
+#define CONFIG_STORAGE_MAX (UINT64_C(1) << 50)
+#define CONFIG_STORAGE_THREADS 4
+#define CONFIG_STORAGE_THREADS_MAX 64
 
 enum config_setting {
 #define SETTING(kind, field, ...) SETTING_##field,
@@ -48,6 +54,14 @@ struct config_dataset {
     struct config_mark *pipeline_at; /* where each operator stands, and last the list itself */
     uint32_t n_pipeline_at;
     char *subset; /* JSON of the part that jobs get, which view_parse has parsed once; NULL: jobs get all of it */
+    struct config_mark at;
+};
+
+/* A storage class (cache/tier/tier.h). */
+struct config_storage {
+    char *path;
+    uint64_t size_bytes;
+    uint64_t threads; /* reads that it may have at once */
     struct config_mark at;
 };
 
@@ -80,6 +94,8 @@ struct config {
 
     struct config_dataset *datasets; /* in the file's order */
     uint32_t n_datasets;
+    struct config_storage *storage; /* the fastest first */
+    uint32_t n_storage;
     char *file; /* NULL: no file was read */
     enum config_source source[CONFIG_SETTINGS];
     struct config_mark mark[CONFIG_SETTINGS];

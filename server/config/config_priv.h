@@ -1,6 +1,7 @@
 /* config_priv.h: the parts of the configuration reader (this folder only).
  *
  *   file ── doc.c: libyaml events to nodes ── apply.c: nodes to settings ── value.c: text to value ── rows.c: the table
+ *                                             storage.c: the storage classes
  *                                             config.c: defaults, and checks across settings
  *                                             write.c: settings to text */
 #ifndef LARDER_SERVER_CONFIG_CONFIG_PRIV_H
@@ -27,10 +28,12 @@ enum config_kind {
     CONFIG_COUNT,
     CONFIG_WIDTH,
     CONFIG_BYTES,
+    CONFIG_SIZE, /* a size with a unit, of no memory */
     CONFIG_SHARE,
     CONFIG_BAD,
     CONFIG_CHOICE,
     CONFIG_PATH,
+    CONFIG_FOLDER, /* an absolute path */
     CONFIG_ADDRESS,
 };
 
@@ -53,6 +56,9 @@ struct config_text {
  * `none`. */
 int config_value_set(struct config *config, const struct config_row *row, struct config_text value,
                      const struct config_machine *machine, struct error *err);
+/* config_value_read does the same for a field that lies elsewhere. */
+int config_value_read(void *field, const struct config_row *row, struct config_text value,
+                      const struct config_machine *machine, struct error *err);
 /* config_value_print writes the effective value as a file would. */
 void config_value_print(const struct config *config, const struct config_row *row, FILE *out);
 /* config_text_print writes a double-quoted YAML text. */
@@ -93,6 +99,8 @@ struct doc {
  * the document. */
 int doc_parse(const char *file, const char *text, size_t len_bytes, struct doc *doc, struct error *err);
 void doc_clear(struct doc *doc);
+/* doc_is_null tells whether a value was left out: nothing, ~ or null. */
+bool doc_is_null(const struct doc_node *node);
 
 /* config_fail writes "file:line:column: key: …" into err and gives code. key may be "". file NULL: no place is given.
  */
@@ -110,6 +118,11 @@ int config_pipeline_json(const char *file, const struct doc_node *node, const ch
 /* config_subset_json turns an expression of sampler/view.h into JSON, and refuses one that is not valid. */
 int config_subset_json(const char *file, const struct doc_node *node, const char *key, struct config_dataset *dataset,
                        struct error *err);
+/* config_storage_apply reads the list of storage classes; config_storage_print writes it, config_storage_free frees
+ * it. */
+int config_storage_apply(struct config *config, const struct doc_node *value, struct error *err);
+void config_storage_print(const struct config *config, FILE *out);
+void config_storage_free(struct config *config);
 /* config_parse is config_load for a text and a given machine, for tests and the fuzzer. text NULL: the defaults alone.
  */
 int config_parse(const char *file, const char *text, size_t len_bytes, const struct config_machine *machine,

@@ -276,6 +276,12 @@ int doc_parse(const char *file, const char *text, size_t len_bytes, struct doc *
     return rc;
 }
 
+bool doc_is_null(const struct doc_node *node)
+{
+    return node->kind == DOC_SCALAR && !node->quoted &&
+           (node->text[0] == '\0' || strcmp(node->text, "~") == 0 || strcmp(node->text, "null") == 0);
+}
+
 void doc_clear(struct doc *doc)
 {
     while (doc->all) {

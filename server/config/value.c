@@ -139,7 +139,7 @@ static int parse_bytes(const struct config_row *row, struct config_text value, c
     config_bytes_print(row->min, min, sizeof min);
     config_bytes_print(row->max, max, sizeof max);
     config_bytes_print(machine->memory_bytes, memory, sizeof memory);
-    if (parse_percent(value.text, &percent)) {
+    if (row->kind == CONFIG_BYTES && parse_percent(value.text, &percent)) {
         if (percent <= 0 || percent > 100)
             return error_set(err, LARDER_EINVAL,
                              "%s is out of range: a percentage of the memory is above 0%% and at most 100%%",
@@ -148,15 +148,16 @@ static int parse_bytes(const struct config_row *row, struct config_text value, c
     } else if (!parse_size(value.text, &bytes)) {
         return error_set(err, LARDER_EINVAL,
                          "'%s' is not a size: write a number with a unit (KiB, MiB, GiB, TiB, KB, MB, GB, TB or B), "
-                         "such as 512MiB, or a percentage of the memory, such as 25%%",
-                         config_shown(value.text));
+                         "such as %s",
+                         config_shown(value.text),
+                         row->kind == CONFIG_BYTES ? "512MiB, or a percentage of the memory, such as 25%" : "100GiB");
     }
     if (bytes < (double)row->min || bytes > (double)row->max) {
         config_bytes_print(bytes < 1e18 ? (uint64_t)bytes : UINT64_C(1000000000000000000), got, sizeof got);
         return error_set(err, LARDER_EINVAL, "%s is out of range (it is %s): write a size from %s to %s",
                          config_shown(value.text), got, min, max);
     }
-    if (bytes > (double)machine->memory_bytes)
+    if (row->kind == CONFIG_BYTES && bytes > (double)machine->memory_bytes)
         return error_set(err, LARDER_EINVAL,
                          "%s is more than the %s of memory this machine (or cgroup) has: write less",
                          config_shown(value.text), memory);
@@ -228,8 +229,11 @@ static int parse_bool(struct config_text value, bool *out, struct error *err)
 static int parse_path(const struct config_row *row, struct config_text value, char **out, struct error *err)
 {
     size_t len = strlen(value.text);
-    const char *what = row->min ? "an absolute path or auto" : "an absolute path, auto or none";
-    if (!value.quoted && (strcmp(value.text, "auto") == 0 || (row->min == 0 && strcmp(value.text, "none") == 0))) {
+    const char *what = row->kind == CONFIG_FOLDER ? "an absolute path"
+                       : row->min                 ? "an absolute path or auto"
+                                                  : "an absolute path, auto or none";
+    if (row->kind == CONFIG_PATH && !value.quoted &&
+        (strcmp(value.text, "auto") == 0 || (row->min == 0 && strcmp(value.text, "none") == 0))) {
         free(*out);
         *out = value.text[0] == 'a' ? NULL : xstrdup("");
         return 0;
@@ -270,7 +274,12 @@ static int parse_address(const char *text, char **out, struct error *err)
 int config_value_set(struct config *config, const struct config_row *row, struct config_text value,
                      const struct config_machine *machine, struct error *err)
 {
-    void *field = (char *)config + row->offset;
+    return config_value_read((char *)config + row->offset, row, value, machine, err);
+}
+
+int config_value_read(void *field, const struct config_row *row, struct config_text value,
+                      const struct config_machine *machine, struct error *err)
+{
     if (!value.quoted && (value.text[0] == '\0' || strcmp(value.text, "~") == 0 || strcmp(value.text, "null") == 0))
         return error_set(err, LARDER_EINVAL,
                          "no value is given: write one (%s), or remove the line for the default, %s", row->unit,
@@ -279,11 +288,13 @@ int config_value_set(struct config *config, const struct config_row *row, struct
     case CONFIG_BOOL: return parse_bool(value, field, err);
     case CONFIG_COUNT: return parse_count(row, value, field, err);
     case CONFIG_WIDTH: return parse_width(row, value, field, err);
-    case CONFIG_BYTES: return parse_bytes(row, value, machine, field, err);
+    case CONFIG_BYTES:
+    case CONFIG_SIZE: return parse_bytes(row, value, machine, field, err);
     case CONFIG_SHARE: return parse_share(row, value, field, err);
     case CONFIG_BAD: return parse_bad(row, value, field, err);
     case CONFIG_CHOICE: return parse_choice(row, value.text, field, err);
-    case CONFIG_PATH: return parse_path(row, value, field, err);
+    case CONFIG_PATH:
+    case CONFIG_FOLDER: return parse_path(row, value, field, err);
     case CONFIG_ADDRESS: return parse_address(value.text, field, err);
     }
     CHECK(!"a kind of setting that nobody reads");
@@ -332,11 +343,13 @@ void config_value_print(const struct config *config, const struct config_row *ro
         else
             fprintf(out, "%llu", (unsigned long long)*(const uint64_t *)field);
         break;
-    case CONFIG_BYTES: fprintf(out, "%lluB", (unsigned long long)*(const uint64_t *)field); break;
+    case CONFIG_BYTES:
+    case CONFIG_SIZE: fprintf(out, "%lluB", (unsigned long long)*(const uint64_t *)field); break;
     case CONFIG_SHARE: fprintf(out, "%.10g%%", *(const double *)field * 100); break;
     case CONFIG_BAD: print_bad(field, out); break;
     case CONFIG_CHOICE: print_choice(row, *(const int *)field, out); break;
     case CONFIG_PATH:
+    case CONFIG_FOLDER:
     case CONFIG_ADDRESS:
         path = *(char *const *)field;
         if (*path)

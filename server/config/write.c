@@ -31,6 +31,7 @@ void config_dump(const struct config *config, FILE *out)
         }
         fputc('\n', out);
     }
+    config_storage_print(config, out);
     if (config->n_datasets)
         fputs("datasets:\n", out);
     for (uint32_t i = 0; i < config->n_datasets; i++) {
@@ -95,6 +96,12 @@ void config_example(FILE *out)
         if (i + 1 == CONFIG_SETTINGS || strcmp(config_rows[i + 1].section, row->section) != 0)
             fputc('\n', out);
     }
+    fputs(
+        "# Folders on local disks, the fastest first, that keep what was read from slower storage, over restarts too\n"
+        "# (docs/storage.md). Each is its own daemon's alone. threads: reads that it has at once, 1 to 64.\n"
+        "storage:\n"
+        "  # - {path: /nvme/larder, size: 800GiB, threads: 4}\n\n",
+        out);
     fputs("# Datasets that clients may name instead of giving the folder, each with a pipeline for those that name "
           "none,\n# and perhaps narrowed to a subset: what a client asks for is then of that.\n"
           "datasets:\n"

@@ -98,6 +98,10 @@ static const char everything[] = "# a comment\n"
                                  "catalog: {checkpoint: /var/tmp/c}\n"
                                  "jobs:\n"
                                  "  quota: 12.5%\n"
+                                 "storage:\n"
+                                 "  - {path: \"/nvme/my class\", size: 800GiB, threads: 9}\n"
+                                 "  - path: /ssd\n"
+                                 "    size: 2.5TB\n"
                                  "datasets:\n"
                                  "  cats-1:\n"
                                  "    path: /data/cats\n"
@@ -120,6 +124,13 @@ static void assert_everything(const struct config *config)
     assert_int_equal(config->encoded_bytes, 100000000);
     assert_int_equal(config->scratch_bytes, 70 * CONFIG_MIB);
     assert_int_equal(config->workers, 3);
+    assert_int_equal(config->n_storage, 2);
+    assert_string_equal(config->storage[0].path, "/nvme/my class");
+    assert_int_equal(config->storage[0].size_bytes, 800 * GIB);
+    assert_int_equal(config->storage[0].threads, 9);
+    assert_string_equal(config->storage[1].path, "/ssd");
+    assert_int_equal(config->storage[1].size_bytes, UINT64_C(2500000000000));
+    assert_int_equal(config->storage[1].threads, CONFIG_STORAGE_THREADS);
     assert_int_equal(config->loaders, 2);
     assert_int_equal(config->load_delay_ms, 7);
     assert_int_equal(config->redirect_width, 4);
@@ -165,7 +176,7 @@ static void test_everything(void **state)
         assert_int_equal(config->source[i], CONFIG_FROM_FILE);
     assert_int_equal(config->mark[SETTING_arena_bytes].line, 5);
     assert_int_equal(config->mark[SETTING_arena_bytes].column, 10);
-    assert_int_equal(config->datasets[0].pipeline_at[1].line, 34);
+    assert_int_equal(config->datasets[0].pipeline_at[1].line, 38);
     assert_int_equal(config->datasets[0].pipeline_at[1].column, 9);
     config_destroy(config);
 }
@@ -238,7 +249,7 @@ static void test_empty_files(void **state)
 {
     (void)state;
     static const char *const texts[] = {
-        "", "# nothing\n", "---\n", "--- ~\n...\n", "memory:\n#  arena: 1GiB\ndatasets:\n", "{}"};
+        "", "# nothing\n", "---\n", "--- ~\n...\n", "memory:\n#  arena: 1GiB\nstorage:\ndatasets:\n", "{}"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         struct config *config = parse(texts[i]);
         assert_int_equal(config->arena_bytes, 4 * GIB);

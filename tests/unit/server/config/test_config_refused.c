@@ -10,14 +10,38 @@ static const struct {
     /* unknown keys, with the nearest known one */
     {"memroy:\n  arena: 1GiB\n", "f.yaml:1:1: memroy: no such section: did you mean memory?"},
     {"quux: 1\n", "f.yaml:1:1: quux: no such section: the sections are socket, memory, threads, redirect, limits, log, "
-                  "metrics, control, catalog, jobs and datasets"},
+                  "metrics, control, catalog, jobs, storage and datasets"},
     {"arena: 1GiB\n", "f.yaml:1:1: arena: no such section: did you mean memory.arena?"},
     {"memory.arena: 1GiB\n", "f.yaml:1:1: memory.arena: is written in two levels: put `arena:` below `memory:`"},
     {"memory:\n  aren: 1GiB\n", "f.yaml:2:3: memory.aren: no such setting: did you mean memory.arena?"},
     {"memory:\n  workers: 3\n", "f.yaml:2:3: memory.workers: no such setting: did you mean threads.workers?"},
     {"memory:\n  zzz: 3\n", "f.yaml:2:3: memory.zzz: no such setting: `memory` has arena, encoded, scratch"},
     {"<<: {}\n", "f.yaml:1:1: <<: no such section: the sections are socket, memory, threads, redirect, limits, log, "
-                 "metrics, control, catalog, jobs and datasets"},
+                 "metrics, control, catalog, jobs, storage and datasets"},
+    /* storage classes */
+    {"storage: /x\n",
+     "f.yaml:1:10: storage: is a list of storage classes, the fastest first: write `- {path: /a/folder, "
+     "size: 100GiB}`"},
+    {"storage:\n  - /x\n", "f.yaml:2:5: storage[0]: is a storage class: write `{path: /a/folder, size: 100GiB}`"},
+    {"storage:\n  - {path: x, size: 1GiB}\n",
+     "f.yaml:2:12: storage[0].path: 'x' is not an absolute path: write an absolute path"},
+    {"storage:\n  - {path: /x, size: 1GiB}\n  - {path: /y}\n",
+     "f.yaml:3:5: storage[1]: has no size: write how much it may take of the disk, `size: 100GiB`"},
+    {"storage:\n  - {size: 1GiB}\n",
+     "f.yaml:2:5: storage[0]: has no path: write `path: /a/folder`, a folder of its own"},
+    {"storage:\n  - {path: /x, size: 10%}\n",
+     "f.yaml:2:22: storage[0].size: '10%' is not a size: write a number with a unit (KiB, MiB, GiB, TiB, KB, MB, GB, "
+     "TB or B), such as 100GiB"},
+    {"storage:\n  - {path: /x, size: 1KiB}\n",
+     "f.yaml:2:22: storage[0].size: 1KiB is out of range (it is 1 KiB): write a size from 1 MiB to 1024 TiB"},
+    {"storage:\n  - {path: /x, size: 1GiB, threads: 0}\n",
+     "f.yaml:2:37: storage[0].threads: 0 is out of range: write a whole number from 1 to 64 (reads at once), without "
+     "quotes"},
+    {"storage:\n  - {path: /x, size: 1GiB, thread: 2}\n",
+     "f.yaml:2:28: storage[0].thread: no such setting: did you mean threads?"},
+    {"storage:\n  - {path: ~, size: 1GiB}\n", "f.yaml:2:12: storage[0].path: write one value (an absolute path)"},
+    {"storage:\n  - {path: /x, size: 1GiB}\n  - {path: /x, size: 1GiB}\n",
+     "f.yaml:3:5: storage[1]: has the path of an earlier one: give each a folder of its own"},
     /* given twice */
     {"memory:\n  arena: 1GiB\n  arena: 2GiB\n",
      "f.yaml:3:3: memory.arena: is given a second time (first in line 2): remove one of the two"},
