@@ -16,7 +16,24 @@ METRIC(DATASETS, METRIC_GAUGE, "larder_datasets", "Datasets in the catalog.", NU
 METRIC(SAMPLES_LOADED, METRIC_COUNTER, "larder_samples_loaded_total", "Samples whose encoded bytes were read.", NULL)
 METRIC(READS, METRIC_COUNTER, "larder_reads_total",
        "Reads that brought samples: of a part of a chunk, or of all of it.", NULL)
-METRIC(LOADED_BYTES, METRIC_COUNTER, "larder_loaded_bytes_total", "Encoded bytes read from sources.", NULL)
+METRIC(LOADED_BYTES, METRIC_COUNTER, "larder_loaded_bytes_total", "Encoded bytes read, from sources and storage classes.", NULL)
+METRIC(ORIGIN_SAMPLES, METRIC_COUNTER, "larder_origin_samples_total",
+       "Samples read, by where from: source, or a storage class by its number from 1.", "origin")
+METRIC(ORIGIN_BYTES, METRIC_COUNTER, "larder_origin_bytes_total",
+       "Encoded bytes read, by where from: source, or a storage class by its number from 1.", "origin")
+METRIC(STORAGE_SIZE, METRIC_GAUGE, "larder_storage_size_bytes", "What a storage class may take of its disk.", "class")
+METRIC(STORAGE_USED, METRIC_GAUGE, "larder_storage_used_bytes", "What a storage class takes of its disk.", "class")
+METRIC(STORAGE_SAMPLES, METRIC_GAUGE, "larder_storage_samples", "Samples that a storage class has.", "class")
+METRIC(STORAGE_STATE, METRIC_GAUGE, "larder_storage_state",
+       "1 for the state that a storage class is in, 0 for the others.", "class", "state")
+METRIC(STORAGE_WRITTEN, METRIC_COUNTER, "larder_storage_written_bytes_total",
+       "Encoded bytes written to a storage class.", "class")
+METRIC(STORAGE_SKIPPED, METRIC_COUNTER, "larder_storage_skipped_total",
+       "Samples not written to a storage class, because too many waited for that.", "class")
+METRIC(STORAGE_CORRUPT, METRIC_COUNTER, "larder_storage_corrupt_total",
+       "Samples that a storage class dropped, because their bytes were not those that were written.", "class")
+METRIC(STORAGE_LEFT_ALONE, METRIC_GAUGE, "larder_storage_left_alone",
+       "Whether a storage class is left alone, because it is slower than the source.", "class")
 METRIC(SAMPLES_DECODED, METRIC_COUNTER, "larder_samples_decoded_total",
        "Images decoded; one decode can make instances for several pipelines.", NULL)
 METRIC(SAMPLES_PREPARED, METRIC_COUNTER, "larder_samples_prepared_total", "Instances prepared, each by one pipeline.",

@@ -1,7 +1,9 @@
 #include "server/daemon.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -22,6 +24,7 @@
 #include "server/edges.h"
 #include "server/leaving.h"
 #include "server/session/session.h"
+#include "server/storage/origins.h"
 #include "server/workers/worker.h"
 
 /* The number of tasks in flight: two for each thread, so that no thread waits for the engine. A load task is a chunk.
@@ -31,6 +34,12 @@ enum { TASKS_PER_THREAD = 2, CHUNK_SAMPLES = 64 };
 #define LEAVING_TIMEOUT_NS (UINT64_C(60) * CLOCK_NS_PER_S)
 #define ROOM_TIMEOUT_NS (UINT64_C(60) * CLOCK_NS_PER_S)
 
+#define BEHIND_BYTES_MIN (UINT64_C(4) << 20)
+#define BEHIND_BYTES_MAX (UINT64_C(64) << 20)
+enum { BEHIND_PART = 4 };
+
+_Static_assert(CONFIG_STORAGE_CLASSES_MAX == ORIGIN_CLASSES_MAX, "all classes of a configuration can be opened");
+
 enum { CONNECTIONS_PER_JOB = 8 }; /* ranks of a job, on average; a connection takes few bytes */
 
 struct daemon {
@@ -38,6 +47,7 @@ struct daemon {
     struct session *session;
     struct arena *arena;
     struct catalog *catalog;
+    struct origins *origins; /* NULL: there are no storage classes */
     struct mailbox *inbox;
     struct driver *driver;
     struct scratch_budget *scratch;
@@ -85,6 +95,29 @@ static uint64_t boot_number(void)
     return random_mix64(clock_now_ns() ^ random_mix64((uint64_t)time(NULL)) ^ (uint64_t)getpid() << 40);
 }
 
+/* open_storage opens the storage classes. Of what memory has for encoded samples they may take a part again, for samples
+ * that wait to be written. */
+static int open_storage(struct daemon *daemon, struct error *err)
+{
+    const struct config *config = daemon->config;
+    char curves[PATH_MAX] = "";
+    uint64_t behind_bytes = config->encoded_bytes / BEHIND_PART;
+    if (config->n_storage == 0)
+        return 0;
+    behind_bytes = behind_bytes < BEHIND_BYTES_MIN ? BEHIND_BYTES_MIN : behind_bytes;
+    if (*config->checkpoint_dir)
+        snprintf(curves, sizeof curves, "%s/storage-curves", config->checkpoint_dir);
+    struct origins_config origins = {.n_classes = config->n_storage,
+                                     .behind_bytes = behind_bytes < BEHIND_BYTES_MAX ? behind_bytes : BEHIND_BYTES_MAX,
+                                     .curves = *curves ? curves : NULL};
+    for (uint32_t i = 0; i < config->n_storage; i++) {
+        origins.classes[i].path = config->storage[i].path;
+        origins.classes[i].size_bytes = config->storage[i].size_bytes;
+        origins.classes[i].threads = (uint32_t)config->storage[i].threads;
+    }
+    return origins_create(&origins, &daemon->origins, err);
+}
+
 static int start_engine(struct daemon *daemon, struct error *err)
 {
     const struct config *config = daemon->config;
@@ -115,6 +148,7 @@ static int start_engine(struct daemon *daemon, struct error *err)
         .loaders = loaders,
         .inbox = daemon->inbox,
         .catalog = daemon->catalog,
+        .origins = daemon->origins,
         .drained = drained,
         .ctx = daemon};
     int code = driver_create(&driver, &daemon->driver, err);
@@ -134,6 +168,7 @@ static int start_engine(struct daemon *daemon, struct error *err)
                                    .arena = daemon->arena,
                                    .results = arrivals_of_workers(&daemon->arrivals),
                                    .watch = daemon->watch,
+                                   .origins = daemon->origins,
                                    .load_delay_ms = (uint32_t)config->load_delay_ms};
     code = workers_create(&worker, &daemon->workers, err);
     if (!code)
@@ -189,6 +224,8 @@ int daemon_start(const struct config *config, const struct daemon_progress *prog
         code = arena_create(config->arena_bytes, progress->go_on, progress->ctx, &daemon->arena, err);
     if (!code)
         code = catalog_create(*config->checkpoint_dir ? config->checkpoint_dir : NULL, &daemon->catalog, err);
+    if (!code)
+        code = open_storage(daemon, err);
     if (!code && mailbox_create(INBOX_MESSAGES, sizeof(struct inbox_message), &daemon->inbox))
         code = error_set(err, LARDER_ENOMEM, "no memory for the engine's inbox");
     daemon->arrivals.inbox = daemon->inbox;
@@ -201,6 +238,7 @@ int daemon_start(const struct config *config, const struct daemon_progress *prog
                                                             .workers = daemon->workers,
                                                             .catalog = daemon->catalog,
                                                             .scratch = daemon->scratch,
+                                                            .origins = daemon->origins,
                                                             .watch = daemon->watch,
                                                             .arena_bytes = arena_bytes(daemon->arena),
                                                             .start_ns = start_ns,
@@ -267,6 +305,7 @@ void daemon_stop(struct daemon *daemon)
     scratch_budget_destroy(daemon->scratch);
     driver_destroy(daemon->driver);
     mailbox_destroy(daemon->inbox);
+    origins_destroy(daemon->origins); /* before session_destroy, too: the next daemon needs the folders */
     catalog_destroy(daemon->catalog);
     arena_destroy(daemon->arena); /* before session_destroy gives the lock up: the next daemon needs the memory */
     session_destroy(daemon->session);

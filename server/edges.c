@@ -13,6 +13,7 @@
 #include "server/control/control.h"
 #include "server/control/http.h"
 #include "server/control/status_cache.h"
+#include "server/storage/origins.h"
 
 #define TREE_NS (5 * CLOCK_NS_PER_S) /* how long the tree is shown: making it copies all remaining sets */
 
@@ -27,6 +28,41 @@ struct edges {
 };
 
 /* ── what the daemon tells, in the control's and HTTP's threads ── */
+
+static void snapshot_class(const struct origins_class_status *from, struct status_class *to)
+{
+    const struct tier_stats *tier = &from->tier;
+    *to = (struct status_class){.path = from->path,
+                                .state = tier_state_name(tier->state),
+                                .size_bytes = tier->size_bytes,
+                                .used_bytes = tier->used_bytes,
+                                .samples = tier->samples,
+                                .segments = tier->segments,
+                                .read = {from->read_samples, from->read_bytes},
+                                .written = {tier->written_samples, tier->written_bytes},
+                                .waiting_bytes = from->waiting_bytes,
+                                .skipped = from->skipped,
+                                .corrupt = tier->corrupt,
+                                .given_up = tier->given_up,
+                                .left_alone = from->left_alone,
+                                .bytes_per_s = from->bytes_per_s};
+}
+
+/* Without storage classes all comes from sources. */
+static void snapshot_storage(const struct edges *edges, struct daemon_status *status)
+{
+    struct status_storage *storage = &status->storage;
+    struct origins_status origins;
+    storage->source = (struct status_read){status->totals.counts.samples_loaded, status->totals.counts.loaded_bytes};
+    if (!edges->of.origins)
+        return;
+    origins_status(edges->of.origins, &origins);
+    storage->source = (struct status_read){origins.source_samples, origins.source_bytes};
+    storage->states = tier_state_names();
+    storage->n_classes = origins.n_classes;
+    for (uint32_t i = 0; i < origins.n_classes; i++)
+        snapshot_class(&origins.classes[i], &storage->classes[i]);
+}
 
 static void snapshot(void *ctx, struct daemon_status *status)
 {
@@ -52,6 +88,7 @@ static void snapshot(void *ctx, struct daemon_status *status)
     status->datasets = catalog.datasets;
     status->arena_budget_bytes = edges->of.arena_bytes;
     status->encoded_budget_bytes = edges->of.config->encoded_bytes;
+    snapshot_storage(edges, status);
     scratch_budget_stats(edges->of.scratch, &status->scratch);
     for (int reason = BAD_NONE + 1; reason < BAD_REASONS; reason++)
         status->bad_reasons[reason] = bad_reason_name((enum bad_reason)reason);

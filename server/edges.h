@@ -15,6 +15,7 @@ struct edges_config {
     struct workers *workers;
     struct catalog *catalog;
     struct scratch_budget *scratch;
+    struct origins *origins;        /* may be NULL */
     struct watch *watch;            /* may be NULL */
     uint64_t arena_bytes, start_ns; /* start_ns: when the daemon started, by clock_now_ns */
     double start_time_s;            /* when the daemon started, in Unix time */

@@ -19,10 +19,16 @@
 enum { SEGMENTS = 64, SEGMENTS_LEAST = 4 };
 #define SEGMENT_BYTES_LEAST (UINT64_C(8) << 20)
 
+static const char *const state_names[TIER_STATES + 1] = {"filling", "full", "read_only", "off", NULL};
+
 const char *tier_state_name(enum tier_state state)
 {
-    static const char *const names[TIER_STATES] = {"filling", "full", "read_only", "off"};
-    return names[state];
+    return state_names[state];
+}
+
+const char *const *tier_state_names(void)
+{
+    return state_names;
 }
 
 /* ── places and segments ── */

@@ -81,6 +81,7 @@ void tier_want(struct tier *tier, const uint64_t *owners, uint32_t count);
 enum tier_state { TIER_FILLING, TIER_FULL, TIER_READ_ONLY, TIER_OFF };
 #define TIER_STATES 4
 const char *tier_state_name(enum tier_state state); /* "filling", "full", "read_only", "off" */
+const char *const *tier_state_names(void);          /* all of them, by state, and then NULL */
 
 struct tier_stats {
     enum tier_state state;

@@ -13,6 +13,11 @@
  *   memory    arena {budget_bytes, used_bytes, pinned_bytes, quota_bytes}, encoded {budget_bytes, used_bytes,
  *             look_ahead_bytes}, scratch {budget_bytes, used_bytes, waiting (threads), waits
  *             (images)}, evicted {prepared, encoded}
+ *   storage   source {samples, bytes} (read from sources), classes[], fastest first: {path, state ("filling", "full",
+ *             "read_only", "off"), size_bytes, used_bytes, samples, segments, read {samples, bytes}, written {samples,
+ *             bytes}, waiting_bytes (to be written), skipped (samples not written, because too many waited), corrupt
+ *             (samples dropped), given_up (segments that gave place), left_alone (it is slower than sources),
+ *             mb_per_s (with one read under way; null: not known)}
  *   engine    loads_inflight, prepares_inflight, source_retries (reads that storage did not answer),
  *             source_waits (jobs that wait for their storage now), unknown_releases
  *   governor  preparers, loaders (threads), prepare_rate, load_rate (samples/s predicted; null: not known), moves
@@ -45,6 +50,7 @@
 #include "server/engine/engine.h"
 
 #define STATUS_ROLES_MAX 8
+#define STATUS_CLASSES_MAX 8
 
 /* The names of enum engine_stall. */
 extern const char *const status_stalls[ENGINE_STALLS];
@@ -84,6 +90,29 @@ struct status_governor {
     uint64_t moves; /* changes of the number of preparers */
 };
 
+struct status_read {
+    uint64_t samples, bytes;
+};
+
+/* A storage class. */
+struct status_class {
+    const char *path;  /* lives as long as the daemon */
+    const char *state; /* static */
+    uint64_t size_bytes, used_bytes, samples;
+    uint32_t segments;
+    struct status_read read, written;
+    uint64_t waiting_bytes, skipped, corrupt, given_up;
+    bool left_alone;
+    double bytes_per_s; /* with one read under way; 0: not known */
+};
+
+struct status_storage {
+    struct status_read source; /* of all sources */
+    struct status_class classes[STATUS_CLASSES_MAX];
+    uint32_t n_classes;
+    const char *const *states; /* names of all states, NULL at the end; static */
+};
+
 struct status_role {
     const char *name; /* "load", "prepare", …: static */
     uint32_t count;
@@ -110,6 +139,7 @@ struct daemon_status {
     uint32_t sessions, datasets;
     uint64_t arena_budget_bytes, encoded_budget_bytes;
     struct scratch_budget_stats scratch;
+    struct status_storage storage;
     struct engine_totals totals;
     struct status_governor governor;
     struct histogram loads, preparations; /* how long reads took, and preparing samples */

@@ -112,6 +112,42 @@ static json_t *memory_json(const struct daemon_status *status, bool *failed)
     return memory;
 }
 
+static json_t *read_json(const struct status_read *read, bool *failed)
+{
+    json_t *row = json_object();
+    put(row, "samples", count(read->samples), failed);
+    put(row, "bytes", count(read->bytes), failed);
+    return row;
+}
+
+static json_t *storage_json(const struct status_storage *storage, bool *failed)
+{
+    json_t *root = json_object(), *classes = json_array();
+    put(root, "source", read_json(&storage->source, failed), failed);
+    for (uint32_t i = 0; i < storage->n_classes; i++) {
+        const struct status_class *from = &storage->classes[i];
+        json_t *row = json_object();
+        put(row, "path", text(from->path), failed);
+        put(row, "state", text(from->state), failed);
+        put(row, "size_bytes", count(from->size_bytes), failed);
+        put(row, "used_bytes", count(from->used_bytes), failed);
+        put(row, "samples", count(from->samples), failed);
+        put(row, "segments", count(from->segments), failed);
+        put(row, "read", read_json(&from->read, failed), failed);
+        put(row, "written", read_json(&from->written, failed), failed);
+        put(row, "waiting_bytes", count(from->waiting_bytes), failed);
+        put(row, "skipped", count(from->skipped), failed);
+        put(row, "corrupt", count(from->corrupt), failed);
+        put(row, "given_up", count(from->given_up), failed);
+        put(row, "left_alone", json_boolean(from->left_alone), failed);
+        put(row, "mb_per_s", from->bytes_per_s > 0 ? json_real(from->bytes_per_s / 1e6) : json_null(), failed);
+        if (json_array_append_new(classes, row) != 0)
+            *failed = true;
+    }
+    put(root, "classes", classes, failed);
+    return root;
+}
+
 static json_t *known_ms(double seconds)
 {
     return seconds > 0 ? json_real(seconds * 1e3) : json_null();
@@ -228,6 +264,7 @@ char *status_to_json(const struct daemon_status *status)
     put(root, "daemon", daemon_json(status, &failed), &failed);
     put(root, "samples", samples_json(status, &failed), &failed);
     put(root, "memory", memory_json(status, &failed), &failed);
+    put(root, "storage", storage_json(&status->storage, &failed), &failed);
     put(engine, "loads_inflight", count(status->totals.loads_inflight), &failed);
     put(engine, "prepares_inflight", count(status->totals.prepares_inflight), &failed);
     put(engine, "source_retries", count(status->totals.counts.source_retries), &failed);

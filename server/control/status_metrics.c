@@ -1,5 +1,6 @@
 /* status_metrics.c: writes a snapshot as Prometheus text, by the table of all metrics (common/metrics_table.h). */
 #include <stdio.h>
+#include <string.h>
 
 #include "common/metrics.h"
 #include "server/control/status.h"
@@ -81,6 +82,34 @@ static void put_stall(struct metrics *metrics, const struct engine_delivery *del
     }
 }
 
+static void put_class(struct metrics *metrics, const struct status_storage *storage, uint32_t number)
+{
+    const struct status_class *class = &storage->classes[number];
+    char name[NUMBER_BYTES];
+    snprintf(name, sizeof name, "%u", number + 1);
+    put_labelled(metrics, METRIC_ORIGIN_SAMPLES, (double)class->read.samples, name);
+    put_labelled(metrics, METRIC_ORIGIN_BYTES, (double)class->read.bytes, name);
+    put_labelled(metrics, METRIC_STORAGE_SIZE, (double)class->size_bytes, name);
+    put_labelled(metrics, METRIC_STORAGE_USED, (double)class->used_bytes, name);
+    put_labelled(metrics, METRIC_STORAGE_SAMPLES, (double)class->samples, name);
+    put_labelled(metrics, METRIC_STORAGE_WRITTEN, (double)class->written.bytes, name);
+    put_labelled(metrics, METRIC_STORAGE_SKIPPED, (double)class->skipped, name);
+    put_labelled(metrics, METRIC_STORAGE_CORRUPT, (double)class->corrupt, name);
+    put_labelled(metrics, METRIC_STORAGE_LEFT_ALONE, class->left_alone, name);
+    for (uint32_t i = 0; storage->states[i]; i++) {
+        const char *labels[] = {name, storage->states[i]};
+        metrics_put(metrics, METRIC_STORAGE_STATE, strcmp(storage->states[i], class->state) == 0, labels);
+    }
+}
+
+static void put_storage(struct metrics *metrics, const struct status_storage *storage)
+{
+    put_labelled(metrics, METRIC_ORIGIN_SAMPLES, (double)storage->source.samples, "source");
+    put_labelled(metrics, METRIC_ORIGIN_BYTES, (double)storage->source.bytes, "source");
+    for (uint32_t i = 0; i < storage->n_classes; i++)
+        put_class(metrics, storage, i);
+}
+
 static void put_queue(struct metrics *metrics, const struct status_job *job, const struct engine_queue_status *queue)
 {
     char rank[NUMBER_BYTES];
@@ -149,6 +178,7 @@ char *status_to_metrics(const struct daemon_status *status, size_t *len_bytes)
     metrics_put_histogram(metrics, METRIC_LOAD_SECONDS, &status->loads, NULL);
     metrics_put_histogram(metrics, METRIC_PREPARE_SECONDS, &status->preparations, NULL);
     put_memory(metrics, status);
+    put_storage(metrics, &status->storage);
     put_governor(metrics, &status->governor);
     for (size_t i = 0; i < status->n_jobs; i++)
         put_job(metrics, &status->jobs[i]);

@@ -5,6 +5,26 @@
 #include "common/check.h"
 #include "common/clock.h"
 #include "server/driver/states.h"
+#include "server/storage/origins.h"
+
+/* want_datasets says which datasets have jobs now. */
+static void want_datasets(const struct driver *driver)
+{
+    const struct dataset *datasets[JOBS_MAX];
+    uint32_t count = 0;
+    for (uint32_t place = 0; place < JOBS_MAX; place++) {
+        if (driver->tables.jobs[place].reg)
+            datasets[count++] = driver->tables.jobs[place].reg->found.dataset;
+    }
+    if (driver->config.origins)
+        origins_want(driver->config.origins, datasets, count);
+}
+
+static uint64_t device_of(const struct driver *driver, const struct engine_action *action)
+{
+    const struct registration *reg = driver->tables.jobs[action->job].reg;
+    return reg && reg->found.dataset == action->load.dataset ? reg->found.device : 0;
+}
 
 /* job_added answers the client of driver->adding. The job takes over the registration of its first rank; that of any
  * other rank stays driver->adding's. */
@@ -16,6 +36,7 @@ static void job_added(struct driver *driver, const struct engine_action *action)
         driver->adding.reg = NULL;
         tables_job_begin(&driver->tables, action->job, reg, driver->adding.pipeline);
         states_begin(driver, action->job, reg);
+        want_datasets(driver);
         governor_live_job_begin(driver->governor, &(struct reads_job){.job = action->job,
                                                                       .world_size = reg->asked.world_size,
                                                                       .batch_size = reg->asked.batch_size,
@@ -80,6 +101,7 @@ static void load(struct driver *driver, const struct engine_action *action)
     struct worker_load *task = &reading->load;
     if (task->count == 0) {
         *task = (struct worker_load){.dataset = dataset_ref((struct dataset *)action->load.dataset),
+                                     .device = device_of(driver, action),
                                      .queue = governor_live_queue(driver->governor, action->job, action->rank)};
         reading->number = action->load.read;
         reading->cap = 0;
@@ -138,6 +160,7 @@ static void carry_out(struct driver *driver, const struct engine_action *action)
     case ENGINE_JOB_ENDED:
         states_end(driver, action->job);
         tables_job_end(&driver->tables, action->job);
+        want_datasets(driver);
         break;
     case ENGINE_AHEAD: /* only observers need these two */
     case ENGINE_SOURCE: break;

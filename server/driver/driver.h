@@ -23,6 +23,7 @@ struct driver_config {
     uint32_t workers, loaders;  /* threads of the pool; the governor needs both numbers */
     struct mailbox *inbox;      /* borrowed */
     struct catalog *catalog;    /* borrowed; the engine forgets the ids that it has retired. NULL: there are none */
+    struct origins *origins;    /* borrowed; it is told whose samples jobs want. NULL: there are none */
     void (*drained)(void *ctx); /* called once, in the engine's thread: no job is left, and none can come */
     void *ctx;
 };

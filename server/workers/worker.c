@@ -4,22 +4,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "common/check.h"
 #include "common/clock.h"
 #include "common/log.h"
-
-enum { STARVED_MS_MIN = 5, STARVED_MS_MAX = 200 };
-
-#define STARVED_LOG_NS (10 * CLOCK_NS_PER_S)
+#include "server/workers/fetch.h"
 
 struct workers {
     struct worker_config config;
     struct pool *pool;
-    atomic_uint preparing;            /* threads that prepare, for worker_cost.busy; relaxed, no partner */
-    atomic_bool stopping;             /* set by workers_stop, read by threads that wait for descriptors */
-    atomic_uint_least64_t starved_ns; /* when the log last said that such threads wait; relaxed, no partner */
+    atomic_uint preparing; /* threads that prepare, for worker_cost.busy; relaxed, no partner */
+    struct fetch fetch;
 };
 
 /* A thread's own state. */
@@ -106,79 +101,9 @@ static void load_end(struct workers *workers, struct worker_load *task, uint64_t
     dataset_unref(&task->dataset);
 }
 
-static void sleep_ms(uint32_t ms)
-{
-    struct timespec left = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
-    while (ms && nanosleep(&left, &left) != 0)
-        ;
-}
-
-/* ── descriptors ── */
-
-static uint32_t count_starved(const struct sample_read *reads, uint32_t n)
-{
-    uint32_t starved = 0;
-    for (uint32_t i = 0; i < n; i++)
-        starved += reads[i].err.code == LARDER_ELIMIT;
-    return starved;
-}
-
-static void read_starved_again(const struct dataset *dataset, struct sample_read *reads, uint32_t n)
-{
-    struct sample_read *again = xcalloc(n, sizeof *again);
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        if (reads[i].err.code == LARDER_ELIMIT)
-            again[count++] = reads[i];
-    }
-    dataset_read_many(dataset, again, count);
-    for (uint32_t i = n; i-- > 0;) {
-        if (reads[i].err.code == LARDER_ELIMIT)
-            reads[i] = again[--count];
-    }
-    free(again);
-}
-
-static void log_starved(struct workers *workers, const char *text)
-{
-    uint64_t now_ns = clock_now_ns(), last_ns = atomic_load_explicit(&workers->starved_ns, memory_order_relaxed);
-    if ((last_ns && now_ns - last_ns < STARVED_LOG_NS) ||
-        !atomic_compare_exchange_strong_explicit(&workers->starved_ns, &last_ns, now_ns, memory_order_relaxed,
-                                                 memory_order_relaxed))
-        return;
-    log_warn(
-        "msg=\"reads wait until a file descriptor is free: raise the limit on open files (ulimit -n, LimitNOFILE=)\""
-        " err=\"%s\"",
-        text);
-}
-
-/* read_samples reads samples. If no file descriptor is free, the samples are not at fault: they are read when there is
- * one again. It gives the time that it spent waiting, and leaves samples unread only when the workers are stopped. */
-static uint64_t read_samples(struct workers *workers, const struct dataset *dataset, struct sample_read *reads,
-                             uint32_t n)
-{
-    uint64_t waited_ns = 0;
-    uint32_t wait_ms = STARVED_MS_MIN;
-    dataset_read_many(dataset, reads, n);
-    for (uint32_t starved; (starved = count_starved(reads, n)) && !atomic_load(&workers->stopping);) {
-        uint32_t i = 0;
-        while (reads[i].err.code != LARDER_ELIMIT)
-            i++;
-        log_starved(workers, reads[i].err.text);
-        uint64_t began_ns = clock_now_ns();
-        sleep_ms(wait_ms);
-        waited_ns += clock_now_ns() - began_ns;
-        read_starved_again(dataset, reads, n);
-        wait_ms = count_starved(reads, n) < starved ? STARVED_MS_MIN : wait_ms * 2;
-        wait_ms = wait_ms < STARVED_MS_MAX ? wait_ms : STARVED_MS_MAX;
-    }
-    return waited_ns;
-}
-
 static void run_load(struct workers *workers, struct worker_load *task)
 {
     uint64_t began_ns = clock_now_ns();
-    sleep_ms(workers->config.load_delay_ms);
     struct sample_read *reads = xcalloc(task->count, sizeof *reads);
     uint32_t *slot = xcalloc(task->count, sizeof *slot); /* which sample a read is for */
     uint32_t n = 0;
@@ -196,7 +121,7 @@ static void run_load(struct workers *workers, struct worker_load *task)
             tell_failed(workers, task->dataset, sample, BAD_NO_MEMORY, &err);
         }
     }
-    uint64_t waited_ns = read_samples(workers, task->dataset, reads, n);
+    uint64_t waited_ns = fetch_samples(&workers->fetch, task->dataset, task->device, reads, n);
     for (uint32_t i = 0; i < n; i++) {
         const struct worker_sample *sample = &task->samples[slot[i]];
         if (reads[i].err.code)
@@ -330,8 +255,7 @@ int workers_create(const struct worker_config *config, struct workers **out, str
 {
     struct workers *workers = xcalloc(1, sizeof *workers);
     workers->config = *config;
-    atomic_init(&workers->stopping, false);
-    atomic_init(&workers->starved_ns, 0);
+    workers->fetch = (struct fetch){.origins = config->origins, .delay_ms = config->load_delay_ms};
     struct pool_config pool = {.workers = config->workers,
                                .loaders = 0,
                                .extra_loaders = config->loaders,
@@ -381,7 +305,7 @@ void workers_counts(struct workers *workers, struct pool_counts *out)
 
 void workers_stop(struct workers *workers)
 {
-    atomic_store(&workers->stopping, true);
+    atomic_store(&workers->fetch.stopping, true);
     pool_stop(workers->pool);
 }
 

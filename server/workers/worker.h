@@ -19,7 +19,8 @@ struct worker_load {
     struct dataset *dataset;       /* a reference of the task's own */
     struct worker_sample *samples; /* malloc'ed, the task's own; at most CHUNK_SAMPLES_MAX */
     uint32_t count;
-    uint32_t queue; /* the name of the governor's queue that it is for; worker_read gives it back */
+    uint64_t device; /* of the dataset's source; 0: not known */
+    uint32_t queue;  /* the name of the governor's queue that it is for; worker_read gives it back */
 };
 
 /* One instance to be prepared. */
@@ -90,7 +91,8 @@ struct worker_config {
     struct arena *arena;
     struct worker_results results;
     struct watch *watch;    /* borrowed, outlives the workers; NULL: nothing is watched */
-    uint32_t load_delay_ms; /* for tests: each read takes so much longer */
+    struct origins *origins; /* borrowed, outlives the workers; NULL: there are no storage classes */
+    uint32_t load_delay_ms;  /* for tests: each read of a source takes so much longer */
 };
 
 struct workers;

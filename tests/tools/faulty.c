@@ -24,12 +24,13 @@
 enum kind {
     READ,       /* read, pread and preadv of a file */
     READ_SHORT, /* these give a part of what was asked for */
-    WRITE,      /* write, pwrite and fsync of a file, room for one, and its name: fallocate, ftruncate, rename, mkdir */
+    WRITE,      /* write, pwrite, pwritev, fsync and fdatasync of a file, room for one, and its name: fallocate, ftruncate, rename, mkdir */
     WRITE_SHORT, /* write and pwrite take a part */
     OPEN,        /* open and openat of a file */
     DESCRIPTOR,  /* memfd_create, eventfd, accept, socket and epoll_create */
     ALLOC,       /* malloc, calloc, realloc and others of from_bytes to to_bytes */
     CLOCK,       /* the time of day is shift_s more */
+    SLOW,        /* reads of files bring from_bytes a second together, as from a slow disk */
     KINDS
 };
 
@@ -118,6 +119,24 @@ static bool is_about_path(enum kind kind, const char *path)
 
 /* ── reading ── */
 
+/* Waits for as long as a disk with so many bytes a second would be busy with this read and those before it. */
+static void slow_down(int fd, ssize_t len)
+{
+    static atomic_uint_least64_t free_at_ns;
+    struct timespec now, wake;
+    if (len <= 0 || !is_about_fd(SLOW, fd) || !strikes(SLOW))
+        return;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    uint64_t now_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+    uint64_t takes_ns = (uint64_t)len * 1000000000 / rules[SLOW].from_bytes, from_ns = atomic_load(&free_at_ns), to_ns;
+    do
+        to_ns = (from_ns > now_ns ? from_ns : now_ns) + takes_ns;
+    while (!atomic_compare_exchange_weak(&free_at_ns, &from_ns, to_ns));
+    wake = (struct timespec){(time_t)(to_ns / 1000000000), (long)(to_ns % 1000000000)};
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &wake, NULL) == EINTR)
+        ;
+}
+
 static size_t part_of(enum kind kind, int fd, size_t len)
 {
     return len > 1 && is_about_fd(kind, fd) && strikes(kind) ? (len + 2) / 3 : len;
@@ -128,7 +147,9 @@ ssize_t read(int fd, void *buf, size_t len)
     REAL(read);
     if (is_about_fd(READ, fd) && fails(READ))
         return -1;
-    return real(fd, buf, part_of(READ_SHORT, fd, len));
+    ssize_t got = real(fd, buf, part_of(READ_SHORT, fd, len));
+    slow_down(fd, got);
+    return got;
 }
 
 ssize_t pread(int fd, void *buf, size_t len, off_t offset)
@@ -136,7 +157,9 @@ ssize_t pread(int fd, void *buf, size_t len, off_t offset)
     REAL(pread);
     if (is_about_fd(READ, fd) && fails(READ))
         return -1;
-    return real(fd, buf, part_of(READ_SHORT, fd, len), offset);
+    ssize_t got = real(fd, buf, part_of(READ_SHORT, fd, len), offset);
+    slow_down(fd, got);
+    return got;
 }
 
 ssize_t preadv(int fd, const struct iovec *parts, int n, off_t offset)
@@ -144,8 +167,11 @@ ssize_t preadv(int fd, const struct iovec *parts, int n, off_t offset)
     REAL(preadv);
     if (is_about_fd(READ, fd) && fails(READ))
         return -1;
-    if (n < 1 || !is_about_fd(READ_SHORT, fd) || !strikes(READ_SHORT))
-        return real(fd, parts, n, offset);
+    if (n < 1 || !is_about_fd(READ_SHORT, fd) || !strikes(READ_SHORT)) {
+        ssize_t got = real(fd, parts, n, offset);
+        slow_down(fd, got);
+        return got;
+    }
     struct iovec part = {parts->iov_base, (parts->iov_len + 2) / 3};
     return real(fd, &part, 1, offset);
 }
@@ -166,6 +192,23 @@ ssize_t pwrite(int fd, const void *buf, size_t len, off_t offset)
     if (is_about_fd(WRITE, fd) && fails(WRITE))
         return -1;
     return real(fd, buf, part_of(WRITE_SHORT, fd, len), offset);
+}
+
+ssize_t pwritev(int fd, const struct iovec *parts, int n, off_t offset)
+{
+    REAL(pwritev);
+    if (is_about_fd(WRITE, fd) && fails(WRITE))
+        return -1;
+    if (n < 1 || !is_about_fd(WRITE_SHORT, fd) || !strikes(WRITE_SHORT))
+        return real(fd, parts, n, offset);
+    struct iovec part = {parts->iov_base, (parts->iov_len + 2) / 3};
+    return real(fd, &part, 1, offset);
+}
+
+int fdatasync(int fd)
+{
+    REAL(fdatasync);
+    return is_about_fd(WRITE, fd) && fails(WRITE) ? -1 : real(fd);
 }
 
 int fsync(int fd)

@@ -20,7 +20,7 @@ if LONG:
     sys.argv.remove("--long")
 only_long = unittest.skipUnless(LONG, "only with --long")
 
-KINDS = ("READ", "READ_SHORT", "WRITE", "WRITE_SHORT", "OPEN", "DESCRIPTOR", "ALLOC", "CLOCK")
+KINDS = ("READ", "READ_SHORT", "WRITE", "WRITE_SHORT", "OPEN", "DESCRIPTOR", "ALLOC", "CLOCK", "SLOW")
 RULE = struct.Struct("=5Ii2Qq80s")
 EVERY = struct.Struct("=I")
 ALWAYS = 0xFFFFFFFF

@@ -1,0 +1,52 @@
+/* origins_choose.c: the model. Pure but for the counts of what it was asked. */
+#include "server/storage/origins_priv.h"
+
+#define CLEARLY 0.8 /* the source is chosen when it takes less than this part of the class's time */
+
+enum {
+    PATIENCE = 8,    /* decisions against a class in succession until it is left alone */
+    PROBE_CLASS = 32, /* of so many decisions against a class one goes there all the same */
+    PROBE_SOURCE = 64 /* as long as nothing is known of a source, one of so many decisions goes there */
+};
+
+double origin_predict(const struct origin *origin, uint64_t bytes, uint32_t at_once)
+{
+    double reads = origin->under_way + 1.0;
+    double rate = curve_at(&origin->curve, reads < at_once ? reads : at_once);
+    return rate > 0 ? (double)(origin->bytes_under_way + bytes) / rate : 0;
+}
+
+uint32_t origins_source_locked(struct origins *origins, uint64_t device)
+{
+    for (uint32_t i = 0; i < origins->n_sources; i++) {
+        if (origins->sources[i].name == device)
+            return i;
+    }
+    if (origins->n_sources == ORIGIN_SOURCES_MAX)
+        return ORIGIN_SOURCES_MAX - 1;
+    origins->sources[origins->n_sources] = (struct origin){.name = device};
+    return origins->n_sources++;
+}
+
+bool origins_left_alone(const struct origin_class *class)
+{
+    return class->slower >= PATIENCE;
+}
+
+bool origins_choose_locked(struct origins *origins, struct origin_class *class, uint64_t device, uint64_t bytes)
+{
+    const struct origin *source = &origins->sources[origins_source_locked(origins, device)];
+    double here = origin_predict(&class->origin, bytes, class->threads);
+    double there = origin_predict(source, bytes, UINT32_MAX);
+    class->asked++;
+    if (here == 0)
+        return true;
+    if (there == 0)
+        return class->asked % PROBE_SOURCE != 0;
+    if (there >= here * CLEARLY) {
+        class->slower = 0;
+        return true;
+    }
+    class->slower += class->slower < PATIENCE;
+    return class->asked % PROBE_CLASS == 0;
+}

@@ -1,0 +1,52 @@
+/* origins_priv.h: what the files of origins share. */
+#ifndef LARDER_SERVER_STORAGE_ORIGINS_PRIV_H
+#define LARDER_SERVER_STORAGE_ORIGINS_PRIV_H
+
+#include <pthread.h>
+
+#include "server/storage/behind.h"
+#include "server/storage/curve.h"
+#include "server/storage/origins.h"
+
+/* What is known of a class or source, and what is under way there. */
+struct origin {
+    uint64_t name; /* of a source its device, of a class a hash of its path */
+    struct curve curve;
+    uint32_t under_way;
+    uint64_t bytes_under_way; /* of reads that wait to begin, too */
+    uint64_t samples, bytes; /* that came from it */
+};
+
+struct origin_class {
+    struct tier *tier;
+    struct behind *behind;
+    uint32_t threads;
+    pthread_cond_t freed; /* fewer than `threads` reads are under way */
+    struct origin origin;
+    uint32_t slower;  /* decisions against it in succession */
+    uint32_t asked;   /* decisions, for probes */
+};
+
+struct origins {
+    pthread_mutex_t lock; /* guards all below but the classes' tier, behind and threads, which stay */
+    struct origin_class classes[ORIGIN_CLASSES_MAX];
+    uint32_t n_classes;
+    struct origin sources[ORIGIN_SOURCES_MAX];
+    uint32_t n_sources;
+    char *curves;
+};
+
+/* origin_predict gives the seconds that so many bytes more would take, with what is under way. at_once: reads that may
+ * be under way at the most. 0: not known. */
+double origin_predict(const struct origin *origin, uint64_t bytes, uint32_t at_once);
+/* origins_source_locked gives the place of a source, which is made when missing. */
+uint32_t origins_source_locked(struct origins *origins, uint64_t device);
+/* origins_choose_locked tells whether `bytes` that lie in the class should come from there, not from the source. */
+bool origins_choose_locked(struct origins *origins, struct origin_class *class, uint64_t device, uint64_t bytes);
+bool origins_left_alone(const struct origin_class *class);
+
+/* origins_curves.c: the curves in a file. What cannot be read or written is logged, and no fault. */
+void origins_curves_load(struct origins *origins);
+void origins_curves_save(const struct origins *origins);
+
+#endif

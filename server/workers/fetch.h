@@ -1,0 +1,25 @@
+/* fetch.h: the bytes of samples, from a storage class or from their source. */
+#ifndef LARDER_SERVER_WORKERS_FETCH_H
+#define LARDER_SERVER_WORKERS_FETCH_H
+
+#include <stdatomic.h>
+
+#include "cache/catalog/catalog.h"
+
+struct origins;
+
+/* What all threads that read share. The owner fills in the first two, and zeroes the others. */
+struct fetch {
+    struct origins *origins;          /* borrowed; NULL: there are no storage classes */
+    uint32_t delay_ms;                /* for tests: each read of a source takes so much longer */
+    atomic_bool stopping;             /* set by the owner, read by threads that wait for descriptors */
+    atomic_uint_least64_t starved_ns; /* when the log last said that such threads wait; relaxed, no partner */
+};
+
+/* fetch_samples reads samples, each with its own outcome, and gives the time that it spent waiting for descriptors. It
+ * leaves samples unread (LARDER_ELIMIT) only when `stopping` is set. device: of the dataset's source; 0: not known. It
+ * blocks on the disk. Any thread. */
+uint64_t fetch_samples(struct fetch *fetch, const struct dataset *dataset, uint64_t device, struct sample_read *reads,
+                       uint32_t n);
+
+#endif

@@ -1,0 +1,260 @@
+"""Storage classes: what was read once from slow storage comes from the fast disk, also after a restart, and it is right
+whatever happens to the daemon or the disk."""
+
+import errno
+import os
+import random
+import re
+import subprocess
+import sys
+
+from faulty import LONG, Faults
+from system import BIN, Case, files_of, main, tree, until
+
+COUNT = 200
+KILLS = 200 if LONG else 20
+SEED = int(os.environ.get("LARDER_TEST_SEED", random.SystemRandom().randrange(1 << 30)))
+SLOW_SOURCE = 20_000_000  # bytes a second
+CONFIG = """\
+memory: {{arena: 24MiB, encoded: 4MiB}}
+threads: {{workers: 2, loaders: 4}}
+catalog: {{checkpoint: {checkpoint}}}
+metrics: {{enabled: false}}
+"""
+
+
+def bytes_of(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+class Storage(Case):
+    def setUp(self):
+        super().setUp()
+        self.faults = Faults(self.folder)
+        self.tree = tree(COUNT, width=640, height=480)
+        self.files = files_of(self.tree)
+        self.sizes = [os.path.getsize(path) for path in self.files]
+        self.total = sum(self.sizes)
+        self.path = os.path.join(self.folder, "class")
+
+    def serve(self, size=None, more=""):
+        """A daemon with a class of so many bytes; by default the whole dataset has room."""
+        config = CONFIG.format(checkpoint=os.path.join(self.folder, "checkpoints"))
+        config += f"storage:\n  - {{path: {self.path}, size: {size or 2 * self.total}B}}\n" + more
+        return self.daemon(config, environment=self.faults.environment)
+
+    def throttle(self, path=None, rate=SLOW_SOURCE):
+        self.faults.begin("SLOW", path=path or self.tree, from_bytes=rate)
+
+    def job(self, daemon, **options):
+        return self.loader(daemon, self.tree, 8, pipeline=[], **options)
+
+    def epoch(self, loader):
+        """One epoch: each sample once, and its bytes are its file's."""
+        seen = set()
+        for batch, _, indices in loader:
+            for index, data in zip(indices.tolist(), batch):
+                self.assertNotIn(index, seen)
+                seen.add(index)
+                self.assertEqual(bytes(data), bytes_of(self.files[index]), f"the bytes of sample {index}")
+        self.assertEqual(len(seen), COUNT)
+
+    def storage(self, daemon):
+        return daemon.status()["storage"]
+
+    def written(self, daemon):
+        """Waits until nothing waits to be written; gives the class's status."""
+        self.assertTrue(until(lambda: self.storage(daemon)["classes"][0]["waiting_bytes"] == 0, 30), daemon.log())
+        return self.storage(daemon)["classes"][0]
+
+    def read_in(self, daemon, loader):
+        """The bytes that one epoch reads, of the dataset's: from the source, and from the class."""
+        before = self.storage(daemon)
+        self.epoch(loader)
+        after = self.storage(daemon)
+        return ((after["source"]["bytes"] - before["source"]["bytes"]) / self.total,
+                (after["classes"][0]["read"]["bytes"] - before["classes"][0]["read"]["bytes"]) / self.total)
+
+    def larder(self, *arguments):
+        return subprocess.run([os.path.join(BIN, "larder"), *arguments], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True, check=False)
+
+    def test_whole(self):
+        """A class with room for the whole dataset: the second epoch reads nothing from the source, nor does the first
+        epoch after a restart, nor that of another daemon after a kill."""
+        self.throttle()
+        daemon = self.serve()
+        loader = self.job(daemon)
+        self.epoch(loader)
+        self.assertEqual(self.written(daemon)["samples"], COUNT)
+        source, own = self.read_in(daemon, loader)
+        print(f"second epoch: {source:.3f} of the bytes from the source, {own:.3f} from the class")
+        self.assertEqual(source, 0)
+        self.assertGreater(own, 0.5)
+        loader.close()
+        daemon.stop()
+        for stop in ("stop", "kill"):
+            daemon = self.serve()
+            loader = self.job(daemon)
+            source, own = self.read_in(daemon, loader)
+            print(f"after a restart: {source:.3f} from the source, {own:.3f} from the class")
+            self.assertEqual(source, 0)
+            loader.close()
+            getattr(daemon, stop)()
+
+    def test_half(self):
+        """A class with room for half of the dataset, of four epochs: of all but the first at most .55 of the bytes come
+        from the source, and the class writes nothing more once it is full."""
+        self.throttle()
+        daemon = self.serve(size=self.total // 2)
+        loader = self.job(daemon)
+        self.epoch(loader)
+        self.written(daemon)
+        parts, written = [], []
+        for _ in range(3):
+            parts.append(self.read_in(daemon, loader))
+            written.append(self.written(daemon)["written"]["bytes"])
+        state = self.storage(daemon)["classes"][0]
+        print("from the source, from the class:", [tuple(round(part, 3) for part in row) for row in parts])
+        self.assertEqual(state["state"], "full")
+        self.assertLessEqual(state["used_bytes"], self.total // 2)
+        self.assertLessEqual(sum(source for source, _ in parts) / 3, 0.55)
+        self.assertEqual(written[0], written[-1])
+
+    def test_slow_class(self):
+        """A class that is slower than the source is left alone, and the status says so."""
+        self.throttle(self.path, 1_000_000)
+        daemon = self.serve()
+        loader = self.job(daemon)
+        parts = []
+        self.epoch(loader)
+        self.written(daemon)
+        for _ in range(3):
+            parts.append(self.read_in(daemon, loader))
+        state = self.storage(daemon)["classes"][0]
+        print("from the source, from the class:", [tuple(round(part, 3) for part in row) for row in parts], state)
+        self.assertTrue(state["left_alone"])
+        self.assertLess(parts[-1][1], 0.2)
+        self.assertGreater(parts[-1][0], 0.5)
+
+    def test_another_dataset(self):
+        """A full class gives place to the dataset of a running job when no job wants what it has; while a job does, it
+        does not."""
+        other = tree(COUNT, width=640, height=480, seed=2)
+        daemon = self.serve(size=self.total // 2)
+        first = self.job(daemon)
+        self.epoch(first)
+        self.epoch(first)
+        self.assertEqual(self.written(daemon)["state"], "full")
+        second = self.loader(daemon, other, 8, pipeline=[])
+        for _ in second:
+            pass
+        before = self.written(daemon)
+        self.assertEqual(before["given_up"], 0)
+        first.close()
+        self.assertTrue(until(lambda: len(daemon.jobs()) == 1, 20))
+        for _ in second:
+            pass
+        self.assertGreater(self.written(daemon)["given_up"], 0)
+        second.close()
+
+    def test_killed_while_written(self):
+        """Daemons are killed at random moments while they write the class: every byte that is delivered is right, the
+        class opens each time, and in the end verifies."""
+        generator = random.Random(SEED)
+        print("seed", SEED)
+        opened = []
+        for _ in range(KILLS):
+            daemon = self.serve()
+            opened.append(self.storage(daemon)["classes"][0]["samples"])
+            loader = self.job(daemon)
+            batches = iter(loader)
+            for _ in range(generator.randrange(1, COUNT // 8)):
+                batch, _, indices = next(batches)
+                for index, data in zip(indices.tolist(), batch):
+                    self.assertEqual(bytes(data), bytes_of(self.files[index]), f"the bytes of sample {index}")
+            daemon.kill()
+            loader.close()
+            self.assertEqual(self.larder("cache", self.path).returncode, 0)
+            if generator.randrange(8) == 0:
+                self.assertEqual(self.larder("cache", self.path, "--empty").returncode, 0)
+        print("samples at each start:", opened)
+        daemon = self.serve()
+        self.epoch(self.job(daemon))
+        daemon.stop()
+        verified = self.larder("cache", self.path, "--verify")
+        self.assertEqual(verified.returncode, 0, verified.stdout + verified.stderr)
+
+    def test_disk_full(self):
+        """A disk that takes nothing more (ENOSPC), or fails to write (EIO): jobs go on, the class is switched off for
+        writing, the log says so once, and what was written before still comes from the class."""
+        for number in (errno.ENOSPC, errno.EIO):
+            self.path = os.path.join(self.folder, f"class{number}")
+            daemon = self.serve()
+            loader = self.job(daemon)
+            self.faults.begin("WRITE", number, skip=8, path="segment-")
+            self.epoch(loader)
+            self.written(daemon)
+            self.epoch(loader)
+            self.faults.end()
+            state = self.storage(daemon)["classes"][0]
+            self.assertEqual(state["state"], "read_only")
+            self.assertLess(state["samples"], COUNT)
+            self.assertGreater(state["read"]["samples"], 0)
+            self.assertEqual(daemon.log().count("switched off for writing"), 1)
+            loader.close()
+            daemon.stop()
+
+    def test_disk_gone(self):
+        """A disk that does not answer when it is read from: the class is switched off, and all comes from the
+        source."""
+        daemon = self.serve()
+        loader = self.job(daemon)
+        self.epoch(loader)
+        self.written(daemon)
+        self.faults.begin("READ", errno.EIO, path="segment-")
+        self.epoch(loader)
+        self.faults.end()
+        self.assertEqual(self.storage(daemon)["classes"][0]["state"], "off")
+        self.assertEqual(daemon.log().count("storage class switched off"), 1)
+        self.epoch(loader)
+
+    def test_damaged(self):
+        """Bytes of the class that are changed behind the daemon's back cost a read of the source: no wrong byte comes,
+        and the dropped samples are counted and written again."""
+        daemon = self.serve()
+        loader = self.job(daemon)
+        self.epoch(loader)
+        self.written(daemon)
+        name = os.path.join(self.path, sorted(name for name in os.listdir(self.path) if "segment" in name)[0])
+        with open(name, "r+b") as file:
+            for at in range(1000, os.path.getsize(name), 100_000):
+                file.seek(at)
+                file.write(b"damage")
+        for _ in range(2):
+            self.epoch(loader)
+        self.assertGreater(self.written(daemon)["corrupt"], 10)
+        self.assertEqual(self.written(daemon)["samples"], COUNT)
+
+    def test_one_daemon(self):
+        """A second daemon does not get the folder, and says which; nor does one get a folder of something else."""
+        self.serve()
+        for path, why in ((self.path, "another daemon uses"), (self.tree, "neither empty nor")):
+            folder = os.path.join(self.folder, "second")
+            os.makedirs(folder, exist_ok=True)
+            config = os.path.join(folder, "larder.yaml")
+            with open(config, "w", encoding="utf-8") as file:
+                file.write("memory: {arena: 16MiB, encoded: 4MiB}\nmetrics: {enabled: false}\n"
+                           f"storage: [{{path: {path}, size: 1GiB}}]\n")
+            second = subprocess.run([os.path.join(BIN, "larderd"), "--config", config, "--socket",
+                                     os.path.join(folder, "s")], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                    text=True, check=False)
+            self.assertEqual(second.returncode, 3 if path == self.path else 1, second.stdout)
+            self.assertTrue(re.search(f"cannot start.*{re.escape(path)}.*{why}", second.stdout), second.stdout)
+
+
+if __name__ == "__main__":
+    if LONG:
+        sys.argv[1:] = ["Storage.test_killed_while_written"]
+    main()
