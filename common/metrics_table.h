@@ -16,7 +16,8 @@ METRIC(DATASETS, METRIC_GAUGE, "larder_datasets", "Datasets in the catalog.", NU
 METRIC(SAMPLES_LOADED, METRIC_COUNTER, "larder_samples_loaded_total", "Samples whose encoded bytes were read.", NULL)
 METRIC(READS, METRIC_COUNTER, "larder_reads_total",
        "Reads that brought samples: of a part of a chunk, or of all of it.", NULL)
-METRIC(LOADED_BYTES, METRIC_COUNTER, "larder_loaded_bytes_total", "Encoded bytes read, from sources and storage classes.", NULL)
+METRIC(LOADED_BYTES, METRIC_COUNTER, "larder_loaded_bytes_total",
+       "Encoded bytes read, from sources and storage classes.", NULL)
 METRIC(ORIGIN_SAMPLES, METRIC_COUNTER, "larder_origin_samples_total",
        "Samples read, by where from: source, or a storage class by its number from 1.", "origin")
 METRIC(ORIGIN_BYTES, METRIC_COUNTER, "larder_origin_bytes_total",

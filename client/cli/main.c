@@ -108,6 +108,7 @@ static const struct cli_command commands[] = {
     {.name = "poison", .words_min = 1, .words_max = 2, .needs = "list, or clear and perhaps a file", .run = poison},
     {.name = "completion", .words_min = 1, .words_max = 1, .needs = "bash or zsh", .run = cli_completion},
     {.name = "check"},
+    {.name = "cache"},
     {.name = "bench"},
     {.name = "pack"},
     {.name = "verify"},

@@ -9,6 +9,7 @@
 #include "server/bench/nodes.h"
 #include "server/bench/order.h"
 #include "server/bench/sharing.h"
+#include "server/commands/storage.h"
 #include "server/commands/store.h"
 #include "server/config/config.h"
 
@@ -20,6 +21,7 @@ struct command {
 };
 
 static const struct command commands[] = {
+    {"cache", NULL, cache_main, "cache PATH", "show, verify or empty a storage class", NULL},
     {"check", NULL, config_check_main, "check FILE", "check a configuration", NULL},
     {"pack", NULL, pack_main, "pack SOURCE DEST", "pack a dataset into a chunk store", NULL},
     {"prepare", NULL, prepare_main, "prepare FILE", "write what a job would get of an image, as PNG",
@@ -46,6 +48,8 @@ static const struct command commands[] = {
      "FILE is a scenario as for `larder bench sharing`, with one job on all samples (docs/bench.md).\n"},
     {"bench", "sharing", sharing_bench_main, "bench sharing FILE", "run a sharing scenario in virtual time",
      "The scenario files are described in docs/bench.md.\n"},
+    {"bench", "storage", storage_bench_main, "bench storage PATH", "time random reads of samples from a folder's disk",
+     NULL},
     {"bench", "tree", tree_bench_main, "bench tree", "time the sampler on large datasets",
      "  --datasets N     from 1 to 256\n"
      "  --min A, --max B ids in a dataset, drawn from A to B\n"

@@ -4,7 +4,7 @@
 #define CLEARLY 0.8 /* the source is chosen when it takes less than this part of the class's time */
 
 enum {
-    PATIENCE = 8,    /* decisions against a class in succession until it is left alone */
+    PATIENCE = 8,     /* decisions against a class in succession until it is left alone */
     PROBE_CLASS = 32, /* of so many decisions against a class one goes there all the same */
     PROBE_SOURCE = 64 /* as long as nothing is known of a source, one of so many decisions goes there */
 };

@@ -14,7 +14,7 @@ struct origin {
     struct curve curve;
     uint32_t under_way;
     uint64_t bytes_under_way; /* of reads that wait to begin, too */
-    uint64_t samples, bytes; /* that came from it */
+    uint64_t samples, bytes;  /* that came from it */
 };
 
 struct origin_class {
@@ -23,8 +23,8 @@ struct origin_class {
     uint32_t threads;
     pthread_cond_t freed; /* fewer than `threads` reads are under way */
     struct origin origin;
-    uint32_t slower;  /* decisions against it in succession */
-    uint32_t asked;   /* decisions, for probes */
+    uint32_t slower; /* decisions against it in succession */
+    uint32_t asked;  /* decisions, for probes */
 };
 
 struct origins {

@@ -90,7 +90,7 @@ struct worker_config {
     struct prepare_limits limits;
     struct arena *arena;
     struct worker_results results;
-    struct watch *watch;    /* borrowed, outlives the workers; NULL: nothing is watched */
+    struct watch *watch;     /* borrowed, outlives the workers; NULL: nothing is watched */
     struct origins *origins; /* borrowed, outlives the workers; NULL: there are no storage classes */
     uint32_t load_delay_ms;  /* for tests: each read of a source takes so much longer */
 };
