@@ -95,8 +95,8 @@ static uint64_t boot_number(void)
     return random_mix64(clock_now_ns() ^ random_mix64((uint64_t)time(NULL)) ^ (uint64_t)getpid() << 40);
 }
 
-/* open_storage opens the storage classes. Of what memory has for encoded samples they may take a part again, for samples
- * that wait to be written. */
+/* open_storage opens the storage classes. For samples that wait to be written each may take a part of what encoded
+ * samples may take, besides. */
 static int open_storage(struct daemon *daemon, struct error *err)
 {
     const struct config *config = daemon->config;

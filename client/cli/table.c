@@ -24,6 +24,26 @@ static void print_memory(const json_t *status, FILE *out)
     fprintf(out, ", process %s\n", cells_bytes(cells_number(cells_at(status, "daemon", "rss_bytes", NULL)), c));
 }
 
+/* print_storage gives each storage class a line, with its part of all bytes that were read. */
+static void print_storage(const json_t *status, FILE *out)
+{
+    char path[CELL_BYTES], state[CELL_BYTES], a[CELL_BYTES], b[CELL_BYTES];
+    const json_t *classes = cells_at(status, "storage", "classes", NULL), *row;
+    double read = cells_number(cells_at(status, "storage", "source", "bytes"));
+    size_t i;
+    json_array_foreach((json_t *)classes, i, row)
+        read += cells_field(json_object_get(row, "read"), "bytes");
+    json_array_foreach((json_t *)classes, i, row) {
+        fprintf(out, "storage  %s %s%s, %s of %s", cells_printable(json_object_get(row, "path"), SOCKET_COLUMNS, path),
+                cells_printable(json_object_get(row, "state"), NAME_COLUMNS_MAX, state),
+                json_is_true(json_object_get(row, "left_alone")) ? " (slower than the source)" : "",
+                cells_bytes(cells_field(row, "used_bytes"), a), cells_bytes(cells_field(row, "size_bytes"), b));
+        if (read > 0)
+            fprintf(out, "; %.0f%% of reads", 100 * cells_field(json_object_get(row, "read"), "bytes") / read);
+        fputc('\n', out);
+    }
+}
+
 static void print_samples(const json_t *status, FILE *out)
 {
     char a[CELL_BYTES], b[CELL_BYTES];
@@ -77,6 +97,7 @@ static void print_daemon(const json_t *status, const json_t *before, double elap
             cells_field(daemon, "sessions"));
     print_samples(status, out);
     print_memory(status, out);
+    print_storage(status, out);
     print_threads(status, before, elapsed_s, out);
 }
 

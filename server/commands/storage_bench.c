@@ -205,12 +205,9 @@ int storage_bench_main(int argc, char **argv)
 {
     struct storage_bench bench = {.seconds = 2, .fd = -1, .direct_fd = -1};
     double kib = 112, mib = 256;
-    const struct option known[] = {{"kib", required_argument, NULL, 'k'},
-                                   {"mib", required_argument, NULL, 'm'},
-                                   {"seconds", required_argument, NULL, 's'},
-                                   {"json", no_argument, &bench.json, 1},
-                                   {"help", no_argument, NULL, 'h'},
-                                   {NULL, 0, NULL, 0}};
+    const struct option known[] = {{"kib", required_argument, NULL, 'k'},     {"mib", required_argument, NULL, 'm'},
+                                   {"seconds", required_argument, NULL, 's'}, {"json", no_argument, &bench.json, 1},
+                                   {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0}};
     static char name[] = "larder bench storage"; /* getopt_long's messages begin with it */
     bool good = true;
     argv[0] = name;

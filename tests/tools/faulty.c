@@ -22,10 +22,11 @@
 #include <unistd.h>
 
 enum kind {
-    READ,       /* read, pread and preadv of a file */
-    READ_SHORT, /* these give a part of what was asked for */
-    WRITE, /* write, pwrite, pwritev, fsync and fdatasync of a file, room for one, and its name: fallocate, ftruncate, rename, mkdir */
-    WRITE_SHORT, /* write and pwrite take a part */
+    READ,        /* read, pread and preadv of a file */
+    READ_SHORT,  /* these give a part of what was asked for */
+    WRITE,       /* write, pwrite, pwritev, fsync and fdatasync of a file, room for one, and its name: fallocate,
+                    ftruncate, rename, mkdir */
+    WRITE_SHORT, /* write, pwrite and pwritev take a part */
     OPEN,        /* open and openat of a file */
     DESCRIPTOR,  /* memfd_create, eventfd, accept, socket and epoll_create */
     ALLOC,       /* malloc, calloc, realloc and others of from_bytes to to_bytes */

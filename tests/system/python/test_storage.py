@@ -70,7 +70,7 @@ class Storage(Case):
         return self.storage(daemon)["classes"][0]
 
     def fill(self, daemon, loader):
-        """Goes through epochs until the class has all samples: the first, unless the disk was very slow to take them."""
+        """Goes through epochs until the class has all samples: one, unless the disk was very slow to take them."""
         for _ in range(10):
             self.epoch(loader)
             if self.written(daemon)["samples"] == COUNT:

@@ -56,6 +56,27 @@ static void fill_governed(struct status_job *job)
                                              .late_s = -0.125};
 }
 
+static void fill_storage(struct status_storage *storage)
+{
+    static const char *const states[] = {"filling", "full", NULL};
+    storage->states = states;
+    storage->source = (struct status_read){500, 50000000};
+    storage->n_classes = 1;
+    storage->classes[0] = (struct status_class){.path = "/nvme/larder",
+                                                .state = states[1],
+                                                .size_bytes = UINT64_C(4) << 30,
+                                                .used_bytes = UINT64_C(4) << 30,
+                                                .samples = 40000,
+                                                .segments = 64,
+                                                .read = {1000, 150000000},
+                                                .written = {40000, UINT64_C(4) << 30},
+                                                .waiting_bytes = 8,
+                                                .skipped = 9,
+                                                .corrupt = 1,
+                                                .given_up = 2,
+                                                .bytes_per_s = 1.5e9};
+}
+
 void sample_status_fill(struct daemon_status *status)
 {
     *status = (struct daemon_status){
@@ -102,6 +123,7 @@ void sample_status_fill(struct daemon_status *status)
         .bad_reasons = {NULL, "unreadable", "not_an_image", "corrupt"},
         .n_jobs = 2,
     };
+    fill_storage(&status->storage);
     status->jobs = xcalloc(2, sizeof *status->jobs);
     for (uint32_t i = 0; i < 2; i++)
         fill_job(&status->jobs[i], i);

@@ -35,6 +35,7 @@ static const char expected_table[] =
     "samples  1,400 prepared, 2,800 delivered: 0.50 prepared for each delivered\n"
     "bad      2 unreadable, 1 corrupt\n"
     "memory   arena 1.0 GiB of 4.0 GiB (512 MiB pinned), encoded 256 MiB of 1.0 GiB, process 3.0 GiB\n"
+    "storage  /nvme/larder full, 4.0 GiB of 4.0 GiB; 75% of reads\n"
     "threads  8 load, 4 prepare; 2.5 cores busy, 350 samples prepared/s\n"
     "\n"
     "JOB                EPOCH  DONE    SAMPLES  PER SEC  WAITS  READY  HELD  SHARED   BAD  DATASET\n"
