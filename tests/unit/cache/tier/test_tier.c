@@ -18,11 +18,12 @@
 #include "cache/tier/tier.h"
 #include "common/check.h"
 #include "common/random.h"
+#include "tests/unit/cache/catalog/tree_maker.h"
 
 enum { SAMPLES = 64, ROUNDS = 60 };
 #define SIZE (UINT64_C(8) << 20)
 
-static char folder[64];
+static char folder[TREE_NAME_MAX];
 static uint64_t seed = 1;
 
 static void remove_files(void)
@@ -40,15 +41,15 @@ static void remove_files(void)
 static int set_up(void **state)
 {
     (void)state;
-    strcpy(folder, "/tmp/larder-tier-XXXXXX");
-    return mkdtemp(folder) ? 0 : -1;
+    tree_new(folder);
+    return 0;
 }
 
 static int tear_down(void **state)
 {
     (void)state;
-    remove_files();
-    return rmdir(folder);
+    tree_remove(folder);
+    return 0;
 }
 
 /* ── samples whose bytes follow from their number ── */
@@ -202,7 +203,7 @@ static void test_refused(void **state)
     tier_close(tier);
     assert_int_equal(tier_empty(folder, &err), 0);
     remove_files();
-    char path[128];
+    char path[TREE_NAME_MAX + 32];
     snprintf(path, sizeof path, "%s/photograph.jpg", folder);
     close(open(path, O_CREAT | O_WRONLY, 0600));
     assert_int_equal(tier_open(folder, SIZE, &other, &err), LARDER_EINVAL);

@@ -1,0 +1,139 @@
+/* test_fetch: threads fetch samples from the source and from a storage class at once; each sample's bytes are right, and
+ * in the end they come from the class, also after it was opened anew. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+
+#include "common/check.h"
+#include "common/random.h"
+#include "server/storage/origins.h"
+#include "server/workers/fetch.h"
+#include "tests/unit/cache/catalog/tree_maker.h"
+
+enum { THREADS = 4, SAMPLES = 120, READ = 8, READS = 60, DELAY_MS = 2 };
+
+static char root[TREE_NAME_MAX], class_path[TREE_NAME_MAX + 16], curves[TREE_NAME_MAX + 16];
+
+static int set_up(void **state)
+{
+    (void)state;
+    tree_new(root);
+    snprintf(class_path, sizeof class_path, "%s/class", root);
+    snprintf(curves, sizeof curves, "%s/curves", root);
+    for (int i = 0; i < SAMPLES; i++) {
+        char content[400];
+        snprintf(content, sizeof content, "%d %0*d", i, 20 + i * 2, i);
+        tree_file(content, "%s/data/c%d/%04d.jpg", root, i / 60, i);
+    }
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    tree_remove(root);
+    return 0;
+}
+
+struct shared {
+    struct fetch fetch;
+    struct dataset *dataset;
+    uint32_t number; /* of the next thread */
+    pthread_mutex_t lock;
+};
+
+static void check_sample(const struct shared *shared, const struct sample_read *read)
+{
+    struct error err;
+    uint64_t bytes = dataset_size(shared->dataset, read->index);
+    char *right = xmalloc(bytes + 1);
+    CHECK(read->err.code == 0 && dataset_read(shared->dataset, read->index, right, &err) == 0);
+    CHECK(memcmp(right, read->buf, bytes) == 0);
+    free(right);
+}
+
+static void *fetch_some(void *arg)
+{
+    struct shared *shared = arg;
+    struct rng rng;
+    pthread_mutex_lock(&shared->lock);
+    random_seed(&rng, shared->number++);
+    pthread_mutex_unlock(&shared->lock);
+    for (int n = 0; n < READS; n++) {
+        struct sample_read reads[READ] = {{.index = 0}};
+        uint32_t first = n < SAMPLES / READ ? (uint32_t)n * READ : (uint32_t)random_below(&rng, SAMPLES - READ + 1);
+        for (uint32_t i = 0; i < READ; i++)
+            reads[i] = (struct sample_read){.index = first + i, .buf = xmalloc(1000)};
+        fetch_samples(&shared->fetch, shared->dataset, 1, reads, READ);
+        for (uint32_t i = 0; i < READ; i++) {
+            check_sample(shared, &reads[i]);
+            free(reads[i].buf);
+        }
+    }
+    return NULL;
+}
+
+static struct origins *open_origins(void)
+{
+    struct origins *origins = NULL;
+    struct error err;
+    struct origins_config config = {
+        .classes = {{class_path, 1 << 20, 2}}, .n_classes = 1, .behind_bytes = 1 << 20, .curves = curves};
+    if (origins_create(&config, &origins, &err))
+        fail_msg("%s", err.text);
+    return origins;
+}
+
+/* Gives the status at the end. */
+static struct origins_status run(struct dataset *dataset)
+{
+    struct shared shared = {.fetch = {.origins = open_origins(), .delay_ms = DELAY_MS}, .dataset = dataset};
+    pthread_t threads[THREADS];
+    struct origins_status status;
+    pthread_mutex_init(&shared.lock, NULL);
+    origins_want(shared.fetch.origins, (const struct dataset *const[]){dataset}, 1);
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, fetch_some, &shared), 0);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    origins_status(shared.fetch.origins, &status);
+    status.classes[0].path = NULL;
+    origins_destroy(shared.fetch.origins);
+    pthread_mutex_destroy(&shared.lock);
+    return status;
+}
+
+static void test_fetch(void **state)
+{
+    (void)state;
+    char path[TREE_NAME_MAX + 16];
+    struct catalog *catalog;
+    struct dataset *dataset;
+    struct error err;
+    snprintf(path, sizeof path, "%s/data", root);
+    assert_int_equal(catalog_create(NULL, &catalog, &err), 0);
+    assert_int_equal(catalog_open(catalog, path, &dataset, &err), 0);
+    struct origins_status first = run(dataset), second = run(dataset);
+    uint64_t all = (uint64_t)THREADS * READS * READ;
+    assert_int_equal(first.source_samples + first.classes[0].read_samples, all);
+    assert_true(first.source_samples >= SAMPLES && first.classes[0].read_samples > 0);
+    assert_int_equal(second.classes[0].tier.samples, SAMPLES);
+    assert_int_equal(second.source_samples, 0);
+    assert_int_equal(second.classes[0].read_samples, all);
+    assert_int_equal(second.classes[0].tier.corrupt, 0);
+    dataset_unref(&dataset);
+    catalog_destroy(catalog);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(test_fetch, set_up, tear_down)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
