@@ -144,6 +144,13 @@ static int describe(const char *path, uint64_t size_bytes, struct folder *folder
     return write_class(path, folder, err);
 }
 
+/* is_trusted tells whether nobody but this user and root can put files into the folder. */
+static bool is_trusted(int dir_fd)
+{
+    struct stat st;
+    return fstat(dir_fd, &st) == 0 && (st.st_uid == geteuid() || st.st_uid == 0) && !(st.st_mode & (S_IWGRP | S_IWOTH));
+}
+
 /* recognise refuses a folder that is something else before anything is made in it. */
 static int recognise(const char *path, uint64_t size_bytes, struct folder *folder, struct error *err)
 {
@@ -163,6 +170,11 @@ int folder_open_class(const char *path, uint64_t size_bytes, struct folder *out,
     if (folder.dir_fd < 0)
         return file_error(err, path, "open it");
     int code = recognise(path, size_bytes, &folder, err);
+    if (!code && size_bytes && !is_trusted(folder.dir_fd))
+        code = fail(path, LARDER_EINVAL,
+                    "others could change what samples are: a storage class needs a folder of the daemon's own user "
+                    "that nobody else may write to (chmod go-w, chown)",
+                    err);
     if (!code)
         code = take_lock(path, &folder, err);
     if (!code)

@@ -129,14 +129,14 @@ static bool has_come(const struct origins_read *read, uint32_t i)
 }
 
 /* put_behind gives what came from the source to the first class that takes something. */
-static void put_behind(struct origins *origins, const struct origins_read *read)
+static void put_behind(struct origins *origins, const struct origins_read *read, uint64_t bytes)
 {
     for (uint32_t i = 0; i < origins->n_classes; i++) {
         struct origin_class *class = &origins->classes[i];
         pthread_mutex_lock(&origins->lock);
-        bool left_alone = origins_left_alone(class);
+        bool fills = origins_fills_locked(origins, class, read->device, bytes);
         pthread_mutex_unlock(&origins->lock);
-        if (left_alone || !tier_writable(class->tier))
+        if (!fills || !tier_writable(class->tier))
             continue;
         struct tier_record *records = xcalloc(read->count, sizeof *records);
         uint32_t n = 0;
@@ -144,9 +144,9 @@ static void put_behind(struct origins *origins, const struct origins_read *read)
             bool named;
             uint32_t index = read->reads[at].index;
             struct tier_key key = key_of(class, read->dataset, index, &named);
-            uint64_t bytes = dataset_size(read->dataset, index);
-            if (named && has_come(read, at) && !tier_find(class->tier, key, bytes))
-                records[n++] = (struct tier_record){key, read->reads[at].buf, bytes};
+            uint64_t len_bytes = dataset_size(read->dataset, index);
+            if (named && has_come(read, at) && !tier_find(class->tier, key, len_bytes))
+                records[n++] = (struct tier_record){key, read->reads[at].buf, len_bytes};
         }
         behind_put(class->behind, hash_text(dataset_path(read->dataset)), records, n);
         free(records);
@@ -168,7 +168,7 @@ void origins_source_end(struct origins *origins, struct origins_source source, c
     origin->samples += came;
     origin->bytes += came_bytes;
     pthread_mutex_unlock(&origins->lock);
-    put_behind(origins, read);
+    put_behind(origins, read, source.bytes);
 }
 
 /* ── the rest ── */

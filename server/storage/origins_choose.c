@@ -33,17 +33,32 @@ bool origins_left_alone(const struct origin_class *class)
     return class->slower >= PATIENCE;
 }
 
-bool origins_choose_locked(struct origins *origins, struct origin_class *class, uint64_t device, uint64_t bytes)
+/* is_clearly_slower compares what a read would take; false as long as one of both is not known. */
+static bool is_clearly_slower(struct origins *origins, const struct origin_class *class, uint64_t device,
+                              uint64_t bytes)
 {
     const struct origin *source = &origins->sources[origins_source_locked(origins, device)];
     double here = origin_predict(&class->origin, bytes, class->threads);
     double there = origin_predict(source, bytes, UINT32_MAX);
+    return here > 0 && there > 0 && there < here * CLEARLY;
+}
+
+bool origins_fills_locked(struct origins *origins, struct origin_class *class, uint64_t device, uint64_t bytes)
+{
+    if (origins_left_alone(class) && !is_clearly_slower(origins, class, device, bytes))
+        class->slower = 0;
+    return !origins_left_alone(class);
+}
+
+bool origins_choose_locked(struct origins *origins, struct origin_class *class, uint64_t device, uint64_t bytes)
+{
+    const struct origin *source = &origins->sources[origins_source_locked(origins, device)];
     class->asked++;
-    if (here == 0)
+    if (curve_at(&class->origin.curve, 1) == 0)
         return true;
-    if (there == 0)
+    if (curve_at(&source->curve, 1) == 0)
         return class->asked % PROBE_SOURCE != 0;
-    if (there >= here * CLEARLY) {
+    if (!is_clearly_slower(origins, class, device, bytes)) {
         class->slower = 0;
         return true;
     }

@@ -44,6 +44,9 @@ uint32_t origins_source_locked(struct origins *origins, uint64_t device);
 /* origins_choose_locked tells whether `bytes` that lie in the class should come from there, not from the source. */
 bool origins_choose_locked(struct origins *origins, struct origin_class *class, uint64_t device, uint64_t bytes);
 bool origins_left_alone(const struct origin_class *class);
+/* origins_fills_locked tells whether what came from the source should be written to the class. A class that is left
+ * alone is of use again once the source has become slower than it was. */
+bool origins_fills_locked(struct origins *origins, struct origin_class *class, uint64_t device, uint64_t bytes);
 
 /* origins_curves.c: the curves in a file. What cannot be read or written is logged, and no fault. */
 void origins_curves_load(struct origins *origins);

@@ -186,7 +186,8 @@ class Storage(Case):
                     self.assertEqual(bytes(data), bytes_of(self.files[index]), f"the bytes of sample {index}")
             daemon.kill()
             loader.close()
-            self.assertEqual(self.larder("cache", self.path).returncode, 0)
+            shown = self.larder("cache", self.path)
+            self.assertEqual(shown.returncode, 0, shown.stdout + shown.stderr)
             if generator.randrange(8) == 0:
                 self.assertEqual(self.larder("cache", self.path, "--empty").returncode, 0)
         print("samples at each start:", opened)

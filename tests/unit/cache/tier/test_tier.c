@@ -211,6 +211,10 @@ static void test_refused(void **state)
     assert_int_equal(access(path, F_OK), 0);
     snprintf(path, sizeof path, "%s/lock", folder);
     assert_int_not_equal(access(path, F_OK), 0);
+    remove_files();
+    assert_int_equal(chmod(folder, 0777), 0);
+    assert_int_equal(tier_open(folder, SIZE, &other, &err), LARDER_EINVAL);
+    assert_non_null(strstr(err.text, "chmod"));
 }
 
 /* A full class takes nothing more, as long as all that it has is wanted. What is not wanted gives place, by whole

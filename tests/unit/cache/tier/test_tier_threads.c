@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <unistd.h>
+#include <cmocka.h>
 
 #include "cache/tier/tier.h"
 #include "common/check.h"
@@ -39,7 +39,7 @@ static void *read_some(void *arg)
 {
     struct shared *shared = arg;
     struct rng rng;
-    uint64_t (*bytes)[SAMPLE_BYTES / 8] = xmalloc(BATCH * SAMPLE_BYTES), right[SAMPLE_BYTES / 8];
+    uint64_t(*bytes)[SAMPLE_BYTES / 8] = xmalloc(BATCH * SAMPLE_BYTES), right[SAMPLE_BYTES / 8];
     random_seed(&rng, (uint64_t)(uintptr_t)&rng);
     while (!atomic_load(&shared->done)) {
         struct tier_read reads[BATCH];
@@ -61,7 +61,7 @@ static void *read_some(void *arg)
 
 static void write_all(struct tier *tier, uint64_t owner)
 {
-    uint64_t (*bytes)[SAMPLE_BYTES / 8] = xmalloc(BATCH * SAMPLE_BYTES);
+    uint64_t(*bytes)[SAMPLE_BYTES / 8] = xmalloc(BATCH * SAMPLE_BYTES);
     tier_want(tier, &owner, 1);
     for (uint32_t first = 0; first < SAMPLES; first += BATCH) {
         struct tier_record records[BATCH];

@@ -26,8 +26,8 @@ static void test_curve(void **state)
     struct curve curve = {.seen = {0}};
     assert_true(curve_at(&curve, 1) == 0);
     for (int i = 0; i < 50; i++) {
-        curve_note(&curve, 2, MB, 0.02);  /* two reads, each 50 MB/s */
-        curve_note(&curve, 8, MB, 0.04);  /* eight reads, each 25 MB/s */
+        curve_note(&curve, 2, MB, 0.02); /* two reads, each 50 MB/s */
+        curve_note(&curve, 8, MB, 0.04); /* eight reads, each 25 MB/s */
     }
     assert_about(curve_at(&curve, 1), 100 * MB);
     assert_about(curve_at(&curve, 2), 100 * MB);
@@ -100,6 +100,22 @@ static void test_choice(void **state)
     }
 }
 
+/* A class that is left alone is written to again once the source is slower, though it may have no sample to be read. */
+static void test_fills(void **state)
+{
+    (void)state;
+    struct origins *origins = make(0.01, 0.001);
+    struct origin_class *class = &origins->classes[0];
+    assert_true(origins_fills_locked(origins, class, 7, MB));
+    count_chosen(origins, 20);
+    assert_false(origins_fills_locked(origins, class, 7, MB));
+    for (int n = 0; n < 200; n++)
+        curve_note(&origins->sources[0].curve, 1, MB, 0.1);
+    assert_true(origins_fills_locked(origins, class, 7, MB));
+    assert_false(origins_left_alone(class));
+    free(origins);
+}
+
 /* What is under way counts: a class that has much to do gives a read to an idle source, and the other way round. */
 static void test_under_way(void **state)
 {
@@ -131,8 +147,8 @@ static void test_sources(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_curve),     cmocka_unit_test(test_hiccup),  cmocka_unit_test(test_choice),
-        cmocka_unit_test(test_under_way), cmocka_unit_test(test_sources),
+        cmocka_unit_test(test_curve), cmocka_unit_test(test_hiccup),    cmocka_unit_test(test_choice),
+        cmocka_unit_test(test_fills), cmocka_unit_test(test_under_way), cmocka_unit_test(test_sources),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

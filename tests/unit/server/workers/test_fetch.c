@@ -1,5 +1,5 @@
-/* test_fetch: threads fetch samples from the source and from a storage class at once; each sample's bytes are right, and
- * in the end they come from the class, also after it was opened anew. */
+/* test_fetch: threads fetch samples from the source and from a storage class at once. Each sample has the right bytes,
+ * and in the end all come from the class, also after it was opened anew. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <pthread.h>
+#include <cmocka.h>
 
 #include "common/check.h"
 #include "common/random.h"
