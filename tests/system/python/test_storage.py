@@ -130,6 +130,43 @@ class Storage(Case):
         self.assertLessEqual(sum(source for source, _ in parts) / 3, 0.55)
         self.assertEqual(written[0], written[-1])
 
+    def test_two_classes(self):
+        """What does not fit into the first class goes to the second; together they spare the source, and no sample is
+        in both."""
+        self.throttle()
+        second = os.path.join(self.folder, "second")
+        daemon = self.serve(size=self.total // 2, more=f"  - {{path: {second}, size: {self.total}B}}\n")
+        loader = self.job(daemon)
+        for _ in range(10):
+            self.epoch(loader)
+            classes = self.storage(daemon)["classes"]
+            if sum(row["samples"] for row in classes) == COUNT and not any(row["waiting_bytes"] for row in classes):
+                break
+        before = self.storage(daemon)
+        self.epoch(loader)
+        after = self.storage(daemon)
+        self.assertEqual([row["state"] for row in after["classes"]], ["full", "filling"])
+        self.assertEqual(sum(row["samples"] for row in after["classes"]), COUNT)
+        self.assertEqual(after["source"], before["source"])
+        for row, earlier in zip(after["classes"], before["classes"]):
+            self.assertGreater(row["read"]["samples"], earlier["read"]["samples"] + COUNT // 4)
+
+    def test_packed(self):
+        """The samples of a packed store are known by their content: another copy of the store, which other jobs read,
+        brings nothing from its source."""
+        stores = [os.path.join(self.folder, f"store{number}") for number in range(2)]
+        for store in stores:
+            packed = self.larder("pack", self.tree, store, "--quiet")
+            self.assertEqual(packed.returncode, 0, packed.stderr)
+        self.throttle(os.path.join(self.folder, "store"))
+        daemon = self.serve()
+        first = self.loader(daemon, stores[0], 8, pipeline=[], name="first")
+        self.fill(daemon, first)
+        first.close()
+        second = self.loader(daemon, stores[1], 8, pipeline=[], name="second")
+        source, _ = self.read_in(daemon, second)
+        self.assertEqual(source, 0)
+
     def test_slow_class(self):
         """A class that is slower than the source is left alone, and the status says so."""
         self.throttle(self.path, 1_000_000)
