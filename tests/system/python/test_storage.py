@@ -16,7 +16,7 @@ KILLS = 200 if LONG else 20
 SEED = int(os.environ.get("LARDER_TEST_SEED", random.SystemRandom().randrange(1 << 30)))
 SLOW_SOURCE = 20_000_000  # bytes a second
 CONFIG = """\
-memory: {{arena: 24MiB, encoded: 4MiB}}
+memory: {{arena: 5MiB, encoded: 2MiB}}
 threads: {{workers: 2, loaders: 4}}
 catalog: {{checkpoint: {checkpoint}}}
 metrics: {{enabled: false}}
