@@ -42,6 +42,8 @@ METRIC(SAMPLES_PREPARED, METRIC_COUNTER, "larder_samples_prepared_total", "Insta
 METRIC(SAMPLES_DELIVERED, METRIC_COUNTER, "larder_samples_delivered_total", "Samples delivered, over all jobs.", NULL)
 METRIC(BAD_SAMPLES, METRIC_COUNTER, "larder_bad_samples_total",
        "Samples that could not be read or prepared, by reason.", "reason")
+METRIC(DELIVERED_FROM, METRIC_COUNTER, "larder_delivered_from_total",
+       "Samples delivered, by the level of memory that had them when they were planned.", "level")
 METRIC(REDIRECTED, METRIC_COUNTER, "larder_redirected_picks_total",
        "Picks that another sample of their fiber served, by the level of memory that had it.", "level")
 METRIC(LOAD_SECONDS, METRIC_HISTOGRAM, "larder_load_seconds", "How long a read took; it brings one sample or several.",

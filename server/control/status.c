@@ -10,6 +10,8 @@
 
 #include "common/clock.h"
 
+const char *const status_levels[ENGINE_LEVELS] = {
+    [ENGINE_FROM_PREPARED] = "prepared", [ENGINE_FROM_ENCODED] = "encoded", [ENGINE_FROM_READ] = "read"};
 const char *const status_stalls[ENGINE_STALLS] = {[ENGINE_STALL_LOAD] = "load",
                                                   [ENGINE_STALL_PREPARE] = "prepare",
                                                   [ENGINE_STALL_ROOM] = "room",

@@ -9,7 +9,8 @@
  *             not known), sessions, datasets, threads {role: count}
  *   samples   loaded, loaded_bytes, reads, decoded, prepared, delivered, prepared_per_delivered (null before the
  *             first), redirected {prepared, encoded} (picks that another sample served, by the level that had it),
- *             bad {reason: count}
+ *             delivered_from {prepared, encoded, read} (samples delivered, by where memory had them when they
+ *             were planned), bad {reason: count}
  *   memory    arena {budget_bytes, used_bytes, pinned_bytes, quota_bytes}, encoded {budget_bytes, used_bytes,
  *             look_ahead_bytes}, scratch {budget_bytes, used_bytes, waiting (threads), waits
  *             (images)}, evicted {prepared, encoded}
@@ -54,6 +55,7 @@
 
 /* The names of enum engine_stall. */
 extern const char *const status_stalls[ENGINE_STALLS];
+extern const char *const status_levels[ENGINE_LEVELS]; /* the names of enum engine_level */
 
 /* What the governor knows of a rank's queue. A time of 0 seconds is not known. */
 struct status_queue {

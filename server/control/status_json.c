@@ -66,7 +66,7 @@ static json_t *daemon_json(const struct daemon_status *status, bool *failed)
 static json_t *samples_json(const struct daemon_status *status, bool *failed)
 {
     const struct engine_counts *counts = &status->totals.counts;
-    json_t *samples = json_object(), *bad = json_object(), *redirected = json_object();
+    json_t *samples = json_object(), *bad = json_object(), *redirected = json_object(), *from = json_object();
     uint64_t delivered = counts->samples_delivered;
     put(samples, "loaded", count(counts->samples_loaded), failed);
     put(samples, "loaded_bytes", count(counts->loaded_bytes), failed);
@@ -79,6 +79,9 @@ static json_t *samples_json(const struct daemon_status *status, bool *failed)
     put(redirected, "prepared", count(counts->redirected_prepared), failed);
     put(redirected, "encoded", count(counts->redirected_encoded), failed);
     put(samples, "redirected", redirected, failed);
+    for (int level = 0; level < ENGINE_LEVELS; level++)
+        put(from, status_levels[level], count(counts->delivered_from[level]), failed);
+    put(samples, "delivered_from", from, failed);
     for (size_t i = 0; i < BAD_REASONS; i++) {
         if (status->bad_reasons[i])
             put(bad, status->bad_reasons[i], count(counts->bad_samples[i]), failed);

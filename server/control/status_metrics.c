@@ -52,6 +52,8 @@ static void put_counts(struct metrics *metrics, const struct engine_counts *coun
         if (bad_reasons[i])
             put_labelled(metrics, METRIC_BAD_SAMPLES, (double)counts->bad_samples[i], bad_reasons[i]);
     }
+    for (int level = 0; level < ENGINE_LEVELS; level++)
+        put_labelled(metrics, METRIC_DELIVERED_FROM, (double)counts->delivered_from[level], status_levels[level]);
     put_labelled(metrics, METRIC_REDIRECTED, (double)counts->redirected_prepared, "prepared");
     put_labelled(metrics, METRIC_REDIRECTED, (double)counts->redirected_encoded, "encoded");
     put(metrics, METRIC_SOURCE_RETRIES, (double)counts->source_retries);

@@ -111,6 +111,11 @@ void engine_check(const struct engine *engine);
 
 /* ── what it knows ───────────────────────────────────────────────────────────────────────────────────────────────── */
 
+/* Where a sample was when a queue's entry got its instance: prepared, or being prepared; its bytes in memory; or
+ * neither, so that it was read. */
+enum engine_level { ENGINE_FROM_PREPARED, ENGINE_FROM_ENCODED, ENGINE_FROM_READ };
+#define ENGINE_LEVELS 3
+
 /* What the engine has counted since it was made. No count goes down. */
 struct engine_counts {
     uint64_t samples_loaded, loaded_bytes, reads;
@@ -118,7 +123,8 @@ struct engine_counts {
     uint64_t samples_decoded;                         /* tasks that made an instance of pixels */
     uint64_t instances_prepared;
     uint64_t samples_delivered;
-    uint64_t bad_samples[BAD_REASONS]; /* by enum bad_reason */
+    uint64_t delivered_from[ENGINE_LEVELS]; /* the same, by where memory had them when they were planned */
+    uint64_t bad_samples[BAD_REASONS];      /* by enum bad_reason */
     uint64_t evicted_prepared, evicted_encoded;
     uint64_t ahead_shortened; /* how often a job had to give look-ahead back */
     uint64_t unknown_releases;

@@ -19,6 +19,10 @@ void engine_check(const struct engine *engine)
     }
     CHECK(quota == engine->quota.promised_bytes && quota <= engine->env.config.arena_bytes);
     CHECK(engine->tasks.n_results == 0);
+    uint64_t delivered = 0;
+    for (int level = 0; level < ENGINE_LEVELS; level++)
+        delivered += engine->env.counts.delivered_from[level];
+    CHECK(delivered == engine->env.counts.samples_delivered);
     free(instance_users);
     free(encoded_users);
 }

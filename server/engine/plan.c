@@ -24,6 +24,14 @@ static uint32_t begin_sure(struct plan *plan, uint32_t job, sample_id id)
     return instance;
 }
 
+/* level_of tells where the sample is for which an instance is begun. */
+static enum engine_level level_of(const struct encoded_store *store, sample_id id)
+{
+    uint32_t encoded = store->samples[id].encoded;
+    bool here = encoded != ENGINE_NONE && store->encodeds[encoded].state == ENCODED_READY;
+    return here ? ENGINE_FROM_ENCODED : ENGINE_FROM_READ;
+}
+
 /* place gives the entry an instance. It returns false when a new one is needed and there is no room for it now. */
 static bool place(struct plan *plan, uint32_t index, bool sure)
 {
@@ -37,6 +45,7 @@ static bool place(struct plan *plan, uint32_t index, bool sure)
             return false;
     }
     queue_placed(plan->queues, index, instance);
+    plan->queues->entries[index].level = fresh ? level_of(plan->encoded, id) : ENGINE_FROM_PREPARED;
     prepared_mark_had(plan->prepared, job_index, instance);
     prepared_pin(plan->prepared, instance);
     if (plan->prepared->instances[instance].state == INSTANCE_READY) {

@@ -37,9 +37,10 @@ struct entry {
     int64_t due_in_line;
     /* When it was planned, or had to be planned again. Latencies count from this time. */
     uint64_t planned_ns;
-    bool repeat;   /* It is a repeat, which fills up a rank's share. */
-    bool making;   /* The PREPARE of its instance is out. */
-    bool reserved; /* It comes from the queue's reserve: no other rank gets it. */
+    enum engine_level level; /* where its sample was when it got its instance; valid unless UNPLACED */
+    bool repeat;             /* It is a repeat, which fills up a rank's share. */
+    bool making;             /* The PREPARE of its instance is out. */
+    bool reserved;           /* It comes from the queue's reserve: no other rank gets it. */
 };
 
 /* One sample in a client's hands. Its instance is pinned by the lease. */

@@ -50,6 +50,9 @@ class Epochs(Case):
                 for again in self.run_epochs(loader, 2):
                     self.assertTrue(all(np.array_equal(first[index], again[index]) for index in first))
                 after = daemon.status()["samples"]
+                new = {level: count - before["delivered_from"][level]
+                       for level, count in after["delivered_from"].items()}
+                self.assertEqual(new, {"prepared": 2 * COUNT, "encoded": 0, "read": 0})
                 self.assertEqual((after["decoded"], after["loaded"]), (before["decoded"], before["loaded"]))
 
     def test_validation_beside_training(self):

@@ -106,6 +106,7 @@ void sample_status_fill(struct daemon_status *status)
                               .samples_decoded = 1300,
                               .instances_prepared = 1400,
                               .samples_delivered = 2800,
+                              .delivered_from = {1400, 900, 500},
                               .bad_samples = {0, 2, 0, 1},
                               .ahead_shortened = 6,
                               .evicted_prepared = 7,

@@ -20,7 +20,8 @@ static const char expected_json[] =
     "\"open_fds\":42,\"max_fds\":null,\"sessions\":3,\"datasets\":1,\"threads\":{\"load\":8,\"prepare\":4}},"
     "\"samples\":{\"loaded\":1500,\"loaded_bytes\":150000000,\"reads\":30,\"decoded\":1300,\"prepared\":1400,"
     "\"delivered\":2800,"
-    "\"prepared_per_delivered\":0.5,\"redirected\":{\"prepared\":11,\"encoded\":13},\"bad\":{\"unreadable\":2,\"not_an_"
+    "\"prepared_per_delivered\":0.5,\"redirected\":{\"prepared\":11,\"encoded\":13},\"delivered_from\":{\"prepared\":"
+    "1400,\"encoded\":900,\"read\":500},\"bad\":{\"unreadable\":2,\"not_an_"
     "image\":0,\"corrupt\":1}},"
     "\"memory\":{\"arena\":{\"budget_bytes\":4294967296,\"used_bytes\":1073741824,\"pinned_bytes\":536870912,"
     "\"quota_bytes\":2147483648},\"encoded\":{\"budget_bytes\":1073741824,\"used_bytes\":268435456,\"look_ahead_"
@@ -107,6 +108,8 @@ static void test_metrics(void **state)
         "\n# TYPE larder_samples_decoded_total counter\nlarder_samples_decoded_total 1300\n",
         "\n# TYPE larder_samples_prepared_total counter\nlarder_samples_prepared_total 1400\n",
         "\nlarder_bad_samples_total{reason=\"unreadable\"} 2\nlarder_bad_samples_total{reason=\"not_an_image\"} 0\n",
+        "\nlarder_delivered_from_total{level=\"prepared\"} 1400\nlarder_delivered_from_total{level=\"encoded\"} 900\n",
+        "\nlarder_delivered_from_total{level=\"read\"} 500\n",
         "\nlarder_redirected_picks_total{level=\"prepared\"} 11\nlarder_redirected_picks_total{level=\"encoded\"} 13\n",
         "\nlarder_process_open_fds 42\n",
         "\nlarder_job_stall_seconds_total{job=\"train-a\",rank=\"0\",cause=\"load\"} 0.5\n",
