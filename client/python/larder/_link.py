@@ -16,6 +16,7 @@ from ._socket import default_path
 from .errors import Busy, DaemonGone, LarderError, Timeout
 
 PAUSE_FIRST_S, PAUSE_MOST_S = 0.01, 0.5  # between two tries
+OWN_END_S = 5.0  # until a daemon has noticed that this process has closed a session of the same job
 
 _log = logging.getLogger("larder")
 
@@ -89,7 +90,10 @@ class Link:
         self.check_open()
         lost = self._lost_s is not None
         tried_s = self._away_s() if lost else waited_s
-        if not lost and not (may_be_busy and isinstance(error, Busy)) or tried_s >= self._reconnect_s:
+        limit_s = self._reconnect_s if lost or may_be_busy and isinstance(error, Busy) else 0.0
+        if isinstance(error, Busy) and self._former is not None and not lost:
+            limit_s = max(limit_s, OWN_END_S)
+        if tried_s >= limit_s:
             self._give_up(self._too_late(error) if lost else error)
         self._tell(error)
         if self._timeout_s is not None and waited_s >= self._timeout_s:

@@ -253,6 +253,18 @@ class Ends(Case):
         self.daemon()
         self.assertEqual(sorted(i for _, _, indices in loader for i in indices.tolist()), list(range(20)))
 
+    def test_a_daemon_that_notices_late(self):
+        """A daemon may hear of another job's registration before it hears that the Loader has closed the last one. The
+        Loader then tries again, also without `reconnect`."""
+        daemon = self.daemon()
+        loader = self.loader(name="mine", reconnect=0)
+        loader.set_epoch(5)
+        list(loader)
+        loader.set_epoch(2)
+        daemon.register_error = (-7, b"rank is there already")
+        threading.Timer(0.1, setattr, (daemon, "register_error", None)).start()
+        self.assertEqual((len(list(loader)), loader.epoch), (4, 3))
+
     def test_set_epoch(self):
         """set_epoch goes forward in the same job; to an earlier epoch, or after the daemon was lost, in another job.
         What it chose is given once; ranks only go forward."""
