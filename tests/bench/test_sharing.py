@@ -212,7 +212,8 @@ def keeps(seeds):
                 expect(what + ": positions' chi-square", row["position_chi_square"], 0.95, 1.05)
                 expect(what + ": position against that in the epoch before", row["position_echo"], -0.03, 0.03)
                 expect(what + ": classes' chi-square in a batch", row["class_mix"], 0.9, 1.1)
-                expect(what + ": kept samples in each tenth, against all", row["kept_uneven"], 0, 0.03)
+                if row["order"] != "full shuffle":  # a known order does not depend on what memory has
+                    expect(what + ": kept samples in each tenth, against all", row["kept_uneven"], 0, 0.03)
 
 
 def known(seeds):
