@@ -145,11 +145,11 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def start_daemon(bin_folder, scratch, processes, port):
-    """larderd on a socket in the scratch folder, ready to serve."""
+def start_daemon(bin_folder, scratch, processes, text):
+    """larderd on a socket in the scratch folder, with this configuration, ready to serve."""
     config, log, socket = (os.path.join(scratch, name) for name in ("larder.yaml", "larderd.log", "socket"))
     with open(config, "w") as file:
-        file.write(CONFIG.format(port=port))
+        file.write(text)
     ready, ready_far = os.pipe()
     try:
         with open(log, "ab") as errors:
@@ -229,7 +229,7 @@ class Served:
 
     def _start(self):
         self.process, self.socket, self.log = start_daemon(self._bin, self._scratch, self._processes,
-                                                            self._port)
+                                                            CONFIG.format(port=self._port))
 
     def look(self, scripts):
         """Kills the daemon and starts another, once a script has come far enough."""
@@ -350,12 +350,9 @@ def show(options, scratch, processes, screen):
     saved(samples, served.page, screen)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("folder", nargs="?", help="a folder with one folder a class; without it images are made")
-    parser.add_argument("--bin", default=os.path.join(HERE, "..", "..", "..", "build", "bin"), help="where larderd is")
-    parser.add_argument("--watch", action="store_true", help="train until Ctrl-C")
-    options = parser.parse_args()
+def run(options, show):
+    """Runs show(options, scratch, processes, screen) with a folder and processes that end with it. Gives the exit
+    status."""
     screen, processes = Screen(), Processes()
     scratch = tempfile.mkdtemp(prefix="larder-demo-")
     status = 0
@@ -375,6 +372,14 @@ def main():
         processes.stop()
         shutil.rmtree(scratch, ignore_errors=True)
     return status
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("folder", nargs="?", help="a folder with one folder a class; without it images are made")
+    parser.add_argument("--bin", default=os.path.join(HERE, "..", "..", "..", "build", "bin"), help="where larderd is")
+    parser.add_argument("--watch", action="store_true", help="train until Ctrl-C")
+    return run(parser.parse_args(), show)
 
 
 if __name__ == "__main__":

@@ -66,6 +66,20 @@ class Demo(Case):
         self.assertRegex(done.stdout.splitlines()[-1], r"^larderd's page was http://127\.0\.0\.1:\d+/ while it ran")
         self.assertEqual(self.left_behind(), [])
 
+    def test_slow_source(self):
+        """With --slow-source a storage class has what was read, also after larderd was started anew. On a machine with
+        much else to do some of it may not have been written yet."""
+        slow = os.path.join(os.path.dirname(DEMO), "demo_slow.py")
+        done = subprocess.run([sys.executable, "-B", slow, "--bin", BIN, tree(COUNT, width=200, height=150)],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120 * SLOW,
+                              env=self.environment())
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        read = [float(part) for part in re.findall(r"epoch \d +[\d.]+ s +([\d.]+) MB", done.stdout)]
+        self.assertEqual(len(read), 3, done.stdout)
+        self.assertLess(read[2], 0.5 * read[0], done.stdout)
+        self.assertRegex(done.stdout, r"What was read once is kept: the last epoch read \d+% of the bytes")
+        self.assertEqual(self.left_behind(), [])
+
     def test_watch(self):
         """With --watch three jobs run, and the daemon tells of them over HTTP, until Ctrl-C; then it says what was
         saved, and ends well."""
