@@ -155,6 +155,11 @@ int log_start(void)
     return log_writer_start(tell_due);
 }
 
+void log_flush(void)
+{
+    log_writer_flush();
+}
+
 void log_stop(void)
 {
     tell_held_back(true);

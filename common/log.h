@@ -65,5 +65,7 @@ void log_line_limited(struct log_limiter *limiter, const char *fmt, ...) __attri
  * not fork between the two calls. */
 int log_start(void);
 void log_stop(void);
+/* log_flush waits until all lines so far are written, or for LOG_FLUSH_MS. */
+void log_flush(void);
 
 #endif

@@ -217,6 +217,14 @@ void log_writer_stop(void)
         pthread_detach(thread); /* it may be inside a write for ever */
 }
 
+void log_writer_flush(void)
+{
+    pthread_mutex_lock(&writer.lock);
+    if (writer.phase == THREAD)
+        flush_locked();
+    pthread_mutex_unlock(&writer.lock);
+}
+
 void log_writer_put(const char *line, size_t len)
 {
     pthread_mutex_lock(&writer.lock);

@@ -20,6 +20,8 @@ void log_writer_stop(void);
 void log_writer_put(const char *line, size_t len);
 /* log_writer_put_last takes a line for which room is kept, and waits until it is written, or for LOG_FLUSH_MS. */
 void log_writer_put_last(const char *line, size_t len);
+/* log_writer_flush waits until what was put so far is written, or for LOG_FLUSH_MS. */
+void log_writer_flush(void);
 /* log_writer_wake has the thread call tell again. */
 void log_writer_wake(void);
 

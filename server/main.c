@@ -241,8 +241,10 @@ static int serve(const struct options *options)
         log_error("msg=\"cannot start\" err=\"%s\"", err.text);
         status = code == LARDER_EBUSY ? EXIT_BUSY : EXIT_FAILED;
     } else {
-        if (options->ready_fd >= 0)
+        if (options->ready_fd >= 0) {
+            log_flush(); /* whoever waits reads there what is served where */
             tell_ready(options->ready_fd);
+        }
         wait_for_the_end(daemon, signals, config->idle_exit_s);
         daemon_stop(daemon);
         log_info("msg=\"stopped\"");

@@ -169,10 +169,8 @@ uint32_t tier_read_many(struct tier *tier, struct tier_read *reads, uint32_t cou
         step = run_length(&found[at], n - at);
         good += read_and_check(tier, &found[at], step, dropped);
     }
-    pthread_mutex_lock(&tier->lock);
     for (uint32_t i = 0; i < n; i++)
-        tier_release_locked(tier, found[i].segment);
-    pthread_mutex_unlock(&tier->lock);
+        tier_release(tier, found[i].segment);
     free(dropped);
     free(found);
     return good;

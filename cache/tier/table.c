@@ -35,7 +35,7 @@ static int grow(struct place_table *table, bool (*alive)(void *ctx, uint32_t seg
     size_t living = 0;
     for (size_t i = 0; i < old.cap; i++)
         living += !is_free(&old.places[i]) && alive(ctx, old.places[i].segment);
-    while (grown.cap < (living + 1) * 4)
+    while (grown.cap < living * 4)
         grown.cap *= 2;
     grown.places = calloc(grown.cap, sizeof *grown.places);
     if (!grown.places)

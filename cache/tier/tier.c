@@ -49,14 +49,23 @@ struct segment *tier_segment_locked(const struct tier *tier, uint32_t number)
     return NULL;
 }
 
-void tier_release_locked(struct tier *tier, struct segment *segment)
+int tier_release_locked(struct segment *segment)
 {
-    (void)tier;
     CHECK(segment->refs > 0);
     if (--segment->refs > 0)
-        return;
-    close(segment->fd);
+        return -1;
+    int fd = segment->fd;
     free(segment);
+    return fd;
+}
+
+void tier_release(struct tier *tier, struct segment *segment)
+{
+    pthread_mutex_lock(&tier->lock);
+    int fd = tier_release_locked(segment);
+    pthread_mutex_unlock(&tier->lock);
+    if (fd >= 0)
+        close(fd);
 }
 
 static bool is_alive(void *ctx, uint32_t segment)
@@ -112,8 +121,10 @@ void tier_give_up(struct tier *tier, size_t at)
     tier->stats.given_up++;
     memmove(&tier->segments[at], &tier->segments[at + 1], (tier->n_segments - at - 1) * sizeof(struct segment *));
     tier->n_segments--;
-    tier_release_locked(tier, segment);
+    int fd = tier_release_locked(segment);
     pthread_mutex_unlock(&tier->lock);
+    if (fd >= 0)
+        close(fd); /* without the lock: the file system removes the file's bytes now */
 }
 
 static bool collect(struct tier *tier, const struct segment *segment, struct segment_index *index)
@@ -247,7 +258,7 @@ static int load_segments(struct tier *tier, struct error *err)
 static void destroy(struct tier *tier)
 {
     while (tier->n_segments)
-        tier_release_locked(tier, tier->segments[--tier->n_segments]);
+        tier_release(tier, tier->segments[--tier->n_segments]);
     free(tier->segments);
     place_table_free(&tier->table);
     folder_close(&tier->folder);

@@ -9,6 +9,7 @@
 #include "cache/tier/tier_priv.h"
 #include "common/check.h"
 
+#define CROWDED_PART 4    /* of a segment: filled less, it takes a ninth owner, whom it does not know */
 #define PIECE_RECORDS 256 /* of one write: two parts each, fewer than IOV_MAX */
 
 /* Records that are written together. */
@@ -109,8 +110,10 @@ static int begin_segment(struct tier *tier)
 static struct segment *segment_for(struct tier *tier, uint64_t owner, uint64_t bytes)
 {
     struct segment *last = tier->open ? tier->segments[tier->n_segments - 1] : NULL;
-    bool fits = last && last->len_bytes + bytes <= tier->segment_bytes &&
-                (has_owner(last, owner) || last->n_owners < SEGMENT_OWNERS_MAX);
+    /* Many owners that write by turns must not make many segments, each with a descriptor. */
+    bool takes = last && (has_owner(last, owner) || last->n_owners < SEGMENT_OWNERS_MAX ||
+                          last->len_bytes < tier->segment_bytes / CROWDED_PART);
+    bool fits = takes && last->len_bytes + bytes <= tier->segment_bytes;
     if (fits)
         return last;
     if ((last && tier_seal(tier)) || begin_segment(tier))
@@ -164,7 +167,7 @@ static uint32_t publish(struct piece *piece, struct segment *segment)
         }
         offset += stored_bytes(record);
     }
-    if (!has_owner(segment, piece->owner))
+    if (!has_owner(segment, piece->owner) && segment->n_owners < SEGMENT_OWNERS_MAX)
         segment->owners[segment->n_owners++] = piece->owner;
     segment->len_bytes += piece->len_bytes;
     tier->stats.used_bytes += piece->len_bytes;

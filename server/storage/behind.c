@@ -57,10 +57,16 @@ static void *run(void *arg)
     return NULL;
 }
 
+/* room_of gives what a sample that waits takes: small ones are mostly their record. */
+static uint64_t room_of(const struct tier_record *record)
+{
+    return sizeof *record + record->len_bytes;
+}
+
 /* make_batch copies the first `count` records. NULL: no memory. */
 static struct batch *make_batch(uint64_t owner, const struct tier_record *records, uint32_t count, uint64_t len_bytes)
 {
-    struct batch *batch = malloc(sizeof *batch + count * sizeof *batch->records + len_bytes);
+    struct batch *batch = malloc(sizeof *batch + len_bytes);
     if (!batch)
         return NULL;
     *batch = (struct batch){.owner = owner, .len_bytes = len_bytes, .count = count};
@@ -79,8 +85,8 @@ void behind_put(struct behind *behind, uint64_t owner, const struct tier_record 
     uint32_t fit = 0;
     pthread_mutex_lock(&behind->lock);
     uint64_t room = behind->room_bytes > behind->waiting_bytes ? behind->room_bytes - behind->waiting_bytes : 0;
-    while (fit < count && records[fit].len_bytes <= room - len_bytes)
-        len_bytes += records[fit++].len_bytes;
+    while (fit < count && room_of(&records[fit]) <= room - len_bytes)
+        len_bytes += room_of(&records[fit++]);
     behind->skipped += count - fit;
     behind->waiting_bytes += len_bytes; /* the room is taken before the bytes are copied, without the lock */
     pthread_mutex_unlock(&behind->lock);

@@ -4,6 +4,7 @@
 #define CLEARLY 0.8 /* the source is chosen when it takes less than this part of the class's time */
 
 enum {
+    READS_LEAST = 4,  /* of a class, before it may be found slower */
     PATIENCE = 8,     /* decisions against a class in succession until it is left alone */
     PROBE_CLASS = 32, /* of so many decisions against a class one goes there all the same */
     PROBE_SOURCE = 64 /* as long as nothing is known of a source, one of so many decisions goes there */
@@ -21,6 +22,13 @@ uint32_t origins_source_locked(struct origins *origins, uint64_t device)
     for (uint32_t i = 0; i < origins->n_sources; i++) {
         if (origins->sources[i].name == device)
             return i;
+    }
+    for (uint32_t i = 0; i < origins->n_sources && origins->n_sources == ORIGIN_SOURCES_MAX; i++) {
+        struct origin *source = &origins->sources[i];
+        if (source->earlier && source->samples == 0 && source->under_way == 0) {
+            *source = (struct origin){.name = device};
+            return i;
+        }
     }
     if (origins->n_sources == ORIGIN_SOURCES_MAX)
         return ORIGIN_SOURCES_MAX - 1;
@@ -40,7 +48,10 @@ static bool is_clearly_slower(struct origins *origins, const struct origin_class
     const struct origin *source = &origins->sources[origins_source_locked(origins, device)];
     double here = origin_predict(&class->origin, bytes, class->threads);
     double there = origin_predict(source, bytes, UINT32_MAX);
-    return here > 0 && there > 0 && there < here * CLEARLY;
+    uint32_t reads = 0; /* one that waited for a processor says nothing of the disk */
+    for (uint32_t knot = 0; knot < CURVE_KNOTS; knot++)
+        reads += class->origin.curve.seen[knot];
+    return reads >= READS_LEAST && here > 0 && there > 0 && there < here * CLEARLY;
 }
 
 bool origins_fills_locked(struct origins *origins, struct origin_class *class, uint64_t device, uint64_t bytes)

@@ -43,8 +43,10 @@ static void load_line(struct origins *origins, const char *line)
         curve.seen[knot] = cost > 0;
         used = (int)(end - line);
     }
-    if (origin)
+    if (origin) {
         origin->curve = curve;
+        origin->earlier = true;
+    }
 }
 
 void origins_curves_load(struct origins *origins)

@@ -12,6 +12,7 @@
 struct origin {
     uint64_t name; /* of a source its device, of a class a hash of its path */
     struct curve curve;
+    bool earlier; /* the curve is of an earlier run */
     uint32_t under_way;
     uint64_t bytes_under_way; /* of reads that wait to begin, too */
     uint64_t samples, bytes;  /* that came from it */

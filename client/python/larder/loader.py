@@ -134,7 +134,7 @@ class Loader:
         self._lost = 0            # samples left out of the epoch that the last batch was of
         self._lost_before = 0     # and of the one before, while an epoch goes on
         self._lost_told = 0
-        self._told = (None, 0.0)  # what the daemon told of the job, and when
+        self._told = (None, 0.0)  # what the daemon told of the job, and until when that is good
         self._short_told = None   # the look-ahead that the log last named
         self.last_ids = None      # of the batch given last: the daemon's sample ids …
         self.last_indices = None  # … and the positions in the dataset
@@ -245,10 +245,12 @@ class Loader:
         """What the daemon tells of the job, of a moment ago; None where it does not."""
         job = self._job
         row, when = self._told
-        if time.monotonic() - when >= _TOLD_S or when == 0.0:
-            found = _control.jobs(job.link.path) if job.begun and job.info is not None else None
+        if job.begun and job.info is not None and (time.monotonic() >= when or when == 0.0):
+            began = time.monotonic()
+            found = _control.jobs(job.link.path)
             row = found.get(job.info.name) if found else None
-            self._told = row, time.monotonic()
+            now = time.monotonic()
+            self._told = row, now + max(_TOLD_S, 50 * (now - began))  # who trains waits little for it
         return row
 
     def _lost_more(self, lost):

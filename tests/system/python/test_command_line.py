@@ -196,8 +196,7 @@ class CommandLine(Case):
         script = self.script(self.server, dataset=tree(120), pipeline=PIPELINE, batch_size=10, epochs=9999, name="slow",
                              step_s=0.1)
         self.assertTrue(until(lambda: len(script.batches) > 10, 60), script.errors)
-        told = self.explained(self.server, "slow")
-        self.assertEqual(told["cause"], "training", told)
+        self.assertTrue(until(lambda: self.explained(self.server, "slow")["cause"] == "training", 20))
         shown = run("explain", "slow", "--interval", "0.5", "--socket", self.server.socket).stdout
         self.assertEqual(len(shown.splitlines()), 1)
         self.assertIn("What would help most: ", shown)
@@ -217,18 +216,25 @@ class CommandLine(Case):
         script = self.script(server, dataset=tree(2000), pipeline=PIPELINE, batch_size=32, epochs=100, name="reads",
                              shuffle="strict")
         self.assertTrue(until(lambda: len(script.batches) > 5, 60), script.errors)
-        told = self.explained(server, "reads", "2")
-        self.assertEqual(told["cause"], "source", told)
+        told = {}
+        self.assertTrue(until(lambda: told.update(self.explained(server, "reads", "2")) or told["cause"] == "source", 20),
+                        told)
         self.assertRegex(told["figure"], r"a sample takes [\d.]+ ms to load")
 
     def on_terminal(self, *words, **environment):
-        """Starts the command on a terminal of its own: (pid, the terminal)."""
+        """Starts the command on a terminal of its own: (pid, the terminal, how that was)."""
+        looked_at, done = os.pipe()
         pid, terminal = pty.fork()
         if pid == 0:
+            os.read(looked_at, 1)
             os.execve(os.path.join(BIN, "larder"), ["larder", *words],
                       dict(os.environ, TERM="xterm", LARDER_SOCKET=self.server.socket, **environment))
         self.addCleanup(os.close, terminal)
-        return pid, terminal
+        before = termios.tcgetattr(terminal)
+        os.write(done, b"!")
+        os.close(looked_at)
+        os.close(done)
+        return pid, terminal, before
 
     def read_until(self, terminal, wanted):
         output, deadline = b"", time.monotonic() + 30 * SLOW
@@ -251,8 +257,7 @@ class CommandLine(Case):
         endings = (lambda pid, terminal: os.write(terminal, b"q"), lambda pid, terminal: os.write(terminal, b"\x03"),
                    lambda pid, terminal: os.kill(pid, signal.SIGTERM))
         for end in endings:
-            pid, terminal = self.on_terminal("top", "--interval", "0.2", NO_COLOR="1")
-            before = termios.tcgetattr(terminal)
+            pid, terminal, before = self.on_terminal("top", "--interval", "0.2", NO_COLOR="1")
             output = self.read_until(terminal, b"no jobs")
             end(pid, terminal)
             output += self.read_until(terminal, b"\033[?1049l")

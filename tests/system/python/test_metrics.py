@@ -81,6 +81,7 @@ class Metrics(Case):
         self.assertEqual(self.of(found, "larder_job_batch_interval_seconds_count", job=loader.name),
                          self.of(found, "larder_job_batches_delivered_total", job=loader.name, rank=0) - 1)
         self.assertGreater(self.of(found, "larder_governor_load_rate"), 0)
+        self.assertTrue(until(lambda: loader.stats()["stall"], 10))
         told = loader.stats()["stall"]
         self.assertEqual(tuple(told), CAUSES)
         self.assertGreater(told["load"], 0.7 * sum(told.values()))

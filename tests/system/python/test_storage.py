@@ -77,6 +77,14 @@ class Storage(Case):
                 return
         self.fail(self.written(daemon))
 
+    def make_full(self, daemon, loader):
+        """Goes through epochs until the class takes nothing more."""
+        for _ in range(10):
+            self.epoch(loader)
+            if self.written(daemon)["state"] == "full":
+                return
+        self.fail(self.written(daemon))
+
     def read_in(self, daemon, loader):
         """The bytes that one epoch reads, of the dataset's: from the source, and from the class."""
         before = self.storage(daemon)
@@ -117,8 +125,7 @@ class Storage(Case):
         self.throttle()
         daemon = self.serve(size=self.total // 2)
         loader = self.job(daemon)
-        self.epoch(loader)
-        self.written(daemon)
+        self.make_full(daemon, loader)
         parts, written = [], []
         for _ in range(3):
             parts.append(self.read_in(daemon, loader))
@@ -190,9 +197,7 @@ class Storage(Case):
         other = tree(COUNT, width=640, height=480, seed=2)
         daemon = self.serve(size=self.total // 2)
         first = self.job(daemon)
-        self.epoch(first)
-        self.epoch(first)
-        self.assertEqual(self.written(daemon)["state"], "full")
+        self.make_full(daemon, first)
         second = self.loader(daemon, other, 8, pipeline=[])
         for _ in second:
             pass
@@ -251,6 +256,7 @@ class Storage(Case):
             self.assertEqual(state["state"], "read_only")
             self.assertLess(state["samples"], COUNT)
             self.assertGreater(state["read"]["samples"], 0)
+            self.assertTrue(until(lambda: daemon.log().count("switched off for writing") >= times, 5), daemon.log())
             self.assertEqual(daemon.log().count("switched off for writing"), times)
             loader.close()
             daemon.stop()
@@ -267,6 +273,7 @@ class Storage(Case):
         self.epoch(loader)
         self.faults.end()
         self.assertEqual(self.storage(daemon)["classes"][0]["state"], "off")
+        self.assertTrue(daemon.logged("storage class switched off"), daemon.log())
         self.assertEqual(daemon.log().count("storage class switched off"), 1)
         self.epoch(loader)
 

@@ -307,6 +307,18 @@ static void test_damaged(void **state)
     }
 }
 
+/* Many datasets that write by turns do not make many segments, each of which has a descriptor. */
+static void test_many_owners(void **state)
+{
+    (void)state;
+    struct tier *tier = open_class(64 * SIZE);
+    for (uint32_t number = 0; number < 400; number++)
+        assert_int_equal(write_some(tier, 1 + number % 20, number, 1), 1);
+    assert_true(stats_of(tier).segments <= 8);
+    assert_int_equal(check_some(tier, 0, SAMPLES), SAMPLES);
+    tier_close(tier);
+}
+
 static void count_problem(void *ctx, const char *file, const char *what)
 {
     assert_true(*file && *what);
@@ -351,6 +363,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_corrupt, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_cut, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_damaged, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_many_owners, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_view, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
