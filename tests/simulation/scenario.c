@@ -56,9 +56,10 @@ static void draw_budgets(struct scenario *sc, struct rng *rng)
         sum += sc->samples[i].bytes;
     }
     uint64_t kind = random_below(rng, 100);
-    sc->config.encoded_bytes = kind < 20   ? largest
-                               : kind < 30 ? between(rng, 1, largest)
-                               : kind < 60 ? largest * between(rng, 1, 10) + random_below(rng, largest)
+    sc->config.encoded_bytes = kind < 15   ? largest
+                               : kind < 25 ? between(rng, 1, largest)
+                               : kind < 45 ? largest * between(rng, 1, 10) + random_below(rng, largest)
+                               : kind < 80 ? sum / 100 * between(rng, 5, 130) + largest /* a part of it stays */
                                            : sum * 2;
     sc->config.inflight_loads = (uint32_t)between(rng, 1, 16);
     sc->config.inflight_prepares = (uint32_t)between(rng, 1, 16);
@@ -141,6 +142,14 @@ static void tighten(struct scenario *sc)
     sc->config.job_quota_bytes = 0;
 }
 
+/* With a key of its own, as others are. */
+static void draw_orders(struct scenario *sc)
+{
+    struct rng rng;
+    random_seed_keys(&rng, KEY_ORDERS, sc->seed, 0, 0);
+    sc->orders_known = chance(&rng, 15);
+}
+
 struct scenario *scenario_create(uint64_t seed, unsigned kind)
 {
     struct rng rng;
@@ -151,6 +160,7 @@ struct scenario *scenario_create(uint64_t seed, unsigned kind)
     uint64_t drawn = random_below(&rng, 400);
     enum mood mood = drawn == 0 ? MOOD_CROWDED : drawn <= 20 ? MOOD_PIECES : MOOD_PLAIN;
     draw_ahead(sc);
+    draw_orders(sc);
     bool calm = chance(&rng, 30);
     if (mood == MOOD_PLAIN && is_scattered(seed))
         mood = MOOD_SCATTERED;

@@ -112,6 +112,7 @@ struct scenario {
     uint32_t raw_pipeline; /* gives the encoded bytes themselves, slot_bytes at most; n_pipelines: none does */
     uint32_t n_pipelines;
     uint32_t repeatable; /* a bit for each pipeline: it draws nothing at random */
+    bool orders_known;   /* no job's shuffle is `dependent` */
     struct client_plan *clients;
     uint32_t n_clients;
     struct engine_config config; /* but for sample_bytes, which is the world's */

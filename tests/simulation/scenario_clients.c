@@ -41,7 +41,8 @@ void scenario_draw_job(const struct scenario *sc, struct client_plan *plan, uint
                                       : between(rng, 1, chance(rng, 80) ? 40 : 300));
     plan->prefetch = (uint32_t)(mood == MOOD_CROWDED ? 1 : between(rng, 1, 8));
     plan->drop_last = chance(rng, 25);
-    plan->shuffle = chance(rng, 60) ? SHUFFLE_DEPENDENT : chance(rng, 50) ? SHUFFLE_STRICT : SHUFFLE_NONE;
+    bool dependent = chance(rng, 60) && !sc->orders_known;
+    plan->shuffle = dependent ? SHUFFLE_DEPENDENT : chance(rng, 50) ? SHUFFLE_STRICT : SHUFFLE_NONE;
     plan->bad_policy = chance(rng, 50) ? BAD_SKIP : chance(rng, 70) ? BAD_REPLACE : BAD_ERROR;
     plan->seed = random_u64(rng);
     plan->run_epochs = (uint32_t)(mood == MOOD_CROWDED ? 1 : between(rng, 1, 3));
