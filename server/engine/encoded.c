@@ -225,7 +225,8 @@ bool encoded_memory_for_read(const struct encoded_store *store, uint32_t job, sa
 {
     uint32_t chunk = job_at(store->jobs, job)->terms.redirected ? store->chunks->at[id].chunk : ENGINE_NONE;
     uint64_t limit = encoded_most(store), pinned = store->pinned_bytes;
-    limit -= store->kept_bytes < limit ? store->kept_bytes : limit;
+    if (!store->next.known) /* there, what is kept makes way */
+        limit -= store->kept_bytes < limit ? store->kept_bytes : limit;
     uint64_t most = limit / 2;
     uint64_t mean = store->slab.taken ? encoded_mean_bytes(store) : bytes, all = bytes;
     if (chunk != ENGINE_NONE)

@@ -108,6 +108,9 @@ struct encoded_store {
     struct shortage shortage;
     struct idset *kept; /* Samples whose bytes stay over all epochs; NULL when there are none. */
     struct next_uses next;
+    /* Gives how many samples of a rank's part were planned in this epoch; UINT64_MAX when the rank is through. It is
+     * queue_rank_planned, of a later module. */
+    uint64_t (*rank_planned)(const struct job *job, uint32_t rank);
     uint64_t kept_most, kept_bytes; /* about what they have together, and what of that is in memory */
     uint32_t *slots;                /* scratch of encoded_read.c: the slots of a chunk in random order */
     size_t slots_cap;
@@ -182,9 +185,9 @@ void encoded_next_remove(struct encoded_store *store, uint32_t index);
 uint32_t encoded_next_victim(struct encoded_store *store);
 /* encoded_next_is_never tells whether it is known that nobody will use the encoded again. */
 bool encoded_next_is_never(const struct encoded_store *store, uint32_t index);
-/* encoded_next_has_way tells whether a sample that is wanted in this epoch may be read ahead in place of one that is
- * not. */
-bool encoded_next_has_way(struct encoded_store *store);
+/* encoded_next_has_way tells whether the sample, which is wanted in this epoch, may be read ahead in place of one that
+ * is not, and is used later. */
+bool encoded_next_has_way(struct encoded_store *store, sample_id id);
 void encoded_next_destroy(struct encoded_store *store);
 void encoded_next_check(const struct encoded_store *store); /* CHECKs the heap */
 

@@ -235,11 +235,16 @@ static bool settle_missing(struct encoded_store *store, const struct idset *from
 {
     struct idset *missing = NULL;
     bool few = idset_difference(from, in, &missing) == 0 && idset_count(missing) <= store->slab.taken;
-    sample_id id = 0;
-    for (uint64_t rank = 0; few && idset_select(missing, rank, &id); rank++) {
-        if (store->samples[id].encoded != ENGINE_NONE)
-            settle_encoded(store, store->samples[id].encoded);
+    size_t count = few ? idset_count(missing) : 0;
+    sample_id *ids = few ? malloc((count + 1) * sizeof *ids) : NULL;
+    few = ids != NULL;
+    if (few)
+        idset_to_array(missing, ids);
+    for (size_t i = 0; i < count && few; i++) {
+        if (store->samples[ids[i]].encoded != ENGINE_NONE)
+            settle_encoded(store, store->samples[ids[i]].encoded);
     }
+    free(ids);
     idset_destroy(missing);
     return few;
 }
@@ -283,8 +288,10 @@ void encoded_keep_measure(struct encoded_store *store, uint64_t ahead_bytes)
     } else if (!code) {
         code = keep_part(store, &wanted, (double)ahead_bytes);
     }
-    if (code) /* without memory to find out, nothing is kept */
+    if (code) { /* without memory to find out, nothing is kept */
         mark_all(store->chunks, false);
+        store->kept_most = 0;
+    }
     settle(store, before);
     encoded_next_measure(store, known);
     encoded_drop_idle(store);

@@ -58,14 +58,19 @@ static uint32_t *make_places(struct encoded_store *store, const struct job *job,
     return at;
 }
 
+/* has_more tells whether the job begins another epoch. */
+static bool has_more(const struct job *job)
+{
+    return !job->progress.began || job->terms.epochs == 0 || job->progress.epoch + 1 < job->terms.epochs;
+}
+
 /* learn fills in the order of the job, which is in an epoch or was in one last. Without memory, nothing is known of
  * it. */
 static void learn(struct encoded_store *store, const struct job *job)
 {
     struct known_order *order = &store->next.orders[job->no], before = *order;
     uint32_t epoch = job->progress.epoch;
-    bool more = job->terms.epochs == 0 || epoch + 1 < job->terms.epochs,
-         follows = before.now && before.epoch + 1 == epoch;
+    bool more = has_more(job), follows = before.now && before.epoch + 1 == epoch;
     if (before.now && before.epoch == epoch)
         return;
     if (job->terms.shuffle == SHUFFLE_NONE && before.now) {
@@ -88,8 +93,18 @@ static void learn(struct encoded_store *store, const struct job *job)
         forget_order(&store->next, order);
 }
 
-/* distance gives how many draws of the job away its next use of the sample is; NEVER when there is none. For a job
- * whose order had no memory, it is the mean of what the job still wants. */
+/* unknown_distance gives the mean distance of a use by a job whose order had no memory, or that is in no epoch yet and
+ * has `left` samples left. */
+static double unknown_distance(const struct job *job, sample_id id, uint64_t left, bool wants)
+{
+    if (wants)
+        return (double)left / 2;
+    if (job->state == JOB_FAILED || !has_more(job) || !idset_contains(job->terms.view, id))
+        return NEVER;
+    return (double)(job->state == JOB_RUNNING ? left : 0) + (double)job->shape.view_samples / 2;
+}
+
+/* distance gives how many draws of the job away its next use of the sample is; NEVER when there is none. */
 static double distance(const struct encoded_store *store, const struct job *job, sample_id id)
 {
     const struct known_order *order = &store->next.orders[job->no];
@@ -97,9 +112,15 @@ static double distance(const struct encoded_store *store, const struct job *job,
     uint64_t drawn = view - left;
     bool wants = demand_wants_encoded(store->jobs, job->no, id);
     if (!order->now || id >= order->end)
-        return wants ? (double)left / 2 : NEVER;
+        return unknown_distance(job, id, left, wants);
     if (wants)
         return (double)order->now[id] - (double)drawn;
+    if (job->progress.first && job->state == JOB_RUNNING && order->now[id] < drawn) {
+        uint32_t rank = order->now[id] % job->terms.world_size, number = order->now[id] / job->terms.world_size;
+        uint64_t planned = store->rank_planned(job, rank);
+        if (number >= planned) /* it was dealt to the rank, which has not come to it */
+            return (double)(number - planned);
+    }
     if (job->state == JOB_FAILED || !order->more || order->now[id] == UINT32_MAX)
         return NEVER;
     return (double)order->next[id] + (job->state == JOB_RUNNING ? (double)(view - drawn) : 0);
@@ -116,7 +137,7 @@ static double next_use(const struct encoded_store *store, sample_id id)
     double best = NEVER, rate = demand_job_rate(store->jobs, first);
     for (const struct job *job = first; job; job = jobs_after(store->jobs, job)) {
         double away = distance(store, job, id), own = job == first ? rate : demand_job_rate(store->jobs, job);
-        if (own > 0 && rate > 0)
+        if (away < NEVER && own > 0 && rate > 0)
             away *= rate / own;
         best = away < best ? away : best;
     }
@@ -197,13 +218,14 @@ bool encoded_next_is_never(const struct encoded_store *store, uint32_t index)
     return store->next.known && next_use(store, store->encodeds[index].id) >= NEVER;
 }
 
-bool encoded_next_has_way(struct encoded_store *store)
+bool encoded_next_has_way(struct encoded_store *store, sample_id id)
 {
     uint64_t mean = store->slab.taken ? store->used_bytes / store->slab.taken : 0;
     uint64_t idle = residency_count(store->residency, KEPT_WANT) * mean;
     uint32_t victim = store->next.known && idle * AHEAD_PARTS > store->used_bytes ? encoded_next_victim(store)
                                                                                   : RESIDENT_NONE;
-    return victim != RESIDENT_NONE && residency_want(store->residency, victim) == KEPT_WANT;
+    return victim != RESIDENT_NONE && residency_want(store->residency, victim) == KEPT_WANT &&
+           next_use(store, id) < store->encodeds[victim].next_use;
 }
 
 /* ── what is known ── */

@@ -8,6 +8,7 @@
 #include "server/engine/outbox.h"
 #include "server/engine/plan.h"
 #include "server/engine/prepared.h"
+#include "server/engine/queue.h"
 #include "server/engine/residents.h"
 #include "server/engine/tasks.h"
 
@@ -26,7 +27,8 @@ static void wire(struct engine *engine)
                                              .jobs = &engine->jobs,
                                              .chunks = &engine->chunks,
                                              .prepared = &engine->prepared,
-                                             .sources = &engine->sources};
+                                             .sources = &engine->sources,
+                                             .rank_planned = queue_rank_planned};
     engine->residents = (struct residents){.env = &engine->env,
                                            .jobs = &engine->jobs,
                                            .chunks = &engine->chunks,

@@ -212,6 +212,11 @@ uint64_t queue_share_of(const struct job *job, uint64_t samples)
     return job->terms.drop_last ? share / job->terms.batch_size * job->terms.batch_size : share;
 }
 
+uint64_t queue_rank_planned(const struct job *job, uint32_t rank)
+{
+    return job->queues[rank].epoch.done ? UINT64_MAX : job->queues[rank].epoch.planned;
+}
+
 /* The rank of a job of one has all samples, less what bad ones cost. Several ranks have equal shares whatever happens,
  * because they train in step. */
 uint64_t queue_share(const struct job *job)

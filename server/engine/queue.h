@@ -242,6 +242,8 @@ uint32_t queue_through(const struct queues *queues, const struct job *job, const
  * for each rank. */
 uint64_t queue_share_of(const struct job *job, uint64_t samples);
 uint64_t queue_share(const struct job *job);
+/* queue_rank_planned gives how many samples were planned for the rank in this epoch; UINT64_MAX when it is through. */
+uint64_t queue_rank_planned(const struct job *job, uint32_t rank);
 /* queue_has_more_to_plan tells whether more will be planned for the queue in this epoch. */
 bool queue_has_more_to_plan(const struct queues *queues, const struct job *job, const struct job_queue *queue);
 /* queue_sure_slots gives how many of its first entries the queue is sure to have room for. */

@@ -58,7 +58,7 @@ static void load_for_later(struct tasks *tasks, uint32_t job, sample_id first, c
         uint64_t bytes = tasks->env->config.sample_bytes(job_at(tasks->jobs, job)->terms.dataset, id);
         if (bytes == ENGINE_NOT_THERE || tasks->encoded->loading == tasks->env->config.inflight_loads ||
             ((double)bytes > encoded_room(tasks->encoded, chunk->kept, LATER_SHARE) &&
-             !encoded_next_has_way(tasks->encoded)))
+             !encoded_next_has_way(tasks->encoded, id)))
             continue;
         if (tasks_load(tasks, job, id, bytes))
             tasks->encoded->encodeds[tasks->encoded->samples[id].encoded].in_order = in_order;

@@ -217,8 +217,8 @@ class CommandLine(Case):
                              shuffle="strict")
         self.assertTrue(until(lambda: len(script.batches) > 5, 60), script.errors)
         told = {}
-        self.assertTrue(until(lambda: told.update(self.explained(server, "reads", "2")) or told["cause"] == "source", 20),
-                        told)
+        self.assertTrue(until(lambda: told.update(self.explained(server, "reads", "2")) or told["cause"] == "source",
+                              20), told)
         self.assertRegex(told["figure"], r"a sample takes [\d.]+ ms to load")
 
     def on_terminal(self, *words, **environment):
