@@ -34,7 +34,7 @@ enum sabotage_flags {
     KIND(OUTSIDE_ARENA, "outside-arena", R(SLOT), 0)                                                          \
     KIND(SAME_INSTANCE, "same-instance", R(INSTANCE), 0)                                                      \
     KIND(WRONG_RELEASE, "wrong-release", R(STATUS) | R(SLOT), SABOTAGE_FIGURES | SABOTAGE_OFTEN)              \
-    KIND(LOSE_RELEASE, "lose-release", R(STATUS), SABOTAGE_FIGURES | SABOTAGE_OFTEN)                          \
+    KIND(LOSE_RELEASE, "lose-release", R(STATUS) | R(STUCK), SABOTAGE_FIGURES | SABOTAGE_OFTEN)               \
     KIND(LOSE_NEXT, "lose-next", R(STUCK), 0)                                                                 \
     KIND(LOSE_LOAD, "lose-load", R(STUCK), SABOTAGE_OFTEN)                                                    \
     KIND(LOAD_TWICE, "load-twice", R(TASK), 0)                                                                \
@@ -51,7 +51,7 @@ enum sabotage_flags {
     KIND(OUTAGE_AS_BAD, "outage-as-bad", R(EXACTLY_ONCE) | R(BAD) | R(ORDER) | R(TASK), SABOTAGE_OFTEN)       \
     KIND(RANK_SHARE, "rank-share", R(ORDER), 0)                                                               \
     KIND(RANK_TWICE, "rank-twice", R(INSTANCE), 0)                                                            \
-    KIND(RANK_AGAIN, "rank-again", R(EXACTLY_ONCE), 0)                                                        \
+    KIND(RANK_AGAIN, "rank-again", R(EXACTLY_ONCE), SABOTAGE_OFTEN)                                           \
     KIND(RANK_MORE, "rank-more", R(BATCH), 0)                                                                 \
     KIND(RANK_FEWER, "rank-fewer", R(EXACTLY_ONCE), 0)                                                        \
     KIND(RANK_LOST, "rank-lost", R(BATCH) | R(STUCK) | R(CREDIT), SABOTAGE_OFTEN)                             \
