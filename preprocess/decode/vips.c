@@ -174,6 +174,23 @@ static void convert_row(const struct pixel_form *form, const void *pixels, uint8
     }
 }
 
+/* skip has libvips decode what lies above the rectangle, strip by strip. Asked for the rectangle alone, it takes the
+ * rows above it at once, and for a GIF whose frame is broken it keeps a tile of each: with many rows that takes
+ * minutes. It stops at the first strip that fails. */
+static int skip(VipsRegion *region, struct rect rect)
+{
+    const char *loader;
+    if (vips_image_get_typeof(region->im, VIPS_META_LOADER) == 0 ||
+        vips_image_get_string(region->im, VIPS_META_LOADER, &loader) || strncmp(loader, "gif", 3) != 0)
+        return 0;
+    for (uint32_t y = 0; y < rect.y; y += STRIP_ROWS) {
+        VipsRect strip = {(int)rect.x, (int)y, 1, (int)(rect.y - y < STRIP_ROWS ? rect.y - y : STRIP_ROWS)};
+        if (vips_region_prepare(region, &strip))
+            return -1;
+    }
+    return 0;
+}
+
 static int pull(VipsRegion *region, struct rect rect, uint8_t *narrow, struct image *out)
 {
     VipsImage *image = region->im;
@@ -206,7 +223,7 @@ int vips_reader_region(void *handle, struct rect rect, struct scratch *scratch, 
         return decode_fail(fault, BAD_NO_MEMORY, "decoding takes more memory than allowed");
     uint64_t shortages_before = drop_errors();
     VipsRegion *region = vips_region_new(image);
-    int rc = region ? pull(region, rect, narrow, &made) : -1;
+    int rc = region && skip(region, rect) == 0 ? pull(region, rect, narrow, &made) : -1;
     if (region)
         g_object_unref(region);
     if (rc)
