@@ -97,7 +97,7 @@ static int ask_locked(struct conn_asked *asked, const struct wire_message *msg, 
         return error_set(why, LARDER_EINVAL, "%s came before the answer to the one before", name);
     if (other->open && other->seq == msg->seq)
         return error_set(why, LARDER_EINVAL, "%s has the number of a question that is open, %u", name, msg->seq);
-    if (of_state && msg->seq == 0) /* errors that answer nothing have this number */
+    if (msg->seq == 0) /* errors that answer nothing have this number */
         return error_set(why, LARDER_EINVAL, "%s has no number", name);
     *question = (struct conn_question){.open = true, .seq = msg->seq};
     return 0;
