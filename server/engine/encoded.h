@@ -146,10 +146,11 @@ void encoded_failed(struct encoded_store *store, uint32_t encoded);
  * and it is not kept. */
 void encoded_pin(struct encoded_store *store, uint32_t encoded);
 void encoded_unpin(struct encoded_store *store, uint32_t encoded);
-/* encoded_drop_if_idle drops the sample's encoded if it has no pin, nobody wants it and it is not kept. It is called
- * when the jobs that the sample has left have placed what they picked. */
+/* encoded_drop_if_idle drops the sample's encoded if it has no pin, and nobody wants it and it is not kept, or it is
+ * known that nobody will use it again. It is called when the jobs that the sample has left have placed what they
+ * picked. */
 void encoded_drop_if_idle(struct encoded_store *store, sample_id id);
-/* encoded_drop_idle drops all encodeds that have no pin, that nobody wants and that are not kept. */
+/* encoded_drop_idle drops all encodeds for which the same holds. */
 void encoded_drop_idle(struct encoded_store *store);
 /* encoded_mean_bytes gives the mean length of the encodeds that are there; 0 when there are none. */
 uint64_t encoded_mean_bytes(const struct encoded_store *store);
