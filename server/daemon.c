@@ -30,6 +30,7 @@
 /* The number of tasks in flight: two for each thread, so that no thread waits for the engine. A load task is a chunk.
  */
 enum { TASKS_PER_THREAD = 2, CHUNK_SAMPLES = 64 };
+#define COPY_BYTES 65536 /* what takes less time to copy than to hand to a worker */
 #define AHEAD_WINDOW_NS (UINT64_C(30) * CLOCK_NS_PER_S)
 #define LEAVING_TIMEOUT_NS (UINT64_C(60) * CLOCK_NS_PER_S)
 #define ROOM_TIMEOUT_NS (UINT64_C(60) * CLOCK_NS_PER_S)
@@ -141,6 +142,7 @@ static int start_engine(struct daemon *daemon, struct error *err)
                    .redirect_width = config->redirect_width == CONFIG_WIDTH_HALF ? ENGINE_REDIRECT_HALF
                                                                                  : (uint32_t)config->redirect_width,
                    .inflight_prepares = workers * TASKS_PER_THREAD,
+                   .copy_bytes = COPY_BYTES,
                    .sample_bytes = sample_bytes},
         .boot = boot,
         .jobs_max = (uint32_t)config->jobs_max,
@@ -149,6 +151,7 @@ static int start_engine(struct daemon *daemon, struct error *err)
         .inbox = daemon->inbox,
         .catalog = daemon->catalog,
         .origins = daemon->origins,
+        .arena = daemon->arena,
         .drained = drained,
         .ctx = daemon};
     int code = driver_create(&driver, &daemon->driver, err);

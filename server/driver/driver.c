@@ -232,12 +232,15 @@ static void *run(void *arg)
     while (going) {
         int64_t ticks_ms = needs_ticks(driver) ? TICK_MS : -1, wakes_ms = until_wakes_ms(driver);
         int64_t wait_ms = sooner(governor_live_wait_ms(driver->governor, clock_now_ns()), sooner(ticks_ms, wakes_ms));
-        wait_ms = sooner(wait_ms, states_wait_ms(driver));
+        wait_ms = driver->copies.count ? 0 : sooner(wait_ms, states_wait_ms(driver));
         int code = mailbox_pop_many(driver->config.inbox, messages, MESSAGES_AT_ONCE, &count, wait_ms);
         if (code && code != LARDER_ETIMEOUT)
             break;
-        if (code) {
+        if (code)
             count = 0;
+        if (driver->copies.count) {
+            driver_step_copies(driver);
+        } else if (code) {
             driver_step(driver, &(struct engine_event){.type = ENGINE_TICK}, ticks_ms >= 0 || wakes_ms >= 0);
         }
         for (size_t i = 0; i < count; i++) {

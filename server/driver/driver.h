@@ -24,6 +24,7 @@ struct driver_config {
     struct mailbox *inbox;      /* borrowed */
     struct catalog *catalog;    /* borrowed; the engine forgets the ids that it has retired. NULL: there are none */
     struct origins *origins;    /* borrowed; it is told whose samples jobs want. NULL: there are none */
+    struct arena *arena;        /* borrowed; the engine's thread writes copies there */
     void (*drained)(void *ctx); /* called once, in the engine's thread: no job is left, and none can come */
     void *ctx;
 };

@@ -58,6 +58,13 @@ struct driver_batch {
     uint32_t cap; /* samples that there is room for */
 };
 
+/* Copies that the engine's thread has done itself, and has not told the engine yet: the first `count` of
+ * done[filling]. The other row is told in the step that fills this one. */
+struct driver_copies {
+    struct engine_event done[2][ENGINE_COPIES_MAX];
+    size_t filling, count;
+};
+
 struct driver {
     struct driver_config config;
     struct engine *engine;
@@ -77,6 +84,7 @@ struct driver {
     uint64_t short_told_bytes;            /* encoded memory that the log last said the jobs need; 0: there is enough */
 
     struct driver_reading reading;
+    struct driver_copies copies;
     struct driver_retired retired;
     struct driver_batch batch;
     struct driver_asks asks;
@@ -104,6 +112,8 @@ void driver_times_prepared(void *driver, const struct worker_cost *cost);
 /* actions.c: driver_step steps the engine with the events and carries out its actions. Without events it does
  * nothing. */
 void driver_step(struct driver *driver, const struct engine_event *events, size_t count);
+/* actions.c: driver_step_copies tells the engine which copies are done. */
+void driver_step_copies(struct driver *driver);
 /* deliver.c: driver_deliver carries a DELIVER out. */
 void driver_deliver(struct driver *driver, const struct engine_action *action);
 /* questions.c: driver_answer answers a question and wakes the thread that asked it. */

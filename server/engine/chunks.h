@@ -6,7 +6,8 @@
  * chunks are kept, the groups are made anew.
  *
  * Invariant: the groups of a dataset are neighbours. So are the fibers of a group, and the chunks of a group in
- * chunks.order. A fiber lists each encoded of its samples, each instance of them that somebody wants, and nothing else.
+ * chunks.order. A fiber lists each encoded of its samples, each instance of them that somebody wants and that is not
+ * alone, and nothing else.
  * A group's stock is the number of encodeds in its fibers.
  * Owner: chunks.c owns chunks, groups and fibers, and encoded_keep.c which chunks are kept. residents_places.c and
  * residents_forget.c set where samples are. prepared and encoded each keep their list in a fiber, and encoded keeps a
@@ -45,7 +46,7 @@ struct group {
 
 /* What memory has of a fiber. */
 struct fiber {
-    struct line instances, encoded; /* only the instances that somebody wants; all encodeds */
+    struct line instances, encoded; /* the instances that are listed (prepared.h); all encodeds */
 };
 
 /* The numbers of a dataset's chunks: base … base + count - 1. */

@@ -142,6 +142,13 @@ uint32_t encoded_begin(struct encoded_store *store, sample_id id, uint64_t bytes
  * encoded_failed frees an encoded whose load has failed. */
 void encoded_arrived(struct encoded_store *store, uint32_t encoded, void *handle);
 void encoded_failed(struct encoded_store *store, uint32_t encoded);
+/* encoded_is_ready tells whether the sample's bytes are in memory. */
+static inline bool encoded_is_ready(const struct encoded_store *store, sample_id id)
+{
+    uint32_t encoded = store->samples[id].encoded;
+    return encoded != ENGINE_NONE && store->encodeds[encoded].state == ENCODED_READY;
+}
+
 /* encoded_pin adds a pin; encoded_unpin takes one away. After the last one the encoded is dropped, if nobody wants it
  * and it is not kept. */
 void encoded_pin(struct encoded_store *store, uint32_t encoded);

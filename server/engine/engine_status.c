@@ -19,7 +19,7 @@ void engine_totals(const struct engine *engine, struct engine_totals *out)
                   .quota_bytes = engine->quota.promised_bytes},
         .encoded = {.used_bytes = engine->encoded.used_bytes, .ahead_bytes = quota_ahead_encoded_bytes(&engine->quota)},
         .loads_inflight = engine->encoded.loading,
-        .prepares_inflight = engine->tasks.running};
+        .prepares_inflight = engine->tasks.running + engine->tasks.copies};
     for (uint32_t no = 0; no < engine->jobs.end; no++) {
         out->jobs += job_at(&engine->jobs, no)->state != JOB_FREE;
         out->source_waits += engine->sources.n_away > 0 && sources_waits(&engine->sources, no);

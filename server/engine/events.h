@@ -47,8 +47,11 @@ struct engine_config {
     uint64_t slot_least;
     uint32_t inflight_loads;    /* samples that may be out as LOAD at once, ≥ 1 */
     uint32_t inflight_prepares; /* tasks that may be out as PREPARE at once, ≥ 1 */
-    uint32_t redirect_width;    /* w, the neighbouring slots of a fiber, or ENGINE_REDIRECT_HALF; 0: no redirection */
-    uint32_t redirect_group;    /* n, the chunks that share one place in memory; 0: the budgets decide */
+    /* A PREPARE that only copies a sample's encoded bytes, and no more than so many, is a copy: no worker need do it,
+     * and it does not count as one of inflight_prepares. 0: there are no copies. */
+    uint64_t copy_bytes;
+    uint32_t redirect_width; /* w, the neighbouring slots of a fiber, or ENGINE_REDIRECT_HALF; 0: no redirection */
+    uint32_t redirect_group; /* n, the chunks that share one place in memory; 0: the budgets decide */
     /* How long a window is. The last ENGINE_AHEAD_WINDOWS windows tell how much look-ahead a queue needs. 0: need is
      * not measured, and each queue looks as far ahead as its quota lets it. */
     uint64_t ahead_window_ns;
@@ -64,6 +67,10 @@ struct engine_config {
      * it. It is called from engine_step only. */
     uint64_t (*sample_bytes)(const void *dataset, sample_id id);
 };
+
+/* Copies that may be out at once, and the bytes that they write together. The first copy may write more. */
+#define ENGINE_COPIES_MAX 4096
+#define ENGINE_COPIES_BYTES (UINT64_C(1) << 20)
 
 /* Bytes that the record of one instance takes, with those of the entries that wait for it. */
 #define ENGINE_INSTANCE_BYTES 256
@@ -361,6 +368,7 @@ struct engine_action {
             const void *dataset;
             const struct engine_output *outputs; /* valid until the next step */
             uint32_t n_outputs;
+            bool copy; /* see engine_config.copy_bytes */
         } prepare;
         struct {
             void *encoded;

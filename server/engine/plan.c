@@ -27,9 +27,7 @@ static uint32_t begin_sure(struct plan *plan, uint32_t job, sample_id id)
 /* level_of tells where the sample is for which an instance is begun. */
 static enum engine_level level_of(const struct encoded_store *store, sample_id id)
 {
-    uint32_t encoded = store->samples[id].encoded;
-    bool here = encoded != ENGINE_NONE && store->encodeds[encoded].state == ENCODED_READY;
-    return here ? ENGINE_FROM_ENCODED : ENGINE_FROM_READ;
+    return encoded_is_ready(store, id) ? ENGINE_FROM_ENCODED : ENGINE_FROM_READ;
 }
 
 /* place gives the entry an instance. It returns false when a new one is needed and there is no room for it now. */

@@ -67,10 +67,8 @@ static uint32_t find_prepared(const struct plan *plan, uint32_t job, sample_id p
         best = better_instance(plan, job, pick, index, best);
     for (uint32_t index = chunks_fiber(plan->chunks, pick)->instances.head;
          index != ENGINE_NONE && looked < PREPARED_LOOK_MAX && !none_is_better(plan, best);
-         index = plan->prepared->instances[index].in_fiber.next, looked++) {
-        if (!plan->prepared->instances[index].alone)
-            best = better_instance(plan, job, pick, index, best);
-    }
+         index = plan->prepared->instances[index].in_fiber.next, looked++)
+        best = better_instance(plan, job, pick, index, best);
     return best;
 }
 
@@ -78,13 +76,16 @@ static uint32_t find_prepared(const struct plan *plan, uint32_t job, sample_id p
  * SAMPLE_NONE when there is none. Bytes in memory come before bytes on their way. Of those that fewest jobs want, it is
  * the newest with one chance in four, and otherwise any. To take the newest leaves the others time to drift from their
  * neighbours in the chunk. To take any keeps neighbours from following each other. Where samples stay over all
- * epochs, none counts as new. */
+ * epochs, none counts as new, and a pick that is there is as good as any. */
 static sample_id find_encoded(struct plan *plan, const struct jobset *jobs, sample_id pick)
 {
     sample_id best = SAMPLE_NONE;
     uint32_t best_want = 0;
     uint64_t ties = 0;
-    bool newest = random_below(&plan->env->rng, 4) == 0 && !chunks_group(plan->chunks, pick)->kept;
+    bool kept = chunks_group(plan->chunks, pick)->kept;
+    if (kept && encoded_is_ready(plan->encoded, pick))
+        return pick;
+    bool newest = random_below(&plan->env->rng, 4) == 0 && !kept;
     for (uint32_t index = chunks_fiber(plan->chunks, pick)->encoded.head; index != ENGINE_NONE;
          index = plan->encoded->encodeds[index].in_fiber.next) {
         const struct encoded *encoded = &plan->encoded->encodeds[index];

@@ -45,6 +45,11 @@ bool prepared_is_wanted(const struct prepared *prepared, uint32_t index)
     return residency_want(prepared->residency, index) >= DEMAND_NOW;
 }
 
+bool prepared_is_listed(const struct prepared *prepared, uint32_t index)
+{
+    return prepared_is_wanted(prepared, index) && !prepared->instances[index].alone;
+}
+
 uint32_t prepared_idle(const struct prepared *prepared)
 {
     return residency_count(prepared->residency, 0) + residency_count(prepared->residency, DEMAND_AGAIN);
@@ -52,12 +57,20 @@ uint32_t prepared_idle(const struct prepared *prepared)
 
 void prepared_set_want(struct prepared *prepared, uint32_t index, uint32_t want)
 {
-    bool before = prepared_is_wanted(prepared, index), now = want >= DEMAND_NOW;
+    bool before = prepared_is_listed(prepared, index);
     residency_set_want(prepared->residency, index, want);
+    bool now = prepared_is_listed(prepared, index);
     if (!before && now)
         prepared_fiber_enter(prepared, index);
     else if (before && !now)
         prepared_fiber_leave(prepared, index);
+}
+
+void prepared_set_alone(struct prepared *prepared, uint32_t index)
+{
+    if (prepared_is_listed(prepared, index))
+        prepared_fiber_leave(prepared, index);
+    prepared->instances[index].alone = true;
 }
 
 void prepared_shift_want(struct prepared *prepared, uint32_t index, int by)

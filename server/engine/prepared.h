@@ -86,12 +86,16 @@ uint32_t instance_new(struct prepared *prepared);
 void instance_drop(struct prepared *prepared, uint32_t instance);
 /* prepared_make_room makes room for samples with ids below `ids`. It fails with LARDER_ENOMEM. */
 int prepared_make_room(struct prepared *prepared, uint64_t ids);
-/* prepared_fiber_enter puts an instance into its fiber's list; prepared_fiber_leave takes it out. Only instances that
- * somebody wants are in the list. The functions do nothing when the sample is in no fiber. */
+/* prepared_fiber_enter puts an instance into its fiber's list; prepared_fiber_leave takes it out. Only instances
+ * that are listed are in it. The functions do nothing when the sample is in no fiber. */
 void prepared_fiber_enter(struct prepared *prepared, uint32_t instance);
 void prepared_fiber_leave(struct prepared *prepared, uint32_t instance);
 /* prepared_is_wanted tells whether some job wants the instance now. */
 bool prepared_is_wanted(const struct prepared *prepared, uint32_t index);
+/* prepared_is_listed tells whether another sample's pick may get the instance: somebody wants it, and it is not alone.
+ * prepared_set_alone has it given for its own sample only from now on. */
+bool prepared_is_listed(const struct prepared *prepared, uint32_t index);
+void prepared_set_alone(struct prepared *prepared, uint32_t index);
 /* prepared_idle gives how many instances have no pin and are wanted by nobody now. */
 uint32_t prepared_idle(const struct prepared *prepared);
 /* prepared_set_want sets what the wants of the instance count for: demand_count. The list of its fiber follows. */

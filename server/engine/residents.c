@@ -145,7 +145,7 @@ static void renew(const struct tour *tour, uint32_t index)
     if (form->pipeline != tour->job->terms.pipeline)
         return;
     jobset_remove(&form->had, tour->job->no);
-    prepared->instances[index].alone = true;
+    prepared_set_alone(prepared, index);
     prepared_set_want(prepared, index, demand_count(prepared->jobs, form));
 }
 

@@ -10,7 +10,7 @@ static void take_place(struct residents *residents, sample_id id, struct chunk_s
     residents->chunks->at[id] = (struct chunk_place){place.chunk, place.slot};
     residents->chunks->chunks[place.chunk].members[place.slot] = id;
     INSTANCES_OF(residents->prepared, id, i) {
-        if (prepared_is_wanted(residents->prepared, i))
+        if (prepared_is_listed(residents->prepared, i))
             prepared_fiber_enter(residents->prepared, i);
     }
     if (residents->encoded->samples[id].encoded != ENGINE_NONE)
@@ -21,7 +21,7 @@ static void take_place(struct residents *residents, sample_id id, struct chunk_s
 static void lose_place(struct residents *residents, sample_id id)
 {
     INSTANCES_OF(residents->prepared, id, i) {
-        if (prepared_is_wanted(residents->prepared, i))
+        if (prepared_is_listed(residents->prepared, i))
             prepared_fiber_leave(residents->prepared, i);
     }
     if (residents->encoded->samples[id].encoded != ENGINE_NONE)
@@ -35,7 +35,7 @@ static void arrange(struct residents *residents)
     chunks_arrange(residents->chunks);
     for (uint32_t index = 0; index < residents->prepared->slab.size; index++) {
         if (residents->prepared->instances[index].state != INSTANCE_FREE &&
-            prepared_is_wanted(residents->prepared, index))
+            prepared_is_listed(residents->prepared, index))
             prepared_fiber_enter(residents->prepared, index);
     }
     for (uint32_t index = 0; index < residents->encoded->slab.size; index++) {

@@ -3,7 +3,7 @@
  * Invariant: a task has one output or more, all of one sample, and each output names the task. A task that is TO_LOAD
  * or TO_PREPARE is in the list of one job, which waits for one of its outputs. One that is LOADING is on its encoded's
  * list. One that is RUNNING is in no list. A task pins its encoded from LOADING on. At most inflight_prepares tasks are
- * out as PREPARE.
+ * out as PREPARE, besides copies.
  * Owner: the tasks_*.c own tasks, the jobs' turns, `listed` and pace_ns of ranks, `pending` of samples and chunks, and
  * encoded.tasks. */
 #ifndef LARDER_SERVER_ENGINE_TASKS_H
@@ -27,6 +27,7 @@ struct task {
     /* tries: how many of its loads failed because of the source, while loads of other samples came. tried: the value of
      * sources.rounds at the last such failure. */
     uint32_t tries, tried;
+    bool copy; /* It runs as a copy: see engine_config.copy_bytes. */
     uint32_t n_outputs;
     /* The instances that it makes, n_outputs of them. Each names this task. */
     uint32_t outputs[ENGINE_OUTPUTS_MAX];
@@ -63,7 +64,10 @@ struct tasks {
     struct queues *queues;
     struct task *tasks;
     struct slab slab; /* the numbered places of tasks */
-    uint32_t running; /* tasks that are out as PREPARE */
+    uint32_t running; /* tasks that are out as PREPARE and are no copies */
+    uint32_t copies;  /* tasks that are out as copies, and the bytes that they write */
+    uint64_t copies_bytes;
+    uint32_t copies_from; /* the job whose copies go out first */
     /* The virtual time of the last turn that began, by kind. When a list gets work, its turn is brought to within its
      * slack of this time. */
     double turn[TASK_KINDS];
@@ -72,6 +76,12 @@ struct tasks {
     struct result *results; /* n_results of this event, or of the last dispatch */
     size_t n_results, results_cap;
 };
+
+/* tasks_copy_bytes gives the bytes that a copy writes. */
+static inline uint64_t tasks_copy_bytes(const struct tasks *tasks, const struct task *task)
+{
+    return tasks->encoded->encodeds[task->encoded].bytes * task->n_outputs;
+}
 
 /* tasks.c */
 /* tasks_to_load puts a task that is in no list into its job's list of loads: at its beginning if `first`, otherwise at

@@ -43,7 +43,7 @@ static bool is_waited_for(const struct tasks *tasks, const struct task *task)
 /* check_lists checks that each task is in the right list, or in none, and that outputs and tasks name each other. */
 static void check_lists(const struct tasks *tasks)
 {
-    uint32_t listed = 0, waiting = 0, running = 0, outputs = 0;
+    uint32_t listed = 0, waiting = 0, running = 0, copies = 0, outputs = 0;
     for (uint32_t no = 0; no < tasks->jobs->end; no++) {
         if (job_at(tasks->jobs, no)->state == JOB_FREE)
             continue;
@@ -53,7 +53,8 @@ static void check_lists(const struct tasks *tasks)
     for (uint32_t index = 0; index < tasks->slab.size; index++) {
         const struct task *task = &tasks->tasks[index];
         waiting += tasks_is_listed(task);
-        running += task->state == TASK_RUNNING;
+        running += task->state == TASK_RUNNING && !task->copy;
+        copies += task->state == TASK_RUNNING && task->copy;
         CHECK(task->state == TASK_FREE || task->state == TASK_RUNNING || is_waited_for(tasks, task));
         for (uint32_t i = 0; task->state != TASK_FREE && i < task->n_outputs; i++, outputs++) {
             const struct instance *instance = &tasks->prepared->instances[task->outputs[i]];
@@ -66,6 +67,7 @@ static void check_lists(const struct tasks *tasks)
     CHECK(outputs == 0); /* each instance that is being made is the output of a task */
     CHECK(listed == waiting);
     CHECK(running == tasks->running && running <= tasks->env->config.inflight_prepares);
+    CHECK(copies == tasks->copies && copies <= ENGINE_COPIES_MAX);
 }
 
 /* From a source that is away nothing is read, except to see whether it answers. No task waits for it that another job

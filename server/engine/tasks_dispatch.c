@@ -20,6 +20,7 @@ static void act_prepare(struct tasks *tasks, uint32_t index)
     action->prepare.encoded_bytes = tasks->encoded->encodeds[task->encoded].bytes;
     action->prepare.dataset = job_at(tasks->jobs, task->job)->terms.dataset;
     action->prepare.n_outputs = task->n_outputs;
+    action->prepare.copy = task->copy;
     for (uint32_t i = 0; i < task->n_outputs; i++) {
         const struct instance *instance = &tasks->prepared->instances[task->outputs[i]];
         outbox->outputs[outbox->n_outputs++] = (struct engine_output){.pipeline = instance->form.pipeline,
@@ -30,6 +31,14 @@ static void act_prepare(struct tasks *tasks, uint32_t index)
                                                                       .instance = instance->draw,
                                                                       .dataset = tasks_output_dataset(tasks, instance)};
     }
+}
+
+/* run sends the task of a list out, which has begun to run. */
+static void run(struct tasks *tasks, uint32_t index)
+{
+    for (uint32_t i = 0; i < tasks->tasks[index].n_outputs; i++)
+        queue_making_begun(tasks->queues, tasks->tasks[index].outputs[i]);
+    act_prepare(tasks, index);
 }
 
 /* dispatch_prepares sends out preparations by turns, as many as may be out at once. */
@@ -46,9 +55,46 @@ static void dispatch_prepares(struct tasks *tasks)
         tasks->running++;
         tasks_add_companions(tasks, index);
         tasks_charge_prepare(tasks, index);
-        for (uint32_t i = 0; i < tasks->tasks[index].n_outputs; i++)
-            queue_making_begun(tasks->queues, tasks->tasks[index].outputs[i]);
-        act_prepare(tasks, index);
+        run(tasks, index);
+    }
+}
+
+/* next_copy gives the job's next task if it is a copy; ENGINE_NONE otherwise. */
+static uint32_t next_copy(const struct tasks *tasks, uint32_t job)
+{
+    if (!job_at(tasks->jobs, job)->terms.raw ||
+        job_at(tasks->jobs, job)->turns.lists[TASK_PREPARES].tasks.head == ENGINE_NONE)
+        return ENGINE_NONE;
+    uint32_t index = tasks_next(tasks, job, TASK_PREPARES);
+    const struct task *task = &tasks->tasks[index];
+    return tasks->encoded->encodeds[task->encoded].bytes <= tasks->env->config.copy_bytes &&
+                   !tasks_makes_pixels(tasks, task)
+               ? index
+               : ENGINE_NONE;
+}
+
+/* dispatch_copies sends out copies, of one job after the other. They take no worker's time, so jobs are not charged for
+ * them. When not all may go, the jobs behind are the first next time. */
+static void dispatch_copies(struct tasks *tasks)
+{
+    uint32_t jobs = tasks->env->config.copy_bytes ? tasks->jobs->end : 0;
+    for (uint32_t i = 0; i < jobs; i++) {
+        uint32_t job = (tasks->copies_from + i) % jobs;
+        for (uint32_t index; (index = next_copy(tasks, job)) != ENGINE_NONE;) {
+            struct task *task = &tasks->tasks[index];
+            uint64_t bytes = tasks_copy_bytes(tasks, task);
+            if (tasks->copies == ENGINE_COPIES_MAX ||
+                (tasks->copies && tasks->copies_bytes + bytes > ENGINE_COPIES_BYTES)) {
+                tasks->copies_from = job + 1;
+                return;
+            }
+            tasks_remove(tasks, index);
+            task->state = TASK_RUNNING;
+            task->copy = true;
+            tasks->copies++;
+            tasks->copies_bytes += bytes;
+            run(tasks, index);
+        }
     }
 }
 
@@ -94,6 +140,7 @@ bool tasks_dispatch(struct tasks *tasks)
         return false;
     if (job == ENGINE_NONE)
         tasks_read_ahead(tasks);
+    dispatch_copies(tasks);
     dispatch_prepares(tasks);
     encoded_shed(tasks->encoded); /* companions may have taken new records */
     return true;

@@ -71,12 +71,26 @@ static struct task made_part(const struct task *task, const uint8_t *reasons)
     return made;
 }
 
+/* ran counts a task that runs no more. */
+static void ran(struct tasks *tasks, uint32_t index)
+{
+    const struct task *task = &tasks->tasks[index];
+    if (task->copy) {
+        CHECK(tasks->copies > 0);
+        tasks->copies--;
+        tasks->copies_bytes -= tasks_copy_bytes(tasks, task);
+    } else {
+        CHECK(tasks->running > 0);
+        tasks->running--;
+    }
+}
+
 void tasks_on_prepared(struct tasks *tasks, const struct engine_event *event)
 {
     uint32_t index = event->prepared.task;
     const uint8_t *reasons = event->prepared.reasons;
-    CHECK(index < tasks->slab.size && tasks->tasks[index].state == TASK_RUNNING && tasks->running > 0);
-    tasks->running--;
+    CHECK(index < tasks->slab.size && tasks->tasks[index].state == TASK_RUNNING);
+    ran(tasks, index);
     const struct task *task = &tasks->tasks[index]; /* the task stays where it is, because no task begins here */
     struct task made = made_part(task, reasons);
     count_bad(tasks, task, reasons);

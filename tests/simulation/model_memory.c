@@ -10,7 +10,8 @@ void model_memory_create(struct model *model)
     const struct scenario *sc = model->scenario;
     model->loading = xcalloc(sc->n_samples, sizeof *model->loading);
     model->ready = xcalloc(sc->n_samples, sizeof *model->ready);
-    model->tasks = xcalloc(sc->config.inflight_prepares + 1, sizeof *model->tasks);
+    uint32_t copies = sc->config.copy_bytes ? ENGINE_COPIES_MAX : 0;
+    model->tasks = xcalloc(sc->config.inflight_prepares + copies + 1, sizeof *model->tasks);
 }
 
 void model_memory_destroy(struct model *model)
@@ -41,7 +42,7 @@ void model_memory_crash(struct model *model)
         model->handles[i]->dropped = true;
     memset(model->loading, 0, sc->n_samples * sizeof *model->loading);
     memset(model->ready, 0, sc->n_samples * sizeof *model->ready);
-    model->n_arena = model->n_tasks = model->n_loading = 0;
+    model->n_arena = model->n_tasks = model->n_copies = model->n_loading = 0;
     model->encoded_bytes = model->loaded = model->loaded_bytes = model->prepared = model->n_reads = 0;
     table_free(&model->instances);
     table_free(&model->had);
@@ -272,6 +273,22 @@ static struct made *output_made(struct model *model, sample_id id, const struct 
     return made;
 }
 
+/* may_run tells whether the PREPARE may be out beside the others. A copy makes nothing but raw instances. */
+static bool may_run(const struct model *model, const struct engine_action *action)
+{
+    const struct engine_config *config = &model->scenario->config;
+    if (action->prepare.n_outputs == 0 || action->prepare.n_outputs > ENGINE_OUTPUTS_MAX)
+        return false;
+    if (!action->prepare.copy)
+        return model->n_tasks - model->n_copies < config->inflight_prepares;
+    for (uint32_t i = 0; i < action->prepare.n_outputs; i++)
+        if (action->prepare.outputs[i].pipeline >= ENGINE_PIPELINES_MAX ||
+            model->number_pipeline[action->prepare.outputs[i].pipeline] != model->scenario->raw_pipeline)
+            return false;
+    return action->prepare.encoded_bytes <= config->copy_bytes && config->copy_bytes &&
+           model->n_copies < ENGINE_COPIES_MAX;
+}
+
 void model_on_prepare(struct model *model, const struct engine_action *action)
 {
     sample_id id = action->prepare.id;
@@ -286,14 +303,15 @@ void model_on_prepare(struct model *model, const struct engine_action *action)
     for (uint32_t i = 0; i < model->n_tasks; i++)
         if (model->tasks[i].task == action->prepare.task)
             model_break(model, RULE_TASK, "PREPARE task %u runs already", action->prepare.task);
-    if (model->n_tasks >= model->scenario->config.inflight_prepares || action->prepare.n_outputs == 0 ||
-        action->prepare.n_outputs > ENGINE_OUTPUTS_MAX) {
-        model_break(model, RULE_TASK, "PREPARE of %u outputs while %u run, %u allowed", action->prepare.n_outputs,
-                    model->n_tasks, model->scenario->config.inflight_prepares);
+    if (!may_run(model, action)) {
+        model_break(model, RULE_TASK, "PREPARE of %u outputs while %u run and %u copies, %u and %d allowed",
+                    action->prepare.n_outputs, model->n_tasks - model->n_copies, model->n_copies,
+                    model->scenario->config.inflight_prepares, ENGINE_COPIES_MAX);
         return;
     }
     struct running_task *task = &model->tasks[model->n_tasks++];
-    *task = (struct running_task){.task = action->prepare.task, .handle = handle};
+    *task = (struct running_task){.task = action->prepare.task, .copy = action->prepare.copy, .handle = handle};
+    model->n_copies += task->copy;
     handle->running++;
     for (uint32_t i = 0; i < action->prepare.n_outputs; i++) {
         struct made *made = output_made(model, id, &action->prepare.outputs[i]);
@@ -325,6 +343,7 @@ void model_on_prepared(struct model *model, const struct engine_event *event)
         else
             model->prepared++;
     }
+    model->n_copies -= task->copy;
     *task = model->tasks[--model->n_tasks];
 }
 

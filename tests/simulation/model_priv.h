@@ -26,6 +26,7 @@ struct handle {
 
 struct running_task {
     uint32_t task;
+    bool copy;
     struct handle *handle;
     struct made *outputs[ENGINE_OUTPUTS_MAX];
     uint32_t n_outputs;
@@ -189,7 +190,7 @@ struct model {
     uint64_t encoded_bytes; /* loads under way, and handles in memory */
     uint32_t n_loading;
     struct running_task *tasks;
-    uint32_t n_tasks, outputs_ended; /* the latter: of the task that ended last */
+    uint32_t n_tasks, n_copies, outputs_ended; /* the last: of the task that ended last */
 
     uint64_t n_reads, read, read_step; /* the read that the last LOAD was part of */
     sample_id read_first;
