@@ -79,7 +79,6 @@ static void put_locked(struct mailbox *mailbox, const void *element)
     memcpy(mailbox->ring + tail * mailbox->element_bytes, element, mailbox->element_bytes);
     if (mailbox->length++ == 0)
         signal_locked(mailbox);
-    pthread_cond_signal(&mailbox->not_empty);
 }
 
 static int push(struct mailbox *mailbox, const void *element, bool wait)
@@ -95,6 +94,8 @@ static int push(struct mailbox *mailbox, const void *element, bool wait)
         rc = LARDER_ELIMIT;
     else
         put_locked(mailbox, element);
+    if (rc == 0)
+        pthread_cond_signal(&mailbox->not_empty);
     pthread_mutex_unlock(&mailbox->mutex);
     return rc;
 }
@@ -102,6 +103,22 @@ static int push(struct mailbox *mailbox, const void *element, bool wait)
 int mailbox_push(struct mailbox *mailbox, const void *element)
 {
     return push(mailbox, element, true);
+}
+
+int mailbox_push_many(struct mailbox *mailbox, const void *elements, size_t count)
+{
+    CHECK_MAGIC(mailbox, MAILBOX_MAGIC);
+    const uint8_t *next = elements, *end = next + count * mailbox->element_bytes;
+    pthread_mutex_lock(&mailbox->mutex);
+    while (next < end && !mailbox->closed) {
+        for (; next < end && mailbox->length < mailbox->capacity; next += mailbox->element_bytes)
+            put_locked(mailbox, next);
+        pthread_cond_broadcast(&mailbox->not_empty);
+        if (next < end)
+            pthread_cond_wait(&mailbox->not_full, &mailbox->mutex);
+    }
+    pthread_mutex_unlock(&mailbox->mutex);
+    return next < end ? LARDER_EGONE : 0;
 }
 
 int mailbox_try_push(struct mailbox *mailbox, const void *element)

@@ -19,6 +19,9 @@ void mailbox_destroy(struct mailbox *mailbox); /* accepts NULL; nobody may be in
  * give LARDER_EGONE. */
 int mailbox_push(struct mailbox *mailbox, const void *element);
 int mailbox_try_push(struct mailbox *mailbox, const void *element);
+/* mailbox_push_many pushes the elements in order, and waits as mailbox_push does. A consumer is woken once for as many
+ * as there is room for. */
+int mailbox_push_many(struct mailbox *mailbox, const void *elements, size_t count);
 /* mailbox_pop waits up to timeout_ms (negative: for ever; 0: not at all) for an element. It gives 0, LARDER_ETIMEOUT,
  * or LARDER_EGONE when the mailbox is closed and nothing is left in it. */
 int mailbox_pop(struct mailbox *mailbox, void *element, int64_t timeout_ms);

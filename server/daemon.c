@@ -27,9 +27,10 @@
 #include "server/storage/origins.h"
 #include "server/workers/worker.h"
 
-/* The number of tasks in flight: two for each thread, so that no thread waits for the engine. A load task is a chunk.
- */
-enum { TASKS_PER_THREAD = 2, CHUNK_SAMPLES = 64 };
+/* The number of tasks in flight: two for each thread, so that no thread waits for the engine, and more of those that
+ * are quickly done. A load task is a chunk. */
+enum { TASKS_PER_THREAD = 2, TASKS_PER_THREAD_MAX = 64, CHUNK_SAMPLES = 64 };
+#define WORK_PER_THREAD_NS (CLOCK_NS_PER_MS / 2)
 #define COPY_BYTES 65536 /* what takes less time to copy than to hand to a worker */
 #define AHEAD_WINDOW_NS (UINT64_C(30) * CLOCK_NS_PER_S)
 #define LEAVING_TIMEOUT_NS (UINT64_C(60) * CLOCK_NS_PER_S)
@@ -142,6 +143,8 @@ static int start_engine(struct daemon *daemon, struct error *err)
                    .redirect_width = config->redirect_width == CONFIG_WIDTH_HALF ? ENGINE_REDIRECT_HALF
                                                                                  : (uint32_t)config->redirect_width,
                    .inflight_prepares = workers * TASKS_PER_THREAD,
+                   .prepares_max = workers * TASKS_PER_THREAD_MAX,
+                   .prepares_ns = workers * WORK_PER_THREAD_NS,
                    .copy_bytes = COPY_BYTES,
                    .sample_bytes = sample_bytes},
         .boot = boot,
@@ -164,7 +167,7 @@ static int start_engine(struct daemon *daemon, struct error *err)
     struct worker_config worker = {.workers = workers,
                                    .loaders = loaders,
                                    .inflight_loads = driver.engine.inflight_loads,
-                                   .inflight_prepares = driver.engine.inflight_prepares,
+                                   .inflight_prepares = driver.engine.prepares_max,
                                    .limits = {.pixels_max = config->pixels_max,
                                               .scans_max = (uint32_t)config->scans_max,
                                               .budget = daemon->scratch},

@@ -160,7 +160,17 @@ static void prepare(struct driver *driver, const struct engine_action *action)
                                   .n_outputs = action->prepare.n_outputs};
     for (uint32_t i = 0; i < task.n_outputs; i++)
         task.outputs[i] = worker_output(driver, &action->prepare.outputs[i], action->prepare.id);
-    workers_prepare(driver->workers, &task);
+    driver->preparing.all = xgrow(driver->preparing.all, sizeof task, &driver->preparing.cap,
+                                  driver->preparing.count + 1);
+    driver->preparing.all[driver->preparing.count++] = task;
+}
+
+/* prepare_all gives the workers what a step has them prepare. */
+static void prepare_all(struct driver *driver)
+{
+    if (driver->preparing.count)
+        workers_prepare(driver->workers, driver->preparing.all, driver->preparing.count);
+    driver->preparing.count = 0;
 }
 
 static void carry_out(struct driver *driver, const struct engine_action *action)
@@ -196,6 +206,7 @@ void driver_step(struct driver *driver, const struct engine_event *events, size_
         carry_out(driver, &actions[i]);
     }
     load_end(driver);
+    prepare_all(driver);
 }
 
 void driver_step_copies(struct driver *driver)

@@ -72,9 +72,17 @@ struct session_handlers arrivals_of_sessions(struct arrivals *arrivals)
 
 /* ── workers ── */
 
-static void on_loaded(void *ctx, const struct worker_loaded *loaded)
+static void post_all(struct arrivals *arrivals, const struct inbox_message *messages, uint32_t count)
 {
-    post(ctx, &(struct inbox_message){.type = INBOX_LOADED, .loaded = *loaded});
+    CHECK(mailbox_push_many(arrivals->inbox, messages, count) == 0);
+}
+
+static void on_loaded(void *ctx, const struct worker_loaded *loaded, uint32_t count)
+{
+    struct inbox_message messages[WORKER_RESULTS_MAX];
+    for (uint32_t i = 0; i < count; i++)
+        messages[i] = (struct inbox_message){.type = INBOX_LOADED, .loaded = loaded[i]};
+    post_all(ctx, messages, count);
 }
 
 static void on_read(void *ctx, const struct worker_read *read)
@@ -82,9 +90,12 @@ static void on_read(void *ctx, const struct worker_read *read)
     post(ctx, &(struct inbox_message){.type = INBOX_READ, .read = *read});
 }
 
-static void on_prepared(void *ctx, const struct worker_prepared *prepared)
+static void on_prepared(void *ctx, const struct worker_prepared *prepared, uint32_t count)
 {
-    post(ctx, &(struct inbox_message){.type = INBOX_PREPARED, .prepared = *prepared});
+    struct inbox_message messages[WORKER_RESULTS_MAX];
+    for (uint32_t i = 0; i < count; i++)
+        messages[i] = (struct inbox_message){.type = INBOX_PREPARED, .prepared = prepared[i]};
+    post_all(ctx, messages, count);
 }
 
 struct worker_results arrivals_of_workers(struct arrivals *arrivals)

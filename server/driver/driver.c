@@ -323,5 +323,6 @@ void driver_destroy(struct driver *driver)
     free(driver->batch.entries);
     free(driver->batch.turns);
     free(driver->batch.over);
+    free(driver->preparing.all);
     free(driver);
 }

@@ -58,6 +58,13 @@ struct driver_batch {
     uint32_t cap; /* samples that there is room for */
 };
 
+/* The PREPAREs of a step, which go to the workers together. */
+struct driver_preparing {
+    struct worker_prepare *all;
+    uint32_t count;
+    size_t cap;
+};
+
 /* Copies that the engine's thread has done itself, and has not told the engine yet: the first `count` of
  * done[filling]. The other row is told in the step that fills this one. */
 struct driver_copies {
@@ -84,6 +91,7 @@ struct driver {
     uint64_t short_told_bytes;            /* encoded memory that the log last said the jobs need; 0: there is enough */
 
     struct driver_reading reading;
+    struct driver_preparing preparing;
     struct driver_copies copies;
     struct driver_retired retired;
     struct driver_batch batch;

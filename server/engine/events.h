@@ -47,6 +47,10 @@ struct engine_config {
     uint64_t slot_least;
     uint32_t inflight_loads;    /* samples that may be out as LOAD at once, ≥ 1 */
     uint32_t inflight_prepares; /* tasks that may be out as PREPARE at once, ≥ 1 */
+    /* More may be out, up to prepares_max, as long as all of them together take no more than prepares_ns of a core. So
+     * what is quickly done is handed over in bundles. 0: no more. */
+    uint32_t prepares_max;
+    uint64_t prepares_ns;
     /* A PREPARE that only copies a sample's encoded bytes, and no more than so many, is a copy: no worker need do it,
      * and it does not count as one of inflight_prepares. 0: there are no copies. */
     uint64_t copy_bytes;

@@ -2,8 +2,8 @@
  *
  * Invariant: a task has one output or more, all of one sample, and each output names the task. A task that is TO_LOAD
  * or TO_PREPARE is in the list of one job, which waits for one of its outputs. One that is LOADING is on its encoded's
- * list. One that is RUNNING is in no list. A task pins its encoded from LOADING on. At most inflight_prepares tasks are
- * out as PREPARE, besides copies.
+ * list. One that is RUNNING is in no list. A task pins its encoded from LOADING on. At most inflight_prepares tasks,
+ * or prepares_max, are out as PREPARE, besides copies.
  * Owner: the tasks_*.c own tasks, the jobs' turns, `listed` and pace_ns of ranks, `pending` of samples and chunks, and
  * encoded.tasks. */
 #ifndef LARDER_SERVER_ENGINE_TASKS_H

@@ -66,7 +66,8 @@ static void check_lists(const struct tasks *tasks)
         outputs -= tasks->prepared->instances[index].state == INSTANCE_MAKING;
     CHECK(outputs == 0); /* each instance that is being made is the output of a task */
     CHECK(listed == waiting);
-    CHECK(running == tasks->running && running <= tasks->env->config.inflight_prepares);
+    CHECK(running == tasks->running &&
+          (running <= tasks->env->config.inflight_prepares || running <= tasks->env->config.prepares_max));
     CHECK(copies == tasks->copies && copies <= ENGINE_COPIES_MAX);
 }
 

@@ -41,10 +41,22 @@ static void run(struct tasks *tasks, uint32_t index)
     act_prepare(tasks, index);
 }
 
+/* inflight_prepares gives how many preparations may be out at once. */
+static uint32_t inflight_prepares(const struct tasks *tasks)
+{
+    const struct engine_config *config = &tasks->env->config;
+    double count = tasks->cost_s > 0 ? (double)config->prepares_ns / 1e9 / tasks->cost_s : 0;
+    return count <= config->inflight_prepares                 ? config->inflight_prepares
+           : count < config->prepares_max                     ? (uint32_t)count
+           : config->prepares_max > config->inflight_prepares ? config->prepares_max
+                                                              : config->inflight_prepares;
+}
+
 /* dispatch_prepares sends out preparations by turns, as many as may be out at once. */
 static void dispatch_prepares(struct tasks *tasks)
 {
-    while (tasks->running < tasks->env->config.inflight_prepares) {
+    uint32_t most = inflight_prepares(tasks);
+    while (tasks->running < most) {
         uint32_t job = tasks_next_turn(tasks, TASK_PREPARES);
         if (job == ENGINE_NONE)
             return;

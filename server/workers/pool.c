@@ -86,7 +86,8 @@ static int rank_locked(const struct pool *pool, const struct worker *worker, enu
     return loads_first == (kind == POOL_LOAD) ? 1 : 2;
 }
 
-static void call_locked(struct pool *pool, enum pool_kind kind)
+/* call_locked calls the idle thread that suits the kind best. False: there is none. */
+static bool call_locked(struct pool *pool, enum pool_kind kind)
 {
     struct worker *best = NULL;
     int best_rank = 3;
@@ -99,20 +100,21 @@ static void call_locked(struct pool *pool, enum pool_kind kind)
         }
     }
     if (!best)
-        return;
+        return false;
     best->phase = WORKER_CALLED;
     best->called_for = kind;
     pool->n_called[kind]++;
     pthread_cond_signal(&best->called);
+    return true;
 }
 
-/* A thread that was called for one kind may have taken a task of the other, and left its own to nobody. Then another
- * thread is called. */
+/* restore_locked makes the invariant hold again after tasks came. A thread that was called for one kind may also have
+ * taken a task of the other, and left its own to nobody. */
 static void restore_locked(struct pool *pool)
 {
     for (int kind = 0; kind < POOL_KINDS; kind++) {
-        if (pool->ring[kind].length > pool->n_called[kind])
-            call_locked(pool, (enum pool_kind)kind);
+        while (pool->ring[kind].length > pool->n_called[kind] && call_locked(pool, (enum pool_kind)kind))
+            continue;
     }
 }
 
@@ -145,16 +147,31 @@ static void wait_locked(struct pool *pool, struct worker *worker)
 
 /* ── threads ─────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
+/* tell_idle_locked tells the owner, without the lock, that the thread has run tasks and finds none. */
+static void tell_idle_locked(struct pool *pool, void *local)
+{
+    pthread_mutex_unlock(&pool->lock);
+    if (pool->config.idle)
+        pool->config.idle(pool->config.ctx, local);
+    pthread_mutex_lock(&pool->lock);
+}
+
 static void work(struct pool *pool, struct worker *worker, void *local, void *task)
 {
+    bool told = true;
     pthread_mutex_lock(&pool->lock);
     worker->phase = WORKER_BUSY;
     while (!pool->stopping) {
         enum pool_kind kind;
         if (!choose_locked(pool, worker, &kind)) {
-            wait_locked(pool, worker);
+            if (told)
+                wait_locked(pool, worker);
+            else
+                tell_idle_locked(pool, local); /* a task may come meanwhile */
+            told = true;
             continue;
         }
+        told = false;
         ring_take_locked(pool, kind, task);
         pool->busy[kind]++;
         restore_locked(pool);
@@ -165,6 +182,8 @@ static void work(struct pool *pool, struct worker *worker, void *local, void *ta
         pool->done[kind]++;
     }
     worker->phase = WORKER_ENDED;
+    if (!told)
+        tell_idle_locked(pool, local);
     pthread_mutex_unlock(&pool->lock);
 }
 
@@ -265,15 +284,15 @@ int pool_create(const struct pool_config *config, struct pool **out, struct erro
     return 0;
 }
 
-int pool_submit(struct pool *pool, enum pool_kind kind, const void *task)
+int pool_submit(struct pool *pool, enum pool_kind kind, const void *tasks, uint32_t count)
 {
     CHECK_MAGIC(pool, POOL_MAGIC);
     pthread_mutex_lock(&pool->lock);
     int rc = pool->stopping ? LARDER_EGONE : 0;
-    if (!rc) {
-        ring_put_locked(pool, kind, task);
+    for (uint32_t i = 0; !rc && i < count; i++)
+        ring_put_locked(pool, kind, (const char *)tasks + (size_t)i * pool->config.kind[kind].task_bytes);
+    if (!rc)
         restore_locked(pool);
-    }
     pthread_mutex_unlock(&pool->lock);
     return rc;
 }

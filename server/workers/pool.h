@@ -38,6 +38,9 @@ struct pool_config {
     void (*local_destroy)(void *ctx, void *local);
     /* run does one task; `task` is the thread's own copy. No lock is held. */
     void (*run)(void *ctx, void *local, enum pool_kind kind, void *task);
+    /* idle is called in a thread that has run tasks and finds none: before it waits, and before it ends. No lock is
+     * held. It may be NULL. */
+    void (*idle)(void *ctx, void *local);
     /* discard takes back a task that pool_stop found waiting. pool_stop calls it after all threads have ended. */
     void (*discard)(void *ctx, enum pool_kind kind, void *task);
 };
@@ -46,9 +49,9 @@ struct pool_config {
  * more threads), or what local_create gave; after a failure nothing is left running. The caller destroys the pool. */
 int pool_create(const struct pool_config *config, struct pool **out, struct error *err);
 
-/* pool_submit copies the task and never blocks. It is a bug of the submitter (CHECK) to let more tasks wait than the
- * capacity. LARDER_EGONE: pool_stop has begun, and the task stays the caller's. */
-int pool_submit(struct pool *pool, enum pool_kind kind, const void *task);
+/* pool_submit copies `count` tasks, which lie behind each other, and never blocks. It is a bug of the submitter (CHECK)
+ * to let more tasks wait than the capacity. LARDER_EGONE: pool_stop has begun, and the tasks stay the caller's. */
+int pool_submit(struct pool *pool, enum pool_kind kind, const void *tasks, uint32_t count);
 
 /* pool_set_split makes `loaders` of the workers (at most all) take load tasks first, from their next task on. At most
  * preparers_most threads (≥ 1; to begin with all workers) run prepare tasks at once. */

@@ -17,10 +17,20 @@ struct workers {
     struct fetch fetch;
 };
 
+/* Results of preparations are told together when the preparations take less than HOLD_NS: a message for each would cost
+ * more than they do. A result waits no longer than that, but for the preparation that its thread is in. None waits for
+ * the preparation of a sample of more than HOLD_BYTES. */
+#define HOLD_NS (CLOCK_NS_PER_MS / 10)
+#define HOLD_BYTES 16384
+
 /* A thread's own state. */
 struct local {
     struct prepare_scratch *scratch;
     struct watch_thread *watched;
+    struct worker_prepared held[WORKER_RESULTS_MAX]; /* results that are not told yet */
+    struct dataset *datasets[WORKER_RESULTS_MAX];    /* of each, a reference: its ids keep their meaning until then */
+    uint32_t n_held;
+    uint64_t held_ns; /* when the first of them was made */
 };
 
 static int local_create(void *ctx, void **out, struct error *err)
@@ -54,15 +64,10 @@ static void log_bad(const struct dataset *dataset, sample_id id, enum bad_reason
                      bad_reason_name(reason), text);
 }
 
-static void tell_loaded(struct workers *workers, const struct worker_loaded *loaded)
+/* not_read is the result for a sample that nobody waits for any more. */
+static struct worker_loaded not_read(const struct worker_sample *sample)
 {
-    workers->config.results.on_loaded(workers->config.results.ctx, loaded);
-}
-
-/* tell_not_read reports a sample that nobody waits for any more. */
-static void tell_not_read(struct workers *workers, const struct worker_sample *sample)
-{
-    tell_loaded(workers, &(struct worker_loaded){.id = sample->id, .bytes = sample->bytes, .reason = BAD_UNREADABLE});
+    return (struct worker_loaded){.id = sample->id, .bytes = sample->bytes, .reason = BAD_UNREADABLE};
 }
 
 /* fate_of gives what the error of a read means for its sample. */
@@ -77,10 +82,10 @@ static enum engine_fate fate_of(int code)
     }
 }
 
-/* tell_failed reports a sample that could not be read. When its source did not answer, the engine judges what that
+/* failed is the result for a sample that could not be read. When its source did not answer, the engine judges what that
  * means, and the worker writes no line about it. */
-static void tell_failed(struct workers *workers, const struct dataset *dataset, const struct worker_sample *sample,
-                        enum bad_reason reason, const struct error *err)
+static struct worker_loaded failed(const struct dataset *dataset, const struct worker_sample *sample,
+                                   enum bad_reason reason, const struct error *err)
 {
     struct worker_loaded loaded = {
         .id = sample->id, .bytes = sample->bytes, .reason = reason, .fate = fate_of(err->code), .dataset = dataset};
@@ -90,21 +95,41 @@ static void tell_failed(struct workers *workers, const struct dataset *dataset, 
         log_warn_limited("msg=\"changed file\" err=\"%s\"", err->text);
     else
         log_bad(dataset, sample->id, reason, err->text);
-    tell_loaded(workers, &loaded);
+    return loaded;
 }
 
-static void load_end(struct workers *workers, struct worker_load *task, uint64_t took_ns)
+/* load_end tells what became of the task's samples. took_ns is 0 when the read was not begun. */
+static void load_end(struct workers *workers, struct worker_load *task, const struct worker_loaded *loaded,
+                     uint64_t took_ns)
 {
-    workers->config.results.on_read(workers->config.results.ctx,
-                                    &(struct worker_read){task->queue, task->count, took_ns});
+    const struct worker_results *results = &workers->config.results;
+    for (uint32_t at = 0; at < task->count; at += WORKER_RESULTS_MAX) {
+        uint32_t left = task->count - at;
+        results->on_loaded(results->ctx, loaded + at, left < WORKER_RESULTS_MAX ? left : WORKER_RESULTS_MAX);
+    }
+    results->on_read(results->ctx, &(struct worker_read){task->queue, task->count, took_ns});
     free(task->samples);
     dataset_unref(&task->dataset);
+}
+
+/* result_of gives what a read has brought of the sample. */
+static struct worker_loaded result_of(const struct worker_load *task, const struct worker_sample *sample,
+                                      const struct sample_read *read)
+{
+    if (read->err.code)
+        free(read->buf);
+    if (read->err.code == LARDER_ELIMIT)
+        return not_read(sample);
+    if (read->err.code)
+        return failed(task->dataset, sample, BAD_UNREADABLE, &read->err);
+    return (struct worker_loaded){.id = sample->id, .encoded = read->buf, .bytes = sample->bytes};
 }
 
 static void run_load(struct workers *workers, struct worker_load *task)
 {
     uint64_t began_ns = clock_now_ns();
     struct sample_read *reads = xcalloc(task->count, sizeof *reads);
+    struct worker_loaded *loaded = xcalloc(task->count, sizeof *loaded);
     uint32_t *slot = xcalloc(task->count, sizeof *slot); /* which sample a read is for */
     uint32_t n = 0;
     for (uint32_t i = 0; i < task->count; i++) {
@@ -118,40 +143,54 @@ static void run_load(struct workers *workers, struct worker_load *task)
             struct error err = {.code = LARDER_ENOMEM};
             snprintf(err.text, sizeof err.text, "no memory for a sample's %llu bytes",
                      (unsigned long long)sample->bytes);
-            tell_failed(workers, task->dataset, sample, BAD_NO_MEMORY, &err);
+            loaded[i] = failed(task->dataset, sample, BAD_NO_MEMORY, &err);
         }
     }
     uint64_t waited_ns = fetch_samples(&workers->fetch, task->dataset, task->device, reads, n);
-    for (uint32_t i = 0; i < n; i++) {
-        const struct worker_sample *sample = &task->samples[slot[i]];
-        if (reads[i].err.code)
-            free(reads[i].buf);
-        if (reads[i].err.code == LARDER_ELIMIT)
-            tell_not_read(workers, sample);
-        else if (reads[i].err.code)
-            tell_failed(workers, task->dataset, sample, BAD_UNREADABLE, &reads[i].err);
-        else
-            tell_loaded(workers,
-                        &(struct worker_loaded){.id = sample->id, .encoded = reads[i].buf, .bytes = sample->bytes});
-    }
+    for (uint32_t i = 0; i < n; i++)
+        loaded[slot[i]] = result_of(task, &task->samples[slot[i]], &reads[i]);
+    load_end(workers, task, loaded, clock_now_ns() - began_ns - waited_ns);
+    free(loaded);
     free(reads);
     free(slot);
-    load_end(workers, task, clock_now_ns() - began_ns - waited_ns);
 }
 
-/* The caller leaves out of `cost` what the task says. */
-static void prepare_end(struct workers *workers, struct worker_prepare *task, const uint8_t reasons[ENGINE_OUTPUTS_MAX],
-                        struct worker_cost cost)
+/* tell_held tells the results that the thread has held. */
+static void tell_held(struct workers *workers, struct local *local)
+{
+    if (local->n_held)
+        workers->config.results.on_prepared(workers->config.results.ctx, local->held, local->n_held);
+    for (uint32_t i = 0; i < local->n_held; i++)
+        dataset_unref(&local->datasets[i]);
+    local->n_held = 0;
+}
+
+/* hold keeps the result until more have come, if more come soon. It takes over the reference to the dataset. */
+static void hold(struct workers *workers, struct local *local, const struct worker_prepared *prepared,
+                 struct dataset *dataset)
+{
+    uint64_t now_ns = clock_now_ns();
+    if (local->n_held == 0)
+        local->held_ns = now_ns;
+    local->datasets[local->n_held] = dataset;
+    local->held[local->n_held++] = *prepared;
+    if (prepared->cost.took_ns >= HOLD_NS || now_ns - local->held_ns >= HOLD_NS || local->n_held == WORKER_RESULTS_MAX)
+        tell_held(workers, local);
+}
+
+/* prepare_end gives the task's result, and drops its references but for the dataset's. The caller leaves out of `cost`
+ * what the task says. */
+static struct worker_prepared prepare_end(struct worker_prepare *task, const uint8_t reasons[ENGINE_OUTPUTS_MAX],
+                                          struct worker_cost cost)
 {
     cost.pipeline = task->pipeline;
     cost.queue = task->queue;
     cost.encoded_bytes = task->bytes;
     struct worker_prepared prepared = {.task = task->task, .cost = cost};
     memcpy(prepared.reasons, reasons, sizeof prepared.reasons);
-    workers->config.results.on_prepared(workers->config.results.ctx, &prepared);
     for (uint32_t i = 0; i < task->n_outputs; i++)
         pipeline_unref(&task->outputs[i].pipeline);
-    dataset_unref(&task->dataset);
+    return prepared;
 }
 
 /* log_bad_outputs logs why outputs failed. A reason for which several of them failed is logged once. */
@@ -209,6 +248,8 @@ static void make_watched(struct local *local, const struct worker_prepare *task,
 
 static void run_prepare(struct workers *workers, struct local *local, struct worker_prepare *task)
 {
+    if (task->bytes > HOLD_BYTES)
+        tell_held(workers, local);
     uint64_t began_ns = clock_now_ns(), core_ns = clock_thread_ns();
     uint32_t busy = atomic_fetch_add_explicit(&workers->preparing, 1, memory_order_relaxed) + 1;
     struct prepare_output outputs[ENGINE_OUTPUTS_MAX];
@@ -224,31 +265,50 @@ static void run_prepare(struct workers *workers, struct local *local, struct wor
     for (uint32_t i = 0; i < task->n_outputs; i++)
         reasons[i] = (uint8_t)outputs[i].reason;
     atomic_fetch_sub_explicit(&workers->preparing, 1, memory_order_relaxed);
-    prepare_end(workers, task, reasons,
-                (struct worker_cost){
-                    .busy = busy, .took_ns = clock_now_ns() - began_ns, .core_ns = clock_thread_ns() - core_ns});
+    struct worker_prepared prepared = prepare_end(task, reasons,
+                                                  (struct worker_cost){.busy = busy,
+                                                                       .took_ns = clock_now_ns() - began_ns,
+                                                                       .core_ns = clock_thread_ns() - core_ns});
+    hold(workers, local, &prepared, task->dataset);
 }
 
 static void run(void *ctx, void *local, enum pool_kind kind, void *task)
 {
-    if (kind == POOL_LOAD)
+    if (kind == POOL_LOAD) {
+        tell_held(ctx, local);
         run_load(ctx, task);
-    else
+    } else {
         run_prepare(ctx, local, task);
+    }
+}
+
+static void idle(void *ctx, void *local)
+{
+    tell_held(ctx, local);
+}
+
+static void discard_load(struct workers *workers, struct worker_load *task)
+{
+    struct worker_loaded *loaded = xcalloc(task->count, sizeof *loaded);
+    for (uint32_t i = 0; i < task->count; i++)
+        loaded[i] = not_read(&task->samples[i]);
+    load_end(workers, task, loaded, 0);
+    free(loaded);
 }
 
 static void discard(void *ctx, enum pool_kind kind, void *task)
 {
+    struct workers *workers = ctx;
     if (kind == POOL_LOAD) {
-        struct worker_load *load = task;
-        for (uint32_t i = 0; i < load->count; i++)
-            tell_not_read(ctx, &load->samples[i]);
-        load_end(ctx, load, 0);
-    } else {
-        uint8_t reasons[ENGINE_OUTPUTS_MAX];
-        memset(reasons, BAD_CORRUPT, sizeof reasons);
-        prepare_end(ctx, task, reasons, (struct worker_cost){0});
+        discard_load(workers, task);
+        return;
     }
+    uint8_t reasons[ENGINE_OUTPUTS_MAX];
+    memset(reasons, BAD_CORRUPT, sizeof reasons);
+    struct worker_prepare *prepare = task;
+    struct worker_prepared prepared = prepare_end(prepare, reasons, (struct worker_cost){0});
+    workers->config.results.on_prepared(workers->config.results.ctx, &prepared, 1);
+    dataset_unref(&prepare->dataset);
 }
 
 int workers_create(const struct worker_config *config, struct workers **out, struct error *err)
@@ -265,6 +325,7 @@ int workers_create(const struct worker_config *config, struct workers **out, str
                                .local_create = local_create,
                                .local_destroy = local_destroy,
                                .run = run,
+                               .idle = idle,
                                .discard = discard};
     int code = pool_create(&pool, &workers->pool, err);
     if (code) {
@@ -279,18 +340,19 @@ void workers_load(struct workers *workers, const struct worker_load *task)
 {
     /* The pool is stopped and refuses the task. The caller is the thread that takes results, so it must not wait for
      * room for them: nothing is reported. */
-    if (pool_submit(workers->pool, POOL_LOAD, task)) {
+    if (pool_submit(workers->pool, POOL_LOAD, task, 1)) {
         struct dataset *dataset = task->dataset;
         free(task->samples);
         dataset_unref(&dataset);
     }
 }
 
-void workers_prepare(struct workers *workers, const struct worker_prepare *task)
+void workers_prepare(struct workers *workers, struct worker_prepare *tasks, uint32_t count)
 {
-    struct worker_prepare copy = *task;
-    if (pool_submit(workers->pool, POOL_PREPARE, &copy))
-        discard(workers, POOL_PREPARE, &copy);
+    if (pool_submit(workers->pool, POOL_PREPARE, tasks, count)) {
+        for (uint32_t i = 0; i < count; i++)
+            discard(workers, POOL_PREPARE, &tasks[i]);
+    }
 }
 
 void workers_set_split(struct workers *workers, uint32_t loaders, uint32_t preparers_most)

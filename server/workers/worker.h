@@ -75,13 +75,16 @@ struct worker_prepared {
     struct worker_cost cost;
 };
 
-/* The owner's callbacks for results. The worker's thread calls them, or the thread that stops the workers, with no lock
- * held. What the pointers refer to is valid for the call. */
+/* How many results a worker's thread tells at once at most. */
+#define WORKER_RESULTS_MAX 64
+
+/* The owner's callbacks for results, of which several may come at once. The worker's thread calls them, or the thread
+ * that stops the workers, with no lock held. What the pointers refer to is valid for the call. */
 struct worker_results {
     void *ctx;
-    void (*on_loaded)(void *ctx, const struct worker_loaded *loaded);
+    void (*on_loaded)(void *ctx, const struct worker_loaded *loaded, uint32_t count);
     void (*on_read)(void *ctx, const struct worker_read *read);
-    void (*on_prepared)(void *ctx, const struct worker_prepared *prepared);
+    void (*on_prepared)(void *ctx, const struct worker_prepared *prepared, uint32_t count);
 };
 
 struct worker_config {
@@ -103,7 +106,7 @@ int workers_create(const struct worker_config *config, struct workers **out, str
 /* workers_load and workers_prepare take over the task's references. They never block. If no file descriptor is free for
  * a read, the read waits for one in its thread, since its samples are not at fault. */
 void workers_load(struct workers *workers, const struct worker_load *task);
-void workers_prepare(struct workers *workers, const struct worker_prepare *task);
+void workers_prepare(struct workers *workers, struct worker_prepare *tasks, uint32_t count);
 /* workers_set_split makes `loaders` of the workers take reads before anything else, beside the threads that only load.
  * At most preparers_most threads prepare at once. */
 void workers_set_split(struct workers *workers, uint32_t loaders, uint32_t preparers_most);

@@ -5,13 +5,20 @@
 #include "common/check.h"
 #include "tests/simulation/model_priv.h"
 
+/* prepares_max gives how many preparations may be out at most, besides copies. */
+static uint32_t prepares_max(const struct scenario *sc)
+{
+    uint32_t least = sc->config.inflight_prepares, most = sc->config.prepares_ns ? sc->config.prepares_max : 0;
+    return least > most ? least : most;
+}
+
 void model_memory_create(struct model *model)
 {
     const struct scenario *sc = model->scenario;
     model->loading = xcalloc(sc->n_samples, sizeof *model->loading);
     model->ready = xcalloc(sc->n_samples, sizeof *model->ready);
     uint32_t copies = sc->config.copy_bytes ? ENGINE_COPIES_MAX : 0;
-    model->tasks = xcalloc(sc->config.inflight_prepares + copies + 1, sizeof *model->tasks);
+    model->tasks = xcalloc(prepares_max(sc) + copies + 1, sizeof *model->tasks);
 }
 
 void model_memory_destroy(struct model *model)
@@ -280,7 +287,7 @@ static bool may_run(const struct model *model, const struct engine_action *actio
     if (action->prepare.n_outputs == 0 || action->prepare.n_outputs > ENGINE_OUTPUTS_MAX)
         return false;
     if (!action->prepare.copy)
-        return model->n_tasks - model->n_copies < config->inflight_prepares;
+        return model->n_tasks - model->n_copies < prepares_max(model->scenario);
     for (uint32_t i = 0; i < action->prepare.n_outputs; i++)
         if (action->prepare.outputs[i].pipeline >= ENGINE_PIPELINES_MAX ||
             model->number_pipeline[action->prepare.outputs[i].pipeline] != model->scenario->raw_pipeline)
@@ -306,7 +313,7 @@ void model_on_prepare(struct model *model, const struct engine_action *action)
     if (!may_run(model, action)) {
         model_break(model, RULE_TASK, "PREPARE of %u outputs while %u run and %u copies, %u and %d allowed",
                     action->prepare.n_outputs, model->n_tasks - model->n_copies, model->n_copies,
-                    model->scenario->config.inflight_prepares, ENGINE_COPIES_MAX);
+                    prepares_max(model->scenario), ENGINE_COPIES_MAX);
         return;
     }
     struct running_task *task = &model->tasks[model->n_tasks++];

@@ -66,8 +66,8 @@ static void draw_budgets(struct scenario *sc, struct rng *rng)
     sc->config.seed = random_u64(rng);
 }
 
-/* What an instance takes at the least, of the arena and of the encoded budget, and what is a copy; with keys of its
- * own, as above. */
+/* What an instance takes at the least, of the arena and of the encoded budget, what is out at once, and what is a copy;
+ * with keys of its own, as above. */
 static void draw_records(struct scenario *sc)
 {
     struct rng rng;
@@ -76,6 +76,10 @@ static void draw_records(struct scenario *sc)
         sc->config.slot_least = between(&rng, 1, SCENARIO_SLOT_LEAST_MAX);
     if (chance(&rng, 15))
         sc->config.instance_bytes = between(&rng, 1, sc->config.encoded_bytes / 16 + 1);
+    if (chance(&rng, 50)) {
+        sc->config.prepares_max = (uint32_t)between(&rng, 1, 64);
+        sc->config.prepares_ns = between(&rng, 1, 50 * CLOCK_NS_PER_MS);
+    }
     if (chance(&rng, 50))
         sc->config.copy_bytes = between(&rng, 1, sc->samples[random_below(&rng, sc->n_samples)].bytes);
 }

@@ -44,7 +44,7 @@ static void run_task(void *ctx, void *state, enum pool_kind kind, void *data)
     local->prepares |= kind == POOL_PREPARE;
     atomic_fetch_add(&fixture->taken, kind == POOL_LOAD && local->prepares);
     if (task->feeds)
-        assert_int_equal(pool_submit(fixture->pool, POOL_LOAD, &(struct task){.number = 1}), 0);
+        assert_int_equal(pool_submit(fixture->pool, POOL_LOAD, &(struct task){.number = 1}, 1), 0);
     atomic_fetch_add(&fixture->runs[task->number], 1);
     if (task->barrier)
         pthread_barrier_wait(task->barrier);
@@ -99,7 +99,7 @@ struct pool *make_pool(struct fixture *fixture, uint32_t workers, uint32_t loade
 
 void submit(struct pool *pool, enum pool_kind kind, struct task task)
 {
-    assert_int_equal(pool_submit(pool, kind, &task), 0);
+    assert_int_equal(pool_submit(pool, kind, &task, 1), 0);
 }
 
 void wait_gated(struct fixture *fixture, uint32_t loads, uint32_t prepares)

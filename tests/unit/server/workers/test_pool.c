@@ -179,7 +179,7 @@ static void *open_when_stopping(void *arg)
 {
     struct opener *opener = arg;
     struct task task = {.number = 6};
-    while (pool_submit(opener->pool, POOL_LOAD, &task) == 0) {
+    while (pool_submit(opener->pool, POOL_LOAD, &task, 1) == 0) {
         opener->accepted++;
         usleep(20000);
     }
@@ -206,7 +206,7 @@ static void test_stop_returns_waiting(void **state)
     assert_int_equal(fixture->discarded[POOL_LOAD], 2 + opener.accepted);
     assert_int_equal(fixture->discarded[POOL_PREPARE], 3);
     struct task late = {.number = 9};
-    assert_int_equal(pool_submit(pool, POOL_LOAD, &late), LARDER_EGONE);
+    assert_int_equal(pool_submit(pool, POOL_LOAD, &late, 1), LARDER_EGONE);
     pool_stop(pool);
     pool_destroy(pool);
     pool_destroy(NULL);

@@ -52,9 +52,10 @@ struct result {
     struct worker_loaded loaded;
 };
 
-static void on_loaded(void *ctx, const struct worker_loaded *loaded)
+static void on_loaded(void *ctx, const struct worker_loaded *loaded, uint32_t count)
 {
-    assert_int_equal(mailbox_push(ctx, &(struct result){.loaded = *loaded}), 0);
+    for (uint32_t i = 0; i < count; i++)
+        assert_int_equal(mailbox_push(ctx, &(struct result){.loaded = loaded[i]}), 0);
 }
 
 static void on_read(void *ctx, const struct worker_read *read)
