@@ -1,5 +1,6 @@
 """`larder pack` and `larder verify`: what they make, find, say and return."""
 
+import json
 import os
 import pty
 import random
@@ -29,7 +30,7 @@ class Commands(Case):
         """Every command that larderd lists explains itself on --help, with exit status 0 and nothing on stderr."""
         listed = command("bench", "--help").stdout.splitlines()
         names = [line.split()[:2] for line in listed if line.startswith("  bench")]
-        self.assertEqual(len(names), 7, listed)
+        self.assertEqual(len(names), 8, listed)
         names += [[name] for name in ("cache", "check", "pack", "prepare", "verify")]
         for name in names:
             result = command(*name, "--help")
@@ -44,6 +45,22 @@ class Commands(Case):
             self.assertEqual((result.returncode, result.stdout), (2, ""), words)
             self.assertIn("bench sharing FILE", result.stderr)
         self.assertIn('there is no "bench nothing"', result.stderr)
+
+    def test_bench_engine(self):
+        """The engine delivers a batch in a few steps, not one a sample. What is in the arena is not made again."""
+        result = command("bench", "engine", "--samples", "2000", "--jobs", "4")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        rows = json.loads(result.stdout)
+        self.assertEqual([(row["case"], row["jobs"]) for row in rows],
+                         [(case, jobs) for case in ("copied", "again", "prepared") for jobs in (1, 4)])
+        for row in rows:
+            self.assertGreater(row["ns"], 0, row)
+            self.assertLess(row["steps"], 0.1, row)
+            self.assertLessEqual(row["made"], 1 / row["jobs"], row)
+            if row["case"] == "again":
+                self.assertEqual(row["made"], 0, row)
+            elif row["case"] == "prepared":
+                self.assertAlmostEqual(row["made"], 1 / row["jobs"], delta=0.01)
 
     def test_check_warns(self):
         """A configuration that names a dataset that is not there is right, and says where that stands."""
