@@ -64,22 +64,23 @@ static bool has_more(const struct job *job)
     return !job->progress.began || job->terms.epochs == 0 || job->progress.epoch + 1 < job->terms.epochs;
 }
 
-/* learn fills in the order of the job, which is in an epoch or was in one last. Without memory, nothing is known of
- * it. */
-static void learn(struct encoded_store *store, const struct job *job)
+/* learn fills in the order of the job, which is in an epoch or was in one last. Without memory, nothing is known of it.
+ * It returns whether next uses may be others than before: not when an epoch begins whose order was known. */
+static bool learn(struct encoded_store *store, const struct job *job)
 {
     struct known_order *order = &store->next.orders[job->no], before = *order;
     uint32_t epoch = job->progress.epoch;
     bool more = has_more(job), follows = before.now && before.epoch + 1 == epoch;
     if (before.now && before.epoch == epoch)
-        return;
+        return false;
     if (job->terms.shuffle == SHUFFLE_NONE && before.now) {
         order->epoch = epoch;
         order->more = more;
-        return;
+        return !follows;
     }
+    follows = follows && before.next && before.end == store->env->ids;
     *order = (struct known_order){.epoch = epoch, .end = store->env->ids, .more = more};
-    if (follows && before.next && before.end == order->end) {
+    if (follows) {
         order->now = before.next;
         before.next = before.now;
     } else {
@@ -89,8 +90,11 @@ static void learn(struct encoded_store *store, const struct job *job)
                   : more                             ? make_places(store, job, epoch + 1, order->end)
                                                      : NULL;
     forget_order(&store->next, &before);
-    if (!order->now || (more && !order->next))
+    if (!order->now || (more && !order->next)) {
         forget_order(&store->next, order);
+        return true;
+    }
+    return !follows;
 }
 
 /* unknown_distance gives the mean distance of a use by a job whose order had no memory, or that is in no epoch yet and
@@ -243,21 +247,26 @@ void encoded_next_epoch(struct encoded_store *store, const struct job *job)
 {
     if (!store->next.known)
         return;
-    learn(store, job);
-    note_all(store);
+    if (learn(store, job))
+        note_all(store);
 }
 
 void encoded_next_forget(struct encoded_store *store, uint32_t job)
 {
     if (store->next.orders)
         forget_order(&store->next, &store->next.orders[job]);
+    store->next.stale = true;
 }
 
+/* A job that comes brings next uses nearer at its first epoch. One that has left makes the heap stale. */
 void encoded_next_measure(struct encoded_store *store, bool known)
 {
+    if (known && store->next.known && !store->next.stale)
+        return;
     while (store->next.count > 0)
         store->encodeds[store->next.heap[--store->next.count]].heap_at = ENGINE_NONE;
     store->next.known = known;
+    store->next.stale = false;
     if (!known) {
         for (uint32_t no = 0; store->next.orders && no < JOBS_MAX; no++)
             forget_order(&store->next, &store->next.orders[no]);
