@@ -61,18 +61,17 @@ static uint32_t add(struct bench *bench, const struct kind *kind, uint32_t numbe
     for (uint32_t i = 0; i < bench->samples; i++)
         places[i] = (struct chunk_slot){i / CHUNK, i % CHUNK};
     snprintf(name, sizeof name, "job%u", number);
-    uint32_t job = play_add(&bench->play, &(struct engine_job_desc){.client = number + 1,
-                                                                    .name = name,
-                                                                    .slot_bytes = SLOT_BYTES,
-                                                                    .raw = kind->raw,
-                                                                    .repeatable = kind->raw,
-                                                                    .batch_size = BATCH,
-                                                                    .prefetch = 2,
-                                                                    .sampled = {.view = view},
-                                                                    .chunks = {.places = places,
-                                                                               .key = {1},
-                                                                               .count = (bench->samples - 1) / CHUNK + 1,
-                                                                               .samples = CHUNK}});
+    struct engine_job_desc desc = {
+        .client = number + 1,
+        .name = name,
+        .slot_bytes = SLOT_BYTES,
+        .raw = kind->raw,
+        .repeatable = kind->raw,
+        .batch_size = BATCH,
+        .prefetch = 2,
+        .sampled = {.view = view},
+        .chunks = {.places = places, .key = {1}, .count = (bench->samples - 1) / CHUNK + 1, .samples = CHUNK}};
+    uint32_t job = play_add(&bench->play, &desc);
     idset_destroy(view);
     free(places);
     return job;
@@ -162,9 +161,8 @@ static bool measure(const struct kind *kind, uint32_t samples, uint32_t jobs, bo
 
 int engine_bench_main(int argc, char **argv)
 {
-    static const struct option options[] = {{"samples", required_argument, NULL, 's'},
-                                            {"jobs", required_argument, NULL, 'j'},
-                                            {NULL, 0, NULL, 0}};
+    static const struct option options[] = {
+        {"samples", required_argument, NULL, 's'}, {"jobs", required_argument, NULL, 'j'}, {NULL, 0, NULL, 0}};
     unsigned long samples = 50000, most = JOBS_MOST;
     bool good = true;
     optind = 1;
