@@ -17,6 +17,7 @@
 #define CONSUMERS 3
 #define PER_PRODUCER 20000
 #define CHUNK 7
+#define BUNDLE 13 /* pushed at once; more than some of the mailboxes hold */
 
 struct item {
     uint32_t producer, number;
@@ -34,11 +35,14 @@ struct shared {
 static void *produce(void *arg)
 {
     struct shared *shared = arg;
-    for (uint32_t i = 0; i < PER_PRODUCER; i++) {
-        struct item item = {.producer = shared->producer, .number = i + 1};
-        int rc = i % 3 ? LARDER_ELIMIT : mailbox_try_push(shared->mailbox, &item);
+    for (uint32_t i = 0, count; i < PER_PRODUCER; i += count) {
+        struct item items[BUNDLE];
+        count = i % 4 == 0 && PER_PRODUCER - i >= BUNDLE ? BUNDLE : 1;
+        for (uint32_t n = 0; n < count; n++)
+            items[n] = (struct item){.producer = shared->producer, .number = i + n + 1};
+        int rc = i % 3 || count > 1 ? LARDER_ELIMIT : mailbox_try_push(shared->mailbox, items);
         if (rc == LARDER_ELIMIT)
-            rc = mailbox_push(shared->mailbox, &item);
+            rc = count > 1 ? mailbox_push_many(shared->mailbox, items, count) : mailbox_push(shared->mailbox, items);
         if (rc != 0)
             return "push failed";
     }
@@ -189,6 +193,7 @@ static void fills_and_closes(void **state)
     mailbox_close(mailbox);
     assert_int_equal(mailbox_try_push(mailbox, &value), LARDER_EGONE);
     assert_int_equal(mailbox_push(mailbox, &value), LARDER_EGONE);
+    assert_int_equal(mailbox_push_many(mailbox, values, 2), LARDER_EGONE);
     assert_int_equal(mailbox_pop_many(mailbox, values, 3, &count, -1), 0);
     assert_int_equal(count, 3);
     assert_true(values[0] == 1 && values[1] == 2 && values[2] == 3);

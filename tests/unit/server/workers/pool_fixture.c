@@ -10,7 +10,7 @@
 
 struct local {
     pthread_t thread;
-    bool prepares;
+    bool prepares, ran;
 };
 
 static int make_local(void *ctx, void **out, struct error *err)
@@ -42,6 +42,7 @@ static void run_task(void *ctx, void *state, enum pool_kind kind, void *data)
     struct local *local = state;
     assert_true(pthread_equal(local->thread, pthread_self()));
     local->prepares |= kind == POOL_PREPARE;
+    local->ran = true;
     atomic_fetch_add(&fixture->taken, kind == POOL_LOAD && local->prepares);
     if (task->feeds)
         assert_int_equal(pool_submit(fixture->pool, POOL_LOAD, &(struct task){.number = 1}, 1), 0);
@@ -57,6 +58,17 @@ static void run_task(void *ctx, void *state, enum pool_kind kind, void *data)
         pthread_cond_wait(&fixture->changed, &fixture->lock);
     fixture->gated_now[kind] -= task->gated;
     pthread_mutex_unlock(&fixture->lock);
+}
+
+/* A thread says that it is idle once after it has run tasks, however often it finds none. */
+static void note_idle(void *ctx, void *state)
+{
+    struct fixture *fixture = ctx;
+    struct local *local = state;
+    assert_true(pthread_equal(local->thread, pthread_self()));
+    assert_true(local->ran);
+    local->ran = false;
+    atomic_fetch_add(&fixture->idled, 1);
 }
 
 static void discard_task(void *ctx, enum pool_kind kind, void *task)
@@ -85,6 +97,7 @@ struct pool_config config_of(struct fixture *fixture, uint32_t workers, uint32_t
         .local_create = make_local,
         .local_destroy = drop_local,
         .run = run_task,
+        .idle = note_idle,
         .discard = discard_task,
     };
 }

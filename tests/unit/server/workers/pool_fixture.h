@@ -30,6 +30,7 @@ struct fixture {
     _Atomic uint32_t locals, failing;
     struct pool *pool;      /* to feed */
     _Atomic uint32_t taken; /* loads that threads took which prepare */
+    _Atomic uint32_t idled; /* times that a thread said that it finds no task */
 };
 
 struct fixture *make_fixture(void);

@@ -105,6 +105,33 @@ static void test_nobody_idles(void **state)
     free(fixture);
 }
 
+/* Tasks that come together are all run. A thread says that it is idle after the last of them, and before it ends. */
+static void test_bundles(void **state)
+{
+    (void)state;
+    struct fixture *fixture = make_fixture();
+    struct pool *pool = make_pool(fixture, 1, 0, 0);
+    struct task tasks[5] = {{.number = 0, .gated = true}};
+    for (uint32_t i = 1; i < 5; i++)
+        tasks[i] = (struct task){.number = i};
+    assert_int_equal(pool_submit(pool, POOL_PREPARE, tasks, 5), 0);
+    wait_gated(fixture, 0, 1);
+    assert_int_equal(fixture->idled, 0);
+    set_gate(fixture, true);
+    wait_done(pool, 5);
+    set_gate(fixture, false);
+    assert_int_equal(pool_submit(pool, POOL_PREPARE, tasks, 1), 0);
+    wait_gated(fixture, 0, 1);
+    assert_int_equal(fixture->idled, 1);
+    set_gate(fixture, true);
+    pool_stop(pool);
+    assert_int_equal(fixture->idled, 2);
+    for (uint32_t i = 0; i < 5; i++)
+        assert_int_equal(fixture->runs[i], i ? 1 : 2);
+    pool_destroy(pool);
+    free(fixture);
+}
+
 /* No more than pool_set_split says prepare at once, also when there is nothing else to do; the others load meanwhile,
  * and go on to prepare when more may. */
 static void test_preparers_most(void **state)
@@ -278,10 +305,15 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_overflow_is_a_bug), /* first: it forks, and no thread runs yet */
-        cmocka_unit_test(test_each_task_once),       cmocka_unit_test(test_first_kind_first),
-        cmocka_unit_test(test_nobody_idles),         cmocka_unit_test(test_preparers_most),
-        cmocka_unit_test(test_no_lost_wake),         cmocka_unit_test(test_a_called_loader_gets_its_load),
-        cmocka_unit_test(test_stop_returns_waiting), cmocka_unit_test(test_local_fails),
+        cmocka_unit_test(test_each_task_once),
+        cmocka_unit_test(test_first_kind_first),
+        cmocka_unit_test(test_nobody_idles),
+        cmocka_unit_test(test_bundles),
+        cmocka_unit_test(test_preparers_most),
+        cmocka_unit_test(test_no_lost_wake),
+        cmocka_unit_test(test_a_called_loader_gets_its_load),
+        cmocka_unit_test(test_stop_returns_waiting),
+        cmocka_unit_test(test_local_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
