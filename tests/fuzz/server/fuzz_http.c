@@ -18,6 +18,7 @@
 #define CLIENTS 4
 #define ANSWER_MAX 65536
 #define QUIET_MS 3
+#define TRIES 3
 
 static char path[64];
 static struct http *http;
@@ -110,18 +111,29 @@ static void take_answers(int fd)
     check_answer(answer, len);
 }
 
-static void check_served(void)
+/* ask_health gives the length of the answer. 0: the endpoint has closed the connection. */
+static size_t ask_health(char *answer, size_t cap)
 {
     static const char request[] = "GET /-/healthy HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
-    char answer[1024];
     size_t len = 0;
     int fd = connect_to();
     CHECK(send(fd, request, sizeof request - 1, MSG_NOSIGNAL) == (ssize_t)sizeof request - 1);
-    for (ssize_t got; (got = recv(fd, answer + len, sizeof answer - 1 - len, 0)) > 0;)
+    for (ssize_t got; (got = recv(fd, answer + len, cap - len, 0)) > 0;)
         len += (size_t)got;
+    close(fd);
+    return len;
+}
+
+/* The endpoint closes a connection that stands still for seconds, as one does while this process is stopped. So another
+ * one is tried then. */
+static void check_served(void)
+{
+    char answer[1024];
+    size_t len = 0;
+    for (int tries = 0; len == 0 && tries < TRIES; tries++)
+        len = ask_health(answer, sizeof answer - 1);
     answer[len] = '\0';
     CHECK(strncmp(answer, "HTTP/1.1 200 ", 13) == 0 && strstr(answer, "\r\n\r\nhealthy\n"));
-    close(fd);
 }
 
 /* ── inputs ──────────────────────────────────────────────────────────────────────────────────────────────────────── */
