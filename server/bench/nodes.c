@@ -23,6 +23,7 @@ const struct nodes_policy nodes_policies[NODES_POLICIES] = {
      .whole = true},
     {"locality-aware", "Locality-Aware Data Loading", .loads = NODES_LOADS_MEMORY, .reads = NODES_AHEAD,
      .deals = NODES_TO_HOLDERS},
+    {"larder", "Larder", .reads = NODES_AHEAD, .keeps = NODES_KEEPS_HOMES},
 };
 
 static double stall_ms_per_batch(const struct nodes_result *result)

@@ -1,6 +1,6 @@
-/* nodes.h: `larder bench nodes SCENARIO.yaml`: how long one training on several nodes takes under each of ten loading
- * policies, by the performance model of HDMLP (ETH Zürich 2020), in virtual time. It computes; it reads no samples and
- * runs none of the daemon's code.
+/* nodes.h: `larder bench nodes SCENARIO.yaml`: how long one training on several nodes takes under each of eleven
+ * loading policies, Larder's among them, by the performance model of HDMLP (ETH Zürich 2020), in virtual time. It
+ * computes; it reads no samples and runs none of the daemon's code.
  *
  * The model. A node computes its samples in order. All nodes begin a batch together, when the slowest has ended the one
  * before. A read takes its time at the source, then the time to preprocess it. Several threads of one class share the
@@ -60,15 +60,15 @@ struct nodes_result {
     double read[NODES_SOURCES]; /* MB of all nodes, loading included */
 };
 
-enum { NODES_POLICIES = 10 };
+enum { NODES_POLICIES = 11 };
 
-/* What a policy does. The ten differ in these five respects only. */
+/* What a policy does. They differ in these five respects only. */
 struct nodes_policy {
     const char *name, *title;
     enum { NODES_LOADS_NOTHING, NODES_LOADS_MEMORY, NODES_LOADS_CLASSES } loads; /* before training */
     enum { NODES_FREE, NODES_ON_DEMAND, NODES_AHEAD } reads;                     /* of what no class holds */
-    enum { NODES_KEEPS_NOTHING, NODES_KEEPS_READ, NODES_KEEPS_FREQUENT } keeps;  /* while training */
-    enum { NODES_DRAWN, NODES_CACHED, NODES_LOCAL, NODES_TO_HOLDERS } deals;     /* batches */
+    enum { NODES_KEEPS_NOTHING, NODES_KEEPS_READ, NODES_KEEPS_FREQUENT, NODES_KEEPS_HOMES } keeps; /* while training */
+    enum { NODES_DRAWN, NODES_CACHED, NODES_LOCAL, NODES_TO_HOLDERS } deals;                       /* batches */
     bool whole; /* refuses a dataset that is larger than class 1 of all nodes */
 };
 

@@ -50,6 +50,16 @@ uint32_t nodes_pick(const struct nodes_deal *deal, uint32_t node, uint64_t at)
     return deal->ids[at / part * deal->batch + part_begins(deal, node) + at % part];
 }
 
+uint32_t nodes_getter(const struct nodes_deal *deal, uint64_t place, uint64_t *at)
+{
+    uint64_t in_batch = place % deal->batch;
+    uint32_t node = 0;
+    for (; in_batch >= nodes_part(deal, node); node++)
+        in_batch -= nodes_part(deal, node);
+    *at = place / deal->batch * nodes_part(deal, node) + in_batch;
+    return node;
+}
+
 /* The node that a sample of a batch goes to: a holder that has room in its part, else the first node with room. */
 static uint32_t receiver(const struct nodes_places *places, const uint32_t *room, uint32_t id, bool holder)
 {

@@ -42,6 +42,7 @@ void nodes_costs(const struct nodes_scenario *scenario, struct nodes_costs *out)
     memset(out, 0, sizeof *out);
     out->compute = 1 / scenario->compute;
     out->preprocess = 1 / scenario->preprocess;
+    out->network = 1 / scenario->network;
     for (uint32_t reading = 1; reading <= scenario->nodes; reading++)
         out->pfs[reading] = 1 / fmin(scenario->pfs_network, nodes_speed(&scenario->pfs, reading) / reading);
     for (uint32_t i = 0; i < scenario->n_classes; i++) {

@@ -2,6 +2,7 @@
  *
  *   nodes_model.c: speeds to seconds ── nodes_places.c: who holds what ── nodes_deal.c: who gets what, in which order
  *                                       nodes_frequent.c: what HDMLP keeps
+ *                                       nodes_homes.c: what Larder keeps
  *                                       nodes_run.c: events in virtual time */
 #ifndef LARDER_SERVER_BENCH_NODES_PRIV_H
 #define LARDER_SERVER_BENCH_NODES_PRIV_H
@@ -16,6 +17,7 @@ struct nodes_costs {
     double pfs[NODES_MAX + 1]; /* by how many nodes read */
     double others[NODES_CLASSES_MAX], own[NODES_CLASSES_MAX], write[NODES_CLASSES_MAX];
     double threads[NODES_CLASSES_MAX];
+    double network;
 };
 
 void nodes_costs(const struct nodes_scenario *scenario, struct nodes_costs *out);
@@ -25,7 +27,7 @@ double nodes_read_cost(const struct nodes_costs *costs, uint32_t class, double f
 
 /* ── nodes_places.c ── */
 
-/* Who holds what. Class 0 says that nobody does. Nothing is ever dropped. */
+/* Who holds what. Class 0 says that nobody does. Only Larder's homes (below) ever drop a sample. */
 struct nodes_places {
     const struct nodes_scenario *scenario;
     const double *sizes;
@@ -78,6 +80,8 @@ static inline uint64_t nodes_picks(const struct nodes_deal *deal, uint32_t node)
 
 /* nodes_pick gives the sample that a node gets as its number `at`. */
 uint32_t nodes_pick(const struct nodes_deal *deal, uint32_t node, uint64_t at);
+/* nodes_getter gives the node that gets place `place` of ids, and as which number. */
+uint32_t nodes_getter(const struct nodes_deal *deal, uint64_t place, uint64_t *at);
 
 /* nodes_deal_create deals all batches of all epochs. False: a node has nothing to deal from. */
 bool nodes_deal_create(struct nodes_deal *deal, const struct nodes_policy *policy, const struct nodes_places *places);
@@ -94,5 +98,33 @@ struct nodes_list {
  * the order of first use. The caller frees the lists' ids. */
 void nodes_frequent(const struct nodes_scenario *scenario, const double *sizes, const struct nodes_deal *deal,
                     uint32_t node, struct nodes_list lists[NODES_CLASSES_MAX]);
+
+/* ── nodes_homes.c ── */
+
+/* What Larder's homes hold. A sample is kept (in memory over all epochs, once it has come), or it is in its home's
+ * stock between a read ahead and its use. Beside that it may be on a disk of its home, which it never leaves. */
+struct nodes_homes {
+    uint8_t *home, *disk; /* by sample: its home, and the class that has it there; 0: none */
+    bool *kept;           /* by sample */
+    double *until;        /* by sample: when the read that brings it into memory ends; 0: none is under way */
+    double stock[NODES_MAX], stocked[NODES_MAX]; /* MB of memory for what is not kept, and taken of that */
+    double behind[NODES_MAX][NODES_CLASSES_MAX]; /* when what waits to be written to a class is there */
+    uint64_t next[NODES_MAX];                    /* the first place of the deal that reads ahead have not dealt with */
+};
+
+void nodes_homes_create(struct nodes_homes *homes, const struct nodes_scenario *scenario, const double *sizes);
+void nodes_homes_free(struct nodes_homes *homes);
+
+/* nodes_homes_room says whether memory has room for the sample. nodes_homes_reserve takes it, and marks the read as
+ * under way; nodes_homes_in_memory ends it. */
+bool nodes_homes_room(const struct nodes_homes *homes, const struct nodes_places *places, uint32_t id);
+void nodes_homes_reserve(struct nodes_homes *homes, const struct nodes_places *places, uint32_t id);
+void nodes_homes_in_memory(struct nodes_homes *homes, struct nodes_places *places, uint32_t id);
+/* nodes_homes_used: a node has it in its staging buffer. It stays in memory if it is kept, and else leaves it. */
+void nodes_homes_used(struct nodes_homes *homes, struct nodes_places *places, uint32_t id);
+/* nodes_homes_write_behind writes what came from the file system to the first class with room, if the sample is in none
+ * and not too much waits there already. */
+void nodes_homes_write_behind(struct nodes_homes *homes, struct nodes_places *places, const struct nodes_costs *costs,
+                              uint32_t id, double now);
 
 #endif
